@@ -1,0 +1,257 @@
+package vat
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// An answer is the outcome of one call, whoever made it: the state of a question that was sent, of a call that
+// came in, or of one that never leaves this process.
+type answer struct {
+	request *request
+	conn    *Conn  // a call that came in: where to return to
+	id      uint32 // and under which number
+	table   answerEntry
+
+	mu       sync.Mutex
+	users    int // who may still ask: Answer, the peer, promises. At 0 the call is cancelled or its results freed.
+	done     bool
+	res      *message // when done: the results, until nobody may ask; nil after a failure
+	exc      *Exception
+	wait     chan struct{} // closed when done; made when somebody waits
+	promises []*promise    // made of it, by path; some may be dead
+	question *question     // the call went out: pipelined ones may follow it
+	then     []func()      // to run when done
+
+	q question
+}
+
+// complete makes the outcome known, once; later calls do nothing. It takes over res.
+func (a *answer) complete(res *message, exc *Exception) { a.completeFrom(res, exc, nil) }
+
+// completeFrom is complete for a question that was answered over from: promises of it that were used there may
+// need an embargo.
+func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
+	a.mu.Lock()
+	if a.done {
+		a.mu.Unlock()
+		res.unref()
+		return
+	}
+	a.done, a.res, a.exc = true, res, exc
+	a.question = nil
+	var live []*promise
+	for _, p := range a.promises {
+		if p.tryRetain() {
+			live = append(live, p)
+		}
+	}
+	wait, then := a.wait, a.then
+	a.then = nil
+	a.users++ // until the end of this function
+	a.mu.Unlock()
+
+	// Before the Return, so that a Disembargo which answers it finds the calls that were queued already on
+	// their way.
+	for _, p := range live {
+		p.resolve(a.pick(p.path), q)
+		p.release()
+	}
+	if a.conn != nil {
+		a.conn.sendReturn(a)
+	}
+	if wait != nil {
+		close(wait)
+	}
+	for _, f := range then {
+		f()
+	}
+	a.drop()
+}
+
+// pick returns what the outcome has at path, as a reference of the caller's own.
+func (a *answer) pick(path []uint16) target {
+	a.mu.Lock()
+	res, exc := a.res, a.exc
+	if res != nil {
+		res.ref()
+	}
+	a.mu.Unlock()
+	if res == nil {
+		if exc == nil {
+			exc = errNotCap
+		}
+		return broken{exc}
+	}
+	defer res.unref()
+	c, err := res.walk(path)
+	if err != nil {
+		return broken{asException(errNotCap)}
+	}
+	if c == nil {
+		return broken{errNotCap}
+	}
+	return c.use()
+}
+
+// at returns the capability at path of the outcome, promised if it is not there yet, as a reference of the
+// caller's own.
+func (a *answer) at(path []uint16) target {
+	if len(path) > maxPath {
+		return broken{limitf("a pipelined path of %d steps", len(path))}
+	}
+	a.mu.Lock()
+	slot := -1
+	for i, p := range a.promises {
+		if slices.Equal(p.path, path) {
+			if p.tryRetain() {
+				a.mu.Unlock()
+				return p
+			}
+			slot = i
+		}
+	}
+	if a.done {
+		a.mu.Unlock()
+		return a.pick(path)
+	}
+	if slot < 0 && len(a.promises) >= maxPromises {
+		a.mu.Unlock()
+		return broken{limitf("%d pipelined paths of one call", maxPromises)}
+	}
+	p := newPromise()
+	p.ans, p.path = a, slices.Clone(path)
+	a.users++
+	if a.question != nil {
+		p.dst = &pipe{a.question, p.path}
+	}
+	if slot >= 0 {
+		p.called.Store(a.promises[slot].called.Load()) // the order of what went before still matters
+		a.promises[slot] = p
+	} else {
+		a.promises = append(a.promises, p)
+	}
+	a.mu.Unlock()
+	return p
+}
+
+// sent notes that the call went out as q, so that pipelined calls may follow it.
+func (a *answer) sent(q *question) {
+	a.mu.Lock()
+	if a.done {
+		a.mu.Unlock()
+		return
+	}
+	a.question = q
+	var live []*promise
+	for _, p := range a.promises {
+		if p.tryRetain() {
+			live = append(live, p)
+		}
+	}
+	a.mu.Unlock()
+	for _, p := range live {
+		p.redirect(&pipe{q, p.path}, false)
+		p.release()
+	}
+}
+
+func (a *answer) use() {
+	a.mu.Lock()
+	a.users++
+	a.mu.Unlock()
+}
+
+// drop gives up one use. After the last one nobody can ask any more.
+func (a *answer) drop() {
+	a.mu.Lock()
+	a.users--
+	if a.users > 0 {
+		a.mu.Unlock()
+		return
+	}
+	if a.done {
+		res := a.res
+		a.res = nil
+		a.mu.Unlock()
+		res.unref()
+		return
+	}
+	q := a.question
+	a.mu.Unlock()
+	if a.request != nil {
+		a.request.abandon()
+	}
+	if q != nil {
+		q.conn.abandon(q)
+	}
+}
+
+// free gives up the results early, when there can be no use of them.
+func (a *answer) free() {
+	a.mu.Lock()
+	res := a.res
+	a.res = nil
+	a.mu.Unlock()
+	res.unref()
+}
+
+// replace makes a known outcome a failure: its results could not be sent.
+func (a *answer) replace(exc *Exception) {
+	a.mu.Lock()
+	a.exc = exc
+	a.mu.Unlock()
+}
+
+// outcome returns the results, counted for the caller, or the failure. It must be done.
+func (a *answer) outcome() (*message, *Exception) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.res != nil {
+		return a.res.ref(), nil
+	}
+	if a.exc == nil {
+		return nil, errReleased
+	}
+	return nil, a.exc
+}
+
+// failure reports whether the outcome is known, and how it failed if it did.
+func (a *answer) failure() (done bool, exc *Exception) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.done, a.exc
+}
+
+// whenDone runs f when the outcome is known.
+func (a *answer) whenDone(f func()) {
+	a.mu.Lock()
+	if !a.done {
+		a.then = append(a.then, f)
+		a.mu.Unlock()
+		return
+	}
+	a.mu.Unlock()
+	f()
+}
+
+// await waits for the outcome.
+func (a *answer) await(ctx context.Context) error {
+	a.mu.Lock()
+	if a.done {
+		a.mu.Unlock()
+		return nil
+	}
+	if a.wait == nil {
+		a.wait = make(chan struct{})
+	}
+	wait := a.wait
+	a.mu.Unlock()
+	select {
+	case <-wait:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,41 @@
+package vat
+
+import (
+	"math/bits"
+	"sync"
+)
+
+const (
+	frameHeader = 8        // bytes of a frame's header when it has one segment
+	inlineFrame = 8 << 10  // up to this size a frame is copied together with its neighbours
+	roomSlack   = 4 << 10  // room beside the data that newOutbound was asked for
+	minBuffer   = 12       // log2 of the smallest pooled buffer
+	maxBuffer   = 21       // log2 of the largest
+	chunkBytes  = 64 << 10 // a large message is read in pieces that begin at this size
+)
+
+// A buffer is pooled memory. Its content is whatever the last owner left.
+type buffer struct {
+	b     []byte
+	class int
+}
+
+var buffers [maxBuffer + 1]sync.Pool
+
+// getBuffer returns a buffer of n bytes or more.
+func getBuffer(n int) *buffer {
+	class := max(minBuffer, bits.Len(uint(n-1)))
+	if class > maxBuffer {
+		return &buffer{b: make([]byte, n), class: -1}
+	}
+	if b, ok := buffers[class].Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{b: make([]byte, 1<<class), class: class}
+}
+
+func (b *buffer) free() {
+	if b != nil && b.class >= 0 {
+		buffers[b.class].Put(b)
+	}
+}

@@ -1,0 +1,308 @@
+package vat_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+func TestEcho(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	for _, text := range []string{"", "hello", strings.Repeat("x", 100_000)} {
+		got, err := echo(t.Context(), e, text)
+		require.NoError(t, err)
+		assert.Equal(t, text, got)
+	}
+}
+
+func TestEchoOverPipe(t *testing.T) {
+	a, b := net.Pipe()
+	p := connectOver(t, a, b, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	got, err := echo(t.Context(), e, "hello")
+	require.NoError(t, err)
+	assert.Equal(t, "hello", got)
+}
+
+func TestData(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	for _, n := range []uint32{0, 1, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 5 << 20} {
+		err := vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(n); return nil },
+			func(r tp.Echo_data_Results, _ *vat.Caps) error {
+				d, err := r.Data()
+				require.NoError(t, err)
+				require.Len(t, d, int(n))
+				for i := range d {
+					if d[i] != byte(i) {
+						t.Fatalf("size %d: byte %d is wrong", n, i)
+					}
+				}
+				return nil
+			})
+		require.NoError(t, err)
+	}
+}
+
+func TestExceptions(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	fail := func(kind uint16, reason string) *vat.Exception {
+		err := vat.Do(t.Context(), e, tp.Echo_fail, func(q tp.Echo_fail_Params, _ *vat.Caps) error {
+			q.SetKind(kind)
+			return q.SetReason(reason)
+		}, nil)
+		var exc *vat.Exception
+		require.ErrorAs(t, err, &exc)
+		return exc
+	}
+	for kind := range uint16(4) {
+		assert.Equal(t, &vat.Exception{Type: vat.ExceptionType(kind), Reason: "why"}, fail(kind, "why"))
+	}
+	assert.Equal(t, "internal error", fail(99, "").Reason, "the text of an unknown error stays here")
+
+	err := vat.Do(t.Context(), e, tp.Echo_crash, nil, nil)
+	assert.ErrorContains(t, err, "internal error")
+	_, err = echo(t.Context(), e, "still here")
+	assert.NoError(t, err, "a panic is one call's failure")
+
+	var exc *vat.Exception
+	require.ErrorAs(t, vat.Do(t.Context(), e, tp.Chain_depth, nil, nil), &exc)
+	assert.Equal(t, vat.Unimplemented, exc.Type, "a method of another interface")
+	require.ErrorAs(t, vat.Do(t.Context(), nil, tp.Chain_depth, nil, nil), &exc)
+	assert.ErrorContains(t, exc, "null capability")
+}
+
+func TestPipelineFourDeep(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	c := p.root(t)
+	for range 4 {
+		a := vat.Send(t.Context(), c, tp.Chain_next, nil)
+		c.Release()
+		c = a.Cap(tp.Chain_next_Results_chain)
+		a.Release()
+	}
+	n, err := depthOf(t.Context(), c)
+	c.Release()
+	require.NoError(t, err)
+	assert.EqualValues(t, 4, n)
+}
+
+func TestPipelineOnSlowCalls(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	c := p.root(t)
+	for range 4 {
+		a := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(5); return nil })
+		c.Release()
+		c = a.Cap(tp.Chain_slowNext_Results_chain)
+		a.Release()
+	}
+	n, err := depthOf(t.Context(), c)
+	c.Release()
+	require.NoError(t, err)
+	assert.EqualValues(t, 4, n)
+}
+
+func TestPipelineThroughStruct(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	c := p.root(t)
+	defer c.Release()
+	a := vat.Send(t.Context(), c, tp.Chain_nested, nil)
+	defer a.Release()
+	d := a.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
+	defer d.Release()
+	n, err := depthOf(t.Context(), d)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n)
+	_, _, err = a.Await(t.Context())
+	require.NoError(t, err)
+	n, err = depthOf(t.Context(), d)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n, "after it resolved")
+}
+
+func TestPipelineOnNothing(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	c := p.root(t)
+	defer c.Release()
+	a := vat.Send(t.Context(), c, tp.Chain_none, nil)
+	defer a.Release()
+	d := a.Cap(tp.Chain_none_Results_chain)
+	defer d.Release()
+	_, err := depthOf(t.Context(), d)
+	assert.ErrorContains(t, err, "null capability")
+}
+
+func TestPipelineOnFailure(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	a := vat.Send(t.Context(), e, tp.Echo_fail, func(q tp.Echo_fail_Params, _ *vat.Caps) error { return q.SetReason("broken") })
+	defer a.Release()
+	d := a.Cap(0)
+	defer d.Release()
+	_, err := depthOf(t.Context(), d)
+	assert.ErrorContains(t, err, "broken")
+}
+
+type callbackObj struct {
+	f        func(uint32) uint32
+	released chan struct{}
+}
+
+func (c *callbackObj) Release() { close(c.released) }
+
+var callbackTable = vat.NewTable(vat.Handle(tp.Callback_call, func(o *callbackObj, c vat.Call[tp.Callback_call_Params, tp.Callback_call_Results]) error {
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetN(o.f(c.Params().N()))
+	return nil
+}))
+
+func TestCallback(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	obj := &callbackObj{func(n uint32) uint32 { return n * 2 }, make(chan struct{})}
+	cb := vat.Serve(callbackTable, obj)
+	var got uint32
+	err := vat.Do(t.Context(), p.boot, tp.Server_invoke, func(q tp.Server_invoke_Params, caps *vat.Caps) error {
+		q.SetN(21)
+		return q.SetCallback(caps.Put(cb.AddRef()))
+	}, func(r tp.Server_invoke_Results, _ *vat.Caps) error { got = r.N(); return nil })
+	require.NoError(t, err)
+	assert.EqualValues(t, 42, got)
+	cb.Release()
+	select {
+	case <-obj.released:
+	case <-time.After(time.Second):
+		t.Error("the server kept the callback")
+	}
+}
+
+func TestOwnCapabilityComesBack(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	isLocal := func(c *vat.Cap) (local bool) {
+		err := vat.Do(t.Context(), p.boot, tp.Server_isLocal, func(q tp.Server_isLocal_Params, caps *vat.Caps) error {
+			return q.SetCap(caps.Put(c.AddRef()))
+		}, func(r tp.Server_isLocal_Results, _ *vat.Caps) error { local = r.Local(); return nil })
+		require.NoError(t, err)
+		return local
+	}
+	c := p.root(t)
+	defer c.Release()
+	assert.True(t, isLocal(c), "as a promised answer, resolved when it is looked at")
+	_, err := depthOf(t.Context(), c)
+	require.NoError(t, err)
+	assert.True(t, isLocal(c), "as an import")
+	cb := vat.Serve(callbackTable, &callbackObj{nil, make(chan struct{})})
+	defer cb.Release()
+	assert.False(t, isLocal(cb))
+	assert.False(t, isLocal(nil))
+
+	// The client's own comes back to the client.
+	e := p.echoCap(t)
+	defer e.Release()
+	err = vat.Do(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(cb.AddRef())) },
+		func(r tp.Echo_cap_Results, caps *vat.Caps) error {
+			_, ok := vat.Local[*callbackObj](caps.Get(r.Cap()))
+			assert.True(t, ok)
+			return nil
+		})
+	require.NoError(t, err)
+}
+
+func TestLocalCalls(t *testing.T) {
+	w := newWorld()
+	c := w.chain(0)
+	n, err := depthOf(t.Context(), c)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	a := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(10); return nil })
+	d := a.Cap(tp.Chain_slowNext_Results_chain)
+	a.Release()
+	n, err = depthOf(t.Context(), d)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n, "pipelined on a local call")
+	c.Release()
+	c.Release() // harmless
+	d.Release()
+	assert.Eventually(t, func() bool { return w.live.Load() == 0 }, time.Second, time.Millisecond)
+	assert.EqualValues(t, 2, w.released.Load())
+	_, err = depthOf(t.Context(), c)
+	assert.ErrorContains(t, err, "released")
+}
+
+func TestCancel(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	a := vat.Send(t.Context(), e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, _, err := a.Await(ctx)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	a.Release()
+	select {
+	case <-p.cancelled:
+	case <-time.After(time.Second):
+		t.Fatal("the handler's context goes on")
+	}
+	assert.Eventually(t, func() bool { return p.server.Stats().Answers == 0 }, time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return p.client.Stats().Questions == 0 }, time.Second, time.Millisecond)
+}
+
+func TestCancelReachesWhatIsPipelinedOn(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	c := p.root(t)
+	defer c.Release()
+	a := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
+	d := a.Cap(tp.Chain_slowNext_Results_chain)
+	a.Release() // early: the call goes on, since d is in use
+	b := vat.Send(t.Context(), d, tp.Chain_depth, nil)
+	d.Release()
+	select {
+	case <-p.cancelled:
+		t.Fatal("cancelled while a pipelined call waits for it")
+	case <-time.After(20 * time.Millisecond):
+	}
+	b.Release()
+	select {
+	case <-p.cancelled:
+	case <-time.After(time.Second):
+		t.Fatal("not cancelled when nobody waits any more")
+	}
+}
+
+func TestStream(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	a := vat.Send(t.Context(), p.boot, tp.Server_stream, nil)
+	s := a.Cap(tp.Server_stream_Results_stream)
+	a.Release()
+	defer s.Release()
+	chunk := make([]byte, 64<<10)
+	for range 200 {
+		w := vat.Send(t.Context(), s, tp.Stream_write, func(q tp.Stream_write_Params, _ *vat.Caps) error { return q.SetData(chunk) })
+		w.Release() // not a cancellation
+	}
+	require.NoError(t, s.Drain(t.Context()))
+	err := vat.Do(t.Context(), s, tp.Stream_done, nil, func(r tp.Stream_done_Results, _ *vat.Caps) error {
+		assert.EqualValues(t, 200*64<<10, r.Bytes())
+		assert.EqualValues(t, 200, r.Writes())
+		return nil
+	})
+	require.NoError(t, err)
+}

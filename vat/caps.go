@@ -1,0 +1,50 @@
+package vat
+
+import "capnproto.org/go/capnp/v3"
+
+// Caps connects the capability pointers in a message to references. One belongs to one call: a handler reads
+// parameters and writes results with it, Send's place writes parameters, and a reader of results reads those.
+type Caps struct {
+	params  *message // read from
+	request *request // a handler's: results are written
+	built   *message // Send's: written
+}
+
+// Get returns the capability that i points to: nil when it is null, or when there is none. It is borrowed: call
+// AddRef to keep it.
+func (c *Caps) Get(i capnp.Interface) *Cap {
+	if c == nil || !i.IsValid() {
+		return nil
+	}
+	for _, m := range []*message{c.params, c.built, c.results()} {
+		if m != nil && i.Message() == &m.msg {
+			return m.capAt(i)
+		}
+	}
+	return nil
+}
+
+func (c *Caps) results() *message {
+	if c.request == nil {
+		return nil
+	}
+	return c.request.results
+}
+
+// Put adds a capability to the message being built and returns the pointer to store there. It takes over the
+// reference, also when it fails, in which case the pointer is null.
+func (c *Caps) Put(ref *Cap) capnp.Interface {
+	if ref == nil {
+		return capnp.Interface{}
+	}
+	m := c.built
+	if c.request != nil {
+		m, _ = c.request.allocate(0)
+	}
+	if m == nil {
+		ref.Release()
+		return capnp.Interface{}
+	}
+	m.caps = append(m.caps, ref)
+	return capnp.NewInterface(m.payload.Segment(), capnp.CapabilityID(len(m.caps)-1))
+}

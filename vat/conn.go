@@ -1,0 +1,231 @@
+package vat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Options configures a connection. The zero value is a client's.
+type Options struct {
+	// Bootstrap is what the peer gets when it asks for the bootstrap capability. The connection takes over the
+	// reference.
+	Bootstrap *Cap
+	Limits    Limits
+	// Encode says what the caller sees of an error that a handler returned. Nil, or a nil result, is the default:
+	// an *Exception stands for itself, everything else is Failed "internal error".
+	Encode func(error) *Exception
+	// Logf reports panics in handlers and in this package. Nil is the log package.
+	Logf func(format string, args ...any)
+}
+
+// A Conn is one connection to a peer. Its methods are safe for concurrent use.
+type Conn struct {
+	options Options
+	limits  Limits
+	nc      net.Conn
+	outbox  outbox
+	pool    pool
+	ctx     context.Context // ends with the connection; the parent of every call's
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+
+	mu          sync.Mutex
+	closed      bool
+	err         error
+	questions   map[uint32]*question
+	questionIDs ids
+	answers     map[uint32]*answer
+	exports     map[uint32]*export
+	exportIDs   map[target]uint32
+	freeExports ids
+	imports     map[uint32]*importCap
+	embargoes   map[uint32]*embargo
+	embargoIDs  ids
+	calls       int   // of the peer's, in progress
+	callBytes   int64 // their parameters
+	resultBytes int64 // results kept until Finish
+}
+
+// A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit.
+type ProtocolError struct{ Reason string }
+
+func (e *ProtocolError) Error() string { return "vat: " + e.Reason }
+
+func protocolf(format string, args ...any) error {
+	return &ProtocolError{fmt.Sprintf(format, args...)}
+}
+
+// ErrClosed is Conn.Err after Close.
+var ErrClosed = errors.New("vat: connection closed")
+
+// closeGrace is how long the last frames, an Abort among them, may take to leave.
+const closeGrace = 100 * time.Millisecond
+
+// NewConn speaks Cap'n Proto RPC over nc, which it owns from now on, until either side closes it.
+func NewConn(nc net.Conn, o Options) *Conn {
+	l := o.Limits.withDefaults()
+	c := &Conn{
+		options:   o,
+		limits:    l,
+		nc:        nc,
+		pool:      pool{max: l.Workers},
+		done:      make(chan struct{}),
+		questions: map[uint32]*question{},
+		answers:   map[uint32]*answer{},
+		exports:   map[uint32]*export{},
+		exportIDs: map[target]uint32{},
+		imports:   map[uint32]*importCap{},
+		embargoes: map[uint32]*embargo{},
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
+	c.outbox.raw = rawConn(nc)
+	go c.read()
+	return c
+}
+
+// Close ends the connection. Calls in progress are cancelled, and every capability of the peer's breaks.
+func (c *Conn) Close() error {
+	c.shutdown(ErrClosed)
+	return nil
+}
+
+// Done is closed when the connection has ended and everything it held has been released.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err returns why the connection ended, or nil while it lives. io.EOF: the peer closed it.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// fail ends the connection for err. A breach of the protocol is reported to the peer.
+func (c *Conn) fail(err error) { c.shutdown(err) }
+
+// gone is what calls end with when the connection does.
+func (c *Conn) gone() *Exception {
+	if err := c.Err(); err != nil {
+		var abort *AbortError
+		if errors.As(err, &abort) {
+			return exceptionf(Disconnected, "peer aborted the connection: %s", abort.Reason)
+		}
+	}
+	return &Exception{Type: Disconnected, Reason: "connection closed"}
+}
+
+// An AbortError is why a connection ended when the peer sent Abort.
+type AbortError struct{ Reason string }
+
+func (e *AbortError) Error() string { return "vat: peer aborted: " + e.Reason }
+
+// read is the connection's one reader: it takes messages as they come, and what may run at once runs here.
+func (c *Conn) read() {
+	defer func() {
+		if p := recover(); p != nil {
+			c.logf("vat: panic: %v\n%s", p, debug.Stack())
+			c.fail(protocolf("internal error"))
+		}
+	}()
+	if c.options.Bootstrap != nil && c.limits.HandshakeTimeout > 0 {
+		_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.HandshakeTimeout))
+	}
+	deadline, greeted := false, false
+	begin := func() {
+		c.outbox.flushUrgent()
+		if greeted && !deadline && c.limits.FrameTimeout > 0 {
+			deadline = true
+			_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.FrameTimeout))
+		}
+	}
+	r := bufio.NewReaderSize(c.nc, 64<<10)
+	for {
+		if r.Buffered() == 0 {
+			c.outbox.flushUrgent()
+		}
+		if !c.outbox.waitRoom(nil) {
+			return
+		}
+		m, err := readFrame(r, &c.limits, begin)
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = protocolf("the peer took too long over a message")
+			}
+			c.fail(err)
+			return
+		}
+		if deadline || !greeted {
+			_ = c.nc.SetReadDeadline(time.Time{})
+			deadline, greeted = false, true
+		}
+		if err := c.handle(m); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// Stats is what a connection holds at one moment.
+type Stats struct {
+	Questions   int   // calls to the peer that are open
+	Answers     int   // calls of the peer's that are open
+	Calls       int   // of those, in progress
+	Exports     int   // capabilities that the peer holds
+	Imports     int   // capabilities of the peer's held here
+	Embargoes   int   // waiting for the peer
+	CallBytes   int64 // parameters of calls in progress
+	ResultBytes int64 // results kept for pipelining
+	ParkedBytes int64 // frames that the peer has not read
+}
+
+// Stats returns what the connection holds now.
+func (c *Conn) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{
+		Questions: len(c.questions), Answers: len(c.answers), Calls: c.calls, Exports: len(c.exports),
+		Imports: len(c.imports), Embargoes: len(c.embargoes), CallBytes: c.callBytes, ResultBytes: c.resultBytes,
+		ParkedBytes: c.outbox.parked(),
+	}
+}
+
+// callDone notes that a call of the peer's is no longer in progress.
+func (c *Conn) callDone(bytes int64) {
+	c.mu.Lock()
+	c.calls--
+	c.callBytes -= bytes
+	c.mu.Unlock()
+}
+
+// send appends m to the outbox and releases it. Called with c.mu held, so that the order of frames is that of
+// the changes to the tables; m must hold no capabilities.
+func (c *Conn) send(m *message) {
+	if m != nil {
+		c.outbox.append(m, true)
+		m.unref()
+	}
+}
+
+func (c *Conn) logf(format string, args ...any) {
+	if c.options.Logf != nil {
+		c.options.Logf(format, args...)
+		return
+	}
+	logf(format, args...)
+}
+
+func logf(format string, args ...any) { log.Printf(format, args...) }
+
+// Closed reports whether err says that a connection ended in an orderly way.
+func Closed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, ErrClosed) || errors.Is(err, net.ErrClosed)
+}

@@ -1,0 +1,148 @@
+package vat
+
+import "capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+// An embargo holds back calls on a promise that turned out not to live at the peer, until calls that were sent
+// there before have come around (rpc.capnp, Disembargo).
+type embargo struct {
+	promise *promise // one reference
+	target  target   // one reference: where it leads afterwards
+}
+
+// maxEmbargoes is how many the peer may leave unanswered before the connection ends.
+const maxEmbargoes = 4096
+
+// mustEmbargo reports whether calls that went to c's peer may overtake or be overtaken by calls made directly on
+// t.
+func (c *Conn) mustEmbargo(t target) bool {
+	switch t := settle(t).(type) {
+	case *importCap:
+		return t.conn != c
+	case broken:
+		return false
+	}
+	return true
+}
+
+// embargo asks the peer to say when all calls that were sent to via, or to imp, have been passed on. Until then
+// p's calls wait. It takes over the reference to t, and reports false, leaving it, when the connection is gone.
+func (c *Conn) embargo(p *promise, t target, via *pipe, imp *importCap) bool {
+	p.retain()
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		p.release()
+		return false
+	}
+	if len(c.embargoes) >= maxEmbargoes {
+		c.mu.Unlock()
+		p.release()
+		c.fail(protocolf("limit: %d embargoes wait to be lifted", maxEmbargoes))
+		return false
+	}
+	id := c.embargoIDs.take()
+	c.embargoes[id] = &embargo{p, t}
+	c.send(build(func(root rpc.Message) error {
+		d, err := root.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		d.Context().SetSenderLoopback(id)
+		target, err := d.NewTarget()
+		if err != nil {
+			return err
+		}
+		if imp != nil {
+			target.SetImportedCap(imp.id)
+			return nil
+		}
+		pa, err := target.NewPromisedAnswer()
+		if err != nil {
+			return err
+		}
+		return writeTransform(pa, via.q.id, via.path)
+	}))
+	c.mu.Unlock()
+	c.outbox.flush()
+	return true
+}
+
+// handleDisembargo takes either half of a Disembargo.
+func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
+	switch d.Context().Which() {
+	case rpc.Disembargo_context_Which_senderLoopback:
+		target, err := d.Target()
+		if err != nil {
+			return err
+		}
+		return c.echo(target, d.Context().SenderLoopback())
+	case rpc.Disembargo_context_Which_receiverLoopback:
+		id := d.Context().ReceiverLoopback()
+		c.mu.Lock()
+		e := c.embargoes[id]
+		if e == nil {
+			c.mu.Unlock()
+			return protocolf("disembargo that was not asked for")
+		}
+		delete(c.embargoes, id)
+		c.embargoIDs.put(id)
+		c.mu.Unlock()
+		e.promise.redirect(e.target, true)
+		e.promise.release()
+		return nil
+	}
+	return protocolf("disembargo for a third party")
+}
+
+// echo answers a Disembargo once the calls that the peer sent before it have been passed on. Its target must be
+// something that leads back to the peer.
+func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
+	c.mu.Lock()
+	t, err := c.messageTarget(mt)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer t.release()
+	if p, ok := t.(*promise); ok {
+		if mt.Which() == rpc.MessageTarget_Which_promisedAnswer && !p.decided() {
+			return protocolf("disembargo of a call that was not returned")
+		}
+		p.retain()
+		p.after(func() {
+			if err := c.loopback(p, id); err != nil {
+				c.fail(err)
+			}
+			p.release()
+		})
+		return nil
+	}
+	return c.loopback(t, id)
+}
+
+func (c *Conn) loopback(t target, id uint32) error {
+	if i, ok := settle(t).(*importCap); !ok || i.conn != c {
+		if p, ok := t.(*promise); !ok || !p.leadsBack(c) {
+			return protocolf("disembargo of something that does not lead back to its sender")
+		}
+	}
+	c.mu.Lock()
+	if !c.closed {
+		c.send(build(func(root rpc.Message) error {
+			d, err := root.NewDisembargo()
+			if err != nil {
+				return err
+			}
+			d.Context().SetReceiverLoopback(id)
+			target, err := d.NewTarget()
+			if err != nil {
+				return err
+			}
+			target.SetImportedCap(0)
+			return nil
+		}))
+	}
+	c.mu.Unlock()
+	c.outbox.flush()
+	return nil
+}

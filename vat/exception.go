@@ -1,0 +1,102 @@
+package vat
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+)
+
+// An ExceptionType tells the caller how it may react (rpc.capnp, Exception.Type).
+type ExceptionType uint16
+
+const (
+	Failed        ExceptionType = iota // a generic problem
+	Overloaded                         // for lack of resources: try again later
+	Disconnected                       // a connection that the call needed is gone
+	Unimplemented                      // no such method
+)
+
+func (t ExceptionType) String() string {
+	switch t {
+	case Overloaded:
+		return "overloaded"
+	case Disconnected:
+		return "disconnected"
+	case Unimplemented:
+		return "unimplemented"
+	}
+	return "failed"
+}
+
+// An Exception is a call's failure as the wire has it. A remote failure becomes one, and a handler may return
+// one to choose what its caller sees.
+type Exception struct {
+	Type   ExceptionType
+	Reason string // for people; the peer chooses it when the failure is remote
+}
+
+func (e *Exception) Error() string { return e.Reason }
+
+// maxReason bounds the text of an exception in bytes, in both directions.
+const maxReason = 16 << 10
+
+func exceptionf(t ExceptionType, format string, args ...any) *Exception {
+	return &Exception{Type: t, Reason: fmt.Sprintf(format, args...)}
+}
+
+// limitf is the refusal of one call that would exceed one of the connection's limits. Its reason begins with
+// the word limit.
+func limitf(format string, args ...any) *Exception {
+	return exceptionf(Failed, "limit: "+format, args...)
+}
+
+var (
+	errInternal = &Exception{Type: Failed, Reason: "internal error"}
+	errCanceled = &Exception{Type: Failed, Reason: "call was canceled"}
+	errNull     = &Exception{Type: Failed, Reason: "call on a null capability"}
+	errReleased = &Exception{Type: Failed, Reason: "call on a reference that was released"}
+	errNotCap   = &Exception{Type: Failed, Reason: "null capability: the result has none there"}
+	errCycle    = &Exception{Type: Failed, Reason: "promise resolved to itself"}
+	errUnknown  = &Exception{Type: Unimplemented, Reason: "method not implemented"}
+)
+
+// asException is the default Options.Encode: an *Exception anywhere in err's tree stands for itself, and every
+// other error is a failure without a cause, since its text may name what the peer must not know.
+func asException(err error) *Exception {
+	if e, ok := errors.AsType[*Exception](err); ok {
+		return e
+	}
+	return errInternal
+}
+
+// readException decodes an Exception of the peer's.
+func readException(e rpc.Exception) *Exception {
+	reason, err := e.ReasonBytes()
+	if err != nil {
+		return exceptionf(Failed, "malformed exception")
+	}
+	t := ExceptionType(e.Type())
+	if t > Unimplemented {
+		t = Failed
+	}
+	return &Exception{Type: t, Reason: clip(string(reason))}
+}
+
+func writeException(w rpc.Exception, e *Exception) error {
+	w.SetType(rpc.Exception_Type(min(e.Type, Unimplemented)))
+	return w.SetReason(clip(e.Reason))
+}
+
+// clip cuts s to maxReason bytes, at a rune's boundary.
+func clip(s string) string {
+	if len(s) <= maxReason {
+		return s
+	}
+	n := maxReason
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

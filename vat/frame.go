@@ -1,0 +1,127 @@
+package vat
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+
+	"capnproto.org/go/capnp/v3"
+)
+
+// readFrame reads one message: the number of segments less one, each segment's size in words, padding to a
+// word, the segments. The peer's sizes are checked before memory is taken for them.
+//
+// begin is called once when the first byte is there and the rest may not be.
+func readFrame(r *bufio.Reader, l *Limits, begin func()) (*message, error) {
+	if _, err := r.Peek(1); err != nil {
+		return nil, err
+	}
+	if r.Buffered() < frameHeader {
+		begin()
+	}
+	head, err := r.Peek(frameHeader)
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	segments := uint64(binary.LittleEndian.Uint32(head)) + 1
+	if segments > uint64(l.Segments) {
+		return nil, protocolf("message of %d segments, and the limit is %d", segments, l.Segments)
+	}
+	if segments == 1 {
+		words := uint64(binary.LittleEndian.Uint32(head[4:]))
+		if words*8 > uint64(l.MessageBytes) {
+			return nil, tooLarge(words*8, l)
+		}
+		_, _ = r.Discard(frameHeader)
+		return readBody(r, int(words*8), nil, l, begin)
+	}
+	// 4 bytes for the count and for each size, padded to a word.
+	table := make([]byte, (4+4*segments+7)&^7)
+	begin()
+	if _, err := io.ReadFull(r, table); err != nil {
+		return nil, unexpected(err)
+	}
+	sizes := make([]int, segments)
+	var total uint64
+	for i := range sizes {
+		size := uint64(binary.LittleEndian.Uint32(table[4+4*i:])) * 8
+		if total += size; total > uint64(l.MessageBytes) {
+			return nil, tooLarge(total, l)
+		}
+		sizes[i] = int(size)
+	}
+	return readBody(r, int(total), sizes, l, begin)
+}
+
+// readBody reads total bytes of segments; nil sizes is one segment.
+func readBody(r *bufio.Reader, total int, sizes []int, l *Limits, begin func()) (*message, error) {
+	if total < 8 {
+		return nil, protocolf("message without a root")
+	}
+	if r.Buffered() < total {
+		begin()
+	}
+	buf := getBuffer(min(total, chunkBytes))
+	for have := 0; have < total; {
+		want := min(total, len(buf.b))
+		n, err := io.ReadFull(r, buf.b[have:want])
+		if have += n; err != nil {
+			buf.free()
+			return nil, unexpected(err)
+		}
+		if have < total {
+			// As much again as has arrived.
+			larger := getBuffer(min(total, 2*have))
+			copy(larger.b, buf.b[:have])
+			buf.free()
+			buf = larger
+		}
+	}
+	m := newMessage()
+	m.buf, m.size = buf, int64(total)
+	m.msg.DepthLimit, m.msg.TraverseLimit = l.Depth, l.TraversalBytes
+	var arena capnp.Arena
+	if sizes == nil {
+		m.ro.Release()
+		m.ro.ReplaceData(buf.b[:total:total])
+		arena = &m.ro
+	} else {
+		segments, rest := make([][]byte, len(sizes)), buf.b[:total:total]
+		for i, n := range sizes {
+			segments[i], rest = rest[:n:n], rest[n:]
+		}
+		arena = capnp.MultiSegment(segments)
+	}
+	if _, err := m.msg.Reset(arena); err != nil {
+		m.unref()
+		return nil, protocolf("malformed message: %v", err)
+	}
+	return m, nil
+}
+
+// frame returns an outbound message as a frame: in one piece when it was laid out with room, and otherwise
+// header and body.
+func (m *message) frame() (head [frameHeader]byte, body, whole []byte, err error) {
+	seg, err := m.msg.Segment(0)
+	if err != nil {
+		return head, nil, nil, err
+	}
+	body = seg.Data()
+	binary.LittleEndian.PutUint32(head[4:], uint32(len(body)/8))
+	if m.buf != nil {
+		copy(m.buf.b, head[:])
+		whole = m.buf.b[:frameHeader+len(body)]
+	}
+	return head, body, whole, nil
+}
+
+func tooLarge(n uint64, l *Limits) error {
+	return protocolf("message of %d bytes, and the limit is %d", n, l.MessageBytes)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

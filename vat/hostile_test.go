@@ -1,0 +1,437 @@
+package vat_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// Each breach of the protocol ends the connection with an Abort that says which.
+func TestBreaches(t *testing.T) {
+	type attack func(r *raw, boot uint32)
+	for name, c := range map[string]struct {
+		do   attack
+		want string
+	}{
+		"call on its own question":    {func(r *raw, _ uint32) { r.call(7, 1, 1, toAnswer(7)) }, "not open"},
+		"call on an unknown question": {func(r *raw, _ uint32) { r.call(7, 1, 1, toAnswer(99)) }, "not open"},
+		"call on an unknown export":   {func(r *raw, _ uint32) { r.call(7, 1, 1, toExport(99)) }, "not exported"},
+		"call without a target": {func(r *raw, boot uint32) {
+			r.release(boot, 1)
+			r.call(7, 1, 1)
+		}, "not exported"},
+		"question id in use": {func(r *raw, boot uint32) {
+			r.call(7, tp.Server_TypeID, 2, toExport(boot))
+			r.call(7, tp.Server_TypeID, 2, toExport(boot))
+		}, "open already"},
+		"bootstrap id in use":        {func(r *raw, _ uint32) { r.bootstrap(1000) }, "open already"},
+		"finish of nothing":          {func(r *raw, _ uint32) { r.finish(7, true) }, "not open"},
+		"double finish":              {func(r *raw, _ uint32) { r.finish(1000, false); r.finish(1000, false) }, "not open"},
+		"release of nothing":         {func(r *raw, _ uint32) { r.release(99, 1) }, "never exported"},
+		"release of more than given": {func(r *raw, boot uint32) { r.release(boot, 2) }, "more references"},
+		"return of nothing": {func(r *raw, _ uint32) {
+			r.send(func(m rpc.Message) error { _, err := m.NewReturn(); return err })
+		}, "not asked"},
+		"disembargo of a local object": {func(r *raw, boot uint32) { r.disembargo(boot) }, "does not lead back"},
+		"disembargo of a call without results": {func(r *raw, boot uint32) {
+			r.call(7, 1, 1, toExport(boot))
+			r.exception(7)
+			r.send(func(m rpc.Message) error {
+				d, err := m.NewDisembargo()
+				if err != nil {
+					return err
+				}
+				d.Context().SetSenderLoopback(3)
+				tgt, err := d.NewTarget()
+				if err != nil {
+					return err
+				}
+				return promised(tgt.NewPromisedAnswer())(7, []uint16{0})
+			})
+		}, "does not lead back"},
+		"disembargo not asked for": {func(r *raw, boot uint32) {
+			r.send(func(m rpc.Message) error {
+				d, err := m.NewDisembargo()
+				if err != nil {
+					return err
+				}
+				d.Context().SetReceiverLoopback(3)
+				_, err = d.NewTarget()
+				return err
+			})
+		}, "not asked for"},
+		"resolve of what is no promise": {func(r *raw, boot uint32) {
+			r.hold(7, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
+			r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderHosted(6); return nil })
+		}, "no promise"},
+		"receiverAnswer of an unknown question": {func(r *raw, boot uint32) {
+			r.call(7, tp.Server_TypeID, 5, toExport(boot), capParam(func(d rpc.CapDescriptor) error {
+				return promised(d.NewReceiverAnswer())(55, nil)
+			}))
+		}, "not open"},
+		"message too large":      {func(r *raw, _ uint32) { r.header(0, 1<<28) }, "limit"},
+		"too many segments":      {func(r *raw, _ uint32) { r.header(1<<20, 0) }, "segments"},
+		"message without a root": {func(r *raw, _ uint32) { r.header(0, 0) }, "without a root"},
+		"unimplemented for what was not asked": {func(r *raw, _ uint32) {
+			r.send(func(m rpc.Message) error {
+				u, err := m.NewUnimplemented()
+				if err != nil {
+					return err
+				}
+				_, err = u.NewCall()
+				return err
+			})
+		}, "not asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRaw(t, vat.Limits{})
+			c.do(r, r.boot())
+			assert.Contains(t, r.aborted(), c.want)
+		})
+	}
+}
+
+func (r *raw) header(segments, words uint32) {
+	var b [8]byte
+	binary.LittleEndian.PutUint32(b[:], segments)
+	binary.LittleEndian.PutUint32(b[4:], words)
+	_, _ = r.nc.Write(b[:])
+}
+
+func (r *raw) disembargo(export uint32) {
+	r.send(func(m rpc.Message) error {
+		d, err := m.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		d.Context().SetSenderLoopback(3)
+		tgt, err := d.NewTarget()
+		if err == nil {
+			tgt.SetImportedCap(export)
+		}
+		return err
+	})
+}
+
+// hold has the server keep a capability that desc describes.
+func (r *raw) hold(q, boot uint32, desc func(rpc.CapDescriptor) error) {
+	r.t.Helper()
+	r.call(q, tp.Server_TypeID, 5, toExport(boot), capParam(desc))
+	r.expect(rpc.Message_Which_return)
+	r.finish(q, true)
+}
+
+func (r *raw) resolve(promise uint32, desc func(rpc.CapDescriptor) error) {
+	r.send(func(m rpc.Message) error {
+		res, err := m.NewResolve()
+		if err != nil {
+			return err
+		}
+		res.SetPromiseId(promise)
+		d, err := res.NewCap()
+		if err != nil {
+			return err
+		}
+		return desc(d)
+	})
+}
+
+func TestUnknownMessagesAreEchoed(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	r.send(func(m rpc.Message) error {
+		j, err := m.NewJoin()
+		j.SetQuestionId(77)
+		return err
+	})
+	u, err := r.expect(rpc.Message_Which_unimplemented).Unimplemented()
+	require.NoError(t, err)
+	require.Equal(t, rpc.Message_Which_join, u.Which())
+	j, err := u.Join()
+	require.NoError(t, err)
+	assert.EqualValues(t, 77, j.QuestionId())
+}
+
+func TestCapabilityTableThatLies(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	// An index beyond the table is the null capability.
+	r.call(1, tp.Server_TypeID, 3, toExport(boot), params(capnp.ObjectSize{DataSize: 8, PointerCount: 1}, 0,
+		func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+			return s.SetPtr(0, capnp.NewInterface(s.Segment(), 4_000_000_000).ToPtr())
+		}))
+	assert.Contains(t, r.exception(1), "null")
+	// An export that does not exist is broken.
+	r.call(2, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error { d.SetReceiverHosted(1234); return nil }))
+	assert.Contains(t, r.exception(2), "does not exist")
+	// A third party's is its vine.
+	r.call(3, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error {
+		tp, err := d.NewThirdPartyHosted()
+		tp.SetVineId(3)
+		return err
+	}))
+	c, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	tgt, _ := c.Target()
+	assert.EqualValues(t, 3, tgt.ImportedCap())
+}
+
+func TestPromiseResolvedToItself(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	r.hold(1, boot, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	r.call(2, tp.Server_TypeID, 7, toExport(boot))
+	for { // Release messages may come in between
+		m, ok := r.recv()
+		require.True(t, ok)
+		if m.Which() == rpc.Message_Which_return {
+			break
+		}
+	}
+	// What it holds is broken now.
+	r.call(3, tp.Chain_TypeID, 1, toAnswer(2, 0))
+	assert.Contains(t, r.exception(3), "resolved to itself")
+}
+
+func TestTwoPromisesResolvedToEachOther(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	r.hold(1, boot, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
+	r.resolve(6, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
+	r.call(3, tp.Server_TypeID, 7, toExport(boot))
+	r.call(4, tp.Chain_TypeID, 1, toAnswer(3, 0))
+	for {
+		m, ok := r.recv()
+		require.True(t, ok)
+		if m.Which() != rpc.Message_Which_return {
+			continue
+		}
+		ret, _ := m.Return()
+		if ret.AnswerId() == 4 {
+			assert.Equal(t, rpc.Return_Which_exception, ret.Which())
+			return
+		}
+	}
+}
+
+func TestPipelinedChainsWithEarlyFinish(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	go func() { // so that the other side is never held up
+		for {
+			if _, err := r.dec.Decode(); err != nil {
+				return
+			}
+		}
+	}()
+	const rounds = 3000
+	for i := range uint32(rounds) {
+		q := 2000 + i*5
+		r.call(q, tp.Server_TypeID, 2, toExport(boot))
+		r.call(q+1, tp.Chain_TypeID, 2, toAnswer(q, 0), params(capnp.ObjectSize{DataSize: 8}, 0, func(capnp.Struct, rpc.CapDescriptor_List) error { return nil }))
+		r.call(q+2, tp.Chain_TypeID, 0, toAnswer(q+1, 0))
+		r.call(q+3, tp.Chain_TypeID, 1, toAnswer(q+2, 0))
+		for j := range uint32(4) {
+			r.finish(q+j, true)
+		}
+	}
+	soon(t, func() bool { s := r.conn.Stats(); return s.Answers == 1 && s.Calls == 0 }, "answers stay open")
+	assert.NoError(t, r.conn.Err())
+}
+
+func TestBitFlips(t *testing.T) {
+	rounds := 600
+	if testing.Short() {
+		rounds = 100
+	}
+	stream := honest(t)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	w := newWorld()
+	for range rounds {
+		flipped := append([]byte(nil), stream...)
+		for range 1 + rnd.IntN(8) {
+			flipped[rnd.IntN(len(flipped))] ^= 1 << rnd.IntN(8)
+		}
+		feed(t, w, flipped, time.Second)
+	}
+	w.drop()
+	soon(t, func() bool { return w.live.Load() == 0 }, "objects leaked")
+	noGoroutines(t)
+}
+
+// feed gives a server raw bytes, reads what it answers, and ends the connection.
+func feed(t testing.TB, w *world, b []byte, limit time.Duration) {
+	client, server := net.Pipe()
+	conn := vat.NewConn(server, vat.Options{Bootstrap: vat.Serve(w.table, w), Logf: func(f string, a ...any) {
+		if len(f) > 11 && f[:11] == "vat: panic:" { // not in a handler
+			t.Errorf(f, a...)
+		}
+	}, Limits: vat.Limits{MessageBytes: 1 << 20}})
+	go func() {
+		buf := make([]byte, 64<<10)
+		for {
+			if _, err := client.Read(buf); err != nil {
+				return
+			}
+		}
+	}()
+	_ = client.SetWriteDeadline(time.Now().Add(limit))
+	_, _ = client.Write(b)
+	client.Close()
+	select {
+	case <-conn.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the connection does not end")
+	}
+}
+
+func TestHeadersOnManyConnections(t *testing.T) {
+	w := newWorld()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var conns []*vat.Conn
+	var raws []net.Conn
+	for range 100 {
+		a, b := net.Pipe()
+		conns = append(conns, vat.NewConn(b, vat.Options{Bootstrap: vat.Serve(w.table, w)}))
+		var h [8]byte
+		binary.LittleEndian.PutUint32(h[4:], 1<<20) // 8 MiB announced
+		_, err := a.Write(h[:])
+		require.NoError(t, err)
+		raws = append(raws, a)
+	}
+	time.Sleep(20 * time.Millisecond)
+	runtime.ReadMemStats(&after)
+	assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(40<<20), "memory follows the bytes that arrive")
+	for i := range conns {
+		raws[i].Close()
+		<-conns[i].Done()
+	}
+	noGoroutines(t)
+}
+
+func TestRepliesNeverRead(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	e := r.get(1, r.boot(), 0)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for i := range uint32(2000) {
+			_ = r.nc.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+			msg, seg := capnp.NewSingleSegmentMessage(nil)
+			root, _ := rpc.NewRootMessage(seg)
+			c, _ := root.NewCall()
+			c.SetQuestionId(100 + i)
+			c.SetInterfaceId(tp.Echo_TypeID)
+			c.SetMethodId(1)
+			_ = toExport(e)(c)
+			_ = params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+				s.SetUint32(0, 1<<20)
+				return nil
+			})(c)
+			b, _ := msg.Marshal()
+			if _, err := r.nc.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	peak := int64(0)
+	for done := false; !done; {
+		select {
+		case <-sent:
+			done = true
+		case <-time.After(time.Millisecond):
+		}
+		peak = max(peak, r.conn.Stats().ParkedBytes)
+	}
+	time.Sleep(50 * time.Millisecond)
+	peak = max(peak, r.conn.Stats().ParkedBytes)
+	t.Logf("parked at most %d KiB", peak>>10)
+	assert.Less(t, peak, int64(80<<20))
+}
+
+func TestExportsLimit(t *testing.T) {
+	p := connect(t, vat.Limits{Exports: 20})
+	c := p.root(t)
+	defer c.Release()
+	var held []*vat.Cap
+	var refused error
+	for range 40 {
+		a := vat.Send(t.Context(), c, tp.Chain_next, nil)
+		_, _, err := a.Await(t.Context())
+		if err == nil {
+			held = append(held, a.Cap(tp.Chain_next_Results_chain))
+		} else {
+			refused = err
+		}
+		a.Release()
+	}
+	assert.Len(t, held, 18) // beside the bootstrap and c
+	require.Error(t, refused)
+	assert.Regexp(t, "^limit", refused.Error())
+	soon(t, func() bool { return p.live.Load() == 19 }, "refused capabilities stay")
+	many := vat.Do(t.Context(), p.boot, tp.Server_many, func(q tp.Server_many_Params, _ *vat.Caps) error { q.SetN(50); return nil }, nil)
+	assert.Error(t, many)
+	n, err := depthOf(t.Context(), held[0])
+	require.NoError(t, err, "everything else goes on")
+	assert.EqualValues(t, 1, n)
+	for _, h := range held {
+		h.Release()
+	}
+	soon(t, func() bool { return p.live.Load() == 1 }, "released capabilities stay")
+	_, err = depthOf(t.Context(), c)
+	require.NoError(t, err)
+	a := vat.Send(t.Context(), c, tp.Chain_next, nil)
+	_, _, err = a.Await(t.Context())
+	assert.NoError(t, err, "there is room again")
+	a.Release()
+}
+
+func TestFloodOfBootstraps(t *testing.T) {
+	r := newRaw(t, vat.Limits{Answers: 1000})
+	go func() {
+		for i := range uint32(2000) {
+			r.bootstrap(i)
+		}
+	}()
+	assert.Contains(t, r.aborted(), "limit")
+}
+
+func TestCallsLimit(t *testing.T) {
+	r := newRaw(t, vat.Limits{Calls: 10, Workers: 2})
+	e := r.get(1, r.boot(), 0)
+	r.finish(1, false)
+	for i := range uint32(11) {
+		r.call(10+i, tp.Echo_TypeID, 2, toExport(e), params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+			s.SetUint32(0, 60_000)
+			return nil
+		}))
+	}
+	assert.Regexp(t, "^limit", r.exception(20))
+	assert.NoError(t, r.conn.Err())
+}
+
+func TestSlowLoris(t *testing.T) {
+	r := newRaw(t, vat.Limits{FrameTimeout: 50 * time.Millisecond})
+	r.boot()
+	_, _ = r.nc.Write([]byte{0, 0})
+	assert.Contains(t, r.aborted(), "too long")
+}
+
+func TestHandshakeTimeout(t *testing.T) {
+	r := newRaw(t, vat.Limits{HandshakeTimeout: 50 * time.Millisecond})
+	assert.Contains(t, r.aborted(), "too long")
+}

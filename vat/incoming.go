@@ -1,0 +1,181 @@
+package vat
+
+import "capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+// Calls of the peer's: Bootstrap, Call, Finish and Release.
+
+// open makes an entry for a question of the peer's. Called with c.mu held.
+func (c *Conn) open(id uint32, a *answer) error {
+	if c.answers[id] != nil {
+		return protocolf("question %d is open already", id)
+	}
+	if len(c.answers) >= c.limits.Answers {
+		return protocolf("limit: %d questions are open", len(c.answers))
+	}
+	a.conn, a.id, a.users = c, id, 1
+	c.answers[id] = a
+	return nil
+}
+
+func (c *Conn) handleBootstrap(id uint32) error {
+	a := new(answer)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	err := c.open(id, a)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if c.options.Bootstrap == nil {
+		a.complete(nil, exceptionf(Failed, "this vat has no bootstrap capability"))
+		return nil
+	}
+	m, err := newReturn(0)
+	if err == nil {
+		caps := Caps{built: m}
+		err = m.setContent(caps.Put(c.options.Bootstrap.AddRef()).ToPtr())
+	}
+	if err != nil {
+		a.complete(nil, errInternal)
+		return nil
+	}
+	a.complete(m, nil)
+	return nil
+}
+
+// messageTarget finds what a call or a Disembargo is aimed at. Called with c.mu held; the reference is the
+// caller's.
+func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
+	defer caught(&err)
+	switch mt.Which() {
+	case rpc.MessageTarget_Which_importedCap:
+		e := c.exports[mt.ImportedCap()]
+		if e == nil {
+			return nil, protocolf("message to a capability that is not exported")
+		}
+		e.target.retain()
+		return e.target, nil
+	case rpc.MessageTarget_Which_promisedAnswer:
+		pa, err := mt.PromisedAnswer()
+		if err != nil {
+			return nil, malformed(err)
+		}
+		return c.promised(pa)
+	}
+	return nil, protocolf("unknown kind of message target")
+}
+
+// incoming is the memory of a call that came in.
+type incoming struct {
+	answer  answer
+	request request
+}
+
+func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
+	where := call.SendResultsTo().Which()
+	if where != rpc.Call_sendResultsTo_Which_caller && where != rpc.Call_sendResultsTo_Which_yourself {
+		c.echoUnimplemented(m, root)
+		m.unref()
+		return nil
+	}
+	mt, err := call.Target()
+	if err != nil {
+		m.unref()
+		return malformed(err)
+	}
+	params, err := call.Params()
+	if err != nil {
+		m.unref()
+		return malformed(err)
+	}
+	in := &incoming{}
+	a, r := &in.answer, &in.request
+	*r = request{iface: call.InterfaceId(), method: call.MethodId(), params: m, ans: a, conn: c, direct: true}
+	a.request = r
+
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		m.unref()
+		return nil
+	}
+	// The target first: a call cannot be aimed at its own outcome.
+	t, err := c.messageTarget(mt)
+	if err == nil {
+		if err = c.acceptPayload(m, params); err == nil {
+			err = c.open(call.QuestionId(), a)
+		}
+	}
+	if err != nil {
+		c.mu.Unlock()
+		if t != nil {
+			t.release()
+		}
+		m.unref()
+		return err
+	}
+	a.table.yourself = where == rpc.Call_sendResultsTo_Which_yourself
+	c.calls++
+	c.callBytes += m.bytes()
+	var refuse *Exception
+	switch {
+	case c.calls > c.limits.Calls:
+		refuse = exceptionf(Overloaded, "limit: %d calls are in progress", c.limits.Calls)
+	case c.callBytes > c.limits.CallBytes:
+		refuse = exceptionf(Overloaded, "limit: calls in progress hold %d bytes", c.limits.CallBytes)
+	}
+	c.mu.Unlock()
+
+	defer t.release()
+	if refuse != nil {
+		r.fail(refuse)
+		return nil
+	}
+	t.call(r)
+	return nil
+}
+
+func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	a := c.answers[id]
+	if a == nil || a.table.finished {
+		c.mu.Unlock()
+		return protocolf("finish of a question that is not open")
+	}
+	e := &a.table
+	e.finished = true
+	var gone []target
+	if e.returned {
+		delete(c.answers, id)
+		c.resultBytes -= e.bytes
+		if releaseCaps {
+			gone = c.unexportAll(e.exports)
+		}
+		e.exports = nil
+	}
+	c.mu.Unlock()
+	releaseAll(gone)
+	a.drop()
+	return nil
+}
+
+func (c *Conn) handleRelease(id uint32, count uint64) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	t, err := c.unexport(id, count)
+	c.mu.Unlock()
+	if t != nil {
+		t.release()
+	}
+	return err
+}

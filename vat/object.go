@@ -1,0 +1,90 @@
+package vat
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// An object is a capability that is hosted here.
+//
+// Calls keep their order among those of one connection. Connections do not wait for each other: what one of them
+// has waiting in its own pool is no concern of another that holds the same object.
+type object struct {
+	table *Table
+	self  any
+	refs  atomic.Int64
+
+	mu    sync.Mutex
+	lines map[*Conn]*line // by origin, nil for calls made here; only those with a call that has not started
+	spare *line
+}
+
+// A line is one connection's calls on an object, of which the first was given to the pool and has not let the
+// next one start.
+type line struct{ waiting []*request }
+
+func (o *object) retain() { o.refs.Add(1) }
+
+func (o *object) release() {
+	if o.refs.Add(-1) != 0 {
+		return
+	}
+	if r, ok := o.self.(interface{ Release() }); ok {
+		defer func() {
+			if p := recover(); p != nil {
+				o.table.panicked("Release", p)
+			}
+		}()
+		r.Release()
+	}
+}
+
+// call starts r's handler, or queues it behind the calls that came before.
+func (o *object) call(r *request) {
+	h := o.table.find(r.iface, r.method)
+	if h == nil {
+		r.fail(errUnknown)
+		return
+	}
+	o.retain() // for as long as r is in progress
+	r.object, r.handler = o, h
+	o.mu.Lock()
+	if l := o.lines[r.conn]; l != nil {
+		r.direct = false
+		l.waiting = append(l.waiting, r)
+		o.mu.Unlock()
+		return
+	}
+	if h.inline && r.direct {
+		o.mu.Unlock()
+		r.run()
+		return
+	}
+	if o.lines == nil {
+		o.lines = make(map[*Conn]*line)
+	}
+	if o.spare == nil {
+		o.spare = new(line)
+	}
+	o.lines[r.conn], o.spare = o.spare, nil
+	o.mu.Unlock()
+	r.submit()
+}
+
+// next lets the call behind the one that was started last start.
+func (o *object) next(from *Conn) {
+	o.mu.Lock()
+	l := o.lines[from]
+	if len(l.waiting) == 0 {
+		delete(o.lines, from)
+		l.waiting = nil
+		o.spare = l
+		o.mu.Unlock()
+		return
+	}
+	r := l.waiting[0]
+	l.waiting[0] = nil
+	l.waiting = l.waiting[1:]
+	o.mu.Unlock()
+	r.submit()
+}

@@ -1,0 +1,303 @@
+package vat_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+func next(t testing.TB, c *vat.Cap, tag uint32) *vat.Answer[tp.Counter_next_Results] {
+	return vat.Send(t.Context(), c, tp.Counter_next, func(q tp.Counter_next_Params, _ *vat.Caps) error { q.SetTag(tag); return nil })
+}
+
+func slow(t testing.TB, c *vat.Cap, tag, ms uint32) *vat.Answer[tp.Counter_slow_Results] {
+	return vat.Send(t.Context(), c, tp.Counter_slow, func(q tp.Counter_slow_Params, _ *vat.Caps) error {
+		q.SetTag(tag)
+		q.SetMs(ms)
+		return nil
+	})
+}
+
+func TestCallsOnOneObjectStartInOrder(t *testing.T) {
+	p := connect(t, vat.Limits{Workers: 4})
+	a := vat.Send(t.Context(), p.boot, tp.Server_counter, nil)
+	c := a.Cap(tp.Server_counter_Results_counter)
+	a.Release()
+	defer c.Release()
+	type release interface{ Release() }
+	var all []release
+	for i := range uint32(300) {
+		if i%3 == 0 {
+			s := slow(t, c, i, 1)
+			all = append(all, s)
+			defer func() {
+				r, _, err := s.Await(t.Context())
+				if assert.NoError(t, err) {
+					assert.Equal(t, i, r.N())
+				}
+				s.Release()
+			}()
+		} else {
+			s := next(t, c, i)
+			defer func() {
+				r, _, err := s.Await(t.Context())
+				if assert.NoError(t, err) {
+					assert.Equal(t, i, r.N())
+				}
+				s.Release()
+			}()
+		}
+	}
+}
+
+// A capability of the client's own goes to the server and comes back as a promise. Calls made while it was a
+// promise go around by the server; those made afterwards may not overtake them.
+func TestEmbargo(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	own := newWorld() // hosted by the client
+	e := p.echoCap(t)
+	defer e.Release()
+	for range 200 {
+		obj := &counterObj{tracked: tracked{own}}
+		counter := own.serve(obj)
+		a := vat.Send(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error {
+			return q.SetCap(caps.Put(counter.AddRef()))
+		})
+		back := a.Cap(tp.Echo_cap_Results_cap)
+		var answers []*vat.Answer[tp.Counter_next_Results]
+		tag := uint32(0)
+		for range 5 { // by the long way
+			answers = append(answers, next(t, back, tag))
+			tag++
+		}
+		_, _, err := a.Await(t.Context())
+		require.NoError(t, err)
+		for range 5 { // by the short way, once it is known
+			answers = append(answers, next(t, back, tag))
+			tag++
+		}
+		for _, a := range answers {
+			_, _, err := a.Await(t.Context())
+			require.NoError(t, err)
+			a.Release()
+		}
+		obj.mu.Lock()
+		require.True(t, slices.IsSorted(obj.tags), "%v", obj.tags)
+		require.Len(t, obj.tags, 10)
+		obj.mu.Unlock()
+		_, ok := vat.Local[*counterObj](back)
+		require.True(t, ok, "known to be our own in the end")
+		a.Release()
+		back.Release()
+		counter.Release()
+	}
+	soon(t, func() bool { return own.live.Load() == 0 }, "counters leaked")
+	soon(t, func() bool { return p.client.Stats().Embargoes == 0 && p.client.Stats().Exports == 0 }, "tables leaked")
+}
+
+// The same from the other side: the peer asks for its own capability back, pipelines on it, and asks for a
+// Disembargo, which must be echoed after the calls.
+func TestDisembargoIsEchoedAfterTheCalls(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	e := r.get(1, r.boot(), 0)
+	// cap(5) -> ours; two calls pipelined on it.
+	r.call(2, tp.Echo_TypeID, 5, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil }))
+	r.call(3, tp.Counter_TypeID, 0, toAnswer(2, 0))
+	r.call(4, tp.Counter_TypeID, 0, toAnswer(2, 0))
+	r.send(func(m rpc.Message) error {
+		d, err := m.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		d.Context().SetSenderLoopback(9)
+		tgt, err := d.NewTarget()
+		if err != nil {
+			return err
+		}
+		return promised(tgt.NewPromisedAnswer())(2, []uint16{0})
+	})
+	var got []rpc.Message_Which
+	for len(got) == 0 || got[len(got)-1] != rpc.Message_Which_disembargo {
+		m, ok := r.recv()
+		require.True(t, ok)
+		got = append(got, m.Which())
+		if m.Which() == rpc.Message_Which_disembargo {
+			d, _ := m.Disembargo()
+			assert.EqualValues(t, 9, d.Context().ReceiverLoopback())
+		}
+	}
+	assert.Equal(t, []rpc.Message_Which{rpc.Message_Which_return, rpc.Message_Which_call, rpc.Message_Which_call, rpc.Message_Which_disembargo}, got)
+}
+
+// The server exports a promise of its own, and resolves it.
+func TestExportedPromiseIsResolved(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	own := newWorld()
+	local := own.chain(0)
+	a := vat.Send(t.Context(), local, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(30); return nil })
+	promise := a.Cap(tp.Chain_slowNext_Results_chain)
+	a.Release()
+	// The server keeps what is a promise for it, too.
+	require.NoError(t, vat.Do(t.Context(), p.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
+		return q.SetCap(caps.Put(promise.AddRef()))
+	}, nil))
+	p.held.Lock()
+	held := p.held.cap.AddRef()
+	p.held.Unlock()
+	n, err := depthOf(t.Context(), held) // from the server to the client
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n)
+	time.Sleep(20 * time.Millisecond)
+	n, err = depthOf(t.Context(), held)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n)
+	held.Release()
+	p.drop()
+	promise.Release()
+	local.Release()
+	soon(t, func() bool { return own.live.Load() == 0 }, "chains leaked")
+}
+
+func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
+	// The peer promises a capability, the server calls it, and it resolves to the server's own bootstrap: the
+	// server must embargo it, and say Disembargo before its later calls.
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	r.world.held.Lock()
+	held := r.world.held.cap.AddRef()
+	r.world.held.Unlock()
+	first := vat.Send(t.Context(), held, tp.Chain_depth, nil)
+	call, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	dis, err := r.expect(rpc.Message_Which_disembargo).Disembargo()
+	require.NoError(t, err)
+	id := dis.Context().SenderLoopback()
+	second := vat.Send(t.Context(), held, tp.Chain_depth, nil)
+	// Passed back, and the embargo lifted.
+	r.call(50, tp.Chain_TypeID, 1, toExport(chain))
+	r.send(func(m rpc.Message) error {
+		d, err := m.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		d.Context().SetReceiverLoopback(id)
+		_, err = d.NewTarget()
+		return err
+	})
+	_, _, err = second.Await(t.Context())
+	require.NoError(t, err)
+	// A tail call answers the first.
+	_ = call
+	r.send(func(m rpc.Message) error {
+		ret, err := m.NewReturn()
+		if err != nil {
+			return err
+		}
+		ret.SetAnswerId(call.QuestionId())
+		e, err := ret.NewException()
+		if err != nil {
+			return err
+		}
+		return e.SetReason("enough")
+	})
+	_, _, err = first.Await(t.Context())
+	assert.EqualError(t, err, "enough")
+	first.Release()
+	second.Release()
+	held.Release()
+}
+
+func TestTailCall(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
+	r.world.held.Lock()
+	held := r.world.held.cap.AddRef()
+	r.world.held.Unlock()
+	ans := vat.Send(t.Context(), held, tp.Chain_nested, nil)
+	d := ans.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
+	call, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	// The peer's answer is whatever the server's own chain answers.
+	r.call(60, tp.Chain_TypeID, 3, toExport(chain), func(c rpc.Call) error { c.SendResultsTo().SetYourself(); return nil })
+	r.send(func(m rpc.Message) error {
+		ret, err := m.NewReturn()
+		ret.SetAnswerId(call.QuestionId())
+		ret.SetTakeFromOtherQuestion(60)
+		return err
+	})
+	_, _, err = ans.Await(t.Context())
+	require.NoError(t, err)
+	n, err := depthOf(t.Context(), d)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n)
+	for {
+		m, ok := r.recv()
+		require.True(t, ok)
+		if m.Which() == rpc.Message_Which_return {
+			ret, _ := m.Return()
+			assert.Equal(t, rpc.Return_Which_resultsSentElsewhere, ret.Which())
+			break
+		}
+	}
+	r.finish(60, false)
+	ans.Release()
+	d.Release()
+	held.Release()
+}
+
+// A capability from one connection, given to another, is proxied.
+func TestThirdParty(t *testing.T) {
+	far := connect(t, vat.Limits{})
+	near := connect(t, vat.Limits{})
+	c := far.root(t) // hosted by far's server; near's server gets it from the client in the middle
+	var hop *vat.Cap
+	require.NoError(t, vat.Do(t.Context(), near.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
+		return q.SetCap(caps.Put(c.AddRef()))
+	}, nil))
+	near.held.Lock()
+	hop = near.held.cap.AddRef()
+	near.held.Unlock()
+	n, err := depthOf(t.Context(), hop)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, n)
+	// Results with capabilities, and pipelining, through the proxy.
+	a := vat.Send(t.Context(), hop, tp.Chain_nested, nil)
+	d := a.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
+	n, err = depthOf(t.Context(), d)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n)
+	r, caps, err := a.Await(t.Context())
+	require.NoError(t, err)
+	node, err := r.Node()
+	require.NoError(t, err)
+	n, err = depthOf(t.Context(), caps.Get(node.Chain()))
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, n)
+	a.Release()
+	d.Release()
+	// Its cancellation goes through as well.
+	s := vat.Send(t.Context(), hop, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
+	time.Sleep(10 * time.Millisecond)
+	s.Release()
+	select {
+	case <-far.cancelled:
+	case <-time.After(time.Second):
+		t.Error("not cancelled")
+	}
+	hop.Release()
+	near.drop()
+	c.Release()
+	soon(t, func() bool { return far.live.Load() == 0 }, "proxied capabilities leaked")
+}

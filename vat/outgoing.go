@@ -1,0 +1,272 @@
+package vat
+
+import (
+	"context"
+
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+)
+
+// ask sends r to the peer as a question: to a capability that it hosts, or to a part of an outcome that it has
+// not returned yet. It takes over r, and reports false, leaving r alone, when that outcome has been returned.
+func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
+	r.direct = false
+	m := r.params
+	if !m.out { // the parameters came in on another connection
+		var err error
+		if m, err = copyCall(m); err != nil {
+			r.fail(errInternal)
+			return true
+		}
+	}
+	m.call.SetInterfaceId(r.iface)
+	m.call.SetMethodId(r.method)
+	target, err := m.call.NewTarget()
+	list := settleAll(m.caps)
+
+	c.mu.Lock()
+	if via != nil && (via.q.returned || via.q.finished) && !c.closed {
+		c.mu.Unlock()
+		if m != r.params {
+			m.unref()
+		}
+		return false
+	}
+	var exc *Exception
+	switch {
+	case err != nil:
+		exc = errInternal
+	case c.closed:
+		c.mu.Unlock()
+		exc = c.gone()
+		c.mu.Lock()
+	case len(c.questions) >= c.limits.Questions:
+		exc = limitf("%d calls to the peer are open", len(c.questions))
+	case to != nil:
+		target.SetImportedCap(to.id)
+	default:
+		var pa rpc.PromisedAnswer
+		if pa, err = target.NewPromisedAnswer(); err == nil {
+			err = writeTransform(pa, via.q.id, via.path)
+		}
+		if err != nil {
+			exc = errInternal
+		}
+	}
+	var subs []subscription
+	q := &r.ans.q
+	if exc == nil {
+		var ids []uint32
+		ids, subs, err = c.describeAll(m, list)
+		if err != nil {
+			exc = asException(err)
+		} else {
+			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids}
+			c.questions[q.id] = q
+			m.call.SetQuestionId(q.id)
+			c.outbox.append(m, true)
+		}
+	}
+	c.mu.Unlock()
+	if m != r.params {
+		m.unref()
+	}
+	if exc != nil {
+		r.fail(exc)
+		return true
+	}
+	c.subscribe(subs)
+	r.finish()
+	r.ans.sent(q)
+	if r.isCanceled() {
+		c.abandon(q)
+	}
+	c.outbox.flush()
+	return true
+}
+
+// copyCall copies the parameters of a call that came in into one that goes out.
+func copyCall(in *message) (*message, error) {
+	m, root, err := newOutbound(0)
+	if err != nil {
+		return nil, err
+	}
+	if m.call, err = root.NewCall(); err == nil {
+		if m.payload, err = m.call.NewParams(); err == nil {
+			if err = copyContent(m, in); err == nil {
+				return m, nil
+			}
+		}
+	}
+	m.unref()
+	return nil, err
+}
+
+// abandon sends Finish for a question that nobody waits for, before it was returned.
+func (c *Conn) abandon(q *question) {
+	c.mu.Lock()
+	if c.closed || q.returned || q.finished {
+		c.mu.Unlock()
+		return
+	}
+	q.finished = true
+	c.send(finishMessage(q.id, true))
+	c.mu.Unlock()
+	c.outbox.flush()
+	q.ans.complete(nil, errCanceled)
+}
+
+// Bootstrap asks the peer for its bootstrap capability. The result can be used at once; whether there is one
+// shows in the first call. ctx has nothing to wait for, and is looked at once.
+func (c *Conn) Bootstrap(ctx context.Context) *Cap {
+	if err := ctx.Err(); err != nil {
+		return newCap(broken{exceptionf(Failed, "bootstrap was not asked for: %v", err)})
+	}
+	a := &answer{users: 1}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return newCap(broken{c.gone()})
+	}
+	if len(c.questions) >= c.limits.Questions {
+		c.mu.Unlock()
+		return newCap(broken{limitf("%d calls to the peer are open", c.limits.Questions)})
+	}
+	q := &a.q
+	*q = question{conn: c, id: c.questionIDs.take(), ans: a}
+	c.questions[q.id] = q
+	c.send(bootstrapMessage(q.id))
+	c.mu.Unlock()
+	a.sent(q)
+	p := a.at(nil)
+	a.drop()
+	c.outbox.flush()
+	return newCap(p)
+}
+
+// sendReturn answers a call of the peer's (rpc.capnp, Return), once its outcome is known.
+func (c *Conn) sendReturn(a *answer) {
+	res, exc := a.outcome()
+	out, list, err := returnable(res)
+	if err != nil {
+		exc = errInternal
+	}
+	onReader := a.request != nil && a.request.direct
+
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		out.unref()
+		res.unref()
+		return
+	}
+	e := &a.table
+	var subs []subscription
+	kept, over := false, false
+	switch {
+	case e.finished:
+		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetCanceled(); return nil }))
+		delete(c.answers, a.id)
+	case exc == nil && e.yourself:
+		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetResultsSentElsewhere(); return nil }))
+		kept = true
+	case exc == nil:
+		if e.exports, subs, err = c.describeAll(out, list); err == nil {
+			out.ret.SetAnswerId(a.id)
+			c.outbox.append(out, true)
+			if kept = len(list) > 0; kept {
+				e.bytes = out.bytes()
+			}
+		} else {
+			exc = asException(err)
+			a.replace(exc)
+		}
+	}
+	if exc != nil && !e.finished {
+		c.send(exceptionReturn(a.id, exc))
+	}
+	e.returned = true
+	if kept && !e.finished {
+		c.resultBytes += e.bytes
+		over = c.resultBytes > c.limits.ResultBytes
+	}
+	c.mu.Unlock()
+
+	out.unref()
+	res.unref()
+	if !kept {
+		a.free()
+	}
+	c.subscribe(subs)
+	if over {
+		c.fail(protocolf("limit: results of %d bytes wait to be finished", c.limits.ResultBytes))
+	}
+	if !onReader {
+		c.outbox.flush()
+	}
+}
+
+// returnable returns res as a message that can be sent as a Return, and its capabilities.
+func returnable(res *message) (out *message, list []sending, err error) {
+	if res == nil {
+		return nil, nil, nil
+	}
+	if res.out && res.ret.IsValid() && res.sent.CompareAndSwap(false, true) {
+		out = res.ref()
+	} else {
+		if out, err = newReturn(0); err != nil {
+			return nil, nil, err
+		}
+		if err = copyContent(out, res); err != nil {
+			out.unref()
+			return nil, nil, err
+		}
+	}
+	return out, settleAll(out.caps), nil
+}
+
+// sendResolve tells the peer where a promise that it holds leads (rpc.capnp, Resolve).
+func (c *Conn) sendResolve(p *promise, id uint32) {
+	s := prepare(p)
+	c.mu.Lock()
+	e := c.exports[id]
+	if c.closed || e == nil || e.target != target(p) || e.resolved {
+		c.mu.Unlock()
+		return
+	}
+	e.resolved = true
+	var sub *promise
+	var counted uint32
+	m := build(func(root rpc.Message) error {
+		res, err := root.NewResolve()
+		if err != nil {
+			return err
+		}
+		res.SetPromiseId(id)
+		var exc *Exception
+		if b, ok := s.target.(broken); ok {
+			exc = b.err
+		} else {
+			d, err := res.NewCap()
+			if err != nil {
+				return err
+			}
+			if counted, _, sub, err = c.describe(s, d); err != nil {
+				exc = asException(err)
+			}
+		}
+		if exc != nil {
+			w, err := res.NewException()
+			if err != nil {
+				return err
+			}
+			return writeException(w, exc)
+		}
+		return nil
+	})
+	c.send(m)
+	c.mu.Unlock()
+	if sub != nil {
+		c.subscribe([]subscription{{sub, counted}})
+	}
+	c.outbox.flush()
+}

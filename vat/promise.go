@@ -1,0 +1,297 @@
+package vat
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// A promise is a capability that is not known yet: part of the outcome of a call, or an import that the peer
+// declared a promise. Calls made on it go to where it leads for now, or wait in its queue, and keep their order
+// when that changes.
+type promise struct {
+	refs   atomic.Int64
+	ans    *answer // made of this, at path; dropped when resolved
+	path   []uint16
+	called atomic.Bool // calls were sent to the peer to resolve
+
+	mu       sync.Mutex
+	dst      target // nil: calls wait
+	final    bool   // dst is decided, or will be when an embargo is lifted
+	queue    []queued
+	draining bool
+	notify   []follower    // who is told when it has settled
+	known    chan struct{} // closed when it has settled; made when somebody waits
+	held     bool          // ans was dropped
+	behind   int           // promises that lead here, one after the other; guarded by resolving
+}
+
+// queued is a call, or something to do after the calls before it.
+type queued struct {
+	request *request
+	do      func()
+}
+
+// A pipe leads to a part of the outcome of a question that the peer has not answered.
+type pipe struct {
+	q    *question
+	path []uint16
+}
+
+func (p *pipe) call(r *request) { panic("vat: a pipe is called through its promise") }
+func (p *pipe) retain()         {}
+func (p *pipe) release()        {}
+
+func newPromise() *promise {
+	p := new(promise)
+	p.refs.Store(1)
+	return p
+}
+
+func (p *promise) retain() { p.refs.Add(1) }
+
+// tryRetain adds a reference unless the last one is gone.
+func (p *promise) tryRetain() bool {
+	for {
+		n := p.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if p.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (p *promise) release() {
+	if p.refs.Add(-1) != 0 {
+		return
+	}
+	p.mu.Lock()
+	dst := p.dst
+	p.dst, p.final = broken{errReleased}, true
+	queue := p.queue
+	p.queue = nil
+	p.mu.Unlock()
+	for _, it := range queue { // only embargoed echoes can be left: each call holds a reference
+		if it.request != nil {
+			it.request.fail(errReleased)
+		} else {
+			it.do()
+		}
+	}
+	if dst != nil {
+		dst.release()
+	}
+	p.letGo()
+}
+
+// letGo ends p's interest in the answer that it is part of.
+func (p *promise) letGo() {
+	p.mu.Lock()
+	held := p.held
+	p.held = true
+	p.mu.Unlock()
+	if p.ans != nil && !held {
+		p.ans.drop()
+	}
+}
+
+func (p *promise) call(r *request) {
+	p.mu.Lock()
+	if p.dst == nil || p.draining || len(p.queue) > 0 {
+		p.retain()
+		r.direct = false
+		r.setQueue(p)
+		p.queue = append(p.queue, queued{request: r})
+		p.mu.Unlock()
+		if r.isCanceled() && p.remove(r) {
+			r.fail(errCanceled)
+		}
+		return
+	}
+	dst := p.dst
+	if !p.final {
+		p.called.Store(true)
+	}
+	dst.retain()
+	p.mu.Unlock()
+	if !pass(dst, r) {
+		// The question has been answered meanwhile: its outcome is about to get here.
+		p.retain()
+		r.direct = false
+		r.setQueue(p)
+		p.mu.Lock()
+		p.queue = append([]queued{{request: r}}, p.queue...)
+		if p.dst == dst {
+			p.dst = nil
+		}
+		p.mu.Unlock()
+		p.drain()
+	}
+	dst.release()
+}
+
+// pass makes the call r on t. It reports false, and leaves r alone, when t is a pipe that ran dry.
+func pass(t target, r *request) bool {
+	if pp, ok := t.(*pipe); ok {
+		return pp.q.conn.ask(r, nil, pp)
+	}
+	t.call(r)
+	return true
+}
+
+// after runs f when all calls made so far have gone where p leads.
+func (p *promise) after(f func()) {
+	p.mu.Lock()
+	if p.dst != nil && !p.draining && len(p.queue) == 0 {
+		p.mu.Unlock()
+		f()
+		return
+	}
+	p.queue = append(p.queue, queued{do: f})
+	p.mu.Unlock()
+}
+
+// A follower is a peer that holds a promise as an export of that number.
+type follower struct {
+	conn *Conn
+	id   uint32
+}
+
+// whenSettled has c send Resolve once p has resolved for good and its queue is empty.
+func (p *promise) whenSettled(c *Conn, id uint32) {
+	p.mu.Lock()
+	if p.final && p.dst != nil && !p.draining && len(p.queue) == 0 {
+		p.mu.Unlock()
+		c.sendResolve(p, id)
+		return
+	}
+	defer p.mu.Unlock()
+	for i := range p.notify { // one a peer: an earlier number is no longer in use
+		if p.notify[i].conn == c {
+			p.notify[i].id = id
+			return
+		}
+	}
+	p.notify = append(p.notify, follower{c, id})
+}
+
+// wait waits until p has resolved for good.
+func (p *promise) wait(ctx context.Context) error {
+	p.mu.Lock()
+	if p.final && p.dst != nil && !p.draining && len(p.queue) == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	if p.known == nil {
+		p.known = make(chan struct{})
+	}
+	known := p.known
+	p.mu.Unlock()
+	select {
+	case <-known:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// decided reports whether it is known where p leads, even if calls still wait.
+func (p *promise) decided() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.final
+}
+
+// leadsBack reports whether p was decided to be a capability of c's peer.
+func (p *promise) leadsBack(c *Conn) bool {
+	p.mu.Lock()
+	dst := p.dst
+	if !p.final {
+		dst = nil
+	}
+	p.mu.Unlock()
+	if dst == nil {
+		return false
+	}
+	i, ok := settle(dst).(*importCap)
+	return ok && i.conn == c
+}
+
+// settled returns where p leads when that is decided and no call waits.
+func (p *promise) settled() (target, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.final && p.dst != nil && !p.draining && len(p.queue) == 0 {
+		return p.dst, true
+	}
+	return nil, false
+}
+
+// remove takes a cancelled call out of the queue.
+func (p *promise) remove(r *request) bool {
+	p.mu.Lock()
+	for i, it := range p.queue {
+		if it.request == r {
+			p.queue = append(p.queue[:i], p.queue[i+1:]...)
+			p.mu.Unlock()
+			p.release()
+			return true
+		}
+	}
+	p.mu.Unlock()
+	return false
+}
+
+// drain moves the queue to where p leads, in order. One goroutine at a time does it.
+func (p *promise) drain() {
+	p.mu.Lock()
+	if p.draining {
+		p.mu.Unlock()
+		return
+	}
+	p.draining = true
+	for len(p.queue) > 0 && p.dst != nil {
+		it := p.queue[0]
+		p.queue[0] = queued{}
+		p.queue = p.queue[1:]
+		dst := p.dst
+		dst.retain()
+		if !p.final && it.request != nil {
+			p.called.Store(true)
+		}
+		p.mu.Unlock()
+		done := true
+		if it.request == nil {
+			it.do()
+		} else if done = pass(dst, it.request); done {
+			p.release()
+		}
+		dst.release()
+		p.mu.Lock()
+		if !done {
+			p.queue = append([]queued{it}, p.queue...)
+			if p.dst == dst {
+				p.dst = nil
+			}
+		}
+	}
+	if len(p.queue) == 0 {
+		p.queue = nil
+	}
+	p.draining = false
+	var notify []follower
+	if p.final && p.dst != nil {
+		notify = p.notify
+		p.notify = nil
+		if p.known != nil {
+			close(p.known)
+			p.known = nil
+		}
+	}
+	p.mu.Unlock()
+	for _, f := range notify {
+		f.conn.sendResolve(p, f.id)
+	}
+}

@@ -1,0 +1,267 @@
+package vat
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+
+	"capnproto.org/go/capnp/v3"
+)
+
+// A request is a call on its way: from the wire or from Send, through promises, to an object's handler or out on
+// a connection. One owner at a time has it, and brings it to an end by completing its answer.
+type request struct {
+	iface  uint64
+	method uint16
+	params *message
+	ans    *answer
+	conn   *Conn // where it came from, whose pool runs it; nil for a call made here
+	direct bool  // it may run on the current goroutine
+
+	object  *object // once it got there
+	handler *Handler
+	pooled  bool
+	passed  bool // the next call on the object may start
+	results *message
+	caps    Caps
+
+	mu       sync.Mutex
+	canceled bool
+	ctx      context.Context // made when it is asked for
+	cancel   context.CancelFunc
+	queue    *promise // waits there
+}
+
+// complete ends r. It takes over res.
+func (r *request) complete(res *message, exc *Exception) {
+	r.finish()
+	r.ans.complete(res, exc)
+}
+
+func (r *request) fail(exc *Exception) { r.complete(nil, exc) }
+
+// finish gives back what r holds: memory of its parameters, its room in the connection, its hold on the object.
+func (r *request) finish() {
+	if m := r.params; m != nil {
+		r.params = nil
+		if r.conn != nil {
+			r.conn.callDone(m.bytes())
+		}
+		m.unref()
+	}
+	if o := r.object; o != nil {
+		r.object = nil
+		o.release()
+	}
+}
+
+// submit hands r to the pool that runs it.
+func (r *request) submit() {
+	r.direct = false
+	if r.conn != nil {
+		r.conn.pool.submit(r)
+	} else {
+		local.submit(r)
+	}
+}
+
+// guarded is start; a panic of this package's own ends one connection and not the process.
+func (r *request) guarded() {
+	defer func() {
+		if p := recover(); p != nil {
+			r.logf("vat: panic: %v\n%s", p, debug.Stack())
+			if r.conn != nil {
+				r.conn.fail(protocolf("internal error"))
+			}
+		}
+	}()
+	r.start()
+}
+
+// start runs r in a pool.
+func (r *request) start() {
+	o := r.object
+	o.retain() // r gives up its own hold when it completes
+	defer o.release()
+	// A handler that cannot block is let run to its end, and so keeps its place among the others as well as on
+	// the reader.
+	r.pooled = true
+	waits := r.handler.serial || r.handler.inline
+	if !waits {
+		o.next(r.conn)
+	}
+	if r.conn != nil && !r.conn.outbox.waitRoom(nil) {
+		r.fail(r.conn.gone())
+	} else {
+		r.run()
+	}
+	if waits && !r.passed {
+		r.passed = true
+		o.next(r.conn)
+	}
+}
+
+// run calls the handler and completes r.
+func (r *request) run() {
+	r.mu.Lock()
+	canceled := r.canceled
+	r.mu.Unlock()
+	if canceled {
+		r.fail(errCanceled)
+		return
+	}
+	err := r.serve()
+	r.mu.Lock()
+	cancel := r.cancel
+	r.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	res := r.results
+	r.results = nil
+	if err == nil && res == nil {
+		res, err = newReturn(0)
+		if err == nil {
+			err = res.newContent(r.handler.results)
+		}
+		if err != nil {
+			res = nil
+		}
+	}
+	if err == nil && res.msg.CapTable().Len() > 0 {
+		// A capability pointer was copied from another message, where its index means something else.
+		r.logf("vat: %s copied a capability pointer between messages; use Caps.Get and Caps.Put", r.handler.name)
+		err = errInternal
+	}
+	if err != nil {
+		res.unref()
+		r.fail(r.encode(err))
+		return
+	}
+	r.complete(res, nil)
+}
+
+// serve calls the handler; a panic is one call's failure.
+func (r *request) serve() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.logf("vat: panic in %s: %v\n%s", r.handler.name, p, debug.Stack())
+			err = errInternal
+		}
+	}()
+	r.caps = Caps{params: r.params, request: r}
+	return r.handler.serve(r.object.self, r)
+}
+
+func (r *request) encode(err error) *Exception {
+	if r.conn != nil && r.conn.options.Encode != nil {
+		if e := r.conn.options.Encode(err); e != nil {
+			return e
+		}
+	}
+	return asException(err)
+}
+
+func (r *request) logf(format string, args ...any) {
+	if r.conn != nil {
+		r.conn.logf(format, args...)
+	} else {
+		logf(format, args...)
+	}
+}
+
+// allocate returns the message of the results, made on first use.
+func (r *request) allocate(room int) (*message, error) {
+	if r.results == nil {
+		m, err := newReturn(room)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.newContent(r.handler.results); err != nil {
+			return nil, err
+		}
+		r.results = m
+	}
+	return r.results, nil
+}
+
+// context returns what ends when the call is cancelled.
+func (r *request) context() context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx == nil {
+		base := context.Background()
+		if r.conn != nil {
+			base = r.conn.ctx
+		}
+		r.ctx, r.cancel = context.WithCancel(base)
+		if r.canceled {
+			r.cancel()
+		}
+	}
+	return r.ctx
+}
+
+// abandon cancels r wherever it is, once nobody waits for its answer.
+func (r *request) abandon() {
+	r.mu.Lock()
+	r.canceled = true
+	cancel, queue := r.cancel, r.queue
+	r.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	if queue != nil && queue.remove(r) {
+		r.fail(errCanceled)
+	}
+}
+
+func (r *request) isCanceled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.canceled
+}
+
+func (r *request) setQueue(p *promise) {
+	r.mu.Lock()
+	r.queue = p
+	r.mu.Unlock()
+}
+
+// A Call is what a handler gets: the parameters, and where the results go. It is a small value.
+type Call[P, R ~capnp.StructKind] struct{ r *request }
+
+// Context ends when the caller has cancelled the call or is gone.
+func (c Call[P, R]) Context() context.Context { return c.r.context() }
+
+// Params returns the parameters. They are the caller's own choice: any pointer in them may be null, of another
+// type, or an error to read.
+func (c Call[P, R]) Params() P { return P(c.r.params.content.Struct()) }
+
+// Results returns the results to fill in, allocated on first use.
+func (c Call[P, R]) Results() (R, error) { return c.ResultsFor(0) }
+
+// ResultsFor is Results with room for bytes bytes of Data, so that they can be read straight into the message:
+// allocate the list with capnp.NewUInt8List in the results' segment and fill its Data in place. A message with
+// room holds little more than was asked for. Only the first of Results, ResultsFor and Caps().Put decides.
+func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
+	m, err := c.r.allocate(bytes)
+	if err != nil {
+		return R{}, err
+	}
+	return R(m.content.Struct()), nil
+}
+
+// Caps gives access to the capabilities in the parameters and the results.
+func (c Call[P, R]) Caps() *Caps { return &c.r.caps }
+
+// Conn returns the connection over which the call came, or nil for a call made in this process.
+func (c Call[P, R]) Conn() *Conn { return c.r.conn }
+
+// Go lets the next call on the object start now. It matters to handlers that are [Serial].
+func (c Call[P, R]) Go() {
+	if r := c.r; r.handler.serial && r.pooled && !r.passed {
+		r.passed = true
+		r.object.next(r.conn)
+	}
+}

@@ -1,0 +1,169 @@
+package vat
+
+import "capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+// What the peer says about questions of ours and promises of its own: Return and Resolve.
+
+func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		m.unref()
+		return nil
+	}
+	q := c.questions[ret.AnswerId()]
+	if q == nil || q.returned {
+		c.mu.Unlock()
+		m.unref()
+		return protocolf("return of a question that was not asked")
+	}
+	q.returned = true
+	var gone []target
+	if ret.ReleaseParamCaps() {
+		gone = c.unexportAll(q.exports)
+	}
+	q.exports = nil
+	if q.finished {
+		// Finish has released the results already.
+		delete(c.questions, q.id)
+		c.questionIDs.put(q.id)
+		c.mu.Unlock()
+		releaseAll(gone)
+		m.unref()
+		return nil
+	}
+	var exc *Exception
+	var other *answer
+	var err error
+	switch ret.Which() {
+	case rpc.Return_Which_results:
+		var p rpc.Payload
+		if p, err = ret.Results(); err == nil {
+			err = c.acceptPayload(m, p)
+		}
+	case rpc.Return_Which_exception:
+		var e rpc.Exception
+		if e, err = ret.Exception(); err == nil {
+			exc = readException(e)
+		}
+	case rpc.Return_Which_canceled:
+		exc = errCanceled
+	case rpc.Return_Which_takeFromOtherQuestion:
+		// A tail call: the outcome is that of a call which the peer made of us, with sendResultsTo.yourself.
+		other = c.answers[ret.TakeFromOtherQuestion()]
+		if other == nil || !other.table.yourself || other.table.finished {
+			err = protocolf("results of a question that keeps none")
+		} else {
+			other.use()
+		}
+	case rpc.Return_Which_resultsSentElsewhere:
+		err = protocolf("results sent elsewhere, which was not asked for")
+	default:
+		exc = exceptionf(Unimplemented, "the peer returned results from a third party")
+	}
+	c.mu.Unlock()
+	releaseAll(gone)
+	if err != nil {
+		m.unref()
+		return malformedUnlessRule(err)
+	}
+	switch {
+	case other != nil:
+		m.unref()
+		other.whenDone(func() {
+			res, exc := other.outcome()
+			q.ans.completeFrom(res, exc, q)
+			other.drop()
+			c.finishQuestion(q, true)
+		})
+		return nil
+	case exc != nil:
+		m.unref()
+		q.ans.completeFrom(nil, exc, q)
+		c.finishQuestion(q, false)
+	default:
+		caps := len(m.caps) > 0
+		q.ans.completeFrom(m, nil, q)
+		c.finishQuestion(q, caps)
+	}
+	return nil
+}
+
+func malformedUnlessRule(err error) error {
+	if _, ok := err.(*ProtocolError); ok {
+		return err
+	}
+	return malformed(err)
+}
+
+// finishQuestion sends Finish for a question that was returned. The capabilities in its results are released one
+// by one. The peer waits for it when it holds capabilities for us.
+func (c *Conn) finishQuestion(q *question, urgent bool) {
+	m := finishMessage(q.id, false)
+	c.mu.Lock()
+	if !c.closed {
+		delete(c.questions, q.id)
+		c.questionIDs.put(q.id)
+		if m != nil {
+			c.outbox.append(m, urgent)
+		}
+	}
+	c.mu.Unlock()
+	m.unref()
+}
+
+func (c *Conn) handleResolve(r rpc.Resolve) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	i := c.imports[r.PromiseId()]
+	var t target
+	var err error
+	switch r.Which() {
+	case rpc.Resolve_Which_cap:
+		var d rpc.CapDescriptor
+		if d, err = r.Cap(); err == nil {
+			t, err = c.accept(d)
+		}
+	case rpc.Resolve_Which_exception:
+		var e rpc.Exception
+		if e, err = r.Exception(); err == nil {
+			t = broken{readException(e)}
+		}
+	default:
+		err = protocolf("unknown kind of resolution")
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return malformedUnlessRule(err)
+	}
+	if t == nil {
+		t = broken{errNull}
+	}
+	var p *promise
+	if i != nil {
+		if p = i.promise; p == nil {
+			c.mu.Unlock()
+			t.release()
+			return protocolf("resolve of what is no promise, or was resolved already")
+		}
+		i.promise = nil
+		if !p.tryRetain() {
+			p = nil
+		}
+	}
+	if p != nil {
+		i.refs.Add(1) // until a Disembargo has named it
+	}
+	c.mu.Unlock()
+	if p == nil { // released meanwhile: nobody cares
+		t.release()
+		return nil
+	}
+	p.resolveImport(t, i)
+	i.release()
+	p.release()
+	return nil
+}

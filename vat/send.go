@@ -1,0 +1,160 @@
+package vat
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"capnproto.org/go/capnp/v3"
+)
+
+// An Answer is the outcome of a call that was sent.
+type Answer[R ~capnp.StructKind] struct {
+	answer   answer
+	request  request
+	caps     Caps
+	released atomic.Bool
+	results  *message // counted, once Await has seen it
+	once     sync.Mutex
+}
+
+// Send calls the method m of c. Its parameters are what place fills in; without place they are empty. The call is
+// on its way when Send returns, whatever becomes of ctx, which bounds only the wait for room: a peer that does
+// not read holds its callers up. An error shows in the Answer. The Answer must be released.
+func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error) *Answer[R] {
+	a := &Answer[R]{}
+	a.answer.users = 1
+	a.answer.request = &a.request
+	r := &a.request
+	*r = request{iface: m.Interface, method: m.ID, ans: &a.answer, direct: true}
+	msg, err := newCall(m.Params)
+	if err != nil {
+		r.fail(exceptionf(Failed, "parameters of %s: %v", m.Name, err))
+		return a
+	}
+	r.params = msg
+	if place != nil {
+		a.caps = Caps{built: msg}
+		err := place(P(msg.content.Struct()), &a.caps)
+		a.caps = Caps{}
+		if err != nil {
+			r.fail(exceptionf(Failed, "parameters of %s: %v", m.Name, err))
+			return a
+		}
+		if msg.msg.CapTable().Len() > 0 {
+			r.fail(exceptionf(Failed, "parameters of %s: capability pointer copied from another message", m.Name))
+			return a
+		}
+	}
+	if err := c.room(ctx); err != nil {
+		r.fail(exceptionf(Failed, "%s was not sent: %v", m.Name, err))
+		return a
+	}
+	if m.Stream {
+		if err := c.stream(ctx, &a.answer, msg.bytes()); err != nil {
+			r.fail(asException(err))
+			return a
+		}
+	}
+	t := c.use()
+	t.call(r)
+	t.release()
+	return a
+}
+
+// room waits until the peer that c leads to has read enough of what was sent before.
+func (c *Cap) room(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	t := c.use()
+	conn := via(t)
+	t.release()
+	if conn == nil || conn.outbox.parked() <= conn.limits.ParkedBytes {
+		return nil
+	}
+	conn.outbox.waitRoom(ctx.Done())
+	return ctx.Err()
+}
+
+// via returns the connection that calls on t leave by, as far as is known, or nil.
+func via(t target) *Conn {
+	switch t := settle(t).(type) {
+	case *importCap:
+		return t.conn
+	case *promise:
+		t.mu.Lock()
+		dst := t.dst
+		t.mu.Unlock()
+		switch dst := dst.(type) {
+		case *importCap:
+			return dst.conn
+		case *pipe:
+			return dst.q.conn
+		}
+	}
+	return nil
+}
+
+// Await waits for the outcome, or for ctx, and returns the results, which stay valid until Release, and the
+// capabilities in them, which are borrowed. A failure of the call is an *Exception.
+func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
+	var zero R
+	if err := a.answer.await(ctx); err != nil {
+		return zero, nil, err
+	}
+	a.once.Lock()
+	defer a.once.Unlock()
+	if a.released.Load() {
+		return zero, nil, errReleased
+	}
+	if a.results == nil {
+		res, exc := a.answer.outcome()
+		if exc != nil {
+			return zero, nil, exc
+		}
+		a.results = res
+		a.caps = Caps{params: res}
+	}
+	return R(a.results.content.Struct()), &a.caps, nil
+}
+
+// Cap returns the capability at path in the results, one pointer field a step. It can be called before the
+// results are there. The reference is the caller's, and outlives the Answer.
+func (a *Answer[R]) Cap(path ...Field) *Cap {
+	if a.released.Load() {
+		return newCap(broken{errReleased})
+	}
+	var array [8]uint16
+	fields := array[:0]
+	for _, f := range path {
+		fields = append(fields, uint16(f))
+	}
+	return newCap(a.answer.at(fields))
+}
+
+// Release gives up the results. If they have not arrived, and no capability taken from them with Cap is in use,
+// the call is cancelled. Further calls of Release do nothing.
+func (a *Answer[R]) Release() {
+	if !a.released.CompareAndSwap(false, true) {
+		return
+	}
+	a.once.Lock()
+	res := a.results
+	a.results = nil
+	a.once.Unlock()
+	res.unref()
+	a.answer.drop()
+}
+
+// Do calls the method m of c, waits, and has read look at the results, which are gone when it returns. Neither
+// place nor read needs to be there. When ctx ends first the call is cancelled.
+func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, read func(R, *Caps) error) error {
+	a := Send(ctx, c, m, place)
+	defer a.Release()
+	results, caps, err := a.Await(ctx)
+	if err != nil || read == nil {
+		return err
+	}
+	return read(results, caps)
+}

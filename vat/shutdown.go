@@ -1,0 +1,56 @@
+package vat
+
+import "errors"
+
+// shutdown ends the connection, once.
+func (c *Conn) shutdown(err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed, c.err = true, err
+	questions, answers, exports, embargoes := c.questions, c.answers, c.exports, c.embargoes
+	c.questions, c.answers, c.exports, c.embargoes = nil, nil, nil, nil
+	c.exportIDs, c.imports = nil, nil
+	bootstrap := c.options.Bootstrap
+	var broke *ProtocolError
+	grace := closeGrace
+	if errors.As(err, &broke) {
+		c.send(abortMessage(broke.Reason))
+	} else if !errors.Is(err, ErrClosed) {
+		grace = 0
+	}
+	c.mu.Unlock()
+
+	defer close(c.done)
+	c.cancel(err)
+	if grace == 0 {
+		c.outbox.close(0)
+		_ = c.nc.Close()
+	}
+	gone := c.gone()
+	for _, q := range questions {
+		if !q.finished {
+			q.ans.complete(nil, gone)
+		}
+	}
+	for _, e := range embargoes {
+		e.promise.redirect(broken{gone}, true)
+		e.promise.release()
+		e.target.release()
+	}
+	for _, a := range answers {
+		if !a.table.finished {
+			a.drop()
+		}
+	}
+	for _, e := range exports {
+		e.target.release()
+	}
+	bootstrap.Release()
+	if grace > 0 {
+		c.outbox.close(grace)
+		_ = c.nc.Close()
+	}
+}

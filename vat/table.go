@@ -1,0 +1,94 @@
+package vat
+
+import (
+	"fmt"
+	"log"
+	"runtime/debug"
+
+	"capnproto.org/go/capnp/v3"
+)
+
+// A Table is the methods that objects answer. It is immutable, and any number of objects share one.
+type Table struct {
+	methods map[methodKey]*Handler
+}
+
+type methodKey struct {
+	iface  uint64
+	method uint16
+}
+
+// A Handler is one method's entry in a [Table]. [Handle] makes it.
+type Handler struct {
+	key     methodKey
+	name    string
+	results capnp.ObjectSize
+	inline  bool
+	serial  bool
+	serve   func(self any, r *request) error
+}
+
+// A HandleOption says how a handler runs.
+type HandleOption func(*Handler)
+
+// Inline runs the handler on the goroutine that reads the connection. Only for what cannot block: nothing else
+// of that connection happens meanwhile. When earlier calls on the same object still wait to start, the call
+// waits behind them and runs in the pool.
+func Inline() HandleOption { return func(h *Handler) { h.inline = true } }
+
+// Serial keeps the next call on the same object from starting until the handler has returned or has called
+// [Call.Go]. Methods declared `-> stream` are serial without saying so.
+func Serial() HandleOption { return func(h *Handler) { h.serial = true } }
+
+// NewTable returns a table of the given methods. It panics when two are the same.
+func NewTable(methods ...Handler) *Table {
+	t := &Table{methods: make(map[methodKey]*Handler, len(methods))}
+	for _, h := range methods {
+		if old, ok := t.methods[h.key]; ok {
+			panic(fmt.Sprintf("vat: %s and %s are the same method", old.name, h.name))
+		}
+		t.methods[h.key] = &h
+	}
+	return t
+}
+
+// Handle registers f for the method m on objects whose value is an S; on others the method is unimplemented. The
+// results that f filled in are answered when it returns nil, and Options.Encode says what is answered otherwise.
+// A call whose Results were never asked for answers the empty struct.
+//
+// f runs in a bounded pool of its connection's, beside other calls. It may keep neither the Call nor what it got
+// from it after it returned.
+func Handle[S any, P, R ~capnp.StructKind](m Method[P, R], f func(S, Call[P, R]) error, opts ...HandleOption) Handler {
+	h := Handler{
+		key:     methodKey{m.Interface, m.ID},
+		name:    m.Name,
+		results: m.Results,
+		serial:  m.Stream,
+		serve: func(self any, r *request) error {
+			s, ok := self.(S)
+			if !ok {
+				return errUnknown
+			}
+			return f(s, Call[P, R]{r})
+		},
+	}
+	for _, o := range opts {
+		o(&h)
+	}
+	if h.serial {
+		h.inline = false
+	}
+	return h
+}
+
+func (t *Table) find(iface uint64, method uint16) *Handler {
+	if t == nil {
+		return nil
+	}
+	return t.methods[methodKey{iface, method}]
+}
+
+// panicked reports a panic in an object's own code where no connection is at hand.
+func (t *Table) panicked(where string, p any) {
+	log.Printf("vat: panic in %s: %v\n%s", where, p, debug.Stack())
+}

@@ -1,0 +1,155 @@
+package vat
+
+import "sync/atomic"
+
+// The entries of the four tables (rpc.capnp, "The Four Tables"), all guarded by Conn.mu.
+
+// A question is a call of ours that the peer has not returned, or that we have not finished.
+type question struct {
+	conn     *Conn
+	id       uint32
+	ans      *answer
+	exports  []uint32 // what its parameters gave the peer, for Return.releaseParamCaps
+	returned bool
+	finished bool // Finish was sent before Return came
+}
+
+// An answerEntry is what an answer that came in has beside its outcome.
+type answerEntry struct {
+	yourself bool // Call.sendResultsTo.yourself
+	returned bool
+	finished bool
+	exports  []uint32 // what its results gave the peer, for Finish.releaseResultCaps
+	bytes    int64    // of results kept until Finish
+}
+
+// An export is a capability that the peer holds.
+type export struct {
+	target   target // one reference
+	refs     uint64 // that the peer holds
+	resolved bool   // a promise, and Resolve was sent
+}
+
+// An importCap is a capability of the peer's that is held here: a target.
+type importCap struct {
+	conn *Conn
+	id   uint32
+	refs atomic.Int64 // held here
+
+	wire    uint64   // references that the peer counts; guarded by conn.mu
+	promise *promise // the peer may still resolve it; guarded by conn.mu
+}
+
+func (i *importCap) call(r *request) { i.conn.ask(r, i, nil) }
+func (i *importCap) retain()         { i.refs.Add(1) }
+
+func (i *importCap) release() {
+	if i.refs.Add(-1) != 0 {
+		return
+	}
+	c := i.conn
+	c.mu.Lock()
+	// It may have come in once more, or have been released by another, between there and here.
+	if c.closed || i.refs.Load() != 0 || c.imports[i.id] != i {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.imports, i.id)
+	for n := i.wire; n > 0; {
+		part := min(n, 1<<31)
+		c.send(releaseMessage(i.id, uint32(part)))
+		n -= part
+	}
+	c.mu.Unlock()
+	c.outbox.flush()
+}
+
+// imported returns the target for a capability that the peer says it hosts, counting it. Called with c.mu held;
+// the reference is the caller's.
+func (c *Conn) imported(id uint32, promised bool) (target, error) {
+	i := c.imports[id]
+	if i == nil {
+		if len(c.imports) >= c.limits.Imports {
+			return nil, protocolf("more than %d capabilities of one peer's", c.limits.Imports)
+		}
+		i = &importCap{conn: c, id: id}
+		c.imports[id] = i
+		if promised {
+			p := newPromise()
+			p.dst = i
+			i.promise = p
+			i.refs.Store(1)
+			i.wire = 1
+			return p, nil
+		}
+	}
+	i.wire++
+	if p := i.promise; p != nil {
+		if p.tryRetain() {
+			return p, nil
+		}
+		// The last reference to the promise is being released: it becomes a new one.
+		q := newPromise()
+		q.called.Store(p.called.Load())
+		q.dst = i
+		i.refs.Add(1)
+		i.promise = q
+		return q, nil
+	}
+	i.refs.Add(1)
+	return i, nil
+}
+
+// exported counts one more reference of the peer's to t. Called with c.mu held by one who holds a reference to
+// t.
+func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
+	if id, ok := c.exportIDs[t]; ok {
+		c.exports[id].refs++
+		return id, false, nil
+	}
+	if len(c.exports) >= c.limits.Exports {
+		return 0, false, limitf("the peer holds %d capabilities and may hold no more", len(c.exports))
+	}
+	t.retain()
+	id = c.freeExports.take()
+	c.exports[id] = &export{target: t, refs: 1}
+	c.exportIDs[t] = id
+	return id, true, nil
+}
+
+// unexport takes n of the peer's references back. When none is left, the target is returned to be released once
+// the lock is. Called with c.mu held.
+func (c *Conn) unexport(id uint32, n uint64) (target, error) {
+	e := c.exports[id]
+	if e == nil {
+		return nil, protocolf("release of a capability that was never exported")
+	}
+	if n > e.refs {
+		return nil, protocolf("release of more references than were given")
+	}
+	if e.refs -= n; e.refs > 0 {
+		return nil, nil
+	}
+	delete(c.exports, id)
+	delete(c.exportIDs, e.target)
+	c.freeExports.put(id)
+	return e.target, nil
+}
+
+// unexportAll takes one reference of each back, and returns the targets to release.
+func (c *Conn) unexportAll(list []uint32) []target {
+	var gone []target
+	for _, id := range list {
+		// The peer may have released it already, by a Release of its own: then it is its mistake, and harmless.
+		if t, err := c.unexport(id, 1); err == nil && t != nil {
+			gone = append(gone, t)
+		}
+	}
+	return gone
+}
+
+func releaseAll(list []target) {
+	for _, t := range list {
+		t.release()
+	}
+}
