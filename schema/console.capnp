@@ -1,0 +1,43 @@
+@0xb2e8ec8b81fff79d;
+# What the operator of a host holds, over its control socket.
+
+using Go = import "/go.capnp";
+using Control = import "control.capnp".Control;
+$Go.package("capnp");
+$Go.import("capd/capnp");
+
+struct Grant {
+  guest @0 :Text;       # the holder's name; shared ones are called HOLDER/1, HOLDER/2, …
+  id @1 :Text;          # names this grant, and is not secret
+  path @2 :Text;        # what it opens, in the host's namespace; "" for all of it
+  mode @3 :Mode;        # what it was granted
+  state @4 :State;      # what it is now
+  parent @5 :Text;      # id of the grant it was shared from, or ""
+  enum Mode { readWrite @0; readOnly @1; }
+  enum State { active @0; locked @1; revoked @2; }
+}
+
+interface Console {
+  # Grants, lists and revokes.
+
+  grant @0 (guest :Text, path :Text, readOnly :Bool) -> (grant :Grant, locator :Text, control :Control);
+  # Gives guest the node at path ("": the whole namespace). The locator is a secret and is not kept. notFound,
+  # invalid (the name: 1 to 64 of a-z A-Z 0-9 . _ -).
+
+  list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
+  # One page, oldest first: those after the grant with that id (empty: from the first), at most limit (0 means 1000,
+  # bound 10,000).
+
+  revoke @2 (guest :Text) -> (count :UInt32);
+  # Revokes every grant of guest, or the one grant with that id, with all that was shared from it. notFound: no such guest. busy as
+  # DirControl.revoke.
+
+  setWritable @3 (guest :Text, writable :Bool) -> (count :UInt32);
+  # As DirControl.setWritable, for every grant of guest.
+
+  control @4 (id :Text) -> (control :Control);
+  # The control of one grant.
+
+  help @5 (method :Text) -> (text :Text);
+  # As Session.help.
+}
