@@ -1,0 +1,352 @@
+package vfs_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"capd/vfs"
+	"capd/vfs/faultfs"
+)
+
+// faulty is a sample with faults behind a membrane.
+func faulty(t testing.TB, guards ...vfs.Guard) (vfs.Dir, *vfs.Control, *faultfs.Plan, vfs.Dir) {
+	t.Helper()
+	_, raw := store(t, sample)
+	plan := &faultfs.Plan{}
+	d, c := controlled(t, vfs.Guarded(faultfs.New(raw, plan), nil, guards...))
+	return d, c, plan, raw
+}
+
+// TestShutAfterStaging is a change that has staged everything when the gate is
+// shut: it does not land.
+func TestShutAfterStaging(t *testing.T) {
+	for name, shut := range map[string]func(*vfs.Control) error{
+		"readOnly": func(c *vfs.Control) error { return c.SetWritable(false) },
+		"revoked":  func(c *vfs.Control) error { return c.Revoke() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, o := range ops {
+				if !o.changes {
+					continue
+				}
+				// The guard's work is done before the commit: shut it there.
+				var control *vfs.Control
+				due := false
+				d, c, raw := guarded(t, sample, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+					if due && op.Kind.Changes() {
+						ok(t, shut(control))
+					}
+					return do(ctx)
+				}})
+				control = c
+				h := hold(t, d)
+				for _, before := range ops[:i] { // what it needs
+					if before.changes {
+						ok(t, before.do(t.Context(), h))
+					}
+				}
+				due = true
+				was := picture(t, raw)
+				is(t, o.name, o.do(t.Context(), h), vfs.Code(name))
+				if now := picture(t, raw); now != was {
+					t.Errorf("%s: changed\n%s\nto\n%s", o.name, was, now)
+				}
+			}
+		})
+	}
+}
+
+// picture is the tree as text, times left out.
+func picture(t testing.TB, d vfs.Dir) string {
+	t.Helper()
+	var b strings.Builder
+	all, err := vfs.Compile("**")
+	ok(t, err)
+	ok(t, vfs.Find(t.Context(), d, all, "", func(path string, kind vfs.Kind, _ bool) bool {
+		fmt.Fprint(&b, path, " ", kind)
+		if kind == vfs.FileKind {
+			fmt.Fprintf(&b, " %q", read(t, d, path))
+		}
+		fmt.Fprintln(&b)
+		return true
+	}))
+	return b.String()
+}
+
+// TestNothingAfterRevoke has writers run flat out while the gate is shut, many
+// times: once that is answered, the tree stands still.
+func TestNothingAfterRevoke(t *testing.T) {
+	for name, shut := range map[string]func(*vfs.Control) error{
+		"readOnly": func(c *vfs.Control) error { return c.SetWritable(false) },
+		"revoked":  func(c *vfs.Control) error { return c.Revoke() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var landed atomic.Int64
+			for range 150 {
+				d, c, raw := guarded(t, sample)
+				var wg sync.WaitGroup
+				for i := range 4 {
+					sub, own := controlled(t, d)
+					wg.Go(func() {
+						defer own.Release()
+						defer sub.Close()
+						for n := 0; ; n++ {
+							file := fmt.Sprint(i, n%3)
+							err := put(context.Background(), sub, file, fmt.Sprint(n))
+							if err == nil && n%3 == 2 {
+								err = sub.Remove(context.Background(), file, vfs.If{})
+							}
+							if err != nil {
+								is(t, "writer", err, vfs.Code(name))
+								return
+							}
+							landed.Add(1)
+						}
+					})
+				}
+				for soon := landed.Load() + 20; landed.Load() < soon; {
+					time.Sleep(time.Microsecond)
+				}
+				ok(t, shut(c))
+				before := picture(t, raw)
+				time.Sleep(50 * time.Microsecond)
+				wg.Wait()
+				if after := picture(t, raw); after != before {
+					t.Fatalf("after the gate was shut %s became %s", before, after)
+				}
+				ok(t, c.Revoke())
+			}
+			if landed.Load() < 1000 {
+				t.Errorf("only %d changes landed", landed.Load())
+			}
+		})
+	}
+}
+
+// TestStuckCommit is a change that does not end within the grace.
+func TestStuckCommit(t *testing.T) {
+	for name, shut := range map[string]func(*vfs.Control) error{
+		"readOnly": func(c *vfs.Control) error { return c.SetWritable(false) },
+		"revoked":  func(c *vfs.Control) error { return c.Revoke() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, c, plan, raw := faulty(t)
+				a, ac := controlled(t, dirAt(t, d, "a"))
+				below, bc := controlled(t, a)
+				pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
+				done := make(chan error, 1)
+				go func() { done <- put(t.Context(), below, "stuck", "x") }()
+				<-pause.Reached()
+				// Whoever derived it lets go of it, which does not end it.
+				bc.Release()
+				ok(t, below.Close())
+
+				for range 2 {
+					begun := time.Now()
+					err := shut(c)
+					is(t, "shut", err, vfs.Busy)
+					if took := time.Since(begun); took != vfs.Grace {
+						t.Errorf("took %v", took)
+					}
+					if !strings.Contains(err.Error(), "replace a/stuck") {
+						t.Errorf("does not say what: %v", err)
+					}
+					is(t, "another change", put(t.Context(), d, "f", "x"), vfs.Code(name))
+				}
+				err := shut(ac)
+				is(t, "shut at a", err, vfs.Busy)
+				if !strings.Contains(err.Error(), "replace stuck") || strings.Contains(err.Error(), "a/") {
+					t.Errorf("names what is above: %v", err)
+				}
+
+				go func() {
+					time.Sleep(2 * time.Second)
+					pause.Resume()
+				}()
+				begun := time.Now()
+				ok(t, shut(c))
+				if took := time.Since(begun); took != 2*time.Second {
+					t.Errorf("took %v", took)
+				}
+				ok(t, <-done)
+				if read(t, raw, "a/stuck") != "x" {
+					t.Error("did not land")
+				}
+				if n := vfs.Changing(c.Gate); n != 0 {
+					t.Errorf("%d changes are left", n)
+				}
+			})
+		})
+	}
+}
+
+// TestOtherGateIsNotHeldUp: a stuck change holds up nobody else's gate.
+func TestOtherGateIsNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, c, plan, _ := faulty(t)
+		one, _ := controlled(t, d)
+		two, own := controlled(t, d)
+		pause := plan.Pause(faultfs.Mkdir, faultfs.Commit, 1)
+		done := make(chan error, 1)
+		go func() {
+			_, err := one.Mkdir(t.Context(), "stuck")
+			done <- err
+		}()
+		<-pause.Reached()
+		begun := time.Now()
+		ok(t, put(t.Context(), two, "x", "x"))
+		ok(t, own.Revoke())
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("took %v", took)
+		}
+		pause.Resume()
+		ok(t, <-done)
+		ok(t, c.Revoke())
+	})
+}
+
+// TestRouteGoesWhileCommitting: a change that is under way at a route counts
+// when the control of the route has been released.
+func TestRouteGoesWhileCommitting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, c, plan, _ := faulty(t)
+		child, err := c.Child(t.Context(), "a")
+		ok(t, err)
+		a := dirAt(t, d, "a")
+		pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
+		done := make(chan error, 1)
+		go func() { done <- put(t.Context(), a, "stuck", "x") }()
+		<-pause.Reached()
+		child.Release()
+		is(t, "revoke", c.Revoke(), vfs.Busy)
+		pause.Resume()
+		ok(t, <-done)
+		ok(t, c.Revoke())
+		if n := vfs.Changing(c.Gate); n != 0 {
+			t.Errorf("%d changes are left", n)
+		}
+	})
+}
+
+// TestSlowReader: a revoke does not wait for what is staged, and neither does
+// the one who stages.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, c, raw := guarded(t, sample)
+		before := picture(t, raw)
+		r, w := io.Pipe()
+		done := make(chan error, 2)
+		go func() {
+			_, err := d.Replace(t.Context(), "f", r, vfs.If{})
+			done <- err
+		}()
+		_, err := w.Write([]byte("half"))
+		ok(t, err)
+		synctest.Wait()
+		ok(t, c.Revoke())
+		is(t, "revoked", <-done, vfs.Revoked)
+		w.Close()
+
+		d, c, raw2 := guarded(t, sample)
+		ctx, cancel := context.WithCancel(t.Context())
+		r, w = io.Pipe()
+		go func() {
+			_, err := vfs.ReplaceFile(ctx, fileAt(t, d, "f"), r, vfs.If{})
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != context.Canceled {
+			t.Errorf("cancelled: %v", err)
+		}
+		w.Close()
+
+		r, w = io.Pipe()
+		go func() {
+			_, err := d.Replace(t.Context(), "f", r, vfs.If{})
+			done <- err
+		}()
+		_, err = w.Write([]byte("half"))
+		ok(t, err)
+		ok(t, c.SetWritable(false))
+		go w.Write([]byte("more"))
+		is(t, "locked", <-done, vfs.ReadOnly)
+		r.Close()
+		if picture(t, raw) != before || picture(t, raw2) != before {
+			t.Error("something changed")
+		}
+		if n := vfs.Watchers(c.Gate); n != 0 {
+			t.Errorf("%d watchers are left", n)
+		}
+	})
+}
+
+// TestReadInFlight: what a read brings is withheld when the right to it went
+// meanwhile.
+func TestReadInFlight(t *testing.T) {
+	for what, take := range map[vfs.Code]func(*vfs.Control){
+		vfs.Revoked: func(c *vfs.Control) { c.Revoke() },
+		vfs.Denied:  func(c *vfs.Control) { c.SetReadable(false) },
+	} {
+		for op, read := range map[faultfs.Op]string{
+			faultfs.Stat: "stat a file", faultfs.Lookup: "lookup", faultfs.List: "list", faultfs.ReadAt: "read",
+			faultfs.Version: "version", faultfs.Open: "open", faultfs.Content: "read a content", faultfs.Target: "target",
+		} {
+			for _, guards := range [][]vfs.Guard{nil, policies()} {
+				d, c, plan, _ := faulty(t, guards...)
+				h := hold(t, d)
+				pause := plan.Pause(op, faultfs.After, 1)
+				done := make(chan error, 1)
+				for _, o := range ops {
+					if o.name == read {
+						go func() { done <- o.do(t.Context(), h) }()
+					}
+				}
+				<-pause.Reached()
+				take(c)
+				pause.Resume()
+				is(t, fmt.Sprint(read, " in flight"), <-done, what)
+			}
+		}
+	}
+}
+
+func TestReadInFlightGivesNothing(t *testing.T) {
+	d, c, plan, _ := faulty(t, policies()...)
+	f := fileAt(t, d, "f")
+	pause := plan.Pause(faultfs.ReadAt, faultfs.After, 1)
+	go func() {
+		<-pause.Reached()
+		c.Revoke()
+		pause.Resume()
+	}()
+	if n, err := f.ReadAt(t.Context(), make([]byte, 7), 0); n != 0 || vfs.CodeOf(err) != vfs.Revoked {
+		t.Errorf("read %d bytes, %v", n, err)
+	}
+}
+
+func TestListInProgress(t *testing.T) {
+	d, c, _ := guarded(t, sample)
+	var seen []string
+	var last error
+	for e, err := range d.List(t.Context()) {
+		if err != nil {
+			last = err
+			continue
+		}
+		seen = append(seen, e.Name)
+		ok(t, c.Revoke())
+	}
+	if len(seen) != 1 {
+		t.Errorf("saw %v", seen)
+	}
+	is(t, "the end", last, vfs.Revoked)
+}

@@ -1,0 +1,62 @@
+package vfs
+
+import (
+	"context"
+	"io"
+)
+
+// Content is one content of a file, held open: a Replace of the file does not
+// change it. (A write in place may, on a store that writes in place.)
+// ReadAt is safe for concurrent use and withholds its result when the
+// capability was revoked meanwhile.
+type Content interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64 // bytes, when it was opened
+}
+
+// Opener is a File that can hold its content open.
+type Opener interface {
+	Open(ctx context.Context) (Content, error)
+}
+
+// Open holds f's content open. The context is for opening and for every read
+// of the content alike. For a file that is no [Opener] the content is read from
+// its place each time.
+func Open(ctx context.Context, f File) (Content, error) {
+	if o, ok := f.(Opener); ok {
+		return o.Open(ctx)
+	}
+	info, err := f.Stat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &placeContent{ctx, f, info.Size}, nil
+}
+
+type placeContent struct {
+	ctx  context.Context
+	f    File
+	size int64
+}
+
+func (c *placeContent) ReadAt(p []byte, off int64) (int, error) { return c.f.ReadAt(c.ctx, p, off) }
+func (c *placeContent) Size() int64                             { return c.size }
+func (c *placeContent) Close() error                            { return nil }
+
+// Appender is a File that appends without a race: of two appends at once both
+// are there afterwards, whole and one after the other.
+type Appender interface {
+	// Append writes p at the file's end and returns the size before it.
+	Append(ctx context.Context, p []byte, c If) (off int64, err error)
+}
+
+// Append writes p at f's end and returns the offset it was written at. It
+// answers unsupported when f is no [Appender]: writing at the size that stat
+// says would lose one of two appends.
+func Append(ctx context.Context, f File, p []byte, c If) (int64, error) {
+	if a, ok := f.(Appender); ok {
+		return a.Append(ctx, p, c)
+	}
+	return 0, Errorf(Unsupported, "this store cannot append; write the whole file")
+}

@@ -1,0 +1,95 @@
+package vfs
+
+import (
+	"context"
+	"sync"
+)
+
+// Control is the host's side of a capability: its gate, and the way to gates
+// for routes below it. Whoever holds one decides what the guests may do that
+// go this way; it is never handed to them. Release it when done; what it has
+// set stays.
+type Control struct {
+	*Gate
+	Kind Kind // FileKind or DirKind
+
+	dir   Dir     // the inner directory; nil for a file
+	node  *shared // dir's
+	world *world
+	path  string
+	once  sync.Once
+
+	counted bool // as open, in the world's ledgers
+}
+
+// Child controls the route to name below: neither it nor a directory on the way
+// to it can be removed, renamed or overwritten through this gate while it is
+// controlled. It answers notFound for a name that List would not yield, byte
+// for byte, and notDir on a file's control.
+func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
+	if c.dir == nil {
+		return nil, Errorf(NotDir, "this controls a file")
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	path := Join(c.path, name)
+	if c.world.hides(path) {
+		return nil, NotFound
+	}
+	if err := listed(ctx, c.dir, name); err != nil {
+		return nil, err
+	}
+	n, err := c.dir.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	child := &Control{Kind: FileKind, world: c.world, path: path}
+	switch n := n.(type) {
+	case Dir:
+		child.Kind, child.dir, child.node = DirKind, n, newShared(n)
+	default:
+		n.Close()
+	}
+	child.Gate = c.Gate.child(name)
+	return child, nil
+}
+
+// listed answers notFound unless d lists name byte for byte: a store that folds
+// case would find more names than there are routes.
+func listed(ctx context.Context, d Dir, name string) error {
+	for e, err := range d.List(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case e.Name == name:
+			return nil
+		}
+	}
+	return NotFound
+}
+
+// Release gives up the control and leaves what it has set.
+func (c *Control) Release() {
+	c.once.Do(func() {
+		if c.node != nil {
+			c.node.release()
+		}
+		if c.counted {
+			c.Gate.Release()
+			c.world.close(len(c.world.ledgers))
+		} else {
+			c.Gate.uncontrol()
+		}
+	})
+}
+
+// Dup returns another reference to the same control.
+func (c *Control) Dup() *Control {
+	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path}
+	c.Gate.retain()
+	if c.node != nil {
+		d.node = c.node.retain()
+	}
+	return d
+}

@@ -1,0 +1,214 @@
+package deny_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/deny"
+)
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		rules   []string
+		yes, no string
+	}{
+		{deny.Secrets, ".ssh .ssh/id .ssh/a/b a/.ssh a/b/.ssh/c .env a/.env .env.local a/.env.x k.pem a/k.pem .key a/x.key credentials.json a/credentials.json .netrc a/.npmrc .aws .gnupg/x",
+			"ssh .sshd env .envrc a.env credentials.json.txt a/pem x.pem/y .env/x netrc"},
+		{deny.Secrets, ".ENV .Env a/.SSH/x K.PEM .eNv.LOCAL Credentials.JSON", ""},
+		{deny.Secrets, "．env .ｅｎｖ .\u212aey k.\uff30em .ſsh a/.ⓔⓝⓥ .e\u200dnv .\ufeffenv .e\u00adnv .env\ufe0f .ssh\u200c/x", "．envx"},
+		{[]string{"secret/*"}, "secret/x SECRET/X secret/a／b SECRET/a／b", "secret x/secret/y secret/x/y"},
+		{[]string{"ÉCOLE", "straße"}, "ÉCOLE école E\u0301cole STRASSE straße", "ecole"},
+		{[]string{"[A-C]x"}, "Ax Cx ax", "Dx"},
+		{deny.Triggers, ".git a/.git .git/hooks .git/hooks/pre-commit .git/config .GIT/HOOKS/x .mcp.json .envrc a/.vscode/tasks.json", ".git/HEAD .gitignore"},
+	} {
+		r := deny.Must(c.rules...)
+		for _, path := range strings.Fields(c.yes) {
+			if !r.Match(path) {
+				t.Errorf("%v does not cover %+q", c.rules, path)
+			}
+		}
+		for _, path := range strings.Fields(c.no) {
+			if r.Match(path) {
+				t.Errorf("%v covers %+q", c.rules, path)
+			}
+		}
+	}
+	if _, err := deny.Compile("a", "["); vfs.CodeOf(err) != vfs.Invalid {
+		t.Errorf("a bad pattern: %v", err)
+	}
+}
+
+func TestSame(t *testing.T) {
+	for _, c := range []struct {
+		pattern, from, to string
+		want              bool
+	}{
+		{"**/.env", "a", "b", true},
+		{"**/.env", "a/b/c", "d", true},
+		{"**/.ssh/**", "a", "b", true},
+		{"**/.ssh/**", "a", ".ssh/b", false},
+		{"**/.ssh/**", ".ssh/b", "a", false},
+		{"**/.ssh/**", ".ssh/b", ".ssh/c", true},
+		{"a/secret", "a", "b", false},
+		{"a/secret", "b", "a", false},
+		{"a/secret", "b", "c", true},
+		{"a/secret", "b/a", "c", true},
+		{"a/secret", "A", "b", false},
+		{"a/**/x", "a", "b", false},
+		{"a/**/x", "a/b", "a/c/d", true},
+		{"*/secret", "a", "b", true},
+		{"*/secret", "a", "a/b", false},
+		{"{a,b}/secret", "a", "c", false},
+		{"**/.git/hooks/**", "x/.git", "x/git", false},
+	} {
+		if got := deny.Must(c.pattern).Same(c.from, c.to); got != c.want {
+			t.Errorf("%s: from %s to %s: %v", c.pattern, c.from, c.to, got)
+		}
+	}
+}
+
+func tree(t *testing.T, paths ...string) vfs.Dir {
+	t.Helper()
+	root := memory.New(memory.Limits{}).Root()
+	for _, path := range paths {
+		d := root
+		names := strings.Split(path, "/")
+		for _, name := range names[:len(names)-1] {
+			next, err := d.Mkdir(t.Context(), name)
+			if vfs.CodeOf(err) == vfs.Exists {
+				next, err = vfs.WalkDir(t.Context(), d, name)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			d = next
+		}
+		var err error
+		if name := names[len(names)-1]; name != "" {
+			_, err = d.Replace(t.Context(), name, strings.NewReader(path), vfs.If{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestMove: a directory moves whole only where the rules below it are the same,
+// whether or not there is anything that they concern.
+func TestMove(t *testing.T) {
+	for _, c := range []struct {
+		pattern, from, to string
+		want              vfs.Code
+	}{
+		{"a/secret", "a", "b", vfs.Denied},
+		{"a/secret", "c", "b", ""},
+		{"c/secret", "c", "d", vfs.Denied},
+		{"b/secret", "a", "b", vfs.Denied},
+		{"**/.env", "a", "b", ""},
+		{"**/.ssh/**", "a", ".ssh", vfs.Denied},
+		{"b/*/x", "f", "b", ""}, // a file
+		{"b/f", "f", "g", ""},
+		{"b", "f", "b", vfs.Denied},
+		{"f", "f", "b", vfs.Denied},
+		{"**/g", "f", "G", vfs.Denied},
+	} {
+		for _, paths := range [][]string{{"a/x", "c/x", "f"}, {"a/x", "a/secret", "c/x", "c/secret", "c/.env", "a/.env", "f"}} {
+			raw := tree(t, paths...)
+			d := vfs.Guarded(raw, nil, deny.Must(c.pattern).Guard())
+			err := d.Rename(t.Context(), c.from, d, c.to, vfs.If{}, vfs.If{})
+			if vfs.CodeOf(err) != c.want {
+				t.Errorf("%s: %s to %s with %v: %v", c.pattern, c.from, c.to, paths, err)
+			}
+			_, there := raw.Lookup(t.Context(), c.from)
+			if (there == nil) != (c.want != "") {
+				t.Errorf("%s: %s to %s: the source: %v", c.pattern, c.from, c.to, there)
+			}
+		}
+	}
+}
+
+// swapping replaces a file by a directory when it has been looked at.
+type swapping struct {
+	vfs.Dir
+	swap func()
+}
+
+func (s swapping) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := s.Dir.Lookup(ctx, name)
+	s.swap()
+	return n, err
+}
+
+// TestSwappedForADirectory: what is looked at as a file moves only as that file.
+func TestSwappedForADirectory(t *testing.T) {
+	raw := tree(t, "a", "c/secret")
+	d := vfs.Guarded(swapping{raw, func() {
+		raw.Rename(t.Context(), "a", raw, "away", vfs.If{}, vfs.If{})
+		raw.Rename(t.Context(), "c", raw, "a", vfs.If{}, vfs.If{})
+	}}, nil, deny.Must("a/secret").Guard())
+	if err := d.Rename(t.Context(), "a", d, "b", vfs.If{}, vfs.If{}); err == nil {
+		t.Error("a directory moved")
+	}
+	if _, err := vfs.Walk(t.Context(), raw, "b/secret"); vfs.CodeOf(err) != vfs.NotFound {
+		t.Errorf("b/secret: %v", err)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	raw := tree(t, ".git/hooks/x", "f", "d/x")
+	d := vfs.Guarded(raw, nil, deny.Must(deny.Triggers...).Ask(nil))
+	ctx := t.Context()
+	hooks, err := vfs.WalkDir(ctx, d, ".git/hooks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := vfs.WalkFile(ctx, d, ".git/hooks/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, 20)
+	if n, _ := file.ReadAt(ctx, p, 0); string(p[:n]) != ".git/hooks/x" {
+		t.Errorf("read %q", p[:n])
+	}
+	if _, err := vfs.VersionOf(ctx, file); err != nil {
+		t.Error(err)
+	}
+	for range hooks.List(ctx) {
+	}
+	second := func(_ any, err error) error { return err }
+	for what, err := range map[string]error{
+		"write":        second(file.WriteAt(ctx, []byte("x"), 0, vfs.If{})),
+		"append":       second(vfs.Append(ctx, file, []byte("x"), vfs.If{})),
+		"truncate":     file.Truncate(ctx, 0, vfs.If{}),
+		"replaceFile":  second(vfs.ReplaceFile(ctx, file, strings.NewReader("x"), vfs.If{})),
+		"replace":      second(hooks.Replace(ctx, "x", strings.NewReader("x"), vfs.If{})),
+		"put":          second(vfs.Put(ctx, d, ".git/hooks/new", strings.NewReader("x"), vfs.If{})),
+		"create":       second(hooks.Create(ctx, "new")),
+		"mkdir":        second(d.Mkdir(ctx, ".vscode")),
+		"remove":       hooks.Remove(ctx, "x", vfs.If{}),
+		"rename it":    hooks.Rename(ctx, "x", d, "y", vfs.If{}, vfs.If{}),
+		"rename to it": d.Rename(ctx, "f", hooks, "y", vfs.If{}, vfs.If{}),
+		"rename to":    d.Rename(ctx, "f", d, ".envrc", vfs.If{}, vfs.If{}),
+		"git's own":    d.Rename(ctx, ".git", d, "git", vfs.If{}, vfs.If{}),
+		"a git file":   second(d.Create(ctx, ".GIT")),
+	} {
+		if code := vfs.CodeOf(err); code != vfs.AskDenied && !(what == "git's own" && code == vfs.Denied) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	var asked []vfs.Op
+	d = vfs.Guarded(raw, nil, deny.Must(deny.Triggers...).Ask(func(_ context.Context, op vfs.Op) error {
+		asked = append(asked, op)
+		return nil
+	}))
+	if err := d.Rename(ctx, "f", d, ".envrc", vfs.If{}, vfs.If{}); err != nil {
+		t.Error(err)
+	}
+	if want := (vfs.Op{Kind: vfs.OpRename, Path: "f", To: ".envrc"}); len(asked) != 1 || asked[0] != want {
+		t.Errorf("asked %v", asked)
+	}
+}

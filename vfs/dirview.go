@@ -1,0 +1,225 @@
+package vfs
+
+import (
+	"context"
+	"io"
+	"iter"
+	"slices"
+)
+
+// dirView is a directory behind a membrane.
+type dirView struct {
+	view
+	dir Dir
+}
+
+// child returns the path of name below v.
+func (v *dirView) child(name string, check func(string) error) (string, error) {
+	if err := check(name); err != nil {
+		return "", err
+	}
+	path := Join(v.path, name)
+	return path, checkPathSize(path)
+}
+
+// end returns the place called name, for a change that needs what need says and
+// moves the node there or not. It asks the gate and policy, and not the store.
+func (v *dirView) end(name string, check func(string) error, need mode, moves bool) (target, error) {
+	path, err := v.child(name, check)
+	t := target{&v.view, path, need, moves}
+	if err != nil {
+		return t, first(v.check(need), err)
+	}
+	return t, t.refused()
+}
+
+func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error) {
+	path, err := v.child(name, CheckName)
+	if err != nil {
+		return nil, first(v.check(noRead), err)
+	}
+	if err := v.check(noRead); err != nil {
+		return nil, err
+	}
+	if v.world.hides(path) {
+		return nil, Denied
+	}
+	err = v.world.around(ctx, Op{Kind: OpLookup, Path: path}, func(ctx context.Context) error {
+		n, err := v.dir.Lookup(ctx, name)
+		if err != nil {
+			return err
+		}
+		node, err = v.wrap(n, path)
+		return err
+	})
+	if late := v.check(noRead); late != nil {
+		err = late
+	}
+	if err != nil && node != nil {
+		node.Close()
+		node = nil
+	}
+	return node, err
+}
+
+func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		more := true
+		err := v.look(ctx, OpList, func(ctx context.Context) error {
+			for e, err := range v.dir.List(ctx) {
+				if err != nil {
+					return err
+				}
+				if v.world.hides(Join(v.path, e.Name)) {
+					continue
+				}
+				if err := v.check(noRead); err != nil {
+					return err
+				}
+				if more = yield(e, nil); !more {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && more {
+			yield(Entry{}, err)
+		}
+	}
+}
+
+func (v *dirView) Create(ctx context.Context, name string) (File, error) {
+	f := &fileView{}
+	err := v.make(ctx, OpCreate, name, &f.view, func(ctx context.Context) (n Node, err error) {
+		f.file, err = v.dir.Create(ctx, name)
+		return f.file, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.parent, f.dir = v.inner.retain(), v.dir
+	return f, nil
+}
+
+func (v *dirView) Mkdir(ctx context.Context, name string) (Dir, error) {
+	d := &dirView{}
+	err := v.make(ctx, OpMkdir, name, &d.view, func(ctx context.Context) (n Node, err error) {
+		d.dir, err = v.dir.Mkdir(ctx, name)
+		return d.dir, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// make makes a node and its view d, for which there must be room beforehand:
+// until the node is there d stands for the directory.
+func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, do func(context.Context) (Node, error)) error {
+	t, err := v.end(name, CheckNewName, noWrite, false)
+	if err != nil {
+		return err
+	}
+	if err := v.derive(d, v.inner.retain(), t.path); err != nil {
+		return err
+	}
+	err = v.change(ctx, Op{Kind: kind, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+		n, err := do(ctx)
+		if err == nil {
+			d.inner.release()
+			d.inner = newShared(n)
+		}
+		return err
+	})
+	if err != nil {
+		d.Close()
+	}
+	return err
+}
+
+func (v *dirView) Replace(ctx context.Context, name string, r io.Reader, c If) (Version, error) {
+	t, err := v.end(name, CheckName, noWrite|c.reads(), false)
+	if err != nil {
+		return Version{}, err
+	}
+	staged := &stagedReader{r: r, room: v.world.room(func() int64 { return v.size(ctx, name) })}
+	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) { return v.dir.Replace(ctx, name, staged, c) })
+}
+
+// size is that of the file called name, 0 when there is none.
+func (v *dirView) size(ctx context.Context, name string) int64 {
+	n, err := v.dir.Lookup(ctx, name)
+	if err != nil {
+		return 0 // Replace itself says what is wrong
+	}
+	defer n.Close()
+	info, _ := n.Stat(ctx)
+	return info.Size
+}
+
+// replace runs do, which replaces the file at t by what is staged. t is not
+// refused.
+func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (version Version, err error) {
+	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
+	defer t.view.base.watch(t.path, func(error) { close(staged.dead) })()
+	err = t.view.change(ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+		version, err = do(ctx)
+		return err
+	})
+	if err != nil {
+		return Version{}, err
+	}
+	return version, nil
+}
+
+// reads returns what c needs beyond the right to write: a version is an oracle
+// on content.
+func (c If) reads() mode {
+	if !c.Is.IsZero() {
+		return noRead
+	}
+	return 0
+}
+
+func (v *dirView) Remove(ctx context.Context, name string, c If) error {
+	t, err := v.end(name, CheckName, noWrite|c.reads(), true)
+	if err != nil {
+		return err
+	}
+	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+		return v.dir.Remove(ctx, name, c)
+	})
+}
+
+// first returns the first error that is one: what a capability may not do at
+// all comes before what was wrong with asking.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gravest returns the error that comes first in the order that every refusal
+// keeps: revoked, expired, denied, readOnly, unsupported, then the first of the
+// others.
+func gravest(errs ...error) (worst error) {
+	at := len(gravity) + 1
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		i := slices.Index(gravity, CodeOf(err))
+		if i < 0 {
+			i = len(gravity)
+		}
+		if i < at {
+			worst, at = err, i
+		}
+	}
+	return worst
+}
+
+var gravity = []Code{Revoked, Expired, Denied, ReadOnly, Unsupported}

@@ -1,0 +1,104 @@
+package vfs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// commit is a change that has begun.
+type commit struct {
+	kind OpKind
+	path string
+	done chan struct{}
+}
+
+// enter begins a change at g unless g's word is no longer word, which it
+// reports as false. It never waits for another change.
+func (g *Gate) enter(c *commit, word uint32) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.word.Load() != word {
+		return false
+	}
+	if g.commits == nil {
+		g.commits = map[*commit]struct{}{}
+	}
+	g.commits[c] = struct{}{}
+	return true
+}
+
+// adopt takes over the commits of a gate below g that goes: whoever shuts g
+// waits for them all the same.
+func (g *Gate) adopt(cs map[*commit]struct{}) {
+	if len(cs) == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.commits == nil {
+		g.commits = map[*commit]struct{}{}
+	}
+	maps.Copy(g.commits, cs)
+}
+
+func (g *Gate) leave(c *commit) {
+	g.mu.Lock()
+	delete(g.commits, c)
+	heirs := g.heirs
+	g.mu.Unlock()
+	for _, h := range heirs {
+		h.leave(c)
+	}
+}
+
+// drain waits for the changes that had begun at g or below it.
+func (g *Gate) drain() error {
+	var pending []*commit
+	g.tree.mu.Lock()
+	for _, b := range g.below() {
+		b.mu.Lock()
+		for c := range b.commits {
+			pending = append(pending, c)
+		}
+		b.mu.Unlock()
+	}
+	g.tree.mu.Unlock()
+	if len(pending) == 0 {
+		return nil
+	}
+	grace := time.NewTimer(Grace)
+	defer grace.Stop()
+	for i, c := range pending {
+		select {
+		case <-c.done:
+		case <-grace.C:
+			return g.stuck(pending[i:])
+		}
+	}
+	return nil
+}
+
+// stuck answers busy for those of cs that have not ended. Paths are relative to
+// where g begins: who revokes need not know what is above.
+func (g *Gate) stuck(cs []*commit) error {
+	var what []string
+	for _, c := range cs {
+		select {
+		case <-c.done:
+		default:
+			what = append(what, strings.TrimSpace(c.kind.String()+" "+Printable(strings.Join(g.names(c.path), "/"))))
+		}
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	slices.Sort(what)
+	what = slices.Compact(what)
+	n := len(what)
+	if n > 8 {
+		what = append(what[:8], "…")
+	}
+	return Errorf(Busy, "shut, but %d changes that had begun have not ended after %v and may still land: %s; ask again to wait again", n, Grace, strings.Join(what, ", "))
+}

@@ -1,0 +1,189 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// Code is one of the closed set of errors, the same word on every surface. A
+// Code is itself an error: errors.Is(err, vfs.NotFound).
+type Code string
+
+// The codes. See docs/errors.md for what to do about each.
+const (
+	NotFound    Code = "notFound"    // nothing is there
+	Exists      Code = "exists"      // something is there already
+	NotDir      Code = "notDir"      // a directory was needed
+	IsDir       Code = "isDir"       // a directory is there, a file was needed
+	NotEmpty    Code = "notEmpty"    // a directory that still holds something
+	NotRegular  Code = "notRegular"  // a FIFO, socket, device or link where a file was needed
+	Invalid     Code = "invalid"     // a name, path or argument that can never be right
+	Outside     Code = "outside"     // a link leads above the Dir on which the call was made
+	CrossDevice Code = "crossDevice" // another filesystem or another store
+	Conflict    Code = "conflict"    // a condition did not hold
+	Stale       Code = "stale"       // the node is no longer where it was opened
+	TooLarge    Code = "tooLarge"    // one thing is larger than this call can take
+	Limit       Code = "limit"       // too many, too long or too deep
+	Corrupt     Code = "corrupt"     // stored bytes do not match their digest
+
+	Denied     Code = "denied"     // withheld by policy
+	ReadOnly   Code = "readOnly"   // this capability, or this store, does not write
+	AskDenied  Code = "askDenied"  // needs an approval, and it was refused
+	AskTimeout Code = "askTimeout" // needs an approval, and nobody answered
+
+	Revoked Code = "revoked" // the capability was taken back
+	Expired Code = "expired" // the capability's time is over
+
+	Quota Code = "quota" // the grant's allowance is used up
+	Busy  Code = "busy"  // in use; try again
+
+	Unsupported Code = "unsupported" // this store or peer cannot do that
+	Internal    Code = "internal"    // a fault of ours; the host's log has the cause
+)
+
+// Codes is the whole set.
+var Codes = []Code{
+	NotFound, Exists, NotDir, IsDir, NotEmpty, NotRegular, Invalid, Outside, CrossDevice, Conflict, Stale,
+	TooLarge, Limit, Corrupt, Denied, ReadOnly, AskDenied, AskTimeout, Revoked, Expired, Quota, Busy,
+	Unsupported, Internal,
+}
+
+func (c Code) Error() string { return string(c) }
+
+// Is maps codes to io/fs's errors.
+func (c Code) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return c == NotFound
+	case fs.ErrExist:
+		return c == Exists
+	case fs.ErrPermission:
+		return c.Policy() && c != Quota
+	case fs.ErrInvalid:
+		return c == Invalid
+	case fs.ErrClosed:
+		return c == Stale
+	}
+	return false
+}
+
+// Policy reports whether the code is a decision of the host's policy; any
+// other code is operational.
+func (c Code) Policy() bool {
+	switch c {
+	case Denied, ReadOnly, AskDenied, AskTimeout, Revoked, Expired, Quota:
+		return true
+	}
+	return false
+}
+
+// Error is a Code, the path it is about and what to do next. The cause, if any,
+// is for the host's log: it is no part of the text, since it may name host
+// paths.
+type Error struct {
+	Code  Code
+	Path  string // relative to the caller's own root; "" when the edge has not added it
+	Msg   string // what happened and what to do next; names no path
+	Cause error
+}
+
+// Error is "code: path: message".
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if e.Path != "" {
+		s += ": " + Printable(e.Path)
+	}
+	if e.Msg != "" {
+		s += ": " + e.Msg
+	}
+	return s
+}
+
+// Is reports whether target is e's code or what that code maps to.
+func (e *Error) Is(target error) bool { return e.Code == target || e.Code.Is(target) }
+
+// Unwrap returns the cause, for the host's log.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Errorf returns an *Error without a path.
+func Errorf(c Code, format string, args ...any) error {
+	return &Error{Code: c, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Hide returns an Internal error that keeps cause for the host's log and shows
+// nothing of it.
+func Hide(cause error) error {
+	return &Error{Code: Internal, Msg: "the host could not do this; its log has the cause", Cause: cause}
+}
+
+// CodeOf returns err's code: "" for nil, Internal for an error that has none.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	if c, ok := errors.AsType[Code](err); ok {
+		return c
+	}
+	return Internal
+}
+
+// At returns err as an *Error that names path, keeping its code, message and
+// cause. An error without a code becomes Internal with nothing of it shown. It
+// is for the edge, which alone knows the caller's root. nil stays nil.
+func At(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		at := *e
+		at.Path = path
+		return &at
+	}
+	if c, ok := errors.AsType[Code](err); ok {
+		return &Error{Code: c, Path: path, Msg: hint(c)}
+	}
+	at := Hide(err).(*Error)
+	at.Path = path
+	return at
+}
+
+// hint says what to do about a code that came without a message.
+func hint(c Code) string {
+	switch c {
+	case NotFound:
+		return "nothing has this name; list() shows what is here"
+	case Exists:
+		return "the name is taken; remove it first or choose another"
+	case NotDir:
+		return "this is not a directory"
+	case IsDir:
+		return "this is a directory"
+	case NotEmpty:
+		return "the directory is not empty; remove what it holds first"
+	case NotRegular:
+		return "this is not a regular file"
+	case CrossDevice:
+		return "another filesystem or store begins here; copy instead, or ask the host to mount it"
+	case Stale:
+		return "this node is no longer where it was opened; look it up again"
+	case ReadOnly:
+		return "this capability does not write"
+	case Denied:
+		return "withheld by policy, whether or not it exists"
+	case AskDenied:
+		return "this write needs an approval, and nobody here gives one"
+	case Revoked:
+		return "the capability was taken back; ask its giver for another"
+	case Expired:
+		return "the capability's time is over; ask its giver for another"
+	case Unsupported:
+		return "this store cannot do that"
+	case Busy:
+		return "in use; try again"
+	}
+	return ""
+}

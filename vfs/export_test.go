@@ -1,0 +1,52 @@
+package vfs
+
+// Below counts the gates below g, routes and composites included.
+func Below(g *Gate) int {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	return len(g.below()) - 1
+}
+
+// Watchers counts those who wait for g, or a gate below it, to be revoked.
+func Watchers(g *Gate) (n int) {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	for _, b := range g.below() {
+		n += len(b.watchers)
+	}
+	return n
+}
+
+// Changing counts the changes under way at g and below.
+func Changing(g *Gate) int {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	seen := map[*commit]bool{}
+	for _, b := range g.below() {
+		b.mu.Lock()
+		for c := range b.commits {
+			seen[c] = true
+		}
+		b.mu.Unlock()
+	}
+	return len(seen)
+}
+
+// Gone reports whether g has left its tree.
+func Gone(g *Gate) bool { return mode(g.word.Load())&gone != 0 }
+
+// Composites counts the composites that g keeps.
+func Composites(g *Gate) int {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	return len(g.composites)
+}
+
+// EnterLate tries to begin a change with what was known of g before f.
+func EnterLate(g *Gate, f func()) bool {
+	word := g.word.Load()
+	f()
+	c := &commit{done: make(chan struct{})}
+	defer g.leave(c)
+	return g.enter(c, word)
+}

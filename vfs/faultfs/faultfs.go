@@ -1,0 +1,268 @@
+package faultfs
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"capd/vfs"
+)
+
+// New returns inner with the faults of plan; a nil plan has none. All that is
+// reached through it has the plan's faults too. Files have every optional
+// ability, by way of package vfs, and answer for inner's what that answers.
+//
+// Nothing here embeds what it wraps, so that a new method does not compile
+// until it has its faults.
+func New(inner vfs.Dir, plan *Plan) vfs.Dir {
+	if plan == nil {
+		plan = new(Plan)
+	}
+	return &dir{inner, plan}
+}
+
+var (
+	_ vfs.Dir       = (*dir)(nil)
+	_ vfs.File      = (*file)(nil)
+	_ vfs.Opener    = (*file)(nil)
+	_ vfs.Versioner = (*file)(nil)
+	_ vfs.Appender  = (*file)(nil)
+	_ vfs.Replacer  = (*file)(nil)
+	_ vfs.Link      = (*link)(nil)
+	_ vfs.Content   = (*content)(nil)
+)
+
+// wrap returns n with the plan's faults.
+func (p *Plan) wrap(n vfs.Node) (vfs.Node, error) {
+	switch n := n.(type) {
+	case vfs.Dir:
+		return &dir{n, p}, nil
+	case vfs.File:
+		return &file{n, p}, nil
+	case vfs.Link:
+		return &link{n, p}, nil
+	}
+	return nil, vfs.Errorf(vfs.Internal, "a node is neither a directory, a file nor a link")
+}
+
+func (p *Plan) stat(ctx context.Context, n vfs.Node) (info vfs.Info, err error) {
+	err = p.around(ctx, Stat, func(ctx context.Context) error {
+		info, err = n.Stat(ctx)
+		return err
+	})
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	return info, nil
+}
+
+// version runs do, which answers a version.
+func (p *Plan) version(ctx context.Context, op Op, do func(ctx context.Context) (vfs.Version, error)) (v vfs.Version, err error) {
+	err = p.around(ctx, op, func(ctx context.Context) error {
+		v, err = do(ctx)
+		return err
+	})
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	return v, nil
+}
+
+func (p *Plan) close(c io.Closer) error {
+	return p.around(context.Background(), Close, func(context.Context) error { return c.Close() })
+}
+
+type dir struct {
+	inner vfs.Dir
+	plan  *Plan
+}
+
+func (d *dir) Stat(ctx context.Context) (vfs.Info, error) { return d.plan.stat(ctx, d.inner) }
+func (d *dir) Close() error                               { return d.plan.close(d.inner) }
+
+// node runs do, which returns a node, and wraps it. A node that is not handed
+// on because of a fault is closed.
+func (d *dir) node(ctx context.Context, op Op, do func(ctx context.Context) (vfs.Node, error)) (vfs.Node, error) {
+	var n vfs.Node
+	err := d.plan.around(ctx, op, func(ctx context.Context) (err error) {
+		n, err = do(ctx)
+		if err != nil {
+			n = nil // not a nil pointer of some type
+		}
+		return err
+	})
+	if err != nil {
+		if n != nil {
+			n.Close()
+		}
+		return nil, err
+	}
+	return d.plan.wrap(n)
+}
+
+func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	return d.node(ctx, Lookup, func(ctx context.Context) (vfs.Node, error) { return d.inner.Lookup(ctx, name) })
+}
+
+func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
+	n, err := d.node(ctx, Create, func(ctx context.Context) (vfs.Node, error) { return d.inner.Create(ctx, name) })
+	if err != nil {
+		return nil, err
+	}
+	return n.(vfs.File), nil
+}
+
+func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	n, err := d.node(ctx, Mkdir, func(ctx context.Context) (vfs.Node, error) { return d.inner.Mkdir(ctx, name) })
+	if err != nil {
+		return nil, err
+	}
+	return n.(vfs.Dir), nil
+}
+
+func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		stopped := false
+		err := d.plan.around(ctx, List, func(ctx context.Context) error {
+			for e, err := range d.inner.List(ctx) {
+				if err != nil {
+					return err
+				}
+				if err := d.plan.at(Entry, Before); err != nil {
+					return err
+				}
+				if !yield(e, nil) {
+					stopped = true
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(vfs.Entry{}, err)
+		}
+	}
+}
+
+func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return d.plan.version(ctx, Replace, func(ctx context.Context) (vfs.Version, error) {
+		return d.inner.Replace(ctx, name, r, c)
+	})
+}
+
+func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
+	return d.plan.around(ctx, Remove, func(ctx context.Context) error { return d.inner.Remove(ctx, name, c) })
+}
+
+// Rename unwraps a dst of the same plan; any other goes to the store as it is.
+func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
+	if other, ok := dst.(*dir); ok && other.plan == d.plan {
+		dst = other.inner
+	}
+	return d.plan.around(ctx, Rename, func(ctx context.Context) error {
+		return d.inner.Rename(ctx, name, dst, newName, from, to)
+	})
+}
+
+type file struct {
+	inner vfs.File
+	plan  *Plan
+}
+
+func (f *file) Stat(ctx context.Context) (vfs.Info, error) { return f.plan.stat(ctx, f.inner) }
+func (f *file) Close() error                               { return f.plan.close(f.inner) }
+
+func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	err = f.plan.around(ctx, ReadAt, func(ctx context.Context) error {
+		n, err = f.inner.ReadAt(ctx, p, off)
+		return err
+	})
+	return n, err
+}
+
+func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
+	err = f.plan.around(ctx, WriteAt, func(ctx context.Context) error {
+		n, err = f.inner.WriteAt(ctx, p, off, c)
+		return err
+	})
+	return n, err
+}
+
+func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	return f.plan.around(ctx, Truncate, func(ctx context.Context) error { return f.inner.Truncate(ctx, size, c) })
+}
+
+func (f *file) Sync(ctx context.Context) error { return f.plan.around(ctx, Sync, f.inner.Sync) }
+
+func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
+	err = f.plan.around(ctx, Append, func(ctx context.Context) error {
+		off, err = vfs.Append(ctx, f.inner, p, c)
+		return err
+	})
+	return off, err
+}
+
+func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return f.plan.version(ctx, Replace, func(ctx context.Context) (vfs.Version, error) {
+		return vfs.ReplaceFile(ctx, f.inner, r, c)
+	})
+}
+
+func (f *file) Version(ctx context.Context) (vfs.Version, error) {
+	return f.plan.version(ctx, Version, func(ctx context.Context) (vfs.Version, error) {
+		return vfs.VersionOf(ctx, f.inner)
+	})
+}
+
+func (f *file) Open(ctx context.Context) (vfs.Content, error) {
+	var c vfs.Content
+	err := f.plan.around(ctx, Open, func(ctx context.Context) (err error) {
+		c, err = vfs.Open(ctx, f.inner)
+		if err != nil {
+			c = nil
+		}
+		return err
+	})
+	if err != nil {
+		if c != nil {
+			c.Close()
+		}
+		return nil, err
+	}
+	return &content{c, f.plan}, nil
+}
+
+type content struct {
+	inner vfs.Content
+	plan  *Plan
+}
+
+func (c *content) Size() int64  { return c.inner.Size() }
+func (c *content) Close() error { return c.plan.close(c.inner) }
+
+func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
+	err = c.plan.around(context.Background(), Content, func(context.Context) error {
+		n, err = c.inner.ReadAt(p, off)
+		return err
+	})
+	return n, err
+}
+
+type link struct {
+	inner vfs.Link
+	plan  *Plan
+}
+
+func (l *link) Stat(ctx context.Context) (vfs.Info, error) { return l.plan.stat(ctx, l.inner) }
+func (l *link) Close() error                               { return l.plan.close(l.inner) }
+
+func (l *link) Target(ctx context.Context) (target string, err error) {
+	err = l.plan.around(ctx, Target, func(ctx context.Context) error {
+		target, err = l.inner.Target(ctx)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return target, nil
+}

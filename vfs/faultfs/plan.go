@@ -1,0 +1,176 @@
+// Package faultfs wraps a Dir so that chosen operations fail or wait: before
+// they reach the store, in the window of their commit, or when they are done.
+// It is for tests.
+package faultfs
+
+import (
+	"context"
+	"sync"
+
+	"capd/vfs"
+)
+
+// Op names an operation of a node, whichever of a Dir's nodes it is called on.
+type Op string
+
+// The operations.
+const (
+	Any Op = "*" // every operation
+
+	Stat     Op = "stat"
+	Lookup   Op = "lookup"
+	List     Op = "list"  // a listing, as it starts and when it has ended
+	Entry    Op = "entry" // one entry of a listing: Before it is yielded
+	Create   Op = "create"
+	Mkdir    Op = "mkdir"
+	Replace  Op = "replace"
+	Remove   Op = "remove"
+	Rename   Op = "rename"
+	ReadAt   Op = "readAt"
+	WriteAt  Op = "writeAt"
+	Truncate Op = "truncate"
+	Append   Op = "append"
+	Sync     Op = "sync"
+	Version  Op = "version"
+	Open     Op = "open"
+	Content  Op = "content" // a read of an open content
+	Target   Op = "target"
+	Close    Op = "close"
+)
+
+// Stage is when in an operation a fault comes.
+type Stage uint8
+
+const (
+	// Before is before the store is asked.
+	Before Stage = iota
+	// Commit is inside vfs.Commit: every committer of the caller, and so every
+	// gate, has been passed and entered, and nothing is changed yet. To fail
+	// here is to change nothing.
+	Commit
+	// After is when the store has answered, well or not. To fail here is to
+	// lose the answer: what was done stays done.
+	After
+)
+
+// Plan is the faults of a tree and all that is reached through it. The zero
+// Plan has none. Its methods may be called from several goroutines at once, and
+// while operations run.
+type Plan struct {
+	mu     sync.Mutex
+	faults []*fault
+}
+
+type fault struct {
+	op    Op
+	stage Stage
+	left  int // the fault comes when it falls to 0; below, it comes each time
+	err   error
+	pause *Pause
+}
+
+// Fail makes the nth operation op from now on, counted from 1 as they reach the
+// stage, answer err; with n = 0 each of them.
+func (p *Plan) Fail(op Op, stage Stage, n int, err error) {
+	p.add(&fault{op: op, stage: stage, left: n, err: err})
+}
+
+// Pause makes the nth operation op from now on, counted from 1 as they reach
+// the stage, wait there until Resume. It waits whatever becomes of its context,
+// as a stuck system call does.
+func (p *Plan) Pause(op Op, stage Stage, n int) *Pause {
+	pause := &Pause{reached: make(chan struct{}), resume: make(chan struct{})}
+	p.add(&fault{op: op, stage: stage, left: max(n, 1), pause: pause})
+	return pause
+}
+
+func (p *Plan) add(f *fault) {
+	if f.left <= 0 {
+		f.left = -1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, f)
+}
+
+// Clear forgets every fault to come. What waits goes on waiting.
+func (p *Plan) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = nil
+}
+
+// at waits or fails as planned for an operation that reaches a stage. Of
+// several faults at once the first that was planned comes.
+func (p *Plan) at(op Op, stage Stage) error {
+	f := p.due(op, stage)
+	switch {
+	case f == nil:
+		return nil
+	case f.pause != nil:
+		f.pause.wait()
+		return nil
+	}
+	return f.err
+}
+
+func (p *Plan) due(op Op, stage Stage) *fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var due *fault
+	kept := p.faults[:0]
+	for _, f := range p.faults {
+		if f.stage != stage || (f.op != op && f.op != Any) {
+			kept = append(kept, f)
+			continue
+		}
+		if f.left > 0 {
+			f.left--
+		}
+		comes := f.left <= 0 && due == nil
+		if comes {
+			due = f
+		}
+		if !comes || f.left < 0 {
+			kept = append(kept, f)
+		}
+	}
+	clear(p.faults[len(kept):])
+	p.faults = kept
+	return due
+}
+
+// around runs do, the operation op, with its faults.
+func (p *Plan) around(ctx context.Context, op Op, do func(ctx context.Context) error) error {
+	if err := p.at(op, Before); err != nil {
+		return err
+	}
+	err := do(vfs.OnCommit(ctx, func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		if err := p.at(op, Commit); err != nil {
+			return vfs.Effect{}, err
+		}
+		return change()
+	}))
+	if lost := p.at(op, After); lost != nil {
+		return lost
+	}
+	return err
+}
+
+// Pause is an operation that waits, or will.
+type Pause struct {
+	reached, resume chan struct{}
+	once            sync.Once
+}
+
+// Reached is closed when the operation has come to its stage and waits.
+func (p *Pause) Reached() <-chan struct{} { return p.reached }
+
+// Resume lets the operation go on. It may be called before the operation waits,
+// and more than once.
+func (p *Pause) Resume() { p.once.Do(func() { close(p.resume) }) }
+
+func (p *Pause) wait() {
+	close(p.reached)
+	<-p.resume
+}

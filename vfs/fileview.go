@@ -1,0 +1,193 @@
+package vfs
+
+import (
+	"context"
+	"io"
+	"path"
+	"sync"
+)
+
+// fileView is a file behind a membrane. It keeps its directory's inner node,
+// for whole-file writes at the same place.
+type fileView struct {
+	view
+	file   File
+	dir    Dir
+	parent *shared // dir's
+	once   sync.Once
+}
+
+func (v *fileView) Close() error {
+	v.once.Do(func() { v.parent.release() })
+	return v.view.Close()
+}
+
+func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	if len(v.world.arounds) == 0 { // the hot path, without closures
+		if err := v.check(noRead); err != nil {
+			return 0, err
+		}
+		n, err = v.file.ReadAt(ctx, p, off)
+		if late := v.check(noRead); late != nil {
+			return 0, late
+		}
+		return n, err
+	}
+	err = v.look(ctx, OpRead, func(ctx context.Context) error {
+		n, err = v.file.ReadAt(ctx, p, off)
+		return err
+	})
+	if err != nil && err != io.EOF {
+		n = 0 // withheld, whether it was read or not
+	}
+	return n, err
+}
+
+func (v *fileView) WriteAt(ctx context.Context, p []byte, off int64, c If) (n int, err error) {
+	err = v.write(ctx, OpWrite, c, func(ctx context.Context) error {
+		n, err = v.file.WriteAt(ctx, p, off, c)
+		return err
+	})
+	return n, err
+}
+
+func (v *fileView) Truncate(ctx context.Context, size int64, c If) error {
+	return v.write(ctx, OpTruncate, c, func(ctx context.Context) error { return v.file.Truncate(ctx, size, c) })
+}
+
+// Append implements [Appender].
+func (v *fileView) Append(ctx context.Context, p []byte, c If) (off int64, err error) {
+	err = v.write(ctx, OpAppend, c, func(ctx context.Context) error {
+		off, err = Append(ctx, v.file, p, c)
+		return err
+	})
+	return off, err
+}
+
+func (v *fileView) write(ctx context.Context, kind OpKind, c If, do func(context.Context) error) error {
+	t := target{view: &v.view, path: v.path, need: noWrite | c.reads()}
+	if err := t.refused(); err != nil {
+		return err
+	}
+	return v.change(ctx, Op{Kind: kind, Path: v.path}, nil, []target{t}, do)
+}
+
+// Sync changes nothing that can be seen: the right to write is enough, and so
+// is the right to read.
+func (v *fileView) Sync(ctx context.Context) error {
+	if err := v.check(0); err != nil {
+		return err
+	}
+	return v.world.around(ctx, Op{Kind: OpSync, Path: v.path}, v.file.Sync)
+}
+
+// Replace implements [Replacer].
+func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, error) {
+	t := target{view: &v.view, path: v.path, need: noWrite | c.reads()}
+	if err := t.refused(); err != nil {
+		return Version{}, err
+	}
+	info, err := v.file.Stat(ctx) // a File makes nothing where there is none
+	if err != nil {
+		return Version{}, err
+	}
+	staged := &stagedReader{r: r, room: v.world.room(func() int64 { return info.Size })}
+	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) {
+		if f, ok := v.file.(Replacer); ok {
+			return f.Replace(ctx, staged, c)
+		}
+		staged.last = func() error {
+			_, err := v.file.Stat(ctx)
+			return err
+		}
+		return v.dir.Replace(ctx, path.Base(v.path), staged, c)
+	})
+}
+
+// Version implements [Versioner].
+func (v *fileView) Version(ctx context.Context) (version Version, err error) {
+	err = v.look(ctx, OpRead, func(ctx context.Context) error {
+		version, err = VersionOf(ctx, v.file)
+		return err
+	})
+	if err != nil {
+		return Version{}, err
+	}
+	return version, nil
+}
+
+// Open implements [Opener].
+func (v *fileView) Open(ctx context.Context) (content Content, err error) {
+	if err := v.check(noRead); err != nil {
+		return nil, err
+	}
+	if err := v.world.open(); err != nil {
+		return nil, err
+	}
+	err = v.look(ctx, OpRead, func(ctx context.Context) error {
+		inner, err := Open(ctx, v.file)
+		if err == nil {
+			v.base.retain()
+			content = &contentView{inner: inner, v: v, node: v.view.inner.retain()}
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return content, nil
+	case content != nil:
+		content.Close()
+	default:
+		v.world.close(len(v.world.ledgers))
+	}
+	return nil, err
+}
+
+// contentView is a content held open behind a membrane. It follows its file's
+// rights, also after the file was closed.
+type contentView struct {
+	inner Content
+	v     *fileView
+	node  *shared // v's; v may be closed
+	once  sync.Once
+}
+
+func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.v.mode().refuse(noRead); err != nil {
+		return 0, err
+	}
+	n, err := c.inner.ReadAt(p, off)
+	if late := c.v.mode().refuse(noRead); late != nil {
+		return 0, late
+	}
+	return n, err
+}
+
+func (c *contentView) Size() int64 { return c.inner.Size() }
+
+func (c *contentView) Close() (err error) {
+	c.once.Do(func() {
+		err = c.inner.Close()
+		c.node.release()
+		c.v.base.Release()
+		c.v.world.close(len(c.v.world.ledgers))
+	})
+	return err
+}
+
+// linkView is a link behind a membrane.
+type linkView struct {
+	view
+	link Link
+}
+
+func (v *linkView) Target(ctx context.Context) (target string, err error) {
+	err = v.look(ctx, OpTarget, func(ctx context.Context) error {
+		target, err = v.link.Target(ctx)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return target, nil
+}

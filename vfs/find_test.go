@@ -1,0 +1,210 @@
+package vfs_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/faultfs"
+	"capd/vfs/vfstest"
+)
+
+// hits are the paths that Find says match, after a path.
+func hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
+	t.Helper()
+	p, err := vfs.Compile(pattern)
+	ok(t, err)
+	ok(t, vfs.Find(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool) bool {
+		if hit {
+			all = append(all, path)
+		}
+		return true
+	}))
+	return all
+}
+
+// naive walks everything and matches whole paths.
+func naive(t testing.TB, d vfs.Dir, pattern string) (all []string) {
+	t.Helper()
+	p, err := vfs.Compile(pattern)
+	ok(t, err)
+	var walk func(d vfs.Dir, path string)
+	walk = func(d vfs.Dir, path string) {
+		for e, err := range d.List(t.Context()) {
+			ok(t, err)
+			at := vfs.Join(path, e.Name)
+			if p.Match(at) {
+				all = append(all, at)
+			}
+			if e.Kind == vfs.DirKind {
+				n, err := d.Lookup(t.Context(), e.Name)
+				ok(t, err)
+				walk(n.(vfs.Dir), at)
+			}
+		}
+	}
+	walk(d, "")
+	return all
+}
+
+func randomTree(rng *rand.Rand) vfstest.Tree {
+	tree := vfstest.Tree{}
+	names := []string{"a", "a.b", "a-b", "ab", "b", "c.go", ".x"}
+	for range rng.IntN(25) {
+		var path []string
+		for range 1 + rng.IntN(4) {
+			path = append(path, names[rng.IntN(len(names))])
+		}
+		whole := strings.Join(path, "/")
+		free := true
+		for have := range tree {
+			free = free && !strings.HasPrefix(have, whole+"/") && !strings.HasPrefix(whole, have+"/") && have != whole
+		}
+		if free {
+			tree[whole] = []vfstest.Node{{Dir: true}, {Data: "x"}, {Link: "a"}}[rng.IntN(3)]
+		}
+	}
+	return tree
+}
+
+// TestFind compares with the naive way, whole and cut at every place.
+func TestFind(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	patterns := []string{"**", "*", "a", "a/*", "a/b", "**/a", "a/**", "{a,b}/{a,b}/c.go", "**/*.go", "{a,ab}/**/b", "?", "a/**/a", "*/a", "*/a/*", "{a/b,**/ab}"}
+	for range 60 {
+		_, raw := store(t, randomTree(rng))
+		for _, d := range []vfs.Dir{raw, vfs.Guarded(raw, nil)} {
+			everything := naive(t, d, "**")
+			for _, pattern := range patterns {
+				want := naive(t, d, pattern)
+				if got := hits(t, d, pattern, ""); !slices.Equal(got, want) {
+					t.Fatalf("%s: %v, want %v", pattern, got, want)
+				}
+				for i, cut := range everything {
+					var rest []string
+					for _, path := range want {
+						if slices.Index(everything, path) > i {
+							rest = append(rest, path)
+						}
+					}
+					if got := hits(t, d, pattern, cut); !slices.Equal(got, rest) {
+						t.Fatalf("%s after %s: %v, want %v", pattern, cut, got, rest)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFindPages stops after every entry and goes on from there, also where what
+// it stopped at is gone.
+func TestFindPages(t *testing.T) {
+	_, raw := store(t, sample)
+	p, err := vfs.Compile("**")
+	ok(t, err)
+	var all []string
+	for after := ""; ; {
+		last := after
+		ok(t, vfs.Find(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool) bool {
+			all = append(all, path)
+			after = path
+			return false
+		}))
+		if after == last {
+			break
+		}
+	}
+	if want := naive(t, raw, "**"); !slices.Equal(all, want) {
+		t.Errorf("%v, want %v", all, want)
+	}
+	for after, want := range map[string]string{
+		"a/b/bb": "a/b/c a/b/c/f a/b/f a/f f l z", "a/zz/y": "f l z", "a": "a/b a/b/c a/b/c/f a/b/f a/f f l z", "f/x": "l z", "zz": "", "a/": "a/b a/b/c a/b/c/f a/b/f a/f f l z",
+	} {
+		if got := strings.Join(hits(t, raw, "**", after), " "); got != want {
+			t.Errorf("after %s: %s", after, got)
+		}
+	}
+}
+
+func TestFindErrors(t *testing.T) {
+	p, err := vfs.Compile("**")
+	ok(t, err)
+	find := func(ctx context.Context, d vfs.Dir, p *vfs.Pattern) (n int, err error) {
+		err = vfs.Find(ctx, d, p, "", func(string, vfs.Kind, bool) bool { n++; return true })
+		return n, err
+	}
+	for code, want := range map[vfs.Code]vfs.Code{
+		vfs.Denied: "", vfs.NotRegular: "", vfs.CrossDevice: "", vfs.Stale: "", vfs.NotFound: "", vfs.Busy: "",
+		vfs.Revoked: vfs.Revoked, vfs.Expired: vfs.Expired, vfs.Limit: vfs.Limit,
+	} {
+		_, raw := store(t, sample)
+		plan := &faultfs.Plan{}
+		plan.Fail(faultfs.Lookup, faultfs.Before, 2, code) // of a/b
+		n, err := find(t.Context(), faultfs.New(raw, plan), p)
+		is(t, string(code), err, want)
+		if want == "" && n != 6 {
+			t.Errorf("%s: saw %d", code, n)
+		}
+		plan.Fail(faultfs.List, faultfs.Before, 2, code)
+		_, err = find(t.Context(), faultfs.New(raw, plan), p)
+		is(t, string(code)+" of list", err, want)
+	}
+	literal, err := vfs.Compile("a/b")
+	ok(t, err)
+	for _, p := range []*vfs.Pattern{p, literal} {
+		d, c, _ := guarded(t, sample)
+		c.SetReadable(false)
+		_, err = find(t.Context(), d, p)
+		is(t, "unreadable", err, vfs.Denied)
+		ok(t, c.Revoke())
+		_, err = find(t.Context(), d, p)
+		is(t, "revoked", err, vfs.Revoked)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, raw := store(t, sample)
+		if _, err := find(ctx, raw, p); err != context.Canceled {
+			t.Errorf("cancelled: %v", err)
+		}
+	}
+	d, c, _ := guarded(t, sample)
+	err = vfs.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool) bool {
+		c.SetReadable(false)
+		return true
+	})
+	is(t, "unreadable midway", err, vfs.Denied)
+}
+
+// TestFindInTheDeep: what is too deep to be named is left out, and the rest is
+// found.
+func TestFindInTheDeep(t *testing.T) {
+	_, raw := store(t, vfstest.Tree{"z": {Data: "x"}})
+	d := raw
+	for i := range vfs.MaxDepth + 20 {
+		next, err := d.Mkdir(t.Context(), fmt.Sprint("d", i%10))
+		ok(t, err)
+		d = next
+	}
+	for _, v := range []vfs.Dir{raw, vfs.Guarded(raw, nil), dirAt(t, vfs.Guarded(raw, nil), "d0"), dirAt(t, vfs.Guarded(raw, nil), "d0/d1/d2/d3")} {
+		got := hits(t, v, "**", "")
+		if n := len(got); n < vfs.MaxDepth-4 || n > vfs.MaxDepth+1 {
+			t.Errorf("found %d", n)
+		}
+	}
+	if got := hits(t, vfs.Guarded(raw, nil), "**", ""); got[len(got)-1] != "z" {
+		t.Error("did not go on")
+	}
+}
+
+func TestFindLeavesNothingOpen(t *testing.T) {
+	d, l, _, _ := metered(t, vfs.Allowance{Open: 100})
+	for _, pattern := range []string{"**", "a/b/f", "*/b/*", "l"} {
+		hits(t, d, pattern, "")
+		if n := l.Usage().Open; n != 0 {
+			t.Errorf("%s: %d are open", pattern, n)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package vfs
+
+import (
+	"context"
+	"sync"
+)
+
+// OpKind names an operation of the waist.
+type OpKind uint8
+
+// The operations. Each either looks or changes, never both.
+const (
+	OpStat OpKind = iota
+	OpLookup
+	OpList
+	OpRead // also of a content held open, and of a version
+	OpTarget
+	OpSync
+	OpCreate // the first that changes something
+	OpMkdir
+	OpReplace
+	OpRemove
+	OpRename
+	OpWrite
+	OpTruncate
+	OpAppend
+)
+
+var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync",
+	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append"}
+
+func (k OpKind) String() string { return opNames[k] }
+
+// Changes reports whether the operation changes what is stored.
+func (k OpKind) Changes() bool { return k >= OpCreate }
+
+// Op is one operation as a guard sees it. Paths are relative to the root that
+// was guarded.
+type Op struct {
+	Kind OpKind
+	Path string
+	To   string // OpRename: where to; "" when the target lies in another guarded tree
+}
+
+// Guard is a policy. Nil fields have no opinion.
+type Guard struct {
+	// Hides reports a path that policy withholds: enumeration leaves it out,
+	// and naming it is denied before the store is asked. It is pure.
+	Hides func(path string) bool
+
+	// Same reports whether every rule of this guard applies alike to what
+	// lies below from and below to, so that a directory may move whole from
+	// one to the other. It is pure.
+	Same func(from, to string) bool
+
+	// Around stands around an operation. It calls do at most once and before
+	// it returns, and returns do's error or one of its own. do's context must
+	// descend from ctx.
+	Around func(ctx context.Context, op Op, do func(context.Context) (Effect, error)) (Effect, error)
+
+	// Ledger, if any, accounts for what is open and what is stored.
+	Ledger *Ledger
+}
+
+// world is what all views of one guarded tree share.
+type world struct {
+	guards  []Guard
+	arounds []func(context.Context, Op, func(context.Context) (Effect, error)) (Effect, error)
+	ledgers []*Ledger
+}
+
+func newWorld(guards []Guard) *world {
+	w := &world{guards: guards}
+	for _, g := range guards {
+		if g.Around != nil {
+			w.arounds = append(w.arounds, g.Around)
+		}
+		if g.Ledger != nil {
+			w.ledgers = append(w.ledgers, g.Ledger)
+		}
+	}
+	return w
+}
+
+func (w *world) hides(path string) bool {
+	for i := range w.guards {
+		if h := w.guards[i].Hides; h != nil && h(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// same asks every guard; a ledger's tree is always the same as itself.
+func (w *world) same(from, to string) bool {
+	for i := range w.guards {
+		if s := w.guards[i].Same; s != nil && !s(from, to) {
+			return false
+		}
+	}
+	return true
+}
+
+var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
+
+// around runs do inside every guard's Around, the first outermost.
+func (w *world) around(ctx context.Context, op Op, do func(context.Context) error) error {
+	if len(w.arounds) == 0 {
+		return do(ctx)
+	}
+	_, err := w.step(ctx, op, 0, do)
+	return err
+}
+
+func (w *world) step(ctx context.Context, op Op, i int, do func(context.Context) error) (Effect, error) {
+	if i == len(w.arounds) {
+		var total Effect
+		ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
+			got, err := change()
+			total.Bytes += got.Bytes
+			total.Nodes += got.Nodes
+			return got, err
+		})
+		err := do(ctx)
+		return total, err
+	}
+	var (
+		mu        sync.Mutex // held while do runs
+		ran, over bool
+		inner     error
+	)
+	e, err := w.arounds[i](ctx, op, func(ctx context.Context) (Effect, error) {
+		if !mu.TryLock() {
+			return Effect{}, errTwice
+		}
+		defer mu.Unlock()
+		if ran || over {
+			return Effect{}, errTwice
+		}
+		ran = true
+		var e Effect
+		e, inner = w.step(ctx, op, i+1, do)
+		return e, inner
+	})
+	mu.Lock() // a guard that went ahead of do: wait, so that nothing happens later
+	over = true
+	mu.Unlock()
+	switch {
+	case err != nil:
+		return e, err
+	case !ran:
+		return e, Errorf(Internal, "a guard reported success without the operation")
+	}
+	return e, inner
+}

@@ -1,0 +1,234 @@
+package vfs
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// FS returns d as an io/fs file system: read-only, links followed within d as
+// [Walk] does, with ReadDir, ReadFile, Stat, Lstat and ReadLink. ctx is for
+// every call on it. It does not take over d. Errors are *fs.PathError and match
+// fs.ErrNotExist, fs.ErrPermission and so on.
+func FS(ctx context.Context, d Dir) fs.FS { return fileSystem{ctx, d} }
+
+type fileSystem struct {
+	ctx context.Context
+	dir Dir
+}
+
+var (
+	_ fs.ReadDirFS  = fileSystem{}
+	_ fs.ReadFileFS = fileSystem{}
+	_ fs.StatFS     = fileSystem{}
+	_ fs.ReadLinkFS = fileSystem{}
+)
+
+// node opens name; close is nil for d itself, which is not ours to close.
+func (s fileSystem) node(op, name string, walk func(context.Context, Dir, string) (Node, error)) (Node, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	if name == "." {
+		return kept{s.dir}, nil
+	}
+	n, err := walk(s.ctx, s.dir, name)
+	return n, pathError(op, name, err)
+}
+
+// kept is a Dir that stays open.
+type kept struct{ Dir }
+
+func (kept) Close() error { return nil }
+
+func pathError(op, name string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+func (s fileSystem) Open(name string) (fs.File, error) {
+	n, err := s.node("open", name, Walk)
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.info("open", name, n)
+	if err != nil {
+		n.Close()
+		return nil, err
+	}
+	switch n := n.(type) {
+	case Dir:
+		return &openDir{s: s, name: name, dir: n, info: info}, nil
+	case File:
+		c, err := Open(s.ctx, n)
+		if err != nil {
+			n.Close()
+			return nil, pathError("open", name, err)
+		}
+		return &openFile{SectionReader: io.NewSectionReader(c, 0, c.Size()), name: name, file: n, content: c, info: info}, nil
+	}
+	n.Close()
+	return nil, pathError("open", name, NotRegular)
+}
+
+func (s fileSystem) info(op, name string, n Node) (fs.FileInfo, error) {
+	info, err := n.Stat(s.ctx)
+	if err != nil {
+		return nil, pathError(op, name, err)
+	}
+	return fileInfo{info, name[strings.LastIndexByte(name, '/')+1:]}, nil
+}
+
+func (s fileSystem) stat(op, name string, walk func(context.Context, Dir, string) (Node, error)) (fs.FileInfo, error) {
+	n, err := s.node(op, name, walk)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	return s.info(op, name, n)
+}
+
+func (s fileSystem) Stat(name string) (fs.FileInfo, error)  { return s.stat("stat", name, Walk) }
+func (s fileSystem) Lstat(name string) (fs.FileInfo, error) { return s.stat("lstat", name, WalkLink) }
+
+func (s fileSystem) ReadLink(name string) (string, error) {
+	n, err := s.node("readlink", name, WalkLink)
+	if err != nil {
+		return "", err
+	}
+	defer n.Close()
+	l, ok := n.(Link)
+	if !ok {
+		return "", pathError("readlink", name, Invalid)
+	}
+	target, err := l.Target(s.ctx)
+	return target, pathError("readlink", name, err)
+}
+
+func (s fileSystem) ReadFile(name string) ([]byte, error) {
+	f, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, dir := f.(fs.ReadDirFile); dir {
+		return nil, pathError("read", name, IsDir)
+	}
+	b, err := io.ReadAll(f)
+	return b, pathError("read", name, err)
+}
+
+func (s fileSystem) ReadDir(name string) ([]fs.DirEntry, error) {
+	f, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, pathError("readdir", name, NotDir)
+	}
+	return d.ReadDir(-1)
+}
+
+type openDir struct {
+	s       fileSystem
+	name    string
+	dir     Dir
+	info    fs.FileInfo
+	entries []fs.DirEntry
+	read    bool
+}
+
+func (d *openDir) Stat() (fs.FileInfo, error) { return d.info, nil }
+func (d *openDir) Close() error               { return d.dir.Close() }
+func (d *openDir) Read([]byte) (int, error)   { return 0, pathError("read", d.name, IsDir) }
+
+func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if !d.read {
+		for e, err := range d.dir.List(d.s.ctx) {
+			if err != nil {
+				return nil, pathError("readdir", d.name, err)
+			}
+			d.entries = append(d.entries, dirEntry{d.s, d.name, e})
+		}
+		d.read = true
+	}
+	if n > 0 && len(d.entries) == 0 {
+		return nil, io.EOF
+	}
+	if n <= 0 || n > len(d.entries) {
+		n = len(d.entries)
+	}
+	out := d.entries[:n:n]
+	d.entries = d.entries[n:]
+	return out, nil
+}
+
+type openFile struct {
+	*io.SectionReader
+	name    string
+	file    File
+	content Content
+	info    fs.FileInfo
+}
+
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+
+func (f *openFile) Read(p []byte) (int, error) {
+	n, err := f.SectionReader.Read(p)
+	return n, pathError("read", f.name, err)
+}
+
+func (f *openFile) Close() error {
+	err := f.content.Close()
+	f.file.Close()
+	return err
+}
+
+type dirEntry struct {
+	s   fileSystem
+	dir string
+	e   Entry
+}
+
+func (e dirEntry) Name() string      { return e.e.Name }
+func (e dirEntry) IsDir() bool       { return e.e.Kind == DirKind }
+func (e dirEntry) Type() fs.FileMode { return modeOf(Info{Kind: e.e.Kind}).Type() }
+
+func (e dirEntry) Info() (fs.FileInfo, error) {
+	if e.dir == "." {
+		return e.s.Lstat(e.e.Name)
+	}
+	return e.s.Lstat(Join(e.dir, e.e.Name))
+}
+
+type fileInfo struct {
+	info Info
+	name string
+}
+
+func (i fileInfo) Name() string       { return i.name }
+func (i fileInfo) Size() int64        { return i.info.Size }
+func (i fileInfo) Mode() fs.FileMode  { return modeOf(i.info) }
+func (i fileInfo) ModTime() time.Time { return time.UnixMilli(i.info.ModifiedMs) }
+func (i fileInfo) IsDir() bool        { return i.info.Kind == DirKind }
+func (i fileInfo) Sys() any           { return nil }
+
+func modeOf(i Info) fs.FileMode {
+	switch {
+	case i.Kind == DirKind:
+		return fs.ModeDir | 0o555
+	case i.Kind == LinkKind:
+		return fs.ModeSymlink | 0o444
+	case i.Kind == Other:
+		return fs.ModeIrregular
+	case i.Exec:
+		return 0o555
+	}
+	return 0o444
+}

@@ -1,0 +1,147 @@
+package vfs
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds on names and paths.
+const (
+	MaxName  = 255  // bytes of one name
+	MaxPath  = 4095 // bytes of a path, relative to any root
+	MaxDepth = 128  // segments of a path
+	MaxLinks = 40   // links followed by one Walk
+)
+
+// CheckName answers invalid unless name may name a node: 1 to MaxName bytes,
+// not "." or "..", without "/" or NUL. It need not be UTF-8.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return Errorf(Invalid, "a name is empty")
+	case name == ".":
+		return Errorf(Invalid, "\".\" is not a name; use the Dir itself")
+	case name == "..":
+		return Errorf(Invalid, "\"..\" is not a name; a Dir has no parent to go to")
+	case len(name) > MaxName:
+		return Errorf(Invalid, "a name is longer than %d bytes", MaxName)
+	case strings.ContainsAny(name, "/\x00"):
+		return Errorf(Invalid, "a name holds \"/\" or NUL; a name is one segment")
+	}
+	return nil
+}
+
+// CheckNewName answers invalid unless name may be created: a name of valid
+// UTF-8 without control characters, without characters that are invisible or
+// turn the direction of text, and without "\".
+func CheckNewName(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if !utf8.ValidString(name) {
+		return Errorf(Invalid, "a new name must be valid UTF-8")
+	}
+	for _, r := range name {
+		switch {
+		case r == '\\':
+			return Errorf(Invalid, "a new name may not hold a backslash")
+		case unicode.IsControl(r), deceptive(r):
+			return Errorf(Invalid, "a new name may not hold control, invisible or direction-turning characters (U+%04X)", r)
+		}
+	}
+	return nil
+}
+
+// deceptive reports characters that show nothing or reorder what is shown:
+// every format character (zero-width, bidirectional, tags), line and paragraph
+// separators, the fillers, variation selectors and the byte order mark.
+func deceptive(r rune) bool {
+	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// SplitPath splits a path into its names and checks each. It answers invalid
+// for an empty path, a leading "/" or a bad name, and limit for a path longer
+// than MaxPath or deeper than MaxDepth.
+func SplitPath(path string) ([]string, error) {
+	if err := checkPathSize(path); err != nil {
+		return nil, err
+	}
+	switch {
+	case path == "":
+		return nil, Errorf(Invalid, "the path is empty; name something in this Dir")
+	case path[0] == '/':
+		return nil, Errorf(Invalid, "a path starts at this Dir and never with \"/\"")
+	}
+	names := strings.Split(path, "/")
+	for _, name := range names {
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+var (
+	errLong = Errorf(Limit, "the path is longer than %d bytes; open a Dir on the way", MaxPath)
+	errDeep = Errorf(Limit, "the path is deeper than %d names; open a Dir on the way", MaxDepth)
+)
+
+func checkPathSize(path string) error {
+	switch {
+	case len(path) > MaxPath:
+		return errLong
+	case strings.Count(path, "/") >= MaxDepth:
+		return errDeep
+	}
+	return nil
+}
+
+// Join puts name below dir, which may be "".
+func Join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// Printable returns a path that is safe on a terminal, in a log or in a message
+// for a model: what is not valid UTF-8, is a control character or deceives the
+// eye is escaped as Go does (\xff, \u202e).
+func Printable(path string) string {
+	clean := true
+	for _, r := range path {
+		if r == utf8.RuneError || unicode.IsControl(r) || deceptive(r) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return path
+	}
+	var b strings.Builder
+	for i := 0; i < len(path); {
+		r, n := utf8.DecodeRuneInString(path[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			writeHex(&b, "\\x", uint32(path[i]), 2)
+		case unicode.IsControl(r) || deceptive(r):
+			writeHex(&b, "\\u", uint32(r), 4)
+		default:
+			b.WriteString(path[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+func writeHex(b *strings.Builder, prefix string, v uint32, digits int) {
+	const hex = "0123456789abcdef"
+	if v > 0xffff {
+		prefix, digits = "\\U", 8
+	}
+	b.WriteString(prefix)
+	for i := digits - 1; i >= 0; i-- {
+		b.WriteByte(hex[v>>(4*i)&15])
+	}
+}

@@ -1,0 +1,184 @@
+package vfs_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// composed is a root with others in it.
+func composed(t testing.TB) (ns vfs.Dir, root, one, two vfs.Dir) {
+	t.Helper()
+	_, root = store(t, vfstest.Tree{"a/hidden": {Data: "x"}, "b/file": {Data: "b"}, "c": {Data: "c"}, "m/n/hidden": {Data: "x"}, "m/seen": {Data: "m"}, "z/f": {Data: "z"}, "l": {Link: "a/f"}, "deep": {Data: "a file where a tree is"}})
+	_, one = store(t, vfstest.Tree{"f": {Data: "one"}, "sub/hidden": {Data: "x"}, "up": {Link: "../b/file"}})
+	_, two = store(t, vfstest.Tree{"f": {Data: "two"}})
+	_, three := store(t, vfstest.Tree{"f": {Data: "three"}})
+	ns, err := vfs.Namespace(map[string]vfs.Dir{"": root, "a": one, "m/n": two, "a/sub": three, "deep/er/still": two})
+	ok(t, err)
+	return ns, root, one, two
+}
+
+func TestNamespace(t *testing.T) {
+	ns, _, _, _ := composed(t)
+	want := "a a/f a/sub a/sub/f a/up b b/file c deep deep/er deep/er/still deep/er/still/f l m m/n m/n/f m/seen z z/f"
+	if got := strings.Join(naive(t, ns, "**"), " "); got != want {
+		t.Errorf("it has %s", got)
+	}
+	for path, want := range map[string]string{"a/f": "one", "m/n/f": "two", "a/sub/f": "three", "b/file": "b", "m/seen": "m", "deep/er/still/f": "two"} {
+		if got := read(t, ns, path); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	g := vfs.Guarded(ns, nil)
+	if got := read(t, g, "a/up"); got != "b" {
+		t.Errorf("a link from tree to tree: %s", got)
+	}
+	if got := read(t, g, "l"); got != "one" {
+		t.Errorf("a link into a tree: %s", got)
+	}
+	for _, path := range []string{"a/hidden", "m/n/hidden", "a/sub/hidden", "deep/x"} {
+		_, err := vfs.Walk(t.Context(), ns, path)
+		is(t, path, err, vfs.NotFound)
+	}
+}
+
+func TestNamespaceChanges(t *testing.T) {
+	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
+		"bare":    func(d vfs.Dir) vfs.Dir { return d },
+		"guarded": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, policies()...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare, root, one, _ := composed(t)
+			ns := wrap(bare)
+			ctx := t.Context()
+			a, m, er := dirAt(t, ns, "a"), dirAt(t, ns, "m"), dirAt(t, ns, "deep/er")
+			before := picture(t, ns)
+			for what, c := range map[string]struct {
+				err  error
+				want vfs.Code
+			}{
+				"remove a tree":             {ns.Remove(ctx, "a", vfs.If{}), vfs.Busy},
+				"remove a nested tree":      {a.Remove(ctx, "sub", vfs.If{}), vfs.Busy},
+				"remove what leads to one":  {ns.Remove(ctx, "m", vfs.If{}), vfs.Busy},
+				"remove in what leads":      {er.Remove(ctx, "still", vfs.If{}), vfs.Busy},
+				"rename a tree":             {ns.Rename(ctx, "a", ns, "q", vfs.If{}, vfs.If{}), vfs.Busy},
+				"rename what leads to one":  {ns.Rename(ctx, "m", ns, "q", vfs.If{}, vfs.If{}), vfs.Busy},
+				"rename over a tree":        {ns.Rename(ctx, "c", m, "n", vfs.If{}, vfs.If{}), vfs.Busy},
+				"rename between trees":      {ns.Rename(ctx, "c", a, "q", vfs.If{}, vfs.If{}), vfs.CrossDevice},
+				"rename out of a tree":      {a.Rename(ctx, "f", ns, "q", vfs.If{}, vfs.If{}), vfs.CrossDevice},
+				"rename a directory out":    {ns.Rename(ctx, "z", a, "q", vfs.If{}, vfs.If{}), vfs.CrossDevice},
+				"put over a tree":           {put(ctx, ns, "a", "x"), vfs.IsDir},
+				"put over what leads":       {put(ctx, ns, "deep", "x"), vfs.IsDir},
+				"make in what only leads":   {put(ctx, er, "x", "x"), vfs.ReadOnly},
+				"remove in what only leads": {er.Remove(ctx, "x", vfs.If{}), vfs.ReadOnly},
+				"between mounts of one":     {dirAt(t, ns, "m/n").Rename(ctx, "f", dirAt(t, ns, "deep/er/still"), "q", vfs.If{}, vfs.If{}), vfs.CrossDevice},
+			} {
+				is(t, what, c.err, c.want)
+			}
+			_, err := ns.Create(ctx, "a")
+			is(t, "create", err, vfs.Exists)
+			_, err = m.Mkdir(ctx, "n")
+			is(t, "mkdir", err, vfs.Exists)
+			_, err = er.Mkdir(ctx, "x")
+			is(t, "mkdir in what only leads", err, vfs.ReadOnly)
+			if now := picture(t, ns); now != before {
+				t.Errorf("changed to %s", now)
+			}
+			ok(t, ns.Rename(ctx, "c", m, "c2", vfs.If{}, vfs.If{})) // one tree, beside a mount
+			ok(t, put(ctx, ns, "a/new", "x"))
+			if read(t, root, "m/c2") != "c" || read(t, one, "new") != "x" {
+				t.Error("not in its tree")
+			}
+		})
+	}
+}
+
+// TestNamespaceIsAlsoRevoked: what a mount's own gate takes back is gone, and
+// its watchers are told through the membrane around the namespace.
+func TestNamespaceIsAlsoRevoked(t *testing.T) {
+	inner, c, _ := guarded(t, sample)
+	_, other := store(t, sample)
+	ns, err := vfs.Namespace(map[string]vfs.Dir{"in": inner, "other": other})
+	ok(t, err)
+	d := vfs.Guarded(ns, nil)
+	told := 0
+	for _, path := range []string{"in", "in/a/b", "in/f"} {
+		n, err := vfs.Walk(t.Context(), d, path)
+		ok(t, err)
+		vfs.OnRevoke(n, func(err error) { is(t, path, err, vfs.Revoked); told++ })
+	}
+	vfs.OnRevoke(dirAt(t, d, "other"), func(error) { t.Error("told of another") })
+	ok(t, c.Revoke())
+	if told != 3 {
+		t.Errorf("told %d", told)
+	}
+	_, err = vfs.Walk(t.Context(), d, "in/f")
+	is(t, "within", err, vfs.Revoked)
+	if got := read(t, d, "other/f"); got != "content" {
+		t.Error(got)
+	}
+}
+
+func TestNamespaceUnderDenial(t *testing.T) {
+	_, raw := store(t, sample)
+	root := vfs.Guarded(raw, nil, vfs.Guard{Hides: func(path string) bool { return path == "a" || strings.HasPrefix(path, "a/") }})
+	_, other := store(t, sample)
+	ns, err := vfs.Namespace(map[string]vfs.Dir{"": root, "a/tree": other})
+	ok(t, err)
+	if got, err := names(t.Context(), dirAt(t, ns, "a")); err != nil || !slices.Equal(got, []string{"tree"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got := read(t, ns, "a/tree/a/f"); got != "below" {
+		t.Error(got)
+	}
+}
+
+func TestNamespacePaths(t *testing.T) {
+	_, d := store(t, nil)
+	for path, want := range map[string]vfs.Code{"/a": vfs.Invalid, "a/": vfs.Invalid, "a//b": vfs.Invalid, "..": vfs.Invalid, "a\nb": vfs.Invalid, strings.Repeat("a/", 200) + "a": vfs.Limit} {
+		_, err := vfs.Namespace(map[string]vfs.Dir{path: d})
+		is(t, path, err, want)
+	}
+	ns, err := vfs.Namespace(nil)
+	ok(t, err)
+	if all, err := names(t.Context(), ns); err != nil || len(all) > 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	_, err = ns.Create(t.Context(), "a")
+	is(t, "create", err, vfs.ReadOnly)
+}
+
+// TestNamespaceCloses: the trees are closed with the last directory from which
+// one could be reached, and nothing else is.
+func TestNamespaceCloses(t *testing.T) {
+	gate := vfs.NewGate()
+	_, raw := store(t, sample)
+	ns, err := vfs.Namespace(map[string]vfs.Dir{"m/n": vfs.Guarded(raw, gate)})
+	ok(t, err)
+	m, n := dirAt(t, ns, "m"), dirAt(t, ns, "m/n")
+	a := dirAt(t, n, "a")
+	f := fileAt(t, a, "f")
+	ok(t, ns.Close())
+	_, err = ns.Lookup(t.Context(), "m")
+	is(t, "closed", err, vfs.Stale)
+	if got := read(t, m, "n/a/f"); got != "below" {
+		t.Error(got)
+	}
+	gate.Release()
+	ok(t, m.Close())
+	ok(t, n.Close())
+	ok(t, n.Close())
+	if vfs.Gone(gate) {
+		t.Error("what was derived is closed too")
+	}
+	_, err = f.Stat(t.Context())
+	ok(t, err)
+	ok(t, a.Close())
+	ok(t, f.Close())
+	if !vfs.Gone(gate) {
+		t.Error("the tree was not closed")
+	}
+}

@@ -1,0 +1,100 @@
+package vfs
+
+import "sync"
+
+// Allowance bounds what a grant may use. A zero field is no bound.
+type Allowance struct {
+	Bytes int64 // by which stored content may grow
+	Nodes int64 // by which the number of stored nodes may grow
+	Open  int64 // nodes and contents held open at once
+}
+
+// Usage is what is used of an allowance.
+type Usage struct{ Bytes, Nodes, Open int64 }
+
+// Ledger accounts for one root grant and all that is derived from it, on all
+// its connections. What a change frees is credited, down to zero: nobody earns
+// an allowance by removing what was there before. Safe for concurrent use.
+//
+// Guard{Ledger: l} keeps to it: beyond it a change answers quota, and one node
+// open more answers limit.
+type Ledger struct {
+	allowed  Allowance
+	mu       sync.Mutex
+	used     Usage
+	reserved Effect // by changes under way
+}
+
+// NewLedger returns an empty ledger.
+func NewLedger(a Allowance) *Ledger { return &Ledger{allowed: a} }
+
+// Usage returns what is used now, and reserved by changes under way.
+func (l *Ledger) Usage() Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.used
+	u.Bytes += l.reserved.Bytes
+	u.Nodes += l.reserved.Nodes
+	return u
+}
+
+func (l *Ledger) open() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allowed.Open > 0 && l.used.Open >= l.allowed.Open {
+		return Errorf(Limit, "this grant holds %d nodes open already; release some", l.used.Open)
+	}
+	l.used.Open++
+	return nil
+}
+
+func (l *Ledger) close() {
+	l.mu.Lock()
+	l.used.Open--
+	l.mu.Unlock()
+}
+
+// commits returns a Committer that reserves what a change may grow by and
+// settles what it came to. account, if any, says what a change is here, given
+// what it is to the store.
+func (l *Ledger) commits(account func(Effect) Effect) Committer {
+	if account == nil {
+		account = func(e Effect) Effect { return e }
+	}
+	return func(e Effect, change func() (Effect, error)) (Effect, error) {
+		r, err := l.reserve(account(e))
+		if err != nil {
+			return Effect{}, err
+		}
+		got, err := change()
+		here := got
+		if err == nil {
+			here = account(got)
+		}
+		l.settle(r, here)
+		return got, err
+	}
+}
+
+func (l *Ledger) reserve(e Effect) (Effect, error) {
+	r := Effect{max(e.Bytes, 0), max(e.Nodes, 0)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := Effect{l.allowed.Bytes - l.used.Bytes - l.reserved.Bytes, l.allowed.Nodes - l.used.Nodes - l.reserved.Nodes}
+	if l.allowed.Bytes > 0 && r.Bytes > 0 && r.Bytes > left.Bytes || l.allowed.Nodes > 0 && r.Nodes > 0 && r.Nodes > left.Nodes {
+		return Effect{}, Errorf(Quota, "the grant's allowance is used up (this needs %d bytes and %d nodes; left are %d and %d); remove something or ask for more",
+			r.Bytes, r.Nodes, max(left.Bytes, 0), max(left.Nodes, 0))
+	}
+	l.reserved.Bytes += r.Bytes
+	l.reserved.Nodes += r.Nodes
+	return r, nil
+}
+
+func (l *Ledger) settle(reserved, got Effect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reserved.Bytes -= reserved.Bytes
+	l.reserved.Nodes -= reserved.Nodes
+	l.used.Bytes = max(l.used.Bytes+got.Bytes, 0)
+	l.used.Nodes = max(l.used.Nodes+got.Nodes, 0)
+}

@@ -1,0 +1,250 @@
+package vfs_test
+
+import (
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/faultfs"
+)
+
+func metered(t testing.TB, a vfs.Allowance) (vfs.Dir, *vfs.Ledger, *faultfs.Plan, vfs.Dir) {
+	t.Helper()
+	l := vfs.NewLedger(a)
+	_, raw := store(t, sample)
+	plan := &faultfs.Plan{}
+	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Ledger: l}), l, plan, raw
+}
+
+func TestLedger(t *testing.T) {
+	d, l, plan, _ := metered(t, vfs.Allowance{Bytes: 100, Nodes: 3})
+	ctx := t.Context()
+	f := fileAt(t, d, "f") // 7 bytes, from before
+	bytes, nodes := int64(0), int64(0)
+	step := func(what string, err error, want vfs.Code, grows, made int64) {
+		t.Helper()
+		is(t, what, err, want)
+		bytes, nodes = max(bytes+grows, 0), max(nodes+made, 0)
+		if u := l.Usage(); u.Bytes != bytes || u.Nodes != nodes {
+			t.Errorf("%s: %+v, want %d bytes, %d nodes", what, u, bytes, nodes)
+		}
+	}
+	write := func(p string, off int64) error {
+		_, err := f.WriteAt(ctx, []byte(p), off, vfs.If{})
+		return err
+	}
+	add := func(p string) error {
+		_, err := vfs.Append(ctx, f, []byte(p), vfs.If{})
+		return err
+	}
+	step("rewrite", write("newnews", 0), "", 0, 0)
+	step("write over the end", write("xxxx", 5), "", 2, 0)
+	step("append", add("xxx"), "", 3, 0)
+	step("truncate up", f.Truncate(ctx, 20, vfs.If{}), "", 8, 0)
+	step("a gap", write("x", 39), "", 20, 0)
+	step("truncate down", f.Truncate(ctx, 10, vfs.If{}), "", -30, 0)
+	step("free what was there before", f.Truncate(ctx, 0, vfs.If{}), "", -10, 0)
+	step("put", put(ctx, d, "one", strings.Repeat("x", 60)), "", 60, 1)
+	step("put less", put(ctx, d, "one", strings.Repeat("x", 50)), "", -10, 0)
+	step("put in place of it", put(ctx, d, "one", strings.Repeat("x", 100)), "", 50, 0)
+	step("one byte more", add("x"), vfs.Quota, 0, 0)
+	step("one byte more", write("x", 0), vfs.Quota, 0, 0)
+	step("truncate", f.Truncate(ctx, 1, vfs.If{}), vfs.Quota, 0, 0)
+	step("truncate far", f.Truncate(ctx, math.MaxInt64, vfs.If{}), vfs.Quota, 0, 0)
+	step("truncate nearly as far", f.Truncate(ctx, math.MaxInt64-50, vfs.If{}), vfs.Quota, 0, 0)
+	step("put elsewhere", put(ctx, d, "two", "x"), vfs.Quota, 0, 0)
+	step("an empty file", put(ctx, d, "two", ""), "", 0, 1)
+	made, err := d.Mkdir(ctx, "three")
+	step("mkdir", err, "", 0, 1)
+	_, err = d.Mkdir(ctx, "four")
+	step("mkdir", err, vfs.Quota, 0, 0)
+	_, err = d.Create(ctx, "four")
+	step("create", err, vfs.Quota, 0, 0)
+	step("rename", d.Rename(ctx, "two", made, "2", vfs.If{}, vfs.If{}), "", 0, 0)
+	version, err := vfs.VersionOf(ctx, fileAt(t, d, "one"))
+	ok(t, err)
+	step("rename over", made.Rename(ctx, "2", d, "one", vfs.If{}, vfs.If{Is: version}), "", -100, -1)
+	step("remove", d.Remove(ctx, "three", vfs.If{}), "", 0, -1)
+	step("remove", d.Remove(ctx, "one", vfs.If{}), "", 0, -1)
+	step("remove what was there before", d.Remove(ctx, "z", vfs.If{}), "", 0, -1)
+	for _, op := range []faultfs.Op{faultfs.Replace, faultfs.Mkdir, faultfs.Append} {
+		plan.Fail(op, faultfs.Commit, 1, vfs.Errorf(vfs.Limit, "the disk is full"))
+	}
+	step("failing put", put(ctx, d, "one", strings.Repeat("x", 60)), vfs.Limit, 0, 0)
+	_, err = d.Mkdir(ctx, "three")
+	step("failing mkdir", err, vfs.Limit, 0, 0)
+	step("failing append", add("x"), vfs.Limit, 0, 0)
+	step("put it all", put(ctx, d, "one", strings.Repeat("x", 100)), "", 100, 1)
+}
+
+// TestOverflow: there is no size that is too large to be refused.
+func TestOverflow(t *testing.T) {
+	l := vfs.NewLedger(vfs.Allowance{Bytes: 100})
+	raw := memory.New(memory.Limits{Bytes: math.MaxInt64}).Root()
+	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: l})
+	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 100)))
+	ok(t, raw.Remove(t.Context(), "f", vfs.If{})) // by the host: the store has room
+	ok(t, put(t.Context(), d, "g", ""))
+	g := fileAt(t, d, "g")
+	for _, size := range []int64{1, math.MaxInt64 - 50, math.MaxInt64} {
+		is(t, "truncate", g.Truncate(t.Context(), size, vfs.If{}), vfs.Quota)
+		_, err := g.WriteAt(t.Context(), []byte("x"), size-1, vfs.If{})
+		is(t, "write", err, vfs.Quota)
+	}
+	if u := l.Usage(); u.Bytes != 100 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// endless is a reader without an end.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+func TestStagingStopsEarly(t *testing.T) {
+	d, l, _, raw := metered(t, vfs.Allowance{Bytes: 1000})
+	before := picture(t, raw)
+	for name, replace := range map[string]func(io.Reader) error{
+		"dir": func(r io.Reader) error { _, err := d.Replace(t.Context(), "f", r, vfs.If{}); return err },
+		"new": func(r io.Reader) error { _, err := d.Replace(t.Context(), "new", r, vfs.If{}); return err },
+		"file": func(r io.Reader) error {
+			_, err := vfs.ReplaceFile(t.Context(), fileAt(t, d, "f"), r, vfs.If{})
+			return err
+		},
+	} {
+		e := &endless{}
+		is(t, name, replace(e), vfs.Quota)
+		if e.read > 1<<20 {
+			t.Errorf("%s: %d bytes were read", name, e.read)
+		}
+	}
+	if u := l.Usage(); u.Bytes != 0 || u.Nodes != 0 || picture(t, raw) != before {
+		t.Errorf("used %+v", u)
+	}
+	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 1007))) // in place of 7
+}
+
+// TestFreedWhileReserved: what is freed while a change is under way earns no
+// more than it does otherwise.
+func TestFreedWhileReserved(t *testing.T) {
+	d, l, plan, _ := metered(t, vfs.Allowance{Bytes: 100})
+	pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
+	done := make(chan error, 1)
+	go func() { done <- put(t.Context(), d, "new", strings.Repeat("x", 60)) }()
+	<-pause.Reached()
+	if u := l.Usage(); u.Bytes != 60 {
+		t.Errorf("reserved %+v", u)
+	}
+	is(t, "more than is left", put(t.Context(), d, "more", strings.Repeat("x", 41)), vfs.Quota)
+	ok(t, d.Remove(t.Context(), "f", vfs.If{}))
+	pause.Resume()
+	ok(t, <-done)
+	if u := l.Usage(); u.Bytes != 60 {
+		t.Errorf("used %+v", u)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	d, l, _, _ := metered(t, vfs.Allowance{Open: 8})
+	open := func(what string, want int64) {
+		t.Helper()
+		if got := l.Usage().Open; got != want {
+			t.Errorf("%s: %d open, want %d", what, got, want)
+		}
+	}
+	open("the root", 0)
+	var closers []io.Closer
+	keep := func(what string, n io.Closer, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		closers = append(closers, n)
+		open(what, int64(len(closers)))
+	}
+	a, err := d.Lookup(t.Context(), "a")
+	keep("lookup", a, err)
+	ro, err := vfs.ReadOnlyDir(d)
+	keep("readOnly", ro, err)
+	f, err := vfs.WalkFile(t.Context(), d, "a/b/f")
+	keep("walk", f, err)
+	c, err := vfs.Open(t.Context(), f)
+	keep("content", c, err)
+	made, err := d.Create(t.Context(), "made")
+	keep("create", made, err)
+	dir, err := d.Mkdir(t.Context(), "dir")
+	keep("mkdir", dir, err)
+	r, control, err := vfs.RevocableDir(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closers = append(closers, r)
+	keep("revocable", releaser{control}, nil)
+
+	_, err = d.Lookup(t.Context(), "f")
+	is(t, "one more", err, vfs.Limit)
+	_, err = d.Create(t.Context(), "another")
+	is(t, "create", err, vfs.Limit)
+	_, err = vfs.Open(t.Context(), f)
+	is(t, "open", err, vfs.Limit)
+	_, _, err = vfs.RevocableFile(made)
+	is(t, "revocable", err, vfs.Limit)
+	_, err = vfs.ReadOnlyDir(d)
+	is(t, "readOnly", err, vfs.Limit)
+	is(t, "no file was made", d.Remove(t.Context(), "another", vfs.If{}), vfs.NotFound)
+	open("refused", 8)
+	_, err = ro.Lookup(t.Context(), "..")
+	is(t, "failing", err, vfs.Invalid)
+	for i, c := range closers {
+		ok(t, c.Close())
+		ok(t, c.Close())
+		open("closed", int64(len(closers)-1-i))
+	}
+}
+
+type releaser struct{ c *vfs.Control }
+
+func (r releaser) Close() error {
+	r.c.Release()
+	return nil
+}
+
+// TestOpenReturnsToZero tries everything, also what fails, at once.
+func TestOpenReturnsToZero(t *testing.T) {
+	d, l, plan, _ := metered(t, vfs.Allowance{Open: 6})
+	plan.Fail(faultfs.Lookup, faultfs.After, 7, vfs.Busy)
+	plan.Fail(faultfs.Open, faultfs.After, 2, vfs.Busy)
+	plan.Fail(faultfs.Create, faultfs.After, 2, vfs.Busy)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				for _, path := range []string{"f", "l", "a/b/c/f", "missing", "a/f/x"} {
+					f, err := vfs.WalkFile(t.Context(), d, path)
+					if err != nil {
+						continue
+					}
+					if c, err := vfs.Open(t.Context(), f); err == nil {
+						c.Close()
+					}
+					f.Close()
+				}
+				if f, err := d.Create(t.Context(), "made"); err == nil {
+					f.Close()
+				}
+				d.Remove(t.Context(), "made", vfs.If{})
+			}
+		})
+	}
+	wg.Wait()
+	if u := l.Usage(); u.Open != 0 {
+		t.Errorf("%+v", u)
+	}
+}

@@ -1,0 +1,102 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"strings"
+)
+
+// stagedReader is what a store stages from. It ends when the right to write
+// goes, when more than room bytes come (room < 0: no bound) and with ctx, and
+// waits no longer for a reader that is slow: a Read of it that has begun is left
+// to itself.
+type stagedReader struct {
+	ctx  context.Context
+	r    io.Reader
+	t    target
+	room int64
+	dead chan struct{} // closed by a revoke
+	last func() error  // if any, asked at the end of r
+	err  error         // the end
+}
+
+func (s *stagedReader) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if _, err := s.t.allowed(); err != nil {
+		s.err = err
+		return 0, err
+	}
+	n, err := s.read(p)
+	switch {
+	case n < 0 || n > len(p):
+		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
+	case s.room >= 0 && int64(n) > s.room:
+		n, err = 0, Errorf(Quota, "this is more than the grant's allowance has left; remove something or ask for more")
+	case s.room >= 0:
+		s.room -= int64(n)
+	}
+	if err == io.EOF && s.last != nil {
+		if late := s.last(); late != nil {
+			n, err = 0, late
+		}
+	}
+	s.err = err
+	return n, err
+}
+
+// maxPiece is how much is read at once from a reader that may be slow.
+const maxPiece = 64 << 10
+
+func (s *stagedReader) read(p []byte) (int, error) {
+	switch r := s.r.(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader: // these never wait
+		return r.Read(p)
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	piece := make([]byte, min(len(p), maxPiece))
+	done := make(chan result, 1)
+	go func() {
+		n, err := s.r.Read(piece)
+		done <- result{n, err}
+	}()
+	select {
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	case <-s.dead:
+		_, err := s.t.allowed()
+		return 0, first(err, Revoked)
+	case r := <-done:
+		if r.n > 0 && r.n <= len(piece) {
+			copy(p, piece[:r.n])
+		}
+		return r.n, r.err
+	}
+}
+
+// room returns how many bytes may be staged in place of the size there are, or
+// -1: nobody stages more than he could keep.
+func (w *world) room(size func() int64) int64 {
+	room := int64(-1)
+	for _, l := range w.ledgers {
+		if l.allowed.Bytes > 0 {
+			left := max(l.allowed.Bytes-l.Usage().Bytes, 0)
+			if room < 0 || left < room {
+				room = left
+			}
+		}
+	}
+	if room < 0 {
+		return room
+	}
+	if there := size(); there > 0 && there <= math.MaxInt64-room {
+		room += there
+	}
+	return room
+}

@@ -1,0 +1,232 @@
+package vfstest
+
+import (
+	"errors"
+	"strings"
+
+	"capd/vfs"
+)
+
+var identityRules = []rule{
+	{"Identity/Dir", writable, testHeldDir},
+	{"Identity/Below", writable, testHeldBelow},
+	{"Identity/File", writable, testHeldFile},
+	{"Identity/Link", writable, testHeldLink},
+}
+
+// dirOps is every method of a Dir that holds an "old" file.
+var dirOps = []struct {
+	op string
+	do func(w *world, d vfs.Dir) error
+}{
+	{"Stat", func(w *world, d vfs.Dir) error { _, err := d.Stat(w.ctx); return err }},
+	{"Lookup", func(w *world, d vfs.Dir) error { _, err := d.Lookup(w.ctx, "old"); return err }},
+	{"List", func(w *world, d vfs.Dir) error { _, err := list(w.ctx, d); return err }},
+	{"Create", func(w *world, d vfs.Dir) error { _, err := d.Create(w.ctx, "new"); return err }},
+	{"Mkdir", func(w *world, d vfs.Dir) error { _, err := d.Mkdir(w.ctx, "new"); return err }},
+	{"Replace", func(w *world, d vfs.Dir) error {
+		_, err := d.Replace(w.ctx, "old", strings.NewReader("x"), vfs.If{})
+		return err
+	}},
+	{"Replace of a new name", func(w *world, d vfs.Dir) error {
+		_, err := d.Replace(w.ctx, "new", strings.NewReader("x"), vfs.If{})
+		return err
+	}},
+	{"Remove", func(w *world, d vfs.Dir) error { return d.Remove(w.ctx, "old", vfs.If{}) }},
+	{"Rename out of it", func(w *world, d vfs.Dir) error {
+		return d.Rename(w.ctx, "old", w.root, "out", vfs.If{}, vfs.If{})
+	}},
+	{"Rename within it", func(w *world, d vfs.Dir) error {
+		return d.Rename(w.ctx, "old", d, "new", vfs.If{}, vfs.If{})
+	}},
+	{"Rename into it", func(w *world, d vfs.Dir) error {
+		return w.root.Rename(w.ctx, "f", d, "in", vfs.If{}, vfs.If{})
+	}},
+}
+
+// fileOps is every method of a File.
+var fileOps = []struct {
+	op string
+	do func(w *world, f vfs.File) error
+}{
+	{"Stat", func(w *world, f vfs.File) error { _, err := f.Stat(w.ctx); return err }},
+	{"ReadAt", func(w *world, f vfs.File) error { _, err := f.ReadAt(w.ctx, make([]byte, 1), 0); return err }},
+	{"Open", func(w *world, f vfs.File) error { _, err := readAll(w.ctx, f); return err }},
+	{"VersionOf", func(w *world, f vfs.File) error { _, err := vfs.VersionOf(w.ctx, f); return err }},
+	{"WriteAt", func(w *world, f vfs.File) error { _, err := f.WriteAt(w.ctx, []byte("x"), 0, vfs.If{}); return err }},
+	{"Truncate", func(w *world, f vfs.File) error { return f.Truncate(w.ctx, 1, vfs.If{}) }},
+	{"Sync", func(w *world, f vfs.File) error { return f.Sync(w.ctx) }},
+	{"Append", func(w *world, f vfs.File) error {
+		_, err := vfs.Append(w.ctx, f, []byte("x"), vfs.If{})
+		if vfs.CodeOf(err) == vfs.Unsupported {
+			return vfs.Stale // there is nothing to hold it to
+		}
+		return err
+	}},
+	{"ReplaceFile", func(w *world, f vfs.File) error {
+		_, err := vfs.ReplaceFile(w.ctx, f, strings.NewReader("x"), vfs.If{})
+		if vfs.CodeOf(err) == vfs.Unsupported {
+			return vfs.Stale
+		}
+		return err
+	}},
+}
+
+// lostDir says that every method of d answers one of codes and changes nothing.
+func (w *world) lostDir(what string, d vfs.Dir, codes ...vfs.Code) {
+	w.Helper()
+	before := w.picture()
+	for _, t := range dirOps {
+		w.is(what+": "+t.op, t.do(w, d), codes...)
+	}
+	w.unchanged(what, before)
+}
+
+// lostFile says that every method of f answers stale or notFound.
+func (w *world) lostFile(what string, f vfs.File) {
+	w.Helper()
+	before := w.picture()
+	for _, t := range fileOps {
+		w.is(what+": "+t.op, t.do(w, f), vfs.Stale, vfs.NotFound)
+	}
+	w.unchanged(what, before)
+}
+
+// heldDir makes a store with a directory of one file and holds it.
+func (w *world) heldDir() vfs.Dir {
+	w.Helper()
+	w.make(Tree{"p/held/old": {Data: "old"}, "f": {Data: "f"}})
+	return w.dir("p/held")
+}
+
+func (w *world) removeHeld() {
+	w.Helper()
+	w.ok("Remove", w.dir("p/held").Remove(w.ctx, "old", vfs.If{}))
+	w.ok("Remove", w.dir("p").Remove(w.ctx, "held", vfs.If{}))
+}
+
+func testHeldDir(w *world) {
+	d := w.heldDir()
+	w.removeHeld()
+	w.lostDir("a Dir that was removed", d, vfs.Stale, vfs.NotFound)
+
+	// Many times, since a store may use an identity again.
+	for range 20 {
+		d = w.heldDir()
+		w.removeHeld()
+		again, err := w.dir("p").Mkdir(w.ctx, "held")
+		w.ok("Mkdir", err)
+		_, err = again.Replace(w.ctx, "old", strings.NewReader("another"), vfs.If{})
+		w.ok("Replace", err)
+		_, err = d.Lookup(w.ctx, "old")
+		w.is("a Dir that was removed and made again", err, vfs.Stale)
+	}
+	w.lostDir("a Dir that was removed and made again", d, vfs.Stale)
+
+	d = w.heldDir()
+	w.ok("Rename", w.dir("p").Rename(w.ctx, "held", w.root, "away", vfs.If{}, vfs.If{}))
+	w.lostDir("a Dir that was moved away", d, vfs.Stale, vfs.NotFound)
+	_, err := w.dir("p").Mkdir(w.ctx, "held")
+	w.ok("Mkdir", err)
+	_, err = w.dir("p/held").Create(w.ctx, "old")
+	w.ok("Create", err)
+	w.lostDir("a Dir that was moved away and another made", d, vfs.Stale)
+
+	d = w.heldDir()
+	w.removeHeld()
+	_, err = w.dir("p").Create(w.ctx, "held")
+	w.ok("Create", err)
+	w.lostDir("a Dir where there is a file now", d, vfs.Stale)
+	w.has("p/held", "")
+}
+
+// testHeldBelow holds nodes below a directory that moves.
+func testHeldBelow(w *world) {
+	w.make(Tree{"p/held/old": {Data: "old"}, "p/file": {Data: "file"}, "f": {Data: "f"}})
+	d, f, deep := w.dir("p/held"), w.file("p/file"), w.file("p/held/old")
+	w.ok("Rename", w.moves("p", "", "q"))
+	w.lostDir("a Dir below what was moved", d, vfs.Stale, vfs.NotFound)
+	w.lostFile("a File below what was moved", f)
+	w.lostFile("a File further below what was moved", deep)
+
+	// Another tree of the same names takes its place.
+	other, err := w.root.Mkdir(w.ctx, "p")
+	w.ok("Mkdir", err)
+	_, err = other.Replace(w.ctx, "file", strings.NewReader("another file"), vfs.If{})
+	w.ok("Replace", err)
+	held, err := other.Mkdir(w.ctx, "held")
+	w.ok("Mkdir", err)
+	_, err = held.Replace(w.ctx, "old", strings.NewReader("another old"), vfs.If{})
+	w.ok("Replace", err)
+	w.lostDir("a Dir below what was moved, with another in its place", d, vfs.Stale)
+	w.lostFile("a File below what was moved, with another in its place", f)
+	w.lostFile("a File further below, with another in its place", deep)
+	w.has("q/held/old", "old")
+	w.has("p/held/old", "another old")
+}
+
+func testHeldFile(w *world) {
+	w.make(sample)
+	f := w.file("f")
+	w.put("f", "new")
+	w.reads(f, "new")
+	w.writes(f, "N", 0)
+	w.has("f", "New")
+	w.ok("Remove", w.root.Remove(w.ctx, "f", vfs.If{}))
+	w.lostFile("a File that was removed", f)
+	w.put("f", "made again")
+	if got, err := readAll(w.ctx, f); err == nil && got != "made again" {
+		w.Errorf("a File that was removed and made again reads %s", short(got))
+	} else if err != nil {
+		w.is("a File that was removed and made again", err, vfs.Stale)
+	}
+
+	f = w.file("f")
+	w.ok("Rename", w.moves("f", "d", "f"))
+	w.lostFile("a File that was moved away", f)
+	_, err := w.root.Mkdir(w.ctx, "f")
+	w.ok("Mkdir", err)
+	w.lostFile("a File where there is a directory now", f)
+	w.has("d/f", "made again")
+	if !w.s.NoLinks {
+		g := w.file("empty")
+		w.ok("Remove", w.root.Remove(w.ctx, "empty", vfs.If{}))
+		w.ok("Rename", w.moves("l", "", "empty"))
+		w.lostFile("a File where there is a link now", g)
+	}
+
+	// What is moved over a File is at its place.
+	over := w.file("x")
+	w.ok("Rename over", w.dir("d").Rename(w.ctx, "f", w.root, "x", vfs.If{}, vfs.If{Is: sum(sample["x"].Data)}))
+	if got, err := readAll(w.ctx, over); err == nil && got != "made again" {
+		w.Errorf("a File that another was moved over reads %s", short(got))
+	} else if err != nil {
+		w.is("a File that another was moved over", err, vfs.Stale)
+	}
+}
+
+func testHeldLink(w *world) {
+	if w.s.NoLinks {
+		w.Skip("no links here")
+	}
+	w.make(sample)
+	l := w.link("l")
+	w.ok("Remove", w.root.Remove(w.ctx, "l", vfs.If{}))
+	_, err := l.Target(w.ctx)
+	w.is("Target of a link that was removed", err, vfs.Stale, vfs.NotFound)
+	_, err = l.Stat(w.ctx)
+	w.is("Stat of a link that was removed", err, vfs.Stale, vfs.NotFound)
+	w.put("l", "a file now")
+	target, err := l.Target(w.ctx)
+	w.is("Target of a link where there is a file now", err, vfs.Stale, vfs.NotFound)
+	if target != "" {
+		w.Errorf("a lost link still answers %q", target)
+	}
+	w.ok("Remove", w.root.Remove(w.ctx, "l", vfs.If{}))
+	w.ok("Rename", w.moves("up", "", "l"))
+	if target, err := l.Target(w.ctx); err == nil && target != "../outside" {
+		w.Errorf("a link that another was moved over answers %q", target)
+	} else if err != nil && !errors.Is(err, vfs.Stale) {
+		w.Errorf("a link that another was moved over answers %v", err)
+	}
+}

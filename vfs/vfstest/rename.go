@@ -1,0 +1,148 @@
+package vfstest
+
+import (
+	"fmt"
+	"strings"
+
+	"capd/vfs"
+)
+
+var renameRules = []rule{
+	{"Rename/Moves", writable, testRename},
+	{"Rename/Exists", writable, testRenameExists},
+	{"Rename/Over", writable, testRenameOver},
+	{"Rename/Refused", writable, testRenameRefused},
+	{"Rename/SamePlace", writable, testRenameSamePlace},
+	{"Rename/OtherStore", writable, testRenameOtherStore},
+}
+
+// moves moves a name of the root.
+func (w *world) moves(name, dir, newName string) error {
+	return w.root.Rename(w.ctx, name, w.dir(dir), newName, vfs.If{}, vfs.If{})
+}
+
+func testRename(w *world) {
+	w.make(sample)
+	w.ok("Rename of a file", w.moves("f", "", "f2"))
+	w.has("f2", "the old content")
+	w.ok("Rename into another directory", w.moves("x", "d/e", "x2"))
+	w.has("d/e/x2", "#!/bin/sh\n")
+	if info, err := w.file("d/e/x2").Stat(w.ctx); err != nil || !info.Exec {
+		w.Errorf("an executable file that was moved is %+v, %v", info, err)
+	}
+	w.ok("Rename of a directory", w.moves("d", "hollow", "d2"))
+	w.has("hollow/d2/g", "below")
+	w.has("hollow/d2/e/h", "further below")
+	w.ok("Rename up", w.dir("hollow/d2").Rename(w.ctx, "e", w.root, "e", vfs.If{}, vfs.If{}))
+	w.has("e/h", "further below")
+	for _, name := range []string{"f", "x", "d"} {
+		_, err := w.root.Lookup(w.ctx, name)
+		w.is("Lookup at the old place", err, vfs.NotFound)
+	}
+	if !w.s.NoLinks {
+		w.ok("Rename of a link", w.moves("up", "e", "up2"))
+		target, err := w.link("e/up2").Target(w.ctx)
+		if err != nil || target != "../outside" {
+			w.Errorf("the target of a link that was moved is %q, %v", target, err)
+		}
+	}
+}
+
+func testRenameExists(w *world) {
+	w.make(sample)
+	before := w.picture()
+	names := []string{"f", "x", "d", "hollow"}
+	if !w.s.NoLinks {
+		names = append(names, "l", "nowhere")
+	}
+	for _, from := range names {
+		for _, to := range names {
+			if from != to {
+				w.is(fmt.Sprintf("Rename %s to %s", from, to), w.moves(from, "", to), vfs.Exists)
+			}
+		}
+	}
+	w.unchanged("Rename to what exists", before)
+}
+
+func testRenameOver(w *world) {
+	w.make(sample)
+	over := func(from, to, version string) error {
+		return w.root.Rename(w.ctx, from, w.root, to, vfs.If{}, vfs.If{Is: sum(version)})
+	}
+	before := w.picture()
+	w.is("Rename over another version", over("f", "x", "something else"), vfs.Conflict)
+	w.is("Rename of a directory over a file", over("hollow", "x", sample["x"].Data), vfs.Exists, vfs.NotDir)
+	w.is("Rename over a directory", over("f", "hollow", ""), vfs.Exists, vfs.IsDir, vfs.Invalid, vfs.Conflict)
+	w.is("Rename over what is gone", over("f", "missing", "x"), vfs.Conflict)
+	w.is("Rename of nothing", over("missing", "x", sample["x"].Data), vfs.NotFound)
+	if !w.s.NoLinks {
+		w.is("Rename over a link", over("f", "l", sample["f"].Data), vfs.Exists, vfs.NotRegular, vfs.Invalid, vfs.Conflict)
+	}
+	w.unchanged("Rename over what may not be", before)
+
+	w.ok("Rename over a file", over("f", "x", sample["x"].Data))
+	w.has("x", "the old content")
+	_, err := w.root.Lookup(w.ctx, "f")
+	w.is("Lookup at the old place", err, vfs.NotFound)
+	w.ok("Rename over an empty file", over("x", "empty", ""))
+	w.has("empty", "the old content")
+}
+
+func testRenameRefused(w *world) {
+	w.make(sample)
+	before := w.picture()
+	w.is("Rename into itself", w.moves("d", "d", "x"), vfs.Invalid)
+	w.is("Rename into itself by its own name", w.moves("d", "d", "d"), vfs.Invalid)
+	w.is("Rename below itself", w.moves("d", "d/e", "x"), vfs.Invalid)
+	w.is("Rename of what is not there", w.moves("missing", "", "y"), vfs.NotFound)
+	w.is("Rename of what is not there to itself", w.moves("missing", "", "missing"), vfs.NotFound)
+	conditional := func(name string, from, to vfs.If) error {
+		return w.root.Rename(w.ctx, name, w.root, "y", from, to)
+	}
+	w.is("Rename from another version", conditional("f", vfs.If{Is: sum("else")}, vfs.If{}), vfs.Conflict)
+	w.is("Rename from absent", conditional("f", vfs.If{Absent: true}, vfs.If{}), vfs.Conflict, vfs.Invalid)
+	w.is("Rename of a directory with a version", conditional("d", vfs.If{Is: sum("")}, vfs.If{}), vfs.Invalid)
+	w.is("Rename to absent that exists", w.root.Rename(w.ctx, "f", w.root, "x", vfs.If{}, vfs.If{Absent: true}), vfs.Exists, vfs.Conflict)
+	w.unchanged("Rename refused", before)
+
+	w.ok("Rename from its version to nothing", conditional("f", vfs.If{Is: sum("the old content")}, vfs.If{Absent: true}))
+	w.has("y", "the old content")
+}
+
+func testRenameSamePlace(w *world) {
+	w.make(sample)
+	before := w.picture()
+	for _, path := range []string{"f", "d", "hollow"} {
+		w.ok("Rename to the same place", w.moves(path, "", path))
+	}
+	w.ok("Rename to the same place by another Dir", w.dir("d").Rename(w.ctx, "g", w.dir("d"), "g", vfs.If{}, vfs.If{}))
+	if !w.s.NoLinks {
+		w.ok("Rename of a link to the same place", w.moves("l", "", "l"))
+	}
+	v := vfs.If{Is: sum("the old content")}
+	w.ok("Rename to the same place with its version", w.root.Rename(w.ctx, "f", w.root, "f", v, vfs.If{}))
+	w.is("Rename to the same place from another version", w.root.Rename(w.ctx, "f", w.root, "f", vfs.If{Is: sum("else")}, vfs.If{}), vfs.Conflict)
+	w.unchanged("Rename to the same place", before)
+}
+
+func testRenameOtherStore(w *world) {
+	w.make(sample)
+	here := w.root
+	before := w.picture()
+	there := w.s.New(w.T, Tree{"other": {Data: "other"}, "sub": {Dir: true}})
+	w.is("Rename into another store", here.Rename(w.ctx, "f", there, "f", vfs.If{}, vfs.If{}), vfs.CrossDevice, vfs.Unsupported)
+	// Where rules differ a directory does not move, wherever it would go.
+	w.is("Rename of a directory into another store", here.Rename(w.ctx, "d", there, "d", vfs.If{}, vfs.If{}), vfs.CrossDevice, vfs.Unsupported, vfs.Denied)
+	w.is("Rename out of another store", there.Rename(w.ctx, "other", here, "o", vfs.If{}, vfs.If{}), vfs.CrossDevice, vfs.Unsupported)
+	w.unchanged("Rename into another store", before)
+	all, err := list(w.ctx, there)
+	w.ok("List", err)
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Name)
+	}
+	if got := strings.Join(names, " "); got != "other sub" {
+		w.Errorf("the other store holds %q after it", got)
+	}
+}

@@ -1,0 +1,78 @@
+package vfstest_test
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// The switches of Store leave out what they say, and the rest holds.
+func TestSwitches(t *testing.T) {
+	t.Run("NoLinks", func(t *testing.T) {
+		vfstest.Run(t, vfstest.Store{NoLinks: true, New: newTree})
+	})
+	t.Run("Remote", func(t *testing.T) {
+		vfstest.Run(t, vfstest.Store{Remote: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			return newTree(t, tree)
+		}})
+	})
+	t.Run("Immutable", func(t *testing.T) {
+		vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			return fixedDir{newTree(t, tree)}
+		}})
+	})
+}
+
+// fixedDir is a store that never changes.
+type fixedDir struct{ vfs.Dir }
+
+func (d fixedDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := d.Dir.Lookup(ctx, name)
+	switch n := n.(type) {
+	case vfs.Dir:
+		return fixedDir{n}, err
+	case vfs.File:
+		return fixedFile{n}, err
+	}
+	return n, err
+}
+
+func refuse(err error) error {
+	if err != nil {
+		return err
+	}
+	return vfs.ReadOnly
+}
+
+func (fixedDir) Create(_ context.Context, name string) (vfs.File, error) {
+	return nil, refuse(vfs.CheckNewName(name))
+}
+
+func (fixedDir) Mkdir(_ context.Context, name string) (vfs.Dir, error) {
+	return nil, refuse(vfs.CheckNewName(name))
+}
+
+func (fixedDir) Replace(_ context.Context, name string, _ io.Reader, _ vfs.If) (vfs.Version, error) {
+	return vfs.Version{}, refuse(vfs.CheckName(name))
+}
+
+func (fixedDir) Remove(_ context.Context, name string, _ vfs.If) error {
+	return refuse(vfs.CheckName(name))
+}
+
+func (fixedDir) Rename(_ context.Context, name string, _ vfs.Dir, newName string, _, _ vfs.If) error {
+	if err := vfs.CheckName(name); err != nil {
+		return err
+	}
+	return refuse(vfs.CheckNewName(newName))
+}
+
+type fixedFile struct{ vfs.File }
+
+func (f fixedFile) WriteAt(context.Context, []byte, int64, vfs.If) (int, error) {
+	return 0, vfs.ReadOnly
+}
+func (f fixedFile) Truncate(context.Context, int64, vfs.If) error { return vfs.ReadOnly }

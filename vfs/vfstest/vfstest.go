@@ -1,0 +1,137 @@
+// Package vfstest holds every implementation of package vfs to one contract:
+// backends, guards, mounts and the client of the wire. A new one's own test is
+// a call of [Run] with a function that makes a store.
+package vfstest
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+)
+
+// Tree is what a store holds at first: slash paths to nodes. The directories on
+// the way to a node exist by themselves.
+type Tree map[string]Node
+
+// Node is a directory if Dir is set, a link if Link is not empty, and a file
+// otherwise.
+type Node struct {
+	Data string // a file's content
+	Link string // a link's target
+	Exec bool   // a file that its owner may execute
+	Dir  bool
+}
+
+// Store says how to make what is tested, and what it cannot do.
+type Store struct {
+	// New makes a fresh store that holds tree and returns its root; t.Cleanup
+	// takes it down. No two stores share anything.
+	New func(t testing.TB, tree Tree) vfs.Dir
+
+	Immutable bool // every change answers readOnly
+	NoLinks   bool // New cannot make links
+	Remote    bool // a context's vfs.OnCommit does not reach the store
+}
+
+// All yields every node, the directories on the way too, parents first.
+func (tree Tree) All() iter.Seq2[string, Node] {
+	whole := maps.Clone(tree)
+	for path := range tree {
+		for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path[:i], '/') {
+			whole[path[:i]] = Node{Dir: true}
+		}
+	}
+	return func(yield func(string, Node) bool) {
+		for _, path := range slices.Sorted(maps.Keys(whole)) {
+			if !yield(path, whole[path]) {
+				return
+			}
+		}
+	}
+}
+
+// Fill makes tree in d through d's own methods. No method of a Dir makes a link
+// or sets an executable bit, so that link and exec, which get slash paths
+// below d, are the store's own.
+func Fill(t testing.TB, d vfs.Dir, tree Tree, link func(path, target string) error, exec func(path string) error) {
+	t.Helper()
+	ctx := context.Background()
+	dirs := map[string]vfs.Dir{"": d}
+	must := func(path string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("filling the store, %s: %v", path, err)
+		}
+	}
+	for path, n := range tree.All() {
+		parent, name := "", path
+		if i := strings.LastIndexByte(path, '/'); i >= 0 {
+			parent, name = path[:i], path[i+1:]
+		}
+		switch {
+		case n.Dir:
+			made, err := dirs[parent].Mkdir(ctx, name)
+			must(path, err)
+			dirs[path] = made
+		case n.Link != "":
+			must(path, link(path, n.Link))
+		default:
+			_, err := dirs[parent].Replace(ctx, name, strings.NewReader(n.Data), vfs.If{})
+			must(path, err)
+			if n.Exec {
+				must(path, exec(path))
+			}
+		}
+	}
+	for path, made := range dirs {
+		if path != "" {
+			must(path, made.Close())
+		}
+	}
+}
+
+// rule is one part of the contract.
+type rule struct {
+	name  string
+	needs need
+	test  func(w *world)
+}
+
+// need is what a rule can be tested on.
+type need uint8
+
+const (
+	anyStore  need = iota
+	writable       // stores that are not Immutable
+	local          // stores that are neither Immutable nor Remote
+	immutable      // only stores that are
+)
+
+// Run tests the whole contract on stores that s makes.
+func Run(t *testing.T, s Store) {
+	for _, r := range slices.Concat(
+		readRules, nameRules, makeRules, replaceRules, writeRules, removeRules, renameRules,
+		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules,
+	) {
+		switch r.needs {
+		case writable:
+			if s.Immutable {
+				continue
+			}
+		case local:
+			if s.Immutable || s.Remote {
+				continue
+			}
+		case immutable:
+			if !s.Immutable {
+				continue
+			}
+		}
+		t.Run(r.name, func(t *testing.T) { r.test(&world{T: t, s: s, ctx: t.Context()}) })
+	}
+}

@@ -1,0 +1,286 @@
+package vfs
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Guarded returns d behind a membrane: every operation on it, and on every
+// node reached through it, passes gate and then guards, the first outermost. A
+// nil gate is a new one that nobody controls. The view takes over d, and gate's
+// caller keeps its reference. There is no way to unwrap it.
+//
+// Membranes flatten: [ReadOnlyDir], [Walk] and [RevocableDir] derive views of the
+// same membrane, with one gate and one list of guards however long the chain.
+func Guarded(d Dir, gate *Gate, guards ...Guard) Dir {
+	if gate == nil {
+		gate = NewGate()
+	} else {
+		gate.retain()
+	}
+	return &dirView{view: view{world: newWorld(guards), base: gate, inner: newShared(d)}, dir: d}
+}
+
+// shared is an inner node with a count of the views that use it.
+type shared struct {
+	node Node
+	refs atomic.Int64
+}
+
+func newShared(n Node) *shared {
+	s := &shared{node: n}
+	s.refs.Store(1)
+	return s
+}
+
+func (s *shared) retain() *shared {
+	s.refs.Add(1)
+	return s
+}
+
+func (s *shared) release() {
+	if s.refs.Add(-1) == 0 {
+		s.node.Close()
+	}
+}
+
+// view is what directories, files and links behind a membrane have in common.
+// It names its inner node and embeds none, so that a new method of the waist
+// does not slip past.
+type view struct {
+	world   *world
+	base    *Gate // the gate whose routes apply; the view holds a reference
+	path    string
+	mask    mode // attenuations of this view: noWrite
+	inner   *shared
+	counted bool // as open, in the world's ledgers
+
+	bound  atomic.Pointer[binding]
+	closed atomic.Bool
+}
+
+// binding is what was found when the view last looked: the gate that binds it,
+// and that gate's word.
+type binding struct {
+	gate *Gate
+	word uint32
+}
+
+// bind returns the gate that binds the view and its word now.
+func (v *view) bind() binding {
+	if b := v.bound.Load(); b != nil && b.gate.word.Load() == b.word {
+		return *b
+	}
+	b := v.base.bindAt(v.path)
+	v.bound.Store(&b)
+	return b
+}
+
+// bindAt looks up the gate that binds path below g.
+func (g *Gate) bindAt(path string) binding {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	at := g.at(path)
+	return binding{at, at.word.Load()}
+}
+
+// check answers whether the view allows what need is needed for.
+func (v *view) check(need mode) error {
+	if v.closed.Load() {
+		if err := v.mode().refuse(0); err != nil {
+			return err
+		}
+		return errClosed
+	}
+	return v.mode().refuse(need)
+}
+
+// mode is what the view refuses now.
+func (v *view) mode() mode { return mode(v.bind().word)&modeBits | v.mask }
+
+// look runs a read inside the guards, and withholds its result when the right
+// to it went meanwhile.
+func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) error) error {
+	if err := v.check(noRead); err != nil {
+		return err
+	}
+	err := v.world.around(ctx, Op{Kind: kind, Path: v.path}, do)
+	if late := v.check(noRead); late != nil {
+		return late
+	}
+	return err
+}
+
+// target is one end of a change: a path below a view's gate.
+type target struct {
+	view *view
+	path string
+	need mode
+	// moves: the node at path itself goes or is replaced by another, so that
+	// neither it nor anything below may be under control of its own.
+	moves bool
+}
+
+// refused answers, before anything is asked or staged, what the view's gate or
+// the policy on the path has against the change.
+func (t target) refused() error {
+	m, busy, err := t.mode()
+	if err != nil {
+		return err
+	}
+	if err := m.refuse(t.need &^ noWrite); err != nil {
+		return err
+	}
+	if t.view.world.hides(t.path) {
+		return Denied
+	}
+	return first(m.refuse(t.need), busy)
+}
+
+// mode returns what is refused at t now, and busy.
+func (t target) mode() (m mode, busy, err error) {
+	b, busy, err := t.bind()
+	return mode(b.word)&modeBits | t.view.mask, busy, err
+}
+
+// allowed returns the gate and word to commit with.
+func (t target) allowed() (binding, error) {
+	b, busy, err := t.bind()
+	if err == nil {
+		err = first((mode(b.word)&modeBits | t.view.mask).refuse(t.need), busy)
+	}
+	return b, err
+}
+
+func (t target) bind() (b binding, busy, err error) {
+	if t.view.closed.Load() {
+		return b, nil, t.view.check(0)
+	}
+	g := t.view.base
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	at := g.at(t.path)
+	if t.moves && g.controlled(t.path) {
+		busy = Errorf(Busy, "the host controls this, or something below it; it cannot be removed, renamed or overwritten here")
+	}
+	return binding{at, at.word.Load()}, busy, nil
+}
+
+// change runs a change inside the guards of v's world; refused has been asked
+// for its targets. The commit enters the gate of each.
+//
+// account says what the change comes to in this world's ledgers, given what the
+// store says; nil for the same.
+func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
+	ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
+		c := &commit{kind: op.Kind, path: op.Path, done: make(chan struct{})}
+		defer close(c.done)
+		for _, t := range targets {
+			for {
+				b, err := t.allowed()
+				if err != nil {
+					return Effect{}, err
+				}
+				if b.gate.enter(c, b.word) {
+					defer b.gate.leave(c)
+					break
+				}
+			}
+		}
+		return change()
+	})
+	for _, l := range v.world.ledgers {
+		ctx = OnCommit(ctx, l.commits(account))
+	}
+	return v.world.around(ctx, op, do)
+}
+
+// Stat, for every kind of view.
+func (v *view) Stat(ctx context.Context) (info Info, err error) {
+	err = v.look(ctx, OpStat, func(ctx context.Context) error {
+		info, err = v.inner.node.Stat(ctx)
+		return err
+	})
+	if err != nil {
+		return Info{}, err
+	}
+	return info, nil
+}
+
+// Close gives up the view's references. It works after a revoke.
+func (v *view) Close() error {
+	if v.closed.Swap(true) {
+		return nil
+	}
+	v.inner.release()
+	v.base.Release()
+	if v.counted {
+		v.world.close(len(v.world.ledgers))
+	}
+	return nil
+}
+
+// derive makes d a view of inner at path with v's rights and v's base. It takes
+// over inner, also when it fails.
+func (v *view) derive(d *view, inner *shared, path string) error {
+	return v.deriveAt(d, inner, path, v.base, v.mask)
+}
+
+// deriveAt is derive with another base, which it retains, and another mask.
+func (v *view) deriveAt(d *view, inner *shared, path string, base *Gate, m mode) error {
+	err := checkPathSize(path)
+	if err == nil {
+		err = v.world.open()
+	}
+	if err != nil {
+		inner.release()
+		return err
+	}
+	base.retain()
+	d.world, d.base, d.path, d.mask, d.inner, d.counted = v.world, base, path, m, inner, true
+	return nil
+}
+
+// open counts one view more in every ledger, or in none.
+func (w *world) open() error {
+	for i, l := range w.ledgers {
+		if err := l.open(); err != nil {
+			w.close(i)
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) close(n int) {
+	for _, l := range w.ledgers[:n] {
+		l.close()
+	}
+}
+
+// wrap returns a view of a node found at path in v. It takes over n.
+func (v *dirView) wrap(n Node, path string) (Node, error) {
+	switch n := n.(type) {
+	case Dir:
+		d := &dirView{dir: n}
+		if err := v.derive(&d.view, newShared(n), path); err != nil {
+			return nil, err
+		}
+		return d, nil
+	case File:
+		f := &fileView{file: n}
+		if err := v.derive(&f.view, newShared(n), path); err != nil {
+			return nil, err
+		}
+		f.parent, f.dir = v.inner.retain(), v.dir
+		return f, nil
+	case Link:
+		l := &linkView{link: n}
+		if err := v.derive(&l.view, newShared(n), path); err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	n.Close()
+	return nil, Errorf(Internal, "a store answered a node of no kind")
+}

@@ -1,0 +1,226 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Walker is a Dir that walks a path by itself, by the rules of [Walk]: one that
+// is served elsewhere. Nothing local is one: guards see every name.
+type Walker interface {
+	Walk(ctx context.Context, path string, follow bool) (Node, error)
+}
+
+// Walk returns the node at path below d. It follows links, one name at a time
+// and through d's own guards, so that every rule applies to where a link leads;
+// it never rises above d: a link that would, and every absolute one, is
+// outside. It answers notDir where a path goes through a file, and limit after
+// [MaxLinks] links.
+func Walk(ctx context.Context, d Dir, path string) (Node, error) { return walk(ctx, d, path, true) }
+
+// WalkLink is Walk, but returns a link in the last place as a [Link].
+func WalkLink(ctx context.Context, d Dir, path string) (Node, error) {
+	return walk(ctx, d, path, false)
+}
+
+// WalkDir is Walk for a directory; anything else is notDir.
+func WalkDir(ctx context.Context, d Dir, path string) (Dir, error) {
+	n, err := Walk(ctx, d, path)
+	if err != nil {
+		return nil, err
+	}
+	if dir, ok := n.(Dir); ok {
+		return dir, nil
+	}
+	n.Close()
+	return nil, NotDir
+}
+
+// WalkFile is Walk for a file; a directory is isDir.
+func WalkFile(ctx context.Context, d Dir, path string) (File, error) {
+	n, err := Walk(ctx, d, path)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := n.(File); ok {
+		return f, nil
+	}
+	n.Close()
+	if _, ok := n.(Dir); ok {
+		return nil, IsDir
+	}
+	return nil, NotRegular
+}
+
+// WalkParent returns the directory in which path's last name is to be found,
+// and that name, which is not looked up. release gives the directory up; it is
+// d itself for a path of one name.
+func WalkParent(ctx context.Context, d Dir, path string) (dir Dir, name string, release func(), err error) {
+	names, err := SplitPath(path)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return d, names[0], func() {}, nil
+	}
+	dir, err = WalkDir(ctx, d, strings.Join(names[:last], "/"))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return dir, names[last], func() { dir.Close() }, nil
+}
+
+func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
+	names, err := SplitPath(path)
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := d.(Walker); ok {
+		return w.Walk(ctx, path, follow)
+	}
+	w := walker{ctx: ctx, root: d, rest: names}
+	defer w.close()
+	for len(w.rest) > 0 {
+		if err := w.step(follow); err != nil {
+			return nil, err
+		}
+	}
+	return w.take()
+}
+
+// walker is a walk under way: the directories open from the root to here, the
+// node found last when it is no directory, and the names still to go.
+type walker struct {
+	ctx   context.Context
+	root  Dir
+	open  []Dir
+	leaf  Node
+	rest  []string
+	links int
+}
+
+func (w *walker) here() Dir {
+	if len(w.open) == 0 {
+		return w.root
+	}
+	return w.open[len(w.open)-1]
+}
+
+func (w *walker) step(follow bool) error {
+	name := w.rest[0]
+	w.rest = w.rest[1:]
+	if w.leaf != nil {
+		return NotDir
+	}
+	switch name {
+	case "", ".": // only a link's target has these
+		return nil
+	case "..":
+		if len(w.open) == 0 {
+			return errOutside
+		}
+		w.here().Close()
+		w.open = w.open[:len(w.open)-1]
+		return nil
+	}
+	n, err := w.here().Lookup(w.ctx, name)
+	if err != nil {
+		return err
+	}
+	switch n := n.(type) {
+	case Dir:
+		if len(w.open) >= MaxDepth {
+			n.Close()
+			return Errorf(Limit, "links lead deeper than %d names", MaxDepth)
+		}
+		w.open = append(w.open, n)
+	case Link:
+		if len(w.rest) == 0 && !follow {
+			w.leaf = n
+			return nil
+		}
+		defer n.Close()
+		return w.follow(n)
+	default:
+		w.leaf = n
+	}
+	return nil
+}
+
+var errOutside = Errorf(Outside, "a link leads out of this Dir (where to is not shown); if you hold a higher Dir, call walk or subDir there")
+
+func (w *walker) follow(l Link) error {
+	if w.links++; w.links > MaxLinks {
+		return Errorf(Limit, "more than %d links on the way; they may go in a circle", MaxLinks)
+	}
+	target, err := l.Target(w.ctx)
+	switch {
+	case err != nil:
+		return err
+	case target == "":
+		return NotFound
+	case target[0] == '/':
+		return errOutside
+	case len(target) > MaxPath:
+		return Errorf(Limit, "a link's target is longer than %d bytes", MaxPath)
+	}
+	w.rest = append(strings.Split(target, "/"), w.rest...)
+	return nil
+}
+
+// take returns what the walk has come to, and keeps it open.
+func (w *walker) take() (Node, error) {
+	if n := w.leaf; n != nil {
+		w.leaf = nil
+		return n, nil
+	}
+	if len(w.open) > 0 {
+		n := w.here()
+		w.open = w.open[:len(w.open)-1]
+		return n, nil
+	}
+	return Dup(w.root)
+}
+
+func (w *walker) close() {
+	for _, d := range w.open {
+		d.Close()
+	}
+	if w.leaf != nil {
+		w.leaf.Close()
+	}
+}
+
+// Within reports whether a link that stands depth directories below a Dir and
+// says target stays within that Dir, by its text alone.
+func Within(depth int, target string) bool {
+	if target == "" || target[0] == '/' {
+		return false
+	}
+	for name := range strings.SplitSeq(target, "/") {
+		switch name {
+		case "", ".":
+		case "..":
+			if depth--; depth < 0 {
+				return false
+			}
+		default:
+			depth++
+		}
+	}
+	return true
+}
+
+// fatal reports an error that ends a search: one that every further look would
+// give too.
+func fatal(err error) bool {
+	switch CodeOf(err) {
+	case Revoked, Expired:
+		return true
+	case Limit: // of what may be open; a path that is too long is only its own
+		return !errors.Is(err, errDeep) && !errors.Is(err, errLong)
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
