@@ -1,0 +1,133 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// chunkSize is how many bytes of a file are stored, staged and copied on write
+// together.
+const chunkSize = 64 << 10
+
+// chunk is a run of at most chunkSize bytes. What lies between the end of data
+// and the end of the run is zeros. Only the blob that owns a chunk writes to it.
+type chunk struct {
+	data  []byte
+	owner *blob
+}
+
+// blob is the content of a file. It is written in place, under Store.mu, until
+// it is frozen; from then on it never changes and is read without a lock.
+type blob struct {
+	size    int64
+	chunks  []chunk
+	frozen  atomic.Bool
+	version atomic.Pointer[vfs.Version] // nil: not known
+
+	readers  int  // contents that hold it open, under Store.mu
+	detached bool // in no tree any more but still held open, under Store.mu
+}
+
+// readAt is as io.ReaderAt has it.
+func (b *blob) readAt(p []byte, off int64) (int, error) {
+	if off >= b.size {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(p)), b.size-off))
+	for done := 0; done < n; {
+		i, from := int((off+int64(done))/chunkSize), int((off+int64(done))%chunkSize)
+		part := p[done:min(n, done+chunkSize-from)]
+		filled := 0
+		if i < len(b.chunks) && from < len(b.chunks[i].data) {
+			filled = copy(part, b.chunks[i].data[from:])
+		}
+		clear(part[filled:])
+		done += len(part)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// writeAt writes p at off; b is not frozen.
+func (b *blob) writeAt(p []byte, off int64) {
+	for done := 0; done < len(p); {
+		i, from := int((off+int64(done))/chunkSize), int((off+int64(done))%chunkSize)
+		part := p[done:min(len(p), done+chunkSize-from)]
+		if i >= len(b.chunks) {
+			b.chunks = append(b.chunks, make([]chunk, i+1-len(b.chunks))...)
+		}
+		b.writeChunk(&b.chunks[i], part, from)
+		done += len(part)
+	}
+	b.size = max(b.size, off+int64(len(p)))
+	b.version.Store(nil)
+}
+
+func (b *blob) writeChunk(c *chunk, p []byte, from int) {
+	if c.owner != b {
+		c.data, c.owner = slices.Clone(c.data), b
+	}
+	if have, need := len(c.data), from+len(p); have < need {
+		c.data = slices.Grow(c.data, need-have)[:need]
+		if have < from {
+			clear(c.data[have:from])
+		}
+	}
+	copy(c.data[from:], p)
+}
+
+// truncate makes b size bytes long; b is not frozen.
+func (b *blob) truncate(size int64) {
+	if size < b.size {
+		keep := int((size + chunkSize - 1) / chunkSize)
+		if keep < len(b.chunks) {
+			clear(b.chunks[keep:])
+			b.chunks = b.chunks[:keep]
+		}
+		if rest := int(size % chunkSize); rest > 0 && keep == len(b.chunks) {
+			last := &b.chunks[keep-1]
+			last.data = last.data[:min(rest, len(last.data))]
+		}
+	}
+	b.size = size
+	b.version.Store(nil)
+}
+
+// fork returns a blob with b's content that may be written; it shares b's
+// chunks until it writes to them. b is frozen.
+func (b *blob) fork() *blob {
+	return &blob{size: b.size, chunks: slices.Clone(b.chunks)}
+}
+
+var zeros [chunkSize]byte
+
+// sum returns b's version, computing it at most as often as it is asked for
+// before it is known. b is frozen, or Store.mu is held.
+func (b *blob) sum(ctx context.Context) (vfs.Version, error) {
+	if v := b.version.Load(); v != nil {
+		return *v, nil
+	}
+	h := sha256.New()
+	for off := int64(0); off < b.size; off += chunkSize {
+		if err := ctx.Err(); err != nil {
+			return vfs.Version{}, err
+		}
+		n := min(chunkSize, b.size-off)
+		var data []byte
+		if i := int(off / chunkSize); i < len(b.chunks) {
+			data = b.chunks[i].data
+		}
+		h.Write(data)
+		h.Write(zeros[:n-int64(len(data))])
+	}
+	v := vfs.Version(h.Sum(nil))
+	b.version.Store(&v)
+	return v, nil
+}

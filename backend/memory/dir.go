@@ -1,0 +1,191 @@
+package memory
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+type dir struct {
+	at     *place
+	closed atomic.Bool
+}
+
+var _ vfs.Dir = (*dir)(nil)
+
+// here returns the directory at d's place. store.mu is held.
+func (d *dir) here() (*inode, error) {
+	if d.closed.Load() {
+		return nil, vfs.Stale
+	}
+	return d.at.directory()
+}
+
+// Close implements vfs.Node.
+func (d *dir) Close() error {
+	d.closed.Store(true)
+	return nil
+}
+
+// Stat implements vfs.Node.
+func (d *dir) Stat(ctx context.Context) (info vfs.Info, err error) {
+	err = d.read(ctx, func(here *inode) error {
+		info = here.info()
+		return nil
+	})
+	return info, err
+}
+
+func (d *dir) read(ctx context.Context, fn func(here *inode) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d.at.store.mu.RLock()
+	defer d.at.store.mu.RUnlock()
+	here, err := d.here()
+	if err != nil {
+		return err
+	}
+	return fn(here)
+}
+
+// Lookup implements vfs.Dir.
+func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	if err := vfs.CheckName(name); err != nil {
+		return nil, err
+	}
+	var found vfs.Node
+	err := d.read(ctx, func(here *inode) error {
+		n := here.children[name]
+		switch {
+		case n == nil:
+			return vfs.NotFound
+		case n.kind == vfs.DirKind:
+			found = d.directory(name, n)
+		case n.kind == vfs.FileKind:
+			found = d.file(name)
+		case n.kind == vfs.LinkKind:
+			found = &link{ref{in: d.at, name: name, kind: vfs.LinkKind}}
+		}
+		return nil
+	})
+	return found, err
+}
+
+func (d *dir) directory(name string, n *inode) *dir {
+	return &dir{at: &place{store: d.at.store, parent: d.at, name: name, node: n}}
+}
+
+func (d *dir) file(name string) *file {
+	return &file{ref{in: d.at, name: name, kind: vfs.FileKind}}
+}
+
+// List implements vfs.Dir. It yields the directory as it was when the iteration
+// began.
+func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		var all []vfs.Entry
+		err := d.read(ctx, func(here *inode) error {
+			all = here.entries()
+			return nil
+		})
+		for _, e := range all {
+			if err = ctx.Err(); err != nil {
+				break
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(vfs.Entry{}, err)
+		}
+	}
+}
+
+// Create implements vfs.Dir.
+func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
+	if _, err := d.add(ctx, name, vfs.FileKind); err != nil {
+		return nil, err
+	}
+	return d.file(name), nil
+}
+
+// Mkdir implements vfs.Dir.
+func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	n, err := d.add(ctx, name, vfs.DirKind)
+	if err != nil {
+		return nil, err
+	}
+	return d.directory(name, n), nil
+}
+
+// add makes an empty node called name.
+func (d *dir) add(ctx context.Context, name string, kind vfs.Kind) (*inode, error) {
+	if err := vfs.CheckNewName(name); err != nil {
+		return nil, err
+	}
+	n := newInode(kind)
+	return n, d.at.store.change(ctx, func(int) (step, error) {
+		here, err := d.here()
+		if err != nil {
+			return step{}, err
+		}
+		if here.children[name] != nil {
+			return step{}, vfs.Exists
+		}
+		return step{grows: vfs.Effect{Nodes: 1}, apply: func() { here.put(name, n) }}, nil
+	})
+}
+
+// Remove implements vfs.Dir.
+func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
+	if err := vfs.CheckName(name); err != nil {
+		return err
+	}
+	s := d.at.store
+	return s.change(ctx, func(tries int) (step, error) {
+		here, err := d.here()
+		if err != nil {
+			return step{}, err
+		}
+		n := here.children[name]
+		if err := conditional(c, n, tries); err != nil {
+			return step{}, err
+		}
+		switch {
+		case n == nil:
+			return step{}, vfs.NotFound
+		case len(n.children) > 0:
+			return step{}, vfs.NotEmpty
+		}
+		return step{grows: n.gone(), apply: func() {
+			here.take(name)
+			if n.kind == vfs.FileKind {
+				s.detach(n.data)
+			}
+		}}, nil
+	})
+}
+
+// conditional checks a condition on what is removed or moved, which only a file
+// may have. store.mu is held.
+func conditional(c vfs.If, n *inode, tries int) error {
+	if n == nil || n.kind == vfs.FileKind {
+		return meets(c, n, tries)
+	}
+	if !c.IsZero() {
+		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
+	}
+	return nil
+}
+
+// gone is what the tree grows by when n is taken out: less than nothing.
+func (n *inode) gone() vfs.Effect {
+	if n.kind == vfs.FileKind {
+		return vfs.Effect{Bytes: -n.data.size, Nodes: -1}
+	}
+	return vfs.Effect{Nodes: -1}
+}

@@ -1,0 +1,197 @@
+package memory
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+type file struct{ ref }
+
+var (
+	_ vfs.File      = (*file)(nil)
+	_ vfs.Opener    = (*file)(nil)
+	_ vfs.Appender  = (*file)(nil)
+	_ vfs.Versioner = (*file)(nil)
+	_ vfs.Replacer  = (*file)(nil)
+)
+
+// ReadAt implements vfs.File.
+func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, errOffset
+	}
+	var end error
+	err = f.read(ctx, func(i *inode) { n, end = i.data.readAt(p, off) })
+	if err != nil {
+		return 0, err
+	}
+	return n, end
+}
+
+var errOffset = vfs.Errorf(vfs.Invalid, "an offset or a size is below 0 or too large")
+
+// WriteAt implements vfs.File. It writes all of p or nothing; to write nothing
+// does not lengthen the file.
+func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, errOffset
+	}
+	err := f.edit(ctx, c, func(b *blob) (int64, func(*blob)) {
+		if len(p) == 0 {
+			return b.size, nil
+		}
+		return max(b.size, off+int64(len(p))), func(b *blob) { b.writeAt(p, off) }
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Append implements vfs.Appender.
+func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
+	err = f.edit(ctx, c, func(b *blob) (int64, func(*blob)) {
+		off = b.size
+		if len(p) == 0 {
+			return b.size, nil
+		}
+		return b.size + int64(len(p)), func(b *blob) { b.writeAt(p, b.size) }
+	})
+	if err != nil {
+		return 0, err
+	}
+	return off, nil
+}
+
+// Truncate implements vfs.File.
+func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	if size < 0 {
+		return errOffset
+	}
+	return f.edit(ctx, c, func(b *blob) (int64, func(*blob)) {
+		if size == b.size {
+			return size, nil
+		}
+		return size, func(b *blob) { b.truncate(size) }
+	})
+}
+
+// edit changes f's content in place. plan says how long the content will be and
+// how it is to be changed, nil for not at all. A content that somebody holds
+// open is left to them, and a copy is changed.
+func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64, change func(*blob))) error {
+	s := f.in.store
+	return s.change(ctx, func(tries int) (step, error) {
+		n, err := f.node()
+		if err != nil {
+			return step{}, err
+		}
+		if err := meets(c, n, tries); err != nil {
+			return step{}, err
+		}
+		size, change := plan(n.data)
+		grows := size - n.data.size
+		st := step{grows: vfs.Effect{Bytes: grows}, apply: func() {}}
+		if change != nil {
+			st.needs = grows > 0 || n.data.readers > 0
+			st.apply = func() {
+				if n.data.frozen.Load() {
+					old := n.data
+					n.data = old.fork()
+					s.detach(old)
+				}
+				change(n.data)
+				n.modified = nowMs()
+			}
+		}
+		return st, nil
+	})
+}
+
+// Sync implements vfs.File. Memory promises nothing about a power cut.
+func (f *file) Sync(ctx context.Context) error { return f.read(ctx, func(*inode) {}) }
+
+// Version implements vfs.Versioner. It is computed once for each content.
+func (f *file) Version(ctx context.Context) (vfs.Version, error) {
+	var b *blob
+	var known *vfs.Version
+	err := f.read(ctx, func(n *inode) {
+		b, known = n.data, n.data.version.Load()
+		if known == nil {
+			b.frozen.Store(true)
+		}
+	})
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	if known != nil {
+		return *known, nil
+	}
+	return b.sum(ctx)
+}
+
+// Open implements vfs.Opener. No later change of the file changes the content,
+// a write in place neither.
+func (f *file) Open(ctx context.Context) (vfs.Content, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := f.in.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := f.node()
+	if err != nil {
+		return nil, err
+	}
+	n.data.frozen.Store(true)
+	n.data.readers++
+	return &content{ctx: ctx, store: s, blob: n.data}, nil
+}
+
+// detach accounts for b, which has left the tree. s.mu is held.
+func (s *Store) detach(b *blob) {
+	if b.readers > 0 && !b.detached {
+		b.detached = true
+		s.spare += b.size
+	}
+}
+
+type content struct {
+	ctx    context.Context
+	store  *Store
+	blob   *blob
+	closed atomic.Bool
+}
+
+// ReadAt implements io.ReaderAt. It needs no lock, since the blob is frozen.
+func (c *content) ReadAt(p []byte, off int64) (int, error) {
+	switch {
+	case off < 0:
+		return 0, errOffset
+	case c.closed.Load():
+		return 0, vfs.Stale
+	case c.ctx.Err() != nil:
+		return 0, c.ctx.Err()
+	}
+	return c.blob.readAt(p, off)
+}
+
+// Size implements vfs.Content.
+func (c *content) Size() int64 { return c.blob.size }
+
+// Close implements io.Closer.
+func (c *content) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	if c.blob.readers--; c.blob.readers == 0 && c.blob.detached {
+		c.blob.detached = false
+		c.store.spare -= c.blob.size
+	}
+	return nil
+}

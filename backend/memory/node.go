@@ -1,0 +1,170 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// inode is what is stored at a place. All of it is guarded by Store.mu.
+type inode struct {
+	kind     vfs.Kind
+	modified int64  // milliseconds since the Unix epoch
+	parent   *inode // nil for the root and for what is in the tree no more
+	name     string // in parent
+
+	exec     bool                        // of a file
+	data     *blob                       // of a file
+	target   string                      // of a link
+	children map[string]*inode           // of a directory
+	listing  atomic.Pointer[[]vfs.Entry] // of a directory: sorted, nil when not known
+}
+
+func newInode(kind vfs.Kind) *inode {
+	n := &inode{kind: kind, modified: nowMs()}
+	switch kind {
+	case vfs.DirKind:
+		n.children = map[string]*inode{}
+	case vfs.FileKind:
+		n.data = &blob{}
+	}
+	return n
+}
+
+func (n *inode) info() vfs.Info {
+	info := vfs.Info{Kind: n.kind, ModifiedMs: n.modified}
+	if n.kind == vfs.FileKind {
+		info.Size, info.Exec = n.data.size, n.exec
+	}
+	return info
+}
+
+// put makes child d's entry called name; an entry already there is taken out.
+func (d *inode) put(name string, child *inode) {
+	d.take(name)
+	d.children[name] = child
+	child.parent, child.name = d, name
+}
+
+// take takes the entry called name out of d.
+func (d *inode) take(name string) {
+	if old := d.children[name]; old != nil {
+		old.parent, old.name = nil, ""
+		delete(d.children, name)
+	}
+	d.listing.Store(nil)
+	d.modified = nowMs()
+}
+
+// entries returns d's entries in byte order of names; nobody may change them.
+func (d *inode) entries() []vfs.Entry {
+	if l := d.listing.Load(); l != nil {
+		return *l
+	}
+	l := make([]vfs.Entry, 0, len(d.children))
+	for name, n := range d.children {
+		l = append(l, vfs.Entry{Name: name, Kind: n.kind})
+	}
+	slices.SortFunc(l, func(a, b vfs.Entry) int { return strings.Compare(a.Name, b.Name) })
+	d.listing.Store(&l)
+	return l
+}
+
+// within reports whether n is d or lies below it.
+func (n *inode) within(d *inode) bool {
+	for ; n != nil; n = n.parent {
+		if n == d {
+			return true
+		}
+	}
+	return false
+}
+
+// place is where a directory was opened: which node it was, and by which names
+// it was reached. It never changes, and no Close reaches it.
+type place struct {
+	store  *Store
+	parent *place // nil at the root
+	name   string // in parent
+	node   *inode
+}
+
+// directory returns the directory at p, or stale when it is there no more.
+// store.mu is held.
+func (p *place) directory() (*inode, error) {
+	for q := p; q.parent != nil; q = q.parent {
+		if q.node.parent != q.parent.node || q.node.name != q.name {
+			return nil, vfs.Stale
+		}
+	}
+	return p.node, nil
+}
+
+// ref is a reference to a node in a directory: files and links are known by
+// their place alone, so that whatever is put there is what they read.
+type ref struct {
+	in     *place
+	name   string
+	kind   vfs.Kind
+	closed atomic.Bool
+}
+
+// node returns what is at the place now: stale when the place moved or holds
+// another kind of node, notFound when it is empty. store.mu is held.
+func (r *ref) node() (*inode, error) {
+	if r.closed.Load() {
+		return nil, vfs.Stale
+	}
+	parent, err := r.in.directory()
+	if err != nil {
+		return nil, err
+	}
+	n := parent.children[r.name]
+	switch {
+	case n == nil:
+		return nil, vfs.NotFound
+	case n.kind != r.kind:
+		return nil, vfs.Stale
+	}
+	return n, nil
+}
+
+// read runs fn on the node that is at the place, which fn may not change.
+func (r *ref) read(ctx context.Context, fn func(*inode)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.in.store.mu.RLock()
+	defer r.in.store.mu.RUnlock()
+	n, err := r.node()
+	if err != nil {
+		return err
+	}
+	fn(n)
+	return nil
+}
+
+// Stat implements vfs.Node.
+func (r *ref) Stat(ctx context.Context) (info vfs.Info, err error) {
+	err = r.read(ctx, func(n *inode) { info = n.info() })
+	return info, err
+}
+
+// Close implements vfs.Node.
+func (r *ref) Close() error {
+	r.closed.Store(true)
+	return nil
+}
+
+type link struct{ ref }
+
+// Target implements vfs.Link.
+func (l *link) Target(ctx context.Context) (target string, err error) {
+	err = l.read(ctx, func(n *inode) { target = n.target })
+	return target, err
+}
+
+var _ vfs.Link = (*link)(nil)

@@ -1,0 +1,119 @@
+package memory
+
+import (
+	"context"
+	"io"
+
+	"capd/vfs"
+)
+
+// Replace implements vfs.Dir. It stages no more than the store may hold, and
+// gives up with quota before it has read more.
+func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	if err := vfs.CheckName(name); err != nil {
+		return vfs.Version{}, err
+	}
+	rep := replacement{store: d.at.store, name: name, c: c, find: func() (*inode, *inode, error) {
+		here, err := d.here()
+		if err != nil {
+			return nil, nil, err
+		}
+		return here, here.children[name], nil
+	}}
+	return rep.run(ctx, r)
+}
+
+// Replace implements vfs.Replacer. It makes no file where there is none.
+func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
+	rep := replacement{store: f.in.store, name: f.name, c: c, find: func() (*inode, *inode, error) {
+		n, err := f.node()
+		if err != nil {
+			return nil, nil, err
+		}
+		return n.parent, n, nil
+	}}
+	return rep.run(ctx, r)
+}
+
+// replacement is one replacement of a file as a whole.
+type replacement struct {
+	store *Store
+	name  string
+	c     vfs.If
+	find  func() (here, n *inode, err error) // the place now; n is nil when it is empty
+	fresh *blob                              // nil until all is staged
+}
+
+func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	s := rep.store
+	// Ask once before the reader is touched: it may be slow and large.
+	if err := s.foresee(ctx, rep.check); err != nil {
+		return vfs.Version{}, err
+	}
+	st := staging{store: s}
+	defer st.release()
+	staged, err := st.read(ctx, r, rep.oldSize)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	rep.fresh = staged
+	version := *staged.version.Load() // before anybody can write to it in place
+	if err := s.change(ctx, rep.check); err != nil {
+		return vfs.Version{}, err
+	}
+	return version, nil
+}
+
+// check says whether and how the replacement can be made. store.mu is held.
+func (rep *replacement) check(tries int) (step, error) {
+	here, n, err := rep.find()
+	if err != nil {
+		return step{}, err
+	}
+	if err := replaceable(rep.name, n, rep.c, tries); err != nil {
+		return step{}, err
+	}
+	fresh := rep.fresh
+	switch {
+	case fresh == nil && n == nil:
+		return step{grows: vfs.Effect{Nodes: 1}}, nil
+	case fresh == nil:
+		return step{}, nil
+	case n == nil:
+		return step{grows: vfs.Effect{Bytes: fresh.size, Nodes: 1}, needs: true, apply: func() {
+			n := newInode(vfs.FileKind)
+			n.data = fresh
+			here.put(rep.name, n)
+		}}, nil
+	}
+	return step{grows: vfs.Effect{Bytes: fresh.size - n.data.size}, needs: true, apply: func() {
+		rep.store.detach(n.data)
+		n.data = fresh
+		n.modified = nowMs()
+	}}, nil
+}
+
+// oldSize is the size of the file that is replaced, 0 when there is none.
+// store.mu is held.
+func (rep *replacement) oldSize() int64 {
+	if _, n, err := rep.find(); err == nil && n != nil && n.kind == vfs.FileKind {
+		return n.data.size
+	}
+	return 0
+}
+
+// replaceable says whether n, which may be nil, can be replaced by a file.
+// store.mu is held.
+func replaceable(name string, n *inode, c vfs.If, tries int) error {
+	switch {
+	case n == nil:
+		if err := vfs.CheckNewName(name); err != nil {
+			return err
+		}
+	case n.kind == vfs.DirKind:
+		return vfs.IsDir
+	case n.kind != vfs.FileKind:
+		return vfs.NotRegular
+	}
+	return meets(c, n, tries)
+}

@@ -1,0 +1,117 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"slices"
+
+	"capd/vfs"
+)
+
+// maxIdleReads is how often in a row a reader may return nothing and no error.
+const maxIdleReads = 100
+
+// foresee answers the error that a change would have now, without making it.
+func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)) error {
+	for tries := 0; ; tries++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.mu.RLock()
+		plan, err := check(tries)
+		if err == nil {
+			err = s.room(plan)
+		}
+		s.mu.RUnlock()
+		u, ok := errors.AsType[*unknownVersion](err)
+		if !ok {
+			return err
+		}
+		if _, err := u.blob.sum(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// staging is content on its way into the tree. What it has read counts as
+// spare until release.
+type staging struct {
+	store    *Store
+	reserved int64
+}
+
+func (st *staging) release() {
+	st.store.mu.Lock()
+	defer st.store.mu.Unlock()
+	st.store.spare -= st.reserved
+	st.reserved = 0
+}
+
+// read reads r to its end into a blob whose version is known. old says, under
+// Store.mu, how many bytes of the tree the blob will take the place of. It
+// answers quota when the tree could not hold the blob, busy when too much is
+// staged already, and r's errors as they are.
+func (st *staging) read(ctx context.Context, r io.Reader, old func() int64) (*blob, error) {
+	b := &blob{}
+	h := sha256.New()
+	buf := make([]byte, chunkSize)
+	for {
+		n, end := fill(ctx, r, buf)
+		if end != nil && end != io.EOF {
+			return nil, end
+		}
+		if err := st.reserve(int64(n), old); err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			h.Write(buf[:n])
+			b.chunks = append(b.chunks, chunk{data: slices.Clone(buf[:n]), owner: b})
+			b.size += int64(n)
+		}
+		if end == io.EOF {
+			v := vfs.Version(h.Sum(nil))
+			b.version.Store(&v)
+			return b, nil
+		}
+	}
+}
+
+// reserve sets n more bytes aside.
+func (st *staging) reserve(n int64, old func() int64) error {
+	s := st.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch grows := st.reserved + n - old(); {
+	case grows > 0 && grows > s.limits.Bytes-s.used.Bytes:
+		return s.full()
+	case n > 0 && n > s.limits.Bytes-s.spare:
+		return errSpare
+	}
+	s.spare += n
+	st.reserved += n
+	return nil
+}
+
+// fill reads until buf is full or r ends or fails; io.EOF is an end. It looks
+// at ctx between reads.
+func fill(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
+	for idle := 0; n < len(buf) && err == nil; {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		var k int
+		k, err = r.Read(buf[n:])
+		if k < 0 || k > len(buf)-n {
+			return n, vfs.Errorf(vfs.Invalid, "the reader says that it read more than it was given room for")
+		}
+		n += k
+		if k > 0 {
+			idle = 0
+		} else if idle++; idle >= maxIdleReads {
+			return n, io.ErrNoProgress
+		}
+	}
+	return n, err
+}

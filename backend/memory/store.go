@@ -1,0 +1,238 @@
+// Package memory keeps a tree in memory, within a limit on bytes and on nodes.
+// It is ephemeral: the tree is gone with the process.
+//
+// A full store answers quota. Beside what is in the tree, a store holds what is
+// being staged by Replace and old contents that readers hold open; once these
+// come to Limits.Bytes too, whatever needs more of them answers busy until some
+// are closed. So a store never holds more than three times Limits.Bytes of
+// content.
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"capd/vfs"
+)
+
+// Limits bounds a store. A field that is 0 or less has its default.
+type Limits struct {
+	Bytes int64 // of file content; 64 MiB by default
+	Nodes int64 // files, directories and links below the root; 65,536 by default
+}
+
+// The default limits.
+const (
+	DefaultBytes = 64 << 20
+	DefaultNodes = 1 << 16
+)
+
+// Store is a tree in memory. Its methods are the host's; a guest has no more
+// than [Store.Root]. They may be called from several goroutines at once.
+type Store struct {
+	limits Limits
+	root   *inode
+
+	// mu guards the tree and every blob that is not frozen. Nothing that may
+	// block is called under it: neither a reader of Replace nor vfs.Commit.
+	mu    sync.RWMutex
+	used  vfs.Effect // what the tree holds
+	spare int64      // bytes staged, or held open and in the tree no more
+}
+
+// New returns an empty store.
+func New(limits Limits) *Store {
+	if limits.Bytes <= 0 {
+		limits.Bytes = DefaultBytes
+	}
+	if limits.Nodes <= 0 {
+		limits.Nodes = DefaultNodes
+	}
+	return &Store{limits: limits, root: newInode(vfs.DirKind)}
+}
+
+// Root returns the whole tree. Each call returns a reference of its own.
+func (s *Store) Root() vfs.Dir { return &dir{at: &place{store: s, node: s.root}} }
+
+// Usage returns the bytes of file content and the number of files, directories
+// and links in the tree.
+func (s *Store) Usage() (bytes, nodes int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.used.Bytes, s.used.Nodes
+}
+
+// Symlink makes a link at path, a slash path below the root whose parent
+// exists. The target is stored as it is. It answers exists, notFound, notDir,
+// invalid and limit.
+func (s *Store) Symlink(ctx context.Context, path, target string) error {
+	if len(target) > vfs.MaxPath {
+		return vfs.Errorf(vfs.Limit, "a link's target is longer than %d bytes", vfs.MaxPath)
+	}
+	names, err := vfs.SplitPath(path)
+	if err != nil {
+		return err
+	}
+	name := names[len(names)-1]
+	if err := vfs.CheckNewName(name); err != nil {
+		return err
+	}
+	return s.change(ctx, func(int) (step, error) {
+		parent, err := s.find(names[:len(names)-1])
+		switch {
+		case err != nil:
+			return step{}, err
+		case parent.kind != vfs.DirKind:
+			return step{}, vfs.NotDir
+		case parent.children[name] != nil:
+			return step{}, vfs.Exists
+		}
+		return step{grows: vfs.Effect{Nodes: 1}, apply: func() {
+			link := newInode(vfs.LinkKind)
+			link.target = target
+			parent.put(name, link)
+		}}, nil
+	})
+}
+
+// SetExec makes the file at path, a slash path below the root, executable or
+// not. It answers notFound, notDir, notRegular and invalid.
+func (s *Store) SetExec(ctx context.Context, path string, exec bool) error {
+	names, err := vfs.SplitPath(path)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, func(int) (step, error) {
+		n, err := s.find(names)
+		if err != nil {
+			return step{}, err
+		}
+		if n.kind != vfs.FileKind {
+			return step{}, vfs.NotRegular
+		}
+		return step{apply: func() { n.exec = exec }}, nil
+	})
+}
+
+// find returns the node at names, following no link. s.mu is held.
+func (s *Store) find(names []string) (*inode, error) {
+	n := s.root
+	for _, name := range names {
+		if n.kind != vfs.DirKind {
+			return nil, vfs.NotDir
+		}
+		if n = n.children[name]; n == nil {
+			return nil, vfs.NotFound
+		}
+	}
+	return n, nil
+}
+
+// step is one change that is found to be possible: what it grows the tree by,
+// exactly, the new bytes of content it needs, and how to make it.
+type step struct {
+	grows vfs.Effect
+	needs bool   // it stores new content, or copies old content to write to it
+	apply func() // may not fail
+}
+
+// unknownVersion is a check's answer when it needs a version not yet computed.
+type unknownVersion struct{ blob *blob }
+
+func (*unknownVersion) Error() string { return "the version is not known yet" }
+
+// change plans a change and makes it inside vfs.Commit, with no lock held while
+// a committer runs. check looks at the tree, under s.mu, and must not change
+// it; it runs for the plan, and again for the change, since others change the
+// tree in between. When the tree has changed so that the plan declared too
+// little, or a condition needs a version that is not known, all of it starts
+// again: somebody else got ahead each time. tries counts from 0.
+func (s *Store) change(ctx context.Context, check func(tries int) (step, error)) error {
+	for tries := 0; ; tries++ {
+		s.mu.RLock()
+		plan, err := check(tries)
+		s.mu.RUnlock()
+		if u, ok := errors.AsType[*unknownVersion](err); ok {
+			if _, err := u.blob.sum(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		again := false
+		err = vfs.Commit(ctx, plan.grows, func() (vfs.Effect, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			now, err := check(tries)
+			if _, ok := errors.AsType[*unknownVersion](err); ok {
+				again = true
+			}
+			if err == nil && (now.grows.Bytes > plan.grows.Bytes || now.grows.Nodes > plan.grows.Nodes) {
+				again, err = true, vfs.Busy
+			}
+			if err == nil {
+				err = s.room(now)
+			}
+			if err != nil {
+				return vfs.Effect{}, err
+			}
+			now.apply()
+			s.used.Bytes += now.grows.Bytes
+			s.used.Nodes += now.grows.Nodes
+			return now.grows, nil
+		})
+		if !again {
+			return err
+		}
+	}
+}
+
+// room answers quota when the tree is too full for st. s.mu is held.
+func (s *Store) room(st step) error {
+	switch {
+	case st.grows.Bytes > 0 && st.grows.Bytes > s.limits.Bytes-s.used.Bytes:
+		return s.full()
+	case st.grows.Nodes > 0 && st.grows.Nodes > s.limits.Nodes-s.used.Nodes:
+		return vfs.Errorf(vfs.Quota, "this store is full: it holds at most %d files, directories and links; remove some", s.limits.Nodes)
+	case st.needs && s.spare > s.limits.Bytes:
+		return errSpare
+	}
+	return nil
+}
+
+func (s *Store) full() error {
+	return vfs.Errorf(vfs.Quota, "this store is full: it holds at most %d bytes; remove something", s.limits.Bytes)
+}
+
+var errSpare = vfs.Errorf(vfs.Busy, "too much is being written or held open here at once; close some or try again")
+
+// versionTries is how often a conditional change is overtaken before the
+// version is computed under the lock, which nobody can overtake.
+const versionTries = 4
+
+// meets answers conflict when c does not hold for n, a file or nil. s.mu is held.
+func meets(c vfs.If, n *inode, tries int) error {
+	if n == nil || c.Is.IsZero() {
+		return c.Check(n != nil, vfs.Version{})
+	}
+	b := n.data
+	v := b.version.Load()
+	if v == nil && tries < versionTries {
+		b.frozen.Store(true)
+		return &unknownVersion{b}
+	}
+	if v == nil {
+		sum, err := b.sum(context.Background())
+		if err != nil {
+			return err
+		}
+		v = &sum
+	}
+	return c.Check(true, *v)
+}
+
+func nowMs() int64 { return time.Now().UnixMilli() }

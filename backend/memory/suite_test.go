@@ -1,0 +1,19 @@
+package memory_test
+
+import (
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+func newTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
+	s := memory.New(memory.Limits{})
+	vfstest.Fill(t, s.Root(), tree,
+		func(path, target string) error { return s.Symlink(t.Context(), path, target) },
+		func(path string) error { return s.SetExec(t.Context(), path, true) })
+	return s.Root()
+}
+
+func TestSuite(t *testing.T) { vfstest.Run(t, vfstest.Store{New: newTree}) }

@@ -1,0 +1,124 @@
+package physical
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// attempts bounds how often a change is prepared anew because another program
+// changed the same name between the preparation and the commit.
+const attempts = 8
+
+// commit prepares a change and commits it, and does both again when change
+// found something else than prepare did. prepare answers the most that the
+// change may grow the store by; change is given it and answers again when it
+// would grow it by more, or found what was prepared for gone. change leaves no
+// trace when it answers again or an error.
+func commit(ctx context.Context, prepare func() (vfs.Effect, error), change func(most vfs.Effect) (e vfs.Effect, again bool, err error)) error {
+	for range attempts {
+		most, err := prepare()
+		if err != nil {
+			return err
+		}
+		var again bool
+		err = vfs.Commit(ctx, most, func() (e vfs.Effect, err error) {
+			e, again, err = change(most)
+			if again && err == nil {
+				err = errKeepsChanging
+			}
+			return e, err
+		})
+		if !again {
+			return err
+		}
+	}
+	return errKeepsChanging
+}
+
+// Create makes an empty file.
+func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
+	if err := d.mayMake(ctx, name); err != nil {
+		return nil, err
+	}
+	err := d.make(ctx, name, func(dir directory) error {
+		f, err := dir.create(name, 0o666)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &File{d.spot(name)}, nil
+}
+
+// Mkdir makes an empty directory.
+func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	if err := d.mayMake(ctx, name); err != nil {
+		return nil, err
+	}
+	var made *Dir
+	err := d.make(ctx, name, func(dir directory) error {
+		err := dir.mkdir(name, 0o777)
+		if err == nil {
+			made, err = d.child(dir, name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func (d *Dir) mayMake(ctx context.Context, name string) error {
+	if err := d.changeable(ctx); err != nil {
+		return err
+	}
+	if err := checkNew(name); err != nil {
+		return err
+	}
+	return d.checkDepth(name)
+}
+
+// make commits the making of one node, called name, in d.
+func (d *Dir) make(ctx context.Context, name string, do func(directory) error) error {
+	return vfs.Commit(ctx, vfs.Effect{Nodes: 1}, func() (vfs.Effect, error) {
+		defer d.s.lock(vfs.Join(d.at.path, name))()
+		dir, err := d.s.enter(d.at)
+		if err != nil {
+			return vfs.Effect{}, err
+		}
+		defer d.s.leave(dir)
+		if err := do(dir); err != nil {
+			return vfs.Effect{}, gone(err)
+		}
+		return vfs.Effect{Nodes: 1}, nil
+	})
+}
+
+// seen looks at name in d, and finds out the version when c asks for one.
+func (d *Dir) seen(ctx context.Context, name string, c vfs.If) (seen, error) {
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return seen{}, err
+	}
+	a, err := dir.lstat(name)
+	d.s.leave(dir)
+	if isNotExist(err) {
+		return seen{}, nil
+	}
+	if err != nil {
+		return seen{}, explain(err)
+	}
+	if c.Is.IsZero() || a.kind != vfs.FileKind {
+		return seen{exists: true, attr: a}, nil
+	}
+	v, err := d.s.settledVersionAt(ctx, d.at, name)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return seen{}, nil
+	}
+	return v, err
+}

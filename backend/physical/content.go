@@ -1,0 +1,69 @@
+package physical
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// content is a file held open.
+type content struct {
+	ctx    context.Context
+	s      *Store
+	f      *os.File
+	size   int64
+	closed atomic.Bool
+}
+
+var _ vfs.Opener = (*File)(nil)
+
+// Open holds one descriptor until the content is closed. It answers busy while
+// the store holds as many contents open as it may.
+func (f *File) Open(ctx context.Context) (vfs.Content, error) {
+	if f.s.contents.Add(1) > f.s.maxContents {
+		f.s.contents.Add(-1)
+		return nil, vfs.Errorf(vfs.Busy, "too many files are held open; close one or try again")
+	}
+	file, a, err := f.open(ctx, os.O_RDONLY)
+	if err != nil {
+		f.s.contents.Add(-1)
+		return nil, err
+	}
+	return &content{ctx: ctx, s: f.s, f: file, size: a.size}, nil
+}
+
+func (c *content) Size() int64 { return c.size }
+
+func (c *content) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if c.closed.Load() || c.s.isClosed() {
+		return 0, vfs.At("", vfs.Stale)
+	}
+	return readAt(c.f, p, off)
+}
+
+// Close may be called more than once.
+func (c *content) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.f.Close()
+		c.s.contents.Add(-1)
+	}
+	return nil
+}
+
+// readAt reads as io.ReaderAt has it.
+func readAt(f *os.File, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "an offset is below 0")
+	}
+	n, err := f.ReadAt(p, off)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, explain(err)
+}

@@ -1,0 +1,143 @@
+package physical
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+)
+
+// Dir is a directory of the served tree: where it was found and what it was.
+// Wherever else it may be now, and whatever is in its place, it is stale then.
+type Dir struct {
+	node
+	at place
+}
+
+var _ vfs.Dir = (*Dir)(nil)
+
+// Stat answers stale once the directory was moved, removed or replaced, and
+// crossDevice once something is mounted over it.
+func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
+	if err := d.usable(ctx); err != nil {
+		return vfs.Info{}, err
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	defer d.s.leave(dir)
+	a, err := dir.attr()
+	if err != nil {
+		return vfs.Info{}, explain(err)
+	}
+	if a.nlink == 0 {
+		return vfs.Info{}, vfs.At("", vfs.Stale)
+	}
+	return a.info(), nil
+}
+
+// Lookup answers limit when the path would be longer or deeper than package vfs
+// allows.
+func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if err := d.checkDepth(name); err != nil {
+		return nil, err
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return nil, err
+	}
+	defer d.s.leave(dir)
+	a, err := dir.lstat(name)
+	if err != nil {
+		return nil, explain(err)
+	}
+	switch a.kind {
+	case vfs.DirKind:
+		c, err := d.child(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	case vfs.LinkKind:
+		return &Link{d.spot(name)}, nil
+	}
+	if err := a.regular(); err != nil {
+		return nil, err
+	}
+	return &File{d.spot(name)}, nil
+}
+
+func (d *Dir) spot(name string) spot {
+	return spot{node: node{s: d.s}, in: d.at, name: name}
+}
+
+func (d *Dir) child(dir directory, name string) (*Dir, error) {
+	sub, id, err := dir.sub(name)
+	if err != nil {
+		return nil, explain(err)
+	}
+	sub.release()
+	return &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, name), id}}, nil
+}
+
+func (d *Dir) checkDepth(name string) error {
+	depth := 1
+	if d.at.path != "" {
+		depth = 2 + strings.Count(d.at.path, "/")
+	}
+	switch {
+	case depth > vfs.MaxDepth:
+		return vfs.Errorf(vfs.Limit, "this lies deeper than %d directories; ask the host to serve one on the way", vfs.MaxDepth)
+	case len(d.at.path)+1+len(name) > vfs.MaxPath:
+		return vfs.Errorf(vfs.Limit, "its path is longer than %d bytes; ask the host to serve a directory on the way", vfs.MaxPath)
+	}
+	return nil
+}
+
+// List reads all names before it yields the first, and holds no descriptor
+// while it yields.
+func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		all, err := d.entries(ctx)
+		if err != nil {
+			yield(vfs.Entry{}, err)
+			return
+		}
+		for _, e := range all {
+			if err := d.usable(ctx); err != nil {
+				yield(vfs.Entry{}, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Dir) entries(ctx context.Context) ([]vfs.Entry, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return nil, err
+	}
+	all, err := dir.entries(func() error { return d.usable(ctx) })
+	d.s.leave(dir)
+	if err != nil {
+		return nil, gone(err)
+	}
+	all = slices.DeleteFunc(all, func(e vfs.Entry) bool { return hidden(e.Name) })
+	slices.SortFunc(all, func(a, b vfs.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}

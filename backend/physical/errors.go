@@ -1,0 +1,108 @@
+package physical
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"capd/vfs"
+)
+
+// explain gives err, of a system call as a rule, its code and says what to do.
+// A system's own text never passes: it may name a path of the host.
+func explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		return e
+	}
+	if c, ok := errors.AsType[vfs.Code](err); ok {
+		return vfs.At("", c)
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		if known := explainErrno(errno); known != nil {
+			return known
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return vfs.At("", vfs.NotFound)
+	case errors.Is(err, fs.ErrExist):
+		return vfs.At("", vfs.Exists)
+	case errors.Is(err, fs.ErrPermission):
+		return hostDenies()
+	case errors.Is(err, fs.ErrClosed):
+		return vfs.At("", vfs.Stale)
+	case strings.HasSuffix(err.Error(), "path escapes from parent"): // os.Root; it has no other sign
+		return vfs.At("", vfs.Stale)
+	}
+	return vfs.Hide(err)
+}
+
+func hostDenies() error {
+	return vfs.Errorf(vfs.Denied, "the host's own permissions do not allow this; ask the host to change them")
+}
+
+func explainErrno(errno syscall.Errno) error {
+	switch errno {
+	case syscall.ENOTEMPTY:
+		return vfs.At("", vfs.NotEmpty)
+	case syscall.EACCES, syscall.EPERM:
+		return hostDenies()
+	case syscall.EROFS:
+		return vfs.Errorf(vfs.ReadOnly, "the host mounted this file system read-only")
+	case syscall.ENOSPC:
+		return vfs.Errorf(vfs.Limit, "the disk is full; remove something or ask the host for room")
+	case syscall.EDQUOT:
+		return vfs.Errorf(vfs.Limit, "the host's disk quota is used up; remove something or ask the host for room")
+	case syscall.EMLINK:
+		return vfs.Errorf(vfs.Limit, "the file system takes no more entries here; use another directory")
+	case syscall.EFBIG:
+		return vfs.Errorf(vfs.TooLarge, "the file system takes no file of this size")
+	case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS:
+		return vfs.Errorf(vfs.Busy, "the host has no descriptor or memory to spare just now; try again")
+	case syscall.EAGAIN:
+		return vfs.Errorf(vfs.Busy, "another program holds a lease on it, or names keep moving; try again")
+	case syscall.EBUSY, syscall.ETXTBSY:
+		return vfs.Errorf(vfs.Busy, "another program is using it; try again")
+	case syscall.EXDEV:
+		return vfs.At("", vfs.CrossDevice)
+	case syscall.ENOTDIR:
+		return vfs.At("", vfs.NotDir)
+	case syscall.EISDIR:
+		return vfs.At("", vfs.IsDir)
+	case syscall.ELOOP, syscall.ENXIO, syscall.ENODEV:
+		return vfs.At("", vfs.NotRegular)
+	case syscall.ESTALE:
+		return vfs.At("", vfs.Stale)
+	case syscall.ENAMETOOLONG:
+		return vfs.Errorf(vfs.Invalid, "the name is longer than this file system takes")
+	case syscall.EINVAL, syscall.EILSEQ:
+		return vfs.Errorf(vfs.Invalid, "this file system does not take such a name or argument")
+	case syscall.EOPNOTSUPP, syscall.ENOSYS:
+		return vfs.Errorf(vfs.Unsupported, "this file system cannot do that")
+	}
+	return nil
+}
+
+// gone makes of a missing name what it means where a directory that was just
+// verified vanished: stale.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return vfs.At("", vfs.Stale)
+	}
+	return explain(err)
+}
+
+// isExist reports that a name was taken. ENOTEMPTY is another thing, though
+// package syscall calls it the same.
+func isExist(err error) bool {
+	return errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY)
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+var errKeepsChanging = vfs.Errorf(vfs.Busy, "other programs keep changing it; try again")

@@ -1,0 +1,110 @@
+package physical
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"capd/vfs"
+)
+
+// File is a name in a directory, whatever regular file has it. While something
+// else has the name, every method answers stale.
+type File struct{ spot }
+
+var (
+	_ vfs.File      = (*File)(nil)
+	_ vfs.Versioner = (*File)(nil)
+	_ vfs.Appender  = (*File)(nil)
+	_ vfs.Replacer  = (*File)(nil)
+)
+
+// Stat answers notFound once nothing has the name.
+func (f *File) Stat(ctx context.Context) (vfs.Info, error) {
+	a, err := f.look(ctx)
+	if err == nil {
+		err = held(a.regular())
+	}
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	return a.info(), nil
+}
+
+// held makes stale of the news that something else than a file is at a File's
+// place now.
+func held(err error) error {
+	switch vfs.CodeOf(err) {
+	case vfs.IsDir, vfs.NotRegular, vfs.NotDir:
+		return vfs.At("", vfs.Stale)
+	}
+	return err
+}
+
+// open is where every descriptor of a file comes from.
+func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, attr{}, err
+	}
+	d, err := f.s.enter(f.in)
+	if err != nil {
+		return nil, attr{}, err
+	}
+	defer f.s.leave(d)
+	file, a, err := d.open(f.name, flag)
+	return file, a, held(explain(err))
+}
+
+// ReadAt reads from whatever content is in place when it is called.
+func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	file, _, err := f.open(ctx, os.O_RDONLY)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return readAt(file, p, off)
+}
+
+// Version reads the file only when it changed since the last time. It answers
+// busy for a file that is written all the while.
+func (f *File) Version(ctx context.Context) (vfs.Version, error) {
+	if err := f.usable(ctx); err != nil {
+		return vfs.Version{}, err
+	}
+	v, err := f.s.versionAt(ctx, f.in, f.name)
+	return v.version, held(err)
+}
+
+// Replace is [Dir.Replace] of the File's name. It answers notFound for a file
+// that was gone before r was read.
+func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
+	if err := f.changeable(ctx); err != nil {
+		return vfs.Version{}, err
+	}
+	if _, err := f.Stat(ctx); err != nil && (c.IsZero() || vfs.CodeOf(err) != vfs.NotFound) {
+		return vfs.Version{}, err
+	}
+	dir := Dir{node: node{s: f.s}, at: f.in}
+	return dir.Replace(ctx, f.name, r, c)
+}
+
+// Sync writes the content and the name to disk.
+func (f *File) Sync(ctx context.Context) error {
+	file, _, err := f.open(ctx, openToSync)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := file.Sync(); err != nil {
+		return explain(err)
+	}
+	d, err := f.s.enter(f.in)
+	if err != nil {
+		return err
+	}
+	defer f.s.leave(d)
+	if err := explain(d.sync()); vfs.CodeOf(err) == vfs.Internal {
+		return err
+	}
+	return nil
+}

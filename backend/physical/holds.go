@@ -1,0 +1,49 @@
+package physical
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Holds reports whether hostPath is the served directory or lies in it, or
+// would when it is made. It compares what the directories above hostPath are
+// and not how they are spelled; a bind mount that shows a part of the served
+// directory elsewhere is not recognised. Its errors are for the host.
+func (s *Store) Holds(hostPath string) (bool, error) {
+	root, err := s.top.Stat(".")
+	if err != nil {
+		return false, err
+	}
+	path, err := filepath.Abs(hostPath)
+	if err != nil {
+		return false, err
+	}
+	for { // to the nearest that exists, without links
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			path = real
+			break
+		}
+		up := filepath.Dir(path)
+		if !errors.Is(err, fs.ErrNotExist) || up == path {
+			return false, err
+		}
+		path = up
+	}
+	for {
+		fi, err := os.Stat(path)
+		if err != nil {
+			return false, err
+		}
+		if os.SameFile(fi, root) {
+			return true, nil
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return false, nil
+		}
+		path = up
+	}
+}

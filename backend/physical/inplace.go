@@ -1,0 +1,162 @@
+package physical
+
+import (
+	"context"
+	"io"
+	"math"
+	"os"
+
+	"capd/vfs"
+)
+
+// A change in place is made on a descriptor that was verified inside Commit, of
+// a file that has no other name: what is written through one name would show
+// through all of them, inside the served directory or not. The condition and
+// the change are one step for the guests of a Store; another program of the host
+// may write in between, as it may into any file that is written in place.
+
+// WriteAt writes in place, as far as it says when it fails.
+func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
+	if err := checkRange(off, int64(len(p))); err != nil {
+		return 0, err
+	}
+	end := off + int64(len(p))
+	if len(p) == 0 {
+		end = 0 // nothing is written, and nothing grows
+	}
+	err = f.change(ctx, os.O_WRONLY, c,
+		func(size int64) int64 { return max(size, end) },
+		func(file *os.File, _ int64) (err error) { n, err = file.WriteAt(p, off); return })
+	return n, err
+}
+
+// Truncate cuts or adds zeros in place.
+func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	if err := checkRange(size, 0); err != nil {
+		return err
+	}
+	return f.change(ctx, os.O_WRONLY, c,
+		func(int64) int64 { return size },
+		func(file *os.File, _ int64) error { return file.Truncate(size) })
+}
+
+// Append writes all of p or, when it fails, nothing.
+func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
+	err = f.change(ctx, os.O_WRONLY|os.O_APPEND, c,
+		func(size int64) int64 { return size + int64(len(p)) },
+		func(file *os.File, size int64) error {
+			off = size
+			n, err := file.Write(p)
+			end, serr := file.Seek(0, io.SeekCurrent)
+			if err == nil {
+				if serr == nil && n > 0 {
+					off = end - int64(n) // where it went, whoever else appends
+				}
+				return nil
+			}
+			if now, serr := attrOfFile(file); serr == nil && n > 0 && now.size == size+int64(n) {
+				file.Truncate(size)
+			}
+			return err
+		})
+	return off, err
+}
+
+func checkRange(off, length int64) error {
+	switch {
+	case off < 0:
+		return vfs.Errorf(vfs.Invalid, "an offset or a size is below 0")
+	case off > math.MaxInt64-length:
+		return vfs.Errorf(vfs.TooLarge, "no file is that long")
+	}
+	return nil
+}
+
+// change opens the file for writing and changes it inside Commit. sizeAfter
+// says how long it makes a file of that size.
+func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(size int64) int64, do func(file *os.File, size int64) error) error {
+	if err := f.changeable(ctx); err != nil {
+		return err
+	}
+	var was seen
+	return commit(ctx,
+		func() (vfs.Effect, error) {
+			var err error
+			if was, err = f.writable(ctx, c); err != nil {
+				return vfs.Effect{}, err
+			}
+			return vfs.Effect{Bytes: max(0, sizeAfter(was.attr.size)-was.attr.size)}, nil
+		},
+		func(most vfs.Effect) (e vfs.Effect, again bool, err error) {
+			defer f.s.lock(f.path())()
+			file, a, err := f.open(context.Background(), flag)
+			if err != nil {
+				return e, false, err
+			}
+			defer file.Close()
+			if err := sole(a); err != nil {
+				return e, false, err
+			}
+			if sizeAfter(a.size)-a.size > most.Bytes {
+				return e, true, nil
+			}
+			if !c.IsZero() && (!was.attr.unchanged(a) || !was.settled && !f.unwritten(was, a)) {
+				return e, true, nil
+			}
+			err = do(file, a.size)
+			e.Bytes = measured(file, a.size, sizeAfter(a.size))
+			return e, false, explain(err)
+		})
+}
+
+// writable looks at what a change would change.
+func (f *File) writable(ctx context.Context, c vfs.If) (seen, error) {
+	if c.Absent {
+		return seen{}, vfs.Errorf(vfs.Conflict, "it exists already; a change in place needs it to")
+	}
+	dir := Dir{node: node{s: f.s}, at: f.in}
+	was, err := dir.seen(ctx, f.name, c)
+	if err != nil {
+		return seen{}, held(err)
+	}
+	if !was.exists {
+		if c.IsZero() {
+			return seen{}, vfs.At("", vfs.NotFound)
+		}
+		return seen{}, c.Check(false, vfs.Version{})
+	}
+	if err := was.attr.regular(); err != nil {
+		return seen{}, held(err)
+	}
+	if err := sole(was.attr); err != nil {
+		return seen{}, err
+	}
+	return was, c.Check(true, was.version)
+}
+
+// unwritten reads the file again, which its times do not vouch for.
+func (f *File) unwritten(was seen, a attr) bool {
+	file, b, err := f.open(context.Background(), os.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return a.same(b) && was.still(file, b)
+}
+
+// sole answers denied for a file that has other names.
+func sole(a attr) error {
+	if a.nlink > 1 {
+		return vfs.Errorf(vfs.Denied, "this file has another name, a hard link, which may lie outside; replace the whole file instead of writing in place")
+	}
+	return nil
+}
+
+// measured is by how much file grew, or what it should have when nobody can
+// tell.
+func measured(file *os.File, before, after int64) int64 {
+	if a, err := attrOfFile(file); err == nil {
+		after = a.size
+	}
+	return after - before
+}

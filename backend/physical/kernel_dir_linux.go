@@ -1,0 +1,171 @@
+package physical
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"capd/vfs"
+)
+
+// kernelDir is an open directory. Every operation names one segment in it, so
+// that there is nothing left for anybody to exchange on the way.
+type kernelDir struct {
+	h     *kernelHost
+	fd    int    // O_PATH
+	path  string // from the root
+	owned bool
+}
+
+func (d *kernelDir) release() {
+	if d.owned {
+		d.owned = false
+		unix.Close(d.fd)
+	}
+}
+
+func (d *kernelDir) attr() (attr, error) {
+	stx, err := statx(d.fd, "")
+	if err != nil {
+		return attr{}, err
+	}
+	return attrOfStatx(&stx), nil
+}
+
+func (d *kernelDir) lstat(name string) (attr, error) {
+	stx, err := statx(d.fd, name)
+	if err != nil {
+		return attr{}, err
+	}
+	if stx.Mask&unix.STATX_MNT_ID != 0 && stx.Mnt_id != d.h.mount {
+		return attr{}, vfs.CrossDevice
+	}
+	return attrOfStatx(&stx), nil
+}
+
+func (d *kernelDir) sub(name string) (directory, ident, error) {
+	fd, err := openat2(d.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, ident{}, err
+	}
+	id, err := identOf(fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, ident{}, err
+	}
+	path := vfs.Join(d.path, name)
+	if id.handle == "" { // its number may be given again: pin it while there is room
+		d.h.dirs.keep(path, id, id.dev, id.ino, fd)
+	}
+	return &kernelDir{h: d.h, fd: fd, path: path, owned: true}, id, nil
+}
+
+func (d *kernelDir) open(name string, flag int) (*os.File, attr, error) {
+	before, err := d.lstat(name)
+	if err != nil {
+		return nil, attr{}, err
+	}
+	if err := before.regular(); err != nil {
+		return nil, attr{}, err
+	}
+	fd, err := openat2(d.fd, name, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+	if err == unix.ELOOP {
+		err = unix.ENXIO // a link took its place a moment ago
+	}
+	if err != nil {
+		return nil, attr{}, err
+	}
+	f := os.NewFile(uintptr(fd), "file")
+	a, err := attrOfFile(f)
+	if err == nil {
+		err = a.regular()
+	}
+	if err != nil {
+		f.Close()
+		return nil, attr{}, err
+	}
+	return f, a, nil
+}
+
+func (d *kernelDir) readlink(name string) (string, error) {
+	for size := 256; ; size *= 2 {
+		buf := make([]byte, size)
+		var n int
+		err := uninterrupted(func() (err error) { n, err = unix.Readlinkat(d.fd, name, buf); return })
+		if err != nil {
+			return "", err
+		}
+		if n < size {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+func (d *kernelDir) create(name string, perm os.FileMode) (*os.File, error) {
+	flags := unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
+	var fd int
+	err := uninterrupted(func() (err error) { fd, err = unix.Openat(d.fd, name, flags, uint32(perm)); return })
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "file"), nil
+}
+
+func (d *kernelDir) mkdir(name string, perm os.FileMode) error {
+	return uninterrupted(func() error { return unix.Mkdirat(d.fd, name, uint32(perm)) })
+}
+
+func (d *kernelDir) unlink(name string) error {
+	return uninterrupted(func() error { return unix.Unlinkat(d.fd, name, 0) })
+}
+
+func (d *kernelDir) rmdir(name string) error {
+	return uninterrupted(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) })
+}
+
+// move uses renameat2(2). A file system that lacks RENAME_NOREPLACE gets a
+// hard link for a file, which is as atomic, and a check beforehand for the
+// rest.
+func (d *kernelDir) move(name string, dst directory, newName string, how how) error {
+	to := dst.(*kernelDir)
+	var flags uint
+	switch how {
+	case noReplace:
+		flags = unix.RENAME_NOREPLACE
+	case exchange:
+		flags = unix.RENAME_EXCHANGE
+	}
+	err := uninterrupted(func() error { return unix.Renameat2(d.fd, name, to.fd, newName, flags) })
+	if flags == 0 || err != unix.EINVAL && err != unix.ENOSYS {
+		return err
+	}
+	if how == exchange {
+		return errNoExchange
+	}
+	err = uninterrupted(func() error { return unix.Linkat(d.fd, name, to.fd, newName, 0) })
+	switch err {
+	case nil:
+		return d.unlink(name)
+	case unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS, unix.EMLINK:
+	default:
+		return err
+	}
+	if _, err := to.lstat(newName); err == nil {
+		return unix.EEXIST
+	}
+	return uninterrupted(func() error { return unix.Renameat(d.fd, name, to.fd, newName) })
+}
+
+// reopen opens the directory itself for reading.
+func (d *kernelDir) reopen() (int, error) {
+	return openat2(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+func (d *kernelDir) sync() error {
+	fd, err := d.reopen()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return uninterrupted(func() error { return unix.Fsync(fd) })
+}

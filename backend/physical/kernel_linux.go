@@ -1,0 +1,185 @@
+package physical
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"capd/vfs"
+)
+
+// confined is how every path is resolved: below the root it starts at, through
+// no link, no magic link and no mount. See openat2(2).
+const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
+
+// kernelHost confines with openat2(2), Linux 5.6.
+type kernelHost struct {
+	root  int // O_PATH, held for the life of the store
+	mount uint64
+	dirs  *descriptors
+}
+
+// openKernel answers an error that is no *vfs.Error when this kernel, or a
+// filter on its system calls, has no openat2.
+func openKernel(dir *os.File, maxDescriptors int) (host, error) {
+	root, err := unix.Openat(int(dir.Fd()), ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := openat2(root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		unix.Close(root)
+		return nil, err
+	}
+	unix.Close(probe)
+	stx, err := statx(root, "")
+	if err != nil {
+		unix.Close(root)
+		return nil, err
+	}
+	return &kernelHost{root: root, mount: stx.Mnt_id, dirs: newDescriptors(maxDescriptors)}, nil
+}
+
+func (h *kernelHost) confinement() string { return "kernel" }
+func (h *kernelHost) cached() int         { return h.dirs.len() }
+
+func (h *kernelHost) close() {
+	h.dirs.close()
+	unix.Close(h.root)
+}
+
+// enter resolves the path anew each time. A cached descriptor of the directory
+// keeps its inode's number from being given to another, so that comparing
+// numbers is enough; without one the handles are compared. The descriptor that
+// the work is done on is always the one just resolved.
+func (h *kernelHost) enter(p place) (directory, error) {
+	if p.path == "" {
+		return &kernelDir{h: h, fd: h.root}, nil
+	}
+	fd, err := openat2(h.root, p.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	switch err {
+	case nil:
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
+		return nil, vfs.Stale
+	default:
+		return nil, err
+	}
+	d := &kernelDir{h: h, fd: fd, path: p.path, owned: true}
+	if err := h.verify(fd, p); err != nil {
+		d.release()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (h *kernelHost) verify(fd int, p place) error {
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil {
+		return err
+	}
+	if h.dirs.holds(p.path, p.id, uint64(st.Dev), st.Ino) {
+		return nil
+	}
+	id, err := identOf(fd)
+	if err != nil {
+		return err
+	}
+	if !id.same(p.id) {
+		return vfs.Stale
+	}
+	h.dirs.keep(p.path, p.id, uint64(st.Dev), st.Ino, fd)
+	return nil
+}
+
+// openat2 opens one path, confined. It never waits and never follows.
+func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: confined}
+	for try := 0; ; {
+		fd, err := unix.Openat2(dir, path, &how)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN && try < again: // see openat2(2), ERRORS
+			try++
+		default:
+			return fd, err
+		}
+	}
+}
+
+// statx describes name in dir, or dir itself for "", and follows nothing.
+func statx(dir int, name string) (unix.Statx_t, error) {
+	var stx unix.Statx_t
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	err := uninterrupted(func() error {
+		return unix.Statx(dir, name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME|unix.STATX_MNT_ID, &stx)
+	})
+	return stx, err
+}
+
+func fstat(fd int, st *unix.Stat_t) error {
+	return uninterrupted(func() error { return unix.Fstat(fd, st) })
+}
+
+func uninterrupted(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// identOf identifies the directory that fd is open on. AT_HANDLE_FID, Linux
+// 6.5, gives a handle on nearly every file system; see name_to_handle_at(2).
+func identOf(fd int) (ident, error) {
+	stx, err := statx(fd, "")
+	if err != nil {
+		return ident{}, err
+	}
+	id := ident{
+		dev:   unix.Mkdev(stx.Dev_major, stx.Dev_minor),
+		ino:   stx.Ino,
+		btime: stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec),
+	}
+	for _, flag := range []int{handleFID, 0} {
+		h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH|flag)
+		if err == nil {
+			id.handle = strconv.Itoa(int(h.Type())) + ":" + string(h.Bytes())
+			break
+		}
+	}
+	return id, nil
+}
+
+const handleFID = 0x200 // AT_HANDLE_FID
+
+func attrOfStatx(stx *unix.Statx_t) attr {
+	return attr{
+		kind:   kindOfMode(uint32(stx.Mode)),
+		size:   int64(stx.Size),
+		perm:   os.FileMode(stx.Mode & 0o777),
+		setgid: stx.Mode&unix.S_ISGID != 0,
+		mtime:  stx.Mtime.Sec*1e9 + int64(stx.Mtime.Nsec),
+		ctime:  stx.Ctime.Sec*1e9 + int64(stx.Ctime.Nsec),
+		dev:    unix.Mkdev(stx.Dev_major, stx.Dev_minor),
+		ino:    stx.Ino,
+		nlink:  uint64(stx.Nlink),
+		uid:    stx.Uid,
+		gid:    stx.Gid,
+	}
+}
+
+func kindOfMode(mode uint32) vfs.Kind {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return vfs.FileKind
+	case unix.S_IFDIR:
+		return vfs.DirKind
+	case unix.S_IFLNK:
+		return vfs.LinkKind
+	}
+	return vfs.Other
+}

@@ -1,0 +1,81 @@
+package physical
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"capd/vfs"
+)
+
+// direntBytes is how much of a directory one getdents64 call reads.
+const direntBytes = 128 << 10
+
+var direntBuffers = sync.Pool{New: func() any { return new([direntBytes]byte) }}
+
+// entries reads with getdents64(2), which tells most kinds. Memory is that of
+// the names. more is asked between two reads.
+func (d *kernelDir) entries(more func() error) ([]vfs.Entry, error) {
+	fd, err := d.reopen()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := direntBuffers.Get().(*[direntBytes]byte)
+	defer direntBuffers.Put(buf)
+	var all []vfs.Entry
+	for {
+		if err := more(); err != nil {
+			return nil, err
+		}
+		var n int
+		err := uninterrupted(func() (err error) { n, err = unix.Getdents(fd, buf[:]); return })
+		if err != nil {
+			return nil, err
+		}
+		if n <= 0 {
+			return all, nil
+		}
+		if all, err = d.parse(all, buf[:n]); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// parse appends the records of struct linux_dirent64 in buf.
+func (d *kernelDir) parse(all []vfs.Entry, buf []byte) ([]vfs.Entry, error) {
+	const header = 19 // d_ino, d_off, d_reclen, d_type
+	for len(buf) > header {
+		size := int(binary.NativeEndian.Uint16(buf[16:]))
+		if size <= header || size > len(buf) {
+			return nil, unix.EIO
+		}
+		kind, name := buf[18], buf[header:size]
+		buf = buf[size:]
+		if end := bytes.IndexByte(name, 0); end >= 0 {
+			name = name[:end]
+		}
+		if s := string(name); s != "." && s != ".." && s != "" {
+			all = append(all, vfs.Entry{Name: s, Kind: d.kindOfType(kind, s)})
+		}
+	}
+	return all, nil
+}
+
+func (d *kernelDir) kindOfType(t byte, name string) vfs.Kind {
+	switch t {
+	case unix.DT_REG:
+		return vfs.FileKind
+	case unix.DT_DIR:
+		return vfs.DirKind
+	case unix.DT_LNK:
+		return vfs.LinkKind
+	case unix.DT_UNKNOWN:
+		if stx, err := statx(d.fd, name); err == nil {
+			return kindOfMode(uint32(stx.Mode))
+		}
+	}
+	return vfs.Other
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package physical
+
+import (
+	"errors"
+	"os"
+)
+
+// openKernel: only Linux resolves a path confined.
+func openKernel(*os.File, int) (host, error) { return nil, errors.ErrUnsupported }

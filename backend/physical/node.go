@@ -1,0 +1,103 @@
+package physical
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// node is what a Dir, a File and a Link have in common.
+type node struct {
+	s      *Store
+	closed atomic.Bool
+}
+
+// Close gives up this reference and nothing else.
+func (n *node) Close() error {
+	n.closed.Store(true)
+	return nil
+}
+
+func (n *node) usable(ctx context.Context) error {
+	if n.closed.Load() {
+		return vfs.At("", vfs.Stale)
+	}
+	return ctx.Err()
+}
+
+// changeable is usable for a change.
+func (n *node) changeable(ctx context.Context) error {
+	if n.closed.Load() {
+		return vfs.At("", vfs.Stale)
+	}
+	if n.s.readOnly {
+		return vfs.Errorf(vfs.ReadOnly, "this directory is served read-only; ask the host")
+	}
+	return ctx.Err()
+}
+
+// spot is a name in a directory: what a File and a Link are.
+type spot struct {
+	node
+	in   place
+	name string
+}
+
+func (p *spot) path() string { return vfs.Join(p.in.path, p.name) }
+
+// look describes what is at the spot now.
+func (p *spot) look(ctx context.Context) (attr, error) {
+	if err := p.usable(ctx); err != nil {
+		return attr{}, err
+	}
+	d, err := p.s.enter(p.in)
+	if err != nil {
+		return attr{}, err
+	}
+	defer p.s.leave(d)
+	a, err := d.lstat(p.name)
+	return a, explain(err)
+}
+
+// Link is a symbolic link, which nothing in this package follows.
+type Link struct{ spot }
+
+var _ vfs.Link = (*Link)(nil)
+
+// Stat answers stale once there is no link here any more.
+func (l *Link) Stat(ctx context.Context) (vfs.Info, error) {
+	a, err := l.look(ctx)
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	if a.kind != vfs.LinkKind {
+		return vfs.Info{}, vfs.At("", vfs.Stale)
+	}
+	return a.info(), nil
+}
+
+// Target returns the link's text as the file system has it.
+func (l *Link) Target(ctx context.Context) (string, error) {
+	if err := l.usable(ctx); err != nil {
+		return "", err
+	}
+	d, err := l.s.enter(l.in)
+	if err != nil {
+		return "", err
+	}
+	defer l.s.leave(d)
+	target, err := d.readlink(l.name)
+	if err == nil {
+		return target, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", explain(err)
+	}
+	if a, lerr := d.lstat(l.name); lerr == nil && a.kind != vfs.LinkKind {
+		return "", vfs.At("", vfs.Stale)
+	}
+	return "", explain(err)
+}

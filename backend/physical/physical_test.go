@@ -1,0 +1,39 @@
+package physical_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"capd/backend/physical"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// modes are both ways of confining.
+var modes = map[string]physical.Options{"openat2": {}, "os.Root": {Portable: true}}
+
+func open(t testing.TB, dir string, o physical.Options) *physical.Store {
+	t.Helper()
+	s, err := physical.OpenAmbient(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	for name, o := range modes {
+		t.Run(name, func(t *testing.T) {
+			vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+				dir := t.TempDir()
+				s := open(t, dir, o)
+				vfstest.Fill(t, s.Root(), tree,
+					func(path, target string) error { return os.Symlink(target, filepath.Join(dir, path)) },
+					func(path string) error { return os.Chmod(filepath.Join(dir, path), 0o755) })
+				return s.Root()
+			}})
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package physical
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"capd/vfs"
+)
+
+// rootHost confines with os.Root, which walks a segment at a time: nothing
+// outside is ever reached, but a mount is noticed only by its device number,
+// and a name exchanged for a link at the right moment may lead to another place
+// inside the root. Everything but the walk is as in the kernel's case.
+type rootHost struct {
+	top *os.Root
+	dev uint64
+}
+
+func openRootHost(top *os.Root) (host, error) {
+	a, err := (&rootDir{h: &rootHost{}, root: top}).attr()
+	if err != nil {
+		return nil, err
+	}
+	return &rootHost{top: top, dev: a.dev}, nil
+}
+
+func (h *rootHost) confinement() string { return "best-effort" }
+func (h *rootHost) cached() int         { return 0 }
+func (h *rootHost) close()              {} // the store closes top
+
+func (h *rootHost) enter(p place) (directory, error) {
+	d := &rootDir{h: h, root: h.top}
+	if p.path == "" {
+		return d, nil
+	}
+	var id ident
+	for name := range strings.SplitSeq(p.path, "/") {
+		next, nextID, err := d.child(name)
+		d.release()
+		if err != nil {
+			switch vfs.CodeOf(explain(err)) {
+			case vfs.NotFound, vfs.NotDir, vfs.NotRegular:
+				return nil, vfs.Stale
+			}
+			return nil, err
+		}
+		d, id = next, nextID
+	}
+	if !id.same(p.id) {
+		d.release()
+		return nil, vfs.Stale
+	}
+	return d, nil
+}
+
+// rootDir is an open directory. Since os.Root renames and links within one Root
+// alone, a move goes by the path from the top.
+type rootDir struct {
+	h     *rootHost
+	root  *os.Root
+	path  string
+	owned bool
+}
+
+func (d *rootDir) release() {
+	if d.owned {
+		d.owned = false
+		d.root.Close()
+	}
+}
+
+// itself runs f on the open directory.
+func (d *rootDir) itself(f func(*os.File) error) error {
+	self, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	return f(self)
+}
+
+func (d *rootDir) attr() (a attr, err error) {
+	err = d.itself(func(f *os.File) (err error) { a, err = attrOfFile(f); return })
+	return a, err
+}
+
+func (d *rootDir) lstat(name string) (attr, error) {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return attr{}, err
+	}
+	a := attrOfInfo(fi)
+	if a.dev != d.h.dev {
+		return attr{}, vfs.CrossDevice
+	}
+	return a, nil
+}
+
+// child opens the directory called name, and not what a link leads to.
+func (d *rootDir) child(name string) (*rootDir, ident, error) {
+	a, err := d.lstat(name)
+	if err != nil {
+		return nil, ident{}, err
+	}
+	if err := a.directory(); err != nil {
+		return nil, ident{}, err
+	}
+	root, err := d.root.OpenRoot(name)
+	if code := vfs.CodeOf(explain(err)); code == vfs.NotDir || code == vfs.NotRegular {
+		err = vfs.Stale // exchanged a moment ago
+	}
+	if err != nil {
+		return nil, ident{}, err
+	}
+	c := &rootDir{h: d.h, root: root, path: vfs.Join(d.path, name), owned: true}
+	var id ident
+	err = c.itself(func(f *os.File) error {
+		b, err := attrOfFile(f)
+		if err == nil && !a.same(b) {
+			err = vfs.Stale
+		}
+		if err == nil {
+			id, err = identOfFile(f)
+		}
+		return err
+	})
+	if err != nil {
+		c.release()
+		return nil, ident{}, err
+	}
+	return c, id, nil
+}
+
+func (d *rootDir) sub(name string) (directory, ident, error) {
+	c, id, err := d.child(name)
+	if err != nil {
+		return nil, ident{}, err
+	}
+	return c, id, nil
+}
+
+func (d *rootDir) open(name string, flag int) (*os.File, attr, error) {
+	for try := 0; ; try++ {
+		f, a, err := d.openOnce(name, flag)
+		if err != vfs.Busy || try == again {
+			return f, a, err
+		}
+	}
+}
+
+// openOnce answers vfs.Busy itself when the name was given to another file
+// between the look and the opening, perhaps to a link.
+func (d *rootDir) openOnce(name string, flag int) (*os.File, attr, error) {
+	before, err := d.lstat(name)
+	if err != nil {
+		return nil, attr{}, err
+	}
+	if err := before.regular(); err != nil {
+		return nil, attr{}, err
+	}
+	f, err := d.root.OpenFile(name, flag|openNeverWaits, 0)
+	if err != nil {
+		return nil, attr{}, err
+	}
+	a, err := attrOfFile(f)
+	if err == nil {
+		err = a.regular()
+	}
+	if err == nil && !a.same(before) {
+		err = vfs.Busy
+	}
+	if err != nil {
+		f.Close()
+		return nil, attr{}, err
+	}
+	return f, a, nil
+}
+
+func (d *rootDir) readlink(name string) (string, error) { return d.root.Readlink(name) }
+
+func (d *rootDir) entries(more func() error) (all []vfs.Entry, err error) {
+	err = d.itself(func(f *os.File) error {
+		for {
+			if err := more(); err != nil {
+				return err
+			}
+			some, err := f.ReadDir(4096)
+			for _, e := range some {
+				all = append(all, vfs.Entry{Name: e.Name(), Kind: kindOf(e.Type())})
+			}
+			if len(some) == 0 || err != nil {
+				if err == io.EOF {
+					err = nil
+				}
+				return err
+			}
+		}
+	})
+	return all, err
+}
+
+func (d *rootDir) create(name string, perm os.FileMode) (*os.File, error) {
+	return d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+}
+
+func (d *rootDir) mkdir(name string, perm os.FileMode) error { return d.root.Mkdir(name, perm) }
+
+func (d *rootDir) unlink(name string) error {
+	a, err := d.lstat(name)
+	if err != nil {
+		return err
+	}
+	if a.kind == vfs.DirKind {
+		return vfs.IsDir
+	}
+	return d.root.Remove(name)
+}
+
+func (d *rootDir) rmdir(name string) error {
+	a, err := d.lstat(name)
+	if err != nil {
+		return err
+	}
+	if err := a.directory(); err != nil {
+		return err
+	}
+	return d.root.Remove(name)
+}
+
+// move: a hard link makes noReplace atomic for files; for the rest, and where
+// there are no hard links, it is a check beforehand.
+func (d *rootDir) move(name string, dst directory, newName string, how how) error {
+	to := dst.(*rootDir)
+	from, target := vfs.Join(d.path, name), vfs.Join(to.path, newName)
+	if how == exchange {
+		return errNoExchange
+	}
+	if how == noReplace {
+		a, err := d.lstat(name)
+		if err != nil {
+			return err
+		}
+		if a.kind == vfs.FileKind {
+			err := d.h.top.Link(from, target)
+			if err == nil {
+				if err = d.h.top.Remove(from); err != nil {
+					d.h.top.Remove(target)
+				}
+				return err
+			}
+			if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if _, err := to.root.Lstat(newName); err == nil {
+			return fs.ErrExist
+		}
+	}
+	return d.h.top.Rename(from, target)
+}
+
+func (d *rootDir) sync() error { return d.itself(syncDirectory) }
+
+func kindOf(m fs.FileMode) vfs.Kind {
+	switch m.Type() {
+	case 0:
+		return vfs.FileKind
+	case fs.ModeDir:
+		return vfs.DirKind
+	case fs.ModeSymlink:
+		return vfs.LinkKind
+	}
+	return vfs.Other
+}

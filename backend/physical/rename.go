@@ -1,0 +1,190 @@
+package physical
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+
+	"capd/vfs"
+)
+
+// Rename moves a node. A target with the version that to names is exchanged
+// with the source and then removed, so that for a moment the old target bears
+// the source's name, and a crash at that moment leaves it there.
+func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
+	if err := d.changeable(ctx); err != nil {
+		return err
+	}
+	into, ok := dst.(*Dir)
+	if !ok || into.s != d.s {
+		return vfs.Errorf(vfs.CrossDevice, "the target is in another store; copy instead")
+	}
+	if err := into.changeable(ctx); err != nil {
+		return err
+	}
+	if err := checkName(name); err != nil {
+		return err
+	}
+	r := renaming{src: d, dst: into, name: name, newName: newName, from: from, to: to}
+	if r.same() {
+		_, err := r.source(ctx)
+		if err == nil {
+			err = unconditional(r.was, to)
+		}
+		return err
+	}
+	if err := checkNew(newName); err != nil {
+		// An old name that could not be made today may still be replaced.
+		if vfs.CheckName(newName) != nil || hidden(newName) || to.Is.IsZero() {
+			return err
+		}
+	}
+	if err := into.checkDepth(newName); err != nil {
+		return err
+	}
+	return commit(ctx,
+		func() (vfs.Effect, error) { return vfs.Effect{}, r.prepare(ctx) },
+		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
+}
+
+type renaming struct {
+	src, dst      *Dir
+	name, newName string
+	from, to      vfs.If
+	was, over     seen // the source and the target
+}
+
+func (r *renaming) oldPath() string { return vfs.Join(r.src.at.path, r.name) }
+func (r *renaming) newPath() string { return vfs.Join(r.dst.at.path, r.newName) }
+
+// same reports that source and target are one place.
+func (r *renaming) same() bool {
+	return r.oldPath() == r.newPath() && r.src.at.id.same(r.dst.at.id)
+}
+
+func (r *renaming) source(ctx context.Context) (attr, error) {
+	var err error
+	if r.was, err = r.src.seen(ctx, r.name, r.from); err != nil {
+		return attr{}, err
+	}
+	if !r.was.exists && r.from.Is.IsZero() {
+		return attr{}, vfs.At("", vfs.NotFound)
+	}
+	if r.was.exists && r.was.attr.kind == vfs.Other {
+		return attr{}, r.was.attr.regular()
+	}
+	return r.was.attr, unconditional(r.was, r.from)
+}
+
+func (r *renaming) prepare(ctx context.Context) error {
+	a, err := r.source(ctx)
+	if err != nil {
+		return err
+	}
+	if a.kind == vfs.DirKind && (r.newPath() == r.oldPath() || strings.HasPrefix(r.newPath(), r.oldPath()+"/")) {
+		return vfs.Errorf(vfs.Invalid, "a directory cannot be moved into itself")
+	}
+	if r.over, err = r.dst.seen(ctx, r.newName, r.to); err != nil {
+		return err
+	}
+	if r.over.exists && (r.to.IsZero() || r.over.attr.kind != vfs.FileKind) {
+		return vfs.At("", vfs.Exists)
+	}
+	if err := r.to.Check(r.over.exists, r.over.version); err != nil {
+		return err
+	}
+	if r.over.exists && a.kind == vfs.DirKind {
+		return vfs.Errorf(vfs.Exists, "a directory cannot take the place of a file; remove the file first")
+	}
+	return nil
+}
+
+// commit renames, inside Commit.
+func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
+	s := r.src.s
+	if r.was.attr.kind == vfs.DirKind {
+		defer s.lockDirectories(r.oldPath(), r.newPath())()
+	} else {
+		defer s.lock(r.oldPath(), r.newPath())()
+	}
+	src, err := s.enter(r.src.at)
+	if err != nil {
+		return e, false, err
+	}
+	defer s.leave(src)
+	dst, err := s.enter(r.dst.at)
+	if err != nil {
+		return e, false, err
+	}
+	defer s.leave(dst)
+	now, err := src.lstat(r.name)
+	if err != nil && !isNotExist(err) {
+		return e, false, explain(err)
+	}
+	if err != nil || now.kind != r.was.attr.kind || !r.from.Is.IsZero() && !r.was.attr.unchanged(now) {
+		return e, true, nil
+	}
+	if r.over.exists {
+		return r.replace(src, dst)
+	}
+	if err := src.move(r.name, dst, r.newName, noReplace); err != nil {
+		if errors.Is(err, syscall.EINVAL) {
+			return e, false, vfs.Errorf(vfs.Invalid, "a directory cannot be moved into itself")
+		}
+		return e, isExist(err) || isNotExist(err), gone(err)
+	}
+	if !r.arrived(dst, r.newName) {
+		if err := dst.move(r.newName, src, r.name, noReplace); err != nil {
+			return e, false, errKeepsChanging
+		}
+		return e, true, nil
+	}
+	return e, false, nil
+}
+
+// arrived reports that what is called name in dir is the source that was seen.
+func (r *renaming) arrived(dir directory, name string) bool {
+	if r.from.Is.IsZero() {
+		a, err := dir.lstat(name)
+		return err != nil || a.kind == r.was.attr.kind
+	}
+	_, ok := displaced(dir, name, r.was)
+	return ok
+}
+
+// replace puts the source in the place of a file whose version was given.
+func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err error) {
+	now, err := dst.lstat(r.newName)
+	if err != nil || !r.over.attr.unchanged(now) {
+		return e, err == nil || isNotExist(err), explain(err)
+	}
+	if now.same(r.was.attr) { // two names of one file
+		return e, false, vfs.At("", vfs.Exists)
+	}
+	err = src.move(r.name, dst, r.newName, exchange)
+	if err == errNoExchange {
+		if _, ok := displaced(dst, r.newName, r.over); !ok {
+			return e, true, nil
+		}
+		if err := src.move(r.name, dst, r.newName, replace); err != nil {
+			return e, isNotExist(err), explain(err)
+		}
+		return growth(now, -1), false, nil
+	}
+	if err != nil {
+		return e, isNotExist(err), explain(err)
+	}
+	old, ok := displaced(src, r.name, r.over)
+	if !ok || !r.arrived(dst, r.newName) {
+		if err := src.move(r.name, dst, r.newName, exchange); err != nil {
+			return e, false, errKeepsChanging
+		}
+		return e, true, nil
+	}
+	if err := src.unlink(r.name); err != nil && !isNotExist(err) {
+		src.move(r.name, dst, r.newName, exchange)
+		return e, false, explain(err)
+	}
+	return growth(old, -1), false, nil
+}

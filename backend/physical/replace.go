@@ -1,0 +1,137 @@
+package physical
+
+import (
+	"context"
+	"io"
+
+	"capd/vfs"
+)
+
+// Replace stages r's bytes and puts them in place at once. A file that was
+// there gives the new one its mode, less setuid and setgid, and as far as the
+// process may its owner, its user.* attributes and its access control list;
+// another name of it, a hard link, keeps the old content. The content is on disk
+// before it is in place; the directory is written to disk after the commit.
+func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	if err := d.changeable(ctx); err != nil {
+		return vfs.Version{}, err
+	}
+	if err := checkTarget(name); err != nil {
+		return vfs.Version{}, err
+	}
+	if err := d.checkDepth(name); err != nil {
+		return vfs.Version{}, err
+	}
+	if _, err := d.replaceable(ctx, name, c); err != nil {
+		return vfs.Version{}, err // at no cost
+	}
+	st, done, err := d.s.staging.near(d.at)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	defer done()
+	t, err := st.newFile()
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	defer t.discard()
+	if err := t.fill(ctx, r); err != nil {
+		return vfs.Version{}, err
+	}
+	var was seen
+	err = commit(ctx,
+		func() (vfs.Effect, error) {
+			if was, err = d.replaceable(ctx, name, c); err != nil {
+				return vfs.Effect{}, err
+			}
+			if err := t.dress(d, name, was); err != nil {
+				return vfs.Effect{}, err
+			}
+			if !was.exists {
+				return vfs.Effect{Bytes: t.size, Nodes: 1}, nil
+			}
+			return vfs.Effect{Bytes: max(0, t.size-was.attr.size)}, nil
+		},
+		func(most vfs.Effect) (vfs.Effect, bool, error) { return d.place(t, name, was, c, most) })
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	if err := d.sync(); err != nil {
+		return vfs.Version{}, err
+	}
+	return t.version, nil
+}
+
+// replaceable looks at what a Replace of name would replace.
+func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If) (seen, error) {
+	was, err := d.seen(ctx, name, c)
+	if err != nil {
+		return seen{}, err
+	}
+	if was.exists {
+		if err := was.attr.regular(); err != nil {
+			return seen{}, err
+		}
+	} else if err := checkNew(name); err != nil {
+		return seen{}, err
+	}
+	return was, c.Check(was.exists, was.version)
+}
+
+// place puts t at name, inside Commit. Without a condition, another program
+// that puts a link or a FIFO there between the last look and the change may lose
+// that; a directory is never lost.
+func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect) (e vfs.Effect, again bool, err error) {
+	defer d.s.lock(vfs.Join(d.at.path, name))()
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return e, false, err
+	}
+	defer d.s.leave(dir)
+	from, err := d.s.enter(t.st.at)
+	if err != nil {
+		return e, false, t.st.lost(err)
+	}
+	defer d.s.leave(from)
+
+	now, err := dir.lstat(name)
+	switch {
+	case isNotExist(err) && !was.exists:
+		if err := from.move(t.name, dir, name, noReplace); err != nil {
+			return e, isExist(err), t.st.lost(gone(err))
+		}
+		return vfs.Effect{Bytes: t.size, Nodes: 1}, false, nil
+	case isNotExist(err):
+		return e, true, nil
+	case err != nil:
+		return e, false, explain(err)
+	case !was.exists || now.kind != vfs.FileKind || now.perm != was.attr.perm || t.size-now.size > most.Bytes:
+		return e, true, nil
+	case !c.Is.IsZero() && !was.attr.unchanged(now):
+		return e, true, nil
+	}
+
+	if c.Is.IsZero() { // rename(2) itself refuses to replace a directory
+		err = from.move(t.name, dir, name, replace)
+	} else {
+		again, err = t.exchange(from, dir, name, was)
+	}
+	if err != nil || again {
+		return e, again, explain(err)
+	}
+	return vfs.Effect{Bytes: t.size - now.size}, false, nil
+}
+
+// sync writes d itself to disk, after a change that is in place already.
+func (d *Dir) sync() error {
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return nil // moved away since, by somebody else
+	}
+	defer d.s.leave(dir)
+	switch err := explain(dir.sync()); vfs.CodeOf(err) {
+	case vfs.Internal:
+		return err
+	}
+	return nil // a file system that cannot, or a directory that may be written and not read
+}

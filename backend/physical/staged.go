@@ -1,0 +1,191 @@
+package physical
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"os"
+
+	"capd/vfs"
+)
+
+// staged is a file in a staging directory.
+type staged struct {
+	st      *stage
+	name    string
+	file    *os.File
+	attr    attr        // its identity
+	fresh   os.FileMode // the mode that the umask leaves a new file
+	size    int64
+	version vfs.Version
+	perm    os.FileMode // the mode it has
+	dressed bool        // it has the rest of what dress gave it
+}
+
+func (st *stage) newFile() (*staged, error) {
+	d, err := st.s.enter(st.at)
+	if err != nil {
+		return nil, err
+	}
+	defer st.s.leave(d)
+	t := &staged{st: st, name: st.temporary()}
+	if t.file, err = d.create(t.name, 0o666); err != nil { // nobody else can enter the directory
+		return nil, gone(err)
+	}
+	if t.attr, err = attrOfFile(t.file); err == nil {
+		t.fresh, t.perm = t.attr.perm, 0o600
+		err = t.file.Chmod(t.perm)
+	}
+	if err != nil {
+		t.discard()
+		return nil, explain(err)
+	}
+	return t, nil
+}
+
+// discard removes what has the name now: the staged file, or the file that it
+// displaced. Anything else stays.
+func (t *staged) discard() {
+	t.file.Close()
+	if d, err := t.st.s.enter(t.st.at); err == nil {
+		if a, err := d.lstat(t.name); err == nil && a.kind == vfs.FileKind {
+			d.unlink(t.name)
+		}
+		t.st.s.leave(d)
+	}
+}
+
+// fill copies r, in memory that does not grow with it. An error of r is passed
+// as it came.
+func (t *staged) fill(ctx context.Context, r io.Reader) error {
+	h := sha256.New()
+	buf := make([]byte, 128<<10)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := r.Read(buf)
+		h.Write(buf[:n])
+		if _, werr := t.file.Write(buf[:n]); werr != nil {
+			return explain(werr)
+		}
+		t.size += int64(n)
+		if err == io.EOF {
+			t.version = vfs.Version(h.Sum(nil))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// dress gives t what it keeps of the file at name, or what a new file has, and
+// writes it to disk.
+func (t *staged) dress(d *Dir, name string, was seen) error {
+	if t.dressed && (!was.exists || was.attr.perm == t.perm) {
+		return nil
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return err
+	}
+	defer d.s.leave(dir)
+	perm := t.fresh
+	var old *os.File
+	if was.exists {
+		perm = was.attr.perm
+		keepOwner(t.file, was.attr)
+		if old, _, err = dir.open(name, os.O_RDONLY); err == nil {
+			defer old.Close()
+		}
+	} else if a, err := dir.attr(); err == nil && a.setgid {
+		keepGroup(t.file, a)
+	}
+	if err := t.file.Chmod(perm); err != nil {
+		return explain(err)
+	}
+	if old != nil {
+		keepAttributes(t.file, old)
+	}
+	t.perm, t.dressed = perm, true
+	return explain(t.file.Sync())
+}
+
+// exchange puts t in the place of the version that was seen, or answers again.
+func (t *staged) exchange(from, dir directory, name string, was seen) (again bool, err error) {
+	err = from.move(t.name, dir, name, exchange)
+	switch {
+	case err == errNoExchange: // look first, then
+		if _, ok := displaced(dir, name, was); !ok {
+			return true, nil
+		}
+		return false, from.move(t.name, dir, name, replace)
+	case err != nil:
+		return isNotExist(err), err
+	}
+	if _, ok := displaced(from, t.name, was); ok {
+		return false, nil
+	}
+	err = t.undo(from, dir, name)
+	return err == nil, err
+}
+
+// displaced describes what is called name, in the staging directory as a rule,
+// and reports whether it is the version that was seen.
+func displaced(from directory, name string, was seen) (attr, bool) {
+	a, err := from.lstat(name)
+	if err != nil || a.kind != vfs.FileKind {
+		return a, false
+	}
+	if was.settled {
+		return a, was.attr.unmoved(a)
+	}
+	f, a, err := from.open(name, os.O_RDONLY)
+	if err != nil {
+		return a, false
+	}
+	defer f.Close()
+	return a, was.still(f, a)
+}
+
+// undo puts back what an exchange displaced. When other programs put something
+// at name meanwhile, the newest of that stays. It answers busy when t itself is
+// lost by that. A directory that is left over at the end, since another program
+// moved t on, gets a new name beside the old.
+func (t *staged) undo(from, dir directory, name string) error {
+	put := t.attr // what the last exchange put at name
+	for range attempts {
+		held, err := from.lstat(t.name)
+		if err != nil {
+			return explain(err)
+		}
+		err = from.move(t.name, dir, name, exchange)
+		if isNotExist(err) { // removed meanwhile
+			if err = from.move(t.name, dir, name, noReplace); err == nil {
+				return errKeepsChanging
+			}
+			if isExist(err) {
+				continue
+			}
+		}
+		if err != nil {
+			return explain(err)
+		}
+		got, err := from.lstat(t.name)
+		if err != nil {
+			return explain(err)
+		}
+		if got.same(t.attr) && got.same(put) {
+			return nil
+		}
+		if got.same(put) {
+			break
+		}
+		put = held // got is newer than what went there: put that back
+	}
+	if a, err := from.lstat(t.name); err == nil && a.kind != vfs.FileKind {
+		from.move(t.name, dir, "displaced-"+randomDigits(), noReplace)
+	}
+	return errKeepsChanging
+}

@@ -1,0 +1,193 @@
+// Package physical serves a directory of the host as a vfs.Dir and nothing
+// beside it.
+//
+// A node is a place, and a directory is a place and an identity. Each operation
+// resolves the path from the root anew, compares the identity of the directory
+// it arrives at, and then works on one name in it, by descriptor. So a
+// directory that was moved, removed and made again, or mounted over is stale or
+// crossDevice, never the wrong tree, and a Dir costs no descriptor.
+//
+// On Linux the kernel keeps the resolution inside the root: openat2(2) with
+// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS and
+// RESOLVE_NO_XDEV. Elsewhere, and on a kernel without it, os.Root does;
+// [Store.Confinement] tells the host which.
+//
+// What a guest changes is atomic against other guests of the same Store.
+// Against other programs of the host, whole-file changes are (a Replace, Rename
+// or Remove with a condition verifies what it displaced and undoes itself),
+// where the file system can exchange names; writes in place are as any program's
+// are.
+//
+// A Replace is on disk when it has answered. Other changes are when [File.Sync]
+// has, or when the file system comes round to it.
+package physical
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"capd/vfs"
+)
+
+// Options are what a host may choose; the zero value is right for everybody.
+type Options struct {
+	ReadOnly       bool // every change answers readOnly, and nothing is written below the directory
+	MaxDescriptors int  // directories kept open; 0: a quarter of the process's limit, at most 4096
+	MaxContents    int  // contents held open at once; 0: the same
+	Portable       bool // use os.Root even where the kernel confines
+}
+
+// Store is one served directory.
+type Store struct {
+	top      *os.Root
+	host     host
+	readOnly bool
+	byPath   bool // os.Root renames by path
+	versions versions
+	places   places
+	staging  staging
+
+	maxContents int64
+	contents    atomic.Int64
+
+	mu      sync.Mutex
+	inside  int  // operations that use the host's descriptors
+	closed  bool // no more of them
+	drained chan struct{}
+}
+
+// OpenAmbient serves dir with the process's own authority: the one place where
+// authority enters. It removes what a process that died left staged in dir. Its
+// errors are for the host and name paths.
+func OpenAmbient(dir string, o Options) (*Store, error) {
+	top, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{top: top, readOnly: o.ReadOnly, drained: make(chan struct{})}
+	s.staging.s = s
+	share := min(4096, max(descriptorLimit()/4, 1))
+	s.maxContents = int64(share)
+	if o.MaxContents > 0 {
+		s.maxContents = int64(o.MaxContents)
+	}
+	if o.MaxDescriptors > 0 {
+		share = o.MaxDescriptors
+	}
+	if s.host, err = openHost(top, o.Portable, share); err != nil {
+		top.Close()
+		return nil, err
+	}
+	s.byPath = s.Confinement() != "kernel"
+	if !s.readOnly {
+		if d, err := s.enter(place{}); err == nil {
+			s.staging.sweep(d)
+			s.leave(d)
+		}
+	}
+	return s, nil
+}
+
+func openHost(top *os.Root, portable bool, maxDescriptors int) (host, error) {
+	self, err := top.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer self.Close()
+	if !portable {
+		if h, err := openKernel(self, maxDescriptors); err == nil {
+			return h, nil
+		}
+	}
+	return openRootHost(top)
+}
+
+// Root returns the served directory. Closing it closes neither the store nor
+// what was opened from it.
+func (s *Store) Root() vfs.Dir { return &Dir{node: node{s: s}} }
+
+// Confinement is "kernel" or "best-effort". It is for the host, never a guest.
+func (s *Store) Confinement() string { return s.host.confinement() }
+
+// Stats are counts for the host.
+type Stats struct {
+	Descriptors int // directories kept open
+	Contents    int // contents held open
+}
+
+// Stats counts what the store holds open now.
+func (s *Store) Stats() Stats {
+	return Stats{Descriptors: s.host.cached(), Contents: int(s.contents.Load())}
+}
+
+// closeGrace is how long Close waits for operations in progress.
+const closeGrace = 5 * time.Second
+
+// Close ends everything: every node and every open content answers stale. It
+// waits for system calls in progress and answers busy when one is stuck; the
+// descriptors then go when it ends.
+func (s *Store) Close() error {
+	err := s.staging.close()
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		if s.inside == 0 {
+			s.drain()
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.drained:
+		return err
+	case <-time.After(closeGrace):
+		return errors.Join(err, vfs.Errorf(vfs.Busy, "an operation on the served directory is stuck"))
+	}
+}
+
+// drain is called once, with s.mu held.
+func (s *Store) drain() {
+	s.host.close()
+	s.top.Close()
+	close(s.drained)
+}
+
+// enter reaches the directory at p for one operation; leave ends it. Nothing of
+// a guest's runs between the two.
+func (s *Store) enter(p place) (directory, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, vfs.At("", vfs.Stale)
+	}
+	s.inside++
+	s.mu.Unlock()
+	d, err := s.host.enter(p)
+	if err != nil {
+		s.left()
+		return nil, explain(err)
+	}
+	return d, nil
+}
+
+func (s *Store) leave(d directory) {
+	d.release()
+	s.left()
+}
+
+func (s *Store) left() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inside--
+	if s.closed && s.inside == 0 {
+		s.drain()
+	}
+}
+
+func (s *Store) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}

@@ -1,0 +1,35 @@
+//go:build unix && !linux
+
+package physical
+
+import (
+	"os"
+	"syscall"
+)
+
+func (a *attr) fromSystem(sys any) {
+	if st, ok := sys.(*syscall.Stat_t); ok {
+		a.dev, a.ino, a.nlink = uint64(st.Dev), uint64(st.Ino), uint64(st.Nlink)
+		a.uid, a.gid = st.Uid, st.Gid
+		a.ctime = ctimeOf(st)
+		a.fi = nil
+	}
+}
+
+// identOfFile is device, number and, where it is known, birth. APFS gives no
+// number twice; where a file system does, a directory made again at the same
+// place may pass for the old.
+func identOfFile(f *os.File) (ident, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return ident{}, err
+	}
+	a := attrOfInfo(fi)
+	id := ident{dev: a.dev, ino: a.ino}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		id.btime = btimeOf(st)
+	}
+	return id, nil
+}
+
+func keepAttributes(to, from *os.File) {}

@@ -1,0 +1,48 @@
+package physical
+
+import (
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func (a *attr) fromSystem(sys any) {
+	if st, ok := sys.(*syscall.Stat_t); ok {
+		a.dev, a.ino, a.nlink = uint64(st.Dev), st.Ino, uint64(st.Nlink)
+		a.uid, a.gid = st.Uid, st.Gid
+		a.ctime = st.Ctim.Nano()
+		a.fi = nil
+	}
+}
+
+func identOfFile(f *os.File) (ident, error) { return identOf(int(f.Fd())) }
+
+// keepAttributes gives to the user's extended attributes and the access control
+// list of from, as far as the file system has them and allows it. It leaves
+// security.* and trusted.* alone: they are the host's word on the old content.
+func keepAttributes(to, from *os.File) {
+	src, dst := int(from.Fd()), int(to.Fd())
+	size, err := unix.Flistxattr(src, nil)
+	if err != nil || size == 0 {
+		return
+	}
+	names := make([]byte, size)
+	if size, err = unix.Flistxattr(src, names); err != nil {
+		return
+	}
+	for name := range strings.SplitSeq(string(names[:size]), "\x00") {
+		if !strings.HasPrefix(name, "user.") && name != "system.posix_acl_access" {
+			continue
+		}
+		n, err := unix.Fgetxattr(src, name, nil)
+		if err != nil {
+			continue
+		}
+		value := make([]byte, n)
+		if n, err = unix.Fgetxattr(src, name, value); err == nil {
+			unix.Fsetxattr(dst, name, value[:n], 0)
+		}
+	}
+}

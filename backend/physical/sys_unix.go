@@ -1,0 +1,61 @@
+//go:build unix
+
+package physical
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// openNeverWaits makes an open return at once on a FIFO or a leased file.
+const openNeverWaits = syscall.O_NONBLOCK | syscall.O_NOCTTY
+
+// descriptorLimit is how many descriptors the process may have open.
+func descriptorLimit() int {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return 1024
+	}
+	return int(min(uint64(r.Cur), 1<<20))
+}
+
+// tryLock locks f until it is closed or the process ends, and reports false
+// when somebody else holds the lock. See flock(2).
+func tryLock(f *os.File) (bool, error) {
+	for {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case unix.EWOULDBLOCK:
+			return false, nil
+		case unix.EINTR:
+		default:
+			return false, err
+		}
+	}
+}
+
+func syncDirectory(f *os.File) error { return f.Sync() }
+
+// own reports whether a belongs to this process's user.
+func own(a attr) bool { return int(a.uid) == os.Geteuid() }
+
+// keepOwner gives f the owner and the group of a, as far as this process may.
+func keepOwner(f *os.File, a attr) {
+	if f.Chown(int(a.uid), int(a.gid)) != nil {
+		f.Chown(-1, int(a.gid))
+	}
+}
+
+// lockedFilesStay: an open file may be removed here.
+const lockedFilesStay = false
+
+// private reports that nobody but its owner may enter a.
+func private(a attr) bool { return a.perm == 0o700 }
+
+func keepGroup(f *os.File, a attr) { f.Chown(-1, int(a.gid)) }
+
+// openToSync is what a descriptor needs to be written to disk.
+const openToSync = os.O_RDONLY

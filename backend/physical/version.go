@@ -1,0 +1,175 @@
+package physical
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"capd/vfs"
+)
+
+// settle is how long after a change a file's times may still be those of
+// another change: the kernel's clock for them ticks every 10 ms at worst. A
+// file system that keeps whole seconds alone is known by its times.
+const (
+	settle       = 20 * time.Millisecond
+	settleCoarse = 3 * time.Second
+)
+
+// settlesIn is how long it is until a later write is sure to show in other
+// times than a's: 0 or less when it is now, and false when it never is.
+func (a attr) settlesIn(now time.Time) (time.Duration, bool) {
+	after := settle
+	if a.ctime%1e9 == 0 {
+		after = settleCoarse
+	}
+	return after - time.Duration(now.UnixNano()-a.ctime), a.ctime != 0 && a.ino != 0
+}
+
+// maxVersions bounds the cache; an entry is about 100 bytes.
+const maxVersions = 1 << 15
+
+// versions remembers what content had which digest. An entry's key changes with
+// every write, and moving the time of modification back changes it too.
+type versions struct {
+	mu    sync.Mutex
+	known map[versionKey]vfs.Version
+}
+
+type versionKey struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64
+}
+
+func (a attr) versionKey() versionKey { return versionKey{a.dev, a.ino, a.size, a.mtime, a.ctime} }
+
+func (c *versions) get(a attr) (vfs.Version, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.known[a.versionKey()]
+	return v, ok
+}
+
+func (c *versions) put(a attr, v vfs.Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[versionKey]vfs.Version{}
+	}
+	for k := range c.known { // any will do
+		if len(c.known) < maxVersions {
+			break
+		}
+		delete(c.known, k)
+	}
+	c.known[a.versionKey()] = v
+}
+
+// seen is what was found at a name, and its version if that was asked for.
+// settled says that any later write shows in the attributes; without it only
+// the content tells.
+type seen struct {
+	exists  bool
+	attr    attr
+	version vfs.Version
+	settled bool
+}
+
+// readInCommit is how large a file may be, in bytes, that is read again inside
+// Commit because its times do not vouch for it yet. A revoke waits for that.
+const readInCommit = 1 << 20
+
+// settledVersionAt is versionAt for a condition: it waits, for some 20 ms, until
+// nothing long is left to do inside Commit.
+func (s *Store) settledVersionAt(ctx context.Context, p place, name string) (seen, error) {
+	for range 4 {
+		v, err := s.versionAt(ctx, p, name)
+		if err != nil || v.settled || v.attr.size <= readInCommit {
+			return v, err
+		}
+		left, ever := v.attr.settlesIn(time.Now())
+		if !ever || left > settleCoarse {
+			return v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return seen{}, ctx.Err()
+		case <-time.After(left + time.Millisecond):
+		}
+	}
+	return seen{}, errKeepsChanging
+}
+
+// versionAt finds out the version of the file called name in p.
+func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, error) {
+	d, err := s.enter(p)
+	if err != nil {
+		return seen{}, err
+	}
+	f, a, err := d.open(name, os.O_RDONLY)
+	s.leave(d)
+	if err != nil {
+		return seen{}, explain(err)
+	}
+	defer f.Close()
+	for range 4 {
+		v := seen{exists: true, attr: a}
+		var known bool
+		if v.version, known = s.versions.get(a); known {
+			v.settled = true
+			return v, nil
+		}
+		left, ever := a.settlesIn(time.Now())
+		v.settled = ever && left <= 0
+		if v.version, err = digest(ctx, f); err != nil {
+			return seen{}, err
+		}
+		if a, err = attrOfFile(f); err != nil {
+			return seen{}, explain(err)
+		}
+		if v.attr.unchanged(a) {
+			if v.settled {
+				s.versions.put(a, v.version)
+			}
+			return v, nil
+		}
+	}
+	return seen{}, errKeepsChanging
+}
+
+// digest reads f whole. It stops when ctx ends.
+func digest(ctx context.Context, f *os.File) (vfs.Version, error) {
+	h := sha256.New()
+	buf := make([]byte, 128<<10)
+	for off := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return vfs.Version{}, err
+		}
+		n, err := f.ReadAt(buf, off)
+		h.Write(buf[:n])
+		off += int64(n)
+		if err == io.EOF {
+			return vfs.Version(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return vfs.Version{}, explain(err)
+		}
+	}
+}
+
+// still reports whether f has the content that was seen. It may read f whole,
+// when f was written a moment before it was seen.
+func (v seen) still(f *os.File, a attr) bool {
+	if !v.attr.unmoved(a) {
+		return false
+	}
+	if v.settled {
+		return true
+	}
+	now, err := digest(context.Background(), f)
+	return err == nil && now == v.version
+}

@@ -1,0 +1,106 @@
+package physical_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"capd/backend/physical"
+)
+
+// withoutVar names what this process's system calls are filtered for, as an
+// older kernel, another file system or a container would have it.
+const withoutVar = "CAPD_PHYSICAL_TEST_WITHOUT"
+
+// filters are a system call, an argument of it that must be other than 0 for
+// the call to fail (-1: it always fails), and how it fails.
+var filters = map[string]struct {
+	call  uint32
+	arg   int
+	errno uint32
+}{
+	"openat2":           {unix.SYS_OPENAT2, -1, uint32(unix.ENOSYS)},
+	"openat2 by policy": {unix.SYS_OPENAT2, -1, uint32(unix.EPERM)},
+	"handles":           {unix.SYS_NAME_TO_HANDLE_AT, -1, uint32(unix.EPERM)},
+	"exchange":          {unix.SYS_RENAMEAT2, 4, uint32(unix.EINVAL)},
+}
+
+// restrict filters this process's system calls. See seccomp(2).
+func restrict() {
+	f, ok := filters[os.Getenv(withoutVar)]
+	if !ok {
+		return
+	}
+	load := func(offset uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+	}
+	answer := func(k uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k}
+	}
+	equal := func(k uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: yes, Jf: no}
+	}
+	const allow, fail = 0x7fff0000, 0x00050000
+	code := []unix.SockFilter{load(0), equal(f.call, 0, 3)} // struct seccomp_data: nr, arch, ip, args
+	if f.arg >= 0 {
+		code = append(code, load(uint32(16+8*f.arg)), equal(0, 1, 0))
+	} else {
+		code = append(code, load(0), load(0))
+	}
+	code = append(code, answer(fail|f.errno), answer(allow))
+	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	const setModeFilter, allThreads = 1, 1
+	unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, setModeFilter, allThreads, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+		fmt.Println("no filters:", errno)
+		os.Exit(0)
+	}
+}
+
+// TestWithout runs other tests again without a thing that the kernel or the
+// file system may lack.
+func TestWithout(t *testing.T) {
+	if os.Getenv(withoutVar) != "" {
+		return
+	}
+	for _, c := range []struct{ without, tests string }{
+		{"openat2", "TestFallsBack"},
+		{"openat2 by policy", "TestFallsBack"},
+		{"handles", "TestMadeAgain/openat2|TestHeldDirectory/.*/openat2|TestConformance/openat2/Identity"},
+		{"exchange", "TestConformance/openat2/(Replace|Rename|Remove|Condition|Commit)|TestReplaceKeeps/openat2|TestReadersOutside/openat2"},
+	} {
+		t.Run(c.without, func(t *testing.T) {
+			cmd := program("")
+			cmd.Args = append(cmd.Args, "-test.v", "-test.run="+c.tests)
+			cmd.Env = append(slices.DeleteFunc(cmd.Env, func(s string) bool { return strings.HasPrefix(s, otherVar) }), withoutVar+"="+c.without)
+			cmd.Stderr = nil
+			out, err := cmd.CombinedOutput()
+			switch {
+			case strings.Contains(string(out), "no filters:"):
+				t.Logf("this process may not filter its system calls, not tried: %s", out)
+			case err != nil || !strings.Contains(string(out), "--- PASS"):
+				t.Errorf("without %s: %v\n%s", c.without, err, out)
+			}
+		})
+	}
+}
+
+// TestFallsBack: a host whose kernel does not confine is told so.
+func TestFallsBack(t *testing.T) {
+	if !strings.HasPrefix(os.Getenv(withoutVar), "openat2") {
+		return
+	}
+	w := serve(t, physical.Options{})
+	if c := w.store.Confinement(); c != "best-effort" {
+		t.Errorf("Confinement = %q", c)
+	}
+	w.write("f", "inside")
+	if got, err := w.read(w.file("f")); err != nil || got != "inside" {
+		t.Errorf("it reads %q, %v", got, err)
+	}
+}

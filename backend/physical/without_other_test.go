@@ -1,0 +1,5 @@
+//go:build !linux
+
+package physical_test
+
+func restrict() {}
