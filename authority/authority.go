@@ -1,0 +1,394 @@
+// Package authority knows who holds what: guests, their grants, and the secrets
+// that stand for them. Of a secret only the digest is kept. Grants live in
+// memory: they end with the host.
+package authority
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"capd/locator"
+	"capd/vfs"
+)
+
+// Bounds.
+const (
+	MaxShares = 1024 // live grants shared from one root grant
+	MaxGone   = 4096 // revoked grants that are remembered, so that their locators answer revoked
+)
+
+// Host gives out grants to one tree. It is safe for concurrent use.
+type Host struct {
+	root      vfs.Dir
+	allowance vfs.Allowance
+
+	mu       sync.Mutex
+	grants   []*grant // oldest first
+	byDigest map[digest]*grant
+	byGate   map[*vfs.Gate]*grant
+	lastID   uint64
+}
+
+type digest [sha256.Size]byte
+
+// Grant is what is known of a grant.
+type Grant struct {
+	Guest  string // the holder's name
+	ID     string // not secret
+	Path   string // in the host's tree; "" for all of it
+	Mode   Mode   // what was granted
+	State  State  // what it is now
+	Parent string // id of the grant it was shared from, or ""
+}
+
+// Mode is what was granted.
+type Mode string
+
+// State is what a grant is now.
+type State string
+
+// The modes and states.
+const (
+	ReadWrite Mode = "read-write"
+	ReadOnly  Mode = "read-only"
+
+	Active  State = "active"
+	Locked  State = "locked" // read-only until the host unlocks it
+	Revoked State = "revoked"
+)
+
+type grant struct {
+	Grant
+	digest  digest
+	node    vfs.Node // what the locator restores; nil once it was found revoked
+	control *vfs.Control
+	parent  *grant
+	root    *grant // itself, unless shared
+	shares  int    // names given to what was shared from it
+}
+
+// New returns a host of tree, which it takes over. Every root grant gets its own
+// allowance.
+func New(tree vfs.Dir, a vfs.Allowance) *Host {
+	return &Host{root: tree, allowance: a, byDigest: map[digest]*grant{}, byGate: map[*vfs.Gate]*grant{}}
+}
+
+var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// Grant gives guest the node at path ("" for the whole tree) and returns the
+// secret that stands for it. It answers invalid for a name that is not 1 to 64
+// of A-Z a-z 0-9 . _ -, and what walking to the path answers.
+func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Grant, [locator.SecretSize]byte, error) {
+	fail := func(err error) (Grant, [locator.SecretSize]byte, error) {
+		return Grant{}, [locator.SecretSize]byte{}, err
+	}
+	if !guestName.MatchString(guest) {
+		return fail(vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -"))
+	}
+	top := vfs.Guarded(kept{h.root}, nil, vfs.Guard{Ledger: vfs.NewLedger(h.allowance)})
+	defer top.Close()
+	node, err := vfs.Node(top), error(nil)
+	if path != "" {
+		if node, err = vfs.Walk(ctx, top, path); err != nil {
+			return fail(vfs.At(path, err))
+		}
+		defer node.Close()
+	}
+	if readOnly {
+		if node, err = attenuate(node); err != nil {
+			return fail(vfs.At(path, err))
+		}
+		defer node.Close()
+	}
+	node, ctl, err := derive(node)
+	if err != nil {
+		return fail(vfs.At(path, err))
+	}
+	mode := ReadWrite
+	if readOnly {
+		mode = ReadOnly
+	}
+	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl}
+	g.root = g
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return g.Grant, h.add(g), nil
+}
+
+// kept is a Dir that a grant's end does not close.
+type kept struct{ vfs.Dir }
+
+func (kept) Close() error { return nil }
+
+func attenuate(n vfs.Node) (vfs.Node, error) {
+	if d, ok := n.(vfs.Dir); ok {
+		return vfs.ReadOnlyDir(d)
+	}
+	return vfs.ReadOnlyFile(n.(vfs.File))
+}
+
+func derive(n vfs.Node) (vfs.Node, *vfs.Control, error) {
+	if d, ok := n.(vfs.Dir); ok {
+		return vfs.RevocableDir(d)
+	}
+	return vfs.RevocableFile(n.(vfs.File))
+}
+
+// add files g under a new id and secret. h.mu is held.
+func (h *Host) add(g *grant) [locator.SecretSize]byte {
+	secret := locator.NewSecret()
+	h.lastID++
+	g.ID = fmt.Sprintf("g%d", h.lastID)
+	g.digest = sha256.Sum256(secret[:])
+	h.byDigest[g.digest] = g
+	h.byGate[g.control.Gate] = g
+	h.grants = append(h.grants, g)
+	h.forget()
+	return secret
+}
+
+// forget drops the oldest revoked grants beyond MaxGone. h.mu is held.
+func (h *Host) forget() {
+	if len(h.grants) <= MaxGone {
+		return
+	}
+	gone := 0
+	for _, g := range h.grants {
+		if g.dead() {
+			gone++
+		}
+	}
+	if gone <= MaxGone+MaxGone/4 { // not at every grant
+		return
+	}
+	keep := h.grants[:0]
+	for _, g := range h.grants {
+		if gone > MaxGone && g.dead() {
+			gone--
+			delete(h.byDigest, g.digest)
+			delete(h.byGate, g.control.Gate)
+			g.control.Release()
+			continue
+		}
+		keep = append(keep, g)
+	}
+	clear(h.grants[len(keep):])
+	h.grants = keep
+}
+
+// dead reports whether g was revoked, and lets its node go. h.mu is held.
+func (g *grant) dead() bool {
+	if !g.control.Revoked() {
+		return false
+	}
+	if g.node != nil {
+		g.node.Close()
+		g.node = nil
+	}
+	return true
+}
+
+// Restore returns a new reference to the node that a secret stands for. A
+// secret is looked up by its digest, so that the time it takes says nothing of
+// how near to a right one it was.
+func (h *Host) Restore(secret []byte) (vfs.Node, error) {
+	d := digest(sha256.Sum256(secret))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.byDigest[d]
+	if g == nil || len(secret) != locator.SecretSize {
+		return nil, vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
+	}
+	if g.dead() {
+		return nil, vfs.Revoked
+	}
+	return vfs.Dup(g.node)
+}
+
+// Share mints a secret for n, which a guest of this host holds, with exactly its
+// rights. It dies with the grant that n came from. The control is the sharer's,
+// to take it back.
+func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
+	node, ctl, err := derive(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := h.share(node, ctl)
+	if err != nil {
+		node.Close()
+		ctl.Release()
+		return nil, nil, err
+	}
+	return secret, ctl.Dup(), nil
+}
+
+func (h *Host) share(node vfs.Node, ctl *vfs.Control) ([]byte, error) {
+	place, _ := vfs.PlaceOf(node)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	parent := h.holder(node)
+	if parent == nil {
+		return nil, vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
+	}
+	live := 0
+	for _, g := range h.grants {
+		if g.root == parent.root && g != g.root && !g.dead() {
+			live++
+		}
+	}
+	if live >= MaxShares {
+		return nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
+	}
+	parent.shares++
+	g := &grant{
+		Grant: Grant{
+			Guest: fmt.Sprintf("%s/%d", parent.Guest, parent.shares), Path: place.Path, Mode: parent.Mode,
+			State: Active, Parent: parent.ID,
+		},
+		node: node, control: ctl, parent: parent, root: parent.root,
+	}
+	if place.ReadOnly {
+		g.Mode = ReadOnly
+	}
+	secret := h.add(g)
+	return secret[:], nil
+}
+
+// holder returns the grant that n was derived from last. h.mu is held.
+func (h *Host) holder(n vfs.Node) *grant {
+	for gate := range vfs.Lineage(n) {
+		if g := h.byGate[gate]; g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// Grants returns every grant, oldest first: those after the one with that id, ""
+// from the first. It answers notFound for an id that is not there.
+func (h *Host) Grants(after string) ([]Grant, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]Grant, 0, len(h.grants))
+	found := after == ""
+	for _, g := range h.grants {
+		if found {
+			out = append(out, g.now())
+		}
+		found = found || g.ID == after
+	}
+	if !found {
+		return nil, vfs.Errorf(vfs.NotFound, "there is no grant with that id")
+	}
+	return out, nil
+}
+
+// now is the grant with its state. h.mu is held.
+func (g *grant) now() Grant {
+	out := g.Grant
+	switch _, writable := g.control.Writable(); {
+	case g.dead():
+		out.State = Revoked
+	case !writable:
+		out.State = Locked
+	}
+	return out
+}
+
+// of returns the grants of a guest, or the one with that id.
+func (h *Host) of(guest string) ([]*grant, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var gs []*grant
+	for _, g := range h.grants {
+		if g.Guest == guest || g.ID == guest {
+			gs = append(gs, g)
+		}
+	}
+	if len(gs) == 0 {
+		return nil, vfs.Errorf(vfs.NotFound, "no guest has that name and no grant that id; see grants")
+	}
+	return gs, nil
+}
+
+// Revoke revokes every grant of guest, or the one with that id, and all that was
+// shared from it, and returns when nothing can change through it any more. It
+// counts the grants that were named. It answers busy as vfs.Gate.Revoke does.
+func (h *Host) Revoke(guest string) (int, error) {
+	gs, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	return len(gs), each(gs, func(g *grant) error {
+		err := g.control.Revoke()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, g := range h.grants {
+			g.dead() // lets go of what was shared from it, too
+		}
+		return err
+	})
+}
+
+// SetWritable locks or unlocks every grant of guest, or the one with that id.
+func (h *Host) SetWritable(guest string, on bool) (int, error) {
+	gs, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	return len(gs), each(gs, func(g *grant) error { return g.control.SetWritable(on) })
+}
+
+// Control returns the control of one grant.
+func (h *Host) Control(id string) (*vfs.Control, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.grants {
+		if g.ID == id {
+			return g.control.Dup(), nil
+		}
+	}
+	return nil, vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
+}
+
+// each runs f for all at once, so that one that is stuck does not hold up the
+// others.
+func each(gs []*grant, f func(*grant) error) error {
+	errs := make([]error, len(gs))
+	var wg sync.WaitGroup
+	for i, g := range gs {
+		wg.Go(func() { errs[i] = f(g) })
+	}
+	wg.Wait()
+	var texts []string
+	for i, err := range errs {
+		if e, ok := errors.AsType[*vfs.Error](err); ok {
+			texts = append(texts, gs[i].ID+": "+e.Msg)
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(texts) > 0 {
+		return vfs.Errorf(vfs.Busy, "%s", strings.Join(texts, "; "))
+	}
+	return nil
+}
+
+// Close revokes every grant and closes the tree.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	gs := append([]*grant(nil), h.grants...)
+	h.mu.Unlock()
+	err := each(gs, func(g *grant) error { return g.control.Revoke() })
+	h.mu.Lock()
+	for _, g := range h.grants {
+		g.dead()
+	}
+	h.mu.Unlock()
+	return errors.Join(err, h.root.Close())
+}

@@ -1,0 +1,394 @@
+// Package dir serves a vfs.Dir as the interface Dir. It translates and decides
+// nothing: what may be done is up to the vfs.Dir.
+package dir
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync"
+
+	"capnproto.org/go/capnp/v3"
+
+	"capd/cap/control"
+	"capd/cap/file"
+	"capd/cap/scope"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/help"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// New returns a capability for d, which it takes over and closes when the
+// capability is gone.
+func New(s *scope.Scope, d vfs.Dir) *vat.Cap { return vat.Serve(table, &server{scope: s, dir: d}) }
+
+// Of returns the directory behind a capability that New made; it stays the
+// capability's.
+func Of(c *vat.Cap) (vfs.Dir, bool) {
+	s, ok := vat.Local[*server](c)
+	if !ok {
+		return nil, false
+	}
+	return s.dir, true
+}
+
+type server struct {
+	scope *scope.Scope
+	dir   vfs.Dir
+
+	mu   sync.Mutex
+	next *listing // goes on after the page that was answered last
+}
+
+// Release closes the directory.
+func (s *server) Release() {
+	s.dropListing()
+	s.dir.Close()
+}
+
+var table *vat.Table
+
+func init() { // its methods make more of its kind
+	table = vat.NewTable(
+		vat.Handle(schema.Dir_list, (*server).list),
+		vat.Handle(schema.Dir_get, (*server).get),
+		vat.Handle(schema.Dir_walk, (*server).walk),
+		vat.Handle(schema.Dir_openDir, (*server).openDir),
+		vat.Handle(schema.Dir_openFile, (*server).openFile),
+		vat.Handle(schema.Dir_put, (*server).put),
+		vat.Handle(schema.Dir_stage, (*server).stage),
+		vat.Handle(schema.Dir_stat, (*server).stat),
+		vat.Handle(schema.Dir_glob, (*server).glob),
+		vat.Handle(schema.Dir_createDir, (*server).createDir),
+		vat.Handle(schema.Dir_createFile, (*server).createFile),
+		vat.Handle(schema.Dir_remove, (*server).remove),
+		vat.Handle(schema.Dir_move, (*server).move),
+		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
+		vat.Handle(schema.Dir_subDir, (*server).subDir),
+		vat.Handle(schema.Dir_revocable, (*server).revocable),
+		vat.Handle(schema.Dir_help, (*server).help),
+	)
+}
+
+func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) error {
+	name, err := wire.Text(c.Params().Name())
+	if err != nil {
+		return err
+	}
+	n, err := s.dir.Lookup(c.Context(), name)
+	if err != nil {
+		return vfs.At(name, err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		n.Close()
+		return err
+	}
+	return vfs.At(name, s.setNode(c.Context(), c.Caps(), r.NewNode, n, name))
+}
+
+func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	walk := vfs.Walk
+	if c.Params().NoFollow() {
+		walk = vfs.WalkLink
+	}
+	n, err := walk(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		n.Close()
+		return err
+	}
+	return vfs.At(path, s.setNode(c.Context(), c.Caps(), r.NewNode, n, path))
+}
+
+// setNode fills in a node that was reached by path. It takes over n.
+func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (schema.Node, error), n vfs.Node, path string) error {
+	keep := false
+	defer func() {
+		if !keep {
+			n.Close()
+		}
+	}()
+	info, err := n.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := alloc()
+	if err != nil {
+		return err
+	}
+	st, err := w.NewStat()
+	if err != nil {
+		return err
+	}
+	wire.SetInfo(st, info)
+	if err := wire.SetName(st, wire.Base(path)); err != nil {
+		return err
+	}
+	switch n := n.(type) {
+	case vfs.Dir:
+		keep = true
+		return w.SetDir(caps.Put(New(s.scope, n)))
+	case vfs.File:
+		keep = true
+		return w.SetFile(caps.Put(file.New(s.scope, n, path)))
+	case vfs.Link:
+		target, err := n.Target(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := w.NewLink()
+		if err != nil {
+			return err
+		}
+		if !vfs.Within(wire.Depth(path), target) {
+			l.SetOutside(true)
+			return nil
+		}
+		return l.SetTarget(target)
+	}
+	return vfs.NotRegular
+}
+
+func (s *server) openDir(c vat.Call[schema.Dir_openDir_Params, schema.Dir_openDir_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	d, err := vfs.WalkDir(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_openDir_Results.SetDir, i) })
+}
+
+func (s *server) subDir(c vat.Call[schema.Dir_subDir_Params, schema.Dir_subDir_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	d, err := vfs.WalkDir(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_subDir_Results.SetDir, i) })
+}
+
+func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	f, err := vfs.WalkFile(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
+}
+
+// answer puts a capability for d, which it takes over, into the results.
+func (s *server) answer(d vfs.Dir, caps *vat.Caps, put func(capnp.Interface) error) error {
+	return put(caps.Put(New(s.scope, d)))
+}
+
+// set stores a capability in results.
+func set[R any](results func() (R, error), store func(R, capnp.Interface) error, i capnp.Interface) error {
+	r, err := results()
+	if err != nil {
+		return err
+	}
+	return store(r, i)
+}
+
+func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) error {
+	path, cond, err := s.target(c.Params().Path, c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	data, err := wire.Data(c.Params().Data())
+	if err == nil {
+		err = wire.CheckWhole(len(data))
+	}
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	v, err := s.place(c.Params().NoFollow())(c.Context(), s.dir, path, bytes.NewReader(data), cond)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetVersion(v[:])
+}
+
+// place is how a whole file is put at a path.
+func (*server) place(noFollow bool) func(context.Context, vfs.Dir, string, io.Reader, vfs.If) (vfs.Version, error) {
+	if noFollow {
+		return vfs.PutNoFollow
+	}
+	return vfs.Put
+}
+
+// target reads a path and a condition.
+func (s *server) target(path func() (string, error), cond func() (schema.IfVersion, error)) (string, vfs.If, error) {
+	p, err := wire.Text(path())
+	if err != nil {
+		return "", vfs.If{}, err
+	}
+	w, err := cond()
+	if err != nil {
+		return p, vfs.If{}, wire.Malformed(err)
+	}
+	c, err := wire.If(w)
+	return p, c, vfs.At(p, err)
+}
+
+func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Results]) error {
+	path, cond, err := s.target(c.Params().Path, c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	place := s.place(c.Params().NoFollow())
+	w, err := file.Stage(s.scope, s.dir, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		return place(ctx, s.dir, path, r, cond)
+	})
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	return set(c.Results, schema.Dir_stage_Results.SetWriter, c.Caps().Put(w))
+}
+
+func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results]) error {
+	info, err := s.dir.Stat(c.Context())
+	if err != nil {
+		return vfs.At("", err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	st, err := r.NewStat()
+	if err != nil {
+		return err
+	}
+	wire.SetInfo(st, info)
+	return nil
+}
+
+func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_createDir_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	parent, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer release()
+	d, err := parent.Mkdir(c.Context(), name)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_createDir_Results.SetDir, i) })
+}
+
+func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	parent, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer release()
+	f, err := parent.Create(c.Context(), name)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	return set(c.Results, schema.Dir_createFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
+}
+
+func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_Results]) error {
+	path, cond, err := s.target(c.Params().Path, c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	parent, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer release()
+	return vfs.At(path, parent.Remove(c.Context(), name, cond))
+}
+
+func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) error {
+	path, from, err := s.target(c.Params().Path, c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	newPath, to, err := s.target(c.Params().NewPath, c.Params().IfTarget)
+	if err != nil {
+		return err
+	}
+	dst := s.dir
+	if c.Params().HasDst() {
+		d, ok := Of(c.Caps().Get(c.Params().Dst()))
+		if !ok {
+			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "the target directory is not served by this host; copy instead"))
+		}
+		dst = d
+	}
+	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer release()
+	tgt, newName, release, err := vfs.WalkParent(c.Context(), dst, newPath)
+	if err != nil {
+		return vfs.At(newPath, err)
+	}
+	defer release()
+	return vfs.At(path, src.Rename(c.Context(), name, tgt, newName, from, to))
+}
+
+func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_readOnly_Results]) error {
+	d, err := vfs.ReadOnlyDir(s.dir)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_readOnly_Results.SetDir, i) })
+}
+
+func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_revocable_Results]) error {
+	d, ctl, err := vfs.RevocableDir(s.dir)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		d.Close()
+		ctl.Release()
+		return err
+	}
+	if err := r.SetRevoker(c.Caps().Put(control.NewRevoker(ctl))); err != nil {
+		d.Close()
+		return err
+	}
+	return r.SetDir(c.Caps().Put(New(s.scope, d)))
+}
+
+func (s *server) help(c vat.Call[schema.Dir_help_Params, schema.Dir_help_Results]) error {
+	return wire.Help(help.Text, "Dir", c.Params().Method, c.Results)
+}

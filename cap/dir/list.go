@@ -1,0 +1,230 @@
+package dir
+
+import (
+	"context"
+	"iter"
+
+	"capd/cap/scope"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// maxPageBytes bounds the names of one page; a page over it is shorter.
+const maxPageBytes = 1 << 20
+
+// listing is a listing that stopped at the end of a page, so that the next page
+// need not list the whole directory again.
+type listing struct {
+	after  string     // the last name answered
+	held   *vfs.Entry // read already, for the next page
+	next   func() (vfs.Entry, error, bool)
+	stop   func()
+	cancel context.CancelFunc
+	kept   *scope.Listing
+}
+
+func (l *listing) end() {
+	l.stop()
+	l.cancel()
+}
+
+func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results]) error {
+	raw, err := wire.Data(c.Params().After())
+	if err != nil {
+		return err
+	}
+	after := string(raw)
+	limit := wire.PageSize(c.Params().Limit())
+	l := s.takeListing(after)
+	if l == nil {
+		l = s.newListing()
+	}
+	// The listing has a context of its own, since it may outlive this call.
+	stop := context.AfterFunc(c.Context(), l.cancel)
+	page, more, err := l.page(after, limit)
+	ended := !stop()
+	if err != nil || !more || ended {
+		l.end()
+	} else {
+		s.keepListing(l)
+	}
+	if err != nil {
+		return vfs.At("", err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetMore(more)
+	return s.setEntries(c.Context(), r.NewEntries, page, c.Params().WithStat())
+}
+
+func (s *server) newListing() *listing {
+	ctx, cancel := context.WithCancel(context.Background())
+	next, stop := iter.Pull2(s.dir.List(ctx))
+	return &listing{next: next, stop: stop, cancel: cancel}
+}
+
+// takeListing takes out the listing that goes on after a name, if it is there.
+func (s *server) takeListing(after string) *listing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.next
+	if l == nil || after == "" || l.after != after || !s.scope.Forget(l.kept) {
+		return nil
+	}
+	s.next = nil
+	return l
+}
+
+func (s *server) keepListing(l *listing) {
+	s.dropListing()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil { // another page was answered at the same time
+		go l.end()
+		return
+	}
+	s.next = l
+	l.kept = s.scope.Keep(func() {
+		s.mu.Lock()
+		if s.next == l {
+			s.next = nil
+		}
+		s.mu.Unlock()
+		l.end()
+	})
+}
+
+func (s *server) dropListing() {
+	s.mu.Lock()
+	l := s.next
+	s.next = nil
+	s.mu.Unlock()
+	if l != nil && s.scope.Forget(l.kept) {
+		l.end()
+	}
+}
+
+// page returns the next entries after a name, and whether there are more.
+func (l *listing) page(after string, limit int) (page []vfs.Entry, more bool, err error) {
+	bytes := 0
+	add := func(e vfs.Entry) bool {
+		if after != "" && e.Name <= after {
+			return true
+		}
+		if len(page) == limit || bytes > maxPageBytes {
+			l.held = &e
+			return false
+		}
+		page = append(page, e)
+		bytes += len(e.Name) + 16
+		l.after = e.Name
+		return true
+	}
+	if e := l.held; e != nil {
+		l.held = nil
+		add(*e)
+	}
+	for {
+		e, err, ok := l.next()
+		switch {
+		case !ok:
+			return page, false, nil
+		case err != nil:
+			return nil, false, err
+		case !add(e):
+			return page, true, nil
+		}
+	}
+}
+
+// setEntries fills in a page. An entry that has gone since is left without a
+// stat.
+func (s *server) setEntries(ctx context.Context, alloc func(int32) (schema.Stat_List, error), page []vfs.Entry, withStat bool) error {
+	list, err := alloc(int32(len(page)))
+	if err != nil {
+		return err
+	}
+	for i, e := range page {
+		st := list.At(i)
+		if err := wire.SetName(st, e.Name); err != nil {
+			return err
+		}
+		wire.SetKind(st, e.Kind)
+		if !withStat || e.Kind == vfs.Other {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := s.dir.Lookup(ctx, e.Name)
+		if err != nil {
+			switch vfs.CodeOf(err) {
+			case vfs.Revoked, vfs.Expired, vfs.Denied, vfs.Limit, vfs.Stale:
+				return vfs.At("", err)
+			}
+			continue
+		}
+		info, err := n.Stat(ctx)
+		n.Close()
+		if err == nil {
+			wire.SetInfo(st, info)
+		}
+	}
+	return nil
+}
+
+// MaxVisits bounds how many entries one page of a search looks at.
+const MaxVisits = 50_000
+
+func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results]) error {
+	pattern, err := wire.Text(c.Params().Pattern())
+	if err != nil {
+		return err
+	}
+	after, err := wire.Data(c.Params().After())
+	if err != nil {
+		return err
+	}
+	p, err := vfs.Compile(pattern)
+	if err != nil {
+		return vfs.At(pattern, err)
+	}
+	limit := wire.PageSize(c.Params().Limit())
+	var page []vfs.Entry
+	var cursor string
+	visits, bytes, more := 0, 0, false
+	err = vfs.Find(c.Context(), s.dir, p, string(after), func(path string, kind vfs.Kind, hit bool) bool {
+		if len(page) == limit || visits == MaxVisits || bytes > maxPageBytes {
+			more = true
+			return false
+		}
+		visits++
+		cursor = path
+		if hit {
+			page = append(page, vfs.Entry{Name: path, Kind: kind})
+			bytes += len(path) + 16
+		}
+		return c.Context().Err() == nil
+	})
+	if err == nil {
+		err = c.Context().Err()
+	}
+	if err != nil {
+		return vfs.At(pattern, err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetMore(more)
+	if more {
+		if err := r.SetCursor([]byte(cursor)); err != nil {
+			return err
+		}
+	}
+	return s.setEntries(c.Context(), r.NewEntries, page, false)
+}

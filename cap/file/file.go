@@ -1,0 +1,348 @@
+// Package file serves a vfs.File as the interface File, streams it to a sink,
+// and takes whole files through the interface Writer. It translates and decides
+// nothing.
+package file
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"capd/cap/control"
+	"capd/cap/scope"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/help"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// New returns a capability for f, which it takes over and closes when the
+// capability is gone. path is how its holder reached it, for errors.
+func New(s *scope.Scope, f vfs.File, path string) *vat.Cap {
+	return vat.Serve(table, &server{scope: s, file: f, path: path})
+}
+
+// Of returns the file behind a capability that New made; it stays the
+// capability's.
+func Of(c *vat.Cap) (vfs.File, bool) {
+	s, ok := vat.Local[*server](c)
+	if !ok {
+		return nil, false
+	}
+	return s.file, true
+}
+
+type server struct {
+	scope *scope.Scope
+	file  vfs.File
+	path  string
+}
+
+// Release closes the file.
+func (s *server) Release() { s.file.Close() }
+
+var table *vat.Table
+
+func init() { // its methods make more of its kind
+	table = vat.NewTable(
+		vat.Handle(schema.File_readText, (*server).readText),
+		vat.Handle(schema.File_readBytes, (*server).readBytes),
+		vat.Handle(schema.File_read, (*server).read),
+		vat.Handle(schema.File_stream, (*server).stream),
+		vat.Handle(schema.File_writeText, (*server).writeText),
+		vat.Handle(schema.File_writeBytes, (*server).writeBytes),
+		vat.Handle(schema.File_stage, (*server).stage),
+		vat.Handle(schema.File_write, (*server).write),
+		vat.Handle(schema.File_append, (*server).append),
+		vat.Handle(schema.File_truncate, (*server).truncate),
+		vat.Handle(schema.File_sync, (*server).sync),
+		vat.Handle(schema.File_stat, (*server).stat),
+		vat.Handle(schema.File_readOnly, (*server).readOnly),
+		vat.Handle(schema.File_revocable, (*server).revocable),
+		vat.Handle(schema.File_help, (*server).help),
+	)
+}
+
+func (s *server) at(err error) error { return vfs.At(s.path, err) }
+
+// whole reads one whole content.
+func (s *server) whole(ctx context.Context) ([]byte, vfs.Version, error) {
+	c, err := vfs.Open(ctx, s.file)
+	if err != nil {
+		return nil, vfs.Version{}, err
+	}
+	defer c.Close()
+	if c.Size() > wire.MaxWhole {
+		return nil, vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; use read or stream", c.Size(), wire.MaxWhole)
+	}
+	b := make([]byte, c.Size())
+	n, err := c.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, vfs.Version{}, err
+	}
+	return b[:n], sha256.Sum256(b[:n]), nil
+}
+
+func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_readText_Results]) error {
+	b, v, err := s.whole(c.Context())
+	if err != nil {
+		return s.at(err)
+	}
+	if !utf8.Valid(b) {
+		return s.at(vfs.Errorf(vfs.Invalid, "the content is not UTF-8 text; use readBytes"))
+	}
+	r, err := c.ResultsFor(len(b) + 64)
+	if err != nil {
+		return err
+	}
+	if err := r.SetVersion(v[:]); err != nil {
+		return err
+	}
+	return r.SetText(string(b))
+}
+
+func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
+	b, v, err := s.whole(c.Context())
+	if err != nil {
+		return s.at(err)
+	}
+	r, err := c.ResultsFor(len(b) + 64)
+	if err != nil {
+		return err
+	}
+	if err := r.SetVersion(v[:]); err != nil {
+		return err
+	}
+	return r.SetData(b)
+}
+
+func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Results]) error {
+	off, err := wire.Offset(c.Params().Offset())
+	if err != nil {
+		return s.at(err)
+	}
+	length := int(c.Params().Length())
+	if err := wire.CheckChunk(length); err != nil {
+		return s.at(err)
+	}
+	b := chunks.get(length)
+	defer chunks.put(b)
+	n, err := s.file.ReadAt(c.Context(), b, off)
+	eof := err == io.EOF
+	if err != nil && !eof {
+		return s.at(err)
+	}
+	r, err := c.ResultsFor(n)
+	if err != nil {
+		return err
+	}
+	r.SetEof(eof)
+	return r.SetData(b[:n])
+}
+
+func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_writeText_Results]) error {
+	text, err := wire.Text(c.Params().Text())
+	if err != nil {
+		return s.at(err)
+	}
+	if !utf8.ValidString(text) {
+		return s.at(vfs.Errorf(vfs.Invalid, "the text is not UTF-8; use writeBytes"))
+	}
+	v, err := s.replace(c.Context(), strings.NewReader(text), len(text), c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetVersion(v[:])
+}
+
+func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.File_writeBytes_Results]) error {
+	data, err := wire.Data(c.Params().Data())
+	if err != nil {
+		return s.at(err)
+	}
+	v, err := s.replace(c.Context(), bytes.NewReader(data), len(data), c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetVersion(v[:])
+}
+
+func (s *server) replace(ctx context.Context, r io.Reader, size int, cond func() (schema.IfVersion, error)) (vfs.Version, error) {
+	if err := wire.CheckWhole(size); err != nil {
+		return vfs.Version{}, s.at(err)
+	}
+	c, err := s.cond(cond)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	v, err := vfs.ReplaceFile(ctx, s.file, r, c)
+	return v, s.at(err)
+}
+
+func (s *server) cond(get func() (schema.IfVersion, error)) (vfs.If, error) {
+	w, err := get()
+	if err != nil {
+		return vfs.If{}, s.at(wire.Malformed(err))
+	}
+	c, err := wire.If(w)
+	return c, s.at(err)
+}
+
+func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Results]) error {
+	cond, err := s.cond(c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	// The writer keeps the file open when its holder does not.
+	f, err := vfs.Dup(s.file)
+	if err != nil {
+		return s.at(err)
+	}
+	w, err := Stage(s.scope, f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		defer f.Close()
+		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
+	})
+	if err != nil {
+		f.Close()
+		return s.at(err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		w.Release()
+		return err
+	}
+	return r.SetWriter(c.Caps().Put(w))
+}
+
+func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Results]) error {
+	data, err := wire.Data(c.Params().Data())
+	if err != nil {
+		return s.at(err)
+	}
+	off, err := wire.Offset(c.Params().Offset())
+	if err == nil {
+		err = wire.CheckChunk(len(data))
+	}
+	if err != nil {
+		return s.at(err)
+	}
+	cond, err := s.cond(c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	_, err = s.file.WriteAt(c.Context(), data, off, cond)
+	return s.at(err)
+}
+
+func (s *server) append(c vat.Call[schema.File_append_Params, schema.File_append_Results]) error {
+	data, err := wire.Data(c.Params().Data())
+	if err == nil {
+		err = wire.CheckChunk(len(data))
+	}
+	if err != nil {
+		return s.at(err)
+	}
+	cond, err := s.cond(c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	off, err := vfs.Append(c.Context(), s.file, data, cond)
+	if err != nil {
+		return s.at(err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetOffset(uint64(off))
+	return nil
+}
+
+func (s *server) truncate(c vat.Call[schema.File_truncate_Params, schema.File_truncate_Results]) error {
+	size, err := wire.Offset(c.Params().SizeBytes())
+	if err != nil {
+		return s.at(err)
+	}
+	cond, err := s.cond(c.Params().IfVersion)
+	if err != nil {
+		return err
+	}
+	return s.at(s.file.Truncate(c.Context(), size, cond))
+}
+
+func (s *server) sync(c vat.Call[schema.File_sync_Params, schema.File_sync_Results]) error {
+	return s.at(s.file.Sync(c.Context()))
+}
+
+func (s *server) stat(c vat.Call[schema.File_stat_Params, schema.File_stat_Results]) error {
+	info, err := s.file.Stat(c.Context())
+	if err != nil {
+		return s.at(err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	st, err := r.NewStat()
+	if err != nil {
+		return err
+	}
+	wire.SetInfo(st, info)
+	if c.Params().WithVersion() {
+		v, err := vfs.VersionOf(c.Context(), s.file)
+		if err != nil {
+			return s.at(err)
+		}
+		if err := st.SetVersion(v[:]); err != nil {
+			return err
+		}
+	}
+	return wire.SetName(st, wire.Base(s.path))
+}
+
+func (s *server) readOnly(c vat.Call[schema.File_readOnly_Params, schema.File_readOnly_Results]) error {
+	f, err := vfs.ReadOnlyFile(s.file)
+	if err != nil {
+		return s.at(err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	return r.SetFile(c.Caps().Put(New(s.scope, f, s.path)))
+}
+
+func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_revocable_Results]) error {
+	f, ctl, err := vfs.RevocableFile(s.file)
+	if err != nil {
+		return s.at(err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		f.Close()
+		ctl.Release()
+		return err
+	}
+	if err := r.SetRevoker(c.Caps().Put(control.NewRevoker(ctl))); err != nil {
+		f.Close()
+		return err
+	}
+	return r.SetFile(c.Caps().Put(New(s.scope, f, s.path)))
+}
+
+func (s *server) help(c vat.Call[schema.File_help_Params, schema.File_help_Results]) error {
+	return wire.Help(help.Text, "File", c.Params().Method, c.Results)
+}

@@ -1,0 +1,148 @@
+package file
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// stalled is how long a sink may take nothing.
+const stalled = 30 * time.Second
+
+// stream writes a part of one content to the caller's sink. The sink is as
+// hostile as its host: it gets a window and a deadline, and what it says of its
+// failures is not taken for ours.
+func (s *server) stream(c vat.Call[schema.File_stream_Params, schema.File_stream_Results]) error {
+	sink := c.Caps().Get(c.Params().Sink())
+	if sink == nil {
+		return s.at(vfs.Errorf(vfs.Invalid, "stream needs a sink"))
+	}
+	off, err := wire.Offset(c.Params().Offset())
+	if err != nil {
+		return s.at(err)
+	}
+	length, err := wire.Offset(c.Params().Length())
+	if err != nil {
+		return s.at(err)
+	}
+	ctx, cancel := context.WithCancelCause(c.Context())
+	defer cancel(nil)
+	defer vfs.OnRevoke(s.file, func(err error) { cancel(err) })()
+
+	content, err := vfs.Open(ctx, s.file)
+	if err != nil {
+		return s.at(err)
+	}
+	defer content.Close()
+	if rest := max(content.Size()-off, 0); length == 0 || length > rest {
+		length = rest
+	}
+	p := &pump{ctx: ctx, sink: sink}
+	err = p.run(io.NewSectionReader(content, off, length))
+	p.drop()
+	if cause := context.Cause(ctx); cause != nil && c.Context().Err() == nil {
+		err = cause // revoked, which ended whatever was being waited for
+	}
+	if err != nil {
+		return s.at(err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetBytes(uint64(p.sent))
+	return nil
+}
+
+// pump keeps somewhat less than wire.Window bytes of writes to a sink unanswered:
+// the connection's own window, which counts whole messages, is never full.
+type pump struct {
+	ctx      context.Context
+	sink     *vat.Cap
+	sent     int64
+	inFlight int
+	answers  []sentChunk
+}
+
+type sentChunk struct {
+	answer *vat.Answer[vat.Empty]
+	size   int
+}
+
+func (p *pump) run(r io.Reader) error {
+	b := chunks.get(wire.Chunk)
+	defer chunks.put(b)
+	for {
+		n, err := io.ReadFull(r, b)
+		if n > 0 {
+			if err := p.write(b[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for len(p.answers) > 0 {
+		if err := p.settle(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, stalled)
+	defer cancel()
+	return p.failed(vat.Do(ctx, p.sink, schema.Sink_done, nil, nil))
+}
+
+func (p *pump) write(b []byte) error {
+	for p.inFlight+len(b) > wire.Window-wire.Chunk {
+		if err := p.settle(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, stalled)
+	defer cancel()
+	a := vat.Send(ctx, p.sink, schema.Sink_write, func(w schema.Sink_write_Params, _ *vat.Caps) error { return w.SetData(b) })
+	p.answers = append(p.answers, sentChunk{a, len(b)})
+	p.inFlight += len(b)
+	p.sent += int64(len(b))
+	return nil
+}
+
+// settle waits for the oldest write.
+func (p *pump) settle() error {
+	a := p.answers[0]
+	p.answers = p.answers[1:]
+	defer a.answer.Release()
+	p.inFlight -= a.size
+	ctx, cancel := context.WithTimeout(p.ctx, stalled)
+	defer cancel()
+	_, _, err := a.answer.Await(ctx)
+	return p.failed(err)
+}
+
+// failed says that the sink failed, in our words.
+func (p *pump) failed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case p.ctx.Err() != nil:
+		return context.Cause(p.ctx)
+	case context.DeadlineExceeded == err:
+		return vfs.Errorf(vfs.Busy, "the sink took nothing for %v", stalled)
+	}
+	return vfs.Errorf(vfs.Invalid, "the sink failed; the stream has ended")
+}
+
+func (p *pump) drop() {
+	for _, a := range p.answers {
+		a.answer.Release()
+	}
+}

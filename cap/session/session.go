@@ -1,0 +1,105 @@
+// Package session serves what a guest's connection gives first: the interface
+// Session. It holds no authority; that is in the secrets.
+package session
+
+import (
+	"capd/cap/control"
+	"capd/cap/dir"
+	"capd/cap/file"
+	"capd/cap/scope"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/help"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// Grants is who knows what a secret stands for.
+type Grants interface {
+	// Restore returns a new reference to the node that a secret stands for. It
+	// answers denied for a secret that stands for nothing, revoked and expired.
+	Restore(secret []byte) (vfs.Node, error)
+	// Share mints a secret for n, which stays the caller's, and a control that
+	// takes it back. It answers invalid for a node of no grant, and limit.
+	Share(n vfs.Node) (secret []byte, ctl *vfs.Control, err error)
+}
+
+// New returns the Session of one connection.
+func New(g Grants) *vat.Cap { return vat.Serve(table, &server{grants: g, scope: scope.New()}) }
+
+type server struct {
+	grants Grants
+	scope  *scope.Scope
+}
+
+var table = vat.NewTable(
+	vat.Handle(schema.Session_restore, (*server).restore),
+	vat.Handle(schema.Session_share, (*server).share),
+	vat.Handle(schema.Session_help, (*server).help),
+)
+
+func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Session_restore_Results]) error {
+	secret, err := wire.Data(c.Params().Secret())
+	if err != nil {
+		return err
+	}
+	n, err := s.grants.Restore(secret)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		n.Close()
+		return err
+	}
+	ref, err := r.NewRef()
+	if err != nil {
+		n.Close()
+		return err
+	}
+	if d, ok := n.(vfs.Dir); ok {
+		return ref.SetDir(c.Caps().Put(dir.New(s.scope, d)))
+	}
+	return ref.SetFile(c.Caps().Put(file.New(s.scope, n.(vfs.File), "")))
+}
+
+func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error {
+	ref, err := c.Params().Ref()
+	if err != nil {
+		return wire.Malformed(err)
+	}
+	n, ok := node(ref, c.Caps())
+	if !ok {
+		return vfs.At("", vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this host; this is neither"))
+	}
+	secret, ctl, err := s.grants.Share(n)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		ctl.Release()
+		return err
+	}
+	if err := r.SetRevoker(c.Caps().Put(control.NewRevoker(ctl))); err != nil {
+		return err
+	}
+	return r.SetSecret(secret)
+}
+
+// node returns what is behind a reference, if we serve it.
+func node(ref schema.Ref, caps *vat.Caps) (vfs.Node, bool) {
+	switch ref.Which() {
+	case schema.Ref_Which_dir:
+		d, ok := dir.Of(caps.Get(ref.Dir()))
+		return d, ok
+	case schema.Ref_Which_file:
+		f, ok := file.Of(caps.Get(ref.File()))
+		return f, ok
+	}
+	return nil, false
+}
+
+func (s *server) help(c vat.Call[schema.Session_help_Params, schema.Session_help_Results]) error {
+	return wire.Help(help.Text, "Session", c.Params().Method, c.Results)
+}

@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"strings"
+
+	"capd/vfs"
+)
+
+// Malformed is the error for parameters that cannot be read: a pointer that
+// leads out of the message, or of another type.
+func Malformed(cause error) error {
+	return &vfs.Error{Code: vfs.Invalid, Msg: "a parameter is malformed", Cause: cause}
+}
+
+// Text passes on a text parameter.
+func Text(s string, err error) (string, error) {
+	if err != nil {
+		return "", Malformed(err)
+	}
+	return s, nil
+}
+
+// Data passes on a data parameter. It is the message's own memory.
+func Data(b []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, Malformed(err)
+	}
+	return b, nil
+}
+
+// CheckWhole answers tooLarge for a whole file of n bytes that does not go into
+// one message.
+func CheckWhole(n int) error {
+	if n > MaxWhole {
+		return vfs.Errorf(vfs.TooLarge, "%d bytes are more than the %d of one message; use stage", n, MaxWhole)
+	}
+	return nil
+}
+
+// CheckChunk answers tooLarge for a part of n bytes that is larger than one
+// call takes.
+func CheckChunk(n int) error {
+	if n > MaxChunk {
+		return vfs.Errorf(vfs.TooLarge, "%d bytes are more than the %d of one call; use several, or stage", n, MaxChunk)
+	}
+	return nil
+}
+
+// Offset answers invalid for an offset that no file has.
+func Offset(off uint64) (int64, error) {
+	if int64(off) < 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "an offset is past the end of any file")
+	}
+	return int64(off), nil
+}
+
+// Base is the last name of a path.
+func Base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// Depth is how many directories a path goes down before its last name.
+func Depth(path string) int { return strings.Count(path, "/") }
+
+// Help answers a help method.
+func Help[R interface{ SetText(string) error }](text func(iface, method string) (string, error), iface string,
+	method func() (string, error), results func() (R, error)) error {
+	m, err := Text(method())
+	if err != nil {
+		return err
+	}
+	t, err := text(iface, m)
+	if err != nil {
+		return vfs.At(m, err)
+	}
+	r, err := results()
+	if err != nil {
+		return err
+	}
+	return r.SetText(t)
+}

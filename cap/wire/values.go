@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"unicode/utf8"
+
+	schema "capd/capnp"
+	"capd/vfs"
+)
+
+// Bounds on one message. They are part of the interfaces' contract.
+const (
+	MaxWhole = 4 << 20   // bytes of a whole file in one message
+	MaxChunk = 1 << 20   // bytes of one read, write or append
+	Chunk    = 256 << 10 // bytes of one write to a sink
+	Window   = 4 << 20   // bytes of a stream that are not answered yet
+
+	DefaultPage = 1000   // entries of a page when none are asked for
+	MaxPage     = 10_000 // entries of a page at most
+)
+
+// PageSize returns how many entries to answer when limit were asked for.
+func PageSize(limit uint32) int {
+	if limit == 0 {
+		return DefaultPage
+	}
+	return int(min(limit, MaxPage))
+}
+
+var types = map[vfs.Kind]schema.Type{
+	vfs.Other: schema.Type_other, vfs.FileKind: schema.Type_file,
+	vfs.DirKind: schema.Type_directory, vfs.LinkKind: schema.Type_symlink,
+}
+
+// KindOf is the kind that a type says; what is not known is Other.
+func KindOf(t schema.Type) vfs.Kind {
+	for k, have := range types {
+		if have == t {
+			return k
+		}
+	}
+	return vfs.Other
+}
+
+// SetName fills in a stat's name, and its raw bytes where they are not UTF-8.
+func SetName(s schema.Stat, name string) error {
+	if utf8.ValidString(name) {
+		return s.SetName(name)
+	}
+	if err := s.SetRawName([]byte(name)); err != nil {
+		return err
+	}
+	return s.SetName(vfs.Printable(name))
+}
+
+// Name returns the name in a stat, raw.
+func Name(s schema.Stat) (string, error) {
+	if s.HasRawName() {
+		b, err := s.RawName()
+		return string(b), err
+	}
+	return s.Name()
+}
+
+// SetKind fills in a stat's type.
+func SetKind(s schema.Stat, k vfs.Kind) { s.SetType(types[k]) }
+
+// SetInfo fills in what info says.
+func SetInfo(s schema.Stat, info vfs.Info) {
+	SetKind(s, info.Kind)
+	s.SetSizeBytes(uint64(max(info.Size, 0)))
+	s.SetModifiedMs(info.ModifiedMs)
+	s.SetExecutable(info.Exec)
+}
+
+// Info reads what SetInfo wrote. A size that no file has is corrupt.
+func Info(s schema.Stat) (vfs.Info, error) {
+	size := int64(s.SizeBytes())
+	if size < 0 {
+		return vfs.Info{}, vfs.Errorf(vfs.Corrupt, "the host answered a size that no file has")
+	}
+	return vfs.Info{Kind: KindOf(s.Type()), Size: size, ModifiedMs: s.ModifiedMs(), Exec: s.Executable()}, nil
+}
+
+// Version reads a version; empty is none.
+func Version(b []byte) (v vfs.Version, err error) {
+	if len(b) != 0 && copy(v[:], b) != len(b) || len(b) != 0 && len(b) != len(v) {
+		return vfs.Version{}, vfs.Errorf(vfs.Invalid, "a version is %d bytes, as stat and every write answer it", len(v))
+	}
+	return v, nil
+}
+
+// If reads a condition. One that is not known is invalid: ignoring it would
+// change what its sender wanted kept.
+func If(c schema.IfVersion) (vfs.If, error) {
+	switch c.Which() {
+	case schema.IfVersion_Which_any:
+		return vfs.If{}, nil
+	case schema.IfVersion_Which_absent:
+		return vfs.If{Absent: true}, nil
+	case schema.IfVersion_Which_is:
+		b, err := c.Is()
+		if err != nil {
+			return vfs.If{}, err
+		}
+		v, err := Version(b)
+		if err == nil && v.IsZero() {
+			err = vfs.Errorf(vfs.Invalid, "ifVersion.is holds no version")
+		}
+		return vfs.If{Is: v}, err
+	}
+	return vfs.If{}, vfs.Errorf(vfs.Invalid, "this host does not know that condition")
+}
+
+// SetIf writes a condition with make, which is asked only when there is one.
+func SetIf(c vfs.If, make func() (schema.IfVersion, error)) error {
+	if c.IsZero() {
+		return nil
+	}
+	w, err := make()
+	if err != nil {
+		return err
+	}
+	if c.Absent {
+		w.SetAbsent()
+		return nil
+	}
+	return w.SetIs(c.Is[:])
+}

@@ -1,0 +1,159 @@
+package client
+
+import (
+	"context"
+	"net"
+
+	"capnproto.org/go/capnp/v3"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/locator"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// Conn is a connection to a host. It is safe for concurrent use; everything
+// that came over it ends with it.
+type Conn struct {
+	vat     *vat.Conn
+	session *vat.Cap
+	loc     locator.Locator
+}
+
+// Dial connects to the host that a locator names. It answers denied for a text
+// that is no locator, and stale when no host answers there. Nothing is restored
+// yet, so that a locator that was revoked shows when it is used.
+func Dial(ctx context.Context, text string) (*Conn, error) {
+	loc, err := locator.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
+	if err != nil {
+		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host answers at this locator; is it running?", Cause: err}
+	}
+	return NewConn(nc, loc), nil
+}
+
+// NewConn is Dial over a connection that is there already, which it takes over.
+func NewConn(nc net.Conn, loc locator.Locator) *Conn {
+	c := vat.NewConn(nc, vat.Options{Encode: wire.Encode})
+	return &Conn{vat: c, session: c.Bootstrap(context.Background()), loc: loc}
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	c.session.Release()
+	return c.vat.Close()
+}
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.vat.Done() }
+
+// restore asks for what the locator stands for.
+func (c *Conn) restore(ctx context.Context) *vat.Answer[schema.Session_restore_Results] {
+	return vat.Send(ctx, c.session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
+		return p.SetSecret(c.loc.Secret[:])
+	})
+}
+
+// Dir returns the directory that the locator stands for, without waiting: what
+// is wrong with it shows at its first use. Should it be a file, every method
+// answers unsupported; see Node.
+func (c *Conn) Dir(ctx context.Context) *Dir {
+	a := c.restore(ctx)
+	defer a.Release()
+	return newDir(a.Cap(schema.Session_restore_Results_ref, schema.Ref_dir))
+}
+
+// Node returns what the locator stands for: a *Dir or a *File. It answers denied
+// and revoked.
+func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
+	a := c.restore(ctx)
+	defer a.Release()
+	r, caps, err := a.Await(ctx)
+	if err != nil {
+		return nil, wire.Decode(err)
+	}
+	ref, err := r.Ref()
+	if err != nil {
+		return nil, wire.Decode(err)
+	}
+	switch ref.Which() {
+	case schema.Ref_Which_dir:
+		return newDir(caps.Get(ref.Dir()).AddRef()), nil
+	case schema.Ref_Which_file:
+		return newFile(caps.Get(ref.File()).AddRef()), nil
+	}
+	return nil, vfs.Errorf(vfs.Unsupported, "the host answered a kind of node that this client does not know")
+}
+
+// Share mints a locator for a *Dir or *File of this host, with exactly its
+// rights; it lives no longer than what it was made from. The Revoker takes it
+// back; dropping it does not.
+func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, err error) {
+	err = vat.Do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
+		ref, err := p.NewRef()
+		if err != nil {
+			return err
+		}
+		switch n := n.(type) {
+		case *Dir:
+			return ref.SetDir(caps.Put(n.cap.AddRef()))
+		case *File:
+			return ref.SetFile(caps.Put(n.cap.AddRef()))
+		}
+		return ref.SetDir(capnp.Interface{})
+	}, func(res schema.Session_share_Results, caps *vat.Caps) error {
+		secret, err := res.Secret()
+		if err != nil {
+			return err
+		}
+		if len(secret) != locator.SecretSize {
+			return vfs.Errorf(vfs.Corrupt, "the host answered a secret of another length")
+		}
+		shared := locator.Locator{Socket: c.loc.Socket, Secret: [locator.SecretSize]byte(secret)}
+		loc, r = shared.String(), &Revoker{caps.Get(res.Revoker()).AddRef()}
+		return nil
+	})
+	return loc, r, wire.Decode(err)
+}
+
+// Help returns the host's own description of a session, or of one method.
+func (c *Conn) Help(ctx context.Context, method string) (text string, err error) {
+	return help(ctx, c.session, schema.Session_help, method)
+}
+
+type helpParams interface {
+	~capnp.StructKind
+	SetMethod(string) error
+}
+
+type helpResults interface {
+	~capnp.StructKind
+	Text() (string, error)
+}
+
+func help[P helpParams, R helpResults](ctx context.Context, c *vat.Cap, m vat.Method[P, R], method string) (text string, err error) {
+	err = vat.Do(ctx, c, m,
+		func(p P, _ *vat.Caps) error { return p.SetMethod(method) },
+		func(r R, _ *vat.Caps) error { text, err = r.Text(); return err })
+	return text, wire.Decode(err)
+}
+
+// Revoker takes back what Revocable or Share gave.
+type Revoker struct{ cap *vat.Cap }
+
+// Revoke returns when nothing that was derived can change anything any more.
+// Again is no error. busy: a change that had begun is stuck; asking again waits
+// again.
+func (r *Revoker) Revoke(ctx context.Context) error {
+	return wire.Decode(vat.Do(ctx, r.cap, schema.Revoker_revoke, nil, nil))
+}
+
+// Close drops the revoker and revokes nothing.
+func (r *Revoker) Close() error {
+	r.cap.Release()
+	return nil
+}

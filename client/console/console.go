@@ -1,0 +1,145 @@
+// Package console is the operator's side of a host: its grants, and what
+// controls them.
+package console
+
+import (
+	"context"
+	"net"
+
+	"capd/authority"
+	served "capd/cap/console"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// Console is a connection to a host's control socket. It is safe for concurrent
+// use.
+type Console struct {
+	vat *vat.Conn
+	cap *vat.Cap
+}
+
+// Dial connects to the control socket at path. It answers stale when no host is
+// there.
+func Dial(ctx context.Context, path string) (*Console, error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host runs with this state directory; start one with capd serve, or name another with --state", Cause: err}
+	}
+	return New(nc), nil
+}
+
+// New is Dial over a connection that is there already, which it takes over.
+func New(nc net.Conn) *Console {
+	c := vat.NewConn(nc, vat.Options{})
+	return &Console{c, c.Bootstrap(context.Background())}
+}
+
+// Close ends the connection.
+func (c *Console) Close() error {
+	c.cap.Release()
+	return c.vat.Close()
+}
+
+// Grant gives guest the node at path ("" for everything) and returns its
+// locator, which is a secret, and its control.
+func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) (g authority.Grant, locator string, ctl *Control, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
+		p.SetReadOnly(readOnly)
+		if err := p.SetGuest(guest); err != nil {
+			return err
+		}
+		return p.SetPath(path)
+	}, func(r schema.Console_grant_Results, caps *vat.Caps) error {
+		w, err := r.Grant()
+		if err != nil {
+			return err
+		}
+		if g, err = served.Grant(w); err != nil {
+			return err
+		}
+		if locator, err = r.Locator(); err != nil {
+			return err
+		}
+		ctl, err = control(caps, r.Control)
+		return err
+	})
+	return g, locator, ctl, wire.Decode(err)
+}
+
+// Grants returns every grant, oldest first.
+func (c *Console) Grants(ctx context.Context) ([]authority.Grant, error) {
+	out := []authority.Grant{}
+	for more, after := true, ""; more; {
+		err := vat.Do(ctx, c.cap, schema.Console_list, func(p schema.Console_list_Params, _ *vat.Caps) error {
+			return p.SetAfter(after)
+		}, func(r schema.Console_list_Results, _ *vat.Caps) error {
+			l, err := r.Grants()
+			if err != nil {
+				return err
+			}
+			for i := range l.Len() {
+				g, err := served.Grant(l.At(i))
+				if err != nil {
+					return err
+				}
+				out = append(out, g)
+				after = g.ID
+			}
+			more = r.More() && l.Len() > 0
+			return nil
+		})
+		if err != nil {
+			return nil, wire.Decode(err)
+		}
+	}
+	return out, nil
+}
+
+// Revoke revokes every grant of guest, or the one with that id, with all that
+// was shared from it, and counts those that were named.
+func (c *Console) Revoke(ctx context.Context, guest string) (n int, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_revoke, func(p schema.Console_revoke_Params, _ *vat.Caps) error {
+		return p.SetGuest(guest)
+	}, func(r schema.Console_revoke_Results, _ *vat.Caps) error {
+		n = int(r.Count())
+		return nil
+	})
+	return n, wire.Decode(err)
+}
+
+// SetWritable locks or unlocks every grant of guest, or the one with that id.
+func (c *Console) SetWritable(ctx context.Context, guest string, on bool) (n int, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_setWritable, func(p schema.Console_setWritable_Params, _ *vat.Caps) error {
+		p.SetWritable(on)
+		return p.SetGuest(guest)
+	}, func(r schema.Console_setWritable_Results, _ *vat.Caps) error {
+		n = int(r.Count())
+		return nil
+	})
+	return n, wire.Decode(err)
+}
+
+// Control returns the control of one grant.
+func (c *Console) Control(ctx context.Context, id string) (ctl *Control, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_control, func(p schema.Console_control_Params, _ *vat.Caps) error {
+		return p.SetId(id)
+	}, func(r schema.Console_control_Results, caps *vat.Caps) error {
+		ctl, err = control(caps, r.Control)
+		return err
+	})
+	return ctl, wire.Decode(err)
+}
+
+// Help returns the host's own description of a Console, or of one method.
+func (c *Console) Help(ctx context.Context, method string) (text string, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_help, func(p schema.Console_help_Params, _ *vat.Caps) error {
+		return p.SetMethod(method)
+	}, func(r schema.Console_help_Results, _ *vat.Caps) error {
+		text, err = r.Text()
+		return err
+	})
+	return text, wire.Decode(err)
+}

@@ -1,0 +1,418 @@
+package client
+
+import (
+	"context"
+	"io"
+	"iter"
+	"sync/atomic"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// Dir is a directory that a host serves. It is a vfs.Dir, and has what the wire
+// has beyond that. Methods that take no context return at once with a promise:
+// calls on it are on their way before it is kept, and an error shows where it
+// is used.
+type Dir struct {
+	cap    *vat.Cap
+	closed atomic.Bool
+}
+
+var (
+	_ vfs.Dir    = (*Dir)(nil)
+	_ vfs.Walker = (*Dir)(nil)
+)
+
+func newDir(c *vat.Cap) *Dir { return &Dir{cap: c} }
+
+// Cap returns the capability, to be passed on; it stays d's.
+func (d *Dir) Cap() *vat.Cap { return d.cap }
+
+// Close gives up the capability.
+func (d *Dir) Close() error {
+	d.closed.Store(true)
+	d.cap.Release()
+	return nil
+}
+
+func (d *Dir) open() error { return open(&d.closed) }
+
+func open(closed *atomic.Bool) error {
+	if closed.Load() {
+		return vfs.Errorf(vfs.Stale, "this capability was closed")
+	}
+	return nil
+}
+
+// ReadOnly returns the same directory without the right to change anything.
+func (d *Dir) ReadOnly() *Dir {
+	a := vat.Send(context.Background(), d.cap, schema.Dir_readOnly, nil)
+	defer a.Release()
+	return newDir(a.Cap(schema.Dir_readOnly_Results_dir))
+}
+
+// SubDir returns the directory at path. Whoever gets it cannot leave it.
+func (d *Dir) SubDir(path string) *Dir {
+	a := vat.Send(context.Background(), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
+		return p.SetPath(path)
+	})
+	defer a.Release()
+	return newDir(a.Cap(schema.Dir_subDir_Results_dir))
+}
+
+// OpenFile returns the file at path.
+func (d *Dir) OpenFile(path string) *File {
+	a := vat.Send(context.Background(), d.cap, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
+		return p.SetPath(path)
+	})
+	defer a.Release()
+	return newFile(a.Cap(schema.Dir_openFile_Results_file))
+}
+
+// Revocable returns the same directory, and what takes it back.
+func (d *Dir) Revocable() (*Dir, *Revoker) {
+	a := vat.Send(context.Background(), d.cap, schema.Dir_revocable, nil)
+	defer a.Release()
+	return newDir(a.Cap(schema.Dir_revocable_Results_dir)), &Revoker{a.Cap(schema.Dir_revocable_Results_revoker)}
+}
+
+// Help returns the host's own description of a Dir, or of one method.
+func (d *Dir) Help(ctx context.Context, method string) (string, error) {
+	return help(ctx, d.cap, schema.Dir_help, method)
+}
+
+// Stat implements vfs.Node.
+func (d *Dir) Stat(ctx context.Context) (info vfs.Info, err error) {
+	if err := d.open(); err != nil {
+		return vfs.Info{}, err
+	}
+	err = vat.Do(ctx, d.cap, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) error {
+		st, err := r.Stat()
+		if err != nil {
+			return err
+		}
+		info, err = wire.Info(st)
+		return err
+	})
+	return info, wire.Decode(err)
+}
+
+// Lookup implements vfs.Dir.
+func (d *Dir) Lookup(ctx context.Context, name string) (n vfs.Node, err error) {
+	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+		return nil, err
+	}
+	err = vat.Do(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
+		return p.SetName(name)
+	}, func(r schema.Dir_get_Results, caps *vat.Caps) error {
+		w, err := r.Node()
+		if err != nil {
+			return err
+		}
+		n, err = d.node(w, caps, name)
+		return err
+	})
+	return n, wire.Decode(err)
+}
+
+// Walk implements vfs.Walker: the host walks.
+func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, err error) {
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	err = vat.Do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+		p.SetNoFollow(!follow)
+		return p.SetPath(path)
+	}, func(r schema.Dir_walk_Results, caps *vat.Caps) error {
+		w, err := r.Node()
+		if err != nil {
+			return err
+		}
+		n, err = d.node(w, caps, path)
+		return err
+	})
+	return n, wire.Decode(err)
+}
+
+// node reads a node that was reached by path. What the host answers is checked:
+// it may be no friend.
+func (d *Dir) node(w schema.Node, caps *vat.Caps, path string) (vfs.Node, error) {
+	switch w.Which() {
+	case schema.Node_Which_dir:
+		if c := caps.Get(w.Dir()); c != nil {
+			return newDir(c.AddRef()), nil
+		}
+	case schema.Node_Which_file:
+		if c := caps.Get(w.File()); c != nil {
+			return newFile(c.AddRef()), nil
+		}
+	case schema.Node_Which_link:
+		return &link{dir: d.cap.AddRef(), path: path}, nil
+	}
+	return nil, vfs.Errorf(vfs.Corrupt, "the host answered a node that is none")
+}
+
+// List implements vfs.Dir: it asks for page after page.
+func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		for s, err := range d.Entries(ctx, false) {
+			if !yield(vfs.Entry{Name: s.Name, Kind: s.Kind}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Entry is one name of a directory with what List does not say: size, time and
+// executable bit, where they were asked for.
+type Entry struct {
+	Name string
+	vfs.Info
+}
+
+// Entries yields the entries in byte order of names, with their stats if
+// withStat. An error is the last thing yielded.
+func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		after := ""
+		for {
+			page, more, err := d.page(ctx, after, withStat)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if e.Name <= after {
+					yield(Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered names out of order"))
+					return
+				}
+				after = e.Name
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if !more || len(page) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Entry, more bool, err error) {
+	if err := d.open(); err != nil {
+		return nil, false, err
+	}
+	err = vat.Do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
+		p.SetWithStat(withStat)
+		return p.SetAfter([]byte(after))
+	}, func(r schema.Dir_list_Results, _ *vat.Caps) error {
+		more = r.More()
+		l, err := r.Entries()
+		if err != nil {
+			return err
+		}
+		page, err = entries(l)
+		return err
+	})
+	return page, more, wire.Decode(err)
+}
+
+func entries(l schema.Stat_List) ([]Entry, error) {
+	out := make([]Entry, l.Len())
+	for i := range out {
+		st := l.At(i)
+		name, err := wire.Name(st)
+		if err != nil {
+			return nil, err
+		}
+		info, err := wire.Info(st)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Entry{name, info}
+	}
+	return out, nil
+}
+
+// Glob yields what matches pattern below d, in tree order: Name is the path and
+// Kind is set.
+func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		var after []byte
+		for more := true; more; {
+			var page []Entry
+			err := d.open()
+			if err == nil {
+				err = vat.Do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+					if err := p.SetAfter(after); err != nil {
+						return err
+					}
+					return p.SetPattern(pattern)
+				}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
+					more = r.More()
+					c, err := r.Cursor()
+					if err != nil {
+						return err
+					}
+					after = append([]byte(nil), c...)
+					l, err := r.Entries()
+					if err != nil {
+						return err
+					}
+					page, err = entries(l)
+					return err
+				})
+			}
+			if err != nil {
+				yield(vfs.Entry{}, wire.Decode(err))
+				return
+			}
+			for _, e := range page {
+				if !yield(vfs.Entry{Name: e.Name, Kind: e.Kind}, nil) {
+					return
+				}
+			}
+			more = more && len(after) > 0
+		}
+	}
+}
+
+// Create implements vfs.Dir.
+func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
+	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+		return nil, err
+	}
+	f, err := d.CreateFile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// CreateFile makes an empty file at path.
+func (d *Dir) CreateFile(ctx context.Context, path string) (f *File, err error) {
+	err = vat.Do(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
+		return p.SetPath(path)
+	}, func(r schema.Dir_createFile_Results, caps *vat.Caps) error {
+		f = newFile(caps.Get(r.File()).AddRef())
+		return nil
+	})
+	return f, wire.Decode(err)
+}
+
+// Mkdir implements vfs.Dir.
+func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+		return nil, err
+	}
+	sub, err := d.CreateDir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return sub, nil
+}
+
+// CreateDir makes an empty directory at path.
+func (d *Dir) CreateDir(ctx context.Context, path string) (sub *Dir, err error) {
+	err = vat.Do(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
+		return p.SetPath(path)
+	}, func(r schema.Dir_createDir_Results, caps *vat.Caps) error {
+		sub = newDir(caps.Get(r.Dir()).AddRef())
+		return nil
+	})
+	return sub, wire.Decode(err)
+}
+
+// Replace implements vfs.Dir.
+func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+		return vfs.Version{}, err
+	}
+	return d.put(ctx, name, r, c, true)
+}
+
+// Put makes r's bytes the whole content of the file at path, of any size. A link
+// in the last place is followed to an existing file.
+func (d *Dir) Put(ctx context.Context, path string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return d.put(ctx, path, r, c, false)
+}
+
+func (d *Dir) put(ctx context.Context, path string, r io.Reader, c vfs.If, noFollow bool) (vfs.Version, error) {
+	return upload{
+		whole: func(b []byte) (v vfs.Version, err error) {
+			err = vat.Do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error {
+				p.SetNoFollow(noFollow)
+				return first(p.SetPath(path), p.SetData(b), wire.SetIf(c, p.NewIfVersion))
+			}, func(r schema.Dir_put_Results, _ *vat.Caps) (err error) {
+				v, err = version(r.Version())
+				return err
+			})
+			return v, err
+		},
+		stage: func() *vat.Cap {
+			a := vat.Send(ctx, d.cap, schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error {
+				p.SetNoFollow(noFollow)
+				return first(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
+			})
+			defer a.Release()
+			return a.Cap(schema.Dir_stage_Results_writer)
+		},
+	}.run(ctx, r)
+}
+
+// Remove implements vfs.Dir.
+func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
+	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+		return err
+	}
+	return d.RemovePath(ctx, name, c)
+}
+
+// RemovePath removes the file, the link itself or the empty directory at path.
+func (d *Dir) RemovePath(ctx context.Context, path string, c vfs.If) error {
+	return wire.Decode(vat.Do(ctx, d.cap, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
+		return first(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
+	}, nil))
+}
+
+// Rename implements vfs.Dir. A dst that is not a *Dir is crossDevice.
+func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
+	if err := first(d.open(), vfs.CheckName(name), vfs.CheckName(newName)); err != nil {
+		return err
+	}
+	t, ok := dst.(*Dir)
+	if !ok {
+		return vfs.Errorf(vfs.CrossDevice, "the target is not of this host; copy instead")
+	}
+	if err := t.open(); err != nil {
+		return err
+	}
+	return d.Move(ctx, name, t, newName, from, to)
+}
+
+// Move moves the node at path to newPath in dst.
+func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, from, to vfs.If) error {
+	return wire.Decode(vat.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
+		return first(p.SetPath(path), p.SetDst(caps.Put(dst.cap.AddRef())), p.SetNewPath(newPath),
+			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
+	}, nil))
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func version(b []byte, err error) (vfs.Version, error) {
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	return wire.Version(b)
+}

@@ -1,0 +1,273 @@
+package client
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// File is a file that a host serves: a vfs.File, and what the wire has beyond
+// that.
+type File struct {
+	cap    *vat.Cap
+	closed atomic.Bool
+}
+
+var (
+	_ vfs.File      = (*File)(nil)
+	_ vfs.Opener    = (*File)(nil)
+	_ vfs.Versioner = (*File)(nil)
+	_ vfs.Appender  = (*File)(nil)
+	_ vfs.Replacer  = (*File)(nil)
+)
+
+func newFile(c *vat.Cap) *File { return &File{cap: c} }
+
+// Cap returns the capability, to be passed on; it stays f's.
+func (f *File) Cap() *vat.Cap { return f.cap }
+
+// Close gives up the capability.
+func (f *File) Close() error {
+	f.closed.Store(true)
+	f.cap.Release()
+	return nil
+}
+
+func (f *File) open() error { return open(&f.closed) }
+
+// ReadOnly returns the same file without the right to change it.
+func (f *File) ReadOnly() *File {
+	a := vat.Send(context.Background(), f.cap, schema.File_readOnly, nil)
+	defer a.Release()
+	return newFile(a.Cap(schema.File_readOnly_Results_file))
+}
+
+// Revocable returns the same file, and what takes it back.
+func (f *File) Revocable() (*File, *Revoker) {
+	a := vat.Send(context.Background(), f.cap, schema.File_revocable, nil)
+	defer a.Release()
+	return newFile(a.Cap(schema.File_revocable_Results_file)), &Revoker{a.Cap(schema.File_revocable_Results_revoker)}
+}
+
+// Help returns the host's own description of a File, or of one method.
+func (f *File) Help(ctx context.Context, method string) (string, error) {
+	return help(ctx, f.cap, schema.File_help, method)
+}
+
+// Stat implements vfs.Node.
+func (f *File) Stat(ctx context.Context) (vfs.Info, error) {
+	info, _, err := f.stat(ctx, false)
+	return info, err
+}
+
+// Version implements vfs.Versioner.
+func (f *File) Version(ctx context.Context) (vfs.Version, error) {
+	_, v, err := f.stat(ctx, true)
+	return v, err
+}
+
+func (f *File) stat(ctx context.Context, withVersion bool) (info vfs.Info, v vfs.Version, err error) {
+	if err := f.open(); err != nil {
+		return vfs.Info{}, v, err
+	}
+	err = vat.Do(ctx, f.cap, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
+		p.SetWithVersion(withVersion)
+		return nil
+	}, func(r schema.File_stat_Results, _ *vat.Caps) error {
+		st, err := r.Stat()
+		if err != nil {
+			return err
+		}
+		if info, err = wire.Info(st); err != nil {
+			return err
+		}
+		v, err = version(st.Version())
+		return err
+	})
+	return info, v, wire.Decode(err)
+}
+
+// ReadText returns the whole content, at most 4 MiB, and its version.
+func (f *File) ReadText(ctx context.Context) (text string, v vfs.Version, err error) {
+	if err := f.open(); err != nil {
+		return "", v, err
+	}
+	err = vat.Do(ctx, f.cap, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
+		if text, err = r.Text(); err != nil {
+			return err
+		}
+		v, err = version(r.Version())
+		return err
+	})
+	return text, v, wire.Decode(err)
+}
+
+// ReadBytes returns the whole content, at most 4 MiB, and its version.
+func (f *File) ReadBytes(ctx context.Context) (data []byte, v vfs.Version, err error) {
+	if err := f.open(); err != nil {
+		return nil, v, err
+	}
+	err = vat.Do(ctx, f.cap, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
+		b, err := r.Data()
+		if err != nil {
+			return err
+		}
+		data = append([]byte(nil), b...)
+		v, err = version(r.Version())
+		return err
+	})
+	return data, v, wire.Decode(err)
+}
+
+// ReadAt implements vfs.File. A long read goes in parts.
+func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := f.open(); err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "an offset is negative")
+	}
+	total := 0
+	for {
+		part := p[total:min(len(p), total+wire.MaxChunk)]
+		n, err := f.read(ctx, part, off+int64(total))
+		total += n
+		if err != nil || total == len(p) {
+			return total, err
+		}
+	}
+}
+
+func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error) {
+	eof := false
+	err = vat.Do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
+		a.SetOffset(uint64(off))
+		a.SetLength(uint32(len(p)))
+		return nil
+	}, func(r schema.File_read_Results, _ *vat.Caps) error {
+		b, err := r.Data()
+		if err != nil {
+			return err
+		}
+		if len(b) > len(p) || len(b) < len(p) && !r.Eof() {
+			return vfs.Errorf(vfs.Corrupt, "the host answered another length than was asked for")
+		}
+		n, eof = copy(p, b), r.Eof()
+		return nil
+	})
+	if err == nil && eof {
+		return n, io.EOF
+	}
+	return n, wire.Decode(err)
+}
+
+// WriteAt implements vfs.File. A long write goes in parts, of which each is a
+// change by itself: with a condition it is tooLarge.
+func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
+	if err := f.open(); err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "an offset is negative")
+	}
+	if !c.IsZero() {
+		if err := wire.CheckChunk(len(p)); err != nil {
+			return 0, err
+		}
+	}
+	total := 0
+	for {
+		part := p[total:min(len(p), total+wire.MaxChunk)]
+		err := vat.Do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, _ *vat.Caps) error {
+			a.SetOffset(uint64(off + int64(total)))
+			return first(a.SetData(part), wire.SetIf(c, a.NewIfVersion))
+		}, nil)
+		if err != nil {
+			return total, wire.Decode(err)
+		}
+		if total += len(part); total == len(p) {
+			return total, nil
+		}
+	}
+}
+
+// Append implements vfs.Appender, for at most 1 MiB at once.
+func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
+	if err := first(f.open(), wire.CheckChunk(len(p))); err != nil {
+		return 0, err
+	}
+	err = vat.Do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, _ *vat.Caps) error {
+		return first(a.SetData(p), wire.SetIf(c, a.NewIfVersion))
+	}, func(r schema.File_append_Results, _ *vat.Caps) error {
+		off, err = wire.Offset(r.Offset())
+		return err
+	})
+	return off, wire.Decode(err)
+}
+
+// Truncate implements vfs.File.
+func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	if size < 0 {
+		return vfs.Errorf(vfs.Invalid, "a size is negative")
+	}
+	return wire.Decode(vat.Do(ctx, f.cap, schema.File_truncate, func(a schema.File_truncate_Params, _ *vat.Caps) error {
+		a.SetSizeBytes(uint64(size))
+		return wire.SetIf(c, a.NewIfVersion)
+	}, nil))
+}
+
+// Sync implements vfs.File.
+func (f *File) Sync(ctx context.Context) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	return wire.Decode(vat.Do(ctx, f.cap, schema.File_sync, nil, nil))
+}
+
+// Replace implements vfs.Replacer: r's bytes, of any size, become the whole
+// content.
+func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
+	if err := f.open(); err != nil {
+		return vfs.Version{}, err
+	}
+	return upload{
+		whole: func(b []byte) (v vfs.Version, err error) {
+			err = vat.Do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, _ *vat.Caps) error {
+				return first(p.SetData(b), wire.SetIf(c, p.NewIfVersion))
+			}, func(r schema.File_writeBytes_Results, _ *vat.Caps) error {
+				v, err = version(r.Version())
+				return err
+			})
+			return v, err
+		},
+		stage: func() *vat.Cap {
+			a := vat.Send(ctx, f.cap, schema.File_stage, func(p schema.File_stage_Params, _ *vat.Caps) error {
+				return wire.SetIf(c, p.NewIfVersion)
+			})
+			defer a.Release()
+			return a.Cap(schema.File_stage_Results_writer)
+		},
+	}.run(ctx, r)
+}
+
+// WriteText makes text the whole content, at most 4 MiB.
+func (f *File) WriteText(ctx context.Context, text string, c vfs.If) (v vfs.Version, err error) {
+	if err := f.open(); err != nil {
+		return v, err
+	}
+	err = vat.Do(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
+		return first(p.SetText(text), wire.SetIf(c, p.NewIfVersion))
+	}, func(r schema.File_writeText_Results, _ *vat.Caps) error {
+		v, err = version(r.Version())
+		return err
+	})
+	return v, wire.Decode(err)
+}

@@ -1,0 +1,122 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"sync"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// Stream writes length bytes of one content, from off (length 0: to the end), to
+// w, and returns how many.
+func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n int64, err error) {
+	if err := f.open(); err != nil {
+		return 0, err
+	}
+	if off < 0 || length < 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "an offset or a length is negative")
+	}
+	s := &sink{w: w}
+	err = vat.Do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
+		p.SetOffset(uint64(off))
+		p.SetLength(uint64(length))
+		return p.SetSink(caps.Put(vat.Serve(sinkTable, s)))
+	}, func(r schema.File_stream_Results, _ *vat.Caps) error {
+		n = int64(r.Bytes())
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.err != nil {
+		return s.n, s.err
+	}
+	if err == nil && (s.n != n || !s.done) {
+		err = vfs.Errorf(vfs.Corrupt, "the host streamed %d bytes and said %d", s.n, n)
+	}
+	return s.n, wire.Decode(err)
+}
+
+// sink is where the host streams to. After the call has ended nothing is
+// written any more.
+type sink struct {
+	mu    sync.Mutex
+	w     io.Writer
+	n     int64
+	err   error
+	done  bool
+	ended bool
+}
+
+var sinkTable = vat.NewTable(
+	vat.Handle(schema.Sink_write, (*sink).write),
+	vat.Handle(schema.Sink_done, (*sink).finish),
+)
+
+func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
+	b, err := wire.Data(c.Params().Data())
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.done {
+		return vfs.Errorf(vfs.Invalid, "the stream has ended")
+	}
+	if s.err == nil {
+		var n int
+		n, s.err = s.w.Write(b)
+		s.n += int64(n)
+	}
+	if s.err != nil {
+		return vfs.Errorf(vfs.Invalid, "the receiver failed")
+	}
+	return nil
+}
+
+func (s *sink) finish(vat.Call[schema.Sink_done_Params, schema.Sink_done_Results]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = true
+	return nil
+}
+
+// Open implements vfs.Opener. A content of at most 4 MiB is read into memory at
+// once, a larger one into a temporary file, so that it stays as it was.
+func (f *File) Open(ctx context.Context) (vfs.Content, error) {
+	b, _, err := f.ReadBytes(ctx)
+	if err == nil {
+		return memory{bytes.NewReader(b)}, nil
+	}
+	if vfs.CodeOf(err) != vfs.TooLarge {
+		return nil, err
+	}
+	t, err := os.CreateTemp("", "capd-content-")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(t.Name()) // best effort: it goes with its descriptor
+	n, err := f.Stream(ctx, t, 0, 0)
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return spooled{t, n}, nil
+}
+
+type memory struct{ *bytes.Reader }
+
+func (memory) Close() error { return nil }
+
+type spooled struct {
+	*os.File
+	size int64
+}
+
+func (s spooled) Size() int64 { return s.size }

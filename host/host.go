@@ -1,0 +1,143 @@
+// Package host serves an authority's grants to guests, and its console to the
+// operator, over listeners that its caller opened.
+package host
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net"
+	"sync"
+	"time"
+
+	"capd/authority"
+	"capd/cap/console"
+	"capd/cap/session"
+	"capd/cap/wire"
+	"capd/locator"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// MaxConns is how many connections a Server keeps at once unless Options says
+// otherwise. One more is closed as soon as it is accepted.
+const MaxConns = 4096
+
+// Options configures a Server. The zero value is right for a Unix socket.
+type Options struct {
+	Limits   vat.Limits // of each guest's connection
+	MaxConns int
+	// Logf tells the host what a guest is not told: the causes of internal
+	// errors. Nil is the log package.
+	Logf func(format string, args ...any)
+}
+
+// Server serves one authority. Its methods are safe for concurrent use.
+type Server struct {
+	host *authority.Host
+	o    Options
+
+	mu     sync.Mutex
+	conns  map[*vat.Conn]struct{}
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// New returns a server of h, which stays its caller's.
+func New(h *authority.Host, o Options) *Server {
+	if o.MaxConns == 0 {
+		o.MaxConns = MaxConns
+	}
+	if o.Logf == nil {
+		o.Logf = log.Printf
+	}
+	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}}
+}
+
+// ServeGuests answers guests on l, each with a Session, until l or the server is
+// closed.
+func (s *Server) ServeGuests(l net.Listener) error {
+	return s.serve(l, s.o.Limits, func() *vat.Cap { return session.New(s.host) })
+}
+
+// ServeConsole answers the operator on l until l or the server is closed.
+// Whoever reaches l controls the host: l must be the operator's alone. locate
+// makes a locator of a secret.
+func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.SecretSize]byte) string) error {
+	return s.serve(l, vat.Limits{}, func() *vat.Cap { return console.New(s.host, locate) })
+}
+
+// Guest answers one guest on nc, which it takes over.
+func (s *Server) Guest(nc net.Conn) *vat.Conn { return s.add(nc, s.o.Limits, session.New(s.host)) }
+
+func (s *Server) serve(l net.Listener, limits vat.Limits, bootstrap func() *vat.Cap) error {
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil { // as when descriptors have run out: it may pass
+			s.o.Logf("capd: accept: %v", err)
+			time.Sleep(pause)
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = 5 * time.Millisecond
+		s.add(nc, limits, bootstrap())
+	}
+}
+
+func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap) *vat.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.conns) >= s.o.MaxConns {
+		bootstrap.Release()
+		nc.Close()
+		return nil
+	}
+	c := vat.NewConn(nc, vat.Options{Bootstrap: bootstrap, Limits: limits, Encode: s.encode, Logf: s.o.Logf})
+	s.conns[c] = struct{}{}
+	s.wg.Go(func() {
+		<-c.Done()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+	return c
+}
+
+// encode tells the host the cause of what its guest sees as internal.
+func (s *Server) encode(err error) *vat.Exception {
+	if vfs.CodeOf(err) == vfs.Internal && !errors.Is(err, context.Canceled) {
+		cause := err
+		if e, ok := errors.AsType[*vfs.Error](err); ok && e.Cause != nil {
+			cause = e.Cause
+		}
+		s.o.Logf("capd: internal: %v", cause)
+	}
+	return wire.Encode(err)
+}
+
+// Conns returns how many connections there are.
+func (s *Server) Conns() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Close ends every connection and waits until each has let go of what it held.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	conns := make([]*vat.Conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+	s.wg.Wait()
+	return nil
+}
