@@ -1,0 +1,34 @@
+# make check is what to run before every commit; bash .ci/run is everything.
+
+GO       ?= go
+FUZZTIME ?= 30s
+BENCH    ?= .
+
+.PHONY: check test race fuzz bench gen
+
+check: ## format, vet, lint, generated code, and the tests
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	.ci/lint
+	@if command -v capnp >/dev/null; then $(GO) run ./capnp/gen -check && $(GO) run ./capnp/gen -check vat/internal/testproto; \
+	else echo "capnp is not installed: whether the generated code is current is left to .ci/run"; fi
+	$(GO) test ./...
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+fuzz: ## every target for FUZZTIME
+	@grep -r -H -o -E --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func / /' | while read -r file target; do \
+		echo "$$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
+
+bench: ## those that match BENCH
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+gen: ## schema/*.capnp -> capnp/*.capnp.go; needs the schema compiler (Debian: apt install capnproto)
+	$(GO) run ./capnp/gen
+	$(GO) run ./capnp/gen vat/internal/testproto

@@ -1,0 +1,369 @@
+// Package tests holds capd as a whole to what it promises.
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers says, of every package of this module, what else it may import. It is
+// a statement of policy: to add a package, say here where it belongs.
+//
+// A pattern is an import path, or one that ends in /... and then covers the path
+// itself and all below it. The standard library may be imported without
+// mention, but for what hostStd names, which a layer has to be given.
+var layers = []layer{
+	// The waist.
+	{of: "capd/vfs", pure: true},
+	{of: "capd/vfs/deny", may: "capd/vfs golang.org/x/text/...", pure: true},
+	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/vfstest", may: "capd/vfs capd/vfs/faultfs"},
+
+	// Storage: no backend knows another, nor anything above the waist.
+	{of: "capd/backend/memory", may: "capd/vfs", pure: true},
+	{of: "capd/backend/physical", may: "capd/vfs golang.org/x/sys/...", host: true},
+
+	// The wire.
+	{of: "capd/vat", may: "capd/vat/... " + serialization, host: true},
+	{of: "capd/vat/...", may: "capd/vat/... " + serialization},
+	{of: "capd/capnp", may: "capd/vat " + serialization},
+	{of: "capd/capnp/gen", may: serialization + " capnproto.org/go/capnp/v3/std/capnp/schema", host: true},
+
+	// What the wire serves, and who may have it.
+	{of: "capd/help", may: "capd/vfs", pure: true},
+	{of: "capd/locator", may: "capd/vfs", pure: true},
+	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/vfs"},
+	{of: "capd/cap/console", may: "capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/...", may: capLayer},
+	{of: "capd/host", may: "capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
+
+	// The other end of it. The operator's client reads what the console wrote.
+	{of: "capd/client/console", may: "capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
+
+	// Where a backend meets a capability.
+	{of: "capd/cmd/capd", may: "...", host: true},
+	{of: "capd/cmd/capd/...", may: "...", host: true},
+	{of: "capd/tests/...", may: "...", host: true},
+}
+
+type layer struct {
+	of   string // the packages; the first layer that covers a package counts
+	may  string // the imports beside the standard library, separated by spaces
+	host bool   // hostStd too
+	pure bool   // and nothing that it imports, however far down, imports hostStd, the standard library's own use aside
+}
+
+// serialization is what go-capnp is good for: messages and the generated structs
+// of rpc.capnp. Its rpc and server packages are not among it.
+const serialization = "capnproto.org/go/capnp/v3 capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+// capLayer is what translates between the wire and the waist; it knows neither
+// who holds what nor where anything is stored.
+const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/scope capd/cap/session capd/cap/wire " +
+	"capd/vfs capd/vat capd/capnp capd/help " + serialization
+
+// hostStd is the part of the standard library that reaches the host, less the
+// parts of it that only read and write text.
+const (
+	hostStd  = "os/... net/... syscall plugin path/filepath io/ioutil log/syslog"
+	textOnly = "net/url net/netip net/textproto"
+)
+
+func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textOnly, std) }
+
+// required must all be there: an absent package would hold every rule.
+const required = "capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
+	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
+	"capd/cap/session capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
+
+// platforms are looked at each, since their files differ.
+var platforms = []string{"linux", "darwin", "windows"}
+
+// pkg is one package as go list describes it, tests left out.
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+// packages returns this module's packages and all that they depend on.
+func packages(t *testing.T, goos string) map[string]pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "capd/...")
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	all := map[string]pkg{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+}
+
+func TestLayers(t *testing.T) {
+	for _, goos := range platforms {
+		t.Run(goos, func(t *testing.T) {
+			all := packages(t, goos)
+			for _, path := range ours(all) {
+				for _, problem := range check(all, path) {
+					t.Error(problem)
+				}
+			}
+		})
+	}
+}
+
+// check returns what is wrong with the imports of the package at path.
+func check(all map[string]pkg, path string) (problems []string) {
+	i := slices.IndexFunc(layers, func(l layer) bool { return covers(l.of, path) })
+	if i < 0 {
+		return []string{fmt.Sprintf("%s belongs to no layer; say in layers what it may import", path)}
+	}
+	l := layers[i]
+	for _, imported := range all[path].Imports {
+		switch {
+		case all[imported].Standard && (l.host || !reachesHost(imported)):
+		case !all[imported].Standard && covers(l.may, imported):
+		default:
+			problems = append(problems, fmt.Sprintf("%s imports %s", path, imported))
+		}
+	}
+	if l.pure {
+		for _, dep := range all[path].Deps {
+			for _, imported := range all[dep].Imports {
+				if !all[dep].Standard && reachesHost(imported) {
+					problems = append(problems, fmt.Sprintf("%s depends on %s, which imports %s", path, dep, imported))
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// The check must be able to fail.
+func TestLayersCatch(t *testing.T) {
+	all := map[string]pkg{}
+	for _, std := range []string{"context", "os", "net/http", "path/filepath", "syscall"} {
+		all[std] = pkg{ImportPath: std, Standard: true, Imports: []string{"syscall"}}
+	}
+	add := func(path string, imports ...string) {
+		all[path] = pkg{ImportPath: path, Imports: imports, Deps: imports}
+	}
+	add("golang.org/x/text/host", "os")
+	add("golang.org/x/text/pure", "context")
+	for _, c := range []struct {
+		path, imports string
+		ok            bool
+	}{
+		{"capd/vfs", "context", true},
+		{"capd/vfs", "os", false},
+		{"capd/vfs", "net/http", false},
+		{"capd/vfs", "path/filepath", false},
+		{"capd/vfs", "golang.org/x/text/pure", false},
+		{"capd/vfs/deny", "golang.org/x/text/pure", true},
+		{"capd/vfs/deny", "golang.org/x/text/host", false},
+		{"capd/backend/memory", "capd/backend/physical", false},
+		{"capd/backend/memory", "capd/cap/dir", false},
+		{"capd/backend/physical", "os", true},
+		{"capd/backend/new", "capd/vfs", false},
+		{"capd/vat", "capd/vfs", false},
+		{"capd/vat", "capnproto.org/go/capnp/v3/rpc", false},
+		{"capd/cap/dir", "os", false},
+		{"capd/cap/dir", "capd/backend/memory", false},
+		{"capd/cap/dir", "capd/vfs", true},
+		{"capd/cap/dir", "capd/authority", false},
+		{"capd/cap/console", "capd/authority", true},
+		{"capd/client", "capd/cap/dir", false},
+		{"capd/cmd/capd", "capd/backend/physical", true},
+	} {
+		add(c.path, c.imports)
+		if problems := check(all, c.path); (problems == nil) != c.ok {
+			t.Errorf("%s imports %s: %v", c.path, c.imports, problems)
+		}
+	}
+}
+
+// A layer could allow what these forbid, so they stand for themselves.
+func TestLayersThatNobodyMayCross(t *testing.T) {
+	for _, goos := range platforms {
+		t.Run(goos, func(t *testing.T) {
+			all := packages(t, goos)
+			for _, path := range ours(all) {
+				p := all[path]
+				depends := func(patterns string) string {
+					i := slices.IndexFunc(p.Deps, func(dep string) bool { return covers(patterns, dep) })
+					if i < 0 {
+						return ""
+					}
+					return p.Deps[i]
+				}
+				if dep := depends("capnproto.org/go/capnp/v3/rpc/... capnproto.org/go/capnp/v3/server/..."); dep != "" {
+					t.Errorf("%s links %s, which a hostile peer can crash", path, dep)
+				}
+				store, surface := depends("capd/backend/..."), depends("capd/cap/... capd/authority/...")
+				if store != "" && surface != "" && !covers("capd/cmd/capd/... capd/tests/...", path) {
+					t.Errorf("%s links both %s and %s; only cmd/capd may", path, store, surface)
+				}
+				if dep := depends("capd/tests/... capd/vfs/vfstest capd/vfs/faultfs testing"); dep != "" &&
+					covers("capd/cmd/capd/... capd/backend/... capd/client/... capd/vat", path) {
+					t.Errorf("%s links %s, which is for tests", path, dep)
+				}
+			}
+		})
+	}
+}
+
+// What is not there breaks no rule, so that it is there is a rule too.
+func TestLayersAreAllThere(t *testing.T) {
+	all := packages(t, "linux")
+	var missing []string
+	for _, path := range strings.Fields(required) {
+		if all[path].ImportPath == "" {
+			missing = append(missing, path)
+		}
+	}
+	if missing != nil {
+		t.Skipf("not there yet: %s", strings.Join(missing, ", "))
+	}
+}
+
+// The host's files enter a backend in one way, which can be found with grep.
+func TestAuthorityEntersByOpenAmbient(t *testing.T) {
+	root := moduleRoot(t)
+	found := 0
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && strings.HasPrefix(e.Name(), ".") && path != root:
+			return filepath.SkipDir
+		case e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(rel, "backend/") && !strings.Contains(rel, "/internal/") {
+			found += checkBackend(t, rel, file)
+		}
+		if !strings.HasPrefix(rel, "cmd/capd/") && !strings.HasPrefix(rel, "backend/") {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "OpenAmbient" {
+					t.Errorf("%s: only cmd/capd calls OpenAmbient", rel)
+				}
+				return true
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found == 0 {
+		t.Error("no backend has an OpenAmbient; this test looks at the wrong thing")
+	}
+}
+
+// checkBackend reports exported functions that take text, as a host path is
+// one, and are not named OpenAmbient. It returns how many of those there are.
+func checkBackend(t *testing.T, rel string, file *ast.File) (ambient int) {
+	t.Helper()
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || !f.Name.IsExported() {
+			continue
+		}
+		if f.Name.Name == "OpenAmbient" {
+			ambient++
+			continue
+		}
+		for _, param := range f.Type.Params.List {
+			if takesText(param.Type) {
+				t.Errorf("%s: %s takes text: authority enters by OpenAmbient alone", rel, f.Name.Name)
+			}
+		}
+	}
+	return ambient
+}
+
+// takesText reports a type that may carry a path or an open file.
+func takesText(e ast.Expr) bool {
+	text := false
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			text = text || n.Name == "string" || n.Name == "any"
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "os" {
+				text = true
+			}
+		}
+		return true
+	})
+	return text
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+}
+
+// ours returns this module's packages, sorted.
+func ours(all map[string]pkg) []string {
+	var paths []string
+	for path := range all {
+		if covers("capd/...", path) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// covers reports whether one of patterns, separated by spaces, covers path.
+func covers(patterns, path string) bool {
+	for pattern := range strings.FieldsSeq(patterns) {
+		if prefix, deep := strings.CutSuffix(pattern, "..."); deep {
+			if strings.HasPrefix(path+"/", prefix) {
+				return true
+			}
+		} else if path == pattern {
+			return true
+		}
+	}
+	return false
+}
