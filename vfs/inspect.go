@@ -42,15 +42,23 @@ func PlaceOf(n Node) (Place, bool) {
 
 func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
 
+// bound is a node that a gate binds: every view.
+type bound interface{ bind() binding }
+
+var (
+	_ bound = (*dirView)(nil)
+	_ bound = (*fileView)(nil)
+)
+
 // Lineage yields the gates that n goes through, from its own upwards, each
 // once. It yields nothing for a node behind no membrane.
 func Lineage(n Node) iter.Seq[*Gate] {
 	return func(yield func(*Gate) bool) {
-		v, ok := n.(interface{ gate() *Gate })
+		v, ok := n.(bound)
 		if !ok {
 			return
 		}
-		g := v.gate()
+		g := v.bind().gate
 		seen := map[*Gate]bool{}
 		queue := []*Gate{g}
 		for len(queue) > 0 {

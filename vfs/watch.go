@@ -21,14 +21,14 @@ type watchable interface {
 
 // onRevoke watches v's gate, and those of the membranes inside.
 func (v *view) onRevoke(f func(error)) (stop func()) {
-	stop = v.base.watch(v.path, f)
+	outer := v.base.watch(v.path, f)
 	w, ok := v.inner.node.(watchable)
 	if !ok {
-		return stop
+		return outer
 	}
 	inner := w.onRevoke(f)
 	return func() {
-		stop()
+		outer()
 		inner()
 	}
 }

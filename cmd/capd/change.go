@@ -1,0 +1,286 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"capd/cap/wire"
+	"capd/client"
+	"capd/vfs"
+)
+
+type catCommand struct {
+	Path string `arg:"" optional:"" help:"A file (default: the capability itself)."`
+	capFlag
+}
+
+func (catCommand) Help() string {
+	return `Of any size; what is printed is one content, even when the file is replaced meanwhile.
+
+Examples:
+  capd cat project/README.md
+  capd cat project/data.bin > data.bin`
+}
+
+func (c *catCommand) Run(e *env) error {
+	path := trimPath(c.Path)
+	conn, n, err := c.node(e, path, true)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	f, ok := n.(*client.File)
+	if !ok {
+		return vfs.At(path, vfs.IsDir)
+	}
+	w := newProgress(e, e.stdout, "read")
+	defer w.end()
+	_, err = f.Stream(e, w, 0, 0)
+	return err
+}
+
+// condition is what --if-version and --if-absent say.
+type condition struct {
+	IfVersion string `placeholder:"V" help:"Only if the file's version is this."`
+	IfAbsent  bool   `help:"Only if nothing is there."`
+}
+
+func (c condition) read() (vfs.If, error) {
+	if c.IfVersion == "" {
+		return vfs.If{Absent: c.IfAbsent}, nil
+	}
+	if c.IfAbsent {
+		return vfs.If{}, usageError{"--if-version and --if-absent exclude each other"}
+	}
+	v, err := vfs.ParseVersion(c.IfVersion)
+	return vfs.If{Is: v}, err
+}
+
+type putCommand struct {
+	Path string `arg:"" optional:"" help:"The file, made if it is missing (default: the capability itself)."`
+	condition
+	capFlag
+}
+
+func (putCommand) Help() string {
+	return `Prints the new version. Readers see the old content or the new, and an interrupted put changes nothing.
+
+Examples:
+  echo hello | capd put project/note.txt
+  capd put project/note.txt --if-version "$V" < note.txt
+  capd put project/new.txt --if-absent < new.txt`
+}
+
+func (c *putCommand) Run(e *env) error {
+	cond, err := c.read()
+	if err != nil {
+		return err
+	}
+	path := trimPath(c.Path)
+	conn, n, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	in := newProgress(e, e.stdin, "written")
+	defer in.end()
+	var v vfs.Version
+	switch n := n.(type) {
+	case *client.Dir:
+		if path == "" {
+			return usageError{"put where? name a path"}
+		}
+		v, err = n.Put(e, path, in, cond)
+	case *client.File:
+		if path != "" {
+			return vfs.At(path, vfs.Errorf(vfs.NotDir, "this capability is a file; leave the path out"))
+		}
+		v, err = n.Replace(e, in, cond)
+	}
+	if err != nil {
+		return err
+	}
+	in.end()
+	fmt.Fprintln(e.stdout, v)
+	return nil
+}
+
+type appendCommand struct {
+	Path string `arg:"" optional:"" help:"The file, made if it is missing (default: the capability itself)."`
+	capFlag
+}
+
+func (appendCommand) Help() string {
+	return `Up to 1 MiB is added whole, whoever else appends; more goes in parts.
+
+Examples:
+  date | capd append project/log.txt`
+}
+
+func (c *appendCommand) Run(e *env) error {
+	path := trimPath(c.Path)
+	conn, n, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	f, ok := n.(*client.File)
+	switch d, dir := n.(*client.Dir); {
+	case ok && path != "":
+		return vfs.At(path, vfs.Errorf(vfs.NotDir, "this capability is a file; leave the path out"))
+	case dir && path == "":
+		return usageError{"append to what? name a path"}
+	case dir:
+		if f, err = openOrCreate(e, d, path); err != nil {
+			return err
+		}
+	}
+	b := make([]byte, wire.MaxChunk)
+	for {
+		n, rerr := io.ReadFull(e.stdin, b)
+		if n > 0 {
+			if _, err := f.Append(e, b[:n], vfs.If{}); err != nil {
+				return err
+			}
+		}
+		if rerr == io.EOF || rerr == io.ErrUnexpectedEOF {
+			return f.Sync(e)
+		}
+		if rerr != nil {
+			return rerr
+		}
+	}
+}
+
+func openOrCreate(e *env, d *client.Dir, path string) (*client.File, error) {
+	for {
+		n, err := d.Walk(e, path, true)
+		if err == nil {
+			if f, ok := n.(*client.File); ok {
+				return f, nil
+			}
+			return nil, vfs.At(path, vfs.IsDir)
+		}
+		if vfs.CodeOf(err) != vfs.NotFound {
+			return nil, err
+		}
+		f, err := d.CreateFile(e, path)
+		if vfs.CodeOf(err) != vfs.Exists {
+			return f, err
+		}
+		// Somebody made it in between; or it is a link that leads nowhere.
+		if n, err := d.Walk(e, path, false); err == nil {
+			n.Close()
+			if vfs.KindOf(n) == vfs.LinkKind {
+				return nil, vfs.At(path, vfs.Errorf(vfs.NotFound, "the link leads to nothing"))
+			}
+		}
+		if err := e.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+type mkdirCommand struct {
+	Path    string `arg:"" help:"The directory to make."`
+	Parents bool   `short:"p" help:"Make what leads to it as well, and let it be there already."`
+	capFlag
+}
+
+func (mkdirCommand) Help() string {
+	return `Examples:
+  capd mkdir project/notes
+  capd mkdir -p project/a/b/c`
+}
+
+func (c *mkdirCommand) Run(e *env) error {
+	conn, d, err := c.dir(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	path := trimPath(c.Path)
+	if !c.Parents {
+		_, err := d.CreateDir(e, path)
+		return err
+	}
+	names, err := vfs.SplitPath(path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	for i := range names {
+		at := strings.Join(names[:i+1], "/")
+		if _, err := d.CreateDir(e, at); err == nil {
+			continue
+		} else if n, werr := d.Walk(e, at, true); werr != nil {
+			return err
+		} else if _, ok := n.(*client.Dir); !ok {
+			return vfs.At(at, vfs.NotDir)
+		}
+	}
+	return nil
+}
+
+type rmCommand struct {
+	Path      string `arg:"" help:"The file, link or empty directory to remove."`
+	IfVersion string `placeholder:"V" help:"Only if the file's version is this."`
+	capFlag
+}
+
+func (rmCommand) Help() string {
+	return `A link is removed itself, never what it leads to.
+
+Examples:
+  capd rm project/note.txt`
+}
+
+func (c *rmCommand) Run(e *env) error {
+	cond, err := condition{IfVersion: c.IfVersion}.read()
+	if err != nil {
+		return err
+	}
+	conn, d, err := c.dir(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return d.RemovePath(e, trimPath(c.Path), cond)
+}
+
+type attenuateCommand struct {
+	ReadOnly bool   `help:"Take away the right to change anything."`
+	Path     string `placeholder:"P" help:"Give only what is there."`
+	capFlag
+}
+
+func (attenuateCommand) Help() string {
+	return `The new locator lives no longer than the one it was made from, and can never do more.
+
+Examples:
+  capd attenuate --read-only --path project/docs
+  CAPD_CAP=$(capd attenuate --read-only) some-agent`
+}
+
+func (c *attenuateCommand) Run(e *env) error {
+	conn, n, err := c.node(e, trimPath(c.Path), true)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if c.ReadOnly {
+		switch full := n.(type) {
+		case *client.Dir:
+			n = full.ReadOnly()
+		case *client.File:
+			n = full.ReadOnly()
+		}
+	}
+	loc, r, err := conn.Share(e, n)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	fmt.Fprintln(e.stdout, loc)
+	return nil
+}

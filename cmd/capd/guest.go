@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"capd/client"
+	"capd/vfs"
+)
+
+// capFlag says which capability a guest's command uses.
+type capFlag struct {
+	Cap string `env:"CAPD_CAP" placeholder:"LOCATOR" help:"The capability: a locator, or @FILE with one in it."`
+}
+
+// locator returns the text of the locator that was given.
+func (f capFlag) locator() (string, error) {
+	text := f.Cap
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return "", vfs.Errorf(vfs.Invalid, "the file of --cap cannot be read: %v", reason(err))
+		}
+		text = string(b)
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", usageError{"which capability? give a locator with --cap LOCATOR or --cap @FILE, or set CAPD_CAP"}
+	}
+	return text, nil
+}
+
+// dial connects, and restores what the locator stands for.
+func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
+	text, err := f.locator()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.Dial(e, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := c.Node(e)
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return c, n, nil
+}
+
+// dir is dial for a command that needs a directory.
+func (f capFlag) dir(e *env) (*client.Conn, *client.Dir, error) {
+	c, n, err := f.dial(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, ok := n.(*client.Dir)
+	if !ok {
+		c.Close()
+		return nil, nil, vfs.Errorf(vfs.NotDir, "this capability is a file; cat, stat, put and append take it without a path")
+	}
+	return c, d, nil
+}
+
+// node is dial, and what is at path below; "" is the capability itself.
+func (f capFlag) node(e *env, path string, follow bool) (*client.Conn, vfs.Node, error) {
+	c, n, err := f.dial(e)
+	if err != nil || path == "" {
+		return c, n, err
+	}
+	d, ok := n.(*client.Dir)
+	if !ok {
+		c.Close()
+		return nil, nil, vfs.At(path, vfs.Errorf(vfs.NotDir, "this capability is a file; leave the path out"))
+	}
+	n, err = d.Walk(e, path, follow)
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return c, n, nil
+}
+
+// trimPath takes the slash off the end that a shell's completion puts there, and
+// reads "." as the capability itself.
+func trimPath(path string) string {
+	if path == "." || path == "./" {
+		return ""
+	}
+	for len(path) > 1 && strings.HasSuffix(path, "/") {
+		path = path[:len(path)-1]
+	}
+	return path
+}

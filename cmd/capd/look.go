@@ -1,0 +1,311 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"capd/client"
+	"capd/vfs"
+)
+
+// entryJSON is an entry as --json prints it.
+type entryJSON struct {
+	Name       string `json:"name"`
+	Type       string `json:"type"`
+	SizeBytes  int64  `json:"sizeBytes"`
+	ModifiedMs int64  `json:"modifiedMs"`
+	Executable bool   `json:"executable"`
+	Version    string `json:"version,omitempty"`
+	Target     string `json:"target,omitempty"`
+}
+
+func asJSON(name string, i vfs.Info) entryJSON {
+	return entryJSON{Name: vfs.Printable(name), Type: i.Kind.String(), SizeBytes: i.Size, ModifiedMs: i.ModifiedMs, Executable: i.Exec}
+}
+
+// label is a name as it is shown: marked by kind, and safe on a terminal.
+func (p painter) label(name string, i vfs.Info) string {
+	name = vfs.Printable(name)
+	switch {
+	case i.Kind == vfs.DirKind:
+		return p.dir(name + "/")
+	case i.Kind == vfs.LinkKind:
+		return p.link(name + "@")
+	case i.Kind == vfs.Other:
+		return name + "="
+	case i.Exec:
+		return p.exec(name + "*")
+	}
+	return name
+}
+
+type lsCommand struct {
+	Path string `arg:"" optional:"" help:"A directory or a file (default: the capability itself)."`
+	Long bool   `short:"l" help:"Show sizes and times."`
+	JSON bool   `name:"json" help:"Print a JSON array."`
+	capFlag
+}
+
+func (lsCommand) Help() string {
+	return `Names are in byte order. A directory is marked with /, a link with @, an executable file with * (with
+-l), and what can be listed but not opened with =.
+
+Examples:
+  capd ls
+  capd ls -l project/docs
+  capd ls project --json | jq -r '.[].name'`
+}
+
+func (c *lsCommand) Run(e *env) error {
+	conn, n, err := c.node(e, trimPath(c.Path), true)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var out []client.Entry
+	if d, ok := n.(*client.Dir); ok {
+		for entry, err := range d.Entries(e, c.Long || c.JSON) {
+			if err != nil {
+				return err
+			}
+			out = append(out, entry)
+		}
+	} else {
+		info, err := n.Stat(e)
+		if err != nil {
+			return err
+		}
+		out = []client.Entry{{Name: c.Path, Info: info}}
+	}
+	if c.JSON {
+		js := make([]entryJSON, len(out))
+		for i, entry := range out {
+			js[i] = asJSON(entry.Name, entry.Info)
+		}
+		return printJSON(e.stdout, js)
+	}
+	p := newPainter(e.stdout)
+	if !c.Long {
+		for _, entry := range out {
+			if _, err := fmt.Fprintln(e.stdout, p.label(entry.Name, entry.Info)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, entry := range out {
+		size := ""
+		if entry.Kind == vfs.FileKind {
+			size = fmt.Sprint(entry.Size)
+		}
+		fmt.Fprintf(w, "%s\t%s\t  %s\n", size, time.UnixMilli(entry.ModifiedMs).Format("2006-01-02 15:04"), p.label(entry.Name, entry.Info))
+	}
+	return w.Flush()
+}
+
+type treeCommand struct {
+	Path string `arg:"" optional:"" help:"A directory (default: the capability itself)."`
+	JSON bool   `name:"json" help:"Print a JSON array of paths."`
+	Max  int    `default:"10000" help:"Stop after this many entries."`
+	capFlag
+}
+
+func (treeCommand) Help() string {
+	return `Links are shown and not followed.
+
+Examples:
+  capd tree project
+  capd tree project/docs --json`
+}
+
+func (c *treeCommand) Run(e *env) error {
+	conn, n, err := c.node(e, trimPath(c.Path), true)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	d, ok := n.(*client.Dir)
+	if !ok {
+		return vfs.At(c.Path, vfs.Errorf(vfs.NotDir, "tree shows a directory; see cat and stat"))
+	}
+	p := newPainter(e.stdout)
+	js := []entryJSON{}
+	seen, cut := 0, false
+	for entry, err := range d.Glob(e, "**") {
+		if err != nil {
+			return err
+		}
+		if seen == c.Max {
+			cut = true
+			break
+		}
+		seen++
+		info := vfs.Info{Kind: entry.Kind}
+		if c.JSON {
+			js = append(js, entryJSON{Name: vfs.Printable(entry.Name), Type: entry.Kind.String()})
+			continue
+		}
+		name := entry.Name[strings.LastIndexByte(entry.Name, '/')+1:]
+		indent := strings.Repeat("  ", strings.Count(entry.Name, "/"))
+		if _, err := fmt.Fprintln(e.stdout, indent+p.label(name, info)); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		if err := printJSON(e.stdout, js); err != nil {
+			return err
+		}
+	}
+	if cut {
+		fmt.Fprintf(e.stderr, "capd: stopped after %d entries; see --max\n", seen)
+	}
+	return nil
+}
+
+type globCommand struct {
+	Pattern string `arg:"" help:"As in a shell, with ** for any number of names; quote it."`
+	JSON    bool   `name:"json" help:"Print a JSON array."`
+	capFlag
+}
+
+func (globCommand) Help() string {
+	return `Paths are printed in the order of a walk through the tree. Links are listed, not followed.
+
+Examples:
+  capd glob 'project/**/*.go'
+  capd glob 'project/{cmd,vfs}/**/*_test.go' --json`
+}
+
+func (c *globCommand) Run(e *env) error {
+	conn, d, err := c.dir(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js := []entryJSON{}
+	for entry, err := range d.Glob(e, c.Pattern) {
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			js = append(js, entryJSON{Name: vfs.Printable(entry.Name), Type: entry.Kind.String()})
+			continue
+		}
+		if _, err := fmt.Fprintln(e.stdout, vfs.Printable(entry.Name)); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return printJSON(e.stdout, js)
+	}
+	return nil
+}
+
+type statCommand struct {
+	Path string `arg:"" optional:"" help:"What to look at (default: the capability itself)."`
+	JSON bool   `name:"json" help:"Print JSON."`
+	capFlag
+}
+
+func (statCommand) Help() string {
+	return `The version is the sha256 of a file's content; put takes it with --if-version. A link is shown as a link.
+
+Examples:
+  capd stat project/README.md
+  capd stat project/README.md --json | jq -r .version`
+}
+
+func (c *statCommand) Run(e *env) error {
+	path := trimPath(c.Path)
+	conn, n, err := c.node(e, path, false)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	info, err := n.Stat(e)
+	if err != nil {
+		return err
+	}
+	out := asJSON(path, info)
+	switch n := n.(type) {
+	case *client.File:
+		v, err := n.Version(e)
+		if err != nil {
+			return err
+		}
+		out.Version = v.String()
+	case vfs.Link:
+		target, err := n.Target(e)
+		switch {
+		case err == nil:
+			out.Target = vfs.Printable(target)
+		case vfs.CodeOf(err) == vfs.Outside:
+			out.Target = "(outside)"
+		default:
+			return err
+		}
+	}
+	if c.JSON {
+		return printJSON(e.stdout, out)
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
+	if path != "" {
+		row("path", out.Name)
+	}
+	row("type", out.Type)
+	row("modified", time.UnixMilli(info.ModifiedMs).Format(time.RFC3339))
+	switch info.Kind {
+	case vfs.FileKind:
+		row("size", fmt.Sprint(info.Size, " bytes"))
+		row("executable", info.Exec)
+		row("version", out.Version)
+	case vfs.LinkKind:
+		row("target", out.Target)
+	}
+	return w.Flush()
+}
+
+type helpCommand struct {
+	Method string `arg:"" optional:"" help:"A method, such as glob (default: the whole page)."`
+	capFlag
+}
+
+func (helpCommand) Help() string {
+	return `This is what a model sees that holds the capability. Without one, it is capd --help.
+
+Examples:
+  capd help
+  capd help glob`
+}
+
+func (c *helpCommand) Run(e *env) error {
+	if c.Cap == "" {
+		if c.Method != "" {
+			run(e, []string{c.Method, "--help"})
+			return nil
+		}
+		run(e, []string{"--help"})
+		return nil
+	}
+	conn, n, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var text string
+	switch n := n.(type) {
+	case *client.Dir:
+		text, err = n.Help(e, c.Method)
+	case *client.File:
+		text, err = n.Help(e, c.Method)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(e.stdout, strings.TrimRight(text, "\n"))
+	return err
+}

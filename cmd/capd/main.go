@@ -1,0 +1,157 @@
+// Command capd serves a directory as a capability, and uses one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"capd/vfs"
+)
+
+// Exit codes.
+const (
+	exitRefused = 1 // the host, or the system, refused
+	exitUsage   = 2
+)
+
+type commands struct {
+	Serve       serveCommand       `cmd:"" group:"host" help:"Serve a directory until interrupted."`
+	Grant       grantCommand       `cmd:"" group:"host" help:"Give a guest a capability and print its locator."`
+	Grants      grantsCommand      `cmd:"" group:"host" help:"List the grants."`
+	Revoke      revokeCommand      `cmd:"" group:"host" help:"Take back everything a guest holds."`
+	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
+
+	Ls        lsCommand        `cmd:"" group:"guest" help:"List a directory."`
+	Tree      treeCommand      `cmd:"" group:"guest" help:"Show everything below a directory."`
+	Cat       catCommand       `cmd:"" group:"guest" help:"Write a file to standard output."`
+	Put       putCommand       `cmd:"" group:"guest" help:"Make standard input the whole content of a file, atomically."`
+	Append    appendCommand    `cmd:"" group:"guest" help:"Add standard input at the end of a file."`
+	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
+	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`
+	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
+	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
+	Help      helpCommand      `cmd:"" group:"guest" help:"Show what the capability says of itself."`
+	Attenuate attenuateCommand `cmd:"" group:"guest" help:"Make a narrower capability and print its locator."`
+
+	Tour    tourCommand    `cmd:"" group:"learn" help:"Show everything at work, in a scratch directory."`
+	Version versionCommand `cmd:"" group:"learn" help:"Print the version."`
+}
+
+// env is what a command runs with.
+type env struct {
+	context.Context
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+}
+
+func main() {
+	// A writer whose reader has gone ends quietly, as programs in a pipe do.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(&env{ctx, os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func run(e *env, args []string) int {
+	var c commands
+	ended := -1
+	p, err := kong.New(&c,
+		kong.Name("capd"),
+		kong.Description("Give a program a directory without giving it the machine.\n\nA host serves a tree and grants capabilities to it; a guest uses one, narrows it and passes it on; the host takes it back at any time."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "host", Title: "For the host:", Description: "They find the running host by its state directory (--state)."},
+			{Key: "guest", Title: "For a guest:", Description: "They need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path starts at the capability, never with a slash."},
+			{Key: "learn", Title: "To learn:"},
+		}),
+		kong.Writers(e.stdout, e.stderr),
+		kong.Exit(func(code int) {
+			ended = code
+			panic(kongExit{})
+		}),
+	)
+	if err != nil {
+		panic(err)
+	}
+	k, err := parse(p, args)
+	if ended >= 0 {
+		return ended
+	}
+	if err == nil {
+		err = k.Run(e)
+	}
+	return report(e, err)
+}
+
+// kongExit unwinds from kong after --help.
+type kongExit struct{}
+
+func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(kongExit); !ok {
+				panic(r)
+			}
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	return p.Parse(args)
+}
+
+// usageError is a command line that cannot be right.
+type usageError struct{ msg string }
+
+func (u usageError) Error() string { return u.msg }
+
+// report prints an error as "capd: code: message" and returns the exit code.
+func report(e *env, err error) int {
+	var parse *kong.ParseError
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(e.stderr, "capd: usage: %s\n", usage.msg)
+		return exitUsage
+	case errors.As(err, &parse):
+		fmt.Fprintf(e.stderr, "capd: usage: %s\n", parse.Error())
+		name := "capd"
+		if c := parse.Context.Command(); c != "" {
+			name += " " + strings.Fields(c)[0]
+		}
+		fmt.Fprintf(e.stderr, "See %s --help\n", name)
+		return exitUsage
+	case errors.Is(err, syscall.EPIPE):
+		return 0
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(e.stderr, "capd: interrupted")
+		return 130
+	}
+	var ve *vfs.Error
+	if errors.As(err, &ve) {
+		fmt.Fprintf(e.stderr, "capd: %s\n", ve.Error())
+	} else {
+		fmt.Fprintf(e.stderr, "capd: %s: %s\n", vfs.CodeOf(err), err)
+	}
+	return exitRefused
+}
+
+type versionCommand struct{}
+
+func (versionCommand) Run(e *env) error {
+	fmt.Fprintln(e.stdout, "capd", version())
+	return nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"capd/vfs"
+)
+
+// stateFlag names the directory in which a host keeps its sockets. Its commands
+// find it there.
+type stateFlag struct {
+	State string `placeholder:"DIR" help:"The host's state directory (default $$XDG_STATE_HOME/capd, or ~/.local/state/capd)."`
+}
+
+// state is a host's state directory.
+type state struct{ dir string }
+
+// maxSocketPath is the longest path that a Unix socket can have everywhere
+// (unix(7); 104 with the NUL on some systems).
+const maxSocketPath = 103
+
+// open returns the state directory, which need not be there.
+func (f stateFlag) open() (state, error) {
+	dir := f.State
+	if dir == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if base == "" || !filepath.IsAbs(base) {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return state{}, vfs.Errorf(vfs.Invalid, "there is no home directory to keep state in; name one with --state")
+			}
+			base = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(base, "capd")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return state{}, err
+	}
+	s := state{dir}
+	if n := len(s.control()); n > maxSocketPath {
+		return state{}, vfs.Errorf(vfs.Limit, "the state directory's path is %d bytes too long for a socket; name a shorter one with --state", n-maxSocketPath)
+	}
+	return s, nil
+}
+
+func (s state) control() string { return filepath.Join(s.dir, "control.sock") }
+func (s state) guests() string  { return filepath.Join(s.dir, "guest.sock") }
+
+// lock makes the directory and takes it for this process. It answers busy when a
+// host runs there.
+func (s state) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", s.dir, reason(err))
+	}
+	if err := os.Chmod(s.dir, 0o700); err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the state directory %s is not ours: %v", s.dir, reason(err))
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", s.dir, reason(err))
+	}
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, vfs.Errorf(vfs.Busy, "a host runs with the state directory %s already; end it, or name another with --state", s.dir)
+	}
+	return func() { f.Close() }, nil
+}
+
+// listen opens a socket that only this user can reach. The caller holds the
+// lock, so that a socket that is there was left behind.
+func listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("a socket cannot be protected: %w", reason(err))
+	}
+	return l, nil
+}
+
+// reason is what went wrong, without the path that it went wrong with.
+func reason(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
