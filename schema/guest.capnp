@@ -134,7 +134,7 @@ interface Dir {
 
   remove @11 (path :Text, ifVersion :IfVersion) -> ();
   # Removes the file, the link itself, or the empty directory. notFound, notEmpty, conflict, readOnly, askDenied,
-  # busy (the host controls it, or something is mounted there).
+  # busy (the host keeps it there).
 
   move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion) -> ();
   # Moves the node at path to newPath in dst. dst is a Dir of this host; null means this Dir. A target that is there

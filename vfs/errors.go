@@ -167,7 +167,7 @@ func hint(c Code) string {
 	case NotRegular:
 		return "this is not a regular file"
 	case CrossDevice:
-		return "another filesystem or store begins here; copy instead, or ask the host to mount it"
+		return "another filesystem or store begins here; copy instead"
 	case Stale:
 		return "this node is no longer where it was opened; look it up again"
 	case ReadOnly:

@@ -117,7 +117,7 @@ func (d *nsDir) changeable(name string) error {
 		return err
 	}
 	if d.mounted(name) != nil {
-		return Errorf(Busy, "something is mounted here or below")
+		return Errorf(Busy, "this name is fixed, or one below it is; it cannot be changed here")
 	}
 	if d.dir == nil {
 		if err := CheckName(name); err != nil {
@@ -158,6 +158,10 @@ func (d *nsDir) onRevoke(f func(error)) (stop func()) {
 	return func() {}
 }
 
+// errNoTree is notFound where there is no tree for the name to be in: [Walk] tells
+// a link that rises out of its tree to there from one that dangles.
+var errNoTree = Errorf(NotFound, "nothing has this name; list() shows what is here")
+
 func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 	if err := first(d.closed.check(), CheckName(name)); err != nil {
 		return nil, err
@@ -182,7 +186,7 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		}
 		return m.open(d.ns, d.in, under, d.born), nil
 	case n == nil:
-		return nil, NotFound
+		return nil, errNoTree
 	case !ok:
 		return n, nil
 	}

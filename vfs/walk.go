@@ -15,7 +15,8 @@ type Walker interface {
 // Walk returns the node at path below d. It follows links, one name at a time
 // and through d's own guards, so that every rule applies to where a link leads;
 // it never rises above d: a link that would, and every absolute one, is
-// outside. It answers notDir where a path goes through a file, and limit after
+// outside, and so is one that leaves the tree it is in for a place where the
+// host has mounted none. It answers notDir where a path goes through a file, and limit after
 // [MaxLinks] links.
 func Walk(ctx context.Context, d Dir, path string) (Node, error) { return walk(ctx, d, path, true) }
 
@@ -99,6 +100,7 @@ type walker struct {
 	leaf  Node
 	rest  []string
 	links int
+	rose  bool // a link has led up
 }
 
 func (w *walker) here() Dir {
@@ -123,9 +125,13 @@ func (w *walker) step(follow bool) error {
 		}
 		w.here().Close()
 		w.open = w.open[:len(w.open)-1]
+		w.rose = true
 		return nil
 	}
 	n, err := w.here().Lookup(w.ctx, name)
+	if w.rose && errors.Is(err, errNoTree) {
+		return errOutside // it left its tree, and leads to none
+	}
 	if err != nil {
 		return err
 	}
