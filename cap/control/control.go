@@ -4,6 +4,8 @@
 package control
 
 import (
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
@@ -36,9 +38,9 @@ func (r *revoker) help(c vat.Call[schema.Revoker_help_Params, schema.Revoker_hel
 // ctl over.
 func New(ctl *vfs.Control) *vat.Cap {
 	if ctl.Kind == vfs.DirKind {
-		return vat.Serve(dirTable, &dirControl{fileControl{ctl}})
+		return vat.Serve(dirTable, &server{ctl, "DirControl"})
 	}
-	return vat.Serve(fileTable, &fileControl{ctl})
+	return vat.Serve(fileTable, &server{ctl, "FileControl"})
 }
 
 // Set stores a control for ctl in a Control of the results.
@@ -54,103 +56,109 @@ func Set(ctl *vfs.Control, caps *vat.Caps, alloc func() (schema.Control, error))
 	return w.SetFile(caps.Put(New(ctl)))
 }
 
-type fileControl struct{ ctl *vfs.Control }
-
-type dirControl struct{ fileControl }
+type server struct {
+	ctl   *vfs.Control
+	iface string
+}
 
 // Release lets go of the gate; what was set stays set.
-func (f *fileControl) Release() { f.ctl.Release() }
+func (s *server) Release() { s.ctl.Release() }
 
 var fileTable = vat.NewTable(
-	vat.Handle(schema.FileControl_setWritable, func(f *fileControl, c vat.Call[schema.FileControl_setWritable_Params, schema.FileControl_setWritable_Results]) error {
-		return f.setWritable(c.Params().Writable())
-	}),
-	vat.Handle(schema.FileControl_getWritable, func(f *fileControl, c vat.Call[schema.FileControl_getWritable_Params, schema.FileControl_getWritable_Results]) error {
-		r, err := c.Results()
-		if err != nil {
-			return err
-		}
-		own, effective := f.ctl.Writable()
-		r.SetWritable(own)
-		r.SetEffective(effective)
-		return nil
-	}),
-	vat.Handle(schema.FileControl_setReadable, func(f *fileControl, c vat.Call[schema.FileControl_setReadable_Params, schema.FileControl_setReadable_Results]) error {
-		f.ctl.SetReadable(c.Params().Readable())
-		return nil
-	}),
-	vat.Handle(schema.FileControl_getReadable, func(f *fileControl, c vat.Call[schema.FileControl_getReadable_Params, schema.FileControl_getReadable_Results]) error {
-		r, err := c.Results()
-		if err != nil {
-			return err
-		}
-		own, effective := f.ctl.Readable()
-		r.SetReadable(own)
-		r.SetEffective(effective)
-		return nil
-	}),
-	vat.Handle(schema.FileControl_revoke, func(f *fileControl, _ vat.Call[schema.FileControl_revoke_Params, schema.FileControl_revoke_Results]) error {
-		return vfs.At("", f.ctl.Revoke())
-	}),
-	vat.Handle(schema.FileControl_help, func(_ *fileControl, c vat.Call[schema.FileControl_help_Params, schema.FileControl_help_Results]) error {
-		return wire.Help(help.Text, "FileControl", c.Params().Method, c.Results)
-	}),
+	vat.Handle(schema.FileControl_setWritable, setWritable),
+	vat.Handle(schema.FileControl_getWritable, getWritable),
+	vat.Handle(schema.FileControl_setReadable, setReadable),
+	vat.Handle(schema.FileControl_getReadable, getReadable),
+	vat.Handle(schema.FileControl_revoke, revoke),
+	vat.Handle(schema.FileControl_help, helpOf),
 )
-
-func (f *fileControl) setWritable(on bool) error { return vfs.At("", f.ctl.SetWritable(on)) }
 
 var dirTable *vat.Table
 
-func init() { // its methods make more of its kind
+func init() { // getChild makes more of its kind
 	dirTable = vat.NewTable(
-		vat.Handle(schema.DirControl_setWritable, func(d *dirControl, c vat.Call[schema.DirControl_setWritable_Params, schema.DirControl_setWritable_Results]) error {
-			return d.setWritable(c.Params().Writable())
-		}),
-		vat.Handle(schema.DirControl_getWritable, func(d *dirControl, c vat.Call[schema.DirControl_getWritable_Params, schema.DirControl_getWritable_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			own, effective := d.ctl.Writable()
-			r.SetWritable(own)
-			r.SetEffective(effective)
-			return nil
-		}),
-		vat.Handle(schema.DirControl_setReadable, func(d *dirControl, c vat.Call[schema.DirControl_setReadable_Params, schema.DirControl_setReadable_Results]) error {
-			d.ctl.SetReadable(c.Params().Readable())
-			return nil
-		}),
-		vat.Handle(schema.DirControl_getReadable, func(d *dirControl, c vat.Call[schema.DirControl_getReadable_Params, schema.DirControl_getReadable_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			own, effective := d.ctl.Readable()
-			r.SetReadable(own)
-			r.SetEffective(effective)
-			return nil
-		}),
-		vat.Handle(schema.DirControl_revoke, func(d *dirControl, _ vat.Call[schema.DirControl_revoke_Params, schema.DirControl_revoke_Results]) error {
-			return vfs.At("", d.ctl.Revoke())
-		}),
-		vat.Handle(schema.DirControl_getChild, func(d *dirControl, c vat.Call[schema.DirControl_getChild_Params, schema.DirControl_getChild_Results]) error {
-			name, err := wire.Text(c.Params().Name())
-			if err != nil {
-				return err
-			}
-			child, err := d.ctl.Child(c.Context(), name)
-			if err != nil {
-				return vfs.At(name, err)
-			}
-			r, err := c.Results()
-			if err != nil {
-				child.Release()
-				return err
-			}
-			return Set(child, c.Caps(), r.NewControl)
-		}),
-		vat.Handle(schema.DirControl_help, func(_ *dirControl, c vat.Call[schema.DirControl_help_Params, schema.DirControl_help_Results]) error {
-			return wire.Help(help.Text, "DirControl", c.Params().Method, c.Results)
-		}),
+		vat.Handle(schema.DirControl_setWritable, setWritable),
+		vat.Handle(schema.DirControl_getWritable, getWritable),
+		vat.Handle(schema.DirControl_setReadable, setReadable),
+		vat.Handle(schema.DirControl_getReadable, getReadable),
+		vat.Handle(schema.DirControl_revoke, revoke),
+		vat.Handle(schema.DirControl_getChild, getChild),
+		vat.Handle(schema.DirControl_help, helpOf),
 	)
+}
+
+func setWritable[P interface {
+	~capnp.StructKind
+	Writable() bool
+}, R ~capnp.StructKind](s *server, c vat.Call[P, R]) error {
+	return vfs.At("", s.ctl.SetWritable(c.Params().Writable()))
+}
+
+func getWritable[P ~capnp.StructKind, R interface {
+	~capnp.StructKind
+	SetWritable(bool)
+	SetEffective(bool)
+}](s *server, c vat.Call[P, R]) error {
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	own, effective := s.ctl.Writable()
+	r.SetWritable(own)
+	r.SetEffective(effective)
+	return nil
+}
+
+func setReadable[P interface {
+	~capnp.StructKind
+	Readable() bool
+}, R ~capnp.StructKind](s *server, c vat.Call[P, R]) error {
+	s.ctl.SetReadable(c.Params().Readable())
+	return nil
+}
+
+func getReadable[P ~capnp.StructKind, R interface {
+	~capnp.StructKind
+	SetReadable(bool)
+	SetEffective(bool)
+}](s *server, c vat.Call[P, R]) error {
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	own, effective := s.ctl.Readable()
+	r.SetReadable(own)
+	r.SetEffective(effective)
+	return nil
+}
+
+func revoke[P, R ~capnp.StructKind](s *server, _ vat.Call[P, R]) error {
+	return vfs.At("", s.ctl.Revoke())
+}
+
+func getChild(s *server, c vat.Call[schema.DirControl_getChild_Params, schema.DirControl_getChild_Results]) error {
+	name, err := wire.Text(c.Params().Name())
+	if err != nil {
+		return err
+	}
+	child, err := s.ctl.Child(c.Context(), name)
+	if err != nil {
+		return vfs.At(name, err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		child.Release()
+		return err
+	}
+	return Set(child, c.Caps(), r.NewControl)
+}
+
+func helpOf[P interface {
+	~capnp.StructKind
+	Method() (string, error)
+}, R interface {
+	~capnp.StructKind
+	SetText(string) error
+}](s *server, c vat.Call[P, R]) error {
+	return wire.Help(help.Text, s.iface, c.Params().Method, c.Results)
 }

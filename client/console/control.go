@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
@@ -36,27 +38,22 @@ func (c *Control) Close() error {
 // is under way any more; busy when one is stuck.
 func (c *Control) SetWritable(ctx context.Context, on bool) error {
 	if c.dir {
-		return wire.Decode(vat.Do(ctx, c.cap, schema.DirControl_setWritable, func(p schema.DirControl_setWritable_Params, _ *vat.Caps) error {
-			p.SetWritable(on)
-			return nil
-		}, nil))
+		return set(ctx, c.cap, schema.DirControl_setWritable, schema.DirControl_setWritable_Params.SetWritable, on)
 	}
-	return wire.Decode(vat.Do(ctx, c.cap, schema.FileControl_setWritable, func(p schema.FileControl_setWritable_Params, _ *vat.Caps) error {
-		p.SetWritable(on)
-		return nil
-	}, nil))
+	return set(ctx, c.cap, schema.FileControl_setWritable, schema.FileControl_setWritable_Params.SetWritable, on)
 }
 
 // SetReadable allows or forbids looking.
 func (c *Control) SetReadable(ctx context.Context, on bool) error {
 	if c.dir {
-		return wire.Decode(vat.Do(ctx, c.cap, schema.DirControl_setReadable, func(p schema.DirControl_setReadable_Params, _ *vat.Caps) error {
-			p.SetReadable(on)
-			return nil
-		}, nil))
+		return set(ctx, c.cap, schema.DirControl_setReadable, schema.DirControl_setReadable_Params.SetReadable, on)
 	}
-	return wire.Decode(vat.Do(ctx, c.cap, schema.FileControl_setReadable, func(p schema.FileControl_setReadable_Params, _ *vat.Caps) error {
-		p.SetReadable(on)
+	return set(ctx, c.cap, schema.FileControl_setReadable, schema.FileControl_setReadable_Params.SetReadable, on)
+}
+
+func set[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P, R], param func(P, bool), on bool) error {
+	return wire.Decode(vat.Do(ctx, c, m, func(p P, _ *vat.Caps) error {
+		param(p, on)
 		return nil
 	}, nil))
 }
@@ -64,32 +61,27 @@ func (c *Control) SetReadable(ctx context.Context, on bool) error {
 // Writable reports what was set here, and what holds with all routes above.
 func (c *Control) Writable(ctx context.Context) (own, effective bool, err error) {
 	if c.dir {
-		err = vat.Do(ctx, c.cap, schema.DirControl_getWritable, nil, func(r schema.DirControl_getWritable_Results, _ *vat.Caps) error {
-			own, effective = r.Writable(), r.Effective()
-			return nil
-		})
-	} else {
-		err = vat.Do(ctx, c.cap, schema.FileControl_getWritable, nil, func(r schema.FileControl_getWritable_Results, _ *vat.Caps) error {
-			own, effective = r.Writable(), r.Effective()
-			return nil
-		})
+		return get(ctx, c.cap, schema.DirControl_getWritable, schema.DirControl_getWritable_Results.Writable)
 	}
-	return own, effective, wire.Decode(err)
+	return get(ctx, c.cap, schema.FileControl_getWritable, schema.FileControl_getWritable_Results.Writable)
 }
 
 // Readable is as Writable.
 func (c *Control) Readable(ctx context.Context) (own, effective bool, err error) {
 	if c.dir {
-		err = vat.Do(ctx, c.cap, schema.DirControl_getReadable, nil, func(r schema.DirControl_getReadable_Results, _ *vat.Caps) error {
-			own, effective = r.Readable(), r.Effective()
-			return nil
-		})
-	} else {
-		err = vat.Do(ctx, c.cap, schema.FileControl_getReadable, nil, func(r schema.FileControl_getReadable_Results, _ *vat.Caps) error {
-			own, effective = r.Readable(), r.Effective()
-			return nil
-		})
+		return get(ctx, c.cap, schema.DirControl_getReadable, schema.DirControl_getReadable_Results.Readable)
 	}
+	return get(ctx, c.cap, schema.FileControl_getReadable, schema.FileControl_getReadable_Results.Readable)
+}
+
+func get[P ~capnp.StructKind, R interface {
+	~capnp.StructKind
+	Effective() bool
+}](ctx context.Context, c *vat.Cap, m vat.Method[P, R], result func(R) bool) (own, effective bool, err error) {
+	err = vat.Do(ctx, c, m, nil, func(r R, _ *vat.Caps) error {
+		own, effective = result(r), r.Effective()
+		return nil
+	})
 	return own, effective, wire.Decode(err)
 }
 

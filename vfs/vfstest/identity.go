@@ -207,7 +207,8 @@ func testHeldFile(w *world) {
 
 func testHeldLink(w *world) {
 	if w.s.NoLinks {
-		w.Skip("no links here")
+		w.Log("no links here")
+		return
 	}
 	w.make(sample)
 	l := w.link("l")

@@ -147,7 +147,8 @@ func testReplaceOpenContent(w *world) {
 	w.make(Tree{"f": {Data: long}, "g": {Data: "other"}})
 	f := w.file("f")
 	if _, ok := f.(vfs.Opener); !ok {
-		w.Skip("these files hold no content open")
+		w.Log("these files hold no content open")
+		return
 	}
 	c, err := vfs.Open(w.ctx, f)
 	w.ok("Open", err)
@@ -176,7 +177,8 @@ func testReplaceFile(w *world) {
 	x := w.file("x")
 	v, err := vfs.ReplaceFile(w.ctx, x, strings.NewReader("new"), vfs.If{Is: sum(sample["x"].Data)})
 	if vfs.CodeOf(err) == vfs.Unsupported {
-		w.Skip("these files are not replaced through themselves")
+		w.Log("these files are not replaced through themselves")
+		return
 	}
 	w.ok("ReplaceFile", err)
 	if v != sum("new") {
