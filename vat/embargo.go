@@ -99,15 +99,16 @@ func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
 func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 	c.mu.Lock()
 	t, err := c.messageTarget(mt)
+	returned := err != nil || c.wasReturned(mt)
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	defer t.release()
+	if !returned {
+		return protocolf("disembargo of a call that was not returned")
+	}
 	if p, ok := t.(*promise); ok {
-		if mt.Which() == rpc.MessageTarget_Which_promisedAnswer && !p.decided() {
-			return protocolf("disembargo of a call that was not returned")
-		}
 		p.retain()
 		p.after(func() {
 			if err := c.loopback(p, id); err != nil {
@@ -118,6 +119,19 @@ func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 		return nil
 	}
 	return c.loopback(t, id)
+}
+
+// wasReturned reports whether the call that mt is a promise of was answered. c.mu is held.
+func (c *Conn) wasReturned(mt rpc.MessageTarget) bool {
+	if mt.Which() != rpc.MessageTarget_Which_promisedAnswer {
+		return true
+	}
+	pa, err := mt.PromisedAnswer()
+	if err != nil {
+		return false
+	}
+	a := c.answers[pa.QuestionId()]
+	return a != nil && a.table.returned
 }
 
 func (c *Conn) loopback(t target, id uint32) error {

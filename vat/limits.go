@@ -36,8 +36,9 @@ type Limits struct {
 	Questions int
 	// Workers is the most handlers that run at once, those on the reader not counted: 64.
 	Workers int
-	// ParkedBytes is the most memory in frames that the peer has not read: 1 MiB. Above it this side reads no
-	// further messages and starts no further handlers until the peer has read some.
+	// ParkedBytes is the most memory in frames that the peer has not read: 4 MiB. Above it this side reads no
+	// further messages and starts no further handlers until the peer has read some, and makes no large results
+	// (Call.ResultsFor) that would not fit beside the others.
 	ParkedBytes int64
 	// ParkedMax is where parked frames end the connection: 64 MiB.
 	ParkedMax int64
@@ -71,7 +72,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Imports, 65536)
 	def(&l.Questions, 65536)
 	def(&l.Workers, 64)
-	def(&l.ParkedBytes, 1<<20)
+	def(&l.ParkedBytes, 4<<20)
 	def(&l.ParkedMax, 64<<20)
 	def(&l.StreamBytes, 4<<20)
 	def(&l.HandshakeTimeout, 10*time.Second)

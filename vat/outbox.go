@@ -24,6 +24,7 @@ type outbox struct {
 	chunks  []chunk
 	spare   []chunk
 	bytes   int64 // appended and not written
+	held    int64 // reserved for results that are being made
 	urgent  bool  // something was appended that the peer waits for
 	timer   bool  // a flush of what is not urgent is due
 	writing bool
@@ -291,6 +292,45 @@ func (o *outbox) waitRoom(done <-chan struct{}) bool {
 			return false
 		}
 	}
+}
+
+// reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
+// are all there is. release gives them back once the results were appended. It reports false when the outbox was
+// closed, or done was.
+func (o *outbox) reserve(n int64, done <-chan struct{}) bool {
+	for {
+		o.mu.Lock()
+		if o.closed {
+			o.mu.Unlock()
+			return false
+		}
+		if have := o.bytes + o.held; have == 0 || have+n <= o.soft {
+			o.held += n
+			o.mu.Unlock()
+			return true
+		}
+		if o.room == nil {
+			o.room = make(chan struct{})
+		}
+		room := o.room
+		o.mu.Unlock()
+		o.flush()
+		select {
+		case <-room:
+		case <-done:
+			return false
+		}
+	}
+}
+
+func (o *outbox) release(n int64) {
+	o.mu.Lock()
+	o.held -= n
+	if o.room != nil {
+		close(o.room)
+		o.room = nil
+	}
+	o.mu.Unlock()
 }
 
 func (o *outbox) parked() int64 {

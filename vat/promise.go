@@ -197,26 +197,23 @@ func (p *promise) wait(ctx context.Context) error {
 	}
 }
 
-// decided reports whether it is known where p leads, even if calls still wait.
-func (p *promise) decided() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.final
-}
-
-// leadsBack reports whether p was decided to be a capability of c's peer.
+// leadsBack reports whether p leads to c's peer: for good, or as long as the peer itself does not know further.
 func (p *promise) leadsBack(c *Conn) bool {
 	p.mu.Lock()
 	dst := p.dst
-	if !p.final {
-		dst = nil
-	}
 	p.mu.Unlock()
 	if dst == nil {
 		return false
 	}
-	i, ok := settle(dst).(*importCap)
-	return ok && i.conn == c
+	switch t := settle(dst).(type) {
+	case *importCap:
+		return t.conn == c
+	case *pipe:
+		return t.q.conn == c
+	case *promise:
+		return t.leadsBack(c)
+	}
+	return false
 }
 
 // settled returns where p leads when that is decided and no call waits.

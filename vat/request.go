@@ -25,6 +25,8 @@ type request struct {
 	results *message
 	caps    Caps
 
+	reserved int64 // bytes of the outbox for results
+
 	mu       sync.Mutex
 	canceled bool
 	ctx      context.Context // made when it is asked for
@@ -34,8 +36,13 @@ type request struct {
 
 // complete ends r. It takes over res.
 func (r *request) complete(res *message, exc *Exception) {
+	conn, reserved := r.conn, r.reserved
+	r.reserved = 0
 	r.finish()
 	r.ans.complete(res, exc)
+	if reserved > 0 {
+		conn.outbox.release(reserved)
+	}
 }
 
 func (r *request) fail(exc *Exception) { r.complete(nil, exc) }
@@ -241,10 +248,22 @@ func (c Call[P, R]) Params() P { return P(c.r.params.content.Struct()) }
 // Results returns the results to fill in, allocated on first use.
 func (c Call[P, R]) Results() (R, error) { return c.ResultsFor(0) }
 
+// reserveBytes is from which size on results are made only when there is room for them on the way to the peer.
+const reserveBytes = 64 << 10
+
 // ResultsFor is Results with room for bytes bytes of Data, so that they can be read straight into the message:
 // allocate the list with capnp.NewUInt8List in the results' segment and fill its Data in place. A message with
 // room holds little more than was asked for. Only the first of Results, ResultsFor and Caps().Put decides.
+//
+// For 64 KiB and more it waits until the peer has read enough of what was answered before (Limits.ParkedBytes), so
+// that large results do not pile up: ask before making them.
 func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
+	if r := c.r; bytes >= reserveBytes && r.conn != nil && !r.direct && r.results == nil && r.reserved == 0 {
+		if !r.conn.outbox.reserve(int64(bytes), c.Context().Done()) {
+			return R{}, errCanceled
+		}
+		r.reserved = int64(bytes)
+	}
 	m, err := c.r.allocate(bytes)
 	if err != nil {
 		return R{}, err

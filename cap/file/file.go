@@ -53,12 +53,12 @@ func init() { // its methods make more of its kind
 		vat.Handle(schema.File_readBytes, (*server).readBytes),
 		vat.Handle(schema.File_read, (*server).read),
 		vat.Handle(schema.File_stream, (*server).stream),
-		vat.Handle(schema.File_writeText, (*server).writeText),
-		vat.Handle(schema.File_writeBytes, (*server).writeBytes),
+		vat.Handle(schema.File_writeText, (*server).writeText, vat.Serial()),
+		vat.Handle(schema.File_writeBytes, (*server).writeBytes, vat.Serial()),
 		vat.Handle(schema.File_stage, (*server).stage),
-		vat.Handle(schema.File_write, (*server).write),
-		vat.Handle(schema.File_append, (*server).append),
-		vat.Handle(schema.File_truncate, (*server).truncate),
+		vat.Handle(schema.File_write, (*server).write, vat.Serial()),
+		vat.Handle(schema.File_append, (*server).append, vat.Serial()),
+		vat.Handle(schema.File_truncate, (*server).truncate, vat.Serial()),
 		vat.Handle(schema.File_sync, (*server).sync),
 		vat.Handle(schema.File_stat, (*server).stat),
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
@@ -69,8 +69,8 @@ func init() { // its methods make more of its kind
 
 func (s *server) at(err error) error { return vfs.At(s.path, err) }
 
-// whole reads one whole content.
-func (s *server) whole(ctx context.Context) ([]byte, vfs.Version, error) {
+// whole reads one whole content, once there is room for an answer of its size.
+func (s *server) whole(ctx context.Context, room func(size int) error) ([]byte, vfs.Version, error) {
 	c, err := vfs.Open(ctx, s.file)
 	if err != nil {
 		return nil, vfs.Version{}, err
@@ -78,6 +78,9 @@ func (s *server) whole(ctx context.Context) ([]byte, vfs.Version, error) {
 	defer c.Close()
 	if c.Size() > wire.MaxWhole {
 		return nil, vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; use read or stream", c.Size(), wire.MaxWhole)
+	}
+	if err := room(int(c.Size()) + 64); err != nil {
+		return nil, vfs.Version{}, err
 	}
 	b := make([]byte, c.Size())
 	n, err := c.ReadAt(b, 0)
@@ -88,16 +91,16 @@ func (s *server) whole(ctx context.Context) ([]byte, vfs.Version, error) {
 }
 
 func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_readText_Results]) error {
-	b, v, err := s.whole(c.Context())
+	var r schema.File_readText_Results
+	b, v, err := s.whole(c.Context(), func(size int) (err error) {
+		r, err = c.ResultsFor(size)
+		return err
+	})
 	if err != nil {
 		return s.at(err)
 	}
 	if !utf8.Valid(b) {
 		return s.at(vfs.Errorf(vfs.Invalid, "the content is not UTF-8 text; use readBytes"))
-	}
-	r, err := c.ResultsFor(len(b) + 64)
-	if err != nil {
-		return err
 	}
 	if err := r.SetVersion(v[:]); err != nil {
 		return err
@@ -106,13 +109,13 @@ func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_re
 }
 
 func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
-	b, v, err := s.whole(c.Context())
+	var r schema.File_readBytes_Results
+	b, v, err := s.whole(c.Context(), func(size int) (err error) {
+		r, err = c.ResultsFor(size)
+		return err
+	})
 	if err != nil {
 		return s.at(err)
-	}
-	r, err := c.ResultsFor(len(b) + 64)
-	if err != nil {
-		return err
 	}
 	if err := r.SetVersion(v[:]); err != nil {
 		return err
@@ -129,16 +132,16 @@ func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Resul
 	if err := wire.CheckChunk(length); err != nil {
 		return s.at(err)
 	}
+	r, err := c.ResultsFor(length + 64)
+	if err != nil {
+		return err
+	}
 	b := chunks.get(length)
 	defer chunks.put(b)
 	n, err := s.file.ReadAt(c.Context(), b, off)
 	eof := err == io.EOF
 	if err != nil && !eof {
 		return s.at(err)
-	}
-	r, err := c.ResultsFor(n)
-	if err != nil {
-		return err
 	}
 	r.SetEof(eof)
 	return r.SetData(b[:n])
@@ -211,11 +214,9 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 		return s.at(err)
 	}
 	w, err := Stage(s.scope, f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		defer f.Close()
 		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
 	})
 	if err != nil {
-		f.Close()
 		return s.at(err)
 	}
 	r, err := c.Results()

@@ -1,0 +1,46 @@
+package vat_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// A promise of the caller's own comes back before it has resolved: calls made on the result so far went around by
+// way of the peer, and a Disembargo follows them although nobody knows yet where the promise leads.
+func TestOwnPromiseComesBack(t *testing.T) {
+	far, p := connect(t, vat.Limits{}), connect(t, vat.Limits{})
+	distant := far.root(t)
+	defer distant.Release()
+	e := p.echoCap(t)
+	defer e.Release()
+
+	slow := vat.Send(t.Context(), distant, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(100); return nil })
+	defer slow.Release()
+	promised := slow.Cap(tp.Chain_slowNext_Results_chain)
+	defer promised.Release()
+
+	back := vat.Send(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error {
+		return q.SetCap(caps.Put(promised.AddRef()))
+	})
+	defer back.Release()
+	r := back.Cap(0)
+	defer r.Release()
+	early := vat.Send(t.Context(), r, tp.Chain_depth, nil) // goes around
+	defer early.Release()
+	_, _, err := back.Await(t.Context())
+	require.NoError(t, err)
+
+	depth, err := depthOf(t.Context(), r)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, depth)
+	res, _, err := early.Await(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, res.Depth())
+	assert.NoError(t, p.client.Err())
+	assert.NoError(t, p.server.Err())
+}
