@@ -32,6 +32,8 @@ type Host struct {
 	byDigest map[digest]*grant
 	byGate   map[*vfs.Gate]*grant
 	lastID   uint64
+
+	burials sync.WaitGroup
 }
 
 type digest [sha256.Size]byte
@@ -69,7 +71,8 @@ type grant struct {
 	control *vfs.Control
 	parent  *grant
 	root    *grant // itself, unless shared
-	shares  int    // names given to what was shared from it
+	number  int    // the last part of a shared one's name
+	ledger  *vfs.Ledger
 }
 
 // New returns a host of tree, which it takes over. Every root grant gets its own
@@ -80,9 +83,12 @@ func New(tree vfs.Dir, a vfs.Allowance) *Host {
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// grantID is what ids look like, which no guest may be called.
+var grantID = regexp.MustCompile(`^g[0-9]+$`)
+
 // Grant gives guest the node at path ("" for the whole tree) and returns the
 // secret that stands for it. It answers invalid for a name that is not 1 to 64
-// of A-Z a-z 0-9 . _ -, and what walking to the path answers.
+// of A-Z a-z 0-9 . _ - or looks like an id, and what walking to the path answers.
 func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Grant, [locator.SecretSize]byte, error) {
 	fail := func(err error) (Grant, [locator.SecretSize]byte, error) {
 		return Grant{}, [locator.SecretSize]byte{}, err
@@ -90,8 +96,14 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 	if !guestName.MatchString(guest) {
 		return fail(vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -"))
 	}
-	top := vfs.Guarded(kept{h.root}, nil, vfs.Guard{Ledger: vfs.NewLedger(h.allowance)})
-	defer top.Close()
+	if grantID.MatchString(guest) {
+		return fail(vfs.Errorf(vfs.Invalid, "a guest's name that is g and a number could be taken for a grant's id"))
+	}
+	// The view of the whole tree is left open: it would close the tree, which
+	// the grants share, and holds nothing else. (A wrapper that does not close
+	// would not do: a store moves nodes only to directories that are its own.)
+	ledger := vfs.NewLedger(h.allowance)
+	top := vfs.Guarded(h.root, nil, vfs.Guard{Ledger: ledger})
 	node, err := vfs.Node(top), error(nil)
 	if path != "" {
 		if node, err = vfs.Walk(ctx, top, path); err != nil {
@@ -113,17 +125,12 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 	if readOnly {
 		mode = ReadOnly
 	}
-	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl}
+	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl, ledger: ledger}
 	g.root = g
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return g.Grant, h.add(g), nil
 }
-
-// kept is a Dir that a grant's end does not close.
-type kept struct{ vfs.Dir }
-
-func (kept) Close() error { return nil }
 
 func attenuate(n vfs.Node) (vfs.Node, error) {
 	if d, ok := n.(vfs.Dir); ok {
@@ -148,8 +155,21 @@ func (h *Host) add(g *grant) [locator.SecretSize]byte {
 	h.byDigest[g.digest] = g
 	h.byGate[g.control.Gate] = g
 	h.grants = append(h.grants, g)
+	vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
 	h.forget()
 	return secret
+}
+
+// bury lets go of what a grant that was revoked holds, once no change goes
+// through it any more. When one is stuck it is left to whoever revokes again.
+func (h *Host) bury(g *grant) {
+	err := g.control.Revoke()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g.dead()
+	if err == nil {
+		g.control.Release()
+	}
 }
 
 // forget drops the oldest revoked grants beyond MaxGone. h.mu is held.
@@ -235,22 +255,25 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control) ([]byte, error) {
 	if parent == nil {
 		return nil, vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 	}
-	live := 0
+	live, number := 0, 0
 	for _, g := range h.grants {
 		if g.root == parent.root && g != g.root && !g.dead() {
 			live++
+		}
+		if g.parent != nil && g.parent.Guest == parent.Guest { // a guest may hold several grants
+			number = max(number, g.number)
 		}
 	}
 	if live >= MaxShares {
 		return nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
 	}
-	parent.shares++
+	number++
 	g := &grant{
 		Grant: Grant{
-			Guest: fmt.Sprintf("%s/%d", parent.Guest, parent.shares), Path: place.Path, Mode: parent.Mode,
+			Guest: fmt.Sprintf("%s/%d", parent.Guest, number), Path: place.Path, Mode: parent.Mode,
 			State: Active, Parent: parent.ID,
 		},
-		node: node, control: ctl, parent: parent, root: parent.root,
+		node: node, control: ctl, parent: parent, root: parent.root, ledger: parent.ledger, number: number,
 	}
 	if place.ReadOnly {
 		g.Mode = ReadOnly
@@ -325,13 +348,7 @@ func (h *Host) Revoke(guest string) (int, error) {
 		return 0, err
 	}
 	return len(gs), each(gs, func(g *grant) error {
-		err := g.control.Revoke()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for _, g := range h.grants {
-			g.dead() // lets go of what was shared from it, too
-		}
-		return err
+		return g.control.Revoke()
 	})
 }
 
@@ -344,6 +361,21 @@ func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	return len(gs), each(gs, func(g *grant) error { return g.control.SetWritable(on) })
 }
 
+// Usage returns what the grant with that id uses, with all that was shared from
+// the same root.
+func (h *Host) Usage(id string) (vfs.Usage, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.grants {
+		if g.ID == id {
+			return g.ledger.Usage(), nil
+		}
+	}
+	return vfs.Usage{}, errNoGrant
+}
+
+var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
+
 // Control returns the control of one grant.
 func (h *Host) Control(id string) (*vfs.Control, error) {
 	h.mu.Lock()
@@ -353,7 +385,7 @@ func (h *Host) Control(id string) (*vfs.Control, error) {
 			return g.control.Dup(), nil
 		}
 	}
-	return nil, vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
+	return nil, errNoGrant
 }
 
 // each runs f for all at once, so that one that is stuck does not hold up the
@@ -385,10 +417,6 @@ func (h *Host) Close() error {
 	gs := append([]*grant(nil), h.grants...)
 	h.mu.Unlock()
 	err := each(gs, func(g *grant) error { return g.control.Revoke() })
-	h.mu.Lock()
-	for _, g := range h.grants {
-		g.dead()
-	}
-	h.mu.Unlock()
+	h.burials.Wait()
 	return errors.Join(err, h.root.Close())
 }

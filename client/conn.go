@@ -48,6 +48,9 @@ func (c *Conn) Close() error {
 	return c.vat.Close()
 }
 
+// Stats returns what the connection holds now.
+func (c *Conn) Stats() vat.Stats { return c.vat.Stats() }
+
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.vat.Done() }
 
@@ -78,13 +81,13 @@ func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
 	}
 	ref, err := r.Ref()
 	if err != nil {
-		return nil, wire.Decode(err)
+		return nil, sense(err)
 	}
 	switch ref.Which() {
 	case schema.Ref_Which_dir:
-		return newDir(caps.Get(ref.Dir()).AddRef()), nil
+		return asNode(heldDir(caps.Get(ref.Dir())))
 	case schema.Ref_Which_file:
-		return newFile(caps.Get(ref.File()).AddRef()), nil
+		return asNode(heldFile(caps.Get(ref.File())))
 	}
 	return nil, vfs.Errorf(vfs.Unsupported, "the host answered a kind of node that this client does not know")
 }
@@ -93,7 +96,7 @@ func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
 // rights; it lives no longer than what it was made from. The Revoker takes it
 // back; dropping it does not.
 func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, err error) {
-	err = vat.Do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
+	err = do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
 		ref, err := p.NewRef()
 		if err != nil {
 			return err
@@ -113,11 +116,15 @@ func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, e
 		if len(secret) != locator.SecretSize {
 			return vfs.Errorf(vfs.Corrupt, "the host answered a secret of another length")
 		}
+		revoker := caps.Get(res.Revoker())
+		if revoker == nil {
+			return errNoCap
+		}
 		shared := locator.Locator{Socket: c.loc.Socket, Secret: [locator.SecretSize]byte(secret)}
-		loc, r = shared.String(), &Revoker{caps.Get(res.Revoker()).AddRef()}
+		loc, r = shared.String(), &Revoker{revoker.AddRef()}
 		return nil
 	})
-	return loc, r, wire.Decode(err)
+	return loc, r, err
 }
 
 // Help returns the host's own description of a session, or of one method.
@@ -136,10 +143,10 @@ type helpResults interface {
 }
 
 func help[P helpParams, R helpResults](ctx context.Context, c *vat.Cap, m vat.Method[P, R], method string) (text string, err error) {
-	err = vat.Do(ctx, c, m,
+	err = do(ctx, c, m,
 		func(p P, _ *vat.Caps) error { return p.SetMethod(method) },
 		func(r R, _ *vat.Caps) error { text, err = r.Text(); return err })
-	return text, wire.Decode(err)
+	return text, err
 }
 
 // Revoker takes back what Revocable or Share gave.
@@ -149,7 +156,7 @@ type Revoker struct{ cap *vat.Cap }
 // Again is no error. busy: a change that had begun is stuck; asking again waits
 // again.
 func (r *Revoker) Revoke(ctx context.Context) error {
-	return wire.Decode(vat.Do(ctx, r.cap, schema.Revoker_revoke, nil, nil))
+	return do(ctx, r.cap, schema.Revoker_revoke, nil, nil)
 }
 
 // Close drops the revoker and revokes nothing.

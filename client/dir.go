@@ -28,6 +28,17 @@ var (
 
 func newDir(c *vat.Cap) *Dir { return &Dir{cap: c} }
 
+// heldDir is a Dir of a capability in results. A host that answers none is
+// broken.
+func heldDir(c *vat.Cap) (*Dir, error) {
+	if c == nil {
+		return nil, errNoCap
+	}
+	return newDir(c.AddRef()), nil
+}
+
+var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
+
 // Cap returns the capability, to be passed on; it stays d's.
 func (d *Dir) Cap() *vat.Cap { return d.cap }
 
@@ -42,13 +53,32 @@ func (d *Dir) open() error { return open(&d.closed) }
 
 func open(closed *atomic.Bool) error {
 	if closed.Load() {
-		return vfs.Errorf(vfs.Stale, "this capability was closed")
+		return errClosed
 	}
 	return nil
 }
 
+var errClosed = vfs.Errorf(vfs.Stale, "this capability was closed")
+
+// at answers what is wrong with asking d for path. A path that no host takes is
+// not sent: it might be larger than a message.
+func (d *Dir) at(path string) error {
+	if err := d.open(); err != nil {
+		return err
+	}
+	if len(path) > vfs.MaxPath {
+		return vfs.Errorf(vfs.Limit, "the path is longer than %d bytes; open a Dir on the way", vfs.MaxPath)
+	}
+	return nil
+}
+
+func broken(err error) *vat.Cap { return vat.Broken(wire.Encode(err)) }
+
 // ReadOnly returns the same directory without the right to change anything.
 func (d *Dir) ReadOnly() *Dir {
+	if err := d.open(); err != nil {
+		return newDir(broken(err))
+	}
 	a := vat.Send(context.Background(), d.cap, schema.Dir_readOnly, nil)
 	defer a.Release()
 	return newDir(a.Cap(schema.Dir_readOnly_Results_dir))
@@ -56,6 +86,9 @@ func (d *Dir) ReadOnly() *Dir {
 
 // SubDir returns the directory at path. Whoever gets it cannot leave it.
 func (d *Dir) SubDir(path string) *Dir {
+	if err := d.at(path); err != nil {
+		return newDir(broken(err))
+	}
 	a := vat.Send(context.Background(), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	})
@@ -65,6 +98,9 @@ func (d *Dir) SubDir(path string) *Dir {
 
 // OpenFile returns the file at path.
 func (d *Dir) OpenFile(path string) *File {
+	if err := d.at(path); err != nil {
+		return newFile(broken(err))
+	}
 	a := vat.Send(context.Background(), d.cap, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	})
@@ -74,6 +110,9 @@ func (d *Dir) OpenFile(path string) *File {
 
 // Revocable returns the same directory, and what takes it back.
 func (d *Dir) Revocable() (*Dir, *Revoker) {
+	if err := d.open(); err != nil {
+		return newDir(broken(err)), &Revoker{broken(err)}
+	}
 	a := vat.Send(context.Background(), d.cap, schema.Dir_revocable, nil)
 	defer a.Release()
 	return newDir(a.Cap(schema.Dir_revocable_Results_dir)), &Revoker{a.Cap(schema.Dir_revocable_Results_revoker)}
@@ -89,15 +128,24 @@ func (d *Dir) Stat(ctx context.Context) (info vfs.Info, err error) {
 	if err := d.open(); err != nil {
 		return vfs.Info{}, err
 	}
-	err = vat.Do(ctx, d.cap, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) error {
+	err = do(ctx, d.cap, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) error {
 		st, err := r.Stat()
 		if err != nil {
 			return err
 		}
-		info, err = wire.Info(st)
+		info, err = infoOf(st, vfs.DirKind)
 		return err
 	})
-	return info, wire.Decode(err)
+	return info, err
+}
+
+// infoOf reads the stat of a node of this kind.
+func infoOf(st schema.Stat, kind vfs.Kind) (vfs.Info, error) {
+	info, err := wire.Info(st)
+	if err == nil && info.Kind != kind {
+		return vfs.Info{}, vfs.Errorf(vfs.Corrupt, "the host says that a %v is a %v", kind, info.Kind)
+	}
+	return info, err
 }
 
 // Lookup implements vfs.Dir.
@@ -105,7 +153,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (n vfs.Node, err error) {
 	if err := first(d.open(), vfs.CheckName(name)); err != nil {
 		return nil, err
 	}
-	err = vat.Do(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
+	err = do(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
 		return p.SetName(name)
 	}, func(r schema.Dir_get_Results, caps *vat.Caps) error {
 		w, err := r.Node()
@@ -115,15 +163,15 @@ func (d *Dir) Lookup(ctx context.Context, name string) (n vfs.Node, err error) {
 		n, err = d.node(w, caps, name)
 		return err
 	})
-	return n, wire.Decode(err)
+	return n, err
 }
 
 // Walk implements vfs.Walker: the host walks.
 func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, err error) {
-	if err := d.open(); err != nil {
+	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = vat.Do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	err = do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(!follow)
 		return p.SetPath(path)
 	}, func(r schema.Dir_walk_Results, caps *vat.Caps) error {
@@ -134,7 +182,7 @@ func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, e
 		n, err = d.node(w, caps, path)
 		return err
 	})
-	return n, wire.Decode(err)
+	return n, err
 }
 
 // node reads a node that was reached by path. What the host answers is checked:
@@ -142,17 +190,21 @@ func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, e
 func (d *Dir) node(w schema.Node, caps *vat.Caps, path string) (vfs.Node, error) {
 	switch w.Which() {
 	case schema.Node_Which_dir:
-		if c := caps.Get(w.Dir()); c != nil {
-			return newDir(c.AddRef()), nil
-		}
+		return asNode(heldDir(caps.Get(w.Dir())))
 	case schema.Node_Which_file:
-		if c := caps.Get(w.File()); c != nil {
-			return newFile(c.AddRef()), nil
-		}
+		return asNode(heldFile(caps.Get(w.File())))
 	case schema.Node_Which_link:
 		return &link{dir: d.cap.AddRef(), path: path}, nil
 	}
 	return nil, vfs.Errorf(vfs.Corrupt, "the host answered a node that is none")
+}
+
+// asNode is n, and a nil that is a vfs.Node's where there is an error.
+func asNode[N vfs.Node](n N, err error) (vfs.Node, error) {
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 // List implements vfs.Dir: it asks for page after page.
@@ -185,8 +237,8 @@ func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error
 				return
 			}
 			for _, e := range page {
-				if e.Name <= after {
-					yield(Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered names out of order"))
+				if e.Name <= after || vfs.CheckName(e.Name) != nil {
+					yield(Entry{}, errNames)
 					return
 				}
 				after = e.Name
@@ -194,18 +246,24 @@ func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error
 					return
 				}
 			}
-			if !more || len(page) == 0 {
+			if !more {
+				return
+			}
+			if len(page) == 0 { // or it could go on for ever
+				yield(Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered an empty page and said that there is more"))
 				return
 			}
 		}
 	}
 }
 
+var errNames = vfs.Errorf(vfs.Corrupt, "the host answered names that are none, or out of order")
+
 func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Entry, more bool, err error) {
 	if err := d.open(); err != nil {
 		return nil, false, err
 	}
-	err = vat.Do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
+	err = do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
 		p.SetWithStat(withStat)
 		return p.SetAfter([]byte(after))
 	}, func(r schema.Dir_list_Results, _ *vat.Caps) error {
@@ -217,10 +275,13 @@ func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Ent
 		page, err = entries(l)
 		return err
 	})
-	return page, more, wire.Decode(err)
+	return page, more, err
 }
 
 func entries(l schema.Stat_List) ([]Entry, error) {
+	if l.Len() > wire.MaxPage { // elements without content take no room in a message
+		return nil, vfs.Errorf(vfs.Corrupt, "the host answered a page of %d entries", l.Len())
+	}
 	out := make([]Entry, l.Len())
 	for i := range out {
 		st := l.At(i)
@@ -237,49 +298,6 @@ func entries(l schema.Stat_List) ([]Entry, error) {
 	return out, nil
 }
 
-// Glob yields what matches pattern below d, in tree order: Name is the path and
-// Kind is set.
-func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) {
-		var after []byte
-		for more := true; more; {
-			var page []Entry
-			err := d.open()
-			if err == nil {
-				err = vat.Do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
-					if err := p.SetAfter(after); err != nil {
-						return err
-					}
-					return p.SetPattern(pattern)
-				}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
-					more = r.More()
-					c, err := r.Cursor()
-					if err != nil {
-						return err
-					}
-					after = append([]byte(nil), c...)
-					l, err := r.Entries()
-					if err != nil {
-						return err
-					}
-					page, err = entries(l)
-					return err
-				})
-			}
-			if err != nil {
-				yield(vfs.Entry{}, wire.Decode(err))
-				return
-			}
-			for _, e := range page {
-				if !yield(vfs.Entry{Name: e.Name, Kind: e.Kind}, nil) {
-					return
-				}
-			}
-			more = more && len(after) > 0
-		}
-	}
-}
-
 // Create implements vfs.Dir.
 func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
 	if err := first(d.open(), vfs.CheckName(name)); err != nil {
@@ -294,13 +312,16 @@ func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
 
 // CreateFile makes an empty file at path.
 func (d *Dir) CreateFile(ctx context.Context, path string) (f *File, err error) {
-	err = vat.Do(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
+	if err := d.at(path); err != nil {
+		return nil, err
+	}
+	err = do(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	}, func(r schema.Dir_createFile_Results, caps *vat.Caps) error {
-		f = newFile(caps.Get(r.File()).AddRef())
-		return nil
+		f, err = heldFile(caps.Get(r.File()))
+		return err
 	})
-	return f, wire.Decode(err)
+	return f, err
 }
 
 // Mkdir implements vfs.Dir.
@@ -317,19 +338,22 @@ func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 
 // CreateDir makes an empty directory at path.
 func (d *Dir) CreateDir(ctx context.Context, path string) (sub *Dir, err error) {
-	err = vat.Do(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
+	if err := d.at(path); err != nil {
+		return nil, err
+	}
+	err = do(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	}, func(r schema.Dir_createDir_Results, caps *vat.Caps) error {
-		sub = newDir(caps.Get(r.Dir()).AddRef())
-		return nil
+		sub, err = heldDir(caps.Get(r.Dir()))
+		return err
 	})
-	return sub, wire.Decode(err)
+	return sub, err
 }
 
 // Replace implements vfs.Dir.
 func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
-	if err := first(d.open(), vfs.CheckName(name)); err != nil {
-		return vfs.Version{}, err
+	if err := vfs.CheckName(name); err != nil {
+		return vfs.Version{}, first(d.open(), err)
 	}
 	return d.put(ctx, name, r, c, true)
 }
@@ -341,9 +365,12 @@ func (d *Dir) Put(ctx context.Context, path string, r io.Reader, c vfs.If) (vfs.
 }
 
 func (d *Dir) put(ctx context.Context, path string, r io.Reader, c vfs.If, noFollow bool) (vfs.Version, error) {
+	if err := d.at(path); err != nil {
+		return vfs.Version{}, err
+	}
 	return upload{
 		whole: func(b []byte) (v vfs.Version, err error) {
-			err = vat.Do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error {
+			err = do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error {
 				p.SetNoFollow(noFollow)
 				return first(p.SetPath(path), p.SetData(b), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.Dir_put_Results, _ *vat.Caps) (err error) {
@@ -373,9 +400,12 @@ func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
 
 // RemovePath removes the file, the link itself or the empty directory at path.
 func (d *Dir) RemovePath(ctx context.Context, path string, c vfs.If) error {
-	return wire.Decode(vat.Do(ctx, d.cap, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
+	if err := d.at(path); err != nil {
+		return err
+	}
+	return do(ctx, d.cap, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
 		return first(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
-	}, nil))
+	}, nil)
 }
 
 // Rename implements vfs.Dir. A dst that is not a *Dir is crossDevice.
@@ -387,18 +417,18 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if !ok {
 		return vfs.Errorf(vfs.CrossDevice, "the target is not of this host; copy instead")
 	}
-	if err := t.open(); err != nil {
-		return err
-	}
 	return d.Move(ctx, name, t, newName, from, to)
 }
 
 // Move moves the node at path to newPath in dst.
 func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, from, to vfs.If) error {
-	return wire.Decode(vat.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
+	if err := first(d.at(path), dst.at(newPath)); err != nil {
+		return err
+	}
+	return do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
 		return first(p.SetPath(path), p.SetDst(caps.Put(dst.cap.AddRef())), p.SetNewPath(newPath),
 			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
-	}, nil))
+	}, nil)
 }
 
 func first(errs ...error) error {

@@ -28,6 +28,14 @@ var (
 
 func newFile(c *vat.Cap) *File { return &File{cap: c} }
 
+// heldFile is as heldDir.
+func heldFile(c *vat.Cap) (*File, error) {
+	if c == nil {
+		return nil, errNoCap
+	}
+	return newFile(c.AddRef()), nil
+}
+
 // Cap returns the capability, to be passed on; it stays f's.
 func (f *File) Cap() *vat.Cap { return f.cap }
 
@@ -42,6 +50,9 @@ func (f *File) open() error { return open(&f.closed) }
 
 // ReadOnly returns the same file without the right to change it.
 func (f *File) ReadOnly() *File {
+	if err := f.open(); err != nil {
+		return newFile(broken(err))
+	}
 	a := vat.Send(context.Background(), f.cap, schema.File_readOnly, nil)
 	defer a.Release()
 	return newFile(a.Cap(schema.File_readOnly_Results_file))
@@ -49,6 +60,9 @@ func (f *File) ReadOnly() *File {
 
 // Revocable returns the same file, and what takes it back.
 func (f *File) Revocable() (*File, *Revoker) {
+	if err := f.open(); err != nil {
+		return newFile(broken(err)), &Revoker{broken(err)}
+	}
 	a := vat.Send(context.Background(), f.cap, schema.File_revocable, nil)
 	defer a.Release()
 	return newFile(a.Cap(schema.File_revocable_Results_file)), &Revoker{a.Cap(schema.File_revocable_Results_revoker)}
@@ -75,7 +89,7 @@ func (f *File) stat(ctx context.Context, withVersion bool) (info vfs.Info, v vfs
 	if err := f.open(); err != nil {
 		return vfs.Info{}, v, err
 	}
-	err = vat.Do(ctx, f.cap, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
+	err = do(ctx, f.cap, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
 		p.SetWithVersion(withVersion)
 		return nil
 	}, func(r schema.File_stat_Results, _ *vat.Caps) error {
@@ -83,13 +97,13 @@ func (f *File) stat(ctx context.Context, withVersion bool) (info vfs.Info, v vfs
 		if err != nil {
 			return err
 		}
-		if info, err = wire.Info(st); err != nil {
+		if info, err = infoOf(st, vfs.FileKind); err != nil {
 			return err
 		}
 		v, err = version(st.Version())
 		return err
 	})
-	return info, v, wire.Decode(err)
+	return info, v, err
 }
 
 // ReadText returns the whole content, at most 4 MiB, and its version.
@@ -97,14 +111,14 @@ func (f *File) ReadText(ctx context.Context) (text string, v vfs.Version, err er
 	if err := f.open(); err != nil {
 		return "", v, err
 	}
-	err = vat.Do(ctx, f.cap, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
+	err = do(ctx, f.cap, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
 		if text, err = r.Text(); err != nil {
 			return err
 		}
 		v, err = version(r.Version())
 		return err
 	})
-	return text, v, wire.Decode(err)
+	return text, v, err
 }
 
 // ReadBytes returns the whole content, at most 4 MiB, and its version.
@@ -112,7 +126,7 @@ func (f *File) ReadBytes(ctx context.Context) (data []byte, v vfs.Version, err e
 	if err := f.open(); err != nil {
 		return nil, v, err
 	}
-	err = vat.Do(ctx, f.cap, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
+	err = do(ctx, f.cap, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
 		b, err := r.Data()
 		if err != nil {
 			return err
@@ -121,7 +135,7 @@ func (f *File) ReadBytes(ctx context.Context) (data []byte, v vfs.Version, err e
 		v, err = version(r.Version())
 		return err
 	})
-	return data, v, wire.Decode(err)
+	return data, v, err
 }
 
 // ReadAt implements vfs.File. A long read goes in parts.
@@ -145,7 +159,7 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error) {
 	eof := false
-	err = vat.Do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
+	err = do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
 		a.SetOffset(uint64(off))
 		a.SetLength(uint32(len(p)))
 		return nil
@@ -163,7 +177,7 @@ func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error)
 	if err == nil && eof {
 		return n, io.EOF
 	}
-	return n, wire.Decode(err)
+	return n, err
 }
 
 // WriteAt implements vfs.File. A long write goes in parts, of which each is a
@@ -183,12 +197,12 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int,
 	total := 0
 	for {
 		part := p[total:min(len(p), total+wire.MaxChunk)]
-		err := vat.Do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, _ *vat.Caps) error {
+		err := do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, _ *vat.Caps) error {
 			a.SetOffset(uint64(off + int64(total)))
 			return first(a.SetData(part), wire.SetIf(c, a.NewIfVersion))
 		}, nil)
 		if err != nil {
-			return total, wire.Decode(err)
+			return total, err
 		}
 		if total += len(part); total == len(p) {
 			return total, nil
@@ -201,13 +215,13 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 	if err := first(f.open(), wire.CheckChunk(len(p))); err != nil {
 		return 0, err
 	}
-	err = vat.Do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, _ *vat.Caps) error {
+	err = do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, _ *vat.Caps) error {
 		return first(a.SetData(p), wire.SetIf(c, a.NewIfVersion))
 	}, func(r schema.File_append_Results, _ *vat.Caps) error {
 		off, err = wire.Offset(r.Offset())
 		return err
 	})
-	return off, wire.Decode(err)
+	return off, err
 }
 
 // Truncate implements vfs.File.
@@ -218,10 +232,10 @@ func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	if size < 0 {
 		return vfs.Errorf(vfs.Invalid, "a size is negative")
 	}
-	return wire.Decode(vat.Do(ctx, f.cap, schema.File_truncate, func(a schema.File_truncate_Params, _ *vat.Caps) error {
+	return do(ctx, f.cap, schema.File_truncate, func(a schema.File_truncate_Params, _ *vat.Caps) error {
 		a.SetSizeBytes(uint64(size))
 		return wire.SetIf(c, a.NewIfVersion)
-	}, nil))
+	}, nil)
 }
 
 // Sync implements vfs.File.
@@ -229,7 +243,7 @@ func (f *File) Sync(ctx context.Context) error {
 	if err := f.open(); err != nil {
 		return err
 	}
-	return wire.Decode(vat.Do(ctx, f.cap, schema.File_sync, nil, nil))
+	return do(ctx, f.cap, schema.File_sync, nil, nil)
 }
 
 // Replace implements vfs.Replacer: r's bytes, of any size, become the whole
@@ -240,7 +254,7 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 	}
 	return upload{
 		whole: func(b []byte) (v vfs.Version, err error) {
-			err = vat.Do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, _ *vat.Caps) error {
+			err = do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, _ *vat.Caps) error {
 				return first(p.SetData(b), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.File_writeBytes_Results, _ *vat.Caps) error {
 				v, err = version(r.Version())
@@ -260,14 +274,14 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 
 // WriteText makes text the whole content, at most 4 MiB.
 func (f *File) WriteText(ctx context.Context, text string, c vfs.If) (v vfs.Version, err error) {
-	if err := f.open(); err != nil {
+	if err := first(f.open(), wire.CheckWhole(len(text))); err != nil {
 		return v, err
 	}
-	err = vat.Do(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
+	err = do(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
 		return first(p.SetText(text), wire.SetIf(c, p.NewIfVersion))
 	}, func(r schema.File_writeText_Results, _ *vat.Caps) error {
 		v, err = version(r.Version())
 		return err
 	})
-	return v, wire.Decode(err)
+	return v, err
 }

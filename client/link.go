@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
@@ -28,7 +27,7 @@ func (l *link) look(ctx context.Context, read func(schema.Node) error) error {
 	if err := open(&l.closed); err != nil {
 		return err
 	}
-	return wire.Decode(vat.Do(ctx, l.dir, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	return do(ctx, l.dir, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(true)
 		return p.SetPath(l.path)
 	}, func(r schema.Dir_walk_Results, _ *vat.Caps) error {
@@ -40,7 +39,7 @@ func (l *link) look(ctx context.Context, read func(schema.Node) error) error {
 			return vfs.Errorf(vfs.Stale, "the link is no longer there; look it up again")
 		}
 		return read(n)
-	}))
+	})
 }
 
 func (l *link) Stat(ctx context.Context) (info vfs.Info, err error) {
@@ -49,7 +48,7 @@ func (l *link) Stat(ctx context.Context) (info vfs.Info, err error) {
 		if err != nil {
 			return err
 		}
-		info, err = wire.Info(st)
+		info, err = infoOf(st, vfs.LinkKind)
 		return err
 	})
 	return info, err

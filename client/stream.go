@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"os"
 	"sync"
 
@@ -22,8 +23,11 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	if off < 0 || length < 0 {
 		return 0, vfs.Errorf(vfs.Invalid, "an offset or a length is negative")
 	}
-	s := &sink{w: w}
-	err = vat.Do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
+	s := &sink{w: w, left: length}
+	if length == 0 {
+		s.left = math.MaxInt64
+	}
+	err = do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
 		p.SetOffset(uint64(off))
 		p.SetLength(uint64(length))
 		return p.SetSink(caps.Put(vat.Serve(sinkTable, s)))
@@ -37,10 +41,13 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	if s.err != nil {
 		return s.n, s.err
 	}
+	if s.left < 0 {
+		return s.n, vfs.Errorf(vfs.Corrupt, "the host streamed more than the %d bytes that it was asked for", length)
+	}
 	if err == nil && (s.n != n || !s.done) {
 		err = vfs.Errorf(vfs.Corrupt, "the host streamed %d bytes and said %d", s.n, n)
 	}
-	return s.n, wire.Decode(err)
+	return s.n, err
 }
 
 // sink is where the host streams to. After the call has ended nothing is
@@ -49,6 +56,7 @@ type sink struct {
 	mu    sync.Mutex
 	w     io.Writer
 	n     int64
+	left  int64 // to come at most; negative when more came
 	err   error
 	done  bool
 	ended bool
@@ -68,6 +76,10 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	defer s.mu.Unlock()
 	if s.ended || s.done {
 		return vfs.Errorf(vfs.Invalid, "the stream has ended")
+	}
+	if s.left -= int64(len(b)); s.left < 0 {
+		s.ended = true
+		return vfs.Errorf(vfs.Invalid, "this is more than was asked for")
 	}
 	if s.err == nil {
 		var n int

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"capd/cap/wire"
@@ -18,11 +19,12 @@ type upload struct {
 }
 
 func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	r = cancellable{ctx, r}
 	var head bytes.Buffer
 	n, err := io.CopyN(&head, r, wire.MaxWhole+1)
 	if err == io.EOF {
 		v, err := u.whole(head.Bytes())
-		return v, wire.Decode(err)
+		return v, err
 	}
 	if err != nil {
 		return vfs.Version{}, err
@@ -33,11 +35,24 @@ func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return vfs.Version{}, err
 	}
 	var v vfs.Version
-	err = vat.Do(ctx, w, schema.Writer_commit, nil, func(r schema.Writer_commit_Results, _ *vat.Caps) error {
+	err = do(ctx, w, schema.Writer_commit, nil, func(r schema.Writer_commit_Results, _ *vat.Caps) error {
 		v, err = version(r.Version())
 		return err
 	})
-	return v, wire.Decode(err)
+	return v, err
+}
+
+// cancellable is a reader that ends with ctx.
+type cancellable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c cancellable) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // copy streams r to a writer, within the window of the connection.
@@ -47,7 +62,14 @@ func (u upload) copy(ctx context.Context, w *vat.Cap, r io.Reader) error {
 		n, rerr := io.ReadFull(r, b)
 		if n > 0 {
 			a := vat.Send(ctx, w, schema.Writer_write, func(p schema.Writer_write_Params, _ *vat.Caps) error { return p.SetData(b[:n]) })
+			err := lost(a)
 			a.Release()
+			if err != nil {
+				return wire.Decode(err)
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		switch rerr {
 		case nil:
@@ -56,8 +78,21 @@ func (u upload) copy(ctx context.Context, w *vat.Cap, r io.Reader) error {
 		default:
 			return rerr
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 	}
 }
+
+// lost returns why a call has failed already, as one does that was never sent:
+// what comes after it must not be taken for the whole.
+func lost(a *vat.Answer[vat.Empty]) error {
+	_, _, err := a.Await(over)
+	if errors.Is(err, context.Canceled) {
+		return nil // it is on its way
+	}
+	return err
+}
+
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

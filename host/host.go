@@ -37,10 +37,11 @@ type Server struct {
 	host *authority.Host
 	o    Options
 
-	mu     sync.Mutex
-	conns  map[*vat.Conn]struct{}
-	closed bool
-	wg     sync.WaitGroup
+	mu        sync.Mutex
+	conns     map[*vat.Conn]struct{}
+	listeners map[net.Listener]struct{}
+	closed    bool
+	wg        sync.WaitGroup
 }
 
 // New returns a server of h, which stays its caller's.
@@ -51,7 +52,7 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}}
+	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is
@@ -71,6 +72,10 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 func (s *Server) Guest(nc net.Conn) *vat.Conn { return s.add(nc, s.o.Limits, session.New(s.host)) }
 
 func (s *Server) serve(l net.Listener, limits vat.Limits, bootstrap func() *vat.Cap) error {
+	if !s.listen(l) {
+		return nil
+	}
+	defer s.unlisten(l)
 	pause := 5 * time.Millisecond
 	for {
 		nc, err := l.Accept()
@@ -86,6 +91,25 @@ func (s *Server) serve(l net.Listener, limits vat.Limits, bootstrap func() *vat.
 		pause = 5 * time.Millisecond
 		s.add(nc, limits, bootstrap())
 	}
+}
+
+// listen notes a listener, which Close closes. It reports false, and closes it,
+// when the server is closed already.
+func (s *Server) listen(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.Close()
+		return false
+	}
+	s.listeners[l] = struct{}{}
+	return true
+}
+
+func (s *Server) unlisten(l net.Listener) {
+	s.mu.Lock()
+	delete(s.listeners, l)
+	s.mu.Unlock()
 }
 
 func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap) *vat.Conn {
@@ -126,13 +150,28 @@ func (s *Server) Conns() int {
 	return len(s.conns)
 }
 
-// Close ends every connection and waits until each has let go of what it held.
+// Stats returns what each connection holds now, in no order.
+func (s *Server) Stats() []vat.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []vat.Stats
+	for c := range s.conns {
+		all = append(all, c.Stats())
+	}
+	return all
+}
+
+// Close closes every listener that is served, ends every connection and waits
+// until each has let go of what it held.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	conns := make([]*vat.Conn, 0, len(s.conns))
 	for c := range s.conns {
 		conns = append(conns, c)
+	}
+	for l := range s.listeners {
+		l.Close()
 	}
 	s.mu.Unlock()
 	for _, c := range conns {

@@ -44,11 +44,11 @@ func (l Locator) String() string {
 func Parse(text string) (Locator, error) {
 	denied := vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
 	u, err := url.Parse(strings.TrimSpace(text))
-	if err != nil || u.Scheme != "capnp" || u.User.String() != "insecure" || u.Host != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "capnp" || u.User == nil || u.User.String() != "insecure" || u.Host != "" || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" {
 		return Locator{}, denied
 	}
 	i := strings.LastIndexByte(u.Path, '/')
-	if i < 1 {
+	if i < 1 || u.ForceQuery || strings.Contains(u.Path, "\x00") {
 		return Locator{}, denied
 	}
 	l := Locator{Socket: u.Path[:i]}

@@ -259,9 +259,14 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 	if err != nil {
 		return err
 	}
+	// The writer keeps the directory open when its holder does not.
+	d, err := vfs.Dup(s.dir)
+	if err != nil {
+		return vfs.At(path, err)
+	}
 	place := s.place(c.Params().NoFollow())
-	w, err := file.Stage(s.scope, s.dir, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return place(ctx, s.dir, path, r, cond)
+	w, err := file.Stage(s.scope, d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		return place(ctx, d.(vfs.Dir), path, r, cond)
 	})
 	if err != nil {
 		return vfs.At(path, err)
@@ -344,9 +349,16 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 	}
 	dst := s.dir
 	if c.Params().HasDst() {
-		d, ok := Of(c.Caps().Get(c.Params().Dst()))
+		to := c.Caps().Get(c.Params().Dst())
+		if to == nil {
+			return vfs.At(newPath, vfs.Errorf(vfs.Invalid, "dst is not a capability"))
+		}
+		if to.Settle(c.Context()) != nil {
+			return c.Context().Err() // the call is over
+		}
+		d, ok := Of(to)
 		if !ok {
-			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "the target directory is not served by this host; copy instead"))
+			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "the target directory could not be opened, or is not served by this host; copy instead"))
 		}
 		dst = d
 	}
@@ -360,7 +372,11 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		return vfs.At(newPath, err)
 	}
 	defer release()
-	return vfs.At(path, src.Rename(c.Context(), name, tgt, newName, from, to))
+	err = src.Rename(c.Context(), name, tgt, newName, from, to)
+	if vfs.CodeOf(err) == vfs.Exists {
+		return vfs.At(newPath, err)
+	}
+	return vfs.At(path, err)
 }
 
 func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_readOnly_Results]) error {

@@ -82,13 +82,14 @@ func (s *server) takeListing(after string) *listing {
 func (s *server) keepListing(l *listing) {
 	s.dropListing()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.next != nil { // another page was answered at the same time
-		go l.end()
+		s.mu.Unlock()
+		l.end()
 		return
 	}
 	s.next = l
-	l.kept = s.scope.Keep(func() {
+	var dropOldest func()
+	l.kept, dropOldest = s.scope.Keep(func() {
 		s.mu.Lock()
 		if s.next == l {
 			s.next = nil
@@ -96,6 +97,8 @@ func (s *server) keepListing(l *listing) {
 		s.mu.Unlock()
 		l.end()
 	})
+	s.mu.Unlock()
+	dropOldest() // it locks another directory
 }
 
 func (s *server) dropListing() {

@@ -11,8 +11,8 @@ import (
 	"capd/vfs"
 )
 
-// stalled is how long a sink may take nothing.
-const stalled = 30 * time.Second
+// stalled is how long a sink may take nothing. Tests make it shorter.
+var stalled = 30 * time.Second
 
 // stream writes a part of one content to the caller's sink. The sink is as
 // hostile as its host: it gets a window and a deadline, and what it says of its
@@ -69,6 +69,14 @@ type pump struct {
 	answers  []sentChunk
 }
 
+// sinkWrite is a call like any other: the pump has a window of its own, and what
+// it no longer waits for is to be cancelled.
+var sinkWrite = func() vat.Method[schema.Sink_write_Params, vat.Empty] {
+	m := schema.Sink_write
+	m.Stream = false
+	return m
+}()
+
 type sentChunk struct {
 	answer *vat.Answer[vat.Empty]
 	size   int
@@ -109,8 +117,11 @@ func (p *pump) write(b []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, stalled)
 	defer cancel()
-	a := vat.Send(ctx, p.sink, schema.Sink_write, func(w schema.Sink_write_Params, _ *vat.Caps) error { return w.SetData(b) })
+	a := vat.Send(ctx, p.sink, sinkWrite, func(w schema.Sink_write_Params, _ *vat.Caps) error { return w.SetData(b) })
 	p.answers = append(p.answers, sentChunk{a, len(b)})
+	if err := ctx.Err(); err != nil { // there was no room for it in all that time
+		return p.failed(err)
+	}
 	p.inFlight += len(b)
 	p.sent += int64(len(b))
 	return nil
@@ -134,7 +145,12 @@ func (p *pump) failed(err error) error {
 	case err == nil:
 		return nil
 	case p.ctx.Err() != nil:
-		return context.Cause(p.ctx)
+		// The cause is ours when it has a code, and otherwise how the
+		// connection ended.
+		if cause := context.Cause(p.ctx); vfs.CodeOf(cause) != vfs.Internal {
+			return cause
+		}
+		return p.ctx.Err()
 	case context.DeadlineExceeded == err:
 		return vfs.Errorf(vfs.Busy, "the sink took nothing for %v", stalled)
 	}

@@ -15,20 +15,22 @@ import (
 
 // Stage starts a whole-file write and returns its Writer. put is run on a
 // goroutine of its own and reads the content to its end; its context ends, and
-// its reads fail, when the writer is dropped or n is revoked. path is for
-// errors.
+// its reads fail, when the writer is dropped or n is revoked. Stage takes n over
+// and closes it afterwards. path is for errors.
 func Stage(s *scope.Scope, n vfs.Node, path string, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
 	done, err := s.Writer()
 	if err != nil {
+		n.Close()
 		return nil, err
 	}
 	r, w := io.Pipe()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	sw := &writer{path: path, pipe: w, cancel: cancel, done: make(chan struct{})}
+	sw := &writer{path: path, pipe: w, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	stop := vfs.OnRevoke(n, sw.abandon)
 	go func() {
 		defer done()
 		defer close(sw.done)
+		defer n.Close()
 		defer stop()
 		sw.version, sw.err = put(ctx, r)
 		if sw.err == nil {
@@ -53,6 +55,7 @@ var writerTable = vat.NewTable(
 type writer struct {
 	path   string
 	pipe   *io.PipeWriter
+	ctx    context.Context // of put; its cause is why the write was abandoned
 	cancel context.CancelCauseFunc
 	ended  sync.Once
 
@@ -98,6 +101,9 @@ func (w *writer) failure(err error) error {
 		}
 		return errDropped
 	default:
+	}
+	if cause := context.Cause(w.ctx); cause != nil { // put has not noticed yet
+		return cause
 	}
 	if err == io.ErrClosedPipe {
 		return errDropped

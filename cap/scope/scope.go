@@ -43,10 +43,11 @@ func (s *Scope) Writer() (done func(), err error) {
 // Listing is a listing that may go on.
 type Listing struct{ drop func() }
 
-// Keep keeps a listing for its next page. When there are too many the oldest is
-// dropped, with drop: its next page then lists anew.
-func (s *Scope) Keep(drop func()) *Listing {
-	l := &Listing{drop}
+// Keep keeps a listing for its next page. When there are too many it takes back
+// the oldest, whose next page then lists anew, and returns its drop, which the
+// caller runs holding no lock.
+func (s *Scope) Keep(drop func()) (l *Listing, dropOldest func()) {
+	l = &Listing{drop}
 	s.mu.Lock()
 	s.listings = append(s.listings, l)
 	var old *Listing
@@ -54,10 +55,10 @@ func (s *Scope) Keep(drop func()) *Listing {
 		old, s.listings = s.listings[0], s.listings[1:]
 	}
 	s.mu.Unlock()
-	if old != nil {
-		old.drop()
+	if old == nil {
+		return l, func() {}
 	}
-	return l
+	return l, old.drop
 }
 
 // Forget takes back a listing and reports whether it was kept still.

@@ -3,6 +3,8 @@
 package session
 
 import (
+	"context"
+
 	"capd/cap/control"
 	"capd/cap/dir"
 	"capd/cap/file"
@@ -68,7 +70,7 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 	if err != nil {
 		return wire.Malformed(err)
 	}
-	n, ok := node(ref, c.Caps())
+	n, ok := node(c.Context(), ref, c.Caps())
 	if !ok {
 		return vfs.At("", vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this host; this is neither"))
 	}
@@ -88,13 +90,21 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 }
 
 // node returns what is behind a reference, if we serve it.
-func node(ref schema.Ref, caps *vat.Caps) (vfs.Node, bool) {
+func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, bool) {
 	switch ref.Which() {
 	case schema.Ref_Which_dir:
-		d, ok := dir.Of(caps.Get(ref.Dir()))
+		c := caps.Get(ref.Dir())
+		if c.Settle(ctx) != nil {
+			return nil, false
+		}
+		d, ok := dir.Of(c)
 		return d, ok
 	case schema.Ref_Which_file:
-		f, ok := file.Of(caps.Get(ref.File()))
+		c := caps.Get(ref.File())
+		if c.Settle(ctx) != nil {
+			return nil, false
+		}
+		f, ok := file.Of(c)
 		return f, ok
 	}
 	return nil, false

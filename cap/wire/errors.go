@@ -46,8 +46,8 @@ func typeOf(c vfs.Code) vat.ExceptionType {
 	return vat.Failed
 }
 
-// Decode returns a failed call's error as a *vfs.Error. Only the text's first
-// word can be the code; names come after it. io.EOF and the errors of contexts
+// Decode returns a failed call's error as a *vfs.Error, safe to print. Only the
+// text's first word can be the code; names come after it. io.EOF and the errors of contexts
 // stay as they are.
 func Decode(err error) error {
 	if err == nil || err == io.EOF || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -59,7 +59,7 @@ func Decode(err error) error {
 	}
 	word, rest, _ := strings.Cut(e.Reason, ":")
 	if code := vfs.Code(word); slices.Contains(vfs.Codes, code) {
-		return &vfs.Error{Code: code, Msg: strings.TrimSpace(rest)}
+		return &vfs.Error{Code: code, Msg: vfs.Printable(strings.TrimSpace(rest))}
 	}
 	switch e.Type {
 	case vat.Disconnected:

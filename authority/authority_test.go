@@ -1,0 +1,194 @@
+package authority_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"capd/authority"
+	"capd/backend/memory"
+	"capd/vfs"
+)
+
+func newHost(t testing.TB, a vfs.Allowance) *authority.Host {
+	t.Helper()
+	root := memory.New(memory.Limits{}).Root()
+	for _, name := range []string{"a", "b"} {
+		_, err := root.Mkdir(context.Background(), name)
+		ok(t, err)
+	}
+	_, err := root.Replace(context.Background(), "f", strings.NewReader("f"), vfs.If{})
+	ok(t, err)
+	h := authority.New(root, a)
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+}
+
+func is(t testing.TB, what string, err error, want vfs.Code) {
+	t.Helper()
+	if got := vfs.CodeOf(err); got != want {
+		t.Errorf("%s: %q (%v), want %q", what, got, err, want)
+	}
+}
+
+func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (authority.Grant, []byte) {
+	t.Helper()
+	g, secret, err := h.Grant(context.Background(), guest, path, readOnly)
+	ok(t, err)
+	return g, secret[:]
+}
+
+func TestGrants(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	g, secret := grant(t, h, "agent", "a", true)
+	if g != (authority.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: authority.ReadOnly, State: authority.Active}) {
+		t.Errorf("granted %+v", g)
+	}
+	n, err := h.Restore(secret)
+	ok(t, err)
+	_, err = n.(vfs.Dir).Create(t.Context(), "x")
+	is(t, "a change through a read-only grant", err, vfs.ReadOnly)
+	ok(t, n.Close())
+	ok(t, n.Close())
+	n, err = h.Restore(secret) // closing one reference is none of another's business
+	ok(t, err)
+	_, err = n.Stat(t.Context())
+	ok(t, err)
+	_, err = h.Grants("g7")
+	is(t, "grants after one that is not there", err, vfs.NotFound)
+	_, err = h.Usage("g7")
+	is(t, "usage of one that is not there", err, vfs.NotFound)
+	for _, path := range []string{"../a", "/a", "a/", "missing"} {
+		_, _, err := h.Grant(t.Context(), "x", path, false)
+		if code := vfs.CodeOf(err); code != vfs.Invalid && code != vfs.NotFound {
+			t.Errorf("a grant of %q: %v", path, err)
+		}
+	}
+	for _, guest := range []string{"", "a/1", "g12", "a b", "é", strings.Repeat("x", 65)} {
+		_, _, err := h.Grant(t.Context(), guest, "", false)
+		is(t, "a guest called "+guest, err, vfs.Invalid)
+	}
+}
+
+// Each root grant has its own allowance, and what is shared from it pays there.
+func TestAllowances(t *testing.T) {
+	h := newHost(t, vfs.Allowance{Nodes: 2})
+	_, one := grant(t, h, "one", "", false)
+	_, two := grant(t, h, "two", "", false)
+	n, err := h.Restore(one)
+	ok(t, err)
+	shared, ctl, err := h.Share(n)
+	ok(t, err)
+	defer ctl.Release()
+	m, err := h.Restore(shared)
+	ok(t, err)
+	for i, d := range []vfs.Node{n, m} {
+		_, err := d.(vfs.Dir).Create(t.Context(), fmt.Sprint(i))
+		ok(t, err)
+	}
+	_, err = m.(vfs.Dir).Create(t.Context(), "more")
+	is(t, "a third node", err, vfs.Quota)
+	n, err = h.Restore(two)
+	ok(t, err)
+	_, err = n.(vfs.Dir).Create(t.Context(), "more")
+	is(t, "the other's first", err, "")
+}
+
+// Two grants of one guest name what is shared from them in one series.
+func TestSharedNames(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	for range 2 {
+		_, secret := grant(t, h, "agent", "", false)
+		n, err := h.Restore(secret)
+		ok(t, err)
+		for range 2 {
+			_, ctl, err := h.Share(n)
+			ok(t, err)
+			ctl.Release()
+		}
+	}
+	gs, err := h.Grants("")
+	ok(t, err)
+	var names []string
+	for _, g := range gs {
+		names = append(names, g.Guest)
+	}
+	if got := strings.Join(names, " "); got != "agent agent/1 agent/2 agent agent/3 agent/4" {
+		t.Errorf("the names are %q", got)
+	}
+	n, err := h.Revoke("agent/3")
+	if ok(t, err); n != 1 {
+		t.Errorf("Revoke of a share counts %d", n)
+	}
+	n, err = h.Revoke("agent")
+	if ok(t, err); n != 2 {
+		t.Errorf("Revoke of a guest counts %d", n)
+	}
+	gs, err = h.Grants("")
+	ok(t, err)
+	for _, g := range gs {
+		if g.State != authority.Revoked {
+			t.Errorf("%s is %s", g.Guest, g.State)
+		}
+	}
+}
+
+// Revoked grants are remembered, but not all of them for ever.
+func TestForget(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	_, kept := grant(t, h, "kept", "", false)
+	var first, last []byte
+	for i := range 2 * authority.MaxGone {
+		g, secret := grant(t, h, "gone", "a", false)
+		if i == 0 {
+			first = secret
+		}
+		last = secret
+		_, err := h.Revoke(g.ID)
+		ok(t, err)
+	}
+	_, err := h.Restore(first)
+	is(t, "one that is forgotten", err, vfs.Denied)
+	_, err = h.Restore(last)
+	is(t, "one that is remembered", err, vfs.Revoked)
+	_, err = h.Restore(kept)
+	ok(t, err)
+	gs, err := h.Grants("")
+	if ok(t, err); len(gs) > authority.MaxGone+authority.MaxGone/4+2 {
+		t.Errorf("%d grants are remembered", len(gs))
+	}
+}
+
+// What was revoked holds nothing, even while nobody asks.
+func TestRevokedHoldsNothing(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	g, secret := grant(t, h, "agent", "a", false)
+	before, err := h.Usage(g.ID)
+	ok(t, err)
+	n, err := h.Restore(secret)
+	ok(t, err)
+	for range 10 {
+		_, ctl, err := h.Share(n)
+		ok(t, err)
+		ok(t, ctl.Revoke())
+		ctl.Release()
+	}
+	ok(t, n.Close())
+	ok(t, h.Close()) // which waits
+	after, err := h.Usage(g.ID)
+	if ok(t, err); after.Open != 0 || before.Open == 0 {
+		t.Errorf("open before: %d, after: %d", before.Open, after.Open)
+	}
+	_, _, err = h.Grant(context.Background(), "late", "a", false)
+	if err == nil {
+		t.Error("a closed host grants")
+	}
+}

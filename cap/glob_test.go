@@ -1,0 +1,108 @@
+package cap_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	schema "capd/capnp"
+	"capd/client"
+	"capd/vat"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// globPage asks for one page of a search.
+func globPage(t *testing.T, d *client.Dir, pattern, after string, limit uint32) (paths []string, more bool, cursor string, err error) {
+	t.Helper()
+	err = call(t, d.Cap(), schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+		p.SetLimit(limit)
+		ok(t, p.SetAfter([]byte(after)))
+		return p.SetPattern(pattern)
+	}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
+		more = r.More()
+		c, err := r.Cursor()
+		ok(t, err)
+		cursor = string(c)
+		l, err := r.Entries()
+		for i := range l.Len() {
+			name, err := l.At(i).Name()
+			ok(t, err)
+			paths = append(paths, name)
+		}
+		return err
+	})
+	return paths, more, cursor, err
+}
+
+func TestGlobPages(t *testing.T) {
+	_, _, d := guest(t, vfstest.Tree{
+		"a/1.go": {}, "a/b/2.go": {}, "a/b/c/3.go": {}, "a.go": {}, "z/4.go": {}, "z/5.md": {}, "link": {Link: "a"}, "ab/6.go": {},
+	})
+	want := []string{"a/1.go", "a/b/2.go", "a/b/c/3.go", "a.go", "ab/6.go", "z/4.go"}
+	for limit := uint32(1); limit <= 7; limit++ {
+		var got []string
+		cursor, turns := "", 0
+		for more := true; more; turns++ {
+			var paths []string
+			var err error
+			paths, more, cursor, err = globPage(t, d, "**/*.go", cursor, limit)
+			ok(t, err)
+			got = append(got, paths...)
+			if more == (cursor == "") || len(paths) > int(limit) || turns > 10 {
+				t.Fatalf("limit %d: more %v, cursor %q, page %q", limit, more, cursor, paths)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %q, want %q", limit, got, want)
+		}
+	}
+	var got []string
+	for e, err := range d.Glob(t.Context(), "**/*.go") {
+		ok(t, err)
+		if got = append(got, e.Name); e.Kind != vfs.FileKind {
+			t.Errorf("%s is a %v", e.Name, e.Kind)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the client finds %q, want %q", got, want)
+	}
+}
+
+func TestGlobRefused(t *testing.T) {
+	_, _, d := guest(t, letters("ab"))
+	for _, pattern := range []string{"", "/a", "../*", "[", "{a", "a//b", strings.Repeat("{a,b}", 7), strings.Repeat("x", 5000)} {
+		_, _, _, err := globPage(t, d, pattern, "", 0)
+		if code := vfs.CodeOf(err); code != vfs.Invalid && code != vfs.Limit {
+			t.Errorf("glob(%.20q): %v", pattern, err)
+		}
+	}
+	for _, after := range []string{"..", "/", "\xff\x00", strings.Repeat("z/", 5000), "a/b/c"} {
+		_, _, _, err := globPage(t, d, "*", after, 0)
+		if code := vfs.CodeOf(err); code != "" && code != vfs.Invalid {
+			t.Errorf("glob after %.20q: %v", after, err)
+		}
+	}
+	lent, r := d.Revocable()
+	ok(t, r.Revoke(t.Context()))
+	_, _, _, err := globPage(t, lent, "*", "", 0)
+	is(t, "glob on what was revoked", err, vfs.Revoked)
+}
+
+// A search that finds nothing still comes back now and then.
+func TestGlobIsBounded(t *testing.T) {
+	tree := vfstest.Tree{}
+	for i := range 60_000 {
+		tree[fmt.Sprintf("%05d", i)] = vfstest.Node{}
+	}
+	_, _, d := guest(t, tree)
+	paths, more, cursor, err := globPage(t, d, "*.missing", "", 0)
+	ok(t, err)
+	if len(paths) != 0 || !more || cursor == "" {
+		t.Errorf("a page of a long search: %q, more: %v, cursor %q", paths, more, cursor)
+	}
+	for e := range d.Glob(t.Context(), "*.missing") {
+		t.Errorf("found %q", e.Name)
+	}
+}

@@ -1,0 +1,108 @@
+package cap_test
+
+import (
+	"testing"
+
+	"capnproto.org/go/capnp/v3"
+
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// mangle fills every pointer of a method's parameters with something wrong.
+var mangle = map[string]func(s capnp.Struct, i uint16) error{
+	"null": func(capnp.Struct, uint16) error { return nil },
+	"a struct": func(s capnp.Struct, i uint16) error {
+		x, err := capnp.NewStruct(s.Segment(), capnp.ObjectSize{DataSize: 8, PointerCount: 3})
+		if err != nil {
+			return err
+		}
+		x.SetUint16(0, 99)
+		return s.SetPtr(i, x.ToPtr())
+	},
+	"a list of words": func(s capnp.Struct, i uint16) error {
+		x, err := capnp.NewUInt64List(s.Segment(), 4)
+		if err != nil {
+			return err
+		}
+		return s.SetPtr(i, x.ToPtr())
+	},
+	"bytes without an end": func(s capnp.Struct, i uint16) error {
+		x, err := capnp.NewData(s.Segment(), []byte{0xff, 0xfe, '/', 0})
+		if err != nil {
+			return err
+		}
+		return s.SetPtr(i, x.ToPtr())
+	},
+	"no bytes": func(s capnp.Struct, i uint16) error {
+		x, err := capnp.NewData(s.Segment(), []byte{})
+		if err != nil {
+			return err
+		}
+		return s.SetPtr(i, x.ToPtr())
+	},
+	"a capability that is not there": func(s capnp.Struct, i uint16) error {
+		return s.SetPtr(i, capnp.NewInterface(s.Segment(), 4000).ToPtr())
+	},
+}
+
+// malformed calls m with each of them. Whatever comes of it is a code, and not
+// the host's fault.
+func malformed[P, R ~capnp.StructKind](t *testing.T, c func() *vat.Cap, m vat.Method[P, R]) {
+	t.Helper()
+	for how, f := range mangle {
+		err := call(t, c(), m, func(p P, _ *vat.Caps) error {
+			s := capnp.Struct(p)
+			for i := range m.Params.PointerCount {
+				if err := f(s, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil)
+		if code := vfs.CodeOf(err); code == vfs.Internal || code == vfs.Stale {
+			t.Errorf("%s with %s: %v", m.Name, how, err)
+		}
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	s, _, d := guest(t, vfstest.Tree{"f": {Data: "x"}})
+	session, f := s.session(t), d.OpenFile("f")
+	se, di, fi := func() *vat.Cap { return session }, func() *vat.Cap { return d.Cap() }, func() *vat.Cap { return f.Cap() }
+	wr := func() *vat.Cap { return stage(t, d, "staged", vfs.If{}) }
+	malformed(t, se, schema.Session_restore)
+	malformed(t, se, schema.Session_share)
+	malformed(t, se, schema.Session_help)
+	malformed(t, di, schema.Dir_list)
+	malformed(t, di, schema.Dir_get)
+	malformed(t, di, schema.Dir_walk)
+	malformed(t, di, schema.Dir_openDir)
+	malformed(t, di, schema.Dir_openFile)
+	malformed(t, di, schema.Dir_put)
+	malformed(t, di, schema.Dir_stage)
+	malformed(t, di, schema.Dir_stat)
+	malformed(t, di, schema.Dir_glob)
+	malformed(t, di, schema.Dir_createDir)
+	malformed(t, di, schema.Dir_createFile)
+	malformed(t, di, schema.Dir_remove)
+	malformed(t, di, schema.Dir_move)
+	malformed(t, di, schema.Dir_subDir)
+	malformed(t, di, schema.Dir_help)
+	malformed(t, fi, schema.File_read)
+	malformed(t, fi, schema.File_stream)
+	malformed(t, fi, schema.File_writeText)
+	malformed(t, fi, schema.File_writeBytes)
+	malformed(t, fi, schema.File_stage)
+	malformed(t, fi, schema.File_write)
+	malformed(t, fi, schema.File_append)
+	malformed(t, fi, schema.File_truncate)
+	malformed(t, fi, schema.File_stat)
+	malformed(t, fi, schema.File_help)
+	malformed(t, wr, schema.Writer_write)
+	malformed(t, wr, schema.Writer_commit)
+	malformed(t, wr, schema.Writer_help)
+	ok(t, call(t, d.Cap(), schema.Dir_stat, nil, nil)) // the connection lives
+}

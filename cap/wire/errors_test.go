@@ -1,0 +1,92 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"capd/cap/wire"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// exceptions is docs/errors.md's table; what is not in it is Failed.
+var exceptions = map[vfs.Code]vat.ExceptionType{
+	vfs.Revoked: vat.Disconnected, vfs.Expired: vat.Disconnected,
+	vfs.Quota: vat.Overloaded, vfs.Busy: vat.Overloaded,
+	vfs.Unsupported: vat.Unimplemented,
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, code := range vfs.Codes {
+		for _, err := range []error{
+			code, vfs.Errorf(code, "what to do: now"), vfs.At("a/b", code), vfs.At("revoked: x", vfs.Errorf(code, "what to do")),
+			fmt.Errorf("wrapped: %w", vfs.At("p", code)), &vfs.Error{Code: code, Cause: errors.New("/host/path")},
+		} {
+			e := wire.Encode(err)
+			if e.Type != exceptions[code] {
+				t.Errorf("%v is a %v exception, want %v", err, e.Type, exceptions[code])
+			}
+			if strings.Contains(e.Reason, "/host/path") || !strings.HasPrefix(e.Reason, string(code)) {
+				t.Errorf("%v is sent as %q", err, e.Reason)
+			}
+			if got := vfs.CodeOf(wire.Decode(e)); got != code {
+				t.Errorf("%v comes back as %v", err, got)
+			}
+		}
+	}
+}
+
+func TestEncodeShowsNoCause(t *testing.T) {
+	for _, err := range []error{
+		errors.New("open /host/secret: denied"), fmt.Errorf("capnp: %w", errors.New("/host/secret")),
+		vfs.Hide(errors.New("/host/secret")), vfs.At("f", errors.New("/host/secret")),
+	} {
+		if e := wire.Encode(err); strings.Contains(e.Reason, "secret") || vfs.CodeOf(wire.Decode(e)) != vfs.Internal {
+			t.Errorf("%v is sent as %q", err, e.Reason)
+		}
+	}
+	if got := vfs.CodeOf(wire.Decode(wire.Encode(context.Canceled))); got != vfs.Stale {
+		t.Errorf("a cancelled call is %q", got)
+	}
+	e := &vat.Exception{Type: vat.Overloaded, Reason: "limit: too many"}
+	if wire.Encode(fmt.Errorf("x: %w", e)) != e {
+		t.Error("an exception does not stand for itself")
+	}
+}
+
+func TestDecode(t *testing.T) {
+	for _, err := range []error{nil, io.EOF, context.Canceled, context.DeadlineExceeded} {
+		if got := wire.Decode(err); got != err {
+			t.Errorf("%v becomes %v", err, got)
+		}
+	}
+	for _, c := range []struct {
+		e    vat.Exception
+		want vfs.Code
+	}{
+		{vat.Exception{Type: vat.Failed, Reason: "limit: 5 calls are open"}, vfs.Limit},
+		{vat.Exception{Type: vat.Disconnected, Reason: "connection closed"}, vfs.Stale},
+		{vat.Exception{Type: vat.Unimplemented, Reason: "method not implemented"}, vfs.Unsupported},
+		{vat.Exception{Type: vat.Overloaded, Reason: "later"}, vfs.Busy},
+		{vat.Exception{Type: vat.Failed, Reason: "internal error"}, vfs.Internal},
+		{vat.Exception{Type: vat.Failed, Reason: "notFound"}, vfs.NotFound},
+		{vat.Exception{Type: vat.Failed, Reason: "notFound: revoked: gone"}, vfs.NotFound},
+		{vat.Exception{Type: vat.Failed, Reason: "Revoked: no"}, vfs.Internal},
+	} {
+		if got := vfs.CodeOf(wire.Decode(&c.e)); got != c.want {
+			t.Errorf("%v %q is %q, want %q", c.e.Type, c.e.Reason, got, c.want)
+		}
+	}
+}
+
+func TestPageSize(t *testing.T) {
+	for limit, want := range map[uint32]int{0: wire.DefaultPage, 1: 1, wire.MaxPage: wire.MaxPage, wire.MaxPage + 1: wire.MaxPage, 1<<32 - 1: wire.MaxPage} {
+		if got := wire.PageSize(limit); got != want {
+			t.Errorf("a page for %d is %d, want %d", limit, got, want)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package client
+
+import (
+	"context"
+
+	"capnproto.org/go/capnp/v3"
+
+	"capd/cap/wire"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// do calls the method m of c and waits. A call whose context is over is not
+// made. What the host answers may be anything: where read cannot make sense of
+// it, the error is corrupt.
+func do[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P, R],
+	place func(P, *vat.Caps) error, read func(R, *vat.Caps) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	a := vat.Send(ctx, c, m, place)
+	defer a.Release()
+	results, caps, err := a.Await(ctx)
+	if err != nil {
+		return wire.Decode(err)
+	}
+	if read == nil {
+		return nil
+	}
+	return sense(read(results, caps))
+}
+
+// sense is the error of reading results.
+func sense(err error) error {
+	switch vfs.CodeOf(err) {
+	case vfs.Internal, vfs.Invalid:
+		return &vfs.Error{Code: vfs.Corrupt, Msg: "the host answered what makes no sense", Cause: err}
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/deny"
+	"capd/vfs/vfstest"
+)
+
+// TestSuite holds the whole stack, over a socket, to the contract of every
+// store.
+func TestSuite(t *testing.T) {
+	ctx := context.Background()
+	for name, s := range map[string]vfstest.Store{
+		"memory":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, inMemory(t, tree)) }},
+		"physical": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, onDisk(t, tree)) }},
+		"mounted": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			ns, err := vfs.Namespace(map[string]vfs.Dir{"m/disk": onDisk(t, tree), "m/memory": inMemory(t, nil)})
+			ok(t, err)
+			return guest(t, ns).SubDir("m/disk")
+		}},
+		"guarded": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			return guest(t, vfs.Guarded(inMemory(t, tree), nil, deny.Must("**/.ssh/**", "**/*.pem").Guard()))
+		}},
+		"revocable": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			d, r := guest(t, inMemory(t, tree)).Revocable()
+			t.Cleanup(func() { r.Close() })
+			return d
+		}},
+		"shared": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			below := vfstest.Tree{"part": {Dir: true}, "other": {}}
+			for path, n := range tree {
+				below["part/"+path] = n
+			}
+			loc, _ := serve(t, inMemory(t, below)).grant(t, "", false)
+			c := dial(t, loc)
+			loc, _, err := c.Share(ctx, c.Dir(ctx).SubDir("part"))
+			ok(t, err)
+			return dial(t, loc).Dir(ctx)
+		}},
+		"readOnly": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			return guest(t, inMemory(t, tree)).ReadOnly()
+		}, Immutable: true},
+	} {
+		s.Remote = true
+		s.NoLinks = true // one leads out of the tree, which a guest is not shown: see TestLinks
+		t.Run(name, func(t *testing.T) { vfstest.Run(t, s) })
+	}
+}

@@ -1,0 +1,160 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"capd/authority"
+	"capd/backend/memory"
+	"capd/client"
+	"capd/host"
+	"capd/locator"
+	"capd/vfs"
+)
+
+// start serves tree and returns what dials it.
+func start(t *testing.T, tree vfs.Dir, o host.Options) (s *host.Server, served chan error, dial func() net.Conn, loc locator.Locator) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "capd")
+	ok(t, err)
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	ok(t, err)
+	a := authority.New(tree, vfs.Allowance{})
+	s = host.New(a, o)
+	served = make(chan error, 1)
+	go func() { served <- s.ServeGuests(l) }()
+	t.Cleanup(func() {
+		s.Close()
+		a.Close()
+		os.RemoveAll(dir)
+	})
+	_, secret, err := a.Grant(t.Context(), "agent", "", false)
+	ok(t, err)
+	return s, served, func() net.Conn {
+		nc, err := net.Dial("unix", socket)
+		ok(t, err)
+		t.Cleanup(func() { nc.Close() })
+		return nc
+	}, locator.Locator{Socket: socket, Secret: secret}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	s, served, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	c := client.NewConn(dial(), loc)
+	defer c.Close()
+	_, err := c.Dir(t.Context()).Stat(t.Context())
+	ok(t, err)
+	ok(t, s.Close())
+	ok(t, <-served)
+	<-c.Done()
+	if s.Conns() != 0 {
+		t.Errorf("%d connections after Close", s.Conns())
+	}
+	if _, err := net.Dial("unix", loc.Socket); err == nil {
+		t.Error("a closed server listens")
+	}
+	l, err := net.Listen("unix", loc.Socket+"2")
+	ok(t, err)
+	ok(t, s.ServeGuests(l)) // at once
+	ok(t, s.Close())
+}
+
+func TestMaxConns(t *testing.T) {
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{MaxConns: 2})
+	first, second := client.NewConn(dial(), loc), client.NewConn(dial(), loc)
+	defer second.Close()
+	for _, c := range []*client.Conn{first, second} {
+		_, err := c.Dir(t.Context()).Stat(t.Context())
+		ok(t, err)
+	}
+	if _, err := dial().Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("one connection too many: %v", err)
+	}
+	ok(t, first.Close())
+	eventually(t, "there is room again", func() bool { return s.Conns() == 1 })
+	third := client.NewConn(dial(), loc)
+	defer third.Close()
+	_, err := third.Dir(t.Context()).Stat(t.Context())
+	ok(t, err)
+}
+
+// What is no message ends the connection it came on, and no other.
+func TestMalformedFrames(t *testing.T) {
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	c := client.NewConn(dial(), loc)
+	defer c.Close()
+	d := c.Dir(t.Context())
+	for _, frame := range [][]byte{
+		bytes.Repeat([]byte{0xff}, 64), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), {0, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f},
+		append([]byte{0, 0, 0, 0, 1, 0, 0, 0}, bytes.Repeat([]byte{0xff}, 8)...),
+	} {
+		nc := dial()
+		nc.Write(frame)
+		nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, nc); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("after %.10q the connection goes on: %v", frame, err)
+		}
+		_, err := d.Stat(t.Context())
+		ok(t, err)
+	}
+	eventually(t, "they are gone", func() bool { return s.Conns() == 1 })
+}
+
+// The host is told what a guest is not.
+func TestInternalErrorsAreLogged(t *testing.T) {
+	var mu sync.Mutex
+	var log strings.Builder
+	_, _, dial, loc := start(t, broken{memory.New(memory.Limits{}).Root()}, host.Options{Logf: func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.WriteString(format)
+		for _, a := range args {
+			if err, ok := a.(error); ok {
+				log.WriteString(err.Error())
+			}
+		}
+	}})
+	c := client.NewConn(dial(), loc)
+	defer c.Close()
+	_, err := c.Dir(t.Context()).Stat(t.Context())
+	if vfs.CodeOf(err) != vfs.Internal || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the guest is told %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !strings.Contains(log.String(), "/host/secret") {
+		t.Errorf("the host is told %q", log.String())
+	}
+}
+
+// broken fails with an error that names a host path.
+type broken struct{ vfs.Dir }
+
+func (broken) Stat(context.Context) (vfs.Info, error) {
+	return vfs.Info{}, &os.PathError{Op: "open", Path: "/host/secret", Err: os.ErrPermission}
+}
