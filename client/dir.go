@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"io"
-	"iter"
 	"sync/atomic"
 
 	"capd/cap/wire"
@@ -205,97 +204,6 @@ func asNode[N vfs.Node](n N, err error) (vfs.Node, error) {
 		return nil, err
 	}
 	return n, nil
-}
-
-// List implements vfs.Dir: it asks for page after page.
-func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) {
-		for s, err := range d.Entries(ctx, false) {
-			if !yield(vfs.Entry{Name: s.Name, Kind: s.Kind}, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Entry is one name of a directory with what List does not say: size, time and
-// executable bit, where they were asked for.
-type Entry struct {
-	Name string
-	vfs.Info
-}
-
-// Entries yields the entries in byte order of names, with their stats if
-// withStat. An error is the last thing yielded.
-func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		after := ""
-		for {
-			page, more, err := d.page(ctx, after, withStat)
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			for _, e := range page {
-				if e.Name <= after || vfs.CheckName(e.Name) != nil {
-					yield(Entry{}, errNames)
-					return
-				}
-				after = e.Name
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if !more {
-				return
-			}
-			if len(page) == 0 { // or it could go on for ever
-				yield(Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered an empty page and said that there is more"))
-				return
-			}
-		}
-	}
-}
-
-var errNames = vfs.Errorf(vfs.Corrupt, "the host answered names that are none, or out of order")
-
-func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Entry, more bool, err error) {
-	if err := d.open(); err != nil {
-		return nil, false, err
-	}
-	err = do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
-		p.SetWithStat(withStat)
-		return p.SetAfter([]byte(after))
-	}, func(r schema.Dir_list_Results, _ *vat.Caps) error {
-		more = r.More()
-		l, err := r.Entries()
-		if err != nil {
-			return err
-		}
-		page, err = entries(l)
-		return err
-	})
-	return page, more, err
-}
-
-func entries(l schema.Stat_List) ([]Entry, error) {
-	if l.Len() > wire.MaxPage { // elements without content take no room in a message
-		return nil, vfs.Errorf(vfs.Corrupt, "the host answered a page of %d entries", l.Len())
-	}
-	out := make([]Entry, l.Len())
-	for i := range out {
-		st := l.At(i)
-		name, err := wire.Name(st)
-		if err != nil {
-			return nil, err
-		}
-		info, err := wire.Info(st)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = Entry{name, info}
-	}
-	return out, nil
 }
 
 // Create implements vfs.Dir.
