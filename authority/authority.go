@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,7 +32,6 @@ type Host struct {
 	mu       sync.Mutex
 	grants   []*grant // oldest first
 	byDigest map[digest]*grant
-	byGate   map[*vfs.Gate]*grant
 	lastID   uint64
 
 	burials sync.WaitGroup
@@ -72,13 +73,14 @@ type grant struct {
 	parent  *grant
 	root    *grant // itself, unless shared
 	number  int    // the last part of a shared one's name
+	order   uint64 // its id's number
 	ledger  *vfs.Ledger
 }
 
 // New returns a host of tree, which it takes over. Every root grant gets its own
 // allowance.
 func New(tree vfs.Dir, a vfs.Allowance) *Host {
-	return &Host{root: tree, allowance: a, byDigest: map[digest]*grant{}, byGate: map[*vfs.Gate]*grant{}}
+	return &Host{root: tree, allowance: a, byDigest: map[digest]*grant{}}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -127,9 +129,12 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 	}
 	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl, ledger: ledger}
 	g.root = g
+	ctl.Own(g)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return g.Grant, h.add(g), nil
+	secret := h.add(g)
+	h.mu.Unlock()
+	h.mourn(g)
+	return g.Grant, secret, nil
 }
 
 func attenuate(n vfs.Node) (vfs.Node, error) {
@@ -150,14 +155,19 @@ func derive(n vfs.Node) (vfs.Node, *vfs.Control, error) {
 func (h *Host) add(g *grant) [locator.SecretSize]byte {
 	secret := locator.NewSecret()
 	h.lastID++
-	g.ID = fmt.Sprintf("g%d", h.lastID)
+	g.order = h.lastID
+	g.ID = fmt.Sprintf("g%d", g.order)
 	g.digest = sha256.Sum256(secret[:])
 	h.byDigest[g.digest] = g
-	h.byGate[g.control.Gate] = g
 	h.grants = append(h.grants, g)
-	vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
-	h.forget()
+	h.forget(g)
 	return secret
+}
+
+// mourn has g buried when it is revoked. h.mu is not held, since a guest may be
+// busy with the gates.
+func (h *Host) mourn(g *grant) {
+	vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
 }
 
 // bury lets go of what a grant that was revoked holds, once no change goes
@@ -165,53 +175,52 @@ func (h *Host) add(g *grant) [locator.SecretSize]byte {
 func (h *Host) bury(g *grant) {
 	err := g.control.Revoke()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	g.dead()
+	node := g.node
+	g.node = nil
+	h.mu.Unlock()
+	if node != nil {
+		node.Close()
+	}
 	if err == nil {
 		g.control.Release()
 	}
 }
 
-// forget drops the oldest revoked grants beyond MaxGone. h.mu is held.
-func (h *Host) forget() {
-	if len(h.grants) <= MaxGone {
-		return
+// forget drops the oldest revoked grants beyond MaxGone of the kind of added:
+// those shared from one root grant, so that a guest has only its own forgotten,
+// or root grants, each with what was shared from it. h.mu is held.
+func (h *Host) forget(added *grant) {
+	kind := func(g *grant) bool {
+		if added.parent == nil {
+			return g.parent == nil
+		}
+		return g.parent != nil && g.root == added.root
 	}
 	gone := 0
 	for _, g := range h.grants {
-		if g.dead() {
+		if kind(g) && g.dead() {
 			gone++
 		}
 	}
 	if gone <= MaxGone+MaxGone/4 { // not at every grant
 		return
 	}
-	keep := h.grants[:0]
-	for _, g := range h.grants {
-		if gone > MaxGone && g.dead() {
+	forgotten := map[*grant]bool{}
+	h.grants = slices.DeleteFunc(h.grants, func(g *grant) bool {
+		if gone > MaxGone && kind(g) && g.dead() {
 			gone--
-			delete(h.byDigest, g.digest)
-			delete(h.byGate, g.control.Gate)
-			g.control.Release()
-			continue
+			forgotten[g] = true
 		}
-		keep = append(keep, g)
-	}
-	clear(h.grants[len(keep):])
-	h.grants = keep
+		if !forgotten[g] && !forgotten[g.root] {
+			return false
+		}
+		delete(h.byDigest, g.digest)
+		return true
+	})
 }
 
-// dead reports whether g was revoked, and lets its node go. h.mu is held.
-func (g *grant) dead() bool {
-	if !g.control.Revoked() {
-		return false
-	}
-	if g.node != nil {
-		g.node.Close()
-		g.node = nil
-	}
-	return true
-}
+// dead reports whether g was revoked. It waits for nothing.
+func (g *grant) dead() bool { return g.control.Revoked() }
 
 // Restore returns a new reference to the node that a secret stands for. A
 // secret is looked up by its digest, so that the time it takes says nothing of
@@ -219,32 +228,53 @@ func (g *grant) dead() bool {
 func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	d := digest(sha256.Sum256(secret))
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	g := h.byDigest[d]
-	if g == nil || len(secret) != locator.SecretSize {
-		return nil, vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
+	var node vfs.Node
+	if g != nil {
+		node = g.node
 	}
-	if g.dead() {
+	h.mu.Unlock()
+	switch {
+	case g == nil || len(secret) != locator.SecretSize:
+		return nil, vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
+	case node == nil || g.dead():
 		return nil, vfs.Revoked
 	}
-	return vfs.Dup(g.node)
+	n, err := vfs.Dup(node)
+	if err != nil && g.dead() {
+		return nil, vfs.Revoked
+	}
+	return n, err
 }
 
-// Grants returns every grant, oldest first: those after the one with that id, ""
-// from the first. It answers notFound for an id that is not there.
+// RootOf returns the id of the grant that n came from, or that this was shared
+// from; "" for a node of no grant.
+func (h *Host) RootOf(n vfs.Node) string {
+	g, ok := vfs.OwnerOf(n).(*grant)
+	if !ok {
+		return ""
+	}
+	return g.root.ID
+}
+
+// Grants returns every grant, oldest first: those after the one with that id,
+// which may be forgotten since, or from the first for "". It answers invalid for
+// what is no id.
 func (h *Host) Grants(after string) ([]Grant, error) {
+	var last uint64
+	if after != "" {
+		var err error
+		if last, err = strconv.ParseUint(strings.TrimPrefix(after, "g"), 10, 64); err != nil {
+			return nil, vfs.Errorf(vfs.Invalid, "a grant's id is g and a number")
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([]Grant, 0, len(h.grants))
-	found := after == ""
 	for _, g := range h.grants {
-		if found {
+		if g.order > last {
 			out = append(out, g.now())
 		}
-		found = found || g.ID == after
-	}
-	if !found {
-		return nil, vfs.Errorf(vfs.NotFound, "there is no grant with that id")
 	}
 	return out, nil
 }
@@ -252,10 +282,10 @@ func (h *Host) Grants(after string) ([]Grant, error) {
 // now is the grant with its state. h.mu is held.
 func (g *grant) now() Grant {
 	out := g.Grant
-	switch _, writable := g.control.Writable(); {
+	switch {
 	case g.dead():
 		out.State = Revoked
-	case !writable:
+	case g.control.Locked():
 		out.State = Locked
 	}
 	return out

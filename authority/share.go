@@ -14,22 +14,25 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	secret, err := h.share(node, ctl)
+	revoker := ctl.Dup()
+	g, secret, err := h.share(node, ctl)
 	if err != nil {
+		revoker.Release()
 		node.Close()
 		ctl.Release()
 		return nil, nil, err
 	}
-	return secret, ctl.Dup(), nil
+	h.mourn(g)
+	return secret, revoker, nil
 }
 
-func (h *Host) share(node vfs.Node, ctl *vfs.Control) ([]byte, error) {
+func (h *Host) share(node vfs.Node, ctl *vfs.Control) (*grant, []byte, error) {
 	place, _ := vfs.PlaceOf(node)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	parent := h.holder(node)
-	if parent == nil {
-		return nil, vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
+	parent, ok := vfs.OwnerOf(node).(*grant)
+	if !ok {
+		return nil, nil, vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 	}
 	live, number := 0, 0
 	for _, g := range h.grants {
@@ -41,7 +44,7 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control) ([]byte, error) {
 		}
 	}
 	if live >= MaxShares {
-		return nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
+		return nil, nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
 	}
 	number++
 	g := &grant{
@@ -54,16 +57,7 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control) ([]byte, error) {
 	if place.ReadOnly {
 		g.Mode = ReadOnly
 	}
+	ctl.Own(g)
 	secret := h.add(g)
-	return secret[:], nil
-}
-
-// holder returns the grant that n was derived from last. h.mu is held.
-func (h *Host) holder(n vfs.Node) *grant {
-	for gate := range vfs.Lineage(n) {
-		if g := h.byGate[gate]; g != nil {
-			return g
-		}
-	}
-	return nil
+	return g, secret[:], nil
 }

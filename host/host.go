@@ -12,21 +12,30 @@ import (
 
 	"capd/authority"
 	"capd/cap/console"
-	"capd/cap/session"
 	"capd/cap/wire"
 	"capd/locator"
 	"capd/vat"
 	"capd/vfs"
 )
 
-// MaxConns is how many connections a Server keeps at once unless Options says
-// otherwise. One more is closed as soon as it is accepted.
-const MaxConns = 4096
+// Bounds on guests' connections. The operator's are not counted: whoever reaches
+// the console is trusted.
+const (
+	// MaxConns is how many there are at once, unless Options says otherwise.
+	// One more is closed as soon as it is accepted.
+	MaxConns = 4096
+	// MaxConnsPerGrant is how many may hold the same grant, or what was shared
+	// from it. One more answers limit when it restores.
+	MaxConnsPerGrant = 256
+	// MaxStrangers is how many may have restored nothing. One more ends the one
+	// that has waited longest.
+	MaxStrangers = 256
+)
 
 // Options configures a Server. The zero value is right for a Unix socket.
 type Options struct {
 	Limits   vat.Limits // of each guest's connection
-	MaxConns int
+	MaxConns int        // of guests
 	// Logf tells the host what a guest is not told: the causes of internal
 	// errors. Nil is the log package.
 	Logf func(format string, args ...any)
@@ -38,7 +47,10 @@ type Server struct {
 	o    Options
 
 	mu        sync.Mutex
-	conns     map[*vat.Conn]struct{}
+	conns     map[*vat.Conn]struct{} // the operator's among them
+	guests    int
+	strangers []*seat        // guests that have restored nothing, in the order they came
+	grants    map[string]int // guests' connections by the root grant they hold
 	listeners map[net.Listener]struct{}
 	closed    bool
 	wg        sync.WaitGroup
@@ -52,26 +64,27 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, listeners: map[net.Listener]struct{}{}}
+	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]int{}, listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is
 // closed.
 func (s *Server) ServeGuests(l net.Listener) error {
-	return s.serve(l, s.o.Limits, func() *vat.Cap { return session.New(s.host) })
+	return s.serve(l, func(nc net.Conn) { s.Guest(nc) })
 }
 
 // ServeConsole answers the operator on l until l or the server is closed.
 // Whoever reaches l controls the host: l must be the operator's alone. locate
 // makes a locator of a secret.
 func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.SecretSize]byte) string) error {
-	return s.serve(l, vat.Limits{}, func() *vat.Cap { return console.New(s.host, locate) })
+	return s.serve(l, func(nc net.Conn) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.add(nc, vat.Limits{}, console.New(s.host, locate), func() {})
+	})
 }
 
-// Guest answers one guest on nc, which it takes over.
-func (s *Server) Guest(nc net.Conn) *vat.Conn { return s.add(nc, s.o.Limits, session.New(s.host)) }
-
-func (s *Server) serve(l net.Listener, limits vat.Limits, bootstrap func() *vat.Cap) error {
+func (s *Server) serve(l net.Listener, answer func(net.Conn)) error {
 	if !s.listen(l) {
 		return nil
 	}
@@ -89,7 +102,7 @@ func (s *Server) serve(l net.Listener, limits vat.Limits, bootstrap func() *vat.
 			continue
 		}
 		pause = 5 * time.Millisecond
-		s.add(nc, limits, bootstrap())
+		answer(nc)
 	}
 }
 
@@ -112,10 +125,10 @@ func (s *Server) unlisten(l net.Listener) {
 	s.mu.Unlock()
 }
 
-func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap) *vat.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= s.o.MaxConns {
+// add starts a connection; gone is called, with s.mu held, when it has ended.
+// s.mu is held. It returns nil when the server is closed.
+func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap, gone func()) *vat.Conn {
+	if s.closed {
 		bootstrap.Release()
 		nc.Close()
 		return nil
@@ -126,6 +139,7 @@ func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap) *vat.Co
 		<-c.Done()
 		s.mu.Lock()
 		delete(s.conns, c)
+		gone()
 		s.mu.Unlock()
 	})
 	return c
@@ -133,6 +147,9 @@ func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap) *vat.Co
 
 // encode tells the host the cause of what its guest sees as internal.
 func (s *Server) encode(err error) *vat.Exception {
+	if _, said := errors.AsType[*vat.Exception](err); said {
+		return wire.Encode(err)
+	}
 	if vfs.CodeOf(err) == vfs.Internal && !errors.Is(err, context.Canceled) {
 		cause := err
 		if e, ok := errors.AsType[*vfs.Error](err); ok && e.Cause != nil {

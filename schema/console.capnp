@@ -22,7 +22,7 @@ interface Console {
 
   grant @0 (guest :Text, path :Text, readOnly :Bool) -> (grant :Grant, locator :Text, control :Control);
   # Gives guest the node at path ("": the whole namespace). The locator is a secret and is not kept. notFound,
-  # invalid (the name: 1 to 64 of a-z A-Z 0-9 . _ -).
+  # invalid (the name: 1 to 64 of a-z A-Z 0-9 . _ -, and not g and a number, which is a grant's id).
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
   # One page, oldest first: those after the grant with that id (empty: from the first), at most limit (0 means 1000,

@@ -223,7 +223,7 @@ interface Writer {
   # The next bytes, at most 1 MiB. The first error is kept and answered by every later call.
 
   commit @1 () -> (version :Data);
-  # Puts the content in place, atomically and durably. Once; after it, or after an error, everything is invalid.
+  # Puts the content in place, atomically and durably. Once: after it every call is invalid.
 
   help @2 (method :Text) -> (text :Text);
   # As Session.help.

@@ -66,7 +66,12 @@ func (v *view) control(kind Kind) (*Control, error) {
 	if err := v.world.open(); err != nil {
 		return nil, err
 	}
-	return &Control{Gate: v.base.derive(v.path), Kind: kind, world: v.world, path: v.path, counted: true}, nil
+	g, err := v.base.derive(v.path)
+	if err != nil {
+		v.world.close(len(v.world.ledgers))
+		return nil, err
+	}
+	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, counted: true}, nil
 }
 
 func viewOf[V interface {

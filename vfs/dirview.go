@@ -160,12 +160,17 @@ func (v *dirView) size(ctx context.Context, name string) int64 {
 // replace runs do, which replaces the file at t by what is staged. t is not
 // refused.
 func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (version Version, err error) {
+	end, err := t.view.world.stream()
+	if err != nil {
+		return Version{}, err
+	}
+	defer end()
 	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
 	defer t.view.base.watch(t.path, func(error) { close(staged.dead) })()
-	err = t.view.change(ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+	err = t.view.change(ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
 		version, err = do(ctx)
 		return err
-	})
+	}, t))
 	if err != nil {
 		return Version{}, err
 	}
@@ -186,9 +191,37 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	if err != nil {
 		return err
 	}
-	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
-		return v.dir.Remove(ctx, name, c)
-	})
+	do := func(ctx context.Context) error {
+		err := v.dir.Remove(ctx, name, c)
+		if CodeOf(err) == NotEmpty && v.world.seemsEmpty(ctx, v.dir, name, t.path) {
+			return Errorf(Denied, "it cannot be removed: policy decides about what it may hold")
+		}
+		return err
+	}
+	if c.reads() != 0 {
+		do = whileBound(do, t)
+	}
+	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, do)
+}
+
+// seemsEmpty reports whether the directory called name, at path, holds nothing
+// that may be seen.
+func (w *world) seemsEmpty(ctx context.Context, dir Dir, name, path string) bool {
+	n, err := dir.Lookup(ctx, name)
+	if err != nil {
+		return false
+	}
+	defer n.Close()
+	d, ok := n.(Dir)
+	if !ok {
+		return false
+	}
+	for e, err := range d.List(ctx) {
+		if err != nil || !w.hides(Join(path, e.Name)) {
+			return false
+		}
+	}
+	return true
 }
 
 // first returns the first error that is one: what a capability may not do at

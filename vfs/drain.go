@@ -26,6 +26,7 @@ func (g *Gate) enter(c *commit, word uint32) bool {
 		g.commits = map[*commit]struct{}{}
 	}
 	g.commits[c] = struct{}{}
+	g.tree.commits.Add(1)
 	return true
 }
 
@@ -44,18 +45,27 @@ func (g *Gate) adopt(cs map[*commit]struct{}) {
 }
 
 func (g *Gate) leave(c *commit) {
+	g.drop(c)
+	g.tree.commits.Add(-1)
+}
+
+func (g *Gate) drop(c *commit) {
 	g.mu.Lock()
 	delete(g.commits, c)
 	heirs := g.heirs
 	g.mu.Unlock()
 	for _, h := range heirs {
-		h.leave(c)
+		h.drop(c)
 	}
 }
 
 // drain waits for the changes that had begun at g or below it.
 func (g *Gate) drain() error {
+	if g.tree.commits.Load() == 0 { // as a guest may revoke again and again
+		return nil
+	}
 	var pending []*commit
+	g.walks.Lock() // one at a time, so that who revokes again and again is alone in it
 	g.tree.mu.Lock()
 	for _, b := range g.below() {
 		b.mu.Lock()
@@ -65,6 +75,7 @@ func (g *Gate) drain() error {
 		b.mu.Unlock()
 	}
 	g.tree.mu.Unlock()
+	g.walks.Unlock()
 	if len(pending) == 0 {
 		return nil
 	}

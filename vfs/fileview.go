@@ -69,6 +69,9 @@ func (v *fileView) write(ctx context.Context, kind OpKind, c If, do func(context
 	if err := t.refused(); err != nil {
 		return err
 	}
+	if c.reads() != 0 {
+		do = whileBound(do, t)
+	}
 	return v.change(ctx, Op{Kind: kind, Path: v.path}, nil, []target{t}, do)
 }
 
@@ -106,10 +109,10 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, err
 
 // Version implements [Versioner].
 func (v *fileView) Version(ctx context.Context) (version Version, err error) {
-	err = v.look(ctx, OpRead, func(ctx context.Context) error {
+	err = v.look(ctx, OpRead, whileBound(func(ctx context.Context) error {
 		version, err = VersionOf(ctx, v.file)
 		return err
-	})
+	}, target{view: &v.view, path: v.path}))
 	if err != nil {
 		return Version{}, err
 	}
@@ -121,14 +124,15 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 	if err := v.check(noRead); err != nil {
 		return nil, err
 	}
-	if err := v.world.open(); err != nil {
+	end, err := v.world.stream()
+	if err != nil {
 		return nil, err
 	}
 	err = v.look(ctx, OpRead, func(ctx context.Context) error {
 		inner, err := Open(ctx, v.file)
 		if err == nil {
 			v.base.retain()
-			content = &contentView{inner: inner, v: v, node: v.view.inner.retain()}
+			content = &contentView{inner: inner, v: v, node: v.view.inner.retain(), end: end}
 		}
 		return err
 	})
@@ -138,7 +142,7 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 	case content != nil:
 		content.Close()
 	default:
-		v.world.close(len(v.world.ledgers))
+		end()
 	}
 	return nil, err
 }
@@ -149,6 +153,7 @@ type contentView struct {
 	inner Content
 	v     *fileView
 	node  *shared // v's; v may be closed
+	end   func()
 	once  sync.Once
 }
 
@@ -170,7 +175,7 @@ func (c *contentView) Close() (err error) {
 		err = c.inner.Close()
 		c.node.release()
 		c.v.base.Release()
-		c.v.world.close(len(c.v.world.ledgers))
+		c.end()
 	})
 	return err
 }

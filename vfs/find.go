@@ -7,12 +7,13 @@ import (
 
 // Find walks the tree below d in tree order (by name, in byte order, a
 // directory before what it holds) and calls visit for every entry it looks at;
-// hit says whether its path matches p. It does not look where nothing can
+// hit says whether its path matches p, and work how much it took since the last
+// visit: 1 for an entry of a plain pattern. It does not look where nothing can
 // match, nor through links, nor into what it may not open or what lies deeper
 // than a path can name. It begins after the path after, so that a search can go on where it stopped; "" begins at the
 // start. It ends when visit returns false.
-func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path string, kind Kind, hit bool) bool) error {
-	f := finder{ctx, p, visit}
+func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path string, kind Kind, hit bool, work int) bool) error {
+	f := finder{ctx: ctx, p: p, visit: visit}
 	_, err := f.dir(d, "", p.Start(), after, after != "")
 	if err == nil { // d itself may be why nothing was found
 		_, err = d.Stat(ctx)
@@ -23,7 +24,19 @@ func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path 
 type finder struct {
 	ctx   context.Context
 	p     *Pattern
-	visit func(string, Kind, bool) bool
+	visit func(string, Kind, bool, int) bool
+
+	compared int // bytes, since the last visit
+}
+
+// unit is how many bytes are compared in the time that an entry takes.
+const unit = 512
+
+// found visits an entry.
+func (f *finder) found(path string, kind Kind, hit bool) bool {
+	work := 1 + f.compared/unit
+	f.compared = 0
+	return f.visit(path, kind, hit, work)
 }
 
 // dir searches one directory, which is at path. resume says that what precedes
@@ -37,9 +50,10 @@ func (f *finder) dir(d Dir, path string, s State, after string, resume bool) (mo
 		case resume && e.Name > skip:
 			resume = false
 		}
-		next := f.p.Step(s, e.Name)
+		next, compared := f.p.step(s, e.Name)
+		f.compared += compared
 		at := Join(path, e.Name)
-		if !resume && !f.visit(at, e.Kind, f.p.Matched(next)) {
+		if !resume && !f.found(at, e.Kind, f.p.Matched(next)) {
 			return false, nil
 		}
 		if e.Kind != DirKind || !f.open(next) || checkPathSize(at+"/") != nil {
@@ -89,6 +103,7 @@ func (f *finder) named(d Dir, names []string, entry func(Entry) (bool, error)) (
 	for _, name := range names {
 		kind := Other
 		n, err := d.Lookup(f.ctx, name)
+		f.compared += unit // as much as a visit, found or not
 		switch {
 		case err == nil:
 			kind = KindOf(n)

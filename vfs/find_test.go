@@ -18,7 +18,7 @@ func hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
 	t.Helper()
 	p, err := vfs.Compile(pattern)
 	ok(t, err)
-	ok(t, vfs.Find(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool) bool {
+	ok(t, vfs.Find(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool, _ int) bool {
 		if hit {
 			all = append(all, path)
 		}
@@ -109,7 +109,7 @@ func TestFindPages(t *testing.T) {
 	var all []string
 	for after := ""; ; {
 		last := after
-		ok(t, vfs.Find(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool) bool {
+		ok(t, vfs.Find(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool, _ int) bool {
 			all = append(all, path)
 			after = path
 			return false
@@ -134,7 +134,7 @@ func TestFindErrors(t *testing.T) {
 	p, err := vfs.Compile("**")
 	ok(t, err)
 	find := func(ctx context.Context, d vfs.Dir, p *vfs.Pattern) (n int, err error) {
-		err = vfs.Find(ctx, d, p, "", func(string, vfs.Kind, bool) bool { n++; return true })
+		err = vfs.Find(ctx, d, p, "", func(string, vfs.Kind, bool, int) bool { n++; return true })
 		return n, err
 	}
 	for code, want := range map[vfs.Code]vfs.Code{
@@ -171,7 +171,7 @@ func TestFindErrors(t *testing.T) {
 		}
 	}
 	d, c, _ := guarded(t, sample)
-	err = vfs.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool) bool {
+	err = vfs.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
 		c.SetReadable(false)
 		return true
 	})
@@ -206,5 +206,32 @@ func TestFindLeavesNothingOpen(t *testing.T) {
 		if n := l.Usage().Open; n != 0 {
 			t.Errorf("%s: %d are open", pattern, n)
 		}
+	}
+}
+
+// TestFindWork: what an entry costs is told with it.
+func TestFindWork(t *testing.T) {
+	_, raw := store(t, sample)
+	ok(t, put(t.Context(), raw, strings.Repeat("a", 250), ""))
+	total := func(pattern string) (work, visits int) {
+		p, err := vfs.Compile(pattern)
+		ok(t, err)
+		ok(t, vfs.Find(t.Context(), raw, p, "", func(_ string, _ vfs.Kind, _ bool, w int) bool {
+			work += w
+			visits++
+			return true
+		}))
+		return work, visits
+	}
+	for _, plain := range []string{"**", "**/*.go", "**/*.{go,md}"} {
+		if work, visits := total(plain); work > visits+8 {
+			t.Errorf("%s: %d for %d entries", plain, work, visits)
+		}
+	}
+	if work, visits := total("**/{" + strings.Repeat("*a", 500) + "b,*[" + strings.Repeat("bc", 500) + "]}"); work < 20*visits {
+		t.Errorf("a nasty one: %d for %d entries", work, visits)
+	}
+	if work, _ := total("{b,c,d,e,g,h,i,j,z}"); work < 9 {
+		t.Errorf("names that are looked up: %d", work)
 	}
 }

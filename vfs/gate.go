@@ -55,6 +55,8 @@ type Gate struct {
 	origin string // path, from the membrane's root, at which it begins
 	name   string // of a route: its last name
 	outer  *Gate  // the gate that the view it was derived from stood at; nil for a root or a route
+	depth  int    // how often it was derived
+	owner  any    // see Control.Own; inherited
 
 	word atomic.Uint32 // the effective mode, and a generation
 
@@ -75,14 +77,17 @@ type Gate struct {
 	timer      *time.Timer
 	deadline   time.Time // of timer
 
+	walks sync.Mutex // held to look for commits below
+
 	mu      sync.Mutex // held to enter a commit and to change word; inside, only the mu of gates above
 	commits map[*commit]struct{}
 	heirs   []*Gate // of a gate that is gone: where its commits are now
 }
 
 type gateTree struct {
-	mu     sync.Mutex
-	nextID uint64
+	mu      sync.Mutex
+	nextID  uint64
+	commits atomic.Int64 // under way at any gate
 }
 
 // NewGate returns the root of a tree of gates: readable, writable, for
@@ -163,14 +168,21 @@ func (g *Gate) below() []*Gate {
 	return all
 }
 
+// MaxDerived is how many gates may hang below one another.
+const MaxDerived = 4096
+
 // derive makes a gate of its own for a view of base gate g that stands at path.
-func (g *Gate) derive(path string) *Gate {
+// It answers limit.
+func (g *Gate) derive(path string) (*Gate, error) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
+	if g.depth >= MaxDerived {
+		return nil, Errorf(Limit, "this was made revocable %d times over; begin from an earlier one", g.depth)
+	}
 	at := g.at(path)
 	d := g.tree.newGate(path, []*Gate{at})
-	d.outer = at
-	return d
+	d.outer, d.depth, d.owner = at, g.depth+1, g.owner
+	return d, nil
 }
 
 func (g *Gate) retain() {
@@ -333,6 +345,10 @@ func (g *Gate) Writable() (own, effective bool) { return g.allows(noWrite) }
 
 // Readable is as Writable.
 func (g *Gate) Readable() (own, effective bool) { return g.allows(noRead) }
+
+// Locked reports whether changes are refused now, by this gate or one above it.
+// Like Revoked it waits for nothing.
+func (g *Gate) Locked() bool { return mode(g.word.Load())&noWrite != 0 }
 
 // Revoked reports whether the gate, or one above it, was revoked or expired.
 func (g *Gate) Revoked() bool { return mode(g.word.Load())&deadModes != 0 }

@@ -1,7 +1,5 @@
 package vfs
 
-import "iter"
-
 // What follows is for the host, which asks about views that guests hand in.
 
 // Dup returns another reference to n, with the same rights and the same gate. It
@@ -42,39 +40,18 @@ func PlaceOf(n Node) (Place, bool) {
 
 func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
 
-// bound is a node that a gate binds: every view.
-type bound interface{ bind() binding }
+// Own says to whom what c controls, and all that will be derived from it,
+// belongs. It is called before the node is handed out.
+func (c *Control) Own(owner any) { c.Gate.owner = owner }
 
-var (
-	_ bound = (*dirView)(nil)
-	_ bound = (*fileView)(nil)
-)
-
-// Lineage yields the gates that n goes through, from its own upwards, each
-// once. It yields nothing for a node behind no membrane.
-func Lineage(n Node) iter.Seq[*Gate] {
-	return func(yield func(*Gate) bool) {
-		v, ok := n.(bound)
-		if !ok {
-			return
-		}
-		g := v.bind().gate
-		seen := map[*Gate]bool{}
-		queue := []*Gate{g}
-		for len(queue) > 0 {
-			g := queue[0]
-			queue = queue[1:]
-			if seen[g] {
-				continue
-			}
-			seen[g] = true
-			g.tree.mu.Lock()
-			parents := g.parents
-			g.tree.mu.Unlock()
-			if !yield(g) {
-				return
-			}
-			queue = append(queue, parents...)
-		}
+// OwnerOf returns what was said with Own of the gate that n was derived from
+// last, or nil.
+func OwnerOf(n Node) any {
+	switch v := n.(type) {
+	case *dirView:
+		return v.base.owner
+	case *fileView:
+		return v.base.owner
 	}
+	return nil
 }

@@ -9,6 +9,9 @@ import (
 // MaxAlternatives is how many plain patterns the braces of one may stand for.
 const MaxAlternatives = 64
 
+// maxSegments is how many names these may have together; equal ones count once.
+const maxSegments = 1024
+
 // Pattern matches paths, name by name. In a name * stands for any characters,
 // ? for one, [a-z] for one of a set, [^a-z] and [!a-z] for one outside it; a
 // backslash takes the next character as it is. A name ** stands for any number
@@ -23,6 +26,7 @@ type segment struct {
 	any     bool   // **
 	end     bool   // everything before it has matched
 	literal bool   // text is a plain name
+	stars   bool   // text holds a *
 	text    string // what path.Match takes
 }
 
@@ -32,7 +36,8 @@ type State []int32
 
 // Compile reads a pattern. It answers invalid for one that is empty, has a
 // leading "/", an empty name, "." or "..", an open bracket or brace, or braces
-// that stand for more than [MaxAlternatives] patterns.
+// that stand for more than [MaxAlternatives] patterns or for patterns that are
+// too long together.
 func Compile(pattern string) (*Pattern, error) {
 	if err := checkPathSize(pattern); err != nil {
 		return nil, err
@@ -43,7 +48,10 @@ func Compile(pattern string) (*Pattern, error) {
 	}
 	p := &Pattern{}
 	var starts []int32
-	for _, alt := range alts {
+	for i, alt := range alts {
+		if slices.Contains(alts[:i], alt) {
+			continue
+		}
 		starts = append(starts, int32(len(p.segs)))
 		if alt == "" || alt[0] == '/' {
 			return nil, Errorf(Invalid, "a pattern is not empty and starts at this Dir, never with \"/\"")
@@ -57,6 +65,9 @@ func Compile(pattern string) (*Pattern, error) {
 				continue // **/** is no more than **
 			}
 			p.segs = append(p.segs, s)
+			if len(p.segs)-len(starts)+1 > maxSegments {
+				return nil, Errorf(Invalid, "the braces of a pattern stand for patterns of more than %d names together", maxSegments)
+			}
 		}
 		p.segs = append(p.segs, segment{end: true})
 	}
@@ -77,7 +88,7 @@ func compileName(text string) (segment, error) {
 	if _, err := path.Match(text, "x"); err != nil {
 		return segment{}, Errorf(Invalid, "a pattern holds an open \"[\" or ends in a backslash")
 	}
-	return segment{text: text, literal: !strings.ContainsAny(text, `*?[\`)}, nil
+	return segment{text: text, literal: !strings.ContainsAny(text, `*?[\`), stars: strings.Contains(text, "*")}, nil
 }
 
 // carets writes a set that begins with ! as path.Match has it, with ^.
@@ -114,9 +125,16 @@ func (p *Pattern) Start() State { return p.from }
 // Step returns the state after one more name. An empty state matches nothing,
 // whatever follows.
 func (p *Pattern) Step(s State, name string) State {
-	var next State
+	next, _ := p.step(s, name)
+	return next
+}
+
+// step is Step, and about how many bytes were compared for it, at most.
+func (p *Pattern) step(s State, name string) (next State, compared int) {
 	for _, at := range s {
-		switch seg := &p.segs[at]; {
+		seg := &p.segs[at]
+		compared += seg.effort(name)
+		switch {
 		case seg.end:
 		case seg.any:
 			next = p.reach(next, at)
@@ -124,7 +142,19 @@ func (p *Pattern) Step(s State, name string) State {
 			next = p.reach(next, at+1)
 		}
 	}
-	return next
+	return next, compared
+}
+
+// effort is about how many bytes match compares, at most, with what it takes to
+// begin.
+func (s *segment) effort(name string) int {
+	switch {
+	case s.literal, s.any, s.end:
+		return 16
+	case s.stars:
+		return 16 + len(s.text)*(1+len(name))
+	}
+	return 16 + len(s.text)
 }
 
 // reach adds position at, and the one that ** lets it skip to. Positions come

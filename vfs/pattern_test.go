@@ -110,7 +110,7 @@ func TestPatternIsFast(t *testing.T) {
 	deep := strings.Repeat("a/", 126) + "b"
 	for _, pattern := range []string{
 		strings.Repeat("**/", 127) + "b",
-		"{" + strings.Join(worst, ",") + "}/" + strings.Repeat("**/*/", 60) + "b",
+		"{" + strings.Join(worst, ",") + "}/" + strings.Repeat("**/*/", 40) + "b",
 		"{" + strings.Join(worst, ",") + "}/" + strings.Repeat("**/", 120) + "b",
 	} {
 		p, err := vfs.Compile(pattern)
@@ -213,4 +213,22 @@ func FuzzPattern(f *testing.F) {
 			t.Errorf("a plain pattern: %v", hit)
 		}
 	})
+}
+
+// Equal alternatives are one, and all together are bounded.
+func TestPatternAlternatives(t *testing.T) {
+	p, err := vfs.Compile("{" + strings.Repeat("*,", 63) + "*}/" + strings.Repeat("*/", 100) + "x")
+	ok(t, err)
+	if n := len(p.Start()); n != 1 {
+		t.Errorf("equal alternatives begin at %d places", n)
+	}
+	var alts []string
+	for i := range 64 {
+		alts = append(alts, fmt.Sprint("*", i))
+	}
+	all := "{" + strings.Join(alts, ",") + "}"
+	_, err = vfs.Compile(all + strings.Repeat("/**/*", 7))
+	ok(t, err)
+	_, err = vfs.Compile(all + strings.Repeat("/**/*", 8))
+	is(t, "too long together", err, vfs.Invalid)
 }

@@ -6,11 +6,15 @@ import "sync"
 type Allowance struct {
 	Bytes int64 // by which stored content may grow
 	Nodes int64 // by which the number of stored nodes may grow
-	Open  int64 // nodes and contents held open at once
+	Open  int64 // nodes held open at once, and gates
+
+	// Streams is how many contents may be held open and whole-file writes be
+	// under way at once: each costs the host a descriptor.
+	Streams int64
 }
 
 // Usage is what is used of an allowance.
-type Usage struct{ Bytes, Nodes, Open int64 }
+type Usage struct{ Bytes, Nodes, Open, Streams int64 }
 
 // Ledger accounts for one root grant and all that is derived from it, on all
 // its connections. What a change frees is credited, down to zero: nobody earns
@@ -51,6 +55,22 @@ func (l *Ledger) open() error {
 func (l *Ledger) close() {
 	l.mu.Lock()
 	l.used.Open--
+	l.mu.Unlock()
+}
+
+func (l *Ledger) stream() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allowed.Streams > 0 && l.used.Streams >= l.allowed.Streams {
+		return Errorf(Limit, "this grant has %d reads and whole-file writes under way already; let some end", l.used.Streams)
+	}
+	l.used.Streams++
+	return nil
+}
+
+func (l *Ledger) unstream() {
+	l.mu.Lock()
+	l.used.Streams--
 	l.mu.Unlock()
 }
 

@@ -152,7 +152,7 @@ func TestFreedWhileReserved(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	d, l, _, _ := metered(t, vfs.Allowance{Open: 8})
+	d, l, _, _ := metered(t, vfs.Allowance{Open: 7, Streams: 1})
 	open := func(what string, want int64) {
 		t.Helper()
 		if got := l.Usage().Open; got != want {
@@ -176,7 +176,19 @@ func TestOpen(t *testing.T) {
 	f, err := vfs.WalkFile(t.Context(), d, "a/b/f")
 	keep("walk", f, err)
 	c, err := vfs.Open(t.Context(), f)
-	keep("content", c, err)
+	ok(t, err)
+	if n := l.Usage().Streams; n != 1 {
+		t.Errorf("a content held open: %d streams", n)
+	}
+	_, err = vfs.Open(t.Context(), f)
+	is(t, "another content", err, vfs.Limit)
+	_, err = d.Replace(t.Context(), "f", strings.NewReader("x"), vfs.If{})
+	is(t, "a whole-file write beside it", err, vfs.Limit)
+	ok(t, c.Close())
+	ok(t, c.Close())
+	if n := l.Usage().Streams; n != 0 {
+		t.Errorf("a content closed: %d streams", n)
+	}
 	made, err := d.Create(t.Context(), "made")
 	keep("create", made, err)
 	dir, err := d.Mkdir(t.Context(), "dir")
@@ -192,14 +204,12 @@ func TestOpen(t *testing.T) {
 	is(t, "one more", err, vfs.Limit)
 	_, err = d.Create(t.Context(), "another")
 	is(t, "create", err, vfs.Limit)
-	_, err = vfs.Open(t.Context(), f)
-	is(t, "open", err, vfs.Limit)
 	_, _, err = vfs.RevocableFile(made)
 	is(t, "revocable", err, vfs.Limit)
 	_, err = vfs.ReadOnlyDir(d)
 	is(t, "readOnly", err, vfs.Limit)
 	is(t, "no file was made", d.Remove(t.Context(), "another", vfs.If{}), vfs.NotFound)
-	open("refused", 8)
+	open("refused", 7)
 	_, err = ro.Lookup(t.Context(), "..")
 	is(t, "failing", err, vfs.Invalid)
 	for i, c := range closers {

@@ -1,10 +1,6 @@
 package vfs
 
-import (
-	"context"
-	"crypto/sha256"
-	"io"
-)
+import "context"
 
 // Rename moves between two views. Both ends are unwrapped here, by look at what
 // they are: a dst that is behind no membrane, as a guest's own directory, is
@@ -20,11 +16,20 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 	if err := gravest(err, err2); err != nil {
 		return err
 	}
-	rename := func(ctx context.Context) error { return v.dir.Rename(ctx, name, d.dir, newName, from, to) }
+	rename := whileBound(func(ctx context.Context) error {
+		return v.dir.Rename(ctx, name, d.dir, newName, from, to)
+	}, src, tgt)
+	var size int64
+	onlyFile := func(measured bool) error {
+		return whileBound(func(ctx context.Context) (err error) {
+			from, size, err = v.onlyFile(ctx, name, from, measured)
+			return err
+		}, src, tgt)(ctx)
+	}
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
 	if d.world == v.world {
 		if !v.world.same(src.path, tgt.path) {
-			if from, _, err = v.onlyFile(ctx, name, from, false); err != nil {
+			if err := onlyFile(false); err != nil {
 				return err
 			}
 		}
@@ -32,8 +37,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 	}
 	// Two grants: each one's guards see it, and each one's ledger pays. What
 	// the store tells of is what was overwritten, which is the target's.
-	from, size, err := v.onlyFile(ctx, name, from, true)
-	if err != nil {
+	if err := onlyFile(true); err != nil {
 		return err
 	}
 	op.To = ""
@@ -81,7 +85,5 @@ func measure(ctx context.Context, f File) (Version, int64, error) {
 		return Version{}, 0, err
 	}
 	defer c.Close()
-	h := sha256.New()
-	size, err := io.Copy(h, io.NewSectionReader(c, 0, c.Size()))
-	return Version(h.Sum(nil)), size, err
+	return hash(ctx, c)
 }

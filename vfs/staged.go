@@ -63,8 +63,12 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	piece := make([]byte, min(len(p), maxPiece))
 	done := make(chan result, 1)
 	go func() {
-		n, err := s.r.Read(piece)
-		done <- result{n, err}
+		r := result{0, Errorf(Internal, "the reader panicked")}
+		defer func() {
+			recover() // one write fails, and nothing else
+			done <- r
+		}()
+		r.n, r.err = s.r.Read(piece)
 	}()
 	select {
 	case <-s.ctx.Done():

@@ -28,7 +28,7 @@ func ParseVersion(s string) (Version, error) {
 	if len(s) != hex.EncodedLen(len(v)) {
 		return Version{}, Errorf(Invalid, "a version is 64 hexadecimal digits, as stat and every write answer it")
 	}
-	if _, err := hex.Decode(v[:], []byte(s)); err != nil {
+	if _, err := hex.Decode(v[:], []byte(s)); err != nil || v.IsZero() {
 		return Version{}, Errorf(Invalid, "a version is 64 hexadecimal digits, as stat and every write answer it")
 	}
 	return v, nil
@@ -64,7 +64,20 @@ type Versioner interface {
 	Version(ctx context.Context) (Version, error)
 }
 
-// VersionOf returns f's version, reading f whole when it is no [Versioner].
+// MaxVersioned is how long a file may be, in bytes, that has a version: holes
+// cost nothing to make and as much as anything else to read.
+const MaxVersioned = 64 << 30
+
+// CheckVersioned answers tooLarge for a size above [MaxVersioned].
+func CheckVersioned(size int64) error {
+	if size > MaxVersioned {
+		return Errorf(TooLarge, "a file above %d GiB has no version; change it without a condition", MaxVersioned>>30)
+	}
+	return nil
+}
+
+// VersionOf returns f's version, reading f whole when it is no [Versioner]. It
+// answers tooLarge for a file above [MaxVersioned].
 func VersionOf(ctx context.Context, f File) (Version, error) {
 	if v, ok := f.(Versioner); ok {
 		return v.Version(ctx)
@@ -74,9 +87,26 @@ func VersionOf(ctx context.Context, f File) (Version, error) {
 		return Version{}, err
 	}
 	defer c.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(c, 0, c.Size())); err != nil {
-		return Version{}, err
+	v, _, err := hash(ctx, c)
+	return v, err
+}
+
+// hash reads c whole: its version, and how long it is. It stops when ctx ends.
+func hash(ctx context.Context, c Content) (v Version, size int64, err error) {
+	if err := CheckVersioned(c.Size()); err != nil {
+		return Version{}, 0, err
 	}
-	return Version(h.Sum(nil)), nil
+	h := sha256.New()
+	r := io.NewSectionReader(c, 0, c.Size())
+	for err == nil {
+		if err = ctx.Err(); err == nil {
+			var n int64
+			n, err = io.CopyN(h, r, 1<<20)
+			size += n
+		}
+	}
+	if err != io.EOF {
+		return Version{}, 0, err
+	}
+	return Version(h.Sum(nil)), size, nil
 }

@@ -252,6 +252,24 @@ func (w *world) open() error {
 	return nil
 }
 
+// stream counts one content or whole-file write more in every ledger, or in none;
+// end takes it back.
+func (w *world) stream() (end func(), err error) {
+	for i, l := range w.ledgers {
+		if err := l.stream(); err != nil {
+			w.unstream(i)
+			return nil, err
+		}
+	}
+	return func() { w.unstream(len(w.ledgers)) }, nil
+}
+
+func (w *world) unstream(n int) {
+	for _, l := range w.ledgers[:n] {
+		l.unstream()
+	}
+}
+
 func (w *world) close(n int) {
 	for _, l := range w.ledgers[:n] {
 		l.close()

@@ -1,6 +1,9 @@
 package vfs
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // OnRevoke calls f, once, when n is revoked or expires, with that error; at
 // once if it has been. f must not block. stop undoes it. For a node that is
@@ -30,6 +33,24 @@ func (v *view) onRevoke(f func(error)) (stop func()) {
 	return func() {
 		outer()
 		inner()
+	}
+}
+
+// whileBound makes do end, too, when what binds one of the targets is revoked or
+// expires; it answers that then. It is for what may read a whole file, which
+// nobody waits for when its result would be withheld.
+func whileBound(do func(context.Context) error, targets ...target) func(context.Context) error {
+	return func(outer context.Context) error {
+		ctx, cancel := context.WithCancelCause(outer)
+		defer cancel(nil)
+		for _, t := range targets {
+			defer t.view.base.watch(t.path, cancel)()
+		}
+		err := do(ctx)
+		if err != nil && ctx.Err() != nil && outer.Err() == nil {
+			return context.Cause(ctx)
+		}
+		return err
 	}
 }
 

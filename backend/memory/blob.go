@@ -88,12 +88,13 @@ func (b *blob) truncate(size int64) {
 	if size < b.size {
 		keep := int((size + chunkSize - 1) / chunkSize)
 		if keep < len(b.chunks) {
-			clear(b.chunks[keep:])
-			b.chunks = b.chunks[:keep]
+			b.chunks = append([]chunk(nil), b.chunks[:keep]...) // not the old array's length
 		}
 		if rest := int(size % chunkSize); rest > 0 && keep == len(b.chunks) {
 			last := &b.chunks[keep-1]
-			last.data = last.data[:min(rest, len(last.data))]
+			if rest < len(last.data) {
+				last.data, last.owner = append([]byte(nil), last.data[:rest]...), b
+			}
 		}
 	}
 	b.size = size
@@ -113,6 +114,9 @@ var zeros [chunkSize]byte
 func (b *blob) sum(ctx context.Context) (vfs.Version, error) {
 	if v := b.version.Load(); v != nil {
 		return *v, nil
+	}
+	if err := vfs.CheckVersioned(b.size); err != nil {
+		return vfs.Version{}, err
 	}
 	h := sha256.New()
 	for off := int64(0); off < b.size; off += chunkSize {

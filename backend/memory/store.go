@@ -211,10 +211,15 @@ func (s *Store) full() error {
 var errSpare = vfs.Errorf(vfs.Busy, "too much is being written or held open here at once; close some or try again")
 
 // versionTries is how often a conditional change is overtaken before the
-// version is computed under the lock, which nobody can overtake.
-const versionTries = 4
+// version is computed under the lock, which nobody can overtake; of a file
+// longer than sumLocked that takes too long, and the answer is busy.
+const (
+	versionTries = 4
+	sumLocked    = 1 << 20
+)
 
-// meets answers conflict when c does not hold for n, a file or nil. s.mu is held.
+// meets answers conflict when c does not hold for n, a file or nil, and busy for
+// one that is large and keeps changing. s.mu is held.
 func meets(c vfs.If, n *inode, tries int) error {
 	if n == nil || c.Is.IsZero() {
 		return c.Check(n != nil, vfs.Version{})
@@ -224,6 +229,9 @@ func meets(c vfs.If, n *inode, tries int) error {
 	if v == nil && tries < versionTries {
 		b.frozen.Store(true)
 		return &unknownVersion{b}
+	}
+	if v == nil && b.size > sumLocked {
+		return vfs.Errorf(vfs.Busy, "it is being written all the while; try again")
 	}
 	if v == nil {
 		sum, err := b.sum(context.Background())

@@ -101,6 +101,8 @@ func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && try < again: // see openat2(2), ERRORS
 			try++
+		case err == unix.EXDEV && try < again: // a mount, or it was renamed out of dir while it was looked up
+			try++
 		default:
 			return fd, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync/atomic"
+	"syscall"
 
 	"capd/vfs"
 )
@@ -95,6 +96,9 @@ func (l *Link) Target(ctx context.Context) (string, error) {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", explain(err)
+	}
+	if errors.Is(err, syscall.EINVAL) { // readlink(2): not a link; it may be one again by now
+		return "", vfs.At("", vfs.Stale)
 	}
 	if a, lerr := d.lstat(l.name); lerr == nil && a.kind != vfs.LinkKind {
 		return "", vfs.At("", vfs.Stale)

@@ -163,6 +163,10 @@ func (st *stage) make() (bool, error) {
 		return false, nil
 	}
 	st.lock = lock
+	if ignore, err := sub.create(".gitignore", 0o600); err == nil { // a program that looks at the tree need not
+		_, _ = ignore.WriteString("*\n")
+		ignore.Close()
+	}
 	st.at = place{vfs.Join(st.in.path, st.name), id}
 	return true, nil
 }

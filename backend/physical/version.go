@@ -117,6 +117,9 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 	}
 	defer f.Close()
 	for range 4 {
+		if err := vfs.CheckVersioned(a.size); err != nil {
+			return seen{}, err
+		}
 		v := seen{exists: true, attr: a}
 		var known bool
 		if v.version, known = s.versions.get(a); known {
@@ -125,7 +128,7 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 		}
 		left, ever := a.settlesIn(time.Now())
 		v.settled = ever && left <= 0
-		if v.version, err = digest(ctx, f); err != nil {
+		if v.version, err = digest(ctx, f, vfs.MaxVersioned); err != nil {
 			return seen{}, err
 		}
 		if a, err = attrOfFile(f); err != nil {
@@ -141,8 +144,9 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 	return seen{}, errKeepsChanging
 }
 
-// digest reads f whole. It stops when ctx ends.
-func digest(ctx context.Context, f *os.File) (vfs.Version, error) {
+// digest reads f whole. It stops when ctx ends, and when f turns out longer than
+// most.
+func digest(ctx context.Context, f *os.File, most int64) (vfs.Version, error) {
 	h := sha256.New()
 	buf := make([]byte, 128<<10)
 	for off := int64(0); ; {
@@ -152,6 +156,9 @@ func digest(ctx context.Context, f *os.File) (vfs.Version, error) {
 		n, err := f.ReadAt(buf, off)
 		h.Write(buf[:n])
 		off += int64(n)
+		if off > most {
+			return vfs.Version{}, errKeepsChanging
+		}
 		if err == io.EOF {
 			return vfs.Version(h.Sum(nil)), nil
 		}
@@ -170,6 +177,6 @@ func (v seen) still(f *os.File, a attr) bool {
 	if v.settled {
 		return true
 	}
-	now, err := digest(context.Background(), f)
+	now, err := digest(context.Background(), f, v.attr.size)
 	return err == nil && now == v.version
 }

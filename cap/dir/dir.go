@@ -221,6 +221,11 @@ func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) 
 	if err != nil {
 		return vfs.At(path, err)
 	}
+	done, err := s.scope.ChangeIf(c.Context(), cond)
+	if err != nil {
+		return err
+	}
+	defer done()
 	v, err := s.place(c.Params().NoFollow())(c.Context(), s.dir, path, bytes.NewReader(data), cond)
 	if err != nil {
 		return vfs.At(path, err)
@@ -266,7 +271,9 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 	}
 	place := s.place(c.Params().NoFollow())
 	w, err := file.Stage(s.scope, d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return place(ctx, d.(vfs.Dir), path, r, cond)
+		return s.scope.ChangeFrom(ctx, cond, r, func(r io.Reader) (vfs.Version, error) {
+			return place(ctx, d.(vfs.Dir), path, r, cond)
+		})
 	})
 	if err != nil {
 		return vfs.At(path, err)
@@ -335,6 +342,11 @@ func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_R
 		return vfs.At(path, err)
 	}
 	defer release()
+	done, err := s.scope.ChangeIf(c.Context(), cond)
+	if err != nil {
+		return err
+	}
+	defer done()
 	return vfs.At(path, parent.Remove(c.Context(), name, cond))
 }
 
@@ -372,6 +384,12 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		return vfs.At(newPath, err)
 	}
 	defer release()
+	// Where other rules apply the source's version is needed, asked for or not.
+	done, err := s.scope.Change(c.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
 	err = src.Rename(c.Context(), name, tgt, newName, from, to)
 	if vfs.CodeOf(err) == vfs.Exists {
 		return vfs.At(newPath, err)

@@ -37,6 +37,11 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	}
 	after := string(raw)
 	limit := wire.PageSize(c.Params().Limit())
+	done, err := s.scope.Look(c.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
 	l := s.takeListing(after)
 	if l == nil {
 		l = s.newListing()
@@ -180,8 +185,9 @@ func (s *server) setEntries(ctx context.Context, alloc func(int32) (schema.Stat_
 	return nil
 }
 
-// MaxVisits bounds how many entries one page of a search looks at.
-const MaxVisits = 50_000
+// maxWork bounds what one page of a search looks at: so many entries of a plain
+// pattern, and fewer of one that is more work.
+const maxWork = 50_000
 
 func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results]) error {
 	pattern, err := wire.Text(c.Params().Pattern())
@@ -197,15 +203,20 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 		return vfs.At(pattern, err)
 	}
 	limit := wire.PageSize(c.Params().Limit())
+	done, err := s.scope.Look(c.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
 	var page []vfs.Entry
 	var cursor string
-	visits, bytes, more := 0, 0, false
-	err = vfs.Find(c.Context(), s.dir, p, string(after), func(path string, kind vfs.Kind, hit bool) bool {
-		if len(page) == limit || visits == MaxVisits || bytes > maxPageBytes {
+	work, bytes, more := 0, 0, false
+	err = vfs.Find(c.Context(), s.dir, p, string(after), func(path string, kind vfs.Kind, hit bool, took int) bool {
+		if len(page) == limit || work >= maxWork || bytes > maxPageBytes {
 			more = true
 			return false
 		}
-		visits++
+		work += took
 		cursor = path
 		if hit {
 			page = append(page, vfs.Entry{Name: path, Kind: kind})

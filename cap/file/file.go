@@ -190,6 +190,11 @@ func (s *server) replace(ctx context.Context, r io.Reader, size int, cond func()
 	if err != nil {
 		return vfs.Version{}, err
 	}
+	done, err := s.scope.ChangeIf(ctx, c)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	defer done()
 	v, err := vfs.ReplaceFile(ctx, s.file, r, c)
 	return v, s.at(err)
 }
@@ -214,7 +219,9 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 		return s.at(err)
 	}
 	w, err := Stage(s.scope, f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
+		return s.scope.ChangeFrom(ctx, cond, r, func(r io.Reader) (vfs.Version, error) {
+			return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
+		})
 	})
 	if err != nil {
 		return s.at(err)
@@ -243,6 +250,11 @@ func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Re
 	if err != nil {
 		return err
 	}
+	done, err := s.scope.ChangeIf(c.Context(), cond)
+	if err != nil {
+		return err
+	}
+	defer done()
 	_, err = s.file.WriteAt(c.Context(), data, off, cond)
 	return s.at(err)
 }
@@ -259,6 +271,11 @@ func (s *server) append(c vat.Call[schema.File_append_Params, schema.File_append
 	if err != nil {
 		return err
 	}
+	done, err := s.scope.ChangeIf(c.Context(), cond)
+	if err != nil {
+		return err
+	}
+	defer done()
 	off, err := vfs.Append(c.Context(), s.file, data, cond)
 	if err != nil {
 		return s.at(err)
@@ -280,6 +297,11 @@ func (s *server) truncate(c vat.Call[schema.File_truncate_Params, schema.File_tr
 	if err != nil {
 		return err
 	}
+	done, err := s.scope.ChangeIf(c.Context(), cond)
+	if err != nil {
+		return err
+	}
+	defer done()
 	return s.at(s.file.Truncate(c.Context(), size, cond))
 }
 
@@ -302,6 +324,11 @@ func (s *server) stat(c vat.Call[schema.File_stat_Params, schema.File_stat_Resul
 	}
 	wire.SetInfo(st, info)
 	if c.Params().WithVersion() {
+		done, err := s.scope.Look(c.Context())
+		if err != nil {
+			return err
+		}
+		defer done()
 		v, err := vfs.VersionOf(c.Context(), s.file)
 		if err != nil {
 			return s.at(err)

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 
@@ -28,11 +29,12 @@ func Stage(s *scope.Scope, n vfs.Node, path string, put func(context.Context, io
 	sw := &writer{path: path, pipe: w, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	stop := vfs.OnRevoke(n, sw.abandon)
 	go func() {
+		defer cancel(nil) // when the outcome is there: it is no cause
 		defer done()
 		defer close(sw.done)
 		defer n.Close()
 		defer stop()
-		sw.version, sw.err = put(ctx, r)
+		sw.version, sw.err = guarded(ctx, r, put)
 		if sw.err == nil {
 			r.Close()
 		} else {
@@ -41,9 +43,18 @@ func Stage(s *scope.Scope, n vfs.Node, path string, put func(context.Context, io
 			}
 			r.CloseWithError(sw.err)
 		}
-		cancel(nil)
 	}()
 	return vat.Serve(writerTable, sw), nil
+}
+
+// guarded is put; a panic is one write's failure.
+func guarded(ctx context.Context, r io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) (v vfs.Version, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = vfs.Hide(fmt.Errorf("panic in a whole-file write: %v", p))
+		}
+	}()
+	return put(ctx, r)
 }
 
 var writerTable = vat.NewTable(

@@ -11,7 +11,7 @@ import (
 // Bounds of one connection.
 const (
 	MaxWriters  = 256 // whole-file writes under way
-	MaxListings = 16  // listings that wait for their next page
+	MaxListings = 4   // listings that wait for their next page
 )
 
 // Scope is what the capabilities of one connection share.
@@ -19,10 +19,14 @@ type Scope struct {
 	mu       sync.Mutex
 	writers  int
 	listings []*Listing
+
+	looks, changes chan struct{} // the turns that are taken
 }
 
 // New returns the scope of a new connection.
-func New() *Scope { return &Scope{} }
+func New() *Scope {
+	return &Scope{looks: make(chan struct{}, MaxHeavy), changes: make(chan struct{}, MaxHeavy)}
+}
 
 // Writer takes a place for a whole-file write; done gives it back. It answers
 // limit.

@@ -98,7 +98,7 @@ func If(c schema.IfVersion) (vfs.If, error) {
 	case schema.IfVersion_Which_absent:
 		return vfs.If{Absent: true}, nil
 	case schema.IfVersion_Which_is:
-		b, err := c.Is()
+		b, err := Data(c.Is())
 		if err != nil {
 			return vfs.If{}, err
 		}

@@ -5,6 +5,7 @@ package console
 import (
 	"context"
 	"net"
+	"path/filepath"
 
 	"capd/authority"
 	served "capd/cap/console"
@@ -26,7 +27,7 @@ type Console struct {
 func Dial(ctx context.Context, path string) (*Console, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
-		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host runs with this state directory; start one with capd serve, or name another with --state", Cause: err}
+		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host runs with the state directory " + filepath.Dir(path) + "; start one with capd serve, or name another with --state", Cause: err}
 	}
 	return New(nc), nil
 }

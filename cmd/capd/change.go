@@ -42,18 +42,18 @@ func (c *catCommand) Run(e *env) error {
 
 // condition is what --if-version and --if-absent say.
 type condition struct {
-	IfVersion string `placeholder:"V" help:"Only if the file's version is this."`
-	IfAbsent  bool   `help:"Only if nothing is there."`
+	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
+	IfAbsent  bool    `help:"Only if nothing is there."`
 }
 
 func (c condition) read() (vfs.If, error) {
-	if c.IfVersion == "" {
+	if c.IfVersion == nil {
 		return vfs.If{Absent: c.IfAbsent}, nil
 	}
 	if c.IfAbsent {
 		return vfs.If{}, usageError{"--if-version and --if-absent exclude each other"}
 	}
-	v, err := vfs.ParseVersion(c.IfVersion)
+	v, err := vfs.ParseVersion(*c.IfVersion)
 	return vfs.If{Is: v}, err
 }
 
@@ -83,7 +83,7 @@ func (c *putCommand) Run(e *env) error {
 		return err
 	}
 	defer conn.Close()
-	in := newProgress(e, e.stdin, "written")
+	in := newProgress(e, interruptible(e, conn.Done()), "sent")
 	defer in.end()
 	var v vfs.Version
 	switch n := n.(type) {
@@ -137,8 +137,9 @@ func (c *appendCommand) Run(e *env) error {
 		}
 	}
 	b := make([]byte, wire.MaxChunk)
+	in := interruptible(e, conn.Done())
 	for {
-		n, rerr := io.ReadFull(e.stdin, b)
+		n, rerr := io.ReadFull(in, b)
 		if n > 0 {
 			if _, err := f.Append(e, b[:n], vfs.If{}); err != nil {
 				return err
@@ -223,8 +224,8 @@ func (c *mkdirCommand) Run(e *env) error {
 }
 
 type rmCommand struct {
-	Path      string `arg:"" help:"The file, link or empty directory to remove."`
-	IfVersion string `placeholder:"V" help:"Only if the file's version is this."`
+	Path      string  `arg:"" help:"The file, link or empty directory to remove."`
+	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
 	capFlag
 }
 

@@ -5,24 +5,40 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"capd/client"
 	"capd/vfs"
 )
 
+// nameJSON is a name as --json prints it. RawName, in base64, is there for a name
+// that is not UTF-8.
+type nameJSON struct {
+	Name    string `json:"name"`
+	RawName []byte `json:"rawName,omitempty"`
+	Type    string `json:"type"`
+}
+
+func asName(name string, k vfs.Kind) nameJSON {
+	if utf8.ValidString(name) {
+		return nameJSON{Name: name, Type: k.String()}
+	}
+	return nameJSON{vfs.Printable(name), []byte(name), k.String()}
+}
+
 // entryJSON is an entry as --json prints it.
 type entryJSON struct {
-	Name       string `json:"name"`
-	Type       string `json:"type"`
+	nameJSON
 	SizeBytes  int64  `json:"sizeBytes"`
 	ModifiedMs int64  `json:"modifiedMs"`
 	Executable bool   `json:"executable"`
 	Version    string `json:"version,omitempty"`
 	Target     string `json:"target,omitempty"`
+	Outside    bool   `json:"outside,omitempty"`
 }
 
 func asJSON(name string, i vfs.Info) entryJSON {
-	return entryJSON{Name: vfs.Printable(name), Type: i.Kind.String(), SizeBytes: i.Size, ModifiedMs: i.ModifiedMs, Executable: i.Exec}
+	return entryJSON{nameJSON: asName(name, i.Kind), SizeBytes: i.Size, ModifiedMs: i.ModifiedMs, Executable: i.Exec}
 }
 
 // label is a name as it is shown: marked by kind, and safe on a terminal.
@@ -77,7 +93,11 @@ func (c *lsCommand) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		out = []client.Entry{{Name: c.Path, Info: info}}
+		name := trimPath(c.Path)
+		if name == "" {
+			name = "." // the capability itself
+		}
+		out = []client.Entry{{Name: name, Info: info}}
 	}
 	if c.JSON {
 		js := make([]entryJSON, len(out))
@@ -101,14 +121,18 @@ func (c *lsCommand) Run(e *env) error {
 		if entry.Kind == vfs.FileKind {
 			size = fmt.Sprint(entry.Size)
 		}
-		fmt.Fprintf(w, "%s\t%s\t  %s\n", size, time.UnixMilli(entry.ModifiedMs).Format("2006-01-02 15:04"), p.label(entry.Name, entry.Info))
+		when := ""
+		if entry.ModifiedMs != 0 {
+			when = time.UnixMilli(entry.ModifiedMs).Format("2006-01-02 15:04")
+		}
+		fmt.Fprintf(w, "%s\t%s\t  %s\n", size, when, p.label(entry.Name, entry.Info))
 	}
 	return w.Flush()
 }
 
 type treeCommand struct {
 	Path string `arg:"" optional:"" help:"A directory (default: the capability itself)."`
-	JSON bool   `name:"json" help:"Print a JSON array of paths."`
+	JSON bool   `name:"json" help:"Print a JSON array of paths with their types."`
 	Max  int    `default:"10000" help:"Stop after this many entries."`
 	capFlag
 }
@@ -132,7 +156,7 @@ func (c *treeCommand) Run(e *env) error {
 		return vfs.At(c.Path, vfs.Errorf(vfs.NotDir, "tree shows a directory; see cat and stat"))
 	}
 	p := newPainter(e.stdout)
-	js := []entryJSON{}
+	js := []nameJSON{}
 	seen, cut := 0, false
 	for entry, err := range d.Glob(e, "**") {
 		if err != nil {
@@ -145,7 +169,7 @@ func (c *treeCommand) Run(e *env) error {
 		seen++
 		info := vfs.Info{Kind: entry.Kind}
 		if c.JSON {
-			js = append(js, entryJSON{Name: vfs.Printable(entry.Name), Type: entry.Kind.String()})
+			js = append(js, asName(entry.Name, entry.Kind))
 			continue
 		}
 		name := entry.Name[strings.LastIndexByte(entry.Name, '/')+1:]
@@ -160,7 +184,7 @@ func (c *treeCommand) Run(e *env) error {
 		}
 	}
 	if cut {
-		fmt.Fprintf(e.stderr, "capd: stopped after %d entries; see --max\n", seen)
+		return vfs.At(c.Path, vfs.Errorf(vfs.Limit, "there is more than these %d entries; see --max", seen))
 	}
 	return nil
 }
@@ -185,13 +209,13 @@ func (c *globCommand) Run(e *env) error {
 		return err
 	}
 	defer conn.Close()
-	js := []entryJSON{}
+	js := []nameJSON{}
 	for entry, err := range d.Glob(e, c.Pattern) {
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			js = append(js, entryJSON{Name: vfs.Printable(entry.Name), Type: entry.Kind.String()})
+			js = append(js, asName(entry.Name, entry.Kind))
 			continue
 		}
 		if _, err := fmt.Fprintln(e.stdout, vfs.Printable(entry.Name)); err != nil {
@@ -241,9 +265,9 @@ func (c *statCommand) Run(e *env) error {
 		target, err := n.Target(e)
 		switch {
 		case err == nil:
-			out.Target = vfs.Printable(target)
+			out.Target = target
 		case vfs.CodeOf(err) == vfs.Outside:
-			out.Target = "(outside)"
+			out.Outside = true
 		default:
 			return err
 		}
@@ -254,7 +278,7 @@ func (c *statCommand) Run(e *env) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
 	if path != "" {
-		row("path", out.Name)
+		row("path", vfs.Printable(path))
 	}
 	row("type", out.Type)
 	row("modified", time.UnixMilli(info.ModifiedMs).Format(time.RFC3339))
@@ -264,7 +288,11 @@ func (c *statCommand) Run(e *env) error {
 		row("executable", info.Exec)
 		row("version", out.Version)
 	case vfs.LinkKind:
-		row("target", out.Target)
+		if out.Outside {
+			row("target", "(outside; not shown)")
+		} else {
+			row("target", vfs.Printable(out.Target))
+		}
 	}
 	return w.Flush()
 }

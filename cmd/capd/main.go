@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -57,6 +58,7 @@ func main() {
 	// A writer whose reader has gone ends quietly, as programs in a pipe do.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
 	code := run(&env{ctx, os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -83,6 +85,11 @@ func run(e *env, args []string) int {
 	)
 	if err != nil {
 		panic(err)
+	}
+	for _, arg := range args {
+		if !utf8.ValidString(arg) {
+			return report(e, vfs.Errorf(vfs.Invalid, "an argument is not valid UTF-8; nothing was done"))
+		}
 	}
 	k, err := parse(p, args)
 	if ended >= 0 {
@@ -116,13 +123,23 @@ type usageError struct{ msg string }
 
 func (u usageError) Error() string { return u.msg }
 
+// localError is a fault on this side, of which the host knows nothing: it has no
+// code.
+type localError struct{ msg string }
+
+func (l localError) Error() string { return l.msg }
+
 // report prints an error as "capd: code: message" and returns the exit code.
 func report(e *env, err error) int {
 	var parse *kong.ParseError
 	var usage usageError
+	var local localError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &local):
+		fmt.Fprintf(e.stderr, "capd: %s\n", local.msg)
+		return exitRefused
 	case errors.As(err, &usage):
 		fmt.Fprintf(e.stderr, "capd: usage: %s\n", usage.msg)
 		return exitUsage

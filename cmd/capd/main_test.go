@@ -27,6 +27,10 @@ func TestUsage(t *testing.T) {
 		require.Contains(t, call(t, exitUsage, args...), "capd: usage: ")
 	}
 	require.Contains(t, call(t, exitRefused, "ls", "--cap", "capnp://nonsense"), "capd: denied: ")
+	require.Contains(t, call(t, exitRefused, "rm", "x", "--if-version", ""), "capd: invalid: ", "no condition must not pass for one")
+	require.Contains(t, call(t, exitRefused, "rm", "x", "--if-version", strings.Repeat("0", 64)), "capd: invalid: ")
+	require.Contains(t, call(t, exitRefused, "cat", "q\xfe"), "capd: invalid: ")
+	require.Contains(t, call(t, exitRefused, "serve", "main_test.go"), "capd: notDir: ")
 	require.Contains(t, call(t, exitRefused, "ls", "--cap", "@/missing/file"), "capd: invalid: ")
 }
 

@@ -31,16 +31,20 @@ const (
 // maxOpen is how many nodes a grant may hold open, on all its connections.
 const maxOpen = 65_536
 
+// maxStreams is how many files a grant may read or write whole at once: each
+// costs a descriptor.
+const maxStreams = 256
+
 type serveCommand struct {
 	Dir      string `arg:"" optional:"" default:"." help:"The directory to serve, at project/."`
-	ReadOnly bool   `help:"Serve it read-only."`
+	ReadOnly bool   `help:"Serve it read-only; tmp/ stays writable."`
 	stateFlag
 }
 
 func (serveCommand) Help() string {
 	return `The directory appears at project/, and a scratch space in memory at tmp/. Where programs keep
 secrets (.ssh, .env, *.pem and the like) is withheld; files that make other programs run
-something (.git/hooks, .vscode and the like) can be read and not written.
+something (.git, .vscode and the like) can be read and not written.
 
 Examples:
   capd serve .                   serve this directory
@@ -52,6 +56,9 @@ func (c *serveCommand) Run(e *env) error {
 	st, err := c.open()
 	if err != nil {
 		return err
+	}
+	if fi, err := os.Stat(c.Dir); err == nil && !fi.IsDir() { // opening a FIFO would wait for its writer
+		return vfs.Errorf(vfs.NotDir, "%s is not a directory", c.Dir)
 	}
 	store, err := physical.OpenAmbient(c.Dir, physical.Options{ReadOnly: c.ReadOnly})
 	if err != nil {
@@ -72,7 +79,7 @@ func (c *serveCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	a := authority.New(tree, vfs.Allowance{Open: maxOpen})
+	a := authority.New(tree, vfs.Allowance{Open: maxOpen, Streams: maxStreams})
 	return c.serve(e, st, store, a)
 }
 
@@ -148,7 +155,7 @@ func (c *serveCommand) greet(e *env, st state, store *physical.Store, loc string
 	}
 	capd := self()
 	how := ""
-	if c.State != "" {
+	if !st.usual {
 		how = " --state " + shellQuote(st.dir)
 	}
 	p := newPainter(e.stdout)

@@ -17,7 +17,10 @@ type stateFlag struct {
 }
 
 // state is a host's state directory.
-type state struct{ dir string }
+type state struct {
+	dir   string
+	usual bool // where the host's commands look by themselves, in any environment
+}
 
 // maxSocketPath is the longest path that a Unix socket can have everywhere
 // (unix(7); 104 with the NUL on some systems).
@@ -25,10 +28,11 @@ const maxSocketPath = 103
 
 // open returns the state directory, which need not be there.
 func (f stateFlag) open() (state, error) {
-	dir := f.State
+	dir, usual := f.State, false
 	if dir == "" {
 		base := os.Getenv("XDG_STATE_HOME")
 		if base == "" || !filepath.IsAbs(base) {
+			usual = true
 			home, err := os.UserHomeDir()
 			if err != nil {
 				return state{}, vfs.Errorf(vfs.Invalid, "there is no home directory to keep state in; name one with --state")
@@ -41,7 +45,7 @@ func (f stateFlag) open() (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	s := state{dir}
+	s := state{dir, usual}
 	if n := len(s.control()); n > maxSocketPath {
 		return state{}, vfs.Errorf(vfs.Limit, "the state directory's path is %d bytes too long for a socket; name a shorter one with --state", n-maxSocketPath)
 	}
@@ -57,8 +61,12 @@ func (s state) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", s.dir, reason(err))
 	}
-	if err := os.Chmod(s.dir, 0o700); err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the state directory %s is not ours: %v", s.dir, reason(err))
+	fi, err := os.Stat(s.dir)
+	if err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", s.dir, reason(err))
+	}
+	if !private(fi) {
+		return nil, vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, with --state", s.dir)
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -109,7 +109,7 @@ func (t *tour) scene() error {
 // serve starts the host, and waits for the first guest's locator.
 func (t *tour) serve() (stop func() error, err error) {
 	t.say("A host serves a directory. Nothing is configured.")
-	t.show("", "serve", "site")
+	t.show("", "", "serve", "site")
 	ctx, cancel := context.WithCancel(t.e)
 	cmd := exec.CommandContext(ctx, t.exe, "serve", filepath.Join(t.dir, "site"), "--state", filepath.Join(t.dir, "state"))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -175,7 +175,7 @@ func firstLocator(r io.Reader) string {
 
 func (t *tour) say(text string) { fmt.Fprintf(t.e.stdout, "\n%s\n", text) }
 
-func (t *tour) show(as string, args ...string) {
+func (t *tour) show(as, stdin string, args ...string) {
 	line := "capd"
 	for _, a := range args {
 		if strings.Contains(a, t.dir) {
@@ -185,6 +185,9 @@ func (t *tour) show(as string, args ...string) {
 	}
 	if as != "" {
 		line = "CAPD_CAP=$" + as + " " + line
+	}
+	if stdin != "" {
+		line = "printf " + shellQuote(strings.ReplaceAll(stdin, "\n", `\n`)) + " | " + line
 	}
 	fmt.Fprintf(t.e.stdout, "  %s\n", t.p.secret("$ "+line))
 }
@@ -199,7 +202,7 @@ func (t *tour) step(s tourStep) error {
 			return err
 		}
 	}
-	t.show(s.as, s.args...)
+	t.show(s.as, s.stdin, s.args...)
 	ctx, cancel := context.WithTimeout(t.e, 10*time.Second)
 	defer cancel()
 	args := s.args

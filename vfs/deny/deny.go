@@ -23,11 +23,11 @@ var Secrets = []string{
 }
 
 // Triggers are the patterns guarded by default where a host directory is
-// mounted: files that make a later program of the host run what they say. The
-// name .git itself is among them, since a file of that name points git at
-// another configuration.
+// mounted: files that make a later program of the host run what they say. All
+// of .git is among them, the name itself too: hooks and configuration, and what
+// leads git to others (docs/decisions/0006).
 var Triggers = []string{
-	"**/.git", "**/.git/hooks/**", "**/.git/config", "**/.claude/**", "**/.cursor/**", "**/.vscode/**",
+	"**/.git/**", "**/.claude/**", "**/.cursor/**", "**/.vscode/**",
 	"**/.mcp.json", "**/.envrc",
 }
 

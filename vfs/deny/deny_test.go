@@ -22,7 +22,7 @@ func TestMatch(t *testing.T) {
 		{[]string{"secret/*"}, "secret/x SECRET/X secret/a／b SECRET/a／b", "secret x/secret/y secret/x/y"},
 		{[]string{"ÉCOLE", "straße"}, "ÉCOLE école E\u0301cole STRASSE straße", "ecole"},
 		{[]string{"[A-C]x"}, "Ax Cx ax", "Dx"},
-		{deny.Triggers, ".git a/.git .git/hooks .git/hooks/pre-commit .git/config .GIT/HOOKS/x .mcp.json .envrc a/.vscode/tasks.json", ".git/HEAD .gitignore"},
+		{deny.Triggers, ".git a/.git .git/hooks/pre-commit .git/config .git/HEAD .git/commondir a/.git/modules/m/config .GIT/HOOKS/x .mcp.json .envrc a/.vscode/tasks.json", ".gitignore .github/x a.git"},
 	} {
 		r := deny.Must(c.rules...)
 		for _, path := range strings.Fields(c.yes) {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"capd/vfs"
+)
+
+// input is standard input, of which a read ends when the command is interrupted
+// or the connection is gone. A read that has begun is left to itself.
+type input struct {
+	ctx  context.Context
+	gone <-chan struct{}
+	r    io.Reader
+	got  chan piece
+	rest []byte
+	err  error
+}
+
+type piece struct {
+	b   []byte
+	err error
+}
+
+// interruptible returns e's standard input. It says so when a person is to type.
+func interruptible(e *env, gone <-chan struct{}) *input {
+	if isTerminal(e.stdin) {
+		fmt.Fprintln(e.stderr, "Reading from the terminal; end with Ctrl-D.")
+	}
+	return &input{ctx: e, gone: gone, r: e.stdin, got: make(chan piece, 1)}
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	if len(i.rest) == 0 && i.err == nil {
+		b := make([]byte, max(len(p), 64<<10))
+		go func() {
+			n, err := i.r.Read(b)
+			i.got <- piece{b[:n], err}
+		}()
+		select {
+		case got := <-i.got:
+			i.rest, i.err = got.b, got.err
+			if i.err != nil && i.err != io.EOF {
+				i.err = localError{"standard input cannot be read: " + reason(i.err).Error()}
+			}
+		case <-i.ctx.Done():
+			i.err = i.ctx.Err()
+		case <-i.gone:
+			i.err = &vfs.Error{Code: vfs.Stale, Msg: "the connection to the host is gone"}
+		}
+	}
+	if len(i.rest) > 0 {
+		n := copy(p, i.rest)
+		i.rest = i.rest[n:]
+		return n, nil
+	}
+	return 0, i.err
+}
