@@ -65,7 +65,7 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	go func() {
 		r := result{0, Errorf(Internal, "the reader panicked")}
 		defer func() {
-			recover() // one write fails, and nothing else
+			_ = recover() // one write fails, and nothing else
 			done <- r
 		}()
 		r.n, r.err = s.r.Read(piece)

@@ -66,7 +66,7 @@ func (tourCommand) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer func() { _ = stop() }()
 	for _, s := range t.steps() {
 		if err := t.step(s); err != nil {
 			return err
@@ -140,14 +140,14 @@ func (t *tour) serve() (stop func() error, err error) {
 	found := make(chan string, 1)
 	go func() {
 		found <- firstLocator(out)
-		io.Copy(io.Discard, out)
+		_, _ = io.Copy(io.Discard, out)
 	}()
 	select {
 	case t.locators["GUEST"] = <-found:
 	case <-time.After(5 * time.Second):
 	}
 	if t.locators["GUEST"] == "" {
-		stop()
+		_ = stop()
 		return nil, t.otherwise("the host did not start: %s", complaints.String())
 	}
 	t.went++

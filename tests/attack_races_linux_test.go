@@ -1,0 +1,230 @@
+package tests
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"capd/cap/wire"
+)
+
+// exchanges is how often the other program of case 34 exchanges.
+const exchanges = 1_000_000
+
+// Races: another program changes what lies on the disk, as fast as it can.
+func TestAttackRaces(t *testing.T) {
+	disk := serve(t) // where inode numbers are used again at once
+	memory := serveAt(newPlaceIn(t, inMemory()), exec.Command(capd(t)))
+	for _, r := range []struct {
+		n     int
+		name  string
+		setup func(s *scene)
+		run   func(t *testing.T, s *scene)
+	}{
+		{34, "directory and link exchanged", func(s *scene) {
+			s.mkdir("d")
+			s.write("d/f", "inside")
+			s.link("../../outside", "l")
+		}, raceDirectoryAndLink},
+		{35, "held Dir exchanged with one outside", func(s *scene) {
+			s.mkdir("held")
+			s.write("held/f", "inside")
+			s.canary(filepath.Join(s.base, "other"))
+		}, raceHeldOutside},
+		{36, "held Dir removed and made again", nil, raceMadeAgain},
+		{38, "file and link exchanged", func(s *scene) {
+			s.write("f", "inside")
+			s.link("../../outside/f", "l")
+		}, raceFileAndLink},
+		{39, "file and FIFO exchanged", func(s *scene) {
+			s.write("f", "inside")
+			fifo(s)
+		}, raceFileAndFIFO},
+		{41, "two conditional writers", func(s *scene) { s.write("n", "0") }, raceConditions},
+		{43, "two creators", func(s *scene) { s.mkdir("d") }, raceCreators},
+		{44, "mode and link", func(s *scene) {
+			s.write("x", "inside")
+			ok(s.TB, os.Chmod(s.path("x"), 0o755))
+		}, raceMode},
+	} {
+		t.Run(strconv.Itoa(r.n)+" "+r.name, func(t *testing.T) {
+			h := memory
+			if r.n == 36 {
+				h = disk
+			}
+			s := h.scene(t, attack{n: r.n, setup: r.setup})
+			outside := take(t, s.outside)
+			r.run(t, s)
+			if d := outside.differs(take(t, s.outside)); d != "" {
+				attacks.escape()
+				t.Errorf("outside, %s", d)
+			}
+		})
+	}
+}
+
+func raceDirectoryAndLink(t *testing.T, s *scene) {
+	done, stop := counted(t, "exchange", s.path("d"), s.path("l"), strconv.Itoa(exchanges))
+	ops := strings.Split("readBytes, read, walk, openFile, stat, list, readText, createFile, put, remove", ", ")
+	race(t, ops, "stale notFound notDir outside busy exists", done, func(ctx context.Context, op string, i int) error {
+		switch op {
+		case "list":
+			text, err := try(ctx, op, s.cap, "d")
+			if err == nil && (strings.Contains(text, "deep") || strings.Contains(text, "run")) {
+				escaped(t, op, text)
+			}
+			return err
+		case "createFile", "put", "remove":
+			_, err := try(ctx, op, s.cap, "d/new"+strconv.Itoa(i%100))
+			return err
+		}
+		return readThen(ctx, t, op, s.cap, "d/f", "inside")
+	})
+	t.Logf("%s exchanges", strings.Join(stop(), " "))
+}
+
+// The other directory is another one, wherever it is: only the held one may be
+// seen, and nothing may be made in the other.
+func raceHeldOutside(t *testing.T, s *scene) {
+	held := s.top.SubDir("held")
+	ok(t, held.Cap().Settle(context.Background()))
+	other := filepath.Join(s.base, "other")
+	cmd := start(t, "exchange", s.path("held"), other, "0")
+	ops := strings.Split("readBytes, read, readText, openFile, list, createFile, put", ", ")
+	race(t, ops, "stale notFound exists busy", nil, func(ctx context.Context, op string, i int) error {
+		switch op {
+		case "list":
+			text, err := list(ctx, held.Cap())
+			if err == nil && strings.Contains(text, "deep") {
+				escaped(t, op, text)
+			}
+			return wire.Decode(err)
+		case "createFile", "put":
+			_, err := try(ctx, op, held.Cap(), "new"+strconv.Itoa(i%50))
+			return err
+		}
+		return readThen(ctx, t, op, held.Cap(), "f", "inside")
+	})
+	cmd.Process.Kill()
+	cmd.Wait()
+	for _, dir := range []string{other, s.path("held")} {
+		if b, err := os.ReadFile(filepath.Join(dir, "f")); err == nil && strings.Contains(string(b), secret) {
+			if made, _ := filepath.Glob(filepath.Join(dir, "new*")); len(made) > 0 {
+				attacks.escape()
+				t.Errorf("an escape: made in the other directory: %q", made)
+			}
+		}
+	}
+}
+
+// What is read through one Dir is of one directory, or refused.
+func raceMadeAgain(t *testing.T, s *scene) {
+	start(t, "remake", s.path("held"))
+	race(t, []string{"readBytes", "readText", "read"}, "stale notFound busy", nil, func(ctx context.Context, op string, _ int) error {
+		held := s.top.SubDir("held")
+		defer held.Close()
+		first := ""
+		for range 100 {
+			text, err := try(ctx, op, held.Cap(), "n")
+			if err != nil {
+				return err
+			}
+			if text == "" { // it is being written
+				continue
+			}
+			if first != "" {
+				escaped(t, op, text, first)
+				return nil
+			}
+			first = text
+		}
+		return nil
+	})
+}
+
+func raceFileAndLink(t *testing.T, s *scene) {
+	start(t, "exchange", s.path("f"), s.path("l"), "0")
+	ops := strings.Split("readBytes, readText, read, stat, write", ", ")
+	race(t, ops, "outside stale notFound notRegular busy", nil, func(ctx context.Context, op string, _ int) error {
+		return readThen(ctx, t, op, s.cap, "f", "inside", "in place")
+	})
+}
+
+func raceFileAndFIFO(t *testing.T, s *scene) {
+	start(t, "exchange", s.path("f"), s.path("p"), "0")
+	ops := strings.Split("readBytes, read, stream, stat, write, append, truncate, openFile", ", ")
+	race(t, ops, "stale notFound notRegular busy", nil, func(ctx context.Context, op string, _ int) error {
+		_, err := try(ctx, op, s.cap, "f")
+		return err
+	})
+}
+
+// Of two with the same condition one wins: no increment is lost.
+func raceConditions(t *testing.T, s *scene) {
+	path := "project/" + s.name + "/n"
+	_, stop := counted(t, "increment", s.locator, path)
+	d := dial(t, s.locator).Dir(t.Context())
+	var mu sync.Mutex
+	won := 0
+	race(t, []string{"put"}, "conflict busy", nil, func(_ context.Context, _ string, _ int) error {
+		err := increment(d, path)
+		if err == nil {
+			mu.Lock()
+			won++
+			mu.Unlock()
+		}
+		return err
+	})
+	theirs, err := strconv.Atoi(strings.Join(stop(), ""))
+	ok(t, err)
+	s.holds("n", strconv.Itoa(won+theirs))
+	t.Logf("%d won here, %d there", won, theirs)
+}
+
+// Both create the name of the moment.
+func raceCreators(t *testing.T, s *scene) {
+	prefix := "project/" + s.name + "/d/"
+	_, stop := counted(t, "create", s.locator, prefix)
+	d := dial(t, s.locator).Dir(t.Context())
+	var mu sync.Mutex
+	won := map[string]bool{}
+	race(t, []string{"createFile"}, "exists busy", nil, func(ctx context.Context, _ string, _ int) error {
+		name := moment()
+		f, err := d.CreateFile(ctx, prefix+name)
+		if err == nil {
+			f.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			if won[name] {
+				t.Errorf("%s was created twice", name)
+			}
+			won[name] = true
+		}
+		return err
+	})
+	here, theirs := len(won), stop()
+	for _, name := range theirs {
+		if won[name] {
+			t.Errorf("both created %s", name)
+		}
+		won[name] = true
+	}
+	have, _ := os.ReadDir(s.path("d"))
+	t.Logf("%d won here, %d there", here, len(theirs))
+	if len(have) != len(won) || len(theirs) == 0 {
+		t.Errorf("%d files, %d created", len(have), len(won))
+	}
+}
+
+func raceMode(t *testing.T, s *scene) {
+	start(t, "relink", s.path("x"), filepath.Join(s.outside, "run"))
+	race(t, strings.Split("put, put noFollow, writeBytes, stage", ", "), "outside stale notFound notRegular busy conflict", nil, func(ctx context.Context, op string, _ int) error {
+		_, err := try(ctx, op, s.cap, "x")
+		return err
+	})
+}

@@ -1,0 +1,194 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"capd/client"
+	"capd/vat"
+)
+
+// attacks counts, over every TestAttack….
+var attacks tally
+
+type tally struct{ tried, escapes, hangs atomic.Int64 }
+
+func (c *tally) escape() { c.escapes.Add(1) }
+
+func (c *tally) report() {
+	if n := c.tried.Load(); n > 0 {
+		fmt.Printf("attack cases: %d tried, %d escapes, %d hangs\n", n, c.escapes.Load(), c.hangs.Load())
+	}
+}
+
+// patience is how long an operation may take before it counts as hung.
+const patience = 10 * time.Second
+
+// attack is one case: what is there, and which operations on which paths have
+// to give what.
+type attack struct {
+	n     int // its number
+	name  string
+	setup func(s *scene)
+	// hold, if it is there, is a directory that is opened first, so that the paths
+	// begin there; then event happens to it on the host's disk.
+	hold  string
+	event func(s *scene)
+	// blind: no picture is taken of the scene, which has no end.
+	blind bool
+	tries []attempt
+}
+
+// attempt is some operations on one path. Each counts once.
+type attempt struct {
+	ops  string // separated by ", "
+	path string
+	want string // codes, any of which is right; "ok" for none
+	// answer, if it is there, looks at what was answered.
+	answer func(s *scene, op, text string)
+	// after, if it is there, looks at the host's disk.
+	after func(s *scene, op string)
+}
+
+// scene is a directory of its own within what is served, and a Dir of it.
+type scene struct {
+	*hostProcess
+	testing.TB
+	dir  string      // on the host's disk
+	name string      // in the served directory
+	top  *client.Dir // of it
+	cap  *vat.Cap    // where paths begin: top, or what is held
+}
+
+func (s *scene) path(rel string) string { return filepath.Join(s.dir, rel) }
+
+func (s *scene) write(rel, data string) {
+	s.TB.Helper()
+	ok(s.TB, os.WriteFile(s.path(rel), []byte(data), 0o644))
+}
+
+func (s *scene) mkdir(rel string) {
+	s.TB.Helper()
+	ok(s.TB, os.MkdirAll(s.path(rel), 0o755))
+}
+
+func (s *scene) link(target, rel string) {
+	s.TB.Helper()
+	ok(s.TB, os.Symlink(target, s.path(rel)))
+}
+
+func (s *scene) holds(rel, want string) {
+	s.TB.Helper()
+	if b, err := os.ReadFile(s.path(rel)); err != nil || string(b) != want {
+		s.Errorf("%s holds %q (%v), want %q", rel, b, err, want)
+	}
+}
+
+var sceneNumber atomic.Int64
+
+// scene makes a directory for an attack and opens a Dir of it.
+func (h *hostProcess) scene(t testing.TB, a attack) *scene {
+	t.Helper()
+	name := fmt.Sprintf("case%d-%d", a.n, sceneNumber.Add(1))
+	s := &scene{hostProcess: h, TB: t, dir: filepath.Join(h.served, name), name: name}
+	s.mkdir("")
+	s.write("bait", "bait")
+	if a.setup != nil {
+		a.setup(s)
+	}
+	conn := dial(t, h.locator, secret, h.base)
+	s.top = conn.Dir(context.Background()).SubDir("project/" + name)
+	s.cap = s.top.Cap()
+	if a.hold != "" {
+		s.cap = s.top.SubDir(a.hold).Cap()
+		ok(t, s.cap.Settle(context.Background()))
+		if _, err := try(context.Background(), "list", s.top.Cap(), a.hold); err != nil {
+			t.Fatalf("%s cannot be listed: %v", a.hold, err)
+		}
+		a.event(s)
+	}
+	return s
+}
+
+// run tries an attack. Operations that are refused must change nothing within
+// what is served either; after one that is not, the scene is set up anew.
+func (h *hostProcess) run(t *testing.T, a attack) {
+	t.Run(fmt.Sprintf("%02d %s", a.n, a.name), func(t *testing.T) {
+		var s *scene
+		var outside, inside picture
+		for _, try := range a.tries {
+			for op := range strings.SplitSeq(try.ops, ", ") {
+				if s == nil {
+					s = h.scene(t, a)
+					outside, inside = take(t, h.outside), a.picture(s)
+				}
+				refused := s.attempt(op, try)
+				if d := outside.differs(take(t, h.outside)); d != "" {
+					attacks.escape()
+					t.Errorf("%s %q: outside, %s", op, try.path, d)
+				}
+				if refused {
+					if d := inside.differs(a.picture(s)); d != "" {
+						t.Errorf("%s %q was refused, but %s", op, try.path, d)
+					}
+				}
+				if try.after != nil {
+					try.after(s, op)
+				}
+				if !refused {
+					s = nil
+				}
+			}
+		}
+	})
+}
+
+func (a attack) picture(s *scene) picture {
+	if a.blind {
+		return nil
+	}
+	return take(s.TB, s.dir)
+}
+
+func (s *scene) attempt(op string, a attempt) (refused bool) {
+	attacks.tried.Add(1)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	text, err := try(ctx, op, s.cap, a.path)
+	if isTimeout(err) {
+		attacks.hangs.Add(1)
+		s.Errorf("%s %q hangs", op, a.path)
+		return false
+	}
+	if !hasCode(err, a.want) {
+		if err == nil {
+			attacks.escape()
+		}
+		s.Errorf("%s %.100q: %v %q, want %s", op, a.path, err, text, a.want)
+	}
+	for _, bad := range []string{secret, s.base, "root:x:0"} {
+		if strings.Contains(text, bad) || err != nil && strings.Contains(err.Error(), bad) {
+			attacks.escape()
+			s.Errorf("%s %.100q answers %q, %v", op, a.path, text, err)
+		}
+	}
+	if err == nil && a.answer != nil {
+		a.answer(s, op, text)
+	}
+	return err != nil
+}
+
+// says is an answer that must be exactly this.
+func says(want string) func(*scene, string, string) {
+	return func(s *scene, op, text string) {
+		if text != want {
+			s.Errorf("%s answers %q, want %q", op, text, want)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"capd/client"
+	"capd/client/console"
+	"capd/locator"
+	"capd/vfs"
+)
+
+// place is a scratch directory: what is served lies in served, and what a guest
+// must not reach beside it, in outside.
+type place struct {
+	testing.TB
+	base    string
+	served  string
+	outside string
+	state   string
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	return newPlaceIn(t, "")
+}
+
+// inMemory returns a directory whose file system keeps nothing on a disk, so
+// that a race is not one for the disk; "" where there is none.
+var inMemory = func() string { return "" }
+
+func newPlaceIn(t testing.TB, dir string) *place {
+	t.Helper()
+	base, err := os.MkdirTemp(dir, "capd") // a test's own directory may be too long a name for a socket
+	ok(t, err)
+	base, err = filepath.EvalSymlinks(base)
+	ok(t, err)
+	t.Cleanup(func() { os.RemoveAll(base) })
+	p := &place{t, base, filepath.Join(base, "served"), filepath.Join(base, "outside"), filepath.Join(base, "state")}
+	ok(t, os.Mkdir(p.served, 0o755))
+	p.canary(p.outside)
+	return p
+}
+
+// hostProcess is the real capd, serving a place.
+type hostProcess struct {
+	*place
+	cmd     *exec.Cmd
+	locator string // the first guest's
+	log     *syncBuffer
+}
+
+// serve starts capd on a fresh place. At the test's end it is asked to end, and
+// must leave nothing behind.
+func serve(t testing.TB, args ...string) *hostProcess {
+	t.Helper()
+	return serveAt(newPlace(t), exec.Command(capd(t), args...))
+}
+
+// serveAt starts cmd, which is capd with some flags, on p.
+func serveAt(p *place, cmd *exec.Cmd) *hostProcess {
+	p.Helper()
+	cmd.Args = append([]string{cmd.Args[0], "serve", p.served, "--state", p.state}, cmd.Args[1:]...)
+	h := &hostProcess{place: p, cmd: cmd, log: &syncBuffer{}}
+	cmd.Stderr = h.log
+	out, err := cmd.StdoutPipe()
+	ok(p, err)
+	ok(p, cmd.Start())
+	p.Cleanup(h.end)
+	lines := make(chan string, 1)
+	go func() {
+		s := bufio.NewScanner(out)
+		for found := false; s.Scan(); {
+			if line := s.Text(); !found && strings.HasPrefix(line, "capnp://") {
+				found = true
+				lines <- line
+			}
+		}
+		close(lines)
+	}()
+	select {
+	case h.locator = <-lines:
+	case <-time.After(20 * time.Second):
+	}
+	if h.locator == "" {
+		p.Fatalf("capd serve printed no locator: %s", h.log)
+	}
+	return h
+}
+
+func (h *hostProcess) pid() string { return strconv.Itoa(h.cmd.Process.Pid) }
+
+// end ends the host and looks at what it left.
+func (h *hostProcess) end() {
+	h.cmd.Process.Signal(syscall.SIGTERM)
+	killer := time.AfterFunc(20*time.Second, func() { h.cmd.Process.Kill() })
+	defer killer.Stop()
+	if err := h.cmd.Wait(); err != nil {
+		h.Errorf("capd serve ended with %v: %s", err, h.log)
+	}
+	for _, bad := range []string{"internal", "panic", "DATA RACE", "goroutine "} {
+		if strings.Contains(h.log.String(), bad) {
+			h.Errorf("the host's log: %s", h.log)
+			break
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.state, "*.sock")); len(left) > 0 {
+		h.Errorf("sockets are left: %q", left)
+	}
+	h.noStaging()
+}
+
+// noStaging says that nothing of a whole-file write is left in what was served.
+func (p *place) noStaging() {
+	p.Helper()
+	if left := p.staging(); len(left) > 0 {
+		p.Errorf("staging directories are left: %q", left)
+	}
+}
+
+func (p *place) staging() []string {
+	left, _ := filepath.Glob(filepath.Join(p.served, ".capd-*"))
+	return left
+}
+
+func (h *hostProcess) console() *console.Console {
+	h.Helper()
+	c, err := console.Dial(context.Background(), filepath.Join(h.state, "control.sock"))
+	ok(h, err)
+	h.Cleanup(func() { c.Close() })
+	return c
+}
+
+// grant returns the locator of a new grant, its id and its control.
+func (h *hostProcess) grant(guest, path string) (loc, id string, ctl *console.Control) {
+	h.Helper()
+	g, loc, ctl, err := h.console().Grant(context.Background(), guest, path, false)
+	ok(h, err)
+	return loc, g.ID, ctl
+}
+
+// dial connects a guest, until the test ends. forbidden is what the host must
+// not send it.
+func dial(t testing.TB, loc string, forbidden ...string) *client.Conn {
+	t.Helper()
+	parsed, err := locator.Parse(loc)
+	ok(t, err)
+	nc, err := net.Dial("unix", parsed.Socket)
+	ok(t, err)
+	if len(forbidden) > 0 {
+		nc = &listener{Conn: nc, t: t, forbidden: forbidden}
+	}
+	c := client.NewConn(nc, parsed)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// listener looks for what must not be sent in all that comes.
+type listener struct {
+	net.Conn
+	t         testing.TB
+	forbidden []string
+	tail      []byte
+}
+
+func (l *listener) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	seen := append(l.tail, p[:n]...)
+	for _, f := range l.forbidden {
+		if bytes.Contains(seen, []byte(f)) {
+			attacks.escape()
+			l.t.Errorf("the host sent %q", f)
+		}
+	}
+	l.tail = append([]byte(nil), seen[max(0, len(seen)-512):]...)
+	return n, err
+}
+
+// is says that err has one of the codes want, separated by spaces; "ok" is no
+// error.
+func is(t testing.TB, what string, err error, want string) bool {
+	t.Helper()
+	if !hasCode(err, want) {
+		t.Errorf("%s: %q (%v), want %q", what, vfs.CodeOf(err), err, want)
+		return false
+	}
+	return true
+}
+
+func hasCode(err error, want string) bool {
+	code := string(vfs.CodeOf(err))
+	if err == nil {
+		code = "ok"
+	}
+	for w := range strings.FieldsSeq(want) {
+		if w == code {
+			return true
+		}
+	}
+	return false
+}
+
+func isTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// syncBuffer is a buffer for a process's output.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// noStagedFiles says that no whole-file write has left its bytes.
+func (p *place) noStagedFiles() {
+	p.Helper()
+	files := func() []string {
+		left, _ := filepath.Glob(filepath.Join(p.served, ".capd-*", "*"))
+		return slices.DeleteFunc(left, func(f string) bool { return strings.HasPrefix(filepath.Base(f), ".git") || filepath.Base(f) == "lock" })
+	}
+	if !waitFor(5*time.Second, func() bool { return len(files()) == 0 }) {
+		p.Errorf("staged files are left: %q", files())
+	}
+}
+
+func execCapd(t testing.TB, args ...string) *exec.Cmd { return exec.Command(capd(t), args...) }
+
+func nothing() *strings.Reader { return strings.NewReader("") }
+
+// guestOf is for programs beside the tests.
+func guestOf(loc string) (*client.Conn, *client.Dir) {
+	c, err := client.Dial(context.Background(), loc)
+	if err != nil {
+		panic(err)
+	}
+	return c, c.Dir(context.Background())
+}

@@ -1,0 +1,142 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// others are the programs that tests run beside themselves, as processes of
+// their own: this binary with otherVar set to "name", "arg", … on lines.
+var others = map[string]func(args []string){}
+
+const otherVar = "CAPD_TESTS_OTHER"
+
+// raceBuilt says that this binary has the race detector; then capd has it too.
+var raceBuilt bool
+
+func TestMain(m *testing.M) {
+	if args := strings.Split(os.Getenv(otherVar), "\n"); args[0] != "" {
+		others[args[0]](args[1:])
+		os.Exit(0)
+	}
+	if r, w, err := os.Pipe(); err == nil { // so that the runtime has its own descriptors
+		r.Close()
+		w.Close()
+	}
+	fds, routines := openFiles("self"), runtime.NumGoroutine()
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	if leaked := leaks(fds, routines); leaked != "" && code == 0 {
+		fmt.Println("left behind by the tests:", leaked)
+		code = 1
+	}
+	attacks.report()
+	os.Exit(code)
+}
+
+// leaks waits for what is about to end and says what did not.
+func leaks(fds, routines int) string {
+	// A process that was waited for may leave a descriptor to the collector.
+	ok := waitFor(5*time.Second, func() bool {
+		runtime.GC()
+		return runtime.NumGoroutine() <= routines && openFiles("self") <= fds
+	})
+	if ok {
+		return ""
+	}
+	if runtime.NumGoroutine() > routines {
+		pprof.Lookup("goroutine").WriteTo(os.Stdout, 1)
+	}
+	return fmt.Sprintf("%d descriptors, of %d before; %d goroutines, of %d before", openFiles("self"), fds, runtime.NumGoroutine(), routines)
+}
+
+// openFiles is how many descriptors a process has open, and 0 where nobody can
+// tell.
+func openFiles(pid string) int {
+	all, _ := os.ReadDir("/proc/" + pid + "/fd")
+	return len(all)
+}
+
+// waitFor polls until cond holds, and reports whether it came to.
+func waitFor(limit time.Duration, cond func() bool) bool {
+	for start := time.Now(); time.Since(start) < limit; time.Sleep(10 * time.Millisecond) {
+		if cond() {
+			return true
+		}
+	}
+	return cond()
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// builtHere is the program where another process has built it.
+var builtHere string
+
+// capd returns the path of the real program, which is built once.
+func capd(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "capd"); built.err != nil {
+			return
+		}
+		args := []string{"build", "-o", built.dir + string(filepath.Separator)}
+		if raceBuilt {
+			args = append(args, "-race")
+		}
+		if out, err := exec.Command("go", append(args, "capd/cmd/capd")...).CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	ok(t, built.err)
+	if builtHere != "" {
+		return builtHere
+	}
+	return filepath.Join(built.dir, "capd")
+}
+
+// start starts one of the other programs; it is killed at the test's end.
+func start(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := program(name, args...)
+	ok(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
+func program(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), otherVar+"="+strings.Join(append([]string{name}, args...), "\n"))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+}
+
+// closes waits for c to be closed, for as long as anything may take.
+func closes(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-time.After(3 * patience):
+		return false
+	}
+}

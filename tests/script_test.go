@@ -1,0 +1,232 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs testdata/script against the real program. Beside the
+// commands of testscript they have
+//
+//	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP
+//	stop               ends it as a service manager does, and looks at what it leaves
+//	locator VAR        puts the locator that was printed last into a variable and its file
+//	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
+//	refused CODE       the last command ended with 1 and said only "capd: CODE: …", and
+//	                   nothing secret, unless it is the operator who is told: refused CODE host
+//	usage              the last command ended with 2 and said "capd: usage: …"
+//	secretive          what the last command said names no socket, host path or locator
+//	run [ARG…]         runs capd, whatever it answers
+//	odd DIR            makes names that a terminal would act on, and links, and sets ESC
+//	bytes FILE N       writes N bytes
+func TestScripts(t *testing.T) {
+	bin := filepath.Dir(capd(t))
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			state, err := os.MkdirTemp("", "capd")
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { os.RemoveAll(state) })
+			e.Vars = append(e.Vars, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+				"STATE="+state+"/s", "SCRATCH="+state, "NO_COLOR=1", "CAPD_CAP=", "XDG_STATE_HOME="+state+"/xdg")
+			e.Values["run"] = &scriptRun{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve": scriptServe, "stop": scriptStop, "locator": scriptLocator, "jsonkeys": scriptKeys, "run": scriptExec,
+			"refused": scriptRefused, "usage": scriptUsage, "secretive": scriptSecretive, "bytes": scriptBytes, "odd": scriptOdd,
+		},
+	})
+}
+
+// scriptRun is what a script has running and has seen last.
+type scriptRun struct {
+	host *exec.Cmd
+	log  syncBuffer
+	out  string
+	errs string
+	code int
+	caps []string
+}
+
+func lastRun(ts *testscript.TestScript) *scriptRun { return ts.Value("run").(*scriptRun) }
+
+var locatorText = regexp.MustCompile(`capnp://[^\s'"]+`)
+
+func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
+	r := lastRun(ts)
+	path, err := exec.LookPath(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "capd"))
+	ts.Check(err)
+	r.host = exec.Command(path, append([]string{"serve", "--state", ts.Getenv("STATE")}, args...)...)
+	r.host.Dir = ts.MkAbs(".")
+	r.host.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH")}
+	var out syncBuffer
+	r.host.Stdout, r.host.Stderr = &out, &r.log
+	begun := time.Now()
+	ts.Check(r.host.Start())
+	ts.Defer(func() { r.host.Process.Kill(); r.host.Wait() })
+	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
+		ts.Fatalf("capd serve printed %s%s", out.String(), r.log.String())
+	}
+	if took := time.Since(begun); took > 2*time.Second && !raceBuilt {
+		ts.Logf("it took %v to serve", took)
+	}
+	loc := locatorText.FindString(out.String())
+	r.caps = append(r.caps, loc)
+	ts.Setenv("CAPD_CAP", loc)
+}
+
+func scriptStop(ts *testscript.TestScript, _ bool, _ []string) {
+	r := lastRun(ts)
+	ts.Check(r.host.Process.Signal(syscall.SIGTERM))
+	if err := r.host.Wait(); err != nil {
+		ts.Fatalf("capd serve ended with %v: %s", err, r.log.String())
+	}
+	for _, pattern := range []string{ts.Getenv("STATE") + "/*.sock", ts.MkAbs(".") + "/.capd-*", ts.MkAbs(".") + "/*/.capd-*"} {
+		if left, _ := filepath.Glob(pattern); len(left) > 0 {
+			ts.Fatalf("it left %q", left)
+		}
+	}
+}
+
+// scriptExec runs capd and remembers what it answered. "<FILE" is its input,
+// ">FILE" is where its output goes.
+func scriptExec(ts *testscript.TestScript, _ bool, args []string) {
+	r := lastRun(ts)
+	path := filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "capd")
+	var keep []string
+	var in, to string
+	for _, a := range args {
+		switch {
+		case strings.HasPrefix(a, "<"):
+			in = a[1:]
+		case strings.HasPrefix(a, ">"):
+			to = a[1:]
+		default:
+			keep = append(keep, a)
+		}
+	}
+	cmd := exec.Command(path, keep...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = []string{"NO_COLOR=1", "HOME=" + ts.Getenv("SCRATCH"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "CAPD_CAP=" + ts.Getenv("CAPD_CAP")}
+	if in != "" {
+		b, err := os.ReadFile(ts.MkAbs(in))
+		ts.Check(err)
+		cmd.Stdin = bytes.NewReader(b)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		ts.Check(err)
+	}
+	r.out, r.errs, r.code = out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	if loc := locatorText.FindString(r.out); loc != "" {
+		r.caps = append(r.caps, loc)
+	}
+	if to == "" {
+		to = "out"
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(filepath.Join(ts.Getenv("SCRATCH"), to)), out.Bytes(), 0o600))
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), "err"), errs.Bytes(), 0o600))
+	ts.Logf("[%d] %s%s", r.code, head(r.out), r.errs)
+}
+
+func head(s string) string { return s[:min(len(s), 2000)] }
+
+var refusal = regexp.MustCompile(`^capd: ([a-zA-Z]+): [^\n]+\n$`)
+
+func scriptRefused(ts *testscript.TestScript, _ bool, args []string) {
+	r := lastRun(ts)
+	m := refusal.FindStringSubmatch(r.errs)
+	if r.code != 1 || m == nil || m[1] != args[0] || r.out != "" {
+		ts.Fatalf("it ended with %d, said %q and printed %q; want 1 and capd: %s: …", r.code, r.errs, head(r.out), args[0])
+	}
+	if len(args) == 1 {
+		scriptSecretive(ts, false, nil)
+	}
+}
+
+func scriptUsage(ts *testscript.TestScript, _ bool, _ []string) {
+	if r := lastRun(ts); r.code != 2 || !strings.HasPrefix(r.errs, "capd: usage: ") {
+		ts.Fatalf("it ended with %d and said %q; want 2 and capd: usage: …", r.code, r.errs)
+	}
+}
+
+func scriptSecretive(ts *testscript.TestScript, _ bool, _ []string) {
+	r := lastRun(ts)
+	hidden := []string{ts.Getenv("STATE"), ".sock", ts.MkAbs("."), "capnp://"}
+	for _, loc := range r.caps {
+		hidden = append(hidden, loc[strings.LastIndexAny(loc, "/#?=@:")+1:])
+	}
+	for _, h := range hidden {
+		if h != "" && strings.Contains(r.errs, h) {
+			ts.Fatalf("it said %q, which names %q", r.errs, h)
+		}
+	}
+}
+
+func scriptLocator(ts *testscript.TestScript, _ bool, args []string) {
+	r := lastRun(ts)
+	loc := strings.TrimSuffix(r.out, "\n")
+	if r.code != 0 || locatorText.FindString(loc) != loc || loc == "" {
+		ts.Fatalf("it ended with %d and printed %q, which is no locator: %s", r.code, r.out, r.errs)
+	}
+	ts.Setenv(args[0], loc)
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), args[0]), []byte(loc+"\n"), 0o600))
+}
+
+func scriptKeys(ts *testscript.TestScript, _ bool, want []string) {
+	var all []map[string]any
+	text := lastRun(ts).out
+	if strings.HasPrefix(text, "{") {
+		text = "[" + text + "]"
+	}
+	ts.Check(json.Unmarshal([]byte(text), &all))
+	for _, o := range all {
+		for _, key := range want {
+			if _, there := o[strings.TrimSuffix(key, "?")]; !there && !strings.HasSuffix(key, "?") {
+				ts.Fatalf("%v has no %s", o, key)
+			}
+		}
+		for key := range o {
+			if !bytes.Contains([]byte(" "+strings.ReplaceAll(strings.Join(want, " "), "?", "")+" "), []byte(" "+key+" ")) {
+				ts.Fatalf("%v has %s, which nobody asked for", o, key)
+			}
+		}
+	}
+	if len(all) == 0 {
+		ts.Fatalf("there is nothing in %q", text)
+	}
+}
+
+func scriptBytes(ts *testscript.TestScript, _ bool, args []string) {
+	n := map[string]int{"20M": 20 << 20, "1M+1": 1<<20 + 1}[args[1]]
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + i>>12)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o644))
+}
+
+func scriptOdd(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Setenv("ESC", "\x1b")
+	for _, name := range []string{"\x1b[31mred", "bell\x07", "two\nlines", "\u202eturned", "back\x08"} {
+		ts.Check(os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	ts.Check(os.Symlink("f", filepath.Join(dir, "in")))
+	ts.Check(os.Symlink(ts.MkAbs("in"), filepath.Join(dir, "out")))
+}
