@@ -11,7 +11,7 @@ import (
 
 func init() {
 	inMemory = func() string {
-		const dir, room = "/dev/shm", 1 << 60
+		const dir, room = "/dev/shm", 1 << 30
 		var st unix.Statfs_t
 		if unix.Statfs(dir, &st) != nil || st.Bavail*uint64(st.Bsize) < room || unix.Access(dir, unix.W_OK) != nil {
 			return ""
