@@ -3,12 +3,16 @@ package physical
 import (
 	"container/list"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// descriptors keeps the least recently used directories open, at most max of
-// them, whoever holds how many Dirs. An open descriptor pins an inode: as long
+// idle is how long a directory that nobody asks for stays open.
+const idle = time.Minute
+
+// descriptors keeps the most recently used directories open, at most max of
+// them, whoever holds how many Dirs, and none that is idle. An open descriptor pins an inode: as long
 // as it is here, the same device and number mean the same directory.
 type descriptors struct {
 	max int
@@ -16,6 +20,7 @@ type descriptors struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element // by path
 	used  list.List                // of *pinned, most recent first
+	timer *time.Timer              // closes what is idle; nil when nothing is kept
 }
 
 type pinned struct {
@@ -23,6 +28,7 @@ type pinned struct {
 	id       ident
 	dev, ino uint64
 	fd       int
+	last     time.Time // asked for
 }
 
 func newDescriptors(max int) *descriptors {
@@ -48,6 +54,7 @@ func (c *descriptors) holds(path string, id ident, dev, ino uint64) bool {
 	if p.dev != dev || p.ino != ino || !p.id.same(id) {
 		return false
 	}
+	p.last = time.Now()
 	c.used.MoveToFront(e)
 	return true
 }
@@ -70,7 +77,23 @@ func (c *descriptors) keep(path string, id ident, dev, ino uint64, fd int) {
 	for c.used.Len() >= c.max {
 		c.drop(c.used.Back())
 	}
-	c.byKey[path] = c.used.PushFront(&pinned{path, id, dev, ino, dup})
+	c.byKey[path] = c.used.PushFront(&pinned{path, id, dev, ino, dup, time.Now()})
+	if c.timer == nil {
+		c.timer = time.AfterFunc(idle, c.closeIdle)
+	}
+}
+
+// closeIdle closes what has been idle, and comes again while anything is kept.
+func (c *descriptors) closeIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := c.used.Back(); e != nil && time.Since(e.Value.(*pinned).last) >= idle; e = c.used.Back() {
+		c.drop(e)
+	}
+	c.timer = nil
+	if c.used.Len() > 0 {
+		c.timer = time.AfterFunc(idle, c.closeIdle)
+	}
 }
 
 func (c *descriptors) drop(e *list.Element) {
@@ -83,6 +106,9 @@ func (c *descriptors) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.max = 0
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	for c.used.Len() > 0 {
 		c.drop(c.used.Back())
 	}
