@@ -55,7 +55,7 @@ func init() { // its methods make more of its kind
 		vat.Handle(schema.Dir_list, (*server).list),
 		vat.Handle(schema.Dir_get, (*server).get),
 		vat.Handle(schema.Dir_walk, (*server).walk),
-		vat.Handle(schema.Dir_openDir, (*server).openDir),
+		vat.Handle(schema.Dir_openDir, openDir),
 		vat.Handle(schema.Dir_openFile, (*server).openFile),
 		vat.Handle(schema.Dir_put, (*server).put),
 		vat.Handle(schema.Dir_stage, (*server).stage),
@@ -66,7 +66,7 @@ func init() { // its methods make more of its kind
 		vat.Handle(schema.Dir_remove, (*server).remove),
 		vat.Handle(schema.Dir_move, (*server).move),
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
-		vat.Handle(schema.Dir_subDir, (*server).subDir),
+		vat.Handle(schema.Dir_subDir, openDir),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		vat.Handle(schema.Dir_help, (*server).help),
 	)
@@ -159,7 +159,11 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 	return vfs.NotRegular
 }
 
-func (s *server) openDir(c vat.Call[schema.Dir_openDir_Params, schema.Dir_openDir_Results]) error {
+// openDir is openDir and subDir: two names, for two purposes, of one thing.
+func openDir[P interface {
+	~capnp.StructKind
+	Path() (string, error)
+}, R dirResults](s *server, c vat.Call[P, R]) error {
 	path, err := wire.Text(c.Params().Path())
 	if err != nil {
 		return err
@@ -168,19 +172,23 @@ func (s *server) openDir(c vat.Call[schema.Dir_openDir_Params, schema.Dir_openDi
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_openDir_Results.SetDir, i) })
+	return answer(s, c, d)
 }
 
-func (s *server) subDir(c vat.Call[schema.Dir_subDir_Params, schema.Dir_subDir_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+// dirResults are results of which the one thing is a directory.
+type dirResults interface {
+	~capnp.StructKind
+	SetDir(capnp.Interface) error
+}
+
+// answer puts a capability for d, which it takes over, into the results.
+func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vfs.Dir) error {
+	r, err := c.Results()
 	if err != nil {
+		d.Close()
 		return err
 	}
-	d, err := vfs.WalkDir(c.Context(), s.dir, path)
-	if err != nil {
-		return vfs.At(path, err)
-	}
-	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_subDir_Results.SetDir, i) })
+	return r.SetDir(c.Caps().Put(New(s.scope, d)))
 }
 
 func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
@@ -193,11 +201,6 @@ func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_open
 		return vfs.At(path, err)
 	}
 	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
-}
-
-// answer puts a capability for d, which it takes over, into the results.
-func (s *server) answer(d vfs.Dir, caps *vat.Caps, put func(capnp.Interface) error) error {
-	return put(caps.Put(New(s.scope, d)))
 }
 
 // set stores a capability in results.
@@ -312,7 +315,7 @@ func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_cr
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_createDir_Results.SetDir, i) })
+	return answer(s, c, d)
 }
 
 func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results]) error {
@@ -402,7 +405,7 @@ func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_read
 	if err != nil {
 		return vfs.At("", err)
 	}
-	return s.answer(d, c.Caps(), func(i capnp.Interface) error { return set(c.Results, schema.Dir_readOnly_Results.SetDir, i) })
+	return answer(s, c, d)
 }
 
 func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_revocable_Results]) error {
