@@ -23,7 +23,7 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	if off < 0 || length < 0 {
 		return 0, vfs.Errorf(vfs.Invalid, "an offset or a length is negative")
 	}
-	s := &sink{w: w, left: length}
+	s := &sink{ctx: ctx, w: w, left: length}
 	if length == 0 {
 		s.left = math.MaxInt64
 	}
@@ -50,9 +50,10 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	return s.n, err
 }
 
-// sink is where the host streams to. After the call has ended nothing is
-// written any more.
+// sink is where the host streams to. After the call has ended, or ctx has,
+// nothing is written any more.
 type sink struct {
+	ctx   context.Context
 	mu    sync.Mutex
 	w     io.Writer
 	n     int64
@@ -74,7 +75,7 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.done {
+	if s.ended || s.done || s.ctx.Err() != nil {
 		return vfs.Errorf(vfs.Invalid, "the stream has ended")
 	}
 	if s.left -= int64(len(b)); s.left < 0 {
