@@ -48,16 +48,14 @@ func (o *object) call(r *request) {
 	}
 	o.retain() // for as long as r is in progress
 	r.object, r.handler = o, h
+	if r.direct && (h.inline || h.try) && !o.busy(r.conn) && r.attempt() {
+		return
+	}
 	o.mu.Lock()
 	if l := o.lines[r.conn]; l != nil {
 		r.direct = false
 		l.waiting = append(l.waiting, r)
 		o.mu.Unlock()
-		return
-	}
-	if h.inline && r.direct {
-		o.mu.Unlock()
-		r.run()
 		return
 	}
 	if o.lines == nil {
@@ -69,6 +67,13 @@ func (o *object) call(r *request) {
 	o.lines[r.conn], o.spare = o.spare, nil
 	o.mu.Unlock()
 	r.submit()
+}
+
+// busy reports whether a call of this connection's waits to start, or keeps others from starting.
+func (o *object) busy(from *Conn) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lines[from] != nil
 }
 
 // next lets the call behind the one that was started last start.

@@ -21,6 +21,7 @@ type request struct {
 	object  *object // once it got there
 	handler *Handler
 	pooled  bool
+	trying  bool // the handler is not to wait
 	passed  bool // the next call on the object may start
 	results *message
 	caps    Caps
@@ -110,14 +111,34 @@ func (r *request) start() {
 
 // run calls the handler and completes r.
 func (r *request) run() {
-	r.mu.Lock()
-	canceled := r.canceled
-	r.mu.Unlock()
-	if canceled {
+	if r.isCanceled() {
 		r.fail(errCanceled)
 		return
 	}
+	r.conclude(r.serve())
+}
+
+// attempt runs r on the goroutine that brought it, and reports false when the handler has to be run again where it
+// may wait.
+func (r *request) attempt() bool {
+	if r.isCanceled() {
+		r.fail(errCanceled)
+		return true
+	}
+	r.trying = r.handler.try
 	err := r.serve()
+	if r.trying && err == ErrWouldBlock {
+		r.trying = false
+		r.results.unref()
+		r.results = nil
+		return false
+	}
+	r.conclude(err)
+	return true
+}
+
+// conclude completes r after its handler has returned err.
+func (r *request) conclude(err error) {
 	r.mu.Lock()
 	cancel := r.cancel
 	r.mu.Unlock()
@@ -276,6 +297,10 @@ func (c Call[P, R]) Caps() *Caps { return &c.r.caps }
 
 // Conn returns the connection over which the call came, or nil for a call made in this process.
 func (c Call[P, R]) Conn() *Conn { return c.r.conn }
+
+// Trying reports whether the handler, registered with [Try], must not wait for anything: it may return
+// [ErrWouldBlock] instead, and will be run again.
+func (c Call[P, R]) Trying() bool { return c.r.trying }
 
 // Go lets the next call on the object start now. It matters to handlers that are [Serial].
 func (c Call[P, R]) Go() {

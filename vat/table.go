@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"runtime/debug"
@@ -24,6 +25,7 @@ type Handler struct {
 	name    string
 	results capnp.ObjectSize
 	inline  bool
+	try     bool
 	serial  bool
 	serve   func(self any, r *request) error
 }
@@ -35,6 +37,15 @@ type HandleOption func(*Handler)
 // of that connection happens meanwhile. When earlier calls on the same object still wait to start, the call
 // waits behind them and runs in the pool.
 func Inline() HandleOption { return func(h *Handler) { h.inline = true } }
+
+// Try runs the handler on the goroutine that reads the connection, as [Inline] does, with [Call.Trying] true. A handler
+// that finds that it would have to wait there returns [ErrWouldBlock] before it has had any effect, and is run again in
+// the pool, in its place among the calls on the object. It is for what can tell beforehand: a read of what is in memory
+// already, say.
+func Try() HandleOption { return func(h *Handler) { h.try = true } }
+
+// ErrWouldBlock is what a handler registered with [Try] returns to be run again where it may wait.
+var ErrWouldBlock = errors.New("vat: the handler would block")
 
 // Serial keeps the next call on the same object from starting until the handler has returned or has called
 // [Call.Go]. Methods declared `-> stream` are serial without saying so.

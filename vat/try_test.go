@@ -1,0 +1,77 @@
+package vat_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// trier notes how its methods were run. Its slow would block as often as it is told, and its next never.
+type trier struct {
+	mu     sync.Mutex
+	n      uint32
+	tried  []bool // of each run of a handler, whether it was to wait for nothing
+	blocks int
+}
+
+func (o *trier) run(trying bool) (n uint32, block bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tried = append(o.tried, trying)
+	if trying && o.blocks > 0 {
+		o.blocks--
+		return 0, true
+	}
+	o.n++
+	return o.n - 1, false
+}
+
+var triers = vat.NewTable(
+	vat.Handle(tp.Counter_next, func(o *trier, c vat.Call[tp.Counter_next_Params, tp.Counter_next_Results]) error {
+		r, err := c.Results()
+		if err != nil {
+			return err
+		}
+		n, block := o.run(c.Trying())
+		if block {
+			r.SetN(99)
+			return vat.ErrWouldBlock
+		}
+		r.SetN(r.N() + n) // a result of the first run does not show
+		return nil
+	}, vat.Try(), vat.Serial()),
+	vat.Handle(tp.Counter_slow, func(o *trier, c vat.Call[tp.Counter_slow_Params, tp.Counter_slow_Results]) error {
+		return vat.ErrWouldBlock
+	}),
+)
+
+// A handler that would block on the reader is run again, in its place.
+func TestTry(t *testing.T) {
+	o := &trier{blocks: 1}
+	a, b := sockets(t)
+	h := vat.NewConn(a, vat.Options{Bootstrap: vat.Serve(triers, o)})
+	g := vat.NewConn(b, vat.Options{})
+	t.Cleanup(func() { h.Close(); g.Close() })
+	c := g.Bootstrap(t.Context())
+	defer c.Release()
+	var sent []*vat.Answer[tp.Counter_next_Results]
+	for range 100 {
+		sent = append(sent, vat.Send(t.Context(), c, tp.Counter_next, nil))
+	}
+	for i, a := range sent {
+		r, _, err := a.Await(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, i, r.N(), "calls start in order")
+		a.Release()
+	}
+	require.Len(t, o.tried, 101)
+	require.True(t, o.tried[0], "the first run waits for nothing")
+	require.False(t, o.tried[1], "the second may wait")
+
+	err := vat.Do(t.Context(), c, tp.Counter_slow, nil, nil)
+	require.ErrorContains(t, err, "internal", "only a handler that tries may say that it would block")
+}
