@@ -46,5 +46,16 @@ func (c *Caps) Put(ref *Cap) capnp.Interface {
 		return capnp.Interface{}
 	}
 	m.caps = append(m.caps, ref)
-	return capnp.NewInterface(m.payload.Segment(), capnp.CapabilityID(len(m.caps)-1))
+	return capnp.NewInterface(m.seg, capnp.CapabilityID(len(m.caps)-1))
+}
+
+// SetData makes the field of of the parameters being built, a Data, a copy of b: the one copy that is made of it on
+// its way. There is one such field.
+func (c *Caps) SetData(of Field, b []byte) error {
+	if c == nil || c.built == nil {
+		return errInternal
+	}
+	to, err := c.built.data(of, len(b))
+	copy(to, b)
+	return err
 }

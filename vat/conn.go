@@ -151,9 +151,22 @@ func (c *Conn) read() {
 	for {
 		if r.Buffered() == 0 {
 			c.outbox.flushUrgent()
+		} else {
+			c.outbox.flushMuch()
 		}
-		if !c.outbox.waitRoom(nil) {
+		if !c.outbox.waitReplies() {
 			return
+		}
+		if r.Buffered() >= len(finishFrame{}) {
+			b, _ := r.Peek(len(finishFrame{}))
+			if id, releaseCaps, ok := readFinish(b); ok {
+				_, _ = r.Discard(len(b))
+				if err := c.handleFinish(id, releaseCaps); err != nil {
+					c.fail(err)
+					return
+				}
+				continue
+			}
 		}
 		m, err := readFrame(r, &c.limits, begin)
 		if err != nil {

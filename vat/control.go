@@ -5,11 +5,15 @@ import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 // The messages without a payload. Each builder returns nil when memory fails it.
 
 func build(fill func(rpc.Message) error) *message {
-	m, root, err := newOutbound(0)
+	m, err := newOutbound(aControl, 0)
 	if err != nil {
 		return nil
 	}
-	if err := fill(root); err != nil {
+	root, err := rpc.NewRootMessage(m.seg)
+	if err == nil {
+		err = fill(root)
+	}
+	if err != nil {
 		m.unref()
 		return nil
 	}
@@ -23,19 +27,6 @@ func abortMessage(reason string) *message {
 			return err
 		}
 		return writeException(e, exceptionf(Failed, "%s", reason))
-	})
-}
-
-func finishMessage(id uint32, releaseCaps bool) *message {
-	return build(func(root rpc.Message) error {
-		f, err := root.NewFinish()
-		if err != nil {
-			return err
-		}
-		f.SetQuestionId(id)
-		f.SetReleaseResultCaps(releaseCaps)
-		f.SetRequireEarlyCancellationWorkaround(false)
-		return nil
 	})
 }
 

@@ -17,6 +17,9 @@ func copyContent(dst, src *message) error {
 	}
 	src.copying.Lock()
 	defer src.copying.Unlock()
+	if err := src.inline(); err != nil {
+		return err
+	}
 	if len(src.caps) > 0 {
 		clients := make([]capnp.Client, len(src.caps))
 		for i := range clients {
@@ -27,9 +30,12 @@ func copyContent(dst, src *message) error {
 	}
 	// Pointers in src may meet in one object, and the copy has it as often as it is met.
 	src.msg.ResetReadLimit(uint64(2*src.bytes()) + 1<<16)
-	err := dst.payload.SetContent(src.content)
+	payload, err := dst.payload()
 	if err == nil {
-		dst.content, err = dst.payload.Content()
+		err = payload.SetContent(src.content)
+	}
+	if err == nil {
+		dst.content, err = payload.Content()
 	}
 	table := dst.msg.CapTable()
 	for i := range table.Len() {

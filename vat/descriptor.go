@@ -92,7 +92,11 @@ func (c *Conn) describeAll(m *message, list []sending) (ids []uint32, subs []sub
 	if len(list) == 0 {
 		return nil, nil, nil
 	}
-	table, err := m.payload.NewCapTable(int32(len(list)))
+	payload, err := m.payload()
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := payload.NewCapTable(int32(len(list)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,6 +188,9 @@ func (c *Conn) acceptPayload(m *message, p rpc.Payload) (err error) {
 	table, err := p.CapTable()
 	if err != nil {
 		return err
+	}
+	if int64(table.Len()) > m.size/8 { // its entries have no size
+		return protocolf("a capability table of %d entries in a message of %d bytes", table.Len(), m.size)
 	}
 	for i := range table.Len() {
 		t, err := c.accept(table.At(i))

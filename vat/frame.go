@@ -70,8 +70,8 @@ func readBody(r *bufio.Reader, total int, sizes []int, l *Limits, begin func()) 
 			return nil, unexpected(err)
 		}
 		if have < total {
-			// As much again as has arrived.
-			larger := getBuffer(min(total, 2*have))
+			// Three times as much again as has arrived.
+			larger := getBuffer(min(total, 4*have))
 			copy(larger.b, buf.b[:have])
 			buf.free()
 			buf = larger
@@ -99,20 +99,27 @@ func readBody(r *bufio.Reader, total int, sizes []int, l *Limits, begin func()) 
 	return m, nil
 }
 
-// frame returns an outbound message as a frame: in one piece when it was laid out with room, and otherwise
-// header and body.
-func (m *message) frame() (head [frameHeader]byte, body, whole []byte, err error) {
-	seg, err := m.msg.Segment(0)
-	if err != nil {
-		return head, nil, nil, err
+// frame returns an outbound message as a frame: in one piece when it was laid out with room, and otherwise in up to
+// three.
+func (m *message) frame() (head [frameHeader]byte, body, tail, whole []byte) {
+	if tail = m.tail.b; m.tail.buf != nil {
+		m.link()
 	}
-	body = seg.Data()
-	binary.LittleEndian.PutUint32(head[4:], uint32(len(body)/8))
-	if m.buf != nil {
+	body = m.seg.Data()
+	binary.LittleEndian.PutUint32(head[4:], uint32((len(body)+len(tail))/8))
+	if m.buf != nil && tail == nil {
 		copy(m.buf.b, head[:])
 		whole = m.buf.b[:frameHeader+len(body)]
 	}
-	return head, body, whole, nil
+	return head, body, tail, whole
+}
+
+// single returns the one segment of a message that came in, if it has one.
+func (m *message) single() []byte {
+	if m.msg.Arena != capnp.Arena(&m.ro) {
+		return nil
+	}
+	return m.ro.Segment(0).Data()
 }
 
 func tooLarge(n uint64, l *Limits) error {

@@ -52,12 +52,7 @@ func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
 	defer caught(&err)
 	switch mt.Which() {
 	case rpc.MessageTarget_Which_importedCap:
-		e := c.exports[mt.ImportedCap()]
-		if e == nil {
-			return nil, protocolf("message to a capability that is not exported")
-		}
-		e.target.retain()
-		return e.target, nil
+		return c.exportedTarget(mt.ImportedCap())
 	case rpc.MessageTarget_Which_promisedAnswer:
 		pa, err := mt.PromisedAnswer()
 		if err != nil {
@@ -66,6 +61,16 @@ func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
 		return c.promised(pa)
 	}
 	return nil, protocolf("unknown kind of message target")
+}
+
+// exportedTarget returns what the peer holds as the export id. Called with c.mu held; the reference is the caller's.
+func (c *Conn) exportedTarget(id uint32) (target, error) {
+	e := c.exports[id]
+	if e == nil {
+		return nil, protocolf("message to a capability that is not exported")
+	}
+	e.target.retain()
+	return e.target, nil
 }
 
 // incoming is the memory of a call that came in.
@@ -91,10 +96,7 @@ func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 		m.unref()
 		return malformed(err)
 	}
-	in := &incoming{}
-	a, r := &in.answer, &in.request
-	*r = request{iface: call.InterfaceId(), method: call.MethodId(), params: m, ans: a, conn: c, direct: true}
-	a.request = r
+	in := newIncoming(c, m, call.QuestionId(), call.InterfaceId(), call.MethodId(), where == rpc.Call_sendResultsTo_Which_yourself)
 
 	c.mu.Lock()
 	if c.closed {
@@ -105,21 +107,50 @@ func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 	// The target first: a call cannot be aimed at its own outcome.
 	t, err := c.messageTarget(mt)
 	if err == nil {
-		if err = c.acceptPayload(m, params); err == nil {
-			err = c.open(call.QuestionId(), a)
-		}
+		err = c.acceptPayload(m, params)
+	}
+	return c.start(in, t, err)
+}
+
+// handlePlainCall is handleCall for a plain call.
+func (c *Conn) handlePlainCall(m *message, call *plainCall) error {
+	in := newIncoming(c, m, call.question, call.iface, call.method, call.yourself)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		m.unref()
+		return nil
+	}
+	t, err := c.exportedTarget(call.target)
+	return c.start(in, t, err)
+}
+
+func newIncoming(c *Conn, m *message, question uint32, iface uint64, method uint16, yourself bool) *incoming {
+	in := &incoming{}
+	in.request = request{iface: iface, method: method, params: m, ans: &in.answer, conn: c, direct: true}
+	in.answer.request = &in.request
+	in.answer.id = question
+	in.answer.table.yourself = yourself
+	return in
+}
+
+// start enters a call in the table and passes it on to its target t, unless err says that it is to end the connection.
+// Called with c.mu held, which it gives up.
+func (c *Conn) start(in *incoming, t target, err error) error {
+	a, r := &in.answer, &in.request
+	if err == nil {
+		err = c.open(a.id, a)
 	}
 	if err != nil {
 		c.mu.Unlock()
 		if t != nil {
 			t.release()
 		}
-		m.unref()
+		r.params.unref()
 		return err
 	}
-	a.table.yourself = where == rpc.Call_sendResultsTo_Which_yourself
 	c.calls++
-	c.callBytes += m.bytes()
+	c.callBytes += r.params.bytes()
 	var refuse *Exception
 	switch {
 	case c.calls > c.limits.Calls:

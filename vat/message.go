@@ -10,7 +10,7 @@ import (
 
 // A message is the memory of one message of the protocol, with the capabilities in its payload.
 //
-// One that came in is read in place. One that goes out is built around its payload: Return or Call first, then
+// One that came in is read in place. One that goes out is built around its payload: its envelope first, then
 // the parameters or results, and the capability table when it is sent. It is counted: the last unref releases
 // the capabilities and returns the memory to its pool.
 type message struct {
@@ -18,18 +18,28 @@ type message struct {
 	msg  capnp.Message
 	ro   capnp.ReadOnlySingleSegment // the arena of a message that came in as one segment
 	buf  *buffer                     // what msg lies in; nil when go-capnp's arena owns it
-	out  bool                        // built here
-	sent atomic.Bool                 // and on its way: its envelope is taken
 	size int64                       // bytes of a message that came in
 
-	content capnp.Ptr   // Payload.content
-	caps    []*Cap      // Payload.capTable, by index
-	payload rpc.Payload // of a message that goes out
-	call    rpc.Call    // likewise, one of these two
-	ret     rpc.Return
+	kind kind           // of a message built here
+	seg  *capnp.Segment // likewise: its one segment
+	tail tail           // likewise: what follows the segment
+	sent atomic.Bool    // and on its way: its envelope is taken
+
+	content capnp.Ptr // Payload.content
+	caps    []*Cap    // Payload.capTable, by index
 
 	copying sync.Mutex // guards msg's own capability table, which copyContent borrows
 }
+
+// A kind says what a message is built as.
+type kind uint8
+
+const (
+	cameIn kind = iota
+	aCall
+	aReturn
+	aControl // whatever has no payload
+)
 
 var messages = sync.Pool{New: func() any { return new(message) }}
 
@@ -39,11 +49,11 @@ func newMessage() *message {
 	return m
 }
 
-// newOutbound returns an empty message with a root, to build in. With room, it is laid out for that many bytes,
-// and cannot grow beyond by more than a little; without, it grows as it must.
-func newOutbound(room int) (*message, rpc.Message, error) {
+// newOutbound returns an empty message to build in. With room, it is laid out for that many bytes, and cannot
+// grow beyond by more than a little; without, it grows as it must.
+func newOutbound(k kind, room int) (*message, error) {
 	m := newMessage()
-	m.out = true
+	m.kind = k
 	var arena capnp.Arena
 	if room > inlineFrame {
 		m.buf = getBuffer(frameHeader + room + roomSlack)
@@ -51,64 +61,98 @@ func newOutbound(room int) (*message, rpc.Message, error) {
 	} else {
 		arena = capnp.SingleSegment(nil)
 	}
-	seg, err := m.msg.Reset(arena)
-	if err == nil {
-		m.msg.ResetReadLimit(1 << 62) // built here: nobody's attack
-		var root rpc.Message
-		if root, err = rpc.NewRootMessage(seg); err == nil {
-			return m, root, nil
-		}
+	var err error
+	if m.seg, err = m.msg.Reset(arena); err != nil {
+		m.unref()
+		return nil, err
 	}
-	m.unref()
-	return nil, rpc.Message{}, err
+	m.msg.ResetReadLimit(1 << 62) // built here: nobody's attack
+	return m, nil
+}
+
+// newEnvelope returns an outbound message that begins with an envelope.
+func newEnvelope(k kind, words []uint64, room int) (*message, error) {
+	m, err := newOutbound(k, room)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.allocate(len(words) - 1); err != nil {
+		m.unref()
+		return nil, err
+	}
+	for i, w := range words {
+		m.setWord(i, w)
+	}
+	return m, nil
 }
 
 // newCall returns a Call to fill in, its parameters allocated.
 func newCall(size capnp.ObjectSize) (*message, error) {
-	m, root, err := newOutbound(0)
+	m, err := newEnvelope(aCall, callEnvelope[:], 0)
 	if err != nil {
 		return nil, err
 	}
-	if m.call, err = root.NewCall(); err == nil {
-		if m.payload, err = m.call.NewParams(); err == nil {
-			return m, m.newContent(size)
-		}
-	}
-	m.unref()
-	return nil, err
+	return m, m.newContent(size)
 }
 
 // newReturn returns a Return to fill in, without content yet.
 func newReturn(room int) (*message, error) {
-	m, root, err := newOutbound(room)
-	if err != nil {
-		return nil, err
-	}
-	if m.ret, err = root.NewReturn(); err == nil {
-		m.ret.SetReleaseParamCaps(false)
-		if m.payload, err = m.ret.NewResults(); err == nil {
-			return m, nil
-		}
-	}
-	m.unref()
-	return nil, err
+	return newEnvelope(aReturn, returnEnvelope[:], room)
 }
 
-// newContent allocates the payload's struct. On failure the message is gone.
-func (m *message) newContent(size capnp.ObjectSize) error {
-	s, err := capnp.NewStruct(m.payload.Segment(), size)
-	if err == nil {
-		err = m.setContent(s.ToPtr())
+// contentAt is the place of Payload.content.
+func (m *message) contentAt() int {
+	if m.kind == aCall {
+		return callContent
 	}
+	return returnContent
+}
+
+// newContent allocates the payload's struct, right behind the envelope. On failure the message is gone.
+func (m *message) newContent(size capnp.ObjectSize) error {
+	first := len(m.seg.Data()) / 8
+	s, err := capnp.NewStruct(m.seg, size)
 	if err != nil {
 		m.unref()
+		return err
 	}
-	return err
+	m.content = s.ToPtr()
+	words, pointers := uint64(s.Size().DataSize/8), uint64(size.PointerCount)
+	if words+pointers == 0 {
+		first = m.contentAt() // as rpc.capnp's own encoding has a struct of no size: its pointer leads to itself
+	}
+	m.setWord(m.contentAt(), structPointer(first-m.contentAt()-1, words, pointers))
+	return nil
 }
 
+// setContent makes the payload of an outbound message p, by way of the generated code.
 func (m *message) setContent(p capnp.Ptr) error {
+	payload, err := m.payload()
+	if err != nil {
+		return err
+	}
 	m.content = p
-	return m.payload.SetContent(p)
+	return payload.SetContent(p)
+}
+
+// payload returns the payload of a message that is built here.
+func (m *message) payload() (rpc.Payload, error) {
+	root, err := rpc.ReadRootMessage(&m.msg)
+	if err != nil {
+		return rpc.Payload{}, err
+	}
+	if m.kind == aCall {
+		call, err := root.Call()
+		if err != nil {
+			return rpc.Payload{}, err
+		}
+		return call.Params()
+	}
+	ret, err := root.Return()
+	if err != nil {
+		return rpc.Payload{}, err
+	}
+	return ret.Results()
 }
 
 // capAt returns the target of the capability that p points to, or nil for none. It stays m's.
@@ -137,14 +181,10 @@ func (m *message) walk(path []uint16) (*Cap, error) {
 
 // bytes returns the size in memory, which limits are counted in.
 func (m *message) bytes() int64 {
-	if !m.out {
+	if m.kind == cameIn {
 		return m.size
 	}
-	seg, err := m.msg.Segment(0)
-	if err != nil {
-		return 0
-	}
-	return int64(len(seg.Data()))
+	return int64(len(m.seg.Data()) + len(m.tail.b))
 }
 
 func (m *message) ref() *message {
@@ -165,10 +205,11 @@ func (m *message) unref() {
 	if cap(m.caps) > 64 {
 		m.caps = nil
 	}
-	m.content, m.payload, m.call, m.ret = capnp.Ptr{}, rpc.Payload{}, rpc.Call{}, rpc.Return{}
+	m.content = capnp.Ptr{}
 	m.msg.Reset(nil)
 	m.buf.free()
-	m.buf, m.out, m.size = nil, false, 0
+	m.tail.free()
+	m.buf, m.seg, m.kind, m.size = nil, nil, cameIn, 0
 	m.sent.Store(false)
 	messages.Put(m)
 }

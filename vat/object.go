@@ -46,6 +46,12 @@ func (o *object) call(r *request) {
 		r.fail(errUnknown)
 		return
 	}
+	if r.conn == nil {
+		if err := r.params.inline(); err != nil {
+			r.fail(errInternal)
+			return
+		}
+	}
 	o.retain() // for as long as r is in progress
 	r.object, r.handler = o, h
 	if r.direct && (h.inline || h.try) && !o.busy(r.conn) && r.attempt() {

@@ -11,11 +11,14 @@ import (
 // An outbox holds frames on their way to the peer. Small ones are put together, large ones are written from
 // where they lie. Whoever has something to send writes as long as the socket takes it at once; what it does not
 // take is left to a goroutine that lives until all is written. So nobody who appends ever waits for the peer,
-// and those who ought to (the reader, handlers about to start, Send) call waitRoom.
+// and those who ought to (the reader, handlers about to start, Send) wait for room.
+//
+// The reader and handlers wait for room for replies alone: did they wait for calls to leave too, two peers that call
+// each other at once would both stop reading.
 type outbox struct {
 	nc      net.Conn
 	raw     syscall.RawConn // nil: every write may block
-	soft    int64           // bytes above which waitRoom waits
+	soft    int64           // bytes above which there is no room
 	max     int64           // bytes above which the connection ends
 	timeout time.Duration   // for one write
 	failed  func(error)     // ends the connection; called without locks
@@ -23,10 +26,12 @@ type outbox struct {
 	mu      sync.Mutex
 	chunks  []chunk
 	spare   []chunk
-	bytes   int64 // appended and not written
-	held    int64 // reserved for results that are being made
-	urgent  bool  // something was appended that the peer waits for
-	timer   bool  // a flush of what is not urgent is due
+	vec     [][]byte // the writer's
+	bytes   int64    // appended and not written
+	replies int64    // of those, what is no call
+	held    int64    // reserved for results that are being made
+	urgent  bool     // something was appended that the peer waits for
+	timer   bool     // a flush of what is not urgent is due
 	writing bool
 	closed  bool
 	room    chan struct{} // closed when there is room again; made when somebody waits
@@ -35,14 +40,17 @@ type outbox struct {
 
 // A chunk is contiguous bytes: a buffer of small frames that may still grow, or part of a message.
 type chunk struct {
-	b   []byte
-	buf *buffer
-	msg *message
+	b       []byte
+	replies int64 // bytes of frames that are no calls; they count until all of the chunk is written
+	buf     *buffer
+	msg     *message
 }
 
 const (
 	coalesceBytes = 64 << 10  // small frames are put together up to this size
 	writeBytes    = 256 << 10 // at most this much in one blocking write, which has a deadline
+	eagerBytes    = 96 << 10  // more than this is not kept back for what may come to leave with it
+	maxVec        = 16        // chunks in one write
 )
 
 var errParked = errors.New("vat: the peer reads too slowly")
@@ -73,49 +81,83 @@ const lazyFlush = 2 * time.Millisecond
 // append queues m's frame. m may be released at once. A frame that is not urgent leaves with the next one that
 // is, or soon after.
 func (o *outbox) append(m *message, urgent bool) {
-	head, body, whole, err := m.frame()
-	if err != nil {
-		return
-	}
-	size := frameHeader + len(body)
+	head, body, tail, whole := m.frame()
+	size := frameHeader + len(body) + len(tail)
+	reply := m.kind != aCall
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return
 	}
+	o.count(size, reply, urgent)
+	switch {
+	case size <= inlineFrame:
+		o.small(reply, size, head[:], body, tail)
+	case whole != nil:
+		o.large(reply, whole, m)
+	case tail != nil:
+		o.small(reply, frameHeader+len(body), head[:], body)
+		o.large(reply, tail, m)
+	default:
+		o.small(reply, frameHeader, head[:])
+		o.large(reply, body, m)
+	}
+}
+
+// finish queues a Finish.
+func (o *outbox) finish(id uint32, releaseCaps, urgent bool) {
+	f := newFinish(id, releaseCaps)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.count(len(f), true, urgent)
+		o.small(true, len(f), f[:])
+	}
+}
+
+// count notes that size bytes are appended. o.mu is held.
+func (o *outbox) count(size int, reply, urgent bool) {
 	o.bytes += int64(size)
+	if reply {
+		o.replies += int64(size)
+	}
 	if urgent {
 		o.urgent = true
 	} else if !o.timer && !o.urgent {
 		o.timer = true
 		time.AfterFunc(lazyFlush, o.late)
 	}
-	switch {
-	case size <= inlineFrame:
-		o.small(size, head[:], body)
-	case whole != nil:
-		o.chunks = append(o.chunks, chunk{b: whole, msg: m.ref()})
-	default:
-		o.small(frameHeader, head[:], nil)
-		o.chunks = append(o.chunks, chunk{b: body, msg: m.ref()})
-	}
 }
 
 // small copies parts, size bytes in all, into the last buffer, or into a new one.
-func (o *outbox) small(size int, parts ...[]byte) {
+func (o *outbox) small(reply bool, size int, parts ...[]byte) {
 	last := len(o.chunks) - 1
 	if last < 0 || o.chunks[last].buf == nil || len(o.chunks[last].b)+size > cap(o.chunks[last].b) {
-		buf := getBuffer(max(size, 4<<10))
-		if last >= 0 {
-			buf.free()
-			buf = getBuffer(coalesceBytes)
+		// The first is small, for a lone frame; those after it show that there are more.
+		n := max(size, 4<<10)
+		if last >= 0 && o.chunks[last].buf != nil {
+			n = max(size, coalesceBytes)
 		}
+		buf := getBuffer(n)
 		o.chunks = append(o.chunks, chunk{b: buf.b[:0], buf: buf})
 		last++
 	}
+	c := &o.chunks[last]
 	for _, p := range parts {
-		o.chunks[last].b = append(o.chunks[last].b, p...)
+		c.b = append(c.b, p...)
 	}
+	if reply {
+		c.replies += int64(size)
+	}
+}
+
+// large queues part of m from where it lies.
+func (o *outbox) large(reply bool, b []byte, m *message) {
+	c := chunk{b: b, msg: m.ref()}
+	if reply {
+		c.replies = int64(len(b))
+	}
+	o.chunks = append(o.chunks, c)
 }
 
 func (o *outbox) late() {
@@ -131,6 +173,16 @@ func (o *outbox) flushUrgent() {
 	urgent := o.urgent
 	o.mu.Unlock()
 	if urgent {
+		o.flush()
+	}
+}
+
+// flushMuch is flush, if there is much.
+func (o *outbox) flushMuch() {
+	o.mu.Lock()
+	much := o.bytes >= eagerBytes && !o.writing
+	o.mu.Unlock()
+	if much {
 		o.flush()
 	}
 }
@@ -158,52 +210,56 @@ func (o *outbox) flush() {
 		if chunks == nil {
 			return
 		}
-		for i := range chunks {
-			n, err := tryWrite(o.raw, chunks[i].b)
+		for rest := chunks; len(rest) > 0; {
+			vec := o.vec[:0]
+			for i := range rest[:min(len(rest), maxVec)] {
+				vec = append(vec, rest[i].b)
+			}
+			n, full, err := tryWrite(o.raw, vec)
+			clear(vec)
+			o.vec = vec
+			rest = o.wrote(rest, n)
 			if err != nil {
-				o.lost(chunks[i:], err)
+				o.lost(rest, err)
 				return
 			}
-			if n < len(chunks[i].b) {
-				chunks[i].b = chunks[i].b[n:]
-				o.wrote(n)
-				go o.drain(chunks[i:])
+			if full {
+				go o.drain(rest)
 				return
 			}
-			o.wrote(n)
-			chunks[i].free()
 		}
 		o.reuse(chunks)
 	}
 }
 
 // drain writes all there is, waiting for the peer.
-func (o *outbox) drain(chunks []chunk) {
-	if chunks == nil {
-		chunks = o.take()
-	}
-	for chunks != nil {
-		for i := range chunks {
-			for b := chunks[i].b; len(b) > 0; {
-				part := b[:min(len(b), writeBytes)]
-				if o.timeout > 0 {
-					o.mu.Lock()
-					if !o.closed { // close has set a nearer one
-						_ = o.nc.SetWriteDeadline(time.Now().Add(o.timeout))
-					}
-					o.mu.Unlock()
-				}
-				n, err := o.nc.Write(part)
-				o.wrote(n)
-				if err != nil {
-					o.lost(chunks[i:], err)
-					return
-				}
-				b = b[n:]
+func (o *outbox) drain(rest []chunk) {
+	for {
+		for len(rest) > 0 {
+			if o.timeout > 0 {
+				o.deadline(time.Now().Add(o.timeout))
 			}
-			chunks[i].free()
+			n, err := o.nc.Write(rest[0].b[:min(len(rest[0].b), writeBytes)])
+			rest = o.wrote(rest, n)
+			if err != nil {
+				o.lost(rest, err)
+				return
+			}
 		}
-		chunks = o.take()
+		// Whoever writes next is not to meet a deadline that was meant for this.
+		o.deadline(time.Time{})
+		if rest = o.take(); rest == nil {
+			return
+		}
+	}
+}
+
+// deadline bounds a write, unless close has set a nearer bound.
+func (o *outbox) deadline(t time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		_ = o.nc.SetWriteDeadline(t)
 	}
 }
 
@@ -230,7 +286,6 @@ func (o *outbox) rest() {
 }
 
 func (o *outbox) reuse(chunks []chunk) {
-	clear(chunks)
 	if cap(chunks) <= 64 {
 		o.mu.Lock()
 		o.spare = chunks[:0]
@@ -238,15 +293,27 @@ func (o *outbox) reuse(chunks []chunk) {
 	}
 }
 
-// wrote notes progress.
-func (o *outbox) wrote(n int) {
+// wrote notes that the first n bytes of chunks are written, and returns what is left.
+func (o *outbox) wrote(chunks []chunk, n int) []chunk {
+	bytes, replies := int64(n), int64(0)
+	for len(chunks) > 0 && n >= len(chunks[0].b) {
+		n -= len(chunks[0].b)
+		replies += chunks[0].replies
+		chunks[0].free()
+		chunks = chunks[1:]
+	}
+	if n > 0 {
+		chunks[0].b = chunks[0].b[n:]
+	}
 	o.mu.Lock()
-	o.bytes -= int64(n)
-	if o.bytes <= o.soft && o.room != nil {
+	o.bytes -= bytes
+	o.replies -= replies
+	if o.room != nil && (o.bytes <= o.soft || o.replies <= o.soft) {
 		close(o.room)
 		o.room = nil
 	}
 	o.mu.Unlock()
+	return chunks
 }
 
 // lost ends the writer's turn, and the connection, after a failed write.
@@ -268,44 +335,41 @@ func (c *chunk) free() {
 	*c = chunk{}
 }
 
-// waitRoom waits until the peer has read enough. It reports false when the outbox was closed, or done was.
+// waitReplies waits until the peer has read enough of what it was answered. It reports false when the outbox was
+// closed.
+func (o *outbox) waitReplies() bool {
+	return o.wait(nil, func() bool { return o.replies <= o.soft })
+}
+
+// waitRoom waits until the peer has read enough of everything. It reports false when the outbox was closed, or done
+// was.
 func (o *outbox) waitRoom(done <-chan struct{}) bool {
-	for {
-		o.mu.Lock()
-		if o.closed {
-			o.mu.Unlock()
-			return false
-		}
-		if o.bytes <= o.soft {
-			o.mu.Unlock()
-			return true
-		}
-		if o.room == nil {
-			o.room = make(chan struct{})
-		}
-		room := o.room
-		o.mu.Unlock()
-		o.flush()
-		select {
-		case <-room:
-		case <-done:
-			return false
-		}
-	}
+	return o.wait(done, func() bool { return o.bytes <= o.soft })
 }
 
 // reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
 // are all there is. release gives them back once the results were appended. It reports false when the outbox was
 // closed, or done was.
 func (o *outbox) reserve(n int64, done <-chan struct{}) bool {
+	return o.wait(done, func() bool {
+		have := o.replies + o.held
+		if have > 0 && have+n > o.soft {
+			return false
+		}
+		o.held += n
+		return true
+	})
+}
+
+// wait waits until ready, which is called with o.mu held.
+func (o *outbox) wait(done <-chan struct{}, ready func() bool) bool {
 	for {
 		o.mu.Lock()
 		if o.closed {
 			o.mu.Unlock()
 			return false
 		}
-		if have := o.bytes + o.held; have == 0 || have+n <= o.soft {
-			o.held += n
+		if ready() {
 			o.mu.Unlock()
 			return true
 		}

@@ -11,17 +11,15 @@ import (
 func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	r.direct = false
 	m := r.params
-	if !m.out { // the parameters came in on another connection
+	if m.kind == cameIn { // the parameters came in on another connection
 		var err error
 		if m, err = copyCall(m); err != nil {
 			r.fail(errInternal)
 			return true
 		}
 	}
-	m.call.SetInterfaceId(r.iface)
-	m.call.SetMethodId(r.method)
-	target, err := m.call.NewTarget()
 	list := settleAll(m.caps)
+	var err error
 
 	c.mu.Lock()
 	if via != nil && (via.q.returned || via.q.finished) && !c.closed {
@@ -33,8 +31,6 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	}
 	var exc *Exception
 	switch {
-	case err != nil:
-		exc = errInternal
 	case c.closed:
 		c.mu.Unlock()
 		exc = c.gone()
@@ -42,13 +38,9 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	case len(c.questions) >= c.limits.Questions:
 		exc = limitf("%d calls to the peer are open", len(c.questions))
 	case to != nil:
-		target.SetImportedCap(to.id)
+		m.setWord(callTarget, uint64(to.id)) // and that it is importedCap
 	default:
-		var pa rpc.PromisedAnswer
-		if pa, err = target.NewPromisedAnswer(); err == nil {
-			err = writeTransform(pa, via.q.id, via.path)
-		}
-		if err != nil {
+		if err = m.setPromisedTarget(via.q.id, via.path); err != nil {
 			exc = errInternal
 		}
 	}
@@ -62,7 +54,8 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 		} else {
 			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids}
 			c.questions[q.id] = q
-			m.call.SetQuestionId(q.id)
+			m.setWord(envelopeHead, uint64(q.id)|uint64(r.method)<<32)
+			m.setWord(callInterface, r.iface)
 			c.outbox.append(m, true)
 		}
 	}
@@ -86,19 +79,15 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 
 // copyCall copies the parameters of a call that came in into one that goes out.
 func copyCall(in *message) (*message, error) {
-	m, root, err := newOutbound(0)
+	m, err := newEnvelope(aCall, callEnvelope[:], 0)
 	if err != nil {
 		return nil, err
 	}
-	if m.call, err = root.NewCall(); err == nil {
-		if m.payload, err = m.call.NewParams(); err == nil {
-			if err = copyContent(m, in); err == nil {
-				return m, nil
-			}
-		}
+	if err := copyContent(m, in); err != nil {
+		m.unref()
+		return nil, err
 	}
-	m.unref()
-	return nil, err
+	return m, nil
 }
 
 // abandon sends Finish for a question that nobody waits for, before it was returned.
@@ -109,7 +98,7 @@ func (c *Conn) abandon(q *question) {
 		return
 	}
 	q.finished = true
-	c.send(finishMessage(q.id, true))
+	c.outbox.finish(q.id, true, true)
 	c.mu.Unlock()
 	c.outbox.flush()
 	q.ans.complete(nil, errCanceled)
@@ -169,9 +158,10 @@ func (c *Conn) sendReturn(a *answer) {
 	case exc == nil && e.yourself:
 		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetResultsSentElsewhere(); return nil }))
 		kept = true
+		e.bytes = res.bytes()
 	case exc == nil:
 		if e.exports, subs, err = c.describeAll(out, list); err == nil {
-			out.ret.SetAnswerId(a.id)
+			out.orWord(envelopeHead, uint64(a.id))
 			c.outbox.append(out, true)
 			if kept = len(list) > 0; kept {
 				e.bytes = out.bytes()
@@ -210,7 +200,7 @@ func returnable(res *message) (out *message, list []sending, err error) {
 	if res == nil {
 		return nil, nil, nil
 	}
-	if res.out && res.ret.IsValid() && res.sent.CompareAndSwap(false, true) {
+	if res.kind == aReturn && res.sent.CompareAndSwap(false, true) {
 		out = res.ref()
 	} else {
 		if out, err = newReturn(0); err != nil {

@@ -8,6 +8,19 @@ import (
 
 // handle acts on one message of the peer's, which it takes over. An error ends the connection.
 func (c *Conn) handle(m *message) error {
+	if b := m.single(); b != nil {
+		call, isCall, isReturn := plain(b)
+		if isCall || isReturn {
+			if err := m.rootAt(b, call.content); err != nil {
+				m.unref()
+				return malformed(err)
+			}
+			if isReturn {
+				return c.handleResults(m, call.question)
+			}
+			return c.handlePlainCall(m, &call)
+		}
+	}
 	root, err := rpc.ReadRootMessage(&m.msg)
 	if err != nil {
 		m.unref()

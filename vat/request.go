@@ -98,7 +98,7 @@ func (r *request) start() {
 	if !waits {
 		o.next(r.conn)
 	}
-	if r.conn != nil && !r.conn.outbox.waitRoom(nil) {
+	if r.conn != nil && !r.conn.outbox.waitReplies() {
 		r.fail(r.conn.gone())
 	} else {
 		r.run()
@@ -147,6 +147,9 @@ func (r *request) conclude(err error) {
 	}
 	res := r.results
 	r.results = nil
+	if err == nil && r.conn == nil && res != nil {
+		err = res.inline() // it is read here
+	}
 	if err == nil && res == nil {
 		res, err = newReturn(0)
 		if err == nil {
@@ -290,6 +293,31 @@ func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 		return R{}, err
 	}
 	return R(m.content.Struct()), nil
+}
+
+// Data makes the results' field of, a Data, n bytes long and returns its memory, which may hold anything: the handler
+// fills all of it, or gives up the rest with [Call.Cut]. The bytes leave for the peer from there. For many of them it
+// may wait as ResultsFor does. There is one such field, and it is set first.
+func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
+	r := c.r
+	if n >= reserveBytes && r.conn != nil && !r.direct && r.reserved == 0 {
+		if !r.conn.outbox.reserve(int64(n), c.Context().Done()) {
+			return nil, errCanceled
+		}
+		r.reserved = int64(n)
+	}
+	m, err := r.allocate(0)
+	if err != nil {
+		return nil, err
+	}
+	return m.data(of, n)
+}
+
+// Cut shortens what Data returned to its first n bytes.
+func (c Call[P, R]) Cut(n int) {
+	if m := c.r.results; m != nil && m.tail.buf != nil && n < m.tail.n {
+		m.tail.cut(n)
+	}
 }
 
 // Caps gives access to the capabilities in the parameters and the results.

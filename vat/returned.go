@@ -4,6 +4,37 @@ import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 // What the peer says about questions of ours and promises of its own: Return and Resolve.
 
+// handleResults is handleReturn for plain results.
+func (c *Conn) handleResults(m *message, id uint32) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		m.unref()
+		return nil
+	}
+	q := c.questions[id]
+	if q == nil || q.returned {
+		c.mu.Unlock()
+		m.unref()
+		return protocolf("return of a question that was not asked")
+	}
+	q.returned = true
+	q.exports = nil
+	delete(c.questions, id)
+	c.questionIDs.put(id)
+	finished := q.finished
+	if !finished {
+		c.outbox.finish(id, false, false)
+	}
+	c.mu.Unlock()
+	if finished {
+		m.unref()
+	} else {
+		q.ans.completeFrom(m, nil, q)
+	}
+	return nil
+}
+
 func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	c.mu.Lock()
 	if c.closed {
@@ -75,6 +106,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 			q.ans.completeFrom(res, exc, q)
 			other.drop()
 			c.finishQuestion(q, true)
+			c.outbox.flush()
 		})
 		return nil
 	case exc != nil:
@@ -99,17 +131,13 @@ func malformedUnlessRule(err error) error {
 // finishQuestion sends Finish for a question that was returned. The capabilities in its results are released one
 // by one. The peer waits for it when it holds capabilities for us.
 func (c *Conn) finishQuestion(q *question, urgent bool) {
-	m := finishMessage(q.id, false)
 	c.mu.Lock()
 	if !c.closed {
 		delete(c.questions, q.id)
 		c.questionIDs.put(q.id)
-		if m != nil {
-			c.outbox.append(m, urgent)
-		}
+		c.outbox.finish(q.id, false, urgent)
 	}
 	c.mu.Unlock()
-	m.unref()
 }
 
 func (c *Conn) handleResolve(r rpc.Resolve) error {

@@ -1,4 +1,4 @@
-//go:build !unix
+//go:build !linux && !darwin
 
 package vat
 
@@ -6,4 +6,4 @@ import "syscall"
 
 const canTryWrite = false
 
-func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, nil }
+func tryWrite(syscall.RawConn, [][]byte) (n int, full bool, err error) { return 0, true, nil }

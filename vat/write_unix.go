@@ -1,34 +1,45 @@
-//go:build unix
+//go:build linux || darwin
 
 package vat
 
-import "syscall"
+import (
+	"syscall"
 
-// tryWrite writes as much of b as the socket takes without waiting.
-func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
+	"golang.org/x/sys/unix"
+)
+
+const canTryWrite = true
+
+// tryWrite writes as much of parts as the socket takes without waiting, and reports whether it is full.
+func tryWrite(raw syscall.RawConn, parts [][]byte) (n int, full bool, err error) {
 	rawErr := raw.Write(func(fd uintptr) bool {
-		for n < len(b) {
+		for len(parts) > 0 {
 			var w int
-			w, err = syscall.Write(int(fd), b[n:])
-			if err == syscall.EINTR {
+			if len(parts) == 1 {
+				w, err = unix.Write(int(fd), parts[0])
+			} else {
+				w, err = unix.Writev(int(fd), parts)
+			}
+			switch {
+			case err == unix.EINTR:
 				continue
+			case err == unix.EAGAIN:
+				full, err = true, nil
+				return true
+			case err != nil:
+				return true
+			}
+			for n += w; len(parts) > 0 && w >= len(parts[0]); parts = parts[1:] {
+				w -= len(parts[0])
 			}
 			if w > 0 {
-				n += w
-			}
-			if err != nil {
-				break
+				parts[0] = parts[0][w:]
 			}
 		}
 		return true
 	})
-	if err == syscall.EAGAIN {
-		err = nil
-	}
 	if err == nil {
 		err = rawErr
 	}
-	return n, err
+	return n, full, err
 }
-
-const canTryWrite = true

@@ -1,0 +1,75 @@
+package vat
+
+import (
+	"encoding/binary"
+
+	"capnproto.org/go/capnp/v3"
+)
+
+// A tail is Data that follows the segment a message is built in, and on the wire is the segment's end. It is written
+// once, where it leaves from: an arena would have zeroed the memory first, and copied it to grow.
+type tail struct {
+	b    []byte // whole words
+	buf  *buffer
+	n    int // of Data
+	slot int // the word of the pointer to it
+	of   Field
+}
+
+// maxTail is the longest Data that a pointer can lead to.
+const maxTail = 1<<29 - 8
+
+// room sets t up to hold n bytes, and returns where they go.
+func (t *tail) room(n int) []byte {
+	t.buf = getBuffer((n + 7) &^ 7)
+	t.b = t.buf.b[:(n+7)&^7]
+	t.cut(n)
+	return t.b[:n]
+}
+
+// cut makes t hold its first n bytes.
+func (t *tail) cut(n int) {
+	t.n, t.b = n, t.b[:(n+7)&^7]
+	clear(t.b[n:])
+}
+
+func (t *tail) free() {
+	t.buf.free()
+	*t = tail{}
+}
+
+// data makes the field of of m's content n bytes behind m's segment, and returns their memory. The content must be as
+// newContent made it.
+func (m *message) data(of Field, n int) ([]byte, error) {
+	content := m.content.Struct()
+	if m.tail.buf != nil || uint16(of) >= content.Size().PointerCount || content.HasPtr(uint16(of)) || n < 0 || n > maxTail {
+		return nil, exceptionf(Failed, "no room for %d bytes of data", n)
+	}
+	first := int(int32(uint32(m.wordAt(m.contentAt()))) >> 2)
+	m.tail.slot = m.contentAt() + 1 + first + int(content.Size().DataSize/8) + int(of)
+	m.tail.of = of
+	return m.tail.room(n), nil
+}
+
+// link points to the tail: nothing is added to the segment any more.
+func (m *message) link() {
+	const list, bytes = 1, 2
+	skip := len(m.seg.Data())/8 - m.tail.slot - 1
+	m.setWord(m.tail.slot, list|uint64(skip)<<2|bytes<<32|uint64(m.tail.n)<<35)
+}
+
+// inline moves the tail into the segment, for whoever reads m here.
+func (m *message) inline() error {
+	if m.tail.buf == nil {
+		return nil
+	}
+	l, err := capnp.NewData(m.seg, m.tail.b[:m.tail.n])
+	if err == nil {
+		m.setWord(m.tail.slot, 0)
+		err = m.content.Struct().SetPtr(uint16(m.tail.of), l.ToPtr())
+	}
+	m.tail.free()
+	return err
+}
+
+func (m *message) wordAt(i int) uint64 { return binary.LittleEndian.Uint64(m.seg.Data()[8*i:]) }
