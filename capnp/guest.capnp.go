@@ -6608,6 +6608,15 @@ const Dir_createFile_Results_file vat.Field = 0
 // Dir_get_Results_node is the place of the field node of Dir_get_Results in a pipelined path.
 const Dir_get_Results_node vat.Field = 0
 
+// Dir_glob_Params_after is the place of the field after of Dir_glob_Params, a Data.
+const Dir_glob_Params_after vat.Field = 1
+
+// Dir_glob_Results_cursor is the place of the field cursor of Dir_glob_Results, a Data.
+const Dir_glob_Results_cursor vat.Field = 1
+
+// Dir_list_Params_after is the place of the field after of Dir_list_Params, a Data.
+const Dir_list_Params_after vat.Field = 0
+
 // Dir_move_Params_dst is the place of the field dst of Dir_move_Params in a pipelined path.
 const Dir_move_Params_dst vat.Field = 1
 
@@ -6623,8 +6632,14 @@ const Dir_openDir_Results_dir vat.Field = 0
 // Dir_openFile_Results_file is the place of the field file of Dir_openFile_Results in a pipelined path.
 const Dir_openFile_Results_file vat.Field = 0
 
+// Dir_put_Params_data is the place of the field data of Dir_put_Params, a Data.
+const Dir_put_Params_data vat.Field = 1
+
 // Dir_put_Params_ifVersion is the place of the field ifVersion of Dir_put_Params in a pipelined path.
 const Dir_put_Params_ifVersion vat.Field = 2
+
+// Dir_put_Results_version is the place of the field version of Dir_put_Results, a Data.
+const Dir_put_Results_version vat.Field = 0
 
 // Dir_readOnly_Results_dir is the place of the field dir of Dir_readOnly_Results in a pipelined path.
 const Dir_readOnly_Results_dir vat.Field = 0
@@ -6698,11 +6713,26 @@ var File_revocable = vat.Method[File_revocable_Params, File_revocable_Results]{I
 // File_help describes File.help to package vat.
 var File_help = vat.Method[File_help_Params, File_help_Results]{Interface: File_TypeID, ID: 14, Name: "File.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// File_append_Params_data is the place of the field data of File_append_Params, a Data.
+const File_append_Params_data vat.Field = 0
+
 // File_append_Params_ifVersion is the place of the field ifVersion of File_append_Params in a pipelined path.
 const File_append_Params_ifVersion vat.Field = 1
 
+// File_readBytes_Results_data is the place of the field data of File_readBytes_Results, a Data.
+const File_readBytes_Results_data vat.Field = 0
+
+// File_readBytes_Results_version is the place of the field version of File_readBytes_Results, a Data.
+const File_readBytes_Results_version vat.Field = 1
+
 // File_readOnly_Results_file is the place of the field file of File_readOnly_Results in a pipelined path.
 const File_readOnly_Results_file vat.Field = 0
+
+// File_readText_Results_version is the place of the field version of File_readText_Results, a Data.
+const File_readText_Results_version vat.Field = 1
+
+// File_read_Results_data is the place of the field data of File_read_Results, a Data.
+const File_read_Results_data vat.Field = 0
 
 // File_revocable_Results_file is the place of the field file of File_revocable_Results in a pipelined path.
 const File_revocable_Results_file vat.Field = 0
@@ -6725,14 +6755,29 @@ const File_stream_Params_sink vat.Field = 0
 // File_truncate_Params_ifVersion is the place of the field ifVersion of File_truncate_Params in a pipelined path.
 const File_truncate_Params_ifVersion vat.Field = 0
 
+// File_writeBytes_Params_data is the place of the field data of File_writeBytes_Params, a Data.
+const File_writeBytes_Params_data vat.Field = 0
+
 // File_writeBytes_Params_ifVersion is the place of the field ifVersion of File_writeBytes_Params in a pipelined path.
 const File_writeBytes_Params_ifVersion vat.Field = 1
+
+// File_writeBytes_Results_version is the place of the field version of File_writeBytes_Results, a Data.
+const File_writeBytes_Results_version vat.Field = 0
 
 // File_writeText_Params_ifVersion is the place of the field ifVersion of File_writeText_Params in a pipelined path.
 const File_writeText_Params_ifVersion vat.Field = 1
 
+// File_writeText_Results_version is the place of the field version of File_writeText_Results, a Data.
+const File_writeText_Results_version vat.Field = 0
+
+// File_write_Params_data is the place of the field data of File_write_Params, a Data.
+const File_write_Params_data vat.Field = 0
+
 // File_write_Params_ifVersion is the place of the field ifVersion of File_write_Params in a pipelined path.
 const File_write_Params_ifVersion vat.Field = 1
+
+// IfVersion_is is the place of the field is of IfVersion, a Data.
+const IfVersion_is vat.Field = 0
 
 // Node_stat is the place of the field stat of Node in a pipelined path.
 const Node_stat vat.Field = 0
@@ -6767,11 +6812,17 @@ var Session_share = vat.Method[Session_share_Params, Session_share_Results]{Inte
 // Session_help describes Session.help to package vat.
 var Session_help = vat.Method[Session_help_Params, Session_help_Results]{Interface: Session_TypeID, ID: 2, Name: "Session.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Session_restore_Params_secret is the place of the field secret of Session_restore_Params, a Data.
+const Session_restore_Params_secret vat.Field = 0
+
 // Session_restore_Results_ref is the place of the field ref of Session_restore_Results in a pipelined path.
 const Session_restore_Results_ref vat.Field = 0
 
 // Session_share_Params_ref is the place of the field ref of Session_share_Params in a pipelined path.
 const Session_share_Params_ref vat.Field = 0
+
+// Session_share_Results_secret is the place of the field secret of Session_share_Results, a Data.
+const Session_share_Results_secret vat.Field = 0
 
 // Session_share_Results_revoker is the place of the field revoker of Session_share_Results in a pipelined path.
 const Session_share_Results_revoker vat.Field = 1
@@ -6782,6 +6833,15 @@ var Sink_write = vat.Method[Sink_write_Params, vat.Empty]{Interface: Sink_TypeID
 // Sink_done describes Sink.done to package vat.
 var Sink_done = vat.Method[Sink_done_Params, Sink_done_Results]{Interface: Sink_TypeID, ID: 1, Name: "Sink.done"}
 
+// Sink_write_Params_data is the place of the field data of Sink_write_Params, a Data.
+const Sink_write_Params_data vat.Field = 0
+
+// Stat_version is the place of the field version of Stat, a Data.
+const Stat_version vat.Field = 1
+
+// Stat_rawName is the place of the field rawName of Stat, a Data.
+const Stat_rawName vat.Field = 2
+
 // Writer_write describes Writer.write to package vat.
 var Writer_write = vat.Method[Writer_write_Params, vat.Empty]{Interface: Writer_TypeID, ID: 0, Name: "Writer.write", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Stream: true}
 
@@ -6790,3 +6850,9 @@ var Writer_commit = vat.Method[Writer_commit_Params, Writer_commit_Results]{Inte
 
 // Writer_help describes Writer.help to package vat.
 var Writer_help = vat.Method[Writer_help_Params, Writer_help_Results]{Interface: Writer_TypeID, ID: 2, Name: "Writer.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Writer_commit_Results_version is the place of the field version of Writer_commit_Results, a Data.
+const Writer_commit_Results_version vat.Field = 0
+
+// Writer_write_Params_data is the place of the field data of Writer_write_Params, a Data.
+const Writer_write_Params_data vat.Field = 0

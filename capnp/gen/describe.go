@@ -183,7 +183,7 @@ func size(field, value string) string {
 	return ", " + field + ": " + value
 }
 
-// fields emits the pointer index of each field through which a pipelined call may travel.
+// fields emits the pointer index of each field through which a pipelined call may travel, and of each Data.
 func (d *describer) fields(b *strings.Builder, goName string, n schema.Node) error {
 	list, err := n.StructNode().Fields()
 	if err != nil {
@@ -208,6 +208,9 @@ func (d *describer) fields(b *strings.Builder, goName string, n schema.Node) err
 		switch t.Which() {
 		case schema.Type_Which_interface, schema.Type_Which_structType, schema.Type_Which_anyPointer:
 			fmt.Fprintf(b, "// %[1]s_%[2]s is the place of the field %[2]s of %[1]s in a pipelined path.\nconst %[1]s_%[2]s vat.Field = %[3]d\n\n",
+				goName, name, f.Slot().Offset())
+		case schema.Type_Which_data:
+			fmt.Fprintf(b, "// %[1]s_%[2]s is the place of the field %[2]s of %[1]s, a Data.\nconst %[1]s_%[2]s vat.Field = %[3]d\n\n",
 				goName, name, f.Slot().Offset())
 		}
 	}

@@ -3395,6 +3395,9 @@ const Echo_cap_Params_cap vat.Field = 0
 // Echo_cap_Results_cap is the place of the field cap of Echo_cap_Results in a pipelined path.
 const Echo_cap_Results_cap vat.Field = 0
 
+// Echo_data_Results_data is the place of the field data of Echo_data_Results, a Data.
+const Echo_data_Results_data vat.Field = 0
+
 // Server_echo describes Server.echo to package vat.
 var Server_echo = vat.Method[Server_echo_Params, Server_echo_Results]{Interface: Server_TypeID, ID: 0, Name: "Server.echo", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
@@ -3454,3 +3457,6 @@ var Stream_write = vat.Method[Stream_write_Params, vat.Empty]{Interface: Stream_
 
 // Stream_done describes Stream.done to package vat.
 var Stream_done = vat.Method[Stream_done_Params, Stream_done_Results]{Interface: Stream_TypeID, ID: 1, Name: "Stream.done", Results: capnp.ObjectSize{DataSize: 16, PointerCount: 0}}
+
+// Stream_write_Params_data is the place of the field data of Stream_write_Params, a Data.
+const Stream_write_Params_data vat.Field = 0
