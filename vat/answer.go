@@ -63,6 +63,9 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	}
 	if wait != nil {
 		close(wait)
+		if q != nil {
+			q.conn.woken.Add(1)
+		}
 	}
 	for _, f := range then {
 		f()

@@ -9,8 +9,10 @@ import (
 	"log"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +39,7 @@ type Conn struct {
 	ctx     context.Context // ends with the connection; the parent of every call's
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
+	woken   atomic.Int32 // callers whose answers came, less calls made since: see flushCall
 
 	mu          sync.Mutex
 	closed      bool
@@ -185,6 +188,18 @@ func (c *Conn) read() {
 			return
 		}
 	}
+}
+
+// flushCall gets a call onto its way. While other callers have been woken by their answers and not made their next
+// calls yet, it lets them run first, so that their calls leave in one write.
+func (c *Conn) flushCall() {
+	switch n := c.woken.Add(-1); {
+	case n > 0:
+		runtime.Gosched()
+	case n < 0:
+		c.woken.CompareAndSwap(n, 0)
+	}
+	c.outbox.flush()
 }
 
 // Stats is what a connection holds at one moment.

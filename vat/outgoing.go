@@ -73,7 +73,7 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	if r.isCanceled() {
 		c.abandon(q)
 	}
-	c.outbox.flush()
+	c.flushCall()
 	return true
 }
 
