@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	frameHeader = 8         // bytes of a frame's header when it has one segment
-	inlineFrame = 8 << 10   // up to this size a frame is copied together with its neighbours
-	roomSlack   = 4 << 10   // room beside the data that newOutbound was asked for
-	minBuffer   = 12        // log2 of the smallest pooled buffer
-	maxBuffer   = 21        // log2 of the largest
+	frameHeader = 8       // bytes of a frame's header when it has one segment
+	inlineFrame = 8 << 10 // up to this size a frame is copied together with its neighbours
+	roomSlack   = 4 << 10 // room beside the data that newOutbound was asked for
+	minBuffer   = 12      // log2 of the smallest pooled buffer
+	maxBuffer   = 21      // log2 of the largest
+	bufferSlack = 4 << 10
 	chunkBytes  = 256 << 10 // a larger message is read in pieces that begin at this size
 )
 
@@ -22,16 +23,28 @@ type buffer struct {
 
 var buffers [maxBuffer + 1]sync.Pool
 
+// classBytes is the size of the buffers of a class. Large ones have room for an envelope beside data whose size is a
+// power of two.
+func classBytes(class int) int {
+	if class >= 16 {
+		return 1<<class + bufferSlack
+	}
+	return 1 << class
+}
+
 // getBuffer returns a buffer of n bytes or more.
 func getBuffer(n int) *buffer {
 	class := max(minBuffer, bits.Len(uint(n-1)))
+	if class > minBuffer && n <= classBytes(class-1) {
+		class--
+	}
 	if class > maxBuffer {
 		return &buffer{b: make([]byte, n), class: -1}
 	}
 	if b, ok := buffers[class].Get().(*buffer); ok {
 		return b
 	}
-	return &buffer{b: make([]byte, 1<<class), class: class}
+	return &buffer{b: make([]byte, classBytes(class)), class: class}
 }
 
 func (b *buffer) free() {

@@ -61,7 +61,7 @@ func readBody(r *bufio.Reader, total int, sizes []int, l *Limits, begin func()) 
 	if r.Buffered() < total {
 		begin()
 	}
-	buf := getBuffer(min(total, chunkBytes))
+	buf := getBuffer(min(total, chunkBytes+bufferSlack))
 	for have := 0; have < total; {
 		want := min(total, len(buf.b))
 		n, err := io.ReadFull(r, buf.b[have:want])

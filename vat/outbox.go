@@ -211,13 +211,7 @@ func (o *outbox) flush() {
 			return
 		}
 		for rest := chunks; len(rest) > 0; {
-			vec := o.vec[:0]
-			for i := range rest[:min(len(rest), maxVec)] {
-				vec = append(vec, rest[i].b)
-			}
-			n, full, err := tryWrite(o.raw, vec)
-			clear(vec)
-			o.vec = vec
+			n, full, err := tryWrite(o.raw, o.vector(rest), false)
 			rest = o.wrote(rest, n)
 			if err != nil {
 				o.lost(rest, err)
@@ -232,6 +226,16 @@ func (o *outbox) flush() {
 	}
 }
 
+// vector returns the bytes of the first chunks, for one write.
+func (o *outbox) vector(chunks []chunk) [][]byte {
+	clear(o.vec)
+	o.vec = o.vec[:0]
+	for i := range chunks[:min(len(chunks), maxVec)] {
+		o.vec = append(o.vec, chunks[i].b)
+	}
+	return o.vec
+}
+
 // drain writes all there is, waiting for the peer.
 func (o *outbox) drain(rest []chunk) {
 	for {
@@ -239,7 +243,13 @@ func (o *outbox) drain(rest []chunk) {
 			if o.timeout > 0 {
 				o.deadline(time.Now().Add(o.timeout))
 			}
-			n, err := o.nc.Write(rest[0].b[:min(len(rest[0].b), writeBytes)])
+			var n int
+			var err error
+			if o.raw != nil {
+				n, _, err = tryWrite(o.raw, o.vector(rest), true)
+			} else {
+				n, err = o.nc.Write(rest[0].b[:min(len(rest[0].b), writeBytes)])
+			}
 			rest = o.wrote(rest, n)
 			if err != nil {
 				o.lost(rest, err)

@@ -6,4 +6,4 @@ import "syscall"
 
 const canTryWrite = false
 
-func tryWrite(syscall.RawConn, [][]byte) (n int, full bool, err error) { return 0, true, nil }
+func tryWrite(syscall.RawConn, [][]byte, bool) (n int, full bool, err error) { return 0, true, nil }

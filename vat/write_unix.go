@@ -10,8 +10,9 @@ import (
 
 const canTryWrite = true
 
-// tryWrite writes as much of parts as the socket takes without waiting, and reports whether it is full.
-func tryWrite(raw syscall.RawConn, parts [][]byte) (n int, full bool, err error) {
+// tryWrite writes as much of parts as the socket takes without waiting, and reports whether it is full. With wait it
+// waits until it takes something.
+func tryWrite(raw syscall.RawConn, parts [][]byte, wait bool) (n int, full bool, err error) {
 	rawErr := raw.Write(func(fd uintptr) bool {
 		for len(parts) > 0 {
 			var w int
@@ -25,7 +26,7 @@ func tryWrite(raw syscall.RawConn, parts [][]byte) (n int, full bool, err error)
 				continue
 			case err == unix.EAGAIN:
 				full, err = true, nil
-				return true
+				return !wait || n > 0
 			case err != nil:
 				return true
 			}
