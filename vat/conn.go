@@ -1,7 +1,6 @@
 package vat
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -31,15 +30,18 @@ type Options struct {
 
 // A Conn is one connection to a peer. Its methods are safe for concurrent use.
 type Conn struct {
-	options Options
-	limits  Limits
-	nc      net.Conn
-	outbox  outbox
-	pool    pool
-	ctx     context.Context // ends with the connection; the parent of every call's
-	cancel  context.CancelCauseFunc
-	done    chan struct{}
-	woken   atomic.Int32 // callers whose answers came, less calls made since: see flushCall
+	options      Options
+	limits       Limits
+	nc           net.Conn
+	outbox       outbox
+	pool         pool
+	ctx          context.Context // ends with the connection; the parent of every call's
+	cancel       context.CancelCauseFunc
+	done         chan struct{}
+	budget       atomic.Pointer[Budget]
+	messageBytes atomic.Int64
+	messages     atomic.Uint64 // that came in
+	woken        atomic.Int32  // callers whose answers came, less calls made since: see flushCall
 
 	mu          sync.Mutex
 	closed      bool
@@ -56,6 +58,7 @@ type Conn struct {
 	calls       int   // of the peer's, in progress
 	callBytes   int64 // their parameters
 	resultBytes int64 // results kept until Finish
+	idleTimer   *time.Timer
 }
 
 // A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit.
@@ -89,9 +92,11 @@ func NewConn(nc net.Conn, o Options) *Conn {
 		imports:   map[uint32]*importCap{},
 		embargoes: map[uint32]*embargo{},
 	}
+	c.messageBytes.Store(int64(l.MessageBytes))
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
-	c.outbox.raw = rawConn(nc)
+	c.outbox.sock = socketOf(nc)
+	c.SetIdleTimeout(l.IdleTimeout)
 	go c.read()
 	return c
 }
@@ -150,20 +155,20 @@ func (c *Conn) read() {
 			_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.FrameTimeout))
 		}
 	}
-	r := bufio.NewReaderSize(c.nc, 64<<10)
+	in := newInput(c.nc, c.outbox.sock)
 	for {
-		if r.Buffered() == 0 {
+		if in.buffered() == 0 {
 			c.outbox.flushUrgent()
 		} else {
 			c.outbox.flushMuch()
 		}
+		c.messages.Add(1)
 		if !c.outbox.waitReplies() {
 			return
 		}
-		if r.Buffered() >= len(finishFrame{}) {
-			b, _ := r.Peek(len(finishFrame{}))
-			if id, releaseCaps, ok := readFinish(b); ok {
-				_, _ = r.Discard(len(b))
+		if in.buffered() >= len(finishFrame{}) {
+			if id, releaseCaps, ok := readFinish(in.peek(len(finishFrame{}))); ok {
+				in.discard(len(finishFrame{}))
 				if err := c.handleFinish(id, releaseCaps); err != nil {
 					c.fail(err)
 					return
@@ -171,7 +176,7 @@ func (c *Conn) read() {
 				continue
 			}
 		}
-		m, err := readFrame(r, &c.limits, begin)
+		m, err := c.readFrame(in, begin)
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				err = protocolf("the peer took too long over a message")

@@ -1,9 +1,7 @@
 package vat
 
 import (
-	"bufio"
 	"encoding/binary"
-	"io"
 
 	"capnproto.org/go/capnp/v3"
 )
@@ -11,75 +9,91 @@ import (
 // readFrame reads one message: the number of segments less one, each segment's size in words, padding to a
 // word, the segments. The peer's sizes are checked before memory is taken for them.
 //
-// begin is called once when the first byte is there and the rest may not be.
-func readFrame(r *bufio.Reader, l *Limits, begin func()) (*message, error) {
-	if _, err := r.Peek(1); err != nil {
+// begin is called when the first byte is there and the rest may not be.
+func (c *Conn) readFrame(in *input, begin func()) (*message, error) {
+	l, most := &c.limits, uint64(c.messageBytes.Load())
+	if err := in.fill(1); err != nil {
 		return nil, err
 	}
-	if r.Buffered() < frameHeader {
+	if in.buffered() < frameHeader {
 		begin()
 	}
-	head, err := r.Peek(frameHeader)
-	if err != nil {
+	if err := in.fill(frameHeader); err != nil {
 		return nil, unexpected(err)
 	}
+	head := in.peek(frameHeader)
 	segments := uint64(binary.LittleEndian.Uint32(head)) + 1
 	if segments > uint64(l.Segments) {
 		return nil, protocolf("message of %d segments, and the limit is %d", segments, l.Segments)
 	}
 	if segments == 1 {
 		words := uint64(binary.LittleEndian.Uint32(head[4:]))
-		if words*8 > uint64(l.MessageBytes) {
-			return nil, tooLarge(words*8, l)
+		if words*8 > most {
+			return nil, tooLarge(words*8, most)
 		}
-		_, _ = r.Discard(frameHeader)
-		return readBody(r, int(words*8), nil, l, begin)
+		in.discard(frameHeader)
+		return c.readBody(in, int(words*8), nil, begin)
 	}
 	// 4 bytes for the count and for each size, padded to a word.
 	table := make([]byte, (4+4*segments+7)&^7)
 	begin()
-	if _, err := io.ReadFull(r, table); err != nil {
+	if _, err := in.full(table); err != nil {
 		return nil, unexpected(err)
 	}
 	sizes := make([]int, segments)
 	var total uint64
 	for i := range sizes {
 		size := uint64(binary.LittleEndian.Uint32(table[4+4*i:])) * 8
-		if total += size; total > uint64(l.MessageBytes) {
-			return nil, tooLarge(total, l)
+		if total += size; total > most {
+			return nil, tooLarge(total, most)
 		}
 		sizes[i] = int(size)
 	}
-	return readBody(r, int(total), sizes, l, begin)
+	return c.readBody(in, int(total), sizes, begin)
 }
 
 // readBody reads total bytes of segments; nil sizes is one segment.
-func readBody(r *bufio.Reader, total int, sizes []int, l *Limits, begin func()) (*message, error) {
+func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *message, err error) {
 	if total < 8 {
 		return nil, protocolf("message without a root")
 	}
-	if r.Buffered() < total {
+	if in.buffered() < total {
 		begin()
 	}
-	buf := getBuffer(min(total, chunkBytes+bufferSlack))
+	size := min(total, chunkBytes+bufferSlack)
+	var p purse
+	if err := p.grow(c, size); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.empty()
+		}
+	}()
+	buf := getBuffer(size)
 	for have := 0; have < total; {
 		want := min(total, len(buf.b))
-		n, err := io.ReadFull(r, buf.b[have:want])
+		n, err := in.full(buf.b[have:want])
 		if have += n; err != nil {
 			buf.free()
 			return nil, unexpected(err)
 		}
 		if have < total {
 			// Three times as much again as has arrived.
-			larger := getBuffer(min(total, 4*have))
+			size = min(total, 4*have)
+			if err := p.grow(c, size); err != nil {
+				buf.free()
+				return nil, err
+			}
+			larger := getBuffer(size)
 			copy(larger.b, buf.b[:have])
 			buf.free()
 			buf = larger
 		}
 	}
 	m := newMessage()
-	m.buf, m.size = buf, int64(total)
-	m.msg.DepthLimit, m.msg.TraverseLimit = l.Depth, l.TraversalBytes
+	m.buf, m.size, m.purse = buf, int64(total), p
+	m.msg.DepthLimit, m.msg.TraverseLimit = c.limits.Depth, c.limits.TraversalBytes
 	var arena capnp.Arena
 	if sizes == nil {
 		m.ro.Release()
@@ -93,7 +107,8 @@ func readBody(r *bufio.Reader, total int, sizes []int, l *Limits, begin func()) 
 		arena = capnp.MultiSegment(segments)
 	}
 	if _, err := m.msg.Reset(arena); err != nil {
-		m.unref()
+		m.unref() // with what it has of the budget
+		p = purse{}
 		return nil, protocolf("malformed message: %v", err)
 	}
 	return m, nil
@@ -122,13 +137,6 @@ func (m *message) single() []byte {
 	return m.ro.Segment(0).Data()
 }
 
-func tooLarge(n uint64, l *Limits) error {
-	return protocolf("message of %d bytes, and the limit is %d", n, l.MessageBytes)
-}
-
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+func tooLarge(n, most uint64) error {
+	return protocolf("message of %d bytes, and the limit is %d", n, most)
 }

@@ -7,8 +7,9 @@ import "time"
 // What a limit does when it is reached is said with each one. "Refused" is the failure of one call, with a
 // reason that begins with the word limit; everything else goes on. "Ends" is an Abort.
 type Limits struct {
-	// MessageBytes is the largest message that is read: 8 MiB. Checked before memory is taken, and memory is
-	// then taken only as bytes arrive. A larger message ends the connection.
+	// MessageBytes is the largest message that is read: 8 MiB. Checked before memory is taken, and above 256 KiB
+	// memory is then taken only as bytes arrive: up to four times as much as has. A larger message ends the
+	// connection. See also Conn.SetBudget.
 	MessageBytes int
 	// Segments is the most segments in a message: 512. More end the connection.
 	Segments int
@@ -47,6 +48,9 @@ type Limits struct {
 	// HandshakeTimeout is how long the peer of a connection with a bootstrap capability may take over its first
 	// message: 10 s. Negative: forever.
 	HandshakeTimeout time.Duration
+	// IdleTimeout is how long the peer may send nothing while no call is in progress either way: forever. After that
+	// time, or up to twice as much, the connection ends.
+	IdleTimeout time.Duration
 	// FrameTimeout is how long a message may take from its first byte to its last: 60 s. Negative: forever.
 	FrameTimeout time.Duration
 	// WriteTimeout is how long a write may make no progress: 60 s. Negative: forever.

@@ -14,11 +14,12 @@ import (
 // the parameters or results, and the capability table when it is sent. It is counted: the last unref releases
 // the capabilities and returns the memory to its pool.
 type message struct {
-	refs atomic.Int32
-	msg  capnp.Message
-	ro   capnp.ReadOnlySingleSegment // the arena of a message that came in as one segment
-	buf  *buffer                     // what msg lies in; nil when go-capnp's arena owns it
-	size int64                       // bytes of a message that came in
+	refs  atomic.Int32
+	msg   capnp.Message
+	ro    capnp.ReadOnlySingleSegment // the arena of a message that came in as one segment
+	buf   *buffer                     // what msg lies in; nil when go-capnp's arena owns it
+	size  int64                       // bytes of a message that came in
+	purse purse                       // likewise: what it has of a budget
 
 	kind kind           // of a message built here
 	seg  *capnp.Segment // likewise: its one segment
@@ -209,6 +210,7 @@ func (m *message) unref() {
 	m.msg.Reset(nil)
 	m.buf.free()
 	m.tail.free()
+	m.purse.empty()
 	m.buf, m.seg, m.kind, m.size = nil, nil, cameIn, 0
 	m.sent.Store(false)
 	messages.Put(m)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -17,11 +16,11 @@ import (
 // each other at once would both stop reading.
 type outbox struct {
 	nc      net.Conn
-	raw     syscall.RawConn // nil: every write may block
-	soft    int64           // bytes above which there is no room
-	max     int64           // bytes above which the connection ends
-	timeout time.Duration   // for one write
-	failed  func(error)     // ends the connection; called without locks
+	sock    *socket       // nil: every write may block
+	soft    int64         // bytes above which there is no room
+	max     int64         // bytes above which the connection ends
+	timeout time.Duration // for one write
+	failed  func(error)   // ends the connection; called without locks
 
 	mu      sync.Mutex
 	chunks  []chunk
@@ -54,26 +53,6 @@ const (
 )
 
 var errParked = errors.New("vat: the peer reads too slowly")
-
-// rawConn returns what tryWrite needs, or nil. Only for these types themselves: one that embeds them may have a
-// Write of its own.
-func rawConn(nc net.Conn) syscall.RawConn {
-	if !canTryWrite {
-		return nil
-	}
-	var raw syscall.RawConn
-	var err error
-	switch nc := nc.(type) {
-	case *net.UnixConn:
-		raw, err = nc.SyscallConn()
-	case *net.TCPConn:
-		raw, err = nc.SyscallConn()
-	}
-	if err != nil {
-		return nil
-	}
-	return raw
-}
 
 // lazyFlush is how long a frame may wait that the peer does not: for another to leave with.
 const lazyFlush = 2 * time.Millisecond
@@ -201,7 +180,7 @@ func (o *outbox) flush() {
 	}
 	o.writing = true
 	o.mu.Unlock()
-	if o.raw == nil {
+	if o.sock == nil {
 		go o.drain(nil)
 		return
 	}
@@ -211,7 +190,7 @@ func (o *outbox) flush() {
 			return
 		}
 		for rest := chunks; len(rest) > 0; {
-			n, full, err := tryWrite(o.raw, o.vector(rest), false)
+			n, full, err := o.sock.write(o.vector(rest), false)
 			rest = o.wrote(rest, n)
 			if err != nil {
 				o.lost(rest, err)
@@ -245,8 +224,8 @@ func (o *outbox) drain(rest []chunk) {
 			}
 			var n int
 			var err error
-			if o.raw != nil {
-				n, _, err = tryWrite(o.raw, o.vector(rest), true)
+			if o.sock != nil {
+				n, _, err = o.sock.write(o.vector(rest), true)
 			} else {
 				n, err = o.nc.Write(rest[0].b[:min(len(rest[0].b), writeBytes)])
 			}

@@ -14,6 +14,10 @@ func (c *Conn) shutdown(err error) {
 	c.questions, c.answers, c.exports, c.embargoes = nil, nil, nil, nil
 	c.exportIDs, c.imports = nil, nil
 	bootstrap := c.options.Bootstrap
+	if c.idleTimer != nil {
+		c.idleTimer.Stop()
+		c.idleTimer = nil
+	}
 	var broke *ProtocolError
 	grace := closeGrace
 	if errors.As(err, &broke) {

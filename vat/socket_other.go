@@ -1,0 +1,13 @@
+//go:build !linux && !darwin
+
+package vat
+
+import "net"
+
+// A socket would read and write without waiting. Here there is none: every read and write may wait.
+type socket struct{}
+
+func socketOf(net.Conn) *socket { return nil }
+
+func (*socket) write([][]byte, bool) (n int, full bool, err error) { panic("vat: no socket") }
+func (*socket) read(func() [][]byte, func()) (n int, err error)    { panic("vat: no socket") }

@@ -1,0 +1,130 @@
+//go:build linux || darwin
+
+package vat
+
+import (
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A socket reads and writes a connection's descriptor without waiting, or waiting without holding any memory. One
+// goroutine reads and one writes at a time.
+type socket struct {
+	raw     syscall.RawConn
+	in, out transfer
+}
+
+// A transfer is one read or write under way. It lives as long as its socket, so that none of it is allocated anew.
+type transfer struct {
+	run   func(fd uintptr) bool // reports whether to go on rather than to wait
+	parts [][]byte
+	wait  bool
+	lend  func() [][]byte // of a read: memory for it, asked for when there may be something to read
+	give  func()          // and given back when there is nothing
+	n     int
+	full  bool
+	err   error
+}
+
+// socketOf returns nc's socket, or nil. Only for these types themselves: one that embeds them may have a Write of its
+// own.
+func socketOf(nc net.Conn) *socket {
+	var raw syscall.RawConn
+	var err error
+	switch nc := nc.(type) {
+	case *net.UnixConn:
+		raw, err = nc.SyscallConn()
+	case *net.TCPConn:
+		raw, err = nc.SyscallConn()
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	s := &socket{raw: raw}
+	s.in.run, s.out.run = s.in.read, s.out.write
+	return s
+}
+
+// write writes as much of parts as the socket takes without waiting, and reports whether it is full. With wait it
+// waits until it takes something.
+func (s *socket) write(parts [][]byte, wait bool) (n int, full bool, err error) {
+	t := &s.out
+	t.parts, t.wait, t.n, t.full, t.err = parts, wait, 0, false, nil
+	err = s.raw.Write(t.run)
+	if t.err != nil {
+		err = t.err
+	}
+	t.parts = nil
+	return t.n, t.full, err
+}
+
+func (t *transfer) write(fd uintptr) bool {
+	for len(t.parts) > 0 {
+		var w int
+		if len(t.parts) == 1 {
+			w, t.err = unix.Write(int(fd), t.parts[0])
+		} else {
+			w, t.err = unix.Writev(int(fd), t.parts)
+		}
+		switch {
+		case t.err == unix.EINTR:
+			continue
+		case t.err == unix.EAGAIN:
+			t.full, t.err = true, nil
+			return !t.wait || t.n > 0
+		case t.err != nil:
+			return true
+		}
+		for t.n += w; len(t.parts) > 0 && w >= len(t.parts[0]); t.parts = t.parts[1:] {
+			w -= len(t.parts[0])
+		}
+		if w > 0 {
+			t.parts[0] = t.parts[0][w:]
+		}
+	}
+	return true
+}
+
+// read waits until there is something to read, and reads it into what lend then returns. give takes that back while
+// there is nothing.
+func (s *socket) read(lend func() [][]byte, give func()) (n int, err error) {
+	t := &s.in
+	t.lend, t.give, t.n, t.err = lend, give, 0, nil
+	err = s.raw.Read(t.run)
+	if t.err != nil {
+		err = t.err
+	}
+	if err == nil && t.n == 0 {
+		err = io.EOF
+	}
+	return t.n, err
+}
+
+func (t *transfer) read(fd uintptr) bool {
+	parts := t.lend()
+	for {
+		if len(parts) == 1 {
+			t.n, t.err = unix.Read(int(fd), parts[0])
+		} else {
+			t.n, t.err = unix.Readv(int(fd), parts)
+		}
+		switch t.err {
+		case nil:
+			return true
+		case unix.EINTR:
+			continue
+		}
+		t.n = 0
+		t.give()
+		if t.err == unix.EAGAIN {
+			t.err = nil
+			return false
+		}
+		return true
+	}
+}
