@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -25,35 +26,19 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// take waits until n bytes are free, or nothing is taken, and takes them. It reports false when done was closed or
-// the timeout, unless negative, passed.
-func (b *Budget) take(n int64, timeout time.Duration, done <-chan struct{}) bool {
-	var late <-chan time.Time
-	for {
-		b.mu.Lock()
-		if b.used == 0 || b.used+n <= b.total {
-			b.used += n
-			b.mu.Unlock()
-			return true
-		}
-		if b.less == nil {
-			b.less = make(chan struct{})
-		}
-		less := b.less
-		b.mu.Unlock()
-		if late == nil && timeout > 0 {
-			timer := time.NewTimer(timeout)
-			defer timer.Stop()
-			late = timer.C
-		}
-		select {
-		case <-less:
-		case <-late:
-			return false
-		case <-done:
-			return false
-		}
+// take takes n bytes if they are free, or if nothing is taken. Otherwise it returns what is closed when it may be worth
+// another try.
+func (b *Budget) take(n int64) (less <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used == 0 || b.used+n <= b.total {
+		b.used += n
+		return nil
 	}
+	if b.less == nil {
+		b.less = make(chan struct{})
+	}
+	return b.less
 }
 
 func (b *Budget) give(n int64) {
@@ -66,8 +51,17 @@ func (b *Budget) give(n int64) {
 	b.mu.Unlock()
 }
 
-// SetBudget makes the connection's large messages count in b, those that come from now on. Nil is no budget.
-func (c *Conn) SetBudget(b *Budget) { c.budget.Store(b) }
+// SetBudget makes the connection's large messages count in b: those that come from now on, and the one that waits for
+// room in another. Nil is no budget.
+func (c *Conn) SetBudget(b *Budget) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget = b
+	if c.rebudget != nil {
+		close(c.rebudget)
+		c.rebudget = nil
+	}
+}
 
 // SetMessageBytes changes Limits.MessageBytes for the messages that come from now on.
 func (c *Conn) SetMessageBytes(n int) { c.messageBytes.Store(int64(n)) }
@@ -83,21 +77,45 @@ type purse struct {
 
 // grow takes what a message that is to have n bytes needs beside what it has.
 func (p *purse) grow(c *Conn, n int) error {
-	if n <= budgetBytes {
+	if n <= budgetBytes || int64(n) <= p.taken {
 		return nil
 	}
-	if p.taken == 0 {
-		p.budget = c.budget.Load()
+	var late <-chan time.Time
+	for {
+		c.mu.Lock()
+		b := c.budget
+		if p.taken > 0 {
+			b = p.budget
+		}
+		if b == nil {
+			c.mu.Unlock()
+			return nil
+		}
+		less := b.take(int64(n) - p.taken)
+		if less == nil {
+			c.mu.Unlock()
+			p.budget, p.taken = b, int64(n)
+			return nil
+		}
+		if c.rebudget == nil {
+			c.rebudget = make(chan struct{})
+		}
+		changed := c.rebudget
+		c.mu.Unlock()
+		if late == nil && c.limits.FrameTimeout > 0 {
+			timer := time.NewTimer(c.limits.FrameTimeout)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-less:
+		case <-changed:
+		case <-late:
+			return protocolf("limit: no room for a message of %d bytes beside the others", n)
+		case <-c.ctx.Done():
+			return context.Cause(c.ctx)
+		}
 	}
-	more := int64(n) - p.taken
-	if p.budget == nil || more <= 0 {
-		return nil
-	}
-	if !p.budget.take(more, c.limits.FrameTimeout, c.ctx.Done()) {
-		return protocolf("limit: no room for a message of %d bytes beside the others", n)
-	}
-	p.taken += more
-	return nil
 }
 
 func (p *purse) empty() {

@@ -46,8 +46,9 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("a large message did not wait: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
+	second.server.SetBudget(vat.NewBudget(1 << 20))
+	require.NoError(t, <-done, "what waits takes of the new budget")
 	first.nc.Close()
-	require.NoError(t, <-done)
 	soon(t, func() bool { return b.Used() == 0 }, "the budget is not given back")
 }
 

@@ -38,7 +38,6 @@ type Conn struct {
 	ctx          context.Context // ends with the connection; the parent of every call's
 	cancel       context.CancelCauseFunc
 	done         chan struct{}
-	budget       atomic.Pointer[Budget]
 	messageBytes atomic.Int64
 	messages     atomic.Uint64 // that came in
 	woken        atomic.Int32  // callers whose answers came, less calls made since: see flushCall
@@ -59,6 +58,8 @@ type Conn struct {
 	callBytes   int64 // their parameters
 	resultBytes int64 // results kept until Finish
 	idleTimer   *time.Timer
+	budget      *Budget
+	rebudget    chan struct{} // closed when budget changes; made when somebody waits
 }
 
 // A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit.
@@ -95,9 +96,17 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	c.messageBytes.Store(int64(l.MessageBytes))
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
-	c.outbox.sock = socketOf(nc)
+	c.outbox.inline = inlineFrame
+	in := newInput(nc, socketOf(nc))
+	if c.outbox.sock = in.sock; in.sock == nil {
+		c.outbox.inline = recordFrame
+		if g, sock := gatheredBelow(nc); g != nil {
+			g.turn(true)
+			c.outbox.sock, c.outbox.seal = sock, &sealer{g: g}
+		}
+	}
 	c.SetIdleTimeout(l.IdleTimeout)
-	go c.read()
+	go c.read(in)
 	return c
 }
 
@@ -137,7 +146,7 @@ type AbortError struct{ Reason string }
 func (e *AbortError) Error() string { return "vat: peer aborted: " + e.Reason }
 
 // read is the connection's one reader: it takes messages as they come, and what may run at once runs here.
-func (c *Conn) read() {
+func (c *Conn) read(in *input) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.logf("vat: panic: %v\n%s", p, debug.Stack())
@@ -155,7 +164,6 @@ func (c *Conn) read() {
 			_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.FrameTimeout))
 		}
 	}
-	in := newInput(c.nc, c.outbox.sock)
 	for {
 		if in.buffered() == 0 {
 			c.outbox.flushUrgent()

@@ -11,7 +11,6 @@ import (
 //
 // begin is called when the first byte is there and the rest may not be.
 func (c *Conn) readFrame(in *input, begin func()) (*message, error) {
-	l, most := &c.limits, uint64(c.messageBytes.Load())
 	if err := in.fill(1); err != nil {
 		return nil, err
 	}
@@ -21,6 +20,7 @@ func (c *Conn) readFrame(in *input, begin func()) (*message, error) {
 	if err := in.fill(frameHeader); err != nil {
 		return nil, unexpected(err)
 	}
+	l, most := &c.limits, uint64(c.messageBytes.Load())
 	head := in.peek(frameHeader)
 	segments := uint64(binary.LittleEndian.Uint32(head)) + 1
 	if segments > uint64(l.Segments) {

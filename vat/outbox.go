@@ -17,6 +17,8 @@ import (
 type outbox struct {
 	nc      net.Conn
 	sock    *socket       // nil: every write may block
+	seal    *sealer       // nil: no TLS, or one whose writes may block
+	inline  int           // bytes up to which a frame is copied together with its neighbours
 	soft    int64         // bytes above which there is no room
 	max     int64         // bytes above which the connection ends
 	timeout time.Duration // for one write
@@ -70,7 +72,7 @@ func (o *outbox) append(m *message, urgent bool) {
 	}
 	o.count(size, reply, urgent)
 	switch {
-	case size <= inlineFrame:
+	case size <= o.inline:
 		o.small(reply, size, head[:], body, tail)
 	case whole != nil:
 		o.large(reply, whole, m)
@@ -190,7 +192,7 @@ func (o *outbox) flush() {
 			return
 		}
 		for rest := chunks; len(rest) > 0; {
-			n, full, err := o.sock.write(o.vector(rest), false)
+			n, full, err := o.write(rest, false)
 			rest = o.wrote(rest, n)
 			if err != nil {
 				o.lost(rest, err)
@@ -203,6 +205,15 @@ func (o *outbox) flush() {
 		}
 		o.reuse(chunks)
 	}
+}
+
+// write writes what the socket takes of chunks, and reports whether it is full. With wait it waits until it takes
+// something.
+func (o *outbox) write(chunks []chunk, wait bool) (n int, full bool, err error) {
+	if o.seal != nil {
+		return o.seal.write(o, chunks, wait)
+	}
+	return o.sock.write(o.vector(chunks), wait)
 }
 
 // vector returns the bytes of the first chunks, for one write.
@@ -225,7 +236,7 @@ func (o *outbox) drain(rest []chunk) {
 			var n int
 			var err error
 			if o.sock != nil {
-				n, _, err = o.sock.write(o.vector(rest), true)
+				n, _, err = o.write(rest, true)
 			} else {
 				n, err = o.nc.Write(rest[0].b[:min(len(rest[0].b), writeBytes)])
 			}
@@ -430,6 +441,9 @@ func (o *outbox) close(grace time.Duration) {
 	chunks := o.chunks
 	o.chunks = nil
 	o.mu.Unlock()
+	if o.seal != nil {
+		o.seal.g.turn(false) // for TLS to say goodbye
+	}
 	for i := range chunks {
 		chunks[i].free()
 	}

@@ -1,0 +1,71 @@
+package vat
+
+import (
+	"net"
+	"sync"
+)
+
+// Gather returns a connection to put beneath one of crypto/tls's, before that goes to [NewConn]. What TLS writes is
+// gathered, and leaves without waiting for the peer: as on a plain socket, whoever has something to send writes it.
+func Gather(nc net.Conn) net.Conn { return &gathered{Conn: nc} }
+
+// gathered is as the connection it wraps until a Conn has taken it over. From then on Write keeps what it gets.
+type gathered struct {
+	net.Conn
+
+	mu   sync.Mutex
+	on   bool
+	buf  *buffer // records that have not been taken
+	size int
+}
+
+// gatheredBelow returns what Gather made, if nc is TLS over that and there is a socket below.
+func gatheredBelow(nc net.Conn) (*gathered, *socket) {
+	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		if g, ok := t.NetConn().(*gathered); ok {
+			if s := socketOf(g.Conn); s != nil {
+				return g, s
+			}
+		}
+	}
+	return nil, nil
+}
+
+// turn switches the gathering on or off.
+func (g *gathered) turn(on bool) {
+	g.mu.Lock()
+	g.on = on
+	g.mu.Unlock()
+}
+
+func (g *gathered) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	if !g.on {
+		g.mu.Unlock()
+		return g.Conn.Write(p)
+	}
+	defer g.mu.Unlock()
+	if need := g.size + len(p); g.buf == nil || need > len(g.buf.b) {
+		larger := getBuffer(max(need, 8<<10))
+		if g.buf != nil {
+			copy(larger.b, g.buf.b[:g.size])
+			g.buf.free()
+		}
+		g.buf = larger
+	}
+	copy(g.buf.b[g.size:], p)
+	g.size += len(p)
+	return len(p), nil
+}
+
+// take returns the records that were gathered.
+func (g *gathered) take() (records []byte, buf *buffer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.buf == nil {
+		return nil, nil
+	}
+	records, buf = g.buf.b[:g.size], g.buf
+	g.buf, g.size = nil, 0
+	return records, buf
+}

@@ -1,0 +1,38 @@
+package vat
+
+// A sealer writes an outbox's chunks through TLS. It belongs to whoever has the turn to write.
+type sealer struct {
+	g       *gathered
+	records []byte // sealed and not written
+	buf     *buffer
+	plain   int // bytes of chunks in them
+}
+
+// sealBytes is how much is sealed before it is written.
+const sealBytes = 128 << 10
+
+// write is socket.write for chunks: it seals what it writes first. What was sealed and not taken is written by the
+// next call. The result counts bytes of chunks that left entirely.
+func (s *sealer) write(o *outbox, chunks []chunk, wait bool) (n int, full bool, err error) {
+	if s.plain == 0 {
+		for i := 0; i < len(chunks) && s.plain < sealBytes; i++ {
+			b := chunks[i].b[:min(len(chunks[i].b), sealBytes)]
+			if _, err := o.nc.Write(b); err != nil {
+				return 0, false, err
+			}
+			s.plain += len(b)
+			if len(b) < len(chunks[i].b) {
+				break
+			}
+		}
+		s.records, s.buf = s.g.take()
+	}
+	w, full, err := o.sock.write([][]byte{s.records}, wait)
+	if s.records = s.records[w:]; err != nil || len(s.records) > 0 {
+		return 0, full, err
+	}
+	n = s.plain
+	s.buf.free()
+	s.records, s.buf, s.plain = nil, nil, 0
+	return n, full, nil
+}

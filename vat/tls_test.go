@@ -1,0 +1,149 @@
+package vat_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// secured returns the two ends of a connection by TLS, and how many records of data the server has sent.
+func secured(t *testing.T, beneath func(net.Conn) net.Conn) (client, server net.Conn, records *atomic.Int64) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	a, relayed := sockets(t)
+	relay, b := sockets(t)
+	records = new(atomic.Int64)
+	go func() {
+		_, _ = io.Copy(relay, relayed)
+		relay.Close()
+	}()
+	go func() {
+		defer relayed.Close()
+		for head := make([]byte, 5); ; {
+			if _, err := io.ReadFull(relay, head); err != nil {
+				return
+			}
+			body := make([]byte, binary.BigEndian.Uint16(head[3:]))
+			if _, err := io.ReadFull(relay, body); err != nil {
+				return
+			}
+			if head[0] == 23 { // application data
+				records.Add(1)
+			}
+			if _, err := relayed.Write(append(append([]byte{}, head...), body...)); err != nil {
+				return
+			}
+		}
+	}()
+	s := tls.Server(beneath(b), &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS13,
+		SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true,
+	})
+	c := tls.Client(beneath(a), &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true})
+	done := make(chan error, 1)
+	go func() { done <- s.Handshake() }()
+	require.NoError(t, c.Handshake())
+	require.NoError(t, <-done)
+	return c, s, records
+}
+
+// Everything works over TLS, and a message of less than a record's size is one record.
+func TestTLS(t *testing.T) {
+	for name, beneath := range map[string]func(net.Conn) net.Conn{"gathered": vat.Gather, "plain": func(c net.Conn) net.Conn { return c }} {
+		t.Run(name, func(t *testing.T) {
+			a, b, records := secured(t, beneath)
+			p := connectOver(t, a, b, vat.Limits{})
+			e := p.echoCap(t)
+			defer e.Release()
+			text := strings.Repeat("x", 12<<10)
+			echo := func() error {
+				return vat.Do(t.Context(), e, tp.Echo_echo, func(q tp.Echo_echo_Params, _ *vat.Caps) error { return q.SetText(text) },
+					func(r tp.Echo_echo_Results, _ *vat.Caps) error {
+						if got, err := r.Text(); err != nil || got != text {
+							return fmt.Errorf("another text of %d bytes: %v", len(got), err)
+						}
+						return nil
+					})
+			}
+			require.NoError(t, echo())
+			before := records.Load()
+			const calls = 50
+			for range calls {
+				require.NoError(t, echo())
+			}
+			assert.EqualValues(t, calls, records.Load()-before, "records of as many answers")
+
+			var wg sync.WaitGroup
+			for range 16 {
+				wg.Go(func() {
+					for range 20 {
+						assert.NoError(t, echo())
+						err := vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(1<<20 + 3); return nil },
+							func(r tp.Echo_data_Results, _ *vat.Caps) error {
+								d, err := r.Data()
+								if err != nil || len(d) != 1<<20+3 || d[1<<20] != 0 || d[1<<20+1] != 1 {
+									return fmt.Errorf("other data of %d bytes: %v", len(d), err)
+								}
+								return nil
+							})
+						assert.NoError(t, err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// A peer that does not read over TLS holds nobody up, and costs no more than its limit.
+func TestTLSStuck(t *testing.T) {
+	a, b, _ := secured(t, vat.Gather)
+	w := newWorld()
+	server := vat.NewConn(b, vat.Options{Bootstrap: vat.Serve(w.table, w), Limits: vat.Limits{ParkedBytes: 1 << 20}, Logf: func(string, ...any) {}})
+	defer server.Close()
+	stop := make(chan struct{})
+	client := vat.NewConn(stuck{a, stop}, vat.Options{Logf: func(string, ...any) {}})
+	defer client.Close()
+	defer close(stop)
+	boot := client.Bootstrap(t.Context())
+	echo := vat.Send(t.Context(), boot, tp.Server_echo, nil)
+	e := echo.Cap(tp.Server_echo_Results_echo)
+	for range 64 {
+		vat.Send(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(1 << 20); return nil })
+	}
+	soon(t, func() bool { return server.Stats().ParkedBytes > 1<<19 }, "nothing is parked")
+	time.Sleep(50 * time.Millisecond)
+	assert.Less(t, server.Stats().ParkedBytes, int64(3<<20))
+}
+
+// stuck is a connection of which nothing is read until stop is closed.
+type stuck struct {
+	net.Conn
+	stop chan struct{}
+}
+
+func (s stuck) Read(p []byte) (int, error) {
+	<-s.stop
+	return s.Conn.Read(p)
+}
