@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"capd/locator"
 	"capd/vfs"
@@ -28,6 +29,7 @@ const (
 type Host struct {
 	root      vfs.Dir
 	allowance vfs.Allowance
+	since     time.Time
 
 	mu       sync.Mutex
 	grants   []*grant // oldest first
@@ -75,12 +77,13 @@ type grant struct {
 	number  int    // the last part of a shared one's name
 	order   uint64 // its id's number
 	ledger  *vfs.Ledger
+	turns   turns // of a root grant
 }
 
 // New returns a host of tree, which it takes over. Every root grant gets its own
 // allowance.
 func New(tree vfs.Dir, a vfs.Allowance) *Host {
-	return &Host{root: tree, allowance: a, byDigest: map[digest]*grant{}}
+	return &Host{root: tree, allowance: a, since: time.Now(), byDigest: map[digest]*grant{}}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -127,7 +130,7 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 	if readOnly {
 		mode = ReadOnly
 	}
-	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl, ledger: ledger}
+	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl, ledger: ledger, turns: newTurns()}
 	g.root = g
 	ctl.Own(g)
 	h.mu.Lock()

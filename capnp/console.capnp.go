@@ -241,6 +241,149 @@ func NewGrant_State_List(s *capnp.Segment, sz int32) (Grant_State_List, error) {
 	return capnp.NewEnumList[Grant_State](s, sz)
 }
 
+type Status capnp.Struct
+
+// Status_TypeID is the unique identifier for the type Status.
+const Status_TypeID = 0xcfe3b5520dfd0f91
+
+func NewStatus(s *capnp.Segment) (Status, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 64, PointerCount: 1})
+	return Status(st), err
+}
+
+func NewRootStatus(s *capnp.Segment) (Status, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 64, PointerCount: 1})
+	return Status(st), err
+}
+
+func ReadRootStatus(msg *capnp.Message) (Status, error) {
+	root, err := msg.Root()
+	return Status(root.Struct()), err
+}
+
+func (s Status) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Status) DecodeFromPtr(p capnp.Ptr) Status {
+	return Status(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Status) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Status) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Status) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Status) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Status) Version() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Status) HasVersion() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Status) VersionBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Status) SetVersion(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Status) UptimeMs() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Status) SetUptimeMs(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Status) Grants() uint32 {
+	return capnp.Struct(s).Uint32(8)
+}
+
+func (s Status) SetGrants(v uint32) {
+	capnp.Struct(s).SetUint32(8, v)
+}
+
+func (s Status) OpenNodes() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Status) SetOpenNodes(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s Status) Streams() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s Status) SetStreams(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+func (s Status) Connections() int64 {
+	return int64(capnp.Struct(s).Uint64(32))
+}
+
+func (s Status) SetConnections(v int64) {
+	capnp.Struct(s).SetUint64(32, uint64(v))
+}
+
+func (s Status) Descriptors() int64 {
+	return int64(capnp.Struct(s).Uint64(40))
+}
+
+func (s Status) SetDescriptors(v int64) {
+	capnp.Struct(s).SetUint64(40, uint64(v))
+}
+
+func (s Status) Goroutines() uint32 {
+	return capnp.Struct(s).Uint32(12)
+}
+
+func (s Status) SetGoroutines(v uint32) {
+	capnp.Struct(s).SetUint32(12, v)
+}
+
+func (s Status) HeapBytes() uint64 {
+	return capnp.Struct(s).Uint64(48)
+}
+
+func (s Status) SetHeapBytes(v uint64) {
+	capnp.Struct(s).SetUint64(48, v)
+}
+
+func (s Status) MemoryBytes() uint64 {
+	return capnp.Struct(s).Uint64(56)
+}
+
+func (s Status) SetMemoryBytes(v uint64) {
+	capnp.Struct(s).SetUint64(56, v)
+}
+
+// Status_List is a list of Status.
+type Status_List = capnp.StructList[Status]
+
+// NewStatus creates a new list of Status.
+func NewStatus_List(s *capnp.Segment, sz int32) (Status_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 64, PointerCount: 1}, sz)
+	return capnp.StructList[Status](l), err
+}
+
 // Console_TypeID is the unique identifier for the type Console.
 const Console_TypeID = 0xf2ac4ba96d43e91a
 
@@ -1186,6 +1329,144 @@ func NewConsole_help_Results_List(s *capnp.Segment, sz int32) (Console_help_Resu
 	return capnp.StructList[Console_help_Results](l), err
 }
 
+type Console_status_Params capnp.Struct
+
+// Console_status_Params_TypeID is the unique identifier for the type Console_status_Params.
+const Console_status_Params_TypeID = 0xc9f4069374c8357e
+
+func NewConsole_status_Params(s *capnp.Segment) (Console_status_Params, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
+	return Console_status_Params(st), err
+}
+
+func NewRootConsole_status_Params(s *capnp.Segment) (Console_status_Params, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
+	return Console_status_Params(st), err
+}
+
+func ReadRootConsole_status_Params(msg *capnp.Message) (Console_status_Params, error) {
+	root, err := msg.Root()
+	return Console_status_Params(root.Struct()), err
+}
+
+func (s Console_status_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_status_Params) DecodeFromPtr(p capnp.Ptr) Console_status_Params {
+	return Console_status_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_status_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_status_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_status_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_status_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_status_Params) Collect() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Console_status_Params) SetCollect(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+// Console_status_Params_List is a list of Console_status_Params.
+type Console_status_Params_List = capnp.StructList[Console_status_Params]
+
+// NewConsole_status_Params creates a new list of Console_status_Params.
+func NewConsole_status_Params_List(s *capnp.Segment, sz int32) (Console_status_Params_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
+	return capnp.StructList[Console_status_Params](l), err
+}
+
+type Console_status_Results capnp.Struct
+
+// Console_status_Results_TypeID is the unique identifier for the type Console_status_Results.
+const Console_status_Results_TypeID = 0x865aa418fdfef171
+
+func NewConsole_status_Results(s *capnp.Segment) (Console_status_Results, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
+	return Console_status_Results(st), err
+}
+
+func NewRootConsole_status_Results(s *capnp.Segment) (Console_status_Results, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
+	return Console_status_Results(st), err
+}
+
+func ReadRootConsole_status_Results(msg *capnp.Message) (Console_status_Results, error) {
+	root, err := msg.Root()
+	return Console_status_Results(root.Struct()), err
+}
+
+func (s Console_status_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_status_Results) DecodeFromPtr(p capnp.Ptr) Console_status_Results {
+	return Console_status_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_status_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_status_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_status_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_status_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_status_Results) Status() (Status, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Status(p.Struct()), err
+}
+
+func (s Console_status_Results) HasStatus() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_status_Results) SetStatus(v Status) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewStatus sets the status field to a newly
+// allocated Status struct, preferring placement in s's segment.
+func (s Console_status_Results) NewStatus() (Status, error) {
+	ss, err := NewStatus(capnp.Struct(s).Segment())
+	if err != nil {
+		return Status{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+// Console_status_Results_List is a list of Console_status_Results.
+type Console_status_Results_List = capnp.StructList[Console_status_Results]
+
+// NewConsole_status_Results creates a new list of Console_status_Results.
+func NewConsole_status_Results_List(s *capnp.Segment, sz int32) (Console_status_Results_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
+	return capnp.StructList[Console_status_Results](l), err
+}
+
 // Console_grant describes Console.grant to package vat.
 var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
@@ -1204,6 +1485,9 @@ var Console_control = vat.Method[Console_control_Params, Console_control_Results
 // Console_help describes Console.help to package vat.
 var Console_help = vat.Method[Console_help_Params, Console_help_Results]{Interface: Console_TypeID, ID: 5, Name: "Console.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Console_status describes Console.status to package vat.
+var Console_status = vat.Method[Console_status_Params, Console_status_Results]{Interface: Console_TypeID, ID: 6, Name: "Console.status", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0
 
@@ -1212,3 +1496,6 @@ const Console_grant_Results_grant vat.Field = 0
 
 // Console_grant_Results_control is the place of the field control of Console_grant_Results in a pipelined path.
 const Console_grant_Results_control vat.Field = 2
+
+// Console_status_Results_status is the place of the field status of Console_status_Results in a pipelined path.
+const Console_status_Results_status vat.Field = 0

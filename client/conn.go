@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net"
 
 	"capnproto.org/go/capnp/v3"
 
@@ -19,27 +18,6 @@ type Conn struct {
 	vat     *vat.Conn
 	session *vat.Cap
 	loc     locator.Locator
-}
-
-// Dial connects to the host that a locator names. It answers denied for a text
-// that is no locator, and stale when no host answers there. Nothing is restored
-// yet, so that a locator that was revoked shows when it is used.
-func Dial(ctx context.Context, text string) (*Conn, error) {
-	loc, err := locator.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
-	if err != nil {
-		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host answers at this locator; is it running?", Cause: err}
-	}
-	return NewConn(nc, loc), nil
-}
-
-// NewConn is Dial over a connection that is there already, which it takes over.
-func NewConn(nc net.Conn, loc locator.Locator) *Conn {
-	c := vat.NewConn(nc, vat.Options{Encode: wire.Encode})
-	return &Conn{vat: c, session: c.Bootstrap(context.Background()), loc: loc}
 }
 
 // Close ends the connection.
@@ -120,7 +98,8 @@ func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, e
 		if revoker == nil {
 			return errNoCap
 		}
-		shared := locator.Locator{Socket: c.loc.Socket, Secret: [locator.SecretSize]byte(secret)}
+		shared := c.loc // the way that this connection came
+		shared.Secret = [locator.SecretSize]byte(secret)
 		loc, r = shared.String(), &Revoker{revoker.AddRef()}
 		return nil
 	})

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,32 +18,51 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// served is a host that serves a tree on a Unix socket.
+// served is a host that serves a tree.
 type served struct {
 	authority *authority.Host
 	server    *host.Server
-	socket    string
+	at        locator.Locator // where it is: all but the secret
 }
 
-// serve starts a host of tree, which ends with the test.
+// serve starts a host of tree on a Unix socket, which ends with the test.
 func serve(t testing.TB, tree vfs.Dir) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long a name for a socket
 	ok(t, err)
-	s := &served{authority: authority.New(tree, vfs.Allowance{}), socket: filepath.Join(dir, "s")}
+	t.Cleanup(func() { ok(t, os.RemoveAll(dir)) })
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	ok(t, err)
+	return serveOn(t, tree, l, locator.Locator{Socket: socket}, func(s *host.Server) error { return s.ServeGuests(l) })
+}
+
+// serveTLS starts a host of tree that guests reach over TLS alone.
+func serveTLS(t testing.TB, tree vfs.Dir) *served {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	ok(t, err)
+	id, err := host.NewIdentity(key)
+	ok(t, err)
+	l, err := net.Listen("tcp", "localhost:0")
+	ok(t, err)
+	at := locator.Locator{Host: "localhost", Port: uint16(l.Addr().(*net.TCPAddr).Port), Key: id.Key}
+	return serveOn(t, tree, l, at, func(s *host.Server) error { return s.ServeTLS(l, id) })
+}
+
+func serveOn(t testing.TB, tree vfs.Dir, l net.Listener, at locator.Locator, run func(*host.Server) error) *served {
+	t.Helper()
+	s := &served{authority: authority.New(tree, vfs.Allowance{}), at: at}
 	s.server = host.New(s.authority, host.Options{Logf: func(format string, args ...any) {
 		t.Errorf("the host logs: "+format, args...)
 	}})
-	l, err := net.Listen("unix", s.socket)
-	ok(t, err)
 	done := make(chan error, 1)
-	go func() { done <- s.server.ServeGuests(l) }()
+	go func() { done <- run(s.server) }()
 	t.Cleanup(func() {
 		l.Close()
 		ok(t, <-done)
 		ok(t, s.server.Close())
 		ok(t, s.authority.Close())
-		ok(t, os.RemoveAll(dir))
 	})
 	return s
 }
@@ -52,7 +72,9 @@ func (s *served) grant(t testing.TB, path string, readOnly bool) (loc, id string
 	t.Helper()
 	g, secret, err := s.authority.Grant(context.Background(), "agent", path, readOnly)
 	ok(t, err)
-	return locator.Locator{Socket: s.socket, Secret: secret}.String(), g.ID
+	at := s.at
+	at.Secret = secret
+	return at.String(), g.ID
 }
 
 // dial connects a guest, until the test ends.
@@ -68,6 +90,13 @@ func dial(t testing.TB, loc string) *client.Conn {
 func guest(t testing.TB, tree vfs.Dir) *client.Dir {
 	t.Helper()
 	loc, _ := serve(t, tree).grant(t, "", false)
+	return dial(t, loc).Dir(context.Background())
+}
+
+// guestTLS is guest over TLS.
+func guestTLS(t testing.TB, tree vfs.Dir) *client.Dir {
+	t.Helper()
+	loc, _ := serveTLS(t, tree).grant(t, "", false)
 	return dial(t, loc).Dir(context.Background())
 }
 

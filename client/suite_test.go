@@ -9,8 +9,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// TestSuite holds the whole stack, over a socket, to the contract of every
-// store.
+// TestSuite holds the whole stack, over a socket and over TLS, to the contract of
+// every store.
 func TestSuite(t *testing.T) {
 	ctx := context.Background()
 	for name, s := range map[string]vfstest.Store{
@@ -40,6 +40,8 @@ func TestSuite(t *testing.T) {
 			ok(t, err)
 			return dial(t, loc).Dir(ctx)
 		}},
+		"memory over TLS":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guestTLS(t, inMemory(t, tree)) }},
+		"physical over TLS": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guestTLS(t, onDisk(t, tree)) }},
 		"readOnly": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			return guest(t, inMemory(t, tree)).ReadOnly()
 		}, Immutable: true},

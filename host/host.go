@@ -28,7 +28,7 @@ const (
 	// from it. One more answers limit when it restores.
 	MaxConnsPerGrant = 256
 	// MaxStrangers is how many may have restored nothing. One more ends the one
-	// that has waited longest.
+	// that has waited longest, of those that come from where most do.
 	MaxStrangers = 256
 )
 
@@ -46,14 +46,16 @@ type Server struct {
 	host *authority.Host
 	o    Options
 
-	mu        sync.Mutex
-	conns     map[*vat.Conn]struct{} // the operator's among them
-	guests    int
-	strangers []*seat        // guests that have restored nothing, in the order they came
-	grants    map[string]int // guests' connections by the root grant they hold
-	listeners map[net.Listener]struct{}
-	closed    bool
-	wg        sync.WaitGroup
+	mu         sync.Mutex
+	conns      map[*vat.Conn]struct{} // the operator's among them
+	guests     int
+	handshakes []net.Conn          // that may become guests, in the order they came
+	strangers  []*seat             // guests that have restored nothing, in the order they came
+	budget     *vat.Budget         // the strangers'
+	grants     map[string]*holders // of a root grant
+	listeners  map[net.Listener]struct{}
+	closed     bool
+	wg         sync.WaitGroup
 }
 
 // New returns a server of h, which stays its caller's.
@@ -64,7 +66,7 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]int{}, listeners: map[net.Listener]struct{}{}}
+	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]*holders{}, budget: vat.NewBudget(StrangersBytes), listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is
@@ -80,7 +82,7 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.add(nc, vat.Limits{}, console.New(s.host, locate), func() {})
+		s.add(nc, vat.Limits{}, console.New(s.host, locate, s.process), func() {})
 	})
 }
 
@@ -189,6 +191,9 @@ func (s *Server) Close() error {
 	}
 	for l := range s.listeners {
 		l.Close()
+	}
+	for _, nc := range s.handshakes {
+		nc.Close()
 	}
 	s.mu.Unlock()
 	for _, c := range conns {

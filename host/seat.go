@@ -3,11 +3,29 @@ package host
 import (
 	"net"
 	"slices"
+	"time"
 
 	"capd/cap/session"
 	"capd/vat"
 	"capd/vfs"
 )
+
+// Bounds on the memory in large messages that have begun to come in, or are being
+// worked on, beside those of each connection.
+const (
+	StrangersBytes = 32 << 20 // of all strangers together
+	GrantBytes     = 64 << 20 // of all connections that hold a grant
+)
+
+// StrangerIdle is how long a stranger may say nothing, about; whoever holds a
+// grant may be silent for ever.
+const StrangerIdle = time.Minute
+
+// holders are the connections that hold a grant.
+type holders struct {
+	conns  int
+	budget *vat.Budget
+}
 
 // seat is a guest's connection, as the server counts it: a stranger until it has
 // restored something, and then one of those that hold a grant. It is what the
@@ -15,6 +33,7 @@ import (
 type seat struct {
 	s     *Server
 	conn  *vat.Conn
+	from  origin
 	roots map[string]bool // the root grants it holds
 	ended bool
 }
@@ -22,7 +41,7 @@ type seat struct {
 // Guest answers one guest on nc, which it takes over. It returns nil, and closes
 // nc, when there are too many.
 func (s *Server) Guest(nc net.Conn) *vat.Conn {
-	t := &seat{s: s, roots: map[string]bool{}}
+	t := &seat{s: s, from: originOf(nc), roots: map[string]bool{}}
 	s.mu.Lock()
 	if s.guests >= s.o.MaxConns {
 		s.mu.Unlock()
@@ -35,15 +54,19 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 		return nil
 	}
 	t.conn = conn
+	conn.SetBudget(s.budget)
+	conn.SetIdleTimeout(StrangerIdle)
 	s.guests++
 	s.strangers = append(s.strangers, t)
-	var oldest *seat
+	var leaves *seat
 	if len(s.strangers) > MaxStrangers {
-		oldest, s.strangers = s.strangers[0], s.strangers[1:]
+		i := makesRoom(s.strangers, func(t *seat) origin { return t.from })
+		leaves = s.strangers[i]
+		s.strangers = slices.Delete(s.strangers, i, i+1)
 	}
 	s.mu.Unlock()
-	if oldest != nil {
-		go oldest.conn.Close() // it may take a moment to say goodbye
+	if leaves != nil {
+		go leaves.conn.Close() // it may take a moment to say goodbye
 	}
 	return conn
 }
@@ -54,8 +77,10 @@ func (t *seat) leave() {
 	t.s.guests--
 	t.known()
 	for root := range t.roots {
-		if t.s.grants[root]--; t.s.grants[root] == 0 {
+		if h := t.s.grants[root]; h.conns == 1 {
 			delete(t.s.grants, root)
+		} else {
+			h.conns--
 		}
 	}
 }
@@ -77,11 +102,20 @@ func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	if t.ended || t.roots[root] {
 		return n, nil
 	}
-	if t.s.grants[root] >= MaxConnsPerGrant {
+	h := t.s.grants[root]
+	if h == nil {
+		h = &holders{budget: vat.NewBudget(GrantBytes)}
+	}
+	if h.conns >= MaxConnsPerGrant {
 		n.Close()
 		return nil, vfs.Errorf(vfs.Limit, "%d connections hold this grant already; close some", MaxConnsPerGrant)
 	}
-	t.s.grants[root]++
+	h.conns++
+	t.s.grants[root] = h
+	if len(t.roots) == 0 { // a connection counts with the first of its grants
+		t.conn.SetBudget(h.budget)
+		t.conn.SetIdleTimeout(0)
+	}
 	t.roots[root] = true
 	t.known()
 	return n, nil

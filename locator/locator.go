@@ -6,7 +6,10 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"capd/vfs"
@@ -16,8 +19,13 @@ import (
 const SecretSize = 32
 
 // Locator is where a host is, and a secret. Whoever has it has the capability.
+// It leads to a Unix socket, or to a host's name and port, where the host proves
+// itself with its key.
 type Locator struct {
-	Socket string // absolute path of a Unix socket
+	Socket string // absolute path of a Unix socket; "" over TLS
+	Host   string // over TLS: a name, or an IP address without brackets or zone
+	Port   uint16
+	Key    Key // of that host
 	Secret [SecretSize]byte
 }
 
@@ -27,11 +35,25 @@ func NewSecret() (s [SecretSize]byte) {
 	return s
 }
 
-// String writes the locator: capnp://insecure@/path/of/socket/SECRET. The
-// transport is marked insecure as other implementations do it, since a Unix
-// socket is not encrypted; the kernel keeps it.
+// Address is HOST:PORT, an IPv6 address in brackets, as package net takes it.
+func (l Locator) Address() string {
+	host := l.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(l.Port))
+}
+
+// String writes the locator: capnp://insecure@/path/of/socket/SECRET, or
+// capnp://sha-256:DIGEST@HOST:PORT/SECRET. The first is marked insecure as other
+// implementations do it, since a Unix socket is not encrypted; the kernel keeps
+// it.
 func (l Locator) String() string {
-	u := url.URL{Scheme: "capnp", User: url.User("insecure"), Path: l.Socket + "/" + base64.RawURLEncoding.EncodeToString(l.Secret[:])}
+	secret := base64.RawURLEncoding.EncodeToString(l.Secret[:])
+	if l.Host != "" {
+		return "capnp://" + l.Key.String() + "@" + l.Address() + "/" + secret
+	}
+	u := url.URL{Scheme: "capnp", User: url.User("insecure"), Path: l.Socket + "/" + secret}
 	s := u.String()
 	for _, c := range []string{"'", "(", ")", "*", "!", "$", "&", ";"} { // legal in a URL, special to a shell
 		s = strings.ReplaceAll(s, c, fmt.Sprintf("%%%02X", c[0]))
@@ -39,23 +61,90 @@ func (l Locator) String() string {
 	return s
 }
 
-// Parse reads a locator. Whatever is wrong with it, the answer is denied, and
-// nothing of the text is in the error.
+// Parse reads a locator. Whatever is wrong with it, the answer is denied and says
+// which part is wrong; nothing of the text is in the error.
 func Parse(text string) (Locator, error) {
-	denied := vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
-	u, err := url.Parse(strings.TrimSpace(text))
-	if err != nil || u.Scheme != "capnp" || u.User == nil || u.User.String() != "insecure" || u.Host != "" || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" {
-		return Locator{}, denied
+	text = strings.TrimSpace(text)
+	scheme, rest, found := strings.Cut(text, "://")
+	switch {
+	case !found || !strings.EqualFold(scheme, "capnp"):
+		return wrong("its scheme is not capnp")
+	case strings.ContainsAny(text, "?#"):
+		return wrong("it has a query or a fragment")
+	}
+	if rest, found := strings.CutPrefix(rest, keyPrefix); found {
+		return parseTLS(rest)
+	}
+	return parseSocket(text)
+}
+
+func wrong(part string) (Locator, error) {
+	return Locator{}, vfs.Errorf(vfs.Denied, "this is not a locator: %s; copy all of it, or ask for another", part)
+}
+
+const wrongSecret = "its last part is not a secret, which is 43 characters of base64url"
+
+// parseSocket reads a locator that leads to a Unix socket.
+func parseSocket(text string) (Locator, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return wrong("it is not a URL")
+	case u.User.String() != "insecure":
+		return wrong("before the @ is neither insecure nor a host's key, " + keyPrefix + "DIGEST")
+	case u.Host != "":
+		return wrong("it is marked insecure and names a host, and only a Unix socket goes without a key")
 	}
 	i := strings.LastIndexByte(u.Path, '/')
-	if i < 1 || u.ForceQuery || strings.Contains(u.Path, "\x00") {
-		return Locator{}, denied
+	if i < 1 || strings.Contains(u.Path, "\x00") {
+		return wrong("it has no path of a socket")
 	}
 	l := Locator{Socket: u.Path[:i]}
-	secret, err := base64.RawURLEncoding.Strict().DecodeString(u.Path[i+1:])
-	if err != nil || len(secret) != SecretSize {
-		return Locator{}, denied
+	if !decode(&l.Secret, u.Path[i+1:]) {
+		return wrong(wrongSecret)
 	}
-	copy(l.Secret[:], secret)
 	return l, nil
+}
+
+// hostName is what a name or an IPv4 address is made of.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
+
+// parseTLS reads DIGEST@HOST:PORT/SECRET.
+func parseTLS(text string) (Locator, error) {
+	digest, rest, _ := strings.Cut(text, "@")
+	address, secret, _ := strings.Cut(rest, "/")
+	host, port := address, ""
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		host, port = address[:i], address[i+1:]
+	}
+	l := Locator{Host: host}
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
+		l.Host = strings.TrimSuffix(inner, "]")
+		if a, err := netip.ParseAddr(l.Host); err != nil || !a.Is6() || a.Zone() != "" || len(inner) == len(l.Host) {
+			return wrong("in the brackets is no IPv6 address")
+		}
+	} else if !hostName.MatchString(host) {
+		return wrong("after the @ is no host, which is a name, an IPv4 address, or an IPv6 address in brackets")
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	switch {
+	case !decode((*[SecretSize]byte)(&l.Key), digest):
+		return wrong("the digest of the host's key is not 43 characters of base64url")
+	case err != nil || n == 0 || port[0] == '0':
+		return wrong("its port is not a number from 1 to 65535")
+	case !decode(&l.Secret, secret):
+		return wrong(wrongSecret)
+	}
+	l.Port = uint16(n)
+	return l, nil
+}
+
+// decode reads 32 bytes in base64url without padding, in the one way that they
+// are written.
+func decode(to *[32]byte, text string) bool {
+	if len(text) != base64.RawURLEncoding.EncodedLen(len(to)) {
+		return false
+	}
+	n, err := base64.RawURLEncoding.Strict().Decode(to[:], []byte(text))
+	return err == nil && n == len(to)
 }

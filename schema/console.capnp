@@ -17,6 +17,21 @@ struct Grant {
   enum State { active @0; locked @1; revoked @2; }
 }
 
+struct Status {
+  # What a host is at one moment. Counts are of the whole process.
+
+  version @0 :Text;          # of capd: a release, or the revision it was built from
+  uptimeMs @1 :UInt64;
+  grants @2 :UInt32;         # that are not revoked, shared ones among them
+  openNodes @3 :UInt64;      # nodes and gates that guests hold
+  streams @4 :UInt64;        # files that guests read or write whole
+  connections @5 :Int64;     # of guests and operators, the asker's own among them; -1: not known
+  descriptors @6 :Int64;     # open in the process; -1: not known, as on systems that do not tell
+  goroutines @7 :UInt32;
+  heapBytes @8 :UInt64;      # in use, with what was not collected yet
+  memoryBytes @9 :UInt64;    # mapped for the heap, stacks and the runtime, less what was given back to the system
+}
+
 interface Console {
   # Grants, lists and revokes.
 
@@ -40,4 +55,8 @@ interface Console {
 
   help @5 (method :Text) -> (text :Text);
   # As Session.help.
+
+  status @6 (collect :Bool) -> (status :Status);
+  # What the host holds now. collect: after a garbage collection, so that heapBytes is what is held and no more; it
+  # costs some milliseconds of every processor, more with a large heap.
 }

@@ -37,16 +37,17 @@ var layers = []layer{
 	{of: "capd/backend/physical", may: "capd/vfs golang.org/x/sys/...", host: true},
 
 	// The wire.
-	{of: "capd/vat", may: "capd/vat/... " + serialization, host: true},
+	{of: "capd/vat", may: "capd/vat/... golang.org/x/sys/unix " + serialization, host: true},
 	{of: "capd/vat/...", may: "capd/vat/... " + serialization},
 	{of: "capd/capnp", may: "capd/vat " + serialization},
 	{of: "capd/capnp/gen", may: serialization + " capnproto.org/go/capnp/v3/std/capnp/schema", host: true},
 
 	// What the wire serves, and who may have it.
 	{of: "capd/help", may: "capd/vfs", pure: true},
+	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/vfs"},
-	{of: "capd/cap/console", may: "capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/console", may: "capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 

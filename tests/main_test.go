@@ -19,6 +19,9 @@ var others = map[string]func(args []string){}
 
 const otherVar = "CAPD_TESTS_OTHER"
 
+// hostileLine is what TestHostile came to, for the end of the run.
+var hostileLine string
+
 // raceBuilt says that this binary has the race detector; then capd has it too.
 var raceBuilt bool
 
@@ -41,6 +44,9 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	attacks.report()
+	if hostileLine != "" {
+		fmt.Println(hostileLine)
+	}
 	os.Exit(code)
 }
 

@@ -19,7 +19,7 @@ import (
 // commands of testscript they have
 //
 //	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP
-//	stop               ends it as a service manager does, and looks at what it leaves
+//	end                ends it as a service manager does, and looks at what it leaves
 //	locator VAR        puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
 //	refused CODE       the last command ended with 1 and said only "capd: CODE: …", and
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": scriptServe, "stop": scriptStop, "locator": scriptLocator, "jsonkeys": scriptKeys, "run": scriptExec,
+			"serve": scriptServe, "end": scriptEnd, "locator": scriptLocator, "jsonkeys": scriptKeys, "run": scriptExec,
 			"refused": scriptRefused, "usage": scriptUsage, "secretive": scriptSecretive, "bytes": scriptBytes, "odd": scriptOdd,
 		},
 	})
@@ -88,7 +88,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("CAPD_CAP", loc)
 }
 
-func scriptStop(ts *testscript.TestScript, _ bool, _ []string) {
+func scriptEnd(ts *testscript.TestScript, _ bool, _ []string) {
 	r := lastRun(ts)
 	ts.Check(r.host.Process.Signal(syscall.SIGTERM))
 	if err := r.host.Wait(); err != nil {

@@ -14,14 +14,20 @@ import (
 	"capd/vfs"
 )
 
-// New returns a Console for h. locate makes a locator of a secret.
-func New(h *authority.Host, locate func(secret [32]byte) string) *vat.Cap {
-	return vat.Serve(table, &server{h, locate})
+// New returns a Console for h. locate makes a locator of a secret. process, if
+// it is given, says what h does not know for the method status.
+func New(h *authority.Host, locate func(secret [32]byte) string, process ...func() Process) *vat.Cap {
+	s := &server{h, locate, unknown}
+	for _, f := range process {
+		s.process = f
+	}
+	return vat.Serve(table, s)
 }
 
 type server struct {
-	host   *authority.Host
-	locate func([32]byte) string
+	host    *authority.Host
+	locate  func([32]byte) string
+	process func() Process
 }
 
 var table = vat.NewTable(
@@ -31,6 +37,7 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_setWritable, (*server).setWritable),
 	vat.Handle(schema.Console_control, (*server).control),
 	vat.Handle(schema.Console_help, (*server).help),
+	vat.Handle(schema.Console_status, (*server).status),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {

@@ -134,6 +134,23 @@ func (c *Console) Control(ctx context.Context, id string) (ctl *Control, err err
 	return ctl, wire.Decode(err)
 }
 
+// Status returns what the host holds now; with collect, after a garbage
+// collection.
+func (c *Console) Status(ctx context.Context, collect bool) (st served.Status, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
+		p.SetCollect(collect)
+		return nil
+	}, func(r schema.Console_status_Results, _ *vat.Caps) error {
+		w, err := r.Status()
+		if err != nil {
+			return err
+		}
+		st, err = served.StatusOf(w)
+		return err
+	})
+	return st, wire.Decode(err)
+}
+
 // Help returns the host's own description of a Console, or of one method.
 func (c *Console) Help(ctx context.Context, method string) (text string, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_help, func(p schema.Console_help_Params, _ *vat.Caps) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"capd/version"
 	"capd/vfs"
 )
 
@@ -29,6 +30,7 @@ type commands struct {
 	Grants      grantsCommand      `cmd:"" group:"host" help:"List the grants."`
 	Revoke      revokeCommand      `cmd:"" group:"host" help:"Take back everything a guest holds."`
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
+	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds: memory, connections, open nodes."`
 
 	Ls        lsCommand        `cmd:"" group:"guest" help:"List a directory."`
 	Tree      treeCommand      `cmd:"" group:"guest" help:"Show everything below a directory."`
@@ -44,6 +46,8 @@ type commands struct {
 
 	Tour    tourCommand    `cmd:"" group:"learn" help:"Show everything at work, in a scratch directory."`
 	Version versionCommand `cmd:"" group:"learn" help:"Print the version."`
+
+	PrintVersion versionFlag `name:"version" help:"Print the version."`
 }
 
 // env is what a command runs with.
@@ -169,6 +173,16 @@ func report(e *env, err error) int {
 type versionCommand struct{}
 
 func (versionCommand) Run(e *env) error {
-	fmt.Fprintln(e.stdout, "capd", version())
+	fmt.Fprintln(e.stdout, "capd", version.Text())
+	return nil
+}
+
+// versionFlag is --version, which asks for nothing else.
+type versionFlag bool
+
+// BeforeReset prints it, before what is missing beside it could be complained of.
+func (versionFlag) BeforeReset(k *kong.Kong) error {
+	fmt.Fprintln(k.Stdout, "capd", version.Text())
+	k.Exit(0)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // Every command has examples in its --help, and a wrong command line is a usage
 // error with exit code 2.
 func TestHelpHasExamples(t *testing.T) {
-	for _, name := range strings.Fields("serve grant grants revoke set-writable ls tree cat put append stat mkdir rm glob help attenuate tour") {
+	for _, name := range strings.Fields("serve grant grants revoke set-writable status ls tree cat put append stat mkdir rm glob help attenuate tour") {
 		out := call(t, 0, name, "--help")
 		require.Contains(t, out, "Examples:", name)
 		require.Contains(t, out, "capd "+name, name)
@@ -41,4 +41,13 @@ func call(t *testing.T, code int, args ...string) string {
 	got := run(&env{t.Context(), strings.NewReader(""), &out, &out}, args)
 	require.Equal(t, code, got, "%v: %s", args, out.String())
 	return out.String()
+}
+
+// The version is asked for in either way, and what else is missing does not matter.
+func TestVersion(t *testing.T) {
+	want := call(t, 0, "version")
+	require.Regexp(t, `^capd \S+\n$`, want)
+	for _, args := range [][]string{{"--version"}, {"rm", "--version"}, {"--version", "rm"}} {
+		require.Equal(t, want, call(t, 0, args...), args)
+	}
 }

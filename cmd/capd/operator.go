@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"capd/authority"
 	"capd/client/console"
+	"capd/locator"
 	"capd/vfs"
 )
 
@@ -24,14 +26,17 @@ type grantCommand struct {
 	Guest    string `arg:"" help:"The guest's name: letters, digits and . _ -"`
 	Path     string `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
 	ReadOnly bool   `help:"Give it for reading only."`
+	Via      string `default:"unix" placeholder:"WAY" help:"How the guest comes: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
 	stateFlag
 }
 
 func (grantCommand) Help() string {
-	return `The locator is printed once and kept nowhere. A guest may have several grants.
+	return `The locator is printed once and kept nowhere. A guest may have several grants. Where --via names
+several ways, there is one line for each, the Unix socket first; all are the same grant.
 
 Examples:
   capd grant reviewer --path project --read-only
+  capd grant reviewer --via tls
   CAPD_CAP=$(capd grant builder --path project) capd ls`
 }
 
@@ -41,13 +46,52 @@ func (c *grantCommand) Run(e *env) error {
 		return err
 	}
 	defer con.Close()
-	_, loc, ctl, err := con.Grant(e, c.Guest, trimPath(c.Path), c.ReadOnly)
+	unix, ways, err := c.ways()
+	if err != nil {
+		return err
+	}
+	_, text, ctl, err := con.Grant(e, c.Guest, trimPath(c.Path), c.ReadOnly)
 	if err != nil {
 		return err
 	}
 	defer ctl.Close()
-	fmt.Fprintln(e.stdout, loc)
+	loc, err := locator.Parse(text)
+	if err != nil {
+		return err
+	}
+	if unix {
+		fmt.Fprintln(e.stdout, loc)
+	}
+	for _, w := range ways {
+		fmt.Fprintln(e.stdout, w.locator(loc.Secret))
+	}
 	return nil
+}
+
+// ways returns what --via names, of the ways in that the running host has.
+func (c *grantCommand) ways() (unix bool, ways []way, err error) {
+	if c.Via == "unix" {
+		return true, nil, nil
+	}
+	st, err := c.open()
+	if err != nil {
+		return false, nil, err
+	}
+	all, err := st.readWays()
+	if err != nil || c.Via == "all" {
+		return true, all, err
+	}
+	have := []string{"unix"}
+	for _, w := range all {
+		if c.Via == "tls" || c.Via == w.String() {
+			ways = append(ways, w)
+		}
+		have = append(have, w.String())
+	}
+	if len(ways) == 0 {
+		return false, nil, vfs.Errorf(vfs.NotFound, "the host has no such way in; it has %s (see capd serve --listen)", strings.Join(have, ", "))
+	}
+	return false, ways, nil
 }
 
 type grantsCommand struct {

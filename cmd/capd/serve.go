@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +40,9 @@ const maxStreams = 256
 type serveCommand struct {
 	Dir      string `arg:"" optional:"" default:"." help:"The directory to serve, at project/."`
 	ReadOnly bool   `help:"Serve it read-only; tmp/ stays writable."`
+
+	Listen    []tlsAddress `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any, an empty HOST every address. May be repeated."`
+	Advertise *advertised  `placeholder:"HOST[:PORT]" help:"What locators name in place of every address (default: this machine's name)."`
 	stateFlag
 }
 
@@ -46,16 +51,24 @@ func (serveCommand) Help() string {
 secrets (.ssh, .env, *.pem and the like) is withheld; files that make other programs run
 something (.git, .vscode and the like) can be read and not written.
 
+Guests on this machine come by a Unix socket. With --listen, others come over TLS 1.3; they know
+the host by its key, which is made once and kept in the state directory.
+
 Examples:
   capd serve .                   serve this directory
   capd serve --read-only ~/src   serve another, for reading
-  capd serve . --state /tmp/s    keep the sockets elsewhere`
+  capd serve . --state /tmp/s    keep the sockets elsewhere
+  capd serve . --listen tls:localhost:7000
+  capd serve . --listen tls::7000 --advertise files.example.org`
 }
 
 func (c *serveCommand) Run(e *env) error {
 	st, err := c.open()
 	if err != nil {
 		return err
+	}
+	if c.Advertise != nil && !slices.ContainsFunc(c.Listen, func(a tlsAddress) bool { return hostPort(a).everywhere() }) {
+		return usageError{"--advertise is for a --listen at every address, such as tls::7000; locators of others name what they listen at"}
 	}
 	if fi, err := os.Stat(c.Dir); err == nil && !fi.IsDir() { // opening a FIFO would wait for its writer
 		return vfs.Errorf(vfs.NotDir, "%s is not a directory", c.Dir)
@@ -110,19 +123,35 @@ func (c *serveCommand) serve(e *env, st state, store *physical.Store, a *authori
 	}
 	defer control.Close()
 
+	tls, ways, id, err := c.listenTLS(e, st)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(st.ways())
+	for _, l := range tls {
+		defer l.Close()
+	}
+
 	locate := func(secret [locator.SecretSize]byte) string {
 		return locator.Locator{Socket: st.guests(), Secret: secret}.String()
 	}
 	s := host.New(a, host.Options{Logf: func(format string, args ...any) { fmt.Fprintf(e.stderr, format+"\n", args...) }})
-	ended := make(chan error, 2)
+	ended := make(chan error, 2+len(tls))
 	go func() { ended <- s.ServeGuests(guests) }()
 	go func() { ended <- s.ServeConsole(control, locate) }()
+	for _, l := range tls {
+		go func() { ended <- s.ServeTLS(l, id) }()
+	}
 
 	_, secret, err := a.Grant(e, firstGuest, "", false)
 	if err != nil {
 		return err
 	}
-	c.greet(e, st, store, locate(secret))
+	var remote []string
+	for _, w := range ways {
+		remote = append(remote, w.locator(secret).String())
+	}
+	c.greet(e, st, store, locate(secret), remote)
 
 	select {
 	case <-e.Done():
@@ -144,7 +173,34 @@ func (c *serveCommand) serve(e *env, st state, store *physical.Store, a *authori
 	return err
 }
 
-func (c *serveCommand) greet(e *env, st state, store *physical.Store, loc string) {
+// listenTLS opens every --listen. There is no identity where there is none.
+func (c *serveCommand) listenTLS(e *env, st state) (listeners []net.Listener, ways []way, id *host.Identity, err error) {
+	os.Remove(st.ways()) // of a host that was killed
+	if len(c.Listen) == 0 {
+		return nil, nil, nil, nil
+	}
+	defer func() {
+		if err != nil {
+			for _, l := range listeners {
+				l.Close()
+			}
+		}
+	}()
+	if id, err = st.identity(); err != nil {
+		return nil, nil, nil, err
+	}
+	for _, a := range c.Listen {
+		l, w, err := listenTLS(e, hostPort(a), c.Advertise)
+		if err != nil {
+			return listeners, nil, nil, err
+		}
+		w.Key = id.Key
+		listeners, ways = append(listeners, l), append(ways, w)
+	}
+	return listeners, ways, id, st.keepWays(ways)
+}
+
+func (c *serveCommand) greet(e *env, st state, store *physical.Store, loc string, remote []string) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		dir = c.Dir
@@ -159,6 +215,13 @@ func (c *serveCommand) greet(e *env, st state, store *physical.Store, loc string
 		how = " --state " + shellQuote(st.dir)
 	}
 	p := newPainter(e.stdout)
+	overTLS := ""
+	if len(remote) > 0 {
+		overTLS = "\nThe same for a guest elsewhere, over TLS:\n"
+		for _, loc := range remote {
+			overTLS += "\n" + p.secret(loc) + "\n"
+		}
+	}
 	fmt.Fprintf(e.stdout, `Serving (confinement: %s)
   %s  %-10s  %s
   %s      %-10s  memory, %d MiB, gone when the host ends
@@ -166,7 +229,7 @@ func (c *serveCommand) greet(e *env, st state, store *physical.Store, loc string
 A locator for the first guest, called %q. Whoever has it has the capability:
 
 %s
-
+%s
 In another terminal, as the guest:
 
   export CAPD_CAP='%s'
@@ -186,7 +249,7 @@ As the host:
 
 Ctrl-C ends the host and revokes everything.
 `, store.Confinement(), p.dir(projectAt+"/"), mode, vfs.Printable(dir), p.dir(tmpAt+"/"), "read-write", tmpBytes>>20,
-		firstGuest, p.secret(loc), loc,
+		firstGuest, p.secret(loc), overTLS, loc,
 		capd, capd, capd, capd, capd, capd, capd,
 		capd, how, capd, firstGuest, how, capd, firstGuest, how)
 }

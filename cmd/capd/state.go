@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// stateFlag names the directory in which a host keeps its sockets. Its commands
-// find it there.
+// stateFlag names the directory in which a host keeps its sockets, and its key for
+// TLS. Its commands find it there.
 type stateFlag struct {
 	State string `placeholder:"DIR" help:"The host's state directory (default $$XDG_STATE_HOME/capd, or ~/.local/state/capd)."`
 }
@@ -54,6 +54,8 @@ func (f stateFlag) open() (state, error) {
 
 func (s state) control() string { return filepath.Join(s.dir, "control.sock") }
 func (s state) guests() string  { return filepath.Join(s.dir, "guest.sock") }
+func (s state) key() string     { return filepath.Join(s.dir, "host.key") }
+func (s state) ways() string    { return filepath.Join(s.dir, "listeners.json") }
 
 // lock makes the directory and takes it for this process. It answers busy when a
 // host runs there.

@@ -1,9 +1,10 @@
-package main
+// Package version says which capd this is.
+package version
 
 import "runtime/debug"
 
-// version is the module's, or the revision it was built from.
-func version() string {
+// Text is the module's version, or the revision it was built from.
+func Text() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -1,0 +1,94 @@
+package console
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/version"
+)
+
+// Process is what is known of the process only to whoever serves in it; -1 is
+// what is not known.
+type Process struct{ Connections, Descriptors int64 }
+
+// unknown is the Process of a console that nobody tells.
+func unknown() Process { return Process{-1, -1} }
+
+// Status is what a host is at one moment: schema.Status in Go.
+type Status struct {
+	Process
+	Version     string
+	Uptime      time.Duration
+	Grants      int
+	OpenNodes   int64
+	Streams     int64
+	Goroutines  int
+	HeapBytes   uint64
+	MemoryBytes uint64
+}
+
+func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_status_Results]) error {
+	if c.Params().Collect() {
+		runtime.GC()         // what a pool holds survives the first,
+		debug.FreeOSMemory() // and not this
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	w, err := r.NewStatus()
+	if err != nil {
+		return err
+	}
+	return setStatus(w, s.measure())
+}
+
+func (s *server) measure() Status {
+	sum := s.host.Summary()
+	st := Status{
+		Process: s.process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
+		OpenNodes: sum.Used.Open, Streams: sum.Used.Streams, Goroutines: runtime.NumGoroutine(),
+	}
+	m := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(m)
+	st.HeapBytes = m[0].Value.Uint64()
+	st.MemoryBytes = m[1].Value.Uint64() - m[2].Value.Uint64()
+	return st
+}
+
+func setStatus(w schema.Status, s Status) error {
+	w.SetUptimeMs(uint64(s.Uptime.Milliseconds()))
+	w.SetGrants(uint32(s.Grants))
+	w.SetOpenNodes(uint64(s.OpenNodes))
+	w.SetStreams(uint64(s.Streams))
+	w.SetConnections(s.Connections)
+	w.SetDescriptors(s.Descriptors)
+	w.SetGoroutines(uint32(s.Goroutines))
+	w.SetHeapBytes(s.HeapBytes)
+	w.SetMemoryBytes(s.MemoryBytes)
+	return w.SetVersion(s.Version)
+}
+
+// StatusOf reads what the method status answered.
+func StatusOf(w schema.Status) (s Status, err error) {
+	s = Status{
+		Process:     Process{w.Connections(), w.Descriptors()},
+		Uptime:      time.Duration(w.UptimeMs()) * time.Millisecond,
+		Grants:      int(w.Grants()),
+		OpenNodes:   int64(w.OpenNodes()),
+		Streams:     int64(w.Streams()),
+		Goroutines:  int(w.Goroutines()),
+		HeapBytes:   w.HeapBytes(),
+		MemoryBytes: w.MemoryBytes(),
+	}
+	s.Version, err = w.Version()
+	return s, err
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"capd/host"
+	"capd/vfs"
+)
+
+// maxKeyFile is far more than a key takes.
+const maxKeyFile = 64 << 10
+
+// identity returns the identity of the host's key, which is made when there is
+// none. The caller holds the lock.
+func (s state) identity() (*host.Identity, error) {
+	key, err := s.readKey()
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err = s.makeKey()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return host.NewIdentity(key)
+}
+
+// readKey reads the key, which is in PKCS #8 and PEM (RFC 5958, RFC 7468).
+func (s state) readKey() (ed25519.PrivateKey, error) {
+	bad := func(why string) error {
+		return vfs.Errorf(vfs.Invalid, "the host's key %s %s. Mend that, or remove the file: a new key is made then, and guests over TLS need new locators", s.key(), why)
+	}
+	fi, err := os.Lstat(s.key())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err != nil:
+		return nil, bad("cannot be read: " + reason(err).Error())
+	case !fi.Mode().IsRegular():
+		return nil, bad("is not a regular file")
+	case !secret(fi):
+		return nil, bad("belongs to somebody else, or others can read it (chmod 600; whoever has read it can pose as this host)")
+	}
+	f, err := os.Open(s.key())
+	if err != nil {
+		return nil, bad("cannot be read: " + reason(err).Error())
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return nil, bad("cannot be read: " + reason(err).Error())
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, bad("is not a private key in PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(ed25519.PrivateKey)
+	if err != nil || !ok {
+		return nil, bad("is not an Ed25519 key in PKCS #8")
+	}
+	return key, nil
+}
+
+// makeKey makes a key, and keeps it before anybody has heard of it.
+func (s state) makeKey() (ed25519.PrivateKey, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.keep(s.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the host's key cannot be kept in %s: %v", s.dir, reason(err))
+	}
+	return key, nil
+}
+
+// keep writes a file of the state directory, at once and durably, for this user's
+// eyes alone. The caller holds the lock.
+func (s state) keep(path string, content []byte) (err error) {
+	staged := path + ".new"
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) { // a start that was cut short
+		return err
+	}
+	f, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(staged)
+		}
+	}()
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(staged, path); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
+}

@@ -1,0 +1,46 @@
+package host
+
+import (
+	"net"
+	"net/netip"
+)
+
+// An origin is where a connection comes from, as far as it tells one crowd of
+// strangers from another: an IPv4 address, an IPv6 network of 64 bits, which is
+// what one household has, or this machine, for all that come by a socket.
+type origin = netip.Prefix
+
+func originOf(nc net.Conn) origin {
+	a, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return origin{}
+	}
+	ip := a.AddrPort().Addr().Unmap().WithZone("")
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return origin{}
+	}
+	return p
+}
+
+// makesRoom returns the index of the one among many that has to go: who has waited
+// longest, of those that come from where most do. So a crowd gets in nobody's
+// way but its own. The many are in the order they came.
+func makesRoom[T any](many []T, from func(T) origin) int {
+	count := map[origin]int{}
+	most := 0
+	for _, m := range many {
+		count[from(m)]++
+		most = max(most, count[from(m)])
+	}
+	for i, m := range many {
+		if count[from(m)] == most {
+			return i
+		}
+	}
+	return 0
+}

@@ -1,0 +1,72 @@
+package host_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+	"time"
+
+	"capd/backend/memory"
+	"capd/client"
+	"capd/host"
+	"capd/locator"
+)
+
+// A crowd from one address gets in nobody's way but its own: neither in the
+// handshake nor, once it is through, as strangers. (Linux answers on all of
+// 127.0.0.0/8.)
+func TestCrowdsMakeRoom(t *testing.T) {
+	s, address, loc := startTLS(t, host.Options{})
+	dialFrom := func(ip string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+		nc, err := d.DialContext(t.Context(), "tcp", address)
+		ok(t, err)
+		t.Cleanup(func() { nc.Close() })
+		return nc
+	}
+	handshake := func(nc net.Conn) *tls.Conn {
+		c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{locator.Protocol}})
+		ctx, cancel := context.WithTimeout(t.Context(), host.HandshakeTimeout)
+		defer cancel()
+		ok(t, c.HandshakeContext(ctx))
+		return c
+	}
+	early := dialFrom("127.0.0.2")
+	for range host.MaxHandshakes + 10 {
+		dialFrom("127.0.0.3")
+	}
+	shook := handshake(early)
+	eventually(t, "the early one is a stranger", func() bool { return s.Conns() == 1 })
+	for range host.MaxStrangers + 10 {
+		handshake(dialFrom("127.0.0.3"))
+	}
+	c := client.NewConn(shook, loc)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := c.Node(ctx)
+	ok(t, err)
+}
+
+// Nor does a crowd from elsewhere get in the way of those who come by a socket.
+func TestCrowdsLeaveTheSocketAlone(t *testing.T) {
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	early := dial()
+	eventually(t, "the early one is a stranger", func() bool { return s.Conns() == 1 })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, err)
+	done := make(chan struct{})
+	go func() { defer close(done); s.ServeGuests(l) }()
+	defer func() { l.Close(); <-done }()
+	for range host.MaxStrangers + 10 {
+		dialTCP(t, l.Addr().String())
+	}
+	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == host.MaxStrangers })
+	c := client.NewConn(early, loc)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = c.Node(ctx)
+	ok(t, err)
+}

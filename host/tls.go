@@ -1,0 +1,105 @@
+package host
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"capd/locator"
+	"capd/vat"
+)
+
+// Bounds on TLS handshakes, which come before a guest is even a stranger.
+const (
+	// MaxHandshakes is how many may be in progress. One more ends the one that
+	// has waited longest, of those that come from where most do.
+	MaxHandshakes = 256
+	// HandshakeTimeout is how long one may take.
+	HandshakeTimeout = 10 * time.Second
+)
+
+// Identity is a host's key, by which guests over TLS know it.
+type Identity struct {
+	Key    locator.Key
+	config *tls.Config
+}
+
+// NewIdentity returns the identity of key, with a certificate that is made for
+// the occasion: guests compare the key and nothing else.
+func NewIdentity(key ed25519.PrivateKey) (*Identity, error) {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "capd"},
+		NotBefore:   time.Now().Add(-24 * time.Hour), // for a guest's clock that is late, should it look
+		NotAfter:    time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &Identity{locator.KeyOf(cert.RawSubjectPublicKeyInfo), &tls.Config{
+		Certificates:                []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}},
+		MinVersion:                  tls.VersionTLS13,
+		NextProtos:                  []string{locator.Protocol},
+		SessionTicketsDisabled:      true, // nothing is kept for those who left
+		DynamicRecordSizingDisabled: true, // a message is one record where it fits
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if len(hello.SupportedProtos) == 0 { // one that names others only is refused by itself
+				return nil, errors.New("the guest does not say that it speaks Cap'n Proto")
+			}
+			return nil, nil
+		},
+	}}, nil
+}
+
+// answer is the host's end of TLS over nc; the handshake is still to come.
+func (id *Identity) answer(nc net.Conn) *tls.Conn { return tls.Server(vat.Gather(nc), id.config) }
+
+// ServeTLS answers guests on l as ServeGuests does, once they have spoken TLS 1.3
+// with the host of that identity. Whoever speaks something else, or takes too
+// long over it, is gone before a message of theirs is read.
+func (s *Server) ServeTLS(l net.Listener, id *Identity) error {
+	return s.serve(l, func(nc net.Conn) { s.handshake(nc, id) })
+}
+
+// handshake takes over nc and makes a guest of whoever is there.
+func (s *Server) handshake(nc net.Conn, id *Identity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		nc.Close()
+		return
+	}
+	s.handshakes = append(s.handshakes, nc)
+	if len(s.handshakes) > MaxHandshakes {
+		i := makesRoom(s.handshakes, originOf)
+		s.handshakes[i].Close()
+		s.handshakes = slices.Delete(s.handshakes, i, i+1)
+	}
+	s.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), HandshakeTimeout)
+		defer cancel()
+		c := id.answer(nc)
+		err := c.HandshakeContext(ctx)
+		s.mu.Lock()
+		s.handshakes = slices.DeleteFunc(s.handshakes, func(o net.Conn) bool { return o == nc })
+		s.mu.Unlock()
+		if err != nil {
+			nc.Close()
+			return
+		}
+		s.Guest(c)
+	})
+}
