@@ -87,8 +87,13 @@ func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
 		delete(c.embargoes, id)
 		c.embargoIDs.put(id)
 		c.mu.Unlock()
-		e.promise.redirect(e.target, true)
-		e.promise.release()
+		lift := func() {
+			e.promise.redirect(e.target, true)
+			e.promise.release()
+		}
+		if o, ok := settle(e.target).(*object); !ok || !o.behind(c, lift) {
+			lift()
+		}
 		return nil
 	}
 	return protocolf("disembargo for a third party")

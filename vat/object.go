@@ -23,6 +23,19 @@ type object struct {
 // next one start.
 type line struct{ waiting []*request }
 
+// behind runs f when every call of the connection's that has come so far has started. It reports false, and does
+// not run f, when none waits.
+func (o *object) behind(from *Conn, f func()) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lines[from]
+	if l == nil {
+		return false
+	}
+	l.waiting = append(l.waiting, &request{barrier: f})
+	return true
+}
+
 func (o *object) retain() { o.refs.Add(1) }
 
 func (o *object) release() {
@@ -97,5 +110,10 @@ func (o *object) next(from *Conn) {
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
 	o.mu.Unlock()
+	if r.barrier != nil {
+		r.barrier()
+		o.next(from)
+		return
+	}
 	r.submit()
 }

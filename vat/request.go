@@ -18,6 +18,8 @@ type request struct {
 	conn   *Conn // where it came from, whose pool runs it; nil for a call made here
 	direct bool  // it may run on the current goroutine
 
+	barrier func() // for a place in a line that is no call
+
 	object  *object // once it got there
 	handler *Handler
 	pooled  bool

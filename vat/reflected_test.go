@@ -1,0 +1,47 @@
+package vat_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// Calls that come around from the peer have come, when the embargo is lifted, but have not all started: a serial handler
+// takes its time. Calls that are made directly afterwards must not overtake them.
+func TestReflectedCallsStartFirst(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	mine := &counterObj{tracked: tracked{p.world}}
+	own := p.serve(mine)
+	defer own.Release()
+	e := p.echoCap(t)
+	defer e.Release()
+	a := vat.Send(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(own.AddRef())) })
+	defer a.Release()
+	c := a.Cap(tp.Echo_cap_Results_cap)
+	defer c.Release()
+	var calls []*vat.Answer[tp.Counter_slow_Results]
+	slow := func(n int) {
+		for range n {
+			calls = append(calls, vat.Send(t.Context(), c, tp.Counter_slow, func(q tp.Counter_slow_Params, _ *vat.Caps) error {
+				q.SetTag(uint32(len(calls)))
+				return nil
+			}))
+		}
+	}
+	slow(1000)
+	require.NoError(t, c.Settle(t.Context()))
+	slow(1000)
+	for _, a := range calls {
+		_, _, err := a.Await(t.Context())
+		require.NoError(t, err)
+		a.Release()
+	}
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	for i, tag := range mine.tags {
+		require.EqualValues(t, i, tag, "call %d started in the place of %d", tag, i)
+	}
+}
