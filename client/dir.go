@@ -278,9 +278,9 @@ func (d *Dir) put(ctx context.Context, path string, r io.Reader, c vfs.If, noFol
 	}
 	return upload{
 		whole: func(b []byte) (v vfs.Version, err error) {
-			err = do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error {
+			err = do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
 				p.SetNoFollow(noFollow)
-				return first(p.SetPath(path), p.SetData(b), wire.SetIf(c, p.NewIfVersion))
+				return first(p.SetPath(path), caps.SetData(schema.Dir_put_Params_data, b), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.Dir_put_Results, _ *vat.Caps) (err error) {
 				v, err = version(r.Version())
 				return err

@@ -197,9 +197,9 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int,
 	total := 0
 	for {
 		part := p[total:min(len(p), total+wire.MaxChunk)]
-		err := do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, _ *vat.Caps) error {
+		err := do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, caps *vat.Caps) error {
 			a.SetOffset(uint64(off + int64(total)))
-			return first(a.SetData(part), wire.SetIf(c, a.NewIfVersion))
+			return first(caps.SetData(schema.File_write_Params_data, part), wire.SetIf(c, a.NewIfVersion))
 		}, nil)
 		if err != nil {
 			return total, err
@@ -215,8 +215,8 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 	if err := first(f.open(), wire.CheckChunk(len(p))); err != nil {
 		return 0, err
 	}
-	err = do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, _ *vat.Caps) error {
-		return first(a.SetData(p), wire.SetIf(c, a.NewIfVersion))
+	err = do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, caps *vat.Caps) error {
+		return first(caps.SetData(schema.File_append_Params_data, p), wire.SetIf(c, a.NewIfVersion))
 	}, func(r schema.File_append_Results, _ *vat.Caps) error {
 		off, err = wire.Offset(r.Offset())
 		return err
@@ -254,8 +254,8 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 	}
 	return upload{
 		whole: func(b []byte) (v vfs.Version, err error) {
-			err = do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, _ *vat.Caps) error {
-				return first(p.SetData(b), wire.SetIf(c, p.NewIfVersion))
+			err = do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
+				return first(caps.SetData(schema.File_writeBytes_Params_data, b), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.File_writeBytes_Results, _ *vat.Caps) error {
 				v, err = version(r.Version())
 				return err

@@ -19,8 +19,11 @@ type upload struct {
 }
 
 func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
-	r = cancellable{ctx, r}
 	var head bytes.Buffer
+	if l, ok := r.(interface{ Len() int }); ok { // in memory
+		head.Grow(min(max(l.Len(), 0), wire.MaxWhole) + bytes.MinRead)
+	}
+	r = cancellable{ctx, r}
 	n, err := io.CopyN(&head, r, wire.MaxWhole+1)
 	if err == io.EOF {
 		v, err := u.whole(head.Bytes())
@@ -61,7 +64,9 @@ func (u upload) copy(ctx context.Context, w *vat.Cap, r io.Reader) error {
 	for {
 		n, rerr := io.ReadFull(r, b)
 		if n > 0 {
-			a := vat.Send(ctx, w, schema.Writer_write, func(p schema.Writer_write_Params, _ *vat.Caps) error { return p.SetData(b[:n]) })
+			a := vat.Send(ctx, w, schema.Writer_write, func(_ schema.Writer_write_Params, caps *vat.Caps) error {
+				return caps.SetData(schema.Writer_write_Params_data, b[:n])
+			})
 			err := lost(a)
 			a.Release()
 			if err != nil {

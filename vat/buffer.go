@@ -35,7 +35,7 @@ func classBytes(class int) int {
 
 // getBuffer returns a buffer of n bytes or more.
 func getBuffer(n int) *buffer {
-	class := max(minBuffer, bits.Len(uint(n-1)))
+	class := max(minBuffer, bits.Len(uint(max(n, 1)-1)))
 	if class > minBuffer && n <= classBytes(class-1) {
 		class--
 	}
