@@ -63,9 +63,6 @@ func (c *Conn) SetBudget(b *Budget) {
 	}
 }
 
-// SetMessageBytes changes Limits.MessageBytes for the messages that come from now on.
-func (c *Conn) SetMessageBytes(n int) { c.messageBytes.Store(int64(n)) }
-
 // budgetBytes is from which size on a message counts in a budget.
 const budgetBytes = 64 << 10
 

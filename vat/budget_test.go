@@ -52,20 +52,6 @@ func TestBudget(t *testing.T) {
 	soon(t, func() bool { return b.Used() == 0 }, "the budget is not given back")
 }
 
-func TestMessageBytesChange(t *testing.T) {
-	p := connect(t, vat.Limits{})
-	e := p.echoCap(t)
-	defer e.Release()
-	send := func() error {
-		return vat.Do(t.Context(), e, tp.Echo_echo, func(q tp.Echo_echo_Params, _ *vat.Caps) error {
-			return q.SetText(string(make([]byte, 100<<10)))
-		}, nil)
-	}
-	require.NoError(t, send())
-	p.server.SetMessageBytes(64 << 10)
-	require.ErrorContains(t, send(), "limit is 65536")
-}
-
 func TestIdleTimeout(t *testing.T) {
 	p := connect(t, vat.Limits{IdleTimeout: 50 * time.Millisecond})
 	e := p.echoCap(t)

@@ -30,17 +30,16 @@ type Options struct {
 
 // A Conn is one connection to a peer. Its methods are safe for concurrent use.
 type Conn struct {
-	options      Options
-	limits       Limits
-	nc           net.Conn
-	outbox       outbox
-	pool         pool
-	ctx          context.Context // ends with the connection; the parent of every call's
-	cancel       context.CancelCauseFunc
-	done         chan struct{}
-	messageBytes atomic.Int64
-	messages     atomic.Uint64 // that came in
-	woken        atomic.Int32  // callers whose answers came, less calls made since: see flushCall
+	options  Options
+	limits   Limits
+	nc       net.Conn
+	outbox   outbox
+	pool     pool
+	ctx      context.Context // ends with the connection; the parent of every call's
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+	messages atomic.Uint64 // that came in
+	woken    atomic.Int32  // callers whose answers came, less calls made since: see flushCall
 
 	mu          sync.Mutex
 	closed      bool
@@ -93,7 +92,6 @@ func NewConn(nc net.Conn, o Options) *Conn {
 		imports:   map[uint32]*importCap{},
 		embargoes: map[uint32]*embargo{},
 	}
-	c.messageBytes.Store(int64(l.MessageBytes))
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
 	c.outbox.inline = inlineFrame

@@ -25,8 +25,13 @@
 //	request    a call on its way to a target
 //	answer     its outcome, and the promises that were made of it
 //	message    the memory of one message, in or out
+//	envelope   what is the same in every call, written and read as words
+//	tail       data that leaves from where it was written first
 //	Conn       the four tables of rpc.capnp: questions, answers, exports, imports
+//	input      frames on their way in, with a buffer only while there is something in it
 //	outbox     frames on their way out
+//	sealer     TLS between an outbox and the socket
+//	Budget     what several connections may hold together
 //	pool       a connection's workers
 //
 // Locks, outermost first: promise.mu, Conn.mu, then any one of answer.mu, request.mu and outbox.mu. No two

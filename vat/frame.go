@@ -20,11 +20,11 @@ func (c *Conn) readFrame(in *input, begin func()) (*message, error) {
 	if err := in.fill(frameHeader); err != nil {
 		return nil, unexpected(err)
 	}
-	l, most := &c.limits, uint64(c.messageBytes.Load())
+	most := uint64(c.limits.MessageBytes)
 	head := in.peek(frameHeader)
 	segments := uint64(binary.LittleEndian.Uint32(head)) + 1
-	if segments > uint64(l.Segments) {
-		return nil, protocolf("message of %d segments, and the limit is %d", segments, l.Segments)
+	if segments > uint64(c.limits.Segments) {
+		return nil, protocolf("message of %d segments, and the limit is %d", segments, c.limits.Segments)
 	}
 	if segments == 1 {
 		words := uint64(binary.LittleEndian.Uint32(head[4:]))
