@@ -57,7 +57,7 @@ const (
 var errParked = errors.New("vat: the peer reads too slowly")
 
 // lazyFlush is how long a frame may wait that the peer does not: for another to leave with.
-const lazyFlush = 2 * time.Millisecond
+const lazyFlush = 25 * time.Millisecond
 
 // append queues m's frame. m may be released at once. A frame that is not urgent leaves with the next one that
 // is, or soon after.
