@@ -27,8 +27,14 @@ func (t *tail) room(n int) []byte {
 	return t.b[:n]
 }
 
-// cut makes t hold its first n bytes.
+// cut makes t hold its first n bytes, in memory of about that size.
 func (t *tail) cut(n int) {
+	if n < len(t.buf.b)/4 && len(t.buf.b) > inlineFrame {
+		smaller := getBuffer((n + 7) &^ 7)
+		copy(smaller.b, t.b[:n])
+		t.buf.free()
+		t.buf, t.b = smaller, smaller.b
+	}
 	t.n, t.b = n, t.b[:(n+7)&^7]
 	clear(t.b[n:])
 }

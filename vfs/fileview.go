@@ -23,7 +23,7 @@ func (v *fileView) Close() error {
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
-	if len(v.world.arounds) == 0 { // the hot path, without closures
+	if len(v.world.looks) == 0 { // the hot path, without closures
 		if err := v.check(noRead); err != nil {
 			return 0, err
 		}

@@ -58,6 +58,10 @@ type Guard struct {
 	// descend from ctx.
 	Around func(ctx context.Context, op Op, do func(context.Context) (Effect, error)) (Effect, error)
 
+	// Changes says that Around is for operations that change something. Those that
+	// look pass it by, and are the faster for it.
+	Changes bool
+
 	// Ledger, if any, accounts for what is open and what is stored.
 	Ledger *Ledger
 }
@@ -65,15 +69,21 @@ type Guard struct {
 // world is what all views of one guarded tree share.
 type world struct {
 	guards  []Guard
-	arounds []func(context.Context, Op, func(context.Context) (Effect, error)) (Effect, error)
+	arounds []around // all
+	looks   []around // those that stand around what only looks
 	ledgers []*Ledger
 }
+
+type around = func(context.Context, Op, func(context.Context) (Effect, error)) (Effect, error)
 
 func newWorld(guards []Guard) *world {
 	w := &world{guards: guards}
 	for _, g := range guards {
 		if g.Around != nil {
 			w.arounds = append(w.arounds, g.Around)
+			if !g.Changes {
+				w.looks = append(w.looks, g.Around)
+			}
 		}
 		if g.Ledger != nil {
 			w.ledgers = append(w.ledgers, g.Ledger)
@@ -105,15 +115,19 @@ var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
 
 // around runs do inside every guard's Around, the first outermost.
 func (w *world) around(ctx context.Context, op Op, do func(context.Context) error) error {
-	if len(w.arounds) == 0 {
+	arounds := w.looks
+	if op.Kind.Changes() {
+		arounds = w.arounds
+	}
+	if len(arounds) == 0 {
 		return do(ctx)
 	}
-	_, err := w.step(ctx, op, 0, do)
+	_, err := step(ctx, op, arounds, do)
 	return err
 }
 
-func (w *world) step(ctx context.Context, op Op, i int, do func(context.Context) error) (Effect, error) {
-	if i == len(w.arounds) {
+func step(ctx context.Context, op Op, arounds []around, do func(context.Context) error) (Effect, error) {
+	if len(arounds) == 0 {
 		var total Effect
 		ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
 			got, err := change()
@@ -129,7 +143,7 @@ func (w *world) step(ctx context.Context, op Op, i int, do func(context.Context)
 		ran, over bool
 		inner     error
 	)
-	e, err := w.arounds[i](ctx, op, func(ctx context.Context) (Effect, error) {
+	e, err := arounds[0](ctx, op, func(ctx context.Context) (Effect, error) {
 		if !mu.TryLock() {
 			return Effect{}, errTwice
 		}
@@ -139,7 +153,7 @@ func (w *world) step(ctx context.Context, op Op, i int, do func(context.Context)
 		}
 		ran = true
 		var e Effect
-		e, inner = w.step(ctx, op, i+1, do)
+		e, inner = step(ctx, op, arounds[1:], do)
 		return e, inner
 	})
 	mu.Lock() // a guard that went ahead of do: wait, so that nothing happens later

@@ -128,6 +128,9 @@ func (d *nsDir) changeable(name string) error {
 	return nil
 }
 
+// Tries implements [Trier].
+func (d *nsDir) Tries() bool { return d.dir == nil || CanTry(d.dir) }
+
 func (d *nsDir) Stat(ctx context.Context) (Info, error) {
 	if err := d.closed.check(); err != nil {
 		return Info{}, err

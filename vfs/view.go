@@ -195,6 +195,10 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 	return v.world.around(ctx, op, do)
 }
 
+// Tries implements [Trier]. A guard may wait, for a human even, so that nothing is
+// tried where one stands around what looks.
+func (v *view) Tries() bool { return len(v.world.looks) == 0 && CanTry(v.inner.node) }
+
 // Stat, for every kind of view.
 func (v *view) Stat(ctx context.Context) (info Info, err error) {
 	err = v.look(ctx, OpStat, func(ctx context.Context) error {

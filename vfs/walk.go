@@ -73,12 +73,19 @@ func WalkParent(ctx context.Context, d Dir, path string) (dir Dir, name string, 
 	return dir, names[last], func() { dir.Close() }, nil
 }
 
+// maxTried is how many names are walked by one who must not wait: many take their
+// time, if none of them waits.
+const maxTried = 16
+
 func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	names, err := SplitPath(path)
 	if err != nil {
 		return nil, err
 	}
-	if w, ok := d.(Walker); ok {
+	switch w, ok := d.(Walker); {
+	case IsTrying(ctx) && len(names) > maxTried:
+		return nil, ErrWouldBlock
+	case ok && !IsTrying(ctx):
 		return w.Walk(ctx, path, follow)
 	}
 	w := walker{ctx: ctx, root: d, rest: names}
@@ -128,6 +135,9 @@ func (w *walker) step(follow bool) error {
 		w.rose = true
 		return nil
 	}
+	if IsTrying(w.ctx) && !CanTry(w.here()) {
+		return ErrWouldBlock
+	}
 	n, err := w.here().Lookup(w.ctx, name)
 	if w.rose && errors.Is(err, errNoTree) {
 		return errOutside // it left its tree, and leads to none
@@ -160,6 +170,9 @@ var errOutside = Errorf(Outside, "a link leads out of this Dir (where to is not 
 func (w *walker) follow(l Link) error {
 	if w.links++; w.links > MaxLinks {
 		return Errorf(Limit, "more than %d links on the way; they may go in a circle", MaxLinks)
+	}
+	if IsTrying(w.ctx) && !CanTry(l) {
+		return ErrWouldBlock
 	}
 	target, err := l.Target(w.ctx)
 	switch {

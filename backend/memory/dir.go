@@ -29,6 +29,9 @@ func (d *dir) Close() error {
 	return nil
 }
 
+// Tries implements vfs.Trier.
+func (d *dir) Tries() bool { return true }
+
 // Stat implements vfs.Node.
 func (d *dir) Stat(ctx context.Context) (info vfs.Info, err error) {
 	err = d.read(ctx, func(here *inode) error {
@@ -39,10 +42,9 @@ func (d *dir) Stat(ctx context.Context) (info vfs.Info, err error) {
 }
 
 func (d *dir) read(ctx context.Context, fn func(here *inode) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := d.at.store.look(ctx); err != nil {
 		return err
 	}
-	d.at.store.mu.RLock()
 	defer d.at.store.mu.RUnlock()
 	here, err := d.here()
 	if err != nil {

@@ -134,10 +134,9 @@ func (r *ref) node() (*inode, error) {
 
 // read runs fn on the node that is at the place, which fn may not change.
 func (r *ref) read(ctx context.Context, fn func(*inode)) error {
-	if err := ctx.Err(); err != nil {
+	if err := r.in.store.look(ctx); err != nil {
 		return err
 	}
-	r.in.store.mu.RLock()
 	defer r.in.store.mu.RUnlock()
 	n, err := r.node()
 	if err != nil {
@@ -146,6 +145,9 @@ func (r *ref) read(ctx context.Context, fn func(*inode)) error {
 	fn(n)
 	return nil
 }
+
+// Tries implements vfs.Trier.
+func (r *ref) Tries() bool { return true }
 
 // Stat implements vfs.Node.
 func (r *ref) Stat(ctx context.Context) (info vfs.Info, err error) {

@@ -116,6 +116,20 @@ func (s *Store) SetExec(ctx context.Context, path string, exec bool) error {
 	})
 }
 
+// look takes s.mu to look at the tree. A change holds it for as long as it copies
+// memory, which is too long to be waited for by one who only tries.
+func (s *Store) look(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !vfs.IsTrying(ctx) {
+		s.mu.RLock()
+	} else if !s.mu.TryRLock() {
+		return vfs.ErrWouldBlock
+	}
+	return nil
+}
+
 // find returns the node at names, following no link. s.mu is held.
 func (s *Store) find(names []string) (*inode, error) {
 	n := s.root

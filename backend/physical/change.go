@@ -51,7 +51,7 @@ func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{d.spot(name)}, nil
+	return &File{spot: d.spot(name)}, nil
 }
 
 // Mkdir makes an empty directory.

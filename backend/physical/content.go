@@ -56,12 +56,14 @@ func (c *content) Close() error {
 	return nil
 }
 
+var errOffset = vfs.Errorf(vfs.Invalid, "an offset is below 0")
+
 // readAt reads as io.ReaderAt has it.
-func readAt(f *os.File, p []byte, off int64) (int, error) {
+func readAt(r io.ReaderAt, p []byte, off int64) (int, error) {
 	if off < 0 {
-		return 0, vfs.Errorf(vfs.Invalid, "an offset is below 0")
+		return 0, errOffset
 	}
-	n, err := f.ReadAt(p, off)
+	n, err := r.ReadAt(p, off)
 	if err == nil || err == io.EOF {
 		return n, err
 	}

@@ -2,33 +2,39 @@ package physical
 
 import (
 	"container/list"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// idle is how long a directory that nobody asks for stays open.
+// idle is how long what nobody asks for stays open.
 const idle = time.Minute
 
-// descriptors keeps the most recently used directories open, at most max of
-// them, whoever holds how many Dirs, and none that is idle. An open descriptor pins an inode: as long
-// as it is here, the same device and number mean the same directory.
+// descriptors keeps the most recently used directories and files open, at most
+// max of them, whoever holds how many nodes, and none that is idle. An open
+// descriptor pins an inode: as long as it is here, the same device and number
+// mean the same directory or file.
 type descriptors struct {
 	max int
 
-	mu    sync.Mutex
-	byKey map[string]*list.Element // by path
-	used  list.List                // of *pinned, most recent first
-	timer *time.Timer              // closes what is idle; nil when nothing is kept
+	mu      sync.Mutex
+	byKey   map[string]*list.Element // by path
+	used    list.List                // of *pinned, most recent first
+	timer   *time.Timer              // closes what is idle; nil when nothing is kept
+	forgets uint64                   // how often something was forgotten
 }
 
 type pinned struct {
-	path     string
+	path string
+	last time.Time // asked for
+
+	file *openFile // or else a directory:
+
 	id       ident
 	dev, ino uint64
 	fd       int
-	last     time.Time // asked for
 }
 
 func newDescriptors(max int) *descriptors {
@@ -51,35 +57,142 @@ func (c *descriptors) holds(path string, id ident, dev, ino uint64) bool {
 		return false
 	}
 	p := e.Value.(*pinned)
-	if p.dev != dev || p.ino != ino || !p.id.same(id) {
+	if p.file != nil || p.dev != dev || p.ino != ino || !p.id.same(id) {
 		return false
 	}
-	p.last = time.Now()
-	c.used.MoveToFront(e)
+	c.touch(e)
 	return true
+}
+
+// ident returns what identifies a directory that the caller holds open, with this
+// device and number, if it is the one kept for path.
+func (c *descriptors) ident(path string, dev, ino uint64) (ident, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[path]
+	if e == nil {
+		return ident{}, false
+	}
+	p := e.Value.(*pinned)
+	if p.file != nil || p.dev != dev || p.ino != ino {
+		return ident{}, false
+	}
+	c.touch(e)
+	return p.id, true
 }
 
 // keep keeps a duplicate of fd, which was verified to be id at path. It is only
 // a cache: when no descriptor can be had, nothing is kept.
 func (c *descriptors) keep(path string, id ident, dev, ino uint64, fd int) {
-	if c.max <= 0 {
-		return
-	}
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.byKey[path]; e != nil {
-		c.drop(e)
+	c.add(&pinned{path: path, id: id, dev: dev, ino: ino, fd: dup})
+}
+
+// file returns the file kept for path, for the caller to close, or nil.
+func (c *descriptors) file(path string) *openFile {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[path]
+	if e == nil || e.Value.(*pinned).file == nil {
+		return nil
+	}
+	c.touch(e)
+	return e.Value.(*pinned).file.retain()
+}
+
+// mark is asked for before a file is opened that keepFile is to keep.
+func (c *descriptors) mark() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.forgets
+}
+
+// keepFile keeps f, which was opened at path, unless anything was forgotten since
+// mark: that may have been this path, and f a file that is there no more.
+func (c *descriptors) keepFile(path string, f *openFile, mark uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forgets == mark {
+		c.add(&pinned{path: path, file: f.retain()})
+	}
+}
+
+// forget closes the file that is kept for path. A directory stays: its number
+// may not be given to another while somebody asks for it.
+func (c *descriptors) forget(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgets++
+	c.removeFile(c.byKey[path])
+}
+
+// forgetBelow is forget for the files below a directory that is moved.
+func (c *descriptors) forgetBelow(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgets++
+	for p, e := range c.byKey {
+		if strings.HasPrefix(p, path) && strings.HasPrefix(p[len(path):], "/") {
+			c.removeFile(e)
+		}
+	}
+}
+
+// drop closes f when it is what is kept for path.
+func (c *descriptors) drop(path string, f *openFile) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byKey[path]; e != nil && e.Value.(*pinned).file == f {
+		c.remove(e)
+	}
+}
+
+// touch, add, remove and removeFile are called with c.mu held.
+func (c *descriptors) touch(e *list.Element) {
+	e.Value.(*pinned).last = time.Now()
+	c.used.MoveToFront(e)
+}
+
+func (c *descriptors) add(p *pinned) {
+	if c.max <= 0 {
+		p.close()
+		return
+	}
+	if e := c.byKey[p.path]; e != nil {
+		c.remove(e)
 	}
 	for c.used.Len() >= c.max {
-		c.drop(c.used.Back())
+		c.remove(c.used.Back())
 	}
-	c.byKey[path] = c.used.PushFront(&pinned{path, id, dev, ino, dup, time.Now()})
+	p.last = time.Now()
+	c.byKey[p.path] = c.used.PushFront(p)
 	if c.timer == nil {
 		c.timer = time.AfterFunc(idle, c.closeIdle)
+	}
+}
+
+func (c *descriptors) remove(e *list.Element) {
+	p := c.used.Remove(e).(*pinned)
+	delete(c.byKey, p.path)
+	p.close()
+}
+
+func (c *descriptors) removeFile(e *list.Element) {
+	if e != nil && e.Value.(*pinned).file != nil {
+		c.remove(e)
+	}
+}
+
+func (p *pinned) close() {
+	if p.file != nil {
+		p.file.Close()
+	} else {
+		unix.Close(p.fd)
 	}
 }
 
@@ -87,19 +200,14 @@ func (c *descriptors) keep(path string, id ident, dev, ino uint64, fd int) {
 func (c *descriptors) closeIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for e := c.used.Back(); e != nil && time.Since(e.Value.(*pinned).last) >= idle; e = c.used.Back() {
-		c.drop(e)
+	for e := c.used.Back(); e != nil; e = c.used.Back() {
+		if left := idle - time.Since(e.Value.(*pinned).last); left > 0 {
+			c.timer = time.AfterFunc(left, c.closeIdle)
+			return
+		}
+		c.remove(e)
 	}
 	c.timer = nil
-	if c.used.Len() > 0 {
-		c.timer = time.AfterFunc(idle, c.closeIdle)
-	}
-}
-
-func (c *descriptors) drop(e *list.Element) {
-	p := c.used.Remove(e).(*pinned)
-	delete(c.byKey, p.path)
-	unix.Close(p.fd)
 }
 
 func (c *descriptors) close() {
@@ -110,6 +218,6 @@ func (c *descriptors) close() {
 		c.timer.Stop()
 	}
 	for c.used.Len() > 0 {
-		c.drop(c.used.Back())
+		c.remove(c.used.Back())
 	}
 }

@@ -16,7 +16,10 @@ type Dir struct {
 	at place
 }
 
-var _ vfs.Dir = (*Dir)(nil)
+var (
+	_ vfs.Dir   = (*Dir)(nil)
+	_ vfs.Trier = (*Dir)(nil)
+)
 
 // Stat answers stale once the directory was moved, removed or replaced, and
 // crossDevice once something is mounted over it.
@@ -24,7 +27,7 @@ func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return vfs.Info{}, err
 	}
-	dir, err := d.s.enter(d.at)
+	dir, err := d.s.enterFor(ctx, d.at)
 	if err != nil {
 		return vfs.Info{}, err
 	}
@@ -51,7 +54,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	if err := d.checkDepth(name); err != nil {
 		return nil, err
 	}
-	dir, err := d.s.enter(d.at)
+	dir, err := d.s.enterFor(ctx, d.at)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +76,11 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	if err := a.regular(); err != nil {
 		return nil, err
 	}
-	return &File{d.spot(name)}, nil
+	return &File{spot: d.spot(name)}, nil
 }
 
 func (d *Dir) spot(name string) spot {
-	return spot{node: node{s: d.s}, in: d.at, name: name}
+	return spot{node: node{s: d.s}, in: d.at, name: name, path: vfs.Join(d.at.path, name)}
 }
 
 func (d *Dir) child(dir directory, name string) (*Dir, error) {

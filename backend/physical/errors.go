@@ -13,7 +13,7 @@ import (
 // explain gives err, of a system call as a rule, its code and says what to do.
 // A system's own text never passes: it may name a path of the host.
 func explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || err == vfs.ErrWouldBlock || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if e, ok := errors.AsType[*vfs.Error](err); ok {

@@ -4,16 +4,25 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"capd/vfs"
 )
 
 // File is a name in a directory, whatever regular file has it. While something
 // else has the name, every method answers stale.
-type File struct{ spot }
+//
+// The second read on leaves the file open for those that follow, until another
+// change of the name, a minute without a read, or Close. Each read makes sure
+// that it is still what has the name; docs/decisions/0008 says how.
+type File struct {
+	spot
+	again atomic.Bool // it was read
+}
 
 var (
 	_ vfs.File      = (*File)(nil)
+	_ vfs.Trier     = (*File)(nil)
 	_ vfs.Versioner = (*File)(nil)
 	_ vfs.Appender  = (*File)(nil)
 	_ vfs.Replacer  = (*File)(nil)
@@ -41,7 +50,8 @@ func held(err error) error {
 	return err
 }
 
-// open is where every descriptor of a file comes from.
+// open is where every descriptor of a file comes from that is not for reading
+// alone, and those of contents.
 func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, attr{}, err
@@ -55,14 +65,70 @@ func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
 	return file, a, held(explain(err))
 }
 
-// ReadAt reads from whatever content is in place when it is called.
+// reader is the file that has the name, opened for one read.
+func (f *File) reader(ctx context.Context) (reader, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, err
+	}
+	if r, err := f.s.kept(f.in, f.path); r != nil || err != nil {
+		return r, err
+	}
+	mark := f.s.host.mark()
+	d, err := f.s.enter(f.in)
+	if err != nil {
+		return nil, err
+	}
+	defer f.s.leave(d)
+	r, a, err := d.read(f.name)
+	if err != nil {
+		return nil, held(explain(err))
+	}
+	if f.again.Swap(true) {
+		f.s.host.keep(f.path, r, a, mark)
+	}
+	return r, nil
+}
+
+// ReadAt reads from whatever content is in place when it is called. Trying, it reads
+// what is in memory of a file that was left open.
 func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	file, _, err := f.open(ctx, os.O_RDONLY)
+	if vfs.IsTrying(ctx) {
+		return f.tryReadAt(p, off)
+	}
+	r, err := f.reader(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
-	return readAt(file, p, off)
+	defer r.Close()
+	return readAt(r, p, off)
+}
+
+func (f *File) tryReadAt(p []byte, off int64) (int, error) {
+	if f.closed.Load() {
+		return 0, vfs.At("", vfs.Stale)
+	}
+	if off < 0 {
+		return 0, errOffset
+	}
+	r, err := f.s.tryKept(f.in, f.path)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	n, err := r.tryReadAt(p, off)
+	if err == io.EOF {
+		return n, err
+	}
+	return n, explain(err)
+}
+
+// Close also closes what was left open, though others may read it: they open it
+// anew.
+func (f *File) Close() error {
+	if f.again.Load() {
+		f.s.host.forget(f.path)
+	}
+	return f.spot.Close()
 }
 
 // Version reads the file only when it changed since the last time. It answers

@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"io"
 	"os"
 
 	"capd/vfs"
@@ -13,6 +14,25 @@ type host interface {
 	// enter reaches the directory at p and answers stale unless it is the one
 	// that p was made for, and crossDevice when a mount lies over the way.
 	enter(p place) (directory, error)
+	// tryEnter is enter for one who must not wait, and answers vfs.ErrWouldBlock.
+	// Nor does the directory's lstat or sub wait.
+	tryEnter(p place) (directory, error)
+	// tries reports that it may be tried at all.
+	tries() bool
+	// kept returns the file at path, in in, as an earlier read left it open, once it
+	// is certain that it is what is at path now, unchanged; nil when there is none.
+	// The caller closes it. tryKept waits for nothing: it returns a file or answers
+	// vfs.ErrWouldBlock.
+	kept(in place, path string) reader
+	tryKept(in place, path string) (reader, error)
+	// keep leaves r, which was opened at path after mark was asked for, open for
+	// later reads, if the file system allows to tell when it is that file no more.
+	keep(path string, r reader, a attr, mark uint64)
+	mark() uint64
+	// forget closes the file that is kept of path, and forgetBelow the files below
+	// it, once those who read them are done.
+	forget(path string)
+	forgetBelow(path string)
 	cached() int
 	close()
 }
@@ -37,6 +57,8 @@ type directory interface {
 	// open opens the regular file called name and never waits: notRegular or
 	// isDir for anything else, which is found out without opening it.
 	open(name string, flag int) (*os.File, attr, error)
+	// read is open for reading alone.
+	read(name string) (reader, attr, error)
 	readlink(name string) (string, error)
 	// entries are all of them, in the order of the file system.
 	entries(more func() error) ([]vfs.Entry, error)
@@ -50,6 +72,14 @@ type directory interface {
 	move(name string, dst directory, newName string, how how) error
 	sync() error
 	release()
+}
+
+// reader is a file that is open for reading.
+type reader interface {
+	io.ReaderAt
+	io.Closer
+	// tryReadAt answers vfs.ErrWouldBlock where reading would wait for the disk.
+	tryReadAt(p []byte, off int64) (int, error)
 }
 
 // again bounds how often something is tried anew because names were moving.

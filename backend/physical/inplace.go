@@ -88,7 +88,7 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 			return vfs.Effect{Bytes: max(0, sizeAfter(was.attr.size)-was.attr.size)}, nil
 		},
 		func(most vfs.Effect) (e vfs.Effect, again bool, err error) {
-			defer f.s.lock(f.path())()
+			defer f.s.lock(f.path)()
 			file, a, err := f.open(context.Background(), flag)
 			if err != nil {
 				return e, false, err

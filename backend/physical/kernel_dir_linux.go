@@ -15,6 +15,15 @@ type kernelDir struct {
 	fd    int    // O_PATH
 	path  string // from the root
 	owned bool
+	try   bool // lstat and sub do not wait
+}
+
+// descend opens what path leads to in d, as an O_PATH descriptor.
+func (d *kernelDir) descend(path string, flags int) (int, error) {
+	if d.try {
+		return openCached(d.fd, path, flags)
+	}
+	return openat2(d.fd, path, flags, 0)
 }
 
 func (d *kernelDir) release() {
@@ -33,6 +42,13 @@ func (d *kernelDir) attr() (attr, error) {
 }
 
 func (d *kernelDir) lstat(name string) (attr, error) {
+	if d.try { // statx(2) may wait
+		fd, err := d.descend(name, unix.O_PATH|unix.O_NOFOLLOW)
+		if err != nil {
+			return attr{}, err
+		}
+		return attrOfPath(fd)
+	}
 	stx, err := statx(d.fd, name)
 	if err != nil {
 		return attr{}, err
@@ -44,47 +60,62 @@ func (d *kernelDir) lstat(name string) (attr, error) {
 }
 
 func (d *kernelDir) sub(name string) (directory, ident, error) {
-	fd, err := openat2(d.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	fd, err := d.descend(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
-		return nil, ident{}, err
-	}
-	id, err := identOf(fd)
-	if err != nil {
-		unix.Close(fd)
 		return nil, ident{}, err
 	}
 	path := vfs.Join(d.path, name)
-	if id.handle == "" { // its number may be given again: pin it while there is room
-		d.h.dirs.keep(path, id, id.dev, id.ino, fd)
+	id, err := d.h.identAt(path, fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, ident{}, err
 	}
 	return &kernelDir{h: d.h, fd: fd, path: path, owned: true}, id, nil
 }
 
 func (d *kernelDir) open(name string, flag int) (*os.File, attr, error) {
-	before, err := d.lstat(name)
+	fd, a, err := d.descriptor(name, flag)
 	if err != nil {
 		return nil, attr{}, err
 	}
-	if err := before.regular(); err != nil {
+	return os.NewFile(uintptr(fd), "file"), a, nil
+}
+
+func (d *kernelDir) read(name string) (reader, attr, error) {
+	fd, a, err := d.descriptor(name, unix.O_RDONLY)
+	if err != nil {
 		return nil, attr{}, err
+	}
+	return newOpenFile(d.h, fd, a), a, nil
+}
+
+// descriptor opens the regular file called name.
+func (d *kernelDir) descriptor(name string, flag int) (int, attr, error) {
+	before, err := d.lstat(name)
+	if err != nil {
+		return -1, attr{}, err
+	}
+	if err := before.regular(); err != nil {
+		return -1, attr{}, err
 	}
 	fd, err := openat2(d.fd, name, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	if err == unix.ELOOP {
 		err = unix.ENXIO // a link took its place a moment ago
 	}
 	if err != nil {
-		return nil, attr{}, err
+		return -1, attr{}, err
 	}
-	f := os.NewFile(uintptr(fd), "file")
-	a, err := attrOfFile(f)
+	var st unix.Stat_t
+	err = fstat(fd, &st)
+	a := attrOfStat(&st)
 	if err == nil {
 		err = a.regular()
 	}
 	if err != nil {
-		f.Close()
-		return nil, attr{}, err
+		unix.Close(fd)
+		return -1, attr{}, err
 	}
-	return f, a, nil
+	return fd, a, nil
 }
 
 func (d *kernelDir) readlink(name string) (string, error) {

@@ -3,6 +3,7 @@ package physical
 import (
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +18,11 @@ const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLV
 type kernelHost struct {
 	root  int // O_PATH, held for the life of the store
 	mount uint64
-	dirs  *descriptors
+	local bool        // the file system; see manner
+	tells bool        // likewise
+	cache bool        // resolveCached is known: Linux 5.12
+	waits atomic.Bool // nothing can be read without waiting
+	open  *descriptors
 }
 
 // openKernel answers an error that is no *vfs.Error when this kernel, or a
@@ -38,14 +43,23 @@ func openKernel(dir *os.File, maxDescriptors int) (host, error) {
 		unix.Close(root)
 		return nil, err
 	}
-	return &kernelHost{root: root, mount: stx.Mnt_id, dirs: newDescriptors(maxDescriptors)}, nil
+	h := &kernelHost{root: root, mount: stx.Mnt_id, open: newDescriptors(maxDescriptors)}
+	var sfs unix.Statfs_t
+	if unix.Fstatfs(root, &sfs) == nil {
+		h.local, h.tells = manner(int64(sfs.Type))
+	}
+	if probe, err := openCached(root, ".", unix.O_PATH|unix.O_DIRECTORY); err == nil {
+		unix.Close(probe)
+		h.cache = true
+	}
+	return h, nil
 }
 
 func (h *kernelHost) confinement() string { return "kernel" }
-func (h *kernelHost) cached() int         { return h.dirs.len() }
+func (h *kernelHost) cached() int         { return h.open.len() }
 
 func (h *kernelHost) close() {
-	h.dirs.close()
+	h.open.close()
 	unix.Close(h.root)
 }
 
@@ -53,11 +67,18 @@ func (h *kernelHost) close() {
 // keeps its inode's number from being given to another, so that comparing
 // numbers is enough; without one the handles are compared. The descriptor that
 // the work is done on is always the one just resolved.
-func (h *kernelHost) enter(p place) (directory, error) {
+func (h *kernelHost) enter(p place) (directory, error) { return h.arrive(p, false) }
+
+func (h *kernelHost) tryEnter(p place) (directory, error) { return h.arrive(p, true) }
+
+func (h *kernelHost) tries() bool { return h.cache }
+
+func (h *kernelHost) arrive(p place, try bool) (directory, error) {
 	if p.path == "" {
-		return &kernelDir{h: h, fd: h.root}, nil
+		return &kernelDir{h: h, fd: h.root, try: try}, nil
 	}
-	fd, err := openat2(h.root, p.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	d := &kernelDir{h: h, fd: h.root, path: p.path, try: try}
+	fd, err := d.descend(p.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
@@ -65,7 +86,7 @@ func (h *kernelHost) enter(p place) (directory, error) {
 	default:
 		return nil, err
 	}
-	d := &kernelDir{h: h, fd: fd, path: p.path, owned: true}
+	d.fd, d.owned = fd, true
 	if err := h.verify(fd, p); err != nil {
 		d.release()
 		return nil, err
@@ -78,7 +99,7 @@ func (h *kernelHost) verify(fd int, p place) error {
 	if err := fstat(fd, &st); err != nil {
 		return err
 	}
-	if h.dirs.holds(p.path, p.id, uint64(st.Dev), st.Ino) {
+	if h.open.holds(p.path, p.id, uint64(st.Dev), st.Ino) {
 		return nil
 	}
 	id, err := identOf(fd)
@@ -88,15 +109,50 @@ func (h *kernelHost) verify(fd int, p place) error {
 	if !id.same(p.id) {
 		return vfs.Stale
 	}
-	h.dirs.keep(p.path, p.id, uint64(st.Dev), st.Ino, fd)
+	h.open.keep(p.path, p.id, uint64(st.Dev), st.Ino, fd)
 	return nil
+}
+
+// resolveCached makes openat2(2) answer EAGAIN rather than ask the disk for a
+// name: RESOLVE_CACHED.
+const resolveCached = 0x20
+
+// openCached is openat2 as far as memory goes, and vfs.ErrWouldBlock beyond. What
+// openat2 tries again is not for one who must not wait.
+func openCached(dir int, path string, flags int) (int, error) {
+	fd, err := openOnce(dir, path, flags, 0, confined|resolveCached)
+	switch err {
+	case unix.EAGAIN, unix.EXDEV, unix.EINTR:
+		return -1, vfs.ErrWouldBlock
+	}
+	return fd, err
+}
+
+// identAt identifies the directory at path, which fd is open on.
+func (h *kernelHost) identAt(path string, fd int) (ident, error) {
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil {
+		return ident{}, err
+	}
+	if id, ok := h.open.ident(path, uint64(st.Dev), st.Ino); ok {
+		return id, nil
+	}
+	id, err := identOf(fd)
+	if err == nil && id.handle == "" { // its number may be given again: pin it while there is room
+		h.open.keep(path, id, id.dev, id.ino, fd)
+	}
+	return id, err
+}
+
+// openOnce opens one path, resolved as resolve says.
+func openOnce(dir int, path string, flags int, mode os.FileMode, resolve uint64) (int, error) {
+	return unix.Openat2(dir, path, &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: resolve})
 }
 
 // openat2 opens one path, confined. It never waits and never follows.
 func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: confined}
 	for try := 0; ; {
-		fd, err := unix.Openat2(dir, path, &how)
+		fd, err := openOnce(dir, path, flags, mode, confined)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && try < again: // see openat2(2), ERRORS
@@ -171,6 +227,22 @@ func attrOfStatx(stx *unix.Statx_t) attr {
 		nlink:  uint64(stx.Nlink),
 		uid:    stx.Uid,
 		gid:    stx.Gid,
+	}
+}
+
+func attrOfStat(st *unix.Stat_t) attr {
+	return attr{
+		kind:   kindOfMode(st.Mode),
+		size:   st.Size,
+		perm:   os.FileMode(st.Mode & 0o777),
+		setgid: st.Mode&unix.S_ISGID != 0,
+		mtime:  st.Mtim.Nano(),
+		ctime:  st.Ctim.Nano(),
+		dev:    uint64(st.Dev),
+		ino:    st.Ino,
+		nlink:  uint64(st.Nlink),
+		uid:    st.Uid,
+		gid:    st.Gid,
 	}
 }
 

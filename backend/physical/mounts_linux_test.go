@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -168,6 +169,16 @@ func TestOverlay(t *testing.T) {
 			w.ok(err)
 			v, err := vfs.VersionOf(w.ctx, f)
 			w.ok(err)
+			reads := func(want string) {
+				t.Helper()
+				time.Sleep(30 * time.Millisecond)
+				for range 3 { // and is kept open
+					if got, err := w.readsNow(f); got != want || err != nil {
+						t.Errorf("it reads %q, %v, want %q", got, err, want)
+					}
+				}
+			}
+			reads("lower")
 			_, err = d.Create(w.ctx, "new")
 			w.ok(err)
 			_, err = d.Stat(w.ctx)
@@ -175,6 +186,9 @@ func TestOverlay(t *testing.T) {
 			_, err = f.WriteAt(w.ctx, []byte("L"), 0, vfs.If{Is: v})
 			w.ok(err)
 			w.has(w.host("d/e/f"), "Lower")
+			reads("Lower")
+			w.write("d/e/f", "by another")
+			reads("by another")
 			w.ok(w.put(d, "f", "upper", vfs.If{}))
 			w.has(w.host("d/e/f"), "upper")
 			// An overlay without redirect_dir renames no directory of the lower layer.

@@ -22,6 +22,9 @@ func (n *node) Close() error {
 	return nil
 }
 
+// Tries implements vfs.Trier.
+func (n *node) Tries() bool { return n.s.host.tries() }
+
 func (n *node) usable(ctx context.Context) error {
 	if n.closed.Load() {
 		return vfs.At("", vfs.Stale)
@@ -45,16 +48,15 @@ type spot struct {
 	node
 	in   place
 	name string
+	path string // from the root
 }
-
-func (p *spot) path() string { return vfs.Join(p.in.path, p.name) }
 
 // look describes what is at the spot now.
 func (p *spot) look(ctx context.Context) (attr, error) {
 	if err := p.usable(ctx); err != nil {
 		return attr{}, err
 	}
-	d, err := p.s.enter(p.in)
+	d, err := p.s.enterFor(ctx, p.in)
 	if err != nil {
 		return attr{}, err
 	}
@@ -84,6 +86,9 @@ func (l *Link) Stat(ctx context.Context) (vfs.Info, error) {
 func (l *Link) Target(ctx context.Context) (string, error) {
 	if err := l.usable(ctx); err != nil {
 		return "", err
+	}
+	if vfs.IsTrying(ctx) {
+		return "", vfs.ErrWouldBlock
 	}
 	d, err := l.s.enter(l.in)
 	if err != nil {

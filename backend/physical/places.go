@@ -14,14 +14,20 @@ type places struct {
 }
 
 // lock locks the names at these paths, one or two, and returns what unlocks
-// them.
+// them. What is kept open of a file there is closed then: it may have gone.
 func (s *Store) lock(paths ...string) (unlock func()) {
 	if s.byPath {
 		s.places.directories.RLock()
 		names := s.places.lock(paths)
 		return func() { names(); s.places.directories.RUnlock() }
 	}
-	return s.places.lock(paths)
+	names := s.places.lock(paths)
+	return func() {
+		for _, path := range paths {
+			s.host.forget(path)
+		}
+		names()
+	}
 }
 
 // lockDirectories is lock for a directory that is moved.
@@ -30,7 +36,11 @@ func (s *Store) lockDirectories(from, to string) (unlock func()) {
 		s.places.directories.Lock()
 		return s.places.directories.Unlock
 	}
-	return s.places.lock([]string{from, to})
+	names := s.places.lock([]string{from, to})
+	return func() {
+		s.host.forgetBelow(from)
+		names()
+	}
 }
 
 func (l *places) lock(paths []string) (unlock func()) {

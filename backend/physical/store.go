@@ -23,6 +23,7 @@
 package physical
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync"
@@ -35,7 +36,7 @@ import (
 // Options are what a host may choose; the zero value is right for everybody.
 type Options struct {
 	ReadOnly       bool // every change answers readOnly, and nothing is written below the directory
-	MaxDescriptors int  // directories kept open; 0: a quarter of the process's limit, at most 4096
+	MaxDescriptors int  // directories and files kept open; 0: a quarter of the process's limit, at most 4096
 	MaxContents    int  // contents held open at once; 0: the same
 	Portable       bool // use os.Root even where the kernel confines
 }
@@ -114,7 +115,7 @@ func (s *Store) Confinement() string { return s.host.confinement() }
 
 // Stats are counts for the host.
 type Stats struct {
-	Descriptors int // directories kept open
+	Descriptors int // directories and files kept open
 	Contents    int // contents held open
 }
 
@@ -154,17 +155,57 @@ func (s *Store) drain() {
 	close(s.drained)
 }
 
+// begin begins one operation that uses the host's descriptors; left ends it.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return vfs.At("", vfs.Stale)
+	}
+	s.inside++
+	return nil
+}
+
+// kept and tryKept are the host's.
+func (s *Store) kept(in place, path string) (reader, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.left()
+	return s.host.kept(in, path), nil
+}
+
+func (s *Store) tryKept(in place, path string) (reader, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.left()
+	return s.host.tryKept(in, path)
+}
+
 // enter reaches the directory at p for one operation; leave ends it. Nothing of
 // a guest's runs between the two.
 func (s *Store) enter(p place) (directory, error) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, vfs.At("", vfs.Stale)
+	if err := s.begin(); err != nil {
+		return nil, err
 	}
-	s.inside++
-	s.mu.Unlock()
 	d, err := s.host.enter(p)
+	if err != nil {
+		s.left()
+		return nil, explain(err)
+	}
+	return d, nil
+}
+
+// enterFor is enter, or the host's tryEnter when ctx is only trying.
+func (s *Store) enterFor(ctx context.Context, p place) (directory, error) {
+	if !vfs.IsTrying(ctx) {
+		return s.enter(p)
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	d, err := s.host.tryEnter(p)
 	if err != nil {
 		s.left()
 		return nil, explain(err)

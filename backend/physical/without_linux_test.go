@@ -27,6 +27,7 @@ var filters = map[string]struct {
 	"openat2":           {unix.SYS_OPENAT2, -1, uint32(unix.ENOSYS)},
 	"openat2 by policy": {unix.SYS_OPENAT2, -1, uint32(unix.EPERM)},
 	"handles":           {unix.SYS_NAME_TO_HANDLE_AT, -1, uint32(unix.EPERM)},
+	"RWF_NOWAIT":        {unix.SYS_PREADV2, -1, uint32(unix.EOPNOTSUPP)},
 	"exchange":          {unix.SYS_RENAMEAT2, 4, uint32(unix.EINVAL)},
 }
 
@@ -72,6 +73,7 @@ func TestWithout(t *testing.T) {
 		{"openat2", "TestFallsBack"},
 		{"openat2 by policy", "TestFallsBack"},
 		{"handles", "TestMadeAgain/openat2|TestHeldDirectory/.*/openat2|TestConformance/openat2/Identity"},
+		{"RWF_NOWAIT", "TestKeptFile$|TestTryingToRead|TestConformance/openat2/(Read|Identity)"},
 		{"exchange", "TestConformance/openat2/(Replace|Rename|Remove|Condition|Commit)|TestReplaceKeeps/openat2|TestReadersOutside/openat2"},
 	} {
 		t.Run(c.without, func(t *testing.T) {

@@ -53,20 +53,20 @@ var table *vat.Table
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
 		vat.Handle(schema.Dir_list, (*server).list),
-		vat.Handle(schema.Dir_get, (*server).get),
-		vat.Handle(schema.Dir_walk, (*server).walk),
-		vat.Handle(schema.Dir_openDir, openDir),
-		vat.Handle(schema.Dir_openFile, (*server).openFile),
+		vat.Handle(schema.Dir_get, (*server).get, vat.Try()),
+		vat.Handle(schema.Dir_walk, (*server).walk, vat.Try()),
+		vat.Handle(schema.Dir_openDir, openDir, vat.Try()),
+		vat.Handle(schema.Dir_openFile, (*server).openFile, vat.Try()),
 		vat.Handle(schema.Dir_put, (*server).put),
 		vat.Handle(schema.Dir_stage, (*server).stage),
-		vat.Handle(schema.Dir_stat, (*server).stat),
+		vat.Handle(schema.Dir_stat, (*server).stat, vat.Try()),
 		vat.Handle(schema.Dir_glob, (*server).glob),
 		vat.Handle(schema.Dir_createDir, (*server).createDir),
 		vat.Handle(schema.Dir_createFile, (*server).createFile),
 		vat.Handle(schema.Dir_remove, (*server).remove),
 		vat.Handle(schema.Dir_move, (*server).move),
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
-		vat.Handle(schema.Dir_subDir, openDir),
+		vat.Handle(schema.Dir_subDir, openDir, vat.Try()),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		vat.Handle(schema.Dir_help, (*server).help),
 	)
@@ -77,16 +77,19 @@ func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) 
 	if err != nil {
 		return err
 	}
-	n, err := s.dir.Lookup(c.Context(), name)
+	if c.Trying() && !vfs.CanTry(s.dir) {
+		return vat.ErrWouldBlock
+	}
+	n, err := s.dir.Lookup(wire.Look(c), name)
 	if err != nil {
-		return vfs.At(name, err)
+		return wire.Looked(name, err)
 	}
 	r, err := c.Results()
 	if err != nil {
 		n.Close()
 		return err
 	}
-	return vfs.At(name, s.setNode(c.Context(), c.Caps(), r.NewNode, n, name))
+	return wire.Looked(name, s.setNode(wire.Look(c), c.Caps(), r.NewNode, n, name))
 }
 
 func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error {
@@ -98,16 +101,16 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 	if c.Params().NoFollow() {
 		walk = vfs.WalkLink
 	}
-	n, err := walk(c.Context(), s.dir, path)
+	n, err := walk(wire.Look(c), s.dir, path)
 	if err != nil {
-		return vfs.At(path, err)
+		return wire.Looked(path, err)
 	}
 	r, err := c.Results()
 	if err != nil {
 		n.Close()
 		return err
 	}
-	return vfs.At(path, s.setNode(c.Context(), c.Caps(), r.NewNode, n, path))
+	return wire.Looked(path, s.setNode(wire.Look(c), c.Caps(), r.NewNode, n, path))
 }
 
 // setNode fills in a node that was reached by path. It takes over n.
@@ -118,6 +121,9 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 			n.Close()
 		}
 	}()
+	if vfs.IsTrying(ctx) && !vfs.CanTry(n) {
+		return vfs.ErrWouldBlock
+	}
 	info, err := n.Stat(ctx)
 	if err != nil {
 		return err
@@ -168,9 +174,9 @@ func openDir[P interface {
 	if err != nil {
 		return err
 	}
-	d, err := vfs.WalkDir(c.Context(), s.dir, path)
+	d, err := vfs.WalkDir(wire.Look(c), s.dir, path)
 	if err != nil {
-		return vfs.At(path, err)
+		return wire.Looked(path, err)
 	}
 	return answer(s, c, d)
 }
@@ -196,9 +202,9 @@ func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_open
 	if err != nil {
 		return err
 	}
-	f, err := vfs.WalkFile(c.Context(), s.dir, path)
+	f, err := vfs.WalkFile(wire.Look(c), s.dir, path)
 	if err != nil {
-		return vfs.At(path, err)
+		return wire.Looked(path, err)
 	}
 	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
 }
@@ -285,9 +291,12 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 }
 
 func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results]) error {
-	info, err := s.dir.Stat(c.Context())
+	if c.Trying() && !vfs.CanTry(s.dir) {
+		return vat.ErrWouldBlock
+	}
+	info, err := s.dir.Stat(wire.Look(c))
 	if err != nil {
-		return vfs.At("", err)
+		return wire.Looked("", err)
 	}
 	r, err := c.Results()
 	if err != nil {

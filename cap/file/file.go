@@ -6,7 +6,6 @@ package file
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -51,7 +50,7 @@ func init() { // its methods make more of its kind
 	table = vat.NewTable(
 		vat.Handle(schema.File_readText, (*server).readText),
 		vat.Handle(schema.File_readBytes, (*server).readBytes),
-		vat.Handle(schema.File_read, (*server).read),
+		vat.Handle(schema.File_read, (*server).read, vat.Try()),
 		vat.Handle(schema.File_stream, (*server).stream),
 		vat.Handle(schema.File_writeText, (*server).writeText, vat.Serial()),
 		vat.Handle(schema.File_writeBytes, (*server).writeBytes, vat.Serial()),
@@ -60,7 +59,7 @@ func init() { // its methods make more of its kind
 		vat.Handle(schema.File_append, (*server).append, vat.Serial()),
 		vat.Handle(schema.File_truncate, (*server).truncate, vat.Serial()),
 		vat.Handle(schema.File_sync, (*server).sync),
-		vat.Handle(schema.File_stat, (*server).stat),
+		vat.Handle(schema.File_stat, (*server).stat, vat.Try()),
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
 		vat.Handle(schema.File_help, (*server).help),
@@ -68,84 +67,6 @@ func init() { // its methods make more of its kind
 }
 
 func (s *server) at(err error) error { return vfs.At(s.path, err) }
-
-// whole reads one whole content, once there is room for an answer of its size.
-func (s *server) whole(ctx context.Context, room func(size int) error) ([]byte, vfs.Version, error) {
-	c, err := vfs.Open(ctx, s.file)
-	if err != nil {
-		return nil, vfs.Version{}, err
-	}
-	defer c.Close()
-	if c.Size() > wire.MaxWhole {
-		return nil, vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; use read or stream", c.Size(), wire.MaxWhole)
-	}
-	if err := room(int(c.Size()) + 64); err != nil {
-		return nil, vfs.Version{}, err
-	}
-	b := make([]byte, c.Size())
-	n, err := c.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
-		return nil, vfs.Version{}, err
-	}
-	return b[:n], sha256.Sum256(b[:n]), nil
-}
-
-func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_readText_Results]) error {
-	var r schema.File_readText_Results
-	b, v, err := s.whole(c.Context(), func(size int) (err error) {
-		r, err = c.ResultsFor(size)
-		return err
-	})
-	if err != nil {
-		return s.at(err)
-	}
-	if !utf8.Valid(b) {
-		return s.at(vfs.Errorf(vfs.Invalid, "the content is not UTF-8 text; use readBytes"))
-	}
-	if err := r.SetVersion(v[:]); err != nil {
-		return err
-	}
-	return r.SetText(string(b))
-}
-
-func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
-	var r schema.File_readBytes_Results
-	b, v, err := s.whole(c.Context(), func(size int) (err error) {
-		r, err = c.ResultsFor(size)
-		return err
-	})
-	if err != nil {
-		return s.at(err)
-	}
-	if err := r.SetVersion(v[:]); err != nil {
-		return err
-	}
-	return r.SetData(b)
-}
-
-func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Results]) error {
-	off, err := wire.Offset(c.Params().Offset())
-	if err != nil {
-		return s.at(err)
-	}
-	length := int(c.Params().Length())
-	if err := wire.CheckChunk(length); err != nil {
-		return s.at(err)
-	}
-	r, err := c.ResultsFor(length + 64)
-	if err != nil {
-		return err
-	}
-	b := chunks.get(length)
-	defer chunks.put(b)
-	n, err := s.file.ReadAt(c.Context(), b, off)
-	eof := err == io.EOF
-	if err != nil && !eof {
-		return s.at(err)
-	}
-	r.SetEof(eof)
-	return r.SetData(b[:n])
-}
 
 func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_writeText_Results]) error {
 	text, err := wire.Text(c.Params().Text())
@@ -310,9 +231,12 @@ func (s *server) sync(c vat.Call[schema.File_sync_Params, schema.File_sync_Resul
 }
 
 func (s *server) stat(c vat.Call[schema.File_stat_Params, schema.File_stat_Results]) error {
-	info, err := s.file.Stat(c.Context())
+	if c.Trying() && (c.Params().WithVersion() || !vfs.CanTry(s.file)) {
+		return vat.ErrWouldBlock
+	}
+	info, err := s.file.Stat(wire.Look(c))
 	if err != nil {
-		return s.at(err)
+		return wire.Looked(s.path, err)
 	}
 	r, err := c.Results()
 	if err != nil {

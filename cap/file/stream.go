@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	"capd/cap/wire"
@@ -82,9 +83,13 @@ type sentChunk struct {
 	size   int
 }
 
+// chunks are buffers for what is read to be written to a sink.
+var chunks = sync.Pool{New: func() any { return new([wire.Chunk]byte) }}
+
 func (p *pump) run(r io.Reader) error {
-	b := chunks.get(wire.Chunk)
-	defer chunks.put(b)
+	chunk := chunks.Get().(*[wire.Chunk]byte)
+	defer chunks.Put(chunk)
+	b := chunk[:]
 	for {
 		n, err := io.ReadFull(r, b)
 		if n > 0 {
@@ -117,7 +122,9 @@ func (p *pump) write(b []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, stalled)
 	defer cancel()
-	a := vat.Send(ctx, p.sink, sinkWrite, func(w schema.Sink_write_Params, _ *vat.Caps) error { return w.SetData(b) })
+	a := vat.Send(ctx, p.sink, sinkWrite, func(_ schema.Sink_write_Params, c *vat.Caps) error {
+		return c.SetData(schema.Sink_write_Params_data, b)
+	})
 	p.answers = append(p.answers, sentChunk{a, len(b)})
 	if err := ctx.Err(); err != nil { // there was no room for it in all that time
 		return p.failed(err)

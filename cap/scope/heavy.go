@@ -13,12 +13,51 @@ import (
 // many changes do: a change may wait for an approval, and no look waits for it.
 const MaxHeavy = 2
 
+// Turns is what the owner of nodes may have (vfs.OwnerOf): a bound on the heavy
+// calls that run at once on all connections that hold what it owns. done gives a
+// turn back.
+type Turns interface {
+	Look(ctx context.Context) (done func(), err error)
+	Change(ctx context.Context) (done func(), err error)
+}
+
+// Of returns the scope, on the same connection, of what owner owns.
+func (s *Scope) Of(owner any) *Scope {
+	t, _ := owner.(Turns)
+	return &Scope{s.held, t}
+}
+
 // Look waits for a turn to look at much, until ctx ends; done gives it back.
-func (s *Scope) Look(ctx context.Context) (done func(), err error) { return wait(ctx, s.looks) }
+func (s *Scope) Look(ctx context.Context) (done func(), err error) {
+	if s.turns == nil {
+		return wait(ctx, s.looks)
+	}
+	return both(ctx, s.looks, s.turns.Look)
+}
 
 // Change waits for a turn to change something that may need a file's version;
 // done gives it back.
-func (s *Scope) Change(ctx context.Context) (done func(), err error) { return wait(ctx, s.changes) }
+func (s *Scope) Change(ctx context.Context) (done func(), err error) {
+	if s.turns == nil {
+		return wait(ctx, s.changes)
+	}
+	return both(ctx, s.changes, s.turns.Change)
+}
+
+// both waits for a turn of the connection's, and then for one of the owner's: so
+// one connection has no more of them waiting than it may have at once.
+func both(ctx context.Context, turns chan struct{}, owner func(context.Context) (func(), error)) (done func(), err error) {
+	first, err := wait(ctx, turns)
+	if err != nil {
+		return nil, err
+	}
+	second, err := owner(ctx)
+	if err != nil {
+		first()
+		return nil, err
+	}
+	return func() { second(); first() }, nil
+}
 
 // ChangeIf is Change where c needs a version, and no wait otherwise.
 func (s *Scope) ChangeIf(ctx context.Context, c vfs.If) (done func(), err error) {

@@ -60,6 +60,60 @@ func TestHeavy(t *testing.T) {
 	full(t, s.Look)
 }
 
+// owner bounds what all its connections do at once, to one call of a kind.
+type owner struct{ looks, changes chan struct{} }
+
+func newOwner() owner { return owner{make(chan struct{}, 1), make(chan struct{}, 1)} }
+
+func (o owner) Look(ctx context.Context) (func(), error)   { return take(ctx, o.looks) }
+func (o owner) Change(ctx context.Context) (func(), error) { return take(ctx, o.changes) }
+
+func take(ctx context.Context, turns chan struct{}) (func(), error) {
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// An owner's turns are shared by all connections that hold what it owns, and by
+// no others.
+func TestHeavyOfOneOwner(t *testing.T) {
+	o, other := newOwner(), newOwner()
+	first, second := scope.New(), scope.New()
+	done, err := first.Of(o).Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free(t, second.Of(o).Look) {
+		t.Error("another connection has a turn of the same owner")
+	}
+	for what, take := range map[string]func(context.Context) (func(), error){
+		"a change": second.Of(o).Change, "another owner's look": second.Of(other).Look,
+		"a look at what nobody owns": second.Of(nil).Look, "a second look of the connection's": first.Of(other).Look,
+	} {
+		if !free(t, take) {
+			t.Errorf("%s waits", what)
+		}
+	}
+	done()
+	full := []func(){}
+	for range scope.MaxHeavy { // what waited in vain has given its turns back
+		give, err := second.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		full = append(full, give)
+	}
+	for _, give := range full {
+		give()
+	}
+	if !free(t, second.Of(o).Look) {
+		t.Error("a turn that was given back is not free")
+	}
+}
+
 // A change that waits for its content keeps nobody waiting.
 func TestChangeFrom(t *testing.T) {
 	s := scope.New()

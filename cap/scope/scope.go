@@ -14,8 +14,14 @@ const (
 	MaxListings = 4   // listings that wait for their next page
 )
 
-// Scope is what the capabilities of one connection share.
+// Scope is what the capabilities of one connection share, and what bounds them
+// beyond it.
 type Scope struct {
+	*held
+	turns Turns // nil: only the connection's
+}
+
+type held struct {
 	mu       sync.Mutex
 	writers  int
 	listings []*Listing
@@ -25,7 +31,7 @@ type Scope struct {
 
 // New returns the scope of a new connection.
 func New() *Scope {
-	return &Scope{looks: make(chan struct{}, MaxHeavy), changes: make(chan struct{}, MaxHeavy)}
+	return &Scope{held: &held{looks: make(chan struct{}, MaxHeavy), changes: make(chan struct{}, MaxHeavy)}}
 }
 
 // Writer takes a place for a whole-file write; done gives it back. It answers

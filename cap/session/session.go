@@ -59,10 +59,11 @@ func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Sessio
 		n.Close()
 		return err
 	}
+	sc := s.scope.Of(vfs.OwnerOf(n))
 	if d, ok := n.(vfs.Dir); ok {
-		return ref.SetDir(c.Caps().Put(dir.New(s.scope, d)))
+		return ref.SetDir(c.Caps().Put(dir.New(sc, d)))
 	}
-	return ref.SetFile(c.Caps().Put(file.New(s.scope, n.(vfs.File), "")))
+	return ref.SetFile(c.Caps().Put(file.New(sc, n.(vfs.File), "")))
 }
 
 func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error {

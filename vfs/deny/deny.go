@@ -136,9 +136,10 @@ func (r *Rules) Ask(approve func(context.Context, vfs.Op) error) vfs.Guard {
 		approve = func(context.Context, vfs.Op) error { return vfs.AskDenied }
 	}
 	return vfs.Guard{
-		Same: r.Same,
+		Same:    r.Same,
+		Changes: true,
 		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-			if op.Kind.Changes() && (r.Match(op.Path) || op.To != "" && r.Match(op.To)) {
+			if r.Match(op.Path) || op.To != "" && r.Match(op.To) {
 				if err := approve(ctx, op); err != nil {
 					return vfs.Effect{}, err
 				}

@@ -2,6 +2,7 @@ package vfstest
 
 import (
 	"errors"
+	"io"
 	"strings"
 
 	"capd/vfs"
@@ -21,6 +22,13 @@ var dirOps = []struct {
 }{
 	{"Stat", func(w *world, d vfs.Dir) error { _, err := d.Stat(w.ctx); return err }},
 	{"Lookup", func(w *world, d vfs.Dir) error { _, err := d.Lookup(w.ctx, "old"); return err }},
+	{"a try to Lookup", func(w *world, d vfs.Dir) error {
+		if !vfs.CanTry(d) {
+			return vfs.Stale
+		}
+		_, err := d.Lookup(vfs.Trying(), "old")
+		return orStale(err)
+	}},
 	{"List", func(w *world, d vfs.Dir) error { _, err := list(w.ctx, d); return err }},
 	{"Create", func(w *world, d vfs.Dir) error { _, err := d.Create(w.ctx, "new"); return err }},
 	{"Mkdir", func(w *world, d vfs.Dir) error { _, err := d.Mkdir(w.ctx, "new"); return err }},
@@ -51,6 +59,17 @@ var fileOps = []struct {
 }{
 	{"Stat", func(w *world, f vfs.File) error { _, err := f.Stat(w.ctx); return err }},
 	{"ReadAt", func(w *world, f vfs.File) error { _, err := f.ReadAt(w.ctx, make([]byte, 1), 0); return err }},
+	{"a try to read", func(w *world, f vfs.File) error {
+		_, err := tryReadAt(f, make([]byte, 1), 0)
+		return orStale(err)
+	}},
+	{"a try to Stat", func(w *world, f vfs.File) error {
+		if !vfs.CanTry(f) {
+			return vfs.Stale
+		}
+		_, err := f.Stat(vfs.Trying())
+		return orStale(err)
+	}},
 	{"Open", func(w *world, f vfs.File) error { _, err := readAll(w.ctx, f); return err }},
 	{"VersionOf", func(w *world, f vfs.File) error { _, err := vfs.VersionOf(w.ctx, f); return err }},
 	{"WriteAt", func(w *world, f vfs.File) error { _, err := f.WriteAt(w.ctx, []byte("x"), 0, vfs.If{}); return err }},
@@ -70,6 +89,14 @@ var fileOps = []struct {
 		}
 		return err
 	}},
+}
+
+// orStale makes stale of the news that one has to ask again, and will be told so.
+func orStale(err error) error {
+	if err == vfs.ErrWouldBlock {
+		return vfs.Stale
+	}
+	return err
 }
 
 // lostDir says that every method of d answers one of codes and changes nothing.
@@ -103,6 +130,18 @@ func (w *world) removeHeld() {
 	w.Helper()
 	w.ok("Remove", w.dir("p/held").Remove(w.ctx, "old", vfs.If{}))
 	w.ok("Remove", w.dir("p").Remove(w.ctx, "held", vfs.If{}))
+}
+
+// readOften reads f, so that a store which leaves files open between reads has
+// cause to.
+func (w *world) readOften(f vfs.File) vfs.File {
+	w.Helper()
+	for range 3 {
+		if _, err := f.ReadAt(w.ctx, make([]byte, 1), 0); err != nil && err != io.EOF {
+			w.Errorf("ReadAt: %v", err)
+		}
+	}
+	return f
 }
 
 func testHeldDir(w *world) {
@@ -143,7 +182,7 @@ func testHeldDir(w *world) {
 // testHeldBelow holds nodes below a directory that moves.
 func testHeldBelow(w *world) {
 	w.make(Tree{"p/held/old": {Data: "old"}, "p/file": {Data: "file"}, "f": {Data: "f"}})
-	d, f, deep := w.dir("p/held"), w.file("p/file"), w.file("p/held/old")
+	d, f, deep := w.dir("p/held"), w.readOften(w.file("p/file")), w.readOften(w.file("p/held/old"))
 	w.ok("Rename", w.moves("p", "", "q"))
 	w.lostDir("a Dir below what was moved", d, vfs.Stale, vfs.NotFound)
 	w.lostFile("a File below what was moved", f)
@@ -167,10 +206,12 @@ func testHeldBelow(w *world) {
 
 func testHeldFile(w *world) {
 	w.make(sample)
-	f := w.file("f")
+	f := w.readOften(w.file("f"))
 	w.put("f", "new")
+	w.tries(f, 0, 10, "new")
 	w.reads(f, "new")
 	w.writes(f, "N", 0)
+	w.tries(f, 0, 10, "New")
 	w.has("f", "New")
 	w.ok("Remove", w.root.Remove(w.ctx, "f", vfs.If{}))
 	w.lostFile("a File that was removed", f)
@@ -181,7 +222,7 @@ func testHeldFile(w *world) {
 		w.is("a File that was removed and made again", err, vfs.Stale)
 	}
 
-	f = w.file("f")
+	f = w.readOften(w.file("f"))
 	w.ok("Rename", w.moves("f", "d", "f"))
 	w.lostFile("a File that was moved away", f)
 	_, err := w.root.Mkdir(w.ctx, "f")
@@ -189,14 +230,14 @@ func testHeldFile(w *world) {
 	w.lostFile("a File where there is a directory now", f)
 	w.has("d/f", "made again")
 	if !w.s.NoLinks {
-		g := w.file("empty")
+		g := w.readOften(w.file("empty"))
 		w.ok("Remove", w.root.Remove(w.ctx, "empty", vfs.If{}))
 		w.ok("Rename", w.moves("l", "", "empty"))
 		w.lostFile("a File where there is a link now", g)
 	}
 
 	// What is moved over a File is at its place.
-	over := w.file("x")
+	over := w.readOften(w.file("x"))
 	w.ok("Rename over", w.dir("d").Rename(w.ctx, "f", w.root, "x", vfs.If{}, vfs.If{Is: sum(sample["x"].Data)}))
 	if got, err := readAll(w.ctx, over); err == nil && got != "made again" {
 		w.Errorf("a File that another was moved over reads %s", short(got))

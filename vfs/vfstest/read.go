@@ -19,6 +19,7 @@ var readRules = []rule{
 	{"Read/List", anyStore, testList},
 	{"Read/ListHuge", anyStore, testListHuge},
 	{"Read/ReadAt", anyStore, testReadAt},
+	{"Read/Trying", anyStore, testTrying},
 	{"Read/Content", anyStore, testContent},
 	{"Read/Version", anyStore, testVersion},
 	{"Read/Cancelled", anyStore, testReadCancelled},
@@ -195,6 +196,75 @@ func testReadAt(w *world) {
 	_, err = f.ReadAt(w.ctx, make([]byte, 1), -1)
 	w.is("ReadAt below 0", err, vfs.Invalid)
 	w.readsAt("ReadAt of nothing", func(p []byte) (int, error) { return w.file("empty").ReadAt(w.ctx, p, 0) }, 4, "")
+}
+
+// testTrying looks and reads twice over, waiting and not waiting: the first may leave
+// a file open for the second.
+func testTrying(w *world) {
+	data := strings.Repeat("0123456789", 20_000)
+	w.make(Tree{"d/f": {Data: data}, "empty": {}})
+	f := w.file("d/f")
+	size := int64(len(data))
+	for _, off := range []int64{0, 1, 65_535, 131_000, size - 10, size, size + 1<<40} {
+		for _, n := range []int{0, 1, 10, 65_536, 300_000} {
+			for range 2 {
+				w.tries(f, off, n, data[min(off, size):min(off+int64(n), size)])
+				w.readsAt("ReadAt", func(p []byte) (int, error) { return f.ReadAt(w.ctx, p, off) }, n, data[min(off, size):min(off+int64(n), size)])
+			}
+		}
+	}
+	w.tries(w.file("empty"), 0, 4, "")
+	if _, err := tryReadAt(f, make([]byte, 1), -1); err != vfs.ErrWouldBlock {
+		w.is("trying to read below 0", err, vfs.Invalid)
+	}
+
+	for path, code := range map[string]vfs.Code{"d/f": "", "d": "", "missing": vfs.NotFound, "d/missing": vfs.NotFound, "d/f/x": vfs.NotDir} {
+		n, err := vfs.Walk(vfs.Trying(), w.root, path)
+		if err == vfs.ErrWouldBlock {
+			continue
+		}
+		if code != "" {
+			w.is("trying to walk to "+path, err, code)
+			continue
+		}
+		w.ok("trying to walk to "+path, err)
+		want, werr := n.Stat(w.ctx)
+		w.ok("Stat", werr)
+		if vfs.CanTry(n) {
+			got, err := n.Stat(vfs.Trying())
+			if err != vfs.ErrWouldBlock && (err != nil || got != want) {
+				w.Errorf("trying, Stat of %s = %+v, %v, want %+v", path, got, err, want)
+			}
+		}
+		n.Close()
+	}
+	w.ok("Close", f.Close())
+	if n, err := tryReadAt(f, make([]byte, 1), 0); err == nil {
+		w.Errorf("a closed File reads %d bytes to one who tries", n)
+	}
+}
+
+func tryReadAt(f vfs.File, p []byte, off int64) (int, error) {
+	if !vfs.CanTry(f) {
+		return 0, vfs.ErrWouldBlock
+	}
+	return f.ReadAt(vfs.Trying(), p, off)
+}
+
+// tries says that a try reads want, if it reads anything.
+func (w *world) tries(f vfs.File, off int64, n int, want string) {
+	w.Helper()
+	if _, err := tryReadAt(f, make([]byte, n), off); err == vfs.ErrWouldBlock {
+		return
+	}
+	w.readsAt("trying", func(p []byte) (int, error) {
+		got, err := tryReadAt(f, p, off)
+		if err == vfs.ErrWouldBlock { // it may any time
+			copy(p, strings.Repeat("?", len(p)))
+			return f.ReadAt(w.ctx, p, off)
+		}
+		return got, err
+	}, n, want)
 }
 
 func (w *world) readsAt(what string, read func([]byte) (int, error), n int, want string) {

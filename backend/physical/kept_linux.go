@@ -1,0 +1,190 @@
+package physical
+
+import (
+	"io"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"capd/vfs"
+)
+
+// openFile is a descriptor of a regular file, for reading, that is shared by
+// those who read and by the cache. The last one closes it.
+type openFile struct {
+	h    *kernelHost
+	fd   int
+	attr attr
+	refs atomic.Int32
+}
+
+func newOpenFile(h *kernelHost, fd int, a attr) *openFile {
+	f := &openFile{h: h, fd: fd, attr: a}
+	f.refs.Store(1)
+	return f
+}
+
+func (f *openFile) retain() *openFile {
+	f.refs.Add(1)
+	return f
+}
+
+func (f *openFile) Close() error {
+	if f.refs.Add(-1) > 0 {
+		return nil
+	}
+	return unix.Close(f.fd)
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *openFile) ReadAt(p []byte, off int64) (int, error) {
+	return f.readFully(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(f.fd, p, off) })
+}
+
+// tryReadAt reads what is in memory. See preadv2(2), RWF_NOWAIT. A file system
+// that does not know how is not asked again.
+func (f *openFile) tryReadAt(p []byte, off int64) (int, error) {
+	n, err := f.readFully(p, off, func(p []byte, off int64) (int, error) {
+		return unix.Preadv2(f.fd, [][]byte{p}, off, unix.RWF_NOWAIT)
+	})
+	switch err {
+	case unix.EOPNOTSUPP, unix.ENOSYS:
+		f.h.waits.Store(true)
+		return n, vfs.ErrWouldBlock
+	case unix.EAGAIN:
+		return n, vfs.ErrWouldBlock
+	}
+	return n, err
+}
+
+func (f *openFile) readFully(p []byte, off int64, read func([]byte, int64) (int, error)) (n int, err error) {
+	for n < len(p) {
+		m, err := read(p[n:], off+int64(n))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return n, err
+		case m == 0:
+			return n, io.EOF
+		default:
+			n += m
+		}
+	}
+	return n, nil
+}
+
+// kept looks the path up anew, as every operation does, and compares what is
+// there with what is kept. docs/decisions/0008 says why that tells, as a rule,
+// that the directory on the way is the same too; where it does not, the directory
+// is entered.
+func (h *kernelHost) kept(in place, path string) reader {
+	f := h.open.file(path)
+	if f == nil {
+		return nil
+	}
+	a, err := h.look(path)
+	if h.confirm(in, path, f, a, err) {
+		return f
+	}
+	return nil // whoever opens it anew finds out what is there
+}
+
+func (h *kernelHost) tryKept(in place, path string) (reader, error) {
+	if h.waits.Load() {
+		return nil, vfs.ErrWouldBlock
+	}
+	f := h.open.file(path)
+	if f == nil {
+		return nil, vfs.ErrWouldBlock
+	}
+	a, err := h.tryLook(path)
+	if err == vfs.ErrWouldBlock {
+		f.Close()
+		return nil, vfs.ErrWouldBlock
+	}
+	if h.confirm(in, path, f, a, err) {
+		return f, nil
+	}
+	return nil, vfs.ErrWouldBlock
+}
+
+// confirm reports that f, kept for path in in, is what was found there, and closes
+// it otherwise.
+func (h *kernelHost) confirm(in place, path string, f *openFile, found attr, err error) bool {
+	if err == nil && found.vouches(f.attr) && (h.tells || h.is(in)) {
+		return true
+	}
+	f.Close()
+	h.open.drop(path, f)
+	return false
+}
+
+// is reports that the directory at p is the one that p was made for. The way there
+// was just looked up, so that it is in memory.
+func (h *kernelHost) is(p place) bool {
+	d, err := h.enter(p)
+	if err == nil {
+		d.release()
+	}
+	return err == nil
+}
+
+// look describes what path leads to.
+func (h *kernelHost) look(path string) (attr, error) {
+	fd, err := openat2(h.root, path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return attr{}, err
+	}
+	return attrOfPath(fd)
+}
+
+// tryLook is look as far as memory goes.
+func (h *kernelHost) tryLook(path string) (attr, error) {
+	fd, err := openCached(h.root, path, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return attr{}, err
+	}
+	return attrOfPath(fd)
+}
+
+// attrOfPath describes what fd is open on, and closes it.
+func attrOfPath(fd int) (attr, error) {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	err := fstat(fd, &st)
+	return attrOfStat(&st), err
+}
+
+// vouches reports that a, found at a path where b was found before, is the same
+// file with the same permissions, and where h.tells that it was not put there
+// meanwhile: it has one name, and whatever gives it another, takes that one, moves
+// it, or changes who may read it, shows in its time of change.
+func (a attr) vouches(b attr) bool { return a.nlink == 1 && a.unchanged(b) }
+
+// keep keeps what would show such a change: a file with one name, on a file
+// system known for it, whose time of change is past.
+func (h *kernelHost) keep(path string, r reader, a attr, mark uint64) {
+	left, ever := a.settlesIn(time.Now())
+	if f, ok := r.(*openFile); ok && h.local && a.nlink == 1 && ever && left <= 0 {
+		h.open.keepFile(path, f, mark)
+	}
+}
+
+func (h *kernelHost) mark() uint64            { return h.open.mark() }
+func (h *kernelHost) forget(path string)      { h.open.forget(path) }
+func (h *kernelHost) forgetBelow(path string) { h.open.forgetBelow(path) }
+
+// manner says of a file system, by its type as statfs(2) has it, whether it is
+// local: nothing but this kernel changes it; and whether it tells: linking,
+// unlinking, renaming and exchanging a file each set its time of change. XFS does
+// not for an exchange, and an overlay may lie on it.
+func manner(kind int64) (local, tells bool) {
+	switch kind {
+	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return true, true
+	case unix.XFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true, false
+	}
+	return false, false
+}
