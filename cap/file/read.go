@@ -18,6 +18,10 @@ import (
 // tryBytes is the longest read that is tried without waiting.
 const tryBytes = 64 << 10
 
+// heavyBytes is from which size on reading a whole content, and its version, is a
+// heavy call.
+const heavyBytes = 256 << 10
+
 func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Results]) error {
 	off, err := wire.Offset(c.Params().Offset())
 	if err != nil {
@@ -61,6 +65,13 @@ func (s *server) whole(ctx context.Context, room func(size int) ([]byte, error),
 	b, err := room(int(c.Size()))
 	if err != nil {
 		return nil, vfs.Version{}, err
+	}
+	if c.Size() > heavyBytes {
+		done, err := s.scope.Look(ctx)
+		if err != nil {
+			return nil, vfs.Version{}, err
+		}
+		defer done()
 	}
 	n, err := c.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
