@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 BENCH    ?= .
 
-.PHONY: check test race fuzz bench gen
+.PHONY: check test race fuzz bench microbench gen
 
 check: ## format, vet, lint, generated code, and the tests
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -26,7 +26,10 @@ fuzz: ## every target for FUZZTIME
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
 
-bench: ## those that match BENCH
+bench: ## capd, a floor and its peers, side by side; BENCHFLAGS=-quick for a smoke run, -help for the rest
+	cd bench && $(GO) run . $(BENCHFLAGS)
+
+microbench: ## the benchmarks in the packages' tests that match BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 gen: ## schema/*.capnp -> capnp/*.capnp.go; needs the schema compiler (Debian: apt install capnproto)

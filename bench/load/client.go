@@ -1,0 +1,46 @@
+package load
+
+import "errors"
+
+// The operations. A size goes with each; it means nothing to some.
+const (
+	Echo     = "echo"     // a small call: its parameter comes back
+	Chain    = "chain"    // five calls, each on the capability that the one before answered, pipelined
+	ChainSeq = "chainseq" // the same, each after the answer of the one before
+	Read     = "read"     // size bytes from the server's memory
+	Write    = "write"    // size bytes to the server
+	Stream   = "stream"   // StreamBytes to the server, one way, in chunks of size
+	Pread    = "pread"    // size bytes of an open file
+	Whole    = "whole"    // the file of size bytes, by path
+	Put      = "put"      // the file of size bytes, by path, in place and durable when the call returns
+	Stat     = "stat"     // of a file, by path
+	List     = "list"     // of a directory of size entries
+	Download = "download" // StreamBytes of a file to the client, by path, one way
+)
+
+// Names in the tree that files are served from.
+const (
+	TableFile  = "table.txt" // the table
+	BigFile    = "big.txt"   // StreamBytes
+	ListedDir  = "listed"    // ListedSize files
+	PutDir     = "put"       // where Put writes
+	ListedSize = 100
+)
+
+// StreamBytes is the length of one transfer of Stream and Download.
+const StreamBytes = 16 << 20
+
+// EchoBytes is the length of a small call's parameter.
+const EchoBytes = 32
+
+// ChainCalls is the length of a chain.
+const ChainCalls = 5
+
+// ErrUnsupported says that a contender has no such operation.
+var ErrUnsupported = errors.New("unsupported")
+
+// A Client is a contender's client, connected.
+type Client interface {
+	// Op returns the operation op. The workers call the results of the function it returns, each worker its own.
+	Op(op string, size int) (func(worker int) func() error, error)
+}

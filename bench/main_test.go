@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"capd/bench/load"
+	"capd/bench/peers"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" { // a contender
+		childMain()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestSmoke runs the floor, the vat and the whole of capd, for a moment each, over both networks.
+func TestSmoke(t *testing.T) {
+	rep, err := run(t.Context(), options{
+		rounds: 1, slice: 5 * time.Millisecond,
+		only: regexp.MustCompile(`small call|calls/s, 16|chain|(read|write) (4|256) KiB|stream|stat, p50|list|whole file of 64|put 4`),
+		who:  regexp.MustCompile(`^(ping-pong|vat|capd)$`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Tables) != 4 {
+		t.Fatalf("%d tables, not 4: calls and files over two networks", len(rep.Tables))
+	}
+	for _, table := range rep.Tables {
+		for _, r := range table.Rows {
+			for name, why := range r.Errors {
+				t.Errorf("%s, %s: %s: %s", table.Network, r.Name, name, why)
+			}
+			for _, name := range []string{peers.Floor.Name, table.table.subject} {
+				if name == peers.Floor.Name && r.row.slice.op == load.Chain {
+					continue
+				}
+				if r.Values[name] <= 0 || name != peers.Floor.Name && r.Ratios[name] <= 0 {
+					t.Errorf("%s, %s: nothing was measured for %s", table.Network, r.Name, name)
+				}
+			}
+		}
+	}
+	for _, u := range rep.Resources {
+		if u.PeakRSS == 0 {
+			t.Errorf("%s over %s: no memory", u.Contender, u.Network)
+		}
+		if u.Contender == peers.Vat.Name && (u.ClientMallocs == 0 || u.ServerMallocs == 0) {
+			t.Errorf("the vat over %s: no allocations were counted", u.Network)
+		}
+	}
+	testForms(t, rep)
+}
+
+// testForms writes rep in every form.
+func testForms(t *testing.T, rep *report) {
+	var text, json bytes.Buffer
+	if err := rep.text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := rep.json(&json); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"small call, p50", "ping-pong", "capd"} {
+		if !strings.Contains(text.String(), want) || !strings.Contains(json.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, text.String())
+		}
+	}
+	doc := filepath.Join(t.TempDir(), "doc.md")
+	for range 2 { // again replaces
+		if _, err := os.Stat(doc); err != nil {
+			if err := os.WriteFile(doc, []byte("before\n"+beginMark+"old\n"+endMark+"after\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rep.into(doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(b)
+	if !strings.HasPrefix(got, "before\n"+beginMark) || !strings.HasSuffix(got, endMark+"after\n") ||
+		strings.Contains(got, "old") || strings.Count(got, "### ") != len(rep.grids()) {
+		t.Errorf("the tables were put into the document as\n%s", got)
+	}
+}
+
+// TestIdle counts a server's memory with idle connections.
+func TestIdle(t *testing.T) {
+	dir := t.TempDir()
+	place, err := prepare(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	team := &team{c: peers.Vat, place: place}
+	u, err := team.idle(t.Context(), filepath.Join(dir, "s"))
+	team.stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.RSS < 1<<20 || u.Peak < u.RSS {
+		t.Errorf("the server holds %d bytes, and held %d", u.RSS, u.Peak)
+	}
+}
+
+// TestJudge holds the verdicts against figures that reach a target and figures that do not.
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		row    row
+		ratios map[string]float64
+		want   string
+	}{
+		{row{metric: p50, target: 1.2}, map[string]float64{"vat": 1.2}, "met"},
+		{row{metric: p50, target: 1.2}, map[string]float64{"vat": 1.21}, "MISSED"},
+		{row{metric: callRate, target: 0.7}, map[string]float64{"vat": 0.7}, "met"},
+		{row{metric: callRate, target: 0.7}, map[string]float64{"vat": 0.69}, "MISSED"},
+		{row{metric: callRate}, map[string]float64{"vat": 0.1}, ""},
+		{row{metric: callRate}, map[string]float64{"C++": 0.1}, ""},
+		{row{metric: p50}, map[string]float64{"capd": 2, "sftp": 3, "floor": 1, "vat": 1}, "met"},
+		{row{metric: p50}, map[string]float64{"capd": 2, "sftp": 1.9}, "MISSED: behind sftp"},
+		{row{metric: byteRate}, map[string]float64{"capd": 0.5, "C++": 0.6, "sftp": 0.4}, "MISSED: behind C++"},
+		{row{metric: p50, target: 1.5}, map[string]float64{"capd": 1.6, "sftp": 2}, "MISSED"},
+		{row{metric: p50, slice: slice{op: load.Put}}, map[string]float64{"capd": 2, "sftp": 1, "MCP": 1, "sftp+fsync": 3}, "met"},
+		{row{metric: p50, slice: slice{op: load.Put}}, map[string]float64{"capd": 2, "sftp+fsync": 1}, "MISSED: behind sftp+fsync"},
+	} {
+		tab := &tableResult{table: callRows()}
+		if _, ok := c.ratios["capd"]; ok {
+			tab.table = fileRows()
+		}
+		if got := tab.judge(rowResult{row: c.row, Ratios: c.ratios})[1]; got != c.want {
+			t.Errorf("%v of %+v is judged %q, not %q", c.ratios, c.row, got, c.want)
+		}
+	}
+}
+
+// TestPayload shows that a payload which is not what was sent is noticed.
+func TestPayload(t *testing.T) {
+	table := load.MakeTable()
+	for _, p := range load.Pieces(table, 4<<10) {
+		if err := p.Check(bytes.Clone(p.Bytes)); err != nil {
+			t.Error(err)
+		}
+		wrong := bytes.Clone(p.Bytes)
+		wrong[len(wrong)/2] ^= 1
+		if p.Check(wrong) == nil || p.Check(p.Bytes[1:]) == nil || p.CheckSum(p.Sum+1) == nil {
+			t.Error("a wrong payload is taken for the right one")
+		}
+	}
+}
+
+// TestGenerated compares the Go of the schema with the schema.
+func TestGenerated(t *testing.T) {
+	if _, err := exec.LookPath("capnp"); err != nil {
+		if os.Getenv("CI") != "" || os.Getenv("CAPD_CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("the schema compiler is not installed: whether the generated code is current is not known")
+	}
+	cmd := exec.Command("go", "run", "./capnp/gen", "-check", "bench/proto")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,164 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+
+	"capd/bench/load"
+	"capd/client"
+	"capd/vfs"
+)
+
+// Capd is the whole of it.
+var Capd = &Contender{
+	Name:    "capd",
+	About:   "`capd serve` and capd/client: guards, gates, a real directory; a put is durable",
+	Ops:     fileOps,
+	OpsTLS:  fileOps,
+	Ours:    true,
+	Durable: true,
+	Version: capdVersion,
+	Command: func(p Place) *exec.Cmd {
+		args := []string{"serve", p.Tree, "--state", p.Scratch}
+		if p.TLS {
+			args = append(args, "--listen", "tls:"+p.Address)
+		}
+		cmd := exec.Command(p.Capd, args...)
+		if p.Profile != "" {
+			cmd.Env = append(os.Environ(), ProfileEnv+"="+p.Profile)
+		}
+		return cmd
+	},
+	Address: func(p Place, line string) (string, bool) {
+		_, remote := strings.CutPrefix(line, "capnp://sha-256:")
+		return line, remote == p.TLS && strings.HasPrefix(line, "capnp://")
+	},
+	Client: newCapdClient,
+}
+
+// ProfileEnv names the file that a profiled capd writes.
+const ProfileEnv = "CAPD_BENCH_PROFILE"
+
+func capdVersion(p Place) (string, error) {
+	out, err := exec.Command(p.Capd, "version").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return first, nil
+}
+
+type capdClient struct {
+	table []byte
+	dir   *client.Dir // the tree
+}
+
+// capdTree is where `capd serve` puts the directory.
+const capdTree = "project"
+
+func newCapdClient(p Place) (load.Client, error) {
+	table, err := load.ReadTable(p.Table)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Dial(context.Background(), p.Address)
+	if err != nil {
+		return nil, err
+	}
+	return &capdClient{table, conn.Dir(context.Background()).SubDir(capdTree)}, nil
+}
+
+func (c *capdClient) Op(op string, size int) (func(worker int) func() error, error) {
+	ctx := context.Background()
+	switch op {
+	case load.Pread:
+		pieces := load.Pieces(c.table, size)
+		file := c.dir.OpenFile(load.TableFile)
+		return func(worker int) func() error {
+			into := make([]byte, size)
+			return load.InTurn(pieces, worker, func(p *load.Piece) error {
+				n, err := file.ReadAt(ctx, into, int64(p.Offset))
+				if err != nil && err != io.EOF {
+					return err
+				}
+				return p.Check(into[:n])
+			})
+		}, nil
+	case load.Whole:
+		whole := load.FileOf(c.table, size)
+		return func(int) func() error {
+			return func() error {
+				f := c.dir.OpenFile(load.FileName(size))
+				defer f.Close()
+				b, _, err := f.ReadBytes(ctx)
+				if err != nil {
+					return err
+				}
+				return whole.Check(b)
+			}
+		}, nil
+	case load.Put:
+		pieces := load.Pieces(c.table, size)
+		return func(worker int) func() error {
+			name := path.Join(load.PutDir, fmt.Sprint("capd", worker))
+			return load.InTurn(pieces, worker, func(p *load.Piece) error {
+				_, err := c.dir.Put(ctx, name, bytes.NewReader(p.Bytes), vfs.If{})
+				return err
+			})
+		}, nil
+	case load.Stat:
+		return func(int) func() error {
+			return func() error {
+				f := c.dir.OpenFile(load.TableFile)
+				defer f.Close()
+				info, err := f.Stat(ctx)
+				if err != nil {
+					return err
+				}
+				return load.CheckStat(info.Size)
+			}
+		}, nil
+	case load.List:
+		listed := c.dir.SubDir(load.ListedDir)
+		return func(int) func() error {
+			return func() error {
+				n := 0
+				for _, err := range listed.List(ctx) {
+					if err != nil {
+						return err
+					}
+					n++
+				}
+				return load.CheckList(n)
+			}
+		}, nil
+	case load.Download:
+		s := load.NewStreamed(c.table, load.TableBytes)
+		return func(int) func() error {
+			return func() error {
+				f := c.dir.OpenFile(load.BigFile)
+				defer f.Close()
+				var sum summer
+				if _, err := f.Stream(ctx, &sum, 0, 0); err != nil {
+					return err
+				}
+				return s.Check(uint32(sum))
+			}
+		}, nil
+	}
+	return nil, load.ErrUnsupported
+}
+
+// A summer sums what is written to it.
+type summer uint32
+
+func (s *summer) Write(b []byte) (int, error) {
+	*s = summer(load.Add(uint32(*s), b))
+	return len(b), nil
+}

@@ -1,0 +1,71 @@
+package peers
+
+import (
+	"net"
+	"runtime"
+	"slices"
+
+	"capd/bench/floor"
+	"capd/bench/load"
+)
+
+var memoryOps = []string{load.Echo, load.ChainSeq, load.Read, load.Write, load.Stream}
+
+var fileOps = []string{load.Pread, load.Whole, load.Put, load.Stat, load.List, load.Download}
+
+// Floor is the floor, multiplexed.
+var Floor = &Contender{
+	Name:    "floor",
+	About:   "framed messages between two Go processes, multiplexed; streams are a raw socket; a put is durable",
+	Ops:     slices.Concat(memoryOps, fileOps),
+	OpsTLS:  slices.Concat(memoryOps, fileOps),
+	Ours:    true,
+	Durable: true,
+	Version: goVersion,
+	Serve:   serveFloor,
+	Client:  floorClient(func(conn net.Conn, l *floor.Load) { l.Calls = floor.NewClient(conn) }),
+}
+
+// PingPong is the floor, one call at a time on one goroutine.
+var PingPong = &Contender{
+	Name:    "ping-pong",
+	About:   "the floor's server, and a client that writes and then reads on one goroutine",
+	Ops:     []string{load.Echo},
+	OpsTLS:  []string{load.Echo},
+	Alone:   true,
+	Ours:    true,
+	Version: goVersion,
+	Serve:   serveFloor,
+	Client:  floorClient(func(conn net.Conn, l *floor.Load) { l.Calls = floor.NewPingPong(conn) }),
+}
+
+// floorClient connects; calls says how it calls.
+func floorClient(calls func(net.Conn, *floor.Load)) func(Place) (load.Client, error) {
+	return func(p Place) (load.Client, error) {
+		table, err := load.ReadTable(p.Table)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := p.Dial()
+		if err != nil {
+			return nil, err
+		}
+		l := &floor.Load{Table: table, Dial: p.Dial}
+		calls(conn, l)
+		return l, nil
+	}
+}
+
+func serveFloor(p Place, l net.Listener) error {
+	table, err := load.ReadTable(p.Table)
+	if err != nil {
+		return err
+	}
+	s, err := floor.NewServer(table, p.Tree)
+	if err != nil {
+		return err
+	}
+	return s.Serve(l)
+}
+
+func goVersion(Place) (string, error) { return runtime.Version(), nil }
