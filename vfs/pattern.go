@@ -26,8 +26,11 @@ type segment struct {
 	any     bool   // **
 	end     bool   // everything before it has matched
 	literal bool   // text is a plain name
+	affix   bool   // text is before*after, both plain
 	stars   bool   // text holds a *
 	text    string // what path.Match takes
+
+	before, after string
 }
 
 // State is how far a Pattern has matched: the positions that may come next, in
@@ -88,7 +91,11 @@ func compileName(text string) (segment, error) {
 	if _, err := path.Match(text, "x"); err != nil {
 		return segment{}, Errorf(Invalid, "a pattern holds an open \"[\" or ends in a backslash")
 	}
-	return segment{text: text, literal: !strings.ContainsAny(text, `*?[\`), stars: strings.Contains(text, "*")}, nil
+	s := segment{text: text, literal: !strings.ContainsAny(text, `*?[\`), stars: strings.Contains(text, "*")}
+	if before, after, ok := strings.Cut(text, "*"); ok && !strings.ContainsAny(before+after, `*?[\`) {
+		s.affix, s.before, s.after = true, before, after
+	}
+	return s, nil
 }
 
 // carets writes a set that begins with ! as path.Match has it, with ^.
@@ -111,9 +118,12 @@ func carets(text string) string {
 	return string(b)
 }
 
-func (s segment) match(name string) bool {
-	if s.literal {
+func (s *segment) match(name string) bool {
+	switch {
+	case s.literal:
 		return s.text == name
+	case s.affix:
+		return len(name) >= len(s.before)+len(s.after) && strings.HasPrefix(name, s.before) && strings.HasSuffix(name, s.after)
 	}
 	ok, _ := path.Match(s.text, name)
 	return ok
@@ -131,6 +141,11 @@ func (p *Pattern) Step(s State, name string) State {
 
 // step is Step, and about how many bytes were compared for it, at most.
 func (p *Pattern) step(s State, name string) (next State, compared int) {
+	return p.stepTo(nil, s, name)
+}
+
+// stepTo is step into the memory of next, which holds nothing.
+func (p *Pattern) stepTo(next, s State, name string) (_ State, compared int) {
 	for _, at := range s {
 		seg := &p.segs[at]
 		compared += seg.effort(name)
@@ -149,7 +164,7 @@ func (p *Pattern) step(s State, name string) (next State, compared int) {
 // begin.
 func (s *segment) effort(name string) int {
 	switch {
-	case s.literal, s.any, s.end:
+	case s.literal, s.affix, s.any, s.end:
 		return 16
 	case s.stars:
 		return 16 + len(s.text)*(1+len(name))
@@ -177,11 +192,15 @@ func (p *Pattern) Matched(s State) bool {
 
 // Match reports whether path matches.
 func (p *Pattern) Match(path string) bool {
-	s := p.from
-	for name := range strings.SplitSeq(path, "/") {
-		if s = p.Step(s, name); len(s) == 0 {
+	var memory [2][16]int32 // enough for most
+	s, free := p.from, memory[0][:0]
+	for i, more := 0, true; more; i++ {
+		var name string
+		name, path, more = strings.Cut(path, "/")
+		if s, _ = p.stepTo(free, s, name); len(s) == 0 {
 			return false
 		}
+		free = memory[(i+1)%2][:0]
 	}
 	return p.Matched(s)
 }

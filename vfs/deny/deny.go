@@ -37,11 +37,12 @@ var Triggers = []string{
 // alike, as some filesystems do.
 type Rules struct {
 	raw, folded []*vfs.Pattern
+	lower       bool // every pattern is its own folded form
 }
 
 // Compile reads patterns. It answers invalid.
 func Compile(patterns ...string) (*Rules, error) {
-	r := &Rules{}
+	r := &Rules{lower: true}
 	for _, text := range patterns {
 		p, err := vfs.Compile(text)
 		if err != nil {
@@ -51,6 +52,7 @@ func Compile(patterns ...string) (*Rules, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.lower = r.lower && fold(text) == text
 		r.raw = append(r.raw, p)
 		r.folded = append(r.folded, f)
 	}
@@ -68,7 +70,11 @@ func Must(patterns ...string) *Rules {
 
 // Match reports whether a pattern covers path.
 func (r *Rules) Match(path string) bool {
-	return covers(r.raw, path) || covers(r.folded, fold(path))
+	folded := fold(path)
+	if covers(r.folded, folded) {
+		return true
+	}
+	return (!r.lower || folded != path) && covers(r.raw, path)
 }
 
 func covers(ps []*vfs.Pattern, path string) bool {
