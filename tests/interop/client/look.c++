@@ -1,0 +1,142 @@
+// What is there: lists, nodes, globs, and reading.
+
+#include "guest.h"
+
+// page is one page of a list.
+static capnp::RemotePromise<Dir::ListResults> page(Dir::Client dir, kj::ArrayPtr<const kj::byte> after, uint limit) {
+  return call(dir.listRequest(), [&](auto& p) {
+    p.setAfter(after);
+    p.setLimit(limit);
+    p.setWithStat(true);
+  });
+}
+
+// rawName is a name's bytes, also where they are no text.
+static kj::ArrayPtr<const kj::byte> rawName(Stat::Reader s) { return s.getRawName().size() > 0 ? s.getRawName() : s.getName().asBytes(); }
+
+// Every entry, by pages of different sizes, in byte order of raw names.
+SCENARIO(list) {
+  auto many = subDir(guest.dir, "many");
+  for (uint limit : {0u, 7u, 999u}) {
+    kj::Array<kj::byte> after;
+    uint entries = 0, pages = 0;
+    uint64_t bytes = 0;
+    for (bool more = true; more; pages++) {
+      auto p = guest(page(many, after, limit));
+      KJ_ASSERT(p.getEntries().size() > 0 && p.getEntries().size() <= (limit == 0 ? 1000 : limit));
+      for (auto e : p.getEntries()) {
+        auto name = rawName(e);
+        KJ_ASSERT(std::string((char*)after.begin(), after.size()) < std::string((char*)name.begin(), name.size()), e.getName());
+        KJ_ASSERT(e.getType() == Type::FILE && e.getModifiedMs() > 0);
+        after = kj::heapArray(name);
+        bytes += e.getSizeBytes();
+        entries++;
+      }
+      more = p.getMore();
+    }
+    say("listed", entries, bytes, pages);
+  }
+  auto all = guest(page(guest.dir, nullptr, 0));
+  for (auto e : all.getEntries()) {
+    say("entry", kj::encodeUriComponent(rawName(e)), (uint)e.getType(), e.getType() == Type::FILE ? e.getSizeBytes() : 0, e.getExecutable());
+  }
+}
+
+SCENARIO(glob) {
+  for (auto pattern : {"**/*.md", "docs/**", "{a,exec}.*", "many/f*7", "none*"}) {
+    kj::Array<kj::byte> cursor;
+    kj::String all = kj::str();
+    uint count = 0;
+    for (bool more = true; more;) {
+      auto p = guest(call(guest.dir.globRequest(), [&](auto& g) {
+        g.setPattern(pattern);
+        g.setAfter(cursor);
+        g.setLimit(100);
+      }));
+      for (auto e : p.getEntries()) {
+        if (count++ < 5) all = kj::str(all, " ", e.getName());
+      }
+      more = p.getMore();
+      cursor = kj::heapArray(p.getCursor());
+    }
+    say("glob", pattern, count, all.size() > 0 ? all.slice(1) : kj::StringPtr("-"));
+  }
+  refused(guest, "invalid", call(guest.dir.globRequest(), [](auto& g) { g.setPattern("[a"); }));
+}
+
+static kj::String describe(Node::Reader n) {
+  auto stat = n.getStat();
+  switch (n.which()) {
+    case Node::DIR: return kj::str("dir ", stat.getName());
+    case Node::FILE: return kj::str("file ", stat.getName(), " ", stat.getSizeBytes(), " ", stat.getExecutable());
+    case Node::LINK: return kj::str("link ", stat.getName(), " to \"", n.getLink().getTarget(), "\" outside ", n.getLink().getOutside());
+  }
+  KJ_UNREACHABLE;
+}
+
+SCENARIO(nodes) {
+  for (auto name : {"a.md", "docs", "exec.sh", "link", "out"}) {
+    say("get", describe(guest(call(guest.dir.getRequest(), [&](auto& p) { p.setName(name); })).getNode()));
+  }
+  for (auto path : {"docs/deep", "docs/deep/c.md", "link", "docs/up/a.md"}) {
+    for (bool noFollow : {false, true}) {
+      say("walk", describe(guest(call(guest.dir.walkRequest(), [&](auto& p) {
+            p.setPath(path);
+            p.setNoFollow(noFollow);
+          })).getNode()));
+    }
+  }
+  // What a node holds is a capability like any other.
+  auto walked = guest(call(guest.dir.walkRequest(), [](auto& p) { p.setPath("docs"); }));
+  say("text", readText(guest, openFile(walked.getNode().getDir(), "b.md")));
+  auto opened = call(guest.dir.openDirRequest(), [](auto& p) { p.setPath("docs/deep"); }).getDir();
+  auto dir = guest(call(opened.statRequest()));
+  KJ_ASSERT(dir.getStat().getType() == Type::DIRECTORY && dir.getStat().getVersion().size() == 0);
+  auto file = guest(call(openFile(opened, "c.md").statRequest(), [](auto& p) { p.setWithVersion(true); }));
+  say("stat", file.getStat().getSizeBytes(), hex(file.getStat().getVersion()));
+}
+
+// Whole, and in ranges of which many are asked for at once.
+SCENARIO(read) {
+  auto text = guest(call(openFile(guest.dir, "a.md").readTextRequest()));
+  say("text", text.getText(), hex(text.getVersion()));
+  refused(guest, "invalid", call(openFile(guest.dir, "latin1").readTextRequest()));
+
+  auto big = openFile(guest.dir, "big");
+  auto whole = guest(call(big.readBytesRequest()));
+  Digest of;
+  of.add(whole.getData());
+  say("bytes", of, hex(whole.getVersion()));
+
+  const uint part = 100'000;
+  kj::Vector<capnp::RemotePromise<File::ReadResults>> parts;
+  for (uint64_t at = 0; at < whole.getData().size(); at += part) {
+    parts.add(call(big.readRequest(), [&](auto& p) {
+      p.setOffset(at);
+      p.setLength(part);
+    }));
+  }
+  Digest ofParts;
+  for (auto& p : parts) {
+    auto r = guest(p);
+    KJ_ASSERT(r.getData().size() == part || r.getEof());
+    KJ_ASSERT(r.getEof() == (ofParts.size + part > of.size));
+    ofParts.add(r.getData());
+  }
+  say("parts", ofParts, parts.size());
+  auto past = guest(call(big.readRequest(), [&](auto& p) {
+    p.setOffset(of.size + 1);
+    p.setLength(1);
+  }));
+  KJ_ASSERT(past.getData().size() == 0 && past.getEof());
+  refused(guest, "tooLarge", call(big.readRequest(), [](auto& p) { p.setLength((1 << 20) + 1); }));
+}
+
+// A locator of one file.
+SCENARIO(file) {
+  say("text", readText(guest, guest.file));
+  auto stat = guest(call(guest.file.statRequest()));
+  say("stat", stat.getStat().getSizeBytes(), stat.getStat().getName() == nullptr);
+  guest(call(guest.file.appendRequest(), [](auto& p) { p.setData(kj::StringPtr(" more").asBytes()); }));
+  say("text", readText(guest, guest.file));
+}
