@@ -10,7 +10,7 @@ check: ## format, vet, lint, generated code, and the tests
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	.ci/lint
-	@if command -v capnp >/dev/null; then $(GO) run ./capnp/gen -check && $(GO) run ./capnp/gen -check vat/internal/testproto; \
+	@if command -v capnp >/dev/null; then $(GO) run ./capnp/gen -check && $(GO) run ./capnp/gen -check vat/internal/testproto && $(GO) run ./capnp/gen -check tests/interop/order; \
 	else echo "capnp is not installed: whether the generated code is current is left to .ci/run"; fi
 	$(GO) test ./...
 
@@ -35,3 +35,4 @@ microbench: ## the benchmarks in the packages' tests that match BENCH
 gen: ## schema/*.capnp -> capnp/*.capnp.go; needs the schema compiler (Debian: apt install capnproto)
 	$(GO) run ./capnp/gen
 	$(GO) run ./capnp/gen vat/internal/testproto
+	$(GO) run ./capnp/gen tests/interop/order

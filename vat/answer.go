@@ -251,10 +251,15 @@ func (a *answer) await(ctx context.Context) error {
 	}
 	wait := a.wait
 	a.mu.Unlock()
+	done := ctx.Done()
+	if done == nil {
+		<-wait
+		return nil
+	}
 	select {
 	case <-wait:
 		return nil
-	case <-ctx.Done():
+	case <-done:
 		return context.Cause(ctx)
 	}
 }

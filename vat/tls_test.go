@@ -80,10 +80,11 @@ func TestTLS(t *testing.T) {
 			echo := func() error {
 				return vat.Do(t.Context(), e, tp.Echo_echo, func(q tp.Echo_echo_Params, _ *vat.Caps) error { return q.SetText(text) },
 					func(r tp.Echo_echo_Results, _ *vat.Caps) error {
-						if got, err := r.Text(); err != nil || got != text {
-							return fmt.Errorf("another text of %d bytes: %v", len(got), err)
+						got, err := r.Text()
+						if err == nil && got != text {
+							err = fmt.Errorf("another text of %d bytes", len(got))
 						}
-						return nil
+						return err
 					})
 			}
 			require.NoError(t, echo())
@@ -102,10 +103,10 @@ func TestTLS(t *testing.T) {
 						err := vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(1<<20 + 3); return nil },
 							func(r tp.Echo_data_Results, _ *vat.Caps) error {
 								d, err := r.Data()
-								if err != nil || len(d) != 1<<20+3 || d[1<<20] != 0 || d[1<<20+1] != 1 {
-									return fmt.Errorf("other data of %d bytes: %v", len(d), err)
+								if err == nil && (len(d) != 1<<20+3 || d[1<<20] != 0 || d[1<<20+1] != 1) {
+									err = fmt.Errorf("other data of %d bytes", len(d))
 								}
-								return nil
+								return err
 							})
 						assert.NoError(t, err)
 					}
