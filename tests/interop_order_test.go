@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"capnproto.org/go/capnp/v3"
 	rpccp "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 	"capd/tests/interop/order"
