@@ -1503,6 +1503,14 @@ func (s Dir_walk_Params) SetNoFollow(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
+func (s Dir_walk_Params) StatOnly() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Dir_walk_Params) SetStatOnly(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
 // Dir_walk_Params_List is a list of Dir_walk_Params.
 type Dir_walk_Params_List = capnp.StructList[Dir_walk_Params]
 

@@ -21,8 +21,9 @@ type Dir struct {
 }
 
 var (
-	_ vfs.Dir    = (*Dir)(nil)
-	_ vfs.Walker = (*Dir)(nil)
+	_ vfs.Dir        = (*Dir)(nil)
+	_ vfs.Walker     = (*Dir)(nil)
+	_ vfs.StatWalker = (*Dir)(nil)
 )
 
 func newDir(c *vat.Cap) *Dir { return &Dir{cap: c} }
@@ -182,6 +183,31 @@ func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, e
 		return err
 	})
 	return n, err
+}
+
+// WalkStat implements vfs.StatWalker: the stat of what is at path, in one call and
+// without a capability to give back. It is what [vfs.StatAt] uses.
+func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (info vfs.Info, err error) {
+	if err := d.at(path); err != nil {
+		return vfs.Info{}, err
+	}
+	err = do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+		p.SetNoFollow(!follow)
+		p.SetStatOnly(true)
+		return p.SetPath(path)
+	}, func(r schema.Dir_walk_Results, _ *vat.Caps) error {
+		w, err := r.Node()
+		if err != nil {
+			return err
+		}
+		st, err := w.Stat()
+		if err != nil {
+			return err
+		}
+		info, err = wire.Info(st)
+		return err
+	})
+	return info, err
 }
 
 // node reads a node that was reached by path. What the host answers is checked:

@@ -99,8 +99,9 @@ interface Dir {
   # The node called name, a link as a link. notFound, invalid, notRegular (neither file, directory nor link),
   # crossDevice (another filesystem begins there).
 
-  walk @2 (path :Text, noFollow :Bool) -> (node :Node);
-  # The node at path. noFollow: a link in the last place is answered as a link. As get; notDir, outside, limit (40 links).
+  walk @2 (path :Text, noFollow :Bool, statOnly :Bool) -> (node :Node);
+  # The node at path. noFollow: a link in the last place is answered as a link. statOnly: only the node's stat is wanted,
+  # and dir or file may be null. As get; notDir, outside, limit (40 links).
 
   openDir @3 (path :Text) -> (dir :Dir);
   # The directory at path. As walk; notDir.

@@ -83,17 +83,25 @@ func (s fileSystem) info(op, name string, n Node) (fs.FileInfo, error) {
 	return fileInfo{info, name[strings.LastIndexByte(name, '/')+1:]}, nil
 }
 
-func (s fileSystem) stat(op, name string, walk func(context.Context, Dir, string) (Node, error)) (fs.FileInfo, error) {
-	n, err := s.node(op, name, walk)
-	if err != nil {
-		return nil, err
+func (s fileSystem) stat(op, name string, follow bool) (fs.FileInfo, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
-	defer n.Close()
-	return s.info(op, name, n)
+	var info Info
+	var err error
+	if name == "." {
+		info, err = s.dir.Stat(s.ctx)
+	} else {
+		info, err = StatAt(s.ctx, s.dir, name, follow)
+	}
+	if err != nil {
+		return nil, pathError(op, name, err)
+	}
+	return fileInfo{info, name[strings.LastIndexByte(name, '/')+1:]}, nil
 }
 
-func (s fileSystem) Stat(name string) (fs.FileInfo, error)  { return s.stat("stat", name, Walk) }
-func (s fileSystem) Lstat(name string) (fs.FileInfo, error) { return s.stat("lstat", name, WalkLink) }
+func (s fileSystem) Stat(name string) (fs.FileInfo, error)  { return s.stat("stat", name, true) }
+func (s fileSystem) Lstat(name string) (fs.FileInfo, error) { return s.stat("lstat", name, false) }
 
 func (s fileSystem) ReadLink(name string) (string, error) {
 	n, err := s.node("readlink", name, WalkLink)

@@ -12,6 +12,26 @@ type Walker interface {
 	Walk(ctx context.Context, path string, follow bool) (Node, error)
 }
 
+// StatWalker is a Walker that tells what is at a path without giving the node: in
+// one call, where walking and asking are two.
+type StatWalker interface {
+	WalkStat(ctx context.Context, path string, follow bool) (Info, error)
+}
+
+// StatAt is Stat of the node at path below d; a link in the last place is followed
+// or not.
+func StatAt(ctx context.Context, d Dir, path string, follow bool) (Info, error) {
+	if w, ok := d.(StatWalker); ok {
+		return w.WalkStat(ctx, path, follow)
+	}
+	n, err := walk(ctx, d, path, follow)
+	if err != nil {
+		return Info{}, err
+	}
+	defer n.Close()
+	return n.Stat(ctx)
+}
+
 // Walk returns the node at path below d. It follows links, one name at a time
 // and through d's own guards, so that every rule applies to where a link leads;
 // it never rises above d: a link that would, and every absolute one, is

@@ -115,9 +115,7 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 	case load.Stat:
 		return func(int) func() error {
 			return func() error {
-				f := c.dir.OpenFile(load.TableFile)
-				defer f.Close()
-				info, err := f.Stat(ctx)
+				info, err := vfs.StatAt(ctx, c.dir, load.TableFile, true)
 				if err != nil {
 					return err
 				}

@@ -110,10 +110,15 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 		n.Close()
 		return err
 	}
-	return wire.Looked(path, s.setNode(wire.Look(c), c.Caps(), r.NewNode, n, path))
+	caps := c.Caps()
+	if c.Params().StatOnly() {
+		caps = nil
+	}
+	return wire.Looked(path, s.setNode(wire.Look(c), caps, r.NewNode, n, path))
 }
 
-// setNode fills in a node that was reached by path. It takes over n.
+// setNode fills in a node that was reached by path, without its capability where
+// caps is nil. It takes over n.
 func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (schema.Node, error), n vfs.Node, path string) error {
 	keep := false
 	defer func() {
@@ -142,9 +147,15 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 	}
 	switch n := n.(type) {
 	case vfs.Dir:
+		if caps == nil {
+			return w.SetDir(capnp.Interface{})
+		}
 		keep = true
 		return w.SetDir(caps.Put(New(s.scope, n)))
 	case vfs.File:
+		if caps == nil {
+			return w.SetFile(capnp.Interface{})
+		}
 		keep = true
 		return w.SetFile(caps.Put(file.New(s.scope, n, path)))
 	case vfs.Link:
