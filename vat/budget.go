@@ -63,6 +63,14 @@ func (c *Conn) SetBudget(b *Budget) {
 	}
 }
 
+// eager reports whether memory for a large message may be taken before its bytes arrive: where a budget bounds it, and
+// on a connection that this side has made to have somebody to call.
+func (c *Conn) eager() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.budget != nil || c.options.Bootstrap == nil
+}
+
 // budgetBytes is from which size on a message counts in a budget.
 const budgetBytes = 64 << 10
 

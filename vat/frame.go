@@ -60,7 +60,10 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 	if in.buffered() < total {
 		begin()
 	}
-	size := min(total, chunkBytes+bufferSlack)
+	size := total
+	if size > chunkBytes+bufferSlack && !c.eager() {
+		size = chunkBytes + bufferSlack
+	}
 	var p purse
 	if err := p.grow(c, size); err != nil {
 		return nil, err

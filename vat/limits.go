@@ -8,8 +8,8 @@ import "time"
 // reason that begins with the word limit; everything else goes on. "Ends" is an Abort.
 type Limits struct {
 	// MessageBytes is the largest message that is read: 8 MiB. Checked before memory is taken, and above 256 KiB
-	// memory is then taken only as bytes arrive: up to four times as much as has. A larger message ends the
-	// connection. See also Conn.SetBudget.
+	// memory is then taken only as bytes arrive: up to four times as much as has; at once where a budget bounds it
+	// (Conn.SetBudget) or this side has no bootstrap capability to give. A larger message ends the connection.
 	MessageBytes int
 	// Segments is the most segments in a message: 512. More end the connection.
 	Segments int

@@ -52,6 +52,7 @@ const (
 	writeBytes    = 256 << 10 // at most this much in one blocking write, which has a deadline
 	eagerBytes    = 96 << 10  // more than this is not kept back for what may come to leave with it
 	maxVec        = 16        // chunks in one write
+	streamAhead   = 512 << 10 // parked bytes above which a stream waits
 )
 
 var errParked = errors.New("vat: the peer reads too slowly")
@@ -308,7 +309,7 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 	o.mu.Lock()
 	o.bytes -= bytes
 	o.replies -= replies
-	if o.room != nil && (o.bytes <= o.soft || o.replies <= o.soft) {
+	if o.room != nil && (o.bytes <= o.soft || o.replies <= o.soft) { // not all who wait are ready
 		close(o.room)
 		o.room = nil
 	}
@@ -345,6 +346,12 @@ func (o *outbox) waitReplies() bool {
 // was.
 func (o *outbox) waitRoom(done <-chan struct{}) bool {
 	return o.wait(done, func() bool { return o.bytes <= o.soft })
+}
+
+// waitStream is waitRoom for a call of a stream: more than a little ahead of the socket would only be more memory to go
+// through.
+func (o *outbox) waitStream(done <-chan struct{}) bool {
+	return o.wait(done, func() bool { return o.bytes <= min(streamAhead, o.soft) })
 }
 
 // reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they

@@ -31,6 +31,7 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	t := c.use()
 	if conn := via(t); conn != nil {
 		limit = conn.limits.StreamBytes
+		conn.outbox.waitStream(ctx.Done())
 	}
 	t.release()
 	if err := w.wait(ctx, func() bool { return w.calls == 0 || w.bytes+size <= limit }, func() {

@@ -43,8 +43,9 @@ func serveVat(p Place, l net.Listener) error {
 		return err
 	}
 	s := &vatServer{table, f}
+	budget := vat.NewBudget(64 << 20) // as capd's host gives the guests of a grant
 	return accept(l, func(conn net.Conn) {
-		vat.NewConn(conn, vat.Options{Bootstrap: vat.Serve(vatTable, s)})
+		vat.NewConn(conn, vat.Options{Bootstrap: vat.Serve(vatTable, s)}).SetBudget(budget)
 	})
 }
 
