@@ -87,16 +87,58 @@ func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
 		delete(c.embargoes, id)
 		c.embargoIDs.put(id)
 		c.mu.Unlock()
-		lift := func() {
-			e.promise.redirect(e.target, true)
-			e.promise.release()
+		via, err := d.Target()
+		if err != nil {
+			return err
 		}
-		if o, ok := settle(e.target).(*object); !ok || !o.behind(c, lift) {
-			lift()
-		}
+		c.lift(e, via)
 		return nil
 	}
 	return protocolf("disembargo for a third party")
+}
+
+// lift ends an embargo once the calls that came around have started: those that wait until it is known where they
+// lead, on the way that via names if it still names one, and those that wait for their turn on the object.
+func (c *Conn) lift(e *embargo, via rpc.MessageTarget) {
+	c.mu.Lock()
+	var t target
+	if !c.closed {
+		t, _ = c.messageTarget(via) // a peer may name anything
+	}
+	c.mu.Unlock()
+	if t == nil {
+		t = e.target
+		t.retain()
+	}
+	c.behind(t, func() {
+		e.promise.redirect(e.target, true)
+		e.promise.release()
+	})
+}
+
+// behind runs f when the calls of c's that have come to t so far have started. It takes over the reference to t.
+func (c *Conn) behind(t target, f func()) {
+	switch at := t.(type) {
+	case *promise:
+		at.after(func() {
+			next := at.leads()
+			if next != nil {
+				next.retain()
+			}
+			c.behind(next, f)
+			at.release()
+		})
+		return
+	case *object:
+		if !at.behind(c, f) {
+			f()
+		}
+	default:
+		f()
+	}
+	if t != nil {
+		t.release()
+	}
 }
 
 // echo answers a Disembargo once the calls that the peer sent before it have been passed on. Its target must be
@@ -139,12 +181,43 @@ func (c *Conn) wasReturned(mt rpc.MessageTarget) bool {
 	return a != nil && a.table.returned
 }
 
+// wayOf returns what calls on t go through for now: an import, a pipe, or anything else.
+func wayOf(t target) target {
+	for {
+		p, ok := t.(*promise)
+		if !ok {
+			return t
+		}
+		t = p.leads()
+	}
+}
+
+// writeWay writes a way to c's peer; another leaves w as it is. Called with c.mu held.
+func (c *Conn) writeWay(way target, w rpc.MessageTarget) error {
+	switch way := way.(type) {
+	case *importCap:
+		if way.conn == c {
+			w.SetImportedCap(way.id)
+		}
+	case *pipe:
+		if way.q.conn == c && !way.q.returned {
+			pa, err := w.NewPromisedAnswer()
+			if err != nil {
+				return err
+			}
+			return writeTransform(pa, way.q.id, way.path)
+		}
+	}
+	return nil
+}
+
 func (c *Conn) loopback(t target, id uint32) error {
 	if i, ok := settle(t).(*importCap); !ok || i.conn != c {
 		if p, ok := t.(*promise); !ok || !p.leadsBack(c) {
 			return protocolf("disembargo of something that does not lead back to its sender")
 		}
 	}
+	way := wayOf(t)
 	c.mu.Lock()
 	if !c.closed {
 		c.send(build(func(root rpc.Message) error {
@@ -157,8 +230,7 @@ func (c *Conn) loopback(t target, id uint32) error {
 			if err != nil {
 				return err
 			}
-			target.SetImportedCap(0)
-			return nil
+			return c.writeWay(way, target)
 		}))
 	}
 	c.mu.Unlock()

@@ -197,11 +197,16 @@ func (p *promise) wait(ctx context.Context) error {
 	}
 }
 
+// leads returns where p leads for now, or nil.
+func (p *promise) leads() target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dst
+}
+
 // leadsBack reports whether p leads to c's peer: for good, or as long as the peer itself does not know further.
 func (p *promise) leadsBack(c *Conn) bool {
-	p.mu.Lock()
-	dst := p.dst
-	p.mu.Unlock()
+	dst := p.leads()
 	if dst == nil {
 		return false
 	}
