@@ -99,8 +99,8 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	if c.outbox.sock = in.sock; in.sock == nil {
 		c.outbox.inline = recordFrame
 		if g, sock := gatheredBelow(nc); g != nil {
-			g.turn(true)
 			c.outbox.sock, c.outbox.seal = sock, &sealer{g: g}
+			c.outbox.writing = true // until TLS is ready: see handshake
 		}
 	}
 	c.SetIdleTimeout(l.IdleTimeout)
@@ -134,6 +134,9 @@ func (c *Conn) gone() *Exception {
 		if errors.As(err, &abort) {
 			return exceptionf(Disconnected, "peer aborted the connection: %s", abort.Reason)
 		}
+		if broke, ok := errors.AsType[*ProtocolError](err); ok {
+			return exceptionf(Disconnected, "connection closed: %s", broke.Reason)
+		}
 	}
 	return &Exception{Type: Disconnected, Reason: "connection closed"}
 }
@@ -153,6 +156,12 @@ func (c *Conn) read(in *input) {
 	}()
 	if c.options.Bootstrap != nil && c.limits.HandshakeTimeout > 0 {
 		_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.HandshakeTimeout))
+	}
+	if c.outbox.seal != nil {
+		if err := c.handshake(); err != nil {
+			c.fail(err)
+			return
+		}
 	}
 	deadline, greeted := false, false
 	begin := func() {
@@ -211,6 +220,19 @@ func (c *Conn) flushCall() {
 		c.woken.CompareAndSwap(n, 0)
 	}
 	c.outbox.flush()
+}
+
+// handshake brings TLS about, where that has not been done, before what it writes is gathered.
+func (c *Conn) handshake() error {
+	if err := c.nc.(tlsConn).HandshakeContext(c.ctx); err != nil {
+		return err
+	}
+	c.outbox.seal.g.turn(true)
+	c.outbox.mu.Lock()
+	c.outbox.rest()
+	c.outbox.mu.Unlock()
+	c.outbox.flush()
+	return nil
 }
 
 // Stats is what a connection holds at one moment.

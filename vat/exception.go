@@ -35,9 +35,22 @@ func (t ExceptionType) String() string {
 type Exception struct {
 	Type   ExceptionType
 	Reason string // for people; the peer chooses it when the failure is remote
+
+	cause error
 }
 
 func (e *Exception) Error() string { return e.Reason }
+
+// Unwrap returns the error of this process behind a failure to send: that of a context, or of what filled in the
+// parameters. It does not leave the process.
+func (e *Exception) Unwrap() error { return e.cause }
+
+// notSent is the failure of a call that never left.
+func notSent(method string, cause error) *Exception {
+	e := exceptionf(Failed, "%s was not sent: %v", method, cause)
+	e.cause = cause
+	return e
+}
 
 // maxReason bounds the text of an exception in bytes, in both directions.
 const maxReason = 16 << 10

@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"context"
 	"net"
 	"sync"
 )
@@ -19,9 +20,15 @@ type gathered struct {
 	size int
 }
 
+// tlsConn is what is used of a *tls.Conn.
+type tlsConn interface {
+	NetConn() net.Conn
+	HandshakeContext(context.Context) error
+}
+
 // gatheredBelow returns what Gather made, if nc is TLS over that and there is a socket below.
 func gatheredBelow(nc net.Conn) (*gathered, *socket) {
-	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
+	if t, ok := nc.(tlsConn); ok {
 		if g, ok := t.NetConn().(*gathered); ok {
 			if s := socketOf(g.Conn); s != nil {
 				return g, s

@@ -299,7 +299,8 @@ func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 
 // Data makes the results' field of, a Data, n bytes long and returns its memory, which may hold anything: the handler
 // fills all of it, or gives up the rest with [Call.Cut]. The bytes leave for the peer from there. For many of them it
-// may wait as ResultsFor does. There is one such field, and it is set first.
+// may wait as ResultsFor does. There is one such field, and it is set first. What the peer takes in one message is its
+// own to say (Limits.MessageBytes, 8 MiB): more ends the connection.
 func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
 	r := c.r
 	if n >= reserveBytes && r.conn != nil && !r.direct && r.reserved == 0 {

@@ -21,6 +21,10 @@ type Answer[R ~capnp.StructKind] struct {
 // Send calls the method m of c. Its parameters are what place fills in; without place they are empty. The call is
 // on its way when Send returns, whatever becomes of ctx, which bounds only the wait for room: a peer that does
 // not read holds its callers up. An error shows in the Answer. The Answer must be released.
+//
+// A `-> stream` method is called the same way: Send waits for room in the window (Limits.StreamBytes), releasing its
+// Answer does not cancel it, and [Cap.Drain] waits for the last. After one of them has failed, every later one on the
+// same reference fails with that.
 func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error) *Answer[R] {
 	a := &Answer[R]{}
 	a.answer.users = 1
@@ -29,7 +33,7 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 	*r = request{iface: m.Interface, method: m.ID, ans: &a.answer, direct: true}
 	msg, err := newCall(m.Params)
 	if err != nil {
-		r.fail(exceptionf(Failed, "parameters of %s: %v", m.Name, err))
+		r.fail(notSent(m.Name, err))
 		return a
 	}
 	r.params = msg
@@ -38,7 +42,7 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 		err := place(P(msg.content.Struct()), &a.caps)
 		a.caps = Caps{}
 		if err != nil {
-			r.fail(exceptionf(Failed, "parameters of %s: %v", m.Name, err))
+			r.fail(notSent(m.Name, err))
 			return a
 		}
 		if msg.msg.CapTable().Len() > 0 {
@@ -47,12 +51,12 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 		}
 	}
 	if err := c.room(ctx); err != nil {
-		r.fail(exceptionf(Failed, "%s was not sent: %v", m.Name, err))
+		r.fail(notSent(m.Name, err))
 		return a
 	}
 	if m.Stream {
 		if err := c.stream(ctx, &a.answer, msg.bytes()); err != nil {
-			r.fail(asException(err))
+			r.fail(notSent(m.Name, err))
 			return a
 		}
 	}
@@ -134,7 +138,7 @@ func (a *Answer[R]) Cap(path ...Field) *Cap {
 }
 
 // Release gives up the results. If they have not arrived, and no capability taken from them with Cap is in use,
-// the call is cancelled. Further calls of Release do nothing.
+// the call is cancelled, unless it is of a stream. Further calls of Release do nothing.
 func (a *Answer[R]) Release() {
 	if !a.released.CompareAndSwap(false, true) {
 		return

@@ -14,12 +14,16 @@ type window struct {
 	less  chan struct{} // closed when one comes back; made when somebody waits
 }
 
+// minStreamed is what a call takes of the window at least, so that many small ones stay below Limits.Calls.
+const minStreamed = 2 << 10
+
 // stream takes size bytes of c's window for the call a, waiting for room, and keeps the call alive until it is
 // answered even if its Answer is released.
 func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	if c == nil {
 		return errNull
 	}
+	size = max(size, minStreamed)
 	w := c.window.Load()
 	if w == nil {
 		w = new(window)
@@ -34,9 +38,12 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 		conn.outbox.waitStream(ctx.Done())
 	}
 	t.release()
-	if err := w.wait(ctx, func() bool { return w.calls == 0 || w.bytes+size <= limit }, func() {
-		w.bytes += size
-		w.calls++
+	if err := w.wait(ctx, func() (ready bool, err error) {
+		if ready = w.err == nil && (w.calls == 0 || w.bytes+size <= limit); ready {
+			w.bytes += size
+			w.calls++
+		}
+		return ready || w.err != nil, w.failure()
 	}); err != nil {
 		return err
 	}
@@ -59,18 +66,21 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	return nil
 }
 
-// wait waits until ready, and then does then. It fails with the stream's first failure.
-func (w *window) wait(ctx context.Context, ready func() bool, then func()) error {
+// failure is err as an error.
+func (w *window) failure() error {
+	if w.err == nil {
+		return nil
+	}
+	return w.err
+}
+
+// wait waits until ready, which is called with w.mu held and says what wait then returns.
+func (w *window) wait(ctx context.Context, ready func() (bool, error)) error {
 	for {
 		w.mu.Lock()
-		if w.err != nil {
+		if ready, err := ready(); ready {
 			w.mu.Unlock()
-			return w.err
-		}
-		if ready() {
-			then()
-			w.mu.Unlock()
-			return nil
+			return err
 		}
 		if w.less == nil {
 			w.less = make(chan struct{})
@@ -94,5 +104,5 @@ func (c *Cap) Drain(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
-	return w.wait(ctx, func() bool { return w.calls == 0 }, func() {})
+	return w.wait(ctx, func() (bool, error) { return w.calls == 0, w.failure() })
 }

@@ -9,7 +9,8 @@ import (
 	"capnproto.org/go/capnp/v3"
 )
 
-// A Table is the methods that objects answer. It is immutable, and any number of objects share one.
+// A Table is the methods that objects answer. It is immutable, and any number of objects share one. A variable whose
+// handlers serve objects of the same table is assigned in an init function, or Go sees a cycle.
 type Table struct {
 	methods map[methodKey]*Handler
 }

@@ -1,4 +1,4 @@
-// Command gen turns the Cap'n Proto schemas of this module into Go.
+// Command gen turns Cap'n Proto schemas into Go for package vat: those of this module, or another's.
 //
 //	go run ./capnp/gen                    # schema/*.capnp -> capnp/*.capnp.go
 //	go run ./capnp/gen DIR                # DIR/*.capnp    -> DIR/*.capnp.go

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -61,6 +62,9 @@ func rewrite(request []byte, raw map[string][]byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if _, taken := out["interfaces.capnp.go"]; taken {
+		return nil, errors.New("interfaces.capnp: the list of interfaces takes this name; give the schema another")
 	}
 	out["interfaces.capnp.go"], err = finish(p.name, "interfaces", []byte(d.index))
 	return out, err

@@ -1,0 +1,71 @@
+package vat_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+func (p *pair) stream(t testing.TB) *vat.Cap {
+	t.Helper()
+	a := vat.Send(t.Context(), p.boot, tp.Server_stream, nil)
+	defer a.Release()
+	return a.Cap(tp.Server_stream_Results_stream)
+}
+
+// Many small calls of a stream stay within what the peer has in progress at once.
+func TestStreamOfSmallCalls(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	s := p.stream(t)
+	defer s.Release()
+	const calls = 20_000
+	for range calls {
+		vat.Send(t.Context(), s, tp.Stream_write, func(_ tp.Stream_write_Params, c *vat.Caps) error {
+			return c.SetData(tp.Stream_write_Params_data, []byte("0123456789"))
+		}).Release()
+	}
+	require.NoError(t, s.Drain(t.Context()))
+	require.NoError(t, vat.Do(t.Context(), s, tp.Stream_done, nil, func(r tp.Stream_done_Results, _ *vat.Caps) error {
+		assert.EqualValues(t, calls, r.Writes())
+		return nil
+	}))
+}
+
+// Why a call was not sent can be told from what the peer says.
+func TestNotSent(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	mine := errors.New("mine")
+	err := vat.Do(t.Context(), e, tp.Echo_echo, func(tp.Echo_echo_Params, *vat.Caps) error { return mine }, nil)
+	require.ErrorIs(t, err, mine)
+
+	s := p.stream(t)
+	defer s.Release()
+	require.NoError(t, s.Settle(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for err = nil; err == nil; { // the first chunks go, and then the window is full
+		a := vat.Send(ctx, s, tp.Stream_write, func(_ tp.Stream_write_Params, c *vat.Caps) error {
+			return c.SetData(tp.Stream_write_Params_data, make([]byte, 1<<20))
+		})
+		over, stop := context.WithCancel(context.Background())
+		stop()
+		if _, _, failed := a.Await(over); !errors.Is(failed, context.Canceled) {
+			err = failed
+		}
+		a.Release()
+		if ctx.Err() != nil && err == nil {
+			err = ctx.Err()
+		}
+	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, s.Drain(t.Context()), "a call that was not sent does not fail the stream")
+}
