@@ -197,7 +197,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	for _, c := range conns {
-		c.Close()
+		s.wg.Go(func() { c.Close() }) // each may take a moment to say goodbye
 	}
 	s.wg.Wait()
 	return nil

@@ -17,6 +17,15 @@ const (
 	GrantBytes     = 64 << 20 // of all connections that hold a grant
 )
 
+// What one connection may have in progress: a stranger has nothing to call but its
+// Session, and a guest is one of several that share a budget.
+const (
+	strangerCalls     = 32
+	strangerCallBytes = 128 << 10
+	guestCalls        = 4096
+	guestCallBytes    = 24 << 20
+)
+
 // StrangerIdle is how long a stranger may say nothing, about; whoever holds a
 // grant may be silent for ever.
 const StrangerIdle = time.Minute
@@ -55,6 +64,7 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	}
 	t.conn = conn
 	conn.SetBudget(s.budget)
+	conn.SetCalls(strangerCalls, strangerCallBytes)
 	conn.SetIdleTimeout(StrangerIdle)
 	s.guests++
 	s.strangers = append(s.strangers, t)
@@ -114,6 +124,7 @@ func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	t.s.grants[root] = h
 	if len(t.roots) == 0 { // a connection counts with the first of its grants
 		t.conn.SetBudget(h.budget)
+		t.conn.SetCalls(guestCalls, guestCallBytes)
 		t.conn.SetIdleTimeout(0)
 	}
 	t.roots[root] = true

@@ -63,6 +63,13 @@ func (c *Conn) SetBudget(b *Budget) {
 	}
 }
 
+// SetCalls changes Limits.Calls and Limits.CallBytes for the calls that come from now on.
+func (c *Conn) SetCalls(calls int, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits.Calls, c.limits.CallBytes = calls, bytes
+}
+
 // eager reports whether memory for a large message may be taken before its bytes arrive: where a budget bounds it, and
 // on a connection that this side has made to have somebody to call.
 func (c *Conn) eager() bool {

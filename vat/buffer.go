@@ -33,12 +33,26 @@ func classBytes(class int) int {
 	return 1 << class
 }
 
-// getBuffer returns a buffer of n bytes or more.
-func getBuffer(n int) *buffer {
+// classOf returns the class of buffers for n bytes; there is none above maxBuffer.
+func classOf(n int) int {
 	class := max(minBuffer, bits.Len(uint(max(n, 1)-1)))
 	if class > minBuffer && n <= classBytes(class-1) {
 		class--
 	}
+	return class
+}
+
+// bufferBytes is how long a buffer for n bytes is.
+func bufferBytes(n int) int {
+	if class := classOf(n); class <= maxBuffer {
+		return classBytes(class)
+	}
+	return n
+}
+
+// getBuffer returns a buffer of n bytes or more.
+func getBuffer(n int) *buffer {
+	class := classOf(n)
 	if class > maxBuffer {
 		return &buffer{b: make([]byte, n), class: -1}
 	}

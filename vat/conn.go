@@ -227,7 +227,7 @@ func (c *Conn) handshake() error {
 	if err := c.nc.(tlsConn).HandshakeContext(c.ctx); err != nil {
 		return err
 	}
-	c.outbox.seal.g.turn(true)
+	c.outbox.seal.g.begin()
 	c.outbox.mu.Lock()
 	c.outbox.rest()
 	c.outbox.mu.Unlock()

@@ -65,7 +65,7 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 		size = chunkBytes + bufferSlack
 	}
 	var p purse
-	if err := p.grow(c, size); err != nil {
+	if err := p.grow(c, bufferBytes(size)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -84,7 +84,7 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 		if have < total {
 			// Three times as much again as has arrived.
 			size = min(total, 4*have)
-			if err := p.grow(c, size); err != nil {
+			if err := p.grow(c, bufferBytes(size)); err != nil {
 				buf.free()
 				return nil, err
 			}

@@ -14,11 +14,18 @@ func Gather(nc net.Conn) net.Conn { return &gathered{Conn: nc} }
 type gathered struct {
 	net.Conn
 
+	sock *socket
+
 	mu   sync.Mutex
 	on   bool
+	cut  bool    // records were lost: none makes sense after them
 	buf  *buffer // records that have not been taken
 	size int
 }
+
+// maxGathered is how many bytes may wait to be taken: what is sealed at once, and as much again for what TLS says of its
+// own accord, which a peer can ask for.
+const maxGathered = 4 * sealBytes
 
 // tlsConn is what is used of a *tls.Conn.
 type tlsConn interface {
@@ -30,19 +37,40 @@ type tlsConn interface {
 func gatheredBelow(nc net.Conn) (*gathered, *socket) {
 	if t, ok := nc.(tlsConn); ok {
 		if g, ok := t.NetConn().(*gathered); ok {
-			if s := socketOf(g.Conn); s != nil {
-				return g, s
+			if g.sock = socketOf(g.Conn); g.sock != nil {
+				return g, g.sock
 			}
 		}
 	}
 	return nil, nil
 }
 
-// turn switches the gathering on or off.
-func (g *gathered) turn(on bool) {
+// begin begins to gather.
+func (g *gathered) begin() {
 	g.mu.Lock()
-	g.on = on
+	g.on = true
 	g.mu.Unlock()
+}
+
+// end notes that nobody takes records any more, and whether some that were taken are lost.
+func (g *gathered) end(lost bool) {
+	g.mu.Lock()
+	g.cut = lost
+	g.mu.Unlock()
+}
+
+// Close sends what TLS has said last, if the socket takes it at once.
+func (g *gathered) Close() error {
+	g.mu.Lock()
+	records, cut := []byte(nil), g.cut
+	if g.buf != nil {
+		records = g.buf.b[:g.size]
+	}
+	g.mu.Unlock()
+	if g.sock != nil && len(records) > 0 && !cut {
+		_, _, _ = g.sock.write([][]byte{records}, false)
+	}
+	return g.Conn.Close()
 }
 
 func (g *gathered) Write(p []byte) (int, error) {
@@ -52,6 +80,9 @@ func (g *gathered) Write(p []byte) (int, error) {
 		return g.Conn.Write(p)
 	}
 	defer g.mu.Unlock()
+	if g.size+len(p) > maxGathered {
+		return 0, errParked
+	}
 	if need := g.size + len(p); g.buf == nil || need > len(g.buf.b) {
 		larger := getBuffer(max(need, 8<<10))
 		if g.buf != nil {

@@ -188,6 +188,15 @@ func (m *message) bytes() int64 {
 	return int64(len(m.seg.Data()) + len(m.tail.b))
 }
 
+// held returns how much memory m takes, at least.
+func (m *message) held() int64 {
+	n := m.bytes()
+	if m.tail.buf != nil {
+		n += int64(len(m.tail.buf.b) - len(m.tail.b))
+	}
+	return n
+}
+
 func (m *message) ref() *message {
 	m.refs.Add(1)
 	return m

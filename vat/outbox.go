@@ -449,7 +449,9 @@ func (o *outbox) close(grace time.Duration) {
 	o.chunks = nil
 	o.mu.Unlock()
 	if o.seal != nil {
-		o.seal.g.turn(false) // for TLS to say goodbye
+		o.mu.Lock()
+		o.seal.g.end(o.writing || len(chunks) > 0) // TLS says goodbye after this
+		o.mu.Unlock()
 	}
 	for i := range chunks {
 		chunks[i].free()

@@ -158,13 +158,13 @@ func (c *Conn) sendReturn(a *answer) {
 	case exc == nil && e.yourself:
 		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetResultsSentElsewhere(); return nil }))
 		kept = true
-		e.bytes = res.bytes()
+		e.bytes = res.held()
 	case exc == nil:
 		if e.exports, subs, err = c.describeAll(out, list); err == nil {
 			out.orWord(envelopeHead, uint64(a.id))
 			c.outbox.append(out, true)
 			if kept = len(list) > 0; kept {
-				e.bytes = out.bytes()
+				e.bytes = out.held()
 			}
 		} else {
 			exc = asException(err)

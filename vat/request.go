@@ -149,7 +149,7 @@ func (r *request) conclude(err error) {
 	}
 	res := r.results
 	r.results = nil
-	if err == nil && r.conn == nil && res != nil {
+	if err == nil && res != nil && (r.conn == nil || r.ans.table.yourself) {
 		err = res.inline() // it is read here
 	}
 	if err == nil && res == nil {

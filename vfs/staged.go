@@ -52,9 +52,8 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 const maxPiece = 64 << 10
 
 func (s *stagedReader) read(p []byte) (int, error) {
-	switch r := s.r.(type) {
-	case *bytes.Reader, *bytes.Buffer, *strings.Reader: // these never wait
-		return r.Read(p)
+	if neverWaits(s.r) {
+		return s.r.Read(p)
 	}
 	type result struct {
 		n   int
@@ -82,6 +81,18 @@ func (s *stagedReader) read(p []byte) (int, error) {
 		}
 		return r.n, r.err
 	}
+}
+
+// neverWaits reports whether a Read of r returns at once, so that none is left to
+// itself: what r reads from may be its caller's alone once the write has ended.
+func neverWaits(r io.Reader) bool {
+	switch r := r.(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	case *stagedReader: // of another view, around this one
+		return neverWaits(r.r)
+	}
+	return false
 }
 
 // room returns how many bytes may be staged in place of the size there are, or

@@ -388,8 +388,8 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		if to == nil {
 			return vfs.At(newPath, vfs.Errorf(vfs.Invalid, "dst is not a capability"))
 		}
-		if to.Settle(c.Context()) != nil {
-			return c.Context().Err() // the call is over
+		if err := wire.Settle(c.Context(), to); err != nil {
+			return vfs.At(newPath, err)
 		}
 		d, ok := Of(to)
 		if !ok {

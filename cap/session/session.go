@@ -35,7 +35,7 @@ type server struct {
 }
 
 var table = vat.NewTable(
-	vat.Handle(schema.Session_restore, (*server).restore),
+	vat.Handle(schema.Session_restore, (*server).restore, vat.Inline()), // before whatever was sent after it is read
 	vat.Handle(schema.Session_share, (*server).share),
 	vat.Handle(schema.Session_help, (*server).help),
 )
@@ -95,14 +95,14 @@ func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, bool) 
 	switch ref.Which() {
 	case schema.Ref_Which_dir:
 		c := caps.Get(ref.Dir())
-		if c.Settle(ctx) != nil {
+		if wire.Settle(ctx, c) != nil {
 			return nil, false
 		}
 		d, ok := dir.Of(c)
 		return d, ok
 	case schema.Ref_Which_file:
 		c := caps.Get(ref.File())
-		if c.Settle(ctx) != nil {
+		if wire.Settle(ctx, c) != nil {
 			return nil, false
 		}
 		f, ok := file.Of(c)

@@ -1,0 +1,25 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"capd/vat"
+	"capd/vfs"
+)
+
+// settleTime is how long a guest may take to say where a capability leads that it
+// has only promised. What it sent with it is held meanwhile.
+const settleTime = 10 * time.Second
+
+// Settle waits until it is known where c leads. It answers busy when that takes the
+// guest too long.
+func Settle(ctx context.Context, c *vat.Cap) error {
+	wait, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	err := c.Settle(wait)
+	if err != nil && ctx.Err() == nil {
+		return vfs.Errorf(vfs.Busy, "the capability is a promise that has not been kept for %v; send it when it is known", settleTime)
+	}
+	return err
+}
