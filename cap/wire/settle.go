@@ -18,8 +18,11 @@ func Settle(ctx context.Context, c *vat.Cap) error {
 	wait, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	err := c.Settle(wait)
-	if err != nil && ctx.Err() == nil {
-		return vfs.Errorf(vfs.Busy, "the capability is a promise that has not been kept for %v; send it when it is known", settleTime)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // the call is over
+		return ctx.Err()
 	}
-	return err
+	return vfs.Errorf(vfs.Busy, "the capability is a promise that has not been kept for %v; send it when it is known", settleTime)
 }
