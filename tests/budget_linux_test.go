@@ -116,7 +116,7 @@ func dialGuests(t testing.TB, loc string) net.Conn {
 }
 
 func holder(t testing.TB, loc string) (*peer, uint32) {
-	p := newPeer(t, dialRaw2(t, loc))
+	p := newPeer(t, dialGuests(t, loc))
 	p.bootstrap(1 << 20)
 	p.call(restore(1<<20+1, result(1<<20), secretOf(t, loc)))
 	p.works(1 << 20)
