@@ -125,6 +125,33 @@ func (v view) child(i int) (view, bool) {
 	return at(v.b, place)
 }
 
+// ours is plain for what is laid out as this package does it.
+func ours(b []byte) (c plainCall, isCall, isReturn bool) {
+	if len(b) < 8*callWords { // or a Return of next to nothing
+		return c, false, false
+	}
+	w := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	head := w(envelopeHead)
+	switch {
+	case w(0) != callEnvelope[0]:
+		return c, false, false
+	case w(envelopeTag) == callEnvelope[envelopeTag]:
+		isCall = w(2) == callEnvelope[2] && w(6) == callEnvelope[6] && w(7) == callEnvelope[7] && w(callTarget)>>32 == 0 &&
+			w(callContent+1) == 0 && head>>48 == uint64(rpc.Call_sendResultsTo_Which_caller)
+		c = plainCall{question: uint32(head), method: uint16(head >> 32), iface: w(callInterface), target: uint32(w(callTarget)), content: callContent}
+	case w(envelopeTag) == returnEnvelope[envelopeTag]:
+		isReturn = w(2) == returnEnvelope[2] && w(5) == returnEnvelope[5] && w(returnContent+1) == 0 && head>>32 == 1
+		c = plainCall{question: uint32(head), content: returnContent}
+	}
+	if !isCall && !isReturn {
+		return plainCall{}, false, false
+	}
+	if _, ok := at(b, c.content); !ok {
+		return plainCall{}, false, false
+	}
+	return c, isCall, isReturn
+}
+
 // A plainCall is a Call of the usual layout: to a capability of ours, with parameters in a struct and none of the
 // peer's capabilities among them.
 type plainCall struct {
@@ -137,6 +164,9 @@ type plainCall struct {
 
 // plain reads what b holds if it is a plain call or, when isReturn, plain results.
 func plain(b []byte) (c plainCall, isCall, isReturn bool) {
+	if c, isCall, isReturn = ours(b); isCall || isReturn {
+		return c, isCall, isReturn
+	}
 	msg, ok := at(b, 0)
 	if !ok {
 		return c, false, false
