@@ -312,24 +312,35 @@ func (h *Host) of(guest string) ([]*grant, error) {
 
 // Revoke revokes every grant of guest, or the one with that id, and all that was
 // shared from it, and returns when nothing can change through it any more. It
-// counts the grants that were named. It answers busy as vfs.Gate.Revoke does.
+// counts those that were not revoked before. It answers busy as vfs.Gate.Revoke
+// does.
 func (h *Host) Revoke(guest string) (int, error) {
 	gs, err := h.of(guest)
 	if err != nil {
 		return 0, err
 	}
-	return len(gs), each(gs, func(g *grant) error {
+	// Those that are revoked already too: a change through them may be stuck.
+	return len(alive(gs)), each(gs, func(g *grant) error {
 		return g.control.Revoke()
 	})
 }
 
-// SetWritable locks or unlocks every grant of guest, or the one with that id.
+// SetWritable locks or unlocks every grant of guest, or the one with that id, and
+// counts them. It answers revoked when all of them were taken back.
 func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	gs, err := h.of(guest)
 	if err != nil {
 		return 0, err
 	}
+	if gs = alive(gs); len(gs) == 0 {
+		return 0, vfs.Revoked
+	}
 	return len(gs), each(gs, func(g *grant) error { return g.control.SetWritable(on) })
+}
+
+// alive returns the grants that are not revoked.
+func alive(gs []*grant) []*grant {
+	return slices.DeleteFunc(slices.Clone(gs), (*grant).dead)
 }
 
 // Usage returns what the grant with that id uses, with all that was shared from

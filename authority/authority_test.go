@@ -137,6 +137,12 @@ func TestSharedNames(t *testing.T) {
 	if ok(t, err); n != 2 {
 		t.Errorf("Revoke of a guest counts %d", n)
 	}
+	n, err = h.Revoke("agent")
+	if ok(t, err); n != 0 {
+		t.Errorf("Revoke of the revoked counts %d", n)
+	}
+	_, err = h.SetWritable("agent", true)
+	is(t, "SetWritable of the revoked", err, vfs.Revoked)
 	gs, err = h.Grants("")
 	ok(t, err)
 	for _, g := range gs {

@@ -163,10 +163,11 @@ func TestRestore(t *testing.T) {
 	near := loc.Secret
 	near[31] ^= 1
 	for what, secret := range map[string][]byte{
-		"none": nil, "short": loc.Secret[:31], "long": append(loc.Secret[:], 0), "wrong": wrong, "near": near[:], "huge": make([]byte, 1<<20),
+		"none": nil, "short": loc.Secret[:31], "long": append(loc.Secret[:], 0), "wrong": wrong, "near": near[:], "large": make([]byte, 100<<10),
 	} {
 		is(t, what, try(secret), vfs.Denied)
 	}
+	is(t, "huge", try(make([]byte, 1<<20)), vfs.Limit) // more than a stranger may have in progress
 	ok(t, try(loc.Secret[:]))
 	_, err := s.authority.Revoke("agent")
 	ok(t, err)

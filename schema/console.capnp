@@ -44,8 +44,8 @@ interface Console {
   # bound 10,000).
 
   revoke @2 (guest :Text) -> (count :UInt32);
-  # Revokes every grant of guest, or the one grant with that id, with all that was shared from it. notFound: no such guest. busy as
-  # DirControl.revoke.
+  # Revokes every grant of guest, or the one grant with that id, with all that was shared from it, and counts those that were not
+  # revoked before. notFound: no such guest. busy as DirControl.revoke.
 
   setWritable @3 (guest :Text, writable :Bool) -> (count :UInt32);
   # As DirControl.setWritable, for every grant of guest.

@@ -2,6 +2,7 @@ package vat
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -56,7 +57,11 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 	}
 	if m.Stream {
 		if err := c.stream(ctx, &a.answer, msg.bytes()); err != nil {
-			r.fail(notSent(m.Name, err))
+			exc, ok := errors.AsType[*Exception](err) // the first failure of the stream
+			if !ok {
+				exc = notSent(m.Name, err)
+			}
+			r.fail(exc)
 			return a
 		}
 	}

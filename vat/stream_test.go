@@ -38,6 +38,20 @@ func TestStreamOfSmallCalls(t *testing.T) {
 	}))
 }
 
+// The first failure of a stream is what every later call on it fails with, as it came.
+func TestStreamFails(t *testing.T) {
+	first := vat.Broken(&vat.Exception{Type: vat.Overloaded, Reason: "full: as told"})
+	defer first.Release()
+	write := func() error {
+		return vat.Do(t.Context(), first, tp.Stream_write, nil, nil)
+	}
+	for range 3 {
+		err := write()
+		require.Equal(t, &vat.Exception{Type: vat.Overloaded, Reason: "full: as told"}, err)
+	}
+	require.EqualError(t, first.Drain(t.Context()), "full: as told")
+}
+
 // Why a call was not sent can be told from what the peer says.
 func TestNotSent(t *testing.T) {
 	p := connect(t, vat.Limits{})

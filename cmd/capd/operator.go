@@ -177,6 +177,10 @@ func (c *revokeCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if n == 0 {
+		fmt.Fprintf(e.stdout, "%s was revoked already\n", c.Guest)
+		return nil
+	}
 	fmt.Fprintf(e.stdout, "revoked %s of %s\n", count(n, "grant"), c.Guest)
 	return nil
 }
