@@ -165,7 +165,7 @@ func TestRevoke(t *testing.T) {
 	ok(t, ctl.Revoke(ctx))
 	n, err := h.console().Revoke(ctx, id)
 	ok(t, err)
-	if n != 1 {
+	if n != 0 { // its control has revoked it
 		t.Errorf("revoked %d grants", n)
 	}
 	own, effective, err := ctl.Writable(ctx)
