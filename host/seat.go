@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"time"
@@ -124,7 +125,8 @@ func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	t.s.grants[root] = h
 	if len(t.roots) == 0 { // a connection counts with the first of its grants
 		t.conn.SetBudget(h.budget)
-		t.conn.SetCalls(guestCalls, guestCallBytes)
+		l := t.s.o.Limits
+		t.conn.SetCalls(cmp.Or(l.Calls, guestCalls), cmp.Or(l.CallBytes, guestCallBytes))
 		t.conn.SetIdleTimeout(0)
 	}
 	t.roots[root] = true

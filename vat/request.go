@@ -277,6 +277,19 @@ func (c Call[P, R]) Results() (R, error) { return c.ResultsFor(0) }
 // reserveBytes is from which size on results are made only when there is room for them on the way to the peer.
 const reserveBytes = 64 << 10
 
+// reserve waits, once a call, until results of so many bytes go with what is on its way already. It reports false when
+// the call is over.
+func (r *request) reserve(bytes int) bool {
+	if bytes < reserveBytes || r.conn == nil || r.direct || r.reserved > 0 {
+		return true
+	}
+	if !r.conn.outbox.reserve(int64(bytes), r.context().Done()) {
+		return false
+	}
+	r.reserved = int64(bytes)
+	return true
+}
+
 // ResultsFor is Results with room for bytes bytes of Data, so that they can be read straight into the message:
 // allocate the list with capnp.NewUInt8List in the results' segment and fill its Data in place. A message with
 // room holds little more than was asked for. Only the first of Results, ResultsFor and Caps().Put decides.
@@ -284,11 +297,8 @@ const reserveBytes = 64 << 10
 // For 64 KiB and more it waits until the peer has read enough of what was answered before (Limits.ParkedBytes), so
 // that large results do not pile up: ask before making them.
 func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
-	if r := c.r; bytes >= reserveBytes && r.conn != nil && !r.direct && r.results == nil && r.reserved == 0 {
-		if !r.conn.outbox.reserve(int64(bytes), c.Context().Done()) {
-			return R{}, errCanceled
-		}
-		r.reserved = int64(bytes)
+	if c.r.results == nil && !c.r.reserve(bytes) {
+		return R{}, errCanceled
 	}
 	m, err := c.r.allocate(bytes)
 	if err != nil {
@@ -302,14 +312,10 @@ func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 // may wait as ResultsFor does. There is one such field, and it is set first. What the peer takes in one message is its
 // own to say (Limits.MessageBytes, 8 MiB): more ends the connection.
 func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
-	r := c.r
-	if n >= reserveBytes && r.conn != nil && !r.direct && r.reserved == 0 {
-		if !r.conn.outbox.reserve(int64(n), c.Context().Done()) {
-			return nil, errCanceled
-		}
-		r.reserved = int64(n)
+	if !c.r.reserve(n) {
+		return nil, errCanceled
 	}
-	m, err := r.allocate(0)
+	m, err := c.r.allocate(0)
 	if err != nil {
 		return nil, err
 	}
