@@ -38,6 +38,8 @@ func explain(err error) error {
 		return vfs.At("", vfs.Stale)
 	case strings.HasSuffix(err.Error(), "path escapes from parent"): // os.Root; it has no other sign
 		return vfs.At("", vfs.Stale)
+	case strings.HasSuffix(err.Error(), ": not a directory"): // os.Root.OpenRoot, likewise
+		return vfs.At("", vfs.NotDir)
 	}
 	return vfs.Hide(err)
 }

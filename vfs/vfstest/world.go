@@ -194,7 +194,7 @@ func (w *world) fit(what string, err error) {
 		return
 	}
 	if code := vfs.CodeOf(err); code == vfs.Internal || !slices.Contains(vfs.Codes, code) {
-		w.Errorf("%s: an error without a proper code: %v", what, err)
+		w.Errorf("%s: an error without a proper code: %v (cause: %v)", what, err, errors.Unwrap(err))
 	}
 	text := err.Error()
 	for _, name := range badNames { // the caller's own words may come back
