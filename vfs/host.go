@@ -1,0 +1,39 @@
+package vfs
+
+import (
+	"context"
+	"io"
+)
+
+// What follows is for hosts: no method of a guest's interface leads here. A host
+// uses it to carry a tree from one store to another as it is.
+
+// Symlinker is a Dir in which links can be made.
+type Symlinker interface {
+	Symlink(ctx context.Context, name, target string) error
+}
+
+// Symlink makes a link called name in d that says target, which may be any text of
+// 1 to [MaxPath] bytes without a NUL and need not lead anywhere. It answers exists
+// when the name is taken, and unsupported when d is no [Symlinker].
+func Symlink(ctx context.Context, d Dir, name, target string) error {
+	if s, ok := d.(Symlinker); ok {
+		return s.Symlink(ctx, name, target)
+	}
+	return Errorf(Unsupported, "this store cannot make links")
+}
+
+// Installer is a Dir that lets a file be put in place as one that can be executed, or
+// not.
+type Installer interface {
+	Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error)
+}
+
+// Install is [Dir].Replace, but afterwards the file can be executed by its owner as
+// exec says. It answers unsupported when d is no [Installer].
+func Install(ctx context.Context, d Dir, name string, r io.Reader, exec bool, c If) (Version, error) {
+	if i, ok := d.(Installer); ok {
+		return i.Install(ctx, name, r, exec, c)
+	}
+	return Version{}, Errorf(Unsupported, "this store cannot say of a file whether it can be executed")
+}
