@@ -4,6 +4,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -95,6 +96,18 @@ var grantID = regexp.MustCompile(`^g[0-9]+$`)
 // secret that stands for it. It answers invalid for a name that is not 1 to 64
 // of A-Z a-z 0-9 . _ - or looks like an id, and what walking to the path answers.
 func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Grant, [locator.SecretSize]byte, error) {
+	return h.GrantOn(ctx, guest, path, Terms{ReadOnly: readOnly})
+}
+
+// Terms are what a grant is given on.
+type Terms struct {
+	ReadOnly bool
+	Bytes    int64 // by which stored content may grow; 0: as the host's allowance has it
+	Nodes    int64 // by which the number of stored nodes may grow; likewise
+}
+
+// GrantOn is Grant on terms.
+func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant, [locator.SecretSize]byte, error) {
 	fail := func(err error) (Grant, [locator.SecretSize]byte, error) {
 		return Grant{}, [locator.SecretSize]byte{}, err
 	}
@@ -107,7 +120,10 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 	// The view of the whole tree is left open: it would close the tree, which
 	// the grants share, and holds nothing else. (A wrapper that does not close
 	// would not do: a store moves nodes only to directories that are its own.)
-	ledger := vfs.NewLedger(h.allowance)
+	allowance := h.allowance
+	allowance.Bytes = cmp.Or(t.Bytes, allowance.Bytes)
+	allowance.Nodes = cmp.Or(t.Nodes, allowance.Nodes)
+	ledger := vfs.NewLedger(allowance)
 	top := vfs.Guarded(h.root, nil, vfs.Guard{Ledger: ledger})
 	node, err := vfs.Node(top), error(nil)
 	if path != "" {
@@ -116,7 +132,7 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 		}
 		defer node.Close()
 	}
-	if readOnly {
+	if t.ReadOnly {
 		if node, err = attenuate(node); err != nil {
 			return fail(vfs.At(path, err))
 		}
@@ -127,7 +143,7 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 		return fail(vfs.At(path, err))
 	}
 	mode := ReadWrite
-	if readOnly {
+	if t.ReadOnly {
 		mode = ReadOnly
 	}
 	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl, ledger: ledger, turns: newTurns()}

@@ -203,3 +203,24 @@ func TestRevokedHoldsNothing(t *testing.T) {
 		t.Error("a closed host grants")
 	}
 }
+
+// A grant's own terms come before the host's allowance.
+func TestGrantOn(t *testing.T) {
+	h := newHost(t, vfs.Allowance{Nodes: 5})
+	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := h.Restore(secret[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	d := n.(vfs.Dir)
+	if _, err := d.Mkdir(t.Context(), "one"); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Mkdir(t.Context(), "two"); vfs.CodeOf(err) != vfs.Quota {
+		t.Errorf("a node more than the terms allow: %v, want quota", err)
+	}
+}
