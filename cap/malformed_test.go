@@ -106,3 +106,30 @@ func TestMalformed(t *testing.T) {
 	malformed(t, wr, schema.Writer_help)
 	ok(t, call(t, d.Cap(), schema.Dir_stat, nil, nil)) // the connection lives
 }
+
+// A condition that is none is not taken for no condition.
+func TestMangledCondition(t *testing.T) {
+	_, _, d := guest(t, vfstest.Tree{"f": {Data: "x"}, "g": {Data: "y"}})
+	mangle := func(s capnp.Struct, err error, at uint16) error {
+		if err != nil {
+			return err
+		}
+		return s.SetData(at, []byte("not a struct"))
+	}
+	for name, err := range map[string]error{
+		"put": call(t, d.Cap(), schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error {
+			return mangle(capnp.Struct(p), p.SetPath("f"), 2)
+		}, nil),
+		"remove": call(t, d.Cap(), schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
+			return mangle(capnp.Struct(p), p.SetPath("f"), 1)
+		}, nil),
+		"truncate": call(t, d.OpenFile("f").Cap(), schema.File_truncate, func(p schema.File_truncate_Params, _ *vat.Caps) error {
+			return mangle(capnp.Struct(p), nil, 0)
+		}, nil),
+	} {
+		is(t, name+" with a condition that is bytes", err, vfs.Invalid)
+	}
+	if got, _, err := d.OpenFile("f").ReadText(t.Context()); err != nil || got != "x" {
+		t.Errorf("afterwards the file holds %q, %v", got, err)
+	}
+}

@@ -230,7 +230,7 @@ func set[R any](results func() (R, error), store func(R, capnp.Interface) error,
 }
 
 func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) error {
-	path, cond, err := s.target(c.Params().Path, c.Params().IfVersion)
+	path, cond, err := s.target(c.Params().Path, c.Params())
 	if err != nil {
 		return err
 	}
@@ -266,21 +266,17 @@ func (*server) place(noFollow bool) func(context.Context, vfs.Dir, string, io.Re
 }
 
 // target reads a path and a condition.
-func (s *server) target(path func() (string, error), cond func() (schema.IfVersion, error)) (string, vfs.If, error) {
+func (s *server) target(path func() (string, error), cond wire.Conditional) (string, vfs.If, error) {
 	p, err := wire.Text(path())
 	if err != nil {
 		return "", vfs.If{}, err
 	}
-	w, err := cond()
-	if err != nil {
-		return p, vfs.If{}, wire.Malformed(err)
-	}
-	c, err := wire.If(w)
+	c, err := wire.If(cond)
 	return p, c, vfs.At(p, err)
 }
 
 func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Results]) error {
-	path, cond, err := s.target(c.Params().Path, c.Params().IfVersion)
+	path, cond, err := s.target(c.Params().Path, c.Params())
 	if err != nil {
 		return err
 	}
@@ -356,7 +352,7 @@ func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_
 }
 
 func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_Results]) error {
-	path, cond, err := s.target(c.Params().Path, c.Params().IfVersion)
+	path, cond, err := s.target(c.Params().Path, c.Params())
 	if err != nil {
 		return err
 	}
@@ -373,12 +369,18 @@ func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_R
 	return vfs.At(path, parent.Remove(c.Context(), name, cond))
 }
 
+// onTarget is the condition on what is to be overwritten.
+type onTarget struct{ schema.Dir_move_Params }
+
+func (p onTarget) IfVersion() (schema.IfVersion, error) { return p.IfTarget() }
+func (p onTarget) HasIfVersion() bool                   { return p.HasIfTarget() }
+
 func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) error {
-	path, from, err := s.target(c.Params().Path, c.Params().IfVersion)
+	path, from, err := s.target(c.Params().Path, c.Params())
 	if err != nil {
 		return err
 	}
-	newPath, to, err := s.target(c.Params().NewPath, c.Params().IfTarget)
+	newPath, to, err := s.target(c.Params().NewPath, onTarget{c.Params()})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_
 	if !utf8.ValidString(text) {
 		return s.at(vfs.Errorf(vfs.Invalid, "the text is not UTF-8; use writeBytes"))
 	}
-	v, err := s.replace(c.Context(), strings.NewReader(text), len(text), c.Params().IfVersion)
+	v, err := s.replace(c.Context(), strings.NewReader(text), len(text), c.Params())
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.Fil
 	if err != nil {
 		return s.at(err)
 	}
-	v, err := s.replace(c.Context(), bytes.NewReader(data), len(data), c.Params().IfVersion)
+	v, err := s.replace(c.Context(), bytes.NewReader(data), len(data), c.Params())
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.Fil
 	return r.SetVersion(v[:])
 }
 
-func (s *server) replace(ctx context.Context, r io.Reader, size int, cond func() (schema.IfVersion, error)) (vfs.Version, error) {
+func (s *server) replace(ctx context.Context, r io.Reader, size int, cond wire.Conditional) (vfs.Version, error) {
 	if err := wire.CheckWhole(size); err != nil {
 		return vfs.Version{}, s.at(err)
 	}
@@ -120,17 +120,13 @@ func (s *server) replace(ctx context.Context, r io.Reader, size int, cond func()
 	return v, s.at(err)
 }
 
-func (s *server) cond(get func() (schema.IfVersion, error)) (vfs.If, error) {
-	w, err := get()
-	if err != nil {
-		return vfs.If{}, s.at(wire.Malformed(err))
-	}
-	c, err := wire.If(w)
+func (s *server) cond(from wire.Conditional) (vfs.If, error) {
+	c, err := wire.If(from)
 	return c, s.at(err)
 }
 
 func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Results]) error {
-	cond, err := s.cond(c.Params().IfVersion)
+	cond, err := s.cond(c.Params())
 	if err != nil {
 		return err
 	}
@@ -167,7 +163,7 @@ func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Re
 	if err != nil {
 		return s.at(err)
 	}
-	cond, err := s.cond(c.Params().IfVersion)
+	cond, err := s.cond(c.Params())
 	if err != nil {
 		return err
 	}
@@ -188,7 +184,7 @@ func (s *server) append(c vat.Call[schema.File_append_Params, schema.File_append
 	if err != nil {
 		return s.at(err)
 	}
-	cond, err := s.cond(c.Params().IfVersion)
+	cond, err := s.cond(c.Params())
 	if err != nil {
 		return err
 	}
@@ -214,7 +210,7 @@ func (s *server) truncate(c vat.Call[schema.File_truncate_Params, schema.File_tr
 	if err != nil {
 		return s.at(err)
 	}
-	cond, err := s.cond(c.Params().IfVersion)
+	cond, err := s.cond(c.Params())
 	if err != nil {
 		return err
 	}

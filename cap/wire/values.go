@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"unicode/utf8"
 
 	schema "capd/capnp"
@@ -89,9 +90,22 @@ func Version(b []byte) (v vfs.Version, err error) {
 	return v, nil
 }
 
-// If reads a condition. One that is not known is invalid: ignoring it would
-// change what its sender wanted kept.
-func If(c schema.IfVersion) (vfs.If, error) {
+// Conditional is the parameters of a change with a condition.
+type Conditional interface {
+	IfVersion() (schema.IfVersion, error)
+	HasIfVersion() bool
+}
+
+// If reads a condition. One that is not known is invalid, and so is one that is none:
+// ignoring it would change what its sender wanted kept.
+func If(p Conditional) (vfs.If, error) {
+	c, err := p.IfVersion()
+	if err == nil && p.HasIfVersion() && !c.IsValid() {
+		err = errors.New("ifVersion points to something else")
+	}
+	if err != nil {
+		return vfs.If{}, Malformed(err)
+	}
 	switch c.Which() {
 	case schema.IfVersion_Which_any:
 		return vfs.If{}, nil
