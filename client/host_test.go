@@ -130,11 +130,19 @@ func onDisk(t testing.TB, tree vfstest.Tree) vfs.Dir {
 // mounted has a tree in memory at its root, and another on disk at mnt/disk.
 func mounted(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	t.Helper()
-	ns, err := vfs.Namespace(map[string]vfs.Dir{
+	return compose(t, map[string]vfs.Dir{
 		"": inMemory(t, tree), "mnt/disk": onDisk(t, vfstest.Tree{"on/disk": {Data: "spinning"}}),
 	})
-	ok(t, err)
-	return ns
+}
+
+// compose mounts trees at their paths.
+func compose(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
+	t.Helper()
+	ns := vfs.NewNamespace()
+	for path, tree := range trees {
+		ok(t, ns.Mount(path, tree, vfs.MountOptions{}))
+	}
+	return ns.Root()
 }
 
 func ok(t testing.TB, err error) {

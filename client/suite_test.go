@@ -17,9 +17,7 @@ func TestSuite(t *testing.T) {
 		"memory":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, inMemory(t, tree)) }},
 		"physical": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, onDisk(t, tree)) }},
 		"mounted": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			ns, err := vfs.Namespace(map[string]vfs.Dir{"m/disk": onDisk(t, tree), "m/memory": inMemory(t, nil)})
-			ok(t, err)
-			return guest(t, ns).SubDir("m/disk")
+			return guest(t, compose(t, map[string]vfs.Dir{"m/disk": onDisk(t, tree), "m/memory": inMemory(t, nil)})).SubDir("m/disk")
 		}},
 		"guarded": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			return guest(t, vfs.Guarded(inMemory(t, tree), nil, deny.Must("**/.ssh/**", "**/*.pem").Guard()))

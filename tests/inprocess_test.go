@@ -34,10 +34,9 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *i
 	if wrap != nil {
 		root = wrap(root)
 	}
-	project := vfs.Guarded(root, nil, append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))...)
-	tree, err := vfs.Namespace(map[string]vfs.Dir{"project": project})
-	ok(t, err)
-	h := &inProcess{place: p, authority: authority.New(tree, vfs.Allowance{Open: 65_536}), socket: filepath.Join(p.base, "s")}
+	tree := vfs.NewNamespace()
+	ok(t, tree.Mount("project", root, vfs.MountOptions{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))}))
+	h := &inProcess{place: p, authority: authority.New(tree.Root(), vfs.Allowance{Open: 65_536}), socket: filepath.Join(p.base, "s")}
 	h.server = host.New(h.authority, host.Options{Logf: func(format string, args ...any) { t.Errorf("the host logs: "+format, args...) }})
 	l, err := net.Listen("unix", h.socket)
 	ok(t, err)
@@ -48,6 +47,7 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *i
 		ok(t, <-done)
 		ok(t, h.authority.Close())
 		ok(t, h.server.Close())
+		ok(t, tree.Close())
 		ok(t, store.Close())
 		p.noStaging()
 	})

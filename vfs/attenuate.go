@@ -95,6 +95,7 @@ func (v *dirView) derived(base *Gate, m mode) (Dir, error) {
 
 func (v *fileView) derived(base *Gate, m mode) (File, error) {
 	f := &fileView{file: v.file}
+	f.leaf = true
 	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, base, m); err != nil {
 		return nil, err
 	}

@@ -24,21 +24,21 @@ func (v *dirView) child(name string, check func(string) error) (string, error) {
 
 // end returns the place called name, for a change that needs what need says and
 // moves the node there or not. It asks the gate and policy, and not the store.
-func (v *dirView) end(name string, check func(string) error, need mode, moves bool) (target, error) {
+func (v *dirView) end(ctx context.Context, name string, check func(string) error, need mode, moves bool) (target, error) {
 	path, err := v.child(name, check)
 	t := target{&v.view, path, need, moves}
 	if err != nil {
-		return t, first(v.check(need), err)
+		return t, first(v.may(ctx, need), err)
 	}
-	return t, t.refused()
+	return t, t.refused(ctx)
 }
 
 func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error) {
 	path, err := v.child(name, CheckName)
 	if err != nil {
-		return nil, first(v.check(noRead), err)
+		return nil, first(v.may(ctx, noRead), err)
 	}
-	if err := v.check(noRead); err != nil {
+	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
 	if v.world.hides(path) {
@@ -52,7 +52,7 @@ func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error
 		node, err = v.wrap(n, path)
 		return err
 	})
-	if late := v.check(noRead); late != nil {
+	if late := v.may(ctx, noRead); late != nil {
 		err = late
 	}
 	if err != nil && node != nil {
@@ -73,7 +73,7 @@ func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] {
 				if v.world.hides(Join(v.path, e.Name)) {
 					continue
 				}
-				if err := v.check(noRead); err != nil {
+				if err := v.may(ctx, noRead); err != nil {
 					return err
 				}
 				if more = yield(e, nil); !more {
@@ -90,6 +90,7 @@ func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] {
 
 func (v *dirView) Create(ctx context.Context, name string) (File, error) {
 	f := &fileView{}
+	f.leaf = true
 	err := v.make(ctx, OpCreate, name, &f.view, func(ctx context.Context) (n Node, err error) {
 		f.file, err = v.dir.Create(ctx, name)
 		return f.file, err
@@ -116,7 +117,7 @@ func (v *dirView) Mkdir(ctx context.Context, name string) (Dir, error) {
 // make makes a node and its view d, for which there must be room beforehand:
 // until the node is there d stands for the directory.
 func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, do func(context.Context) (Node, error)) error {
-	t, err := v.end(name, CheckNewName, noWrite, false)
+	t, err := v.end(ctx, name, CheckNewName, noWrite, false)
 	if err != nil {
 		return err
 	}
@@ -137,13 +138,37 @@ func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, d
 	return err
 }
 
+// Symlink implements [Symlinker].
+func (v *dirView) Symlink(ctx context.Context, name, text string) error {
+	t, err := v.end(ctx, name, CheckNewName, noWrite, false)
+	if err != nil {
+		return err
+	}
+	return v.change(ctx, Op{Kind: OpSymlink, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+		return Symlink(ctx, v.dir, name, text)
+	})
+}
+
 func (v *dirView) Replace(ctx context.Context, name string, r io.Reader, c If) (Version, error) {
-	t, err := v.end(name, CheckName, noWrite|c.reads(), false)
+	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (Version, error) {
+		return v.dir.Replace(ctx, name, r, c)
+	})
+}
+
+// Install implements [Installer]. To guards it is a Replace.
+func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error) {
+	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (Version, error) {
+		return Install(ctx, v.dir, name, r, exec, c)
+	})
+}
+
+func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do func(context.Context, io.Reader) (Version, error)) (Version, error) {
+	t, err := v.end(ctx, name, CheckName, noWrite|c.reads(), false)
 	if err != nil {
 		return Version{}, err
 	}
 	staged := &stagedReader{r: r, room: v.world.room(func() int64 { return v.size(ctx, name) })}
-	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) { return v.dir.Replace(ctx, name, staged, c) })
+	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) { return do(ctx, staged) })
 }
 
 // size is that of the file called name, 0 when there is none.
@@ -166,7 +191,7 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 	}
 	defer end()
 	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
-	defer t.view.base.watch(t.path, func(error) { close(staged.dead) })()
+	defer t.watch(ctx, func(error) { close(staged.dead) })()
 	err = t.view.change(ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
 		version, err = do(ctx)
 		return err
@@ -187,7 +212,7 @@ func (c If) reads() mode {
 }
 
 func (v *dirView) Remove(ctx context.Context, name string, c If) error {
-	t, err := v.end(name, CheckName, noWrite|c.reads(), true)
+	t, err := v.end(ctx, name, CheckName, noWrite|c.reads(), true)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,20 @@
 package vfs
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
-// commit is a change that has begun.
+// commit is a change that has begun, or a batch of them.
 type commit struct {
-	kind OpKind
-	path string
-	done chan struct{}
+	kind  OpKind
+	path  string
+	batch int // how many changes a batch has; 0 for a change by itself
+	done  chan struct{}
 }
 
 // enter begins a change at g unless g's word is no longer word, which it
@@ -59,8 +62,16 @@ func (g *Gate) drop(c *commit) {
 	}
 }
 
-// drain waits for the changes that had begun at g or below it.
-func (g *Gate) drain() error {
+// has reports whether c is under way at g.
+func (g *Gate) has(c *commit) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.commits[c]
+	return ok
+}
+
+// drain waits for the changes that had begun at g or below it, until ctx ends.
+func (g *Gate) drain(ctx context.Context) error {
 	if g.tree.commits.Load() == 0 { // as a guest may revoke again and again
 		return nil
 	}
@@ -86,6 +97,8 @@ func (g *Gate) drain() error {
 		case <-c.done:
 		case <-grace.C:
 			return g.stuck(pending[i:])
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -99,6 +112,10 @@ func (g *Gate) stuck(cs []*commit) error {
 		select {
 		case <-c.done:
 		default:
+			if c.batch > 0 {
+				what = append(what, fmt.Sprintf("a batch of %d", c.batch))
+				continue
+			}
 			what = append(what, strings.TrimSpace(c.kind.String()+" "+Printable(strings.Join(g.names(c.path), "/"))))
 		}
 	}

@@ -25,11 +25,15 @@ func (v *fileView) Close() error {
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	if len(v.world.looks) == 0 { // the hot path, without closures
 		if err := v.check(noRead); err != nil {
-			return 0, err
+			if err = v.unlessHeld(ctx, noRead, err); err != nil {
+				return 0, err
+			}
 		}
 		n, err = v.file.ReadAt(ctx, p, off)
 		if late := v.check(noRead); late != nil {
-			return 0, late
+			if late = v.unlessHeld(ctx, noRead, late); late != nil {
+				return 0, late
+			}
 		}
 		return n, err
 	}
@@ -66,7 +70,7 @@ func (v *fileView) Append(ctx context.Context, p []byte, c If) (off int64, err e
 
 func (v *fileView) write(ctx context.Context, kind OpKind, c If, do func(context.Context) error) error {
 	t := target{view: &v.view, path: v.path, need: noWrite | c.reads()}
-	if err := t.refused(); err != nil {
+	if err := t.refused(ctx); err != nil {
 		return err
 	}
 	if c.reads() != 0 {
@@ -78,7 +82,7 @@ func (v *fileView) write(ctx context.Context, kind OpKind, c If, do func(context
 // Sync changes nothing that can be seen: the right to write is enough, and so
 // is the right to read.
 func (v *fileView) Sync(ctx context.Context) error {
-	if err := v.check(0); err != nil {
+	if err := v.may(ctx, 0); err != nil {
 		return err
 	}
 	return v.world.around(ctx, Op{Kind: OpSync, Path: v.path}, v.file.Sync)
@@ -87,7 +91,7 @@ func (v *fileView) Sync(ctx context.Context) error {
 // Replace implements [Replacer].
 func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, error) {
 	t := target{view: &v.view, path: v.path, need: noWrite | c.reads()}
-	if err := t.refused(); err != nil {
+	if err := t.refused(ctx); err != nil {
 		return Version{}, err
 	}
 	info, err := v.file.Stat(ctx) // a File makes nothing where there is none
@@ -121,7 +125,7 @@ func (v *fileView) Version(ctx context.Context) (version Version, err error) {
 
 // Open implements [Opener].
 func (v *fileView) Open(ctx context.Context) (content Content, err error) {
-	if err := v.check(noRead); err != nil {
+	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
 	end, err := v.world.stream()
@@ -132,7 +136,7 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 		inner, err := Open(ctx, v.file)
 		if err == nil {
 			v.base.retain()
-			content = &contentView{inner: inner, v: v, node: v.view.inner.retain(), end: end}
+			content = &contentView{ctx: ctx, inner: inner, v: v, node: v.view.inner.retain(), end: end}
 		}
 		return err
 	})
@@ -150,6 +154,7 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 // contentView is a content held open behind a membrane. It follows its file's
 // rights, also after the file was closed.
 type contentView struct {
+	ctx   context.Context // it was opened with; may be of a batch
 	inner Content
 	v     *fileView
 	node  *shared // v's; v may be closed
@@ -158,14 +163,24 @@ type contentView struct {
 }
 
 func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
-	if err := c.v.mode().refuse(noRead); err != nil {
+	if err := c.may(); err != nil {
 		return 0, err
 	}
 	n, err := c.inner.ReadAt(p, off)
-	if late := c.v.mode().refuse(noRead); late != nil {
+	if late := c.may(); late != nil {
 		return 0, late
 	}
 	return n, err
+}
+
+// may is v's, whether v is closed or not.
+func (c *contentView) may() error {
+	m := c.v.mode()
+	err := m.refuse(noRead)
+	if err != nil && holds(c.ctx, c.v.bind().gate) {
+		return (m &^ heldModes).refuse(noRead)
+	}
+	return err
 }
 
 func (c *contentView) Size() int64 { return c.inner.Size() }

@@ -14,7 +14,8 @@ import (
 // start. It ends when visit returns false.
 func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path string, kind Kind, hit bool, work int) bool) error {
 	f := finder{ctx: ctx, p: p, visit: visit}
-	_, err := f.dir(d, "", p.Start(), after, after != "")
+	defer f.scouts.end()
+	_, err := f.dir(&place{dir: d}, "", p.Start(), after, after != "")
 	if err == nil { // d itself may be why nothing was found
 		_, err = d.Stat(ctx)
 	}
@@ -22,9 +23,10 @@ func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path 
 }
 
 type finder struct {
-	ctx   context.Context
-	p     *Pattern
-	visit func(string, Kind, bool, int) bool
+	ctx    context.Context
+	p      *Pattern
+	visit  func(string, Kind, bool, int) bool
+	scouts scouts
 
 	compared int // bytes, since the last visit
 }
@@ -39,52 +41,92 @@ func (f *finder) found(path string, kind Kind, hit bool) bool {
 	return f.visit(path, kind, hit, work)
 }
 
+// sight is an entry that the search comes to, and what becomes of the pattern there.
+type sight struct {
+	Entry
+	next    State
+	seen    bool     // it precedes what the search begins after
+	into    bool     // it is a directory in which something can match
+	sent    bool     // a scout was sent there
+	scouted *scouted // and brings this
+}
+
+// stretch is how many entries of a directory are looked over before the search goes
+// through them.
+const stretch = 256
+
 // dir searches one directory, which is at path. resume says that what precedes
 // after, relative to the directory, was seen before.
-func (f *finder) dir(d Dir, path string, s State, after string, resume bool) (more bool, err error) {
+func (f *finder) dir(d *place, path string, s State, after string, resume bool) (more bool, err error) {
+	defer d.close()
 	skip, rest, _ := strings.Cut(after, "/")
-	entry := func(e Entry) (bool, error) {
-		switch {
-		case resume && e.Name < skip:
-			return true, nil
-		case resume && e.Name > skip:
-			resume = false
+	readable := d.readable()
+	var ahead []sight
+	add := func(e Entry) {
+		if resume && e.Name < skip {
+			return
 		}
 		next, compared := f.p.step(s, e.Name)
 		f.compared += compared
-		at := Join(path, e.Name)
-		if !resume && !f.found(at, e.Kind, f.p.Matched(next)) {
-			return false, nil
+		into := e.Kind == DirKind && f.open(next) && checkPathSize(Join(path, e.Name)+"/") == nil
+		ahead = append(ahead, sight{Entry: e, next: next, into: into, seen: resume && e.Name == skip})
+	}
+	through := func() (bool, error) {
+		defer func() { ahead = ahead[:0] }()
+		for i := range ahead {
+			if err := readable(); err != nil {
+				return !fatal(err), onlyFatal(err)
+			}
+			if more, err := f.one(d, ahead[i:], path, rest); !more || err != nil {
+				return more, err
+			}
 		}
-		if e.Kind != DirKind || !f.open(next) || checkPathSize(at+"/") != nil {
-			return true, nil
-		}
-		n, err := d.Lookup(f.ctx, e.Name)
-		if err != nil {
-			return !fatal(err), onlyFatal(err)
-		}
-		defer n.Close()
-		sub, ok := n.(Dir)
-		if !ok {
-			return true, nil
-		}
-		return f.dir(sub, at, next, rest, resume && rest != "")
+		return true, nil
 	}
 	if names, known := f.p.names(s); known {
-		return f.named(d, names, entry)
+		return f.named(d, names, func(e Entry) (bool, error) {
+			add(e)
+			return through()
+		})
 	}
-	for e, err := range d.List(f.ctx) {
+	for e, err := range d.list(f.ctx) {
 		if err != nil {
 			if path == "" {
 				return false, err
 			}
 			return !fatal(err), onlyFatal(err)
 		}
-		if more, err := entry(e); !more || err != nil {
+		if add(e); len(ahead) < stretch {
+			continue
+		}
+		if more, err := through(); !more || err != nil {
 			return false, err
 		}
 	}
-	return true, nil
+	return through()
+}
+
+// one visits the first entry of what lies ahead in d, and what is below it.
+func (f *finder) one(d *place, ahead []sight, path, rest string) (more bool, err error) {
+	s := &ahead[0]
+	at := Join(path, s.Name)
+	if !s.seen && !f.found(at, s.Kind, f.p.Matched(s.next)) {
+		return false, nil
+	}
+	if !s.into {
+		return true, nil
+	}
+	in, err := d.open(f.ctx)
+	if err != nil {
+		return !fatal(err), onlyFatal(err)
+	}
+	if in == nil {
+		return true, nil
+	}
+	f.scouts.send(f.ctx, in, ahead)
+	below := &place{in: d, name: s.Name}
+	below.entries, below.known = s.scouted.of(s.Name)
+	return f.dir(below, at, s.next, rest, s.seen && rest != "")
 }
 
 // open reports whether something below a directory can match still.
@@ -99,7 +141,14 @@ func (f *finder) open(s State) bool {
 
 // named is the search for names that are known: it looks them up instead of
 // listing.
-func (f *finder) named(d Dir, names []string, entry func(Entry) (bool, error)) (bool, error) {
+func (f *finder) named(p *place, names []string, entry func(Entry) (bool, error)) (bool, error) {
+	d, err := p.open(f.ctx)
+	if err != nil {
+		return !fatal(err), onlyFatal(err)
+	}
+	if d == nil {
+		return true, nil
+	}
 	for _, name := range names {
 		kind := Other
 		n, err := d.Lookup(f.ctx, name)

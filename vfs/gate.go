@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,23 +22,35 @@ const (
 	noWrite
 	revoked
 	expired
-	gone // nothing holds the gate any more, and it is out of its tree
+	unmounted // the tree is in its namespace no more
+	hidden    // a mount lies over it
+	gone      // nothing holds the gate any more, and it is out of its tree
 
-	modeBits  = noRead | noWrite | revoked | expired | gone
+	modeBits  = noRead | noWrite | revoked | expired | unmounted | hidden | gone
 	oneGen    = gone << 1
-	deadModes = revoked | expired
+	deadModes = revoked | expired | unmounted
+)
+
+var (
+	errUnmounted = Errorf(Stale, "what was mounted here was unmounted; look it up again")
+	errHidden    = Errorf(Stale, "something was mounted over this; look it up again")
 )
 
 // refuse returns the error for an operation that needs what need forbids, or
-// nil. Revoked and expired come before denied, denied before readOnly.
+// nil. Revoked and expired come before stale, stale before denied, denied before
+// readOnly.
 func (m mode) refuse(need mode) error {
 	switch {
-	case m&(need|deadModes|gone) == 0:
+	case m&(need|deadModes|hidden|gone) == 0:
 		return nil
 	case m&revoked != 0:
 		return Revoked
 	case m&expired != 0:
 		return Expired
+	case m&unmounted != 0:
+		return errUnmounted
+	case m&hidden != 0:
+		return errHidden
 	case m&gone != 0:
 		return errClosed
 	case m&need&noRead != 0:
@@ -303,7 +316,7 @@ func (g *Gate) set(add, drop mode) {
 // still land; the gate is shut all the same, and asking again waits again.
 func (g *Gate) Revoke() error {
 	g.set(revoked, 0)
-	return g.drain()
+	return g.drain(context.Background())
 }
 
 // SetWritable locks (false) or unlocks the gate for changes. Locking waits as
@@ -314,7 +327,7 @@ func (g *Gate) SetWritable(on bool) error {
 		return nil
 	}
 	g.set(noWrite, 0)
-	return g.drain()
+	return g.drain(context.Background())
 }
 
 // SetReadable allows or forbids looking through the gate. It does not wait.

@@ -24,10 +24,11 @@ const (
 	OpWrite
 	OpTruncate
 	OpAppend
+	OpSymlink
 )
 
 var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync",
-	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append"}
+	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink"}
 
 func (k OpKind) String() string { return opNames[k] }
 
@@ -40,7 +41,19 @@ type Op struct {
 	Kind OpKind
 	Path string
 	To   string // OpRename: where to; "" when the target lies in another guarded tree
+
+	Batch Batch // its part in a batch; see [Hold]
 }
+
+// Batch says what part an operation has in a batch of changes; see [Hold].
+type Batch uint8
+
+// The parts.
+const (
+	Alone   Batch = iota // none
+	Ahead                // it is asked whether it may be made; do changes nothing
+	InBatch              // it was asked ahead, and is made now
+)
 
 // Guard is a policy. Nil fields have no opinion.
 type Guard struct {

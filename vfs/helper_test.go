@@ -27,6 +27,16 @@ func fill(t testing.TB, s *memory.Store, tree vfstest.Tree) {
 		func(path string) error { return s.SetExec(ctx, path, true) })
 }
 
+// compose mounts trees at their paths.
+func compose(t testing.TB, trees map[string]vfs.Dir) *vfs.Namespace {
+	t.Helper()
+	ns := vfs.NewNamespace()
+	for path, tree := range trees {
+		ok(t, ns.Mount(path, tree, vfs.MountOptions{}))
+	}
+	return ns
+}
+
 // sample is a small tree with something of everything.
 var sample = vfstest.Tree{
 	"f":       {Data: "content"},

@@ -3,6 +3,7 @@ package vfs
 import (
 	"context"
 	"io"
+	"strings"
 )
 
 // What follows is for hosts: no method of a guest's interface leads here. A host
@@ -13,9 +14,22 @@ type Symlinker interface {
 	Symlink(ctx context.Context, name, target string) error
 }
 
-// Symlink makes a link called name in d that says target, which may be any text of
-// 1 to [MaxPath] bytes without a NUL and need not lead anywhere. It answers exists
-// when the name is taken, and unsupported when d is no [Symlinker].
+// CheckTarget answers invalid or limit unless a link may say target: any text of 1
+// to [MaxPath] bytes without a NUL, which need not lead anywhere.
+func CheckTarget(target string) error {
+	switch {
+	case target == "":
+		return Errorf(Invalid, "a link's target is empty")
+	case len(target) > MaxPath:
+		return Errorf(Limit, "a link's target is longer than %d bytes", MaxPath)
+	case strings.Contains(target, "\x00"):
+		return Errorf(Invalid, "a link's target holds a NUL")
+	}
+	return nil
+}
+
+// Symlink makes a link called name in d that says target; see [CheckTarget]. It
+// answers exists when the name is taken, and unsupported when d is no [Symlinker].
 func Symlink(ctx context.Context, d Dir, name, target string) error {
 	if s, ok := d.(Symlinker); ok {
 		return s.Symlink(ctx, name, target)

@@ -14,8 +14,7 @@ import (
 func TestFS(t *testing.T) {
 	tree := vfstest.Tree{"f": {Data: "content"}, "empty": {}, "x": {Data: "#!", Exec: true}, "d/e/f": {Data: "below"}, "hollow": {Dir: true}, "l": {Link: "f"}, "dl": {Link: "d/e"}, "d/up": {Link: "../f"}, ".hidden": {Data: "x"}}
 	_, raw := store(t, tree)
-	ns, err := vfs.Namespace(map[string]vfs.Dir{"": raw, "m/n": vfs.Guarded(raw, nil)})
-	ok(t, err)
+	ns := compose(t, map[string]vfs.Dir{"": raw, "m/n": vfs.Guarded(raw, nil)}).Root()
 	secret, err := raw.Mkdir(t.Context(), "secret")
 	ok(t, err)
 	ok(t, put(t.Context(), secret, "key.pem", "x"))

@@ -2,307 +2,181 @@ package vfs
 
 import (
 	"context"
-	"io"
-	"iter"
+	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Namespace returns one tree composed of others, each at its path ("" for the
-// root). A tree hides what lies beneath it in another; the directories that
-// lead to one exist by themselves and cannot be changed. A place where a tree
-// is mounted, or that leads to one, can be neither removed nor renamed nor
-// overwritten (busy). Between trees Rename answers crossDevice. The namespace
-// takes over the trees, and closes each when the root is closed and every
-// directory opened from it that is in the tree or leads to one.
+// Namespace is one tree composed of others, each mounted at a path. A mount hides
+// what lies beneath it in another; the directories that lead to one exist by
+// themselves and cannot be changed. A place where something is mounted, or that
+// leads to one, can be neither removed nor renamed nor overwritten (busy).
 //
-// It answers invalid or limit for a bad path, and then takes over nothing.
-func Namespace(trees map[string]Dir) (Dir, error) {
-	root := &mountPoint{}
-	ns := &namespace{}
-	for path, tree := range trees {
-		at := root
-		if path != "" {
-			names, err := SplitPath(path)
-			if err != nil {
-				return nil, At(path, err)
-			}
-			for _, name := range names {
-				if err := CheckNewName(name); err != nil {
-					return nil, At(path, err)
-				}
-				at = at.child(name)
-			}
-		}
-		at.tree = tree
-		ns.trees = append(ns.trees, tree)
-	}
-	return root.open(ns, nil, nil, time.Now().UnixMilli()), nil
-}
-
-// namespace is what its directories have in common: the trees, open as long as
-// a directory is from which one can be reached.
-type namespace struct {
-	trees []Dir
-	refs  atomic.Int64
-}
-
-func (ns *namespace) release() {
-	if ns.refs.Add(-1) == 0 {
-		for _, tree := range ns.trees {
-			tree.Close()
-		}
-	}
-}
-
-// mountPoint is a place where a tree is mounted or that leads to one.
-type mountPoint struct {
-	tree  Dir // nil where nothing is mounted
-	below map[string]*mountPoint
-	names []string // of below, sorted
-}
-
-func (m *mountPoint) child(name string) *mountPoint {
-	if c := m.below[name]; c != nil {
-		return c
-	}
-	if m.below == nil {
-		m.below = map[string]*mountPoint{}
-	}
-	c := &mountPoint{}
-	m.below[name] = c
-	i, _ := slices.BinarySearch(m.names, name)
-	m.names = slices.Insert(m.names, i, name)
-	return c
-}
-
-// open returns the directory at m. under is what the tree around it, in, has
-// there, or nil; it is taken over.
-func (m *mountPoint) open(ns *namespace, in *mountPoint, under Dir, born int64) *nsDir {
-	ns.refs.Add(1)
-	d := &nsDir{ns: ns, at: m, in: in, dir: under, own: under != nil, born: born}
-	if m.tree != nil {
-		if under != nil {
-			under.Close()
-		}
-		d.in, d.dir, d.own = m, m.tree, false
-	}
-	return d
-}
-
-// nsDir is a directory of a namespace: the mounts below it, over a directory of
-// the tree it is in.
-type nsDir struct {
-	ns     *namespace  // which it holds, if at is not nil
-	at     *mountPoint // nil where no mount is below
-	in     *mountPoint // where the tree is mounted that dir is of
-	dir    Dir         // nil where there is nothing but mounts
-	own    bool        // dir is closed with d; a tree's root is not
+// What is mounted shows at once in every directory that is open. A node is of the
+// tree it was opened in: while another mount lies over its place, and once its tree
+// was unmounted, it is stale. A namespace is the host's; what guests are given is
+// below [Namespace.Root]. Safe for concurrent use.
+type Namespace struct {
+	mu     sync.Mutex // held to change table
+	table  atomic.Pointer[mountTable]
+	closed bool
 	born   int64
-	closed closer
 }
 
-// mounted reports a name that is a mount or leads to one.
-func (d *nsDir) mounted(name string) *mountPoint {
-	if d.at == nil {
-		return nil
-	}
-	return d.at.below[name]
+// NewNamespace returns a namespace in which nothing is mounted.
+func NewNamespace() *Namespace {
+	n := &Namespace{born: time.Now().UnixMilli()}
+	n.table.Store(newMountTable(nil))
+	return n
 }
 
-// changeable answers whether the entry name may be changed in d.
-func (d *nsDir) changeable(name string) error {
-	if err := d.closed.check(); err != nil {
-		return err
-	}
-	if d.mounted(name) != nil {
-		return Errorf(Busy, "this name is fixed, or one below it is; it cannot be changed here")
-	}
-	if d.dir == nil {
-		if err := CheckName(name); err != nil {
-			return err
-		}
-		return Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it")
-	}
-	return nil
+// Mount describes what is mounted at a path.
+type Mount struct {
+	Path     string // "" for the root
+	ReadOnly bool
+	NoLinks  bool
+	Shut     bool // it is being unmounted: changes that had begun have not ended
 }
 
-// Tries implements [Trier].
-func (d *nsDir) Tries() bool { return d.dir == nil || CanTry(d.dir) }
-
-func (d *nsDir) Stat(ctx context.Context) (Info, error) {
-	if err := d.closed.check(); err != nil {
-		return Info{}, err
-	}
-	if d.dir == nil {
-		return Info{Kind: DirKind, ModifiedMs: d.born}, nil
-	}
-	return d.dir.Stat(ctx)
+// MountOptions attenuates a mount.
+type MountOptions struct {
+	ReadOnly bool
+	NoLinks  bool    // links are listed and may be removed, and anything else about one is denied
+	Guards   []Guard // of this mount alone; they see paths from its root
+	OnClose  func()  // called, once, when it was unmounted and the namespace has closed the tree
 }
 
-func (d *nsDir) Close() error {
-	if d.closed.close() {
-		if d.own {
-			d.dir.Close()
-		}
-		if d.at != nil {
-			d.ns.release()
-		}
-	}
-	return nil
-}
-
-// onRevoke passes on what d's tree is told.
-func (d *nsDir) onRevoke(f func(error)) (stop func()) {
-	if w, ok := d.dir.(watchable); ok {
-		return w.onRevoke(f)
-	}
-	return func() {}
-}
-
-// errNoTree is notFound where there is no tree for the name to be in: [Walk] tells
-// a link that rises out of its tree to there from one that dangles.
-var errNoTree = Errorf(NotFound, "nothing has this name; list() shows what is here")
-
-func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
-	if err := first(d.closed.check(), CheckName(name)); err != nil {
-		return nil, err
-	}
-	m := d.mounted(name)
-	if m != nil && m.tree != nil {
-		return m.open(d.ns, nil, nil, d.born), nil
-	}
-	var n Node
-	if d.dir != nil {
-		found, err := d.dir.Lookup(ctx, name)
-		if err != nil && (m == nil || !hidden(err)) {
-			return nil, err
-		}
-		n = found
-	}
-	under, ok := n.(Dir)
-	switch {
-	case m != nil:
-		if n != nil && !ok { // a file where a mount's directories lead
-			n.Close()
-		}
-		return m.open(d.ns, d.in, under, d.born), nil
-	case n == nil:
-		return nil, errNoTree
-	case !ok:
-		return n, nil
-	}
-	return d.below(under), nil
-}
-
-// hidden reports an error of a tree for a name that leads to a mount, which
-// hides it.
-func hidden(err error) bool {
-	switch CodeOf(err) {
-	case NotFound, NotRegular, CrossDevice, Denied:
-		return true
-	}
-	return false
-}
-
-// below is a directory of d's tree with no mount below it.
-func (d *nsDir) below(dir Dir) *nsDir { return &nsDir{in: d.in, dir: dir, own: true, born: d.born} }
-
-func (d *nsDir) List(ctx context.Context) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		if err := d.closed.check(); err != nil {
-			yield(Entry{}, err)
-			return
-		}
-		var mounts []string
-		if d.at != nil {
-			mounts = d.at.names
-		}
-		if d.dir != nil {
-			for e, err := range d.dir.List(ctx) {
-				if err != nil {
-					yield(Entry{}, err)
-					return
-				}
-				for len(mounts) > 0 && mounts[0] < e.Name {
-					if !yield(Entry{mounts[0], DirKind}, nil) {
-						return
-					}
-					mounts = mounts[1:]
-				}
-				if len(mounts) > 0 && mounts[0] == e.Name {
-					continue // hidden by the mount
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
-		for _, name := range mounts {
-			if !yield(Entry{name, DirKind}, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (d *nsDir) Create(ctx context.Context, name string) (File, error) {
-	if err := d.free(name); err != nil {
-		return nil, err
-	}
-	return d.dir.Create(ctx, name)
-}
-
-func (d *nsDir) Mkdir(ctx context.Context, name string) (Dir, error) {
-	if err := d.free(name); err != nil {
-		return nil, err
-	}
-	made, err := d.dir.Mkdir(ctx, name)
+// Mount mounts tree at path, "" for the root, which need not exist. On success it
+// takes over tree. It answers exists where something is mounted, invalid or limit
+// for a bad path, and stale when the namespace was closed.
+func (n *Namespace) Mount(path string, tree Dir, o MountOptions) error {
+	names, err := mountNames(path)
 	if err != nil {
-		return nil, err
+		return At(path, err)
 	}
-	return d.below(made), nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := n.table.Load()
+	switch {
+	case n.closed:
+		return Errorf(Stale, "the namespace was closed")
+	case t.at(names) != nil && t.at(names).mount != nil:
+		return At(path, Errorf(Exists, "something is mounted here already; unmount it first"))
+	}
+	m, err := newMount(path, names, tree, o)
+	if err != nil {
+		return At(path, err)
+	}
+	around := t.around(names)
+	inner := t.directlyBelow(around, names)
+	for _, b := range inner {
+		m.cover(b)
+	}
+	n.table.Store(newMountTable(append(slices.Clip(t.all), m)))
+	if around != nil {
+		around.cover(m)
+		for _, b := range inner {
+			around.uncover(b)
+		}
+	}
+	return nil
 }
 
-// free is changeable for a name that is to be new: a mount there exists.
-func (d *nsDir) free(name string) error {
-	if d.mounted(name) != nil {
-		return first(d.closed.check(), Exists)
+// Unmount takes away what is mounted at path. It shuts the mount at once, then waits
+// for the changes that had begun, as [Gate.Revoke] does: past the grace it answers
+// busy, and the mount stays, shut, until it is asked again. Afterwards everything
+// that was opened in the tree is stale, and what is mounted below stays. It answers
+// notFound where nothing is mounted.
+func (n *Namespace) Unmount(ctx context.Context, path string) error {
+	names, err := mountNames(path)
+	if err != nil {
+		return At(path, err)
 	}
-	return d.changeable(name)
-}
-
-func (d *nsDir) Replace(ctx context.Context, name string, r io.Reader, c If) (Version, error) {
-	if d.mounted(name) != nil {
-		return Version{}, first(d.closed.check(), IsDir)
+	at := n.table.Load().at(names)
+	if at == nil || at.mount == nil {
+		return At(path, Errorf(NotFound, "nothing is mounted here"))
 	}
-	if err := d.changeable(name); err != nil {
-		return Version{}, err
-	}
-	return d.dir.Replace(ctx, name, r, c)
-}
-
-func (d *nsDir) Remove(ctx context.Context, name string, c If) error {
-	if err := d.changeable(name); err != nil {
+	m := at.mount
+	m.shut.Store(true)
+	m.gate.set(unmounted, 0)
+	switch err := m.gate.drain(ctx); err {
+	case nil:
+	case ctx.Err():
 		return err
+	default:
+		return At(path, err)
 	}
-	return d.dir.Remove(ctx, name, c)
+	if n.drop(m) {
+		m.close()
+	}
+	return nil
 }
 
-func (d *nsDir) Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error {
-	if err := d.changeable(name); err != nil {
-		return err
+// drop takes m out of the table, and reports whether it was there.
+func (n *Namespace) drop(m *mount) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := n.table.Load()
+	i := slices.Index(t.all, m)
+	if i < 0 {
+		return false
 	}
-	n, ok := dst.(*nsDir)
-	if !ok {
-		return CrossDevice
+	around := t.around(m.names)
+	for _, b := range t.directlyBelow(m, m.names) {
+		if around != nil {
+			around.cover(b)
+		}
+		m.uncover(b)
 	}
-	if err := n.changeable(newName); err != nil {
-		return err
+	if around != nil {
+		around.uncover(m)
 	}
-	if d.in != n.in {
-		return CrossDevice
+	n.table.Store(newMountTable(slices.Delete(slices.Clone(t.all), i, i+1)))
+	return true
+}
+
+// Mounts returns what is mounted, in byte order of paths.
+func (n *Namespace) Mounts() []Mount {
+	var all []Mount
+	for _, m := range n.table.Load().all {
+		all = append(all, Mount{Path: m.path, ReadOnly: m.o.ReadOnly, NoLinks: m.o.NoLinks, Shut: m.shut.Load()})
 	}
-	return d.dir.Rename(ctx, name, n.dir, newName, from, to)
+	return all
+}
+
+// Root returns the whole tree; each call returns a reference of its own. Unlike any
+// other directory the root is of no tree: it shows what is mounted at "" now.
+func (n *Namespace) Root() Dir { return &nsDir{ns: n, root: true} }
+
+// Close unmounts everything. It answers busy as Unmount does, and may be called
+// again then. Afterwards everything that was opened in the namespace is stale.
+func (n *Namespace) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	all := n.table.Load().all
+	n.mu.Unlock()
+	var failed error
+	for _, m := range slices.Backward(all) {
+		if err := n.Unmount(context.Background(), m.path); err != nil && CodeOf(err) != NotFound {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if failed == nil {
+		n.table.Store(closedTable)
+	}
+	return failed
+}
+
+// mountNames splits the path of a mount.
+func mountNames(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	names, err := SplitPath(path)
+	for _, name := range names {
+		err = first(err, CheckNewName(name))
+	}
+	return names, err
 }

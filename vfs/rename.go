@@ -7,12 +7,12 @@ import "context"
 // unsupported and never called. The source needs read and write, the target
 // write, each by its own capability, whoever holds it.
 func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error {
-	src, err := v.end(name, CheckName, noRead|noWrite, true)
+	src, err := v.end(ctx, name, CheckName, noRead|noWrite, true)
 	d, ok := dst.(*dirView)
 	if !ok {
 		return gravest(err, Errorf(Unsupported, "the target directory is not served by this host; copy instead"))
 	}
-	tgt, err2 := d.end(newName, CheckNewName, noWrite|to.reads(), true)
+	tgt, err2 := d.end(ctx, newName, CheckNewName, noWrite|to.reads(), true)
 	if err := gravest(err, err2); err != nil {
 		return err
 	}
@@ -35,6 +35,12 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 		}
 		return v.change(ctx, op, nil, []target{src, tgt}, rename)
 	}
+	if v.crosses(d) {
+		if err := onlyFile(false); err != nil {
+			return err
+		}
+		return carry(ctx, end{dir: v, name: name}, end{dir: d, name: newName}, from, to)
+	}
 	// Two grants: each one's guards see it, and each one's ledger pays. What
 	// the store tells of is what was overwritten, which is the target's.
 	if err := onlyFile(true); err != nil {
@@ -46,6 +52,19 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 	return v.change(ctx, op, leaves, []target{src}, func(ctx context.Context) error {
 		return d.change(ctx, Op{Kind: OpReplace, Path: tgt.path}, comes, []target{tgt}, rename)
 	})
+}
+
+// crosser is a Dir that may be composed of several trees.
+type crosser interface {
+	crosses(dst Dir) bool
+}
+
+// crosses reports whether v and dst lead to two trees of one namespace, between
+// which a move is several changes.
+func (v *dirView) crosses(dst Dir) bool {
+	x, ok := v.dir.(crosser)
+	d, view := dst.(*dirView)
+	return ok && view && x.crosses(d.dir)
 }
 
 // onlyFile is for a move to where other rules apply: a directory would bring

@@ -19,9 +19,7 @@ func TestLinkOutOfItsTree(t *testing.T) {
 	}
 	_, err := tmp.Root().Create(t.Context(), "there")
 	require.NoError(t, err)
-	root, err := vfs.Namespace(map[string]vfs.Dir{"project": vfs.Guarded(project.Root(), nil), "tmp": tmp.Root()})
-	require.NoError(t, err)
-	guarded := vfs.Guarded(root, nil)
+	guarded := vfs.Guarded(compose(t, map[string]vfs.Dir{"project": vfs.Guarded(project.Root(), nil), "tmp": tmp.Root()}).Root(), nil)
 	for name, want := range map[string]vfs.Code{
 		"across": "", "out": vfs.Outside, "above": vfs.Outside, "dangling": vfs.NotFound, "gone": vfs.NotFound,
 	} {

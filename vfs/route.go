@@ -196,6 +196,48 @@ func (g *Gate) child(name string) *Gate {
 	return r
 }
 
+// hide makes everything at names below g stale, until show is called.
+func (g *Gate) hide(names []string) (show func()) {
+	r := g
+	for i, name := range names {
+		next := r.child(name)
+		if i > 0 {
+			r.uncontrol()
+		}
+		r = next
+	}
+	r.set(hidden, 0)
+	return func() {
+		r.set(0, hidden)
+		r.uncontrol()
+	}
+}
+
+// leads reports whether path, below g, leads to something hidden: only a
+// directory can be there. tree.mu is held.
+func (g *Gate) leads(path string) bool {
+	if len(g.routes) == 0 {
+		return false
+	}
+	r := g
+	for _, name := range g.names(path) {
+		if r = r.routes[name]; r == nil {
+			return false
+		}
+	}
+	return r != g && r.hides()
+}
+
+// hides reports whether something below the route r is hidden.
+func (r *Gate) hides() bool {
+	for _, next := range r.routes {
+		if next.own&hidden != 0 || next.hides() {
+			return true
+		}
+	}
+	return false
+}
+
 // uncontrol undoes child.
 func (g *Gate) uncontrol() {
 	g.tree.mu.Lock()

@@ -26,7 +26,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	if _, err := s.t.allowed(); err != nil {
+	if _, _, err := s.t.allowed(s.ctx); err != nil {
 		s.err = err
 		return 0, err
 	}
@@ -73,7 +73,7 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	case <-s.ctx.Done():
 		return 0, s.ctx.Err()
 	case <-s.dead:
-		_, err := s.t.allowed()
+		_, _, err := s.t.allowed(s.ctx)
 		return 0, first(err, Revoked)
 	case r := <-done:
 		if r.n > 0 && r.n <= len(piece) {

@@ -24,10 +24,9 @@ func policies() []vfs.Guard {
 
 func mounted(t testing.TB, at string, d vfs.Dir) vfs.Dir {
 	t.Helper()
-	ns, err := vfs.Namespace(map[string]vfs.Dir{at: d, "elsewhere/else": memory.New(memory.Limits{}).Root()})
-	ok(t, err)
-	t.Cleanup(func() { ns.Close() })
-	return dirAt(t, ns, at)
+	ns := compose(t, map[string]vfs.Dir{at: d, "elsewhere/else": memory.New(memory.Limits{}).Root()})
+	t.Cleanup(func() { ok(t, ns.Close()) })
+	return dirAt(t, ns.Root(), at)
 }
 
 // TestSuite holds membranes and mounts to the contract that every store keeps.
@@ -39,9 +38,8 @@ func TestSuite(t *testing.T) {
 		"mount":     func(t testing.TB, d vfs.Dir) vfs.Dir { return mounted(t, "m/n", d) },
 		"everything": func(t testing.TB, d vfs.Dir) vfs.Dir {
 			d = vfs.Guarded(d, nil, policies()...)
-			ns, err := vfs.Namespace(map[string]vfs.Dir{"m/n": d})
-			ok(t, err)
-			return dirAt(t, vfs.Guarded(ns, nil, policies()...), "m/n")
+			ns := compose(t, map[string]vfs.Dir{"m/n": d})
+			return dirAt(t, vfs.Guarded(ns.Root(), nil, policies()...), "m/n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,9 +52,7 @@ func TestSuite(t *testing.T) {
 	t.Run("root", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			_, d := store(t, tree)
-			ns, err := vfs.Namespace(map[string]vfs.Dir{"": d})
-			ok(t, err)
-			return ns
+			return compose(t, map[string]vfs.Dir{"": d}).Root()
 		}})
 	})
 }

@@ -119,12 +119,13 @@ type Dir interface {
 	Remove(ctx context.Context, name string, c If) error
 
 	// Rename moves the node called name to newName in dst, which must be a
-	// directory of the same store (crossDevice otherwise). A link is moved
-	// itself. An existing target is exists, unless it is a file and to names
-	// its version, or source and target are the same place, which changes
-	// nothing. A directory moved into itself or below is invalid. from and to
-	// are conditions on files: from on the source, to on the target.
-	// Nodes that were opened below the old place are stale afterwards.
+	// directory of the same store, or of the same [Namespace], which copies
+	// between its trees (crossDevice otherwise). A link is moved itself. An
+	// existing target is exists, unless it is a file and to names its version,
+	// or source and target are the same place, which changes nothing. A
+	// directory moved into itself or below is invalid. from and to are
+	// conditions on files: from on the source, to on the target. Nodes that
+	// were opened below the old place are stale afterwards.
 	Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error
 }
 

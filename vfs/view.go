@@ -52,6 +52,7 @@ type view struct {
 	base    *Gate // the gate whose routes apply; the view holds a reference
 	path    string
 	mask    mode // attenuations of this view: noWrite
+	leaf    bool // a file or a link
 	inner   *shared
 	counted bool // as open, in the world's ledgers
 
@@ -60,28 +61,41 @@ type view struct {
 }
 
 // binding is what was found when the view last looked: the gate that binds it,
-// and that gate's word.
+// that gate's word, and what the place refuses besides.
 type binding struct {
 	gate *Gate
 	word uint32
+	more mode
 }
+
+func (b binding) mode() mode { return mode(b.word)&modeBits | b.more }
 
 // bind returns the gate that binds the view and its word now.
 func (v *view) bind() binding {
 	if b := v.bound.Load(); b != nil && b.gate.word.Load() == b.word {
 		return *b
 	}
-	b := v.base.bindAt(v.path)
+	b := v.bindAt(v.path)
 	v.bound.Store(&b)
 	return b
 }
 
-// bindAt looks up the gate that binds path below g.
-func (g *Gate) bindAt(path string) binding {
+// bindAt looks up the gate that binds path, which is v's own or below it.
+func (v *view) bindAt(path string) binding {
+	g := v.base
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
-	at := g.at(path)
-	return binding{at, at.word.Load()}
+	return v.bindLocked(path)
+}
+
+// bindLocked is bindAt with tree.mu held.
+func (v *view) bindLocked(path string) binding {
+	at := v.base.at(path)
+	b := binding{gate: at, word: at.word.Load()}
+	if v.leaf && v.base.leads(path) {
+		b.more = hidden
+	}
+	return b
 }
 
 // check answers whether the view allows what need is needed for.
@@ -96,16 +110,35 @@ func (v *view) check(need mode) error {
 }
 
 // mode is what the view refuses now.
-func (v *view) mode() mode { return mode(v.bind().word)&modeBits | v.mask }
+func (v *view) mode() mode { return v.bind().mode() | v.mask }
+
+// may is check for an operation with ctx: a batch that holds the gate passes it,
+// although it was shut meanwhile.
+func (v *view) may(ctx context.Context, need mode) error {
+	if err := v.check(need); err != nil {
+		return v.unlessHeld(ctx, need, err)
+	}
+	return nil
+}
+
+// unlessHeld is err, which check answered, or what remains of it for such a batch.
+func (v *view) unlessHeld(ctx context.Context, need mode, err error) error {
+	if !v.closed.Load() {
+		if b := v.bind(); holds(ctx, b.gate) {
+			return (b.mode()&^heldModes | v.mask).refuse(need)
+		}
+	}
+	return err
+}
 
 // look runs a read inside the guards, and withholds its result when the right
 // to it went meanwhile.
 func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) error) error {
-	if err := v.check(noRead); err != nil {
+	if err := v.may(ctx, noRead); err != nil {
 		return err
 	}
 	err := v.world.around(ctx, Op{Kind: kind, Path: v.path}, do)
-	if late := v.check(noRead); late != nil {
+	if late := v.may(ctx, noRead); late != nil {
 		return late
 	}
 	return err
@@ -123,10 +156,14 @@ type target struct {
 
 // refused answers, before anything is asked or staged, what the view's gate or
 // the policy on the path has against the change.
-func (t target) refused() error {
-	m, busy, err := t.mode()
+func (t target) refused(ctx context.Context) error {
+	b, busy, err := t.bind()
 	if err != nil {
 		return err
+	}
+	m := b.mode() | t.view.mask
+	if m.refuse(t.need) != nil && holds(ctx, b.gate) {
+		m = m&^heldModes | t.view.mask
 	}
 	if err := m.refuse(t.need &^ noWrite); err != nil {
 		return err
@@ -137,19 +174,19 @@ func (t target) refused() error {
 	return first(m.refuse(t.need), busy)
 }
 
-// mode returns what is refused at t now, and busy.
-func (t target) mode() (m mode, busy, err error) {
+// allowed returns the gate and word to commit with. held says that ctx is of a
+// batch that is under way there already, and that the gate was shut since.
+func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
 	b, busy, err := t.bind()
-	return mode(b.word)&modeBits | t.view.mask, busy, err
-}
-
-// allowed returns the gate and word to commit with.
-func (t target) allowed() (binding, error) {
-	b, busy, err := t.bind()
-	if err == nil {
-		err = first((mode(b.word)&modeBits | t.view.mask).refuse(t.need), busy)
+	if err != nil {
+		return b, false, err
 	}
-	return b, err
+	m := b.mode() | t.view.mask
+	if err = m.refuse(t.need); err != nil && holds(ctx, b.gate) {
+		held = true
+		err = (m&^heldModes | t.view.mask).refuse(t.need)
+	}
+	return b, held, first(err, busy)
 }
 
 func (t target) bind() (b binding, busy, err error) {
@@ -159,11 +196,10 @@ func (t target) bind() (b binding, busy, err error) {
 	g := t.view.base
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
-	at := g.at(t.path)
 	if t.moves && g.controlled(t.path) {
 		busy = Errorf(Busy, "the host controls this, or something below it; it cannot be removed, renamed or overwritten here")
 	}
-	return binding{at, at.word.Load()}, busy, nil
+	return t.view.bindLocked(t.path), busy, nil
 }
 
 // change runs a change inside the guards of v's world; refused has been asked
@@ -172,14 +208,18 @@ func (t target) bind() (b binding, busy, err error) {
 // account says what the change comes to in this world's ledgers, given what the
 // store says; nil for the same.
 func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
+	asked := ctx
 	ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
 		c := &commit{kind: op.Kind, path: op.Path, done: make(chan struct{})}
 		defer close(c.done)
 		for _, t := range targets {
 			for {
-				b, err := t.allowed()
+				b, held, err := t.allowed(asked)
 				if err != nil {
 					return Effect{}, err
+				}
+				if held {
+					break // the batch is what a revoke waits for
 				}
 				if b.gate.enter(c, b.word) {
 					defer b.gate.leave(c)
@@ -191,6 +231,9 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 	})
 	for _, l := range v.world.ledgers {
 		ctx = OnCommit(ctx, l.commits(account))
+	}
+	if len(v.world.arounds) > 0 && v.world.asked(ctx, op) {
+		op.Batch = InBatch
 	}
 	return v.world.around(ctx, op, do)
 }
@@ -291,6 +334,7 @@ func (v *dirView) wrap(n Node, path string) (Node, error) {
 		return d, nil
 	case File:
 		f := &fileView{file: n}
+		f.leaf = true
 		if err := v.derive(&f.view, newShared(n), path); err != nil {
 			return nil, err
 		}
@@ -298,6 +342,7 @@ func (v *dirView) wrap(n Node, path string) (Node, error) {
 		return f, nil
 	case Link:
 		l := &linkView{link: n}
+		l.leaf = true
 		if err := v.derive(&l.view, newShared(n), path); err != nil {
 			return nil, err
 		}

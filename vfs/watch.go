@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// OnRevoke calls f, once, when n is revoked or expires, with that error; at
-// once if it has been. f must not block. stop undoes it. For a node that is
+// OnRevoke calls f, once, when n is revoked or expires, with that error, or when
+// the tree that it is in is unmounted, with stale; at once if it has been. f must not block. stop undoes it. For a node that is
 // behind no membrane f is never called.
 func OnRevoke(n Node, f func(error)) (stop func()) {
 	w, ok := n.(watchable)
@@ -44,7 +44,7 @@ func whileBound(do func(context.Context) error, targets ...target) func(context.
 		ctx, cancel := context.WithCancelCause(outer)
 		defer cancel(nil)
 		for _, t := range targets {
-			defer t.view.base.watch(t.path, cancel)()
+			defer t.watch(outer, cancel)()
 		}
 		err := do(ctx)
 		if err != nil && ctx.Err() != nil && outer.Err() == nil {
@@ -52,6 +52,15 @@ func whileBound(do func(context.Context) error, targets ...target) func(context.
 		}
 		return err
 	}
+}
+
+// watch is as of t's gate, but nobody is told whose batch holds it.
+func (t target) watch(ctx context.Context, f func(error)) (stop func()) {
+	return t.view.base.watch(t.path, func(err error) {
+		if b := t.view.bindAt(t.path); !holds(ctx, b.gate) {
+			f(err)
+		}
+	})
 }
 
 // watcher is to be told when what binds path below base is revoked or expires.

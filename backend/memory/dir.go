@@ -13,7 +13,11 @@ type dir struct {
 	closed atomic.Bool
 }
 
-var _ vfs.Dir = (*dir)(nil)
+var (
+	_ vfs.Dir       = (*dir)(nil)
+	_ vfs.Symlinker = (*dir)(nil)
+	_ vfs.Installer = (*dir)(nil)
+)
 
 // here returns the directory at d's place. store.mu is held.
 func (d *dir) here() (*inode, error) {
@@ -109,7 +113,7 @@ func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 
 // Create implements vfs.Dir.
 func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
-	if _, err := d.add(ctx, name, vfs.FileKind); err != nil {
+	if err := d.add(ctx, name, newInode(vfs.FileKind)); err != nil {
 		return nil, err
 	}
 	return d.file(name), nil
@@ -117,20 +121,29 @@ func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
 
 // Mkdir implements vfs.Dir.
 func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
-	n, err := d.add(ctx, name, vfs.DirKind)
-	if err != nil {
+	n := newInode(vfs.DirKind)
+	if err := d.add(ctx, name, n); err != nil {
 		return nil, err
 	}
 	return d.directory(name, n), nil
 }
 
-// add makes an empty node called name.
-func (d *dir) add(ctx context.Context, name string, kind vfs.Kind) (*inode, error) {
-	if err := vfs.CheckNewName(name); err != nil {
-		return nil, err
+// Symlink implements vfs.Symlinker.
+func (d *dir) Symlink(ctx context.Context, name, target string) error {
+	if err := vfs.CheckTarget(target); err != nil {
+		return err
 	}
-	n := newInode(kind)
-	return n, d.at.store.change(ctx, func(int) (step, error) {
+	n := newInode(vfs.LinkKind)
+	n.target = target
+	return d.add(ctx, name, n)
+}
+
+// add makes n, which nobody has yet, d's entry called name.
+func (d *dir) add(ctx context.Context, name string, n *inode) error {
+	if err := vfs.CheckNewName(name); err != nil {
+		return err
+	}
+	return d.at.store.change(ctx, func(int) (step, error) {
 		here, err := d.here()
 		if err != nil {
 			return step{}, err

@@ -10,10 +10,19 @@ import (
 // Replace implements vfs.Dir. It stages no more than the store may hold, and
 // gives up with quota before it has read more.
 func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, nil, c)
+}
+
+// Install implements vfs.Installer.
+func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, &exec, c)
+}
+
+func (d *dir) replace(ctx context.Context, name string, r io.Reader, exec *bool, c vfs.If) (vfs.Version, error) {
 	if err := vfs.CheckName(name); err != nil {
 		return vfs.Version{}, err
 	}
-	rep := replacement{store: d.at.store, name: name, c: c, find: func() (*inode, *inode, error) {
+	rep := replacement{store: d.at.store, name: name, exec: exec, c: c, find: func() (*inode, *inode, error) {
 		here, err := d.here()
 		if err != nil {
 			return nil, nil, err
@@ -39,6 +48,7 @@ func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 type replacement struct {
 	store *Store
 	name  string
+	exec  *bool // whether the file can be executed then; nil for as it was
 	c     vfs.If
 	find  func() (here, n *inode, err error) // the place now; n is nil when it is empty
 	fresh *blob                              // nil until all is staged
@@ -83,6 +93,7 @@ func (rep *replacement) check(tries int) (step, error) {
 		return step{grows: vfs.Effect{Bytes: fresh.size, Nodes: 1}, needs: true, apply: func() {
 			n := newInode(vfs.FileKind)
 			n.data = fresh
+			rep.dress(n)
 			here.put(rep.name, n)
 		}}, nil
 	}
@@ -90,7 +101,14 @@ func (rep *replacement) check(tries int) (step, error) {
 		rep.store.detach(n.data)
 		n.data = fresh
 		n.modified = nowMs()
+		rep.dress(n)
 	}}, nil
+}
+
+func (rep *replacement) dress(n *inode) {
+	if rep.exec != nil {
+		n.exec = *rep.exec
+	}
 }
 
 // oldSize is the size of the file that is replaced, 0 when there is none.

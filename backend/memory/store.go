@@ -65,7 +65,7 @@ func (s *Store) Usage() (bytes, nodes int64) {
 }
 
 // Symlink makes a link at path, a slash path below the root whose parent
-// exists. The target is stored as it is. It answers exists, notFound, notDir,
+// exists. The target is stored as it is, also what [vfs.Symlink] would refuse. It answers exists, notFound, notDir,
 // invalid and limit.
 func (s *Store) Symlink(ctx context.Context, path, target string) error {
 	if len(target) > vfs.MaxPath {

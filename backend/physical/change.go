@@ -73,6 +73,17 @@ func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 	return made, nil
 }
 
+// Symlink implements vfs.Symlinker.
+func (d *Dir) Symlink(ctx context.Context, name, target string) error {
+	if err := d.mayMake(ctx, name); err != nil {
+		return err
+	}
+	if err := vfs.CheckTarget(target); err != nil {
+		return err
+	}
+	return d.make(ctx, name, func(dir directory) error { return dir.symlink(target, name) })
+}
+
 func (d *Dir) mayMake(ctx context.Context, name string) error {
 	if err := d.changeable(ctx); err != nil {
 		return err

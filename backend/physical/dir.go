@@ -17,8 +17,11 @@ type Dir struct {
 }
 
 var (
-	_ vfs.Dir   = (*Dir)(nil)
-	_ vfs.Trier = (*Dir)(nil)
+	_ vfs.Dir       = (*Dir)(nil)
+	_ vfs.Trier     = (*Dir)(nil)
+	_ vfs.Scanner   = (*Dir)(nil)
+	_ vfs.Symlinker = (*Dir)(nil)
+	_ vfs.Installer = (*Dir)(nil)
 )
 
 // Stat answers stale once the directory was moved, removed or replaced, and
@@ -140,7 +143,12 @@ func (d *Dir) entries(ctx context.Context) ([]vfs.Entry, error) {
 	if err != nil {
 		return nil, gone(err)
 	}
+	return listed(all), nil
+}
+
+// listed is what List yields of what is there.
+func listed(all []vfs.Entry) []vfs.Entry {
 	all = slices.DeleteFunc(all, func(e vfs.Entry) bool { return hidden(e.Name) })
 	slices.SortFunc(all, func(a, b vfs.Entry) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }

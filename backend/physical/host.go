@@ -65,6 +65,8 @@ type directory interface {
 	// create makes a file that is not there; perm passes the umask.
 	create(name string, perm os.FileMode) (*os.File, error)
 	mkdir(name string, perm os.FileMode) error
+	// symlink makes a link that says target, whatever that is.
+	symlink(target, name string) error
 	unlink(name string) error // anything but a directory
 	rmdir(name string) error
 	// move renames within the store. It answers errNoExchange when how is

@@ -146,6 +146,10 @@ func (d *kernelDir) mkdir(name string, perm os.FileMode) error {
 	return uninterrupted(func() error { return unix.Mkdirat(d.fd, name, uint32(perm)) })
 }
 
+func (d *kernelDir) symlink(target, name string) error {
+	return uninterrupted(func() error { return unix.Symlinkat(target, d.fd, name) })
+}
+
 func (d *kernelDir) unlink(name string) error {
 	return uninterrupted(func() error { return unix.Unlinkat(d.fd, name, 0) })
 }

@@ -15,14 +15,30 @@ const direntBytes = 128 << 10
 
 var direntBuffers = sync.Pool{New: func() any { return new([direntBytes]byte) }}
 
-// entries reads with getdents64(2), which tells most kinds. Memory is that of
-// the names. more is asked between two reads.
+// entries lists the directory. more is asked between two reads.
 func (d *kernelDir) entries(more func() error) ([]vfs.Entry, error) {
 	fd, err := d.reopen()
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
+	return d.read64(fd, more)
+}
+
+// scan lists the directory called name.
+func (d *kernelDir) scan(name string, more func() error) ([]vfs.Entry, error) {
+	fd, err := openat2(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	below := &kernelDir{h: d.h, fd: fd}
+	return below.read64(fd, more)
+}
+
+// read64 reads with getdents64(2), which tells most kinds. Memory is that of the
+// names.
+func (d *kernelDir) read64(fd int, more func() error) ([]vfs.Entry, error) {
 	buf := direntBuffers.Get().(*[direntBytes]byte)
 	defer direntBuffers.Put(buf)
 	var all []vfs.Entry

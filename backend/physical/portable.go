@@ -232,6 +232,8 @@ func (d *rootDir) create(name string, perm os.FileMode) (*os.File, error) {
 
 func (d *rootDir) mkdir(name string, perm os.FileMode) error { return d.root.Mkdir(name, perm) }
 
+func (d *rootDir) symlink(target, name string) error { return d.root.Symlink(target, name) }
+
 func (d *rootDir) unlink(name string) error {
 	a, err := d.lstat(name)
 	if err != nil {

@@ -13,6 +13,16 @@ import (
 // another name of it, a hard link, keeps the old content. The content is on disk
 // before it is in place; the directory is written to disk after the commit.
 func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, nil, c)
+}
+
+// Install implements vfs.Installer. A file that can be executed can be by all who
+// can read it.
+func (d *Dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, &exec, c)
+}
+
+func (d *Dir) replace(ctx context.Context, name string, r io.Reader, exec *bool, c vfs.If) (vfs.Version, error) {
 	if err := d.changeable(ctx); err != nil {
 		return vfs.Version{}, err
 	}
@@ -35,6 +45,7 @@ func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (
 		return vfs.Version{}, err
 	}
 	defer t.discard()
+	t.exec = exec
 	if err := t.fill(ctx, r); err != nil {
 		return vfs.Version{}, err
 	}

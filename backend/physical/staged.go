@@ -18,7 +18,8 @@ type staged struct {
 	fresh   os.FileMode // the mode that the umask leaves a new file
 	size    int64
 	version vfs.Version
-	perm    os.FileMode // the mode it has
+	perm    os.FileMode // the mode it took over
+	exec    *bool       // whether it can be executed; nil for as its mode has it
 	dressed bool        // it has the rest of what dress gave it
 }
 
@@ -108,8 +109,21 @@ func (t *staged) dress(d *Dir, name string, was seen) error {
 	if old != nil {
 		keepAttributes(t.file, old)
 	}
+	if t.exec != nil { // whatever the attributes made of the mode
+		if err := t.file.Chmod(executable(perm, *t.exec)); err != nil {
+			return explain(err)
+		}
+	}
 	t.perm, t.dressed = perm, true
 	return explain(t.file.Sync())
+}
+
+// executable is perm for a file that can, or cannot, be executed.
+func executable(perm os.FileMode, exec bool) os.FileMode {
+	if exec {
+		return perm | 0o100 | perm&0o444>>2
+	}
+	return perm &^ 0o111
 }
 
 // exchange puts t in the place of the version that was seen, or answers again.

@@ -108,7 +108,11 @@ func compose(store *physical.Store, readOnly bool) (vfs.Dir, error) {
 		project = narrow
 	}
 	tmp := memory.New(memory.Limits{Bytes: tmpBytes, Nodes: tmpNodes})
-	return vfs.Namespace(map[string]vfs.Dir{projectAt: project, tmpAt: tmp.Root()})
+	names := vfs.NewNamespace()
+	if err := names.Mount(projectAt, project, vfs.MountOptions{}); err != nil {
+		return nil, err
+	}
+	return names.Root(), names.Mount(tmpAt, tmp.Root(), vfs.MountOptions{})
 }
 
 func (c *serveCommand) serve(e *env, st state, store *physical.Store, a *authority.Host) (err error) {

@@ -9,8 +9,8 @@ import (
 )
 
 // New returns inner with the faults of plan; a nil plan has none. All that is
-// reached through it has the plan's faults too. Files have every optional
-// ability, by way of package vfs, and answer for inner's what that answers.
+// reached through it has the plan's faults too. Files and directories have every
+// optional ability, by way of package vfs, and answer for inner's what that answers.
 //
 // Nothing here embeds what it wraps, so that a new method does not compile
 // until it has its faults.
@@ -23,6 +23,8 @@ func New(inner vfs.Dir, plan *Plan) vfs.Dir {
 
 var (
 	_ vfs.Dir       = (*dir)(nil)
+	_ vfs.Symlinker = (*dir)(nil)
+	_ vfs.Installer = (*dir)(nil)
 	_ vfs.File      = (*file)(nil)
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
@@ -148,6 +150,16 @@ func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (
 	return d.plan.version(ctx, Replace, func(ctx context.Context) (vfs.Version, error) {
 		return d.inner.Replace(ctx, name, r, c)
 	})
+}
+
+func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
+	return d.plan.version(ctx, Install, func(ctx context.Context) (vfs.Version, error) {
+		return vfs.Install(ctx, d.inner, name, r, exec, c)
+	})
+}
+
+func (d *dir) Symlink(ctx context.Context, name, target string) error {
+	return d.plan.around(ctx, Symlink, func(ctx context.Context) error { return vfs.Symlink(ctx, d.inner, name, target) })
 }
 
 func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {

@@ -129,6 +129,11 @@ func TestEveryOperation(t *testing.T) {
 			_, err := vfs.ReplaceFile(ctx, f, strings.NewReader("x"), vfs.If{})
 			return err
 		}},
+		{faultfs.Install, true, func() error {
+			_, err := vfs.Install(ctx, d, "f", strings.NewReader("x"), true, vfs.If{})
+			return err
+		}},
+		{faultfs.Symlink, true, func() error { return vfs.Symlink(ctx, d, "new", "f") }},
 		{faultfs.Remove, true, func() error { return d.Remove(ctx, "f", vfs.If{}) }},
 		{faultfs.Rename, true, func() error { return d.Rename(ctx, "f", root, "g", vfs.If{}, vfs.If{}) }},
 		{faultfs.ReadAt, false, func() error { _, err := f.ReadAt(ctx, make([]byte, 1), 0); return err }},

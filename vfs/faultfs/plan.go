@@ -24,6 +24,8 @@ const (
 	Create   Op = "create"
 	Mkdir    Op = "mkdir"
 	Replace  Op = "replace"
+	Install  Op = "install"
+	Symlink  Op = "symlink"
 	Remove   Op = "remove"
 	Rename   Op = "rename"
 	ReadAt   Op = "readAt"

@@ -43,6 +43,8 @@ var broken = map[string]func(vfs.Dir) vfs.Dir{
 	"Identity/Dir":               func(d vfs.Dir) vfs.Dir { return relinking{d, nil} },
 	"Read/Cancelled":             func(d vfs.Dir) vfs.Dir { return deaf{d} },
 	"Immutable/Changes":          nil, // a store that changes, said to be immutable
+	"Host/Symlink":               func(d vfs.Dir) vfs.Dir { return tidying{d} },
+	"Host/Install":               func(d vfs.Dir) vfs.Dir { return unexecutable{d} },
 	"Commit/Effect of a removal": func(d vfs.Dir) vfs.Dir { return unaccounted{d} },
 }
 
@@ -84,6 +86,18 @@ func TestSuiteFindsFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+type tidying struct{ vfs.Dir }
+
+func (d tidying) Symlink(ctx context.Context, name, target string) error {
+	return vfs.Symlink(ctx, d.Dir, name, strings.TrimPrefix(target, "../"))
+}
+
+type unexecutable struct{ vfs.Dir }
+
+func (d unexecutable) Install(ctx context.Context, name string, r io.Reader, _ bool, c vfs.If) (vfs.Version, error) {
+	return d.Replace(ctx, name, r, c)
 }
 
 type unordered struct{ vfs.Dir }

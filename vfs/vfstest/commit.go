@@ -2,6 +2,7 @@ package vfstest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,11 @@ var commitRules = []rule{
 
 // eachChange runs test for every change on a fresh sample.
 func (w *world) eachChange(test func(w *world, c change, f vfs.File, d vfs.Dir)) {
-	for _, c := range changes {
+	all := changes
+	if !w.s.NoAbilities {
+		all = slices.Concat(changes, hostChanges)
+	}
+	for _, c := range all {
 		if c.links && w.s.NoLinks {
 			continue
 		}

@@ -18,6 +18,7 @@ var readRules = []rule{
 	{"Read/Lookup", anyStore, testLookup},
 	{"Read/List", anyStore, testList},
 	{"Read/ListHuge", anyStore, testListHuge},
+	{"Read/Scan", anyStore, testScan},
 	{"Read/ReadAt", anyStore, testReadAt},
 	{"Read/Trying", anyStore, testTrying},
 	{"Read/Content", anyStore, testContent},

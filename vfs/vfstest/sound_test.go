@@ -14,6 +14,11 @@ func TestSwitches(t *testing.T) {
 	t.Run("NoLinks", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{NoLinks: true, New: newTree})
 	})
+	t.Run("NoAbilities", func(t *testing.T) {
+		vfstest.Run(t, vfstest.Store{NoAbilities: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			return plainDir{newTree(t, tree)}
+		}})
+	})
 	t.Run("Remote", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{Remote: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			return newTree(t, tree)
@@ -24,6 +29,32 @@ func TestSwitches(t *testing.T) {
 			return fixedDir{newTree(t, tree)}
 		}})
 	})
+}
+
+// plainDir is a store with none of the abilities that are for hosts.
+type plainDir struct{ vfs.Dir }
+
+func (d plainDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := d.Dir.Lookup(ctx, name)
+	if sub, ok := n.(vfs.Dir); ok {
+		return plainDir{sub}, err
+	}
+	return n, err
+}
+
+func (d plainDir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	made, err := d.Dir.Mkdir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return plainDir{made}, nil
+}
+
+func (d plainDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
+	if p, ok := dst.(plainDir); ok {
+		dst = p.Dir
+	}
+	return d.Dir.Rename(ctx, name, dst, newName, from, to)
 }
 
 // fixedDir is a store that never changes.

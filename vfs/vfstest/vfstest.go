@@ -35,7 +35,10 @@ type Store struct {
 
 	Immutable bool // every change answers readOnly
 	NoLinks   bool // New cannot make links
-	Remote    bool // a context's vfs.OnCommit does not reach the store
+	Remote    bool // a context's vfs.OnCommit does not reach the store, nor do the host's abilities
+
+	// NoAbilities says that vfs.Symlink and vfs.Install answer unsupported.
+	NoAbilities bool
 }
 
 // All yields every node, the directories on the way too, parents first.
@@ -109,6 +112,7 @@ const (
 	anyStore  need = iota
 	writable       // stores that are not Immutable
 	local          // stores that are neither Immutable nor Remote
+	able           // those of them that have the host's abilities
 	immutable      // only stores that are
 )
 
@@ -116,7 +120,7 @@ const (
 func Run(t *testing.T, s Store) {
 	for _, r := range slices.Concat(
 		readRules, nameRules, makeRules, replaceRules, writeRules, removeRules, renameRules,
-		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules,
+		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules,
 	) {
 		switch r.needs {
 		case writable:
@@ -125,6 +129,10 @@ func Run(t *testing.T, s Store) {
 			}
 		case local:
 			if s.Immutable || s.Remote {
+				continue
+			}
+		case able:
+			if s.Immutable || s.Remote || s.NoAbilities || s.NoLinks {
 				continue
 			}
 		case immutable:

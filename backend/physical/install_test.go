@@ -1,0 +1,57 @@
+package physical_test
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+)
+
+// TestInstallModes: who may execute a file is who may read it, and everything else
+// of its mode stays.
+func TestInstallModes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes here")
+	}
+	both(t, func(t *testing.T, w served) {
+		for _, c := range []struct {
+			was  os.FileMode
+			exec bool
+			want os.FileMode
+		}{
+			{0o644, true, 0o755}, {0o600, true, 0o700}, {0o640, true, 0o750}, {0o604, true, 0o705}, {0o444, true, 0o555},
+			{0o200, true, 0o300}, {0o755, true, 0o755}, {0o755, false, 0o644}, {0o711, false, 0o600}, {0o644, false, 0o644},
+		} {
+			w.write("f", "old")
+			w.ok(os.Chmod(w.host("f"), c.was))
+			_, err := vfs.Install(w.ctx, w.root, "f", strings.NewReader("new"), c.exec, vfs.If{})
+			w.ok(err)
+			fi, err := os.Stat(w.host("f"))
+			w.ok(err)
+			if fi.Mode() != c.want {
+				t.Errorf("%v, executable %v, became %v, want %v", c.was, c.exec, fi.Mode(), c.want)
+			}
+			w.ok(os.Remove(w.host("f")))
+		}
+	})
+}
+
+// TestSymlinkIsNotFollowed: a link that is there is not replaced, nor is anything
+// made where it leads.
+func TestSymlinkIsNotFollowed(t *testing.T) {
+	both(t, func(t *testing.T, w served) {
+		w.ok(vfs.Symlink(w.ctx, w.root, "l", "../made"))
+		w.is("over a link", vfs.Symlink(w.ctx, w.root, "l", "x"), vfs.Exists)
+		if text, err := os.Readlink(w.host("l")); err != nil || text != "../made" {
+			t.Errorf("%q, %v", text, err)
+		}
+		_, err := vfs.Install(w.ctx, w.root, "l", strings.NewReader("x"), true, vfs.If{})
+		w.is("Install over a link", err, vfs.NotRegular)
+		if _, err := os.Lstat(w.host("../made")); err == nil {
+			t.Error("something was made outside")
+		}
+		w.is("a name of the staging", vfs.Symlink(w.ctx, w.root, ".capd-staging-0123456789abcdef0123456789abcdef", "x"), vfs.Invalid, vfs.Denied, vfs.NotFound)
+	})
+}

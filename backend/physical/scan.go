@@ -1,0 +1,53 @@
+package physical
+
+import (
+	"context"
+	"errors"
+
+	"capd/vfs"
+)
+
+// scanner is a directory in which others can be listed without being identified.
+type scanner interface {
+	scan(name string, more func() error) ([]vfs.Entry, error)
+}
+
+var errMany = errors.New("more than was asked for")
+
+// Scan implements vfs.Scanner where the kernel confines.
+func (d *Dir) Scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return err
+	}
+	defer d.s.leave(dir)
+	s, ok := dir.(scanner)
+	if !ok {
+		return vfs.At("", vfs.Unsupported)
+	}
+	for _, name := range names {
+		all, err := d.scan(ctx, s, name, most)
+		found(name, all, err == nil)
+	}
+	return nil
+}
+
+func (d *Dir) scan(ctx context.Context, s scanner, name string, most int) ([]vfs.Entry, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if err := d.checkDepth(name); err != nil {
+		return nil, err
+	}
+	all, err := s.scan(name, func() error { return d.usable(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	if all = listed(all); len(all) > most {
+		return nil, errMany
+	}
+	return all, nil
+}

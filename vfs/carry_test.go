@@ -1,0 +1,446 @@
+package vfs_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/deny"
+	"capd/vfs/faultfs"
+	"capd/vfs/vfstest"
+)
+
+// cargo is what is moved from tree to tree.
+var cargo = vfstest.Tree{
+	"d/f": {Data: "a file"}, "d/x": {Data: "#!", Exec: true}, "d/e/g": {Data: strings.Repeat("long", 50_000)}, "d/e/empty": {},
+	"d/hollow": {Dir: true}, "d/l": {Link: "../beyond"}, "stays": {Data: "stays"},
+}
+
+// two trees of one namespace, at a and b, each with its faults.
+type twoTrees struct {
+	ns     *vfs.Namespace
+	root   vfs.Dir // the namespace's, guarded
+	a, b   vfs.Dir // raw
+	pa, pb *faultfs.Plan
+}
+
+func trees(t testing.TB, from, to vfstest.Tree, guards ...vfs.Guard) *twoTrees {
+	t.Helper()
+	w := &twoTrees{ns: vfs.NewNamespace(), pa: &faultfs.Plan{}, pb: &faultfs.Plan{}}
+	var a, b *memory.Store
+	a, w.a = store(t, from)
+	b, w.b = store(t, to)
+	ok(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), vfs.MountOptions{}))
+	ok(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), vfs.MountOptions{}))
+	w.root = vfs.Guarded(w.ns.Root(), nil, guards...)
+	return w
+}
+
+func (w *twoTrees) move(t testing.TB, name, newName string, from, to vfs.If) error {
+	t.Helper()
+	a, b := dirAt(t, w.root, "a"), dirAt(t, w.root, "b")
+	defer a.Close()
+	defer b.Close()
+	return a.Rename(t.Context(), name, b, newName, from, to)
+}
+
+// nodes is a tree with its files' contents, executable bits and links' texts.
+func nodes(t testing.TB, d vfs.Dir) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, path := range naive(t, d, "**") {
+		n, err := vfs.WalkLink(t.Context(), d, path)
+		ok(t, err)
+		info, err := n.Stat(t.Context())
+		ok(t, err)
+		all[path] = fmt.Sprint(info.Kind, " ", info.Exec)
+		switch n := n.(type) {
+		case vfs.File:
+			all[path] += " " + read(t, d, path)
+		case vfs.Link:
+			text, err := n.Target(t.Context())
+			ok(t, err)
+			all[path] += " " + text
+		}
+	}
+	return all
+}
+
+func below(all map[string]string, dir string) map[string]string {
+	some := map[string]string{}
+	for path, what := range all {
+		if rest, ok := strings.CutPrefix(path+"/", dir+"/"); ok {
+			some[strings.TrimSuffix(rest, "/")] = what
+		}
+	}
+	return some
+}
+
+func TestMoveBetweenTrees(t *testing.T) {
+	w := trees(t, cargo, vfstest.Tree{"z": {Dir: true}})
+	before := nodes(t, w.a)
+	ledger := vfs.NewLedger(vfs.Allowance{Bytes: 1 << 20, Nodes: 100})
+	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Ledger: ledger})
+	ok(t, put(t.Context(), w.root, "a/mine", strings.Repeat("x", 40)))
+	used := ledger.Usage()
+	ok(t, w.move(t, "mine", "yours", vfs.If{}, vfs.If{}))
+	if now := ledger.Usage(); now != used {
+		t.Errorf("the allowance used was %+v, is %+v", used, now)
+	}
+	ok(t, w.move(t, "d", "d2", vfs.If{}, vfs.If{}))
+	if got, want := below(nodes(t, w.b), "d2"), below(before, "d"); !maps.Equal(got, want) {
+		t.Errorf("arrived as %v, want %v", got, want)
+	}
+	if got := naive(t, w.a, "**"); !slices.Equal(got, []string{"stays"}) {
+		t.Errorf("left behind: %v", got)
+	}
+	ok(t, dirAt(t, w.root, "b/d2").Rename(t.Context(), "l", dirAt(t, w.root, "a"), "l", vfs.If{}, vfs.If{}))
+	ok(t, dirAt(t, w.root, "b/d2").Rename(t.Context(), "x", dirAt(t, w.root, "a"), "x", vfs.If{}, vfs.If{}))
+	back := nodes(t, w.a)
+	if back["l"] != before["d/l"] || back["x"] != before["d/x"] {
+		t.Errorf("came back as %v", back)
+	}
+}
+
+func version(t testing.TB, d vfs.Dir, path string) vfs.Version {
+	t.Helper()
+	f := fileAt(t, d, path)
+	defer f.Close()
+	v, err := vfs.VersionOf(t.Context(), f)
+	ok(t, err)
+	return v
+}
+
+// TestMoveBetweenTreesConditions: what a Rename within a store answers, and no
+// change.
+func TestMoveBetweenTreesConditions(t *testing.T) {
+	there := vfstest.Tree{"f": {Data: "there"}, "same": {Data: "stays"}, "d/f": {Data: "x"}, "l": {Link: "f"}}
+	w := trees(t, cargo, there)
+	a, b := nodes(t, w.a), nodes(t, w.b)
+	is1, is2, same := vfs.If{Is: version(t, w.a, "stays")}, vfs.If{Is: version(t, w.b, "f")}, vfs.If{Is: version(t, w.b, "same")}
+	for what, c := range map[string]struct {
+		err  error
+		want vfs.Code
+	}{
+		"nothing":                      {w.move(t, "none", "n", vfs.If{}, vfs.If{}), vfs.NotFound},
+		"nothing of a version":         {w.move(t, "none", "n", is1, vfs.If{}), vfs.Conflict},
+		"another version":              {w.move(t, "stays", "n", is2, vfs.If{}), vfs.Conflict},
+		"absent":                       {w.move(t, "stays", "n", vfs.If{Absent: true}, vfs.If{}), vfs.Conflict},
+		"a directory with a version":   {w.move(t, "d", "n", is1, vfs.If{}), vfs.Invalid},
+		"to a file":                    {w.move(t, "stays", "f", vfs.If{}, vfs.If{}), vfs.Exists},
+		"to a file, if absent":         {w.move(t, "stays", "f", vfs.If{}, vfs.If{Absent: true}), vfs.Exists},
+		"to a directory":               {w.move(t, "stays", "d", vfs.If{}, vfs.If{}), vfs.Exists},
+		"a directory to one":           {w.move(t, "d", "d", vfs.If{}, vfs.If{}), vfs.Exists},
+		"to a link":                    {w.move(t, "stays", "l", vfs.If{}, vfs.If{}), vfs.Exists},
+		"over another version":         {w.move(t, "stays", "f", vfs.If{}, is1), vfs.Conflict},
+		"over nothing":                 {w.move(t, "stays", "n", vfs.If{}, is2), vfs.Conflict},
+		"over a directory":             {w.move(t, "stays", "d", vfs.If{}, is2), vfs.Exists},
+		"a directory over a file":      {w.move(t, "d", "f", vfs.If{}, is2), vfs.Exists},
+		"over what is the same":        {w.move(t, "stays", "same", vfs.If{}, same), vfs.Exists},
+		"to a bad name":                {w.move(t, "stays", "a\nb", vfs.If{}, vfs.If{}), vfs.Invalid},
+		"from a bad name":              {w.move(t, "..", "n", vfs.If{}, vfs.If{}), vfs.Invalid},
+		"from a bad name to a bad one": {w.move(t, "a/b", "..", vfs.If{}, vfs.If{}), vfs.Invalid},
+	} {
+		is(t, what, c.err, c.want)
+	}
+	if now := nodes(t, w.a); !maps.Equal(now, a) {
+		t.Errorf("the source became %v", now)
+	}
+	if now := nodes(t, w.b); !maps.Equal(now, b) {
+		t.Errorf("the target became %v", now)
+	}
+	ok(t, w.move(t, "stays", "f", is1, is2))
+	if got := read(t, w.b, "f"); got != "stays" {
+		t.Error(got)
+	}
+	ok(t, w.move(t, "d", "fresh", vfs.If{}, vfs.If{Absent: true}))
+}
+
+// TestMoveOfOneStoreMountedTwice: a file is never moved over itself, nor a directory
+// into itself and away.
+func TestMoveOfOneStoreMountedTwice(t *testing.T) {
+	s, raw := store(t, cargo)
+	root := vfs.Guarded(compose(t, map[string]vfs.Dir{"a": s.Root(), "b": s.Root()}).Root(), nil)
+	a, b := dirAt(t, root, "a"), dirAt(t, root, "b")
+	before := nodes(t, raw)
+	is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{Is: version(t, raw, "stays")}), vfs.Exists)
+	is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{}), vfs.Exists)
+	err := a.Rename(t.Context(), "d", dirAt(t, b, "d"), "inner", vfs.If{}, vfs.If{})
+	is(t, "a directory", err, vfs.Conflict)
+	if now := nodes(t, raw); !maps.Equal(now, before) {
+		t.Errorf("became %v", now)
+	}
+	ok(t, a.Rename(t.Context(), "d", b, "d2", vfs.If{}, vfs.If{}))
+	if got, want := below(nodes(t, raw), "d2"), below(before, "d"); !maps.Equal(got, want) {
+		t.Errorf("moved to %v", got)
+	}
+}
+
+// TestMoveUnderRules: the mounts' rules and the grant's hold, and nothing changes
+// when they refuse.
+func TestMoveUnderRules(t *testing.T) {
+	pem := deny.Must("**/*.pem").Guard()
+	plain := vfstest.Tree{"d/f": {Data: "x"}, "d/s.pem": {Data: "secret"}, "l": {Link: "d"}, "e/l": {Link: "x"}, "g/x": {Data: "x"}}
+	for name, c := range map[string]struct {
+		a, b vfs.MountOptions
+		move string
+		want vfs.Code
+	}{
+		"free":                       {move: "d"},
+		"hidden at the source":       {a: vfs.MountOptions{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
+		"hidden at the target":       {b: vfs.MountOptions{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
+		"nothing hidden":             {a: vfs.MountOptions{Guards: []vfs.Guard{pem}}, move: "g"},
+		"asked at the target":        {b: vfs.MountOptions{Guards: []vfs.Guard{deny.Must("**/*.pem").Ask(nil)}}, move: "d", want: vfs.AskDenied},
+		"read-only source":           {a: vfs.MountOptions{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
+		"read-only target":           {b: vfs.MountOptions{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
+		"a link, none at the source": {a: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
+		"a link, none at the target": {b: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
+		"a link within":              {b: vfs.MountOptions{NoLinks: true}, move: "e", want: vfs.Denied},
+		"quota":                      {b: vfs.MountOptions{Guards: []vfs.Guard{{Ledger: vfs.NewLedger(vfs.Allowance{Nodes: 2})}}}, move: "d", want: vfs.Quota},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sa, a := store(t, plain)
+			sb, b := store(t, nil)
+			ns := vfs.NewNamespace()
+			ok(t, ns.Mount("a", sa.Root(), c.a))
+			ok(t, ns.Mount("b", sb.Root(), c.b))
+			root := vfs.Guarded(ns.Root(), nil)
+			before := nodes(t, a)
+			is(t, "move", dirAt(t, root, "a").Rename(t.Context(), c.move, dirAt(t, root, "b"), "got", vfs.If{}, vfs.If{}), c.want)
+			if c.want == "" {
+				if got, want := below(nodes(t, b), "got"), below(before, c.move); !maps.Equal(got, want) {
+					t.Errorf("arrived as %v, want %v", got, want)
+				}
+				return
+			}
+			if now := nodes(t, a); !maps.Equal(now, before) {
+				t.Errorf("the source became %v", now)
+			}
+			if now := nodes(t, b); len(now) > 0 {
+				t.Errorf("the target became %v", now)
+			}
+		})
+	}
+	t.Run("a mount within", func(t *testing.T) {
+		w := trees(t, cargo, nil)
+		mount(t, w.ns, "a/d/e/m", nil)
+		is(t, "move", w.move(t, "d", "d", vfs.If{}, vfs.If{}), vfs.Busy)
+		is(t, "move", dirAt(t, w.root, "a/d").Rename(t.Context(), "e", dirAt(t, w.root, "b"), "d", vfs.If{}, vfs.If{}), vfs.Busy)
+	})
+	t.Run("between grants", func(t *testing.T) {
+		w := trees(t, cargo, nil)
+		var d [2]vfs.Dir
+		var l [2]*vfs.Ledger
+		for i, path := range []string{"a", "b"} {
+			l[i] = vfs.NewLedger(vfs.Allowance{Bytes: 1000, Nodes: 10})
+			d[i] = dirAt(t, vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Ledger: l[i]}), path)
+		}
+		ok(t, put(t.Context(), d[0], "mine", strings.Repeat("x", 40)))
+		ok(t, d[0].Rename(t.Context(), "mine", d[1], "yours", vfs.If{}, vfs.If{}))
+		if u, v := l[0].Usage(), l[1].Usage(); u.Bytes != 0 || u.Nodes != 0 || v.Bytes != 40 || v.Nodes != 1 {
+			t.Errorf("the ledgers have %+v and %+v", u, v)
+		}
+		is(t, "a directory", d[0].Rename(t.Context(), "d", d[1], "d", vfs.If{}, vfs.If{}), vfs.Denied)
+		is(t, "a link", dirAt(t, d[0], "d").Rename(t.Context(), "l", d[1], "l", vfs.If{}, vfs.If{}), vfs.Denied)
+	})
+}
+
+var errFault = vfs.Errorf(vfs.Busy, "planned")
+
+// TestMoveFails fails each operation of the source and of the target in turn, in each
+// of its stages: every file is whole in one place at least; a failure before the
+// first removal leaves the source as it was and nothing at the target.
+func TestMoveFails(t *testing.T) {
+	for _, move := range []struct {
+		name string
+		over string // what is at the target
+	}{{"d", ""}, {"stays", ""}, {"stays", "the old one"}} {
+		for _, stage := range []faultfs.Stage{faultfs.Before, faultfs.Commit, faultfs.After} {
+			for _, end := range []string{"source", "target"} {
+				t.Run(fmt.Sprint(move.name, move.over, " stage ", stage, " ", end), func(t *testing.T) {
+					failed, clean, split := 0, 0, 0
+					for n := 1; ; n++ {
+						there := vfstest.Tree{}
+						var to vfs.If
+						if move.over != "" {
+							there["got"] = vfstest.Node{Data: move.over, Exec: true}
+						}
+						w := trees(t, cargo, there)
+						if move.over != "" {
+							to.Is = version(t, w.b, "got")
+						}
+						a, b := nodes(t, w.a), nodes(t, w.b)
+						from, dst := dirAt(t, w.root, "a"), dirAt(t, w.root, "b")
+						plan := w.pa
+						if end == "target" {
+							plan = w.pb
+						}
+						plan.Fail(faultfs.Any, stage, n, errFault)
+						err := from.Rename(t.Context(), move.name, dst, "got", vfs.If{}, to)
+						w.pa.Clear()
+						w.pb.Clear()
+						nowA, nowB := below(nodes(t, w.a), move.name), below(nodes(t, w.b), "got")
+						whole, none := below(a, move.name), below(b, "got")
+						for path, what := range whole {
+							if nowA[path] != what && nowB[path] != what {
+								t.Fatalf("%d: %s is lost", n, path)
+							}
+						}
+						switch {
+						case maps.Equal(nowA, whole) && maps.Equal(nowB, none):
+							clean++
+						case maps.Equal(nowB, whole): // removed in part
+							split++
+						default:
+							t.Fatalf("%d (%v): source %v, target %v", n, err, nowA, nowB)
+						}
+						if err == nil && len(nowA) > 0 {
+							t.Fatalf("%d: it says that it moved", n)
+						}
+						if err != nil {
+							failed++
+						} else if n > failed+20 { // a lost answer of Close matters to nobody
+							break
+						}
+					}
+					if clean < 3 && end == "target" && stage == faultfs.Before && move.name == "d" || failed < 1 {
+						t.Errorf("%d failed, %d were undone, %d had gone too far", failed, clean, split)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestMoveOfWhatChanges changes the source when everything has been copied, before
+// it is removed: what changed or appeared stays, and the target is undone or whole.
+func TestMoveOfWhatChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		op     faultfs.Op // of the source, at whose first
+		stage  faultfs.Stage
+		change func(t *testing.T, a vfs.Dir)
+		want   vfs.Code
+		stays  string
+	}{
+		"a file changes before the look": {faultfs.Version, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before the end":  {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
+		"a file appears before the end":  {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
+		"a file appears before the look": {faultfs.Target, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
+		"a link becomes another": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
+			d := dirAt(t, a, "d")
+			ok(t, d.Remove(t.Context(), "l", vfs.If{}))
+			ok(t, vfs.Symlink(t.Context(), d, "l", "other"))
+		}, vfs.Conflict, "d/l"},
+		"a directory becomes another one": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
+			ok(t, dirAt(t, a, "d").Remove(t.Context(), "hollow", vfs.If{}))
+			ok(t, put(t.Context(), a, "d/hollow", "a file now"))
+		}, vfs.Conflict, "d/hollow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := trees(t, cargo, nil)
+			before := below(nodes(t, w.a), "d")
+			pause := w.pa.Pause(c.op, c.stage, 1)
+			done := make(chan error)
+			go func() { done <- w.move(t, "d", "got", vfs.If{}, vfs.If{}) }()
+			<-pause.Reached()
+			c.change(t, w.a)
+			pause.Resume()
+			is(t, "move", <-done, c.want)
+			nowA, nowB := nodes(t, w.a), below(nodes(t, w.b), "got")
+			if _, there := nowA[c.stays]; !there {
+				t.Errorf("%s is gone", c.stays)
+			}
+			if len(nowB) > 0 && !maps.Equal(nowB, before) {
+				t.Errorf("the target is %v", nowB)
+			}
+			for path, what := range before {
+				if nowA["d/"+path] != what && nowB[path] != what && len(nowB) > 0 {
+					t.Errorf("%s is lost", path)
+				}
+			}
+			if len(nowB) == 0 && len(below(nowA, "d")) < len(before) {
+				t.Errorf("undone, and the source is %v", nowA)
+			}
+		})
+	}
+}
+
+// TestMoveEnds: a move that is cancelled is undone; one whose gate is shut changes
+// nothing any more.
+func TestMoveEnds(t *testing.T) {
+	t.Run("cancelled", func(t *testing.T) {
+		w := trees(t, cargo, nil)
+		before := nodes(t, w.a)
+		ctx, cancel := context.WithCancel(t.Context())
+		pause := w.pb.Pause(faultfs.Install, faultfs.After, 2)
+		done := make(chan error)
+		from, to := dirAt(t, w.root, "a"), dirAt(t, w.root, "b")
+		go func() { done <- from.Rename(ctx, "d", to, "got", vfs.If{}, vfs.If{}) }()
+		<-pause.Reached()
+		cancel()
+		pause.Resume()
+		if err := <-done; err != context.Canceled {
+			t.Error(err)
+		}
+		if !maps.Equal(nodes(t, w.a), before) || len(nodes(t, w.b)) > 0 {
+			t.Errorf("source %v, target %v", nodes(t, w.a), nodes(t, w.b))
+		}
+	})
+	t.Run("revoked", func(t *testing.T) {
+		w := trees(t, cargo, nil)
+		d, c := controlled(t, w.root)
+		w.root = d
+		before := nodes(t, w.a)
+		pause := w.pb.Pause(faultfs.Install, faultfs.Before, 2)
+		done := make(chan error)
+		go func() { done <- w.move(t, "d", "got", vfs.If{}, vfs.If{}) }()
+		<-pause.Reached()
+		ok(t, c.Revoke())
+		a, b := nodes(t, w.a), nodes(t, w.b)
+		pause.Resume()
+		is(t, "move", <-done, vfs.Revoked)
+		if !maps.Equal(nodes(t, w.a), a) || !maps.Equal(nodes(t, w.b), b) || !maps.Equal(a, before) {
+			t.Errorf("source %v, target %v", nodes(t, w.a), nodes(t, w.b))
+		}
+	})
+	t.Run("unmounted", func(t *testing.T) {
+		w := trees(t, cargo, nil)
+		before := nodes(t, w.a)
+		pause := w.pb.Pause(faultfs.Install, faultfs.Before, 2)
+		done := make(chan error)
+		go func() { done <- w.move(t, "d", "got", vfs.If{}, vfs.If{}) }()
+		<-pause.Reached()
+		ok(t, w.ns.Unmount(t.Context(), "b"))
+		b := nodes(t, w.b)
+		pause.Resume()
+		is(t, "move", <-done, vfs.Stale)
+		if !maps.Equal(nodes(t, w.a), before) || !maps.Equal(nodes(t, w.b), b) {
+			t.Errorf("source %v, target %v", nodes(t, w.a), nodes(t, w.b))
+		}
+	})
+}
+
+func TestMoveIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes many files")
+	}
+	s := memory.New(memory.Limits{Nodes: 1 << 17})
+	ctx := t.Context()
+	many, err := s.Root().Mkdir(ctx, "many")
+	ok(t, err)
+	for i := range 1 << 16 {
+		_, err := many.Create(ctx, fmt.Sprint(i))
+		ok(t, err)
+	}
+	_, b := store(t, nil)
+	root := vfs.Guarded(compose(t, map[string]vfs.Dir{"a": s.Root(), "b": b}).Root(), nil)
+	start := time.Now()
+	is(t, "many", dirAt(t, root, "a").Rename(ctx, "many", dirAt(t, root, "b"), "many", vfs.If{}, vfs.If{}), vfs.Limit)
+	t.Log("refused after", time.Since(start))
+}

@@ -1,0 +1,152 @@
+package vfs
+
+import "context"
+
+// plan finds out what there is to move, and whether it may go where it is to go.
+func (c *carrier) plan(from, to If) error {
+	n, err := c.src.dir.Lookup(c.ctx, c.src.name)
+	if CodeOf(err) == NotFound {
+		return first(from.Check(false, Version{}), err)
+	}
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	f, isFile := n.(File)
+	switch {
+	case !isFile && !from.IsZero():
+		return Errorf(Invalid, "only a file has a version; drop the condition")
+	case isFile && !from.IsZero():
+		v, err := VersionOf(c.ctx, f)
+		if err = first(err, from.Check(true, v)); err != nil {
+			return err
+		}
+	}
+	if c.top, err = c.load(n, c.src.name, 1); err != nil {
+		return err
+	}
+	c.top.is = from.Is
+	c.want = If{Absent: true}
+	if to.Is.IsZero() {
+		return nil
+	}
+	c.want = to
+	return c.replaces(f, to)
+}
+
+// replaces looks at the file that f, nil for what is no file, is to replace.
+func (c *carrier) replaces(f File, to If) error {
+	n, err := c.dst.dir.Lookup(c.ctx, c.dst.name)
+	if CodeOf(err) == NotFound {
+		return to.Check(false, Version{})
+	}
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	there, ok := n.(File)
+	if !ok || f == nil {
+		return Exists
+	}
+	is, err := VersionOf(c.ctx, there)
+	if err = first(err, to.Check(true, is)); err != nil {
+		return err
+	}
+	if mine, err := VersionOf(c.ctx, f); err != nil {
+		return err
+	} else if mine == is {
+		return Errorf(Exists, "the same content is there already; remove one of the two")
+	}
+	info, err := there.Stat(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.over.exec = info.Exec
+	c.over.content, err = Open(c.ctx, there)
+	return err
+}
+
+// load describes n, and what it holds.
+func (c *carrier) load(n Node, name string, depth int) (*load, error) {
+	l := &load{name: name, kind: KindOf(n)}
+	if c.count++; c.count > maxCarried {
+		return nil, Errorf(Limit, "it holds more than %d nodes, too many to move from tree to tree at once; move its parts", maxCarried)
+	}
+	if depth > MaxDepth {
+		return nil, errDeep
+	}
+	switch n := n.(type) {
+	case Link:
+		if c.src.noLinks || c.dst.noLinks {
+			return nil, errNoLinks
+		}
+		var err error
+		l.text, err = n.Target(c.ctx)
+		return l, err
+	case *dirView:
+		names, err := c.names(n)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			below, err := n.Lookup(c.ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			held, err := c.load(below, name, depth+1)
+			below.Close()
+			if err != nil {
+				return nil, err
+			}
+			l.holds = append(l.holds, held)
+		}
+	}
+	return l, nil
+}
+
+// names returns what d holds, in order. It is denied where policy hides some of it:
+// that could neither move nor stay.
+func (c *carrier) names(d *dirView) ([]string, error) {
+	var names []string
+	for e, err := range d.List(c.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if names = append(names, e.Name); len(names) > maxCarried {
+			break
+		}
+	}
+	some, err := d.conceals(c.ctx)
+	if err == nil && some {
+		err = Errorf(Denied, "it cannot be moved to another tree: policy decides about what it may hold; move its files")
+	}
+	return names, err
+}
+
+// concealer is a Dir that may hold more than it lists.
+type concealer interface {
+	conceals(ctx context.Context) (bool, error)
+}
+
+func (v *dirView) conceals(ctx context.Context) (bool, error) {
+	for e, err := range v.dir.List(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if v.world.hides(Join(v.path, e.Name)) {
+			return true, nil
+		}
+	}
+	if c, ok := v.dir.(concealer); ok {
+		return c.conceals(ctx)
+	}
+	return false, nil
+}
+
+func (d *nsDir) conceals(ctx context.Context) (bool, error) {
+	p, err := d.now()
+	if err != nil || p.dir == nil {
+		return false, err
+	}
+	return p.dir.conceals(ctx)
+}

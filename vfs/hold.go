@@ -1,0 +1,192 @@
+package vfs
+
+import (
+	"context"
+	"slices"
+)
+
+// Hold begins a batch of changes: it asks for all of ops before the first is made,
+// and then enters every gate that they need, as one commit. It answers the first
+// refusal of a gate or a guard, for any op, with the path that it is about; nothing
+// is held then. Until release is called, a revoke (or a lock, or an unmount) of what
+// is held waits, as it does for any commit, and answers busy past the grace; and
+// what is done through d with the context that is returned passes, although the gate
+// was shut meanwhile. Every other context is refused at once. release may be called
+// more than once.
+//
+// The paths of ops, of Kind, Path and To, are relative to d; links in them are not
+// followed. Through a namespace the gates of its mounts are entered too. For a Dir
+// that is behind no membrane Hold answers ctx as it is.
+//
+// A guard's Hides is asked about each op, and its Around runs once for each with
+// Batch [Ahead], a path from its own root, and a do that succeeds and changes
+// nothing; a guard may take its time there, since nothing is held yet. It sees the
+// change again, when it is made, with Batch [InBatch], and should let its first
+// answer stand: what was made of the batch by then stays. A change at a path that
+// was not asked for is [Alone]. An attenuation, a
+// SetReadable(false), a mount over the place and a route that is controlled from now
+// on are not passed.
+func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release func(), err error) {
+	h, ok := d.(holder)
+	if !ok {
+		return ctx, func() {}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	b := &batch{commit: &commit{batch: max(len(ops), 1), done: make(chan struct{})}, asked: map[spot]bool{}}
+	b.outer, _ = ctx.Value(batchKey{}).(*batch)
+	if err := h.ask(ctx, b, ops); err != nil {
+		return nil, nil, err
+	}
+	if err := h.enter(ctx, b, ops); err != nil {
+		b.release()
+		return nil, nil, err
+	}
+	return context.WithValue(ctx, batchKey{}, b), b.release, nil
+}
+
+// holder is a Dir that is behind a membrane, or leads to one.
+type holder interface {
+	// ask answers what speaks against ops, and notes what nothing does.
+	ask(ctx context.Context, b *batch, ops []Op) error
+	// enter enters the gates that ops need, and asks nobody.
+	enter(ctx context.Context, b *batch, ops []Op) error
+}
+
+// batch is what a context has of a Hold.
+type batch struct {
+	commit *commit
+	gates  []*Gate // entered
+	asked  map[spot]bool
+	outer  *batch
+	over   closer
+}
+
+// spot is a place behind a membrane.
+type spot struct {
+	world *world
+	path  string
+}
+
+type batchKey struct{}
+
+// heldModes are what a batch passes: those that wait for it, and the end of its time.
+const heldModes = noWrite | revoked | expired | unmounted
+
+// holds reports whether ctx is of a batch that is under way at g.
+func holds(ctx context.Context, g *Gate) bool {
+	if g == nil {
+		return false
+	}
+	b, _ := ctx.Value(batchKey{}).(*batch)
+	for ; b != nil; b = b.outer {
+		if g.has(b.commit) {
+			return true
+		}
+	}
+	return false
+}
+
+// asked reports whether ctx is of a batch under way that op was asked for.
+func (w *world) asked(ctx context.Context, op Op) bool {
+	b, _ := ctx.Value(batchKey{}).(*batch)
+	for ; b != nil; b = b.outer {
+		if b.over.check() == nil && b.asked[spot{w, op.Path}] && (op.To == "" || b.asked[spot{w, op.To}]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *batch) release() {
+	if !b.over.close() {
+		return
+	}
+	for _, g := range slices.Backward(b.gates) {
+		g.leave(b.commit)
+	}
+	close(b.commit.done)
+}
+
+// targets are the places that op changes, seen from v.
+func (v *dirView) targets(op Op) ([]target, error) {
+	t, err := v.targetOf(op.Path, op.Kind == OpRemove || op.Kind == OpRename)
+	if err != nil || op.Kind != OpRename {
+		return []target{t}, err
+	}
+	t.need |= noRead
+	to, err := v.targetOf(op.To, true)
+	return []target{t, to}, err
+}
+
+func (v *dirView) targetOf(path string, moves bool) (target, error) {
+	if _, err := SplitPath(path); err != nil {
+		return target{}, At(path, err)
+	}
+	at := Join(v.path, path)
+	return target{&v.view, at, noWrite, moves}, checkPathSize(at)
+}
+
+func (v *dirView) ask(ctx context.Context, b *batch, ops []Op) error {
+	for _, op := range ops {
+		targets, err := v.targets(op)
+		if err != nil {
+			return err
+		}
+		for i, t := range targets {
+			if err := t.refused(ctx); err != nil {
+				return At([]string{op.Path, op.To}[i], err)
+			}
+		}
+		here := Op{Kind: op.Kind, Path: targets[0].path, Batch: Ahead}
+		if len(targets) > 1 {
+			here.To = targets[1].path
+		}
+		err = v.world.around(ctx, here, func(context.Context) error { return nil })
+		if err != nil {
+			return At(op.Path, err)
+		}
+		for _, t := range targets {
+			b.asked[spot{v.world, t.path}] = true
+		}
+	}
+	if h, ok := v.dir.(holder); ok {
+		return h.ask(ctx, b, ops)
+	}
+	return nil
+}
+
+func (v *dirView) enter(ctx context.Context, b *batch, ops []Op) error {
+	for _, op := range ops {
+		targets, err := v.targets(op)
+		if err != nil {
+			return err
+		}
+		for i, t := range targets {
+			if err := b.enter(ctx, t); err != nil {
+				return At([]string{op.Path, op.To}[i], err)
+			}
+		}
+	}
+	if h, ok := v.dir.(holder); ok {
+		return h.enter(ctx, b, ops)
+	}
+	return nil
+}
+
+func (b *batch) enter(ctx context.Context, t target) error {
+	for {
+		bound, _, err := t.allowed(ctx)
+		if err != nil {
+			return err
+		}
+		if bound.gate.has(b.commit) {
+			return nil
+		}
+		if bound.gate.enter(b.commit, bound.word) {
+			b.gates = append(b.gates, bound.gate)
+			return nil
+		}
+	}
+}

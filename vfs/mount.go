@@ -1,0 +1,165 @@
+package vfs
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// mount is one tree of a namespace, behind a membrane of its own. The gate of that
+// membrane forbids what other mounts lie over.
+type mount struct {
+	path  string
+	names []string // of path
+	root  *dirView
+	gate  *Gate
+	tree  Dir // nil when root has it
+	o     MountOptions
+	shut  atomic.Bool
+
+	release func()            // of gate
+	covered map[*mount]func() // by whom something is hidden here, and how to show it; under Namespace.mu
+}
+
+func newMount(path string, names []string, tree Dir, o MountOptions) (*mount, error) {
+	m := &mount{path: path, names: names, o: o, covered: map[*mount]func(){}}
+	if v, ok := tree.(*dirView); ok && len(o.Guards) == 0 { // one membrane will do
+		d, c, err := RevocableDir(v)
+		if err != nil {
+			return nil, err
+		}
+		m.root, m.gate, m.tree, m.release = d.(*dirView), c.Gate, tree, c.Release
+	} else {
+		m.gate = NewGate()
+		m.root, m.release = Guarded(tree, m.gate, o.Guards...).(*dirView), m.gate.Release
+	}
+	if o.ReadOnly {
+		m.root.mask |= noWrite
+	}
+	return m, nil
+}
+
+// close gives up the tree, which nothing is going through any more.
+func (m *mount) close() {
+	m.root.Close()
+	if m.tree != nil {
+		m.tree.Close()
+	}
+	m.release()
+	if m.o.OnClose != nil {
+		m.o.OnClose()
+	}
+}
+
+// cover hides what b lies over in m. uncover undoes it.
+func (m *mount) cover(b *mount) { m.covered[b] = m.gate.hide(b.names[len(m.names):]) }
+
+func (m *mount) uncover(b *mount) {
+	if show := m.covered[b]; show != nil {
+		show()
+		delete(m.covered, b)
+	}
+}
+
+// mountTable is what is mounted at one time. It never changes.
+type mountTable struct {
+	all    []*mount // in byte order of paths
+	root   *mountPoint
+	plain  *seen // by every directory that has no mount below it, and is not hidden
+	closed bool
+}
+
+var closedTable = func() *mountTable {
+	t := newMountTable(nil)
+	t.closed = true
+	return t
+}()
+
+// mountPoint is a place where a tree is mounted, or that leads to one.
+type mountPoint struct {
+	mount *mount // nil where nothing is mounted
+	below map[string]*mountPoint
+	names []string // of below, sorted
+	seen  *seen    // by a directory there
+}
+
+func newMountTable(all []*mount) *mountTable {
+	slices.SortFunc(all, func(a, b *mount) int { return strings.Compare(a.path, b.path) })
+	t := &mountTable{all: all}
+	t.plain, t.root = &seen{table: t}, t.point()
+	for _, m := range all {
+		at := t.root
+		for _, name := range m.names {
+			at = t.child(at, name)
+		}
+		at.mount = m
+	}
+	return t
+}
+
+func (t *mountTable) point() *mountPoint {
+	p := &mountPoint{}
+	p.seen = &seen{table: t, at: p}
+	return p
+}
+
+func (t *mountTable) child(p *mountPoint, name string) *mountPoint {
+	if c := p.below[name]; c != nil {
+		return c
+	}
+	if p.below == nil {
+		p.below = map[string]*mountPoint{}
+	}
+	c := t.point()
+	p.below[name] = c
+	i, _ := slices.BinarySearch(p.names, name)
+	p.names = slices.Insert(p.names, i, name)
+	return c
+}
+
+// at returns the point at names, or nil.
+func (t *mountTable) at(names []string) *mountPoint {
+	p := t.root
+	for _, name := range names {
+		if p = p.below[name]; p == nil {
+			return nil
+		}
+	}
+	return p
+}
+
+// find returns the point at names, or nil, and the mount whose tree that place is in,
+// or nil.
+func (t *mountTable) find(names []string) (at *mountPoint, in *mount) {
+	at, in = t.root, t.root.mount
+	for _, name := range names {
+		if at = at.below[name]; at == nil {
+			return nil, in
+		}
+		if at.mount != nil {
+			in = at.mount
+		}
+	}
+	return at, in
+}
+
+// around returns the mount in whose tree the place names would be if nothing were
+// mounted there, or nil.
+func (t *mountTable) around(names []string) *mount {
+	if len(names) == 0 {
+		return nil
+	}
+	_, in := t.find(names[:len(names)-1])
+	return in
+}
+
+// directlyBelow returns the mounts below names that lie in no other mount than m.
+func (t *mountTable) directlyBelow(m *mount, names []string) []*mount {
+	var all []*mount
+	for _, b := range t.all {
+		if len(b.names) > len(names) && slices.Equal(b.names[:len(names)], names) && t.around(b.names) == m {
+			all = append(all, b)
+		}
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package vfs
+
+import (
+	"context"
+	"io"
+)
+
+// tree returns the directory in which the entry name may be changed.
+func (p nsPlace) tree(name string) (*dirView, error) {
+	if p.mounted(name) != nil {
+		return nil, Errorf(Busy, "something is mounted here, or below it; it cannot be changed here")
+	}
+	if p.dir == nil {
+		return nil, first(CheckName(name), Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it"))
+	}
+	return p.dir, nil
+}
+
+// changes is tree for an entry that is changed, taken for an error where a mount is.
+func (d *nsDir) changes(name string, taken Code) (nsPlace, *dirView, error) {
+	p, err := d.now()
+	if err != nil {
+		return p, nil, err
+	}
+	if p.mounted(name) != nil && taken != Busy {
+		return p, nil, taken
+	}
+	dir, err := p.tree(name)
+	return p, dir, err
+}
+
+func (d *nsDir) Create(ctx context.Context, name string) (File, error) {
+	_, dir, err := d.changes(name, Exists)
+	if err != nil {
+		return nil, err
+	}
+	return dir.Create(ctx, name)
+}
+
+func (d *nsDir) Mkdir(ctx context.Context, name string) (Dir, error) {
+	p, dir, err := d.changes(name, Exists)
+	if err != nil {
+		return nil, err
+	}
+	made, err := dir.Mkdir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return d.below(p, made.(*dirView), nil), nil
+}
+
+// Symlink implements [Symlinker].
+func (d *nsDir) Symlink(ctx context.Context, name, target string) error {
+	p, dir, err := d.changes(name, Exists)
+	switch {
+	case err != nil:
+		return err
+	case p.in.o.NoLinks:
+		return errNoLinks
+	}
+	return Symlink(ctx, dir, name, target)
+}
+
+func (d *nsDir) Replace(ctx context.Context, name string, r io.Reader, c If) (Version, error) {
+	_, dir, err := d.changes(name, IsDir)
+	if err != nil {
+		return Version{}, err
+	}
+	return dir.Replace(ctx, name, r, c)
+}
+
+// Install implements [Installer].
+func (d *nsDir) Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error) {
+	_, dir, err := d.changes(name, IsDir)
+	if err != nil {
+		return Version{}, err
+	}
+	return Install(ctx, dir, name, r, exec, c)
+}
+
+func (d *nsDir) Remove(ctx context.Context, name string, c If) error {
+	_, dir, err := d.changes(name, Busy)
+	if err != nil {
+		return err
+	}
+	return dir.Remove(ctx, name, c)
+}
+
+// Rename moves within a tree as the tree does, and between two by copying; see
+// [carry].
+func (d *nsDir) Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error {
+	src, tree, err := d.changes(name, Busy)
+	if err != nil {
+		return err
+	}
+	n, ok := dst.(*nsDir)
+	if !ok || n.ns != d.ns {
+		return CrossDevice
+	}
+	tgt, target, err := n.changes(newName, Busy)
+	if err != nil {
+		return err
+	}
+	if src.in == tgt.in {
+		return tree.Rename(ctx, name, target, newName, from, to)
+	}
+	return carry(ctx, end{tree, name, src.in.o.NoLinks}, end{target, newName, tgt.in.o.NoLinks}, from, to)
+}
+
+// crosses reports whether what moves from d to dst moves from tree to tree.
+func (d *nsDir) crosses(dst Dir) bool {
+	n, ok := dst.(*nsDir)
+	if !ok || n.ns != d.ns {
+		return false
+	}
+	src, err := d.now()
+	tgt, err2 := n.now()
+	return first(err, err2) == nil && src.in != nil && tgt.in != nil && src.in != tgt.in
+}

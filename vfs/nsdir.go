@@ -1,0 +1,237 @@
+package vfs
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync/atomic"
+)
+
+// nsDir is a directory of a namespace: the mounts below it, over a directory of
+// the tree it is in.
+type nsDir struct {
+	ns     *Namespace
+	root   bool     // of the namespace; the next three are what the table says
+	in     *mount   // whose tree it is in, if any
+	dir    *dirView // nil where there is nothing but mounts
+	path   string   // where dir is nil
+	seen   atomic.Pointer[seen]
+	closed closer
+}
+
+// seen is what a directory found in the table that it looked at last.
+type seen struct {
+	table *mountTable
+	at    *mountPoint // nil where no mount is below
+	err   error
+}
+
+// nsPlace is a directory as it is at one time.
+type nsPlace struct {
+	table *mountTable
+	at    *mountPoint
+	in    *mount
+	dir   *dirView
+}
+
+var errLed = Errorf(Stale, "what led to the mounts here is gone; look it up again")
+
+// now answers stale for a directory that is closed or hidden, or whose tree was
+// unmounted.
+func (d *nsDir) now() (nsPlace, error) {
+	t := d.ns.table.Load()
+	if err := d.closed.check(); err != nil || t.closed {
+		return nsPlace{}, first(err, errUnmounted)
+	}
+	if d.root {
+		p := nsPlace{t, t.root, t.root.mount, nil}
+		if p.in != nil {
+			p.dir = p.in.root
+		}
+		return p, nil
+	}
+	s := d.seen.Load()
+	if s == nil || s.table != t {
+		s = d.look(t)
+		d.seen.Store(s)
+	}
+	return nsPlace{t, s.at, d.in, d.dir}, s.err
+}
+
+// look finds d in t.
+func (d *nsDir) look(t *mountTable) *seen {
+	at, in := t.find(d.names())
+	switch {
+	case in != d.in && d.in != nil && d.in.shut.Load():
+		return &seen{t, nil, errUnmounted}
+	case in != d.in:
+		return &seen{t, nil, errHidden}
+	case d.dir == nil && at == nil:
+		return &seen{t, nil, errLed}
+	case at == nil:
+		return t.plain
+	}
+	return at.seen
+}
+
+// names are those from the namespace's root to d.
+func (d *nsDir) names() []string {
+	path := d.path
+	if d.dir != nil {
+		path = strings.TrimPrefix(strings.TrimPrefix(d.dir.path, d.in.root.path), "/")
+		switch {
+		case path == "":
+			path = d.in.path
+		case d.in.path != "":
+			path = d.in.path + "/" + path
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}
+
+// mounted reports a name that is a mount or leads to one.
+func (p nsPlace) mounted(name string) *mountPoint {
+	if p.at == nil {
+		return nil
+	}
+	return p.at.below[name]
+}
+
+// Tries implements [Trier].
+func (d *nsDir) Tries() bool {
+	p, err := d.now()
+	return err != nil || p.dir == nil || CanTry(p.dir)
+}
+
+func (d *nsDir) Stat(ctx context.Context) (Info, error) {
+	p, err := d.now()
+	if err != nil {
+		return Info{}, err
+	}
+	if p.dir == nil {
+		return Info{Kind: DirKind, ModifiedMs: d.ns.born}, nil
+	}
+	return p.dir.Stat(ctx)
+}
+
+func (d *nsDir) Close() error {
+	if d.closed.close() && d.dir != nil && d.dir != d.in.root {
+		d.dir.Close()
+	}
+	return nil
+}
+
+// onRevoke passes on what d's tree is told. The root is of no tree.
+func (d *nsDir) onRevoke(f func(error)) (stop func()) {
+	if d.dir == nil {
+		return func() {}
+	}
+	return d.dir.onRevoke(f)
+}
+
+// errNoTree is notFound where there is no tree for the name to be in: [Walk] tells
+// a link that rises out of its tree to there from one that dangles.
+var errNoTree = Errorf(NotFound, "nothing has this name; list() shows what is here")
+
+var errNoLinks = Errorf(Denied, "links are refused in this part of the tree, whether or not they lead anywhere")
+
+func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
+	p, err := d.now()
+	if err = first(err, CheckName(name)); err != nil {
+		return nil, err
+	}
+	m := p.mounted(name)
+	if m != nil && m.mount != nil {
+		root := &nsDir{ns: d.ns, in: m.mount, dir: m.mount.root}
+		root.seen.Store(m.seen)
+		return root, nil
+	}
+	var n Node
+	if p.dir != nil {
+		found, err := p.dir.Lookup(ctx, name)
+		if err != nil && (m == nil || !covered(err)) {
+			return nil, err
+		}
+		n = found
+	}
+	switch under := n.(type) {
+	case *dirView:
+		return d.below(p, under, m), nil
+	case nil:
+		if m == nil {
+			return nil, errNoTree
+		}
+	default:
+		if m == nil && (p.in == nil || !p.in.o.NoLinks || KindOf(n) != LinkKind) {
+			return n, nil
+		}
+		n.Close() // where a mount's directories lead, if it is no link
+		if m == nil {
+			return nil, errNoLinks
+		}
+	}
+	return &nsDir{ns: d.ns, in: p.in, path: strings.Join(append(d.names(), name), "/")}, nil
+}
+
+// covered reports an error of a tree for a name that leads to a mount, which
+// hides it.
+func covered(err error) bool {
+	switch CodeOf(err) {
+	case NotFound, NotRegular, CrossDevice, Denied:
+		return true
+	}
+	return false
+}
+
+// below is a directory in p's tree, which is at m, if that is not nil.
+func (d *nsDir) below(p nsPlace, dir *dirView, m *mountPoint) *nsDir {
+	b := &nsDir{ns: d.ns, in: p.in, dir: dir}
+	if m == nil {
+		b.seen.Store(p.table.plain)
+	} else {
+		b.seen.Store(m.seen)
+	}
+	return b
+}
+
+func (d *nsDir) List(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		p, err := d.now()
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		var mounts []string
+		if p.at != nil {
+			mounts = p.at.names
+		}
+		if p.dir != nil {
+			for e, err := range p.dir.List(ctx) {
+				if err != nil {
+					yield(Entry{}, err)
+					return
+				}
+				for len(mounts) > 0 && mounts[0] < e.Name {
+					if !yield(Entry{mounts[0], DirKind}, nil) {
+						return
+					}
+					mounts = mounts[1:]
+				}
+				if len(mounts) > 0 && mounts[0] == e.Name {
+					continue // hidden by the mount
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		for _, name := range mounts {
+			if !yield(Entry{name, DirKind}, nil) {
+				return
+			}
+		}
+	}
+}

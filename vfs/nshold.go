@@ -1,0 +1,72 @@
+package vfs
+
+import (
+	"context"
+	"strings"
+)
+
+// ask implements holder, by the trees that the ops are in.
+func (d *nsDir) ask(ctx context.Context, b *batch, ops []Op) error {
+	return d.byTree(ops, func(v *dirView, ops []Op) error { return v.ask(ctx, b, ops) })
+}
+
+func (d *nsDir) enter(ctx context.Context, b *batch, ops []Op) error {
+	return d.byTree(ops, func(v *dirView, ops []Op) error { return v.enter(ctx, b, ops) })
+}
+
+// byTree calls f for the ops, one at a time, with paths from the directory v of a
+// tree that they are below.
+func (d *nsDir) byTree(ops []Op, f func(v *dirView, ops []Op) error) error {
+	for _, op := range ops {
+		v, path, err := d.treeOf(op.Path)
+		if err == nil && op.Kind == OpRename {
+			err = d.byTreeRename(op, v, path, f)
+		} else if err == nil {
+			err = f(v, []Op{{Kind: op.Kind, Path: path}})
+		}
+		if err != nil {
+			return At(op.Path, err)
+		}
+	}
+	return nil
+}
+
+func (d *nsDir) byTreeRename(op Op, v *dirView, path string, f func(*dirView, []Op) error) error {
+	to, toPath, err := d.treeOf(op.To)
+	switch {
+	case err != nil:
+		return err
+	case to == v:
+		return f(v, []Op{{Kind: OpRename, Path: path, To: toPath}})
+	}
+	return first(f(to, []Op{{Kind: OpReplace, Path: toPath}}), f(v, []Op{{Kind: OpRemove, Path: path}}))
+}
+
+// treeOf returns a directory, at or above path, of the tree that path is in, and
+// the path from there.
+func (d *nsDir) treeOf(path string) (*dirView, string, error) {
+	names, err := SplitPath(path)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := d.now()
+	if err != nil {
+		return nil, "", err
+	}
+	at, v, from := p.at, p.dir, 0
+	for i, name := range names {
+		if at == nil {
+			break
+		}
+		if at = at.below[name]; at != nil && at.mount != nil {
+			v, from = at.mount.root, i+1
+		}
+	}
+	if at != nil {
+		return nil, "", Errorf(Busy, "something is mounted here, or below it; it cannot be changed here")
+	}
+	if v == nil {
+		return nil, "", Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it")
+	}
+	return v, strings.Join(names[from:], "/"), nil
+}

@@ -1,0 +1,76 @@
+package vfs
+
+import "context"
+
+// Scanner is a Dir that lists directories in it, several at once, without their
+// being opened first: for who searches a tree and most of what he lists is never used
+// again.
+type Scanner interface {
+	// Scan calls found for each of names, in their order, but for those that may not be
+	// named, with what List of the
+	// directory called so would yield, unless these are more than most entries or it
+	// could not tell: then with ok false, and an error that Lookup may or may not give
+	// too. entries are the caller's. An error of Scan is one of the directory itself,
+	// and found was called for none.
+	Scan(ctx context.Context, names []string, most int, found func(name string, entries []Entry, ok bool)) error
+}
+
+var errNoScan = Errorf(Unsupported, "this store lists one directory at a time")
+
+// scan is Scan of d, and unsupported when it is no [Scanner].
+func scan(ctx context.Context, d Dir, names []string, most int, found func(string, []Entry, bool)) error {
+	if s, ok := d.(Scanner); ok {
+		return s.Scan(ctx, names, most, found)
+	}
+	return errNoScan
+}
+
+// Scan implements [Scanner]. What is withheld is not told, and nothing is when the
+// right to it went meanwhile. A guard that stands around what looks is asked about
+// each directory by itself, which is not here.
+func (v *dirView) Scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
+	if len(v.world.looks) > 0 {
+		return errNoScan
+	}
+	if err := v.may(ctx, noRead); err != nil {
+		return err
+	}
+	seen := make([]string, 0, len(names))
+	for _, name := range names {
+		if path, err := v.child(name, CheckName); err == nil && v.shows(ctx, path) {
+			seen = append(seen, name)
+		}
+	}
+	return scan(ctx, v.dir, seen, most, func(name string, entries []Entry, ok bool) {
+		path := Join(v.path, name)
+		if !v.shows(ctx, path) {
+			found(name, nil, false)
+			return
+		}
+		kept := entries[:0]
+		for _, e := range entries {
+			if len(v.world.guards) == 0 || !v.world.hides(Join(path, e.Name)) {
+				kept = append(kept, e)
+			}
+		}
+		found(name, kept, ok)
+	})
+}
+
+// shows reports whether what is at path, below v, may be looked at now: on its own
+// route too.
+func (v *dirView) shows(ctx context.Context, path string) bool {
+	return target{view: &v.view, path: path, need: noRead}.refused(ctx) == nil
+}
+
+// Scan implements [Scanner], for what lies in one tree with no mount below.
+func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
+	p, err := d.now()
+	if err != nil {
+		return err
+	}
+	if p.dir == nil || p.at != nil {
+		return errNoScan
+	}
+	return p.dir.Scan(ctx, names, most, found)
+}

@@ -1,0 +1,83 @@
+package vfs_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// A route that the host has closed is closed to a search too, before it and in its
+// midst.
+func TestFindKeepsOffRoutes(t *testing.T) {
+	tree := vfstest.Tree{}
+	for _, name := range []string{"a", "b", "c"} {
+		tree[name+"/f"] = vfstest.Node{Data: name}
+		tree[name+"/d/f"] = vfstest.Node{Data: name}
+	}
+	_, raw := store(t, tree)
+	d, c, err := vfs.RevocableDir(vfs.Guarded(scanning{raw}, nil))
+	ok(t, err)
+	defer c.Release()
+	search := func(meanwhile func(path string)) (all []string) {
+		p, err := vfs.Compile("**")
+		ok(t, err)
+		ok(t, vfs.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
+			all = append(all, path)
+			meanwhile(path)
+			return true
+		}))
+		return all
+	}
+	b, err := c.Child(t.Context(), "b")
+	ok(t, err)
+	defer b.Release()
+	sameNames(t, "what a search finds", search(func(string) {}), []string{"a", "a/d", "a/d/f", "a/f", "b", "b/d", "b/d/f", "b/f", "c", "c/d", "c/d/f", "c/f"})
+	got := search(func(path string) {
+		if path == "b/d" {
+			b.SetReadable(false)
+		}
+	})
+	sameNames(t, "what it finds when a route is closed in its midst", got, []string{"a", "a/d", "a/d/f", "a/f", "b", "b/d", "c", "c/d", "c/d/f", "c/f"})
+	sameNames(t, "what it finds afterwards", search(func(string) {}), []string{"a", "a/d", "a/d/f", "a/f", "b", "c", "c/d", "c/d/f", "c/f"})
+}
+
+func sameNames(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// scanning is a Dir that can scan.
+type scanning struct{ vfs.Dir }
+
+func (s scanning) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := s.Dir.Lookup(ctx, name)
+	if d, ok := n.(vfs.Dir); ok {
+		return scanning{d}, err
+	}
+	return n, err
+}
+
+func (s scanning) Scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
+	for _, name := range names {
+		n, err := s.Dir.Lookup(ctx, name)
+		if err != nil {
+			found(name, nil, false)
+			continue
+		}
+		var all []vfs.Entry
+		for e, lerr := range n.(vfs.Dir).List(ctx) {
+			if err = lerr; err != nil {
+				break
+			}
+			all = append(all, e)
+		}
+		n.Close()
+		found(name, all, err == nil && len(all) <= most)
+	}
+	return nil
+}

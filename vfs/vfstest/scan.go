@@ -1,0 +1,60 @@
+package vfstest
+
+import (
+	"slices"
+
+	"capd/vfs"
+)
+
+// testScan compares what a Dir scans with what the directories list.
+func testScan(w *world) {
+	w.make(sample)
+	s, ok := w.root.(vfs.Scanner)
+	if !ok {
+		return // it need not
+	}
+	var names []string
+	for e, err := range w.root.List(w.ctx) {
+		w.ok("List", err)
+		names = append(names, e.Name)
+	}
+	names = append(names, "missing", "..", "")
+	for _, most := range []int{0, 1, 1000} {
+		var asked []string
+		err := s.Scan(w.ctx, names, most, func(name string, got []vfs.Entry, known bool) {
+			asked = append(asked, name)
+			n, err := w.root.Lookup(w.ctx, name)
+			d, isDir := n.(vfs.Dir)
+			switch {
+			case err != nil || !isDir:
+				if known {
+					w.Errorf("Scan says what %q lists, which is no directory: %v", name, got)
+				}
+				return
+			case !known:
+				if all, err := list(w.ctx, d); err == nil && len(all) <= most {
+					w.Errorf("Scan does not say what %s lists, with %d entries of %d", name, len(all), most)
+				}
+				return
+			}
+			all, err := list(w.ctx, d)
+			w.ok("List "+name, err)
+			if len(got) > most || !slices.Equal(got, all) {
+				w.Errorf("Scan of %s, at most %d: %v; List: %v", name, most, got, all)
+			}
+		})
+		if vfs.CodeOf(err) == vfs.Unsupported {
+			return
+		}
+		w.ok("Scan", err)
+		rest := names // it tells in the order it was asked, and may leave out what may not be named
+		for _, name := range asked {
+			i := slices.Index(rest, name)
+			if i < 0 {
+				w.Errorf("Scan told of %q, asked for %q", asked, names)
+				break
+			}
+			rest = rest[i+1:]
+		}
+	}
+}
