@@ -30,11 +30,25 @@ var layers = []layer{
 	{of: "capd/vfs", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/batch", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
+	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest", may: "capd/vfs capd/vfs/faultfs"},
 
 	// Storage: no backend knows another, nor anything above the waist.
 	{of: "capd/backend/memory", may: "capd/vfs", pure: true},
 	{of: "capd/backend/physical", may: "capd/vfs golang.org/x/sys/...", host: true},
+	{of: "capd/backend/git", may: "capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
+	{of: "capd/backend/cas/reapi", may: "capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
+	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
+
+	// A tree on the host for programs that know nothing of capd, and what confines them.
+	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch golang.org/x/sys/...", host: true},
+	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
+
+	// What a host composes and how it is told; neither knows a backend.
+	{of: "capd/virtualfs", may: "capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/overlay"},
+	{of: "capd/config", may: "capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
 	// The wire.
 	{of: "capd/vat", may: "capd/vat/... golang.org/x/sys/unix " + serialization, host: true},
@@ -47,12 +61,13 @@ var layers = []layer{
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/vfs"},
-	{of: "capd/cap/console", may: "capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
+	{of: "capd/cap/virtualfs", may: "capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/scope capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/console", may: "capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
+	{of: "capd/host", may: "capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
 	// The other end of it. The operator's client reads what the console wrote.
-	{of: "capd/client/console", may: "capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/console", may: "capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/batch capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Where a backend meets a capability.
@@ -71,6 +86,9 @@ type layer struct {
 // serialization is what go-capnp is good for: messages and the generated structs
 // of rpc.capnp. Its rpc and server packages are not among it.
 const serialization = "capnproto.org/go/capnp/v3 capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+// remoteExecution is the Remote Execution API, and what speaks it.
+const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org/grpc/... google.golang.org/protobuf/... google.golang.org/genproto/..."
 
 // capLayer is what translates between the wire and the waist; it knows neither
 // who holds what nor where anything is stored.
@@ -279,8 +297,8 @@ func TestAuthorityEntersByOpenAmbient(t *testing.T) {
 		}
 		if !strings.HasPrefix(rel, "cmd/capd/") && !strings.HasPrefix(rel, "backend/") {
 			ast.Inspect(file, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "OpenAmbient" {
-					t.Errorf("%s: only cmd/capd calls OpenAmbient", rel)
+				if s, ok := n.(*ast.SelectorExpr); ok && ambientName(s.Sel.Name) {
+					t.Errorf("%s: only cmd/capd calls %s", rel, s.Sel.Name)
 				}
 				return true
 			})
@@ -295,8 +313,12 @@ func TestAuthorityEntersByOpenAmbient(t *testing.T) {
 	}
 }
 
+// ambientName reports a name by which authority over the host's files enters:
+// OpenAmbient, and FindAmbient for what is to be opened.
+func ambientName(name string) bool { return name == "OpenAmbient" || name == "FindAmbient" }
+
 // checkBackend reports exported functions that take text, as a host path is
-// one, and are not named OpenAmbient. It returns how many of those there are.
+// one, and have no ambient name. It returns how many of those there are.
 func checkBackend(t *testing.T, rel string, file *ast.File) (ambient int) {
 	t.Helper()
 	for _, decl := range file.Decls {
@@ -304,7 +326,7 @@ func checkBackend(t *testing.T, rel string, file *ast.File) (ambient int) {
 		if !ok || f.Recv != nil || !f.Name.IsExported() {
 			continue
 		}
-		if f.Name.Name == "OpenAmbient" {
+		if ambientName(f.Name.Name) {
 			ambient++
 			continue
 		}

@@ -1,0 +1,233 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+)
+
+// verb is what a step does at its path.
+type verb uint8
+
+const (
+	clearAway verb = iota // removes what makes room for another kind of node
+	makeDir
+	putFile
+	makeLink
+	remove
+)
+
+func (v verb) String() string {
+	return [...]string{"clear", "mkdir", "put", "link", "remove"}[v]
+}
+
+// step is one change that is visible by itself.
+type step struct {
+	verb   verb
+	change Change
+}
+
+// turns reports that a node has to go before another can be at its path.
+func (c *Change) turns() bool {
+	return !c.Was.Absent() && !c.Becomes.Absent() && (c.Was.Kind != c.Becomes.Kind || c.Was.Kind == vfs.LinkKind)
+}
+
+// steps puts changes, which are in tree order, in the order in which they can be
+// made: first what has to make room, deepest first, then directories, parents
+// first, files, links, and at last what only goes, deepest first.
+func steps(changes []Change) []step {
+	var room, dirs, files, links, gone []step
+	turned := "" // the last directory that turns into something else
+	for _, c := range changes {
+		inTurned := turned != "" && strings.HasPrefix(c.Path, turned+"/")
+		switch {
+		case c.turns():
+			room = append(room, step{clearAway, c})
+			if c.Was.Kind == vfs.DirKind {
+				turned = c.Path
+			}
+		case c.Becomes.Absent() && inTurned:
+			room = append(room, step{remove, c})
+		case c.Becomes.Absent():
+			gone = append(gone, step{remove, c})
+		}
+		switch c.Becomes.Kind {
+		case vfs.DirKind:
+			dirs = append(dirs, step{makeDir, c})
+		case vfs.FileKind:
+			files = append(files, step{putFile, c})
+		case vfs.LinkKind:
+			links = append(links, step{makeLink, c})
+		}
+	}
+	slices.Reverse(room)
+	slices.Reverse(gone)
+	return slices.Concat(room, dirs, files, links, gone)
+}
+
+// concern returns the changes that steps are of, in tree order.
+func concern(steps []step) []Change {
+	var all []Change
+	for _, s := range steps {
+		all = append(all, s.change)
+	}
+	slices.SortFunc(all, func(a, b Change) int { return compare(a.Path, b.Path) })
+	return slices.CompactFunc(all, func(a, b Change) bool { return a.Path == b.Path })
+}
+
+// ops are the steps as guards see them.
+func ops(steps []step) []vfs.Op {
+	kinds := [...]vfs.OpKind{vfs.OpRemove, vfs.OpMkdir, vfs.OpReplace, vfs.OpSymlink, vfs.OpRemove}
+	all := make([]vfs.Op, len(steps))
+	for i, s := range steps {
+		all[i] = vfs.Op{Kind: kinds[s.verb], Path: s.change.Path}
+	}
+	return all
+}
+
+// work is the steps of a batch being made.
+type work struct {
+	entry *entry
+	at    *cursor
+	o     Options
+}
+
+// run makes all steps and stops at the first that cannot be made. tried is how
+// many of them may have changed something.
+func (w *work) run(ctx context.Context, steps []step) (tried int, err error) {
+	for i, s := range steps {
+		from, _ := s.ends()
+		is, _, err := w.at.look(ctx, s.change.Path)
+		if err == nil && is != from {
+			err = &Conflicts{[]Conflict{s.change.conflict(is)}}
+		}
+		if err != nil {
+			return i, s.failed(err)
+		}
+		switch err := w.make(ctx, s, is); {
+		case others(err):
+			return i, s.failed(err)
+		case err != nil: // perhaps it was made, and the answer was lost
+			return i + 1, s.failed(err)
+		}
+		w.made(s, i+1, len(steps))
+	}
+	return len(steps), nil
+}
+
+// restore makes those of the steps that are not made yet, and leaves alone what
+// somebody else has changed since. It goes on after an error, which it answers at
+// the end.
+func (w *work) restore(ctx context.Context, steps []step) (left []Conflict, err error) {
+	leave := map[string]bool{}
+	for i, s := range steps {
+		path := s.change.Path
+		if leave[path] {
+			continue
+		}
+		from, to := s.ends()
+		is, _, failed := w.at.look(ctx, path)
+		if failed == nil && is == from && is != to {
+			failed = w.make(ctx, s, is)
+			if others(failed) {
+				failed = nil
+				leave[path] = true
+			}
+		} else if failed == nil && is != to && is != s.change.Becomes {
+			leave[path] = true
+		}
+		if failed != nil && err == nil {
+			err = s.failed(failed)
+		}
+		if leave[path] {
+			left = append(left, s.change.conflict(is))
+		}
+		w.made(s, i+1, len(steps))
+	}
+	slices.SortFunc(left, func(a, b Conflict) int { return compare(a.Path, b.Path) })
+	return left, err
+}
+
+func (w *work) made(s step, done, total int) {
+	w.o.step(s.verb.String() + " " + s.change.Path)
+	if w.o.Progress != nil {
+		w.o.Progress(done, total)
+	}
+}
+
+// ends are what a step finds at its path and what it leaves there.
+func (s *step) ends() (from, to State) {
+	switch {
+	case s.verb == clearAway:
+		return s.change.Was, State{}
+	case s.change.turns():
+		return State{}, s.change.Becomes
+	}
+	return s.change.Was, s.change.Becomes
+}
+
+// failed is what is said of a step that could not be made.
+func (s *step) failed(err error) error {
+	if others(err) {
+		c := s.change.conflict(State{Kind: Foreign})
+		c.Why = "it was changed meanwhile"
+		return &Conflicts{[]Conflict{c}}
+	}
+	if _, ok := err.(*Conflicts); ok {
+		return err
+	}
+	return vfs.At(s.change.Path, err)
+}
+
+// others reports an error which says that somebody else was at the same place.
+func others(err error) bool {
+	if _, ok := err.(*Conflicts); ok {
+		return false
+	}
+	switch vfs.CodeOf(err) {
+	case vfs.Conflict, vfs.Exists, vfs.NotEmpty, vfs.NotFound, vfs.NotDir, vfs.IsDir, vfs.NotRegular, vfs.Stale:
+		return true
+	}
+	return false
+}
+
+// make makes one step, where is is what it starts from.
+func (w *work) make(ctx context.Context, s step, is State) error {
+	parent, name := split(s.change.Path)
+	d, err := w.at.dir(ctx, parent)
+	if err != nil {
+		return err
+	}
+	switch s.verb {
+	case makeDir:
+		made, err := d.Mkdir(ctx, name)
+		if err != nil {
+			return err
+		}
+		return made.Close()
+	case putFile:
+		return w.put(ctx, d, name, s.change.Becomes, is)
+	case makeLink:
+		return vfs.Symlink(ctx, d, name, s.change.Becomes.Target)
+	}
+	return d.Remove(ctx, name, vfs.If{Is: is.Version})
+}
+
+// put puts a file in place of is, a file or nothing. A store that cannot say
+// whether a file is executable leaves it as it is.
+func (w *work) put(ctx context.Context, d vfs.Dir, name string, becomes, is State) error {
+	r, err := w.entry.content(ctx, becomes.Version)
+	if err != nil {
+		return err
+	}
+	c := vfs.If{Absent: is.Absent(), Is: is.Version}
+	_, err = vfs.Install(ctx, d, name, r, becomes.Exec, c)
+	if vfs.CodeOf(err) == vfs.Unsupported && is.Exec == becomes.Exec {
+		if r, err = w.entry.content(ctx, becomes.Version); err == nil {
+			_, err = d.Replace(ctx, name, r, c)
+		}
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"capd/vfs"
+)
+
+// What the journal holds of a batch: files whose names are its id and one of
+// these. Each is put there by one Replace, so that it is whole or not there. A
+// batch without an intent has changed nothing; one with an intent and no outcome
+// may have changed some of what the intent says.
+const (
+	dataFile    = ".data"    // contents, one after the other
+	intentFile  = ".intent"  // an intent
+	outcomeFile = ".outcome" // an outcome
+)
+
+// outcome is how a batch ended that is kept.
+type outcome string
+
+const (
+	done   outcome = "done"
+	undone outcome = "undone" // but for what somebody else had changed
+)
+
+// entry is one batch in a journal.
+type entry struct {
+	journal vfs.Dir
+	id      string
+	intent  intent
+	data    vfs.Content // nil until it is read
+}
+
+// newEntry gives a batch its id: the time in milliseconds and a random number, in
+// hexadecimal.
+func newEntry(journal vfs.Dir) *entry {
+	var b [8]byte
+	rand.Read(b[:])
+	return &entry{journal: journal, id: fmt.Sprintf("%013x-%x", time.Now().UnixMilli(), b)}
+}
+
+// checkID answers invalid for what newEntry does not make.
+func checkID(id string) error {
+	at, number, ok := strings.Cut(id, "-")
+	_, err1 := hex.DecodeString("0" + at)
+	_, err2 := hex.DecodeString(number)
+	if !ok || len(at) != 13 || len(number) != 16 || err1 != nil || err2 != nil || strings.ToLower(id) != id {
+		return vfs.Errorf(vfs.Invalid, "this is no batch's id; List has them")
+	}
+	return nil
+}
+
+// close gives up what e holds open.
+func (e *entry) close() {
+	if e.data != nil {
+		e.data.Close()
+		e.data = nil
+	}
+}
+
+// put replaces one of e's files.
+func (e *entry) put(ctx context.Context, file string, r io.Reader) error {
+	_, err := e.journal.Replace(ctx, e.id+file, r, vfs.If{})
+	return err
+}
+
+// take removes one of e's files, if it is there.
+func (e *entry) take(ctx context.Context, file string) error {
+	err := e.journal.Remove(ctx, e.id+file, vfs.If{})
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return nil
+	}
+	return err
+}
+
+// open opens one of e's files.
+func (e *entry) open(ctx context.Context, file string) (vfs.Content, error) {
+	n, err := e.journal.Lookup(ctx, e.id+file)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	f, ok := n.(vfs.File)
+	if !ok {
+		return nil, vfs.NotRegular
+	}
+	return vfs.Open(ctx, f)
+}
+
+// stage copies all contents that the batch takes, there and back.
+func (e *entry) stage(ctx context.Context, at *cursor) error {
+	p := &packer{ctx: ctx, sources: sources(at, e.intent.Changes), packed: map[vfs.Version]segment{}}
+	defer p.close()
+	e.intent.contents = p.packed
+	if len(p.sources) == 0 {
+		return nil
+	}
+	return e.put(ctx, dataFile, p)
+}
+
+func (e *entry) writeIntent(ctx context.Context) error {
+	text, err := e.intent.encode()
+	if err != nil {
+		return err
+	}
+	return e.put(ctx, intentFile, bytes.NewReader(text))
+}
+
+// readIntent answers notFound when there is none, and corrupt.
+func (e *entry) readIntent(ctx context.Context) error {
+	c, err := e.open(ctx, intentFile)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if c.Size() > maxIntent {
+		return vfs.Errorf(vfs.Corrupt, "an intent in the journal is too long to be one")
+	}
+	text, err := io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
+	if err != nil {
+		return err
+	}
+	e.intent, err = decode(text)
+	return err
+}
+
+// mark writes down how the batch ended, and unmark takes that back.
+func (e *entry) mark(ctx context.Context, o outcome) error {
+	return e.put(ctx, outcomeFile, strings.NewReader(string(o)))
+}
+
+func (e *entry) unmark(ctx context.Context) error { return e.take(ctx, outcomeFile) }
+
+// outcome is "" when the batch has none.
+func (e *entry) outcome(ctx context.Context) (outcome, error) {
+	c, err := e.open(ctx, outcomeFile)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	text, err := io.ReadAll(io.NewSectionReader(c, 0, min(c.Size(), 64)))
+	if err != nil {
+		return "", err
+	}
+	if o := outcome(text); o == done || o == undone {
+		return o, nil
+	}
+	return "", vfs.Errorf(vfs.Corrupt, "an outcome in the journal is none")
+}
+
+// drop removes the batch from the journal. The intent goes first: without it the
+// rest means nothing.
+func (e *entry) drop(ctx context.Context) error {
+	e.close()
+	for _, file := range []string{intentFile, outcomeFile, dataFile} {
+		if err := e.take(ctx, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inMemory is how long a content may be, in bytes, that is read whole before it
+// is put in place, so that nothing has to wait for it there.
+const inMemory = 1 << 20
+
+// content reads one of the batch's contents and checks it. It is good until
+// close.
+func (e *entry) content(ctx context.Context, v vfs.Version) (io.Reader, error) {
+	s, ok := e.intent.contents[v]
+	if !ok {
+		return nil, errCopy
+	}
+	if e.data == nil {
+		var err error
+		if e.data, err = e.open(ctx, dataFile); err != nil {
+			return nil, err
+		}
+	}
+	r := verify(e.data, s, v)
+	if s.Size > inMemory {
+		return r, nil
+	}
+	b, err := io.ReadAll(r)
+	return bytes.NewReader(b), err
+}

@@ -1,0 +1,193 @@
+package batch
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+
+	"capd/vfs"
+)
+
+// segment is where a content lies in a pack, in bytes.
+type segment struct{ Offset, Size int64 }
+
+// source is a content on its way into a pack.
+type source struct {
+	change *Change
+	backup bool // of what is in the target
+	want   vfs.Version
+	open   func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// packer reads sources one after the other as one stream, so that however many
+// there are the journal writes one file, and checks that each is what it should
+// be.
+type packer struct {
+	ctx     context.Context
+	sources []source
+	now     io.ReadCloser
+	sum     hash.Hash
+	begun   int64 // where the source that is read now begins
+	end     int64 // bytes so far
+	packed  map[vfs.Version]segment
+}
+
+// maxIdleReads is how often in a row a content may give nothing and no error.
+const maxIdleReads = 100
+
+func (p *packer) Read(b []byte) (int, error) {
+	for idle := 0; ; idle++ {
+		if err := p.ctx.Err(); err != nil {
+			return 0, err
+		}
+		if p.now == nil {
+			if len(p.sources) == 0 {
+				return 0, io.EOF
+			}
+			r, err := p.sources[0].open(p.ctx)
+			if err != nil {
+				return 0, p.failed(err)
+			}
+			p.now, p.sum, p.begun = r, sha256.New(), p.end
+		}
+		n, err := p.now.Read(b)
+		if n < 0 || n > len(b) {
+			return 0, p.failed(vfs.Errorf(vfs.Invalid, "the reader says that it read more than it was given room for"))
+		}
+		p.sum.Write(b[:n])
+		p.end += int64(n)
+		if err == nil {
+			err = vfs.CheckVersioned(p.end - p.begun)
+		}
+		if err == nil && idle >= maxIdleReads {
+			err = io.ErrNoProgress
+		}
+		if err == io.EOF {
+			err, idle = p.next(), 0
+		}
+		if err != nil {
+			return 0, p.failed(err)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// next ends one source.
+func (p *packer) next() error {
+	src := p.sources[0]
+	p.now.Close()
+	p.now = nil
+	if vfs.Version(p.sum.Sum(nil)) != src.want {
+		if src.backup {
+			w := src.change.conflict(State{Kind: Foreign})
+			w.Why = "it was changed"
+			return &Conflicts{[]Conflict{w}}
+		}
+		return vfs.Errorf(vfs.Busy, "its content is not what its version says; it may still be changing: try again")
+	}
+	p.packed[src.want] = segment{p.begun, p.end - p.begun}
+	p.sources = p.sources[1:]
+	return nil
+}
+
+func (p *packer) failed(err error) error {
+	if _, ok := errors.AsType[*Conflicts](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return vfs.At(p.sources[0].change.Path, err)
+}
+
+func (p *packer) close() {
+	if p.now != nil {
+		p.now.Close()
+	}
+}
+
+// sources are the contents that changes take, there and back, each once.
+func sources(at *cursor, changes []Change) []source {
+	var all []source
+	have := map[vfs.Version]bool{}
+	add := func(s source) {
+		if !have[s.want] {
+			have[s.want] = true
+			all = append(all, s)
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if c.Was.Kind == vfs.FileKind {
+			add(source{c, true, c.Was.Version, func(ctx context.Context) (io.ReadCloser, error) { return at.content(ctx, c.Path) }})
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if c.Becomes.Kind == vfs.FileKind {
+			add(source{c, false, c.Becomes.Version, c.Content})
+		}
+	}
+	return all
+}
+
+// content opens what the file at path holds.
+func (c *cursor) content(ctx context.Context, path string) (io.ReadCloser, error) {
+	parent, name := split(path)
+	d, err := c.dir(ctx, parent)
+	if err != nil {
+		return nil, err
+	}
+	n, err := d.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := n.(vfs.File)
+	if !ok {
+		n.Close()
+		return nil, vfs.Conflict
+	}
+	content, err := vfs.Open(ctx, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &reading{io.NewSectionReader(content, 0, content.Size()), []io.Closer{content, f}}, nil
+}
+
+// reading is a reader and what is closed with it.
+type reading struct {
+	io.Reader
+	closers []io.Closer
+}
+
+func (r *reading) Close() error {
+	for _, c := range r.closers {
+		c.Close()
+	}
+	return nil
+}
+
+// verified is one content of a pack, and corrupt at its end when it is not what
+// it should be.
+type verified struct {
+	r    io.Reader
+	sum  hash.Hash
+	want vfs.Version
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	v.sum.Write(p[:n])
+	if err == io.EOF && vfs.Version(v.sum.Sum(nil)) != v.want {
+		return 0, errCopy
+	}
+	return n, err
+}
+
+var errCopy = vfs.Errorf(vfs.Corrupt, "a copy in the journal is not what was put there")
+
+func verify(content io.ReaderAt, s segment, want vfs.Version) io.Reader {
+	return &verified{io.NewSectionReader(content, s.Offset, s.Size), sha256.New(), want}
+}

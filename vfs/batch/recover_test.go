@@ -1,0 +1,135 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// What somebody else changed since stays, is told of, and its old content can be
+// had until the batch is forgotten.
+func TestRecoverLeaves(t *testing.T) {
+	ctx := t.Context()
+	target, journal := halfDone(t, before.with(faultEdit))
+	d, j := target.sound(), journal.sound()
+	put(t, d, "a", "another's")
+	in, err := vfs.WalkDir(ctx, d, "turn")
+	must(t, err)
+	put(t, in, "foreign", "x")
+
+	open := func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil }
+	all, err := batch.Recover(ctx, j, open)
+	must(t, err)
+	if len(all) != 1 || all[0].Name != "target" || all[0].Done || all[0].Err != nil {
+		t.Fatalf("recovered %+v", all)
+	}
+	var left []string
+	for _, c := range all[0].Left {
+		left = append(left, c.Path)
+	}
+	if got := strings.Join(left, " "); got != "a turn" {
+		t.Errorf("left %q", got)
+	}
+	holds(t, d, before.with(tree{"a": "file:another's", "turn": "dir", "turn/foreign": "file:x"}))
+
+	if again, err := batch.Recover(ctx, j, nil); len(again) > 0 || err != nil {
+		t.Errorf("the second Recover: %v, %v", again, err)
+	}
+	id := all[0].ID
+	if err := batch.Undo(ctx, j, id, d); vfs.CodeOf(err) != vfs.Invalid {
+		t.Errorf("Undo of what is undone: %v, want invalid", err)
+	}
+	changes, err := batch.Load(ctx, j, id)
+	must(t, err)
+	for _, c := range changes {
+		same(t, c.Was, c.Old)
+	}
+	records, err := batch.List(ctx, j)
+	must(t, err)
+	if len(records) != 1 || records[0].Done || records[0].Changes != len(changes) {
+		t.Errorf("List: %+v", records)
+	}
+	must(t, batch.Forget(ctx, j, id))
+	empty(t, j)
+}
+
+// A target that cannot be opened keeps its batch until it can be.
+func TestRecoverLater(t *testing.T) {
+	ctx := t.Context()
+	target, journal := halfDone(t, before.with(faultEdit))
+	j := journal.sound()
+	gone := vfs.Errorf(vfs.NotFound, "not mounted")
+	all, err := batch.Recover(ctx, j, func(context.Context, string) (vfs.Dir, error) { return nil, gone })
+	if len(all) != 1 || !errors.Is(all[0].Err, gone) || !errors.Is(err, gone) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := batch.Forget(ctx, j, all[0].ID); vfs.CodeOf(err) != vfs.Busy {
+		t.Errorf("Forget of what is not over: %v, want busy", err)
+	}
+	if records, err := batch.List(ctx, j); len(records) > 0 || err != nil {
+		t.Errorf("List of what is not over: %v, %v", records, err)
+	}
+	recovered(t, target, journal, before.with(faultEdit))
+}
+
+// A target that is gone for good takes its batch with it.
+func TestRecoverGone(t *testing.T) {
+	_, journal := halfDone(t, before.with(faultEdit))
+	all, err := batch.Recover(t.Context(), journal.sound(), func(context.Context, string) (vfs.Dir, error) { return nil, nil })
+	must(t, err)
+	if len(all) != 1 || all[0].Done || all[0].Name != "target" {
+		t.Errorf("recovered %+v", all)
+	}
+	empty(t, journal.sound())
+}
+
+// What is broken in the journal is told of, and what is not is recovered.
+func TestBrokenJournal(t *testing.T) {
+	const id = "0123456789abc-0123456789abcdef"
+	for name, files := range map[string]map[string]string{
+		"intent":  {id + ".intent": "{"},
+		"outcome": {id + ".intent": `{"format":1}`, id + ".outcome": "perhaps"},
+	} {
+		target, journal := halfDone(t, before.with(faultEdit))
+		j := journal.sound()
+		put(t, j, "notes", "not the journal's")
+		for name, data := range files {
+			put(t, j, name, data)
+		}
+		all, err := batch.Recover(t.Context(), j, func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil })
+		if len(all) != 2 || vfs.CodeOf(err) != vfs.Corrupt {
+			t.Errorf("%s: %+v, %v", name, all, err)
+		}
+		holds(t, target.sound(), before)
+		if _, err := batch.List(t.Context(), j); vfs.CodeOf(err) != vfs.Corrupt {
+			t.Errorf("%s: List: %v, want corrupt", name, err)
+		}
+	}
+}
+
+// A copy that rots does not get back into the tree.
+func TestRottenCopy(t *testing.T) {
+	ctx := t.Context()
+	d, j := store(t, before), journal()
+	after := before.with(tree{"a": "file:new"})
+	id, err := batch.Run(ctx, j, d, changes(before, after), batch.Options{Keep: true})
+	must(t, err)
+	put(t, j, id+".data", strings.Repeat("?", 100))
+	if err := batch.Undo(ctx, j, id, d); vfs.CodeOf(err) != vfs.Corrupt {
+		t.Errorf("Undo: %v, want corrupt", err)
+	}
+	holds(t, d, after)
+	loaded, err := batch.Load(ctx, j, id)
+	must(t, err)
+	r, err := loaded[0].Content(ctx)
+	must(t, err)
+	defer r.Close()
+	if _, err := io.ReadAll(r); vfs.CodeOf(err) != vfs.Corrupt {
+		t.Errorf("reading the copy: %v, want corrupt", err)
+	}
+}

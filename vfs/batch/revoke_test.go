@@ -1,0 +1,106 @@
+package batch_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// guarded is a view of what a store holds, the same store without it, and the
+// view's gate.
+func guarded(t *testing.T, guards ...vfs.Guard) (view, inner vfs.Dir, gate *vfs.Gate) {
+	t.Helper()
+	s := memory.New(memory.Limits{})
+	fill(t, s.Root(), before)
+	gate = vfs.NewGate()
+	return vfs.Guarded(s.Root(), gate, guards...), s.Root(), gate
+}
+
+// A revoke before anything is changed means that nothing is.
+func TestRevokedBefore(t *testing.T) {
+	view, inner, gate := guarded(t)
+	j := journal()
+	_, err := batch.Run(t.Context(), j, view, changes(before, before.with(faultEdit)), batch.Options{Step: func(step string) {
+		if step == "staged" {
+			must(t, gate.Revoke())
+		}
+	}})
+	if vfs.CodeOf(err) != vfs.Revoked {
+		t.Errorf("%v, want revoked", err)
+	}
+	holds(t, inner, before)
+	empty(t, j)
+}
+
+// A revoke of a batch that has begun waits until it is done.
+func TestRevokedMidway(t *testing.T) {
+	view, inner, gate := guarded(t)
+	j := journal()
+	steps, revoked := 0, make(chan error, 1)
+	_, err := batch.Run(t.Context(), j, view, changes(before, before.with(faultEdit)), batch.Options{Step: func(step string) {
+		if steps++; steps == 5 {
+			go func() { revoked <- gate.Revoke() }()
+			for !gate.Revoked() {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		select {
+		case err := <-revoked:
+			t.Errorf("the revoke answered %v before the batch was over, at %s", err, step)
+		default:
+		}
+	}})
+	must(t, err)
+	must(t, <-revoked)
+	holds(t, inner, before.with(faultEdit))
+	empty(t, j)
+}
+
+// A batch that fails midway is undone, though its gate was shut meanwhile.
+func TestRevokedAndUndone(t *testing.T) {
+	view, inner, gate := guarded(t)
+	j := journal()
+	revoked := make(chan error, 1)
+	_, err := batch.Run(t.Context(), j, view, changes(before, before.with(faultEdit)), batch.Options{Step: func(step string) {
+		if step == "put a" {
+			go func() { revoked <- gate.Revoke() }()
+			for !gate.Revoked() {
+				time.Sleep(time.Millisecond)
+			}
+			put(t, inner, "b", "another's")
+		}
+	}})
+	inConflict(t, err, "b")
+	must(t, <-revoked)
+	holds(t, inner, before.with(tree{"b": "file:another's"}))
+	empty(t, j)
+}
+
+// One refusal of a guard, for any of the changes, comes before the first change.
+func TestGuardRefuses(t *testing.T) {
+	made := 0
+	view, inner, _ := guarded(t, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		if op.Kind.Changes() && op.Batch != vfs.Ahead {
+			made++
+		}
+		if op.Kind == vfs.OpRemove && op.Path == "b" {
+			return vfs.Effect{}, vfs.AskDenied
+		}
+		return do(ctx)
+	}})
+	j := journal()
+	_, err := batch.Run(t.Context(), j, view, changes(before, before.with(faultEdit)), batch.Options{})
+	if vfs.CodeOf(err) != vfs.AskDenied || !strings.Contains(err.Error(), "b") {
+		t.Errorf("%v, want askDenied for b", err)
+	}
+	if made > 0 {
+		t.Errorf("%d changes were made", made)
+	}
+	holds(t, inner, before)
+	empty(t, j)
+}
