@@ -1,0 +1,200 @@
+package git
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"capd/vfs"
+)
+
+// blob is the content of a file as the repository has it. A small one is in memory, a
+// large one in a temporary file.
+type blob struct {
+	data  []byte
+	file  *temp // nil: in data
+	size  int64
+	users atomic.Int32
+}
+
+func (b *blob) ReadAt(p []byte, off int64) (int, error) {
+	if b.file != nil {
+		n, err := b.file.ReadAt(p, off)
+		if err != nil && err != io.EOF {
+			err = hidden(err)
+		}
+		return n, err
+	}
+	if off >= b.size {
+		return 0, end(0, len(p))
+	}
+	n := copy(p, b.data[off:])
+	return n, end(n, len(p))
+}
+
+// end is what io.ReaderAt wants with n bytes read of those asked for.
+func end(n, asked int) error {
+	if n < asked {
+		return io.EOF
+	}
+	return nil
+}
+
+func (b *blob) release() {
+	if b.users.Add(-1) == 0 && b.file != nil {
+		b.file.Close()
+	}
+}
+
+// blobs opens blobs, and keeps those that were used last.
+type blobs struct {
+	objects  *objects
+	kept     *lru[plumbing.Hash, *blob]
+	versions *lru[plumbing.Hash, vfs.Version]
+	onDisk   int64 // what a blob in a file weighs: as much as to bound how many are kept
+
+	spooling sync.Mutex // one large blob at a time
+}
+
+const (
+	maxInMemory  = 4 << 20 // bytes of a blob that is read into memory
+	keptOnDisk   = 8       // how many large blobs are kept, at most
+	keptVersions = 1 << 16
+)
+
+func newBlobs(o *objects, room int64) *blobs {
+	return &blobs{
+		objects:  o,
+		kept:     newLRU[plumbing.Hash](room, (*blob).release),
+		versions: newLRU[plumbing.Hash, vfs.Version](keptVersions, nil),
+		onDisk:   room / keptOnDisk,
+	}
+}
+
+// open returns a blob, which the caller releases.
+func (s *blobs) open(ctx context.Context, id plumbing.Hash) (*blob, error) {
+	if b, ok := s.cached(id); ok {
+		return b, nil
+	}
+	data, err := s.objects.readAs(id, plumbing.BlobObject, maxInMemory)
+	if errors.Is(err, errTooLarge) {
+		return s.spool(ctx, id)
+	} else if err != nil {
+		return nil, err
+	}
+	b := &blob{data: data, size: int64(len(data))}
+	s.keep(id, b, b.size+64)
+	return b, nil
+}
+
+func (s *blobs) cached(id plumbing.Hash) (*blob, bool) {
+	return s.kept.get(id, func(b *blob) { b.users.Add(1) })
+}
+
+// keep takes a new blob into use, for its opener and if it fits for the cache.
+func (s *blobs) keep(id plumbing.Hash, b *blob, weight int64) {
+	b.users.Store(2)
+	if !s.kept.put(id, b, weight) {
+		b.release()
+	}
+}
+
+// spool writes a large blob to a file, so that it can be read anywhere.
+func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (*blob, error) {
+	s.spooling.Lock()
+	defer s.spooling.Unlock()
+	if b, ok := s.cached(id); ok {
+		return b, nil
+	}
+	file, err := newTemp()
+	if err != nil {
+		return nil, err
+	}
+	b := &blob{file: file}
+	err = s.objects.again(func() error {
+		b.size = 0
+		return s.objects.copy(writerFunc(func(p []byte) (int, error) {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			n, err := file.WriteAt(p, b.size)
+			b.size += int64(n)
+			return n, err
+		}), id)
+	})
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	s.keep(id, b, s.onDisk)
+	return b, nil
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// size returns how long a blob is, without reading it.
+func (s *blobs) size(id plumbing.Hash) (int64, error) {
+	if b, ok := s.cached(id); ok {
+		defer b.release()
+		return b.size, nil
+	}
+	return s.objects.head(id, plumbing.BlobObject)
+}
+
+// known returns a blob's version if it was computed already.
+func (s *blobs) known(id plumbing.Hash) (vfs.Version, bool) { return s.versions.get(id, nil) }
+
+// version returns a blob's version, reading it when that is not known.
+func (s *blobs) version(ctx context.Context, id plumbing.Hash) (vfs.Version, error) {
+	if v, ok := s.known(id); ok {
+		return v, nil
+	}
+	b, err := s.open(ctx, id)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	defer b.release()
+	v, err := sum(ctx, b, b.size)
+	if err == nil {
+		s.versions.put(id, v, 1)
+	}
+	return v, err
+}
+
+// sum is the version of a content.
+func sum(ctx context.Context, r io.ReaderAt, size int64) (vfs.Version, error) {
+	if err := vfs.CheckVersioned(size); err != nil {
+		return vfs.Version{}, err
+	}
+	h := sha256.New()
+	if err := copyAll(ctx, h, r, size); err != nil {
+		return vfs.Version{}, err
+	}
+	return vfs.Version(h.Sum(nil)), nil
+}
+
+// copyAll writes the size bytes of r to w, until ctx ends.
+func copyAll(ctx context.Context, w io.Writer, r io.ReaderAt, size int64) error {
+	buf := make([]byte, min(size, slotSize))
+	for off := int64(0); off < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-off)], off)
+		if n == 0 && err != nil {
+			return err
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"capd/vfs"
+)
+
+// step is one change that is found to be possible: what it grows the tree by, exactly,
+// and how to make it.
+type step struct {
+	grows vfs.Effect
+	apply func() error // changes nothing when it fails, but for a write that the disk ends midway
+}
+
+// need is a check's answer when something has to be read first, which takes too long
+// under Store.mu. get is called once for each need.
+type need struct{ get func(context.Context) error }
+
+func (*need) Error() string { return "something has to be read first" }
+
+var (
+	errReadOnly  = vfs.Errorf(vfs.ReadOnly, "this is a commit of a git repository, which does not change")
+	errSubmodule = vfs.Errorf(vfs.ReadOnly, "this is a submodule of the git repository, which is not checked out here; nothing in it can be changed, and it stays where it is")
+	errTooLong   = vfs.Errorf(vfs.Limit, "a file here may be %d GiB long, and no longer", maxFile>>30)
+)
+
+// change plans a change and makes it inside vfs.Commit, with no lock held while a
+// committer runs. check looks at the tree, under s.mu, and must not change it; it runs
+// for the plan, and again for the change, since others change the tree in between. When
+// the tree has changed so that the plan declared too little, or something has to be
+// read, all of it starts again: somebody else got ahead each time. tries counts from 0.
+func (s *Store) change(ctx context.Context, check func(tries int) (step, error)) error {
+	for tries := 0; ; tries++ {
+		plan, err := s.plan(ctx, func() (step, error) { return check(tries) })
+		if err != nil {
+			return err
+		}
+		again, missing := false, (*need)(nil)
+		err = vfs.Commit(ctx, plan.grows, func() (vfs.Effect, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.closed {
+				return vfs.Effect{}, vfs.Stale
+			}
+			now, err := check(tries)
+			if n, ok := errors.AsType[*need](err); ok {
+				again, missing, err = true, n, vfs.Busy
+			}
+			if err == nil && (now.grows.Bytes > plan.grows.Bytes || now.grows.Nodes > plan.grows.Nodes) {
+				again, err = true, vfs.Busy
+			}
+			if err == nil {
+				err = now.apply()
+			}
+			if err != nil {
+				return vfs.Effect{}, err
+			}
+			return now.grows, nil
+		})
+		if missing != nil {
+			if err := missing.get(ctx); err != nil {
+				return err
+			}
+		}
+		if !again {
+			return err
+		}
+	}
+}
+
+// plan returns check's answer, reading what it needs.
+func (s *Store) plan(ctx context.Context, check func() (step, error)) (step, error) {
+	if !s.writable {
+		return step{}, errReadOnly
+	}
+	for {
+		if err := s.look(ctx); err != nil {
+			return step{}, err
+		}
+		plan, err := check()
+		s.mu.RUnlock()
+		n, ok := errors.AsType[*need](err)
+		if !ok {
+			return plan, err
+		}
+		if err := n.get(ctx); err != nil {
+			return step{}, err
+		}
+	}
+}
+
+// versionTries is how often a conditional change is overtaken before the version is
+// computed under the lock, which nobody can overtake; of a file longer than sumLocked
+// that takes too long, and the answer is busy.
+const (
+	versionTries = 4
+	sumLocked    = 1 << 20
+)
+
+// meets answers conflict when c does not hold for it, a file or nil. s.mu is held, for
+// reading at least.
+func (s *Store) meets(c vfs.If, it *item, tries int) error {
+	if it == nil || c.Is.IsZero() {
+		return c.Check(it != nil, vfs.Version{})
+	}
+	if it.data == nil {
+		v, ok := s.blobs.known(it.id)
+		if !ok {
+			return &need{func(ctx context.Context) error { _, err := s.blobs.version(ctx, it.id); return err }}
+		}
+		return c.Check(true, v)
+	}
+	data := it.data
+	v := data.version.Load()
+	switch {
+	case v != nil:
+	case tries < versionTries:
+		data.frozen.Store(true)
+		held := data.hold()
+		return &need{func(ctx context.Context) error { defer held.release(); _, err := held.sum(ctx); return err }}
+	case data.size > sumLocked:
+		return vfs.Errorf(vfs.Busy, "it is being written all the while; try again")
+	default:
+		sum, err := data.sum(context.Background())
+		if err != nil {
+			return err
+		}
+		v = &sum
+	}
+	return c.Check(true, *v)
+}
+
+// conditional checks a condition on what is removed or moved, which only a file may
+// have. s.mu is held, for reading at least.
+func (s *Store) conditional(c vfs.If, it *item, tries int) error {
+	if it == nil || it.kind() == vfs.FileKind {
+		return s.meets(c, it, tries)
+	}
+	if !c.IsZero() {
+		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
+	}
+	return nil
+}
+
+// size returns how long a file is, in bytes. s.mu is held, for reading at least.
+func (s *Store) size(it *item) (int64, error) {
+	if it.data != nil {
+		return it.data.size, nil
+	}
+	return s.blobs.size(it.id)
+}
+
+// gone is what the tree grows by when a node is taken out: less than nothing.
+func (s *Store) gone(it *item) (vfs.Effect, error) {
+	e := vfs.Effect{Nodes: -1}
+	if it.kind() != vfs.FileKind {
+		return e, nil
+	}
+	size, err := s.size(it)
+	e.Bytes = -size
+	return e, err
+}
+
+func nowMs() int64 { return time.Now().UnixMilli() }

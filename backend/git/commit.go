@@ -1,0 +1,209 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"capd/vfs"
+)
+
+// Author is who a commit is by.
+type Author struct {
+	Name, Email string
+	When        time.Time // now, if zero
+}
+
+// CommitOptions say what commit is made, and which branch gets it.
+type CommitOptions struct {
+	Message string
+	Author  Author
+
+	// Ref is a branch: its full name, or what follows refs/heads/. "" is the branch that
+	// the store shows.
+	Ref string
+
+	// Old is the commit that the branch must have, in hexadecimal digits. "" is the
+	// store's base for a branch that exists, and none for a new one. What Old has and
+	// the base has not is no longer part of the branch afterwards.
+	Old string
+}
+
+// Commit makes a commit of what was written, upon the commit that the store shows, and
+// lets a branch point to it; afterwards the store shows the new commit of that branch.
+// What is written meanwhile is left for the next. The branch is moved under git's own
+// lock, and only if it is where it should be: otherwise the answer is conflict, and
+// what was written is there still.
+//
+// It answers busy for a branch that a working tree has checked out, since that would
+// look changed, and while another git holds the branch's lock; invalid when nothing has
+// changed, and for what git fsck would not take. It runs no hooks. Its errors are for
+// the host: they name paths.
+func (s *Store) Commit(ctx context.Context, o CommitOptions) (string, error) {
+	if !s.writable {
+		return "", errReadOnly
+	}
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	name, err := s.target(o.Ref)
+	if err != nil {
+		return "", err
+	}
+	im, base, err := s.freeze(ctx)
+	if err != nil {
+		return "", err
+	}
+	if im == nil {
+		return "", errNothing
+	}
+	defer im.release()
+	from, err := s.expected(name, o.Old, base.id)
+	if err != nil {
+		return "", err
+	}
+	b := &builder{s: s, write: true, trees: map[plumbing.Hash]*tree{}}
+	if err := b.build(ctx, im, 0); err != nil {
+		return "", err
+	}
+	if im.id == base.tree {
+		return "", errNothing
+	}
+	text, line, err := o.text(im.id, base.id)
+	if err != nil {
+		return "", err
+	}
+	id, err := b.put(ctx, plumbing.CommitObject, int64(len(text)), bytes.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	c, err := s.commit(id)
+	if err != nil {
+		return "", err
+	}
+	err = vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
+		if err := s.refs.update(name, from, id, line); err != nil {
+			return vfs.Effect{}, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.settle(c, im)
+		s.tip.Store(&tip{name, id})
+		return vfs.Effect{}, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return id.String(), nil
+}
+
+var errNothing = vfs.Errorf(vfs.Invalid, "nothing has changed; there is nothing to commit")
+
+// target returns the full name of the branch that is to get a commit.
+func (s *Store) target(ref string) (string, error) {
+	if ref == "" {
+		ref = s.tip.Load().ref
+	}
+	name := ref
+	if !strings.HasPrefix(name, "refs/") {
+		name = "refs/heads/" + ref
+	}
+	if ref == "" || !validRef(name) || !strings.HasPrefix(name, "refs/heads/") || name == "refs/heads/HEAD" {
+		return "", vfs.Errorf(vfs.Invalid, "%q is no name of a branch; say which gets the commit", ref)
+	}
+	switch out, err := s.refs.checkedOut(name); {
+	case err != nil:
+		return "", err
+	case out:
+		return "", vfs.Errorf(vfs.Busy, "%s is checked out in a working tree; commit to another branch, and merge it there", name)
+	}
+	return name, nil
+}
+
+// expected returns what a branch must say so that it may be moved.
+func (s *Store) expected(name, old string, base plumbing.Hash) (plumbing.Hash, error) {
+	if old != "" && !plumbing.IsHash(old) {
+		return base, vfs.Errorf(vfs.Invalid, "%q is no id of a commit", old)
+	}
+	_, now, err := s.refs.resolve(name)
+	if err != nil {
+		return base, ambient(err)
+	}
+	from := base
+	switch {
+	case old != "":
+		from = plumbing.NewHash(old)
+	case now.IsZero():
+		from = plumbing.ZeroHash
+	}
+	if now != from {
+		return base, conflict(name, now)
+	}
+	return from, nil
+}
+
+// freeze returns an image of what was written, nil if nothing was, and the commit that it
+// is upon.
+func (s *Store) freeze(ctx context.Context) (*image, commit, error) {
+	if err := s.look(ctx); err != nil {
+		return nil, commit{}, err
+	}
+	defer s.mu.RUnlock()
+	if !s.isChanged() {
+		return nil, s.base, nil
+	}
+	return freeze(s.root.dir), s.base, nil
+}
+
+// settle makes the store show c, which was made of im. s.mu is held.
+func (s *Store) settle(c commit, im *image) {
+	live := s.root.dir
+	s.rebase(c)
+	if live == im.of {
+		if live.settle(im); len(live.over) > 0 {
+			s.root.dir = live
+		}
+	}
+}
+
+// text returns the commit object, and what the branch's log says of it.
+func (o CommitOptions) text(tree, parent plumbing.Hash) (text []byte, line string, err error) {
+	who := object.Signature{Name: strings.TrimSpace(o.Author.Name), Email: strings.TrimSpace(o.Author.Email), When: o.Author.When}
+	if who.When.IsZero() {
+		who.When = time.Now()
+	}
+	switch {
+	case who.Name == "" || strings.ContainsAny(who.Name+who.Email, "<>\n\x00") || !utf8.ValidString(who.Name+who.Email):
+		return nil, "", vfs.Errorf(vfs.Invalid, "an author needs a name, and neither it nor the address may hold \"<\", \">\", NUL or a new line")
+	case who.When.Unix() < 0 || who.When.Year() > 2099:
+		return nil, "", vfs.Errorf(vfs.Invalid, "an author's time must be after 1970 and before 2100")
+	case strings.TrimSpace(o.Message) == "" || strings.Contains(o.Message, "\x00") || !utf8.ValidString(o.Message):
+		return nil, "", vfs.Errorf(vfs.Invalid, "a commit needs a message, of valid UTF-8 without NUL")
+	}
+	c := object.Commit{Author: who, Committer: who, Message: strings.TrimRight(o.Message, "\n") + "\n", TreeHash: tree}
+	if !parent.IsZero() {
+		c.ParentHashes = []plumbing.Hash{parent}
+	}
+	encoded := &plumbing.MemoryObject{}
+	if err := c.Encode(encoded); err != nil {
+		return nil, "", vfs.Hide(err)
+	}
+	r, err := encoded.Reader()
+	if err != nil {
+		return nil, "", vfs.Hide(err)
+	}
+	if text, err = io.ReadAll(r); err != nil {
+		return nil, "", vfs.Hide(err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(o.Message), "\n")
+	var sig bytes.Buffer
+	if err := who.Encode(&sig); err != nil {
+		return nil, "", vfs.Hide(err)
+	}
+	return text, sig.String() + "\tcommit: " + strings.ReplaceAll(first, "\t", " "), nil
+}

@@ -1,0 +1,382 @@
+package git_test
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/backend/git"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+func names(t testing.TB, d vfs.Dir) (all []string) {
+	t.Helper()
+	for e, err := range d.List(t.Context()) {
+		require.NoError(t, err)
+		all = append(all, e.Name)
+	}
+	return all
+}
+
+func TestTreesOfBadNames(t *testing.T) {
+	needGit(t)
+	f := newFixture(t)
+	blob := f.blob("x")
+	entries := func(names ...string) (all []object.TreeEntry) {
+		for _, name := range names {
+			all = append(all, object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: blob})
+		}
+		return all
+	}
+	for _, bad := range []string{"", ".", "..", ".git", ".GIT", ".Git ", ".git.", "git~1", "GIT~1", ".g\u200cit", ".git:x", "a/b", "../up", "/abs", ".git\\x"} {
+		t.Run(fmt.Sprintf("%q", bad), func(t *testing.T) {
+			f.commit("master", f.rawTree(entries(bad, "fine")...))
+			s := f.open(git.Options{Writable: true})
+			root := s.Root()
+			assert.Equal(t, []string{"fine"}, names(t, root))
+			if vfs.CheckName(bad) == nil {
+				_, err := root.Lookup(t.Context(), bad)
+				require.ErrorIs(t, err, vfs.NotFound)
+				_, err = root.Create(t.Context(), bad)
+				require.ErrorIs(t, err, vfs.Invalid)
+			}
+			put(t, root, "new", "x")
+			_, err := s.Commit(t.Context(), onto("other"))
+			require.ErrorIs(t, err, vfs.Corrupt, "nothing that git fsck refuses is committed again")
+		})
+	}
+	t.Run("Long", func(t *testing.T) {
+		long := strings.Repeat("n", 300)
+		f.commit("master", f.tree(entries(long, "fine")...))
+		s := f.open(git.Options{Writable: true})
+		assert.Equal(t, []string{"fine"}, names(t, s.Root()))
+		put(t, s.Root(), "new", "x")
+		_, err := s.Commit(t.Context(), onto("long"))
+		require.NoError(t, err)
+		assert.Contains(t, gitCLI(t, f.dir, "", "ls-tree", "--name-only", "long"), long, "what cannot be named here is kept")
+	})
+	t.Run("Twice", func(t *testing.T) {
+		dir := f.tree(entries("inner")...)
+		f.commit("master", f.rawTree(append(entries("a", "a", "b"), object.TreeEntry{Name: "b", Mode: filemode.Dir, Hash: dir})...))
+		root := f.open(git.Options{}).Root()
+		assert.Equal(t, []string{"a", "b"}, names(t, root))
+		n, err := root.Lookup(t.Context(), "b")
+		require.NoError(t, err)
+		assert.Equal(t, vfs.FileKind, vfs.KindOf(n), "the first counts")
+	})
+	t.Run("Unsorted", func(t *testing.T) {
+		f.commit("master", f.rawTree(entries("c", "a", "d", "b")...))
+		root := f.open(git.Options{}).Root()
+		assert.Equal(t, []string{"a", "b", "c", "d"}, names(t, root))
+		assert.Equal(t, "x", content(t, root, "d"))
+	})
+	t.Run("Modes", func(t *testing.T) {
+		all := entries("fine", "socket", "zero")
+		all[1].Mode, all[2].Hash = 0o140000, plumbing.ZeroHash
+		f.commit("master", f.rawTree(all...))
+		assert.Equal(t, []string{"fine"}, names(t, f.open(git.Options{}).Root()))
+	})
+}
+
+func TestTreesThatAreNone(t *testing.T) {
+	f := newFixture(t)
+	id := strings.Repeat("\x01", 20)
+	for name, raw := range map[string]string{
+		"cut":       "100644 a\x00" + id[:19],
+		"no NUL":    "100644 a" + strings.Repeat("b", 40),
+		"no mode":   " a\x00" + id,
+		"letters":   "10064x a\x00" + id,
+		"long mode": "0000000100644 a\x00" + id,
+		"rest":      "100644 a\x00" + id + "x",
+	} {
+		below := f.object(plumbing.TreeObject, raw)
+		f.commit("master", f.tree(object.TreeEntry{Name: "d", Mode: filemode.Dir, Hash: below}))
+		d := sub(t, f.open(git.Options{}).Root(), "d")
+		require.ErrorIs(t, errorOf(d.Stat(t.Context())), vfs.Corrupt, name)
+		require.ErrorIs(t, errorOf(d.Lookup(t.Context(), "a")), vfs.Corrupt, name)
+		for _, err := range d.List(t.Context()) {
+			require.ErrorIs(t, err, vfs.Corrupt, name)
+		}
+	}
+}
+
+func TestObjectsThatAreNotThere(t *testing.T) {
+	f := newFixture(t)
+	missing := plumbing.NewHash(strings.Repeat("1", 40))
+	blob, tree := f.blob("x"), f.fill(vfstest.Tree{"f": {Data: "x"}})
+	f.commit("master", f.tree(
+		object.TreeEntry{Name: "file-missing", Mode: filemode.Regular, Hash: missing},
+		object.TreeEntry{Name: "file-tree", Mode: filemode.Regular, Hash: tree},
+		object.TreeEntry{Name: "link-missing", Mode: filemode.Symlink, Hash: missing},
+		object.TreeEntry{Name: "link-tree", Mode: filemode.Symlink, Hash: tree},
+		object.TreeEntry{Name: "dir-missing", Mode: filemode.Dir, Hash: missing},
+		object.TreeEntry{Name: "dir-blob", Mode: filemode.Dir, Hash: blob},
+	))
+	ctx, root := t.Context(), f.open(git.Options{Writable: true}).Root()
+	for _, name := range names(t, root) {
+		n, err := root.Lookup(ctx, name)
+		require.NoError(t, err)
+		switch n := n.(type) {
+		case vfs.File:
+			require.ErrorIs(t, errorOf(n.Stat(ctx)), vfs.Corrupt, name)
+			require.ErrorIs(t, errorOf(n.ReadAt(ctx, make([]byte, 1), 0)), vfs.Corrupt, name)
+			require.ErrorIs(t, errorOf(vfs.Open(ctx, n)), vfs.Corrupt, name)
+			require.ErrorIs(t, errorOf(vfs.VersionOf(ctx, n)), vfs.Corrupt, name)
+			require.ErrorIs(t, n.Truncate(ctx, 1, vfs.If{}), vfs.Corrupt, name)
+		case vfs.Link:
+			require.ErrorIs(t, errorOf(n.Target(ctx)), vfs.Corrupt, name)
+		case vfs.Dir:
+			require.ErrorIs(t, errorOf(n.Lookup(ctx, "f")), vfs.Corrupt, name)
+			require.ErrorIs(t, errorOf(n.Create(ctx, "f")), vfs.Corrupt, name)
+			require.ErrorIs(t, root.Remove(ctx, name, vfs.If{}), vfs.Corrupt, name)
+		}
+	}
+	f.commit("master", missing)
+	_, err := git.OpenAmbient(f.dir, git.Options{})
+	require.ErrorIs(t, err, vfs.Corrupt)
+	f.branch("master", blob)
+	_, err = git.OpenAmbient(f.dir, git.Options{})
+	require.ErrorIs(t, err, vfs.Invalid)
+}
+
+func deflate(t testing.TB, data string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	_, err := z.Write([]byte(data))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
+func TestLooseObjectsThatLie(t *testing.T) {
+	f := newFixture(t)
+	id := f.blob("the content")
+	f.commit("master", f.tree(object.TreeEntry{Name: "f", Mode: filemode.Regular, Hash: id}))
+	path := filepath.Join(f.dir, "objects", id.String()[:2], id.String()[2:])
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for name, data := range map[string][]byte{
+		"empty":        {},
+		"no zlib":      []byte("blob 11\x00the content"),
+		"cut":          whole[:len(whole)-6],
+		"another":      deflate(t, "blob 11\x00thE content"),
+		"another kind": deflate(t, "tree 11\x00the content"),
+		"a commit":     deflate(t, "commit 11\x00the content"),
+		"longer":       deflate(t, "blob 11\x00the content and more"),
+		"shorter":      deflate(t, "blob 11\x00the"),
+		"huge":         deflate(t, fmt.Sprintf("blob %d\x00the content", int64(1)<<60)),
+		"large":        deflate(t, fmt.Sprintf("blob %d\x00the content", 10_000)),
+		"negative":     deflate(t, "blob -11\x00the content"),
+		"no size":      deflate(t, "blob \x00the content"),
+		"no end":       deflate(t, strings.Repeat("b", 1000)),
+		"delta":        deflate(t, "ofs-delta 11\x00the content"),
+	} {
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, os.WriteFile(path, data, 0o666))
+		file, err := f.open(git.Options{}).Root().Lookup(t.Context(), "f")
+		require.NoError(t, err)
+		_, err = vfs.VersionOf(t.Context(), file.(vfs.File))
+		require.ErrorIs(t, err, vfs.Corrupt, name)
+		_, err = readFile(t.Context(), file.(vfs.File), make([]byte, 100))
+		require.ErrorIs(t, err, vfs.Corrupt, name)
+	}
+}
+
+// walkAll returns what each file below d holds, or the code of the error.
+func walkAll(ctx context.Context, d vfs.Dir, at string, all map[string]string) {
+	for e, err := range d.List(ctx) {
+		if err != nil {
+			all[at] = "error: " + string(vfs.CodeOf(err))
+			return
+		}
+		path := vfs.Join(at, e.Name)
+		n, err := d.Lookup(ctx, e.Name)
+		if err != nil {
+			all[path] = "error: " + string(vfs.CodeOf(err))
+			continue
+		}
+		switch n := n.(type) {
+		case vfs.Dir:
+			walkAll(ctx, n, path, all)
+		case vfs.File:
+			c, err := vfs.Open(ctx, n)
+			if err != nil {
+				all[path] = "error: " + string(vfs.CodeOf(err))
+				continue
+			}
+			b := make([]byte, c.Size())
+			c.ReadAt(b, 0)
+			all[path] = string(b)
+			c.Close()
+		}
+	}
+}
+
+// A byte of a pack or of its index is changed, or the file is cut: what is still read is
+// right.
+func TestPacksThatAreDamaged(t *testing.T) {
+	needGit(t)
+	f := newFixture(t)
+	var parent []plumbing.Hash
+	text := strings.Repeat("one line of a text that changes little\n", 200)
+	for i := range 6 { // so that there are deltas
+		text = fmt.Sprintf("line %d\n", i) + text
+		tree := vfstest.Tree{"d/other": {Data: strings.Repeat("other\n", i)}}
+		for j := range 8 {
+			tree[fmt.Sprintf("d/f%d", j)] = vfstest.Node{Data: fmt.Sprint(j) + text}
+		}
+		parent = []plumbing.Hash{f.commit("master", f.fill(tree), parent...)}
+	}
+	gitCLI(t, f.dir, "", "repack", "-adfq", "--depth=50")
+	gitCLI(t, f.dir, "", "prune-packed", "-q")
+	packs, err := filepath.Glob(filepath.Join(f.dir, "objects", "pack", "*.pack"))
+	require.NoError(t, err)
+	require.Len(t, packs, 1)
+	want := map[string]string{}
+	walkAll(t.Context(), f.open(git.Options{}).Root(), "", want)
+	require.Len(t, want, 9)
+
+	random := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for _, path := range []string{packs[0], strings.TrimSuffix(packs[0], ".pack") + ".idx"} {
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(path, 0o666))
+		for i := range 300 {
+			data := bytes.Clone(whole)
+			at := random.IntN(len(data))
+			switch {
+			case i < 40:
+				data[at%64] ^= byte(1 + random.IntN(255))
+			case i < 60:
+				data = data[:at]
+			default:
+				data[at] ^= byte(1 + random.IntN(255))
+			}
+			require.NoError(t, os.WriteFile(path, data, 0o666))
+			s, err := git.OpenAmbient(f.dir, git.Options{})
+			if err != nil {
+				refused++
+				assert.Contains(t, []vfs.Code{vfs.Corrupt, vfs.Unsupported}, vfs.CodeOf(err), "%v", err)
+				continue
+			}
+			got := map[string]string{}
+			walkAll(t.Context(), s.Root(), "", got)
+			for path, data := range got {
+				if wrong, failed := strings.CutPrefix(data, "error: "); failed {
+					refused++
+					assert.Contains(t, []string{"corrupt", "tooLarge"}, wrong)
+				} else {
+					assert.Equal(t, want[path], data)
+				}
+			}
+			require.NoError(t, s.Close())
+		}
+		require.NoError(t, os.WriteFile(path, whole, 0o666))
+	}
+	assert.Greater(t, refused, 50)
+}
+
+func TestDeepTrees(t *testing.T) {
+	f := newFixture(t)
+	tree := f.fill(vfstest.Tree{"f": {Data: "at the bottom"}})
+	for range 1500 {
+		tree = f.tree(object.TreeEntry{Name: "d", Mode: filemode.Dir, Hash: tree})
+	}
+	first := f.commit("master", tree)
+	s := f.open(git.Options{Writable: true})
+	ctx := t.Context()
+	d := s.Root()
+	for range 1500 {
+		n, err := d.Lookup(ctx, "d")
+		require.NoError(t, err)
+		d = n.(vfs.Dir)
+	}
+	assert.Equal(t, "at the bottom", content(t, d, "f"))
+	_, err := d.Mkdir(ctx, "deeper")
+	require.ErrorIs(t, err, vfs.Limit)
+	put(t, d, "f", "written")
+	_, err = s.Commit(ctx, onto("master"))
+	require.ErrorIs(t, err, vfs.Limit)
+	require.NoError(t, s.Discard(ctx))
+	f.commit("master", f.fill(vfstest.Tree{}), first)
+	_, err = s.Diff(ctx, first.String(), "master")
+	require.ErrorIs(t, err, vfs.Limit)
+}
+
+func TestNamesThatGitKeepsToItself(t *testing.T) {
+	needGit(t)
+	f := newFixture(t)
+	f.commit("master", f.fill(vfstest.Tree{"f": {Data: "x"}, "l": {Link: "f"}}))
+	s := f.open(git.Options{Writable: true})
+	ctx, root := t.Context(), s.Root()
+	for _, name := range []string{".git", ".GIT", ".git ", ".git...", ".git. .", "git~1", "GIT~1 ", ".git:", ".git::$INDEX_ALLOCATION"} {
+		require.ErrorIs(t, errorOf(root.Create(ctx, name)), vfs.Invalid, name)
+		require.ErrorIs(t, errorOf(root.Mkdir(ctx, name)), vfs.Invalid, name)
+		require.ErrorIs(t, errorOf(root.Replace(ctx, name, strings.NewReader(""), vfs.If{})), vfs.Invalid, name)
+		require.ErrorIs(t, root.Rename(ctx, "f", root, name, vfs.If{}, vfs.If{}), vfs.Invalid, name)
+		require.ErrorIs(t, vfs.Symlink(ctx, root, name, "f"), vfs.Invalid, name)
+	}
+	for _, name := range []string{".gitmodules", ".GitModules", "gitmod~1", "GI7EBA~1", "gi7eb~10", ".gitmodules ."} {
+		require.ErrorIs(t, vfs.Symlink(ctx, root, name, "f"), vfs.Invalid, name)
+		require.ErrorIs(t, root.Rename(ctx, "l", root, name, vfs.If{}, vfs.If{}), vfs.Invalid, name)
+	}
+	for _, name := range []string{"git", ".gitignore", ".github", "git~2", ".gita", "..git", ".git-x", "gitmod~5", "gi7eba~0", ".gitattributes", ".mailmap"} {
+		put(t, root, name, "x\n")
+	}
+	_, err := s.Commit(ctx, onto("fine"))
+	require.NoError(t, err)
+	sound(t, f.dir)
+}
+
+func TestFilesThatGitReads(t *testing.T) {
+	needGit(t)
+	for name, c := range map[string]struct {
+		path, data string
+		fine       bool
+	}{
+		"modules":         {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = https://example.org/a\n", true},
+		"relative":        {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = ../a.git\n", true},
+		"ssh":             {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = git@example.org:a.git\n", true},
+		"option as url":   {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = --upload-pack=touch\n", false},
+		"option as path":  {".gitmodules", "[submodule \"a\"]\n\tpath = -x\n\turl = https://example.org/a\n", false},
+		"command":         {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = https://example.org/a\n\tupdate = !sh\n", false},
+		"name that rises": {".gitmodules", "[submodule \"../../hooks\"]\n\tpath = a\n\turl = https://example.org/a\n", false},
+		"no host":         {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = https:///x\n", false},
+		"new line":        {".gitmodules", "[submodule \"a\"]\n\tpath = a\n\turl = https://example.org/%0ahost=x\n", false},
+		"below":           {"d/.gitmodules", "[submodule \"a\"]\n\turl = -x\n", false},
+		"other case":      {".GITMODULES", "[submodule \"a\"]\n\turl = -x\n", false},
+		"attributes":      {".gitattributes", "* text=auto\n", true},
+		"long line":       {".gitattributes", strings.Repeat("a", 3000) + " text\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.commit("master", f.fill(vfstest.Tree{"f": {Data: c.data}, "d": {Dir: true}, "moved": {Data: c.data}}))
+			s := f.open(git.Options{Writable: true})
+			put(t, s.Root(), c.path, c.data)
+			_, err := s.Commit(t.Context(), onto("x"))
+			require.Equal(t, c.fine, err == nil, "%v", err)
+			require.NoError(t, s.Discard(t.Context()))
+			if !c.fine {
+				require.ErrorIs(t, err, vfs.Invalid)
+				require.NoError(t, s.Root().Rename(t.Context(), "moved", s.Root(), strings.TrimPrefix(c.path, "d/"), vfs.If{}, vfs.If{}))
+				require.ErrorIs(t, errorOf(s.Commit(t.Context(), onto("y"))), vfs.Invalid, "nor when it was moved there")
+			}
+			sound(t, f.dir)
+		})
+	}
+}

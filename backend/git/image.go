@@ -1,0 +1,220 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"capd/vfs"
+)
+
+// image is a changed directory as it was at one moment, from which git's objects are
+// made while the directory itself changes on.
+type image struct {
+	of   *directory
+	tree *tree
+	over map[string]*item
+	dirs map[string]*image // of the directories in over that were changed
+
+	id   plumbing.Hash // of the tree that was made
+	made *tree         // nil until then
+}
+
+// freeze returns an image of d, which the caller releases. Store.mu is held, for reading
+// at least.
+func freeze(d *directory) *image {
+	im := &image{of: d, tree: d.tree, over: maps.Clone(d.over), dirs: map[string]*image{}}
+	for name, it := range im.over {
+		switch {
+		case it == nil:
+		case it.data != nil:
+			it.data.frozen.Store(true)
+			it.data.hold()
+		case it.dir != nil:
+			im.dirs[name] = freeze(it.dir)
+		}
+	}
+	return im
+}
+
+func (im *image) release() {
+	for _, it := range im.over {
+		if it != nil && it.data != nil {
+			it.data.release()
+		}
+	}
+	for _, below := range im.dirs {
+		below.release()
+	}
+}
+
+// builder makes the objects of an image.
+type builder struct {
+	s     *Store
+	write bool // into the repository; otherwise no more than their ids are made
+	trees map[plumbing.Hash]*tree
+}
+
+// build makes the tree of an image and all that is new in it. Its error is that of the
+// first thing that git would not take.
+func (b *builder) build(ctx context.Context, im *image, depth int) error {
+	if depth > maxTreeDepth {
+		return errDeep
+	}
+	if im.tree.broken {
+		return vfs.Errorf(vfs.Corrupt, "a directory that was changed holds names that git fsck refuses; the host has to repair it first")
+	}
+	var entries []entry
+	for _, off := range slices.Concat(im.tree.at, im.tree.long) {
+		e := im.tree.entry(off)
+		if _, ok := im.over[e.name]; ok {
+			continue
+		}
+		if e.mode == filemode.Deprecated { // group-writable, as git made files long ago
+			e.mode = filemode.Regular
+		}
+		entries = append(entries, e)
+	}
+	for name, it := range im.over {
+		if it == nil {
+			continue
+		}
+		e, err := b.entry(ctx, it, im.dirs[name], depth)
+		if err != nil {
+			return err
+		}
+		if !e.id.IsZero() {
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) == 0 && depth > 0 {
+		im.made = noTree
+		return nil
+	}
+	raw := formatTree(entries)
+	id, err := b.put(ctx, plumbing.TreeObject, int64(len(raw)), strings.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	if im.made, err = parseTree([]byte(raw)); err != nil {
+		return corrupt(id, "was made wrongly")
+	}
+	im.id, b.trees[id] = id, im.made
+	return nil
+}
+
+// entry returns what a tree says of an item; the zero id for an empty directory.
+func (b *builder) entry(ctx context.Context, it *item, below *image, depth int) (e entry, err error) {
+	e = it.entry
+	switch {
+	case below != nil:
+		err = b.build(ctx, below, depth+1)
+		e.id = below.id
+	case it.data != nil:
+		e.id, err = b.content(ctx, it.data)
+	case it.target != "":
+		e.id, err = b.put(ctx, plumbing.BlobObject, int64(len(it.target)), strings.NewReader(it.target))
+	}
+	if err == nil && it.kind() == vfs.FileKind {
+		err = b.s.checkSpecial(ctx, it)
+	}
+	return e, err
+}
+
+// content makes the blob of a content that is frozen.
+func (b *builder) content(ctx context.Context, c *content) (plumbing.Hash, error) {
+	if id := c.id.Load(); id != nil && !b.write {
+		return *id, nil
+	}
+	id, err := b.put(ctx, plumbing.BlobObject, c.size, c)
+	if err == nil {
+		c.id.Store(&id)
+	}
+	return id, err
+}
+
+// formatTree writes entries in git's order.
+func formatTree(entries []entry) string {
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.sortName(), b.sortName()) })
+	var raw strings.Builder
+	for _, e := range entries {
+		raw.WriteString(strconv.FormatUint(uint64(e.mode), 8))
+		raw.WriteByte(' ')
+		raw.WriteString(e.name)
+		raw.WriteByte(0)
+		raw.Write(e.id[:])
+	}
+	return raw.String()
+}
+
+func (e entry) sortName() string {
+	if e.mode == filemode.Dir {
+		return e.name + "/"
+	}
+	return e.name
+}
+
+// settle makes d, of which im was made, one upon the tree that im became: what has not
+// changed since is changed no more. Store.mu is held.
+func (d *directory) settle(im *image) {
+	d.tree = im.made
+	for name, it := range maps.Clone(d.over) {
+		then, ok := im.over[name]
+		if !ok {
+			continue
+		}
+		if it == nil {
+			if then == nil {
+				delete(d.over, name)
+			}
+			continue
+		}
+		e, committed := d.tree.find(name)
+		below := im.dirs[name]
+		switch {
+		case it.dir != nil && below != nil && below.of == it.dir:
+			it.dir.settle(below)
+			now := *it
+			if committed {
+				now.id = e.id
+				if len(it.dir.over) == 0 {
+					now.dir = nil
+				}
+			} else {
+				now.id = plumbing.ZeroHash
+			}
+			if d.over[name] = &now; now.dir == nil && now.inode == 0 {
+				delete(d.over, name)
+			}
+		case it == then && it.kind() != vfs.DirKind:
+			if it.data != nil {
+				it.data.release()
+			}
+			delete(d.over, name)
+		}
+	}
+}
+
+// has reports whether the repository has an object, which git then does not throw away
+// for a while.
+func (o *objects) has(id plumbing.Hash) (bool, error) {
+	at, err := o.find(id)
+	switch {
+	case errors.Is(err, plumbing.ErrObjectNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case at.loose != nil:
+		at.loose.close()
+		freshen(at.loose.f.Name())
+	default:
+		freshen(at.p.f.Name())
+	}
+	return true, nil
+}

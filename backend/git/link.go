@@ -1,0 +1,27 @@
+package git
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"capd/vfs"
+)
+
+type link struct{ ref }
+
+var _ vfs.Link = (*link)(nil)
+
+// Target implements vfs.Link.
+func (l *link) Target(ctx context.Context) (string, error) {
+	at, err := l.take(ctx)
+	if err != nil || at.link != "" {
+		return at.link, err
+	}
+	target, err := l.in.store.objects.readAs(at.id, plumbing.BlobObject, vfs.MaxPath)
+	if errors.Is(err, errTooLarge) {
+		err = vfs.Errorf(vfs.Limit, "a link's target is longer than %d bytes", vfs.MaxPath)
+	}
+	return string(target), err
+}

@@ -1,0 +1,47 @@
+package git
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"capd/vfs"
+)
+
+// opened is a vfs.Content.
+type opened struct {
+	ctx  context.Context
+	size int64
+
+	mu sync.RWMutex // what is released may be another's at once
+	r  interface {
+		io.ReaderAt
+		release()
+	}
+}
+
+func (o *opened) ReadAt(p []byte, off int64) (int, error) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	switch {
+	case off < 0:
+		return 0, errOffset
+	case o.r == nil:
+		return 0, vfs.Stale
+	case o.ctx.Err() != nil:
+		return 0, o.ctx.Err()
+	}
+	return o.r.ReadAt(p, off)
+}
+
+func (o *opened) Size() int64 { return o.size }
+
+func (o *opened) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.r != nil {
+		o.r.release()
+		o.r = nil
+	}
+	return nil
+}

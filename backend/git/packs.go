@@ -1,0 +1,161 @@
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"capd/vfs"
+)
+
+// maxBorrow is how many repositories may borrow in a row, as in git.
+const maxBorrow = 5
+
+// borrow adds an objects directory and those that its info/alternates names.
+func (o *objects) borrow(dir string, depth int) error {
+	dir = filepath.Clean(dir)
+	if slices.Contains(o.dirs, dir) {
+		return nil
+	}
+	if depth > maxBorrow || len(o.dirs) > 64 {
+		return vfs.Errorf(vfs.Limit, "too many repositories borrow objects in a row")
+	}
+	o.dirs = append(o.dirs, dir)
+	text, err := readSmall(filepath.Join(dir, "info", "alternates"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return ambient(err)
+	}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if line[0] == '"' {
+			if line, err = strconv.Unquote(line); err != nil {
+				continue
+			}
+		}
+		if !filepath.IsAbs(line) {
+			line = filepath.Join(dir, line)
+		}
+		if err := o.borrow(line, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rescan looks for packs that have come or gone, as they do when git repacks. It stores
+// another list only if there are.
+func (o *objects) rescan() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done {
+		return vfs.Stale
+	}
+	gone := map[string]*pack{}
+	for _, p := range *o.packs.Load() {
+		gone[p.index.f.Name()] = p
+	}
+	var now, fresh []*pack
+	err := o.eachIndex(func(path string) error {
+		p := gone[path]
+		delete(gone, path)
+		if len(now) >= maxPacks {
+			return vfs.Errorf(vfs.Limit, "the repository has more than %d packs; run git gc", maxPacks)
+		}
+		if p == nil {
+			var err error
+			p, err = openPack(path, o.bases)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // half written, or half removed
+			} else if err != nil {
+				return hidden(err)
+			}
+			fresh = append(fresh, p)
+		}
+		now = append(now, p)
+		return nil
+	})
+	if err != nil {
+		for _, p := range fresh {
+			p.close()
+		}
+		return err
+	}
+	if len(fresh)+len(gone) > 0 {
+		o.packs.Store(&now)
+		o.last.Store(nil)
+	}
+	for _, p := range gone {
+		p.close()
+	}
+	return nil
+}
+
+// eachIndex calls visit for the index of each pack.
+func (o *objects) eachIndex(visit func(path string) error) error {
+	for _, dir := range o.dirs {
+		entries, err := os.ReadDir(filepath.Join(dir, "pack"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return hidden(err)
+		}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), ".idx") {
+				continue
+			}
+			if err := visit(filepath.Join(dir, "pack", e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *objects) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.done = true
+	for _, p := range *o.packs.Load() {
+		p.close()
+	}
+	o.packs.Store(&[]*pack{})
+	o.bases.clear()
+}
+
+// withPrefix returns the ids of objects that begin with prefix, once each and at most
+// most of them.
+func (o *objects) withPrefix(prefix []byte, most int) (ids []plumbing.Hash, err error) {
+	for _, p := range *o.packs.Load() {
+		if ids, err = p.index.withPrefix(ids, prefix, most); err != nil {
+			return nil, err
+		}
+	}
+	first := hex.EncodeToString(prefix[:1])
+	for _, dir := range o.dirs {
+		names, err := os.ReadDir(filepath.Join(dir, first))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, ambient(err)
+		}
+		for _, e := range names {
+			id, err := hex.DecodeString(first + e.Name())
+			if err == nil && len(id) == idLen && bytes.HasPrefix(id, prefix) && len(ids) < most {
+				ids = append(ids, plumbing.Hash(id))
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b plumbing.Hash) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(ids), nil
+}

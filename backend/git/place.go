@@ -1,0 +1,82 @@
+package git
+
+import (
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// place is where a directory was opened: which it was, and by which names it was
+// reached. No Close reaches it.
+type place struct {
+	store  *Store
+	parent *place // nil at the root
+	name   string // in parent
+	inode  uint64
+
+	last atomic.Pointer[seen]
+}
+
+// seen is what was at a place, as long as the store's directories stay as they were.
+type seen struct {
+	epoch uint64
+	dir   *directory
+}
+
+// directory returns what is at p: notFound when nothing is, stale when it is no directory
+// or another one. Store.mu is held, for reading at least.
+func (p *place) directory() (*directory, error) {
+	s := p.store
+	if l := p.last.Load(); l != nil && l.epoch == s.epoch {
+		return l.dir, nil
+	}
+	it := s.root
+	if p.parent != nil {
+		in, err := p.parent.directory()
+		if err != nil {
+			return nil, err
+		}
+		switch it = in.find(p.name); {
+		case it == nil:
+			return nil, vfs.NotFound
+		case it.kind() != vfs.DirKind, it.inode != p.inode:
+			return nil, vfs.Stale
+		}
+	}
+	d, err := s.directory(it)
+	if err == nil {
+		p.last.Store(&seen{s.epoch, d})
+	}
+	return d, err
+}
+
+// changeable returns the directory at p so that it can be changed, which makes the
+// directories that lead to it changeable too and alters nothing that can be seen.
+// Store.mu is held.
+func (p *place) changeable() (*directory, error) {
+	d, err := p.directory()
+	switch {
+	case err != nil:
+		return nil, err
+	case d.submodule:
+		return nil, errSubmodule
+	case d.over != nil:
+		return d, nil
+	}
+	d = d.changeable()
+	if p.parent == nil {
+		root := *p.store.root
+		root.dir = d
+		p.store.root = &root
+	} else {
+		in, err := p.parent.changeable()
+		if err != nil {
+			return nil, err
+		}
+		it := *in.find(p.name)
+		it.dir = d
+		in.over[p.name] = &it
+	}
+	p.store.epoch++
+	return d, nil
+}

@@ -1,0 +1,207 @@
+package git
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"capd/vfs"
+)
+
+// refs reads the refs of a repository (gitrepository-layout(5): refs, packed-refs).
+type refs struct {
+	layout
+
+	mu     sync.Mutex
+	packed map[string]plumbing.Hash
+	as     fs.FileInfo // packed-refs, as it was when packed was read
+}
+
+// maxSymbolic is how many refs may name another in a row.
+const maxSymbolic = 5
+
+// maxPackedRefs bounds packed-refs, in bytes.
+const maxPackedRefs = 64 << 20
+
+// dir returns where a ref is kept: some belong to one worktree.
+func (r *refs) dir(name string) string {
+	for _, own := range []string{"refs/bisect/", "refs/worktree/", "refs/rewritten/"} {
+		if strings.HasPrefix(name, own) {
+			return r.git
+		}
+	}
+	if strings.HasPrefix(name, "refs/") {
+		return r.common
+	}
+	return r.git
+}
+
+func (r *refs) path(name string) string {
+	return filepath.Join(r.dir(name), filepath.FromSlash(name))
+}
+
+// read returns what a ref says: an id, or the name of another ref.
+func (r *refs) read(name string) (id plumbing.Hash, symbolic string, err error) {
+	if !validRef(name) {
+		return id, "", vfs.NotFound
+	}
+	text, err := readSmall(r.path(name))
+	switch {
+	case err == nil:
+		return parseRef(text)
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotDir) && !isDirectory(r.path(name)):
+		return id, "", err
+	}
+	packed, err := r.readPacked()
+	if err != nil {
+		return id, "", err
+	}
+	id, ok := packed[name]
+	if !ok {
+		return id, "", vfs.NotFound
+	}
+	return id, "", nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func parseRef(text string) (id plumbing.Hash, symbolic string, err error) {
+	text = strings.TrimSpace(text)
+	if to, ok := strings.CutPrefix(text, "ref:"); ok {
+		return id, strings.TrimSpace(to), nil
+	}
+	if len(text) < 40 || !plumbing.IsHash(text[:40]) {
+		return id, "", vfs.Errorf(vfs.Corrupt, "a ref says neither an object nor another ref")
+	}
+	return plumbing.NewHash(text[:40]), "", nil
+}
+
+// resolve follows symbolic refs: the last name, and the id that it has, which is zero
+// for a branch without a commit yet.
+func (r *refs) resolve(name string) (last string, id plumbing.Hash, err error) {
+	for range maxSymbolic {
+		id, symbolic, err := r.read(name)
+		switch {
+		case errors.Is(err, vfs.NotFound):
+			return name, plumbing.ZeroHash, nil
+		case err != nil:
+			return "", id, err
+		case symbolic == "":
+			return name, id, nil
+		}
+		name = symbolic
+	}
+	return "", id, vfs.Errorf(vfs.Corrupt, "more than %d refs name another in a row", maxSymbolic)
+}
+
+// readPacked returns packed-refs, read again when the file is another.
+func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := filepath.Join(r.common, "packed-refs")
+	now, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.packed, r.as = nil, nil
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if r.as != nil && os.SameFile(now, r.as) && now.ModTime().Equal(r.as.ModTime()) && now.Size() == r.as.Size() {
+		return r.packed, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if now, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if now.Size() > maxPackedRefs {
+		return nil, vfs.Errorf(vfs.Limit, "packed-refs is longer than %d bytes", maxPackedRefs)
+	}
+	packed := map[string]plumbing.Hash{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || line[0] == '#' || line[0] == '^' {
+			continue
+		}
+		id, name, ok := strings.Cut(line, " ")
+		if !ok || !plumbing.IsHash(id) {
+			return nil, vfs.Errorf(vfs.Corrupt, "a line of packed-refs cannot be read")
+		}
+		packed[name] = plumbing.NewHash(id)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	r.packed, r.as = packed, now
+	return packed, nil
+}
+
+// validRef reports whether name can be looked for (git-check-ref-format(1)): a path
+// below refs, or one like HEAD beside it.
+func validRef(name string) bool {
+	if !strings.Contains(name, "/") {
+		return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
+	}
+	return strings.HasPrefix(name, "refs/") && plumbing.ReferenceName(name).Validate() == nil
+}
+
+// each calls visit for every ref whose name begins with prefix, a directory of refs
+// that ends in "/".
+func (r *refs) each(prefix string, visit func(name string, id plumbing.Hash)) error {
+	packed, err := r.readPacked()
+	if err != nil {
+		return err
+	}
+	for name, id := range packed {
+		if strings.HasPrefix(name, prefix) {
+			visit(name, id)
+		}
+	}
+	root := r.path(strings.TrimSuffix(prefix, "/"))
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name := prefix + filepath.ToSlash(rel)
+		if id, symbolic, err := r.read(name); err == nil && symbolic == "" {
+			visit(name, id)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// replacements returns which objects stand for others (git-replace(1)).
+func (r *refs) replacements() (map[plumbing.Hash]plumbing.Hash, error) {
+	const prefix = "refs/replace/"
+	var all map[plumbing.Hash]plumbing.Hash
+	err := r.each(prefix, func(name string, id plumbing.Hash) {
+		if of := strings.TrimPrefix(name, prefix); plumbing.IsHash(of) {
+			if all == nil {
+				all = map[plumbing.Hash]plumbing.Hash{}
+			}
+			all[plumbing.NewHash(of)] = id
+		}
+	})
+	return all, err
+}

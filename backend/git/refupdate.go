@@ -1,0 +1,174 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"capd/vfs"
+)
+
+// update lets a ref that says from say to, under git's own lock: from zero is a ref that
+// is not there yet. It answers conflict when the ref says something else, and busy while
+// another holds the lock. line is for the ref's log, if it has one.
+func (r *refs) update(name string, from, to plumbing.Hash, line string) (err error) {
+	path := r.path(name)
+	lock, err := lockRef(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		lock.Close()
+		if err != nil {
+			os.Remove(lock.Name())
+		}
+	}()
+	now, symbolic, err := r.read(name)
+	switch {
+	case errors.Is(err, vfs.NotFound):
+		if err := r.vacant(name); err != nil {
+			return err
+		}
+	case err != nil:
+		return ambient(err)
+	case symbolic != "":
+		return vfs.Errorf(vfs.Invalid, "%s stands for another ref; name that one", name)
+	}
+	if now != from {
+		return conflict(name, now)
+	}
+	if _, err := lock.WriteString(to.String() + "\n"); err != nil {
+		return ambient(err)
+	}
+	if err := lock.Sync(); err != nil {
+		return ambient(err)
+	}
+	if err := lock.Close(); err != nil {
+		return ambient(err)
+	}
+	if err := r.log(name, fmt.Sprintf("%s %s %s\n", from, to, line)); err != nil {
+		return ambient(err)
+	}
+	if isDirectory(path) { // of refs that are gone
+		removeEmpty(path)
+	}
+	if err := os.Rename(lock.Name(), path); err != nil {
+		if isDirectory(path) {
+			return vfs.Errorf(vfs.Conflict, "there are refs below %s; choose another name", name)
+		}
+		return ambient(err)
+	}
+	return nil
+}
+
+func conflict(name string, now plumbing.Hash) error {
+	if now.IsZero() {
+		return vfs.Errorf(vfs.Conflict, "%s is not there; nothing was committed", name)
+	}
+	return vfs.Errorf(vfs.Conflict, "%s has moved to %s; nothing was committed", name, now)
+}
+
+// lockTries is how often a directory is made that another removes for being empty.
+const lockTries = 3
+
+// lockRef makes the file that keeps every git from changing the ref at path.
+func lockRef(path string) (lock *os.File, err error) {
+	for range lockTries {
+		if err = os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			break
+		}
+		lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, errNotDir):
+		return nil, vfs.Errorf(vfs.Conflict, "a ref is in the way of this one; choose another name")
+	case errors.Is(err, fs.ErrExist):
+		return nil, vfs.Errorf(vfs.Busy, "another git holds the lock of this ref; try again, or remove %s.lock when none runs", path)
+	case err != nil:
+		return nil, ambient(err)
+	}
+	return lock, nil
+}
+
+// vacant answers conflict when a new ref would be above or below another.
+func (r *refs) vacant(name string) error {
+	packed, err := r.readPacked()
+	if err != nil {
+		return ambient(err)
+	}
+	for other := range packed {
+		if strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/") {
+			return vfs.Errorf(vfs.Conflict, "%s is in the way of %s; choose another name", other, name)
+		}
+	}
+	return nil
+}
+
+// removeEmpty removes directories that hold nothing but such.
+func removeEmpty(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeEmpty(filepath.Join(dir, e.Name()))
+		}
+	}
+	os.Remove(dir)
+}
+
+// log appends to the ref's log, where there is one. Git begins one for each branch of a
+// repository that has a working tree.
+func (r *refs) log(name, line string) error {
+	path := filepath.Join(r.common, "logs", filepath.FromSlash(name))
+	flags := os.O_APPEND | os.O_WRONLY
+	if !r.bare {
+		flags |= os.O_CREATE
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, flags, 0o666)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line)
+	return errors.Join(err, f.Close())
+}
+
+// checkedOut reports whether a working tree has a branch checked out, which would look
+// changed when the branch moved under it.
+func (r *refs) checkedOut(name string) (bool, error) {
+	linked := filepath.Join(r.common, "worktrees")
+	worktrees, err := os.ReadDir(linked)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, ambient(err)
+	}
+	var heads []string
+	if !r.bare {
+		heads = append(heads, filepath.Join(r.common, "HEAD"))
+	}
+	for _, w := range worktrees {
+		heads = append(heads, filepath.Join(linked, w.Name(), "HEAD"))
+	}
+	for _, head := range heads {
+		text, err := readSmall(head)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return false, ambient(err)
+		}
+		if _, symbolic, err := parseRef(text); err == nil && symbolic == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,188 @@
+package git
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"capd/vfs"
+)
+
+// Replace implements vfs.Dir.
+func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, c, nil)
+}
+
+// Install implements vfs.Installer.
+func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
+	mode := filemode.Regular
+	if exec {
+		mode = filemode.Executable
+	}
+	return d.replace(ctx, name, r, c, &mode)
+}
+
+func (d *dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, mode *filemode.FileMode) (vfs.Version, error) {
+	if !d.at.store.writable {
+		return vfs.Version{}, errReadOnly
+	}
+	if err := vfs.CheckName(name); err != nil {
+		return vfs.Version{}, err
+	}
+	rep := replacement{in: d.at, name: name, c: c, mode: mode, find: func() (*item, error) {
+		here, err := d.here()
+		switch {
+		case err != nil:
+			return nil, err
+		case here.submodule:
+			return nil, errSubmodule
+		}
+		return here.find(name), nil
+	}}
+	return rep.run(ctx, r)
+}
+
+// Replace implements vfs.Replacer. It makes no file where there is none.
+func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
+	rep := replacement{in: f.in, name: f.name, c: c, find: f.item}
+	return rep.run(ctx, r)
+}
+
+// replacement is one replacement of a file as a whole.
+type replacement struct {
+	in   *place
+	name string
+	c    vfs.If
+	mode *filemode.FileMode    // nil: as it was
+	find func() (*item, error) // what is there now; nil when nothing is
+
+	fresh *content // nil until all is staged
+}
+
+func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	s := rep.in.store
+	tries := 0
+	// Ask once before the reader is touched: it may be slow and large.
+	_, err := s.plan(ctx, func() (step, error) { tries++; return rep.check(tries - 1) })
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	fresh, version, err := s.stage(ctx, r)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	rep.fresh = fresh
+	err = s.change(ctx, rep.check)
+	if rep.fresh != nil { // it was not put in place
+		fresh.release()
+	}
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	return version, nil
+}
+
+// check says whether and how the replacement can be made. Store.mu is held, for reading
+// at least.
+func (rep *replacement) check(tries int) (step, error) {
+	s := rep.in.store
+	it, err := rep.find()
+	if err != nil {
+		return step{}, err
+	}
+	var grows vfs.Effect
+	mode := filemode.Regular
+	switch {
+	case it == nil:
+		err, grows.Nodes = checkNew(rep.name, vfs.FileKind), 1
+	case it.kind() == vfs.DirKind:
+		err = vfs.IsDir
+	case it.kind() != vfs.FileKind:
+		err = vfs.NotRegular
+	default:
+		grows.Bytes, err = s.size(it)
+		grows.Bytes, mode = -grows.Bytes, it.mode
+	}
+	if err == nil {
+		err = s.meets(rep.c, it, tries)
+	}
+	if err != nil || rep.fresh == nil {
+		return step{}, err
+	}
+	if rep.mode != nil {
+		mode = *rep.mode
+	}
+	grows.Bytes += rep.fresh.size
+	return step{grows: grows, apply: func() error {
+		in, err := rep.in.changeable()
+		if err != nil {
+			return err
+		}
+		ms := nowMs()
+		in.put(rep.name, &item{entry: entry{name: rep.name, mode: mode}, data: rep.fresh, ms: ms}, ms)
+		rep.fresh = nil
+		return nil
+	}}, nil
+}
+
+// maxIdleReads is how often in a row a reader may return nothing and no error.
+const maxIdleReads = 100
+
+// stage reads r to its end into a content whose version is known.
+func (s *Store) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, error) {
+	fresh := newContent(s.spool)
+	v, err := fresh.readFrom(ctx, r)
+	if err != nil {
+		fresh.release()
+		return nil, vfs.Version{}, err
+	}
+	return fresh, v, nil
+}
+
+// readFrom writes r to its end into c, which is empty.
+func (c *content) readFrom(ctx context.Context, r io.Reader) (v vfs.Version, err error) {
+	h := sha256.New()
+	buf := make([]byte, slotSize)
+	for {
+		n, end := fill(ctx, r, buf)
+		if end != nil && end != io.EOF {
+			return v, end
+		}
+		if c.size+int64(n) > maxFile {
+			return v, errTooLong
+		}
+		h.Write(buf[:n])
+		if _, err := c.writeAt(buf[:n], c.size); err != nil {
+			return v, err
+		}
+		if end == io.EOF {
+			v = vfs.Version(h.Sum(nil))
+			c.version.Store(&v)
+			return v, nil
+		}
+	}
+}
+
+// fill reads until buf is full or r ends or fails; io.EOF is an end. It looks at ctx
+// between reads.
+func fill(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
+	for idle := 0; n < len(buf) && err == nil; {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		var k int
+		k, err = r.Read(buf[n:])
+		if k < 0 || k > len(buf)-n {
+			return n, vfs.Errorf(vfs.Invalid, "the reader says that it read more than it was given room for")
+		}
+		n += k
+		if k > 0 {
+			idle = 0
+		} else if idle++; idle >= maxIdleReads {
+			return n, io.ErrNoProgress
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,132 @@
+package git
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"capd/vfs"
+)
+
+// Git reads some files of a tree by itself, and git fsck refuses those that would lead an
+// old git astray.
+
+const (
+	maxModules    = 1 << 20   // bytes of a .gitmodules that is checked
+	maxAttributes = 100 << 20 // bytes of a .gitattributes, in git
+	maxAttribute  = 2048      // bytes of a line of it, in git
+)
+
+// checkSpecial answers invalid for a file that git reads by itself and would not take.
+func (s *Store) checkSpecial(ctx context.Context, it *item) error {
+	switch {
+	case isModules(it.name):
+		text, err := s.text(ctx, it, maxModules)
+		if err != nil {
+			return err
+		}
+		return checkModules(text)
+	case isAttributes(it.name):
+		text, err := s.text(ctx, it, maxAttributes)
+		if err != nil {
+			return err
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if len(line) >= maxAttribute {
+				return vfs.Errorf(vfs.Invalid, "a line of .gitattributes is longer than git takes: %d bytes", maxAttribute)
+			}
+		}
+	}
+	return nil
+}
+
+// text returns what a file holds.
+func (s *Store) text(ctx context.Context, it *item, most int64) (string, error) {
+	var b strings.Builder
+	if it.data != nil {
+		if it.data.size > most {
+			return "", vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(it.name))
+		}
+		err := copyAll(ctx, &b, it.data, it.data.size)
+		return b.String(), err
+	}
+	blob, err := s.blobs.open(ctx, it.id)
+	if err != nil {
+		return "", err
+	}
+	defer blob.release()
+	if blob.size > most {
+		return "", vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(it.name))
+	}
+	err = copyAll(ctx, &b, blob, blob.size)
+	return b.String(), err
+}
+
+// checkModules holds a .gitmodules to what git fsck wants of it, and is stricter with
+// URLs that lead up.
+func checkModules(text string) error {
+	cfg, err := parseConfig(text)
+	if err != nil {
+		return vfs.Errorf(vfs.Invalid, "this .gitmodules cannot be read: %v", err)
+	}
+	bad := func(what, value string) error {
+		return vfs.Errorf(vfs.Invalid, "git does not take this %s in .gitmodules: %s", what, vfs.Printable(value))
+	}
+	for _, section := range cfg.Sections {
+		if !section.IsName("submodule") {
+			continue
+		}
+		for _, sub := range section.Subsections {
+			for part := range strings.FieldsFuncSeq(sub.Name, func(r rune) bool { return r == '/' || r == '\\' }) {
+				if part == ".." {
+					return bad("name", sub.Name)
+				}
+			}
+			if sub.Name == "" {
+				return bad("name", sub.Name)
+			}
+			for _, o := range sub.Options {
+				switch strings.ToLower(o.Key) {
+				case "url":
+					if !fineURL(o.Value) {
+						return bad("url", o.Value)
+					}
+				case "path":
+					if strings.HasPrefix(o.Value, "-") {
+						return bad("path", o.Value)
+					}
+				case "update":
+					if strings.HasPrefix(o.Value, "!") {
+						return bad("update", o.Value)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// fineURL reports whether a submodule may come from an URL.
+func fineURL(s string) bool {
+	if strings.HasPrefix(s, "-") || strings.Contains(s, "\n") || strings.Contains(strings.ToLower(s), "%0a") {
+		return false
+	}
+	if strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") {
+		rest := s
+		for strings.HasPrefix(rest, "./") || strings.HasPrefix(rest, "../") {
+			_, rest, _ = strings.Cut(rest, "/")
+		}
+		return !strings.HasPrefix(rest, ":") && !strings.HasPrefix(rest, "/")
+	}
+	_, transport, helper := strings.Cut(s, "::")
+	if helper {
+		s = transport
+	}
+	for _, scheme := range []string{"http", "https", "ftp", "ftps"} {
+		if strings.HasPrefix(s, scheme+":") {
+			u, err := url.Parse(s)
+			return err == nil && u.Hostname() != ""
+		}
+	}
+	return true
+}

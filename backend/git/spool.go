@@ -1,0 +1,101 @@
+package git
+
+import (
+	"math"
+	"sync"
+
+	"capd/vfs"
+)
+
+// slotSize is how many bytes of a changed file are stored, and copied on write,
+// together.
+const slotSize = 64 << 10
+
+// spool stores what was written and not committed: slots of one temporary file, each
+// counted by the contents that it belongs to. Safe for concurrent use.
+type spool struct {
+	mu   sync.Mutex
+	f    *temp
+	uses []int32  // of slot i+1
+	free []uint32 // slots that no content has
+}
+
+// hole is the slot that reads as zeros and is nowhere.
+const hole = 0
+
+// take returns a slot that nobody uses, with anything in it.
+func (s *spool) take() (uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f == nil {
+		f, err := newTemp()
+		if err != nil {
+			return 0, err
+		}
+		s.f = f
+	}
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.uses[slot-1] = 1
+		return slot, nil
+	}
+	if len(s.uses) == math.MaxUint32-1 {
+		return 0, vfs.Errorf(vfs.Limit, "too much is written and not committed; commit it or discard some")
+	}
+	s.uses = append(s.uses, 1)
+	return uint32(len(s.uses)), nil
+}
+
+// share counts one more use of each slot.
+func (s *spool) share(slots []uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, slot := range slots {
+		if slot != hole {
+			s.uses[slot-1]++
+		}
+	}
+}
+
+// drop counts one use of each slot less.
+func (s *spool) drop(slots ...uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, slot := range slots {
+		if slot == hole {
+			continue
+		}
+		if s.uses[slot-1]--; s.uses[slot-1] == 0 {
+			s.free = append(s.free, slot)
+		}
+	}
+}
+
+func (s *spool) shared(slot uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uses[slot-1] > 1
+}
+
+func (s *spool) writeAt(slot uint32, p []byte, off int64) error {
+	_, err := s.f.WriteAt(p, int64(slot-1)*slotSize+off)
+	return hidden(err)
+}
+
+func (s *spool) readAt(slot uint32, p []byte, off int64) error {
+	if slot == hole {
+		clear(p)
+		return nil
+	}
+	_, err := s.f.ReadAt(p, int64(slot-1)*slotSize+off)
+	return hidden(err)
+}
+
+func (s *spool) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f != nil {
+		s.f.Close()
+	}
+}

@@ -1,0 +1,109 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"capd/vfs"
+	"capd/vfs/unified"
+)
+
+// Unified returns a change as git diff shows it, in the unified format with three lines of
+// context. Of a file that is no text, or longer than [unified.MaxText], it says no more
+// than that it differs. For a change of [Store.Changes] it answers stale when the file has
+// been written since.
+func (s *Store) Unified(ctx context.Context, c Change) (string, error) {
+	if c.From.Hash == c.To.Hash {
+		from, to := unified.Side{Path: c.Path, Mode: c.From.Mode}, unified.Side{Path: c.Path, Mode: c.To.Mode}
+		return unified.Format(from, to, true), nil
+	}
+	from, err := s.side(ctx, c.Path, c.From)
+	if err != nil {
+		return "", err
+	}
+	to, err := s.side(ctx, c.Path, c.To)
+	if err != nil {
+		return "", err
+	}
+	return unified.Format(from, to, false), nil
+}
+
+func (s *Store) side(ctx context.Context, path string, b Blob) (unified.Side, error) {
+	side := unified.Side{Path: path, Mode: b.Mode}
+	switch {
+	case b.Mode == unified.Nothing:
+		return side, nil
+	case !plumbing.IsHash(b.Hash):
+		return side, vfs.Errorf(vfs.Invalid, "%q is no id of a blob", b.Hash)
+	case b.Mode == uint32(filemode.Submodule):
+		side.Text = "Subproject commit " + b.Hash + "\n"
+		return side, nil
+	}
+	id := plumbing.NewHash(b.Hash)
+	it := &item{entry: entry{id: id}}
+	_, _, err := s.objects.kind(id)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		it, err = s.written(ctx, path, id)
+	}
+	if err != nil {
+		return side, err
+	}
+	if it.data != nil {
+		defer it.data.release()
+	}
+	if it.target != "" {
+		side.Text = it.target
+		return side, nil
+	}
+	size, err := s.size(it)
+	if side.Opaque = size > unified.MaxText; err != nil || side.Opaque {
+		return side, err
+	}
+	text, err := s.text(ctx, it, unified.MaxText)
+	side.Text, side.Opaque = unified.Content([]byte(text))
+	return side, err
+}
+
+// written returns what was written at path, if its id is this one. The caller releases
+// its content.
+func (s *Store) written(ctx context.Context, path string, id plumbing.Hash) (*item, error) {
+	names, err := vfs.SplitPath(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.look(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.RUnlock()
+	it := s.root
+	for _, name := range names {
+		if it == nil || it.kind() != vfs.DirKind {
+			return nil, errRewritten
+		}
+		d, err := s.directory(it)
+		if err != nil {
+			return nil, err
+		}
+		it = d.find(name)
+	}
+	switch {
+	case it == nil:
+	case it.target != "":
+		if have, err := identify(ctx, plumbing.BlobObject, int64(len(it.target)), strings.NewReader(it.target)); err != nil || have == id {
+			return it, err
+		}
+	case it.data != nil:
+		if have := it.data.id.Load(); have != nil && *have == id {
+			it.data.frozen.Store(true)
+			it.data.hold()
+			return it, nil
+		}
+	}
+	return nil, errRewritten
+}
+
+var errRewritten = vfs.Errorf(vfs.Stale, "this was written again since; ask for the changes anew")

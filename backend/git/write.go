@@ -1,0 +1,96 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/klauspost/compress/zlib"
+	"github.com/pjbgf/sha1cd"
+
+	"capd/vfs"
+)
+
+// source is what an object is made of; it is read twice.
+type source interface{ io.ReaderAt }
+
+// put makes an object and returns its id. What the repository has already is not written
+// again.
+func (b *builder) put(ctx context.Context, kind plumbing.ObjectType, size int64, from source) (plumbing.Hash, error) {
+	id, err := identify(ctx, kind, size, from)
+	if err != nil || !b.write {
+		return id, err
+	}
+	if ok, err := b.s.objects.has(id); ok || err != nil {
+		return id, err
+	}
+	return id, b.s.objects.write(ctx, id, kind, size, from)
+}
+
+// identify returns an object's id. It answers invalid for one that was made to have the
+// id of another, which git refuses too.
+func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from source) (id plumbing.Hash, err error) {
+	h := sha1cd.New().(sha1cd.CollisionResistantHash)
+	h.Write(objectHead(kind, size))
+	if err := copyAll(ctx, h, from, size); err != nil {
+		return id, err
+	}
+	sum, collides := h.CollisionResistantSum(nil)
+	if collides {
+		return id, vfs.Errorf(vfs.Invalid, "a file was made to collide with another under sha1; git takes no such file")
+	}
+	return plumbing.Hash(sum), nil
+}
+
+// write writes a loose object, under a name that git takes for none before it is whole.
+func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.ObjectType, size int64, from source) (err error) {
+	path := loosePath(o.dirs[0], id)
+	if err := os.Mkdir(filepath.Dir(path), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return ambient(err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "tmp_obj_*")
+	if err != nil {
+		return ambient(err)
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	z := zlib.NewWriter(f)
+	if _, err := z.Write(objectHead(kind, size)); err != nil {
+		return ambient(err)
+	}
+	if err := copyAll(ctx, z, from, size); err != nil {
+		return hidden(err)
+	}
+	if err := z.Close(); err != nil {
+		return ambient(err)
+	}
+	if err := f.Chmod(0o444); err != nil {
+		return ambient(err)
+	}
+	if err := f.Sync(); err != nil {
+		return ambient(err)
+	}
+	if err := f.Close(); err != nil {
+		return ambient(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return ambient(err)
+	}
+	return nil
+}
+
+// freshen makes git take a file of objects for new, so that it does not remove those that
+// nothing names yet.
+func freshen(path string) {
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // it may be another's; then git keeps it by other means
+}
