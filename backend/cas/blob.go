@@ -1,0 +1,187 @@
+package cas
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"capd/vfs"
+)
+
+// verification says that a file, as it was then, has the content its name says.
+type verification struct {
+	digest Digest
+	id     identity
+}
+
+// Open implements [Blobs]. It holds one descriptor until the content is closed. A
+// blob that was verified is not read again for as long as its file does not change.
+func (s *Store) Open(ctx context.Context, d Digest) (vfs.Content, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case d.Size < 0:
+		return nil, errUnsized
+	case d == Empty:
+		return &content{ctx: ctx, r: bytes.NewReader(nil), done: func() {}}, nil
+	case s.contents.Add(1) > s.maxContents:
+		s.contents.Add(-1)
+		return nil, vfs.Errorf(vfs.Busy, "too many contents are held open; close one or try again")
+	}
+	f, err := s.open(ctx, d)
+	if err != nil {
+		s.contents.Add(-1)
+		return nil, err
+	}
+	return &content{ctx: ctx, r: f, size: d.Size, done: func() {
+		f.Close()
+		s.contents.Add(-1)
+	}}, nil
+}
+
+var errUnsized = vfs.Errorf(vfs.Invalid, "a digest without its size names no content; resolve it first")
+
+// open opens d's file and verifies it.
+func (s *Store) open(ctx context.Context, d Digest) (*os.File, error) {
+	f, err := os.Open(s.blob(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(s.damaged(d)); err == nil {
+			return nil, errDamaged
+		}
+		return nil, errNoBlob
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := s.verify(ctx, f, d); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (s *Store) verify(ctx context.Context, f *os.File, d Digest) error {
+	id, known := identify(f)
+	if known {
+		if _, ok := s.verified.Get(verification{d, id}, nil); ok {
+			return nil
+		}
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = errDamaged
+	}
+	if err != nil {
+		return explain(err)
+	}
+	have, err := hash(ctx, f)
+	switch {
+	case err != nil:
+		return explain(err)
+	case have.Hash != d.Hash:
+		s.quarantine(ctx, f, d)
+		return errDamaged
+	case have.Size != d.Size:
+		return vfs.Errorf(vfs.Corrupt, "a digest has the hash of a stored content but not its size")
+	}
+	if now, ok := identify(f); known && ok && now == id {
+		s.verified.Add(verification{d, id}, struct{}{}, 1)
+	}
+	return nil
+}
+
+var errDamaged = vfs.Errorf(vfs.Corrupt, "the stored content does not match its digest; put it again")
+
+// pieces are what files are read and hashed through.
+var pieces = sync.Pool{New: func() any { return new([256 << 10]byte) }}
+
+// hash reads r from its start to its end.
+func hash(ctx context.Context, r io.ReaderAt) (Digest, error) {
+	piece := pieces.Get().(*[256 << 10]byte)
+	defer pieces.Put(piece)
+	var d Digest
+	h := sha256.New()
+	for {
+		if err := ctx.Err(); err != nil {
+			return Digest{}, err
+		}
+		n, err := r.ReadAt(piece[:], d.Size)
+		h.Write(piece[:n])
+		d.Size += int64(n)
+		if err == io.EOF {
+			h.Sum(d.Hash[:0])
+			return d, nil
+		}
+		if err != nil {
+			return Digest{}, err
+		}
+	}
+}
+
+func (s *Store) damaged(d Digest) string { return s.path(damagedDir, d.String()) }
+
+// quarantine moves f, which is not what its name says, out of the way of the next
+// upload, unless somebody has replaced it. Where that is not possible soon it stays,
+// for who reads it next.
+func (s *Store) quarantine(ctx context.Context, f *os.File, d Digest) {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	leave, err := s.enter(ctx, true)
+	if err != nil {
+		return
+	}
+	defer leave()
+	bad, err := f.Stat()
+	if err != nil {
+		return
+	}
+	if there, err := os.Lstat(s.blob(d)); err == nil && os.SameFile(there, bad) {
+		if os.Rename(s.blob(d), s.damaged(d)) == nil {
+			now := time.Now() // for how long it stays there
+			_ = os.Chtimes(s.damaged(d), now, now)
+		}
+	}
+}
+
+// content is a blob held open.
+type content struct {
+	ctx    context.Context
+	r      io.ReaderAt
+	size   int64
+	done   func()
+	closed atomic.Bool
+}
+
+func (c *content) Size() int64 { return c.size }
+
+func (c *content) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	switch {
+	case c.closed.Load():
+		return 0, vfs.At("", vfs.Stale)
+	case off < 0:
+		return 0, errOffset
+	}
+	n, err := c.r.ReadAt(p, off)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, explain(err)
+}
+
+// Close may be called more than once.
+func (c *content) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.done()
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package cas
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"capd/vfs"
+)
+
+// CollectOptions say what a collector does.
+type CollectOptions struct {
+	// Grace is how long a blob stays that nothing keeps, after it was put last. 0 is
+	// [DefaultGrace], and less than 0 no time at all. It has to be longer than it takes
+	// from a Put without a Pin until its root is opened or pinned, and than the host's
+	// clock is ever set back.
+	Grace    time.Duration
+	DryRun   bool         // find out, and change nothing
+	Progress func(Report) // called as it goes on, from one goroutine
+}
+
+// DefaultGrace is how long what nothing keeps stays by default.
+const DefaultGrace = time.Hour
+
+// Report is what a collector found and did.
+type Report struct {
+	Blobs   int64 `json:"blobs"`   // stored, as far as they were looked at
+	Bytes   int64 `json:"bytes"`   // in them
+	Removed int64 `json:"removed"` // blobs that were removed, or would be
+	Freed   int64 `json:"freed"`   // bytes in them
+}
+
+// Collect removes the blobs that nothing keeps: no pin, no open tree and no upload in
+// progress of any process, nor the period of grace. Readers and writers go on meanwhile.
+// It answers busy while another collector is at work, and corrupt, with nothing removed
+// from then on, when a pinned tree lacks a directory: what was below it cannot be told
+// from what nobody wants. Put that tree again, or unpin it.
+func (s *Store) Collect(ctx context.Context, o CollectOptions) (Report, error) {
+	alone, err := os.OpenFile(s.path(collecting), os.O_RDWR, 0)
+	if err != nil {
+		return Report{}, explain(err)
+	}
+	defer alone.Close()
+	if ok, err := tryLock(alone, true); err != nil || !ok {
+		return Report{}, explain(orBusy(err))
+	}
+	c := &collector{s: s, o: o, marks: newMarks(), seen: map[Digest]struct{}{}}
+	if err := c.setHorizon(alone); err != nil {
+		return Report{}, explain(err)
+	}
+	err = c.run(ctx)
+	return c.report, explain(err)
+}
+
+func orBusy(err error) error {
+	if err != nil {
+		return err
+	}
+	return vfs.Errorf(vfs.Busy, "another collector is at work; try again when it is done")
+}
+
+type collector struct {
+	s       *Store
+	o       CollectOptions
+	horizon time.Time // what was touched then or later stays
+	marks   *marks
+	seen    map[Digest]struct{} // roots that are marked
+	report  Report
+}
+
+// setHorizon asks the file system for the time, since it gave the blobs theirs.
+func (c *collector) setHorizon(f *os.File) error {
+	if _, err := f.WriteAt([]byte{'\n'}, 0); err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c.horizon = fi.ModTime()
+	switch {
+	case c.o.Grace == 0:
+		c.horizon = c.horizon.Add(-DefaultGrace)
+	case c.o.Grace > 0:
+		c.horizon = c.horizon.Add(-c.o.Grace)
+	}
+	if oldest := c.s.sweepUploads(); !oldest.IsZero() && oldest.Before(c.horizon) {
+		c.horizon = oldest
+	}
+	return nil
+}
+
+func (c *collector) run(ctx context.Context) error {
+	leave, err := c.s.enter(ctx, true)
+	if err != nil {
+		return err
+	}
+	fresh, err := c.fresh(ctx)
+	leave()
+	if err == nil {
+		err = c.mark(ctx, fresh)
+	}
+	if err != nil {
+		return err
+	}
+	step("marked")
+	shards, err := os.ReadDir(c.s.path(blobsDir))
+	if err != nil {
+		return err
+	}
+	for _, shard := range shards {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !shard.IsDir() {
+			continue // none of this store's
+		}
+		if err := c.shard(ctx, shard.Name()); err != nil {
+			return err
+		}
+		if c.o.Progress != nil {
+			c.o.Progress(c.report)
+		}
+	}
+	if !c.o.DryRun {
+		c.damaged()
+	}
+	return nil
+}
+
+// root is one from which to mark.
+type root struct {
+	digest Digest
+	pin    string // "" for one that is open
+}
+
+// fresh returns the roots that are not marked. The lock on the store is held
+// exclusively.
+func (c *collector) fresh(ctx context.Context) ([]root, error) {
+	pins, err := c.s.Pins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	open, err := c.s.leases(c.o.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []root
+	for _, p := range pins {
+		if _, ok := c.seen[p.Root]; !ok {
+			fresh = append(fresh, root{p.Root, p.Name})
+		}
+	}
+	for _, d := range open {
+		if _, ok := c.seen[d]; !ok {
+			fresh = append(fresh, root{d, ""})
+		}
+	}
+	return fresh, nil
+}
+
+// mark marks roots. What lacks a directory is an error below a pin; a reader who has
+// opened it is told when he comes there.
+func (c *collector) mark(ctx context.Context, roots []root) error {
+	for _, r := range roots {
+		bad := func(err error) error {
+			switch vfs.CodeOf(err) {
+			case vfs.NotFound, vfs.Corrupt, vfs.TooLarge:
+				if r.pin == "" {
+					return nil
+				}
+				return vfs.At(r.pin, vfs.Errorf(vfs.Corrupt, "what is pinned under this name lacks a directory; put it again, or unpin it, and then collect"))
+			}
+			return err
+		}
+		if err := c.marks.mark(ctx, c.s, r.digest, nil, bad); err != nil {
+			return err
+		}
+		c.seen[r.digest] = struct{}{}
+	}
+	return nil
+}
+
+// candidate is a blob that may have to go.
+type candidate struct {
+	path string
+	hash [sha256.Size]byte
+}
+
+// shard looks at the blobs whose hash begins with the two digits of name.
+func (c *collector) shard(ctx context.Context, name string) error {
+	const atOnce = 128 // while everybody else waits
+	var candidates []candidate
+	entries, err := os.ReadDir(c.s.path(blobsDir, name))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		var hash [sha256.Size]byte
+		if !parseHash(&hash, name+e.Name()) {
+			continue // none of this store's
+		}
+		fi, err := e.Info()
+		if err != nil {
+			continue // it has just gone
+		}
+		c.report.Blobs++
+		c.report.Bytes += fi.Size()
+		if c.old(fi) && !c.marks.has(hash) {
+			candidates = append(candidates, candidate{c.s.path(blobsDir, name, e.Name()), hash})
+		}
+	}
+	for tries := 1; len(candidates) > 0; tries++ {
+		n := min(atOnce, len(candidates))
+		done, err := c.remove(ctx, candidates[:n], tries > patience)
+		if err != nil {
+			return err
+		}
+		if done {
+			candidates, tries = candidates[n:], 0
+		}
+	}
+	return nil
+}
+
+// patience is how often others may come first before they wait.
+const patience = 3
+
+func (c *collector) old(fi fs.FileInfo) bool { return fi.ModTime().Before(c.horizon) }
+
+// remove removes those of batch that still have to go. It reports false when somebody
+// has pinned or opened a root meanwhile, which it marks instead; held says to do that
+// with everybody waiting, and go on.
+func (c *collector) remove(ctx context.Context, batch []candidate, held bool) (bool, error) {
+	step("removing")
+	leave, err := c.s.enter(ctx, true)
+	if err != nil {
+		return false, err
+	}
+	defer func() { leave() }()
+	fresh, err := c.fresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(fresh) > 0 {
+		if !held {
+			leave()
+			leave = func() {}
+		}
+		if err := c.mark(ctx, fresh); err != nil || !held {
+			return false, err
+		}
+	}
+	for _, b := range batch {
+		fi, err := os.Lstat(b.path)
+		if err != nil || !c.old(fi) || c.marks.has(b.hash) {
+			continue
+		}
+		if !c.o.DryRun {
+			if err := os.Remove(b.path); err != nil {
+				if errors.Is(err, fs.ErrNotExist) || lockedFilesStay { // somebody reads it
+					continue
+				}
+				return false, err
+			}
+			step("removed")
+		}
+		c.report.Removed++
+		c.report.Freed += fi.Size()
+	}
+	return true, nil
+}
+
+// damaged removes what was moved away before the horizon.
+func (c *collector) damaged() {
+	entries, err := os.ReadDir(c.s.path(damagedDir))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && c.old(fi) {
+			os.Remove(filepath.Join(c.s.path(damagedDir), e.Name()))
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package cas
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"capd/vfs"
+)
+
+// MaxDirectory is how long the message of one directory may be, in bytes.
+const MaxDirectory = 32 << 20
+
+// directory is a Directory message: its nodes in byte order of names. Node properties,
+// which other makers of trees may set, are kept as they came and mean nothing here.
+type directory struct {
+	nodes      []node
+	properties []byte
+}
+
+// node is a FileNode, a DirectoryNode or a SymlinkNode, as kind says.
+type node struct {
+	name       string
+	target     string // of a link
+	properties []byte // of a file or a link
+	digest     Digest // of a file or a directory
+	kind       vfs.Kind
+	exec       bool
+}
+
+// The numbers of the messages' fields.
+const (
+	dirFiles, dirDirectories, dirSymlinks, dirProperties = 1, 2, 3, 5
+	nodeName, nodeDigest, nodeTarget                     = 1, 2, 2
+	fileExec, fileProperties, linkProperties             = 4, 6, 4
+	digestHash, digestSize                               = 1, 2
+)
+
+// kindOf says what the nodes in a field of Directory are.
+var kindOf = [...]vfs.Kind{dirFiles: vfs.FileKind, dirDirectories: vfs.DirKind, dirSymlinks: vfs.LinkKind}
+
+// find returns the node called name, or nil.
+func (d *directory) find(name string) *node {
+	i, ok := slices.BinarySearchFunc(d.nodes, name, func(n node, name string) int { return strings.Compare(n.name, name) })
+	if !ok {
+		return nil
+	}
+	return &d.nodes[i]
+}
+
+// weight is how much memory d takes, in bytes, roughly.
+func (d *directory) weight() int64 {
+	weight := int64(len(d.properties)) + 64
+	for i := range d.nodes {
+		n := &d.nodes[i]
+		weight += int64(unsafe.Sizeof(*n)) + int64(len(n.name)+len(n.target)+len(n.properties))
+	}
+	return weight
+}
+
+// sort puts the nodes in order and answers the name of two of them, if any.
+func (d *directory) sort() (twice string, ok bool) {
+	slices.SortFunc(d.nodes, func(a, b node) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(d.nodes); i++ {
+		if d.nodes[i].name == d.nodes[i-1].name {
+			return d.nodes[i].name, false
+		}
+	}
+	return "", true
+}
+
+// encode appends the canonical form of d, which is sorted: each list in byte order of
+// names, fields in the order of their numbers, and none that has its default.
+func (d *directory) encode(b []byte) []byte {
+	var scratch []byte
+	for field := protowire.Number(dirFiles); field <= dirSymlinks; field++ {
+		for i := range d.nodes {
+			if n := &d.nodes[i]; n.kind == kindOf[field] {
+				scratch = n.encode(scratch[:0])
+				b = appendBytes(b, field, scratch)
+			}
+		}
+	}
+	return appendProperties(b, dirProperties, d.properties)
+}
+
+func (n *node) encode(b []byte) []byte {
+	b = appendString(b, nodeName, n.name)
+	switch n.kind {
+	case vfs.LinkKind:
+		b = appendString(b, nodeTarget, n.target)
+		b = appendProperties(b, linkProperties, n.properties)
+	case vfs.DirKind:
+		b = n.digest.encode(b)
+	case vfs.FileKind:
+		b = n.digest.encode(b)
+		if n.exec {
+			b = protowire.AppendVarint(protowire.AppendTag(b, fileExec, protowire.VarintType), 1)
+		}
+		b = appendProperties(b, fileProperties, n.properties)
+	}
+	return b
+}
+
+// encode appends d as the digest of a node.
+func (d Digest) encode(b []byte) []byte {
+	digits := hex.EncodedLen(len(d.Hash))
+	size := protowire.SizeTag(digestHash) + protowire.SizeBytes(digits)
+	if d.Size > 0 {
+		size += protowire.SizeTag(digestSize) + protowire.SizeVarint(uint64(d.Size))
+	}
+	b = protowire.AppendTag(b, nodeDigest, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(size))
+	b = protowire.AppendTag(b, digestHash, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(digits))
+	b = hex.AppendEncode(b, d.Hash[:])
+	if d.Size > 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, digestSize, protowire.VarintType), uint64(d.Size))
+	}
+	return b
+}
+
+func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+}
+
+func appendString(b []byte, field protowire.Number, v string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), v)
+}
+
+func appendProperties(b []byte, field protowire.Number, v []byte) []byte {
+	if v == nil {
+		return b
+	}
+	return appendBytes(b, field, v)
+}
+
+// decode reads a Directory message that may come from anybody. It answers corrupt for
+// everything but the canonical form of a directory with names that a node may have,
+// and tooLarge above [MaxDirectory].
+func decode(message []byte) (*directory, error) {
+	if len(message) > MaxDirectory {
+		return nil, errDirectorySize
+	}
+	d := &directory{}
+	err := fields(message, func(field protowire.Number, v value) (err error) {
+		switch field {
+		case dirFiles, dirDirectories, dirSymlinks:
+			n := node{kind: kindOf[field]}
+			if err = n.decode(v.bytes); err == nil {
+				d.nodes = append(d.nodes, n)
+			}
+		case dirProperties:
+			d.properties, err = properties(v.bytes)
+		default:
+			err = malformed("a field that is not known")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if twice, ok := d.sort(); !ok {
+		return nil, malformed("two nodes of the name " + vfs.Printable(twice))
+	}
+	// What is canonical is exactly what encode makes: an order, a number that is
+	// longer than it need be, or a field that comes twice shows here.
+	if again := d.encode(make([]byte, 0, len(message))); !slices.Equal(again, message) {
+		return nil, malformed("an order or an encoding that is not canonical")
+	}
+	return d, nil
+}
+
+func (n *node) decode(message []byte) error {
+	err := fields(message, func(field protowire.Number, v value) (err error) {
+		switch {
+		case field == nodeName:
+			n.name, err = text(v.bytes)
+		case field == nodeTarget && n.kind == vfs.LinkKind:
+			n.target, err = text(v.bytes)
+		case field == nodeDigest && n.kind != vfs.LinkKind:
+			err = n.digest.decode(v.bytes)
+		case field == fileExec && n.kind == vfs.FileKind:
+			n.exec = v.number == 1
+		case field == fileProperties && n.kind == vfs.FileKind, field == linkProperties && n.kind == vfs.LinkKind:
+			n.properties, err = properties(v.bytes)
+		default:
+			err = malformed("a field that is not known")
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case vfs.CheckName(n.name) != nil:
+		return malformed("a name that nothing can have")
+	case n.kind == vfs.LinkKind && vfs.CheckTarget(n.target) != nil:
+		return malformed("a link without a target, or with one that no link can have")
+	case n.kind == vfs.DirKind && n.digest.Size > MaxDirectory:
+		return errDirectorySize
+	}
+	return nil
+}
+
+func (d *Digest) decode(message []byte) error {
+	return fields(message, func(field protowire.Number, v value) error {
+		switch field {
+		case digestHash:
+			if !parseHash(&d.Hash, string(v.bytes)) {
+				return malformed("a hash that is not a sha256")
+			}
+		case digestSize:
+			d.Size = int64(v.number)
+			if d.Size < 0 {
+				return malformed("a size below 0")
+			}
+		default:
+			return malformed("a field that is not known")
+		}
+		return nil
+	})
+}
+
+// value is that of a field: number where the field is a varint.
+type value struct {
+	bytes  []byte
+	number uint64
+}
+
+// fields calls visit for every field of a message.
+func fields(message []byte, visit func(protowire.Number, value) error) error {
+	for len(message) > 0 {
+		field, typ, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return malformed("bytes that are no message")
+		}
+		message = message[n:]
+		var v value
+		switch typ {
+		case protowire.BytesType:
+			v.bytes, n = protowire.ConsumeBytes(message)
+		case protowire.VarintType:
+			v.number, n = protowire.ConsumeVarint(message)
+		default:
+			return malformed("a field of another type")
+		}
+		if n < 0 {
+			return malformed("bytes that are no message")
+		}
+		message = message[n:]
+		if err := visit(field, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// properties returns a NodeProperties message as it is, but never nil, if it is made of
+// fields.
+func properties(message []byte) ([]byte, error) {
+	for rest := message; len(rest) > 0; {
+		_, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return nil, malformed("node properties that are no message")
+		}
+		rest = rest[n:]
+	}
+	return append([]byte{}, message...), nil
+}
+
+func text(b []byte) (string, error) {
+	if !utf8.Valid(b) {
+		return "", malformed("text that is not UTF-8")
+	}
+	return string(b), nil
+}
+
+var errDirectorySize = vfs.Errorf(vfs.TooLarge, "the message of a directory is longer than %d MiB", MaxDirectory>>20)
+
+func malformed(what string) error {
+	return vfs.Errorf(vfs.Corrupt, "a stored directory has %s; put the tree again", what)
+}

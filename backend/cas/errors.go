@@ -1,0 +1,43 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"capd/vfs"
+)
+
+// explain gives an error of the host's its code. Nothing of its text passes: it may
+// name a path of the host.
+func explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		return e
+	}
+	if c, ok := errors.AsType[vfs.Code](err); ok {
+		return vfs.At("", c)
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		switch errno {
+		case syscall.ENOSPC, syscall.EDQUOT:
+			return vfs.Errorf(vfs.Limit, "the store's disk is full; collect, or give it room")
+		case syscall.EROFS:
+			return vfs.Errorf(vfs.ReadOnly, "the store's file system is mounted read-only")
+		case syscall.EFBIG:
+			return vfs.Errorf(vfs.TooLarge, "the store's file system takes no file of this size")
+		case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS:
+			return vfs.Errorf(vfs.Busy, "the host has no descriptor or memory to spare just now; try again")
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return vfs.Errorf(vfs.Denied, "the host's own permissions do not allow this; ask the host to change them")
+	case errors.Is(err, fs.ErrClosed):
+		return vfs.At("", vfs.Stale)
+	}
+	return vfs.Hide(err)
+}

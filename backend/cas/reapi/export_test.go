@@ -1,0 +1,5 @@
+package reapi
+
+import "time"
+
+func init() { firstPause = time.Millisecond }

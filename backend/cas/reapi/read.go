@@ -1,0 +1,197 @@
+package reapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+
+	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"google.golang.org/genproto/googleapis/bytestream"
+	"google.golang.org/grpc/status"
+
+	"capd/backend/cas"
+	"capd/vfs"
+)
+
+// Open implements [cas.Blobs]. The whole blob is fetched and verified, unless it was
+// lately.
+func (s *Store) Open(ctx context.Context, d cas.Digest) (vfs.Content, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case d.Size < 0:
+		return nil, vfs.Errorf(vfs.Invalid, "a digest without its size names no content")
+	case d == cas.Empty:
+		return &content{ctx: ctx, held: inMemory(nil)}, nil
+	}
+	for {
+		if h := s.kept(d); h != nil {
+			return &content{ctx: ctx, held: h}, nil
+		}
+		s.mu.Lock()
+		other, busy := s.beingFetched[d]
+		if !busy {
+			done := make(chan struct{})
+			s.beingFetched[d] = done
+			s.mu.Unlock()
+			h, err := s.fetch(ctx, d)
+			s.mu.Lock()
+			delete(s.beingFetched, d)
+			close(done)
+			s.mu.Unlock()
+			if err != nil {
+				return nil, err
+			}
+			return &content{ctx: ctx, held: h}, nil
+		}
+		s.mu.Unlock()
+		select { // and then it is kept, or it is this call's turn
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// kept returns a blob that was fetched lately, for the caller to leave.
+func (s *Store) kept(d cas.Digest) *held {
+	cache := s.memory
+	if d.Size > maxInMemory {
+		cache = s.spooled
+	}
+	h, _ := cache.Get(d, (*held).enter)
+	return h
+}
+
+// fetch gets a blob and keeps it. The caller leaves what it returns.
+func (s *Store) fetch(ctx context.Context, d cas.Digest) (*held, error) {
+	if d.Size > maxInMemory {
+		h, err := spooled(s.o.SpoolDir, d.Size)
+		if err != nil {
+			return nil, spoolFailed(err)
+		}
+		if err := s.read(ctx, d, h.spool); err != nil {
+			h.leave()
+			return nil, err
+		}
+		h.enter()
+		s.spooled.Add(d, h, d.Size)
+		return h, nil
+	}
+	data, err := s.readSmall(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	h := inMemory(data)
+	h.enter()
+	s.memory.Add(d, h, d.Size+256)
+	return h, nil
+}
+
+func (s *Store) readSmall(ctx context.Context, d cas.Digest) ([]byte, error) {
+	if d.Size > s.maxBatch {
+		b := &buffer{make([]byte, 0, d.Size)}
+		err := s.read(ctx, d, b)
+		return b.data, err
+	}
+	request := &repb.BatchReadBlobsRequest{
+		InstanceName:   s.o.InstanceName,
+		Digests:        []*repb.Digest{message(d)},
+		DigestFunction: repb.DigestFunction_SHA256,
+	}
+	return call(ctx, s, func(ctx context.Context) ([]byte, error) {
+		answer, err := s.cas.BatchReadBlobs(ctx, request, s.received())
+		if err != nil {
+			return nil, err
+		}
+		if len(answer.GetResponses()) != 1 || !is(answer.Responses[0].GetDigest(), d) {
+			return nil, vfs.Errorf(vfs.Corrupt, "the store answers for another content than it was asked for")
+		}
+		r := answer.Responses[0]
+		if err := status.ErrorProto(r.GetStatus()); err != nil {
+			return nil, err
+		}
+		if r.GetCompressor() != repb.Compressor_IDENTITY || cas.DigestOf(r.GetData()) != d {
+			return nil, errOther
+		}
+		return r.GetData(), nil
+	})
+}
+
+var errOther = vfs.Errorf(vfs.Corrupt, "the store sends something else than the content with this digest; put it again")
+
+// read streams a blob to w, and goes on where it was when the server was gone for a
+// while. What was written is the blob only when read answers no error.
+func (s *Store) read(ctx context.Context, d cas.Digest, w io.Writer) error {
+	r := &reading{s: s, d: d, w: w, hash: sha256.New()}
+	for try := 1; ; try++ {
+		before := r.off
+		err := r.rest(ctx)
+		if err == nil {
+			break
+		}
+		if r.off > before {
+			try = 1
+		}
+		if err := again(ctx, err, try); err != nil {
+			return err
+		}
+	}
+	if r.off != d.Size || string(r.hash.Sum(nil)) != string(d.Hash[:]) {
+		return errOther
+	}
+	return nil
+}
+
+type reading struct {
+	s    *Store
+	d    cas.Digest
+	w    io.Writer
+	hash hash.Hash
+	off  int64 // bytes written
+}
+
+// rest makes one call for what is still to come.
+func (r *reading) rest(ctx context.Context) error {
+	ctx, dog, cancel := r.s.watched(ctx)
+	defer cancel()
+	stream, err := r.s.stream.Read(ctx, &bytestream.ReadRequest{
+		ResourceName: r.s.resource(fmt.Sprintf("blobs/%s/%d", r.d, r.d.Size)),
+		ReadOffset:   r.off,
+	}, r.s.received())
+	if err != nil {
+		return err
+	}
+	for {
+		piece, err := stream.Recv()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		data := piece.GetData()
+		if int64(len(data)) > r.d.Size-r.off {
+			return errOther
+		}
+		if len(data) == 0 {
+			continue
+		}
+		dog.progress()
+		if _, err := r.w.Write(data); err != nil {
+			return spoolFailed(err)
+		}
+		r.hash.Write(data)
+		r.off += int64(len(data))
+	}
+}
+
+// buffer is an io.Writer.
+type buffer struct{ data []byte }
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.data = append(b.data, p...)
+	return len(p), nil
+}

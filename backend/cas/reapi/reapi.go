@@ -1,0 +1,219 @@
+// Package reapi is a store of blobs in any content-addressable storage that speaks
+// the Remote Execution API, version 2, over gRPC: the services Capabilities,
+// ContentAddressableStorage and ByteStream, with SHA256 and without compression. See
+// build/bazel/remote/execution/v2/remote_execution.proto in
+// github.com/bazelbuild/remote-apis.
+//
+// The server is trusted with nothing but keeping the blobs: what it sends is compared
+// with its digest before anybody sees a byte of it, and never is more of it taken than
+// was asked for. A server may forget a blob; it pins none.
+package reapi
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"google.golang.org/genproto/googleapis/bytestream"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"capd/backend/cas"
+	"capd/backend/cas/internal/recent"
+	"capd/vfs"
+)
+
+// Options say how a store is reached. The zero value is one without an instance name,
+// reached without TLS.
+type Options struct {
+	InstanceName string
+	TLS          *tls.Config                   // nil: none, which is for the same machine
+	Credentials  credentials.PerRPCCredentials // sent with every call, if any
+
+	MaxBatch int64         // bytes of the blobs in one call; 0: 4 MiB less what surrounds them. A server may ask for less.
+	Timeout  time.Duration // of a call, or of a stream without progress; 0: a minute
+
+	// Blobs of up to 4 MiB are kept in memory after they were fetched, and larger ones
+	// in files without a name, until there are this many bytes of them.
+	Memory   int64  // 0: 64 MiB
+	Spool    int64  // 0: 4 GiB
+	SpoolDir string // where these files are; "": the host's directory for temporary files
+}
+
+// maxInMemory is the size, in bytes, above which a blob is spooled to a file.
+const maxInMemory = 4 << 20
+
+// Store implements [cas.Blobs].
+type Store struct {
+	o            Options
+	conn         io.Closer // nil when it is the caller's
+	cas          repb.ContentAddressableStorageClient
+	stream       bytestream.ByteStreamClient
+	maxBatch     int64 // bytes of blobs in one call
+	maxBlob      int64 // bytes that the server takes; 0: any
+	memory       *recent.Cache[cas.Digest, *held]
+	spooled      *recent.Cache[cas.Digest, *held]
+	mu           sync.Mutex
+	beingFetched map[cas.Digest]chan struct{} // closed once the blob is here, or is not to be had
+}
+
+var _ cas.Blobs = (*Store)(nil)
+
+// OpenAmbient connects to the server at target, as gRPC names it (host:port,
+// dns:///host:port, unix:path), with the process's own authority over the network. Its
+// errors are for the host and may name the server; those of the store's methods do
+// not.
+func OpenAmbient(ctx context.Context, target string, o Options) (*Store, error) {
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if o.TLS != nil {
+		options[0] = grpc.WithTransportCredentials(credentials.NewTLS(o.TLS))
+	}
+	if o.Credentials != nil {
+		options = append(options, grpc.WithPerRPCCredentials(o.Credentials))
+	}
+	conn, err := grpc.NewClient(target, options...)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(ctx, conn, o)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	s.conn = conn
+	return s, nil
+}
+
+// New returns the store at the other end of conn, which stays the caller's. It asks
+// for the server's capabilities and answers unsupported when SHA256 is not among
+// them, and busy when the server cannot be reached.
+func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store, error) {
+	if err := checkInstance(o.InstanceName); err != nil {
+		return nil, err
+	}
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = 4<<20 - 64<<10
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Memory <= 0 {
+		o.Memory = 64 << 20
+	}
+	if o.Spool <= 0 {
+		o.Spool = 4 << 30
+	}
+	s := &Store{
+		o:            o,
+		cas:          repb.NewContentAddressableStorageClient(conn),
+		stream:       bytestream.NewByteStreamClient(conn),
+		maxBatch:     o.MaxBatch,
+		memory:       recent.New[cas.Digest](o.Memory, (*held).leave),
+		spooled:      recent.New[cas.Digest](o.Spool, (*held).leave),
+		beingFetched: map[cas.Digest]chan struct{}{},
+	}
+	capabilities := repb.NewCapabilitiesClient(conn)
+	answer, err := call(ctx, s, func(ctx context.Context) (*repb.ServerCapabilities, error) {
+		return capabilities.GetCapabilities(ctx, &repb.GetCapabilitiesRequest{InstanceName: o.InstanceName})
+	})
+	if err != nil {
+		return nil, err
+	}
+	cache := answer.GetCacheCapabilities()
+	if !slices.Contains(cache.GetDigestFunctions(), repb.DigestFunction_SHA256) {
+		return nil, vfs.Errorf(vfs.Unsupported, "the server does not store blobs by their SHA256")
+	}
+	if most := cache.GetMaxBatchTotalSizeBytes(); most > 0 {
+		s.maxBatch = min(s.maxBatch, most)
+	}
+	s.maxBlob = max(cache.GetMaxCasBlobSizeBytes(), 0)
+	return s, nil
+}
+
+// Close closes the connection, unless it is the caller's, and drops what is kept.
+func (s *Store) Close() error {
+	s.memory.Clear()
+	s.spooled.Clear()
+	if s.conn != nil {
+		return s.conn.Close()
+	}
+	return nil
+}
+
+// checkInstance refuses what would make another resource's name of a blob's.
+func checkInstance(name string) error {
+	if name == "" {
+		return nil
+	}
+	reserved := []string{"", "blobs", "uploads", "actions", "actionResults", "operations", "capabilities", "compressed-blobs"}
+	for segment := range strings.SplitSeq(name, "/") {
+		if slices.Contains(reserved, segment) {
+			return vfs.Errorf(vfs.Invalid, "an instance name has an empty segment, or one that the API reserves")
+		}
+	}
+	return nil
+}
+
+// resource is the name of something of the instance.
+func (s *Store) resource(path string) string {
+	if s.o.InstanceName == "" {
+		return path
+	}
+	return s.o.InstanceName + "/" + path
+}
+
+// maxMessage is what may surround the blobs of one message, in bytes.
+const maxMessage = 1 << 20
+
+// received bounds the messages of one call.
+func (s *Store) received() grpc.CallOption {
+	return grpc.MaxCallRecvMsgSize(int(s.maxBatch) + maxMessage)
+}
+
+// Missing implements [cas.Blobs].
+func (s *Store) Missing(ctx context.Context, ds []cas.Digest) ([]cas.Digest, error) {
+	var missing []cas.Digest
+	for some := range slices.Chunk(ds, 4096) {
+		request := &repb.FindMissingBlobsRequest{InstanceName: s.o.InstanceName, DigestFunction: repb.DigestFunction_SHA256}
+		for _, d := range some {
+			if d.Size < 0 {
+				return nil, vfs.Errorf(vfs.Invalid, "a digest without its size names no content")
+			}
+			if d != cas.Empty {
+				request.BlobDigests = append(request.BlobDigests, message(d))
+			}
+		}
+		if len(request.BlobDigests) == 0 {
+			continue
+		}
+		answer, err := call(ctx, s, func(ctx context.Context) (*repb.FindMissingBlobsResponse, error) {
+			return s.cas.FindMissingBlobs(ctx, request, s.received())
+		})
+		if err != nil {
+			return nil, err
+		}
+		said := map[string]bool{}
+		for _, d := range answer.GetMissingBlobDigests() {
+			said[d.GetHash()] = true
+		}
+		for _, d := range some {
+			if d != cas.Empty && said[d.String()] {
+				missing = append(missing, d)
+			}
+		}
+	}
+	return missing, nil
+}
+
+// message is d as the API has it.
+func message(d cas.Digest) *repb.Digest { return &repb.Digest{Hash: d.String(), SizeBytes: d.Size} }
+
+func is(m *repb.Digest, d cas.Digest) bool {
+	return m.GetHash() == d.String() && m.GetSizeBytes() == d.Size
+}
