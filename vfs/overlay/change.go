@@ -1,0 +1,172 @@
+package overlay
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// Create implements vfs.Dir.
+func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
+	if err := vfs.CheckNewName(name); err != nil {
+		return nil, err
+	}
+	if err := d.vacant(ctx, name); err != nil {
+		return nil, err
+	}
+	c, err := d.o.contents.create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made, err := d.add(ctx, name, state{Kind: vfs.FileKind, Content: c.id})
+	if made == nil {
+		d.o.contents.remove(ctx, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &file{made}, nil
+}
+
+// vacant answers what Create would, before it stages anything.
+func (d *dir) vacant(ctx context.Context, name string) error {
+	s, err := d.see(ctx, name)
+	if err != nil {
+		return taken(err)
+	}
+	defer s.close()
+	if s.kind != gone {
+		return vfs.Exists
+	}
+	return nil
+}
+
+// taken is a lookup's error to one who wants to make something: what cannot be opened
+// is there all the same.
+func taken(err error) error {
+	if vfs.CodeOf(err) == vfs.NotRegular || vfs.CodeOf(err) == vfs.CrossDevice {
+		return vfs.Exists
+	}
+	return err
+}
+
+// Mkdir implements vfs.Dir.
+func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	if err := vfs.CheckNewName(name); err != nil {
+		return nil, err
+	}
+	made, err := d.add(ctx, name, state{Kind: vfs.DirKind, Ms: nowMs()})
+	if err != nil {
+		return nil, err
+	}
+	return &dir{made}, nil
+}
+
+// Symlink implements vfs.Symlinker.
+func (d *dir) Symlink(ctx context.Context, name, target string) error {
+	if err := vfs.CheckNewName(name); err != nil {
+		return err
+	}
+	if err := vfs.CheckTarget(target); err != nil {
+		return err
+	}
+	made, err := d.add(ctx, name, state{Kind: vfs.LinkKind, Target: raw(target), Ms: nowMs()})
+	if err != nil {
+		return err
+	}
+	return made.Close()
+}
+
+// add makes a node called name and returns a reference to it: with an error a closed one,
+// if the node was made all the same.
+func (d *dir) add(ctx context.Context, name string, n state) (made *ref, err error) {
+	err = d.o.change(ctx, func() (*step, error) {
+		s, err := d.spot(ctx, name)
+		if err != nil {
+			return nil, taken(err)
+		}
+		defer s.close()
+		if s.kind != gone {
+			return nil, vfs.Exists
+		}
+		edits, err := s.remember(ctx)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, sets(s.path, n), touches(s.parent, nowMs()))
+		return &step{grows: vfs.Effect{Nodes: 1}, edits: edits, made: func() { made = d.child(name, n.Kind) }}, nil
+	})
+	if err != nil && made != nil {
+		made.Close()
+	}
+	return made, err
+}
+
+// child returns a reference to the node called name in d. mu is held.
+func (d *dir) child(name string, kind vfs.Kind) *ref {
+	r := &ref{o: d.o, in: d.in, name: name, kind: kind}
+	if kind == vfs.DirKind {
+		r.in, r.name = &place{parent: d.in, name: name, node: d.in.node.child(name)}, ""
+	}
+	r.in.node.refs.Add(1)
+	return r
+}
+
+// Remove implements vfs.Dir.
+func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
+	if err := vfs.CheckName(name); err != nil {
+		return err
+	}
+	return d.o.change(ctx, func() (*step, error) {
+		s, err := d.spot(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		defer s.close()
+		if err := s.conditional(ctx, c); err != nil {
+			return nil, err
+		}
+		switch s.kind {
+		case gone:
+			return nil, vfs.NotFound
+		case vfs.DirKind:
+			if err := d.empty(ctx, name); err != nil {
+				return nil, err
+			}
+		}
+		grows, err := s.leaves(ctx)
+		if err != nil {
+			return nil, err
+		}
+		edits, err := s.remember(ctx)
+		if err != nil {
+			return nil, err
+		}
+		away, err := s.vacate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(append(edits, away...), touches(s.parent, nowMs()))
+		return &step{grows: grows, edits: edits}, nil
+	})
+}
+
+// empty answers notEmpty for a directory that holds something.
+func (d *dir) empty(ctx context.Context, name string) error {
+	n, err := d.Lookup(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	below, ok := n.(vfs.Dir)
+	if !ok {
+		return vfs.Stale
+	}
+	for _, err := range below.List(ctx) {
+		if err != nil {
+			return err
+		}
+		return vfs.NotEmpty
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package overlay
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"sync"
+
+	"capd/vfs"
+)
+
+// content is what was written to a file: a file of its own in the upper store.
+type content struct {
+	id    int64
+	mu    sync.Mutex
+	known vfs.File // nil until it was opened
+}
+
+// contents are all of them.
+type contents struct {
+	dir  vfs.Dir
+	mu   sync.Mutex
+	last int64 // the highest number given
+	all  map[int64]*content
+}
+
+func (c *content) name() string { return strconv.FormatInt(c.id, 10) }
+
+// open opens the directory of contents, made where there is none.
+func (cs *contents) open(ctx context.Context, upper vfs.Dir) error {
+	cs.all = map[int64]*content{}
+	n, err := upper.Lookup(ctx, contentsName)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		cs.dir, err = upper.Mkdir(ctx, contentsName)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		n.Close()
+		return errIndex
+	}
+	cs.dir = d
+	return nil
+}
+
+func (cs *contents) close() {
+	for _, c := range cs.all {
+		c.close()
+	}
+	if cs.dir != nil {
+		cs.dir.Close()
+	}
+}
+
+// get returns the content of that number.
+func (cs *contents) get(id int64) *content {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.all[id]
+	if c == nil {
+		c = &content{id: id}
+		cs.all[id] = c
+	}
+	cs.last = max(cs.last, id)
+	return c
+}
+
+// fresh returns a content of a number that is new.
+func (cs *contents) fresh() *content {
+	cs.mu.Lock()
+	id := cs.last + 1
+	cs.last = id
+	cs.mu.Unlock()
+	return cs.get(id)
+}
+
+// create makes an empty content.
+func (cs *contents) create(ctx context.Context) (*content, error) {
+	c := cs.fresh()
+	f, err := cs.dir.Create(inside(ctx), c.name())
+	if err != nil {
+		cs.forget(c)
+		return nil, err
+	}
+	c.known = f
+	return c, nil
+}
+
+// stage stores what r holds. An error of r is passed as it came.
+func (cs *contents) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, error) {
+	c := cs.fresh()
+	v, err := cs.dir.Replace(inside(ctx), c.name(), r, vfs.If{Absent: true})
+	if err != nil {
+		cs.forget(c)
+		return nil, vfs.Version{}, err
+	}
+	return c, v, nil
+}
+
+// file returns c as the upper store has it. It stays open until c is removed.
+func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
+	if !vfs.IsTrying(ctx) {
+		c.mu.Lock()
+	} else if !c.mu.TryLock() {
+		return nil, vfs.ErrWouldBlock
+	}
+	defer c.mu.Unlock()
+	if c.known != nil {
+		return c.known, ready(ctx, c.known)
+	}
+	if err := ready(ctx, cs.dir); err != nil {
+		return nil, err
+	}
+	n, err := cs.dir.Lookup(ctx, c.name())
+	if err != nil {
+		return nil, err
+	}
+	f, ok := n.(vfs.File)
+	if !ok {
+		n.Close()
+		return nil, errIndex
+	}
+	c.known = f
+	return f, ready(ctx, f)
+}
+
+// remove removes c, which is in the tree no more. What cannot be removed is swept at
+// the next start.
+func (cs *contents) remove(ctx context.Context, c *content) {
+	if c == nil {
+		return
+	}
+	_ = cs.dir.Remove(inside(context.WithoutCancel(ctx)), c.name(), vfs.If{})
+	cs.forget(c)
+}
+
+func (cs *contents) forget(c *content) {
+	c.close()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.all, c.id)
+}
+
+func (c *content) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known != nil {
+		c.known.Close()
+		c.known = nil
+	}
+}
+
+// sweep removes contents that no node has, which a change left that was not made, and
+// answers corrupt when one is missing.
+func (o *Overlay) sweep(ctx context.Context) error {
+	wanted := map[string]bool{}
+	for _, c := range o.root.free(nil) {
+		wanted[c.name()] = true
+	}
+	var stray []string
+	for e, err := range o.contents.dir.List(ctx) {
+		if err != nil {
+			return err
+		}
+		if !wanted[e.Name] {
+			stray = append(stray, e.Name)
+		}
+		delete(wanted, e.Name)
+	}
+	if len(wanted) > 0 {
+		return errIndex
+	}
+	for _, name := range stray {
+		if err := o.contents.dir.Remove(ctx, name, vfs.If{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

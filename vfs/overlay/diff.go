@@ -1,0 +1,148 @@
+package overlay
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// ChangeKind says what a [Change] is.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Added    ChangeKind = "added"
+	Removed  ChangeKind = "removed"
+	Modified ChangeKind = "modified" // other content, or another target of a link
+	Renamed  ChangeKind = "renamed"  // it was at From; a directory with all that it holds, less what has a Change of its own
+	Mode     ChangeKind = "mode"     // executable, or no more
+	Type     ChangeKind = "type"     // what was there is of another kind
+)
+
+// Change is one difference between the overlay and the tree below it.
+type Change struct {
+	Path string // relative to the overlay's root
+	Kind ChangeKind
+	From string      // of what was renamed: its place in the lower tree
+	Was  batch.State // at Path when the overlay was first changed there
+	Is   batch.State
+}
+
+// Diff returns the changes at and below the path under, "" for all, in byte order of
+// paths. What is as it was, or as the lower tree is by now, is no change; nor is what
+// only the lower tree changed. Nobody changes the overlay meanwhile.
+func (o *Overlay) Diff(ctx context.Context, under string) ([]Change, error) {
+	if err := checkPath(under); err != nil {
+		return nil, err
+	}
+	if err := o.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer o.end()
+	return o.diff(ctx, o.survey(), under)
+}
+
+func checkPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, err := vfs.SplitPath(path)
+	return err
+}
+
+func (o *Overlay) diff(ctx context.Context, s *survey, under string) ([]Change, error) {
+	var changes []Change
+	for _, n := range s.nodes {
+		if n.through || !within(n.path, under) {
+			continue
+		}
+		c, err := o.compare(ctx, s, n)
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind != "" {
+			changes = append(changes, c)
+		}
+	}
+	// What was hidden or removed where no node is any more.
+	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
+		b := s.bases[path]
+		parent, _ := split(path)
+		_, shown := s.shows[parent]
+		if _, noted := s.at[path]; b.moved || shown || noted || !within(path, under) {
+			continue
+		}
+		is, err := o.visible(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		c, err := o.differs(ctx, Change{Path: path, Was: b.state, Is: is}, path)
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind != "" {
+			changes = append(changes, c)
+		}
+	}
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+// compare says what has changed at n, if anything has.
+func (o *Overlay) compare(ctx context.Context, s *survey, n surveyed) (c Change, err error) {
+	c.Path = n.path
+	b, known := s.bases[n.implied]
+	if c.Was = b.state; known && b.moved {
+		if n.kind == gone { // it is told of where it is now
+			return c, nil
+		}
+		if c.Was, err = o.lowerState(ctx, n.implied); err != nil {
+			return c, err
+		}
+	}
+	if n.kind != gone {
+		if c.Is, err = o.visible(ctx, n.path); err != nil {
+			return c, err
+		}
+	}
+	if n.moved && !c.Is.Absent() {
+		from, err := o.lowerState(ctx, n.origin)
+		if err != nil {
+			return c, err
+		}
+		if from == c.Is {
+			c.From, c.Kind = n.origin, Renamed
+			return c, nil
+		}
+	}
+	return o.differs(ctx, c, n.implied)
+}
+
+// differs completes c with its kind, which is empty when there is no difference, or none
+// any more to what the lower tree has at the path at.
+func (o *Overlay) differs(ctx context.Context, c Change, at string) (Change, error) {
+	if c.Was == c.Is {
+		return c, nil
+	}
+	lower, err := o.lowerState(ctx, at)
+	if err != nil || lower == c.Is {
+		return c, err
+	}
+	switch {
+	case c.Was.Absent():
+		c.Kind = Added
+	case c.Is.Absent():
+		c.Kind = Removed
+	case c.Was.Kind != c.Is.Kind:
+		c.Kind = Type
+	case c.Was.Version != c.Is.Version || c.Was.Target != c.Is.Target:
+		c.Kind = Modified
+	default:
+		c.Kind = Mode
+	}
+	return c, nil
+}

@@ -1,0 +1,159 @@
+package overlay_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+	"capd/vfs/overlay"
+)
+
+func TestDiff(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		do   func(b *bench)
+		want []string
+	}{
+		{"nothing", func(*bench) {}, nil},
+		{"looking", func(b *bench) { shape(b, b.root) }, nil},
+		{"added", func(b *bench) { b.put(b.root, "src/new", "x") }, []string{"added src/new"}},
+		{"removed", func(b *bench) { b.remove(b.root, "src/sub") }, []string{"removed src/sub", "removed src/sub/c.go"}},
+		{"modified", func(b *bench) { b.put(b.root, "doc", "x") }, []string{"modified doc"}},
+		{"written back", func(b *bench) {
+			b.put(b.root, "doc", "x")
+			b.put(b.root, "doc", "one\ntwo\nthree\n")
+		}, nil},
+		{"made and removed", func(b *bench) {
+			b.mkdir(b.root, "src/x")
+			b.put(b.root, "src/x/y", "z")
+			b.remove(b.root, "src/x")
+		}, nil},
+		{"removed and made again", func(b *bench) {
+			b.remove(b.root, "doc")
+			b.put(b.root, "doc", "one\ntwo\nthree\n")
+		}, nil},
+		{"mode", func(b *bench) {
+			_, err := vfs.Install(b.Context(), b.root, "run", strings.NewReader("#!\n"), false, vfs.If{})
+			b.must(err)
+		}, []string{"mode run"}},
+		{"type", func(b *bench) {
+			b.remove(b.root, "now")
+			b.mkdir(b.root, "now")
+		}, []string{"type now"}},
+		{"a directory made again", func(b *bench) {
+			b.remove(b.root, "src")
+			b.mkdir(b.root, "src")
+			b.put(b.root, "src/a.go", "package other\n")
+		}, []string{"modified src/a.go", "removed src/b.go", "removed src/sub", "removed src/sub/c.go"}},
+		{"renamed file", func(b *bench) { b.move("doc", "src/doc") }, []string{"renamed src/doc from doc"}},
+		{"renamed directory", func(b *bench) { b.move("src", "hollow/src") }, []string{"renamed hollow/src from src"}},
+		{"renamed, changed below, renamed again", func(b *bench) {
+			b.move("src", "lib")
+			b.put(b.root, "lib/a.go", "package lib\n")
+			b.move("lib/sub", "lib/inner")
+			b.remove(b.root, "lib/b.go")
+			b.move("lib", "pkg")
+		}, []string{"renamed pkg from src", "modified pkg/a.go", "removed pkg/b.go", "renamed pkg/inner from src/sub"}},
+		{"renamed there and back", func(b *bench) {
+			b.move("src", "lib")
+			b.move("lib", "src")
+			b.move("doc", "hollow/doc")
+			b.move("hollow/doc", "doc")
+		}, nil},
+		{"exchanged", func(b *bench) {
+			b.move("src", "tmp")
+			b.move("hollow", "src")
+			b.move("tmp", "hollow")
+		}, []string{"renamed hollow from src", "renamed src from hollow"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t, project)
+			test.do(b)
+			b.changed(test.want...)
+			b.o = laid(t, b.lower, b.upper.Root())
+			b.changed(test.want...)
+			_, err := b.o.Apply(t.Context(), overlay.ApplyOptions{Journal: memoryUpper(t)})
+			b.must(err)
+			b.changed()
+		})
+	}
+}
+
+func TestDiffUnder(t *testing.T) {
+	b := newBench(t, project)
+	b.put(b.root, "src/new", "x")
+	b.put(b.root, "srcs", "x")
+	changes, err := b.o.Diff(t.Context(), "src")
+	if err != nil || len(changes) != 1 || changes[0].Path != "src/new" {
+		t.Errorf("Diff below src: %v, %v", changes, err)
+	}
+	if _, err := b.o.Diff(t.Context(), "../src"); vfs.CodeOf(err) != vfs.Invalid {
+		t.Errorf("Diff of a bad path: %v", err)
+	}
+}
+
+func TestText(t *testing.T) {
+	b := newBench(t, project)
+	b.put(b.root, "doc", "one\n2\nthree\n")
+	b.put(b.root, "new", "fresh\n")
+	b.put(b.root, "binary", "a\x00b")
+	b.put(b.root, "long", strings.Repeat("x", 2<<20))
+	b.move("src", "lib")
+	b.put(b.root, "lib/a.go", "package lib\n")
+	_, err := vfs.Install(t.Context(), b.root, "run", strings.NewReader("#!\n"), false, vfs.If{})
+	b.must(err)
+	b.remove(b.root, "now")
+	var out bytes.Buffer
+	for _, c := range diff(t, b.o) {
+		b.must(b.o.Text(t.Context(), c, &out))
+	}
+	want := `diff --git a/binary b/binary
+new file mode 100644
+Binary files /dev/null and b/binary differ
+diff --git a/doc b/doc
+--- a/doc
++++ b/doc
+@@ -1,3 +1,3 @@
+ one
+-two
++2
+ three
+diff --git a/src b/lib
+rename from src
+rename to lib
+diff --git a/lib/a.go b/lib/a.go
+--- a/lib/a.go
++++ b/lib/a.go
+@@ -1 +1 @@
+-package a
++package lib
+diff --git a/long b/long
+new file mode 100644
+Binary files /dev/null and b/long differ
+diff --git a/new b/new
+new file mode 100644
+--- /dev/null
++++ b/new
+@@ -0,0 +1 @@
++fresh
+diff --git a/now b/now
+deleted file mode 120000
+--- a/now
++++ /dev/null
+@@ -1 +0,0 @@
+-doc
+\ No newline at end of file
+diff --git a/run b/run
+old mode 100755
+new mode 100644
+`
+	if got := out.String(); got != want {
+		t.Errorf("the text is\n%s\nwant\n%s", got, want)
+	}
+	changes := diff(t, b.o)
+	b.put(b.lower, "doc", "another\n")
+	if err := b.o.Text(t.Context(), changes[1], &out); vfs.CodeOf(err) != vfs.Conflict {
+		t.Errorf("the text of what the lower tree has no more: %v, want conflict", err)
+	}
+}

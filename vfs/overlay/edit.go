@@ -1,0 +1,189 @@
+package overlay
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// edit is one step of a change to the tree, as the index records it. The same edits
+// make the same tree: nothing else is asked.
+type edit struct {
+	Do   verb   `json:"do"`
+	Path raw    `json:"path,omitempty"`
+	To   raw    `json:"to,omitempty"`   // of move and adopt
+	Node *state `json:"node,omitempty"` // of set
+	Base *fact  `json:"base,omitempty"` // of know
+	Ms   int64  `json:"ms,omitempty"`   // of touch
+}
+
+type verb string
+
+const (
+	set    verb = "set"    // puts Node at Path
+	drop   verb = "drop"   // lets Path read through
+	move   verb = "move"   // takes what is at Path to To
+	adopt  verb = "adopt"  // lets the directory at Path read through to the lower path To, and those in it that read through with it
+	detach verb = "detach" // lets the directory at Path read through no more
+	touch  verb = "touch"  // sets when the directory at Path was modified, 0 to leave it to the lower tree
+	know   verb = "know"   // remembers the base of the lower path Path
+	forget verb = "forget" // forgets it
+)
+
+// raw is a path or a target, which need not be valid UTF-8.
+type raw []byte
+
+// state is a node as it is recorded, without what is in it.
+type state struct {
+	Kind    vfs.Kind `json:"kind,omitempty"`
+	Below   bool     `json:"below,omitempty"`
+	Origin  raw      `json:"origin,omitempty"`
+	Ms      int64    `json:"ms,omitempty"`
+	Exec    bool     `json:"exec,omitempty"`
+	Content int64    `json:"content,omitempty"`
+	Target  raw      `json:"target,omitempty"`
+}
+
+// fact is a base as it is recorded.
+type fact struct {
+	Moved   bool     `json:"moved,omitempty"`
+	Kind    vfs.Kind `json:"kind,omitempty"`
+	Version []byte   `json:"version,omitempty"`
+	Exec    bool     `json:"exec,omitempty"`
+	Target  raw      `json:"target,omitempty"`
+}
+
+func knows(path string, b base) edit { return edit{Do: know, Path: raw(path), Base: factOf(b)} }
+
+func factOf(b base) *fact {
+	f := &fact{Moved: b.moved, Kind: b.state.Kind, Exec: b.state.Exec, Target: raw(b.state.Target)}
+	if !b.state.Version.IsZero() {
+		f.Version = b.state.Version[:]
+	}
+	return f
+}
+
+func (f *fact) base() base {
+	b := base{f.Moved, batch.State{Kind: f.Kind, Exec: f.Exec, Target: string(f.Target)}}
+	copy(b.state.Version[:], f.Version)
+	return b
+}
+
+func (n *node) state() *state {
+	s := &state{Kind: n.kind, Below: n.below, Origin: raw(n.origin), Ms: n.modified, Exec: n.exec, Target: raw(n.target)}
+	if n.content != nil {
+		s.Content = n.content.id
+	}
+	return s
+}
+
+// sets puts s at path.
+func sets(path string, s state) edit { return edit{Do: set, Path: raw(path), Node: &s} }
+
+func touches(path string, ms int64) edit { return edit{Do: touch, Path: raw(path), Ms: ms} }
+
+// edit makes edits and returns the contents that are in the tree no more. mu is held.
+func (o *Overlay) edit(edits []edit) (freed []*content) {
+	for _, e := range edits {
+		path := string(e.Path)
+		parent, name := split(path)
+		switch e.Do {
+		case set:
+			n := &node{kind: e.Node.Kind, below: e.Node.Below, origin: string(e.Node.Origin), modified: e.Node.Ms,
+				exec: e.Node.Exec, target: string(e.Node.Target)}
+			if n.kind == vfs.DirKind {
+				n.children = map[string]*node{}
+			}
+			if e.Node.Content != 0 {
+				n.content = o.contents.get(e.Node.Content)
+			}
+			freed = o.reach(parent).put(name, n).free(freed)
+		case drop:
+			freed = o.reach(parent).take(name).free(freed)
+		case move:
+			toParent, toName := split(string(e.To))
+			from, to := o.reach(parent), o.reach(toParent)
+			n := from.child(name)
+			from.take(name)
+			freed = to.put(toName, n).free(freed)
+		case adopt:
+			o.reach(path).adopt(string(e.To))
+		case detach:
+			n := o.reach(path)
+			n.below, n.origin = false, ""
+		case touch:
+			o.reach(path).modified = e.Ms
+		case know:
+			o.bases[path] = e.Base.base()
+		case forget:
+			delete(o.bases, path)
+		}
+	}
+	return freed
+}
+
+// reach returns the directory at path, made where the way reads through. mu is held.
+func (o *Overlay) reach(path string) *node {
+	n := o.root
+	if path == "" {
+		return n
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		n = n.child(name)
+	}
+	return n
+}
+
+// adopt lets n read through to origin, and the directories in it that read through
+// with it.
+func (n *node) adopt(origin string) {
+	var with []*node
+	for _, c := range n.children {
+		if c.through() {
+			with = append(with, c)
+		}
+	}
+	n.origin, n.below, n.modified = origin, true, 0
+	for _, c := range with {
+		c.adopt(vfs.Join(origin, c.name))
+	}
+}
+
+// free adds n's contents, and those of what is in it, to freed. n may be nil.
+func (n *node) free(freed []*content) []*content {
+	if n == nil {
+		return freed
+	}
+	if n.content != nil {
+		freed = append(freed, n.content)
+	}
+	for _, c := range n.children {
+		freed = c.free(freed)
+	}
+	return freed
+}
+
+// dump returns edits that make the tree from one without changes. mu is held.
+func (o *Overlay) dump() []edit {
+	var edits []edit
+	for _, path := range slices.Sorted(maps.Keys(o.bases)) {
+		edits = append(edits, knows(path, o.bases[path]))
+	}
+	return o.root.dump("", edits)
+}
+
+func (n *node) dump(path string, edits []edit) []edit {
+	switch {
+	case n.parent != nil && !n.through():
+		edits = append(edits, edit{Do: set, Path: raw(path), Node: n.state()})
+	case n.modified != 0:
+		edits = append(edits, touches(path, n.modified))
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.children)) {
+		edits = n.children[name].dump(vfs.Join(path, name), edits)
+	}
+	return edits
+}

@@ -1,0 +1,145 @@
+package overlay_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/faultfs"
+	"capd/vfs/overlay"
+)
+
+// TestUpperFails makes every operation of the upper store fail in turn: what answers an
+// error has changed nothing, now or after a restart.
+func TestUpperFails(t *testing.T) {
+	broken := vfs.Errorf(vfs.Quota, "the upper store is full")
+	put := func(path, data string) func(context.Context, vfs.Dir) error {
+		return func(ctx context.Context, d vfs.Dir) error {
+			_, err := vfs.Put(ctx, d, path, strings.NewReader(data), vfs.If{})
+			return err
+		}
+	}
+	for name, do := range map[string]func(context.Context, vfs.Dir) error{
+		"Create":                      func(ctx context.Context, d vfs.Dir) error { _, err := d.Create(ctx, "new"); return err },
+		"Mkdir":                       func(ctx context.Context, d vfs.Dir) error { _, err := d.Mkdir(ctx, "new"); return err },
+		"Symlink":                     func(ctx context.Context, d vfs.Dir) error { return vfs.Symlink(ctx, d, "new", "a") },
+		"Replace":                     put("c/b/a", "changed"),
+		"Replace of what was written": put("written", "changed"),
+		"Remove":                      func(ctx context.Context, d vfs.Dir) error { return d.Remove(ctx, "b", vfs.If{}) },
+		"Remove of what was written":  func(ctx context.Context, d vfs.Dir) error { return d.Remove(ctx, "written", vfs.If{}) },
+		"Rename":                      func(ctx context.Context, d vfs.Dir) error { return d.Rename(ctx, "c", d, "new", vfs.If{}, vfs.If{}) },
+		"WriteAt": func(ctx context.Context, d vfs.Dir) error {
+			f, err := vfs.WalkFile(ctx, d, "a")
+			if err == nil {
+				_, err = f.WriteAt(ctx, []byte("x"), 3, vfs.If{})
+			}
+			return err
+		},
+		"Truncate": func(ctx context.Context, d vfs.Dir) error {
+			f, err := vfs.WalkFile(ctx, d, "a")
+			if err == nil {
+				err = f.Truncate(ctx, 3, vfs.If{})
+			}
+			return err
+		},
+	} {
+		for _, stage := range []faultfs.Stage{faultfs.Before, faultfs.Commit, faultfs.After} {
+			for n := 1; ; n++ {
+				lower, upper := lowerOf(t, modelTree), memoryUpper(t)
+				plan := &faultfs.Plan{}
+				o := laid(t, lower, faultfs.New(upper, plan))
+				if err := put("written", "old")(t.Context(), o.Root()); err != nil {
+					t.Fatal(err)
+				}
+				before := shape(t, o.Root())
+				plan.Fail(faultfs.Any, stage, n, broken)
+				err := do(t.Context(), o.Root())
+				plan.Clear()
+				after := shape(t, o.Root())
+				if err != nil {
+					if vfs.CodeOf(err) != vfs.Quota {
+						t.Errorf("%s, operation %d failing: %v, want what the upper store says", name, n, err)
+					}
+					same(t, name+" that failed", before, after)
+				}
+				same(t, name+", opened again", after, shape(t, laid(t, lower, upper).Root()))
+				if err == nil && n > 30 {
+					break
+				}
+				if n == 1 && err == nil && stage == faultfs.Before {
+					t.Errorf("%s does not notice that the upper store fails", name)
+				}
+			}
+		}
+	}
+}
+
+// TestUndoFails has an undo fail in the lower tree: nothing has changed, and another
+// try succeeds.
+func TestUndoFails(t *testing.T) {
+	store := memory.New(memory.Limits{})
+	fill(t, store.Root(), modelTree)
+	plan := &faultfs.Plan{}
+	o := laid(t, faultfs.New(store.Root(), plan), memoryUpper(t))
+	work(t, o.Root())
+	journal := memoryUpper(t)
+	original := shape(t, store.Root())
+	done, err := o.Apply(t.Context(), overlay.ApplyOptions{Journal: journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := shape(t, store.Root())
+	for _, op := range []faultfs.Op{faultfs.Mkdir, faultfs.Remove} {
+		plan.Fail(op, faultfs.Before, 1, vfs.Errorf(vfs.Busy, "in use"))
+		if err := o.Undo(t.Context(), journal, done.ID); vfs.CodeOf(err) != vfs.Busy {
+			t.Fatalf("Undo: %v, want what the lower tree says", err)
+		}
+		same(t, "the lower tree", applied, shape(t, store.Root()))
+		same(t, "the overlay", applied, shape(t, o.Root()))
+		if left := diff(t, o); len(left) > 0 {
+			t.Fatalf("after an undo that failed there is %v", left)
+		}
+	}
+	if err := o.Undo(t.Context(), journal, done.ID); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the lower tree after an undo", original, shape(t, store.Root()))
+	same(t, "the overlay after an undo", applied, shape(t, o.Root()))
+}
+
+// TestToldLate has commits answer an error when their change was made: it stays made.
+func TestToldLate(t *testing.T) {
+	ctx := vfs.OnCommit(t.Context(), func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		e, err := change()
+		if err == nil {
+			err = vfs.Errorf(vfs.Busy, "too late")
+		}
+		return e, err
+	})
+	lower, upper := lowerOf(t, modelTree), memoryUpper(t)
+	root := laid(t, lower, upper).Root()
+	_, err := root.Create(ctx, "created")
+	wantBusy := func(what string, err error) {
+		t.Helper()
+		if vfs.CodeOf(err) != vfs.Busy {
+			t.Errorf("%s: %v, want busy", what, err)
+		}
+	}
+	wantBusy("Create", err)
+	_, err = root.Replace(ctx, "a", strings.NewReader("replaced"), vfs.If{})
+	wantBusy("Replace", err)
+	f, err := vfs.WalkFile(t.Context(), root, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(ctx, []byte("W"), 0, vfs.If{})
+	wantBusy("WriteAt", err)
+	for path, want := range map[string]string{"created": "", "a": "replaced", "b": "Wontent of b"} {
+		if got := text(t, root, path); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+	same(t, "opened again", shape(t, root), shape(t, laid(t, lower, upper).Root()))
+}

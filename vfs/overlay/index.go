@@ -1,0 +1,262 @@
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strconv"
+	"strings"
+
+	"capd/vfs"
+)
+
+// The names in an upper store.
+const (
+	indexName    = "index"
+	contentsName = "data"
+	intentName   = "apply"
+)
+
+// index is the record of all changes: lines of a checksum and the edits of one change
+// in JSON, after a line that says which format it is. The last line may be torn: that
+// change was not made.
+type index struct {
+	file   vfs.File
+	end    int64 // bytes of whole lines
+	packed int64 // bytes when it was last made compact
+	lost   error // set when the tree is ahead of what could be written
+}
+
+const indexFormat = "capd overlay 1\n"
+
+// worthPacking is how many bytes an index grows to, at least, before it is made compact.
+const worthPacking = 64 << 10
+
+func line(edits []edit) []byte {
+	text, err := json.Marshal(edits)
+	if err != nil { // numbers and bytes always can be
+		panic(err)
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text)
+}
+
+// parse reads one line, without its end.
+func parse(line []byte) ([]edit, bool) {
+	if len(line) < 9 || line[8] != ' ' {
+		return nil, false
+	}
+	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
+	if err != nil || uint32(sum) != crc32.ChecksumIEEE(line[9:]) {
+		return nil, false
+	}
+	var edits []edit
+	if json.Unmarshal(line[9:], &edits) != nil {
+		return nil, false
+	}
+	return edits, true
+}
+
+// records yields the edits of each whole line of text. It answers corrupt when what is
+// not one does not come last.
+func records(text []byte, yield func([]edit) error) error {
+	text, ok := bytes.CutPrefix(text, []byte(indexFormat))
+	if !ok {
+		return errIndex
+	}
+	torn := false
+	for len(text) > 0 {
+		one, rest, whole := bytes.Cut(text, []byte("\n"))
+		edits, ok := parse(one)
+		switch {
+		case !ok || !whole:
+			torn = true
+		case torn:
+			return errIndex
+		default:
+			for _, e := range edits {
+				if !e.sound() {
+					return errIndex
+				}
+			}
+			if err := yield(edits); err != nil {
+				return err
+			}
+		}
+		text = rest
+	}
+	return nil
+}
+
+var errIndex = vfs.Errorf(vfs.Corrupt, "the overlay's index is damaged; restore its upper store or begin with an empty one")
+
+// sound reports whether e says all that it has to, and nothing that cannot be.
+func (e *edit) sound() bool {
+	path, to := string(e.Path), string(e.To)
+	switch e.Do {
+	case set:
+		return sound(path) && e.Node != nil && e.Node.Kind <= vfs.LinkKind && e.Node.Content >= 0 &&
+			(e.Node.Content == 0 || e.Node.Kind == vfs.FileKind) && (e.Node.Content != 0 || e.Node.Below || e.Node.Kind != vfs.FileKind)
+	case know:
+		return sound(path) && e.Base != nil
+	case move:
+		return sound(path) && sound(to) && !within(to, path)
+	case adopt:
+		return sound(path) && sound(to)
+	case drop, detach, forget:
+		return sound(path)
+	case touch:
+		return path == "" || sound(path)
+	}
+	return false
+}
+
+func sound(path string) bool {
+	for name := range strings.SplitSeq(path, "/") {
+		if vfs.CheckName(name) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// append adds a line. A line that could not be written whole is written over by the
+// next one.
+func (x *index) append(ctx context.Context, edits []edit, sync bool) error {
+	if x.lost != nil {
+		return x.lost
+	}
+	text := line(edits)
+	if _, err := x.file.WriteAt(ctx, text, x.end, vfs.If{}); err != nil {
+		_ = x.file.Truncate(ctx, x.end, vfs.If{}) // what stays is torn
+		return err
+	}
+	if sync {
+		if err := x.file.Sync(ctx); err != nil {
+			_ = x.file.Truncate(ctx, x.end, vfs.If{})
+			return err
+		}
+	}
+	x.end += int64(len(text))
+	return nil
+}
+
+// mustAppend is append for what was done already. When it cannot be written, nothing
+// else is from then on; the next start finds out.
+func (x *index) mustAppend(ctx context.Context, edits []edit) {
+	if x.append(ctx, edits, true) != nil && x.lost == nil {
+		x.lost = vfs.Errorf(vfs.Internal, "the overlay could not record an apply; it has to be opened again")
+	}
+}
+
+func (x *index) sync(ctx context.Context) error { return x.file.Sync(ctx) }
+
+func (x *index) close() {
+	if x.file != nil {
+		x.file.Close()
+	}
+}
+
+// load reads what an overlay wrote in the upper store, or begins there.
+func (o *Overlay) load(ctx context.Context) error {
+	kept, err := o.opened(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.contents.open(ctx, o.upper); err != nil {
+		return err
+	}
+	if kept {
+		if err := o.replay(ctx); err != nil {
+			return err
+		}
+		if err := o.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	return o.pack(ctx)
+}
+
+// opened reports whether the upper store has an index. It answers invalid for a store
+// that is somebody else's.
+func (o *Overlay) opened(ctx context.Context) (bool, error) {
+	kept, others := false, false
+	for e, err := range o.upper.List(ctx) {
+		if err != nil {
+			return false, err
+		}
+		kept = kept || e.Name == indexName && e.Kind == vfs.FileKind
+		others = others || e.Name != contentsName // which is made before the index is
+	}
+	if others && !kept {
+		return false, vfs.Errorf(vfs.Invalid, "the overlay's upper store holds something else; give it an empty one")
+	}
+	return kept, nil
+}
+
+func (o *Overlay) replay(ctx context.Context) error {
+	text, err := readWhole(ctx, o.upper, indexName)
+	if err != nil {
+		return err
+	}
+	return records(text, func(edits []edit) error {
+		for _, c := range o.edit(edits) {
+			o.contents.forget(c)
+		}
+		return nil
+	})
+}
+
+// pack writes the index anew, without what is past.
+func (o *Overlay) pack(ctx context.Context) error {
+	text := []byte(indexFormat)
+	o.mu.RLock()
+	for _, e := range o.dump() {
+		text = append(text, line([]edit{e})...)
+	}
+	o.mu.RUnlock()
+	if _, err := o.upper.Replace(ctx, indexName, bytes.NewReader(text), vfs.If{}); err != nil {
+		return err
+	}
+	n, err := o.upper.Lookup(ctx, indexName)
+	if err != nil {
+		return err
+	}
+	f, ok := n.(vfs.File)
+	if !ok {
+		n.Close()
+		return errIndex
+	}
+	o.index.close()
+	o.index = index{file: f, end: int64(len(text)), packed: int64(len(text))}
+	return nil
+}
+
+// compact packs an index that is mostly past. That it cannot be done, where the upper
+// store is full, is no reason to stop.
+func (o *Overlay) compact(ctx context.Context) {
+	if o.index.end > max(worthPacking, 4*o.index.packed) && o.pack(ctx) != nil {
+		o.index.packed = o.index.end / 2 // not every time
+	}
+}
+
+// readWhole reads the file called name.
+func readWhole(ctx context.Context, d vfs.Dir, name string) ([]byte, error) {
+	n, err := d.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	f, ok := n.(vfs.File)
+	if !ok {
+		return nil, errIndex
+	}
+	c, err := vfs.Open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
+}

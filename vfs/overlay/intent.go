@@ -1,0 +1,115 @@
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// intent is what an Apply is about to do. It is kept from before the lower tree changes
+// until the index says that it was done, so that a restart in between can tell: the
+// batch is done wholly or not at all, and the lower tree shows which.
+type intent struct {
+	All     bool       `json:"all,omitempty"`
+	Deep    []raw      `json:"deep,omitempty"`
+	Lone    []raw      `json:"lone,omitempty"`
+	Changes []intended `json:"changes"`
+}
+
+type intended struct {
+	Path    raw   `json:"path"`
+	Was     *fact `json:"was"`
+	Becomes *fact `json:"becomes"`
+}
+
+func raws(paths map[string]bool) (all []raw) {
+	for _, p := range slices.Sorted(maps.Keys(paths)) {
+		all = append(all, raw(p))
+	}
+	return all
+}
+
+func texts(paths []raw) (all []string) {
+	for _, p := range paths {
+		all = append(all, string(p))
+	}
+	return all
+}
+
+// intend writes down that changes are about to be made.
+func (o *Overlay) intend(ctx context.Context, chosen *selection, changes []batch.Change) error {
+	in := intent{All: chosen.all, Deep: raws(chosen.deep), Lone: raws(chosen.lone)}
+	for _, c := range changes {
+		in.Changes = append(in.Changes, intended{raw(c.Path), factOf(base{state: c.Was}), factOf(base{state: c.Becomes})})
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return vfs.Hide(err)
+	}
+	_, err = o.upper.Replace(ctx, intentName, bytes.NewReader(text), vfs.If{})
+	return err
+}
+
+// settled drops the intent.
+func (o *Overlay) settled(ctx context.Context) error {
+	if o.index.lost != nil {
+		return nil // the next start needs it
+	}
+	err := o.upper.Remove(ctx, intentName, vfs.If{})
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return nil
+	}
+	return err
+}
+
+// resume finds out what became of an Apply that a process which died left behind.
+func (o *Overlay) resume(ctx context.Context) error {
+	text, err := readWhole(ctx, o.upper, intentName)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var in intent
+	if json.Unmarshal(text, &in) != nil {
+		return errIndex
+	}
+	done, err := o.wasDone(ctx, in)
+	if err != nil {
+		return err
+	}
+	if done {
+		chosen := newSelection(texts(in.Deep), texts(in.Lone))
+		chosen.all = in.All
+		if err := o.make(ctx, o.survey().settle(chosen), true, nil); err != nil {
+			return err
+		}
+	}
+	return o.settled(ctx)
+}
+
+// wasDone looks for a path that is as it was before, or as it was to be.
+func (o *Overlay) wasDone(ctx context.Context, in intent) (bool, error) {
+	for _, c := range in.Changes {
+		if c.Was == nil || c.Becomes == nil {
+			return false, errIndex
+		}
+		is, err := o.lowerState(ctx, string(c.Path))
+		if err != nil {
+			return false, err
+		}
+		switch is {
+		case c.Becomes.base().state:
+			return true, nil
+		case c.Was.base().state:
+			return false, nil
+		}
+	}
+	return false, nil
+}

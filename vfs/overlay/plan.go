@@ -1,0 +1,223 @@
+package overlay
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// plan finds what has to change in the lower tree so that it is as the overlay shows
+// it. It looks at each path by itself: what was there when the overlay first did other
+// than read through, what the lower tree has now, and what the overlay shows.
+type plan struct {
+	o       *Overlay
+	s       *survey
+	chosen  *selection
+	paths   map[string]bool // that may differ
+	changes map[string]batch.Change
+	clashes map[string]batch.Conflict
+}
+
+// plan answers *batch.Conflicts, with all conflicts there are.
+func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection) (*plan, error) {
+	p := &plan{o: o, s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]batch.Change{},
+		clashes: map[string]batch.Conflict{}}
+	if err := p.collect(ctx); err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(p.paths)) {
+		if err := p.weigh(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(p.changes)) {
+		if err := p.surround(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.clashes) > 0 {
+		c := &batch.Conflicts{}
+		for _, path := range slices.Sorted(maps.Keys(p.clashes)) {
+			c.Paths = append(c.Paths, p.clashes[path])
+		}
+		return nil, c
+	}
+	return p, nil
+}
+
+// collect finds the paths that may differ, and that were chosen.
+func (p *plan) collect(ctx context.Context) error {
+	for path := range p.s.bases {
+		p.add(path)
+	}
+	walked := ""
+	for _, n := range p.s.nodes {
+		if n.through || n.kind == gone {
+			continue
+		}
+		if walked == "" || !within(n.path, walked) {
+			walked = n.path
+			if err := p.addAll(ctx, n.path, p.o.open); err != nil {
+				return err
+			}
+		}
+		if n.moved {
+			if err := p.addAll(ctx, n.origin, p.o.lowerAt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *plan) add(path string) {
+	if p.chosen.has(path) {
+		p.paths[path] = true
+	}
+}
+
+// addAll adds path and what open finds below it.
+func (p *plan) addAll(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) error {
+	if !p.chosen.meets(path) {
+		return nil
+	}
+	p.add(path)
+	n, err := open(ctx, path)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer n.Close()
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		return nil
+	}
+	for e, err := range d.List(ctx) {
+		if err != nil {
+			return vfs.At(path, err)
+		}
+		at := vfs.Join(path, e.Name)
+		p.add(at)
+		if e.Kind == vfs.DirKind {
+			if err := p.addAll(ctx, at, open); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// weigh compares what is at path, was, and should be.
+func (p *plan) weigh(ctx context.Context, path string) error {
+	is, err := p.o.lowerState(ctx, path)
+	if err != nil {
+		return err
+	}
+	wanted, err := p.o.visible(ctx, path)
+	if err != nil {
+		return err
+	}
+	if is == wanted {
+		return nil
+	}
+	was := is
+	if b, known := p.s.bases[path]; known && !b.moved {
+		was = b.state
+	} else if _, shown := p.s.where(path); !known && !shown {
+		was = batch.State{}
+	}
+	switch {
+	case was == wanted: // only the lower tree changed
+		return nil
+	case was != is:
+		p.clash(path, was, is, wanted)
+	default:
+		p.changes[path] = batch.Change{Path: path, Was: is, Becomes: wanted, Content: p.o.content(path)}
+	}
+	return nil
+}
+
+func (p *plan) clash(path string, was, is, wanted batch.State) {
+	p.clashes[path] = batch.Conflict{Path: path, Was: was, Becomes: wanted, Is: is,
+		Why: "the lower tree changed here since the overlay did; revert this path, or make the lower tree as it was"}
+}
+
+// surround looks at what the change at path stands on: the directories above what is
+// to be there, and what a directory that goes holds.
+func (p *plan) surround(ctx context.Context, path string) error {
+	c := p.changes[path]
+	if !c.Becomes.Absent() {
+		for up, _ := split(path); up != ""; up, _ = split(up) {
+			if _, ok := p.changes[up]; ok {
+				break
+			}
+			is, err := p.o.lowerState(ctx, up)
+			if err != nil {
+				return err
+			}
+			if is.Kind == vfs.DirKind {
+				break
+			}
+			p.clash(up, batch.State{Kind: vfs.DirKind}, is, batch.State{Kind: vfs.DirKind})
+		}
+	}
+	if c.Was.Kind != vfs.DirKind || c.Becomes.Kind == vfs.DirKind {
+		return nil
+	}
+	n, err := p.o.lowerAt(ctx, path)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	defer n.Close()
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		return vfs.At(path, vfs.Stale)
+	}
+	for e, err := range d.List(ctx) {
+		if err != nil {
+			return vfs.At(path, err)
+		}
+		at := vfs.Join(path, e.Name)
+		_, changes := p.changes[at]
+		if _, clashes := p.clashes[at]; changes || clashes {
+			continue
+		}
+		is := batch.State{Kind: batch.Foreign}
+		if e.Kind != vfs.Other {
+			if is, err = p.o.lowerState(ctx, at); err != nil {
+				return err
+			}
+		}
+		p.clash(at, batch.State{}, is, batch.State{})
+	}
+	return nil
+}
+
+// content reads what the overlay shows at path.
+func (o *Overlay) content(path string) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		n, err := o.open(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		defer n.Close()
+		f, ok := n.(vfs.File)
+		if !ok {
+			return nil, vfs.Stale
+		}
+		c, err := vfs.Open(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.NewSectionReader(c, 0, c.Size()), c}, nil
+	}
+}

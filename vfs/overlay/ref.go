@@ -1,0 +1,138 @@
+package overlay
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// ref is a reference to a node. Of a directory, in is its own place; a file or a link
+// is known by its place alone, which is name in the directory at in.
+type ref struct {
+	o      *Overlay
+	in     *place
+	name   string
+	kind   vfs.Kind
+	window window
+}
+
+// Close implements vfs.Node.
+func (r *ref) Close() error {
+	if !r.window.close() || r.in.parent == nil {
+		return nil
+	}
+	r.o.mu.Lock()
+	defer r.o.mu.Unlock()
+	if r.in.node.refs.Add(-1) == 0 {
+		r.in.node.prune()
+	}
+	return nil
+}
+
+// Tries implements vfs.Trier.
+func (r *ref) Tries() bool { return vfs.CanTry(r.o.lower) && vfs.CanTry(r.o.contents.dir) }
+
+// here returns the directory at r's place. mu is held.
+func (r *ref) here() (*node, error) {
+	r.window.mu.Lock()
+	closed := r.window.closed
+	r.window.mu.Unlock()
+	if closed {
+		return nil, vfs.Stale
+	}
+	return r.in.directory()
+}
+
+// sight is what is at a name, and where it comes from.
+type sight struct {
+	kind vfs.Kind // gone: nothing is there
+	node *node    // of the overlay's own tree, if it has one; a directory that is through too
+
+	content *content // of a file that was written
+	exec    bool     // of the same
+	target  string   // of a link that was made
+	lower   vfs.Node // what is read through, at origin
+	origin  string
+}
+
+// close closes what was opened to look.
+func (s *sight) close() {
+	if s.lower != nil {
+		s.lower.Close()
+		s.lower = nil
+	}
+}
+
+// see looks at what is called name in the directory at r's place.
+func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
+	if err := r.o.look(ctx); err != nil {
+		return s, err
+	}
+	here, err := r.here()
+	if err != nil {
+		r.o.mu.RUnlock()
+		return s, err
+	}
+	n := here.children[name]
+	holds, through := false, true
+	if n != nil {
+		s = sight{kind: n.kind, node: n, content: n.content, exec: n.exec, target: n.target}
+		holds, through = n.holds(), n.through()
+	}
+	path, below := here.implied(name)
+	if n != nil && !through {
+		path, below = n.origin, n.below && n.kind != vfs.DirKind
+	}
+	origin, held := here.origin, here.holds()
+	r.o.mu.RUnlock()
+
+	if !below {
+		return s, nil
+	}
+	var found vfs.Node
+	if through {
+		found, err = r.lookup(ctx, origin, name)
+		if vfs.CodeOf(err) == vfs.Stale && held {
+			err = vfs.NotFound
+		}
+	} else {
+		found, err = r.o.lowerAt(ctx, path)
+	}
+	switch {
+	case through && vfs.CodeOf(err) == vfs.NotFound, !through && missing(err):
+		if !holds {
+			s.kind = gone
+		}
+		return s, nil
+	case err != nil && !holds:
+		return sight{}, err
+	case err != nil:
+		return s, nil
+	}
+	kind := vfs.KindOf(found)
+	switch {
+	case n == nil || through && !holds:
+		s.kind = kind
+	case kind != s.kind: // of another kind meanwhile: not what the overlay has here
+		found.Close()
+		if !through {
+			s.kind = gone
+		}
+		return s, nil
+	}
+	s.lower, s.origin = found, path
+	return s, nil
+}
+
+// lookup looks for name in the lower directory at path.
+func (r *ref) lookup(ctx context.Context, path, name string) (vfs.Node, error) {
+	n, err := r.window.at(ctx, r.o, path)
+	if err != nil {
+		return nil, err
+	}
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		return nil, vfs.NotFound
+	}
+	return d.Lookup(ctx, name)
+}

@@ -1,0 +1,107 @@
+package overlay
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// Rename implements vfs.Dir.
+func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
+	if err := vfs.CheckName(name); err != nil {
+		return err
+	}
+	if err := vfs.CheckNewName(newName); err != nil {
+		return err
+	}
+	into, ok := dst.(*dir)
+	if !ok || into.o != d.o {
+		return vfs.CrossDevice
+	}
+	return d.o.change(ctx, func() (*step, error) {
+		s, err := d.spot(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		defer s.close()
+		t, err := into.spot(ctx, newName)
+		if err != nil {
+			return nil, taken(err)
+		}
+		defer t.close()
+		if err := s.conditional(ctx, from); err != nil {
+			return nil, err
+		}
+		if s.kind == gone {
+			return nil, vfs.NotFound
+		}
+		if err := s.fits(ctx, t, to); err != nil {
+			return nil, err
+		}
+		if s.same(t) {
+			return &step{}, nil
+		}
+		return s.moves(ctx, t)
+	})
+}
+
+func (s *spot) same(t *spot) bool { return s.dir == t.dir && s.name == t.name }
+
+// fits says whether what is at s may move to t.
+func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
+	s.ref.o.mu.RLock()
+	inside := s.kind == vfs.DirKind && s.node != nil && t.dir.isWithin(s.node)
+	s.ref.o.mu.RUnlock()
+	switch {
+	case inside:
+		return vfs.Errorf(vfs.Invalid, "a directory cannot move into itself")
+	case s.same(t):
+		return t.conditional(ctx, to)
+	case t.kind == gone:
+		return t.meets(ctx, to)
+	case t.kind != vfs.FileKind, s.kind == vfs.DirKind, to.Is.IsZero():
+		return vfs.Exists
+	}
+	return t.meets(ctx, to)
+}
+
+// moves plans the move of what is at s to t.
+func (s *spot) moves(ctx context.Context, t *spot) (*step, error) {
+	st := &step{}
+	if t.kind != gone {
+		grows, err := t.leaves(ctx)
+		if err != nil {
+			return nil, err
+		}
+		st.grows, st.sync = grows, true
+	}
+	edits, err := t.remember(ctx)
+	if err != nil {
+		return nil, err
+	}
+	home := !s.through && s.node.below && t.below && s.node.origin == t.implied
+	var away []edit
+	if s.through {
+		if s.kind == vfs.DirKind {
+			edits = append(edits, edit{Do: move, Path: raw(s.path), To: raw(t.path)})
+		} else {
+			edits = append(edits, sets(t.path, state{Kind: s.kind, Below: true, Origin: raw(s.implied)}))
+		}
+		away = []edit{knows(s.implied, base{moved: true}), sets(s.path, state{Kind: gone})}
+	} else {
+		if home && s.kind != vfs.DirKind {
+			edits = append(edits, edit{Do: drop, Path: raw(t.path)})
+		} else {
+			edits = append(edits, edit{Do: move, Path: raw(s.path), To: raw(t.path)})
+		}
+		if away, err = s.vacate(ctx); err != nil {
+			return nil, err
+		}
+		if home {
+			away = append(away, edit{Do: forget, Path: raw(t.implied)})
+		}
+	}
+	now := nowMs()
+	st.edits = append(append(edits, away...), touches(s.parent, now), touches(t.parent, now))
+	return st, nil
+}

@@ -1,0 +1,130 @@
+package overlay
+
+import (
+	"context"
+	"io"
+
+	"capd/vfs"
+)
+
+// Replace implements vfs.Dir. It copies nothing from the lower tree.
+func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, nil, c)
+}
+
+// Install implements vfs.Installer.
+func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
+	return d.replace(ctx, name, r, &exec, c)
+}
+
+// replace puts r's content at name, executable as exec says or, for nil, as it was.
+func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bool, c vfs.If) (vfs.Version, error) {
+	if err := vfs.CheckName(name); err != nil {
+		return vfs.Version{}, err
+	}
+	if err := r.foresee(ctx, name, c); err != nil {
+		return vfs.Version{}, err
+	}
+	fresh, version, err := r.o.contents.stage(ctx, from)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	used := false
+	err = r.o.change(ctx, func() (*step, error) {
+		s, err := r.replaceable(ctx, name, c)
+		if err != nil {
+			return nil, err
+		}
+		defer s.close()
+		st, err := s.replaces(ctx, fresh, exec)
+		if err == nil {
+			st.made = func() { used = true }
+		}
+		return st, err
+	})
+	if !used {
+		r.o.contents.remove(ctx, fresh)
+	}
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	return version, nil
+}
+
+// foresee answers what a replacement would now, before its reader is touched, which may
+// be slow and large.
+func (r *ref) foresee(ctx context.Context, name string, c vfs.If) error {
+	if err := r.o.begin(ctx); err != nil {
+		return err
+	}
+	defer r.o.end()
+	s, err := r.replaceable(ctx, name, c)
+	if err == nil {
+		s.close()
+	}
+	return err
+}
+
+// replaceable returns the spot called name, if a file can be put there.
+func (r *ref) replaceable(ctx context.Context, name string, c vfs.If) (*spot, error) {
+	s, err := r.spot(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.kind == gone && r.kind == vfs.FileKind: // a File makes nothing where there is none
+		err = vfs.NotFound
+	case s.kind == gone:
+		err = vfs.CheckNewName(name)
+	case r.kind == vfs.FileKind && s.kind != vfs.FileKind:
+		err = vfs.Stale
+	case s.kind == vfs.DirKind:
+		err = vfs.IsDir
+	case s.kind != vfs.FileKind:
+		err = vfs.NotRegular
+	}
+	if err == nil {
+		err = s.meets(ctx, c)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// replaces plans that fresh is the file at s.
+func (s *spot) replaces(ctx context.Context, fresh *content, exec *bool) (*step, error) {
+	st := &step{sync: true}
+	old, err := s.size(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.ref.o.contents.file(ctx, fresh)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat(inside(ctx))
+	if err != nil {
+		return nil, err
+	}
+	n := state{Kind: vfs.FileKind, Content: fresh.id}
+	switch {
+	case exec != nil:
+		n.Exec = *exec
+	case s.kind != gone:
+		if n.Exec, err = s.executable(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if st.edits, err = s.remember(ctx); err != nil {
+		return nil, err
+	}
+	st.grows.Bytes = info.Size - old
+	st.edits = append(st.edits, sets(s.path, n))
+	if s.kind == gone {
+		st.grows.Nodes = 1
+		st.edits = append(st.edits, touches(s.parent, nowMs()))
+	}
+	return st, nil
+}

@@ -1,0 +1,109 @@
+package overlay
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"capd/vfs"
+)
+
+// Revert drops the changes at and below these paths; nil are all. What was open there
+// is stale, or reads the lower tree again. What was moved is reverted at both of its
+// places or not at all, and what a removed directory held with it: it answers invalid,
+// and says which path to add. It is done at once, and lasts.
+func (o *Overlay) Revert(ctx context.Context, paths []string) error {
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	defer o.end()
+	s := o.survey()
+	chosen, err := s.choose(paths, false)
+	if err != nil {
+		return err
+	}
+	edits, err := o.reverts(ctx, s, chosen)
+	if err != nil {
+		return err
+	}
+	return o.make(inside(context.WithoutCancel(ctx)), edits, true, nil)
+}
+
+// reverts plans the revert of what was chosen.
+func (o *Overlay) reverts(ctx context.Context, s *survey, chosen *selection) ([]edit, error) {
+	var edits []edit
+	if chosen.all {
+		edits = append(edits, touches("", 0))
+	}
+	forgotten, kept := map[string]bool{}, map[string]surveyed{}
+	dropped, now := "", nowMs()
+	lets := func(n surveyed) {
+		edits = append(edits, edit{Do: drop, Path: raw(n.path)})
+		if parent, _ := split(n.path); !chosen.has(parent) {
+			edits = append(edits, touches(parent, now))
+		}
+	}
+	for _, n := range s.nodes {
+		switch {
+		case !chosen.has(n.path):
+			if !n.through {
+				kept[n.implied] = n
+			}
+			continue
+		case dropped != "" && within(n.path, dropped):
+		case n.through:
+			edits = append(edits, touches(n.path, 0))
+		default:
+			dropped = n.path
+			lets(n)
+		}
+		forgotten[n.implied] = true
+	}
+	back, err := o.brings(ctx, s, chosen)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
+		if !chosen.has(path) {
+			continue
+		}
+		n, ok := kept[path]
+		switch {
+		case !ok:
+			forgotten[path] = true
+		case s.bases[path].moved && n.kind == gone: // it is where it was in a directory that moved
+			forgotten[path] = true
+			lets(n)
+		case s.bases[path].moved:
+			return nil, vfs.At(n.path, vfs.Errorf(vfs.Invalid, "it took the place of what is to come back; choose this path too"))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(forgotten)) {
+		edits = append(edits, edit{Do: forget, Path: raw(path)})
+	}
+	return append(edits, back...), nil
+}
+
+// brings returns the edits that bring back what was chosen in directories that do not
+// read through: they were removed, and made again or not.
+func (o *Overlay) brings(ctx context.Context, s *survey, chosen *selection) (edits []edit, err error) {
+	for _, path := range slices.Sorted(maps.Keys(chosen.deep)) {
+		b, known := s.bases[path]
+		parent, _ := split(path)
+		if _, shown := s.shows[parent]; !known || b.moved || b.state.Absent() || shown {
+			continue
+		}
+		if _, ok := s.where(parent); ok || chosen.has(parent) {
+			continue
+		}
+		is, err := o.visible(ctx, parent)
+		if err != nil {
+			return nil, err
+		}
+		if is.Kind != vfs.DirKind {
+			return nil, vfs.At(parent, vfs.Errorf(vfs.Invalid, "what was in it cannot come back without it; choose this path too"))
+		}
+		edits = append(edits, restore(path, b.state.Kind)...)
+	}
+	return edits, nil
+}

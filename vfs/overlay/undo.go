@@ -1,0 +1,132 @@
+package overlay
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// Undo makes the lower tree as it was before the Apply that answered id, all or
+// nothing; the overlay shows what it did, so that the changes are pending again. It
+// answers *batch.Conflicts when the lower tree is no longer as the Apply left it, and
+// notFound for a batch that the journal does not have.
+func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
+	changes, err := batch.Load(ctx, journal, id)
+	if err != nil {
+		return err
+	}
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	defer o.end()
+	f := freeze{o: o, s: o.survey()}
+	defer f.release(ctx)
+	// What is within comes before what it is in.
+	for _, c := range slices.Backward(changes) {
+		if err := f.add(ctx, c); err != nil {
+			return err
+		}
+	}
+	if len(f.clashes) > 0 {
+		slices.SortFunc(f.clashes, func(a, b batch.Conflict) int { return strings.Compare(a.Path, b.Path) })
+		return &batch.Conflicts{Paths: f.clashes}
+	}
+	// As long as the lower tree shows the same, this is no change.
+	inner := inside(context.WithoutCancel(ctx))
+	if err := o.make(inner, f.edits, true, nil); err != nil {
+		return err
+	}
+	f.staged = nil
+	if err := batch.Undo(ctx, journal, id, o.lower); err != nil {
+		slices.Reverse(f.back)
+		if late := o.make(inner, f.back, true, nil); late != nil {
+			return late
+		}
+		return err
+	}
+	return nil
+}
+
+// freeze plans that the overlay shows what it does while the lower tree is changed back.
+type freeze struct {
+	o      *Overlay
+	s      *survey
+	edits  []edit
+	back   []edit // undo edits, in reverse
+	staged []*content
+
+	clashes []batch.Conflict
+}
+
+// release removes what was staged and is not used.
+func (f *freeze) release(ctx context.Context) {
+	for _, c := range f.staged {
+		f.o.contents.remove(ctx, c)
+	}
+}
+
+// add plans for one change that is to be undone, unless somebody did so already.
+func (f *freeze) add(ctx context.Context, c batch.Change) error {
+	switch is, err := f.o.lowerState(ctx, c.Path); {
+	case err != nil:
+		return err
+	case is == c.Was:
+		return nil
+	case is != c.Becomes:
+		f.clashes = append(f.clashes, batch.Conflict{Path: c.Path, Was: c.Becomes, Becomes: c.Was, Is: is,
+			Why: "the lower tree changed here since the apply; make it as it was"})
+		return nil
+	}
+	old, known := f.s.bases[c.Path]
+	f.edits = append(f.edits, knows(c.Path, base{state: c.Was}))
+	if known {
+		f.back = append(f.back, knows(c.Path, old))
+	} else {
+		f.back = append(f.back, edit{Do: forget, Path: raw(c.Path)})
+	}
+	at, shown := f.s.where(c.Path)
+	if !shown {
+		return nil
+	}
+	undo := edit{Do: drop, Path: raw(at)}
+	if i, ok := f.s.at[at]; ok && !f.s.nodes[i].through {
+		undo = edit{Do: set, Path: raw(at), Node: f.s.nodes[i].state}
+	}
+	var put edit
+	switch c.Becomes.Kind {
+	case vfs.DirKind:
+		put = edit{Do: detach, Path: raw(at)}
+		undo = edit{Do: adopt, Path: raw(at), To: raw(c.Path)}
+		f.edits = append(f.edits, put)
+		put = touches(at, nowMs())
+	case vfs.FileKind:
+		staged, err := f.stage(ctx, c)
+		if err != nil {
+			return err
+		}
+		put = sets(at, state{Kind: vfs.FileKind, Exec: c.Becomes.Exec, Content: staged.id})
+	case vfs.LinkKind:
+		put = sets(at, state{Kind: vfs.LinkKind, Target: raw(c.Becomes.Target), Ms: nowMs()})
+	default:
+		put = sets(at, state{Kind: gone})
+	}
+	f.edits, f.back = append(f.edits, put), append(f.back, undo)
+	return nil
+}
+
+// stage stores what the file of c became.
+func (f *freeze) stage(ctx context.Context, c batch.Change) (*content, error) {
+	r, err := c.Content(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	staged, _, err := f.o.contents.stage(ctx, r)
+	if err == nil {
+		f.staged = append(f.staged, staged)
+	}
+	return staged, err
+}

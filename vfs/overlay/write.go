@@ -1,0 +1,212 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"capd/vfs"
+)
+
+var errOffset = vfs.Errorf(vfs.Invalid, "an offset or a size is below 0 or too large")
+
+// WriteAt implements vfs.File. To write nothing does not lengthen the file, and copies
+// nothing.
+func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, errOffset
+	}
+	err = f.write(ctx, c, inPlace{
+		plan: func(size int64) (int64, bool) { return max(size, off+int64(len(p))), len(p) > 0 },
+		keep: math.MaxInt64,
+		do: func(ctx context.Context, at vfs.File, _ int64) error {
+			n, err = at.WriteAt(ctx, p, off, vfs.If{})
+			return err
+		},
+	})
+	if err == nil {
+		n = len(p)
+	}
+	return n, err
+}
+
+// Append implements vfs.Appender.
+func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
+	err = f.write(ctx, c, inPlace{
+		plan: func(size int64) (int64, bool) {
+			off = size
+			if int64(len(p)) > math.MaxInt64-size {
+				return size, false
+			}
+			return size + int64(len(p)), len(p) > 0
+		},
+		keep: math.MaxInt64,
+		do: func(ctx context.Context, at vfs.File, size int64) error {
+			_, err := at.WriteAt(ctx, p, size, vfs.If{})
+			return err
+		},
+	})
+	if err != nil {
+		return 0, err
+	}
+	return off, nil
+}
+
+// Truncate implements vfs.File. To leave the size as it is copies nothing.
+func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	if size < 0 {
+		return errOffset
+	}
+	return f.write(ctx, c, inPlace{
+		plan: func(old int64) (int64, bool) { return size, size != old },
+		keep: size,
+		do:   func(ctx context.Context, at vfs.File, _ int64) error { return at.Truncate(ctx, size, vfs.If{}) },
+	})
+}
+
+// inPlace is a write in place to a file of a size in bytes.
+type inPlace struct {
+	plan func(size int64) (after int64, changes bool)
+	keep int64 // how much of the old content is needed, at most
+	do   func(ctx context.Context, at vfs.File, size int64) error
+}
+
+// copied is a file of the lower tree, copied to be written to.
+type copied struct {
+	content *content
+	version vfs.Version // of the original
+	bytes   int64
+}
+
+var errOvertaken = errors.New("overlay: the file was changed while it was copied")
+
+// copyTries is how often a file may be changed while it is copied.
+const copyTries = 4
+
+// write makes the write w to f. A file of the lower tree is copied first, with nothing
+// locked.
+func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
+	for range copyTries {
+		up, err := f.copyUp(ctx, c, w)
+		if err != nil {
+			return err
+		}
+		used := false
+		err = f.o.change(ctx, func() (*step, error) {
+			s, err := f.replaceable(ctx, f.name, c)
+			if err != nil {
+				return nil, err
+			}
+			defer s.close()
+			st, err := s.writes(ctx, w, up)
+			if err == nil && len(st.edits) > 0 {
+				st.made = func() { used = true }
+			}
+			return st, err
+		})
+		if up != nil && !used {
+			f.o.contents.remove(ctx, up.content)
+		}
+		if err != errOvertaken {
+			return err
+		}
+	}
+	return vfs.Errorf(vfs.Busy, "it is being changed all the while; try again")
+}
+
+// copyUp copies the file at f's place, if it is one of the lower tree that w changes.
+func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (*copied, error) {
+	old, up, err := f.original(ctx, c, w)
+	if err != nil || old == nil {
+		return nil, err
+	}
+	defer old.Close()
+	up.content, _, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes))
+	if err != nil {
+		return nil, err
+	}
+	return up, nil
+}
+
+// original opens what copyUp copies, nil if it has nothing to copy.
+func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
+	if err := f.o.begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer f.o.end()
+	s, err := f.replaceable(ctx, f.name, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.close()
+	size, err := s.size(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, changes := w.plan(size); !changes || s.content != nil {
+		return nil, nil, nil
+	}
+	state, err := s.state(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, err := s.file(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	old, err := vfs.Open(ctx, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	return old, &copied{version: state.Version, bytes: min(w.keep, old.Size())}, nil
+}
+
+// writes plans the write w to the file at s. up is a copy of it, if it is one of the
+// lower tree.
+func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error) {
+	size, err := s.size(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, changes := w.plan(size)
+	if !changes {
+		return &step{}, nil
+	}
+	to := s.content
+	st := &step{grows: vfs.Effect{Bytes: after - size}}
+	if to == nil {
+		original, err := s.state(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if up == nil || up.version != original.Version || up.bytes != min(w.keep, size) {
+			return nil, errOvertaken
+		}
+		exec, err := s.executable(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if st.edits, err = s.remember(ctx); err != nil {
+			return nil, err
+		}
+		st.edits = append(st.edits, sets(s.path, state{Kind: vfs.FileKind, Content: up.content.id, Exec: exec}))
+		st.copies, to = up.bytes, up.content
+	}
+	st.write = func(ctx context.Context) (int64, error) {
+		at, err := s.ref.o.contents.file(ctx, to)
+		if err != nil {
+			return 0, err
+		}
+		err = w.do(ctx, at, size)
+		if err == nil || s.content == nil { // what failed in a copy is not to be seen
+			return 0, err
+		}
+		info, late := at.Stat(ctx)
+		if late != nil {
+			return 0, err
+		}
+		return info.Size - size, err
+	}
+	return st, nil
+}
