@@ -1,0 +1,277 @@
+package materialize
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// Why something is left out.
+const (
+	whyOutside    = "a link that leads out of the tree"
+	whySpecial    = "neither a file, a directory nor a link"
+	whyElsewhere  = "another file system begins there"
+	whyUnreadable = "it may not be read"
+	whyGone       = "it went while it was copied"
+	whyName       = "the host's file system does not take its name, or takes it for another's"
+)
+
+// copier fills a tree. One goroutine walks the directories, several copy files.
+type copier struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	t      *Tree
+	o      Options
+	jobs   chan job
+
+	mu   sync.Mutex // also of the tree's records
+	done Progress   // copied
+	held Progress   // copied or about to be
+}
+
+// level is a directory on both sides, open as long as somebody uses it.
+type level struct {
+	from vfs.Dir
+	to   *os.Root
+	path string
+	own  bool // both are closed at the end
+	refs atomic.Int64
+}
+
+func (l *level) release() {
+	if l.refs.Add(-1) == 0 && l.own {
+		l.from.Close()
+		l.to.Close()
+	}
+}
+
+// job is a file to copy.
+type job struct {
+	in   *level
+	name string
+}
+
+func newCopier(ctx context.Context, t *Tree, o Options) *copier {
+	c := &copier{t: t, o: o, jobs: make(chan job, 256)}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	return c
+}
+
+func (c *copier) run() error {
+	defer c.cancel(nil)
+	var workers sync.WaitGroup
+	for range c.o.workers() {
+		workers.Go(func() {
+			buf := make([]byte, 128<<10)
+			for j := range c.jobs {
+				if c.ctx.Err() == nil {
+					c.fail(vfs.Join(j.in.path, j.name), c.file(j, buf))
+				}
+				j.in.release()
+			}
+		})
+	}
+	top := &level{from: c.t.from, to: c.t.root}
+	top.refs.Add(1)
+	c.fail("", c.dir(top, 1))
+	top.release()
+	close(c.jobs)
+	workers.Wait()
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	return nil
+}
+
+// fail ends the copying with the first error.
+func (c *copier) fail(path string, err error) {
+	if err != nil {
+		c.cancel(located(path, err))
+	}
+}
+
+// located is err at path, unless it says already where it is, or is the end of a
+// context.
+func located(path string, err error) error {
+	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Path != "" {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return vfs.At(path, err)
+}
+
+// skippable reports an error that concerns one entry alone, and says why the entry
+// is left out.
+func skippable(err error) (why string, ok bool) {
+	switch vfs.CodeOf(err) {
+	case vfs.NotFound, vfs.Stale, vfs.NotDir, vfs.IsDir:
+		return whyGone, true
+	case vfs.NotRegular:
+		return whySpecial, true
+	case vfs.CrossDevice:
+		return whyElsewhere, true
+	case vfs.Denied:
+		return whyUnreadable, true
+	}
+	return "", false
+}
+
+func (c *copier) leaveOut(path, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t.leftOut = append(c.t.leftOut, Skipped{path, why})
+}
+
+// skip answers err unless it concerns what is at path alone.
+func (c *copier) skip(path string, err error) error {
+	why, ok := skippable(err)
+	if !ok {
+		return located(path, err)
+	}
+	c.leaveOut(path, why)
+	return nil
+}
+
+// add writes down an entry that was copied.
+func (c *copier) add(path string, r *record, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t.records[path] = r
+	c.done.Entries++
+	c.done.Bytes += size
+	if c.o.Progress != nil {
+		c.o.Progress(c.done)
+	}
+}
+
+// dir copies what in holds; its entries have depth names.
+func (c *copier) dir(in *level, depth int) error {
+	entries := 0
+	for e, err := range in.from.List(c.ctx) {
+		if err != nil {
+			return err
+		}
+		path := vfs.Join(in.path, e.Name)
+		if entries++; entries > c.t.bounds.Entries { // what is not copied yet counts later
+			return errEntries(c.t.bounds)
+		}
+		if depth > c.t.bounds.Depth {
+			return vfs.At(path, errDeep(c.t.bounds))
+		}
+		if vfs.CheckName(e.Name) != nil { // of a Dir that is served by somebody else
+			c.leaveOut(path, whyName)
+			continue
+		}
+		switch e.Kind {
+		case vfs.FileKind:
+			in.refs.Add(1)
+			select {
+			case c.jobs <- job{in, e.Name}:
+			case <-c.ctx.Done():
+				in.release()
+				return c.ctx.Err()
+			}
+		case vfs.DirKind, vfs.LinkKind:
+			if err := c.entry(in, e.Name, path, depth); err != nil {
+				return err
+			}
+		default:
+			c.leaveOut(path, whySpecial)
+		}
+	}
+	return nil
+}
+
+// entry copies a directory or a link.
+func (c *copier) entry(in *level, name, path string, depth int) error {
+	n, err := in.from.Lookup(c.ctx, name)
+	if err != nil {
+		return c.skip(path, err)
+	}
+	switch n := n.(type) {
+	case vfs.Dir:
+		return c.subdir(in, n, name, path, depth)
+	case vfs.Link:
+		defer n.Close()
+		return c.link(in, n, name, path, depth)
+	}
+	n.Close()
+	c.leaveOut(path, whyGone)
+	return nil
+}
+
+func (c *copier) subdir(in *level, d vfs.Dir, name, path string, depth int) error {
+	sub := &level{from: d, path: path, own: true}
+	if err := in.to.Mkdir(name, 0o700); err != nil {
+		d.Close()
+		return c.unmade(path, err)
+	}
+	var err error
+	if sub.to, err = in.to.OpenRoot(name); err != nil {
+		d.Close()
+		return explain(err)
+	}
+	sub.refs.Add(1)
+	defer sub.release()
+	if err := c.room(path, 1, 0); err != nil {
+		return err
+	}
+	c.add(path, &record{state: batch.State{Kind: vfs.DirKind}}, 0)
+	if err := c.dir(sub, depth+1); err != nil {
+		return c.skip(path, err)
+	}
+	return nil
+}
+
+// unmade answers err, with which an entry could not be made, unless that is for
+// its name.
+func (c *copier) unmade(path string, err error) error {
+	err = explain(err)
+	switch vfs.CodeOf(err) {
+	case vfs.Exists, vfs.Invalid:
+		c.leaveOut(path, whyName)
+		return nil
+	}
+	return err
+}
+
+func (c *copier) link(in *level, l vfs.Link, name, path string, depth int) error {
+	target, err := l.Target(c.ctx)
+	if err != nil {
+		return c.skip(path, err)
+	}
+	if !vfs.Within(depth-1, target) {
+		c.leaveOut(path, whyOutside)
+		return nil
+	}
+	if err := in.to.Symlink(target, name); err != nil {
+		return c.unmade(path, err)
+	}
+	if err := c.room(path, 1, 0); err != nil {
+		return err
+	}
+	c.add(path, &record{state: batch.State{Kind: vfs.LinkKind, Target: target}}, 0)
+	return nil
+}
+
+// room takes up room for more entries and bytes, or answers limit.
+func (c *copier) room(path string, entries int, bytes int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case bytes > c.t.bounds.Bytes-c.held.Bytes:
+		return vfs.At(path, errBytes(c.t.bounds))
+	case entries > c.t.bounds.Entries-c.held.Entries:
+		return errEntries(c.t.bounds)
+	}
+	c.held.Bytes += bytes
+	c.held.Entries += entries
+	return nil
+}

@@ -1,0 +1,88 @@
+package materialize
+
+import (
+	"crypto/sha256"
+	"io"
+	"os"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// file copies one file, through buf, and finds out its version on the way.
+func (c *copier) file(j job, buf []byte) error {
+	path := vfs.Join(j.in.path, j.name)
+	n, err := j.in.from.Lookup(c.ctx, j.name)
+	if err != nil {
+		return c.skip(path, err)
+	}
+	defer n.Close()
+	f, ok := n.(vfs.File)
+	if !ok {
+		c.leaveOut(path, whyGone)
+		return nil
+	}
+	info, err := f.Stat(c.ctx)
+	if err != nil {
+		return c.skip(path, err)
+	}
+	if err := c.room(path, 1, info.Size); err != nil {
+		return err
+	}
+	content, err := vfs.Open(c.ctx, f)
+	if err != nil {
+		return c.skip(path, err)
+	}
+	defer content.Close()
+	perm := os.FileMode(0o600)
+	if info.Exec {
+		perm = 0o700
+	}
+	out, err := j.in.to.OpenFile(j.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return c.unmade(path, err)
+	}
+	defer out.Close()
+	r := &record{state: batch.State{Kind: vfs.FileKind, Exec: info.Exec}}
+	size, err := c.content(path, out, content, info.Size, r, buf)
+	if err != nil {
+		return err
+	}
+	made, err := out.Stat()
+	if err != nil {
+		return explain(err)
+	}
+	r.attr = attrOf(made)
+	c.add(path, r, size)
+	return nil
+}
+
+// content copies to its end a content of expected bytes, as it seemed, and writes
+// down its version in r.
+func (c *copier) content(path string, out *os.File, content vfs.Content, expected int64, r *record, buf []byte) (size int64, err error) {
+	sum := sha256.New()
+	for {
+		n, err := content.ReadAt(buf, size)
+		size += int64(n)
+		if size > expected {
+			if err := c.room(path, 0, size-expected); err != nil {
+				return 0, err
+			}
+			expected = size
+		}
+		sum.Write(buf[:n])
+		if _, werr := out.Write(buf[:n]); werr != nil {
+			return 0, explain(werr)
+		}
+		if err == io.EOF {
+			r.state.Version = vfs.Version(sum.Sum(nil))
+			return size, nil
+		}
+		if err == nil {
+			err = c.ctx.Err()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package materialize
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// erase removes the directory called name in root with all that it holds,
+// whatever a program left there: no link is followed, directories that nobody may
+// enter are opened up, and depth costs neither memory nor descriptors, since a
+// directory that holds others gives them to the top.
+func erase(root *os.Root, name string) error {
+	err := open(root, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	top, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	e := eraser{top: top}
+	if err := e.empty(top, e.erase); err != nil {
+		return err
+	}
+	return root.Remove(name)
+}
+
+type eraser struct {
+	top   *os.Root
+	moved int
+	queue []string // directories that were given to the top
+}
+
+// open lets this process work in the directory called name.
+func open(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err != nil || info.Mode().Perm()&0o700 == 0o700 {
+		return err
+	}
+	return root.Chmod(name, 0o700)
+}
+
+// erase removes the directory called name in the top, and then those that were in
+// it.
+func (e *eraser) erase(name string) error {
+	e.queue = append(e.queue, name)
+	for len(e.queue) > 0 {
+		name := e.queue[len(e.queue)-1]
+		e.queue = e.queue[:len(e.queue)-1]
+		if err := e.one(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *eraser) one(name string) error {
+	if err := open(e.top, name); err != nil {
+		return err
+	}
+	dir, err := e.top.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	err = e.empty(dir, func(sub string) error {
+		if err := open(dir, sub); err != nil { // a directory that moves is written to
+			return err
+		}
+		if dir.Remove(sub) == nil { // most hold no directories, many nothing
+			return nil
+		}
+		return e.raise(name, sub)
+	})
+	if err != nil {
+		return err
+	}
+	dir.Close()
+	return e.top.Remove(name)
+}
+
+// raise gives sub, which is in name, to the top.
+func (e *eraser) raise(name, sub string) error {
+	for {
+		e.moved++
+		to := "moved-" + strconv.Itoa(e.moved)
+		err := e.top.Rename(name+"/"+sub, to)
+		if err == nil {
+			e.queue = append(e.queue, to)
+		}
+		if !errors.Is(err, fs.ErrExist) { // one that an earlier attempt left
+			return err
+		}
+	}
+}
+
+// empty removes what dir holds; directories by way of sub.
+func (e *eraser) empty(dir *os.Root, sub func(name string) error) error {
+	for {
+		names, err := some(dir)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, entry := range names {
+			if entry.IsDir() {
+				err = sub(entry.Name())
+			} else {
+				err = dir.Remove(entry.Name())
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+}
+
+// some are the first entries of dir, so that its size costs no memory.
+func some(dir *os.Root) ([]os.DirEntry, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(1024)
+	if err == io.EOF {
+		err = nil
+	}
+	return entries, err
+}

@@ -1,0 +1,70 @@
+package materialize
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"capd/vfs"
+)
+
+func errEntries(b Bounds) error {
+	return vfs.Errorf(vfs.Limit, "the tree has more than %d files, directories and links; take a smaller part or ask for more", b.Entries)
+}
+
+func errBytes(b Bounds) error {
+	return vfs.Errorf(vfs.Limit, "the tree has more than %d bytes of files; take a smaller part or ask for more", b.Bytes)
+}
+
+func errDeep(b Bounds) error {
+	return vfs.Errorf(vfs.Limit, "the tree is deeper than %d names; take a part further down", b.Depth)
+}
+
+var (
+	errBusy   = vfs.Errorf(vfs.Busy, "it keeps changing; stop what works in the directory and try again")
+	errClosed = vfs.Errorf(vfs.Stale, "this tree was closed; materialize it again")
+)
+
+// explain gives err, of the host as a rule, its code, and hides what it says: it
+// names paths of the host.
+func explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		return e
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		switch errno {
+		case syscall.ENOSPC:
+			return &vfs.Error{Code: vfs.Limit, Msg: "the host's disk is full; ask the host for room", Cause: err}
+		case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM:
+			return &vfs.Error{Code: vfs.Busy, Msg: "the host has no descriptor or memory to spare just now; try again", Cause: err}
+		case syscall.ENOTDIR:
+			return &vfs.Error{Code: vfs.NotDir, Msg: "it is not a directory any more", Cause: err}
+		case syscall.ELOOP:
+			return &vfs.Error{Code: vfs.NotRegular, Msg: "it is a link now", Cause: err}
+		case syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ:
+			return &vfs.Error{Code: vfs.Invalid, Msg: "the host's file system does not take such a name", Cause: err}
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &vfs.Error{Code: vfs.NotFound, Msg: "it is not in the directory any more", Cause: err}
+	case errors.Is(err, fs.ErrExist):
+		return &vfs.Error{Code: vfs.Exists, Msg: "the name is taken", Cause: err}
+	case errors.Is(err, fs.ErrPermission):
+		return &vfs.Error{Code: vfs.Denied, Msg: "the host's own permissions do not allow this", Cause: err}
+	case errors.Is(err, fs.ErrClosed):
+		return errClosed
+	case escapes(err):
+		return &vfs.Error{Code: vfs.Outside, Msg: "it is a link out of the tree now", Cause: err}
+	}
+	return vfs.Hide(err)
+}
+
+// escapes reports os.Root's word for a path that leads out of it; it has no other
+// sign.
+func escapes(err error) bool { return strings.HasSuffix(err.Error(), "path escapes from parent") }

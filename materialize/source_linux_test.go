@@ -1,0 +1,136 @@
+package materialize_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"capd/backend/physical"
+	"capd/materialize"
+	"capd/vfs"
+	"capd/vfs/faultfs"
+)
+
+// Whatever fails in the source, all of it is there afterwards or nothing.
+func TestEveryFault(t *testing.T) {
+	planned := vfs.Errorf(vfs.Busy, "planned")
+	base := t.TempDir()
+	b, s := newBase(t, base), newStore(t, sample)
+	for _, stage := range []faultfs.Stage{faultfs.Before, faultfs.After} {
+		failed := 0
+		for n := 1; n < 80; n++ {
+			plan := new(faultfs.Plan)
+			plan.Fail(faultfs.Any, stage, n, planned)
+			tr, err := b.New(t.Context(), faultfs.New(s.Root(), plan), materialize.Options{})
+			if err != nil {
+				failed++
+				wantCode(t, fmt.Sprint("fault ", n), err, vfs.Busy)
+			} else {
+				if got := readHost(t, tr.Path()); fmt.Sprint(got) != fmt.Sprint(sample) {
+					t.Errorf("fault %d: the directory holds %v", n, got)
+				}
+				must(t, tr.Close())
+			}
+			if got := readHost(t, base); len(got) > 0 {
+				t.Fatalf("fault %d: there is %v", n, got)
+			}
+		}
+		if failed < 20 || failed > 70 {
+			t.Errorf("%d of 79 faults did something", failed)
+		}
+	}
+}
+
+// An entry that cannot be read, or is gone, is left out.
+func TestEntryFaults(t *testing.T) {
+	for code, skips := range map[vfs.Code]bool{
+		vfs.NotFound: true, vfs.Stale: true, vfs.NotRegular: true, vfs.CrossDevice: true, vfs.Denied: true,
+		vfs.Internal: false, vfs.Revoked: false, vfs.Corrupt: false, vfs.Quota: false,
+	} {
+		for _, path := range []string{"f", "d", "l"} {
+			plan := new(faultfs.Plan)
+			s := newStore(t, tree{path: map[string]string{"f": "file:f", "d": "dir", "l": "link:x"}[path]})
+			plan.Fail(faultfs.Lookup, faultfs.Before, 1, code)
+			tr, err := newBase(t, t.TempDir()).New(t.Context(), faultfs.New(s.Root(), plan), materialize.Options{})
+			if !skips {
+				wantCode(t, path, err, code)
+				continue
+			}
+			must(t, err)
+			skipped(t, tr.LeftOut(), path)
+			must(t, tr.Close())
+		}
+	}
+}
+
+// What a host's directory has beside files, directories and links is left out, and
+// so is a file that this user may not read.
+func TestHostSource(t *testing.T) {
+	dir := t.TempDir()
+	want := []string{"fifo"}
+	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("f"), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "unreadable"), []byte("x"), 0))
+	must(t, os.Symlink("f", filepath.Join(dir, "l")))
+	must(t, os.Symlink("/", filepath.Join(dir, "root")))
+	want = append(want, "root")
+	if os.Geteuid() != 0 {
+		want = append(want, "unreadable")
+	}
+	s, err := physical.OpenAmbient(dir, physical.Options{ReadOnly: true})
+	must(t, err)
+	defer s.Close()
+	tr, err := newBase(t, t.TempDir()).New(t.Context(), s.Root(), materialize.Options{})
+	must(t, err)
+	defer tr.Close()
+	skipped(t, tr.LeftOut(), want...)
+	if got := readHost(t, tr.Path()); got["f"] != "file:f" || got["l"] != "link:f" {
+		t.Errorf("the directory holds %v", got)
+	}
+}
+
+// lying is a Dir that lists what it likes.
+type lying struct {
+	vfs.Dir
+	names []string
+}
+
+func (l lying) List(context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		for _, name := range l.names {
+			if !yield(vfs.Entry{Name: name, Kind: vfs.FileKind}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l lying) Lookup(ctx context.Context, _ string) (vfs.Node, error) { return l.Dir.Lookup(ctx, "a") }
+
+// A Dir that somebody else serves may name things as it likes, and nothing is made
+// but names in the tree.
+func TestLyingSource(t *testing.T) {
+	names := []string{"", ".", "..", "../x", "/x", "a/b", "a\x00", "good", "good"}
+	base := t.TempDir()
+	tr, err := newBase(t, base).New(t.Context(), lying{newStore(t, sample).Root(), names}, materialize.Options{})
+	must(t, err)
+	defer tr.Close()
+	if got := len(tr.LeftOut()); got != 8 {
+		t.Errorf("%d are left out, want 8: %v", got, tr.LeftOut())
+	}
+	if got := readHost(t, tr.Path()); len(got) != 1 || got["good"] != "file:old" {
+		t.Errorf("the directory holds %v", got)
+	}
+	// Nor is there room for a list that does not end.
+	endless := make([]string, 1000)
+	for i := range endless {
+		endless[i] = ".."
+	}
+	_, err = newBase(t, t.TempDir()).New(t.Context(), lying{newStore(t, sample).Root(), endless}, materialize.Options{Bounds: materialize.Bounds{Entries: 100}})
+	wantCode(t, "a list that is too long", err, vfs.Limit)
+}

@@ -1,0 +1,74 @@
+package materialize
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"capd/vfs"
+)
+
+// unchanging reads a file of a tree, and answers busy when that is not what a
+// says, before or after.
+type unchanging struct {
+	ctx   context.Context
+	f     *os.File
+	a     attr
+	begun bool
+	read  int64
+}
+
+func (u *unchanging) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if !u.begun {
+		if err := u.same(); err != nil {
+			return 0, err
+		}
+		u.begun = true
+	}
+	n, err := u.f.Read(p)
+	if u.read += int64(n); u.read > u.a.size {
+		return 0, errBusy
+	}
+	if err == io.EOF {
+		if u.read < u.a.size {
+			return 0, errBusy
+		}
+		if err := u.same(); err != nil {
+			return 0, err
+		}
+		return n, io.EOF
+	}
+	return n, explain(err)
+}
+
+func (u *unchanging) same() error {
+	info, err := u.f.Stat()
+	if err != nil {
+		return explain(err)
+	}
+	if attrOf(info) != u.a {
+		return errBusy
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (u *unchanging) Close() error { return u.f.Close() }
+
+// opener opens the file at path as long as it is what a says. A link that took the
+// place of a directory on the way leads to another file, which is not.
+func (t *Tree) opener(path string, a attr) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		f, err := t.root.OpenFile(path, os.O_RDONLY|openNeverWaits, 0)
+		if err != nil {
+			if err = explain(err); vfs.CodeOf(err) != vfs.Internal {
+				err = errBusy // it was there a moment ago
+			}
+			return nil, err
+		}
+		return &unchanging{ctx: ctx, f: f, a: a}, nil
+	}
+}
