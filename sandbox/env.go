@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// systemDirs are the directories of the host that every program is shown.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"}
+
+// passedOn are the variables of the caller that say how to speak to a user and
+// nothing else.
+var passedOn = []string{"LANG", "LC_ALL", "TERM"}
+
+// environment is what c's program gets, sorted by name. caller looks up a
+// variable of the caller's.
+func environment(c Command, caller func(string) string) []string {
+	env := map[string]string{
+		"PATH":             searchPath(c.Bind, caller("PATH")),
+		"HOME":             homePath,
+		"USER":             userName,
+		"LOGNAME":          userName,
+		"TMPDIR":           tmpPath,
+		"XDG_CACHE_HOME":   cachePath,
+		"GOCACHE":          cachePath + "/go-build",
+		"GOPATH":           homePath + "/go",
+		"npm_config_cache": cachePath + "/npm",
+		"PIP_CACHE_DIR":    cachePath + "/pip",
+		"CARGO_HOME":       cachePath + "/cargo",
+	}
+	for _, name := range passedOn {
+		if v := caller(name); v != "" {
+			env[name] = v
+		}
+	}
+	for _, p := range c.Bind {
+		if strings.HasSuffix(p, "/pkg/mod") {
+			env["GOMODCACHE"] = p
+		}
+	}
+	for _, v := range c.Env {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	all := make([]string, 0, len(env))
+	for name, value := range env {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// searchPath is the caller's PATH without what the program cannot see, and then
+// the usual directories.
+func searchPath(bind []string, callers string) string {
+	var dirs []string
+	for _, dir := range append(strings.Split(callers, string(os.PathListSeparator)),
+		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin") {
+		seen := func(shown string) bool { return within(dir, shown) }
+		if (slices.ContainsFunc(systemDirs, seen) || slices.ContainsFunc(bind, seen)) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return strings.Join(dirs, ":")
+}
+
+// userName is whom the program finds itself to be.
+const userName = "sandbox"

@@ -1,0 +1,159 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"capd/vfs"
+	"golang.org/x/sys/unix"
+)
+
+// run is one run of a command.
+type run struct {
+	Command
+	user user
+	disk *disk
+	spec spec
+}
+
+// run runs cmd, which is bubblewrap's.
+func (r *run) run(ctx context.Context, cmd *exec.Cmd) (int, error) {
+	// bubblewrap ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+
+	pipes, err := newPipes()
+	if err != nil {
+		return -1, err
+	}
+	defer pipes.close()
+	defer pipes.closeTheirs()
+	cmd.Dir, cmd.Env = "/", []string{}
+	cmd.ExtraFiles = pipes.theirs[:]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	streams, err := connect(cmd, r.Command, r.user)
+	if err != nil {
+		return -1, err
+	}
+	if err := cmd.Start(); err != nil {
+		streams.close()
+		return -1, err
+	}
+	streams.started()
+	pipes.closeTheirs()
+	unkill := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	defer unkill()
+	said, err := r.supervise(ctx, stop, pipes)
+	pipes.close() // whoever still waits for the spec gives up
+	cmd.Wait()    // what it was is in ProcessState
+	err = errors.Join(err, streams.wait())
+	if ctx.Err() != nil {
+		return -1, context.Cause(ctx)
+	}
+	if err != nil {
+		return -1, err
+	}
+	return said.result(cmd.ProcessState)
+}
+
+// supervise waits for the sandbox, lets the program begin, watches it, and
+// returns when all of its processes are gone.
+func (r *run) supervise(ctx context.Context, stop context.CancelCauseFunc, p *pipes) (said status, err error) {
+	var info struct {
+		PID int `json:"child-pid"`
+	}
+	if json.NewDecoder(p.at(infoFD)).Decode(&info) != nil {
+		return status{}, nil // bubblewrap has failed, and says why
+	}
+	first, err := unix.PidfdOpen(info.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return status{}, nil
+	}
+	if err != nil {
+		return status{}, err
+	}
+	defer unix.Close(first)
+	var watching sync.WaitGroup
+	ctx, done := context.WithCancelCause(ctx)
+	watching.Go(func() { watch(ctx, stop, info.PID, r.disk, r.Limits) })
+	defer watching.Wait()
+	defer done(nil)
+	if gob.NewEncoder(p.at(specFD)).Encode(r.spec) == nil {
+		p.at(specFD).Close()
+		said, err = readStatus(p.at(statusFD))
+	}
+	return said, errors.Join(err, ended(ctx, first))
+}
+
+// ended waits for the process of pidfd, the first of its namespace: the kernel
+// has then ended all the others. It ends it when ctx is done.
+func ended(ctx context.Context, pidfd int) error {
+	unkill := context.AfterFunc(ctx, func() { unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) })
+	defer unkill()
+	for {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// result is Run's, of a run that came to its own end.
+func (s status) result(state *os.ProcessState) (int, error) {
+	switch signal := state.Sys().(syscall.WaitStatus); {
+	case s.Failed != "":
+		return notStarted, vfs.Errorf(s.Code, "the program could not be started in the sandbox: %s", vfs.Printable(s.Failed))
+	case !s.Begins:
+		return -1, vfs.Errorf(vfs.Unsupported, "bubblewrap could not make the sandbox; what it says is on standard error")
+	case signal.Signaled():
+		return -1, vfs.Errorf(vfs.Internal, "bubblewrap was ended by signal %d, and the program with it", signal.Signal())
+	}
+	return state.ExitCode(), nil
+}
+
+// pipes are those between Run, bubblewrap and Init: infoFD, specFD, statusFD.
+type pipes struct {
+	ours   [3]*os.File
+	theirs [3]*os.File
+}
+
+func newPipes() (*pipes, error) {
+	p := new(pipes)
+	for i := range p.ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			p.closeTheirs()
+			return nil, err
+		}
+		p.ours[i], p.theirs[i] = r, w
+		if i+infoFD == specFD {
+			p.ours[i], p.theirs[i] = w, r
+		}
+	}
+	return p, nil
+}
+
+// at is our end of the pipe that is fd at the other.
+func (p *pipes) at(fd int) *os.File { return p.ours[fd-infoFD] }
+
+func (p *pipes) close() {
+	for _, f := range p.ours {
+		f.Close() // of nil too
+	}
+}
+
+func (p *pipes) closeTheirs() {
+	for _, f := range p.theirs {
+		f.Close()
+	}
+}

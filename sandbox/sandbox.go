@@ -1,0 +1,241 @@
+// Package sandbox runs a program that nobody trusts in a private directory, on
+// Linux, and lets it have nothing else. Elsewhere it answers unsupported.
+//
+// Two layers confine the program, and each would refuse most of what the other
+// does. bubblewrap gives it namespaces of its own: it sees the directory, the
+// system's programs and libraries read-only, a few files of /etc, its own
+// processes, and no network but an empty loopback. Inside them, and before the
+// program begins, this package's [Init] gives up every privilege and adds
+// Landlock (writes only below the directory and the run's private ones, no
+// devices, no sockets or FIFOs in the tree, no signal or abstract socket across
+// the border), a seccomp filter and resource limits. A watcher outside stops
+// the run when its memory, disk or time is used up.
+//
+// What the program sees:
+//
+//	/capd/tree    Command.Tree; where it starts
+//	/capd/home    HOME, private to the run
+//	/capd/cache   caches, private to the run
+//	/tmp          TMPDIR, private to the run
+//	/usr /bin …   the system's, read-only
+//	Command.Bind  at the same path, read-only
+//
+// Run by root, the program is a user who owns nothing on the host: it reads
+// what everybody may read, and the tree is made that user's first. Run by
+// anybody else it is that user in a user namespace, so a file that only the
+// caller may read is readable where it is bound.
+//
+// What is not hidden: the paths on the host from which a mount comes (they are
+// in /proc/self/mountinfo), the kernel's version, the machine's load, and what
+// listens on a socket below a bound path. With Command.Network the host's
+// network is shared, its loopback included, and before ABI 6 of Landlock its
+// abstract sockets. What is not bounded: time on the processors, and the
+// kernel's own memory (buffers of sockets, page tables), except by the number of
+// processes and descriptors. Memory and disk are looked at in turns, so a run may
+// pass its limit by what it takes in between.
+//
+// Errors of this package are for the host, and may name its paths.
+package sandbox
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"capd/vfs"
+)
+
+// Where the program finds what is its own.
+const (
+	TreePath  = "/capd/tree"
+	homePath  = "/capd/home"
+	cachePath = "/capd/cache"
+	tmpPath   = "/tmp"
+	initPath  = "/capd/init"
+)
+
+// Command is a program to run, and what it may have.
+type Command struct {
+	Args []string // the program, found in PATH as inside the sandbox, and its arguments
+	Tree string   // the private directory of the host that is shown at TreePath
+	Dir  string   // where below the tree it starts, a slash path; "" is the top
+
+	// ReadOnly are slash paths below the tree that cannot be written, moved or
+	// replaced. Each must exist and lead through no link. The directories on
+	// the way become mount points: they cannot be moved either, and a rename
+	// into or out of one is EXDEV.
+	ReadOnly []string
+
+	// Bind are absolute paths of the host, shown read-only at the same path. One
+	// that ends in pkg/mod becomes GOMODCACHE.
+	Bind []string
+
+	// Env is "NAME=value" beside PATH, HOME, TMPDIR, LANG, LC_ALL, TERM and
+	// private caches, and wins over them. Nothing else of the caller's
+	// environment is passed on.
+	Env []string
+
+	Network bool // share the host's network; otherwise a loopback of its own
+	Limits  Limits
+
+	Stdin  io.Reader // nil reads as empty; see Run for one that blocks
+	Stdout io.Writer // nil discards
+	Stderr io.Writer
+
+	// Scratch is a private directory of the host, on a disk, for home, caches
+	// and temporary files. Run makes one directory in it and removes it again.
+	Scratch string
+
+	// WithoutLandlock runs even where the kernel has no Landlock, with the
+	// other layers alone. The program may then make FIFOs and sockets in the
+	// tree, and trace the sandbox's own first process, which has no more than it.
+	WithoutLandlock bool
+}
+
+// Limits bound a run; 0 is the default, which DefaultLimits shows.
+type Limits struct {
+	Processes int           // processes and threads at once; beyond it fork fails with EAGAIN
+	Memory    int64         // bytes of anonymous and shared memory, summed over all processes; beyond it the run is stopped
+	FileSize  int64         // bytes of one file; beyond it a write fails with EFBIG or SIGXFSZ
+	OpenFiles int           // descriptors of one process
+	Disk      int64         // bytes that tree and scratch may grow by, at least 4096 for each entry; beyond it the run is stopped
+	Time      time.Duration // of the clock, from the start of the program; beyond it the run is stopped
+}
+
+// DefaultLimits are enough for the build of a large program.
+var DefaultLimits = Limits{
+	Processes: 1024,
+	Memory:    8 << 30,
+	FileSize:  2 << 30,
+	OpenFiles: 4096,
+	Disk:      16 << 30,
+	Time:      time.Hour,
+}
+
+func (l Limits) orDefault() (Limits, error) {
+	if l.Processes < 0 || l.Memory < 0 || l.FileSize < 0 || l.OpenFiles < 0 || l.Disk < 0 || l.Time < 0 {
+		return l, vfs.Errorf(vfs.Invalid, "a limit is below 0; leave it 0 for the default")
+	}
+	set(&l.Processes, DefaultLimits.Processes)
+	set(&l.Memory, DefaultLimits.Memory)
+	set(&l.FileSize, DefaultLimits.FileSize)
+	set(&l.OpenFiles, DefaultLimits.OpenFiles)
+	set(&l.Disk, DefaultLimits.Disk)
+	set(&l.Time, DefaultLimits.Time)
+	return l, nil
+}
+
+func set[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// Confinement is what confines a program on this machine.
+type Confinement struct {
+	Bubblewrap string // its version
+	Landlock   int    // the kernel's ABI; 0 when there is none
+}
+
+// String is "bubblewrap 0.8.0 + Landlock ABI 7 + seccomp".
+func (c Confinement) String() string {
+	landlock := "no Landlock"
+	if c.Landlock > 0 {
+		landlock = fmt.Sprintf("Landlock ABI %d", c.Landlock)
+	}
+	return fmt.Sprintf("bubblewrap %s + %s + seccomp", c.Bubblewrap, landlock)
+}
+
+// Available answers unsupported when [Run] would, and says what is missing and
+// what to do about it.
+func Available() error {
+	c, err := Inspect()
+	if err != nil {
+		return err
+	}
+	return c.enough(false)
+}
+
+// enough answers unsupported when a layer is missing.
+func (c Confinement) enough(withoutLandlock bool) error {
+	if c.Landlock == 0 && !withoutLandlock {
+		return vfs.Errorf(vfs.Unsupported, "the kernel has no Landlock of ABI %d or later; use Linux 5.19 or later with landlock in its lsm= list, or say that bubblewrap alone will do", minLandlock)
+	}
+	return nil
+}
+
+// minLandlock is the first ABI that lets a program rename between directories.
+const minLandlock = 2
+
+// check answers invalid for a command that can never run, and returns it with
+// its limits and paths made whole.
+func (c Command) check() (Command, error) {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return c, vfs.Errorf(vfs.Invalid, "there is no program to run; name one")
+	}
+	for _, s := range slices.Concat(c.Args, c.Env) {
+		if strings.ContainsRune(s, 0) {
+			return c, vfs.Errorf(vfs.Invalid, "an argument or a variable holds NUL")
+		}
+	}
+	for _, v := range c.Env {
+		if name, _, found := strings.Cut(v, "="); !found || name == "" {
+			return c, vfs.Errorf(vfs.Invalid, "%q is not of the form NAME=value", vfs.Printable(v))
+		}
+	}
+	for _, dir := range []string{c.Tree, c.Scratch} {
+		if !filepath.IsAbs(dir) {
+			return c, vfs.Errorf(vfs.Invalid, "the tree and the scratch directory must be absolute paths")
+		}
+	}
+	below := c.ReadOnly
+	if c.Dir != "" {
+		below = append([]string{c.Dir}, below...)
+	}
+	for _, p := range below {
+		if _, err := vfs.SplitPath(p); err != nil {
+			return c, err
+		}
+	}
+	bind := make([]string, len(c.Bind))
+	for i, p := range c.Bind {
+		if err := checkBind(p); err != nil {
+			return c, err
+		}
+		bind[i] = path.Clean(p)
+	}
+	c.Bind = bind
+	var err error
+	c.Limits, err = c.Limits.orDefault()
+	return c, err
+}
+
+// never are the paths that may not be bound, nor anything below them: they are
+// the sandbox's own, or ways to talk to the host.
+var never = []string{"/capd", "/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow", "/etc/gshadow"}
+
+func checkBind(p string) error {
+	if !strings.HasPrefix(p, "/") || strings.ContainsRune(p, 0) {
+		return vfs.Errorf(vfs.Invalid, "a bound path must be absolute")
+	}
+	p = path.Clean(p)
+	if p == tmpPath {
+		return vfs.Errorf(vfs.Invalid, "a run has its own %s; bind something narrower", tmpPath)
+	}
+	for _, n := range never {
+		if within(p, n) || within(n, p) {
+			return vfs.Errorf(vfs.Invalid, "%s holds or is part of %s, which a sandbox cannot be shown; bind something narrower", vfs.Printable(p), n)
+		}
+	}
+	return nil
+}
+
+// within reports whether p is dir or below it.
+func within(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}
