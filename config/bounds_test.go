@@ -1,0 +1,75 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+)
+
+// TestBounds: the documentation says what the bounds are.
+func TestBounds(t *testing.T) {
+	text, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := fmt.Sprintf("at\nmost %d MiB and %d,%03d words and signs, %d levels deep, with %d keys in a mapping and %d tabs",
+		MaxFile>>20, maxTokens/1000, maxTokens%1000, maxLevels, maxKeys, maxAhead)
+	if !strings.Contains(string(text), says) {
+		t.Errorf("it does not say %q", says)
+	}
+	if says = fmt.Sprintf("up to %d at once", maxMistakes); !strings.Contains(string(text), says) {
+		t.Errorf("it does not say %q", says)
+	}
+}
+
+// TestPatterns: the schema writes the patterns and the bounds as Parse has them.
+func TestPatterns(t *testing.T) {
+	type text struct {
+		Pattern   string
+		MaxLength int
+		Items     *text
+		Not       *text
+		Enum      []string
+	}
+	type object struct{ Properties map[string]text }
+	var s struct {
+		Properties map[string]text
+		Defs       struct {
+			Mount, Guest object
+			Path         text
+			Patterns     text
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(schema, &s); err != nil {
+		t.Fatal(err)
+	}
+	guest := s.Defs.Guest.Properties["name"]
+	for _, c := range []struct {
+		got  string
+		want *regexp.Regexp
+	}{
+		{s.Properties["listen"].Items.Pattern, tlsAddress},
+		{s.Properties["advertise"].Pattern, advertised},
+		{s.Defs.Mount.Properties["url"].Pattern, schemeAt},
+		{guest.Pattern, guestName},
+		{guest.Not.Pattern, grantID},
+	} {
+		if c.got != c.want.String() {
+			t.Errorf("the schema has %q, Parse %q", c.got, c.want)
+		}
+	}
+	if n := s.Defs.Path.MaxLength; n != vfs.MaxPath {
+		t.Errorf("a path in the schema: %d", n)
+	}
+	if n := s.Defs.Patterns.Items.MaxLength; n != vfs.MaxPath {
+		t.Errorf("a pattern in the schema: %d", n)
+	}
+	if links := s.Defs.Mount.Properties["links"].Enum; len(links) != 2 || links[0] != LinksFollow || links[1] != LinksRefuse {
+		t.Errorf("links in the schema: %q", links)
+	}
+}

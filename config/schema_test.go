@@ -1,0 +1,238 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"capd/config"
+	"capd/vfs/deny"
+)
+
+// compiled is the schema, ready to validate.
+func compiled(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	const name = "capd.schema.json"
+	if err := c.AddResource(name, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// valid reports whether the schema finds file right, read as any editor would.
+func valid(t testing.TB, s *jsonschema.Schema, file string) error {
+	t.Helper()
+	text, err := yaml.YAMLToJSON([]byte(strings.TrimPrefix(file, "\ufeff")))
+	if err != nil {
+		t.Fatalf("%q: %v", file, err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("null")
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%q: %v", file, err)
+	}
+	return s.Validate(v)
+}
+
+// TestSchemaRefuses: of the mistakes, the schema refuses those that it says it
+// does, and Parse refuses them all (TestMistakes).
+func TestSchemaRefuses(t *testing.T) {
+	s, refused := compiled(t), 0
+	for _, m := range mistakes {
+		if !m.schema {
+			continue
+		}
+		refused++
+		if strings.Contains(m.file, ".nan") { // JSON has no such number
+			continue
+		}
+		if valid(t, s, m.file) == nil {
+			t.Errorf("the schema takes %q", m.file)
+		}
+	}
+	if refused == 0 {
+		t.Error("the schema refuses nothing")
+	}
+}
+
+// TestSchemaTakes: what Parse takes, the schema takes.
+func TestSchemaTakes(t *testing.T) {
+	s := compiled(t)
+	files := []string{
+		top("listen: []"), top("advertise: h"), top("advertise: '[::1]:7'"), top("guests: []"),
+		mount("quota: {}"), mount("quota: {bytes: '7'}"), mount("quota: {bytes: 9223372036854775807}"),
+		mount("quota: {bytes: 9223372036854775807B}"), mount("quota: {nodes: 9223372036854775807}"),
+		mount("quota: {bytes: 1kB}"), mount("quota: {bytes: 1KiB}"), mount("quota: {bytes: 8388607TiB}"),
+		mount("links: follow"), mount("deny: ['**', '{a,b}/c', '[a-z]', '**/.env.*']"), mount("readOnly: True"),
+		guest("name: g"), guest("name: g1x"), guest("name: '.'"), guest("name: a, path: '...'"),
+		mounts(`path: é b/.c, url: "cas:DIR#x"`),
+	}
+	for _, name := range testFiles(t) {
+		files = append(files, string(read(t, name)))
+	}
+	for _, file := range files {
+		if _, err := config.Parse("f", []byte(file)); err != nil {
+			t.Errorf("%q: %v", file, err)
+		}
+		if err := valid(t, s, file); err != nil {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+}
+
+func testFiles(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+// object is a part of the schema.
+type object struct {
+	Ref        string            `json:"$ref"`
+	Properties map[string]object `json:"properties"`
+	Additional *bool             `json:"additionalProperties"`
+	Items      *object           `json:"items"`
+	Defs       map[string]object `json:"$defs"`
+	Text       string            `json:"description"`
+}
+
+func parsed(t *testing.T) object {
+	t.Helper()
+	var root object
+	if err := json.Unmarshal(config.Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// resolve follows o's reference, if it is one.
+func (o object) resolve(root object) object {
+	if name, ok := strings.CutPrefix(o.Ref, "#/$defs/"); ok {
+		return root.Defs[name]
+	}
+	return o
+}
+
+// keyOf is the key whose value the field holds.
+func keyOf(field string) string {
+	if strings.ToUpper(field) == field {
+		return strings.ToLower(field)
+	}
+	return strings.ToLower(field[:1]) + field[1:]
+}
+
+// TestSchemaAgrees: the schema has the keys that the types have, and a file that
+// holds them all sets every field.
+func TestSchemaAgrees(t *testing.T) {
+	root := parsed(t)
+	c, err := config.Parse("full.yaml", read(t, "testdata/full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agree(t, root, root, reflect.ValueOf(*c), "file")
+}
+
+func agree(t *testing.T, root, o object, v reflect.Value, at string) {
+	t.Helper()
+	var keys []string
+	for i := range v.NumField() {
+		field, f := v.Type().Field(i), v.Field(i)
+		if field.Name == "Where" {
+			continue
+		}
+		key := keyOf(field.Name)
+		keys = append(keys, key)
+		if f.IsZero() {
+			t.Errorf("%s: nothing sets %s", at, key)
+		}
+		if o.Properties[key].Text == "" {
+			t.Errorf("%s: the schema does not describe %s", at, key)
+		}
+		p := o.Properties[key].resolve(root)
+		switch {
+		case f.Kind() == reflect.Struct:
+			agree(t, root, p, f, at+"."+key)
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && f.Len() > 0:
+			agree(t, root, p.Items.resolve(root), f.Index(0), at+"."+key)
+		}
+	}
+	slices.Sort(keys)
+	if in := slices.Sorted(maps.Keys(o.Properties)); !slices.Equal(in, keys) {
+		t.Errorf("%s: the schema has %q, the type %q", at, in, keys)
+	}
+	if o.Additional == nil || *o.Additional {
+		t.Errorf("%s: the schema takes unknown keys", at)
+	}
+}
+
+// TestSchemaIsTheCallers: what is done to one copy is not seen in the next.
+func TestSchemaIsTheCallers(t *testing.T) {
+	want := read(t, "capd.schema.json")
+	clear(config.Schema())
+	if !bytes.Equal(config.Schema(), want) {
+		t.Error("the schema was changed")
+	}
+}
+
+// block is a block of code in the documentation.
+var block = regexp.MustCompile("(?ms)^```(yaml|json)\n(.*?)^```$")
+
+// TestDocumentation: its examples are right, by Parse and by the schema, and
+// between them and its table they name every key.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := block.FindAllSubmatch(text, -1)
+	if len(blocks) < 2 {
+		t.Fatal("no examples")
+	}
+	s := compiled(t)
+	for _, b := range blocks {
+		if _, err := config.Parse("configuration.md", b[2]); err != nil {
+			t.Errorf("%s\n%v", b[2], err)
+		}
+		if err := valid(t, s, string(b[2])); err != nil {
+			t.Errorf("%s\n%v", b[2], err)
+		}
+	}
+	for _, pattern := range slices.Concat(deny.Secrets, deny.Triggers) {
+		if !strings.Contains(string(text), "`"+pattern+"`") {
+			t.Errorf("%s is a default, and is not there", pattern)
+		}
+	}
+	root := parsed(t)
+	for _, o := range []object{root, root.Defs["mount"], root.Defs["guest"], root.Defs["quota"]} {
+		for key := range o.Properties {
+			if !strings.Contains(string(text), "\n| `"+key+"` | ") {
+				t.Errorf("no row says what %s is", key)
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package config
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"capd/vfs"
+)
+
+// Size is a number of bytes.
+type Size int64
+
+// units are what a size may be counted in: powers of 1000, and of 1024 (IEC
+// 80000-13).
+var units = map[string]int64{
+	"": 1, "B": 1,
+	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+}
+
+// ParseSize reads a whole number in decimal digits, with a unit behind it or none:
+// 1024, 64MiB, 1GB. It answers invalid, also for a size that an int64 does not hold.
+func ParseSize(s string) (Size, error) {
+	unit := strings.TrimLeft(s, "0123456789")
+	digits := s[:len(s)-len(unit)]
+	factor, known := units[unit]
+	if !known || digits == "" || len(digits) > 1 && digits[0] == '0' {
+		return 0, vfs.Errorf(vfs.Invalid, "this is no size; write a whole number of bytes, or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB right behind it, such as 64MiB")
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > math.MaxInt64/factor {
+		return 0, vfs.Errorf(vfs.Invalid, "this size is too large; write one below 8388608TiB")
+	}
+	return Size(n * factor), nil
+}

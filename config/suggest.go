@@ -1,0 +1,51 @@
+package config
+
+import "strings"
+
+// didYouMean names the key that name was probably meant to be, or nothing.
+func didYouMean(name string, keys []key) string {
+	plain := strings.NewReplacer("-", "", "_", "")
+	best, at := "", 3
+	for _, k := range keys {
+		if strings.EqualFold(plain.Replace(name), k.name) {
+			return " (did you mean " + k.name + "?)"
+		}
+		// Of three letters no more than one may be wrong, of two none.
+		if d := distance(name, k.name); d < at && d <= len(k.name)/3 {
+			best, at = k.name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return " (did you mean " + best + "?)"
+}
+
+// distance is how many bytes have to be put in, left out, replaced or swapped with
+// the next to make b out of a, or more than enough where a is far longer.
+func distance(a, b string) int {
+	if len(a) > 2*len(b) {
+		return len(a)
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replaced := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"regexp"
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"capd/vfs"
+	"capd/vfs/deny"
+)
+
+// What texts look like. The schema says the same.
+var (
+	tlsAddress = regexp.MustCompile(`^tls:(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]):([0-9]{1,5})$`)
+	advertised = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([1-9][0-9]{0,4}))?$`)
+	schemeAt   = regexp.MustCompile(`^[a-z][a-z0-9]+:`) // one letter is a drive
+	guestName  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	grantID    = regexp.MustCompile(`^g[0-9]+$`)
+)
+
+func (r *reader) config(n ast.Node) *Config {
+	c := &Config{}
+	mounts, guests := map[string]place{}, map[string]place{}
+	r.mapping(n, "the file",
+		key{"state", "", r.text("state", &c.State, func(at place, s string) {
+			if s == "" {
+				r.mistake(at, "state is empty; write a directory, or leave it out for the usual one")
+			}
+		})},
+		key{"listen", "", r.texts("listen", &c.Listen, r.checkListen)},
+		key{"advertise", "", r.text("advertise", &c.Advertise, r.checkAdvertise)},
+		key{"mounts", "mounts: and at least one mount, with path and url", func(n ast.Node) {
+			r.list(n, "mounts", func(n ast.Node) { c.Mounts = append(c.Mounts, r.mount(n, mounts)) })
+			if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {
+				r.mistake(placeOf(n), "mounts is empty; write at least one mount, with path and url")
+			}
+		}},
+		key{"guests", "", func(n ast.Node) {
+			r.list(n, "guests", func(n ast.Node) { c.Guests = append(c.Guests, r.guest(n, guests)) })
+		}},
+	)
+	return c
+}
+
+func (r *reader) mount(n ast.Node, others map[string]place) Mount {
+	m := Mount{Links: LinksFollow, Where: r.where(placeOf(n))}
+	r.mapping(n, "a mount",
+		key{"path", "where guests see it, such as path: project", r.text("path", &m.Path, func(at place, s string) {
+			if !r.checkPath(at, s, vfs.CheckNewName) {
+				return
+			}
+			if other, taken := others[s]; taken {
+				r.mistake(at, "the mount in line %d is at %s too; write another path", other.line, quote(s))
+				return
+			}
+			others[s] = at
+		})},
+		key{"url", "what is mounted, such as url: physical:DIR", r.text("url", &m.URL, func(at place, s string) {
+			if !schemeAt.MatchString(s) {
+				r.mistake(at, "%s does not say what kind of store it is; write a URL such as physical:DIR, git:REPO#REV or memory:?max=64MiB", quote(s))
+			}
+		})},
+		key{"readOnly", "", r.flag("readOnly", &m.ReadOnly)},
+		key{"links", "", r.text("links", &m.Links, func(at place, s string) {
+			if s != LinksFollow && s != LinksRefuse {
+				r.mistake(at, "links is %s; write follow or refuse", quote(s))
+			}
+		})},
+		key{"deny", "", r.texts("deny", &m.Deny, r.checkPattern)},
+		key{"ask", "", r.texts("ask", &m.Ask, r.checkPattern)},
+		key{"quota", "", r.quota(&m.Quota)},
+	)
+	return m
+}
+
+func (r *reader) guest(n ast.Node, others map[string]place) Guest {
+	g := Guest{Where: r.where(placeOf(n))}
+	r.mapping(n, "a guest",
+		key{"name", "a name, such as name: agent", r.text("name", &g.Name, func(at place, s string) {
+			other, taken := others[s]
+			switch {
+			case !guestName.MatchString(s):
+				r.mistake(at, "%s is no guest's name; write 1 to 64 of A-Z a-z 0-9 . _ -", quote(s))
+			case grantID.MatchString(s):
+				r.mistake(at, "%s could be taken for a grant's id; write a name that is not g and a number", quote(s))
+			case taken:
+				r.mistake(at, "the guest in line %d is called %s too; write another name", other.line, quote(s))
+			default:
+				others[s] = at
+			}
+		})},
+		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},
+		key{"readOnly", "", r.flag("readOnly", &g.ReadOnly)},
+		key{"quota", "", r.quota(&g.Quota)},
+	)
+	return g
+}
+
+func (r *reader) quota(q *Quota) func(ast.Node) {
+	return func(n ast.Node) {
+		r.mapping(n, "quota",
+			key{"bytes", "", r.size("bytes", &q.Bytes)},
+			key{"nodes", "", r.count("nodes", &q.Nodes)},
+		)
+	}
+}
+
+// checkPath reports whether s is a path in the tree, or "" for its root, and every
+// name of it is right.
+func (r *reader) checkPath(at place, s string, name func(string) error) bool {
+	if s == "" {
+		return true
+	}
+	names, err := vfs.SplitPath(s)
+	for _, n := range names {
+		if err == nil {
+			err = name(n)
+		}
+	}
+	if err != nil {
+		r.mistake(at, "path is %s: %s; write names with / between them, such as src/lib", quote(s), reason(err))
+	}
+	return err == nil
+}
+
+func (r *reader) checkPattern(at place, s string) {
+	if _, err := deny.Compile(s); err != nil {
+		r.mistake(at, "the pattern is %s: %s; write one such as **/.env or build/**", quote(s), reason(err))
+	}
+}
+
+func (r *reader) checkListen(at place, s string) {
+	if m := tlsAddress.FindStringSubmatch(s); m == nil || !port(m[1]) {
+		r.mistake(at, "%s is not an address to listen at; write tls:HOST:PORT, such as tls:localhost:7000, tls:[::1]:7000 or tls::0 (every address, any port)", quote(s))
+	}
+}
+
+func (r *reader) checkAdvertise(at place, s string) {
+	if m := advertised.FindStringSubmatch(s); m == nil || m[1] != "" && !port(m[1]) {
+		r.mistake(at, "%s is not where guests find this host; write HOST or HOST:PORT, an IPv6 address in brackets", quote(s))
+	}
+}
+
+func port(digits string) bool {
+	_, err := strconv.ParseUint(digits, 10, 16)
+	return err == nil
+}
