@@ -1467,6 +1467,125 @@ func NewConsole_status_Results_List(s *capnp.Segment, sz int32) (Console_status_
 	return capnp.StructList[Console_status_Results](l), err
 }
 
+type Console_virtualFs_Params capnp.Struct
+
+// Console_virtualFs_Params_TypeID is the unique identifier for the type Console_virtualFs_Params.
+const Console_virtualFs_Params_TypeID = 0xb1fb518375fe5bb7
+
+func NewConsole_virtualFs_Params(s *capnp.Segment) (Console_virtualFs_Params, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
+	return Console_virtualFs_Params(st), err
+}
+
+func NewRootConsole_virtualFs_Params(s *capnp.Segment) (Console_virtualFs_Params, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
+	return Console_virtualFs_Params(st), err
+}
+
+func ReadRootConsole_virtualFs_Params(msg *capnp.Message) (Console_virtualFs_Params, error) {
+	root, err := msg.Root()
+	return Console_virtualFs_Params(root.Struct()), err
+}
+
+func (s Console_virtualFs_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_virtualFs_Params) DecodeFromPtr(p capnp.Ptr) Console_virtualFs_Params {
+	return Console_virtualFs_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_virtualFs_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_virtualFs_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_virtualFs_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_virtualFs_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+// Console_virtualFs_Params_List is a list of Console_virtualFs_Params.
+type Console_virtualFs_Params_List = capnp.StructList[Console_virtualFs_Params]
+
+// NewConsole_virtualFs_Params creates a new list of Console_virtualFs_Params.
+func NewConsole_virtualFs_Params_List(s *capnp.Segment, sz int32) (Console_virtualFs_Params_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
+	return capnp.StructList[Console_virtualFs_Params](l), err
+}
+
+type Console_virtualFs_Results capnp.Struct
+
+// Console_virtualFs_Results_TypeID is the unique identifier for the type Console_virtualFs_Results.
+const Console_virtualFs_Results_TypeID = 0x841b357196e24263
+
+func NewConsole_virtualFs_Results(s *capnp.Segment) (Console_virtualFs_Results, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
+	return Console_virtualFs_Results(st), err
+}
+
+func NewRootConsole_virtualFs_Results(s *capnp.Segment) (Console_virtualFs_Results, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
+	return Console_virtualFs_Results(st), err
+}
+
+func ReadRootConsole_virtualFs_Results(msg *capnp.Message) (Console_virtualFs_Results, error) {
+	root, err := msg.Root()
+	return Console_virtualFs_Results(root.Struct()), err
+}
+
+func (s Console_virtualFs_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_virtualFs_Results) DecodeFromPtr(p capnp.Ptr) Console_virtualFs_Results {
+	return Console_virtualFs_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_virtualFs_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_virtualFs_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_virtualFs_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_virtualFs_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_virtualFs_Results) Fs() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Console_virtualFs_Results) HasFs() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_virtualFs_Results) SetFs(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// Console_virtualFs_Results_List is a list of Console_virtualFs_Results.
+type Console_virtualFs_Results_List = capnp.StructList[Console_virtualFs_Results]
+
+// NewConsole_virtualFs_Results creates a new list of Console_virtualFs_Results.
+func NewConsole_virtualFs_Results_List(s *capnp.Segment, sz int32) (Console_virtualFs_Results_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
+	return capnp.StructList[Console_virtualFs_Results](l), err
+}
+
 // Console_grant describes Console.grant to package vat.
 var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
@@ -1488,6 +1607,9 @@ var Console_help = vat.Method[Console_help_Params, Console_help_Results]{Interfa
 // Console_status describes Console.status to package vat.
 var Console_status = vat.Method[Console_status_Params, Console_status_Results]{Interface: Console_TypeID, ID: 6, Name: "Console.status", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Console_virtualFs describes Console.virtualFs to package vat.
+var Console_virtualFs = vat.Method[Console_virtualFs_Params, Console_virtualFs_Results]{Interface: Console_TypeID, ID: 7, Name: "Console.virtualFs", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0
 
@@ -1499,3 +1621,6 @@ const Console_grant_Results_control vat.Field = 2
 
 // Console_status_Results_status is the place of the field status of Console_status_Results in a pipelined path.
 const Console_status_Results_status vat.Field = 0
+
+// Console_virtualFs_Results_fs is the place of the field fs of Console_virtualFs_Results in a pipelined path.
+const Console_virtualFs_Results_fs vat.Field = 0

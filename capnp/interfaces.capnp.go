@@ -8,7 +8,7 @@ import (
 
 // Interfaces lists every interface of the schemas, by file and name, with its methods in ordinal order.
 var Interfaces = []vat.InterfaceInfo{
-	{Name: "Console", ID: Console_TypeID, Methods: []string{"grant", "list", "revoke", "setWritable", "control", "help", "status"}},
+	{Name: "Console", ID: Console_TypeID, Methods: []string{"grant", "list", "revoke", "setWritable", "control", "help", "status", "virtualFs"}},
 	{Name: "DirControl", ID: DirControl_TypeID, Methods: []string{"setWritable", "getWritable", "setReadable", "getReadable", "revoke", "getChild", "help"}},
 	{Name: "FileControl", ID: FileControl_TypeID, Methods: []string{"setWritable", "getWritable", "setReadable", "getReadable", "revoke", "help"}},
 	{Name: "Dir", ID: Dir_TypeID, Methods: []string{"list", "get", "walk", "openDir", "openFile", "put", "stage", "stat", "glob", "createDir", "createFile", "remove", "move", "readOnly", "subDir", "revocable", "help"}},
@@ -17,4 +17,7 @@ var Interfaces = []vat.InterfaceInfo{
 	{Name: "Session", ID: Session_TypeID, Methods: []string{"restore", "share", "help"}},
 	{Name: "Sink", ID: Sink_TypeID, Methods: []string{"write", "done"}},
 	{Name: "Writer", ID: Writer_TypeID, Methods: []string{"write", "commit", "help"}},
+	{Name: "Materialized", ID: Materialized_TypeID, Methods: []string{"path", "changes", "sync", "help"}},
+	{Name: "Progress", ID: Progress_TypeID, Methods: []string{"report"}},
+	{Name: "VirtualFs", ID: VirtualFs_TypeID, Methods: []string{"mount", "unmount", "mounts", "root", "diff", "apply", "undo", "revert", "commit", "snapshot", "materialize", "help"}},
 }

@@ -26,6 +26,9 @@ var (
 	_ vfs.StatWalker = (*Dir)(nil)
 )
 
+// NewDir returns the directory behind a capability to a Dir, which it takes over.
+func NewDir(c *vat.Cap) *Dir { return newDir(c) }
+
 func newDir(c *vat.Cap) *Dir { return &Dir{cap: c} }
 
 // heldDir is a Dir of a capability in results. A host that answers none is

@@ -16,6 +16,7 @@ import (
 	"capd/locator"
 	"capd/vat"
 	"capd/vfs"
+	"capd/virtualfs"
 )
 
 // Bounds on guests' connections. The operator's are not counted: whoever reaches
@@ -39,6 +40,9 @@ type Options struct {
 	// Logf tells the host what a guest is not told: the causes of internal
 	// errors. Nil is the log package.
 	Logf func(format string, args ...any)
+	// VirtualFs is what composes the authority's tree, for the operator. It stays
+	// its caller's. Nil: nothing can be mounted.
+	VirtualFs virtualfs.Host
 }
 
 // Server serves one authority. Its methods are safe for concurrent use.
@@ -82,7 +86,7 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.add(nc, vat.Limits{}, console.New(s.host, locate, s.process), func() {})
+		s.add(nc, vat.Limits{}, console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs}), func() {})
 	})
 }
 

@@ -3,6 +3,7 @@
 
 using Go = import "/go.capnp";
 using Control = import "control.capnp".Control;
+using VirtualFs = import "virtualfs.capnp".VirtualFs;
 $Go.package("capnp");
 $Go.import("capd/capnp");
 
@@ -59,4 +60,7 @@ interface Console {
   status @6 (collect :Bool) -> (status :Status);
   # What the host holds now. collect: after a garbage collection, so that heapBytes is what is held and no more; it
   # costs some milliseconds of every processor, more with a large heap.
+
+  virtualFs @7 () -> (fs :VirtualFs);
+  # What composes the tree that is granted. unsupported: this host serves a tree that was composed once for all.
 }

@@ -7,27 +7,34 @@ import (
 
 	"capd/authority"
 	"capd/cap/control"
+	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
 	"capd/vat"
 	"capd/vfs"
+	"capd/virtualfs"
 )
 
-// New returns a Console for h. locate makes a locator of a secret. process, if
-// it is given, says what h does not know for the method status.
-func New(h *authority.Host, locate func(secret [32]byte) string, process ...func() Process) *vat.Cap {
-	s := &server{h, locate, unknown}
-	for _, f := range process {
-		s.process = f
+// Options are what an authority does not know. The zero value is right where
+// nobody does.
+type Options struct {
+	Process   func() Process // for the method status
+	VirtualFs virtualfs.Host // what composes the authority's tree
+}
+
+// New returns a Console for h. locate makes a locator of a secret.
+func New(h *authority.Host, locate func(secret [32]byte) string, o Options) *vat.Cap {
+	if o.Process == nil {
+		o.Process = unknown
 	}
-	return vat.Serve(table, s)
+	return vat.Serve(table, &server{h, locate, o})
 }
 
 type server struct {
 	host    *authority.Host
 	locate  func([32]byte) string
-	process func() Process
+	options Options
 }
 
 var table = vat.NewTable(
@@ -38,6 +45,7 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_control, (*server).control),
 	vat.Handle(schema.Console_help, (*server).help),
 	vat.Handle(schema.Console_status, (*server).status),
+	vat.Handle(schema.Console_virtualFs, (*server).virtualFs),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {
@@ -199,4 +207,15 @@ func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Consol
 
 func (s *server) help(c vat.Call[schema.Console_help_Params, schema.Console_help_Results]) error {
 	return wire.Help(help.Text, "Console", c.Params().Method, c.Results)
+}
+
+func (s *server) virtualFs(c vat.Call[schema.Console_virtualFs_Params, schema.Console_virtualFs_Results]) error {
+	if s.options.VirtualFs == nil {
+		return vfs.At("", vfs.Errorf(vfs.Unsupported, "this host serves a tree that was composed once for all"))
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetFs(c.Caps().Put(served.New(s.options.VirtualFs)))
 }

@@ -50,7 +50,7 @@ func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_
 func (s *server) measure() Status {
 	sum := s.host.Summary()
 	st := Status{
-		Process: s.process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
+		Process: s.options.Process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
 		OpenNodes: sum.Used.Open, Streams: sum.Used.Streams, Goroutines: runtime.NumGoroutine(),
 	}
 	m := []metrics.Sample{

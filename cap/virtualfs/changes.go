@@ -1,0 +1,194 @@
+package virtualfs
+
+import (
+	"errors"
+
+	"capnproto.org/go/capnp/v3"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/virtualfs"
+)
+
+func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_diff_Results]) error {
+	path, paths, err := target(c.Params())
+	if err != nil {
+		return err
+	}
+	o := virtualfs.DiffOptions{Paths: paths, Text: c.Params().WithText()}
+	if o.From, err = wire.Text(c.Params().FromRev()); err != nil {
+		return err
+	}
+	if o.To, err = wire.Text(c.Params().ToRev()); err != nil {
+		return err
+	}
+	after, err := wire.Data(c.Params().After())
+	if err != nil {
+		return err
+	}
+	p := page{limit: wire.PageSize(c.Params().Limit())}
+	var changes []virtualfs.Change
+	err = s.host.Diff(c.Context(), path, o, string(after), func(ch virtualfs.Change) bool {
+		if !p.add(changeSize(ch)) {
+			return false
+		}
+		changes = append(changes, ch)
+		return c.Context().Err() == nil
+	})
+	if err == nil {
+		err = c.Context().Err()
+	}
+	if err != nil {
+		return err
+	}
+	r, err := c.ResultsFor(p.bytes)
+	if err != nil {
+		return err
+	}
+	r.SetMore(p.more)
+	return setChanges(r.NewChanges, changes)
+}
+
+// target reads what a call is about: a mount, and paths in it.
+func target(p interface {
+	Path() (string, error)
+	Paths() (capnp.TextList, error)
+	HasPaths() bool
+}) (path string, paths []string, err error) {
+	if path, err = wire.Text(p.Path()); err != nil {
+		return "", nil, err
+	}
+	l, err := sound[capnp.TextList](p.HasPaths())(p.Paths())
+	if err != nil {
+		return path, nil, err
+	}
+	paths, err = texts(l, wire.MaxWhole)
+	return path, paths, vfs.At(path, err)
+}
+
+func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualFs_apply_Results]) error {
+	path, paths, err := target(c.Params())
+	if err != nil {
+		return err
+	}
+	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))
+	defer stop()
+	done, err := s.host.Apply(c.Context(), path, paths, progress)
+	conflicts, err := settled(err)
+	if err != nil {
+		return err
+	}
+	r, err := c.ResultsFor(conflicts.bytes)
+	if err != nil {
+		return err
+	}
+	if conflicts.total > 0 {
+		r.SetConflictsTotal(conflicts.total)
+		return conflicts.set(r.NewConflicts)
+	}
+	r.SetChanges(uint64(done.Changes))
+	return r.SetId(done.ID)
+}
+
+func (s *server) undo(c vat.Call[schema.VirtualFs_undo_Params, schema.VirtualFs_undo_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	id, err := wire.Text(c.Params().Id())
+	if err != nil {
+		return err
+	}
+	conflicts, err := settled(s.host.Undo(c.Context(), path, id))
+	if err != nil {
+		return err
+	}
+	r, err := c.ResultsFor(conflicts.bytes)
+	if err != nil {
+		return err
+	}
+	r.SetConflictsTotal(conflicts.total)
+	return conflicts.set(r.NewConflicts)
+}
+
+func (s *server) revert(c vat.Call[schema.VirtualFs_revert_Params, schema.VirtualFs_revert_Results]) error {
+	path, paths, err := target(c.Params())
+	if err != nil {
+		return err
+	}
+	n, err := s.host.Revert(c.Context(), path, paths)
+	if err != nil {
+		return err
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetCount(uint64(n))
+	return nil
+}
+
+// conflicts are the conflicts that go into results.
+type conflicts struct {
+	paths []batch.Conflict
+	total uint64 // of paths, and of those for which there is no room
+	bytes int
+}
+
+// settled takes the conflicts out of an error that is nothing else: of a change
+// that was not made because of them.
+func settled(err error) (conflicts, error) {
+	found := only(err)
+	if found == nil || len(found.Paths) == 0 {
+		return conflicts{}, err
+	}
+	c := conflicts{total: uint64(len(found.Paths))}
+	for _, p := range found.Paths {
+		size := conflictSize(p)
+		if c.bytes+size > wire.MaxWhole {
+			break
+		}
+		c.paths = append(c.paths, p)
+		c.bytes += size
+	}
+	return c, nil
+}
+
+// only returns the conflicts in err, or nil when something else failed too: then
+// it is not said that nothing was changed.
+func only(err error) *batch.Conflicts {
+	if vfs.CodeOf(err) != vfs.Conflict {
+		return nil
+	}
+	for err != nil {
+		switch e := err.(type) {
+		case *batch.Conflicts:
+			return e
+		case interface{ Unwrap() []error }:
+			all := e.Unwrap()
+			if len(all) != 1 {
+				return nil
+			}
+			err = all[0]
+		default:
+			err = errors.Unwrap(err)
+		}
+	}
+	return nil
+}
+
+func (c conflicts) set(alloc func(int32) (schema.Conflict_List, error)) error {
+	l, err := alloc(int32(len(c.paths)))
+	if err != nil {
+		return err
+	}
+	for i, p := range c.paths {
+		if err := setConflict(l.At(i), p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package virtualfs
+
+import (
+	"context"
+
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/virtualfs"
+)
+
+// report returns what tells to, a Progress of the caller's, how far work has come,
+// until stop is called or ctx ends. What it is called with waits for nobody: it
+// takes the place of what was not sent yet. Without to there is nothing to tell.
+func report(ctx context.Context, to *vat.Cap) (progress virtualfs.Progress, stop func()) {
+	if to == nil {
+		return nil, func() {}
+	}
+	type done struct{ entries, bytes int64 }
+	newest := make(chan done, 1)
+	ctx, stop = context.WithCancel(ctx)
+	to = to.AddRef()
+	go func() {
+		defer to.Release()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case d := <-newest:
+				if ctx.Err() != nil {
+					return
+				}
+				err := vat.Do(ctx, to, schema.Progress_report, func(p schema.Progress_report_Params, _ *vat.Caps) error {
+					p.SetEntries(uint64(d.entries))
+					p.SetBytes(uint64(d.bytes))
+					return nil
+				}, nil)
+				if err != nil {
+					return
+				}
+			}
+		}
+	}()
+	return func(entries, bytes int64) {
+		for {
+			select {
+			case newest <- done{entries, bytes}:
+				return
+			default:
+			}
+			select {
+			case <-newest:
+			default:
+			}
+		}
+	}, stop
+}

@@ -1,0 +1,170 @@
+package virtualfs
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/virtualfs"
+)
+
+// setPath writes a path: as text where it is one.
+func setPath(path string, text func(string) error, raw func([]byte) error) error {
+	if utf8.ValidString(path) {
+		return text(path)
+	}
+	return errors.Join(text(vfs.Printable(path)), raw([]byte(path)))
+}
+
+// pathOf reads what setPath wrote.
+func pathOf(text func() (string, error), raw func() ([]byte, error)) (string, error) {
+	if b, err := raw(); err != nil || len(b) > 0 {
+		return string(b), err
+	}
+	return text()
+}
+
+func setState(s batch.State, make func() (schema.State, error)) error {
+	w, err := make()
+	if err != nil {
+		return err
+	}
+	switch s.Kind {
+	case vfs.Other:
+		w.SetAbsent()
+	case vfs.FileKind:
+		f, err := w.NewFile()
+		if err != nil {
+			return err
+		}
+		f.SetExecutable(s.Exec)
+		if s.Version.IsZero() {
+			return nil
+		}
+		return f.SetVersion(s.Version[:])
+	case vfs.DirKind:
+		w.SetDirectory()
+	case vfs.LinkKind:
+		return w.SetSymlink([]byte(s.Target))
+	default:
+		w.SetOther()
+	}
+	return nil
+}
+
+func state(w schema.State, err error) (batch.State, error) {
+	if err != nil {
+		return batch.State{}, err
+	}
+	switch w.Which() {
+	case schema.State_Which_absent:
+		return batch.State{}, nil
+	case schema.State_Which_file:
+		f, err := w.File()
+		if err != nil {
+			return batch.State{}, err
+		}
+		b, err := f.Version()
+		if err != nil {
+			return batch.State{}, err
+		}
+		v, err := wire.Version(b)
+		return batch.State{Kind: vfs.FileKind, Version: v, Exec: f.Executable()}, err
+	case schema.State_Which_directory:
+		return batch.State{Kind: vfs.DirKind}, nil
+	case schema.State_Which_symlink:
+		target, err := w.Symlink()
+		return batch.State{Kind: vfs.LinkKind, Target: string(target)}, err
+	}
+	return batch.State{Kind: batch.Foreign}, nil
+}
+
+func setChanges(alloc func(int32) (schema.Change_List, error), all []virtualfs.Change) error {
+	l, err := alloc(int32(len(all)))
+	if err != nil {
+		return err
+	}
+	for i, c := range all {
+		if err := setChange(l.At(i), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setChange(w schema.Change, c virtualfs.Change) error {
+	w.SetKind(schema.Change_KindFromString(string(c.Kind)))
+	return errors.Join(
+		setPath(c.Path, w.SetPath, w.SetRawPath), setPath(c.From, w.SetRenamedFrom, w.SetRawFrom),
+		setState(c.Was, w.NewWas), setState(c.Is, w.NewIs), w.SetText(strings.ToValidUTF8(c.Text, "\uFFFD")),
+	)
+}
+
+// Change reads what a host answered.
+func Change(w schema.Change) (c virtualfs.Change, err error) {
+	c.Kind = virtualfs.ChangeKind(w.Kind().String())
+	if c.Path, err = pathOf(w.Path, w.RawPath); err != nil {
+		return c, err
+	}
+	if c.From, err = pathOf(w.RenamedFrom, w.RawFrom); err != nil {
+		return c, err
+	}
+	if c.Was, err = state(w.Was()); err != nil {
+		return c, err
+	}
+	if c.Is, err = state(w.Is()); err != nil {
+		return c, err
+	}
+	c.Text, err = w.Text()
+	return c, err
+}
+
+func setSkipped(alloc func(int32) (schema.Skipped_List, error), all []virtualfs.Skipped) error {
+	l, err := alloc(int32(len(all)))
+	if err != nil {
+		return err
+	}
+	for i, s := range all {
+		w := l.At(i)
+		if err := errors.Join(setPath(s.Path, w.SetPath, w.SetRawPath), w.SetWhy(s.Why)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Skipped reads what a host answered.
+func Skipped(w schema.Skipped) (s virtualfs.Skipped, err error) {
+	if s.Path, err = pathOf(w.Path, w.RawPath); err != nil {
+		return s, err
+	}
+	s.Why, err = w.Why()
+	return s, err
+}
+
+func setConflict(w schema.Conflict, c batch.Conflict) error {
+	return errors.Join(setPath(c.Path, w.SetPath, w.SetRawPath), setState(c.Was, w.NewWas),
+		setState(c.Becomes, w.NewBecomes), setState(c.Is, w.NewIs), w.SetWhy(c.Why))
+}
+
+// Conflict reads what a host answered.
+func Conflict(w schema.Conflict) (c batch.Conflict, err error) {
+	if c.Path, err = pathOf(w.Path, w.RawPath); err != nil {
+		return c, err
+	}
+	if c.Was, err = state(w.Was()); err != nil {
+		return c, err
+	}
+	if c.Becomes, err = state(w.Becomes()); err != nil {
+		return c, err
+	}
+	if c.Is, err = state(w.Is()); err != nil {
+		return c, err
+	}
+	c.Why, err = w.Why()
+	return c, err
+}

@@ -1,0 +1,211 @@
+package virtualfs
+
+import (
+	"errors"
+	"math"
+
+	"capnproto.org/go/capnp/v3"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// The functions here translate a value. Those with two directions, and those that
+// read what a host answered, are exported for the client.
+
+// sound passes on a struct or a list that has a pointer. One that points to
+// something else is malformed, though it reads as if it were empty: which would ask
+// for all where a part was meant, or take nothing away where something was.
+func sound[T interface{ IsValid() bool }](has bool) func(T, error) (T, error) {
+	return func(v T, err error) (T, error) {
+		if err == nil && has && !v.IsValid() {
+			err = errPointer
+		}
+		if err != nil {
+			return v, wire.Malformed(err)
+		}
+		return v, nil
+	}
+}
+
+var errPointer = errors.New("a pointer to something else")
+
+// SetTexts writes a list of texts with make.
+func SetTexts(all []string, make func(int32) (capnp.TextList, error)) error {
+	l, err := make(int32(len(all)))
+	if err != nil {
+		return err
+	}
+	for i, s := range all {
+		if err := l.Set(i, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts reads a list of texts of so many bytes at most, each counted with some
+// more: nil when it is empty. No text of it is empty, as one reads that is none.
+func texts(l capnp.TextList, most int) (all []string, err error) {
+	for n, i := 0, 0; i < l.Len(); i++ {
+		s, err := wire.Text(l.At(i))
+		if err != nil {
+			return nil, err
+		}
+		if s == "" {
+			return nil, vfs.Errorf(vfs.Invalid, "a text in the list is empty; leave it out, or the list")
+		}
+		n += textBytes + len(s)
+		if err := checkTexts(n, most); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// SetAttenuation writes a, and Attenuation reads it.
+func SetAttenuation(w schema.Attenuation, a virtualfs.Attenuation) error {
+	w.SetReadOnly(a.ReadOnly)
+	w.SetNoLinks(a.NoLinks)
+	w.SetBytes(uint64(a.Bytes))
+	w.SetNodes(uint64(a.Nodes))
+	return errors.Join(setPatterns(a.Deny, w.NewDeny), setPatterns(a.Ask, w.NewAsk))
+}
+
+// Attenuation reads what SetAttenuation wrote.
+func Attenuation(w schema.Attenuation) (a virtualfs.Attenuation, err error) {
+	a.ReadOnly, a.NoLinks = w.ReadOnly(), w.NoLinks()
+	if a.Bytes, err = count(w.Bytes()); err != nil {
+		return a, err
+	}
+	if a.Nodes, err = count(w.Nodes()); err != nil {
+		return a, err
+	}
+	if a.Deny, err = patterns(sound[schema.Patterns](w.HasDeny())(w.Deny())); err != nil {
+		return a, err
+	}
+	a.Ask, err = patterns(sound[schema.Patterns](w.HasAsk())(w.Ask()))
+	return a, err
+}
+
+// setPatterns makes nothing of nil, which reads as the default.
+func setPatterns(all []string, make func() (schema.Patterns, error)) error {
+	if all == nil {
+		return nil
+	}
+	w, err := make()
+	if err != nil {
+		return err
+	}
+	return SetTexts(all, w.NewList)
+}
+
+func patterns(w schema.Patterns, err error) ([]string, error) {
+	if err != nil {
+		return nil, err
+	}
+	switch w.Which() {
+	case schema.Patterns_Which_default:
+		return nil, nil
+	case schema.Patterns_Which_list:
+		l, err := sound[capnp.TextList](w.HasList())(w.List())
+		if err != nil {
+			return nil, err
+		}
+		all, err := texts(l, maxMountBytes)
+		if all == nil {
+			all = []string{} // no patterns are not the default
+		}
+		return all, err
+	}
+	return nil, vfs.Errorf(vfs.Invalid, "this host does not know that kind of patterns")
+}
+
+// count reads a number of bytes or of nodes.
+func count(n uint64) (int64, error) {
+	if n > math.MaxInt64 {
+		return 0, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is more than there can be; 0 is no bound")
+	}
+	return int64(n), nil
+}
+
+func setMount(w schema.Mount, m virtualfs.Mount) error {
+	w.SetChanges(m.Changes)
+	a, err := w.NewAttenuation()
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.SetPath(m.Path), w.SetUrl(m.URL), w.SetKind(m.Kind), w.SetDetail(m.Detail), SetAttenuation(a, m.Attenuation))
+}
+
+// Mount reads what a host answered.
+func Mount(w schema.Mount) (m virtualfs.Mount, err error) {
+	m.Changes = w.Changes()
+	if m.Path, err = w.Path(); err != nil {
+		return m, err
+	}
+	if m.URL, err = w.Url(); err != nil {
+		return m, err
+	}
+	if m.Kind, err = w.Kind(); err != nil {
+		return m, err
+	}
+	if m.Detail, err = w.Detail(); err != nil {
+		return m, err
+	}
+	a, err := w.Attenuation()
+	if err != nil {
+		return m, err
+	}
+	m.Attenuation, err = Attenuation(a)
+	return m, err
+}
+
+// SetCommit writes c.
+func SetCommit(w schema.Commit, c virtualfs.Commit) error {
+	return errors.Join(w.SetMessage_(c.Message), w.SetAuthor(c.Author), w.SetEmail(c.Email), w.SetRef(c.Ref), w.SetOld(c.Old))
+}
+
+func commit(w schema.Commit) (c virtualfs.Commit, err error) {
+	for _, f := range []struct {
+		to   *string
+		read func() (string, error)
+	}{{&c.Message, w.Message_}, {&c.Author, w.Author}, {&c.Email, w.Email}, {&c.Ref, w.Ref}, {&c.Old, w.Old}} {
+		if *f.to, err = wire.Text(f.read()); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func setSnapshot(w schema.Snapshot, s virtualfs.Snapshot) error {
+	w.SetSizeBytes(uint64(s.Size))
+	w.SetFiles(uint64(s.Files))
+	w.SetBytes(uint64(s.Bytes))
+	w.SetNewBytes(uint64(s.New))
+	return w.SetDigest(s.Digest)
+}
+
+// Snapshot reads what a host answered.
+func Snapshot(w schema.Snapshot) (s virtualfs.Snapshot, err error) {
+	s.Size, s.Files, s.Bytes, s.New = int64(w.SizeBytes()), int64(w.Files()), int64(w.Bytes()), int64(w.NewBytes())
+	s.Digest, err = w.Digest()
+	return s, err
+}
+
+// SetBounds writes b.
+func SetBounds(w schema.Bounds, b virtualfs.Bounds) {
+	w.SetEntries(uint64(b.Entries))
+	w.SetBytes(uint64(b.Bytes))
+}
+
+func bounds(w schema.Bounds) (b virtualfs.Bounds, err error) {
+	if b.Entries, err = count(w.Entries()); err != nil {
+		return b, err
+	}
+	b.Bytes, err = count(w.Bytes())
+	return b, err
+}

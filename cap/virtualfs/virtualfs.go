@@ -1,0 +1,222 @@
+// Package virtualfs serves what composes a host's tree: the interfaces VirtualFs
+// and Materialized, for the operator. It translates and decides nothing: what may
+// be done is up to the virtualfs.Host.
+package virtualfs
+
+import (
+	"errors"
+	"strings"
+
+	"capd/cap/control"
+	"capd/cap/dir"
+	"capd/cap/scope"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/help"
+	"capd/vat"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// New returns a VirtualFs for h, which stays its caller's.
+func New(h virtualfs.Host) *vat.Cap { return vat.Serve(table, &server{h, scope.New()}) }
+
+type server struct {
+	host  virtualfs.Host
+	scope *scope.Scope // of the roots that were answered
+}
+
+// Whatever may take long is neither Inline nor Serial: it takes a worker of its
+// connection's and holds up nothing else.
+var table = vat.NewTable(
+	vat.Handle(schema.VirtualFs_mount, (*server).mount),
+	vat.Handle(schema.VirtualFs_unmount, (*server).unmount),
+	vat.Handle(schema.VirtualFs_mounts, (*server).mounts),
+	vat.Handle(schema.VirtualFs_root, (*server).root),
+	vat.Handle(schema.VirtualFs_diff, (*server).diff),
+	vat.Handle(schema.VirtualFs_apply, (*server).apply),
+	vat.Handle(schema.VirtualFs_undo, (*server).undo),
+	vat.Handle(schema.VirtualFs_revert, (*server).revert),
+	vat.Handle(schema.VirtualFs_commit, (*server).commit),
+	vat.Handle(schema.VirtualFs_snapshot, (*server).snapshot),
+	vat.Handle(schema.VirtualFs_materialize, (*server).materialize),
+	vat.Handle(schema.VirtualFs_help, (*server).help),
+)
+
+func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualFs_mount_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	url, err := wire.Text(c.Params().Url())
+	if err != nil {
+		return err
+	}
+	w, err := sound[schema.Attenuation](c.Params().HasAttenuation())(c.Params().Attenuation())
+	if err != nil {
+		return err
+	}
+	a, err := Attenuation(w)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	if err := CheckMount(url, a); err != nil {
+		return vfs.At(path, err)
+	}
+	return s.host.Mount(c.Context(), path, url, a)
+}
+
+func (s *server) unmount(c vat.Call[schema.VirtualFs_unmount_Params, schema.VirtualFs_unmount_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	return s.host.Unmount(c.Context(), path)
+}
+
+// start is what the cursor of every mount begins with: that of the root, whose
+// path is empty, must not be.
+const start = "/"
+
+func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.VirtualFs_mounts_Results]) error {
+	raw, err := wire.Data(c.Params().After())
+	if err != nil {
+		return err
+	}
+	after, going := strings.CutPrefix(string(raw), start)
+	if len(raw) > 0 && !going {
+		return errCursor
+	}
+	p := page{limit: wire.PageSize(c.Params().Limit())}
+	var mounts []virtualfs.Mount
+	for _, m := range s.host.Mounts() {
+		if going && m.Path <= after {
+			continue
+		}
+		if !p.add(mountSize(m)) {
+			break
+		}
+		mounts = append(mounts, m)
+	}
+	r, err := c.ResultsFor(p.bytes)
+	if err != nil {
+		return err
+	}
+	l, err := r.NewMounts(int32(len(mounts)))
+	if err != nil {
+		return err
+	}
+	for i, m := range mounts {
+		if err := setMount(l.At(i), m); err != nil {
+			return err
+		}
+	}
+	if !p.more {
+		return nil
+	}
+	r.SetMore(true)
+	return r.SetCursor([]byte(start + mounts[len(mounts)-1].Path))
+}
+
+var errCursor = vfs.Errorf(vfs.Invalid, "after is no cursor that a page answered; leave it empty to begin at the first")
+
+func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_root_Results]) error {
+	d, ctl, err := s.host.Root(c.Context())
+	if err != nil {
+		return err
+	}
+	r, err := c.Results()
+	if err != nil {
+		d.Close()
+		ctl.Release()
+		return err
+	}
+	dirErr := r.SetDir(c.Caps().Put(dir.New(s.scope, d)))
+	return errors.Join(dirErr, r.SetControl(c.Caps().Put(control.New(ctl))))
+}
+
+func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.VirtualFs_commit_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	w, err := sound[schema.Commit](c.Params().HasCommit())(c.Params().Commit())
+	if err != nil {
+		return err
+	}
+	what, err := commit(w)
+	if err != nil {
+		return err
+	}
+	id, err := s.host.Commit(c.Context(), path, what)
+	if err != nil {
+		return err
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetId(id)
+}
+
+func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	store, err := wire.Text(c.Params().Store())
+	if err != nil {
+		return err
+	}
+	pin, err := wire.Text(c.Params().Pin())
+	if err != nil {
+		return err
+	}
+	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))
+	defer stop()
+	snap, err := s.host.Snapshot(c.Context(), path, store, pin, progress)
+	if err != nil {
+		return err
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	w, err := r.NewSnapshot()
+	if err != nil {
+		return err
+	}
+	return setSnapshot(w, snap)
+}
+
+func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, schema.VirtualFs_materialize_Results]) error {
+	path, err := wire.Text(c.Params().Path())
+	if err != nil {
+		return err
+	}
+	w, err := sound[schema.Bounds](c.Params().HasBounds())(c.Params().Bounds())
+	if err != nil {
+		return err
+	}
+	b, err := bounds(w)
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))
+	defer stop()
+	tree, err := s.host.Materialize(c.Context(), path, b, progress)
+	if err != nil {
+		return err
+	}
+	held := vat.Serve(treeTable, &materialized{tree: tree})
+	r, err := c.Results()
+	if err != nil {
+		held.Release()
+		return err
+	}
+	return r.SetTree(c.Caps().Put(held))
+}
+
+func (s *server) help(c vat.Call[schema.VirtualFs_help_Params, schema.VirtualFs_help_Results]) error {
+	return wire.Help(help.Text, "VirtualFs", c.Params().Method, c.Results)
+}

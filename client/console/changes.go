@@ -1,0 +1,127 @@
+package console
+
+import (
+	"context"
+	"math"
+
+	served "capd/cap/virtualfs"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/virtualfs"
+)
+
+// checkTarget answers what is wrong with asking for the changes at and below paths
+// of the mount at path. None are not all, which nil stands for: they look alike on
+// the wire.
+func checkTarget(path string, paths []string) error {
+	if paths != nil && len(paths) == 0 {
+		return vfs.Errorf(vfs.Invalid, "the list of paths names none; nil is all")
+	}
+	return first(checkPath(path), served.CheckPaths(paths))
+}
+
+// Diff yields changes in byte order of paths, those after the path after.
+func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) error {
+	if err := first(checkTarget(path, o.Paths), checkPath(after), checkTexts(o.From, o.To)); err != nil {
+		return err
+	}
+	for more := true; more; {
+		err := vat.Do(ctx, fs.cap, schema.VirtualFs_diff, func(p schema.VirtualFs_diff_Params, _ *vat.Caps) error {
+			p.SetWithText(o.Text)
+			return first(served.SetTexts(o.Paths, p.NewPaths), p.SetPath(path), p.SetFromRev(o.From), p.SetToRev(o.To), p.SetAfter([]byte(after)))
+		}, func(r schema.VirtualFs_diff_Results, _ *vat.Caps) error {
+			l, err := r.Changes()
+			if err != nil {
+				return err
+			}
+			more = r.More() && l.Len() > 0
+			for i := range l.Len() {
+				c, err := served.Change(l.At(i))
+				if err != nil {
+					return err
+				}
+				after = c.Path
+				if !yield(c) {
+					more = false
+					break
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return wire.Decode(err)
+		}
+	}
+	return nil
+}
+
+// Apply lets in the changes at and below paths (nil: all), or none of them. Paths
+// that somebody else changed are [*batch.Conflicts].
+func (fs *VirtualFs) Apply(ctx context.Context, path string, paths []string, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
+	if err := checkTarget(path, paths); err != nil {
+		return a, err
+	}
+	told, stop := listen(progress)
+	defer stop()
+	err = vat.Do(ctx, fs.cap, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
+		return first(p.SetProgress(caps.Put(told)), served.SetTexts(paths, p.NewPaths), p.SetPath(path))
+	}, func(r schema.VirtualFs_apply_Results, _ *vat.Caps) error {
+		if err := conflicts(r); err != nil {
+			return err
+		}
+		a.Changes = number(r.Changes())
+		a.ID, err = r.Id()
+		return err
+	})
+	return a, wire.Decode(err)
+}
+
+// Undo takes an apply back.
+func (fs *VirtualFs) Undo(ctx context.Context, path, id string) error {
+	if err := first(checkPath(path), checkTexts(id)); err != nil {
+		return err
+	}
+	return wire.Decode(vat.Do(ctx, fs.cap, schema.VirtualFs_undo, func(p schema.VirtualFs_undo_Params, _ *vat.Caps) error {
+		return first(p.SetPath(path), p.SetId(id))
+	}, func(r schema.VirtualFs_undo_Results, _ *vat.Caps) error { return conflicts(r) }))
+}
+
+// Revert drops the changes at and below paths (nil: all) and counts them.
+func (fs *VirtualFs) Revert(ctx context.Context, path string, paths []string) (n int, err error) {
+	if err := checkTarget(path, paths); err != nil {
+		return 0, err
+	}
+	err = vat.Do(ctx, fs.cap, schema.VirtualFs_revert, func(p schema.VirtualFs_revert_Params, _ *vat.Caps) error {
+		return first(served.SetTexts(paths, p.NewPaths), p.SetPath(path))
+	}, func(r schema.VirtualFs_revert_Results, _ *vat.Caps) error {
+		n = number(r.Count())
+		return nil
+	})
+	return n, wire.Decode(err)
+}
+
+// number is a count that was answered.
+func number(n uint64) int { return int(min(n, math.MaxInt32)) }
+
+// conflicts returns the conflicts in results as an error: a [*batch.Conflicts].
+func conflicts(r interface {
+	Conflicts() (schema.Conflict_List, error)
+	ConflictsTotal() uint64
+}) error {
+	l, err := r.Conflicts()
+	if err != nil || l.Len() == 0 {
+		return err
+	}
+	all := &batch.Conflicts{}
+	for i := range l.Len() {
+		c, err := served.Conflict(l.At(i))
+		if err != nil {
+			return err
+		}
+		all.Paths = append(all.Paths, c)
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/virtualfs"
+)
+
+// composed returns what composes a tree of stores in memory. Every URL memory:NAME
+// names the same store each time, which beneath returns.
+func composed(t *testing.T) (fs *virtualfs.FS, beneath func(name string) vfs.Dir) {
+	t.Helper()
+	stores := map[string]*memory.Store{}
+	beneath = func(name string) vfs.Dir {
+		if stores[name] == nil {
+			stores[name] = memory.New(memory.Limits{})
+		}
+		return stores[name].Root()
+	}
+	fs = virtualfs.New(virtualfs.Options{
+		Open: map[string]virtualfs.Opener{"memory": func(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+			if u.Path == "" {
+				return nil, vfs.Errorf(vfs.NotFound, "a store has a name here")
+			}
+			return &virtualfs.Store{Root: func() vfs.Dir { return beneath(u.Path) }, Deny: []string{"**/.env"}}, nil
+		}},
+		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
+			return memory.New(memory.Limits{}).Root(), func() error { return nil }, nil
+		},
+		Journal: memory.New(memory.Limits{}).Root(),
+		Logf:    t.Logf,
+	})
+	t.Cleanup(func() { ok(t, fs.Close()) })
+	return fs, beneath
+}
+
+// What an operator does with a copy-on-write mount, from end to end.
+func TestComposed(t *testing.T) {
+	h, beneath := composed(t)
+	fs := operator(t, h)
+	ctx := t.Context()
+	put := func(d vfs.Dir, path, text string) {
+		t.Helper()
+		_, err := vfs.Put(ctx, d, path, strings.NewReader(text), vfs.If{})
+		ok(t, err)
+	}
+	there := func(path string) bool {
+		_, err := vfs.StatAt(ctx, beneath("a"), path, false)
+		return err == nil
+	}
+	put(beneath("a"), "old", "as it was")
+	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", virtualfs.Attenuation{}))
+	ok(t, fs.Mount(ctx, "p/below", "memory:b", virtualfs.Attenuation{ReadOnly: true, Deny: []string{}}))
+	is(t, "mounting twice", fs.Mount(ctx, "p", "memory:c", virtualfs.Attenuation{}), vfs.Exists)
+	is(t, "mounting what is not there", fs.Mount(ctx, "q", "memory:", virtualfs.Attenuation{}), vfs.NotFound)
+	is(t, "mounting what nobody knows", fs.Mount(ctx, "q", "ftp://x", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "unmounting what is not there", fs.Unmount(ctx, "q"), vfs.NotFound)
+
+	root, ctl, err := fs.Root(ctx)
+	ok(t, err)
+	defer root.Close()
+	defer ctl.Close()
+	const files = 1200 // more than a page
+	p, err := vfs.WalkDir(ctx, root, "p")
+	ok(t, err)
+	defer p.Close()
+	for i := range files {
+		put(p, fmt.Sprintf("new%04d", i), "x\n")
+	}
+	put(p, "old", "changed\n")
+	_, err = vfs.Put(ctx, root, "p/below/x", strings.NewReader("x"), vfs.If{})
+	is(t, "writing to what is mounted read-only", err, vfs.ReadOnly)
+	_, err = vfs.Put(ctx, root, "p/.env", strings.NewReader("x"), vfs.If{})
+	is(t, "writing what the kind of store withholds", err, vfs.Denied)
+
+	mounts, err := fs.Mounts(ctx)
+	ok(t, err)
+	same(t, "mounts", mounts, []virtualfs.Mount{
+		{Path: "p", URL: "overlay:memory:a", Kind: "overlay", Changes: true},
+		{Path: "p/below", URL: "memory:b", Kind: "memory", Attenuation: virtualfs.Attenuation{ReadOnly: true, Deny: []string{}}},
+	})
+	var changes []virtualfs.Change
+	ok(t, fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", collect(&changes)))
+	if len(changes) != files+1 || changes[0].Kind != virtualfs.Added || changes[files].Kind != virtualfs.Modified ||
+		!strings.Contains(changes[files].Text, "+changed") {
+		t.Errorf("%d changes, from %+v to %+v", len(changes), changes[0], changes[len(changes)-1])
+	}
+	is(t, "the changes of a mount that keeps none", fs.Diff(ctx, "p/below", virtualfs.DiffOptions{}, "", collect(&changes)), vfs.Unsupported)
+	_, err = fs.Commit(ctx, "p", virtualfs.Commit{Message: "x"})
+	is(t, "a commit of what is no git mount", err, vfs.Unsupported)
+
+	applied, err := fs.Apply(ctx, "p", []string{"new0000", "new0001"}, func(int64, int64) {})
+	ok(t, err)
+	if applied.Changes != 2 || applied.ID == "" || !there("new0001") || there("new0002") {
+		t.Errorf("two were applied: %+v", applied)
+	}
+	ok(t, fs.Undo(ctx, "p", applied.ID))
+	if there("new0000") {
+		t.Error("what was undone is there")
+	}
+	is(t, "undoing again", fs.Undo(ctx, "p", applied.ID), vfs.NotFound)
+
+	// Somebody else makes 1100 of the files meanwhile.
+	for i := range 1100 {
+		put(beneath("a"), fmt.Sprintf("new%04d", i), "other\n")
+	}
+	_, err = fs.Apply(ctx, "p", nil, nil)
+	conflicts, listed := errors.AsType[*batch.Conflicts](err)
+	if !listed || len(conflicts.Paths) != 1100 || there("new1150") {
+		t.Errorf("an apply over 1100 files that somebody else made: %.300v", err)
+	}
+	n, err := fs.Revert(ctx, "p", []string{"old"})
+	if ok(t, err); n != 1 {
+		t.Errorf("%d changes were dropped", n)
+	}
+	ok(t, fs.Unmount(ctx, "p/below"))
+	ok(t, fs.Unmount(ctx, "p"))
+	mounts, err = fs.Mounts(ctx)
+	ok(t, err)
+	same(t, "mounts at the end", mounts, []virtualfs.Mount{})
+	_, err = p.Stat(ctx)
+	is(t, "what was open in a mount", err, vfs.Stale)
+}

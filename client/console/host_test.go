@@ -1,0 +1,220 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"capd/authority"
+	"capd/backend/memory"
+	schema "capd/capnp"
+	"capd/client/console"
+	"capd/host"
+	"capd/vat"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// fake is a virtualfs.Host that answers what it is told to and notes what it was
+// asked. Long work calls work, if there is one.
+type fake struct {
+	mu    sync.Mutex
+	calls []string // method and arguments
+
+	err      error
+	mounts   []virtualfs.Mount
+	changes  []virtualfs.Change
+	skipped  []virtualfs.Skipped
+	applied  virtualfs.Applied
+	count    int
+	commit   string
+	snapshot virtualfs.Snapshot
+	tree     vfs.Dir
+	work     func(ctx context.Context, p virtualfs.Progress) error
+	looks    int           // at a materialized tree
+	closed   chan struct{} // gets one for each tree that was closed
+}
+
+var _ virtualfs.Host = (*fake)(nil)
+
+func (f *fake) note(method string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, fmt.Sprintf("%s %#v", method, args))
+	return f.err
+}
+
+// last returns what was asked last.
+func (f *fake) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.calls) == 0 {
+		return ""
+	}
+	return f.calls[len(f.calls)-1]
+}
+
+func (f *fake) do(ctx context.Context, p virtualfs.Progress, err error) error {
+	if err == nil && f.work != nil {
+		return f.work(ctx, p)
+	}
+	return err
+}
+
+func (f *fake) Mount(_ context.Context, path, url string, a virtualfs.Attenuation) error {
+	return f.note("mount", path, url, a)
+}
+func (f *fake) Unmount(_ context.Context, path string) error { return f.note("unmount", path) }
+func (f *fake) Mounts() []virtualfs.Mount                    { f.note("mounts"); return f.mounts }
+
+func (f *fake) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
+	if err := f.note("root"); err != nil {
+		return nil, nil, err
+	}
+	return vfs.RevocableDir(f.tree)
+}
+
+func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) error {
+	if err := f.do(ctx, nil, f.note("diff", path, o, after)); err != nil {
+		return err
+	}
+	for _, c := range f.changes {
+		if c.Path > after && !yield(c) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (f *fake) Apply(ctx context.Context, path string, paths []string, p virtualfs.Progress) (virtualfs.Applied, error) {
+	return f.applied, f.do(ctx, p, f.note("apply", path, paths, p != nil))
+}
+func (f *fake) Undo(_ context.Context, path, id string) error { return f.note("undo", path, id) }
+func (f *fake) Revert(_ context.Context, path string, paths []string) (int, error) {
+	return f.count, f.note("revert", path, paths)
+}
+func (f *fake) Commit(_ context.Context, path string, c virtualfs.Commit) (string, error) {
+	return f.commit, f.note("commit", path, c)
+}
+func (f *fake) Snapshot(ctx context.Context, path, store, pin string, p virtualfs.Progress) (virtualfs.Snapshot, error) {
+	return f.snapshot, f.do(ctx, p, f.note("snapshot", path, store, pin, p != nil))
+}
+func (f *fake) Materialize(ctx context.Context, path string, b virtualfs.Bounds, p virtualfs.Progress) (virtualfs.Tree, error) {
+	if err := f.do(ctx, p, f.note("materialize", path, b, p != nil)); err != nil {
+		return nil, err
+	}
+	return fakeTree{f}, nil
+}
+
+// fakeTree is what a fake materializes.
+type fakeTree struct{ *fake }
+
+func (fakeTree) Path() string { return "/private/tree" }
+func (t fakeTree) Changes(context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
+	err := t.note("changes")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looks++
+	return t.changes, t.skipped, err
+}
+func (t fakeTree) Sync(ctx context.Context, p virtualfs.Progress) (int, []virtualfs.Skipped, error) {
+	return t.count, t.skipped, t.do(ctx, p, t.note("sync", p != nil))
+}
+func (t fakeTree) Close() error { t.closed <- struct{}{}; return nil }
+
+// asked says what the fake was asked last: a method and its arguments.
+func (f *fake) asked(t *testing.T, method string, args ...any) {
+	t.Helper()
+	if want := fmt.Sprintf("%s %#v", method, args); f.last() != want {
+		t.Errorf("the host was asked\n%s, want\n%s", f.last(), want)
+	}
+}
+
+// serve starts a host whose operator gets what fs composes, and returns what dials
+// its control socket.
+func serve(t *testing.T, fs virtualfs.Host) (dial func() net.Conn) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long a name for a socket
+	ok(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	ok(t, err)
+	a := authority.New(memory.New(memory.Limits{}).Root(), vfs.Allowance{})
+	s := host.New(a, host.Options{VirtualFs: fs, Logf: func(format string, args ...any) {
+		t.Errorf("the host logs: "+format, args...)
+	}})
+	done := make(chan error, 1)
+	go func() { done <- s.ServeConsole(l, func([32]byte) string { return "" }) }()
+	t.Cleanup(func() {
+		ok(t, s.Close())
+		ok(t, <-done)
+		ok(t, a.Close())
+	})
+	return func() net.Conn {
+		nc, err := net.Dial("unix", socket)
+		ok(t, err)
+		return nc
+	}
+}
+
+// operator returns the VirtualFs of a host's console.
+func operator(t *testing.T, h virtualfs.Host) *console.VirtualFs {
+	t.Helper()
+	c := console.New(serve(t, h)())
+	t.Cleanup(func() { c.Close() })
+	fs, err := c.VirtualFs(t.Context())
+	ok(t, err)
+	t.Cleanup(func() { fs.Close() })
+	return fs
+}
+
+// raw returns the same as a bare capability.
+func raw(t *testing.T, h virtualfs.Host) *vat.Cap {
+	t.Helper()
+	conn := vat.NewConn(serve(t, h)(), vat.Options{})
+	t.Cleanup(func() { conn.Close() })
+	boot := conn.Bootstrap(t.Context())
+	defer boot.Release()
+	a := vat.Send(t.Context(), boot, schema.Console_virtualFs, nil)
+	defer a.Release()
+	return a.Cap(schema.Console_virtualFs_Results_fs)
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+}
+
+func is(t *testing.T, what string, err error, want vfs.Code) {
+	t.Helper()
+	if got := vfs.CodeOf(err); got != want {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n%#v, want\n%#v", what, got, want)
+	}
+}
+
+// soon waits for c.
+func soon[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(time.Minute):
+		t.Fatalf("it never came to this: %s", what)
+	}
+	return v
+}

@@ -1,0 +1,214 @@
+package console
+
+import (
+	"context"
+
+	served "capd/cap/virtualfs"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/client"
+	"capd/vat"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// VirtualFs is what composes a host's tree, over the wire. Its methods are those of
+// [virtualfs.Host] and answer what those answer. It is safe for concurrent use.
+type VirtualFs struct{ cap *vat.Cap }
+
+// What takes a context in [virtualfs.Host], and answers nothing that only a host has,
+// is the same here.
+var _ interface {
+	Mount(ctx context.Context, path, url string, a virtualfs.Attenuation) error
+	Unmount(ctx context.Context, path string) error
+	Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) error
+	Apply(ctx context.Context, path string, paths []string, progress virtualfs.Progress) (virtualfs.Applied, error)
+	Undo(ctx context.Context, path, id string) error
+	Revert(ctx context.Context, path string, paths []string) (int, error)
+	Commit(ctx context.Context, path string, c virtualfs.Commit) (string, error)
+	Snapshot(ctx context.Context, path, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error)
+	Materialize(ctx context.Context, path string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error)
+} = (*VirtualFs)(nil)
+
+// VirtualFs returns what composes the host's tree. It answers unsupported when the
+// host serves one that was composed once for all.
+func (c *Console) VirtualFs(ctx context.Context) (fs *VirtualFs, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_virtualFs, nil, func(r schema.Console_virtualFs_Results, caps *vat.Caps) error {
+		held, err := hold(caps.Get(r.Fs()))
+		fs = &VirtualFs{held}
+		return err
+	})
+	if err != nil {
+		return nil, wire.Decode(err)
+	}
+	return fs, nil
+}
+
+// hold keeps a capability that was answered.
+func hold(c *vat.Cap) (*vat.Cap, error) {
+	if c == nil {
+		return nil, errNoCap
+	}
+	return c.AddRef(), nil
+}
+
+var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
+
+// Close lets go of it; what it did stays.
+func (fs *VirtualFs) Close() error {
+	fs.cap.Release()
+	return nil
+}
+
+// Mount mounts the store that url names at path.
+func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a virtualfs.Attenuation) error {
+	if a.Bytes < 0 || a.Nodes < 0 {
+		return vfs.At(path, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is negative; 0 is no bound"))
+	}
+	if err := first(checkPath(path), served.CheckMount(url, a)); err != nil {
+		return vfs.At(path, err)
+	}
+	return wire.Decode(vat.Do(ctx, fs.cap, schema.VirtualFs_mount, func(p schema.VirtualFs_mount_Params, _ *vat.Caps) error {
+		w, err := p.NewAttenuation()
+		if err != nil {
+			return err
+		}
+		return first(served.SetAttenuation(w, a), p.SetPath(path), p.SetUrl(url))
+	}, nil))
+}
+
+// checkPath answers limit for a path that no host takes: it is not sent, since it
+// might be larger than a message.
+func checkPath(path string) error {
+	if len(path) > vfs.MaxPath {
+		return vfs.Errorf(vfs.Limit, "the path is longer than %d bytes", vfs.MaxPath)
+	}
+	return nil
+}
+
+// checkTexts answers tooLarge for texts that do not go into one message.
+func checkTexts(all ...string) error {
+	n := 0
+	for _, s := range all {
+		n += len(s)
+	}
+	if n > wire.MaxChunk {
+		return vfs.Errorf(vfs.TooLarge, "the texts are more than the %d KiB of one call", wire.MaxChunk>>10)
+	}
+	return nil
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unmount takes away what is mounted at path.
+func (fs *VirtualFs) Unmount(ctx context.Context, path string) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	return wire.Decode(vat.Do(ctx, fs.cap, schema.VirtualFs_unmount, func(p schema.VirtualFs_unmount_Params, _ *vat.Caps) error {
+		return p.SetPath(path)
+	}, nil))
+}
+
+// Mounts returns every mount, in byte order of paths.
+func (fs *VirtualFs) Mounts(ctx context.Context) ([]virtualfs.Mount, error) {
+	all := []virtualfs.Mount{}
+	cursor := []byte{}
+	for more := true; more; {
+		err := vat.Do(ctx, fs.cap, schema.VirtualFs_mounts, func(p schema.VirtualFs_mounts_Params, _ *vat.Caps) error {
+			return p.SetAfter(cursor)
+		}, func(r schema.VirtualFs_mounts_Results, _ *vat.Caps) error {
+			l, err := r.Mounts()
+			if err != nil {
+				return err
+			}
+			for i := range l.Len() {
+				m, err := served.Mount(l.At(i))
+				if err != nil {
+					return err
+				}
+				all = append(all, m)
+			}
+			more = r.More() && l.Len() > 0
+			cursor, err = copied(r.Cursor())
+			return err
+		})
+		if err != nil {
+			return nil, wire.Decode(err)
+		}
+	}
+	return all, nil
+}
+
+// copied is data that outlives its message.
+func copied(b []byte, err error) ([]byte, error) { return append([]byte{}, b...), err }
+
+// Root returns the whole tree, with a control of its own.
+func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err error) {
+	err = vat.Do(ctx, fs.cap, schema.VirtualFs_root, nil, func(r schema.VirtualFs_root_Results, caps *vat.Caps) error {
+		dir, control := caps.Get(r.Dir()), caps.Get(r.Control())
+		if dir == nil || control == nil {
+			return errNoCap
+		}
+		d, ctl = client.NewDir(dir.AddRef()), &Control{control.AddRef(), true}
+		return nil
+	})
+	return d, ctl, wire.Decode(err)
+}
+
+// Commit commits a git mount's changes and returns the commit's id.
+func (fs *VirtualFs) Commit(ctx context.Context, path string, c virtualfs.Commit) (id string, err error) {
+	if err := first(checkPath(path), checkTexts(c.Message, c.Author, c.Email, c.Ref, c.Old)); err != nil {
+		return "", err
+	}
+	err = vat.Do(ctx, fs.cap, schema.VirtualFs_commit, func(p schema.VirtualFs_commit_Params, _ *vat.Caps) error {
+		w, err := p.NewCommit()
+		if err != nil {
+			return err
+		}
+		return first(served.SetCommit(w, c), p.SetPath(path))
+	}, func(r schema.VirtualFs_commit_Results, _ *vat.Caps) error {
+		id, err = r.Id()
+		return err
+	})
+	return id, wire.Decode(err)
+}
+
+// Snapshot puts the subtree at path into the content-addressed store that store
+// names.
+func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, progress virtualfs.Progress) (s virtualfs.Snapshot, err error) {
+	if err := first(checkPath(path), checkTexts(store, pin)); err != nil {
+		return s, err
+	}
+	told, stop := listen(progress)
+	defer stop()
+	err = vat.Do(ctx, fs.cap, schema.VirtualFs_snapshot, func(p schema.VirtualFs_snapshot_Params, caps *vat.Caps) error {
+		return first(p.SetProgress(caps.Put(told)), p.SetPath(path), p.SetStore(store), p.SetPin(pin))
+	}, func(r schema.VirtualFs_snapshot_Results, _ *vat.Caps) error {
+		w, err := r.Snapshot()
+		if err != nil {
+			return err
+		}
+		s, err = served.Snapshot(w)
+		return err
+	})
+	return s, wire.Decode(err)
+}
+
+// Help returns the host's own description of a VirtualFs, or of one method.
+func (fs *VirtualFs) Help(ctx context.Context, method string) (text string, err error) {
+	err = vat.Do(ctx, fs.cap, schema.VirtualFs_help, func(p schema.VirtualFs_help_Params, _ *vat.Caps) error {
+		return p.SetMethod(method)
+	}, func(r schema.VirtualFs_help_Results, _ *vat.Caps) error {
+		text, err = r.Text()
+		return err
+	})
+	return text, wire.Decode(err)
+}

@@ -1,0 +1,235 @@
+package virtualfs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/vfs/overlay"
+)
+
+var errNoChanges = vfs.Errorf(vfs.Unsupported, "what is mounted here keeps no changes aside: what is written is there at once; mount it with overlay: to review changes first")
+
+// Diff implements [Host].
+func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) error {
+	m, err := fs.at(path)
+	if err != nil {
+		return err
+	}
+	if err := checkPaths(o.Paths); err != nil {
+		return err
+	}
+	revisions := o.From != "" || o.To != ""
+	wanted := func(c Change) bool {
+		return c.Path > after && (within(o.Paths, c.Path) || c.From != "" && within(o.Paths, c.From))
+	}
+	switch {
+	case m.overlay != nil && !revisions:
+		all, err := m.overlay.Diff(ctx, "")
+		if err != nil {
+			return vfs.At(path, err)
+		}
+		for _, d := range all {
+			c := Change{Path: d.Path, From: d.From, Kind: ChangeKind(d.Kind), Was: d.Was, Is: d.Is}
+			if !wanted(c) {
+				continue
+			}
+			if o.Text {
+				var b strings.Builder
+				if err := m.overlay.Text(ctx, d, &b); err != nil {
+					return vfs.At(vfs.Join(path, d.Path), err)
+				}
+				c.Text = Cut(b.String())
+			}
+			if !yield(c) {
+				return nil
+			}
+		}
+		return nil
+	case m.store.Own != nil:
+		var late error
+		err := m.store.Own.Diff(ctx, o.From, o.To, func(c Change) bool {
+			if !wanted(c) {
+				return true
+			}
+			if o.Text {
+				var text string
+				if text, late = m.store.Own.Text(ctx, c); late != nil {
+					return false
+				}
+				c.Text = Cut(text)
+			}
+			return yield(c)
+		})
+		return vfs.At(path, errors.Join(late, err))
+	case revisions:
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
+	}
+	return vfs.At(path, errNoChanges)
+}
+
+// Cut is text, or as many whole lines of it as make [MaxText] bytes, and a last one
+// that says so.
+func Cut(text string) string {
+	if len(text) <= MaxText {
+		return text
+	}
+	text = text[:MaxText]
+	return text[:strings.LastIndexByte(text, '\n')+1] + "… (the rest is not shown)\n"
+}
+
+// within reports whether path is one of paths or below one.
+func within(paths []string, path string) bool {
+	return paths == nil || slices.ContainsFunc(paths, func(p string) bool {
+		return p == "" || path == p || strings.HasPrefix(path, p+"/")
+	})
+}
+
+func checkPaths(paths []string) error {
+	for _, p := range paths {
+		if p == "" {
+			continue
+		}
+		if _, err := vfs.SplitPath(p); err != nil {
+			return vfs.At(p, err)
+		}
+	}
+	return nil
+}
+
+// keptApplies is how many applies of a mount can be undone.
+const keptApplies = 16
+
+// withOverlay runs do on the overlay that is mounted at path, alone.
+func (fs *FS) withOverlay(path string, do func(*mount) error) error {
+	m, err := fs.at(path)
+	if err != nil {
+		return err
+	}
+	if m.overlay == nil {
+		return vfs.At(path, errNoChanges)
+	}
+	return inMount(path, m.alone(func() error { return do(m) }))
+}
+
+// inMount is vfs.At, but the whole list of conflicts stays with the error.
+func inMount(path string, err error) error {
+	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
+		return err
+	}
+	return vfs.At(path, err)
+}
+
+func (m *mount) alone(do func() error) error {
+	m.work.Lock()
+	defer m.work.Unlock()
+	return do()
+}
+
+// Apply implements [Host]. What the mount withholds or guards is refused as it
+// would be for a guest.
+func (fs *FS) Apply(ctx context.Context, path string, paths []string, progress Progress) (a Applied, err error) {
+	if err := checkPaths(paths); err != nil {
+		return Applied{}, err
+	}
+	err = fs.withOverlay(path, func(m *mount) error {
+		target := vfs.Guarded(m.store.Root(), nil, m.guards...)
+		defer target.Close()
+		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
+			Paths: paths, Target: target, Journal: fs.o.Journal,
+			Progress: steps(progress),
+		})
+		if err != nil {
+			return err
+		}
+		a = Applied{ID: got.ID, Changes: len(got.Changes)}
+		if got.ID != "" {
+			m.applied = append(m.applied, got.ID)
+		}
+		for len(m.applied) > keptApplies {
+			if err := batch.Forget(ctx, fs.o.Journal, m.applied[0]); err != nil {
+				fs.o.Logf("capd: forgetting an apply: %v", err)
+			}
+			m.applied = m.applied[1:]
+		}
+		return nil
+	})
+	return a, err
+}
+
+// steps makes of a Progress one that counts changes.
+func steps(p Progress) func(done, total int) {
+	if p == nil {
+		return nil
+	}
+	return func(done, _ int) { p(int64(done), 0) }
+}
+
+// Undo implements [Host].
+func (fs *FS) Undo(ctx context.Context, path, id string) error {
+	return fs.withOverlay(path, func(m *mount) error {
+		i := slices.Index(m.applied, id)
+		if i < 0 {
+			return vfs.Errorf(vfs.NotFound, "no apply of this mount has that id; the last %d can be undone", keptApplies)
+		}
+		if err := m.overlay.Undo(ctx, fs.o.Journal, id); err != nil {
+			return err
+		}
+		m.applied = slices.Delete(m.applied, i, i+1)
+		return nil
+	})
+}
+
+// Revert implements [Host].
+func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, err error) {
+	if err := checkPaths(paths); err != nil {
+		return 0, err
+	}
+	m, err := fs.at(path)
+	if err != nil {
+		return 0, err
+	}
+	if m.overlay == nil && m.store.Own == nil {
+		return 0, vfs.At(path, errNoChanges)
+	}
+	err = m.alone(func() error {
+		if m.overlay == nil {
+			n, err = m.store.Own.Revert(ctx, paths)
+			return err
+		}
+		all, err := m.overlay.Diff(ctx, "")
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if within(paths, d.Path) {
+				n++
+			}
+		}
+		return m.overlay.Revert(ctx, paths)
+	})
+	if err != nil {
+		n = 0
+	}
+	return n, vfs.At(path, err)
+}
+
+// Commit implements [Host]. What an overlay holds is not committed before it was
+// applied.
+func (fs *FS) Commit(ctx context.Context, path string, c Commit) (id string, err error) {
+	m, err := fs.at(path)
+	if err != nil {
+		return "", err
+	}
+	if m.store.Own == nil {
+		return "", vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount can be committed"))
+	}
+	err = m.alone(func() error {
+		id, err = m.store.Own.Commit(ctx, c)
+		return err
+	})
+	return id, vfs.At(path, err)
+}

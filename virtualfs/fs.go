@@ -1,0 +1,320 @@
+package virtualfs
+
+import (
+	"context"
+	"errors"
+	"log"
+	"slices"
+	"strings"
+	"sync"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/vfs/deny"
+	"capd/vfs/overlay"
+)
+
+// Options says how stores are opened and where work is kept.
+type Options struct {
+	// Open has the opener of each scheme, but for overlay, which needs none.
+	Open map[string]Opener
+	// Upper opens what an overlay writes to, as the options in its URL have it. end
+	// is called once the overlay, and with it the tree, is closed.
+	Upper func(ctx context.Context, u *URL) (tree vfs.Dir, end func() error, err error)
+	// Journal is where intent and backups are written: a directory that nobody else
+	// uses and that is there after a crash. It stays its caller's.
+	Journal vfs.Dir
+	// Snapshot puts a tree into a content-addressed store.
+	Snapshot func(ctx context.Context, d vfs.Dir, store, pin string, progress Progress) (Snapshot, error)
+	// Materialize copies a tree into a private directory of the host. name is for
+	// [FS.Recover], should the process end in the midst of a Sync.
+	Materialize func(ctx context.Context, d vfs.Dir, name string, b Bounds, progress Progress) (Tree, error)
+	// Logf tells the host what nobody else is told. Nil is the log package.
+	Logf func(format string, args ...any)
+}
+
+// FS is a namespace of mounted stores. It is safe for concurrent use.
+type FS struct {
+	o     Options
+	names *vfs.Namespace
+	top   vfs.Dir // the host's own view, behind no guard but the mounts'
+
+	mu      sync.Mutex // not held while a store is opened or worked on
+	mounts  map[string]*mount
+	opening map[string]bool
+	closed  bool
+}
+
+var _ Host = (*FS)(nil)
+
+// New returns an empty namespace.
+func New(o Options) *FS {
+	if o.Logf == nil {
+		o.Logf = log.Printf
+	}
+	fs := &FS{o: o, names: vfs.NewNamespace(), mounts: map[string]*mount{}, opening: map[string]bool{}}
+	fs.top = vfs.Guarded(fs.names.Root(), nil)
+	return fs
+}
+
+// Tree returns the whole tree, for an authority to grant parts of.
+func (fs *FS) Tree() vfs.Dir { return fs.names.Root() }
+
+// mount is one mounted store.
+type mount struct {
+	Mount
+	url     *URL
+	store   *Store
+	guards  []vfs.Guard // deny and ask
+	overlay *overlay.Overlay
+	applied []string // kept in the journal, oldest first
+
+	work sync.Mutex // one apply, undo, revert or commit at a time
+}
+
+// Mount implements [Host].
+func (fs *FS) Mount(ctx context.Context, path, url string, a Attenuation) error {
+	u, err := ParseURL(url)
+	if err != nil {
+		return err
+	}
+	if path != "" {
+		if _, err := vfs.SplitPath(path); err != nil {
+			return vfs.At(path, err)
+		}
+	}
+	if err := fs.reserve(path); err != nil {
+		return vfs.At(path, err)
+	}
+	defer fs.free(path)
+	m, tree, err := fs.open(ctx, u, a)
+	if err != nil {
+		return err
+	}
+	m.Path, m.Attenuation = path, a
+	if err := fs.enter(m, tree); err != nil {
+		tree.Close()
+		m.store.close()
+		return vfs.At(path, err)
+	}
+	return nil
+}
+
+func (fs *FS) enter(m *mount, tree vfs.Dir) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return vfs.Stale
+	}
+	guards := m.guards
+	a := m.Attenuation
+	if a.Bytes > 0 || a.Nodes > 0 {
+		guards = append(slices.Clip(guards), vfs.Guard{Ledger: vfs.NewLedger(vfs.Allowance{Bytes: a.Bytes, Nodes: a.Nodes})})
+	}
+	err := fs.names.Mount(m.Path, tree, vfs.MountOptions{
+		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {
+			if err := m.store.close(); err != nil {
+				fs.o.Logf("capd: closing %s: %v", m.URL, err)
+			}
+		},
+	})
+	if err == nil {
+		fs.mounts[m.Path] = m
+	}
+	return err
+}
+
+func (s *Store) close() error {
+	if s.Close == nil {
+		return nil
+	}
+	return s.Close()
+}
+
+// reserve keeps others from mounting at path while its store is being opened.
+func (fs *FS) reserve(path string) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	switch {
+	case fs.closed:
+		return vfs.Stale
+	case fs.mounts[path] != nil:
+		return vfs.Errorf(vfs.Exists, "something is mounted here already; unmount it first")
+	case fs.opening[path]:
+		return vfs.Errorf(vfs.Busy, "something is being mounted here just now")
+	}
+	fs.opening[path] = true
+	return nil
+}
+
+func (fs *FS) free(path string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	delete(fs.opening, path)
+}
+
+// open opens what u names, and returns the tree to mount.
+func (fs *FS) open(ctx context.Context, u *URL, a Attenuation) (*mount, vfs.Dir, error) {
+	below := u
+	if u.Below != nil {
+		below = u.Below
+	}
+	opener := fs.o.Open[below.Scheme]
+	if opener == nil {
+		return nil, nil, vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", below.Scheme, strings.Join(fs.schemes(), ", "))
+	}
+	s, err := opener(ctx, below)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &mount{Mount: Mount{URL: u.String(), Kind: u.Scheme}, url: u, store: s}
+	if m.guards, err = guards(s, a); err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	if u.Below == nil {
+		return m, s.Root(), nil
+	}
+	if err := fs.lay(ctx, m); err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return m, m.overlay.Root(), nil
+}
+
+func (fs *FS) schemes() []string {
+	all := []string{overlayScheme}
+	for scheme := range fs.o.Open {
+		all = append(all, scheme)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// lay lays an overlay over m's store.
+func (fs *FS) lay(ctx context.Context, m *mount) error {
+	upper, end, err := fs.o.Upper(ctx, m.url)
+	if err != nil {
+		return err
+	}
+	lower := m.store.Root()
+	if m.overlay, err = overlay.New(ctx, lower, upper, overlay.Options{Name: m.beneath()}); err != nil {
+		return errors.Join(err, lower.Close(), upper.Close(), end())
+	}
+	beneath := *m.store
+	m.store.Close = func() error { return errors.Join(m.overlay.Close(), end(), beneath.close()) }
+	return nil
+}
+
+// guards are what the mount withholds, and lets be read but not changed.
+func guards(s *Store, a Attenuation) ([]vfs.Guard, error) {
+	withhold, ask := s.Deny, s.Ask
+	if a.Deny != nil {
+		withhold = a.Deny
+	}
+	if a.Ask != nil {
+		ask = a.Ask
+	}
+	var all []vfs.Guard
+	if len(withhold) > 0 {
+		l, err := deny.Compile(withhold...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l.Guard())
+	}
+	if len(ask) > 0 {
+		l, err := deny.Compile(ask...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l.Ask(nil))
+	}
+	return all, nil
+}
+
+// Unmount implements [Host].
+func (fs *FS) Unmount(ctx context.Context, path string) error {
+	m, err := fs.at(path)
+	if err != nil {
+		return err
+	}
+	if !m.work.TryLock() {
+		return vfs.At(path, vfs.Errorf(vfs.Busy, "its changes are being settled just now; try again"))
+	}
+	defer m.work.Unlock()
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.mounts[path] != m {
+		return vfs.At(path, errNoMount)
+	}
+	if err := fs.names.Unmount(ctx, path); err != nil {
+		return vfs.At(path, err)
+	}
+	delete(fs.mounts, path)
+	for _, id := range m.applied {
+		if err := batch.Forget(ctx, fs.o.Journal, id); err != nil {
+			fs.o.Logf("capd: forgetting an apply: %v", err)
+		}
+	}
+	return nil
+}
+
+var errNoMount = vfs.Errorf(vfs.NotFound, "nothing is mounted exactly here; mounts() lists what is")
+
+// at returns the mount that is exactly at path.
+func (fs *FS) at(path string) (*mount, error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	m := fs.mounts[path]
+	if m == nil {
+		return nil, vfs.At(path, errNoMount)
+	}
+	return m, nil
+}
+
+// Mounts implements [Host].
+func (fs *FS) Mounts() []Mount {
+	fs.mu.Lock()
+	ms := make([]*mount, 0, len(fs.mounts))
+	for _, m := range fs.mounts {
+		ms = append(ms, m)
+	}
+	fs.mu.Unlock()
+	all := make([]Mount, len(ms))
+	for i, m := range ms {
+		all[i] = m.Mount
+		if m.store.Detail != nil {
+			all[i].Detail = m.store.Detail()
+		}
+		all[i].Changes = m.changed()
+	}
+	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// changed reports whether m holds what waits for the host.
+func (m *mount) changed() bool {
+	if m.store.Own != nil && m.store.Own.Changed() {
+		return true
+	}
+	if m.overlay == nil {
+		return false
+	}
+	all, err := m.overlay.Diff(context.Background(), "")
+	return err == nil && len(all) > 0
+}
+
+// Root implements [Host].
+func (fs *FS) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
+	return vfs.RevocableDir(fs.top)
+}
+
+// Close ends everything: what is open in a mount answers stale.
+func (fs *FS) Close() error {
+	fs.mu.Lock()
+	fs.closed = true
+	clear(fs.mounts)
+	fs.mu.Unlock()
+	return errors.Join(fs.top.Close(), fs.names.Close())
+}

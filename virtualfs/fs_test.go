@@ -1,0 +1,234 @@
+package virtualfs_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/virtualfs"
+)
+
+// stores are memory stores by name: mem:NAME.
+type stores struct {
+	t      testing.TB
+	byName map[string]*memory.Store
+	closed []string
+}
+
+func (s *stores) open(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+	m := s.byName[u.Path]
+	if m == nil {
+		return nil, vfs.Errorf(vfs.NotFound, "there is no store %q", u.Path)
+	}
+	return &virtualfs.Store{
+		Root: m.Root, Close: func() error { s.closed = append(s.closed, u.Path); return nil },
+		Deny: []string{"**/secret"}, Ask: []string{"**/hook"},
+	}, nil
+}
+
+func newFS(t testing.TB, names ...string) (*virtualfs.FS, *stores) {
+	t.Helper()
+	s := &stores{t: t, byName: map[string]*memory.Store{}}
+	for _, name := range names {
+		s.byName[name] = memory.New(memory.Limits{})
+	}
+	fs := virtualfs.New(virtualfs.Options{
+		Open:    map[string]virtualfs.Opener{"mem": s.open},
+		Journal: memory.New(memory.Limits{}).Root(),
+		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
+			return memory.New(memory.Limits{}).Root(), func() error { s.closed = append(s.closed, "upper"); return nil }, nil
+		},
+		Logf: t.Logf,
+	})
+	t.Cleanup(func() { fs.Close() })
+	return fs, s
+}
+
+func mounts(t testing.TB, fs *virtualfs.FS, at ...string) {
+	t.Helper()
+	for i := 0; i < len(at); i += 2 {
+		if err := fs.Mount(t.Context(), at[i], at[i+1], virtualfs.Attenuation{}); err != nil {
+			t.Fatalf("mounting %s: %v", at[i+1], err)
+		}
+	}
+}
+
+func put(t testing.TB, d vfs.Dir, path, text string) {
+	t.Helper()
+	if _, err := vfs.Put(t.Context(), d, path, strings.NewReader(text), vfs.If{}); err != nil {
+		t.Fatalf("put %s: %v", path, err)
+	}
+}
+
+func is(t testing.TB, what string, err error, want vfs.Code) {
+	t.Helper()
+	if vfs.CodeOf(err) != want {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
+}
+
+func diff(t testing.TB, fs *virtualfs.FS, path string, o virtualfs.DiffOptions) (all []string) {
+	t.Helper()
+	if err := fs.Diff(t.Context(), path, o, "", func(c virtualfs.Change) bool {
+		all = append(all, string(c.Kind)+" "+c.Path)
+		return true
+	}); err != nil {
+		t.Errorf("diff of %s: %v", path, err)
+	}
+	return all
+}
+
+func TestMounts(t *testing.T) {
+	fs, s := newFS(t, "a", "b")
+	mounts(t, fs, "x", "mem:a", "y/z", "overlay:mem:b")
+	var at []string
+	for _, m := range fs.Mounts() {
+		at = append(at, m.Path+" "+m.URL+" "+m.Kind)
+	}
+	if want := []string{"x mem:a mem", "y/z overlay:mem:b overlay"}; !slices.Equal(at, want) {
+		t.Errorf("mounts are %q, want %q", at, want)
+	}
+	ctx := t.Context()
+	is(t, "twice", fs.Mount(ctx, "x", "mem:b", virtualfs.Attenuation{}), vfs.Exists)
+	is(t, "a bad path", fs.Mount(ctx, "../x", "mem:b", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "a bad URL", fs.Mount(ctx, "n", "mem", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "no such kind", fs.Mount(ctx, "n", "ftp:x", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "no such store", fs.Mount(ctx, "n", "mem:none", virtualfs.Attenuation{}), vfs.NotFound)
+	is(t, "a bad pattern", fs.Mount(ctx, "n", "mem:b", virtualfs.Attenuation{Deny: []string{"[x"}}), vfs.Invalid)
+	is(t, "unmounting nothing", fs.Unmount(ctx, "y"), vfs.NotFound)
+	s.closed = nil
+	is(t, "unmount", fs.Unmount(ctx, "y/z"), "")
+	if want := []string{"upper", "b"}; !slices.Equal(s.closed, want) {
+		t.Errorf("closed %q, want %q", s.closed, want)
+	}
+	mounts(t, fs, "y/z", "mem:b")
+}
+
+// Patterns are the store's, or the mount's own; an empty list is no pattern.
+func TestAttenuation(t *testing.T) {
+	fs, s := newFS(t, "a")
+	put(t, s.byName["a"].Root(), "secret", "s")
+	put(t, s.byName["a"].Root(), "hook", "h")
+	ctx := t.Context()
+	for _, c := range []struct {
+		a                   virtualfs.Attenuation
+		secret, hook, other vfs.Code // looking at secret, writing hook, writing other
+	}{
+		{virtualfs.Attenuation{}, vfs.Denied, vfs.AskDenied, ""},
+		{virtualfs.Attenuation{Deny: []string{}, Ask: []string{}}, "", "", ""},
+		{virtualfs.Attenuation{Deny: []string{"other"}, Ask: []string{"x"}}, "", "", vfs.Denied},
+		{virtualfs.Attenuation{ReadOnly: true}, vfs.Denied, vfs.ReadOnly, vfs.ReadOnly},
+		{virtualfs.Attenuation{Bytes: 3}, vfs.Denied, vfs.AskDenied, vfs.Quota},
+	} {
+		if err := fs.Mount(ctx, "m", "mem:a", c.a); err != nil {
+			t.Fatal(err)
+		}
+		d, ctl, err := fs.Root(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = vfs.Walk(ctx, d, "m/secret")
+		is(t, "looking at what is withheld", err, c.secret)
+		_, err = vfs.Put(ctx, d, "m/hook", strings.NewReader("x"), vfs.If{})
+		is(t, "writing what is guarded", err, c.hook)
+		_, err = vfs.Put(ctx, d, "m/other", strings.NewReader("four"), vfs.If{})
+		is(t, "writing another", err, c.other)
+		if n, err := s.byName["a"].Root().Lookup(ctx, "other"); err == nil {
+			n.Close()
+			is(t, "removing it", s.byName["a"].Root().Remove(ctx, "other", vfs.If{}), "")
+		}
+		ctl.Release()
+		d.Close()
+		is(t, "unmount", fs.Unmount(ctx, "m"), "")
+	}
+}
+
+func TestReview(t *testing.T) {
+	fs, s := newFS(t, "a", "plain")
+	lower := s.byName["a"].Root()
+	put(t, lower, "keep", "1")
+	put(t, lower, "edit", "1\n")
+	put(t, lower, "gone", "1")
+	mounts(t, fs, "draft", "overlay:mem:a", "plain", "mem:plain")
+	ctx := t.Context()
+	d, _, err := fs.Root(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, "draft/edit", "2\n")
+	put(t, d, "draft/new", "2")
+	put(t, d, "draft/also", "2")
+	if dir, err := vfs.WalkDir(ctx, d, "draft"); err != nil || dir.Remove(ctx, "gone", vfs.If{}) != nil {
+		t.Fatal("gone was not removed", err)
+	}
+	if got, want := diff(t, fs, "draft", virtualfs.DiffOptions{}), []string{"added also", "modified edit", "removed gone", "added new"}; !slices.Equal(got, want) {
+		t.Errorf("the changes are %q, want %q", got, want)
+	}
+	if got := diff(t, fs, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "x"}}); !slices.Equal(got, []string{"modified edit"}) {
+		t.Errorf("the changes at edit are %q", got)
+	}
+	var text string
+	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c virtualfs.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
+		t.Errorf("the text is %q, %v", text, err)
+	}
+	is(t, "diff of what has none", fs.Diff(ctx, "plain", virtualfs.DiffOptions{}, "", nil), vfs.Unsupported)
+	is(t, "diff of revisions", fs.Diff(ctx, "draft", virtualfs.DiffOptions{From: "a"}, "", nil), vfs.Unsupported)
+	_, err = fs.Apply(ctx, "plain", nil, nil)
+	is(t, "apply of what has none", err, vfs.Unsupported)
+	_, err = fs.Commit(ctx, "draft", virtualfs.Commit{})
+	is(t, "commit of what is no git mount", err, vfs.Unsupported)
+
+	// Both sides changed: nothing is applied, and every path is told.
+	put(t, lower, "edit", "3")
+	put(t, lower, "also", "3")
+	_, err = fs.Apply(ctx, "draft", nil, nil)
+	var c *batch.Conflicts
+	if !errors.As(err, &c) || len(c.Paths) != 2 {
+		t.Errorf("apply over others' changes: %v", err)
+	}
+	n, err := fs.Revert(ctx, "draft", []string{"edit", "also"})
+	if err != nil || n != 2 {
+		t.Errorf("revert dropped %d, %v", n, err)
+	}
+	a, err := fs.Apply(ctx, "draft", nil, nil)
+	if err != nil || a.Changes != 2 || a.ID == "" {
+		t.Fatalf("apply: %+v, %v", a, err)
+	}
+	if _, err := lower.Lookup(ctx, "gone"); vfs.CodeOf(err) != vfs.NotFound {
+		t.Errorf("what was removed is there after the apply: %v", err)
+	}
+	if got := diff(t, fs, "draft", virtualfs.DiffOptions{}); got != nil || fs.Mounts()[0].Changes {
+		t.Errorf("after the apply there are %q", got)
+	}
+	is(t, "undo of another", fs.Undo(ctx, "draft", "none"), vfs.NotFound)
+	is(t, "undo", fs.Undo(ctx, "draft", a.ID), "")
+	if got, want := diff(t, fs, "draft", virtualfs.DiffOptions{}), []string{"removed gone", "added new"}; !slices.Equal(got, want) {
+		t.Errorf("after the undo there are %q, want %q", got, want)
+	}
+	is(t, "undo twice", fs.Undo(ctx, "draft", a.ID), vfs.NotFound)
+}
+
+// What the mount withholds by now is not applied, whatever it was when it was
+// written, nor is anything else then.
+func TestApplyAsksTheGuards(t *testing.T) {
+	fs, _ := newFS(t, "a")
+	ctx := t.Context()
+	if err := fs.Mount(ctx, "draft", "overlay:mem:a", virtualfs.Attenuation{Deny: []string{"**/new"}}); err != nil {
+		t.Fatal(err)
+	}
+	d, _, err := fs.Root(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = vfs.Put(ctx, d, "draft/new", strings.NewReader("x"), vfs.If{})
+	is(t, "writing what is withheld", err, vfs.Denied)
+	put(t, d, "draft/old", "x")
+	if _, err := fs.Apply(ctx, "draft", nil, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,61 @@
+package virtualfs
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// Snapshot implements [Host].
+func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress Progress) (Snapshot, error) {
+	d, err := fs.Dir(ctx, path)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer d.Close()
+	s, err := fs.o.Snapshot(ctx, d, store, pin, progress)
+	return s, vfs.At(path, err)
+}
+
+// Materialize implements [Host].
+func (fs *FS) Materialize(ctx context.Context, path string, b Bounds, progress Progress) (Tree, error) {
+	d, err := fs.Dir(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := fs.o.Materialize(ctx, d, fs.Target(path), b, progress)
+	if err != nil {
+		d.Close()
+		return nil, vfs.At(path, err)
+	}
+	return &openTree{t, d}, nil
+}
+
+// Dir opens the directory at path with the host's own rights.
+func (fs *FS) Dir(ctx context.Context, path string) (vfs.Dir, error) {
+	if path == "" {
+		return dup(fs.top)
+	}
+	d, err := vfs.WalkDir(ctx, fs.top, path)
+	return d, vfs.At(path, err)
+}
+
+// openTree keeps what a tree was made from open until the tree is closed.
+type openTree struct {
+	Tree
+	from vfs.Dir
+}
+
+func (t *openTree) Close() error {
+	err := t.Tree.Close()
+	t.from.Close()
+	return err
+}
+
+func dup(d vfs.Dir) (vfs.Dir, error) {
+	n, err := vfs.Dup(d)
+	if err != nil {
+		return nil, err
+	}
+	return n.(vfs.Dir), nil
+}

@@ -1,0 +1,111 @@
+package virtualfs
+
+import (
+	"context"
+	"encoding/json"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// target says where a batch's changes go, so that another process finds it: the tree
+// at Path of a namespace of these mounts. What a guest wrote went by the mounts'
+// guards; settling goes to the stores themselves.
+type target struct {
+	Mounts map[string]string `json:"mounts"` // URLs, by path; "" for a store that is gone with its process
+	Path   string            `json:"path"`
+}
+
+// String is "" when nothing of it would be found again.
+func (t target) String() string {
+	lasts := false
+	for _, url := range t.Mounts {
+		lasts = lasts || url != ""
+	}
+	if !lasts {
+		return ""
+	}
+	text, err := json.Marshal(t)
+	if err != nil { // of strings alone
+		panic(err)
+	}
+	return string(text)
+}
+
+// beneath names what lies beneath the overlay m.
+func (m *mount) beneath() string {
+	if !m.store.Lasting {
+		return ""
+	}
+	return target{Mounts: map[string]string{"": m.url.Below.String()}}.String()
+}
+
+// Target names the tree at path for [Recover]; "" when nothing of it lasts.
+func (fs *FS) Target(path string) string {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	t := target{map[string]string{}, path}
+	for at, m := range fs.mounts {
+		switch {
+		case !within([]string{at}, path) && !within([]string{path}, at):
+		case m.store.Lasting && m.overlay == nil:
+			t.Mounts[at] = m.URL
+		default:
+			t.Mounts[at] = ""
+		}
+	}
+	return t.String()
+}
+
+// Recover settles what a process that died had begun, by the journal it left: every
+// batch of changes is then wholly done or wholly undone. other opens what is not a tree
+// of mounts, by the name that it was given; it may be nil.
+func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other func(ctx context.Context, name string) (vfs.Dir, error)) ([]batch.Recovered, error) {
+	var stores []*Store
+	defer func() {
+		for _, s := range stores {
+			s.close()
+		}
+	}()
+	return batch.Recover(ctx, journal, func(ctx context.Context, name string) (vfs.Dir, error) {
+		var t target
+		switch err := json.Unmarshal([]byte(name), &t); {
+		case name == "": // it went with its process
+			return nil, nil
+		case err != nil && other != nil:
+			return other(ctx, name)
+		case err != nil:
+			return nil, vfs.Errorf(vfs.NotFound, "nothing is known by the name that these changes went to")
+		}
+		names := vfs.NewNamespace()
+		for path, url := range t.Mounts {
+			if url == "" {
+				if err := names.Mount(path, vfs.NewNamespace().Root(), vfs.MountOptions{}); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			u, err := ParseURL(url)
+			if err != nil {
+				return nil, err
+			}
+			opener := open[u.Scheme]
+			if opener == nil {
+				return nil, vfs.Errorf(vfs.NotFound, "no store is of kind %q any more", u.Scheme)
+			}
+			s, err := opener(ctx, u)
+			if err != nil {
+				return nil, err
+			}
+			stores = append(stores, s)
+			if err := names.Mount(path, s.Root(), vfs.MountOptions{}); err != nil {
+				return nil, err
+			}
+		}
+		root := vfs.Guarded(names.Root(), nil)
+		if t.Path == "" {
+			return root, nil
+		}
+		return vfs.WalkDir(ctx, root, t.Path)
+	})
+}
