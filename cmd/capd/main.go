@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"capd/sandbox"
 	"capd/version"
 	"capd/vfs"
 )
@@ -32,6 +33,18 @@ type commands struct {
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
 	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds: memory, connections, open nodes."`
 
+	Mounts    mountsCommand    `cmd:"" group:"tree" help:"List what is mounted."`
+	Mount     mountCommand     `cmd:"" group:"tree" help:"Mount a directory, a git revision, memory, a snapshot or an overlay."`
+	Unmount   unmountCommand   `cmd:"" group:"tree" help:"Take a mount away."`
+	Diff      diffCommand      `cmd:"" group:"tree" help:"Show what was changed in an overlay or a git mount."`
+	Apply     applyCommand     `cmd:"" group:"tree" help:"Let changes in an overlay into what lies beneath it."`
+	Revert    revertCommand    `cmd:"" group:"tree" help:"Drop changes."`
+	Commit    commitCommand    `cmd:"" group:"tree" help:"Commit what a git mount holds."`
+	Snapshot  snapshotCommand  `cmd:"" group:"tree" help:"Store a tree by its content, and print its digest."`
+	Snapshots snapshotsCommand `cmd:"" group:"tree" help:"List snapshots, forget one, clean the store."`
+
+	Run runCommand `cmd:"" group:"run" help:"Run a program on a tree, confined, and sync back what it changes."`
+
 	Ls        lsCommand        `cmd:"" group:"guest" help:"List a directory."`
 	Tree      treeCommand      `cmd:"" group:"guest" help:"Show everything below a directory."`
 	Cat       catCommand       `cmd:"" group:"guest" help:"Write a file to standard output."`
@@ -44,6 +57,7 @@ type commands struct {
 	Help      helpCommand      `cmd:"" group:"guest" help:"Show what the capability says of itself."`
 	Attenuate attenuateCommand `cmd:"" group:"guest" help:"Make a narrower capability and print its locator."`
 
+	Config  configCommand  `cmd:"" group:"learn" help:"Check a configuration, or print its schema."`
 	Tour    tourCommand    `cmd:"" group:"learn" help:"Show everything at work, in a scratch directory."`
 	Version versionCommand `cmd:"" group:"learn" help:"Print the version."`
 
@@ -59,6 +73,9 @@ type env struct {
 }
 
 func main() {
+	if sandbox.IsInit(os.Args) {
+		sandbox.Init(os.Args)
+	}
 	// A writer whose reader has gone ends quietly, as programs in a pipe do.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -78,6 +95,8 @@ func run(e *env, args []string) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "host", Title: "For the host:", Description: "They find the running host by its state directory (--state)."},
+			{Key: "tree", Title: "For the host, about its tree:"},
+			{Key: "run", Title: "For either:"},
 			{Key: "guest", Title: "For a guest:", Description: "They need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path starts at the capability, never with a slash."},
 			{Key: "learn", Title: "To learn:"},
 		}),
@@ -138,9 +157,12 @@ func report(e *env, err error) int {
 	var parse *kong.ParseError
 	var usage usageError
 	var local localError
+	var ended exitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &ended):
+		return int(ended)
 	case errors.As(err, &local):
 		fmt.Fprintf(e.stderr, "capd: %s\n", local.msg)
 		return exitRefused

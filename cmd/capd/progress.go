@@ -71,3 +71,28 @@ func (p *progress) end() {
 		p.shown = false
 	}
 }
+
+// count is told how far work has come that moves no bytes through here.
+func (p *progress) count(entries, bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.show == nil || now.Sub(p.begun) < time.Second || now.Sub(p.last) < 200*time.Millisecond {
+		return
+	}
+	p.last, p.shown = now, true
+	fmt.Fprintf(p.show, "\r%d %s, %s ", entries, p.verb, bytesText(bytes))
+}
+
+// bytesText is a number of bytes for people.
+func bytesText(n int64) string {
+	const units = "KMGT"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	f, unit := float64(n), 0
+	for f /= 1 << 10; f >= 1<<10 && unit < len(units)-1; unit++ {
+		f /= 1 << 10
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[unit])
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -8,26 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"capd/authority"
-	"capd/backend/memory"
-	"capd/backend/physical"
 	"capd/host"
 	"capd/locator"
 	"capd/vfs"
-	"capd/vfs/deny"
-)
-
-// firstGuest is the name of the guest whose locator serve prints.
-const firstGuest = "guest"
-
-// What serve composes.
-const (
-	projectAt = "project"
-	tmpAt     = "tmp"
-	tmpBytes  = 64 << 20
-	tmpNodes  = 65_536
 )
 
 // maxOpen is how many nodes a grant may hold open, on all its connections.
@@ -38,8 +26,9 @@ const maxOpen = 65_536
 const maxStreams = 256
 
 type serveCommand struct {
-	Dir      string `arg:"" optional:"" default:"." help:"The directory to serve, at project/."`
+	Dir      string `arg:"" optional:"" help:"The directory to serve, at project/ (default: the one you are in)."`
 	ReadOnly bool   `help:"Serve it read-only; tmp/ stays writable."`
+	Config   string `placeholder:"FILE" help:"Serve what this file says instead; see docs/configuration.md."`
 
 	Listen    []tlsAddress `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any, an empty HOST every address. May be repeated."`
 	Advertise *advertised  `placeholder:"HOST[:PORT]" help:"What locators name in place of every address (default: this machine's name)."`
@@ -47,9 +36,10 @@ type serveCommand struct {
 }
 
 func (serveCommand) Help() string {
-	return `The directory appears at project/, and a scratch space in memory at tmp/. Where programs keep
-secrets (.ssh, .env, *.pem and the like) is withheld; files that make other programs run
-something (.git, .vscode and the like) can be read and not written.
+	return `The directory appears at project/, what its git repository has committed, if it lies in one, at
+ref/HEAD/, and a scratch space in memory at tmp/. Where programs keep secrets (.ssh, .env, *.pem and
+the like) is withheld; files that make other programs run something (.git, .vscode and the like) can
+be read and not written. capd mount adds to it at any time.
 
 Guests on this machine come by a Unix socket. With --listen, others come over TLS 1.3; they know
 the host by its key, which is made once and kept in the state directory.
@@ -57,12 +47,17 @@ the host by its key, which is made once and kept in the state directory.
 Examples:
   capd serve .                   serve this directory
   capd serve --read-only ~/src   serve another, for reading
+  capd serve --config capd.yaml  serve several, to several guests
   capd serve . --state /tmp/s    keep the sockets elsewhere
   capd serve . --listen tls:localhost:7000
   capd serve . --listen tls::7000 --advertise files.example.org`
 }
 
-func (c *serveCommand) Run(e *env) error {
+func (c *serveCommand) Run(e *env) (err error) {
+	p, err := c.plan()
+	if err != nil {
+		return err
+	}
 	st, err := c.open()
 	if err != nil {
 		return err
@@ -70,52 +65,52 @@ func (c *serveCommand) Run(e *env) error {
 	if c.Advertise != nil && !slices.ContainsFunc(c.Listen, func(a tlsAddress) bool { return hostPort(a).everywhere() }) {
 		return usageError{"--advertise is for a --listen at every address, such as tls::7000; locators of others name what they listen at"}
 	}
-	if fi, err := os.Stat(c.Dir); err == nil && !fi.IsDir() { // opening a FIFO would wait for its writer
-		return vfs.Errorf(vfs.NotDir, "%s is not a directory", c.Dir)
-	}
-	store, err := physical.OpenAmbient(c.Dir, physical.Options{ReadOnly: c.ReadOnly})
-	if err != nil {
-		return vfs.Errorf(vfs.Invalid, "%s cannot be served: %v", c.Dir, reason(err))
-	}
-	defer store.Close()
-	if inside, err := store.Holds(st.dir); err != nil {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", st.dir, reason(err))
-	} else if inside {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", st.dir)
+	if err := p.possible(st); err != nil {
+		return err
 	}
 	unlock, err := st.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	tree, err := compose(store, c.ReadOnly)
+	w, err := openWorld(e, st, nil)
 	if err != nil {
 		return err
 	}
-	a := authority.New(tree, vfs.Allowance{Open: maxOpen, Streams: maxStreams})
-	return c.serve(e, st, store, a)
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := p.mount(e, w.FS, c.Config != ""); err != nil {
+		return err
+	}
+	a := authority.New(w.Tree(), vfs.Allowance{Open: maxOpen, Streams: maxStreams})
+	return c.serve(e, st, w, p, a)
 }
 
-// compose is the tree that serve serves.
-func compose(store *physical.Store, readOnly bool) (vfs.Dir, error) {
-	project := vfs.Guarded(store.Root(), nil, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))
-	if readOnly {
-		narrow, err := vfs.ReadOnlyDir(project)
-		if err != nil {
-			return nil, err
+// plan is what to serve; it settles the options that a configuration may have too.
+func (c *serveCommand) plan() (plan, error) {
+	if c.Config == "" {
+		return usual(cmp.Or(c.Dir, "."), c.ReadOnly)
+	}
+	if c.Dir != "" || c.ReadOnly {
+		return plan{}, usageError{"with --config the file says what is served; leave out the directory and --read-only"}
+	}
+	p, conf, err := configured(c.Config)
+	if err != nil {
+		return plan{}, err
+	}
+	c.State = cmp.Or(c.State, conf.State)
+	if len(c.Listen) == 0 {
+		c.Listen = p.listen
+	}
+	if c.Advertise == nil && conf.Advertise != "" {
+		c.Advertise = &advertised{}
+		if err := c.Advertise.UnmarshalText([]byte(conf.Advertise)); err != nil {
+			return plan{}, vfs.Errorf(vfs.Invalid, "%s: advertise: %v", c.Config, err)
 		}
-		project.Close()
-		project = narrow
 	}
-	tmp := memory.New(memory.Limits{Bytes: tmpBytes, Nodes: tmpNodes})
-	names := vfs.NewNamespace()
-	if err := names.Mount(projectAt, project, vfs.MountOptions{}); err != nil {
-		return nil, err
-	}
-	return names.Root(), names.Mount(tmpAt, tmp.Root(), vfs.MountOptions{})
+	return p, nil
 }
 
-func (c *serveCommand) serve(e *env, st state, store *physical.Store, a *authority.Host) (err error) {
+func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Host) (err error) {
 	guests, err := listen(st.guests())
 	if err != nil {
 		return err
@@ -139,7 +134,7 @@ func (c *serveCommand) serve(e *env, st state, store *physical.Store, a *authori
 	locate := func(secret [locator.SecretSize]byte) string {
 		return locator.Locator{Socket: st.guests(), Secret: secret}.String()
 	}
-	s := host.New(a, host.Options{Logf: func(format string, args ...any) { fmt.Fprintf(e.stderr, format+"\n", args...) }})
+	s := host.New(a, host.Options{VirtualFs: w, Logf: e.logf})
 	ended := make(chan error, 2+len(tls))
 	go func() { ended <- s.ServeGuests(guests) }()
 	go func() { ended <- s.ServeConsole(control, locate) }()
@@ -147,20 +142,13 @@ func (c *serveCommand) serve(e *env, st state, store *physical.Store, a *authori
 		go func() { ended <- s.ServeTLS(l, id) }()
 	}
 
-	_, secret, err := a.Grant(e, firstGuest, "", false)
-	if err != nil {
-		return err
-	}
-	var remote []string
-	for _, w := range ways {
-		remote = append(remote, w.locator(secret).String())
-	}
-	c.greet(e, st, store, locate(secret), remote)
-
-	select {
-	case <-e.Done():
-		err = nil
-	case err = <-ended:
+	all, err := p.grant(e, a)
+	if err == nil {
+		c.greet(e, st, w, p, all, locate, ways)
+		select {
+		case <-e.Done():
+		case err = <-ended:
+		}
 	}
 	fmt.Fprintln(e.stderr, "capd: revoking every grant")
 	// The guests go first: what they are doing ends, and then nothing can begin.
@@ -204,41 +192,51 @@ func (c *serveCommand) listenTLS(e *env, st state) (listeners []net.Listener, wa
 	return listeners, ways, id, st.keepWays(ways)
 }
 
-func (c *serveCommand) greet(e *env, st state, store *physical.Store, loc string, remote []string) {
-	dir, err := filepath.Abs(c.Dir)
-	if err != nil {
-		dir = c.Dir
+// greet says what is served, and how to go on.
+func (c *serveCommand) greet(e *env, st state, w *world, p plan, all []granted, locate func([locator.SecretSize]byte) string, ways []way) {
+	out := newPainter(e.stdout)
+	fmt.Fprintln(e.stdout, "Serving")
+	rows := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	for _, m := range w.Mounts() {
+		path := "(everything)"
+		if m.Path != "" {
+			path = out.dir(vfs.Printable(m.Path) + "/")
+		}
+		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", path, modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
 	}
-	mode := "read-write"
-	if c.ReadOnly {
-		mode = "read-only"
+	rows.Flush()
+	for _, note := range p.notes {
+		fmt.Fprintln(e.stdout, " ", out.faint(note))
 	}
-	capd := self()
-	how := ""
+	if len(all) == 0 {
+		fmt.Fprintln(e.stdout, "\nNobody has a grant yet: see capd grant --help")
+	}
+	for _, g := range all {
+		fmt.Fprintf(e.stdout, "\nA locator for the guest called %q. Whoever has it has the capability:\n\n%s\n", g.name, out.secret(locate(g.secret)))
+		if len(ways) > 0 {
+			fmt.Fprint(e.stdout, "\nThe same for a guest elsewhere, over TLS:\n")
+		}
+		for _, w := range ways {
+			fmt.Fprintf(e.stdout, "\n%s\n", out.secret(w.locator(g.secret).String()))
+		}
+	}
+	if c.Config == "" && len(all) > 0 {
+		c.hints(e, st, locate(all[0].secret))
+	}
+	fmt.Fprint(e.stdout, "\nCtrl-C ends the host and revokes everything.\n")
+}
+
+// hints are commands to begin with.
+func (c *serveCommand) hints(e *env, st state, loc string) {
+	capd, how := self(), ""
 	if !st.usual {
 		how = " --state " + shellQuote(st.dir)
 	}
-	p := newPainter(e.stdout)
-	overTLS := ""
-	if len(remote) > 0 {
-		overTLS = "\nThe same for a guest elsewhere, over TLS:\n"
-		for _, loc := range remote {
-			overTLS += "\n" + p.secret(loc) + "\n"
-		}
-	}
-	fmt.Fprintf(e.stdout, `Serving (confinement: %s)
-  %s  %-10s  %s
-  %s      %-10s  memory, %d MiB, gone when the host ends
-
-A locator for the first guest, called %q. Whoever has it has the capability:
-
-%s
-%s
+	fmt.Fprintf(e.stdout, `
 In another terminal, as the guest:
 
   export CAPD_CAP='%s'
   %s ls
-  %s ls project
   %s tree project
   echo hello | %s put tmp/note.txt
   %s cat tmp/note.txt
@@ -248,14 +246,10 @@ In another terminal, as the guest:
 As the host:
 
   %s grants%s
+  %s mounts%s
   %s set-writable %s false%s
   %s revoke %s%s
-
-Ctrl-C ends the host and revokes everything.
-`, store.Confinement(), p.dir(projectAt+"/"), mode, vfs.Printable(dir), p.dir(tmpAt+"/"), "read-write", tmpBytes>>20,
-		firstGuest, p.secret(loc), overTLS, loc,
-		capd, capd, capd, capd, capd, capd, capd,
-		capd, how, capd, firstGuest, how, capd, firstGuest, how)
+`, loc, capd, capd, capd, capd, capd, capd, capd, how, capd, how, capd, firstGuest, how, capd, firstGuest, how)
 }
 
 // self is how to call this program again.

@@ -57,22 +57,34 @@ func (s state) guests() string  { return filepath.Join(s.dir, "guest.sock") }
 func (s state) key() string     { return filepath.Join(s.dir, "host.key") }
 func (s state) ways() string    { return filepath.Join(s.dir, "listeners.json") }
 
-// lock makes the directory and takes it for this process. It answers busy when a
-// host runs there.
-func (s state) lock() (unlock func(), err error) {
+// make makes the directory, for its owner alone.
+func (s state) make() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", s.dir, reason(err))
+		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", s.dir, reason(err))
 	}
 	fi, err := os.Stat(s.dir)
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", s.dir, reason(err))
+		return s.unusable(err)
 	}
 	if !private(fi) {
-		return nil, vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, with --state", s.dir)
+		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, with --state", s.dir)
+	}
+	return nil
+}
+
+func (s state) unusable(err error) error {
+	return vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", s.dir, reason(err))
+}
+
+// lock makes the directory and takes it for this process. It answers busy when a
+// host runs there.
+func (s state) lock() (unlock func(), err error) {
+	if err := s.make(); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", s.dir, reason(err))
+		return nil, s.unusable(err)
 	}
 	if err := lockFile(f); err != nil {
 		f.Close()

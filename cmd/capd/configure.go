@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"capd/config"
+	"capd/vfs"
+)
+
+type configCommand struct {
+	Check  configCheckCommand  `cmd:"" help:"Check a file, and say in which line it is wrong."`
+	Schema configSchemaCommand `cmd:"" help:"Print the JSON Schema of such a file, for editors."`
+}
+
+func (configCommand) Help() string {
+	return `The file of capd serve --config; docs/configuration.md says what can be in it.
+
+Examples:
+  capd config check capd.yaml
+  capd config schema > capd.schema.json`
+}
+
+type configCheckCommand struct {
+	File string `arg:"" help:"The configuration."`
+}
+
+func (c *configCheckCommand) Run(e *env) error {
+	p, conf, err := configured(c.File)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s\n", vfs.Printable(c.File), count(len(p.mounts), "mount"), count(len(conf.Guests), "guest"))
+	return err
+}
+
+type configSchemaCommand struct{}
+
+func (configSchemaCommand) Run(e *env) error {
+	_, err := e.stdout.Write(config.Schema())
+	return err
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net/url"
+	"strings"
+
+	"capd/backend/cas"
+	"capd/backend/cas/reapi"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// contents are the content-addressed stores of a host: its own, directories, and
+// remote-execution CASes.
+type contents struct{ own string } // the host's own, a directory that need not be there
+
+// remoteCAS reports whether a cas: URL names a machine rather than a directory.
+func remoteCAS(u *virtualfs.URL) bool { return isRemote(u.Path) }
+
+func isRemote(where string) bool {
+	return strings.HasPrefix(where, "grpc://") || strings.HasPrefix(where, "grpcs://")
+}
+
+// blobs opens a store: a directory, "" for the host's own, or grpc://HOST:PORT/INSTANCE.
+func (c contents) blobs(ctx context.Context, where string) (b cas.Blobs, end func() error, err error) {
+	if isRemote(where) {
+		return dialCAS(ctx, where)
+	}
+	if where == "" {
+		where = c.own
+	}
+	s, err := cas.OpenAmbient(where, cas.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() error { return nil }, nil
+}
+
+func dialCAS(ctx context.Context, where string) (cas.Blobs, func() error, error) {
+	u, err := url.Parse(where)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, nil, vfs.Errorf(vfs.Invalid, "a remote CAS is grpc://HOST:PORT/INSTANCE, or grpcs:// for TLS; INSTANCE may be left out")
+	}
+	o := reapi.Options{InstanceName: strings.Trim(u.Path, "/")}
+	if u.Scheme == "grpcs" {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	s, err := reapi.OpenAmbient(ctx, u.Host, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
+// open opens cas:DIR#DIGEST.
+func (c contents) open(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+	if err := u.Only(); err != nil {
+		return nil, err
+	}
+	var root cas.Digest
+	if err := root.UnmarshalText([]byte(u.Fragment)); err != nil {
+		return nil, vfs.Errorf(vfs.Invalid, "cas: needs the digest of a root after #: 64 hexadecimal digits, as capd snapshot prints them")
+	}
+	b, end, err := c.blobs(ctx, u.Path)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := openRoot(ctx, b, root)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return &virtualfs.Store{
+		Root: func() vfs.Dir { return tree }, Close: end,
+		Detail: func() string { return "immutable" },
+	}, nil
+}
+
+func openRoot(ctx context.Context, b cas.Blobs, root cas.Digest) (vfs.Dir, error) {
+	if s, ok := b.(*cas.Store); ok && root.Size < 0 {
+		var err error
+		if root, err = s.Resolve(ctx, root.Hash); err != nil {
+			return nil, err
+		}
+	}
+	if root.Size < 0 {
+		return nil, vfs.Errorf(vfs.Invalid, "a remote CAS needs the size too: #DIGEST/SIZE")
+	}
+	return cas.Open(ctx, b, root)
+}
+
+// snapshot puts d into a store, and pins it there: under the name pin, or under its
+// digest. A remote CAS keeps what it likes, and takes no pin.
+func (c contents) snapshot(ctx context.Context, d vfs.Dir, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error) {
+	b, end, err := c.blobs(ctx, store)
+	if err != nil {
+		return virtualfs.Snapshot{}, err
+	}
+	defer end()
+	var last cas.Progress
+	root, err := cas.Put(ctx, b, d, cas.PutOptions{
+		Pin:     pin,
+		Special: func(string) error { return nil },
+		Progress: func(p cas.Progress) {
+			last = p
+			if progress != nil {
+				progress(p.Files+p.Directories+p.Links, p.Bytes)
+			}
+		},
+	})
+	if err != nil {
+		return virtualfs.Snapshot{}, err
+	}
+	if s, ok := b.(cas.Pinner); ok && pin == "" {
+		if err := s.Pin(ctx, root.String(), root); err != nil {
+			return virtualfs.Snapshot{}, err
+		}
+	}
+	return virtualfs.Snapshot{Digest: root.String(), Size: root.Size, Files: last.Files, Bytes: last.Bytes, New: last.NewBytes}, nil
+}

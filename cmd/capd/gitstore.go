@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	gogit "github.com/go-git/go-git/v5"
+	gitconfig "github.com/go-git/go-git/v5/config"
+
+	"capd/backend/git"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/vfs/deny"
+	"capd/virtualfs"
+)
+
+// git opens git:REPO#REV, or a part of it, git:REPO#REV:SUBDIR.
+func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+	if err := u.Only("writable", "follow"); err != nil {
+		return nil, err
+	}
+	revision, below, _ := strings.Cut(u.Fragment, ":")
+	if below != "" && u.Flag("writable") {
+		return nil, vfs.Errorf(vfs.Invalid, "a part of a revision cannot be written to; mount the whole")
+	}
+	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Follow: u.Flag("follow"), Writable: u.Flag("writable")})
+	if err != nil {
+		return nil, err
+	}
+	store := &virtualfs.Store{
+		Root: repo.Root, Close: repo.Close,
+		Deny: deny.Secrets, Ask: deny.Triggers,
+		Detail: func() string { return revisionText(repo.Revision(), u.Flag("follow")) },
+		Own:    &commits{repo, u.Path, u.Flag("writable")},
+	}
+	if below != "" {
+		part, err := part(ctx, repo.Root(), below)
+		if err != nil {
+			repo.Close()
+			return nil, err
+		}
+		store.Root = func() vfs.Dir { return part }
+	}
+	return store, nil
+}
+
+// part is the directory at path below root.
+func part(ctx context.Context, root vfs.Dir, path string) (vfs.Dir, error) {
+	defer root.Close()
+	d := root
+	for name := range strings.SplitSeq(path, "/") {
+		n, err := d.Lookup(ctx, name)
+		if d != root {
+			d.Close()
+		}
+		if err != nil {
+			return nil, vfs.At(path, err)
+		}
+		next, ok := n.(vfs.Dir)
+		if !ok {
+			n.Close()
+			return nil, vfs.At(path, vfs.NotDir)
+		}
+		d = next
+	}
+	return d, nil
+}
+
+func revisionText(r git.Revision, follow bool) string {
+	commit := "no commit yet"
+	if len(r.Commit) > 12 {
+		commit = r.Commit[:12]
+	}
+	ref := strings.TrimPrefix(strings.TrimPrefix(r.Ref, "refs/heads/"), "refs/tags/")
+	switch {
+	case ref == "":
+		return commit
+	case follow:
+		return "follows " + ref + ", now " + commit
+	}
+	return ref + " at " + commit
+}
+
+// commits is what a git mount holds that is not committed.
+type commits struct {
+	repo     *git.Store
+	dir      string
+	writable bool
+}
+
+// Changed implements [virtualfs.Own].
+func (c *commits) Changed() bool { return c.writable && c.repo.Changed() }
+
+// Diff implements [virtualfs.Own].
+func (c *commits) Diff(ctx context.Context, from, to string, yield func(virtualfs.Change) bool) error {
+	all, err := c.changes(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	for _, ch := range all {
+		if !yield(virtualfs.Change{Path: ch.Path, Kind: kindOf(ch), Was: stateOf(ch.From), Is: stateOf(ch.To), Own: ch}) {
+			break
+		}
+	}
+	return nil
+}
+
+func (c *commits) changes(ctx context.Context, from, to string) ([]git.Change, error) {
+	switch shown := c.repo.Revision().Commit; {
+	case from == "" && to == "" && !c.writable:
+		return nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so that it holds no changes; compare two with --from and --to, or mount it with ?writable")
+	case from == "" && to == "":
+		return c.repo.Changes(ctx)
+	case from == "":
+		from = shown
+	case to == "":
+		to = shown
+	}
+	return c.repo.Diff(ctx, from, to)
+}
+
+// Text implements [virtualfs.Own].
+func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (string, error) {
+	return c.repo.Unified(ctx, ch.Own.(git.Change))
+}
+
+func kindOf(c git.Change) virtualfs.ChangeKind {
+	switch {
+	case c.Kind == git.Added:
+		return virtualfs.Added
+	case c.Kind == git.Removed:
+		return virtualfs.Removed
+	case c.Kind == git.TypeChanged:
+		return virtualfs.Type
+	case c.From.Hash == c.To.Hash:
+		return virtualfs.Mode
+	}
+	return virtualfs.Modified
+}
+
+// stateOf is what a tree has, without a version: git knows contents by another.
+func stateOf(b git.Blob) batch.State {
+	switch b.Mode {
+	case 0:
+		return batch.State{}
+	case 0o120000:
+		return batch.State{Kind: vfs.LinkKind}
+	case 0o160000:
+		return batch.State{Kind: vfs.DirKind}
+	}
+	return batch.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}
+}
+
+// Commit implements [virtualfs.Own].
+func (c *commits) Commit(ctx context.Context, w virtualfs.Commit) (string, error) {
+	if !c.writable {
+		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so that there is nothing to commit; mount it with ?writable")
+	}
+	by := git.Author{Name: w.Author, Email: w.Email}
+	if by.Name == "" {
+		if by = usualAuthor(c.dir); by.Name == "" || by.Email == "" {
+			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name somebody with --author, or set user.name and user.email")
+		}
+	}
+	return c.repo.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
+}
+
+// usualAuthor is who commits by git's own configuration, as far as it says.
+func usualAuthor(dir string) git.Author {
+	repo, err := gogit.PlainOpenWithOptions(dir, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return git.Author{}
+	}
+	conf, err := repo.ConfigScoped(gitconfig.SystemScope)
+	if err != nil {
+		return git.Author{}
+	}
+	return git.Author{Name: conf.User.Name, Email: conf.User.Email}
+}
+
+// Revert implements [virtualfs.Own]. It drops everything or nothing.
+func (c *commits) Revert(ctx context.Context, paths []string) (int, error) {
+	if paths != nil {
+		return 0, vfs.Errorf(vfs.Unsupported, "of a git mount all changes are dropped, or none; an overlay on it can drop some")
+	}
+	all, err := c.changes(ctx, "", "")
+	if err != nil {
+		return 0, err
+	}
+	return len(all), c.repo.Discard(ctx)
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"capd/client/console"
+	"capd/config"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// virtualFS connects to the running host and asks for its namespace.
+func (f stateFlag) virtualFS(e *env) (*console.Console, *console.VirtualFs, error) {
+	con, err := f.console(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	fs, err := con.VirtualFs(e)
+	if err != nil {
+		con.Close()
+		return nil, nil, err
+	}
+	return con, fs, nil
+}
+
+type mountsCommand struct {
+	JSON bool `name:"json" help:"Print a JSON array, in byte order of paths."`
+	stateFlag
+}
+
+func (mountsCommand) Help() string {
+	return `Changes says that something was written there that capd diff shows, and that waits for capd
+apply, commit or revert.
+
+Examples:
+  capd mounts
+  capd mounts --json | jq -r '.[] | select(.changes) | .path'`
+}
+
+// mountJSON is a mount as --json prints it.
+type mountJSON struct {
+	Path     string   `json:"path"`
+	URL      string   `json:"url"`
+	Kind     string   `json:"kind"`
+	ReadOnly bool     `json:"readOnly"`
+	NoLinks  bool     `json:"noLinks"`
+	Deny     []string `json:"deny,omitempty"`
+	Ask      []string `json:"ask,omitempty"`
+	Bytes    int64    `json:"bytes,omitempty"`
+	Nodes    int64    `json:"nodes,omitempty"`
+	Detail   string   `json:"detail"`
+	Changes  bool     `json:"changes"`
+}
+
+func (c *mountsCommand) Run(e *env) error {
+	con, fs, err := c.virtualFS(e)
+	if err != nil {
+		return err
+	}
+	defer con.Close()
+	all, err := fs.Mounts(e)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		out := make([]mountJSON, len(all))
+		for i, m := range all {
+			a := m.Attenuation
+			out[i] = mountJSON{m.Path, m.URL, m.Kind, a.ReadOnly, a.NoLinks, a.Deny, a.Ask, a.Bytes, a.Nodes, m.Detail, m.Changes}
+		}
+		return printJSON(e.stdout, out)
+	}
+	p := newPainter(e.stdout)
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PATH\tURL\tMODE\tDETAIL")
+	for _, m := range all {
+		path := "(everything)"
+		if m.Path != "" {
+			path = vfs.Printable(m.Path) + "/"
+		}
+		detail := vfs.Printable(m.Detail)
+		if m.Changes {
+			detail = strings.TrimPrefix(detail+", changes", ", ")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.dir(path), vfs.Printable(m.URL), modeOf(m.Attenuation), detail)
+	}
+	return w.Flush()
+}
+
+func modeOf(a virtualfs.Attenuation) string {
+	if a.ReadOnly {
+		return "read-only"
+	}
+	return "read-write"
+}
+
+type mountCommand struct {
+	Path     string      `arg:"" help:"Where it appears, such as ref/main."`
+	URL      string      `arg:"" name:"url" help:"What appears there: physical:DIR, git:REPO#REV, memory:?max=SIZE, cas:DIR#DIGEST or overlay:URL."`
+	ReadOnly bool        `help:"Every change answers readOnly."`
+	NoLinks  bool        `help:"Refuse links instead of following those that stay within."`
+	Deny     []string    `sep:"none" placeholder:"PATTERN" help:"Withhold what matches, in place of the usual list; may be repeated; '' for nothing."`
+	Ask      []string    `sep:"none" placeholder:"PATTERN" help:"Let what matches be read and not changed, in place of the usual list; likewise."`
+	Bytes    config.Size `placeholder:"SIZE" help:"How much the mount may grow, such as 64MiB."`
+	Nodes    int64       `placeholder:"N" help:"How many files, directories and links may be added."`
+	stateFlag
+}
+
+func (mountCommand) Help() string {
+	return `It appears at once in every grant that reaches the place, and hides what was there.
+
+  physical:DIR          a directory of this machine
+  git:REPO#REV          a commit, branch or tag; git:REPO?writable#main takes changes, which
+                        capd commit commits; git:REPO?follow#main shows what main comes to be;
+                        REV:SUBDIR is a part
+  memory:?max=64MiB     memory, gone with the mount
+  cas:DIR#DIGEST        a snapshot, as capd snapshot prints it; cas:#DIGEST is in the host's own store;
+                        cas:grpc://HOST:PORT/INSTANCE#DIGEST/SIZE is in a remote-execution CAS
+  overlay:URL           any of these, copy on write: see capd diff, apply and revert;
+                        overlay:upper=DIR:URL keeps what is written in DIR, and not in memory
+
+A directory is relative to where you are. In it, write %, ? and # as %25, %3F and %23.
+
+Examples:
+  capd mount ref/main git:.#main
+  capd mount draft overlay:physical:.
+  capd mount scratch 'memory:?max=1GiB'
+  capd mount vendor physical:../vendor --read-only --deny '**/*.key' --deny '**/.env'`
+}
+
+func (c *mountCommand) Run(e *env) error {
+	u, err := virtualfs.ParseURL(c.URL)
+	if err != nil {
+		return err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	absolute(u, here)
+	con, fs, err := c.virtualFS(e)
+	if err != nil {
+		return err
+	}
+	defer con.Close()
+	path := trimPath(c.Path)
+	err = fs.Mount(e, path, u.String(), virtualfs.Attenuation{
+		ReadOnly: c.ReadOnly, NoLinks: c.NoLinks, Deny: patterns(c.Deny), Ask: patterns(c.Ask), Bytes: int64(c.Bytes), Nodes: c.Nodes,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "mounted %s at %s\n", vfs.Printable(u.String()), vfs.Printable(path))
+	return nil
+}
+
+// patterns are those given; an empty one alone is an empty list, and none nil.
+func patterns(given []string) []string {
+	if len(given) == 1 && given[0] == "" {
+		return []string{}
+	}
+	return given
+}
+
+type unmountCommand struct {
+	Path string `arg:"" help:"Where it is mounted."`
+	stateFlag
+}
+
+func (unmountCommand) Help() string {
+	return `What guests have open there is stale at once. Memory is gone, and so are changes that were
+neither applied nor committed.
+
+Examples:
+  capd unmount scratch`
+}
+
+func (c *unmountCommand) Run(e *env) error {
+	con, fs, err := c.virtualFS(e)
+	if err != nil {
+		return err
+	}
+	defer con.Close()
+	path := trimPath(c.Path)
+	if err := fs.Unmount(e, path); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "unmounted %s\n", vfs.Printable(path))
+	return nil
+}

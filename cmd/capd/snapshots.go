@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"capd/backend/cas"
+	"capd/vfs"
+)
+
+type snapshotsCommand struct {
+	Store   string `placeholder:"DIR" help:"The store (default: the host's own)."`
+	Forget  string `placeholder:"NAME" help:"Keep this one no longer."`
+	Collect bool   `help:"Remove what no snapshot and no mount needs, and was not stored within the last hour."`
+	JSON    bool   `name:"json" help:"Print a JSON array, or with --collect an object."`
+	stateFlag
+}
+
+func (snapshotsCommand) Help() string {
+	return `A host may be using the store, or many.
+
+Examples:
+  capd snapshots
+  capd snapshots --forget before
+  capd snapshots --collect`
+}
+
+func (c *snapshotsCommand) Run(e *env) error {
+	s, err := c.store()
+	if err != nil {
+		return err
+	}
+	if c.Forget != "" {
+		if err := s.Unpin(e, c.Forget); err != nil {
+			return vfs.At(c.Forget, err)
+		}
+		fmt.Fprintf(e.stdout, "forgot %s\n", vfs.Printable(c.Forget))
+	}
+	if c.Collect {
+		return c.collect(e, s)
+	}
+	if c.Forget != "" {
+		return nil
+	}
+	pins, err := s.Pins(e)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if pins == nil {
+			pins = []cas.Pin{}
+		}
+		return printJSON(e.stdout, pins)
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tROOT")
+	for _, p := range pins {
+		fmt.Fprintf(w, "%s\t%s\n", vfs.Printable(p.Name), p.Root)
+	}
+	return w.Flush()
+}
+
+func (c *snapshotsCommand) store() (*cas.Store, error) {
+	dir := c.Store
+	if dir == "" {
+		st, err := c.open()
+		if err != nil {
+			return nil, err
+		}
+		dir = st.contents()
+	}
+	return cas.OpenAmbient(dir, cas.Options{})
+}
+
+func (c *snapshotsCommand) collect(e *env, s *cas.Store) error {
+	p := newProgress(e, nil, "looked at")
+	defer p.end()
+	r, err := s.Collect(e, cas.CollectOptions{Progress: func(r cas.Report) { p.count(r.Blobs, r.Bytes) }})
+	if err != nil {
+		return err
+	}
+	p.end()
+	if c.JSON {
+		return printJSON(e.stdout, r)
+	}
+	fmt.Fprintf(e.stdout, "removed %s of %d, %s\n", count(int(r.Removed), "blob"), r.Blobs, bytesText(r.Freed))
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"capd/backend/memory"
+	"capd/backend/physical"
+	"capd/config"
+	"capd/vfs"
+	"capd/vfs/deny"
+	"capd/virtualfs"
+)
+
+// stores opens what a URL names, with this process's authority.
+type stores struct {
+	st       state
+	contents contents
+}
+
+func (s stores) openers() map[string]virtualfs.Opener {
+	return map[string]virtualfs.Opener{
+		"physical": s.physical,
+		"git":      s.git,
+		"memory":   openMemory,
+		"cas":      s.contents.open,
+	}
+}
+
+// physical opens physical:DIR.
+func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+	if err := u.Only("readonly"); err != nil {
+		return nil, err
+	}
+	store, err := openPhysical(u.Path, physical.Options{ReadOnly: u.Flag("readonly")})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.outside(store); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return &virtualfs.Store{
+		Root: store.Root, Close: store.Close,
+		Deny: deny.Secrets, Ask: deny.Triggers, Lasting: true,
+		Detail: func() string { return "confinement: " + store.Confinement() },
+	}, nil
+}
+
+// outside answers invalid when the state directory lies in store.
+func (s stores) outside(store *physical.Store) error {
+	if inside, err := store.Holds(s.st.dir); err != nil {
+		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", s.st.dir, reason(err))
+	} else if inside {
+		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", s.st.dir)
+	}
+	return nil
+}
+
+// openPhysical opens a directory of the host.
+func openPhysical(dir string, o physical.Options) (*physical.Store, error) {
+	if fi, err := os.Stat(dir); err == nil && !fi.IsDir() { // opening a FIFO would wait for its writer
+		return nil, vfs.Errorf(vfs.NotDir, "%s is not a directory", dir)
+	}
+	store, err := physical.OpenAmbient(dir, o)
+	if err != nil {
+		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be served: %v", dir, reason(err))
+	}
+	return store, nil
+}
+
+// What a memory mount holds unless its URL says otherwise.
+const (
+	memoryBytes = 64 << 20
+	memoryNodes = 65_536
+)
+
+// openMemory opens memory:?max=SIZE&nodes=N.
+func openMemory(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+	if err := u.Only("max", "nodes"); err != nil {
+		return nil, err
+	}
+	if u.Path != "" || u.Fragment != "" {
+		return nil, vfs.Errorf(vfs.Invalid, "memory has no path; write memory: or memory:?max=64MiB&nodes=1000")
+	}
+	l, err := limits(u)
+	if err != nil {
+		return nil, err
+	}
+	store := memory.New(l)
+	return &virtualfs.Store{
+		Root: store.Root,
+		Detail: func() string {
+			used, _ := store.Usage()
+			return fmt.Sprintf("%s of %s", bytesText(used), bytesText(l.Bytes))
+		},
+	}, nil
+}
+
+func limits(u *virtualfs.URL) (l memory.Limits, err error) {
+	if l.Bytes, err = size(u, "max", memoryBytes); err != nil {
+		return l, err
+	}
+	l.Nodes, err = size(u, "nodes", memoryNodes)
+	return l, err
+}
+
+// size is an option such as 64MiB, or usual when it is not there.
+func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
+	if !u.Query.Has(option) {
+		return usual, nil
+	}
+	n, err := config.ParseSize(u.Query.Get(option))
+	if err != nil || n <= 0 {
+		return 0, vfs.Errorf(vfs.Invalid, "%s=%s is no size above 0; write bytes, or as 64MiB", option, u.Query.Get(option))
+	}
+	return int64(n), nil
+}
+
+// upper opens what an overlay writes to: upper=DIR, or memory.
+func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() error, error) {
+	if err := u.Only("upper", "max", "nodes"); err != nil {
+		return nil, nil, err
+	}
+	dir := u.Query.Get("upper")
+	if dir == "" {
+		l, err := limits(u)
+		if err != nil {
+			return nil, nil, err
+		}
+		return memory.New(l).Root(), func() error { return nil }, nil
+	}
+	store, err := openPhysical(dir, physical.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.outside(store); err != nil {
+		store.Close()
+		return nil, nil, err
+	}
+	return store.Root(), store.Close, nil
+}
+
+// absolute makes the host paths of a URL absolute, from dir.
+func absolute(u *virtualfs.URL, dir string) {
+	abs := func(p string) string {
+		if filepath.IsAbs(p) {
+			return p
+		}
+		return filepath.Join(dir, p)
+	}
+	switch u.Scheme {
+	case "physical", "git":
+		u.Path = abs(u.Path)
+	case "cas":
+		if u.Path != "" && !remoteCAS(u) {
+			u.Path = abs(u.Path)
+		}
+	case "overlay":
+		if upper := u.Query.Get("upper"); upper != "" {
+			u.Query.Set("upper", abs(upper))
+		}
+		absolute(u.Below, dir)
+	}
+}

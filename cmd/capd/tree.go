@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"capd/materialize"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/vfs/unified"
+	"capd/virtualfs"
+)
+
+// tree is a materialized subtree.
+type tree struct {
+	*materialize.Tree
+	from    vfs.Dir // what it is of; not the tree's own
+	journal vfs.Dir
+	name    string // of from, for settling
+}
+
+// materialize copies d into a private directory.
+func (w *world) materialize(ctx context.Context, d vfs.Dir, name string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
+	return w.newTree(ctx, d, name, materialize.Options{
+		Bounds:   materialize.Bounds{Entries: int(b.Entries), Bytes: b.Bytes},
+		Progress: entries(progress),
+	})
+}
+
+func (w *world) newTree(ctx context.Context, d vfs.Dir, name string, o materialize.Options) (*tree, error) {
+	t, err := w.base.New(ctx, d, o)
+	if err != nil {
+		return nil, err
+	}
+	return &tree{t, d, w.journal, name}, nil
+}
+
+// entries makes of a Progress one of package materialize.
+func entries(p virtualfs.Progress) func(materialize.Progress) {
+	if p == nil {
+		return nil
+	}
+	return func(m materialize.Progress) { p(int64(m.Entries), m.Bytes) }
+}
+
+// Changes implements [virtualfs.Tree], with text.
+func (t *tree) Changes(ctx context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
+	c, err := t.Tree.Changes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := make([]virtualfs.Change, len(c.List))
+	for i, ch := range c.List {
+		all[i] = virtualfs.Change{Path: ch.Path, Kind: virtualfs.KindOf(ch.Was, ch.Becomes), Was: ch.Was, Is: ch.Becomes}
+		if all[i].Text, err = t.text(ctx, ch); err != nil {
+			return nil, nil, vfs.At(ch.Path, err)
+		}
+	}
+	return all, skipped(c.Skipped), nil
+}
+
+func skipped(all []materialize.Skipped) []virtualfs.Skipped {
+	out := make([]virtualfs.Skipped, len(all))
+	for i, s := range all {
+		out[i] = virtualfs.Skipped(s)
+	}
+	return out
+}
+
+// text is the unified text of a change. What it was is read where it came from: when
+// that has changed since, or may not be read any more, the text does not say.
+func (t *tree) text(ctx context.Context, c batch.Change) (string, error) {
+	from, to := side(c.Path, c.Was), side(c.Path, c.Becomes)
+	same := c.Was.Version == c.Becomes.Version
+	if !same && c.Was.Kind == vfs.FileKind {
+		from.Text, from.Opaque = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
+	}
+	if !same && c.Becomes.Kind == vfs.FileKind && c.Content != nil {
+		to.Text, to.Opaque = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
+	}
+	return virtualfs.Cut(unified.Format(from, to, same)), ctx.Err()
+}
+
+func side(path string, s batch.State) unified.Side {
+	side := unified.Side{Path: path}
+	switch {
+	case s.Kind == vfs.DirKind:
+		side.Mode = unified.Directory
+	case s.Kind == vfs.LinkKind:
+		side.Mode, side.Text = unified.Link, s.Target
+	case s.Kind == vfs.FileKind && s.Exec:
+		side.Mode = unified.Executable
+	case s.Kind == vfs.FileKind:
+		side.Mode = unified.File
+	}
+	return side
+}
+
+// content reads what open opens, as far as it is text and not too long.
+func content(open func() (io.ReadCloser, error)) (text string, opaque bool) {
+	r, err := open()
+	if err != nil {
+		return "", true
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, unified.MaxText+1))
+	if err != nil {
+		return "", true
+	}
+	return unified.Content(b)
+}
+
+var errChanged = errors.New("it has changed since")
+
+// openAt opens the file at path, if it has this version still.
+func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.ReadCloser, error) {
+	f, err := vfs.WalkFile(ctx, d, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if v, err := vfs.VersionOf(ctx, f); err != nil || v != is {
+		return nil, errors.Join(errChanged, err)
+	}
+	c, err := vfs.Open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(c, 0, c.Size()), c}, nil
+}
+
+// Sync implements [virtualfs.Tree].
+func (t *tree) Sync(ctx context.Context, progress virtualfs.Progress) (int, []virtualfs.Skipped, error) {
+	o := materialize.SyncOptions{Name: t.name}
+	if progress != nil {
+		o.Progress = func(done, _ int) { progress(int64(done), 0) }
+	}
+	r, err := t.Tree.Sync(ctx, t.journal, o)
+	return len(r.Changes), skipped(r.Skipped), err
+}
