@@ -44,7 +44,7 @@ func draw(ctx context.Context, d vfs.Dir, path string, all map[string]string) er
 			return fmt.Errorf("Lookup of %q: %w", at, err)
 		}
 		if vfs.KindOf(n) != e.Kind {
-			return fmt.Errorf("%q is a %v to List and a %T", at, e.Kind, n)
+			return vfs.Errorf(vfs.Stale, "%q is a %v to List and a %T", at, e.Kind, n)
 		}
 		if below, ok := n.(vfs.Dir); ok {
 			err = draw(ctx, below, at, all)
