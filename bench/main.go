@@ -1,13 +1,15 @@
 // Command bench measures capd against a floor and against its peers: one program, one table.
 //
-//	go run .                  everything: about five minutes
+//	go run .                  everything: about eight minutes
 //	go run . -quick           a smoke run
 //	go run . -only 'calls/s'  the rows that match
+//	go run . -only worlds     what is done with whole trees
 //	go run . -doc FILE        and put the table into FILE, between its markers
 //
 // Every contender is a server and a client in processes of their own. For each row they take turns, a short slice each,
 // for several rounds; a ratio is to the floor's slice of the same round, and its median over the rounds is shown. So a
-// machine that is slower for a while is slower for all of them.
+// machine that is slower for a while is slower for all of them. Package worlds measures whole trees in the same way, beside the
+// programs that one would use otherwise.
 package main
 
 import (
@@ -30,8 +32,9 @@ func main() {
 	o := options{}
 	flag.IntVar(&o.rounds, "rounds", 7, "how often everybody has a turn")
 	flag.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a turn is")
-	quick := flag.Bool("quick", false, "few short rounds: a smoke run")
-	only := flag.String("only", "", "rows whose name matches, `REGEXP`; \"unix\" and \"tls\" are part of the name")
+	flag.Float64Var(&o.scale, "scale", 1, "how large whole trees are; 1 is what their targets are for")
+	quick := flag.Bool("quick", false, "few short rounds and small trees: a smoke run")
+	only := flag.String("only", "", "rows whose name matches, `REGEXP`; \"unix\", \"tls\" and, for whole trees, \"worlds\" are part of the name")
 	who := flag.String("contenders", "", "contenders that match, `REGEXP`, beside the floor")
 	flag.StringVar(&o.profiles, "profile", "", "keep CPU profiles of the Go processes in `DIR`")
 	asJSON := flag.Bool("json", false, "print all that was measured as JSON")
@@ -39,7 +42,7 @@ func main() {
 	doc := flag.String("doc", "", "put the tables into `FILE`, between its markers")
 	flag.Parse()
 	if *quick {
-		o.rounds, o.slice = 3, 40*time.Millisecond
+		o.rounds, o.slice, o.scale = 3, 40*time.Millisecond, 0.05
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -51,6 +54,9 @@ func main() {
 			if err = os.MkdirAll(o.profiles, 0o755); err != nil {
 				return err
 			}
+		}
+		if o.scale <= 0 || o.scale > 10 {
+			return errScale
 		}
 		if o.only, err = regexp.Compile(*only); err != nil {
 			return err

@@ -44,7 +44,11 @@ func (r *report) grids() []grid {
 	for _, t := range r.Tables {
 		gs = append(gs, t.grid())
 	}
-	return append(gs, r.costs())
+	gs = append(gs, r.worldGrids()...)
+	if len(r.Resources)+len(r.Idle) > 0 {
+		gs = append(gs, r.costs())
+	}
+	return gs
 }
 
 var networkNames = map[string]string{"unix": "Unix socket", "tls": "TLS 1.3 over TCP on the loopback"}
@@ -182,6 +186,11 @@ func (r *report) foot() []string {
 	for _, c := range peers.All {
 		if v, ok := r.Versions[c.Name]; ok {
 			lines = append(lines, fmt.Sprintf("%s (%s): %s", c.Name, v, c.About))
+		}
+	}
+	if r.Worlds != nil {
+		for _, note := range r.Worlds.Notes {
+			lines = append(lines, "whole trees: "+note)
 		}
 	}
 	return lines

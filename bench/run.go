@@ -20,11 +20,13 @@ import (
 
 	"capd/bench/load"
 	"capd/bench/peers"
+	"capd/bench/worlds"
 )
 
 type options struct {
 	rounds   int
 	slice    time.Duration
+	scale    float64 // of whole trees; 1 is the size that their targets are for
 	only     *regexp.Regexp
 	who      *regexp.Regexp
 	profiles string
@@ -41,6 +43,7 @@ type report struct {
 	Tables    []*tableResult       `json:"tables"`
 	Resources []*resources         `json:"resources"`
 	Idle      map[string]idleUsage `json:"idle,omitempty"`
+	Worlds    *worlds.Result       `json:"worlds,omitempty"`
 }
 
 // A tableResult is one table over one network.
@@ -131,6 +134,9 @@ func run(ctx context.Context, o options) (*report, error) {
 	if o.only.MatchString("unix: RSS, idle") {
 		idle(ctx, dir, place, o, rep)
 	}
+	if rep.Worlds, err = wholeTrees(ctx, dir, place, o); err != nil {
+		return nil, err
+	}
 	rep.Seconds = time.Since(rep.Begun).Seconds()
 	return rep, nil
 }
@@ -177,11 +183,10 @@ func build(program, dir string, profiled bool) error {
 	if _, err := os.Stat(program); err == nil {
 		return nil
 	}
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "capd").Output()
+	root, err := capdRoot()
 	if err != nil {
-		return fmt.Errorf("go list -m capd: %w", err)
+		return err
 	}
-	root := strings.TrimSpace(string(out))
 	args := []string{"build", "-o", program}
 	if profiled {
 		overlay, err := overlayProfile(dir, root)
@@ -196,6 +201,15 @@ func build(program, dir string, profiled bool) error {
 		return fmt.Errorf("go build ./cmd/capd: %w\n%s", err, text)
 	}
 	return nil
+}
+
+// capdRoot is the directory of capd's source.
+func capdRoot() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "capd").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m capd: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // certificate makes a key and signs it with itself.
@@ -261,7 +275,22 @@ func ops(c *peers.Contender, network string) []string {
 	return c.Ops
 }
 
-func (t *team) start(ctx context.Context, socket string) (err error) {
+// start starts both processes.
+func (t *team) start(ctx context.Context, socket string) error {
+	if err := t.serve(ctx, socket); err != nil {
+		return err
+	}
+	var err error
+	if t.c.ClientCommand != nil {
+		t.client, _, err = start(ctx, t.c.ClientCommand(t.place), nil)
+	} else {
+		t.client, _, err = start(ctx, nil, &role{t.c.Name, false, t.place})
+	}
+	return err
+}
+
+// serve starts the server.
+func (t *team) serve(ctx context.Context, socket string) (err error) {
 	t.place.Scratch = socket + ".d"
 	if t.place.Address = socket; t.place.TLS {
 		t.place.Address = "127.0.0.1:0"
@@ -287,12 +316,7 @@ func (t *team) start(ctx context.Context, socket string) (err error) {
 		}
 		t.place.Address = hello
 	}
-	if t.c.ClientCommand != nil {
-		t.client, _, err = start(ctx, t.c.ClientCommand(t.place), nil)
-	} else {
-		t.client, _, err = start(ctx, nil, &role{t.c.Name, false, t.place})
-	}
-	return err
+	return nil
 }
 
 // stats is how much the server has allocated, or 0 where it does not say.

@@ -73,7 +73,7 @@ func Init(args []string) {
 	unix.CloseOnExec(statusFD)
 	out := gob.NewEncoder(os.NewFile(statusFD, "status"))
 	err := become(func() error { return out.Encode(status{Begins: true}) })
-	out.Encode(status{Failed: err.Error(), Code: codeOf(err)})
+	_ = out.Encode(status{Failed: err.Error(), Code: codeOf(err)})
 	os.Exit(notStarted)
 }
 

@@ -50,11 +50,11 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	}
 	streams.started()
 	pipes.closeTheirs()
-	unkill := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	unkill := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer unkill()
 	said, err := r.supervise(ctx, stop, pipes)
-	pipes.close() // whoever still waits for the spec gives up
-	cmd.Wait()    // what it was is in ProcessState
+	pipes.close()  // whoever still waits for the spec gives up
+	_ = cmd.Wait() // what it was is in ProcessState
 	err = errors.Join(err, streams.wait())
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
@@ -97,7 +97,7 @@ func (r *run) supervise(ctx context.Context, stop context.CancelCauseFunc, p *pi
 // ended waits for the process of pidfd, the first of its namespace: the kernel
 // has then ended all the others. It ends it when ctx is done.
 func ended(ctx context.Context, pidfd int) error {
-	unkill := context.AfterFunc(ctx, func() { unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) })
+	unkill := context.AfterFunc(ctx, func() { _ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) })
 	defer unkill()
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)

@@ -46,7 +46,7 @@ func connect(cmd *exec.Cmd, c Command, u user) (*streams, error) {
 
 // sameWriter reports whether both are one writer.
 func sameWriter(a, b io.Writer) (same bool) {
-	defer func() { recover() }() // writers that cannot be compared are not the same
+	defer func() { _ = recover() }() // writers that cannot be compared are not the same
 	return a != nil && a == b
 }
 
@@ -62,7 +62,7 @@ func (s *streams) input(cmd *exec.Cmd, from io.Reader) error {
 	cmd.Stdin = r
 	s.theirs, s.ours = append(s.theirs, r), append(s.ours, w)
 	s.feed = func() {
-		io.Copy(w, from) // it ends when the program does not read on
+		_, _ = io.Copy(w, from) // it ends when the program does not read on
 		w.Close()
 	}
 	return nil

@@ -59,8 +59,8 @@ type capdClient struct {
 	dir   *client.Dir // the tree
 }
 
-// capdTree is where `capd serve` puts the directory.
-const capdTree = "project"
+// CapdTree is where `capd serve` puts the directory.
+const CapdTree = "project"
 
 func newCapdClient(p Place) (load.Client, error) {
 	table, err := load.ReadTable(p.Table)
@@ -71,7 +71,7 @@ func newCapdClient(p Place) (load.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &capdClient{table, conn.Dir(context.Background()).SubDir(capdTree)}, nil
+	return &capdClient{table, conn.Dir(context.Background()).SubDir(CapdTree)}, nil
 }
 
 func (c *capdClient) Op(op string, size int) (func(worker int) func() error, error) {

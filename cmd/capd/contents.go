@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -69,8 +70,7 @@ func (c contents) open(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	}
 	tree, err := openRoot(ctx, b, root)
 	if err != nil {
-		end()
-		return nil, err
+		return nil, errors.Join(err, end())
 	}
 	return &virtualfs.Store{
 		Root: func() vfs.Dir { return tree }, Close: end,
@@ -98,7 +98,7 @@ func (c contents) snapshot(ctx context.Context, d vfs.Dir, store, pin string, pr
 	if err != nil {
 		return virtualfs.Snapshot{}, err
 	}
-	defer end()
+	defer func() { _ = end() }() // everything is stored, or an error says what is not
 	var last cas.Progress
 	root, err := cas.Put(ctx, b, d, cas.PutOptions{
 		Pin:     pin,

@@ -105,7 +105,7 @@ func (s state) settle(ctx context.Context, open map[string]virtualfs.Opener, oth
 	for _, e := range all {
 		j := &journal{path: filepath.Join(s.journals(), e.Name())}
 		if err := j.open(false); err != nil {
-			j.release() // its owner lives, or had not begun
+			_ = j.release() // its owner lives, or had not begun
 			continue
 		}
 		settled, err := virtualfs.Recover(ctx, j.Dir, open, other)
@@ -126,12 +126,12 @@ func (s state) settle(ctx context.Context, open map[string]virtualfs.Opener, oth
 			whole = whole && r.Err == nil && len(r.Left) == 0
 		}
 		if !whole && errors.Is(err, errOthers) { // whoever has the capability settles it
-			j.release()
+			_ = j.release()
 			continue
 		}
 		if !whole {
 			logf("capd: what it had begun could not be settled wholly; the copies are kept in %s: %v", j.path, err)
-			j.release()
+			_ = j.release()
 			continue
 		}
 		if err := j.Close(); err != nil {
