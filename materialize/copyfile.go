@@ -38,7 +38,7 @@ func (c *copier) file(j job, buf []byte) error {
 	if info.Exec {
 		perm = 0o700
 	}
-	out, err := j.in.to.OpenFile(j.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	out, err := j.in.to.OpenFile(j.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return c.unmade(path, err)
 	}
@@ -60,9 +60,17 @@ func (c *copier) file(j job, buf []byte) error {
 // content copies to its end a content of expected bytes, as it seemed, and writes
 // down its version in r.
 func (c *copier) content(path string, out *os.File, content vfs.Content, expected int64, r *record, buf []byte) (size int64, err error) {
+	from := io.ReaderAt(content)
+	cloned, err := clone(content, out)
+	if err != nil {
+		return 0, err
+	}
+	if cloned {
+		from = out
+	}
 	sum := sha256.New()
 	for {
-		n, err := content.ReadAt(buf, size)
+		n, err := from.ReadAt(buf, size)
 		size += int64(n)
 		if size > expected {
 			if err := c.room(path, 0, size-expected); err != nil {
@@ -71,8 +79,10 @@ func (c *copier) content(path string, out *os.File, content vfs.Content, expecte
 			expected = size
 		}
 		sum.Write(buf[:n])
-		if _, werr := out.Write(buf[:n]); werr != nil {
-			return 0, explain(werr)
+		if !cloned {
+			if _, werr := out.Write(buf[:n]); werr != nil {
+				return 0, explain(werr)
+			}
 		}
 		if err == io.EOF {
 			r.state.Version = vfs.Version(sum.Sum(nil))
@@ -85,4 +95,13 @@ func (c *copier) content(path string, out *os.File, content vfs.Content, expecte
 			return 0, err
 		}
 	}
+}
+
+// clone makes content that of out without copying it, and reports whether it could.
+func clone(content vfs.Content, out *os.File) (bool, error) {
+	err := vfs.Clone(content, out.Fd())
+	if vfs.CodeOf(err) == vfs.Unsupported {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -173,6 +173,15 @@ func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// Clone implements [Cloner]. When the right to read went meanwhile the file may have
+// the content, and its owner is told.
+func (c *contentView) Clone(fd uintptr) error {
+	if err := c.may(); err != nil {
+		return err
+	}
+	return first(Clone(c.inner, fd), c.may())
+}
+
 // may is v's, whether v is closed or not.
 func (c *contentView) may() error {
 	m := c.v.mode()

@@ -37,6 +37,22 @@ func Symlink(ctx context.Context, d Dir, name, target string) error {
 	return Errorf(Unsupported, "this store cannot make links")
 }
 
+// Cloner is a Content that can become another file's without being copied: the file
+// system then keeps one set of bytes for both until one of them is written to.
+type Cloner interface {
+	Clone(fd uintptr) error
+}
+
+// Clone makes the content of c that of the empty file which fd, a descriptor of this
+// process, is open on for writing. It answers unsupported when c is no [Cloner], or
+// the two cannot share bytes; then they have to be copied.
+func Clone(c Content, fd uintptr) error {
+	if c, ok := c.(Cloner); ok {
+		return c.Clone(fd)
+	}
+	return Errorf(Unsupported, "this content has to be copied")
+}
+
 // Installer is a Dir that lets a file be put in place as one that can be executed, or
 // not.
 type Installer interface {

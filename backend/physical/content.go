@@ -47,6 +47,20 @@ func (c *content) ReadAt(p []byte, off int64) (int, error) {
 	return readAt(c.f, p, off)
 }
 
+// Clone implements vfs.Cloner where the file system has reflinks.
+func (c *content) Clone(fd uintptr) error {
+	switch {
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case c.closed.Load() || c.s.isClosed():
+		return vfs.At("", vfs.Stale)
+	}
+	if err := cloneFile(fd, c.f); err != nil {
+		return vfs.Errorf(vfs.Unsupported, "the file system cannot share the content; copy it")
+	}
+	return nil
+}
+
 // Close may be called more than once.
 func (c *content) Close() error {
 	if c.closed.CompareAndSwap(false, true) {

@@ -3,6 +3,7 @@
 package physical
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -33,3 +34,6 @@ func identOfFile(f *os.File) (ident, error) {
 }
 
 func keepAttributes(to, from *os.File) {}
+
+// cloneFile is not known here.
+func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }

@@ -19,6 +19,12 @@ func (a *attr) fromSystem(sys any) {
 
 func identOfFile(f *os.File) (ident, error) { return identOf(int(f.Fd())) }
 
+// cloneFile makes src's content that of the file which fd is open on: see
+// ioctl_ficlone(2).
+func cloneFile(fd uintptr, src *os.File) error {
+	return uninterrupted(func() error { return unix.IoctlFileClone(int(fd), int(src.Fd())) })
+}
+
 // keepAttributes gives to the user's extended attributes and the access control
 // list of from, as far as the file system has them and allows it. It leaves
 // security.* and trusted.* alone: they are the host's word on the old content.

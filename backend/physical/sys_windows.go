@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -46,3 +47,6 @@ func keepGroup(*os.File, attr) {}
 
 // openToSync is what a descriptor needs to be written to disk.
 const openToSync = os.O_RDWR
+
+// cloneFile is not known here.
+func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }
