@@ -34,3 +34,9 @@ func ParseSize(s string) (Size, error) {
 	}
 	return Size(n * factor), nil
 }
+
+// UnmarshalText is ParseSize.
+func (s *Size) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSize(string(text))
+	return err
+}

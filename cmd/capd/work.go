@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"capd/backend/physical"
 	"capd/vfs"
@@ -21,7 +23,8 @@ func (s state) contents() string     { return filepath.Join(s.dir, "cas") }
 type opener = func(ctx context.Context, name string) (vfs.Dir, error)
 
 // journal is a directory where a process writes what it is about to do. It is the
-// process's own as long as it lives: others settle what is found there afterwards.
+// process's own as long as it lives, by a lock on a file beside it: others settle what
+// is found there afterwards. The file is there before the directory is, and after.
 type journal struct {
 	vfs.Dir
 	path  string
@@ -29,8 +32,7 @@ type journal struct {
 	store *physical.Store
 }
 
-// ownerFile is locked by the process that a journal belongs to.
-const ownerFile = "owner"
+const ownerSuffix = ".owner"
 
 // newJournal makes a journal, and first settles what processes that died have left.
 func (s state) newJournal(ctx context.Context, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (*journal, error) {
@@ -40,59 +42,90 @@ func (s state) newJournal(ctx context.Context, open map[string]virtualfs.Opener,
 	if err := s.settle(ctx, open, other, logf); err != nil {
 		return nil, err
 	}
-	path, err := os.MkdirTemp(s.journals(), "")
-	if err != nil {
-		return nil, s.unusable(err)
+	for {
+		j := &journal{path: filepath.Join(s.journals(), rand.Text())}
+		err := j.open()
+		switch {
+		case err == nil:
+			return j, nil
+		case vfs.CodeOf(err) != vfs.Busy: // somebody who settled took it
+			return nil, errors.Join(err, j.Close())
+		}
 	}
-	j := &journal{path: path}
-	if err := j.open(true); err != nil {
-		j.Close()
-		return nil, err
-	}
-	return j, nil
 }
 
-// open takes the journal for this process. It answers busy when another has it.
-func (j *journal) open(make bool) (err error) {
-	flag := os.O_RDWR
-	if make {
-		flag |= os.O_CREATE
-	}
-	if j.owner, err = os.OpenFile(filepath.Join(j.path, ownerFile), flag, 0o600); err != nil {
+// open takes the journal for this process, and makes it if it is missing. It answers
+// busy when another process has it.
+func (j *journal) open() error {
+	owner, err := os.OpenFile(j.path+ownerSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
 		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
 	}
-	if err := lockFile(j.owner); err != nil {
-		j.owner.Close()
-		j.owner = nil
+	if err := lockFile(owner); err != nil {
+		owner.Close()
 		return vfs.Busy
 	}
-	entries := filepath.Join(j.path, "entries")
-	if err := os.MkdirAll(entries, 0o700); err != nil {
+	if !isAt(owner, j.path+ownerSuffix) { // it was removed by whom it belonged to
+		owner.Close()
+		return vfs.Busy
+	}
+	j.owner = owner
+	if err := os.MkdirAll(j.path, 0o700); err != nil {
 		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
 	}
-	if j.store, err = openPhysical(entries, physical.Options{}); err != nil {
+	if j.store, err = openPhysical(j.path, physical.Options{}); err != nil {
 		return err
 	}
 	j.Dir = j.store.Root()
 	return nil
 }
 
-// Close gives the journal up, with all that is in it.
-func (j *journal) Close() error {
-	err := j.release()
-	return errors.Join(err, os.RemoveAll(j.path))
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
 }
 
-// release gives the journal up and leaves what is in it to the next process.
-func (j *journal) release() (err error) {
-	if j.Dir != nil {
-		err = errors.Join(j.Dir.Close(), j.store.Close())
-		j.Dir = nil
+// Close gives the journal up, with all that is in it.
+func (j *journal) Close() error {
+	err := j.shut()
+	if j.owner == nil {
+		return err
 	}
+	if gone := os.RemoveAll(j.path); gone != nil {
+		err = errors.Join(err, gone)
+	} else {
+		gone := os.Remove(j.path + ownerSuffix)
+		err = errors.Join(err, j.owner.Close())
+		if gone != nil { // an open file cannot be removed everywhere
+			err = errors.Join(err, os.Remove(j.path+ownerSuffix))
+		}
+	}
+	j.owner = nil
+	return err
+}
+
+// release gives the journal up and leaves what is in it to another process.
+func (j *journal) release() error {
+	err := j.shut()
 	if j.owner != nil {
 		err = errors.Join(err, j.owner.Close())
 		j.owner = nil
 	}
+	return err
+}
+
+func (j *journal) shut() (err error) {
+	if j.Dir != nil {
+		err = j.Dir.Close()
+	}
+	if j.store != nil {
+		err = errors.Join(err, j.store.Close())
+	}
+	j.Dir, j.store = nil, nil
 	return err
 }
 
@@ -102,10 +135,16 @@ func (s state) settle(ctx context.Context, open map[string]virtualfs.Opener, oth
 	if err != nil {
 		return s.unusable(err)
 	}
+	done := map[string]bool{}
 	for _, e := range all {
-		j := &journal{path: filepath.Join(s.journals(), e.Name())}
-		if err := j.open(false); err != nil {
-			_ = j.release() // its owner lives, or had not begun
+		name := strings.TrimSuffix(e.Name(), ownerSuffix)
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		j := &journal{path: filepath.Join(s.journals(), name)}
+		if err := j.open(); err != nil {
+			_ = j.release() // its owner lives
 			continue
 		}
 		settled, err := virtualfs.Recover(ctx, j.Dir, open, other)
@@ -130,7 +169,7 @@ func (s state) settle(ctx context.Context, open map[string]virtualfs.Opener, oth
 			continue
 		}
 		if !whole {
-			logf("capd: what it had begun could not be settled wholly; the copies are kept in %s: %v", j.path, err)
+			logf("capd: what it had begun could not be settled wholly; the copies are kept in %s, to be looked at and removed: %v", j.path, err)
 			_ = j.release()
 			continue
 		}

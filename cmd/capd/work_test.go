@@ -1,0 +1,129 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"capd/backend/physical"
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/virtualfs"
+)
+
+// begin makes a journal in st, as another process would, without its being given up.
+func begin(t *testing.T, st state) *journal {
+	t.Helper()
+	j, err := st.newJournal(t.Context(), nil, nil, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func journals(t *testing.T, st state) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(st.journals())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A journal is gone with its process, however that ended; one whose process lives is
+// left alone.
+func TestJournalsGo(t *testing.T) {
+	st := state{dir: t.TempDir()}
+	mine := begin(t, st)
+	if got := journals(t, st); len(got) != 2 {
+		t.Fatalf("with one journal there are %q", got)
+	}
+	for name, make := range map[string]func() error{
+		"a directory without an owner": func() error {
+			if err := os.MkdirAll(filepath.Join(st.journals(), "x"), 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(st.journals(), "x", "y"), []byte("secret"), 0o600)
+		},
+		"an owner without a directory": func() error {
+			return os.WriteFile(filepath.Join(st.journals(), "z"+ownerSuffix), nil, 0o600)
+		},
+		"one that was let go": func() error { return begin(t, st).release() },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		other := begin(t, st)
+		if err := other.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := journals(t, st); len(got) != 2 {
+			t.Errorf("after %s there are %q", name, got)
+		}
+	}
+	if err := mine.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := journals(t, st); len(got) != 0 {
+		t.Errorf("in the end there are %q", got)
+	}
+}
+
+// What was begun in a directory is undone by the next process, by its URL.
+func TestSettle(t *testing.T) {
+	st := state{dir: t.TempDir()}
+	served := t.TempDir()
+	if err := os.WriteFile(filepath.Join(served, "f"), []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := physical.OpenAmbient(served, physical.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := begin(t, st)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the batch went to its end")
+			}
+		}()
+		n, err := store.Root().Lookup(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := vfs.VersionOf(t.Context(), n.(vfs.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes := []batch.Change{{Path: "f", Was: batch.State{Kind: vfs.FileKind, Version: was}}, {Path: "d", Becomes: batch.State{Kind: vfs.DirKind}}}
+		_, err = batch.Run(t.Context(), j, store.Root(), changes, batch.Options{
+			Name: `{"mounts":{"":"physical:` + served + `"},"path":""}`,
+			Step: func(step string) {
+				if strings.Contains(step, "remove") || strings.Contains(step, "mkdir") {
+					panic("the process dies")
+				}
+			},
+		})
+		t.Errorf("the batch ended with %v", err)
+	}()
+	store.Close()
+	if err := j.release(); err != nil {
+		t.Fatal(err)
+	}
+	s := stores{st: st}
+	next, err := st.newJournal(t.Context(), map[string]virtualfs.Opener{"physical": s.physical}, nil, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if b, err := os.ReadFile(filepath.Join(served, "f")); err != nil || string(b) != "before" {
+		t.Errorf("f is %q, %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(served, "d")); !os.IsNotExist(err) {
+		t.Errorf("d is there: %v", err)
+	}
+}
