@@ -140,7 +140,7 @@ interface Dir {
   move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion) -> ();
   # Moves the node at path to newPath in dst. dst is a Dir of this host; null means this Dir. A target that is there
   # is exists, unless ifTarget names its version. Both Dirs must be writable and the source readable. crossDevice
-  # between stores, unsupported for a dst that this host does not serve, denied where the rules below differ.
+  # where the host cannot move there, unsupported for a dst that this host does not serve, denied where the rules below differ.
 
   readOnly @13 () -> (dir :Dir);
   # The same directory, and all below it, without the right to change anything. It is revoked with this one.
