@@ -44,51 +44,51 @@ func (f *finder) found(path string, kind Kind, hit bool) bool {
 // sight is an entry that the search comes to, and what becomes of the pattern there.
 type sight struct {
 	Entry
-	next    State
-	seen    bool     // it precedes what the search begins after
-	into    bool     // it is a directory in which something can match
-	sent    bool     // a scout was sent there
-	scouted *scouted // and brings this
+	next     State
+	compared int     // bytes, for that
+	into     bool    // it is a directory in which something can match
+	below    *survey // what a scout found out about it, or will
+}
+
+// look says what becomes of the pattern at an entry of the directory at path.
+func (f *finder) look(e Entry, path string, s State) sight {
+	next, compared := f.p.step(s, e.Name)
+	return sight{
+		Entry: e, next: next, compared: compared,
+		into: e.Kind == DirKind && f.open(next) && checkPathSize(Join(path, e.Name)+"/") == nil,
+	}
 }
 
 // stretch is how many entries of a directory are looked over before the search goes
 // through them.
 const stretch = 256
 
+// way is how far the search has come in one directory. What precedes skip was seen
+// before, and what follows it is new; rest is what was seen below it.
+type way struct {
+	d          *place
+	path       string
+	skip, rest string
+	resume     bool
+	readable   func() error
+}
+
 // dir searches one directory, which is at path. resume says that what precedes
 // after, relative to the directory, was seen before.
 func (f *finder) dir(d *place, path string, s State, after string, resume bool) (more bool, err error) {
 	defer d.close()
-	skip, rest, _ := strings.Cut(after, "/")
-	readable := d.readable()
-	var ahead []sight
-	add := func(e Entry) {
-		if resume && e.Name < skip {
-			return
-		}
-		next, compared := f.p.step(s, e.Name)
-		f.compared += compared
-		into := e.Kind == DirKind && f.open(next) && checkPathSize(Join(path, e.Name)+"/") == nil
-		ahead = append(ahead, sight{Entry: e, next: next, into: into, seen: resume && e.Name == skip})
-	}
-	through := func() (bool, error) {
-		defer func() { ahead = ahead[:0] }()
-		for i := range ahead {
-			if err := readable(); err != nil {
-				return !fatal(err), onlyFatal(err)
-			}
-			if more, err := f.one(d, ahead[i:], path, rest); !more || err != nil {
-				return more, err
-			}
-		}
-		return true, nil
-	}
+	w := way{d: d, path: path, resume: resume, readable: d.readable()}
+	w.skip, w.rest, _ = strings.Cut(after, "/")
 	if names, known := f.p.names(s); known {
 		return f.named(d, names, func(e Entry) (bool, error) {
-			add(e)
-			return through()
+			return f.through(&w, []sight{f.look(e, path, s)})
 		})
 	}
+	if known := d.known.wait(); known != nil {
+		defer f.scouts.drop(known)
+		return f.through(&w, known.sights)
+	}
+	var ahead []sight
 	for e, err := range d.list(f.ctx) {
 		if err != nil {
 			if path == "" {
@@ -96,37 +96,53 @@ func (f *finder) dir(d *place, path string, s State, after string, resume bool) 
 			}
 			return !fatal(err), onlyFatal(err)
 		}
-		if add(e); len(ahead) < stretch {
+		if ahead = append(ahead, f.look(e, path, s)); len(ahead) < stretch {
 			continue
 		}
-		if more, err := through(); !more || err != nil {
+		if more, err := f.through(&w, ahead); !more || err != nil {
 			return false, err
 		}
+		ahead = ahead[:0]
 	}
-	return through()
+	return f.through(&w, ahead)
 }
 
-// one visits the first entry of what lies ahead in d, and what is below it.
-func (f *finder) one(d *place, ahead []sight, path, rest string) (more bool, err error) {
+// through goes through entries of w's directory.
+func (f *finder) through(w *way, ahead []sight) (more bool, err error) {
+	for i := range ahead {
+		f.compared += ahead[i].compared
+		if w.resume && ahead[i].Name < w.skip {
+			continue
+		}
+		if err := w.readable(); err != nil {
+			return !fatal(err), onlyFatal(err)
+		}
+		if more, err := f.one(w, ahead[i:]); !more || err != nil {
+			return more, err
+		}
+	}
+	return true, nil
+}
+
+// one visits the first entry of what lies ahead, and what is below it.
+func (f *finder) one(w *way, ahead []sight) (more bool, err error) {
 	s := &ahead[0]
-	at := Join(path, s.Name)
-	if !s.seen && !f.found(at, s.Kind, f.p.Matched(s.next)) {
+	at := Join(w.path, s.Name)
+	seen := w.resume && s.Name == w.skip
+	if !seen && !f.found(at, s.Kind, f.p.Matched(s.next)) {
 		return false, nil
 	}
 	if !s.into {
 		return true, nil
 	}
-	in, err := d.open(f.ctx)
-	if err != nil {
+	if err := f.scouts.send(f, w.d, w.path, ahead); err != nil {
 		return !fatal(err), onlyFatal(err)
 	}
-	if in == nil {
-		return true, nil
+	rest := ""
+	if seen {
+		rest = w.rest
 	}
-	f.scouts.send(f.ctx, in, ahead)
-	below := &place{in: d, name: s.Name}
-	below.entries, below.known = s.scouted.of(s.Name)
-	return f.dir(below, at, s.next, rest, s.seen && rest != "")
+	return f.dir(&place{in: w.d, name: s.Name, known: s.below}, at, s.next, rest, rest != "")
 }
 
 // open reports whether something below a directory can match still.

@@ -77,7 +77,7 @@ func TestFind(t *testing.T) {
 	patterns := []string{"**", "*", "a", "a/*", "a/b", "**/a", "a/**", "{a,b}/{a,b}/c.go", "**/*.go", "{a,ab}/**/b", "?", "a/**/a", "*/a", "*/a/*", "{a/b,**/ab}"}
 	for range 60 {
 		_, raw := store(t, randomTree(rng))
-		for _, d := range []vfs.Dir{raw, vfs.Guarded(raw, nil)} {
+		for _, d := range []vfs.Dir{raw, vfs.Guarded(raw, nil), scanning{raw}, vfs.Guarded(scanning{raw}, nil)} {
 			everything := naive(t, d, "**")
 			for _, pattern := range patterns {
 				want := naive(t, d, pattern)

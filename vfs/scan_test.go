@@ -2,6 +2,7 @@ package vfs_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -80,4 +81,28 @@ func (s scanning) Scan(ctx context.Context, names []string, most int, found func
 		found(name, all, err == nil && len(all) <= most)
 	}
 	return nil
+}
+
+// A search of many directories finds the same, whoever lists them, and from wherever
+// it goes on.
+func TestFindByScouts(t *testing.T) {
+	tree := vfstest.Tree{}
+	for i := range 30 {
+		for j := range i % 13 {
+			for k := range (i * j) % 7 {
+				tree[fmt.Sprintf("d%02d/e%02d/f%d", i, j, k)] = vfstest.Node{Data: "x"}
+				tree[fmt.Sprintf("d%02d/e%02d/g%d/x.go", i, j, k)] = vfstest.Node{Data: "x"}
+			}
+		}
+	}
+	_, raw := store(t, tree)
+	d := vfs.Guarded(scanning{raw}, nil)
+	for _, pattern := range []string{"**", "**/*.go", "d0*/**/g1/*", "*/*/*", "d1?/e0[12]/**"} {
+		want := naive(t, raw, pattern)
+		got := hits(t, d, pattern, "")
+		sameNames(t, pattern, got, want)
+		for i := 0; i < len(want); i += 1 + len(want)/20 {
+			sameNames(t, pattern+" after "+want[i], hits(t, d, pattern, want[i]), want[i+1:])
+		}
+	}
 }
