@@ -119,6 +119,8 @@ func skippable(err error) (why string, ok bool) {
 		return whyElsewhere, true
 	case vfs.Denied:
 		return whyUnreadable, true
+	case vfs.Outside: // of a Dir that is served elsewhere
+		return whyOutside, true
 	}
 	return "", false
 }

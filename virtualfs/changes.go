@@ -32,17 +32,18 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 		if err != nil {
 			return vfs.At(path, err)
 		}
+		if len(all) == 0 && m.store.Own != nil {
+			return fs.diffOwn(ctx, m, o, wanted, yield)
+		}
 		for _, d := range all {
 			c := Change{Path: d.Path, From: d.From, Kind: ChangeKind(d.Kind), Was: d.Was, Is: d.Is}
 			if !wanted(c) {
 				continue
 			}
 			if o.Text {
-				var b strings.Builder
-				if err := m.overlay.Text(ctx, d, &b); err != nil {
+				if c.Text, err = m.text(ctx, d); err != nil {
 					return vfs.At(vfs.Join(path, d.Path), err)
 				}
-				c.Text = Cut(b.String())
 			}
 			if !yield(c) {
 				return nil
@@ -50,25 +51,63 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 		}
 		return nil
 	case m.store.Own != nil:
-		var late error
-		err := m.store.Own.Diff(ctx, o.From, o.To, func(c Change) bool {
-			if !wanted(c) {
-				return true
-			}
-			if o.Text {
-				var text string
-				if text, late = m.store.Own.Text(ctx, c); late != nil {
-					return false
-				}
-				c.Text = Cut(text)
-			}
-			return yield(c)
-		})
-		return vfs.At(path, errors.Join(late, err))
+		return fs.diffOwn(ctx, m, o, wanted, yield)
 	case revisions:
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
 	}
 	return vfs.At(path, errNoChanges)
+}
+
+// diffOwn is Diff of what m's store itself holds.
+func (fs *FS) diffOwn(ctx context.Context, m *mount, o DiffOptions, wanted, yield func(Change) bool) error {
+	var late error
+	err := m.store.Own.Diff(ctx, o.From, o.To, func(c Change) bool {
+		if !wanted(c) {
+			return true
+		}
+		if o.Text {
+			var text string
+			if text, late = m.store.Own.Text(ctx, c); late != nil {
+				return false
+			}
+			c.Text = Cut(text)
+		}
+		return yield(c)
+	})
+	return vfs.At(m.Path, errors.Join(late, err))
+}
+
+// text is the unified text of a change. Where the lower tree has changed since as well,
+// it is how the overlay differs from what is there now.
+func (m *mount) text(ctx context.Context, d overlay.Change) (string, error) {
+	var b strings.Builder
+	err := m.overlay.Text(ctx, d, &b)
+	if vfs.CodeOf(err) != vfs.Conflict {
+		return Cut(b.String()), err
+	}
+	b.Reset()
+	if d.Was, err = m.beneathNow(ctx, d.Path); err == nil {
+		err = m.overlay.Text(ctx, d, &b)
+	}
+	if vfs.CodeOf(err) == vfs.Conflict {
+		return "changed beneath at this moment; ask again\n", nil
+	}
+	return Cut("changed beneath as well: what follows is the difference from what is there now\n" + b.String()), err
+}
+
+// beneathNow is what the lower tree has at path now.
+func (m *mount) beneathNow(ctx context.Context, path string) (batch.State, error) {
+	lower := vfs.Guarded(m.store.Root(), nil)
+	defer lower.Close()
+	n, err := vfs.WalkLink(ctx, lower, path)
+	if vfs.CodeOf(err) == vfs.NotFound || vfs.CodeOf(err) == vfs.NotDir {
+		return batch.State{}, nil
+	}
+	if err != nil {
+		return batch.State{}, err
+	}
+	defer n.Close()
+	return batch.StateOf(ctx, n)
 }
 
 // Cut is text, or as many whole lines of it as make [MaxText] bytes, and a last one
@@ -109,7 +148,11 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 	if err != nil {
 		return err
 	}
-	if m.overlay == nil {
+	switch {
+	case m.overlay != nil:
+	case m.store.Own != nil:
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and no overlay: what was written to it is committed, with capd commit, and not applied"))
+	default:
 		return vfs.At(path, errNoChanges)
 	}
 	return inMount(path, m.alone(func() error { return do(m) }))
@@ -196,12 +239,14 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 		return 0, vfs.At(path, errNoChanges)
 	}
 	err = m.alone(func() error {
-		if m.overlay == nil {
-			n, err = m.store.Own.Revert(ctx, paths)
-			return err
+		var all []overlay.Change
+		if m.overlay != nil {
+			if all, err = m.overlay.Diff(ctx, ""); err != nil {
+				return err
+			}
 		}
-		all, err := m.overlay.Diff(ctx, "")
-		if err != nil {
+		if len(all) == 0 && m.store.Own != nil {
+			n, err = m.store.Own.Revert(ctx, paths)
 			return err
 		}
 		for _, d := range all {

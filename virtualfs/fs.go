@@ -284,6 +284,9 @@ func (fs *FS) Mounts() []Mount {
 	all := make([]Mount, len(ms))
 	for i, m := range ms {
 		all[i] = m.Mount
+		if m.store.Fixed && m.overlay == nil {
+			all[i].Attenuation.ReadOnly = true
+		}
 		if m.store.Detail != nil {
 			all[i].Detail = m.store.Detail()
 		}

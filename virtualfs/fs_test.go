@@ -186,6 +186,10 @@ func TestReview(t *testing.T) {
 	// Both sides changed: nothing is applied, and every path is told.
 	put(t, lower, "edit", "3")
 	put(t, lower, "also", "3")
+	text = ""
+	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c virtualfs.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
+		t.Errorf("the text of what both sides changed is %q, %v", text, err)
+	}
 	_, err = fs.Apply(ctx, "draft", nil, nil)
 	var c *batch.Conflicts
 	if !errors.As(err, &c) || len(c.Paths) != 2 {

@@ -19,6 +19,9 @@ type Store struct {
 	// process: what was begun in it is then settled at the next start.
 	Lasting bool
 
+	// Fixed says that nothing in it can be changed.
+	Fixed bool
+
 	Detail func() string // for people
 	Own    Own           // nil for a store that holds no changes of its own
 }

@@ -17,7 +17,7 @@ import (
 
 // Attenuation is what a mount takes away from the tree that is mounted.
 type Attenuation struct {
-	ReadOnly bool     // every change answers readOnly
+	ReadOnly bool     // every change answers readOnly; of a [Mount], also because the store never changes
 	NoLinks  bool     // links are refused (denied) rather than followed
 	Deny     []string // patterns of what is withheld (see package deny); nil: as the store's kind has it by default
 	Ask      []string // patterns of what may be read and not changed; nil: likewise
@@ -76,7 +76,8 @@ func KindOf(was, is batch.State) ChangeKind {
 }
 
 // DiffOptions says what to compare. A mount with changes of its own is compared
-// with what lies beneath it; From and To name two revisions of a git mount instead.
+// with what lies beneath it, and an overlay that has none shows what waits in a git
+// revision beneath; From and To name two revisions of a git mount instead.
 type DiffOptions struct {
 	Paths    []string // at and below these, relative to the mount; nil: all
 	From, To string   // revisions; both "": the mount's own changes
@@ -152,7 +153,8 @@ type Host interface {
 	Apply(ctx context.Context, path string, paths []string, progress Progress) (Applied, error)
 	// Undo takes an apply back; its changes are pending again.
 	Undo(ctx context.Context, path, id string) error
-	// Revert drops the changes at and below paths (nil: all) and counts them.
+	// Revert drops the changes that Diff shows at and below paths (nil: all) and counts
+	// them.
 	Revert(ctx context.Context, path string, paths []string) (int, error)
 	// Commit commits a git mount's changes and returns the commit's id.
 	Commit(ctx context.Context, path string, c Commit) (string, error)

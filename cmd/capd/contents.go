@@ -73,7 +73,7 @@ func (c contents) open(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store,
 		return nil, errors.Join(err, end())
 	}
 	return &virtualfs.Store{
-		Root: func() vfs.Dir { return tree }, Close: end,
+		Root: func() vfs.Dir { return tree }, Close: end, Fixed: true,
 		Detail: func() string { return "immutable" },
 	}, nil
 }

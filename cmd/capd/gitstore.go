@@ -29,7 +29,7 @@ func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, er
 	}
 	store := &virtualfs.Store{
 		Root: repo.Root, Close: repo.Close,
-		Deny: deny.Secrets, Ask: deny.Triggers,
+		Deny: deny.Secrets, Ask: deny.Triggers, Fixed: !u.Flag("writable"),
 		Detail: func() string { return revisionText(repo.Revision(), u.Flag("follow")) },
 		Own:    &commits{repo, u.Path, u.Flag("writable")},
 	}
@@ -89,7 +89,13 @@ type commits struct {
 }
 
 // Changed implements [virtualfs.Own].
-func (c *commits) Changed() bool { return c.writable && c.repo.Changed() }
+func (c *commits) Changed() bool {
+	if !c.writable || !c.repo.Changed() {
+		return false
+	}
+	all, err := c.repo.Changes(context.Background())
+	return err != nil || len(all) > 0
+}
 
 // Diff implements [virtualfs.Own].
 func (c *commits) Diff(ctx context.Context, from, to string, yield func(virtualfs.Change) bool) error {

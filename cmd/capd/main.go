@@ -17,6 +17,7 @@ import (
 	"capd/sandbox"
 	"capd/version"
 	"capd/vfs"
+	"capd/vfs/batch"
 )
 
 // Exit codes.
@@ -78,7 +79,7 @@ func main() {
 	}
 	// A writer whose reader has gone ends quietly, as programs in a pipe do.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
 	code := run(&env{ctx, os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
 	stop()
@@ -162,6 +163,9 @@ func report(e *env, err error) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &ended):
+		if ve, ok := errors.AsType[*vfs.Error](err); ok { // why it did not start
+			fmt.Fprintf(e.stderr, "capd: %s\n", ve.Error())
+		}
 		return int(ended)
 	case errors.As(err, &local):
 		fmt.Fprintf(e.stderr, "capd: %s\n", local.msg)
@@ -182,6 +186,13 @@ func report(e *env, err error) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(e.stderr, "capd: interrupted")
 		return 130
+	}
+	if c, ok := errors.AsType[*batch.Conflicts](err); ok {
+		fmt.Fprintf(e.stderr, "capd: %s\n", c.Unwrap())
+		for _, p := range c.Paths {
+			fmt.Fprintf(e.stderr, "  %s: %s\n", vfs.Printable(p.Path), p.Why)
+		}
+		return exitRefused
 	}
 	var ve *vfs.Error
 	if errors.As(err, &ve) {

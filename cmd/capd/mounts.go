@@ -77,10 +77,7 @@ func (c *mountsCommand) Run(e *env) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PATH\tURL\tMODE\tDETAIL")
 	for _, m := range all {
-		path := "(everything)"
-		if m.Path != "" {
-			path = vfs.Printable(m.Path) + "/"
-		}
+		path := placeText(m.Path)
 		detail := vfs.Printable(m.Detail)
 		if m.Changes {
 			detail = strings.TrimPrefix(detail+", changes", ", ")
@@ -88,6 +85,14 @@ func (c *mountsCommand) Run(e *env) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.dir(path), vfs.Printable(m.URL), modeOf(m.Attenuation), detail)
 	}
 	return w.Flush()
+}
+
+// placeText is where a mount is, for people.
+func placeText(path string) string {
+	if path == "" {
+		return "(everything)"
+	}
+	return vfs.Printable(path) + "/"
 }
 
 func modeOf(a virtualfs.Attenuation) string {
@@ -102,7 +107,7 @@ type mountCommand struct {
 	URL      string      `arg:"" name:"url" help:"What appears there: physical:DIR, git:REPO#REV, memory:?max=SIZE, cas:DIR#DIGEST or overlay:URL."`
 	ReadOnly bool        `help:"Every change answers readOnly."`
 	NoLinks  bool        `help:"Refuse links instead of following those that stay within."`
-	Deny     []string    `sep:"none" placeholder:"PATTERN" help:"Withhold what matches, in place of the usual list; may be repeated; '' for nothing."`
+	Deny     []string    `sep:"none" placeholder:"PATTERN" help:"Withhold what matches, in place of the usual list; may be repeated; an empty one alone for nothing."`
 	Ask      []string    `sep:"none" placeholder:"PATTERN" help:"Let what matches be read and not changed, in place of the usual list; likewise."`
 	Bytes    config.Size `placeholder:"SIZE" help:"How much the mount may grow, such as 64MiB."`
 	Nodes    int64       `placeholder:"N" help:"How many files, directories and links may be added."`
@@ -153,7 +158,7 @@ func (c *mountCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "mounted %s at %s\n", vfs.Printable(u.String()), vfs.Printable(path))
+	fmt.Fprintf(e.stdout, "mounted %s at %s\n", vfs.Printable(u.String()), placeText(path))
 	return nil
 }
 
@@ -166,13 +171,14 @@ func patterns(given []string) []string {
 }
 
 type unmountCommand struct {
-	Path string `arg:"" help:"Where it is mounted."`
+	Path  string `arg:"" help:"Where it is mounted."`
+	Force bool   `help:"Although changes wait there: they are dropped."`
 	stateFlag
 }
 
 func (unmountCommand) Help() string {
-	return `What guests have open there is stale at once. Memory is gone, and so are changes that were
-neither applied nor committed.
+	return `What guests have open there is stale at once. Memory is gone. While changes wait there that were
+neither applied nor committed, it is refused without --force.
 
 Examples:
   capd unmount scratch`
@@ -185,9 +191,18 @@ func (c *unmountCommand) Run(e *env) error {
 	}
 	defer con.Close()
 	path := trimPath(c.Path)
+	all, err := fs.Mounts(e)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if m.Path == path && m.Changes && !c.Force {
+			return vfs.At(path, vfs.Errorf(vfs.Busy, "changes wait here, as capd diff shows; apply, commit or revert them, or drop them with --force"))
+		}
+	}
 	if err := fs.Unmount(e, path); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "unmounted %s\n", vfs.Printable(path))
+	fmt.Fprintf(e.stdout, "unmounted %s\n", placeText(path))
 	return nil
 }

@@ -112,9 +112,13 @@ type changes struct {
 	w io.Writer
 	p painter
 	n int
+
+	screen bool // what would act on a terminal is escaped; otherwise the text is a patch
 }
 
-func newChanges(w io.Writer) *changes { return &changes{w: w, p: newPainter(w)} }
+func newChanges(w io.Writer) *changes {
+	return &changes{w: w, p: newPainter(w), screen: isTerminal(w)}
+}
 
 var marks = map[virtualfs.ChangeKind]string{
 	virtualfs.Added: "A", virtualfs.Removed: "D", virtualfs.Modified: "M", virtualfs.Renamed: "R", virtualfs.Mode: "X", virtualfs.Type: "T",
@@ -144,7 +148,10 @@ func (s *changes) change(c virtualfs.Change) error {
 		return err
 	}
 	for l := range strings.Lines(c.Text) {
-		l = printableLine(strings.TrimSuffix(l, "\n"))
+		l = strings.TrimSuffix(l, "\n")
+		if s.screen {
+			l = printableLine(l)
+		}
 		switch {
 		case strings.HasPrefix(l, "+"):
 			l = s.p.good(l)
@@ -262,7 +269,7 @@ type commitCommand struct {
 	Message string `short:"m" required:"" help:"What was changed, and why."`
 	Author  string `placeholder:"NAME <EMAIL>" help:"Who changed it (default: as the repository's configuration has it)."`
 	Ref     string `placeholder:"BRANCH" help:"The branch that gets the commit; a new one is made (default: the mount's own)."`
-	Old     string `placeholder:"COMMIT" help:"Only if the branch points here (default: what the mount was opened at)."`
+	Old     string `placeholder:"COMMIT" help:"Only if the branch points here (default: what the mount shows)."`
 	stateFlag
 }
 

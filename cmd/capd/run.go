@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"capd/backend/physical"
 	"capd/client"
 	"capd/config"
 	"capd/materialize"
 	"capd/sandbox"
 	"capd/vfs"
+	"capd/vfs/batch"
 )
 
 type runCommand struct {
@@ -209,9 +211,12 @@ func (c *runCommand) in(e *env, st state, from *source) (err error) {
 	for _, s := range t.LeftOut() {
 		e.logf("capd: left out: %s: %s", vfs.Printable(s.Path), s.Why)
 	}
-	code, err := c.sandboxed(e, st, from, t.Path(), fixed)
+	if c.Cap != "" {
+		e.logf("capd: on the tree of the locator, and not on the directory that you are in")
+	}
+	code, err := c.sandboxed(e, from, t.Path(), fixed)
 	if err != nil {
-		return err
+		return notStarted(err)
 	}
 	changed, left, err := t.Changes(from.ctx)
 	if err != nil {
@@ -235,7 +240,8 @@ func (c *runCommand) in(e *env, st state, from *source) (err error) {
 	default:
 		n, _, err := t.Sync(from.ctx, nil)
 		if err != nil {
-			return err
+			e.logf("capd: nothing was synced back")
+			return errors.Join(err, keepUnsynced(e, st, t))
 		}
 		e.logf("capd: synced %s back", count(n, "change"))
 	}
@@ -243,6 +249,15 @@ func (c *runCommand) in(e *env, st state, from *source) (err error) {
 		return exitError(code)
 	}
 	return nil
+}
+
+// notStarted is err, and ends as a shell does when it was for the program itself.
+func notStarted(err error) error {
+	code := map[vfs.Code]exitError{vfs.NotFound: 127, vfs.Denied: 126, vfs.IsDir: 126}[vfs.CodeOf(err)]
+	if code == 0 {
+		return err
+	}
+	return errors.Join(err, code)
 }
 
 // fixed are the paths that the program cannot change: those that it was told, and at
@@ -268,11 +283,7 @@ func (c *runCommand) fixed(from *source) ([]string, error) {
 	return all, nil
 }
 
-func (c *runCommand) sandboxed(e *env, st state, from *source, dir string, fixed []string) (int, error) {
-	scratch := filepath.Join(st.dir, "scratch")
-	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return 0, st.unusable(err)
-	}
+func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string) (int, error) {
 	for i, path := range c.Bind {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -290,12 +301,72 @@ func (c *runCommand) sandboxed(e *env, st state, from *source, dir string, fixed
 		Limits: sandbox.Limits{
 			Processes: c.Processes, Memory: int64(c.Memory), FileSize: int64(c.FileSize), Disk: int64(c.Disk), Time: c.Time,
 		},
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Scratch: scratch,
+		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Scratch: filepath.Dir(dir), // which goes with the tree, however this ends
 	})
 	if err != nil && from.ctx.Err() != nil && e.Err() == nil { // the capability went
 		return 0, context.Cause(from.ctx)
 	}
 	return code, err
+}
+
+// keepUnsynced saves what the program made of the files that it changed, since the
+// tree goes: whoever ran it for an hour wants them.
+func keepUnsynced(e *env, st state, t *tree) error {
+	ctx := context.WithoutCancel(e)
+	changed, err := t.Tree.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(st.dir, "unsynced", time.Now().Format("20060102-150405.000"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return st.unusable(err)
+	}
+	store, err := openPhysical(dir, physical.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	root := store.Root()
+	for _, c := range changed.List {
+		if err := keep(ctx, root, c); err != nil {
+			return vfs.At(c.Path, err)
+		}
+	}
+	e.logf("capd: the files that it changed are kept in %s", dir)
+	return nil
+}
+
+// keep makes a changed file or directory below root.
+func keep(ctx context.Context, root vfs.Dir, c batch.Change) error {
+	d := vfs.Guarded(root, nil)
+	names, err := vfs.SplitPath(c.Path)
+	if err != nil || c.Becomes.Absent() {
+		return err
+	}
+	last := len(names) - 1
+	for i, name := range names {
+		if i == last && c.Becomes.Kind != vfs.DirKind {
+			break
+		}
+		next, err := vfs.WalkDir(ctx, d, name)
+		if vfs.CodeOf(err) == vfs.NotFound {
+			next, err = d.Mkdir(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
+		d = next
+	}
+	if c.Becomes.Kind != vfs.FileKind || c.Content == nil {
+		return nil
+	}
+	r, err := c.Content(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = vfs.Install(ctx, d, names[last], r, c.Becomes.Exec, vfs.If{})
+	return err
 }
 
 // exitError ends capd as a program that it ran ended.

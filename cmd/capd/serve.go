@@ -198,11 +198,7 @@ func (c *serveCommand) greet(e *env, st state, w *world, p plan, all []granted, 
 	fmt.Fprintln(e.stdout, "Serving")
 	rows := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	for _, m := range w.Mounts() {
-		path := "(everything)"
-		if m.Path != "" {
-			path = out.dir(vfs.Printable(m.Path) + "/")
-		}
-		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", path, modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
+		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", out.dir(placeText(m.Path)), modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
 	}
 	rows.Flush()
 	for _, note := range p.notes {

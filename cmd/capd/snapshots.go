@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"text/tabwriter"
 
 	"capd/backend/cas"
@@ -68,6 +69,9 @@ func (c *snapshotsCommand) store() (*cas.Store, error) {
 			return nil, err
 		}
 		dir = st.contents()
+	}
+	if _, err := os.Stat(dir); err != nil && c.Store != "" {
+		return nil, vfs.Errorf(vfs.NotFound, "there is no store %s: %v", dir, reason(err))
 	}
 	return cas.OpenAmbient(dir, cas.Options{})
 }

@@ -125,6 +125,11 @@ func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() erro
 		return nil, nil, err
 	}
 	dir := u.Query.Get("upper")
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", dir, reason(err))
+		}
+	}
 	if dir == "" {
 		l, err := limits(u)
 		if err != nil {

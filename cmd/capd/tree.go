@@ -73,11 +73,15 @@ func skipped(all []materialize.Skipped) []virtualfs.Skipped {
 func (t *tree) text(ctx context.Context, c batch.Change) (string, error) {
 	from, to := side(c.Path, c.Was), side(c.Path, c.Becomes)
 	same := c.Was.Version == c.Becomes.Version
+	var err error
 	if !same && c.Was.Kind == vfs.FileKind {
-		from.Text, from.Opaque = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
+		from.Text, from.Opaque, err = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
+		if errors.Is(err, errChanged) || vfs.CodeOf(err) == vfs.NotFound {
+			return "changed where it came from as well\n", ctx.Err()
+		}
 	}
 	if !same && c.Becomes.Kind == vfs.FileKind && c.Content != nil {
-		to.Text, to.Opaque = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
+		to.Text, to.Opaque, _ = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
 	}
 	return virtualfs.Cut(unified.Format(from, to, same)), ctx.Err()
 }
@@ -98,17 +102,18 @@ func side(path string, s batch.State) unified.Side {
 }
 
 // content reads what open opens, as far as it is text and not too long.
-func content(open func() (io.ReadCloser, error)) (text string, opaque bool) {
+func content(open func() (io.ReadCloser, error)) (text string, opaque bool, err error) {
 	r, err := open()
 	if err != nil {
-		return "", true
+		return "", true, err
 	}
 	defer r.Close()
 	b, err := io.ReadAll(io.LimitReader(r, unified.MaxText+1))
 	if err != nil {
-		return "", true
+		return "", true, err
 	}
-	return unified.Content(b)
+	text, opaque = unified.Content(b)
+	return text, opaque, nil
 }
 
 var errChanged = errors.New("it has changed since")

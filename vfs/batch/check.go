@@ -52,9 +52,9 @@ func (c *Conflicts) Error() string {
 
 func (c *Conflicts) message() string {
 	if len(c.Paths) == 1 {
-		return "a path is not as this batch takes it to be; look at it and make the batch anew"
+		return "one path is no longer as it was, so that nothing was changed; look at it and try again"
 	}
-	return strconv.Itoa(len(c.Paths)) + " paths are not as this batch takes them to be; look at them and make the batch anew"
+	return strconv.Itoa(len(c.Paths)) + " paths are no longer as they were, so that nothing was changed; look at them and try again"
 }
 
 // Unwrap makes a Conflicts an error with a code.

@@ -102,7 +102,13 @@ func nodeState(ctx context.Context, d vfs.Dir, name string) (State, error) {
 		return State{}, err
 	}
 	defer n.Close()
-	s := State{Kind: vfs.KindOf(n)}
+	return StateOf(ctx, n)
+}
+
+// StateOf says what n is. It answers tooLarge for a file that is too long to have a
+// version, and what n answers.
+func StateOf(ctx context.Context, n vfs.Node) (s State, err error) {
+	s.Kind = vfs.KindOf(n)
 	switch n := n.(type) {
 	case vfs.File:
 		info, err := n.Stat(ctx)

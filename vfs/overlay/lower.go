@@ -110,24 +110,11 @@ func (w *window) close() bool {
 
 // stateOf says what n is. The version of a file too long to have one is none.
 func stateOf(ctx context.Context, n vfs.Node) (batch.State, error) {
-	switch n := n.(type) {
-	case vfs.Dir:
-		return batch.State{Kind: vfs.DirKind}, nil
-	case vfs.Link:
-		target, err := n.Target(ctx)
-		return batch.State{Kind: vfs.LinkKind, Target: target}, err
-	case vfs.File:
-		info, err := n.Stat(ctx)
-		if err != nil {
-			return batch.State{}, err
-		}
-		v, err := vfs.VersionOf(ctx, n)
-		if vfs.CodeOf(err) == vfs.TooLarge {
-			err = nil
-		}
-		return batch.State{Kind: vfs.FileKind, Version: v, Exec: info.Exec}, err
+	s, err := batch.StateOf(ctx, n)
+	if vfs.CodeOf(err) == vfs.TooLarge {
+		err = nil
 	}
-	return batch.State{}, vfs.NotRegular
+	return s, err
 }
 
 // lowerState says what the lower tree has at path, which may be nothing.
