@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func main() {
 		return
 	}
 	o := options{}
-	flag.IntVar(&o.rounds, "rounds", 7, "how often everybody has a turn")
+	flag.IntVar(&o.rounds, "rounds", 7, "how often everybody has a turn; 5 times at most where a turn takes seconds")
 	flag.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a turn is")
 	flag.Float64Var(&o.scale, "scale", 1, "how large whole trees are; 1 is what their targets are for")
 	quick := flag.Bool("quick", false, "few short rounds and small trees: a smoke run")
@@ -56,7 +57,7 @@ func main() {
 			}
 		}
 		if o.scale <= 0 || o.scale > 10 {
-			return errScale
+			return errors.New("-scale is above 0 and at most 10")
 		}
 		if o.only, err = regexp.Compile(*only); err != nil {
 			return err

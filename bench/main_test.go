@@ -12,6 +12,7 @@ import (
 
 	"capd/bench/load"
 	"capd/bench/peers"
+	"capd/bench/worlds"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 func TestSmoke(t *testing.T) {
 	rep, err := run(t.Context(), options{
 		rounds: 1, slice: 5 * time.Millisecond,
-		only: regexp.MustCompile(`small call|calls/s, 16|chain|(read|write) (4|256) KiB|stream|stat, p50|list|whole file of 64|put 4`),
+		only: regexp.MustCompile(`^(unix|tls): .*(small call|calls/s, 16|chain|(read|write) (4|256) KiB|stream|stat, p50|list|whole file of 64|put 4)`),
 		who:  regexp.MustCompile(`^(ping-pong|vat|capd)$`),
 	})
 	if err != nil {
@@ -58,11 +59,11 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("the vat over %s: no allocations were counted", u.Network)
 		}
 	}
-	testForms(t, rep)
+	testForms(t, rep, "small call, p50", "ping-pong", "capd")
 }
 
-// testForms writes rep in every form.
-func testForms(t *testing.T, rep *report) {
+// testForms writes rep in every form, and looks for words in it.
+func testForms(t *testing.T, rep *report, words ...string) {
 	var text, json bytes.Buffer
 	if err := rep.text(&text); err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func testForms(t *testing.T, rep *report) {
 	if err := rep.json(&json); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"small call, p50", "ping-pong", "capd"} {
+	for _, want := range words {
 		if !strings.Contains(text.String(), want) || !strings.Contains(json.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
 		}
@@ -95,6 +96,31 @@ func testForms(t *testing.T, rep *report) {
 		strings.Contains(got, "old") || strings.Count(got, "### ") != len(rep.grids()) {
 		t.Errorf("the tables were put into the document as\n%s", got)
 	}
+}
+
+// TestWorlds does everything that is done with whole trees, with small ones.
+func TestWorlds(t *testing.T) {
+	rep, err := run(t.Context(), options{rounds: 1, scale: 0.002, only: regexp.MustCompile(`^worlds: `), who: regexp.MustCompile(`^$`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Worlds.Rows) == 0 || len(rep.Worlds.Memory) == 0 {
+		t.Fatal("nothing was measured")
+	}
+	for _, r := range rep.Worlds.Rows {
+		if strings.Contains(r.Err, "is not installed") {
+			continue // it says so, which is all that is asked of it
+		}
+		if r.Err != "" || r.Base <= 0 || r.Value <= 0 || r.Ratio <= 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, h := range rep.Worlds.Memory {
+		if h.Err != "" || h.Bytes <= 0 {
+			t.Errorf("%+v", h)
+		}
+	}
+	testForms(t, rep, "cp -a", "cas.Put", "memory of a mount")
 }
 
 // TestIdle counts a server's memory with idle connections.
@@ -141,6 +167,28 @@ func TestJudge(t *testing.T) {
 		}
 		if got := tab.judge(rowResult{row: c.row, Ratios: c.ratios})[1]; got != c.want {
 			t.Errorf("%v of %+v is judged %q, not %q", c.ratios, c.row, got, c.want)
+		}
+	}
+}
+
+// TestWorldCells holds what is said of a row about whole trees against its figures.
+func TestWorldCells(t *testing.T) {
+	for _, c := range []struct {
+		row  worlds.Row
+		want string
+	}{
+		{worlds.Row{Base: 0.1, Value: 0.2, Ratio: 2, Target: 2}, "100.0 ms|200.0 ms|2.00|≤ 2.00|met"},
+		{worlds.Row{Base: 0.1, Value: 0.2, Ratio: 2, Target: 1.3}, "100.0 ms|200.0 ms|2.00|≤ 1.30|MISSED"},
+		{worlds.Row{Rate: true, Base: 1e8, Value: 7e7, Ratio: 0.7, Target: 0.7}, "100 MB/s|70 MB/s|0.70|≥ 0.70|met"},
+		{worlds.Row{Rate: true, Base: 1e8, Value: 6e7, Ratio: 0.6, Target: 0.7}, "100 MB/s|60 MB/s|0.60|≥ 0.70|MISSED"},
+		{worlds.Row{Base: 0.1, Value: 0.2, Ratio: 2, Within: 0.1}, "100.0 ms|200.0 ms|2.00|≤ 100 ms|MISSED"},
+		{worlds.Row{Base: 0.1, Value: 0.09, Ratio: 0.9, Within: 0.1}, "100.0 ms|90.0 ms|0.90|≤ 100 ms|met"},
+		{worlds.Row{Base: 0.1, Value: 0.2, Ratio: 2}, "100.0 ms|200.0 ms|2.00||"},
+		{worlds.Row{Value: 0.2, Target: 1, Err: "fd is not installed"}, "–|200.0 ms|–|≤ 1.00|fd is not installed"},
+		{worlds.Row{Target: 1, Within: 0.1}, "–|–|–|≤ 1.00, ≤ 100 ms|"},
+	} {
+		if got := strings.Join(worldCells(c.row), "|"); got != c.want {
+			t.Errorf("of %+v is said %s, not %s", c.row, got, c.want)
 		}
 	}
 }
