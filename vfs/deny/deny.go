@@ -37,7 +37,8 @@ var Triggers = []string{
 // alike, as some filesystems do.
 type Rules struct {
 	raw, folded []*vfs.Pattern
-	lower       bool // every pattern is its own folded form
+	names       names // the folded ones
+	lower       bool  // every pattern is its own folded form
 }
 
 // Compile reads patterns. It answers invalid.
@@ -55,6 +56,7 @@ func Compile(patterns ...string) (*Rules, error) {
 		r.lower = r.lower && fold(text) == text
 		r.raw = append(r.raw, p)
 		r.folded = append(r.folded, f)
+		r.names.add(fold(text), f)
 	}
 	return r, nil
 }
@@ -71,10 +73,13 @@ func Must(patterns ...string) *Rules {
 // Match reports whether a pattern covers path.
 func (r *Rules) Match(path string) bool {
 	folded := fold(path)
-	if covers(r.folded, folded) {
+	if r.names.match(folded) {
 		return true
 	}
-	return (!r.lower || folded != path) && covers(r.raw, path)
+	if r.lower && (folded == path || isASCII(path)) {
+		return false // lowering ends no match of what is lower
+	}
+	return covers(r.raw, path)
 }
 
 func covers(ps []*vfs.Pattern, path string) bool {

@@ -2,6 +2,7 @@ package deny_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -210,5 +211,45 @@ func TestAsk(t *testing.T) {
 	}
 	if want := (vfs.Op{Kind: vfs.OpRename, Path: "f", To: ".envrc"}); len(asked) != 1 || asked[0] != want {
 		t.Errorf("asked %v", asked)
+	}
+}
+
+// What is matched by names alone is what the patterns say.
+func TestNames(t *testing.T) {
+	segments := []string{".ssh", ".SSH", ".env", ".env.", ".env.x", "a.pem", ".pem", "pem", "x.Key", "credentials.json", "a", "é", "\u212a.key"}
+	for _, patterns := range [][]string{deny.Secrets, deny.Triggers, {"**/a/**", "**/a"}, {"a/**", "**/*"}, {"**/{a,b}", "**/x?"}, {"**"}, {"**/a*b/**"}, {"**/A/**", "a/*/**"}} {
+		r := deny.Must(patterns...)
+		var raw, folded []*vfs.Pattern
+		for _, p := range patterns {
+			c, err := vfs.Compile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := vfs.Compile(strings.ToLower(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, folded = append(raw, c), append(folded, l)
+		}
+		for _, a := range segments {
+			for _, b := range segments {
+				for _, path := range []string{a, a + "/" + b, "d/" + a + "/" + b, a + "/d/" + b} {
+					want := slices.ContainsFunc(raw, func(p *vfs.Pattern) bool { return p.Match(path) }) ||
+						slices.ContainsFunc(folded, func(p *vfs.Pattern) bool { return p.Match(strings.ToLower(path)) })
+					if got := r.Match(path); got != want {
+						t.Errorf("%q cover %q: %v, want %v", patterns, path, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	r := deny.Must(deny.Secrets...)
+	for b.Loop() {
+		if r.Match("internal/server/Handlers/request_test.go") {
+			b.Fatal("it is covered")
+		}
 	}
 }
