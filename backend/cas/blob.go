@@ -86,7 +86,9 @@ func (s *Store) verify(ctx context.Context, f *os.File, d Digest) error {
 	case err != nil:
 		return explain(err)
 	case have.Hash != d.Hash:
-		s.quarantine(ctx, f, d)
+		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_ = s.quarantine(soon, fi, d) // or else it is for who comes next
 		return errDamaged
 	case have.Size != d.Size:
 		return vfs.Errorf(vfs.Corrupt, "a digest has the hash of a stored content but not its size")
@@ -127,27 +129,22 @@ func hash(ctx context.Context, r io.ReaderAt) (Digest, error) {
 
 func (s *Store) damaged(d Digest) string { return s.path(damagedDir, d.String()) }
 
-// quarantine moves f, which is not what its name says, out of the way of the next
-// upload, unless somebody has replaced it. Where that is not possible soon it stays,
-// for who reads it next.
-func (s *Store) quarantine(ctx context.Context, f *os.File, d Digest) {
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
+// quarantine moves the file bad, which has d's name and is something else, out of the
+// way of the next upload, unless somebody did that before.
+func (s *Store) quarantine(ctx context.Context, bad fs.FileInfo, d Digest) error {
 	leave, err := s.enter(ctx, true)
 	if err != nil {
-		return
+		return err
 	}
 	defer leave()
-	bad, err := f.Stat()
-	if err != nil {
-		return
+	there, err := s.named(d)
+	if err != nil || there == nil || !os.SameFile(there, bad) {
+		return err
 	}
-	if there, err := os.Lstat(s.blob(d)); err == nil && os.SameFile(there, bad) {
-		if os.Rename(s.blob(d), s.damaged(d)) == nil {
-			now := time.Now() // for how long it stays there
-			_ = os.Chtimes(s.damaged(d), now, now)
-		}
+	if err := os.Rename(s.blob(d), s.damaged(d)); err != nil {
+		return err
 	}
+	return touch(s.damaged(d)) // from when on it stays there for a while
 }
 
 // content is a blob held open.

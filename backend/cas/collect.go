@@ -48,7 +48,7 @@ func (s *Store) Collect(ctx context.Context, o CollectOptions) (Report, error) {
 	if ok, err := tryLock(alone, true); err != nil || !ok {
 		return Report{}, explain(orBusy(err))
 	}
-	c := &collector{s: s, o: o, marks: newMarks(), seen: map[Digest]struct{}{}}
+	c := &collector{s: s, o: o, marks: newMarks(), seen: map[Digest]struct{}{}, lacking: map[Digest]struct{}{}}
 	if err := c.setHorizon(alone); err != nil {
 		return Report{}, explain(err)
 	}
@@ -69,6 +69,7 @@ type collector struct {
 	horizon time.Time // what was touched then or later stays
 	marks   *marks
 	seen    map[Digest]struct{} // roots that are marked
+	lacking map[Digest]struct{} // directories below them that were missing or damaged, and may be put again
 	report  Report
 }
 
@@ -88,10 +89,11 @@ func (c *collector) setHorizon(f *os.File) error {
 	case c.o.Grace > 0:
 		c.horizon = c.horizon.Add(-c.o.Grace)
 	}
-	if oldest := c.s.sweepUploads(); !oldest.IsZero() && oldest.Before(c.horizon) {
+	oldest, err := c.s.sweepUploads()
+	if err == nil && !oldest.IsZero() && oldest.Before(c.horizon) {
 		c.horizon = oldest
 	}
-	return nil
+	return err
 }
 
 func (c *collector) run(ctx context.Context) error {
@@ -138,8 +140,8 @@ type root struct {
 	pin    string // "" for one that is open
 }
 
-// fresh returns the roots that are not marked. The lock on the store is held
-// exclusively.
+// fresh returns the roots that are not marked, and the directories below others that
+// are there again. The lock on the store is held exclusively.
 func (c *collector) fresh(ctx context.Context) ([]root, error) {
 	pins, err := c.s.Pins(ctx)
 	if err != nil {
@@ -160,6 +162,15 @@ func (c *collector) fresh(ctx context.Context) ([]root, error) {
 			fresh = append(fresh, root{d, ""})
 		}
 	}
+	for d := range c.lacking {
+		there, err := c.s.has(d)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			fresh = append(fresh, root{d, ""})
+		}
+	}
 	return fresh, nil
 }
 
@@ -167,10 +178,14 @@ func (c *collector) fresh(ctx context.Context) ([]root, error) {
 // opened it is told when he comes there.
 func (c *collector) mark(ctx context.Context, roots []root) error {
 	for _, r := range roots {
-		bad := func(err error) error {
+		delete(c.lacking, r.digest)
+		bad := func(d Digest, err error) error {
 			switch vfs.CodeOf(err) {
 			case vfs.NotFound, vfs.Corrupt, vfs.TooLarge:
 				if r.pin == "" {
+					if vfs.CodeOf(err) == vfs.NotFound || errors.Is(err, errDamaged) {
+						c.lacking[d] = struct{}{}
+					}
 					return nil
 				}
 				return vfs.At(r.pin, vfs.Errorf(vfs.Corrupt, "what is pinned under this name lacks a directory; put it again, or unpin it, and then collect"))

@@ -38,7 +38,7 @@ func (u *upload) Commit(ctx context.Context) error {
 		}
 		step("flushed")
 	}
-	leave, err := u.s.enter(ctx, false)
+	leave, err := u.s.enter(ctx, touchAlone)
 	if err != nil {
 		return err
 	}
@@ -51,27 +51,39 @@ func (u *upload) Commit(ctx context.Context) error {
 	return explain(err)
 }
 
-// place gives the blobs their names. The lock on the store is held.
+// place gives the blobs their names, and touches all: the period of grace begins. The
+// lock on the store is held.
 func (u *upload) place() error {
-	for hash, path := range u.blobs {
-		if path == "" {
-			continue
+	for hash, staged := range u.blobs {
+		name := u.s.blob(Digest{Hash: hash})
+		if staged != "" {
+			if err := place(staged, name); err != nil {
+				return err
+			}
+			step("placed")
 		}
-		if err := place(path, u.s.blob(Digest{Hash: hash})); err != nil {
+		switch err := touch(name); {
+		case errors.Is(err, fs.ErrNotExist): // it was stored before, and found to be damaged since
+			return errDamaged
+		case err != nil:
 			return err
 		}
-		step("placed")
 	}
 	return nil
 }
 
-// place renames a blob, in place of one that is there: it is the same, or damaged.
-func place(from, to string) error {
-	err := os.Rename(from, to)
+// place gives a staged blob its name, unless somebody has stored the same meanwhile: an
+// upload that began since this one was staged may count on that, and must not find
+// something older in its place.
+func place(staged, name string) error {
+	err := os.Link(staged, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Mkdir(filepath.Dir(to), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			err = os.Rename(from, to)
+		if err = os.Mkdir(filepath.Dir(name), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			err = os.Link(staged, name)
 		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
 	return err
 }
@@ -129,28 +141,48 @@ func removeUpload(dir string, lock *os.File) {
 
 // sweepUploads removes what uploads left whose process is gone, and returns when the
 // oldest began that is in progress; the zero time when none is.
-func (s *Store) sweepUploads() (oldest time.Time) {
+func (s *Store) sweepUploads() (oldest time.Time, err error) {
 	dirs, err := os.ReadDir(s.path(tmpDir))
 	if err != nil {
-		return time.Time{}
+		return time.Time{}, err
 	}
 	for _, e := range dirs {
-		dir := s.path(tmpDir, e.Name())
-		lock, err := os.OpenFile(filepath.Join(dir, uploadLock), os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			continue // it has just gone
+		if !e.IsDir() {
+			continue // none of this store's
 		}
-		if ok, err := tryLock(lock, true); ok && err == nil {
-			if isAt(lock, lock.Name()) {
-				removeUpload(dir, lock)
-			}
-			lock.Close()
-			continue
+		began, bad := sweepUpload(s.path(tmpDir, e.Name()))
+		err = errors.Join(err, bad)
+		if !began.IsZero() && (oldest.IsZero() || began.Before(oldest)) {
+			oldest = began
 		}
-		if fi, err := lock.Stat(); err == nil && (oldest.IsZero() || fi.ModTime().Before(oldest)) {
-			oldest = fi.ModTime()
-		}
-		lock.Close()
 	}
-	return oldest
+	return oldest, err
+}
+
+// sweepUpload removes the upload in dir if its process is gone, and returns when it
+// began if it is not.
+func sweepUpload(dir string) (began time.Time, err error) {
+	lock, err := os.OpenFile(filepath.Join(dir, uploadLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, nil // it has just gone
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer lock.Close()
+	free, err := tryLock(lock, true)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if free {
+		if isAt(lock, lock.Name()) {
+			removeUpload(dir, lock)
+		}
+		return time.Time{}, nil
+	}
+	fi, err := lock.Stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return fi.ModTime(), nil
 }

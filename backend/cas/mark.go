@@ -25,7 +25,7 @@ func (m *marks) has(hash [sha256.Size]byte) bool {
 // mark marks all that is below root, each directory once. visit, if any, sees each
 // directory as it is marked. A directory that cannot be read is what bad says: an error
 // ends the marking.
-func (m *marks) mark(ctx context.Context, b Blobs, root Digest, visit func(*directory) error, bad func(error) error) error {
+func (m *marks) mark(ctx context.Context, b Blobs, root Digest, visit func(*directory) error, bad func(Digest, error) error) error {
 	pending := []Digest{root}
 	for len(pending) > 0 {
 		d := pending[len(pending)-1]
@@ -40,7 +40,7 @@ func (m *marks) mark(ctx context.Context, b Blobs, root Digest, visit func(*dire
 			return ctx.Err()
 		}
 		if err != nil {
-			if err := bad(err); err != nil {
+			if err := bad(d, err); err != nil {
 				return err
 			}
 			delete(m.directories, d) // it may be put again
@@ -82,5 +82,5 @@ func (s *Store) complete(ctx context.Context, root Digest) error {
 		}
 		return err
 	}
-	return newMarks().mark(ctx, s, root, visit, lost)
+	return newMarks().mark(ctx, s, root, visit, func(_ Digest, err error) error { return lost(err) })
 }

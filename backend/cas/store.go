@@ -39,8 +39,10 @@ type Options struct {
 // below no pin and no lease, and was not touched since the horizon: the start of the
 // oldest upload in progress, or of the period of grace, whichever is earlier. Pins and
 // leases are made, blobs get their names, and an upload touches a blob that is there
-// already, under the shared lock. So what an upload counts on stays for as long as
-// the upload is open, and what it pinned before it was closed stays after. Locks and
+// already, under the shared lock. A blob never grows older: its name is given only
+// while nothing has it, however long ago what others staged of it was written, and
+// nobody sets a time but to the present. So what an upload counts on stays for as long
+// as the upload is open, and what it pinned before it was closed stays after. Locks and
 // times are the file system's: a network file system has neither to be relied upon.
 type Store struct {
 	dir         string
@@ -97,7 +99,7 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		}
 		f.Close()
 	}
-	s.sweepUploads()
+	_, _ = s.sweepUploads() // what cannot go now is for who opens the store next
 	return s, nil
 }
 
@@ -168,14 +170,39 @@ func (s *Store) has(d Digest) (bool, error) {
 	if d == Empty {
 		return true, nil
 	}
+	fi, err := s.named(d)
+	return fi != nil && couldBe(fi, d), err
+}
+
+// named describes what has d's name, and is nil when nothing has.
+func (s *Store) named(d Digest) (fs.FileInfo, error) {
 	fi, err := os.Lstat(s.blob(d))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
+	return fi, explain(err)
+}
+
+// couldBe reports whether a file may have the content d, without reading it.
+func couldBe(fi fs.FileInfo, d Digest) bool { return fi.Mode().IsRegular() && fi.Size() == d.Size }
+
+// keep touches d, if it is stored, and moves away what has its name and is something
+// else, so that there is room for it.
+func (s *Store) keep(ctx context.Context, d Digest) (bool, error) {
+	leave, err := s.enter(ctx, touchAlone)
 	if err != nil {
-		return false, explain(err)
+		return false, err
 	}
-	return fi.Mode().IsRegular() && fi.Size() == d.Size, nil
+	fi, err := s.named(d)
+	there := fi != nil && couldBe(fi, d)
+	if there {
+		err = touch(s.blob(d))
+	}
+	leave()
+	if fi != nil && !there && err == nil {
+		err = s.quarantine(ctx, fi, d)
+	}
+	return there, err
 }
 
 // Resolve returns the digest of the blob that has hash: its size is the store's to

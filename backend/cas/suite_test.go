@@ -24,6 +24,7 @@ func source(t testing.TB, tree vfstest.Tree) vfs.Dir {
 func openStore(t testing.TB) (*cas.Store, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
+	leavesNothingOpen(t, dir)
 	return reopen(t, dir), dir
 }
 
@@ -80,7 +81,7 @@ func TestNothingChanges(t *testing.T) {
 
 func TestSuite(t *testing.T) {
 	vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-		s, _ := openStore(t)
+		s := reopen(t, filepath.Join(t.TempDir(), "store"))
 		return open(t, s, put(t, s, tree))
 	}})
 }

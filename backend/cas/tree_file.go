@@ -54,7 +54,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	switch {
 	case off < 0:
 		return 0, errOffset
-	case off >= f.digest.Size && len(p) > 0:
+	case off >= f.digest.Size:
 		return 0, io.EOF
 	case vfs.IsTrying(ctx):
 		return 0, vfs.ErrWouldBlock
@@ -70,17 +70,17 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 var errOffset = vfs.Errorf(vfs.Invalid, "an offset is below 0")
 
 // WriteAt implements vfs.File.
-func (f *file) WriteAt(context.Context, []byte, int64, vfs.If) (int, error) { return 0, errImmutable }
+func (f *file) WriteAt(context.Context, []byte, int64, vfs.If) (int, error) { return 0, vfs.ReadOnly }
 
 // Truncate implements vfs.File.
-func (f *file) Truncate(context.Context, int64, vfs.If) error { return errImmutable }
+func (f *file) Truncate(context.Context, int64, vfs.If) error { return vfs.ReadOnly }
 
 // Append implements vfs.Appender.
-func (f *file) Append(context.Context, []byte, vfs.If) (int64, error) { return 0, errImmutable }
+func (f *file) Append(context.Context, []byte, vfs.If) (int64, error) { return 0, vfs.ReadOnly }
 
 // Replace implements vfs.Replacer.
 func (f *file) Replace(context.Context, io.Reader, vfs.If) (vfs.Version, error) {
-	return vfs.Version{}, errImmutable
+	return vfs.Version{}, vfs.ReadOnly
 }
 
 // Sync implements vfs.File. What is in a tree was made durable before the tree had a

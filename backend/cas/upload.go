@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"capd/vfs"
 )
@@ -262,20 +261,8 @@ func (u *upload) has(ctx context.Context, d Digest) (bool, error) {
 	if added {
 		return true, nil
 	}
-	leave, err := u.s.enter(ctx, false)
-	if err != nil {
-		return false, err
-	}
-	defer leave()
-	there, err := u.s.has(d)
+	there, err := u.s.keep(ctx, d)
 	if !there || err != nil {
-		return false, err
-	}
-	now := time.Now()
-	switch err := os.Chtimes(u.s.blob(d), now, now); {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
 		return false, err
 	}
 	u.mu.Lock()
