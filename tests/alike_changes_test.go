@@ -1,0 +1,140 @@
+//go:build linux
+
+package tests
+
+import (
+	"slices"
+	"strings"
+)
+
+var (
+	notThere = having("nothing like it")
+	noneSet  = condition{kind: "is"}
+	zeroSet  = condition{"is", make([]byte, 32)}
+	halfSet  = condition{"is", make([]byte, 16)}
+	oddSet   = condition{kind: "neither"} // it is there and says nothing
+)
+
+// changeAt makes every change at each of many paths.
+func changeAt(a *asker) {
+	a.Helper()
+	root := a.root
+	there := []string{"z", "d.txt", "only/one", "d/e/x", "hollow", "d/hollow", "d/e", "d", "l", "d/up", "nowhere", "out", "abs", "self", "ld", "ld/e/h", "lx", "dot", "\u00e9", "日本語/ファイル", ".hidden", "*", "many"}
+	for _, path := range slices.Concat(there, wrongPaths) {
+		for _, c := range []condition{absentOnly, notThere, noneSet, zeroSet, halfSet, oddSet, {}, having("1"), absentOnly} {
+			a.put(root, path, "1", c, false)
+			a.put(root, path, "1", c, true)
+		}
+		for _, noFollow := range []bool{false, true} {
+			w := a.stage(root, path, having("1"), noFollow)
+			a.send(w, "sta", "ged")
+			a.commit(w)
+		}
+		a.createFile(root, path)
+		a.createDir(root, path)
+		a.put(root, "bait", "bait", condition{}, false)
+		for _, c := range []condition{{}, absentOnly, notThere, having("staged"), having("1")} {
+			a.move(root, "bait", dirCap{}, path, condition{}, c)
+			a.move(root, path, dirCap{}, "bait", c, condition{})
+		}
+		a.move(root, path, root, path, condition{}, condition{})
+		a.move(root, path, root, "moved", notThere, condition{})
+		a.move(root, path, root, "moved", condition{}, absentOnly)
+		a.walk(root, path, true, false)
+		for _, c := range []condition{notThere, absentOnly, oddSet, halfSet, having("bait")} {
+			a.remove(root, path, c)
+		}
+		a.put(root, path+"/below", "below", condition{}, false)
+		a.createDir(root, path+"/below")
+		a.remove(root, path+"/below", condition{})
+		a.remove(root, "moved", condition{})
+		a.remove(root, "bait", condition{})
+		a.drop()
+	}
+}
+
+// changeNames makes nodes with names that one store or another might want for itself,
+// or write in another way.
+func changeNames(a *asker) {
+	a.Helper()
+	root := a.root
+	a.createDir(root, "names")
+	for _, name := range []string{
+		".capd", ".capd-staging", ".capd-overlay", ".wh.f", ".wh..wh..opq", "data", "index", "journal", "HEAD", "objects", "tmp", "blobs", ".gitignore", ".gitmodules", ".gitattributes",
+		"COM1", "aux.txt", "a\tb", "a\nb", "\u00a0", "\u2028", "\U000e0001", "a\u0300", "à", "İ", "ß", "ﬁ", "%2e", "a%00", "$x", "`id`", "'", "\"", "--", "a|b", "<", ">", "?", strings.Repeat("界", 85), strings.Repeat("界", 85) + "x",
+	} {
+		path := "names/" + name
+		a.put(root, path, name, absentOnly, true)
+		a.move(root, path, root, path+"+", condition{}, condition{})
+		a.createDir(root, path)
+		a.walk(root, path, true, false)
+	}
+	for _, name := range reservedNames {
+		a.put(root, name, "mine", condition{}, false)
+		a.createDir(root, name)
+		a.createFile(root, "names/"+name)
+		a.move(root, "names/data", root, "names/"+name, condition{}, condition{})
+		a.get(root, name)
+		a.remove(root, name, condition{})
+		a.remove(root, "names/"+name, condition{})
+	}
+}
+
+// changeFile writes to files as a whole and in place.
+func changeFile(a *asker) {
+	a.Helper()
+	root := a.root
+	for _, path := range []string{"page", "x", "empty", "l", "big"} {
+		f := a.openFile(root, path)
+		told := func() {
+			a.Helper()
+			a.statFile(f, true)
+			a.readBytes(f)
+			a.walk(root, path, false, true)
+		}
+		a.write(f, 0, "", condition{})
+		a.write(f, 0, "over", notThere)
+		a.write(f, 0, "over", absentOnly)
+		a.write(f, 0, "over", oddSet)
+		a.write(f, 2, "over", condition{})
+		told()
+		a.write(f, 10_000, "past a gap", condition{})
+		a.read(f, 9_000, 2_000)
+		a.write(f, 1<<63, "too far", condition{})
+		a.write(f, 1<<63-1, "too far", condition{})
+		a.write(f, 0, strings.Repeat("w", 1<<20+1), condition{})
+		told()
+		a.append(f, "", condition{})
+		a.append(f, "appended", condition{})
+		a.append(f, "appended", notThere)
+		a.append(f, "appended", absentOnly)
+		a.append(f, strings.Repeat("w", 1<<20+1), condition{})
+		told()
+		for _, size := range []uint64{20_000, 20_000, 4097, 3, 0, 0, 1 << 63} {
+			a.truncate(f, size, notThere)
+			a.truncate(f, size, condition{})
+			told()
+		}
+		a.append(f, "anew", having(""))
+		a.writeText(f, "text", having("anew"))
+		a.writeText(f, "text", having("anew"))
+		a.writeText(f, "not text \xff", condition{})
+		a.writeBytes(f, "\x00\xff", absentOnly)
+		a.writeBytes(f, "\x00\xff", halfSet)
+		a.writeBytes(f, "\x00\xff", condition{})
+		a.writeBytes(f, strings.Repeat("w", 4<<20+1), condition{})
+		a.write(f, 1, "in place", having("\x00\xff"))
+		a.truncate(f, 5, having("\x00in place"))
+		a.sync(f)
+		told()
+	}
+	a.put(root, "over", strings.Repeat("w", 4<<20+1), condition{}, false)
+	a.put(root, "over", strings.Repeat("w", 4<<20), condition{}, false)
+	a.statFile(a.openFile(root, "over"), true)
+	a.remove(root, "over", condition{})
+	for _, path := range []string{"l", "ltwice", "nowhere", "out", "ld", "lx", "self", "ld/g", "d/up", "ldots"} {
+		a.put(root, path, "through", absentOnly, false)
+		a.put(root, path, "through", condition{}, false)
+		a.put(root, path, "not through", condition{}, true)
+	}
+}

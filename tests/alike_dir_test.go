@@ -1,0 +1,273 @@
+//go:build linux
+
+package tests
+
+import (
+	"fmt"
+	"strings"
+
+	"capnproto.org/go/capnp/v3"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// What a guest can ask of a session, of a Dir and of what takes back, one function for each method.
+
+func (a *asker) restoreDir(whose string, secret []byte) dirCap {
+	a.Helper()
+	caps := open(a, a.session, "session.restore "+whose, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
+		return p.SetSecret(secret)
+	}, at(schema.Session_restore_Results_ref, schema.Ref_dir))
+	return dirCap{caps[0], whose}
+}
+
+func (a *asker) restoreFile(whose string, secret []byte) fileCap {
+	a.Helper()
+	caps := open(a, a.session, "session.restore "+whose, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
+		return p.SetSecret(secret)
+	}, at(schema.Session_restore_Results_ref, schema.Ref_file))
+	return fileCap{caps[0], whose}
+}
+
+// share returns the secret, which is another each time. A nil c is no capability.
+func (a *asker) share(what string, c *vat.Cap, isFile bool) (secret []byte, r revokerCap) {
+	a.Helper()
+	a.asked[schema.Session_share.Name] = true
+	answer := vat.Send(a.ctx, a.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
+		ref, err := p.NewRef()
+		if err != nil || c == nil {
+			return err
+		}
+		if isFile {
+			return ref.SetFile(caps.Put(c.AddRef()))
+		}
+		return ref.SetDir(caps.Put(c.AddRef()))
+	})
+	defer answer.Release()
+	r = revokerCap{a.hold(answer.Cap(schema.Session_share_Results_revoker)), "share of " + what}
+	res, _, err := answer.Await(a.ctx)
+	if err == nil {
+		var b []byte
+		b, err = res.Secret()
+		secret = append(secret, b...)
+	}
+	text := fmt.Sprintf("a secret of %d bytes", len(secret))
+	if err != nil {
+		text = a.exception(err)
+	}
+	a.heard = append(a.heard, exchange{"session.share " + what, text})
+	return secret, r
+}
+
+type helpable interface {
+	~capnp.StructKind
+	SetMethod(string) error
+}
+
+type helpful interface {
+	~capnp.StructKind
+	Text() (string, error)
+}
+
+func askHelp[P helpable, R helpful](a *asker, on *vat.Cap, m vat.Method[P, R], method string) {
+	a.Helper()
+	ask(a, on, m.Name+" "+method, m, func(p P, _ *vat.Caps) error { return p.SetMethod(method) },
+		func(r R, _ *vat.Caps) (string, error) { return r.Text() })
+}
+
+// list also returns the entries, of which there is less to tell.
+func (a *asker) list(d dirCap, after string, limit uint32, withStat bool) (entries []vfs.Entry) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.list after %q limit %d withStat %v", d.how, after, limit, withStat), schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
+		p.SetLimit(limit)
+		p.SetWithStat(withStat)
+		return p.SetAfter([]byte(after))
+	}, func(r schema.Dir_list_Results, _ *vat.Caps) (string, error) {
+		l, err := r.Entries()
+		if err != nil {
+			return "", err
+		}
+		for i := range l.Len() {
+			name, err := wire.Name(l.At(i))
+			if err != nil {
+				return "", err
+			}
+			entries = append(entries, vfs.Entry{Name: name, Kind: wire.KindOf(l.At(i).Type())})
+		}
+		text, err := statsText(l, nil)
+		return fmt.Sprintf("more %v: %s", r.More(), text), err
+	})
+	return entries
+}
+
+func (a *asker) get(d dirCap, name string) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.get %q", d.how, name), schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
+		return p.SetName(name)
+	}, func(r schema.Dir_get_Results, _ *vat.Caps) (string, error) { return wholeNode(r.Node()) })
+}
+
+func (a *asker) walk(d dirCap, path string, noFollow, statOnly bool) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.walk %q noFollow %v statOnly %v", d.how, path, noFollow, statOnly), schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+		p.SetNoFollow(noFollow)
+		p.SetStatOnly(statOnly)
+		return p.SetPath(path)
+	}, func(r schema.Dir_walk_Results, _ *vat.Caps) (string, error) { return wholeNode(r.Node()) })
+}
+
+func (a *asker) openDir(d dirCap, path string) dirCap {
+	a.Helper()
+	how := fmt.Sprintf("%s.openDir %q", d.how, path)
+	caps := open(a, d.Cap, how, schema.Dir_openDir, func(p schema.Dir_openDir_Params, _ *vat.Caps) error { return p.SetPath(path) }, at(schema.Dir_openDir_Results_dir))
+	return dirCap{caps[0], how}
+}
+
+func (a *asker) subDir(d dirCap, path string) dirCap {
+	a.Helper()
+	how := fmt.Sprintf("%s.subDir %q", d.how, path)
+	caps := open(a, d.Cap, how, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error { return p.SetPath(path) }, at(schema.Dir_subDir_Results_dir))
+	return dirCap{caps[0], how}
+}
+
+func (a *asker) readOnlyDir(d dirCap) dirCap {
+	a.Helper()
+	how := d.how + ".readOnly"
+	return dirCap{open(a, d.Cap, how, schema.Dir_readOnly, nil, at(schema.Dir_readOnly_Results_dir))[0], how}
+}
+
+func (a *asker) revocableDir(d dirCap) (dirCap, revokerCap) {
+	a.Helper()
+	how := d.how + ".revocable"
+	caps := open(a, d.Cap, how, schema.Dir_revocable, nil, at(schema.Dir_revocable_Results_dir), at(schema.Dir_revocable_Results_revoker))
+	return dirCap{caps[0], how}, revokerCap{caps[1], how}
+}
+
+func (a *asker) revoke(r revokerCap) {
+	a.Helper()
+	ask(a, r.Cap, r.how+" revoke", schema.Revoker_revoke, nil, nil)
+}
+
+func (a *asker) openFile(d dirCap, path string) fileCap {
+	a.Helper()
+	how := fmt.Sprintf("%s.openFile %q", d.how, path)
+	caps := open(a, d.Cap, how, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error { return p.SetPath(path) }, at(schema.Dir_openFile_Results_file))
+	return fileCap{caps[0], how}
+}
+
+func (a *asker) statDir(d dirCap, withVersion bool) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.stat withVersion %v", d.how, withVersion), schema.Dir_stat, func(p schema.Dir_stat_Params, _ *vat.Caps) error {
+		p.SetWithVersion(withVersion)
+		return nil
+	}, func(r schema.Dir_stat_Results, _ *vat.Caps) (string, error) { return statText(r.Stat()) })
+}
+
+func (a *asker) glob(d dirCap, pattern, after string, limit uint32) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.glob %q after %q limit %d", d.how, pattern, after, limit), schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+		p.SetLimit(limit)
+		return firstError(p.SetPattern(pattern), p.SetAfter([]byte(after)))
+	}, func(r schema.Dir_glob_Results, _ *vat.Caps) (string, error) {
+		text, err := statsText(r.Entries())
+		if err != nil {
+			return "", err
+		}
+		cursor, err := r.Cursor()
+		return fmt.Sprintf("more %v cursor %q: %s", r.More(), cursor, text), err
+	})
+}
+
+func (a *asker) put(d dirCap, path, data string, c condition, noFollow bool) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.put %q (%d bytes) %v noFollow %v", d.how, path, len(data), c, noFollow), schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
+		p.SetNoFollow(noFollow)
+		return firstError(p.SetPath(path), caps.SetData(schema.Dir_put_Params_data, []byte(data)), c.set(p.NewIfVersion))
+	}, func(r schema.Dir_put_Results, _ *vat.Caps) (string, error) { return versionText(r.Version()) })
+}
+
+func (a *asker) stage(d dirCap, path string, c condition, noFollow bool) writerCap {
+	a.Helper()
+	how := fmt.Sprintf("%s.stage %q %v noFollow %v", d.how, path, c, noFollow)
+	caps := open(a, d.Cap, how, schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error {
+		p.SetNoFollow(noFollow)
+		return firstError(p.SetPath(path), c.set(p.NewIfVersion))
+	}, at(schema.Dir_stage_Results_writer))
+	return writerCap{caps[0], how}
+}
+
+func (a *asker) createDir(d dirCap, path string) dirCap {
+	a.Helper()
+	how := fmt.Sprintf("%s.createDir %q", d.how, path)
+	caps := open(a, d.Cap, how, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error { return p.SetPath(path) }, at(schema.Dir_createDir_Results_dir))
+	return dirCap{caps[0], how}
+}
+
+func (a *asker) createFile(d dirCap, path string) fileCap {
+	a.Helper()
+	how := fmt.Sprintf("%s.createFile %q", d.how, path)
+	caps := open(a, d.Cap, how, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error { return p.SetPath(path) }, at(schema.Dir_createFile_Results_file))
+	return fileCap{caps[0], how}
+}
+
+func (a *asker) remove(d dirCap, path string, c condition) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.remove %q %v", d.how, path, c), schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
+		return firstError(p.SetPath(path), c.set(p.NewIfVersion))
+	}, nil)
+}
+
+// move moves to a path below dst; without a capability dst is null.
+func (a *asker) move(d dirCap, path string, dst dirCap, newPath string, from, to condition) {
+	a.Helper()
+	ask(a, d.Cap, fmt.Sprintf("%s.move %q to %q in %q, %v, target %v", d.how, path, newPath, dst.how, from, to), schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
+		if dst.Cap != nil {
+			if err := p.SetDst(caps.Put(dst.AddRef())); err != nil {
+				return err
+			}
+		}
+		return firstError(p.SetPath(path), p.SetNewPath(newPath), from.set(p.NewIfVersion), to.set(p.NewIfTarget))
+	}, nil)
+}
+
+// tree asks for all that is below a Dir, so that what a change did is compared too. What
+// is heard is one answer, since what is asked depends on it.
+func (a *asker) tree(what string, d dirCap) {
+	a.Helper()
+	before := len(a.heard)
+	var below func(d dirCap)
+	below = func(d dirCap) {
+		for _, e := range a.list(d, "", 0, true) {
+			switch e.Kind {
+			case vfs.DirKind:
+				below(a.openDir(d, e.Name))
+			case vfs.FileKind:
+				a.readBytes(a.openFile(d, e.Name))
+			case vfs.LinkKind:
+				a.walk(d, e.Name, true, false)
+			}
+		}
+	}
+	below(d)
+	var all strings.Builder
+	for _, e := range a.heard[before:] {
+		fmt.Fprintf(&all, "\n    %s: %s", e.question, e.answer)
+	}
+	a.heard = append(a.heard[:before], exchange{"all of " + what, all.String()})
+}
+
+// wipe removes all that is below a Dir, and says nothing of it.
+func (a *asker) wipe(d dirCap) {
+	a.Helper()
+	before := len(a.heard)
+	for _, e := range a.list(d, "", 0, false) {
+		if e.Kind == vfs.DirKind {
+			a.wipe(a.openDir(d, e.Name))
+		}
+		a.remove(d, e.Name, condition{})
+	}
+	a.heard = a.heard[:before]
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package tests
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	schema "capd/capnp"
+	"capd/vat"
+)
+
+// TestAlike asks the same of the same tree in every kind of store, and compares each
+// answer, its words included, with what memory answers. Differences that there may be:
+//
+//	the time of a node     is the store's own, and not compared
+//	a change of a store    is answered as memory answers it of a capability that does not
+//	that never changes     write: readOnly
+//	how much there is      is the host's to say, and not asked: nothing comes near the
+//	room for               bounds of any store
+//
+// and those in known. A CAS that is reached over gRPC is held to the contract of every
+// store in its own package, which has the server.
+func TestAlike(t *testing.T) {
+	want := map[bool][]chapter{}
+	for _, readOnly := range []bool{false, true} {
+		want[readOnly] = interview(t, alikeStores["memory"], readOnly)
+		answers, errors := 0, 0
+		for _, c := range want[readOnly] {
+			for _, e := range c.exchanges {
+				answers++
+				if strings.HasPrefix(e.answer, "exception ") {
+					errors++
+				}
+			}
+		}
+		t.Logf("read only %v: %d questions, %d errors", readOnly, answers, errors)
+		if errors*4 < answers || errors*4 > answers*3 {
+			t.Errorf("hardly anything succeeded, or failed")
+		}
+	}
+	var compared atomic.Int32
+	t.Cleanup(func() {
+		for i := range known {
+			if k := &known[i]; int(compared.Load()) == len(alikeStores) && !k.seen.Load() {
+				t.Errorf("no longer a difference, to be taken out of known: %s", k.why)
+			}
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(alikeStores)) {
+		s := alikeStores[name]
+		if raceBuilt && (strings.HasPrefix(name, "mounted ") || strings.Contains(name, " half ")) {
+			continue // it takes ten times as long, and one of each kind is enough to find a race
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := interview(t, s, false)
+			for _, c := range want[s.immutable] {
+				if i := slices.IndexFunc(got, func(g chapter) bool { return g.name == c.name }); i >= 0 {
+					compare(t, name, got[i], c)
+				}
+			}
+			compared.Add(1)
+		})
+	}
+}
+
+// chapter is a part of what was asked.
+type chapter struct {
+	name      string
+	exchanges []exchange
+}
+
+// interview asks everything of a store and returns what was answered.
+func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
+	t.Helper()
+	tree := s.make(t, alikeTree)
+	var logs syncBuffer
+	h := serveTree(t, tree.dir, func(format string, args ...any) { fmt.Fprintf(&logs, format+"\n", args...) })
+	_, secret, err := h.authority.Grant(t.Context(), "guest", tree.path, readOnly)
+	ok(t, err)
+	a := newAsker(t, h.socket, secret[:])
+	for _, part := range []struct {
+		name  string
+		ask   func(*asker)
+		moves bool // what may be mounted
+	}{
+		{"look", look, false}, {"hand on", handOn, false}, {"change files", changeFile, false}, {"stage", changeStaged, false}, {"change names", changeNames, false},
+		{"change what is open", changeOpen, false}, {"move", changeMoves, true}, {"go deep", changeDeep, true}, {"change paths", changeAt, true},
+	} {
+		if part.moves && s.composed {
+			continue
+		}
+		a.heard = nil
+		part.ask(a)
+		a.tree("all", a.root)
+		a.drop()
+		all = append(all, chapter{part.name, a.heard})
+	}
+	all = append(all, chapter{"log", []exchange{{"what the host logs", logs.String()}}})
+	for _, name := range strings.Fields("Session Dir File Writer Revoker") {
+		i := slices.IndexFunc(schema.Interfaces, func(i vat.InterfaceInfo) bool { return i.Name == name })
+		for _, m := range schema.Interfaces[i].Methods {
+			if !a.asked[name+"."+m] && !s.composed {
+				t.Errorf("%s.%s was not asked", name, m)
+			}
+		}
+	}
+	return all
+}
+
+// compare says where a guest of a store was told something else.
+func compare(t *testing.T, store string, got, want chapter) {
+	t.Helper()
+	const most = 10
+	differ := 0
+	for i := range max(len(got.exchanges), len(want.exchanges)) {
+		if i >= len(got.exchanges) || i >= len(want.exchanges) || got.exchanges[i].question != want.exchanges[i].question {
+			t.Errorf("%s: the questions part at number %d, since a listing differed", want.name, i)
+			break
+		}
+		g, w := got.exchanges[i], want.exchanges[i]
+		if g.answer == w.answer || isKnown(store, g, w) {
+			continue
+		}
+		if differ++; differ <= most {
+			is, was := whereTheyDiffer(g.answer, w.answer)
+			t.Errorf("%s: %s\n  answers %s\n  memory  %s", want.name, g.question, is, was)
+		}
+	}
+	if differ > most {
+		t.Errorf("%s: %d answers differ", want.name, differ)
+	}
+}
+
+// whereTheyDiffer returns the first lines that are not the same.
+func whereTheyDiffer(got, want string) (string, string) {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return g[i], w[i]
+		}
+	}
+	return fmt.Sprintf("%d lines", len(g)), fmt.Sprintf("%d lines", len(w))
+}

@@ -1,0 +1,302 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// killing is a kind of work that is killed in the midst, and what may be there
+// afterwards.
+type killing struct {
+	name string
+	// sign is a pattern of paths: when there are more, the work changes something.
+	sign string
+	// prepare makes the estate that every round begins with, and remembers what it
+	// and the work come to.
+	prepare func(k *killed)
+	// begin makes ready, and returns what does the work and what kills it. The work
+	// answers an error unless it was done.
+	begin func(r *round) (work func() error, kill func())
+	// anew, if it is there, begins anew where that is not a host.
+	anew func(r *round) *exec.Cmd
+	// after looks at what is there once somebody has begun anew, and reports whether
+	// the work was done. It must have been if it was answered.
+	after func(r *round) (done bool)
+}
+
+// killed is a kind of work being killed.
+type killed struct {
+	killing
+	*estate
+	before, model picture // of what the work changes
+	digest        string  // of what it stores
+	settled       int     // batches, after a kill
+}
+
+// round is one of its estates, in which it is killed once.
+type round struct {
+	*estate
+	*killed
+	signs    int  // before the work
+	answered bool // before it was killed
+}
+
+var killings = []killing{applying, undoing, reverting, syncing, moving, snapshotting, materializing}
+
+// TestWorldsKilled kills the real program with kill -9 at moments all over its work.
+// When it, or another, has begun anew, what it was doing is wholly done or wholly
+// undone, no file is lost, and nothing is left behind.
+func TestWorldsKilled(t *testing.T) {
+	rounds := 40
+	if testing.Short() || raceBuilt {
+		rounds = 20
+	}
+	capd(t)
+	t.Cleanup(worldsSeen.report) // after the parallel ones
+	for _, k := range killings {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			k.test(t, rounds)
+		})
+	}
+}
+
+func (k killing) test(t *testing.T, rounds int) {
+	dir := newPlaceIn(t, inMemory()).base
+	all := &killed{killing: k, estate: &estate{t, filepath.Join(dir, "0")}}
+	ok(t, os.Mkdir(all.dir, 0o755))
+	k.prepare(all)
+	worldsSeen.count(&worldsSeen.works, 1)
+
+	took, changes := all.uninterrupted(dir)
+	end := edge{at: took, step: took / 4}
+	done, answered := 0, 0
+	for i := range rounds {
+		r := all.round(filepath.Join(dir, fmt.Sprint(i+1)))
+		// A third of the instants are spread over the whole, a third over the part in
+		// which it changes something, and a third are where it comes to be done.
+		m, atEnd := instant{again: i%4 == 3}, false
+		part := (float64(i) + rand.Float64()) / float64(rounds) * float64(end.at)
+		switch {
+		case i%3 == 0:
+			m.after = time.Duration(part * 1.1)
+		case i%3 == 1 && k.sign != "":
+			m.sign, m.after = true, time.Duration(part*float64(changes)/float64(took))
+		default:
+			m.after, atEnd = end.at, true
+		}
+		isDone := r.kill(m)
+		if isDone {
+			done++
+		}
+		if atEnd {
+			end.learn(isDone)
+		}
+		if r.answered {
+			answered++
+		}
+		if t.Failed() {
+			t.Fatalf("killed at %+v of %v, %v", m, took, changes)
+		}
+		ok(t, os.RemoveAll(r.dir))
+	}
+	t.Logf("killed %d times within %v: it was done %d times, %d of these it had said so; %d batches were settled",
+		rounds, took.Round(time.Millisecond), done, answered, all.settled)
+	if done == 0 || done == rounds || answered > rounds*3/4 {
+		t.Errorf("vacuous: of %d times it was done %d times, and had said so %d times", rounds, done, answered)
+	}
+	if k.sign == intents && all.settled == 0 {
+		t.Error("vacuous: no batch was left to be settled")
+	}
+}
+
+// edge is where the work comes to be done, as far as is known.
+type edge struct {
+	at, step time.Duration
+	last     bool
+}
+
+// learn moves the edge by whether the work was done there, in smaller steps once it
+// was passed.
+func (e *edge) learn(done bool) {
+	if done != e.last {
+		e.step = max(e.step/2, time.Millisecond)
+	}
+	if e.last = done; done {
+		e.at = max(e.at-e.step, 0)
+	} else {
+		e.at += e.step
+	}
+}
+
+// instant is when to kill: so long after the work began, or after its sign was seen.
+type instant struct {
+	sign  bool
+	after time.Duration
+	again bool // who begins anew is killed too, at first
+}
+
+func (k *killed) round(dir string) *round {
+	k.Helper()
+	return &round{estate: k.estate.copy(k.TB, dir), killed: k}
+}
+
+// uninterrupted is how long the work takes, and from its sign on.
+func (k *killed) uninterrupted(dir string) (took, changes time.Duration) {
+	k.Helper()
+	r := k.round(filepath.Join(dir, "whole"))
+	work, kill := k.begin(r)
+	answer := r.start(work)
+	begun := time.Now()
+	r.awaitSign(answer)
+	seen := time.Now()
+	ok(k.TB, <-answer)
+	took, changes = time.Since(begun), time.Since(seen)
+	kill()
+	r.answered = true
+	if !k.after(r) {
+		k.Fatal("it was answered and is not done")
+	}
+	return took, changes
+}
+
+// start begins the work.
+func (r *round) start(work func() error) (answer chan error) {
+	answer = make(chan error, 1)
+	r.signs = r.count()
+	go func() { answer <- work() }()
+	return answer
+}
+
+func (r *round) count() int {
+	found, _ := filepath.Glob(r.path(r.sign))
+	return len(found)
+}
+
+// awaitSign waits until the work changes something, or was answered.
+func (r *round) awaitSign(answer chan error) {
+	for r.sign != "" && len(answer) == 0 && r.count() <= r.signs {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// kill kills the work at an instant, and reports whether it is done nevertheless.
+func (r *round) kill(m instant) (done bool) {
+	r.Helper()
+	work, kill := r.begin(r)
+	answer := r.start(work)
+	if m.sign {
+		r.awaitSign(answer)
+	}
+	time.Sleep(m.after)
+	kill()
+	worldsSeen.count(&worldsSeen.kills, 1)
+	select {
+	case err := <-answer:
+		r.answered = err == nil
+	case <-time.After(6 * patience):
+		r.Fatal("it does not end, though who did it was killed")
+	}
+	if m.again {
+		r.killAgain()
+	}
+	done = r.after(r)
+	if r.answered && !done {
+		r.torn("it was answered, and is not done")
+	}
+	return done
+}
+
+// killAgain kills who begins anew, in the midst of settling what was left.
+func (r *round) killAgain() {
+	r.Helper()
+	cmd := r.command("", "serve", "--config", "capd.yaml")
+	if r.anew != nil {
+		cmd = r.anew(r)
+	}
+	ok(r.TB, cmd.Start())
+	time.Sleep(time.Duration(rand.Int64N(int64(settling))))
+	cmd.Process.Kill()
+	_ = cmd.Wait()
+	worldsSeen.count(&worldsSeen.kills, 1)
+}
+
+// settling is about how long a host takes until it has settled what was left.
+const settling = 60 * time.Millisecond
+
+// whole says that what is there is as before the work or as after it.
+func (r *round) whole(now, before, after picture) (done bool) {
+	r.Helper()
+	d := before.differs(now)
+	if d == "" {
+		return false
+	}
+	if d2 := after.differs(now); d2 != "" {
+		r.torn("it is neither as before: %.1000s; nor as after: %.1000s", d, d2)
+	}
+	return true
+}
+
+func (r *round) torn(format string, args ...any) {
+	r.Helper()
+	worldsSeen.count(&worldsSeen.torn, 1)
+	r.Errorf(format, args...)
+}
+
+// again starts a host where one was killed, which has to settle everything.
+func (r *round) again() *running {
+	r.Helper()
+	host := r.serve()
+	r.heard(host.log.String())
+	return host
+}
+
+// heard looks at what a program said that settled what another had left.
+func (r *round) heard(log string) {
+	r.Helper()
+	n := settled(log)
+	r.settled += n
+	worldsSeen.count(&worldsSeen.settled, n)
+	if unsettled.MatchString(log) {
+		r.torn("it was not settled: %s", log)
+	}
+}
+
+// clean says that nothing is left behind once nothing runs.
+func (r *round) clean() {
+	r.Helper()
+	if left := r.leftBehind(); len(left) > 0 {
+		worldsSeen.count(&worldsSeen.left, len(left))
+		r.Errorf("left behind: %q", left)
+	}
+}
+
+// leftBehind is what is in the state directory, and beside what is served, that
+// no process has any more, once none runs.
+func (w *estate) leftBehind() []string {
+	var all []string
+	for _, pattern := range []string{
+		"state/journal/*", "state/materialized/*", "state/cas/tmp/*", "state/cas/leases/*", "state/*.sock", "*/.capd-*", "*/*/.capd-*",
+	} {
+		left, _ := filepath.Glob(w.path(pattern))
+		all = append(all, left...)
+	}
+	return all
+}
+
+// cli is the work of one command of the program's.
+func (r *round) cli(args ...string) func() error {
+	cmd := r.command("", args...)
+	return func() error {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+}
