@@ -2455,12 +2455,12 @@ type VirtualFs_apply_Params capnp.Struct
 const VirtualFs_apply_Params_TypeID = 0xbc6d64a1a1ef409e
 
 func NewVirtualFs_apply_Params(s *capnp.Segment) (VirtualFs_apply_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4})
 	return VirtualFs_apply_Params(st), err
 }
 
 func NewRootVirtualFs_apply_Params(s *capnp.Segment) (VirtualFs_apply_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4})
 	return VirtualFs_apply_Params(st), err
 }
 
@@ -2548,12 +2548,25 @@ func (s VirtualFs_apply_Params) SetProgress(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(2, v.ToPtr())
 }
 
+func (s VirtualFs_apply_Params) Review() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(3)
+	return []byte(p.Data()), err
+}
+
+func (s VirtualFs_apply_Params) HasReview() bool {
+	return capnp.Struct(s).HasPtr(3)
+}
+
+func (s VirtualFs_apply_Params) SetReview(v []byte) error {
+	return capnp.Struct(s).SetData(3, v)
+}
+
 // VirtualFs_apply_Params_List is a list of VirtualFs_apply_Params.
 type VirtualFs_apply_Params_List = capnp.StructList[VirtualFs_apply_Params]
 
 // NewVirtualFs_apply_Params creates a new list of VirtualFs_apply_Params.
 func NewVirtualFs_apply_Params_List(s *capnp.Segment, sz int32) (VirtualFs_apply_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4}, sz)
 	return capnp.StructList[VirtualFs_apply_Params](l), err
 }
 
@@ -4418,7 +4431,7 @@ var VirtualFs_root = vat.Method[VirtualFs_root_Params, VirtualFs_root_Results]{I
 var VirtualFs_diff = vat.Method[VirtualFs_diff_Params, VirtualFs_diff_Results]{Interface: VirtualFs_TypeID, ID: 4, Name: "VirtualFs.diff", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
 
 // VirtualFs_apply describes VirtualFs.apply to package vat.
-var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 2}}
+var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 4}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 2}}
 
 // VirtualFs_undo describes VirtualFs.undo to package vat.
 var VirtualFs_undo = vat.Method[VirtualFs_undo_Params, VirtualFs_undo_Results]{Interface: VirtualFs_TypeID, ID: 6, Name: "VirtualFs.undo", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
@@ -4440,6 +4453,9 @@ var VirtualFs_help = vat.Method[VirtualFs_help_Params, VirtualFs_help_Results]{I
 
 // VirtualFs_apply_Params_progress is the place of the field progress of VirtualFs_apply_Params in a pipelined path.
 const VirtualFs_apply_Params_progress vat.Field = 2
+
+// VirtualFs_apply_Params_review is the place of the field review of VirtualFs_apply_Params, a Data.
+const VirtualFs_apply_Params_review vat.Field = 3
 
 // VirtualFs_commit_Params_commit is the place of the field commit of VirtualFs_commit_Params in a pipelined path.
 const VirtualFs_commit_Params_commit vat.Field = 1

@@ -152,11 +152,12 @@ interface VirtualFs {
   # either may be empty: what differs between two revisions of a git mount instead. withText: with each change's text.
   # notFound (no mount there), unsupported (the mount keeps no changes aside).
 
-  apply @5 (path :Text, paths :List(Text), progress :Progress) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64);
+  apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64);
   # Lets the changes at and below paths (empty: all) into what lies beneath the mount at path: all of them, or none. id
   # is for undo. Where conflicts is not empty nothing was changed and there is no id: it lists every path that is no
   # longer as the mount found it. Were they more than 4 MiB, the first of them; conflictsTotal counts them all. As diff;
-  # denied, readOnly, askDenied and quota of what lies beneath. progress may be null.
+  # denied, readOnly, askDenied and quota of what lies beneath. progress may be null. review, if it is not empty, has 32 bytes
+  # that stand for the changes that were looked at: conflict when they are others by now.
 
   undo @6 (path :Text, id :Text) -> (conflicts :List(Conflict), conflictsTotal :UInt64);
   # Takes an apply back, wholly; its changes are pending again. notFound: no such apply, or too long ago. conflicts as

@@ -36,7 +36,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 			return fs.diffOwn(ctx, m, o, wanted, yield)
 		}
 		for _, d := range all {
-			c := Change{Path: d.Path, From: d.From, Kind: ChangeKind(d.Kind), Was: d.Was, Is: d.Is}
+			c := change(d)
 			if !wanted(c) {
 				continue
 			}
@@ -174,15 +174,15 @@ func (m *mount) alone(do func() error) error {
 
 // Apply implements [Host]. What the mount withholds or guards is refused as it
 // would be for a guest.
-func (fs *FS) Apply(ctx context.Context, path string, paths []string, progress Progress) (a Applied, err error) {
-	if err := checkPaths(paths); err != nil {
+func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (a Applied, err error) {
+	if err := checkPaths(o.Paths); err != nil {
 		return Applied{}, err
 	}
 	err = fs.withOverlay(path, func(m *mount) error {
 		target := vfs.Guarded(m.store.Root(), nil, m.guards...)
 		defer target.Close()
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
-			Paths: paths, Target: target, Journal: fs.o.Journal,
+			Paths: o.Paths, Target: target, Journal: fs.o.Journal, Check: o.check(),
 			Progress: steps(progress),
 		})
 		if err != nil {
@@ -201,6 +201,30 @@ func (fs *FS) Apply(ctx context.Context, path string, paths []string, progress P
 		return nil
 	})
 	return a, err
+}
+
+// check compares what is there with what was reviewed.
+func (o *ApplyOptions) check() func([]overlay.Change) error {
+	if o.If == (Review{}) {
+		return nil
+	}
+	return func(all []overlay.Change) error {
+		var r Reviewer
+		for _, d := range all {
+			c := change(d)
+			if within(o.Paths, c.Path) || c.From != "" && within(o.Paths, c.From) {
+				r.Add(c)
+			}
+		}
+		if r.Review() != o.If {
+			return vfs.Errorf(vfs.Conflict, "these are no longer the changes that were reviewed; look at the diff again")
+		}
+		return nil
+	}
+}
+
+func change(d overlay.Change) Change {
+	return Change{Path: d.Path, From: d.From, Kind: ChangeKind(d.Kind), Was: d.Was, Is: d.Is}
 }
 
 // steps makes of a Progress one that counts changes.

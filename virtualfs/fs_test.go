@@ -178,7 +178,7 @@ func TestReview(t *testing.T) {
 	}
 	is(t, "diff of what has none", fs.Diff(ctx, "plain", virtualfs.DiffOptions{}, "", nil), vfs.Unsupported)
 	is(t, "diff of revisions", fs.Diff(ctx, "draft", virtualfs.DiffOptions{From: "a"}, "", nil), vfs.Unsupported)
-	_, err = fs.Apply(ctx, "plain", nil, nil)
+	_, err = fs.Apply(ctx, "plain", virtualfs.ApplyOptions{}, nil)
 	is(t, "apply of what has none", err, vfs.Unsupported)
 	_, err = fs.Commit(ctx, "draft", virtualfs.Commit{})
 	is(t, "commit of what is no git mount", err, vfs.Unsupported)
@@ -190,7 +190,7 @@ func TestReview(t *testing.T) {
 	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c virtualfs.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
 		t.Errorf("the text of what both sides changed is %q, %v", text, err)
 	}
-	_, err = fs.Apply(ctx, "draft", nil, nil)
+	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{}, nil)
 	var c *batch.Conflicts
 	if !errors.As(err, &c) || len(c.Paths) != 2 {
 		t.Errorf("apply over others' changes: %v", err)
@@ -199,7 +199,15 @@ func TestReview(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("revert dropped %d, %v", n, err)
 	}
-	a, err := fs.Apply(ctx, "draft", nil, nil)
+	var seen virtualfs.Reviewer
+	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{}, "", func(c virtualfs.Change) bool { seen.Add(c); return true }); err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, "draft/new", "not seen")
+	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen.Review()}, nil)
+	is(t, "apply of what nobody reviewed", err, vfs.Conflict)
+	put(t, d, "draft/new", "2")
+	a, err := fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen.Review()}, nil)
 	if err != nil || a.Changes != 2 || a.ID == "" {
 		t.Fatalf("apply: %+v, %v", a, err)
 	}
@@ -232,7 +240,7 @@ func TestApplyAsksTheGuards(t *testing.T) {
 	_, err = vfs.Put(ctx, d, "draft/new", strings.NewReader("x"), vfs.If{})
 	is(t, "writing what is withheld", err, vfs.Denied)
 	put(t, d, "draft/old", "x")
-	if _, err := fs.Apply(ctx, "draft", nil, nil); err != nil {
+	if _, err := fs.Apply(ctx, "draft", virtualfs.ApplyOptions{}, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,10 @@ package virtualfs
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 
 	"capd/vfs"
 	"capd/vfs/batch"
@@ -88,6 +92,54 @@ type DiffOptions struct {
 // a line and says so.
 const MaxText = 256 << 10
 
+// ApplyOptions says what to apply.
+type ApplyOptions struct {
+	Paths []string // at and below these, relative to the mount; nil: all
+	If    Review   // apply only what was reviewed; the zero Review: whatever is there
+}
+
+// Review stands for the changes that somebody saw.
+type Review [sha256.Size]byte
+
+// String returns 64 hexadecimal digits.
+func (r Review) String() string { return hex.EncodeToString(r[:]) }
+
+// ParseReview reads what String wrote. It answers invalid.
+func ParseReview(s string) (r Review, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(r) {
+		return Review{}, vfs.Errorf(vfs.Invalid, "a review is 64 hexadecimal digits, as capd diff prints them")
+	}
+	return Review(b), nil
+}
+
+// Reviewer makes the Review of changes that it is told in the order of a diff. The zero
+// Reviewer has seen none.
+type Reviewer struct{ seen []byte }
+
+// Add is told the next change: what it is, and not the text, which its versions say.
+func (r *Reviewer) Add(c Change) {
+	for _, field := range []string{c.Path, c.From, string(c.Kind), state(c.Was), state(c.Is)} {
+		r.seen = binary.AppendUvarint(r.seen, uint64(len(field)))
+		r.seen = append(r.seen, field...)
+	}
+	if len(r.seen) > 64<<10 {
+		r.seen = append([]byte{'+'}, r.sum()...)
+	}
+}
+
+func (r *Reviewer) sum() []byte {
+	sum := sha256.Sum256(r.seen)
+	return sum[:]
+}
+
+// Review stands for what Add was told.
+func (r *Reviewer) Review() Review { return Review(r.sum()) }
+
+func state(s batch.State) string {
+	return fmt.Sprintf("%d %v %v %s", s.Kind, s.Exec, s.Version, s.Target)
+}
+
 // Applied is what an apply did.
 type Applied struct {
 	ID      string // for Undo
@@ -149,8 +201,9 @@ type Host interface {
 	Root(ctx context.Context) (vfs.Dir, *vfs.Control, error)
 	// Diff yields changes in byte order of paths, those after the path after.
 	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) error
-	// Apply lets in the changes at and below paths (nil: all), or none of them.
-	Apply(ctx context.Context, path string, paths []string, progress Progress) (Applied, error)
+	// Apply lets in changes, all that are chosen or none of them. It answers conflict when
+	// they are no longer what was reviewed.
+	Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (Applied, error)
 	// Undo takes an apply back; its changes are pending again.
 	Undo(ctx context.Context, path, id string) error
 	// Revert drops the changes that Diff shows at and below paths (nil: all) and counts

@@ -74,9 +74,15 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 	if err != nil {
 		return err
 	}
+	o := virtualfs.ApplyOptions{Paths: paths}
+	if review, err := wire.Data(c.Params().Review()); err != nil {
+		return err
+	} else if n := copy(o.If[:], review); n != len(review) || n != 0 && n != len(o.If) {
+		return vfs.At(path, vfs.Errorf(vfs.Invalid, "a review has %d bytes", len(o.If)))
+	}
 	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))
 	defer stop()
-	done, err := s.host.Apply(c.Context(), path, paths, progress)
+	done, err := s.host.Apply(c.Context(), path, o, progress)
 	conflicts, err := settled(err)
 	if err != nil {
 		return err

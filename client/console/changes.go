@@ -23,6 +23,10 @@ func checkTarget(path string, paths []string) error {
 	return first(checkPath(path), served.CheckPaths(paths))
 }
 
+// diffPage is how many changes are asked for at once: the host looks at all of them for
+// each page.
+const diffPage = 10_000
+
 // Diff yields changes in byte order of paths, those after the path after.
 func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) error {
 	if err := first(checkTarget(path, o.Paths), checkPath(after), checkTexts(o.From, o.To)); err != nil {
@@ -31,6 +35,7 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 	for more := true; more; {
 		err := vat.Do(ctx, fs.cap, schema.VirtualFs_diff, func(p schema.VirtualFs_diff_Params, _ *vat.Caps) error {
 			p.SetWithText(o.Text)
+			p.SetLimit(diffPage)
 			return first(served.SetTexts(o.Paths, p.NewPaths), p.SetPath(path), p.SetFromRev(o.From), p.SetToRev(o.To), p.SetAfter([]byte(after)))
 		}, func(r schema.VirtualFs_diff_Results, _ *vat.Caps) error {
 			l, err := r.Changes()
@@ -60,14 +65,19 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 
 // Apply lets in the changes at and below paths (nil: all), or none of them. Paths
 // that somebody else changed are [*batch.Conflicts].
-func (fs *VirtualFs) Apply(ctx context.Context, path string, paths []string, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
-	if err := checkTarget(path, paths); err != nil {
+func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
+	if err := checkTarget(path, o.Paths); err != nil {
 		return a, err
 	}
 	told, stop := listen(progress)
 	defer stop()
 	err = vat.Do(ctx, fs.cap, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
-		return first(p.SetProgress(caps.Put(told)), served.SetTexts(paths, p.NewPaths), p.SetPath(path))
+		if o.If != (virtualfs.Review{}) {
+			if err := p.SetReview(o.If[:]); err != nil {
+				return err
+			}
+		}
+		return first(p.SetProgress(caps.Put(told)), served.SetTexts(o.Paths, p.NewPaths), p.SetPath(path))
 	}, func(r schema.VirtualFs_apply_Results, _ *vat.Caps) error {
 		if err := conflicts(r); err != nil {
 			return err

@@ -96,7 +96,7 @@ func TestComposed(t *testing.T) {
 	_, err = fs.Commit(ctx, "p", virtualfs.Commit{Message: "x"})
 	is(t, "a commit of what is no git mount", err, vfs.Unsupported)
 
-	applied, err := fs.Apply(ctx, "p", []string{"new0000", "new0001"}, func(int64, int64) {})
+	applied, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: []string{"new0000", "new0001"}}, func(int64, int64) {})
 	ok(t, err)
 	if applied.Changes != 2 || applied.ID == "" || !there("new0001") || there("new0002") {
 		t.Errorf("two were applied: %+v", applied)
@@ -111,7 +111,7 @@ func TestComposed(t *testing.T) {
 	for i := range 1100 {
 		put(beneath("a"), fmt.Sprintf("new%04d", i), "other\n")
 	}
-	_, err = fs.Apply(ctx, "p", nil, nil)
+	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{}, nil)
 	conflicts, listed := errors.AsType[*batch.Conflicts](err)
 	if !listed || len(conflicts.Paths) != 1100 || there("new1150") {
 		t.Errorf("an apply over 1100 files that somebody else made: %.300v", err)

@@ -28,7 +28,7 @@ func TestConflicts(t *testing.T) {
 		})
 	}
 	methods := map[string]func() error{
-		"apply": func() error { _, err := fs.Apply(t.Context(), "p", nil, nil); return err },
+		"apply": func() error { _, err := fs.Apply(t.Context(), "p", virtualfs.ApplyOptions{}, nil); return err },
 		"undo":  func() error { return fs.Undo(t.Context(), "p", "id") },
 		"sync":  func() error { _, _, err := tree.Sync(t.Context(), nil); return err },
 	}

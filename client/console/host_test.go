@@ -92,8 +92,8 @@ func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, a
 	return nil
 }
 
-func (f *fake) Apply(ctx context.Context, path string, paths []string, p virtualfs.Progress) (virtualfs.Applied, error) {
-	return f.applied, f.do(ctx, p, f.note("apply", path, paths, p != nil))
+func (f *fake) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, p virtualfs.Progress) (virtualfs.Applied, error) {
+	return f.applied, f.do(ctx, p, f.note("apply", path, o, p != nil))
 }
 func (f *fake) Undo(_ context.Context, path, id string) error { return f.note("undo", path, id) }
 func (f *fake) Revert(_ context.Context, path string, paths []string) (int, error) {

@@ -79,6 +79,7 @@ func TestMalformed(t *testing.T) {
 		lists := map[string]error{
 			"revert's paths": refused(t, fs, schema.VirtualFs_revert, func(p capnp.Struct) error { return of(p, 1) }),
 			"apply's paths":  refused(t, fs, schema.VirtualFs_apply, func(p capnp.Struct) error { return of(p, 1) }),
+			"apply's review": vat.Do(t.Context(), fs, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, _ *vat.Caps) error { return p.SetReview([]byte("short")) }, nil),
 			"patterns": mount(func(a schema.Attenuation) error {
 				d, err := a.NewDeny()
 				if err != nil {
@@ -112,7 +113,7 @@ func TestMalformed(t *testing.T) {
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_mount, nil, nil))
 	h.asked(t, "mount", "", "", virtualfs.Attenuation{})
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_apply, nil, nil))
-	h.asked(t, "apply", "", []string(nil), false)
+	h.asked(t, "apply", "", virtualfs.ApplyOptions{}, false)
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_commit, nil, nil))
 	h.asked(t, "commit", "", virtualfs.Commit{})
 }

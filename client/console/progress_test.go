@@ -161,7 +161,7 @@ func TestProgressSkipsToTheNewest(t *testing.T) {
 		return await(ctx, second)
 	}
 	n := 0
-	_, err := fs.Apply(t.Context(), "p", nil, func(entries, bytes int64) {
+	_, err := fs.Apply(t.Context(), "p", virtualfs.ApplyOptions{}, func(entries, bytes int64) {
 		if n++; n == 1 {
 			same(t, "entries and bytes", [2]int64{entries, bytes}, [2]int64{1, 10})
 			first <- struct{}{}
@@ -187,7 +187,7 @@ func TestProgressEndsWithTheCall(t *testing.T) {
 	}
 	for range 50 {
 		var over atomic.Bool
-		_, err := fs.Apply(t.Context(), "p", nil, func(int64, int64) {
+		_, err := fs.Apply(t.Context(), "p", virtualfs.ApplyOptions{}, func(int64, int64) {
 			if over.Load() {
 				t.Error("told after the end")
 			}

@@ -56,9 +56,9 @@ var calls = map[string]struct {
 	},
 	"apply": {
 		call: func(ctx context.Context, fs *console.VirtualFs) (any, error) {
-			return fs.Apply(ctx, "p", []string{"x"}, nil)
+			return fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: []string{"x"}, If: virtualfs.Review{1, 2}}, nil)
 		},
-		asked: []any{"p", []string{"x"}, false},
+		asked: []any{"p", virtualfs.ApplyOptions{Paths: []string{"x"}, If: virtualfs.Review{1, 2}}, false},
 		want:  func(f *fake) any { return f.applied },
 	},
 	"undo": {
@@ -291,8 +291,8 @@ func TestRefused(t *testing.T) {
 		{"diff: many paths", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: many}, "", nil) }, vfs.TooLarge},
 		{"diff: a long place", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{}, long, nil) }, vfs.Limit},
 		{"diff: a huge revision", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{To: huge}, "", nil) }, vfs.TooLarge},
-		{"apply: no path", func() error { _, err := fs.Apply(ctx, "p", none, nil); return err }, vfs.Invalid},
-		{"apply: many paths", func() error { _, err := fs.Apply(ctx, "p", many, nil); return err }, vfs.TooLarge},
+		{"apply: no path", func() error { _, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: none}, nil); return err }, vfs.Invalid},
+		{"apply: many paths", func() error { _, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: many}, nil); return err }, vfs.TooLarge},
 		{"undo: a huge id", func() error { return fs.Undo(ctx, "p", huge) }, vfs.TooLarge},
 		{"revert: no path", func() error { _, err := fs.Revert(ctx, "p", none); return err }, vfs.Invalid},
 		{"commit: a huge message", func() error { _, err := fs.Commit(ctx, "p", virtualfs.Commit{Message: huge}); return err }, vfs.TooLarge},

@@ -85,8 +85,10 @@ func (c *diffCommand) Run(e *env) error {
 	o := virtualfs.DiffOptions{Paths: paths, From: c.From, To: c.To, Text: !c.Stat && !c.JSON || c.Text}
 	out := []changeJSON{}
 	show := newChanges(e.stdout)
+	var review virtualfs.Reviewer
 	var late error
 	err = fs.Diff(e, mount, o, "", func(ch virtualfs.Change) bool {
+		review.Add(ch)
 		if c.JSON {
 			out = append(out, changeJSON{ch.Path, ch.From, ch.Kind, ch.Text})
 			return true
@@ -103,6 +105,8 @@ func (c *diffCommand) Run(e *env) error {
 		return printJSON(e.stdout, out)
 	case show.n == 0:
 		fmt.Fprintln(e.stderr, "no changes")
+	case c.From == "" && c.To == "":
+		fmt.Fprintf(e.stderr, "to apply just this: %s apply %s --if %s%s\n", self(), shellQuote(trimPath(c.Path)), review.Review(), c.flag())
 	}
 	return nil
 }
@@ -178,6 +182,7 @@ func printableLine(l string) string {
 
 type applyCommand struct {
 	Paths []string `arg:"" help:"An overlay's mount, or paths in it."`
+	If    string   `placeholder:"REVIEW" help:"Only what capd diff showed, which printed this at its end."`
 	Undo  string   `placeholder:"ID" help:"Take the apply with this id back; its changes wait again."`
 	stateFlag
 }
@@ -189,6 +194,7 @@ beneath has changed meanwhile, it lists every such path and changes nothing.
 Examples:
   capd apply draft
   capd apply draft/src/main.go draft/README.md
+  capd apply draft --if 5f0c…        nothing that came since that diff
   capd apply draft --undo ID`
 }
 
@@ -209,9 +215,15 @@ func (c *applyCommand) Run(e *env) error {
 		fmt.Fprintln(e.stdout, "undone; the changes wait in the overlay again")
 		return nil
 	}
+	o := virtualfs.ApplyOptions{Paths: paths}
+	if c.If != "" {
+		if o.If, err = virtualfs.ParseReview(c.If); err != nil {
+			return err
+		}
+	}
 	p := newProgress(e, nil, "applied")
 	defer p.end()
-	a, err := fs.Apply(e, mount, paths, p.count)
+	a, err := fs.Apply(e, mount, o, p.count)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,10 @@ type ApplyOptions struct {
 	Target  vfs.Dir  // the lower tree as it is guarded today; nil is the lower tree itself
 	Journal vfs.Dir  // of package batch
 
+	// Check, if any, is shown the changes as Diff would answer them, all of them, and
+	// ends Apply with its error before anything is changed.
+	Check func([]Change) error
+
 	// Progress, if any, is told how many of the steps are done. The overlay's
 	// readers wait for it, so that it must not use the overlay.
 	Progress func(done, total int)
@@ -48,6 +52,15 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	}
 	defer o.end()
 	s := o.survey()
+	if options.Check != nil {
+		all, err := o.diff(ctx, s, "")
+		if err == nil {
+			err = options.Check(all)
+		}
+		if err != nil {
+			return Applied{}, err
+		}
+	}
 	chosen, err := s.choose(options.Paths, true)
 	if err != nil {
 		return Applied{}, err
