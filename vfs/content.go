@@ -3,6 +3,7 @@ package vfs
 import (
 	"context"
 	"io"
+	"math"
 )
 
 // Content is one content of a file, held open: a Replace of the file does not
@@ -43,6 +44,31 @@ type placeContent struct {
 func (c *placeContent) ReadAt(p []byte, off int64) (int, error) { return c.f.ReadAt(c.ctx, p, off) }
 func (c *placeContent) Size() int64                             { return c.size }
 func (c *placeContent) Close() error                            { return nil }
+
+// ReadAt reads from r as [File].ReadAt has it, whatever r makes of an empty p and of
+// offsets that no file reaches.
+func ReadAt(r io.ReaderAt, p []byte, off int64) (int, error) {
+	room := math.MaxInt64 - off
+	switch {
+	case off < 0:
+		return 0, ErrOffset
+	case room == 0:
+		return 0, io.EOF
+	case len(p) == 0:
+		n, err := r.ReadAt(make([]byte, 1), off)
+		if n > 0 {
+			err = nil
+		}
+		return 0, err
+	case int64(len(p)) > room:
+		n, err := r.ReadAt(p[:room], off)
+		if err == nil {
+			err = io.EOF
+		}
+		return n, err
+	}
+	return r.ReadAt(p, off)
+}
 
 // Appender is a File that appends without a race: of two appends at once both
 // are there afterwards, whole and one after the other.

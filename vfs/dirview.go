@@ -27,10 +27,13 @@ func (v *dirView) child(name string, check func(string) error) (string, error) {
 func (v *dirView) end(ctx context.Context, name string, check func(string) error, need mode, moves bool) (target, error) {
 	path, err := v.child(name, check)
 	t := target{&v.view, path, need, moves}
-	if err != nil {
-		return t, first(v.may(ctx, need), err)
+	if err == nil {
+		return t, t.refused(ctx)
 	}
-	return t, t.refused(ctx)
+	if IsImmutable(v.dir) {
+		err = ReadOnly // which the store says of any other name
+	}
+	return t, first(v.may(ctx, need), err)
 }
 
 func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error) {

@@ -161,11 +161,11 @@ func hint(c Code) string {
 	case NotDir:
 		return "this is not a directory"
 	case IsDir:
-		return "this is a directory"
+		return "this is a directory; a file was needed"
 	case NotEmpty:
 		return "the directory is not empty; remove what it holds first"
 	case NotRegular:
-		return "this is not a regular file"
+		return "this is a link or a special file; a regular file was needed"
 	case CrossDevice:
 		return "another filesystem or store begins here; copy instead"
 	case Stale:

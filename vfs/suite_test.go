@@ -49,6 +49,14 @@ func TestSuite(t *testing.T) {
 			}})
 		})
 	}
+	t.Run("read only", func(t *testing.T) {
+		vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+			_, d := store(t, tree)
+			d, err := vfs.ReadOnlyDir(vfs.Guarded(d, nil))
+			ok(t, err)
+			return d
+		}})
+	})
 	t.Run("root", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			_, d := store(t, tree)

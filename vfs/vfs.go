@@ -71,9 +71,11 @@ type Entry struct {
 }
 
 // Node is a directory, a file or a link: every Node is exactly one of Dir, File
-// and Link. A node is a place in a tree: once something else is at that place,
-// or the place has moved, every method answers stale (or notFound, when nothing
-// is there), and never the wrong content.
+// and Link. A node is a place in a tree, and never answers the wrong content.
+// A directory that was moved, removed, or removed and made again is stale, and so is
+// all that was opened below it; moved back, they are what they were. A file or a link
+// is whatever has its name: notFound once nothing has it, and stale while something
+// of another kind does.
 type Node interface {
 	// Stat answers revoked, stale, notFound.
 	Stat(ctx context.Context) (Info, error)
@@ -135,7 +137,8 @@ type File interface {
 	Node
 
 	// ReadAt is as io.ReaderAt has it: n < len(p) comes with an error, io.EOF
-	// at the end of the file. Offsets below 0 are invalid.
+	// at the end of the file. At and past the end, wherever that is, io.EOF comes
+	// with an empty p too. Offsets below 0 are invalid.
 	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
 
 	// WriteAt writes p at off in place; a gap is filled with zeros. It answers

@@ -24,14 +24,14 @@ type blob struct {
 
 func (b *blob) ReadAt(p []byte, off int64) (int, error) {
 	if b.file != nil {
-		n, err := b.file.ReadAt(p, off)
+		n, err := vfs.ReadAt(b.file, p, off)
 		if err != nil && err != io.EOF {
 			err = hidden(err)
 		}
 		return n, err
 	}
 	if off >= b.size {
-		return 0, end(0, len(p))
+		return 0, io.EOF
 	}
 	n := copy(p, b.data[off:])
 	return n, end(n, len(p))

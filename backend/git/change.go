@@ -22,8 +22,7 @@ type need struct{ get func(context.Context) error }
 func (*need) Error() string { return "something has to be read first" }
 
 var (
-	errReadOnly  = vfs.Errorf(vfs.ReadOnly, "this is a commit of a git repository, which does not change")
-	errSubmodule = vfs.Errorf(vfs.ReadOnly, "this is a submodule of the git repository, which is not checked out here; nothing in it can be changed, and it stays where it is")
+	errSubmodule = vfs.Errorf(vfs.ReadOnly, "nothing can be changed in this directory, and it stays where it is")
 	errTooLong   = vfs.Errorf(vfs.Limit, "a file here may be %d GiB long, and no longer", maxFile>>30)
 )
 
@@ -74,7 +73,7 @@ func (s *Store) change(ctx context.Context, check func(tries int) (step, error))
 // plan returns check's answer, reading what it needs.
 func (s *Store) plan(ctx context.Context, check func() (step, error)) (step, error) {
 	if !s.writable {
-		return step{}, errReadOnly
+		return step{}, vfs.ReadOnly
 	}
 	for {
 		if err := s.look(ctx); err != nil {
@@ -140,7 +139,7 @@ func (s *Store) conditional(c vfs.If, it *item, tries int) error {
 		return s.meets(c, it, tries)
 	}
 	if !c.IsZero() {
-		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
+		return vfs.ErrNoVersion
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type CommitOptions struct {
 // the host: they name paths.
 func (s *Store) Commit(ctx context.Context, o CommitOptions) (string, error) {
 	if !s.writable {
-		return "", errReadOnly
+		return "", vfs.ReadOnly
 	}
 	s.committing.Lock()
 	defer s.committing.Unlock()

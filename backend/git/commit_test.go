@@ -393,7 +393,7 @@ func TestDiscard(t *testing.T) {
 	assert.Equal(t, "read me\n", content(t, root, "README"))
 	assert.Equal(t, "deep\n", content(t, root, "src/x/y/z"))
 	_, err = d.Stat(ctx)
-	require.ErrorIs(t, err, vfs.NotFound)
+	require.ErrorIs(t, err, vfs.Stale)
 	require.NoError(t, s.Discard(ctx))
 }
 
@@ -456,7 +456,7 @@ func TestSubmodules(t *testing.T) {
 		"Rename":  root.Rename(ctx, "vendor", root, "v", vfs.If{}, vfs.If{}),
 	} {
 		require.ErrorIs(t, err, vfs.ReadOnly, what)
-		assert.Contains(t, err.Error(), "submodule", what)
+		assert.NotContains(t, err.Error(), "submodule", what)
 	}
 	assert.False(t, s.Changed())
 }

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"io"
 	"slices"
 	"sync/atomic"
 
@@ -47,7 +48,7 @@ func (c *content) release() {
 // ReadAt is as io.ReaderAt has it.
 func (c *content) ReadAt(p []byte, off int64) (int, error) {
 	if off >= c.size {
-		return 0, end(0, len(p))
+		return 0, io.EOF
 	}
 	n := int(min(int64(len(p)), c.size-off))
 	for done := 0; done < n; {

@@ -3,7 +3,6 @@ package git
 import (
 	"context"
 	"iter"
-	"strings"
 	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -50,6 +49,9 @@ func (d *dir) Close() error {
 	return nil
 }
 
+// Immutable implements vfs.Immutable.
+func (d *dir) Immutable() bool { return !d.at.store.writable }
+
 // Stat implements vfs.Node.
 func (d *dir) Stat(ctx context.Context) (info vfs.Info, err error) {
 	err = d.read(ctx, func(here *directory) error {
@@ -86,7 +88,7 @@ func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 }
 
 func (d *dir) directory(it *item) *dir {
-	return &dir{at: &place{store: d.at.store, parent: d.at, name: it.name, inode: it.inode}}
+	return &dir{at: &place{store: d.at.store, parent: d.at, name: it.name, self: it.self}}
 }
 
 func (d *dir) file(name string) *file {
@@ -162,7 +164,7 @@ func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 	for p := d.at; p.parent != nil; p = p.parent {
 		depth++
 	}
-	if d.at.store.writable && depth > maxTreeDepth {
+	if !d.Immutable() && depth > maxTreeDepth {
 		return nil, errDeep
 	}
 	it := &item{entry: entry{name: name, mode: filemode.Dir}, dir: &directory{tree: noTree, over: map[string]*item{}}}
@@ -176,20 +178,20 @@ var errDeep = vfs.Errorf(vfs.Limit, "directories here may be %d deep, and no dee
 
 // Symlink implements vfs.Symlinker.
 func (d *dir) Symlink(ctx context.Context, name, target string) error {
-	switch {
-	case target == "" || strings.Contains(target, "\x00"):
-		return vfs.Errorf(vfs.Invalid, "a link's target is empty or holds NUL")
-	case len(target) > vfs.MaxPath:
-		return vfs.Errorf(vfs.Limit, "a link's target is longer than %d bytes", vfs.MaxPath)
+	if d.Immutable() {
+		return vfs.ReadOnly
+	}
+	if err := vfs.CheckTarget(target); err != nil {
+		return err
 	}
 	return d.add(ctx, &item{entry: entry{name: name, mode: filemode.Symlink}, target: target})
 }
 
-// add puts a new node into d. It gives it an inode, if it is a directory, and a time.
+// add puts a new node into d. It gives it an identity, if it is a directory, and a time.
 func (d *dir) add(ctx context.Context, it *item) error {
 	s := d.at.store
-	if !s.writable {
-		return errReadOnly
+	if d.Immutable() {
+		return vfs.ReadOnly
 	}
 	if err := checkNew(it.name, it.kind()); err != nil {
 		return err
@@ -211,8 +213,8 @@ func (d *dir) add(ctx context.Context, it *item) error {
 			}
 			it.ms = nowMs()
 			if it.dir != nil {
-				s.inodes++
-				it.inode, it.dir.ms = s.inodes, it.ms
+				s.made++
+				it.self, it.dir.ms = identity{made: s.made}, it.ms
 			}
 			here.put(it.name, it, it.ms)
 			return nil
@@ -222,6 +224,9 @@ func (d *dir) add(ctx context.Context, it *item) error {
 
 // Remove implements vfs.Dir.
 func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
+	if d.Immutable() {
+		return vfs.ReadOnly
+	}
 	if err := vfs.CheckName(name); err != nil {
 		return err
 	}

@@ -14,9 +14,6 @@ import (
 
 const errNotDir = syscall.ENOTDIR
 
-// errOffset is for offsets and sizes that no file has.
-var errOffset = vfs.Errorf(vfs.Invalid, "an offset or a size is below 0 or too large")
-
 // ambient makes an error of the host's filesystem one for the host: it names paths.
 func ambient(err error) error {
 	code := vfs.Internal

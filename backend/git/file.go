@@ -22,7 +22,7 @@ var (
 // ReadAt implements vfs.File.
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	}
 	s := f.in.store
 	if err := s.look(ctx); err != nil {
@@ -47,8 +47,11 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 // WriteAt implements vfs.File. To write nothing does not lengthen the file.
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
+	if f.Immutable() {
+		return 0, vfs.ReadOnly
+	}
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	}
 	n := 0
 	err := f.edit(ctx, c, func(size int64) (int64, writing) {
@@ -83,8 +86,11 @@ func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 
 // Truncate implements vfs.File.
 func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	if f.Immutable() {
+		return vfs.ReadOnly
+	}
 	if size < 0 {
-		return errOffset
+		return vfs.ErrOffset
 	}
 	return f.edit(ctx, c, func(old int64) (int64, writing) {
 		if size == old {

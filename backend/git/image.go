@@ -189,7 +189,7 @@ func (d *directory) settle(im *image) {
 			} else {
 				now.id = plumbing.ZeroHash
 			}
-			if d.over[name] = &now; now.dir == nil && now.inode == 0 {
+			if d.over[name] = &now; now.dir == nil && now.self == (identity{}) {
 				delete(d.over, name)
 			}
 		case it == then && it.kind() != vfs.DirKind:

@@ -19,7 +19,7 @@ type item struct {
 	data   *content   // of a file that was written
 	target string     // of a link that was made
 	dir    *directory // of a directory in which something changed
-	inode  uint64     // which directory this is; 0 for one that is where its tree has it
+	self   identity   // of a directory; zero for one that is where its tree has it
 	ms     int64      // when it was made or written; 0: with the commit
 }
 
@@ -29,6 +29,17 @@ func (it *item) isSubmodule() bool { return it.mode == filemode.Submodule }
 
 // written reports whether an item of no directory is not in the repository yet.
 func (it *item) written() bool { return it.data != nil || it.target != "" }
+
+// identity tells a directory from every other that the store shows, wherever it moves:
+// by the number that it was given when it was made, or else by its path in the tree that
+// the store began with. Zero is the root's.
+type identity struct {
+	made uint64
+	path string // below the directory that was made, if it is not 0
+}
+
+// below is the identity of a directory that is where the tree of id's directory has it.
+func (id identity) below(name string) identity { return identity{id.made, vfs.Join(id.path, name)} }
 
 // directory is a tree with changes upon it. A directory without any is as small as its
 // tree; one of many files costs what was changed in it. All of it is guarded by

@@ -66,15 +66,16 @@ func ntfs(name string) string {
 	return strings.ToLower(strings.TrimRight(name, ". "))
 }
 
-// checkNew answers invalid unless git keeps an entry called name, of this kind.
+// checkNew answers invalid unless git keeps an entry called name, of this kind: nothing
+// under what it takes for its own, and no link as .gitmodules.
 func checkNew(name string, kind vfs.Kind) error {
 	switch err := vfs.CheckNewName(name); {
 	case err != nil:
 		return err
 	case isDotGit(name):
-		return vfs.Errorf(vfs.Invalid, "git takes this name for its own and keeps nothing under it; choose another")
+		return vfs.ErrReserved
 	case kind == vfs.LinkKind && isModules(name):
-		return vfs.Errorf(vfs.Invalid, "git wants .gitmodules to be a file and no link")
+		return vfs.ErrReserved
 	}
 	return nil
 }

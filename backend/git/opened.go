@@ -25,7 +25,7 @@ func (o *opened) ReadAt(p []byte, off int64) (int, error) {
 	defer o.mu.RUnlock()
 	switch {
 	case off < 0:
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	case o.r == nil:
 		return 0, vfs.Stale
 	case o.ctx.Err() != nil:

@@ -20,7 +20,7 @@ func (s *Store) isChanged() bool { return s.root.dir != nil && s.root.dir.isChan
 // were made with it.
 func (s *Store) Discard(ctx context.Context) error {
 	if !s.writable {
-		return errReadOnly
+		return vfs.ReadOnly
 	}
 	s.committing.Lock()
 	defer s.committing.Unlock()

@@ -10,9 +10,9 @@ import (
 // reached. No Close reaches it.
 type place struct {
 	store  *Store
-	parent *place // nil at the root
-	name   string // in parent
-	inode  uint64
+	parent *place   // nil at the root
+	name   string   // in parent
+	self   identity // as its item had it
 
 	last atomic.Pointer[seen]
 }
@@ -23,8 +23,24 @@ type seen struct {
 	dir   *directory
 }
 
-// directory returns what is at p: notFound when nothing is, stale when it is no directory
-// or another one. Store.mu is held, for reading at least.
+// identity is that of the directory that was opened at p.
+func (p *place) identity() identity {
+	if p.parent == nil || p.self != (identity{}) {
+		return p.self
+	}
+	return p.parent.identity().below(p.name)
+}
+
+// identityOf is that of a directory called name at p.
+func (p *place) identityOf(it *item, name string) identity {
+	if it.self != (identity{}) {
+		return it.self
+	}
+	return p.identity().below(name)
+}
+
+// directory returns what is at p: stale when that is nothing, no directory or another
+// one. Store.mu is held, for reading at least.
 func (p *place) directory() (*directory, error) {
 	s := p.store
 	if l := p.last.Load(); l != nil && l.epoch == s.epoch {
@@ -37,9 +53,9 @@ func (p *place) directory() (*directory, error) {
 			return nil, err
 		}
 		switch it = in.find(p.name); {
-		case it == nil:
-			return nil, vfs.NotFound
-		case it.kind() != vfs.DirKind, it.inode != p.inode:
+		case it == nil, it.kind() != vfs.DirKind:
+			return nil, vfs.Stale
+		case it.self != p.self && p.parent.identityOf(it, p.name) != p.identity():
 			return nil, vfs.Stale
 		}
 	}

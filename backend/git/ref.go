@@ -38,6 +38,9 @@ func (r *ref) item() (*item, error) {
 	return it, nil
 }
 
+// Immutable implements vfs.Immutable.
+func (r *ref) Immutable() bool { return !r.in.store.writable }
+
 // Close implements vfs.Node.
 func (r *ref) Close() error {
 	r.closed.Store(true)

@@ -10,8 +10,8 @@ import (
 // Rename implements vfs.Dir.
 func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	s := d.at.store
-	if !s.writable {
-		return errReadOnly
+	if d.Immutable() {
+		return vfs.ReadOnly
 	}
 	if err := vfs.CheckName(name); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (m *move) vacant(it, old *item, tries int) (*item, error) {
 	in := to[:len(to)-1]
 	switch {
 	case it.kind() == vfs.DirKind && len(in) >= len(from) && slices.Equal(in[:len(from)], from):
-		return nil, vfs.Errorf(vfs.Invalid, "a directory cannot move into itself")
+		return nil, vfs.ErrIntoItself
 	case old == nil:
 		return nil, m.s.meets(m.ifTo, nil, tries)
 	case slices.Equal(from, to):
@@ -117,8 +117,7 @@ func (m *move) apply() error {
 		moved.data.hold() // the old place gives its own up
 	}
 	if moved.kind() == vfs.DirKind {
-		m.s.inodes++
-		moved.inode = m.s.inodes
+		moved.self = m.from.at.identityOf(&moved, m.name)
 	}
 	ms := nowMs()
 	here.put(m.name, nil, ms)

@@ -25,8 +25,8 @@ func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, 
 }
 
 func (d *dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, mode *filemode.FileMode) (vfs.Version, error) {
-	if !d.at.store.writable {
-		return vfs.Version{}, errReadOnly
+	if d.Immutable() {
+		return vfs.Version{}, vfs.ReadOnly
 	}
 	if err := vfs.CheckName(name); err != nil {
 		return vfs.Version{}, err

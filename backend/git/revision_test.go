@@ -132,7 +132,7 @@ func TestPinnedAndFollowed(t *testing.T) {
 		_, err = file.ReadAt(ctx, buf, 0)
 		require.NoError(t, err)
 		assert.Equal(t, "new", string(buf), "a file that was open is a place")
-		require.ErrorIs(t, errorOf(gone.Stat(ctx)), vfs.NotFound)
+		require.ErrorIs(t, errorOf(gone.Stat(ctx)), vfs.Stale)
 		require.ErrorIs(t, errorOf(turned.Stat(ctx)), vfs.Stale)
 	}
 	gitCLI(t, f.dir, "", "update-ref", "refs/heads/master", first.String())

@@ -75,7 +75,7 @@ type Store struct {
 	base   commit
 	root   *item
 	epoch  uint64 // grows when a directory may be another than it was
-	inodes uint64 // the last that was given
+	made   uint64 // directories: the number that the last was given
 	closed bool
 }
 

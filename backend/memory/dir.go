@@ -192,7 +192,7 @@ func conditional(c vfs.If, n *inode, tries int) error {
 		return meets(c, n, tries)
 	}
 	if !c.IsZero() {
-		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
+		return vfs.ErrNoVersion
 	}
 	return nil
 }

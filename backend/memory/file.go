@@ -21,7 +21,7 @@ var (
 // ReadAt implements vfs.File.
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	if off < 0 {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	}
 	var end error
 	err = f.read(ctx, func(i *inode) { n, end = i.data.readAt(p, off) })
@@ -31,13 +31,11 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err erro
 	return n, end
 }
 
-var errOffset = vfs.Errorf(vfs.Invalid, "an offset or a size is below 0 or too large")
-
 // WriteAt implements vfs.File. It writes all of p or nothing; to write nothing
 // does not lengthen the file.
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	}
 	err := f.edit(ctx, c, func(b *blob) (int64, func(*blob)) {
 		if len(p) == 0 {
@@ -69,7 +67,7 @@ func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 // Truncate implements vfs.File.
 func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	if size < 0 {
-		return errOffset
+		return vfs.ErrOffset
 	}
 	return f.edit(ctx, c, func(b *blob) (int64, func(*blob)) {
 		if size == b.size {
@@ -170,7 +168,7 @@ type content struct {
 func (c *content) ReadAt(p []byte, off int64) (int, error) {
 	switch {
 	case off < 0:
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	case c.closed.Load():
 		return 0, vfs.Stale
 	case c.ctx.Err() != nil:

@@ -60,7 +60,7 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 func vacant(n, old, there *inode, to vfs.If, tries int) error {
 	switch {
 	case there.within(n):
-		return vfs.Errorf(vfs.Invalid, "a directory cannot move into itself")
+		return vfs.ErrIntoItself
 	case old == nil:
 		return meets(to, nil, tries)
 	case old == n:

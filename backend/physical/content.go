@@ -70,14 +70,9 @@ func (c *content) Close() error {
 	return nil
 }
 
-var errOffset = vfs.Errorf(vfs.Invalid, "an offset is below 0")
-
-// readAt reads as io.ReaderAt has it.
+// readAt reads as vfs.File has it.
 func readAt(r io.ReaderAt, p []byte, off int64) (int, error) {
-	if off < 0 {
-		return 0, errOffset
-	}
-	n, err := r.ReadAt(p, off)
+	n, err := vfs.ReadAt(r, p, off)
 	if err == nil || err == io.EOF {
 		return n, err
 	}

@@ -55,7 +55,7 @@ func explainErrno(errno syscall.Errno) error {
 	case syscall.EACCES, syscall.EPERM:
 		return hostDenies()
 	case syscall.EROFS:
-		return vfs.Errorf(vfs.ReadOnly, "the host mounted this file system read-only")
+		return vfs.At("", vfs.ReadOnly)
 	case syscall.ENOSPC:
 		return vfs.Errorf(vfs.Limit, "the disk is full; remove something or ask the host for room")
 	case syscall.EDQUOT:

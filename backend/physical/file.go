@@ -3,6 +3,7 @@ package physical
 import (
 	"context"
 	"io"
+	"math"
 	"os"
 	"sync/atomic"
 
@@ -108,7 +109,10 @@ func (f *File) tryReadAt(p []byte, off int64) (int, error) {
 		return 0, vfs.At("", vfs.Stale)
 	}
 	if off < 0 {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
+	}
+	if len(p) == 0 || off > math.MaxInt64-int64(len(p)) { // see vfs.ReadAt
+		return 0, vfs.ErrWouldBlock
 	}
 	r, err := f.s.tryKept(f.in, f.path)
 	if err != nil {
@@ -141,18 +145,16 @@ func (f *File) Version(ctx context.Context) (vfs.Version, error) {
 	return v.version, held(err)
 }
 
-// Replace is [Dir.Replace] of the File's name. It answers notFound for a file
-// that was gone before r was read.
+// Replace implements vfs.Replacer. It makes no file where there is none.
 func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	if err := f.changeable(ctx); err != nil {
 		return vfs.Version{}, err
 	}
-	if _, err := f.Stat(ctx); err != nil && (c.IsZero() || vfs.CodeOf(err) != vfs.NotFound) {
-		return vfs.Version{}, err
-	}
-	dir := Dir{node: node{s: f.s}, at: f.in}
-	return dir.Replace(ctx, f.name, r, c)
+	return f.dir().replace(ctx, f.name, r, c, replacing{file: true})
 }
+
+// dir is the directory that f is in.
+func (f *File) dir() *Dir { return &Dir{node: node{s: f.s}, at: f.in} }
 
 // Sync writes the content and the name to disk.
 func (f *File) Sync(ctx context.Context) error {

@@ -54,7 +54,7 @@ func checkTarget(name string) error {
 		return err
 	}
 	if hidden(name) {
-		return vfs.Errorf(vfs.Invalid, "names like this are reserved; choose another")
+		return vfs.ErrReserved
 	}
 	return nil
 }

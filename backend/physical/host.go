@@ -152,9 +152,9 @@ func (a attr) regular() error {
 	case vfs.FileKind:
 		return nil
 	case vfs.DirKind:
-		return vfs.Errorf(vfs.IsDir, "a directory has this name; a file was needed")
+		return vfs.IsDir
 	case vfs.LinkKind:
-		return vfs.Errorf(vfs.NotRegular, "a symbolic link has this name; name the file that it leads to")
+		return vfs.NotRegular
 	}
 	return vfs.Errorf(vfs.NotRegular, "a FIFO, socket or device has this name; only regular files are served")
 }
@@ -162,7 +162,7 @@ func (a attr) regular() error {
 // directory answers notDir unless a is a directory.
 func (a attr) directory() error {
 	if a.kind != vfs.DirKind {
-		return vfs.Errorf(vfs.NotDir, "this is not a directory")
+		return vfs.NotDir
 	}
 	return nil
 }

@@ -17,8 +17,11 @@ import (
 
 // WriteAt writes in place, as far as it says when it fails.
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
-	if err := checkRange(off, int64(len(p))); err != nil {
+	if err := f.changeable(ctx); err != nil {
 		return 0, err
+	}
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, vfs.ErrOffset
 	}
 	end := off + int64(len(p))
 	if len(p) == 0 {
@@ -32,8 +35,11 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n in
 
 // Truncate cuts or adds zeros in place.
 func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
-	if err := checkRange(size, 0); err != nil {
+	if err := f.changeable(ctx); err != nil {
 		return err
+	}
+	if size < 0 {
+		return vfs.ErrOffset
 	}
 	return f.change(ctx, os.O_WRONLY, c,
 		func(int64) int64 { return size },
@@ -60,16 +66,6 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 			return err
 		})
 	return off, err
-}
-
-func checkRange(off, length int64) error {
-	switch {
-	case off < 0:
-		return vfs.Errorf(vfs.Invalid, "an offset or a size is below 0")
-	case off > math.MaxInt64-length:
-		return vfs.Errorf(vfs.TooLarge, "no file is that long")
-	}
-	return nil
 }
 
 // change opens the file for writing and changes it inside Commit. sizeAfter
@@ -111,25 +107,19 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 
 // writable looks at what a change would change.
 func (f *File) writable(ctx context.Context, c vfs.If) (seen, error) {
-	if c.Absent {
-		return seen{}, vfs.Errorf(vfs.Conflict, "it exists already; a change in place needs it to")
+	was, err := f.dir().seen(ctx, f.name, c)
+	switch {
+	case err != nil:
+	case !was.exists:
+		err = vfs.NotFound
+	default:
+		err = was.attr.regular()
 	}
-	dir := Dir{node: node{s: f.s}, at: f.in}
-	was, err := dir.seen(ctx, f.name, c)
+	if err == nil {
+		err = sole(was.attr)
+	}
 	if err != nil {
 		return seen{}, held(err)
-	}
-	if !was.exists {
-		if c.IsZero() {
-			return seen{}, vfs.At("", vfs.NotFound)
-		}
-		return seen{}, c.Check(false, vfs.Version{})
-	}
-	if err := was.attr.regular(); err != nil {
-		return seen{}, held(err)
-	}
-	if err := sole(was.attr); err != nil {
-		return seen{}, err
 	}
 	return was, c.Check(true, was.version)
 }

@@ -25,6 +25,9 @@ func (n *node) Close() error {
 // Tries implements vfs.Trier.
 func (n *node) Tries() bool { return n.s.host.tries() }
 
+// Immutable implements vfs.Immutable.
+func (n *node) Immutable() bool { return n.s.readOnly }
+
 func (n *node) usable(ctx context.Context) error {
 	if n.closed.Load() {
 		return vfs.At("", vfs.Stale)
@@ -38,7 +41,7 @@ func (n *node) changeable(ctx context.Context) error {
 		return vfs.At("", vfs.Stale)
 	}
 	if n.s.readOnly {
-		return vfs.Errorf(vfs.ReadOnly, "this directory is served read-only; ask the host")
+		return vfs.At("", vfs.ReadOnly)
 	}
 	return ctx.Err()
 }

@@ -67,7 +67,7 @@ func (d *Dir) removable(ctx context.Context, name string, c vfs.If) (seen, error
 // unconditional checks c, which on anything but a file is invalid.
 func unconditional(was seen, c vfs.If) error {
 	if was.exists && was.attr.kind != vfs.FileKind && !c.IsZero() {
-		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
+		return vfs.ErrNoVersion
 	}
 	return c.Check(was.exists, was.version)
 }

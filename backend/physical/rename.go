@@ -18,7 +18,7 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	}
 	into, ok := dst.(*Dir)
 	if !ok || into.s != d.s {
-		return vfs.Errorf(vfs.CrossDevice, "the target is in another store; copy instead")
+		return vfs.At("", vfs.CrossDevice)
 	}
 	if err := into.changeable(ctx); err != nil {
 		return err
@@ -28,11 +28,14 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	}
 	r := renaming{src: d, dst: into, name: name, newName: newName, from: from, to: to}
 	if r.same() {
-		_, err := r.source(ctx)
-		if err == nil {
-			err = unconditional(r.was, to)
+		if _, err := r.source(ctx); err != nil {
+			return err
 		}
-		return err
+		over, err := d.seen(ctx, name, to)
+		if err != nil {
+			return err
+		}
+		return unconditional(over, to)
 	}
 	if err := checkNew(newName); err != nil {
 		// An old name that could not be made today may still be replaced.
@@ -83,21 +86,15 @@ func (r *renaming) prepare(ctx context.Context) error {
 		return err
 	}
 	if a.kind == vfs.DirKind && (r.newPath() == r.oldPath() || strings.HasPrefix(r.newPath(), r.oldPath()+"/")) {
-		return vfs.Errorf(vfs.Invalid, "a directory cannot be moved into itself")
+		return vfs.ErrIntoItself
 	}
 	if r.over, err = r.dst.seen(ctx, r.newName, r.to); err != nil {
 		return err
 	}
-	if r.over.exists && (r.to.IsZero() || r.over.attr.kind != vfs.FileKind) {
+	if r.over.exists && (r.to.Is.IsZero() || r.over.attr.kind != vfs.FileKind || a.kind == vfs.DirKind) {
 		return vfs.At("", vfs.Exists)
 	}
-	if err := r.to.Check(r.over.exists, r.over.version); err != nil {
-		return err
-	}
-	if r.over.exists && a.kind == vfs.DirKind {
-		return vfs.Errorf(vfs.Exists, "a directory cannot take the place of a file; remove the file first")
-	}
-	return nil
+	return r.to.Check(r.over.exists, r.over.version)
 }
 
 // commit renames, inside Commit.
@@ -130,7 +127,7 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	}
 	if err := src.move(r.name, dst, r.newName, noReplace); err != nil {
 		if errors.Is(err, syscall.EINVAL) {
-			return e, false, vfs.Errorf(vfs.Invalid, "a directory cannot be moved into itself")
+			return e, false, vfs.ErrIntoItself
 		}
 		return e, isExist(err) || isNotExist(err), gone(err)
 	}

@@ -13,16 +13,22 @@ import (
 // another name of it, a hard link, keeps the old content. The content is on disk
 // before it is in place; the directory is written to disk after the commit.
 func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
-	return d.replace(ctx, name, r, nil, c)
+	return d.replace(ctx, name, r, c, replacing{})
 }
 
 // Install implements vfs.Installer. A file that can be executed can be by all who
 // can read it.
 func (d *Dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
-	return d.replace(ctx, name, r, &exec, c)
+	return d.replace(ctx, name, r, c, replacing{exec: &exec})
 }
 
-func (d *Dir) replace(ctx context.Context, name string, r io.Reader, exec *bool, c vfs.If) (vfs.Version, error) {
+// replacing is how a file is replaced.
+type replacing struct {
+	exec *bool // whether it can be executed then; nil for as it was
+	file bool  // through itself: where there is no file, none is made
+}
+
+func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, how replacing) (vfs.Version, error) {
 	if err := d.changeable(ctx); err != nil {
 		return vfs.Version{}, err
 	}
@@ -32,7 +38,7 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, exec *bool,
 	if err := d.checkDepth(name); err != nil {
 		return vfs.Version{}, err
 	}
-	if _, err := d.replaceable(ctx, name, c); err != nil {
+	if _, err := d.replaceable(ctx, name, c, how); err != nil {
 		return vfs.Version{}, err // at no cost
 	}
 	st, done, err := d.s.staging.near(d.at)
@@ -45,14 +51,14 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, exec *bool,
 		return vfs.Version{}, err
 	}
 	defer t.discard()
-	t.exec = exec
+	t.exec = how.exec
 	if err := t.fill(ctx, r); err != nil {
 		return vfs.Version{}, err
 	}
 	var was seen
 	err = commit(ctx,
 		func() (vfs.Effect, error) {
-			if was, err = d.replaceable(ctx, name, c); err != nil {
+			if was, err = d.replaceable(ctx, name, c, how); err != nil {
 				return vfs.Effect{}, err
 			}
 			if err := t.dress(d, name, was); err != nil {
@@ -74,16 +80,21 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, exec *bool,
 }
 
 // replaceable looks at what a Replace of name would replace.
-func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If) (seen, error) {
+func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If, how replacing) (seen, error) {
 	was, err := d.seen(ctx, name, c)
-	if err != nil {
-		return seen{}, err
+	switch {
+	case err != nil:
+	case was.exists:
+		err = was.attr.regular()
+	case how.file:
+		err = vfs.NotFound
+	default:
+		err = checkNew(name)
 	}
-	if was.exists {
-		if err := was.attr.regular(); err != nil {
-			return seen{}, err
-		}
-	} else if err := checkNew(name); err != nil {
+	if how.file {
+		err = held(err)
+	}
+	if err != nil {
 		return seen{}, err
 	}
 	return was, c.Check(was.exists, was.version)

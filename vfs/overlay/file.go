@@ -117,7 +117,7 @@ func (f *file) Stat(ctx context.Context) (info vfs.Info, err error) {
 // ReadAt implements vfs.File.
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	if off < 0 {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	}
 	err = f.read(ctx, func(at vfs.File, _ standing) error {
 		n, err = at.ReadAt(ctx, p, off)

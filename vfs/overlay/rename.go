@@ -54,7 +54,7 @@ func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
 	s.ref.o.mu.RUnlock()
 	switch {
 	case inside:
-		return vfs.Errorf(vfs.Invalid, "a directory cannot move into itself")
+		return vfs.ErrIntoItself
 	case s.same(t):
 		return t.conditional(ctx, to)
 	case t.kind == gone:

@@ -152,7 +152,7 @@ func (s *spot) conditional(ctx context.Context, c vfs.If) error {
 		return s.meets(ctx, c)
 	}
 	if !c.IsZero() {
-		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
+		return vfs.ErrNoVersion
 	}
 	return nil
 }

@@ -9,13 +9,11 @@ import (
 	"capd/vfs"
 )
 
-var errOffset = vfs.Errorf(vfs.Invalid, "an offset or a size is below 0 or too large")
-
 // WriteAt implements vfs.File. To write nothing does not lengthen the file, and copies
 // nothing.
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	}
 	err = f.write(ctx, c, inPlace{
 		plan: func(size int64) (int64, bool) { return max(size, off+int64(len(p))), len(p) > 0 },
@@ -56,7 +54,7 @@ func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 // Truncate implements vfs.File. To leave the size as it is copies nothing.
 func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	if size < 0 {
-		return errOffset
+		return vfs.ErrOffset
 	}
 	return f.write(ctx, c, inPlace{
 		plan: func(old int64) (int64, bool) { return size, size != old },

@@ -45,6 +45,13 @@ var broken = map[string]func(vfs.Dir) vfs.Dir{
 	"Immutable/Changes":          nil, // a store that changes, said to be immutable
 	"Host/Symlink":               func(d vfs.Dir) vfs.Dir { return tidying{d} },
 	"Host/Install":               func(d vfs.Dir) vfs.Dir { return unexecutable{d} },
+	"Alike/Words":                func(d vfs.Dir) vfs.Dir { return talkative{d} },
+	"Alike/Reserved":             func(d vfs.Dir) vfs.Dir { return reserving{d} },
+	"Alike/Removed":              func(d vfs.Dir) vfs.Dir { return withFiles{d, func(f vfs.File) vfs.File { return checking{f} }} },
+	"Alike/Overtaken":            func(d vfs.Dir) vfs.Dir { return withFiles{d, func(f vfs.File) vfs.File { return remaking{f, d} }} },
+	"Alike/ReadOnly":             nil,
+	"Identity/Back":              func(d vfs.Dir) vfs.Dir { return &restless{Dir: d} },
+	"Read/ReadAt":                func(d vfs.Dir) vfs.Dir { return withFiles{d, func(f vfs.File) vfs.File { return endless{f} }} },
 	"Commit/Effect of a removal": func(d vfs.Dir) vfs.Dir { return unaccounted{d} },
 }
 

@@ -13,6 +13,7 @@ var identityRules = []rule{
 	{"Identity/Below", writable, testHeldBelow},
 	{"Identity/File", writable, testHeldFile},
 	{"Identity/Link", writable, testHeldLink},
+	{"Identity/Back", writable, testMovedBack},
 }
 
 // dirOps is every method of a Dir that holds an "old" file.
@@ -24,10 +25,10 @@ var dirOps = []struct {
 	{"Lookup", func(w *world, d vfs.Dir) error { _, err := d.Lookup(w.ctx, "old"); return err }},
 	{"a try to Lookup", func(w *world, d vfs.Dir) error {
 		if !vfs.CanTry(d) {
-			return vfs.Stale
+			return errUnasked
 		}
 		_, err := d.Lookup(vfs.Trying(), "old")
-		return orStale(err)
+		return unlessWaiting(err)
 	}},
 	{"List", func(w *world, d vfs.Dir) error { _, err := list(w.ctx, d); return err }},
 	{"Create", func(w *world, d vfs.Dir) error { _, err := d.Create(w.ctx, "new"); return err }},
@@ -61,14 +62,14 @@ var fileOps = []struct {
 	{"ReadAt", func(w *world, f vfs.File) error { _, err := f.ReadAt(w.ctx, make([]byte, 1), 0); return err }},
 	{"a try to read", func(w *world, f vfs.File) error {
 		_, err := tryReadAt(f, make([]byte, 1), 0)
-		return orStale(err)
+		return unlessWaiting(err)
 	}},
 	{"a try to Stat", func(w *world, f vfs.File) error {
 		if !vfs.CanTry(f) {
-			return vfs.Stale
+			return errUnasked
 		}
 		_, err := f.Stat(vfs.Trying())
-		return orStale(err)
+		return unlessWaiting(err)
 	}},
 	{"Open", func(w *world, f vfs.File) error { _, err := readAll(w.ctx, f); return err }},
 	{"VersionOf", func(w *world, f vfs.File) error { _, err := vfs.VersionOf(w.ctx, f); return err }},
@@ -78,45 +79,55 @@ var fileOps = []struct {
 	{"Append", func(w *world, f vfs.File) error {
 		_, err := vfs.Append(w.ctx, f, []byte("x"), vfs.If{})
 		if vfs.CodeOf(err) == vfs.Unsupported {
-			return vfs.Stale // there is nothing to hold it to
+			return errUnasked
 		}
 		return err
 	}},
 	{"ReplaceFile", func(w *world, f vfs.File) error {
 		_, err := vfs.ReplaceFile(w.ctx, f, strings.NewReader("x"), vfs.If{})
 		if vfs.CodeOf(err) == vfs.Unsupported {
-			return vfs.Stale
+			return errUnasked
 		}
 		return err
 	}},
 }
 
-// orStale makes stale of the news that one has to ask again, and will be told so.
-func orStale(err error) error {
+// errUnasked is of a method that the store does not have: there is nothing to hold to.
+var errUnasked = errors.New("not asked")
+
+// unlessWaiting is err, unless one has to ask again.
+func unlessWaiting(err error) error {
 	if err == vfs.ErrWouldBlock {
-		return vfs.Stale
+		return errUnasked
 	}
 	return err
 }
 
-// lostDir says that every method of d answers one of codes and changes nothing.
-func (w *world) lostDir(what string, d vfs.Dir, codes ...vfs.Code) {
+// lostDir says that every method of d answers stale and changes nothing.
+func (w *world) lostDir(what string, d vfs.Dir) {
 	w.Helper()
 	before := w.picture()
 	for _, t := range dirOps {
-		w.is(what+": "+t.op, t.do(w, d), codes...)
+		w.lost(what+": "+t.op, t.do(w, d), vfs.Stale)
 	}
 	w.unchanged(what, before)
 }
 
-// lostFile says that every method of f answers stale or notFound.
-func (w *world) lostFile(what string, f vfs.File) {
+// lostFile says that every method of f answers code and changes nothing.
+func (w *world) lostFile(what string, f vfs.File, code vfs.Code) {
 	w.Helper()
 	before := w.picture()
 	for _, t := range fileOps {
-		w.is(what+": "+t.op, t.do(w, f), vfs.Stale, vfs.NotFound)
+		w.lost(what+": "+t.op, t.do(w, f), code)
 	}
 	w.unchanged(what, before)
+}
+
+func (w *world) lost(what string, err error, code vfs.Code) {
+	w.Helper()
+	if err != errUnasked {
+		w.is(what, err, code)
+	}
 }
 
 // heldDir makes a store with a directory of one file and holds it.
@@ -147,7 +158,7 @@ func (w *world) readOften(f vfs.File) vfs.File {
 func testHeldDir(w *world) {
 	d := w.heldDir()
 	w.removeHeld()
-	w.lostDir("a Dir that was removed", d, vfs.Stale, vfs.NotFound)
+	w.lostDir("a Dir that was removed", d)
 
 	// Many times, since a store may use an identity again.
 	for range 20 {
@@ -160,22 +171,22 @@ func testHeldDir(w *world) {
 		_, err = d.Lookup(w.ctx, "old")
 		w.is("a Dir that was removed and made again", err, vfs.Stale)
 	}
-	w.lostDir("a Dir that was removed and made again", d, vfs.Stale)
+	w.lostDir("a Dir that was removed and made again", d)
 
 	d = w.heldDir()
 	w.ok("Rename", w.dir("p").Rename(w.ctx, "held", w.root, "away", vfs.If{}, vfs.If{}))
-	w.lostDir("a Dir that was moved away", d, vfs.Stale, vfs.NotFound)
+	w.lostDir("a Dir that was moved away", d)
 	_, err := w.dir("p").Mkdir(w.ctx, "held")
 	w.ok("Mkdir", err)
 	_, err = w.dir("p/held").Create(w.ctx, "old")
 	w.ok("Create", err)
-	w.lostDir("a Dir that was moved away and another made", d, vfs.Stale)
+	w.lostDir("a Dir that was moved away and another made", d)
 
 	d = w.heldDir()
 	w.removeHeld()
 	_, err = w.dir("p").Create(w.ctx, "held")
 	w.ok("Create", err)
-	w.lostDir("a Dir where there is a file now", d, vfs.Stale)
+	w.lostDir("a Dir where there is a file now", d)
 	w.has("p/held", "")
 }
 
@@ -184,9 +195,9 @@ func testHeldBelow(w *world) {
 	w.make(Tree{"p/held/old": {Data: "old"}, "p/file": {Data: "file"}, "f": {Data: "f"}})
 	d, f, deep := w.dir("p/held"), w.readOften(w.file("p/file")), w.readOften(w.file("p/held/old"))
 	w.ok("Rename", w.moves("p", "", "q"))
-	w.lostDir("a Dir below what was moved", d, vfs.Stale, vfs.NotFound)
-	w.lostFile("a File below what was moved", f)
-	w.lostFile("a File further below what was moved", deep)
+	w.lostDir("a Dir below what was moved", d)
+	w.lostFile("a File below what was moved", f, vfs.Stale)
+	w.lostFile("a File further below what was moved", deep, vfs.Stale)
 
 	// Another tree of the same names takes its place.
 	other, err := w.root.Mkdir(w.ctx, "p")
@@ -197,9 +208,9 @@ func testHeldBelow(w *world) {
 	w.ok("Mkdir", err)
 	_, err = held.Replace(w.ctx, "old", strings.NewReader("another old"), vfs.If{})
 	w.ok("Replace", err)
-	w.lostDir("a Dir below what was moved, with another in its place", d, vfs.Stale)
-	w.lostFile("a File below what was moved, with another in its place", f)
-	w.lostFile("a File further below, with another in its place", deep)
+	w.lostDir("a Dir below what was moved, with another in its place", d)
+	w.lostFile("a File below what was moved, with another in its place", f, vfs.Stale)
+	w.lostFile("a File further below, with another in its place", deep, vfs.Stale)
 	w.has("q/held/old", "old")
 	w.has("p/held/old", "another old")
 }
@@ -214,7 +225,7 @@ func testHeldFile(w *world) {
 	w.tries(f, 0, 10, "New")
 	w.has("f", "New")
 	w.ok("Remove", w.root.Remove(w.ctx, "f", vfs.If{}))
-	w.lostFile("a File that was removed", f)
+	w.lostFile("a File that was removed", f, vfs.NotFound)
 	w.put("f", "made again")
 	if got, err := readAll(w.ctx, f); err == nil && got != "made again" {
 		w.Errorf("a File that was removed and made again reads %s", short(got))
@@ -224,16 +235,16 @@ func testHeldFile(w *world) {
 
 	f = w.readOften(w.file("f"))
 	w.ok("Rename", w.moves("f", "d", "f"))
-	w.lostFile("a File that was moved away", f)
+	w.lostFile("a File that was moved away", f, vfs.NotFound)
 	_, err := w.root.Mkdir(w.ctx, "f")
 	w.ok("Mkdir", err)
-	w.lostFile("a File where there is a directory now", f)
+	w.lostFile("a File where there is a directory now", f, vfs.Stale)
 	w.has("d/f", "made again")
 	if !w.s.NoLinks {
 		g := w.readOften(w.file("empty"))
 		w.ok("Remove", w.root.Remove(w.ctx, "empty", vfs.If{}))
 		w.ok("Rename", w.moves("l", "", "empty"))
-		w.lostFile("a File where there is a link now", g)
+		w.lostFile("a File where there is a link now", g, vfs.Stale)
 	}
 
 	// What is moved over a File is at its place.
@@ -255,12 +266,12 @@ func testHeldLink(w *world) {
 	l := w.link("l")
 	w.ok("Remove", w.root.Remove(w.ctx, "l", vfs.If{}))
 	_, err := l.Target(w.ctx)
-	w.is("Target of a link that was removed", err, vfs.Stale, vfs.NotFound)
+	w.is("Target of a link that was removed", err, vfs.NotFound)
 	_, err = l.Stat(w.ctx)
-	w.is("Stat of a link that was removed", err, vfs.Stale, vfs.NotFound)
+	w.is("Stat of a link that was removed", err, vfs.NotFound)
 	w.put("l", "a file now")
 	target, err := l.Target(w.ctx)
-	w.is("Target of a link where there is a file now", err, vfs.Stale, vfs.NotFound)
+	w.is("Target of a link where there is a file now", err, vfs.Stale)
 	if target != "" {
 		w.Errorf("a lost link still answers %q", target)
 	}

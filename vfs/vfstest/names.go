@@ -61,7 +61,10 @@ func testBadNames(w *world) {
 		for _, t := range takesName {
 			codes := []vfs.Code{vfs.Invalid}
 			if w.s.Immutable && t.op != "Lookup" { // what may not be done at all comes before how it was asked
-				codes = append(codes, vfs.ReadOnly)
+				codes = []vfs.Code{vfs.ReadOnly}
+				if w.s.Remote { // where it is not even sent
+					codes = append(codes, vfs.Invalid)
+				}
 			}
 			w.is(fmt.Sprintf("%s %.40q", t.op, name), t.do(w, name), codes...)
 		}

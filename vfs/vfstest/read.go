@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,6 +195,18 @@ func testReadAt(w *world) {
 			w.readsAt("Content.ReadAt", func(p []byte) (int, error) { return c.ReadAt(p, off) }, n, want)
 		}
 	}
+	far := int64(math.MaxInt64)
+	for _, off := range []int64{0, size - 1, size, size + 1, far - 3, far} {
+		for what, f := range map[string]vfs.File{"": f, "empty": w.file("empty")} {
+			atEnd := what == "empty" || off >= size
+			if n, err := f.ReadAt(w.ctx, nil, off); n != 0 || (err == io.EOF) != atEnd || err != nil && err != io.EOF {
+				w.Errorf("ReadAt of no bytes of the %s file at %d = %d, %v", what, off, n, err)
+			}
+			if n, err := f.ReadAt(w.ctx, make([]byte, 10), off); atEnd && (n != 0 || err != io.EOF) {
+				w.Errorf("ReadAt of the %s file at %d = %d, %v", what, off, n, err)
+			}
+		}
+	}
 	_, err = f.ReadAt(w.ctx, make([]byte, 1), -1)
 	w.is("ReadAt below 0", err, vfs.Invalid)
 	w.readsAt("ReadAt of nothing", func(p []byte) (int, error) { return w.file("empty").ReadAt(w.ctx, p, 0) }, 4, "")
@@ -206,11 +219,13 @@ func testTrying(w *world) {
 	w.make(Tree{"d/f": {Data: data}, "empty": {}})
 	f := w.file("d/f")
 	size := int64(len(data))
-	for _, off := range []int64{0, 1, 65_535, 131_000, size - 10, size, size + 1<<40} {
+	for _, off := range []int64{0, 1, 65_535, 131_000, size - 10, size, size + 1<<40, math.MaxInt64 - 3, math.MaxInt64} {
 		for _, n := range []int{0, 1, 10, 65_536, 300_000} {
+			want := data[min(off, size):]
+			want = want[:min(n, len(want))]
 			for range 2 {
-				w.tries(f, off, n, data[min(off, size):min(off+int64(n), size)])
-				w.readsAt("ReadAt", func(p []byte) (int, error) { return f.ReadAt(w.ctx, p, off) }, n, data[min(off, size):min(off+int64(n), size)])
+				w.tries(f, off, n, want)
+				w.readsAt("ReadAt", func(p []byte) (int, error) { return f.ReadAt(w.ctx, p, off) }, n, want)
 			}
 		}
 	}

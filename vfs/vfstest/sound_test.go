@@ -71,37 +71,25 @@ func (d fixedDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return n, err
 }
 
-func refuse(err error) error {
-	if err != nil {
-		return err
-	}
+func (fixedDir) Immutable() bool { return true }
+
+func (fixedDir) Create(context.Context, string) (vfs.File, error) { return nil, vfs.ReadOnly }
+
+func (fixedDir) Mkdir(context.Context, string) (vfs.Dir, error) { return nil, vfs.ReadOnly }
+
+func (fixedDir) Replace(context.Context, string, io.Reader, vfs.If) (vfs.Version, error) {
+	return vfs.Version{}, vfs.ReadOnly
+}
+
+func (fixedDir) Remove(context.Context, string, vfs.If) error { return vfs.ReadOnly }
+
+func (fixedDir) Rename(context.Context, string, vfs.Dir, string, vfs.If, vfs.If) error {
 	return vfs.ReadOnly
 }
 
-func (fixedDir) Create(_ context.Context, name string) (vfs.File, error) {
-	return nil, refuse(vfs.CheckNewName(name))
-}
-
-func (fixedDir) Mkdir(_ context.Context, name string) (vfs.Dir, error) {
-	return nil, refuse(vfs.CheckNewName(name))
-}
-
-func (fixedDir) Replace(_ context.Context, name string, _ io.Reader, _ vfs.If) (vfs.Version, error) {
-	return vfs.Version{}, refuse(vfs.CheckName(name))
-}
-
-func (fixedDir) Remove(_ context.Context, name string, _ vfs.If) error {
-	return refuse(vfs.CheckName(name))
-}
-
-func (fixedDir) Rename(_ context.Context, name string, _ vfs.Dir, newName string, _, _ vfs.If) error {
-	if err := vfs.CheckName(name); err != nil {
-		return err
-	}
-	return refuse(vfs.CheckNewName(newName))
-}
-
 type fixedFile struct{ vfs.File }
+
+func (fixedFile) Immutable() bool { return true }
 
 func (f fixedFile) WriteAt(context.Context, []byte, int64, vfs.If) (int, error) {
 	return 0, vfs.ReadOnly

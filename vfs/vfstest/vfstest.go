@@ -120,7 +120,7 @@ const (
 func Run(t *testing.T, s Store) {
 	for _, r := range slices.Concat(
 		readRules, nameRules, makeRules, replaceRules, writeRules, removeRules, renameRules,
-		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules,
+		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules, alikeRules,
 	) {
 		switch r.needs {
 		case writable:
