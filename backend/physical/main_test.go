@@ -35,7 +35,12 @@ func TestMain(m *testing.M) {
 	before := descriptors()
 	code := m.Run()
 	if left := settledDescriptors(before); left > before && code == 0 {
-		fmt.Printf("%d descriptors before the tests and %d after\n", before, left)
+		fmt.Printf("%d descriptors before the tests and %d after:\n", before, left)
+		for fd := range 256 {
+			if to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil {
+				fmt.Println(fd, to)
+			}
+		}
 		code = 1
 	}
 	os.Exit(code)
@@ -67,7 +72,7 @@ func descriptors() int {
 
 // settledDescriptors waits for what is about to be closed.
 func settledDescriptors(want int) int {
-	for range 100 {
+	for range 500 {
 		if descriptors() <= want {
 			break
 		}

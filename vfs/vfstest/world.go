@@ -79,6 +79,7 @@ func (w *world) at(path string) vfs.Node {
 		}
 		n = next
 	}
+	w.Cleanup(func() { n.Close() })
 	return n
 }
 
