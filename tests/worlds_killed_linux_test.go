@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -52,9 +53,9 @@ var killings = []killing{applying, undoing, reverting, syncing, moving, snapshot
 // When it, or another, has begun anew, what it was doing is wholly done or wholly
 // undone, no file is lost, and nothing is left behind.
 func TestWorldsKilled(t *testing.T) {
-	rounds := 40
-	if testing.Short() || raceBuilt {
-		rounds = 20
+	rounds := 12
+	if n, err := strconv.Atoi(os.Getenv("CAPD_KILLS")); err == nil { // for a night
+		rounds = n
 	}
 	capd(t)
 	t.Cleanup(worldsSeen.report) // after the parallel ones
@@ -76,12 +77,18 @@ func (k killing) test(t *testing.T, rounds int) {
 	took, changes := all.uninterrupted(dir)
 	end := edge{at: took, step: took / 4}
 	done, answered := 0, 0
-	for i := range rounds {
+	vacuous := func(n int) bool {
+		return done == 0 || done == n || answered > n*3/4 || k.sign == intents && all.settled == 0
+	}
+	// When the instants all fall on one side there are more.
+	n := 0
+	for i := 0; i < rounds || vacuous(n) && i < 6*rounds; i++ {
+		n++
 		r := all.round(filepath.Join(dir, fmt.Sprint(i+1)))
 		// A third of the instants are spread over the whole, a third over the part in
 		// which it changes something, and a third are where it comes to be done.
 		m, atEnd := instant{again: i%4 == 3}, false
-		part := (float64(i) + rand.Float64()) / float64(rounds) * float64(end.at)
+		part := (float64(i%rounds) + rand.Float64()) / float64(rounds) * float64(end.at)
 		switch {
 		case i%3 == 0:
 			m.after = time.Duration(part * 1.1)
@@ -106,12 +113,9 @@ func (k killing) test(t *testing.T, rounds int) {
 		ok(t, os.RemoveAll(r.dir))
 	}
 	t.Logf("killed %d times within %v: it was done %d times, %d of these it had said so; %d batches were settled",
-		rounds, took.Round(time.Millisecond), done, answered, all.settled)
-	if done == 0 || done == rounds || answered > rounds*3/4 {
-		t.Errorf("vacuous: of %d times it was done %d times, and had said so %d times", rounds, done, answered)
-	}
-	if k.sign == intents && all.settled == 0 {
-		t.Error("vacuous: no batch was left to be settled")
+		n, took.Round(time.Millisecond), done, answered, all.settled)
+	if vacuous(n) {
+		t.Errorf("vacuous: of %d times it was done %d times, had said so %d times, and left %d batches to be settled", n, done, answered, all.settled)
 	}
 }
 

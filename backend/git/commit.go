@@ -30,8 +30,8 @@ type CommitOptions struct {
 	Ref string
 
 	// Old is the commit that the branch must have, in hexadecimal digits. "" is the
-	// store's base for a branch that exists, and none for a new one. What Old has and
-	// the base has not is no longer part of the branch afterwards.
+	// store's base for a branch that exists, and none for a new one. It is the base or in
+	// the base's history: no commit is dropped from a branch.
 	Old string
 }
 
@@ -43,9 +43,10 @@ type CommitOptions struct {
 //
 // It answers busy for a branch that a working tree has checked out, since that would
 // look changed, and while another git holds the branch's lock; invalid when nothing has
-// changed, and for what git fsck would not take. It runs no hooks. Its errors are for
-// the host: they name paths.
-func (s *Store) Commit(ctx context.Context, o CommitOptions) (string, error) {
+// changed, and for what git fsck would not take; outside where a link leads out of the
+// repository. It runs no hooks. Its errors are for the host: they name paths.
+func (s *Store) Commit(ctx context.Context, o CommitOptions) (made string, err error) {
+	defer func() { err = ambient(err) }()
 	if !s.writable {
 		return "", vfs.ReadOnly
 	}
@@ -63,7 +64,7 @@ func (s *Store) Commit(ctx context.Context, o CommitOptions) (string, error) {
 		return "", errNothing
 	}
 	defer im.release()
-	from, err := s.expected(name, o.Old, base.id)
+	from, err := s.expected(ctx, name, o.Old, base.id)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +127,7 @@ func (s *Store) target(ref string) (string, error) {
 }
 
 // expected returns what a branch must say so that it may be moved.
-func (s *Store) expected(name, old string, base plumbing.Hash) (plumbing.Hash, error) {
+func (s *Store) expected(ctx context.Context, name, old string, base plumbing.Hash) (plumbing.Hash, error) {
 	if old != "" && !plumbing.IsHash(old) {
 		return base, vfs.Errorf(vfs.Invalid, "%q is no id of a commit", old)
 	}
@@ -143,6 +144,15 @@ func (s *Store) expected(name, old string, base plumbing.Hash) (plumbing.Hash, e
 	}
 	if now != from {
 		return base, conflict(name, now)
+	}
+	if now.IsZero() || now == base {
+		return from, nil
+	}
+	switch ok, err := s.isAncestor(ctx, now, base); {
+	case err != nil:
+		return base, err
+	case !ok:
+		return base, vfs.Errorf(vfs.Conflict, "the branch has commits that this does not have; mount it anew")
 	}
 	return from, nil
 }

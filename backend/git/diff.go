@@ -51,7 +51,8 @@ type Change struct {
 
 // Changes returns what was written and not committed, in byte order of paths: how the
 // tree differs from that of the commit that the store shows.
-func (s *Store) Changes(ctx context.Context) ([]Change, error) {
+func (s *Store) Changes(ctx context.Context) (all []Change, err error) {
+	defer func() { err = ambient(err) }()
 	im, base, err := s.freeze(ctx)
 	if err != nil || im == nil {
 		return nil, err
@@ -66,7 +67,8 @@ func (s *Store) Changes(ctx context.Context) ([]Change, error) {
 
 // Diff returns how the tree of one revision differs from that of another, in byte order of
 // paths. A revision is what Options.Revision may be. It answers notFound, invalid.
-func (s *Store) Diff(ctx context.Context, from, to string) ([]Change, error) {
+func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err error) {
+	defer func() { err = ambient(err) }()
 	var trees [2]plumbing.Hash
 	for i, revision := range []string{from, to} {
 		if revision == "" {

@@ -1,10 +1,13 @@
 package git
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -14,10 +17,52 @@ import (
 
 const errNotDir = syscall.ENOTDIR
 
-// ambient makes an error of the host's filesystem one for the host: it names paths.
+// flaw is what is wrong with a repository, for the host: a guest is not told that there is
+// one.
+type flaw struct{ error }
+
+func (f *flaw) Unwrap() error { return f.error }
+
+// flawed returns an error whose text a guest may see, and that the host can find out more
+// of by ambient.
+func flawed(c vfs.Code, format string, args ...any) error {
+	e := &vfs.Error{Code: c, Msg: "this cannot be read where it is kept; tell the host", Cause: &flaw{fmt.Errorf(format, args...)}}
+	switch c {
+	case vfs.Corrupt:
+		e.Msg = "its content is damaged where it is kept; tell the host"
+	case vfs.Limit:
+		e.Msg = "where it is kept there is more than can be read; tell the host"
+	case vfs.Outside:
+		e.Msg = "it is kept where it may not be read from; tell the host"
+	}
+	return e
+}
+
+// escapes reports whether os.Root refused a link that leads out of it.
+func escapes(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), "path escapes from parent") // there is no other sign
+}
+
+// ambient makes an error one for the host: it names paths and objects. nil stays nil.
 func ambient(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		if f, ok := errors.AsType[*flaw](err); ok {
+			e = &vfs.Error{Code: e.Code, Path: e.Path, Msg: f.Error(), Cause: e.Cause}
+		}
+		return e
+	}
+	if _, ok := errors.AsType[vfs.Code](err); ok {
+		return err
+	}
 	code := vfs.Internal
 	switch {
+	case escapes(err):
+		return &vfs.Error{Code: vfs.Outside, Msg: "a link leads out of the repository: " + err.Error(), Cause: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotDir):
 		code = vfs.NotFound
 	case errors.Is(err, fs.ErrPermission):
@@ -44,12 +89,15 @@ func hidden(err error) error {
 	if _, ok := errors.AsType[vfs.Code](err); ok {
 		return err
 	}
+	if escapes(err) {
+		return flawed(vfs.Outside, "a link leads out of the repository: %w", err)
+	}
 	return vfs.Hide(err)
 }
 
 // corrupt says what is wrong with an object.
 func corrupt(id plumbing.Hash, what string) error {
-	return vfs.Errorf(vfs.Corrupt, "object %s %s; the host can find out more by git fsck", id, what)
+	return flawed(vfs.Corrupt, "object %s %s; git fsck finds out more", id, what)
 }
 
 var errMalformed = errors.New("git: malformed object data") // becomes corrupt where the object is known
@@ -58,7 +106,7 @@ var errMalformed = errors.New("git: malformed object data") // becomes corrupt w
 func readBounded(r io.Reader, most int64) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(b)) > most {
-		err = vfs.Errorf(vfs.Limit, "a file of the repository is longer than %d bytes", most)
+		err = flawed(vfs.Limit, "a file of the repository is longer than %d bytes", most)
 	}
 	return string(b), err
 }

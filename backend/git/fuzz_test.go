@@ -69,7 +69,7 @@ func FuzzPack(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		p, err := openPack(filepath.Join(dir, "p.idx"), newLRU[base, whole](1<<16, nil))
+		p, err := openPack(hostDir{path: dir}, "p.idx", newLRU[base, whole](1<<16, nil))
 		if err != nil {
 			return
 		}

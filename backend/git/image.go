@@ -212,9 +212,9 @@ func (o *objects) has(id plumbing.Hash) (bool, error) {
 		return false, err
 	case at.loose != nil:
 		at.loose.close()
-		freshen(at.loose.f.Name())
+		o.freshen(at.loose.path)
 	default:
-		freshen(at.p.f.Name())
+		o.freshen(strings.TrimSuffix(at.p.path, ".idx") + ".pack")
 	}
 	return true, nil
 }

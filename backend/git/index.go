@@ -27,8 +27,8 @@ const (
 	indexTail = 2 * idLen
 )
 
-func openIndex(path string) (*packIndex, error) {
-	f, err := os.Open(path)
+func openIndex(objects hostDir, name string) (*packIndex, error) {
+	f, err := objects.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (x *packIndex) readHead() error {
 		return errBadIndex
 	}
 	if !bytes.Equal(head[:8], []byte{0xff, 't', 'O', 'c', 0, 0, 0, 2}) {
-		return vfs.Errorf(vfs.Unsupported, "the index of a pack is not of version 2; run git repack -ad")
+		return flawed(vfs.Unsupported, "the index of a pack is not of version 2; run git repack -ad")
 	}
 	for i := range x.fan {
 		x.fan[i] = binary.BigEndian.Uint32(head[8+4*i:])
@@ -67,7 +67,7 @@ func (x *packIndex) readHead() error {
 	return nil
 }
 
-var errBadIndex = vfs.Errorf(vfs.Corrupt, "the index of a pack is damaged; the host can make it anew by git index-pack")
+var errBadIndex = flawed(vfs.Corrupt, "the index of a pack is damaged; git index-pack makes it anew")
 
 // window is how many ids are read at once.
 const window = 256

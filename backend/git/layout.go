@@ -15,20 +15,41 @@ import (
 
 // layout says where a repository keeps what (gitrepository-layout(5)).
 type layout struct {
-	git    string // HEAD and the index: of this worktree
-	common string // objects, refs and the configuration: of all worktrees
-	bare   bool   // there is no main working tree
+	git    hostDir // HEAD and the index: of this worktree
+	common hostDir // objects, refs and the configuration: of all worktrees
+	bare   bool    // there is no main working tree
+	file   string  // the .git file that named git, if one did
+
+	root *os.Root // common, for what is written: no link leads out of it; nil before that
 }
 
-// maxSmallFile bounds the files of a repository that are read whole, in bytes: the
-// configuration, HEAD, a ref.
-const maxSmallFile = 1 << 20
+func (l layout) close() {
+	if l.root != nil {
+		l.root.Close()
+	}
+}
+
+// open finds the repository that dir is, and opens what it has to hold open of it.
+func open(dir string, o Options) (layout, error) {
+	l, err := locate(dir)
+	switch {
+	case err != nil:
+		return layout{}, err
+	case o.Confined:
+		return confine(dir, l)
+	case o.Writable:
+		if l.root, err = os.OpenRoot(l.common.path); err != nil {
+			return layout{}, ambient(err)
+		}
+	}
+	return l, nil
+}
 
 // locate finds the repository that dir is: a bare one or a .git directory, or the
 // working tree of one.
 func locate(dir string) (layout, error) {
 	if isRepository(dir) {
-		return complete(dir)
+		return layoutOf(dir).complete()
 	}
 	dotGit := filepath.Join(dir, ".git")
 	info, err := os.Stat(dotGit)
@@ -43,11 +64,11 @@ func locate(dir string) (layout, error) {
 	case err != nil:
 		return layout{}, ambient(err)
 	case info.IsDir() && isRepository(dotGit):
-		return complete(dotGit)
+		return layoutOf(dotGit).complete()
 	case !info.Mode().IsRegular():
 		return layout{}, vfs.Errorf(vfs.NotFound, "%s is no git repository", dir)
 	}
-	line, err := readSmall(dotGit)
+	line, err := hostDir{path: filepath.Dir(dotGit)}.readSmall(filepath.Base(dotGit))
 	if err != nil {
 		return layout{}, ambient(err)
 	}
@@ -61,53 +82,51 @@ func locate(dir string) (layout, error) {
 	if !isRepository(to) {
 		return layout{}, vfs.Errorf(vfs.NotFound, "%s says that its repository is %s, where there is none", dotGit, to)
 	}
-	return complete(to)
+	l := layoutOf(to)
+	l.file = dotGit
+	return l.complete()
 }
 
 // isRepository is git's own test: a HEAD, and objects and refs there or in the
 // common directory.
 func isRepository(dir string) bool {
-	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
-		return false
-	}
-	common := commonDir(dir)
-	for _, name := range []string{"objects", "refs"} {
-		if info, err := os.Stat(filepath.Join(common, name)); err != nil || !info.IsDir() {
-			return false
-		}
-	}
-	return true
+	l := layoutOf(dir)
+	_, err := l.git.lstat("HEAD")
+	return err == nil && l.common.isDir("objects") && l.common.isDir("refs")
 }
 
-func commonDir(gitDir string) string {
-	line, err := readSmall(filepath.Join(gitDir, "commondir"))
-	if err != nil {
-		return gitDir
+// layoutOf returns the directories that gitDir names, or gitDir alone where its commondir
+// cannot be read.
+func layoutOf(gitDir string) layout {
+	l := layout{git: hostDir{path: gitDir}, common: hostDir{path: gitDir}}
+	if line, err := l.git.readSmall("commondir"); err == nil {
+		l.common.path = strings.TrimRight(line, "\r\n")
+		if !filepath.IsAbs(l.common.path) {
+			l.common.path = filepath.Join(gitDir, l.common.path)
+		}
 	}
-	common := strings.TrimRight(line, "\r\n")
-	if !filepath.IsAbs(common) {
-		common = filepath.Join(gitDir, common)
-	}
-	return common
+	return l
 }
 
 // complete reads the configuration and refuses what this package does not know how
 // to read, as git does.
-func complete(gitDir string) (layout, error) {
-	l := layout{git: gitDir, common: commonDir(gitDir)}
-	text, err := readSmall(filepath.Join(l.common, "config"))
+func (l layout) complete() (layout, error) {
+	if _, err := l.git.readSmall("commondir"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return layout{}, ambient(err)
+	}
+	text, err := l.common.readSmall("config")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return layout{}, ambient(err)
 	}
 	cfg, err := parseConfig(text)
 	if err != nil {
-		return layout{}, vfs.Errorf(vfs.Corrupt, "the configuration of %s cannot be read: %v", gitDir, err)
+		return layout{}, vfs.Errorf(vfs.Corrupt, "the configuration of %s cannot be read: %v", l.common.path, err)
 	}
 	core := cfg.Section("core")
 	switch core.Option("repositoryformatversion") {
 	case "", "0", "1":
 	default:
-		return layout{}, vfs.Errorf(vfs.Unsupported, "%s has a repository format that is not known here", gitDir)
+		return layout{}, vfs.Errorf(vfs.Unsupported, "%s has a repository format that is not known here", l.common.path)
 	}
 	for _, o := range cfg.Section("extensions").Options {
 		if err := knownExtension(strings.ToLower(o.Key), strings.ToLower(o.Value)); err != nil {
@@ -118,7 +137,7 @@ func complete(gitDir string) (layout, error) {
 	case "true", "yes", "on", "1":
 		l.bare = !core.HasOption("worktree")
 	case "":
-		l.bare = filepath.Base(l.common) != ".git" && !core.HasOption("worktree")
+		l.bare = filepath.Base(l.common.path) != ".git" && !core.HasOption("worktree")
 	}
 	return l, nil
 }
@@ -151,14 +170,4 @@ func parseConfig(text string) (cfg *config.Config, err error) {
 	}()
 	cfg = config.New()
 	return cfg, config.NewDecoder(strings.NewReader(text)).Decode(cfg)
-}
-
-// readSmall reads a whole file of at most maxSmallFile bytes.
-func readSmall(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return readBounded(f, maxSmallFile)
 }

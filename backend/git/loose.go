@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -15,23 +14,25 @@ import (
 // loose is an object in a file of its own (gitformat-loose(5)), open at its data.
 type loose struct {
 	f    *os.File
+	path string
 	in   *inflater
 	kind plumbing.ObjectType
 	size int64
 }
 
-func loosePath(objects string, id plumbing.Hash) string {
+// looseName is where a loose object is in an objects directory.
+func looseName(id plumbing.Hash) string {
 	name := id.String()
-	return filepath.Join(objects, name[:2], name[2:])
+	return name[:2] + "/" + name[2:]
 }
 
 // openLoose answers fs.ErrNotExist when there is no such object.
-func openLoose(objects string, id plumbing.Hash) (*loose, error) {
-	f, err := os.Open(loosePath(objects, id))
+func openLoose(objects hostDir, id plumbing.Hash) (*loose, error) {
+	f, err := objects.open(looseName(id))
 	if err != nil {
 		return nil, err
 	}
-	l := &loose{f: f, in: newInflater(f)}
+	l := &loose{f: f, path: objects.full(looseName(id)), in: newInflater(f)}
 	if err := l.readHead(); err != nil {
 		l.close()
 		if errors.Is(err, fs.ErrNotExist) {

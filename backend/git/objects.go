@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"path/filepath"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,7 +22,9 @@ import (
 // go-git's own reader keeps the index of every pack in memory, and reads a tree of small
 // files in several times the time that git takes.
 type objects struct {
-	dirs     []string // objects directories, the repository's own first
+	dirs     []hostDir // objects directories, the repository's own first
+	root     *os.Root  // what the repository's own is below, for writing; nil: nothing is written
+	confined bool      // others have no part in it
 	replaced map[plumbing.Hash]plumbing.Hash
 	bases    *lru[base, whole]
 
@@ -38,13 +40,13 @@ const (
 	maxMeta  = 64 << 20 // bytes of a tree, a commit or a tag
 )
 
-var errTooLarge = vfs.Errorf(vfs.TooLarge, "an object of the repository is larger than can be taken apart here")
+var errTooLarge = vfs.Errorf(vfs.TooLarge, "this is larger than can be read here")
 
 // openObjects opens the objects of a repository, and keeps at most baseBytes of what
 // deltas were based on.
 func openObjects(l layout, baseBytes int64) (*objects, error) {
-	o := &objects{bases: newLRU[base, whole](baseBytes, nil)}
-	if err := o.borrow(filepath.Join(l.common, "objects"), 0); err != nil {
+	o := &objects{root: l.root, confined: l.common.root != nil, bases: newLRU[base, whole](baseBytes, nil)}
+	if err := o.borrow(l.common.sub("objects"), 0); err != nil {
 		return nil, err
 	}
 	o.packs.Store(&[]*pack{})
@@ -86,8 +88,7 @@ func (o *objects) find(id plumbing.Hash) (found, error) {
 
 // missing is an object that is named and not there. It wraps go-git's word for that.
 func missing(id plumbing.Hash) error {
-	return &vfs.Error{Code: vfs.Corrupt, Cause: plumbing.ErrObjectNotFound,
-		Msg: "object " + id.String() + " is missing from the repository; the host can fetch it"}
+	return flawed(vfs.Corrupt, "object %s is missing from the repository; fetch it: %w", id, plumbing.ErrObjectNotFound)
 }
 
 func (o *objects) findPacked(packs []*pack, id plumbing.Hash) (*pack, int64, error) {

@@ -16,6 +16,7 @@ import (
 // memory but what bases holds; it is safe for concurrent use.
 type pack struct {
 	f     *os.File
+	path  string // of the index
 	size  int64
 	index *packIndex
 	bases *lru[base, whole] // whole objects that deltas were based on; of all packs
@@ -33,13 +34,14 @@ type whole struct {
 	data []byte
 }
 
-func openPack(idxPath string, bases *lru[base, whole]) (*pack, error) {
-	index, err := openIndex(idxPath)
+// openPack opens the pack whose index is called name in an objects directory.
+func openPack(objects hostDir, name string, bases *lru[base, whole]) (*pack, error) {
+	index, err := openIndex(objects, name)
 	if err != nil {
 		return nil, err
 	}
-	p := &pack{index: index, bases: bases}
-	if p.f, err = os.Open(strings.TrimSuffix(idxPath, ".idx") + ".pack"); err != nil {
+	p := &pack{path: objects.full(name), index: index, bases: bases}
+	if p.f, err = objects.open(strings.TrimSuffix(name, ".idx") + ".pack"); err != nil {
 		index.f.Close()
 		return nil, err
 	}
@@ -67,14 +69,14 @@ func (p *pack) readHead() error {
 	}
 	switch version := binary.BigEndian.Uint32(head[4:]); {
 	case version != 2 && version != 3:
-		return vfs.Errorf(vfs.Unsupported, "a pack is of a version that is not known here")
+		return flawed(vfs.Unsupported, "a pack is of a version that is not known here")
 	case int64(binary.BigEndian.Uint32(head[8:])) != p.index.count:
 		return errBadPack
 	}
 	return nil
 }
 
-var errBadPack = vfs.Errorf(vfs.Corrupt, "a pack is damaged or does not fit its index; the host can find out more by git fsck")
+var errBadPack = flawed(vfs.Corrupt, "a pack is damaged or does not fit its index; git fsck finds out more")
 
 // packed is the head of an object in a pack: in is where its data begin.
 type packed struct {

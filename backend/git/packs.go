@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,16 +20,15 @@ import (
 const maxBorrow = 5
 
 // borrow adds an objects directory and those that its info/alternates names.
-func (o *objects) borrow(dir string, depth int) error {
-	dir = filepath.Clean(dir)
-	if slices.Contains(o.dirs, dir) {
+func (o *objects) borrow(dir hostDir, depth int) error {
+	if slices.ContainsFunc(o.dirs, func(d hostDir) bool { return d.path == dir.path }) {
 		return nil
 	}
 	if depth > maxBorrow || len(o.dirs) > 64 {
-		return vfs.Errorf(vfs.Limit, "too many repositories borrow objects in a row")
+		return flawed(vfs.Limit, "too many repositories borrow objects in a row")
 	}
 	o.dirs = append(o.dirs, dir)
-	text, err := readSmall(filepath.Join(dir, "info", "alternates"))
+	text, err := dir.readSmall("info/alternates")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -42,15 +40,18 @@ func (o *objects) borrow(dir string, depth int) error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		if o.confined {
+			return leadsOut(dir.full("info/alternates"))
+		}
 		if line[0] == '"' {
 			if line, err = strconv.Unquote(line); err != nil {
 				continue
 			}
 		}
 		if !filepath.IsAbs(line) {
-			line = filepath.Join(dir, line)
+			line = filepath.Join(dir.path, line)
 		}
-		if err := o.borrow(line, depth+1); err != nil {
+		if err := o.borrow(hostDir{path: filepath.Clean(line)}, depth+1); err != nil {
 			return err
 		}
 	}
@@ -67,18 +68,19 @@ func (o *objects) rescan() error {
 	}
 	gone := map[string]*pack{}
 	for _, p := range *o.packs.Load() {
-		gone[p.index.f.Name()] = p
+		gone[p.path] = p
 	}
 	var now, fresh []*pack
-	err := o.eachIndex(func(path string) error {
+	err := o.eachIndex(func(dir hostDir, name string) error {
+		path := dir.full(name)
 		p := gone[path]
 		delete(gone, path)
 		if len(now) >= maxPacks {
-			return vfs.Errorf(vfs.Limit, "the repository has more than %d packs; run git gc", maxPacks)
+			return flawed(vfs.Limit, "the repository has more than %d packs; run git gc", maxPacks)
 		}
 		if p == nil {
 			var err error
-			p, err = openPack(path, o.bases)
+			p, err = openPack(dir, name, o.bases)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // half written, or half removed
 			} else if err != nil {
@@ -106,9 +108,9 @@ func (o *objects) rescan() error {
 }
 
 // eachIndex calls visit for the index of each pack.
-func (o *objects) eachIndex(visit func(path string) error) error {
+func (o *objects) eachIndex(visit func(dir hostDir, name string) error) error {
 	for _, dir := range o.dirs {
-		entries, err := os.ReadDir(filepath.Join(dir, "pack"))
+		entries, err := dir.readDir("pack")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return hidden(err)
 		}
@@ -116,7 +118,7 @@ func (o *objects) eachIndex(visit func(path string) error) error {
 			if !strings.HasSuffix(e.Name(), ".idx") {
 				continue
 			}
-			if err := visit(filepath.Join(dir, "pack", e.Name())); err != nil {
+			if err := visit(dir, "pack/"+e.Name()); err != nil {
 				return err
 			}
 		}
@@ -145,7 +147,7 @@ func (o *objects) withPrefix(prefix []byte, most int) (ids []plumbing.Hash, err 
 	}
 	first := hex.EncodeToString(prefix[:1])
 	for _, dir := range o.dirs {
-		names, err := os.ReadDir(filepath.Join(dir, first))
+		names, err := dir.readDir(first)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, ambient(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -30,7 +29,7 @@ const maxSymbolic = 5
 const maxPackedRefs = 64 << 20
 
 // dir returns where a ref is kept: some belong to one worktree.
-func (r *refs) dir(name string) string {
+func (r *refs) dir(name string) hostDir {
 	for _, own := range []string{"refs/bisect/", "refs/worktree/", "refs/rewritten/"} {
 		if strings.HasPrefix(name, own) {
 			return r.git
@@ -42,20 +41,16 @@ func (r *refs) dir(name string) string {
 	return r.git
 }
 
-func (r *refs) path(name string) string {
-	return filepath.Join(r.dir(name), filepath.FromSlash(name))
-}
-
 // read returns what a ref says: an id, or the name of another ref.
 func (r *refs) read(name string) (id plumbing.Hash, symbolic string, err error) {
 	if !validRef(name) {
 		return id, "", vfs.NotFound
 	}
-	text, err := readSmall(r.path(name))
+	text, err := r.dir(name).readSmall(name)
 	switch {
 	case err == nil:
 		return parseRef(text)
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotDir) && !isDirectory(r.path(name)):
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotDir) && !r.dir(name).isDir(name):
 		return id, "", err
 	}
 	packed, err := r.readPacked()
@@ -69,18 +64,13 @@ func (r *refs) read(name string) (id plumbing.Hash, symbolic string, err error) 
 	return id, "", nil
 }
 
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
 func parseRef(text string) (id plumbing.Hash, symbolic string, err error) {
 	text = strings.TrimSpace(text)
 	if to, ok := strings.CutPrefix(text, "ref:"); ok {
 		return id, strings.TrimSpace(to), nil
 	}
 	if len(text) < 40 || !plumbing.IsHash(text[:40]) {
-		return id, "", vfs.Errorf(vfs.Corrupt, "a ref says neither an object nor another ref")
+		return id, "", flawed(vfs.Corrupt, "a ref says neither an object nor another ref")
 	}
 	return plumbing.NewHash(text[:40]), "", nil
 }
@@ -100,15 +90,14 @@ func (r *refs) resolve(name string) (last string, id plumbing.Hash, err error) {
 		}
 		name = symbolic
 	}
-	return "", id, vfs.Errorf(vfs.Corrupt, "more than %d refs name another in a row", maxSymbolic)
+	return "", id, flawed(vfs.Corrupt, "more than %d refs name another in a row", maxSymbolic)
 }
 
 // readPacked returns packed-refs, read again when the file is another.
 func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	path := filepath.Join(r.common, "packed-refs")
-	now, err := os.Stat(path)
+	now, err := r.common.stat("packed-refs")
 	if errors.Is(err, fs.ErrNotExist) {
 		r.packed, r.as = nil, nil
 		return nil, nil
@@ -118,7 +107,7 @@ func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
 	if r.as != nil && os.SameFile(now, r.as) && now.ModTime().Equal(r.as.ModTime()) && now.Size() == r.as.Size() {
 		return r.packed, nil
 	}
-	f, err := os.Open(path)
+	f, err := r.common.open("packed-refs")
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +116,7 @@ func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
 		return nil, err
 	}
 	if now.Size() > maxPackedRefs {
-		return nil, vfs.Errorf(vfs.Limit, "packed-refs is longer than %d bytes", maxPackedRefs)
+		return nil, flawed(vfs.Limit, "packed-refs is longer than %d bytes", maxPackedRefs)
 	}
 	packed := map[string]plumbing.Hash{}
 	lines := bufio.NewScanner(f)
@@ -138,7 +127,7 @@ func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
 		}
 		id, name, ok := strings.Cut(line, " ")
 		if !ok || !plumbing.IsHash(id) {
-			return nil, vfs.Errorf(vfs.Corrupt, "a line of packed-refs cannot be read")
+			return nil, flawed(vfs.Corrupt, "a line of packed-refs cannot be read")
 		}
 		packed[name] = plumbing.NewHash(id)
 	}
@@ -170,25 +159,11 @@ func (r *refs) each(prefix string, visit func(name string, id plumbing.Hash)) er
 			visit(name, id)
 		}
 	}
-	root := r.path(strings.TrimSuffix(prefix, "/"))
-	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		name := prefix + filepath.ToSlash(rel)
+	return r.dir(prefix).eachFile(strings.TrimSuffix(prefix, "/"), func(name string) {
 		if id, symbolic, err := r.read(name); err == nil && symbolic == "" {
 			visit(name, id)
 		}
-		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // replacements returns which objects stand for others (git-replace(1)).

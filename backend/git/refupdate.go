@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -17,15 +17,14 @@ import (
 // is not there yet. It answers conflict when the ref says something else, and busy while
 // another holds the lock. line is for the ref's log, if it has one.
 func (r *refs) update(name string, from, to plumbing.Hash, line string) (err error) {
-	path := r.path(name)
-	lock, err := lockRef(path)
+	lock, err := r.lock(name)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		lock.Close()
 		if err != nil {
-			os.Remove(lock.Name())
+			r.root.Remove(name + lockSuffix)
 		}
 	}()
 	now, symbolic, err := r.read(name)
@@ -54,11 +53,11 @@ func (r *refs) update(name string, from, to plumbing.Hash, line string) (err err
 	if err := r.log(name, fmt.Sprintf("%s %s %s\n", from, to, line)); err != nil {
 		return ambient(err)
 	}
-	if isDirectory(path) { // of refs that are gone
-		removeEmpty(path)
+	if r.isDir(name) { // of refs that are gone
+		r.removeEmpty(name)
 	}
-	if err := os.Rename(lock.Name(), path); err != nil {
-		if isDirectory(path) {
+	if err := r.root.Rename(name+lockSuffix, name); err != nil {
+		if r.isDir(name) {
 			return vfs.Errorf(vfs.Conflict, "there are refs below %s; choose another name", name)
 		}
 		return ambient(err)
@@ -76,13 +75,24 @@ func conflict(name string, now plumbing.Hash) error {
 // lockTries is how often a directory is made that another removes for being empty.
 const lockTries = 3
 
-// lockRef makes the file that keeps every git from changing the ref at path.
-func lockRef(path string) (lock *os.File, err error) {
+const lockSuffix = ".lock"
+
+// isDir reports whether a directory has the name of a ref; a link to one is none.
+func (r *refs) isDir(name string) bool {
+	info, err := r.root.Lstat(name)
+	return err == nil && info.IsDir()
+}
+
+// lock makes the file that keeps every git from changing a ref.
+func (r *refs) lock(name string) (lock *os.File, err error) {
 	for range lockTries {
-		if err = os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		if err = r.root.MkdirAll(path.Dir(name), 0o777); errors.Is(err, fs.ErrExist) {
+			err = errNotDir
+		}
+		if err != nil {
 			break
 		}
-		lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		lock, err = r.root.OpenFile(name+lockSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -91,7 +101,7 @@ func lockRef(path string) (lock *os.File, err error) {
 	case errors.Is(err, errNotDir):
 		return nil, vfs.Errorf(vfs.Conflict, "a ref is in the way of this one; choose another name")
 	case errors.Is(err, fs.ErrExist):
-		return nil, vfs.Errorf(vfs.Busy, "another git holds the lock of this ref; try again, or remove %s.lock when none runs", path)
+		return nil, vfs.Errorf(vfs.Busy, "another git holds the lock of this ref; try again, or remove %s when none runs", r.common.full(name+lockSuffix))
 	case err != nil:
 		return nil, ambient(err)
 	}
@@ -113,28 +123,31 @@ func (r *refs) vacant(name string) error {
 }
 
 // removeEmpty removes directories that hold nothing but such.
-func removeEmpty(dir string) {
-	entries, _ := os.ReadDir(dir)
+func (r *refs) removeEmpty(dir string) {
+	entries, _ := hostDir{path: r.common.path, root: r.root}.readDir(dir)
 	for _, e := range entries {
 		if e.IsDir() {
-			removeEmpty(filepath.Join(dir, e.Name()))
+			r.removeEmpty(path.Join(dir, e.Name()))
 		}
 	}
-	os.Remove(dir)
+	r.root.Remove(dir)
 }
 
 // log appends to the ref's log, where there is one. Git begins one for each branch of a
 // repository that has a working tree.
 func (r *refs) log(name, line string) error {
-	path := filepath.Join(r.common, "logs", filepath.FromSlash(name))
-	flags := os.O_APPEND | os.O_WRONLY
+	at := path.Join("logs", name)
+	flags := os.O_APPEND | os.O_WRONLY | withoutWaiting
 	if !r.bare {
 		flags |= os.O_CREATE
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		if err := r.root.MkdirAll(path.Dir(at), 0o777); err != nil {
 			return err
 		}
 	}
-	f, err := os.OpenFile(path, flags, 0o666)
+	if info, err := r.root.Stat(at); err == nil && !info.Mode().IsRegular() {
+		return flawed(vfs.Corrupt, "%s is no regular file", r.common.full(at))
+	}
+	f, err := r.root.OpenFile(at, flags, 0o666)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
 		return nil
 	} else if err != nil {
@@ -147,20 +160,19 @@ func (r *refs) log(name, line string) error {
 // checkedOut reports whether a working tree has a branch checked out, which would look
 // changed when the branch moved under it.
 func (r *refs) checkedOut(name string) (bool, error) {
-	linked := filepath.Join(r.common, "worktrees")
-	worktrees, err := os.ReadDir(linked)
+	worktrees, err := r.common.readDir("worktrees")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, ambient(err)
 	}
 	var heads []string
 	if !r.bare {
-		heads = append(heads, filepath.Join(r.common, "HEAD"))
+		heads = append(heads, "HEAD")
 	}
 	for _, w := range worktrees {
-		heads = append(heads, filepath.Join(linked, w.Name(), "HEAD"))
+		heads = append(heads, path.Join("worktrees", w.Name(), "HEAD"))
 	}
 	for _, head := range heads {
-		text, err := readSmall(head)
+		text, err := r.common.readSmall(head)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {

@@ -97,7 +97,7 @@ func (s *Store) peel(id plumbing.Hash) (plumbing.Hash, error) {
 		case kind == plumbing.CommitObject:
 			return id, nil
 		case kind != plumbing.TagObject:
-			return id, vfs.Errorf(vfs.Invalid, "%s is a %s and leads to no commit", id, kind)
+			return id, flawed(vfs.Invalid, "%s is a %s and leads to no commit", id, kind)
 		}
 		tag := &object.Tag{}
 		if err := tag.Decode(memoryObject(kind, data)); err != nil {
@@ -105,7 +105,7 @@ func (s *Store) peel(id plumbing.Hash) (plumbing.Hash, error) {
 		}
 		id = tag.Target
 	}
-	return id, vfs.Errorf(vfs.Corrupt, "more than %d tags name another in a row", maxSymbolic)
+	return id, flawed(vfs.Corrupt, "more than %d tags name another in a row", maxSymbolic)
 }
 
 // expression has go-git resolve what is more than the name of a ref.
@@ -129,7 +129,7 @@ func (s *Store) expression(revision string) (id plumbing.Hash, err error) {
 	case errors.Is(err, vfs.Corrupt):
 		return id, err
 	case err != nil:
-		return id, vfs.Errorf(vfs.NotFound, "the repository has no revision %s: %v", vfs.Printable(revision), err)
+		return id, &vfs.Error{Code: vfs.NotFound, Msg: "the repository has no revision " + vfs.Printable(revision), Cause: err}
 	}
 	return *found, nil
 }

@@ -41,6 +41,13 @@ type Options struct {
 	// Writable lets the tree be changed.
 	Writable bool
 
+	// Confined refuses a repository that is not wholly in dir's own .git, or in dir if that
+	// is a bare one: where objects are borrowed, or a .git, a commondir or a link leads
+	// elsewhere, the answer is outside. The .git file of a linked worktree is followed if
+	// the repository that it names has that worktree. A link that appears later is not
+	// followed either. It is for a directory that anybody may have written.
+	Confined bool
+
 	// CacheBytes bounds what is kept in memory of what was read; 64 MiB if 0 or less.
 	CacheBytes int64
 }
@@ -87,12 +94,16 @@ type tip struct {
 
 // OpenAmbient opens the repository that dir is: a working tree, a .git directory or the
 // .git file of a linked worktree, or a bare repository. It does not look above dir;
-// [Find] does. It answers notFound when there is none or it has no such revision,
+// [FindAmbient] does. It answers notFound when there is none or it has no such revision,
 // invalid for what is no revision, and unsupported for a repository of a format that
-// is not known here. Its errors are for the host: they name paths. As git does, it goes
-// wherever the repository says that it borrows objects from.
+// is not known here. Its errors are for the host: they name paths. Unless it is
+// confined it goes, as git does, wherever links lead and the repository says that it
+// borrows objects from.
+//
+// Nothing is written through a link that leads out of the repository, confined or not: a
+// commit answers outside.
 func OpenAmbient(dir string, o Options) (*Store, error) {
-	l, err := locate(dir)
+	l, err := open(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +112,8 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	}
 	objects, err := openObjects(l, o.CacheBytes/4)
 	if err != nil {
-		return nil, err
+		l.close()
+		return nil, ambient(err)
 	}
 	s := &Store{
 		layout:   l,
@@ -115,7 +127,7 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	}
 	if err := s.open(o); err != nil {
 		s.Close()
-		return nil, err
+		return nil, ambient(err)
 	}
 	return s, nil
 }
@@ -184,6 +196,7 @@ func (s *Store) Close() error {
 	s.objects.close()
 	s.blobs.kept.clear()
 	s.spool.close()
+	s.layout.close()
 	return nil
 }
 
@@ -218,7 +231,7 @@ func (s *Store) catchUp() error {
 		return nil
 	}
 	if id.IsZero() {
-		return vfs.Errorf(vfs.NotFound, "the branch that is shown here is gone from the repository")
+		return vfs.Errorf(vfs.NotFound, "what is shown here is gone from where it is kept; tell the host")
 	}
 	if s.Changed() {
 		return nil

@@ -19,7 +19,8 @@ type Submodule struct {
 }
 
 // Submodules returns the submodules of what the store shows now, in byte order of paths.
-func (s *Store) Submodules(ctx context.Context) ([]Submodule, error) {
+func (s *Store) Submodules(ctx context.Context) (all []Submodule, err error) {
+	defer func() { err = ambient(err) }()
 	if err := s.look(ctx); err != nil {
 		return nil, err
 	}
@@ -40,7 +41,6 @@ func (s *Store) Submodules(ctx context.Context) ([]Submodule, error) {
 			}
 		}
 	}
-	var all []Submodule
 	err = s.eachBelow(ctx, root, "", 0, func(at string, it *item) {
 		if it.mode == filemode.Submodule {
 			all = append(all, Submodule{Path: at, Commit: it.id.String(), URL: urls[at]})

@@ -16,7 +16,8 @@ import (
 // context. Of a file that is no text, or longer than [unified.MaxText], it says no more
 // than that it differs. For a change of [Store.Changes] it answers stale when the file has
 // been written since.
-func (s *Store) Unified(ctx context.Context, c Change) (string, error) {
+func (s *Store) Unified(ctx context.Context, c Change) (text string, err error) {
+	defer func() { err = ambient(err) }()
 	if c.From.Hash == c.To.Hash {
 		from, to := unified.Side{Path: c.Path, Mode: c.From.Mode}, unified.Side{Path: c.Path, Mode: c.To.Mode}
 		return unified.Format(from, to, true), nil

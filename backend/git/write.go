@@ -2,10 +2,12 @@ package git
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -49,18 +51,19 @@ func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from so
 
 // write writes a loose object, under a name that git takes for none before it is whole.
 func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.ObjectType, size int64, from source) (err error) {
-	path := loosePath(o.dirs[0], id)
-	if err := os.Mkdir(filepath.Dir(path), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+	name := path.Join("objects", looseName(id))
+	if err := o.root.Mkdir(path.Dir(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return ambient(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "tmp_obj_*")
+	staged := path.Join(path.Dir(name), "tmp_obj_"+rand.Text())
+	f, err := o.root.OpenFile(staged, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return ambient(err)
 	}
 	defer func() {
 		f.Close()
 		if err != nil {
-			os.Remove(f.Name())
+			o.root.Remove(staged)
 		}
 	}()
 	z := zlib.NewWriter(f)
@@ -82,7 +85,7 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 	if err := f.Close(); err != nil {
 		return ambient(err)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := o.root.Rename(staged, name); err != nil {
 		return ambient(err)
 	}
 	return nil
@@ -90,7 +93,11 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 
 // freshen makes git take a file of objects for new, so that it does not remove those that
 // nothing names yet.
-func freshen(path string) {
+func (o *objects) freshen(file string) {
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // it may be another's; then git keeps it by other means
+	if rel, err := filepath.Rel(o.dirs[0].path, file); err == nil && filepath.IsLocal(rel) {
+		_ = o.root.Chtimes(filepath.Join("objects", rel), now, now)
+		return
+	}
+	_ = os.Chtimes(file, now, now) // it may be another's; then git keeps it by other means
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -59,7 +60,8 @@ func usual(dir string, readOnly bool) (plan, error) {
 }
 
 // committed names what the repository around dir has committed of dir, and follows
-// it; nil when there is none.
+// it; nil when there is none. Nobody asked for it by name, so that a repository is
+// left out whose parts lie elsewhere.
 func committed(dir string) *virtualfs.URL {
 	repo, ok := git.FindAmbient(dir)
 	if !ok {
@@ -77,7 +79,7 @@ func committed(dir string) *virtualfs.URL {
 	if err != nil || !filepath.IsLocal(below) {
 		return nil
 	}
-	u := &virtualfs.URL{Scheme: "git", Path: top, Query: map[string][]string{"follow": {""}}, Fragment: "HEAD"}
+	u := &virtualfs.URL{Scheme: "git", Path: top, Query: url.Values{"follow": {""}, "confined": {""}}, Fragment: "HEAD"}
 	if below != "." {
 		u.Fragment += ":" + filepath.ToSlash(below)
 	}

@@ -1,0 +1,178 @@
+package git_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/backend/git"
+	"capd/vfs"
+)
+
+// fillWith writes a tree of one file.
+func (f *fixture) fillWith(name string, blob plumbing.Hash) plumbing.Hash {
+	return f.tree(object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: blob})
+}
+
+// workingTree is a repository with a working tree and one commit.
+func workingTree(t *testing.T, data string) string {
+	t.Helper()
+	needGit(t)
+	dir := t.TempDir()
+	gitCLI(t, dir, "", "init", "-q", "-b", "main")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte(data), 0o666))
+	gitCLI(t, dir, "", "add", "f")
+	gitCLI(t, dir, "", "commit", "-qm", "x")
+	return dir
+}
+
+func confined(t *testing.T, dir string) (*git.Store, error) {
+	t.Helper()
+	s, err := git.OpenAmbient(dir, git.Options{Confined: true, Writable: true})
+	if err == nil {
+		t.Cleanup(func() { s.Close() })
+	}
+	return s, err
+}
+
+// A working tree that leads into another repository is followed there when the host names
+// it, and not otherwise.
+func TestConfined(t *testing.T) {
+	write := func(t *testing.T, path, data string) {
+		t.Helper()
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(data), 0o666))
+	}
+	link := func(t *testing.T, to, path string) {
+		t.Helper()
+		require.NoError(t, os.RemoveAll(path))
+		require.NoError(t, os.Symlink(to, path))
+	}
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, dir, private string)
+		says string
+	}{
+		"gitdir": {func(t *testing.T, dir, private string) {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
+			write(t, filepath.Join(dir, ".git"), "gitdir: "+private+"/.git\n")
+		}, ".git"},
+		"gitdir of another's worktree": {func(t *testing.T, dir, private string) {
+			gitCLI(t, private, "", "worktree", "add", "-q", filepath.Join(t.TempDir(), "w"))
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
+			write(t, filepath.Join(dir, ".git"), "gitdir: "+private+"/.git/worktrees/w\n")
+		}, ".git"},
+		"gitdir of its own making": {func(t *testing.T, dir, private string) {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
+			own := filepath.Join(dir, "own", "worktrees", "w")
+			write(t, filepath.Join(own, "HEAD"), "ref: refs/heads/main\n")
+			write(t, filepath.Join(own, "commondir"), private+"/.git\n")
+			write(t, filepath.Join(own, "gitdir"), filepath.Join(dir, ".git")+"\n")
+			write(t, filepath.Join(dir, ".git"), "gitdir: "+own+"\n")
+		}, ".git"},
+		"another's .git file": {func(t *testing.T, dir, private string) {
+			w := filepath.Join(t.TempDir(), "w")
+			gitCLI(t, private, "", "worktree", "add", "-q", w)
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
+			require.NoError(t, os.Link(filepath.Join(w, ".git"), filepath.Join(dir, ".git")))
+		}, ".git"},
+		"commondir": {func(t *testing.T, dir, private string) {
+			write(t, filepath.Join(dir, ".git", "commondir"), private+"/.git\n")
+		}, "commondir"},
+		"alternates": {func(t *testing.T, dir, private string) {
+			write(t, filepath.Join(dir, ".git/objects/info/alternates"), private+"/.git/objects\n")
+		}, "alternates"},
+		".git":    {func(t *testing.T, dir, private string) { link(t, private+"/.git", dir+"/.git") }, ".git"},
+		"objects": {func(t *testing.T, dir, private string) { link(t, private+"/.git/objects", dir+"/.git/objects") }, "objects"},
+		"refs":    {func(t *testing.T, dir, private string) { link(t, private+"/.git/refs", dir+"/.git/refs") }, "refs"},
+		"heads":   {func(t *testing.T, dir, private string) { link(t, private+"/.git/refs/heads", dir+"/.git/refs/heads") }, "heads"},
+		"a branch": {func(t *testing.T, dir, private string) {
+			link(t, private+"/.git/refs/heads/main", dir+"/.git/refs/heads/main")
+		}, "main"},
+		"HEAD":        {func(t *testing.T, dir, private string) { link(t, private+"/.git/HEAD", dir+"/.git/HEAD") }, "HEAD"},
+		"config":      {func(t *testing.T, dir, private string) { link(t, private+"/.git/config", dir+"/.git/config") }, "config"},
+		"packed-refs": {func(t *testing.T, dir, private string) { link(t, private+"/.git/HEAD", dir+"/.git/packed-refs") }, "packed-refs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			private, dir := workingTree(t, "private"), workingTree(t, "public")
+			c.do(t, dir, private)
+			_, err := confined(t, dir)
+			require.ErrorIs(t, err, vfs.Outside)
+			assert.ErrorContains(t, err, c.says)
+		})
+	}
+	t.Run("Objects", func(t *testing.T) {
+		private, dir := workingTree(t, "private"), workingTree(t, "public")
+		s, err := confined(t, dir)
+		require.NoError(t, err)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git/objects")))
+		require.NoError(t, os.Symlink(filepath.Join(private, ".git/objects"), filepath.Join(dir, ".git/objects")))
+		n, err := s.Root().Lookup(t.Context(), "f")
+		require.NoError(t, err)
+		_, err = vfs.Open(t.Context(), n.(vfs.File))
+		require.ErrorIs(t, err, vfs.Outside, "nor a link that is made later")
+		assert.NotContains(t, err.Error(), dir)
+	})
+	t.Run("Fine", func(t *testing.T) {
+		dir := workingTree(t, "public")
+		w := filepath.Join(t.TempDir(), "w")
+		gitCLI(t, dir, "", "worktree", "add", "-q", w)
+		bare := filepath.Join(t.TempDir(), "bare")
+		gitCLI(t, dir, "", "clone", "-q", "--bare", "--no-local", dir, bare)
+		linked := filepath.Join(t.TempDir(), "link")
+		require.NoError(t, os.Symlink(dir, linked))
+		for _, at := range []string{dir, filepath.Join(dir, ".git"), w, filepath.Join(w, ".git"), bare, linked} {
+			s, err := confined(t, at)
+			require.NoError(t, err, at)
+			assert.Equal(t, "public", content(t, s.Root(), "f"))
+			put(t, s.Root(), "f", at)
+			_, err = s.Commit(t.Context(), onto("agent/"+filepath.Base(filepath.Dir(at))+filepath.Base(at)))
+			require.NoError(t, err, at)
+		}
+		sound(t, dir)
+		sound(t, bare)
+	})
+}
+
+// Commits change nothing outside of the repository.
+func TestCommitThroughLinks(t *testing.T) {
+	for _, name := range []string{"objects", "refs/heads", "refs/heads/agent", "logs", "logs/refs/heads/agent/x"} {
+		t.Run(name, func(t *testing.T) {
+			dir := workingTree(t, "x")
+			outside := t.TempDir()
+			before := filepath.Join(dir, ".git", filepath.FromSlash(name))
+			if _, err := os.Stat(before); err == nil {
+				moved := filepath.Join(outside, "moved")
+				require.NoError(t, os.Rename(before, moved))
+				outside = moved
+			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(before), 0o777))
+			require.NoError(t, os.Symlink(outside, before))
+			want := everything(t, outside)
+			s, err := git.OpenAmbient(dir, git.Options{Writable: true})
+			require.NoError(t, err, "what is named is read wherever it lies")
+			t.Cleanup(func() { s.Close() })
+			put(t, s.Root(), "f", "written")
+			_, err = s.Commit(t.Context(), onto("agent/x"))
+			require.ErrorIs(t, err, vfs.Outside)
+			assert.Equal(t, want, everything(t, outside))
+			assert.True(t, s.Changed())
+		})
+	}
+}
+
+func TestRevisionThatIsNotThere(t *testing.T) {
+	f := newFixture(t)
+	f.commit("master", f.fillWith("f", f.blob("x")))
+	for _, revision := range []string{"none", "none~1", "HEAD~7", "HEAD^{", "HEAD@{", "a b", ":/x", "abcdef0"} {
+		_, err := git.OpenAmbient(f.dir, git.Options{Revision: revision})
+		require.Error(t, err, revision)
+		assert.NotContains(t, err.Error(), "EOF", revision)
+		assert.Contains(t, []vfs.Code{vfs.NotFound, vfs.Invalid}, vfs.CodeOf(err), revision)
+	}
+}

@@ -1,0 +1,119 @@
+package git
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"capd/vfs"
+)
+
+// hostDir is a directory of the host in which a repository has files. Names below it
+// have slashes.
+type hostDir struct {
+	path string
+	root *os.Root // links that lead out of it are not followed; nil: any link is
+	at   string   // this directory below root
+}
+
+func (d hostDir) sub(name string) hostDir {
+	return hostDir{d.full(name), d.root, path.Join(d.at, name)}
+}
+
+// full is the host's path of what is called name.
+func (d hostDir) full(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
+
+func (d hostDir) below(name string) string { return filepath.FromSlash(path.Join(d.at, name)) }
+
+// open opens a file for reading. It answers corrupt for what is no regular file, and
+// never waits for the other end of one.
+func (d hostDir) open(name string) (*os.File, error) {
+	f, err := d.openAny(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = flawed(vfs.Corrupt, "%s is no regular file", d.full(name))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (d hostDir) openAny(name string) (*os.File, error) {
+	if d.root == nil {
+		return os.OpenFile(d.full(name), os.O_RDONLY|withoutWaiting, 0)
+	}
+	return d.root.OpenFile(d.below(name), os.O_RDONLY|withoutWaiting, 0)
+}
+
+func (d hostDir) stat(name string) (fs.FileInfo, error) {
+	if d.root == nil {
+		return os.Stat(d.full(name))
+	}
+	return d.root.Stat(d.below(name))
+}
+
+func (d hostDir) lstat(name string) (fs.FileInfo, error) {
+	if d.root == nil {
+		return os.Lstat(d.full(name))
+	}
+	return d.root.Lstat(d.below(name))
+}
+
+func (d hostDir) isDir(name string) bool {
+	info, err := d.stat(name)
+	return err == nil && info.IsDir()
+}
+
+// readDir returns what a directory holds, in order of names.
+func (d hostDir) readDir(name string) ([]fs.DirEntry, error) {
+	f, err := d.openAny(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, err := f.ReadDir(-1)
+	slices.SortFunc(all, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return all, err
+}
+
+// eachFile visits everything below a directory that is no directory itself.
+func (d hostDir) eachFile(dir string, visit func(name string)) error {
+	all, err := d.readDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, e := range all {
+		name := path.Join(dir, e.Name())
+		if !e.IsDir() {
+			visit(name)
+		} else if err := d.eachFile(name, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxSmallFile bounds the files of a repository that are read whole, in bytes: the
+// configuration, HEAD, a ref.
+const maxSmallFile = 1 << 20
+
+// readSmall reads a whole file of at most maxSmallFile bytes.
+func (d hostDir) readSmall(name string) (string, error) {
+	f, err := d.open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readBounded(f, maxSmallFile)
+}

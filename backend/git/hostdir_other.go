@@ -1,0 +1,6 @@
+//go:build !unix
+
+package git
+
+// withoutWaiting is nothing where directories hold no FIFOs.
+const withoutWaiting = 0

@@ -1,0 +1,8 @@
+//go:build unix
+
+package git
+
+import "syscall"
+
+// withoutWaiting lets a FIFO or a terminal be opened, so that it can be refused.
+const withoutWaiting = syscall.O_NONBLOCK | syscall.O_NOCTTY
