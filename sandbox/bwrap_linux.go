@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,6 +23,38 @@ const shmBytes = 64 << 20
 
 // mounts are arguments of bubblewrap.
 type mounts []string
+
+// maxMounts is how many arguments bubblewrap takes, less those of its command line.
+const maxMounts = 9000 - 16
+
+// file is m for bubblewrap to read, which keeps the host's paths out of its command
+// line: the program sees that in /proc/1. It answers limit for more than maxMounts.
+func (m mounts) file() (*os.File, error) {
+	if len(m) > maxMounts {
+		return nil, vfs.Errorf(vfs.Limit, "too many paths to bind or to keep read-only; name directories above them")
+	}
+	var text []byte
+	for _, arg := range m {
+		if strings.ContainsRune(arg, 0) {
+			return nil, vfs.Errorf(vfs.Invalid, "a path of the sandbox holds NUL")
+		}
+		text = append(append(text, arg...), 0)
+	}
+	fd, err := unix.MemfdCreate("arguments", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), "arguments")
+	_, err = f.Write(text)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
 
 // namespaces are the arguments that separate a program of u's from the host.
 func namespaces(u user, network bool) mounts {

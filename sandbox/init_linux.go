@@ -23,6 +23,9 @@ const (
 	statusFD            // how far it came
 )
 
+// argsFD has the arguments of bubblewrap, which closes it.
+const argsFD = statusFD + 1
+
 // spec is what Init is told.
 type spec struct {
 	Args, Env []string

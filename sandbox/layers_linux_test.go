@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,6 +123,24 @@ func TestReadOnlyMounts(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != test.want {
 			t.Errorf("%q: %s, want %s", test.readOnly, text, test.want)
+		}
+	}
+}
+
+// TestArgumentsFile: bubblewrap reads each argument as it is, or none of them.
+func TestArgumentsFile(t *testing.T) {
+	m := mounts{"--bind", "/a b\n", "", "é"}
+	f, err := m.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, err := io.ReadAll(f); err != nil || string(text) != "--bind\x00/a b\n\x00\x00é\x00" {
+		t.Errorf("%q, %v", text, err)
+	}
+	for code, m := range map[vfs.Code]mounts{vfs.Invalid: {"--dir", "/a\x00--bind"}, vfs.Limit: make(mounts, maxMounts+1)} {
+		if _, err := m.file(); vfs.CodeOf(err) != code {
+			t.Errorf("%v; want %s", err, code)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -23,9 +24,12 @@ type run struct {
 	spec spec
 }
 
-// run runs cmd, which is bubblewrap's.
-func (r *run) run(ctx context.Context, cmd *exec.Cmd) (int, error) {
-	// bubblewrap ends with the thread that started it.
+// run runs bubblewrap.
+func (r *run) run(ctx context.Context, bwrap string, args mounts) (int, error) {
+	// bubblewrap ends with the thread that started it: see --die-with-parent. It asks
+	// for that just before it lets its child go on, and not earlier: the child of one that
+	// was killed between waits for ever. Nothing begins in what is left without a Run, as
+	// Init gets no spec.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -37,9 +41,17 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	}
 	defer pipes.close()
 	defer pipes.closeTheirs()
+	file, err := args.file()
+	if err != nil {
+		return -1, err
+	}
+	defer file.Close()
+	cmd := exec.Command(bwrap, "--args", strconv.Itoa(argsFD), "--", initPath, initArg)
+	cmd.Args[0] = "bwrap" // wherever the host has it
 	cmd.Dir, cmd.Env = "/", []string{}
-	cmd.ExtraFiles = pipes.theirs[:]
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	// With both ends of infoFD a bubblewrap without a Run can write to it.
+	cmd.ExtraFiles = append(pipes.theirs[:], file, pipes.at(infoFD))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	streams, err := connect(cmd, r.Command, r.user)
 	if err != nil {
 		return -1, err
@@ -50,9 +62,11 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	}
 	streams.started()
 	pipes.closeTheirs()
-	unkill := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-	defer unkill()
+	// The group is bubblewrap, and its child for as long as that waits for it.
+	unkill := context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
 	said, err := r.supervise(ctx, stop, pipes)
+	unkill() // before another group may have its number
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })()
 	pipes.close()  // whoever still waits for the spec gives up
 	_ = cmd.Wait() // what it was is in ProcessState
 	err = errors.Join(err, streams.wait())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -65,7 +64,7 @@ func Run(ctx context.Context, c Command) (exit int, err error) {
 		Args: c.Args, Env: environment(c, os.Getenv), Dir: path.Join(TreePath, c.Dir),
 		UID: u.uid, GID: u.gid, Switch: u.switched, Limits: c.Limits, Landlock: layers.Landlock > 0,
 	}}
-	return r.run(ctx, exec.Command(bwrap, args...))
+	return r.run(ctx, bwrap, args)
 }
 
 // isDir answers notFound or notDir unless a directory is at path, and not a link
@@ -112,8 +111,8 @@ func makePrivate(scratch string, u user, network bool) (dir string, err error) {
 	return dir, nil
 }
 
-// arguments are bubblewrap's for c.
-func arguments(c Command, u user, private string) ([]string, error) {
+// arguments are bubblewrap's for c, except for what it starts.
+func arguments(c Command, u user, private string) (mounts, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -132,5 +131,5 @@ func arguments(c Command, u user, private string) ([]string, error) {
 		return nil, err
 	}
 	m.show(self, initPath)
-	return append(m, "--remount-ro", "/", "--info-fd", strconv.Itoa(infoFD), "--", initPath, initArg), nil
+	return append(m, "--remount-ro", "/", "--info-fd", strconv.Itoa(infoFD)), nil
 }

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"bytes"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -14,6 +15,11 @@ import (
 
 // MaxDirectory is how long the message of one directory may be, in bytes.
 const MaxDirectory = 32 << 20
+
+// MaxNodes is how many nodes one directory may have. A message of [MaxDirectory] has
+// room for fewer files or directories, and for many more short links; the nodes of one
+// take about 100 MiB of memory.
+const MaxNodes = 500_000
 
 // directory is a Directory message: its nodes in byte order of names. Node properties,
 // which other makers of trees may set, are kept as they came and mean nothing here.
@@ -141,38 +147,71 @@ func appendProperties(b []byte, field protowire.Number, v []byte) []byte {
 
 // decode reads a Directory message that may come from anybody. It answers corrupt for
 // everything but the canonical form of a directory with names that a node may have,
-// and tooLarge above [MaxDirectory].
+// and tooLarge above [MaxDirectory] and [MaxNodes].
 func decode(message []byte) (*directory, error) {
 	if len(message) > MaxDirectory {
 		return nil, errDirectorySize
 	}
-	d := &directory{}
+	count := countNodes(message)
+	if count > MaxNodes {
+		return nil, errDirectoryNodes
+	}
+	d := &directory{nodes: make([]node, 0, count)}
+	var last protowire.Number
+	var canonical, scratch []byte
+	rest := message // from the field that is visited
 	err := fields(message, func(field protowire.Number, v value) (err error) {
+		canonical = canonical[:0]
 		switch field {
 		case dirFiles, dirDirectories, dirSymlinks:
 			n := node{kind: kindOf[field]}
-			if err = n.decode(v.bytes); err == nil {
-				d.nodes = append(d.nodes, n)
+			if err = n.decode(v.bytes); err != nil {
+				return err
 			}
+			if field < last || field == last && d.nodes[len(d.nodes)-1].name >= n.name {
+				return malformed("nodes out of order")
+			}
+			d.nodes = append(d.nodes, n)
+			scratch = n.encode(scratch[:0])
+			canonical = appendBytes(canonical, field, scratch)
 		case dirProperties:
-			d.properties, err = properties(v.bytes)
+			if field == last {
+				return malformed("properties twice")
+			}
+			if d.properties, err = properties(v.bytes); err != nil {
+				return err
+			}
+			canonical = appendProperties(canonical, field, d.properties)
 		default:
-			err = malformed("a field that is not known")
+			return malformed("a field that is not known")
 		}
-		return err
+		last = field
+		// What is canonical is exactly what encode makes: a number that is longer than
+		// it need be, or a field of a node that comes twice shows here.
+		var ok bool
+		if rest, ok = bytes.CutPrefix(rest, canonical); !ok {
+			return malformed("an encoding that is not canonical")
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if twice, ok := d.sort(); !ok {
+	if twice, ok := d.sort(); !ok { // in two lists
 		return nil, malformed("two nodes of the name " + vfs.Printable(twice))
 	}
-	// What is canonical is exactly what encode makes: an order, a number that is
-	// longer than it need be, or a field that comes twice shows here.
-	if again := d.encode(make([]byte, 0, len(message))); !slices.Equal(again, message) {
-		return nil, malformed("an order or an encoding that is not canonical")
-	}
 	return d, nil
+}
+
+// countNodes returns how many nodes a message has, as far as it is one.
+func countNodes(message []byte) (n int) {
+	_ = fields(message, func(field protowire.Number, _ value) error {
+		if field <= dirSymlinks {
+			n++
+		}
+		return nil
+	})
+	return n
 }
 
 func (n *node) decode(message []byte) error {
@@ -280,6 +319,8 @@ func text(b []byte) (string, error) {
 }
 
 var errDirectorySize = vfs.Errorf(vfs.TooLarge, "the message of a directory is longer than %d MiB", MaxDirectory>>20)
+
+var errDirectoryNodes = vfs.Errorf(vfs.TooLarge, "a directory has more than %d nodes", MaxNodes)
 
 func malformed(what string) error {
 	return vfs.Errorf(vfs.Corrupt, "a stored directory has %s; put the tree again", what)

@@ -3,6 +3,7 @@ package cas
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -138,6 +139,8 @@ func hostileDirectories(t testing.TB) map[string][]byte {
 		"a group":                      {0x0b, 0x0c},
 		"half a message":               fine[:len(fine)-1],
 		"lists out of order":           append(generated(t, &repb.Directory{Directories: []*repb.DirectoryNode{sub("a")}}), fine...),
+		"properties twice":             {0x2a, 0x00, 0x2a, 0x00},
+		"files after properties":       append([]byte{0x2a, 0x00}, fine...),
 		"no bytes where a field is":    {0x0a},
 		"a length beyond the end":      {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f},
 		"a length in too many bytes":   append([]byte{0x0a, fine[1] | 0x80, 0x00}, fine[2:]...),
@@ -168,6 +171,24 @@ func TestDirectoryRefusesWhatIsNotCanonical(t *testing.T) {
 	}
 	if _, err := decode(make([]byte, MaxDirectory+1)); vfs.CodeOf(err) != vfs.TooLarge {
 		t.Errorf("a message that is too large: %v", err)
+	}
+}
+
+// Short links do not make a directory of more nodes than others may have.
+func TestDirectoryBoundsNodes(t *testing.T) {
+	links := &directory{}
+	for i := range MaxNodes + 1 {
+		links.nodes = append(links.nodes, node{kind: vfs.LinkKind, name: fmt.Sprintf("%06d", i), target: "x"})
+	}
+	if _, err := decode(links.encode(nil)); vfs.CodeOf(err) != vfs.TooLarge {
+		t.Errorf("one node too many: %v", err)
+	}
+	if err := (&pendingDir{nodes: links.nodes}).store(); vfs.CodeOf(err) != vfs.TooLarge {
+		t.Errorf("storing one node too many: %v", err)
+	}
+	links.nodes = links.nodes[1:]
+	if d, err := decode(links.encode(nil)); err != nil || len(d.nodes) != MaxNodes || cap(d.nodes) != MaxNodes {
+		t.Errorf("as many as there may be: %v", err)
 	}
 }
 

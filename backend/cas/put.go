@@ -54,7 +54,8 @@ type Progress struct {
 //
 // It answers invalid for a name or a link's target that is not valid UTF-8, which a
 // Directory message cannot hold, limit for a tree deeper than vfs.MaxDepth or beyond
-// the bounds, tooLarge for a directory whose message is longer than [MaxDirectory],
+// the bounds, tooLarge for a directory of more than [MaxNodes], or whose message is
+// longer than [MaxDirectory],
 // conflict for a file that becomes shorter meanwhile, and what d or b answers. The
 // error's path is relative to d.
 func Put(ctx context.Context, b Blobs, d vfs.Dir, o PutOptions) (Digest, error) {
@@ -147,6 +148,9 @@ func (d *pendingDir) store() error {
 	here := directory{nodes: d.nodes}
 	if _, ok := here.sort(); !ok {
 		return vfs.Errorf(vfs.Invalid, "the directory lists a name twice")
+	}
+	if len(here.nodes) > MaxNodes {
+		return errDirectoryNodes
 	}
 	message := here.encode(nil)
 	if len(message) > MaxDirectory {

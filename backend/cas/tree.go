@@ -16,7 +16,7 @@ import (
 // nodes found below it are closed. It answers notFound, and corrupt when root is no
 // directory.
 func Open(ctx context.Context, b Blobs, root Digest) (vfs.Dir, error) {
-	t := &tree{blobs: b, release: func() {}, directories: recent.New[Digest, *directory](maxDirectories, nil)}
+	t := &tree{blobs: b, release: func() {}, readings: recent.New[Digest, reading](maxReadings, nil)}
 	if l, ok := b.(leaser); ok {
 		var err error
 		if t.release, err = l.lease(ctx, root); err != nil {
@@ -31,16 +31,16 @@ func Open(ctx context.Context, b Blobs, root Digest) (vfs.Dir, error) {
 	return &dir{ref: ref{tree: t}, digest: root}, nil
 }
 
-// maxDirectories is how much memory a tree may use for the directories that were read,
+// maxReadings is how much memory a tree may use for the directories that were read,
 // in bytes, roughly.
-const maxDirectories = 64 << 20
+const maxReadings = 64 << 20
 
 // tree is an open tree.
 type tree struct {
-	blobs       Blobs
-	release     func()
-	users       atomic.Int64 // nodes that are not closed
-	directories *recent.Cache[Digest, *directory]
+	blobs    Blobs
+	release  func()
+	users    atomic.Int64 // nodes that are not closed
+	readings *recent.Cache[Digest, reading]
 }
 
 // directory reads the directory at d, unless it was read lately.
@@ -48,41 +48,92 @@ func (t *tree) directory(ctx context.Context, d Digest) (*directory, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if known, ok := t.directories.Get(d, nil); ok {
-		return known, nil
+	if known, ok := t.readings.Get(d, nil); ok {
+		return known.here, known.err
 	}
 	if vfs.IsTrying(ctx) {
 		return nil, vfs.ErrWouldBlock
 	}
-	read, err := readDirectory(ctx, t.blobs, d)
+	r, err := read(ctx, t.blobs, d)
 	if err != nil {
 		return nil, err
 	}
-	t.directories.Add(d, read, read.weight())
-	return read, nil
+	t.readings.Add(d, r, r.weight())
+	return r.here, r.err
 }
 
 // readDirectory answers notFound, corrupt and tooLarge.
 func readDirectory(ctx context.Context, b Blobs, d Digest) (*directory, error) {
-	if d.Size > MaxDirectory {
-		return nil, errDirectorySize
-	}
-	c, err := b.Open(ctx, d)
+	r, err := read(ctx, b, d)
 	if err != nil {
 		return nil, err
 	}
+	return r.here, r.err
+}
+
+// reading is what the message of a directory comes to, whenever it is read.
+type reading struct {
+	here *directory
+	err  error // corrupt and tooLarge, of what is no directory
+}
+
+// weight is how much memory r takes, in bytes, roughly.
+func (r reading) weight() int64 {
+	if r.err != nil {
+		return 512
+	}
+	return r.here.weight()
+}
+
+// largeMessage is from which size on messages are read one at a time in this process,
+// since each takes several times as much memory.
+const largeMessage = 1 << 20
+
+var readsLarge = make(chan struct{}, 1)
+
+// read reads the directory at d. An error is the store's, and may be gone next time.
+func read(ctx context.Context, b Blobs, d Digest) (reading, error) {
+	if d.Size > MaxDirectory {
+		return reading{err: errDirectorySize}, nil
+	}
+	c, err := b.Open(ctx, d)
+	if err != nil {
+		return reading{}, err
+	}
 	defer c.Close()
+	if d.Size >= largeMessage { // which Open has fetched, so that nobody waits for a machine
+		select {
+		case readsLarge <- struct{}{}:
+			defer func() { <-readsLarge }()
+		case <-ctx.Done():
+			return reading{}, ctx.Err()
+		}
+	}
 	message := make([]byte, d.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(c, 0, d.Size), message); err != nil {
-		return nil, err
+		return reading{}, err
 	}
-	return decode(message)
+	here, err := decode(message)
+	return reading{here, err}, nil
 }
 
 // lost makes corrupt of a missing blob: the tree says that it is there.
 func lost(err error) error {
 	if vfs.CodeOf(err) == vfs.NotFound {
 		return vfs.Errorf(vfs.Corrupt, "the store no longer has this content; put the tree again")
+	}
+	return err
+}
+
+// conceal returns err as a guest sees it, by its code alone where the store's words
+// would tell what a tree is kept in. Those are the cause then, for the host's log.
+func conceal(err error) error {
+	err = lost(err)
+	switch c := vfs.CodeOf(err); c {
+	case vfs.Corrupt, vfs.TooLarge, vfs.Invalid, vfs.Unsupported:
+		shown := vfs.At("", c).(*vfs.Error)
+		shown.Cause = err
+		return shown
 	}
 	return err
 }
@@ -160,7 +211,7 @@ func (d *dir) read(ctx context.Context) (*directory, error) {
 	}
 	here, err := d.tree.directory(ctx, d.digest)
 	if err != nil {
-		return nil, lost(err)
+		return nil, conceal(err)
 	}
 	d.here.Store(here)
 	return here, nil
@@ -180,7 +231,7 @@ func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	case n == nil:
 		return nil, vfs.At("", vfs.NotFound)
 	case d.depth >= vfs.MaxDepth:
-		return nil, vfs.Errorf(vfs.Corrupt, "the stored tree is deeper than %d names", vfs.MaxDepth)
+		return nil, conceal(errTooDeep)
 	}
 	t, err := d.derive()
 	if err != nil {
@@ -194,6 +245,8 @@ func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	}
 	return &file{ref: ref{tree: t}, digest: n.digest, exec: n.exec}, nil
 }
+
+var errTooDeep = vfs.Errorf(vfs.Corrupt, "the stored tree is deeper than %d names", vfs.MaxDepth)
 
 // List implements vfs.Dir.
 func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {

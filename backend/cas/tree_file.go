@@ -36,7 +36,7 @@ func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 	}
 	c, err := f.tree.blobs.Open(ctx, f.digest)
 	if err != nil {
-		return nil, lost(err)
+		return nil, conceal(err)
 	}
 	return c, nil
 }
