@@ -24,7 +24,7 @@ func (r *refs) update(name string, from, to plumbing.Hash, line string) (err err
 	defer func() {
 		lock.Close()
 		if err != nil {
-			r.root.Remove(name + lockSuffix)
+			_ = r.root.Remove(name + lockSuffix)
 		}
 	}()
 	now, symbolic, err := r.read(name)
@@ -130,7 +130,7 @@ func (r *refs) removeEmpty(dir string) {
 			r.removeEmpty(path.Join(dir, e.Name()))
 		}
 	}
-	r.root.Remove(dir)
+	_ = r.root.Remove(dir)
 }
 
 // log appends to the ref's log, where there is one. Git begins one for each branch of a

@@ -63,7 +63,7 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 	defer func() {
 		f.Close()
 		if err != nil {
-			o.root.Remove(staged)
+			_ = o.root.Remove(staged)
 		}
 	}()
 	z := zlib.NewWriter(f)
