@@ -158,10 +158,14 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 	return inMount(path, m.alone(func() error { return do(m) }))
 }
 
-// inMount is vfs.At, but the whole list of conflicts stays with the error.
+// inMount is vfs.At, but a path that the error names stays in it, below the mount, and
+// the whole list of conflicts does.
 func inMount(path string, err error) error {
 	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
 		return err
+	}
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		path = vfs.Join(path, e.Path)
 	}
 	return vfs.At(path, err)
 }

@@ -244,3 +244,26 @@ func TestApplyAsksTheGuards(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an apply refuses is told with its place in the mount.
+func TestApplyNamesPath(t *testing.T) {
+	fs, s := newFS(t, "a")
+	put(t, s.byName["a"].Root(), "one", "x")
+	mounts(t, fs, "draft", "overlay:mem:a")
+	d, _, err := fs.Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := vfs.WalkDir(t.Context(), d, "draft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Rename(t.Context(), "one", in, "two", vfs.If{}, vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = fs.Apply(t.Context(), "draft", virtualfs.ApplyOptions{Paths: []string{"two"}}, nil)
+	var e *vfs.Error
+	if !errors.As(err, &e) || e.Code != vfs.Invalid || e.Path != "draft/one" {
+		t.Errorf("apply of one place of what was moved: %v, want invalid that names draft/one", err)
+	}
+}

@@ -83,7 +83,12 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if err := o.intend(inside(ctx), chosen, changes); err != nil {
 		return Applied{}, err
 	}
-	id, err := o.carryOut(ctx, s.settle(chosen), changes, options)
+	edits := s.settle(chosen)
+	err = o.assure(inner, edits)
+	id := ""
+	if err == nil {
+		id, err = o.carryOut(ctx, edits, changes, options)
+	}
 	_ = o.settled(inner) // or the next start finds out what became of it
 	if err != nil {
 		return Applied{}, err
@@ -114,6 +119,7 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Ch
 		},
 	})
 	if err != nil {
+		o.index.cut(context.WithoutCancel(ctx))
 		return "", err
 	}
 	if !locked { // there was nothing to do any more
@@ -121,7 +127,7 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Ch
 		locked = true
 	}
 	inner := inside(context.WithoutCancel(ctx))
-	o.index.mustAppend(inner, edits)
+	o.mustRecord(inner, edits)
 	for _, c := range o.edit(edits) {
 		o.contents.remove(inner, c)
 	}

@@ -102,6 +102,7 @@ func TestApplyModel(t *testing.T) {
 						same(t, "the lower tree after an undo that failed", lower, shape(t, w.lower.Root()))
 					}
 					same(t, "the overlay after an undo of an earlier apply", view, shape(t, w.o.Root()))
+					counted(t, w.o)
 					earlier, lower, changes = "", shape(t, w.lower.Root()), diff(t, w.o)
 				}
 				switch w.random.IntN(4) {
@@ -123,11 +124,13 @@ func TestApplyModel(t *testing.T) {
 						}
 						same(t, "the lower tree after an apply that failed", lower, shape(t, w.lower.Root()))
 						same(t, "the overlay after an apply that failed", view, shape(t, w.o.Root()))
+						counted(t, w.o)
 						continue
 					}
 					after := shape(t, w.lower.Root())
 					if seed%3 != 0 { // only the overlay has changed
 						same(t, "the overlay after an apply", view, shape(t, w.o.Root()))
+						counted(t, w.o)
 					}
 					if paths == nil {
 						same(t, "the lower tree after an apply", shape(t, w.o.Root()), after)
@@ -138,6 +141,7 @@ func TestApplyModel(t *testing.T) {
 					w.reopen()
 					if seed%3 != 0 {
 						same(t, "the overlay, opened after an apply", view, shape(t, w.o.Root()))
+						counted(t, w.o)
 					}
 					earlier = done.ID
 					if done.ID != "" && w.random.IntN(2) == 0 {
@@ -149,6 +153,7 @@ func TestApplyModel(t *testing.T) {
 						log = append(log, "undo")
 						same(t, "the lower tree after an undo", lower, shape(t, w.lower.Root()))
 						same(t, "the overlay after an undo", view, shape(t, w.o.Root()))
+						counted(t, w.o)
 						if seed%3 != 0 && paths == nil {
 							outcomes["undone"]++
 							if len(diff(t, w.o)) == 0 {
@@ -171,10 +176,12 @@ func TestApplyModel(t *testing.T) {
 							t.Fatalf("Revert: %v", err)
 						}
 						same(t, "the overlay after a revert that failed", view, shape(t, w.o.Root()))
+						counted(t, w.o)
 						continue
 					}
 					if paths == nil {
 						same(t, "the overlay after a revert", lower, shape(t, w.o.Root()))
+						counted(t, w.o)
 					}
 					view = shape(t, w.o.Root())
 					for _, c := range diff(t, w.o) {
@@ -186,6 +193,7 @@ func TestApplyModel(t *testing.T) {
 					}
 					w.reopen()
 					same(t, "the overlay, opened after a revert", view, shape(t, w.o.Root()))
+					counted(t, w.o)
 				}
 			}
 			if seed%3 != 0 {

@@ -139,7 +139,7 @@ func TestRevert(t *testing.T) {
 	if got, err := contentOf(t.Context(), doc); err != nil || got != "one\ntwo\nthree\n" {
 		t.Errorf("a file that was reverted reads %q, %v", got, err)
 	}
-	if bytes, nodes := b.upper.Usage(); nodes != 2 || bytes > 2000 {
+	if bytes, nodes := b.upper.Usage(); nodes != 3 || bytes > 16<<10+2000 {
 		t.Errorf("the upper store keeps %d bytes, %d nodes", bytes, nodes)
 	}
 }

@@ -27,7 +27,7 @@ const (
 type Change struct {
 	Path string // relative to the overlay's root
 	Kind ChangeKind
-	From string      // of what was renamed: its place in the lower tree
+	From string      // of what was renamed, and of a directory in place of something else: its place in the lower tree
 	Was  batch.State // at Path when the overlay was first changed there
 	Is   batch.State
 }
@@ -73,8 +73,20 @@ func (o *Overlay) diff(ctx context.Context, s *survey, under string) ([]Change, 
 		b := s.bases[path]
 		parent, _ := split(path)
 		_, shown := s.shows[parent]
-		if _, noted := s.at[path]; b.moved || shown || noted || !within(path, under) {
+		if _, noted := s.at[path]; shown || noted || !within(path, under) {
 			continue
+		}
+		if b.moved {
+			told, err := o.told(ctx, s, path)
+			if err != nil {
+				return nil, err
+			}
+			if told {
+				continue
+			}
+			if b.state, err = o.lowerState(ctx, path); err != nil {
+				return nil, err
+			}
 		}
 		is, err := o.visible(ctx, path)
 		if err != nil {
@@ -92,15 +104,19 @@ func (o *Overlay) diff(ctx context.Context, s *survey, under string) ([]Change, 
 	return changes, nil
 }
 
-// compare says what has changed at n, if anything has.
+// compare says what has changed at n, if anything has. What took the place of something
+// else is compared with that, and never only renamed: no change hides what it removes.
 func (o *Overlay) compare(ctx context.Context, s *survey, n surveyed) (c Change, err error) {
 	c.Path = n.path
-	b, known := s.bases[n.implied]
-	if c.Was = b.state; known && b.moved {
-		if n.kind == gone { // it is told of where it is now
-			return c, nil
+	at := s.before(n)
+	b := s.bases[at]
+	if c.Was = b.state; b.moved {
+		if n.kind == gone {
+			if told, err := o.told(ctx, s, at); told || err != nil {
+				return c, err
+			}
 		}
-		if c.Was, err = o.lowerState(ctx, n.implied); err != nil {
+		if c.Was, err = o.lowerState(ctx, at); err != nil {
 			return c, err
 		}
 	}
@@ -109,17 +125,30 @@ func (o *Overlay) compare(ctx context.Context, s *survey, n surveyed) (c Change,
 			return c, err
 		}
 	}
-	if n.moved && !c.Is.Absent() {
+	if n.moved && !c.Is.Absent() && (c.Was.Absent() || c.Is.Kind == vfs.DirKind) {
 		from, err := o.lowerState(ctx, n.origin)
 		if err != nil {
 			return c, err
 		}
 		if from == c.Is {
-			c.From, c.Kind = n.origin, Renamed
+			if c.From, c.Kind = n.origin, Renamed; !c.Was.Absent() && c.Was.Kind != vfs.DirKind {
+				c.Kind = Type
+			}
 			return c, nil
 		}
 	}
-	return o.differs(ctx, c, n.implied)
+	return o.differs(ctx, c, at)
+}
+
+// told reports whether a change says where it is now what the lower tree has at path,
+// from where it was moved.
+func (o *Overlay) told(ctx context.Context, s *survey, path string) (bool, error) {
+	i, shown := s.at[s.shows[path]]
+	if !shown || s.nodes[i].through {
+		return shown, nil
+	}
+	c, err := o.compare(ctx, s, s.nodes[i])
+	return c.From == path, err
 }
 
 // differs completes c with its kind, which is empty when there is no difference, or none

@@ -7,6 +7,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/overlay"
+	"capd/vfs/vfstest"
 )
 
 func TestDiff(t *testing.T) {
@@ -66,6 +67,39 @@ func TestDiff(t *testing.T) {
 			b.move("hollow", "src")
 			b.move("tmp", "hollow")
 		}, []string{"renamed hollow from src", "renamed src from hollow"}},
+		{"a file over a file", func(b *bench) {
+			b.remove(b.root, "doc")
+			b.move("src/a.go", "doc")
+		}, []string{"modified doc", "removed src/a.go"}},
+		{"a file over a file, out of a directory that goes", func(b *bench) {
+			b.remove(b.root, "doc")
+			b.move("src/sub/c.go", "doc")
+			b.remove(b.root, "src/sub")
+		}, []string{"modified doc", "removed src/sub", "removed src/sub/c.go"}},
+		{"files exchanged", func(b *bench) {
+			b.move("doc", "tmp")
+			b.move("src/a.go", "doc")
+			b.move("tmp", "src/a.go")
+		}, []string{"modified doc", "modified src/a.go"}},
+		{"a file over one that was moved", func(b *bench) {
+			b.move("doc", "old")
+			b.move("src/a.go", "doc")
+		}, []string{"modified doc", "renamed old from doc", "removed src/a.go"}},
+		{"a file over a link", func(b *bench) {
+			b.remove(b.root, "now")
+			b.move("doc", "now")
+		}, []string{"removed doc", "type now"}},
+		{"a directory over a file", func(b *bench) {
+			b.remove(b.root, "doc")
+			b.move("src", "doc")
+		}, []string{"type doc from src"}},
+		{"a directory made again with the same names", func(b *bench) {
+			b.mkdir(b.root, "lib")
+			b.move("src", "lib/src")
+			b.remove(b.root, "lib/src/sub")
+			b.mkdir(b.root, "lib/src/sub")
+			b.move("doc", "lib/src/sub/c.go")
+		}, []string{"added lib", "renamed lib/src from src", "renamed lib/src/sub/c.go from doc", "removed src/sub/c.go"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t, project)
@@ -155,5 +189,60 @@ new mode 100644
 	b.put(b.lower, "doc", "another\n")
 	if err := b.o.Text(t.Context(), changes[1], &out); vfs.CodeOf(err) != vfs.Conflict {
 		t.Errorf("the text of what the lower tree has no more: %v, want conflict", err)
+	}
+}
+
+// TestTextOverwritten has a guest put one file of the lower tree in the place of another:
+// the text shows what was there.
+func TestTextOverwritten(t *testing.T) {
+	for name, test := range map[string]struct {
+		from   string
+		over   bool // in one step, and not after a removal
+		change string
+	}{
+		"removed before": {"src/a.go", false, "-two\n"},
+		"by the rename":  {"src/a.go", true, "-two\n"},
+		"a directory":    {"src", false, "-two\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, project)
+			if test.over {
+				src, err := vfs.WalkDir(t.Context(), b.root, "src")
+				b.must(err)
+				f, err := vfs.WalkFile(t.Context(), b.root, "doc")
+				b.must(err)
+				v, err := vfs.VersionOf(t.Context(), f)
+				b.must(err)
+				b.must(src.Rename(t.Context(), "a.go", b.root, "doc", vfs.If{}, vfs.If{Is: v}))
+			} else {
+				b.remove(b.root, "doc")
+				b.move(test.from, "doc")
+			}
+			var out bytes.Buffer
+			for _, c := range diff(t, b.o) {
+				b.must(b.o.Text(t.Context(), c, &out))
+			}
+			if !strings.Contains(out.String(), test.change) {
+				t.Errorf("the text hides what was overwritten:\n%s", out.String())
+			}
+		})
+	}
+}
+
+// TestDiffReplacedDirectory puts a directory in the place of one with the same names, and
+// writes there: what is compared is what the lower tree has at these places.
+func TestDiffReplacedDirectory(t *testing.T) {
+	b := newBench(t, vfstest.Tree{"safe/run": {Data: "safe\n"}, "other/run": {Data: "other\n"}, "other/more": {Data: "more\n"}})
+	b.remove(b.root, "safe")
+	b.move("other", "safe")
+	b.changed("renamed safe from other", "modified safe/run")
+	b.put(b.root, "safe/run", "evil\n")
+	b.changed("renamed safe from other", "modified safe/run")
+	var out bytes.Buffer
+	for _, c := range diff(t, b.o) {
+		b.must(b.o.Text(t.Context(), c, &out))
+	}
+	if !strings.Contains(out.String(), "-safe\n+evil\n") {
+		t.Errorf("the text is\n%s", out.String())
 	}
 }

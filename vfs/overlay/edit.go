@@ -100,20 +100,25 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 			if e.Node.Content != 0 {
 				n.content = o.contents.get(e.Node.Content)
 			}
-			freed = o.reach(parent).put(name, n).free(freed)
+			freed = o.leave(o.reach(parent).put(name, n), freed)
+			o.count(n)
 		case drop:
-			freed = o.reach(parent).take(name).free(freed)
+			freed = o.leave(o.reach(parent).take(name), freed)
 		case move:
 			toParent, toName := split(string(e.To))
 			from, to := o.reach(parent), o.reach(toParent)
 			n := from.child(name)
 			from.take(name)
-			freed = to.put(toName, n).free(freed)
+			freed = o.leave(to.put(toName, n), freed)
+			o.count(n)
 		case adopt:
-			o.reach(path).adopt(string(e.To))
+			n := o.reach(path)
+			n.adopt(string(e.To))
+			o.countAll(n)
 		case detach:
 			n := o.reach(path)
 			n.below, n.origin = false, ""
+			o.countAll(n)
 		case touch:
 			o.reach(path).modified = e.Ms
 		case know:

@@ -129,3 +129,11 @@ var project = vfstest.Tree{
 	"src/a.go": {Data: "package a\n"}, "src/b.go": {Data: "package b\n"}, "src/sub/c.go": {Data: "package c\n"},
 	"run": {Data: "#!\n", Exec: true}, "doc": {Data: "one\ntwo\nthree\n"}, "now": {Link: "doc"}, "hollow": {Dir: true},
 }
+
+// counted looks whether the overlay's count of its nodes is right.
+func counted(t testing.TB, o *overlay.Overlay) {
+	t.Helper()
+	if o.Miscounted() {
+		t.Error("the nodes are miscounted")
+	}
+}

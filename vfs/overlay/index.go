@@ -130,12 +130,12 @@ func (x *index) append(ctx context.Context, edits []edit, sync bool) error {
 	}
 	text := line(edits)
 	if _, err := x.file.WriteAt(ctx, text, x.end, vfs.If{}); err != nil {
-		_ = x.file.Truncate(ctx, x.end, vfs.If{}) // what stays is torn
+		x.cut(ctx) // what stays is torn
 		return err
 	}
 	if sync {
 		if err := x.file.Sync(ctx); err != nil {
-			_ = x.file.Truncate(ctx, x.end, vfs.If{})
+			x.cut(ctx)
 			return err
 		}
 	}
@@ -143,13 +143,8 @@ func (x *index) append(ctx context.Context, edits []edit, sync bool) error {
 	return nil
 }
 
-// mustAppend is append for what was done already. When it cannot be written, nothing
-// else is from then on; the next start finds out.
-func (x *index) mustAppend(ctx context.Context, edits []edit) {
-	if x.append(ctx, edits, true) != nil && x.lost == nil {
-		x.lost = vfs.Errorf(vfs.Internal, "the overlay could not record an apply; it has to be opened again")
-	}
-}
+// cut drops what is beyond the last whole line, as far as it can be.
+func (x *index) cut(ctx context.Context) { _ = x.file.Truncate(inside(ctx), x.end, vfs.If{}) }
 
 func (x *index) sync(ctx context.Context) error { return x.file.Sync(ctx) }
 
@@ -211,12 +206,23 @@ func (o *Overlay) replay(ctx context.Context) error {
 
 // pack writes the index anew, without what is past.
 func (o *Overlay) pack(ctx context.Context) error {
-	text := []byte(indexFormat)
 	o.mu.RLock()
+	text := o.packed()
+	o.mu.RUnlock()
+	return o.rewrite(ctx, text)
+}
+
+// packed is the shortest index that makes the tree. mu is held.
+func (o *Overlay) packed() []byte {
+	text := []byte(indexFormat)
 	for _, e := range o.dump() {
 		text = append(text, line([]edit{e})...)
 	}
-	o.mu.RUnlock()
+	return text
+}
+
+// rewrite makes text the index.
+func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 	if _, err := o.upper.Replace(ctx, indexName, bytes.NewReader(text), vfs.If{}); err != nil {
 		return err
 	}

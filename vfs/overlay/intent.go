@@ -47,11 +47,46 @@ func (o *Overlay) intend(ctx context.Context, chosen *selection, changes []batch
 	for _, c := range changes {
 		in.Changes = append(in.Changes, intended{raw(c.Path), factOf(base{state: c.Was}), factOf(base{state: c.Becomes})})
 	}
+	err := o.writeIntent(ctx, in)
+	for vfs.CodeOf(err) == vfs.Quota && len(in.Changes) > 1 { // one of them says what became of all
+		in.Changes = in.Changes[:len(in.Changes)/2]
+		err = o.writeIntent(ctx, in)
+	}
+	return err
+}
+
+// intentRoom is how many bytes the upper store holds for an intent, at least, so that
+// there is room for one when the store is full.
+const intentRoom = 16 << 10
+
+func (o *Overlay) writeIntent(ctx context.Context, in intent) error {
 	text, err := json.Marshal(in)
 	if err != nil {
 		return vfs.Hide(err)
 	}
-	_, err = o.upper.Replace(ctx, intentName, bytes.NewReader(text), vfs.If{})
+	return o.keepIntent(ctx, text)
+}
+
+// keepIntent writes text, which is blank for no intent, and spaces up to the room for one.
+func (o *Overlay) keepIntent(ctx context.Context, text []byte) error {
+	text = append(text, bytes.Repeat([]byte(" "), max(intentRoom-len(text), 0))...)
+	_, err := o.upper.Replace(ctx, intentName, bytes.NewReader(text), vfs.If{})
+	return err
+}
+
+// reserve makes room for an intent in an upper store that has none yet. A store too full
+// for it can be read all the same, and reverted.
+func (o *Overlay) reserve(ctx context.Context) error {
+	n, err := o.upper.Lookup(ctx, intentName)
+	if err == nil {
+		return n.Close()
+	}
+	if vfs.CodeOf(err) == vfs.NotFound {
+		err = o.keepIntent(ctx, nil)
+	}
+	if vfs.CodeOf(err) == vfs.Quota {
+		return nil
+	}
 	return err
 }
 
@@ -60,11 +95,7 @@ func (o *Overlay) settled(ctx context.Context) error {
 	if o.index.lost != nil {
 		return nil // the next start needs it
 	}
-	err := o.upper.Remove(ctx, intentName, vfs.If{})
-	if vfs.CodeOf(err) == vfs.NotFound {
-		return nil
-	}
-	return err
+	return o.keepIntent(ctx, nil)
 }
 
 // resume finds out what became of an Apply that a process which died left behind.
@@ -75,6 +106,9 @@ func (o *Overlay) resume(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
 	}
 	var in intent
 	if json.Unmarshal(text, &in) != nil {

@@ -131,5 +131,5 @@ func (o *Overlay) lowerState(ctx context.Context, path string) (batch.State, err
 	if missing(err) {
 		return batch.State{}, nil
 	}
-	return s, err
+	return s, vfs.At(path, err)
 }

@@ -284,6 +284,7 @@ func (w *world) make(what op) {
 	if d := differ(picture(w.t, w.plain.Root()), picture(w.t, w.o.Root())); d != "" {
 		w.t.Fatalf("after %s: %s", what.what, d)
 	}
+	counted(w.t, w.o)
 }
 
 // TestModel makes the same operations on an overlay and on a plain store: they answer

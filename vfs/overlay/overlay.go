@@ -30,7 +30,15 @@ import (
 // Options are an overlay's circumstances.
 type Options struct {
 	Name string // of the lower tree, as batch.Recover will ask for it
+
+	// Nodes bounds how many nodes the overlay keeps account of that are not where they
+	// are in the lower tree, and of how many places there; 0 is [DefaultNodes]. A
+	// change beyond it answers quota.
+	Nodes int
 }
+
+// DefaultNodes is the bound on an overlay's nodes when none is given.
+const DefaultNodes = 1 << 16
 
 // Overlay is a tree of changes over a lower tree. Its methods are the host's; a guest
 // has no more than [Overlay.Root]. They may be called from several goroutines at once.
@@ -44,11 +52,17 @@ type Overlay struct {
 	// and by who must not see it change. Reading needs no turn.
 	turn chan struct{}
 
+	// copying is held by who copies a file of the lower tree, from before the first
+	// byte until the copy is paid for, so that no more than one is unpaid.
+	copying chan struct{}
+
 	// mu guards the tree and bases. Neither store is asked under it, but for the
 	// moment in which Apply changes the lower tree.
-	mu    sync.RWMutex
-	root  *node
-	bases map[string]base
+	mu       sync.RWMutex
+	root     *node
+	bases    map[string]base
+	recorded int // nodes that are
+	bound    int // of recorded, and of bases
 }
 
 // New lays an overlay over lower. upper is empty, or what New wrote there before over
@@ -58,11 +72,18 @@ type Overlay struct {
 // It answers invalid for an upper that holds something else, and corrupt for one that
 // is damaged; then it has taken over nothing.
 func New(ctx context.Context, lower, upper vfs.Dir, options Options) (*Overlay, error) {
-	o := &Overlay{lower: lower, upper: upper, name: options.Name, turn: make(chan struct{}, 1)}
+	o := &Overlay{lower: lower, upper: upper, name: options.Name,
+		turn: make(chan struct{}, 1), copying: make(chan struct{}, 1), bound: options.Nodes}
+	if o.bound <= 0 {
+		o.bound = DefaultNodes
+	}
 	o.clear()
 	err := o.load(ctx)
 	if err == nil {
 		err = o.resume(ctx)
+	}
+	if err == nil {
+		err = o.reserve(ctx)
 	}
 	if err != nil {
 		o.contents.close()
@@ -134,6 +155,9 @@ func (o *Overlay) change(ctx context.Context, plan func() (*step, error)) error 
 	if err != nil {
 		return err
 	}
+	if err := o.fits(st.edits); err != nil {
+		return err
+	}
 	most := vfs.Effect{Bytes: st.grows.Bytes + st.copies, Nodes: st.grows.Nodes}
 	return vfs.Commit(ctx, most, func() (vfs.Effect, error) {
 		inner := inside(context.WithoutCancel(ctx))
@@ -155,7 +179,7 @@ func (o *Overlay) make(ctx context.Context, edits []edit, sync bool, made func()
 	if len(edits) == 0 {
 		return nil
 	}
-	if err := o.index.append(ctx, edits, sync); err != nil {
+	if err := o.record(ctx, edits, sync); err != nil {
 		return err
 	}
 	o.mu.Lock()

@@ -79,6 +79,17 @@ func (s *survey) where(path string) (at string, ok bool) {
 	}
 }
 
+// before is the lower path at which the tree below had what n is to be compared with:
+// where n is, if something was removed or moved away there, together with its directory.
+func (s *survey) before(n surveyed) string {
+	parent, _ := split(n.path)
+	_, shown := s.shows[parent]
+	if b, known := s.bases[n.path]; known && !shown && (b.moved || !b.state.Absent()) {
+		return n.path
+	}
+	return n.implied
+}
+
 // visible says what the overlay shows at path, which may be nothing.
 func (o *Overlay) visible(ctx context.Context, path string) (batch.State, error) {
 	n, err := o.open(ctx, path)

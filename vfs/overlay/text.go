@@ -16,7 +16,16 @@ func (o *Overlay) Text(ctx context.Context, c Change, w io.Writer) error {
 	if err := checkPath(c.Path); err != nil {
 		return err
 	}
-	was, from, at := c.Was, c.Path, o.survey().implied(c.Path)
+	if c.Kind == Type && c.From != "" { // what was there goes, and the directory comes
+		gone, came := c, c
+		gone.Kind, gone.From, gone.Is = Removed, "", batch.State{}
+		came.Kind, came.Was = Renamed, batch.State{}
+		if err := o.Text(ctx, gone, w); err != nil {
+			return err
+		}
+		return o.Text(ctx, came, w)
+	}
+	was, from, at := c.Was, c.Path, o.survey().compared(c.Path)
 	if c.Kind == Renamed {
 		was, from, at = c.Is, c.From, c.From
 	}
@@ -33,10 +42,10 @@ func (o *Overlay) Text(ctx context.Context, c Change, w io.Writer) error {
 	return err
 }
 
-// implied is the lower path whose base says what was at path.
-func (s *survey) implied(path string) string {
+// compared is the lower path that Diff compares path with.
+func (s *survey) compared(path string) string {
 	if i, ok := s.at[path]; ok {
-		return s.nodes[i].implied
+		return s.before(s.nodes[i])
 	}
 	return path
 }

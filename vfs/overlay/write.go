@@ -75,6 +75,7 @@ type copied struct {
 	content *content
 	version vfs.Version // of the original
 	bytes   int64
+	grows   int64 // what the write comes to beside, in bytes
 }
 
 var errOvertaken = errors.New("overlay: the file was changed while it was copied")
@@ -86,7 +87,7 @@ const copyTries = 4
 // locked.
 func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 	for range copyTries {
-		up, err := f.copyUp(ctx, c, w)
+		ctx, up, err := f.copyUp(ctx, c, w)
 		if err != nil {
 			return err
 		}
@@ -103,8 +104,11 @@ func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 			}
 			return st, err
 		})
-		if up != nil && !used {
-			f.o.contents.remove(ctx, up.content)
+		if up != nil {
+			if !used {
+				f.o.contents.remove(ctx, up.content)
+			}
+			<-f.o.copying
 		}
 		if err != errOvertaken {
 			return err
@@ -113,18 +117,39 @@ func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 	return vfs.Errorf(vfs.Busy, "it is being changed all the while; try again")
 }
 
-// copyUp copies the file at f's place, if it is one of the lower tree that w changes.
-func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (*copied, error) {
+// copyUp copies the file at f's place, if it is one of the lower tree that w changes, and
+// if the commit would not be refused for what that declares. Until the copy is in the
+// tree or removed the caller has o.copying.
+//
+// It returns the context for the write: one that does not end when the commit that asked
+// had begun before ctx did.
+func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context, *copied, error) {
 	old, up, err := f.original(ctx, c, w)
 	if err != nil || old == nil {
-		return nil, err
+		return ctx, nil, err
 	}
 	defer old.Close()
-	up.content, _, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes))
-	if err != nil {
-		return nil, err
+	select {
+	case f.o.copying <- struct{}{}:
+	case <-ctx.Done():
+		return ctx, nil, ctx.Err()
 	}
-	return up, nil
+	asked := false
+	err = vfs.Commit(ctx, vfs.Effect{Bytes: max(up.bytes+up.grows, 0)}, func() (vfs.Effect, error) {
+		asked = true
+		return vfs.Effect{}, nil
+	})
+	if asked { // an answer that came later is given again by the write's own commit
+		if ctx.Err() != nil {
+			ctx = context.WithoutCancel(ctx)
+		}
+		up.content, _, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes))
+	}
+	if err != nil {
+		<-f.o.copying
+		return ctx, nil, err
+	}
+	return ctx, up, nil
 }
 
 // original opens what copyUp copies, nil if it has nothing to copy.
@@ -142,7 +167,8 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, changes := w.plan(size); !changes || s.content != nil {
+	after, changes := w.plan(size)
+	if !changes || s.content != nil {
 		return nil, nil, nil
 	}
 	state, err := s.state(ctx)
@@ -153,11 +179,11 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, 
 	if err != nil {
 		return nil, nil, err
 	}
-	old, err := vfs.Open(ctx, at)
+	old, err := vfs.Open(context.WithoutCancel(ctx), at) // see copyUp for what it is read with
 	if err != nil {
 		return nil, nil, err
 	}
-	return old, &copied{version: state.Version, bytes: min(w.keep, old.Size())}, nil
+	return old, &copied{version: state.Version, bytes: min(w.keep, old.Size()), grows: after - size}, nil
 }
 
 // writes plans the write w to the file at s. up is a copy of it, if it is one of the
