@@ -132,7 +132,7 @@ stat 4 ` + version([]byte("deep")))},
 			holds(s, "docs/deep/written", "before")
 			absent(s, "never")
 		}},
-	{name: "errors", path: "/", refused: "notFound notDir isDir invalid invalid invalid outside limit denied denied askDenied tooLarge crossDevice busy stale invalid invalid",
+	{name: "errors", path: "/", refused: "notFound notDir isDir invalid invalid invalid outside limit denied denied askDenied tooLarge busy stale invalid invalid",
 		want: exactly("alive hello")},
 
 	{name: "pipeline", refused: "notFound notFound", want: exactly("text deep\nrestored hello\nwalked of docs")},
