@@ -51,11 +51,16 @@ type globPage struct {
 	cursor  string
 }
 
+// globLimit is how many paths are asked for at once: the host finds its way back to
+// where it stopped for each page.
+const globLimit = 10_000
+
 func (d *Dir) globPage(ctx context.Context, pattern, after string) (page globPage, err error) {
 	if err := d.at(pattern); err != nil {
 		return page, err
 	}
 	err = do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+		p.SetLimit(globLimit)
 		return first(p.SetAfter([]byte(after)), p.SetPattern(pattern))
 	}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
 		page.more = r.More()
