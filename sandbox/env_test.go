@@ -10,7 +10,7 @@ import (
 // on, and of its PATH only what the program can see.
 func TestEnvironment(t *testing.T) {
 	caller := map[string]string{
-		"PATH": "/root/bin:/opt/tool/bin:.:/usr/local/go/bin:/usr/bin", "TERM": "xterm", "HOME": "/home/me",
+		"PATH": "/private/bin:/opt/tool/bin:.:/usr/local/go/bin:/usr/bin", "TERM": "xterm", "HOME": "/home/me",
 		"API_KEY": "secret", "SSH_AUTH_SOCK": "/tmp/agent", "LD_PRELOAD": "/tmp/evil.so", "GOFLAGS": "-x",
 	}
 	c := Command{Bind: []string{"/opt/tool", "/home/me/go/pkg/mod"}, Env: []string{"USER=me", "EMPTY=", "A=b=c"}}

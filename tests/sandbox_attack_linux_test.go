@@ -39,7 +39,7 @@ func inside(name string, args ...string) string {
 var escapes = []escape{
 	{name: "private key", script: `cat HOST/home/.ssh/id_ed25519 ~/.ssh/id_ed25519 ~root/.ssh/* /home/*/.ssh/*; find / -name 'id_*' -type f -size -4k -exec cat {} +; grep -rs secret1 /tmp /capd /etc; echo tried`},
 	{name: "shadow", script: `cat /etc/shadow /etc/gshadow /etc/shadow- && echo GOT; ls /etc/ssh /etc/ssl/private && echo GOT; echo tried`},
-	{name: "home directories", script: `ls -A /root/* /home/* /root HOST && echo GOT; cd ~/../.. && ls root home mnt opt srv work && echo GOT; cat ~/../../etc/shadow && echo GOT; echo tried`},
+	{name: "home directories", script: `ls -A /root/* /home/* /root HOST && echo GOT; cd ~/../.. && ls root home mnt opt srv && echo GOT; cat ~/../../etc/shadow && echo GOT; echo tried`},
 	{name: "environment of others", script: `for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ; done; env; cat /proc/1/cmdline | tr '\0' ' ' | grep secret; echo tried`},
 	{name: "paths of the host", script: `tr '\0' '\n' < /proc/1/cmdline | grep -E 'HOST|^/(home|root|tmp)' && echo GOT; tr '\0' ' ' < /proc/1/cmdline | grep -q '^bwrap --args [0-9]* -- ' && echo tried`},
 	{name: "processes of others", script: `[ $(ls -d /proc/[0-9]* | wc -l) -gt 8 ] && echo GOT; ls /proc/1/root/ /proc/1/cwd/ && echo GOT; cat /proc/1/root/HOST/outside/file /proc/1/cwd/HOST/outside/file; cat /proc/self/root/HOST/outside/file; echo tried`},

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"capd/client/console"
+	"capd/virtualfs"
+)
+
+type commitCommand struct {
+	Path    string `arg:"" help:"A git mount that is writable, or an overlay on one."`
+	Message string `short:"m" required:"" help:"What was changed, and why."`
+	Author  string `placeholder:"NAME <EMAIL>" help:"Who changed it (default: as the repository's configuration has it)."`
+	Ref     string `placeholder:"BRANCH" help:"The branch that gets the commit; a new one is made (default: the mount's own)."`
+	Old     string `placeholder:"COMMIT" help:"Only if the branch points here (default: what the mount shows)."`
+	stateFlag
+}
+
+func (commitCommand) Help() string {
+	return `The working tree, the index and every other branch stay as they are. What an overlay holds is committed
+once it was applied. It prints the commit's id.
+
+Examples:
+  capd commit draft -m 'Say how to start' --ref agent/start
+  capd commit ref/main -m 'Correct the date' --author 'Ada <ada@example.org>'`
+}
+
+func (c *commitCommand) Run(e *env) error {
+	name, email, err := author(c.Author)
+	if err != nil {
+		return err
+	}
+	return c.onMount(e, []string{c.Path}, func(fs *console.VirtualFs, mount string, _ []string) error {
+		id, err := fs.Commit(e, mount, virtualfs.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
+		if err == nil {
+			fmt.Fprintln(e.stdout, id)
+		}
+		return err
+	})
+}
+
+// author reads NAME <EMAIL>.
+func author(s string) (name, email string, err error) {
+	if s == "" {
+		return "", "", nil
+	}
+	name, rest, ok := strings.Cut(s, "<")
+	email, closed := strings.CutSuffix(strings.TrimSpace(rest), ">")
+	name = strings.TrimSpace(name)
+	if !ok || !closed || name == "" || email == "" || strings.ContainsAny(name+email, "<>\n\x00") {
+		return "", "", usageError{"--author is a name and an address, as in 'Ada <ada@example.org>'"}
+	}
+	return name, email, nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+
+	"capd/client/console"
+	"capd/virtualfs"
+)
+
+type applyCommand struct {
+	Paths []string `arg:"" help:"An overlay's mount, or paths in it."`
+	If    string   `placeholder:"REVIEW" help:"Only what capd diff showed, which printed this at its end."`
+	Undo  string   `placeholder:"ID" help:"Take the apply with this id back; its changes wait again."`
+	stateFlag
+}
+
+func (applyCommand) Help() string {
+	return `Lets what was written to an overlay into what lies beneath it: all of it or nothing. When something
+beneath has changed meanwhile, it lists every such path and changes nothing.
+
+Examples:
+  capd apply draft
+  capd apply draft/src/main.go draft/README.md
+  capd apply draft --if 5f0c…        nothing that came since that diff
+  capd apply draft --undo ID`
+}
+
+func (c *applyCommand) Run(e *env) error {
+	return c.onMount(e, c.Paths, func(fs *console.VirtualFs, mount string, paths []string) error {
+		return c.apply(e, fs, mount, paths)
+	})
+}
+
+func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths []string) error {
+	if c.Undo != "" {
+		if err := fs.Undo(e, mount, c.Undo); err != nil {
+			return err
+		}
+		fmt.Fprintln(e.stdout, "undone; the changes wait in the overlay again")
+		return nil
+	}
+	o := virtualfs.ApplyOptions{Paths: paths}
+	if c.If != "" {
+		var err error
+		if o.If, err = virtualfs.ParseReview(c.If); err != nil {
+			return err
+		}
+	}
+	p := newProgress(e, nil, "applied")
+	defer p.end()
+	a, err := fs.Apply(e, mount, o, p.count)
+	if err != nil {
+		return err
+	}
+	p.end()
+	if a.Changes == 0 {
+		fmt.Fprintln(e.stdout, "nothing to apply")
+		return nil
+	}
+	fmt.Fprintf(e.stdout, "applied %s; to take it back: %s apply %s --undo %s%s\n",
+		count(a.Changes, "change"), self(), shellQuote(mount), a.ID, c.flag())
+	return nil
+}
+
+// flag repeats --state for a command that is shown.
+func (f stateFlag) flag() string {
+	if f.State == "" {
+		return ""
+	}
+	return " --state " + shellQuote(f.State)
+}
+
+type revertCommand struct {
+	Paths []string `arg:"" help:"An overlay's or a git mount's path, or paths in it."`
+	stateFlag
+}
+
+func (revertCommand) Help() string {
+	return `Drops what was written there and not applied or committed. It cannot be undone.
+
+Examples:
+  capd revert draft/src
+  capd revert draft`
+}
+
+func (c *revertCommand) Run(e *env) error {
+	return c.onMount(e, c.Paths, func(fs *console.VirtualFs, mount string, paths []string) error {
+		return c.revert(e, fs, mount, paths)
+	})
+}
+
+func (c *revertCommand) revert(e *env, fs *console.VirtualFs, mount string, paths []string) error {
+	n, err := fs.Revert(e, mount, paths)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "reverted %s\n", count(n, "change"))
+	return nil
+}

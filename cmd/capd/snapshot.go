@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"capd/virtualfs"
+)
+
+type snapshotCommand struct {
+	Path  string `arg:"" optional:"" help:"Any directory of the namespace (default: all of it)."`
+	Store string `placeholder:"DIR" help:"The content-addressed store to put it in (default: the host's own)."`
+	Pin   string `placeholder:"NAME" help:"Keep it under this name (default: its digest)."`
+	stateFlag
+}
+
+func (snapshotCommand) Help() string {
+	return `Prints the root's digest: 64 hexadecimal digits that stand for the whole tree, and are the same for the
+same tree anywhere. capd mount PATH cas:#DIGEST shows it again. It is kept until capd snapshots
+--forget. What the mounts withhold is not in it, nor are FIFOs, sockets and devices.
+
+Examples:
+  capd snapshot project
+  capd mount before cas:#$(capd snapshot project)`
+}
+
+func (c *snapshotCommand) Run(e *env) error {
+	con, fs, err := c.virtualFS(e)
+	if err != nil {
+		return err
+	}
+	defer con.Close()
+	store := c.Store
+	if store != "" && !strings.Contains(store, "://") {
+		if store, err = absolutePath(store); err != nil {
+			return err
+		}
+	}
+	p := newProgress(e, nil, "stored")
+	defer p.end()
+	s, err := fs.Snapshot(e, trimPath(c.Path), store, c.Pin, p.count)
+	if err != nil {
+		return err
+	}
+	p.end()
+	fmt.Fprintln(e.stdout, s.Digest)
+	if isTerminal(e.stderr) {
+		fmt.Fprintf(e.stderr, "%s, %s (%s of it new)\n", count(int(s.Files), "file"), bytesText(s.Bytes), bytesText(s.New))
+	}
+	return nil
+}
+
+func absolutePath(p string) (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	u := &virtualfs.URL{Scheme: "physical", Path: p}
+	absolute(u, here)
+	return u.Path, nil
+}
