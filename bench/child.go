@@ -60,7 +60,7 @@ func child(in io.Reader, out io.Writer) error {
 	}
 	var client load.Client
 	if what.Server {
-		l, err := what.Place.Listen()
+		l, err := what.Place.Listen(c.Beneath)
 		if err != nil {
 			return err
 		}

@@ -306,10 +306,10 @@ func (d *Dir) put(ctx context.Context, path string, r io.Reader, c vfs.If, noFol
 		return vfs.Version{}, err
 	}
 	return upload{
-		whole: func(b []byte) (v vfs.Version, err error) {
+		whole: func(size int, content io.Reader) (v vfs.Version, err error) {
 			err = do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
 				p.SetNoFollow(noFollow)
-				return first(p.SetPath(path), caps.SetData(schema.Dir_put_Params_data, b), wire.SetIf(c, p.NewIfVersion))
+				return first(p.SetPath(path), fill(caps, schema.Dir_put_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.Dir_put_Results, _ *vat.Caps) (err error) {
 				v, err = version(r.Version())
 				return err

@@ -253,9 +253,9 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 		return vfs.Version{}, err
 	}
 	return upload{
-		whole: func(b []byte) (v vfs.Version, err error) {
+		whole: func(size int, content io.Reader) (v vfs.Version, err error) {
 			err = do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
-				return first(caps.SetData(schema.File_writeBytes_Params_data, b), wire.SetIf(c, p.NewIfVersion))
+				return first(fill(caps, schema.File_writeBytes_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.File_writeBytes_Results, _ *vat.Caps) error {
 				v, err = version(r.Version())
 				return err

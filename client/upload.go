@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"capd/cap/wire"
 	schema "capd/capnp"
@@ -14,20 +15,22 @@ import (
 
 // upload writes a whole file: in one message if it fits, staged otherwise.
 type upload struct {
-	whole func([]byte) (vfs.Version, error)
+	whole func(size int, content io.Reader) (vfs.Version, error)
 	stage func() *vat.Cap
 }
 
 func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
-	var head bytes.Buffer
-	if l, ok := r.(interface{ Len() int }); ok { // in memory
-		head.Grow(min(max(l.Len(), 0), wire.MaxWhole) + bytes.MinRead)
+	if n, ok := inMemory(r); ok && n <= wire.MaxWhole {
+		if err := ctx.Err(); err != nil {
+			return vfs.Version{}, err
+		}
+		return u.whole(n, r)
 	}
+	var head bytes.Buffer
 	r = cancellable{ctx, r}
 	n, err := io.CopyN(&head, r, wire.MaxWhole+1)
 	if err == io.EOF {
-		v, err := u.whole(head.Bytes())
-		return v, err
+		return u.whole(head.Len(), &head)
 	}
 	if err != nil {
 		return vfs.Version{}, err
@@ -43,6 +46,29 @@ func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return err
 	})
 	return v, err
+}
+
+// inMemory returns how many bytes r has, if they are all there.
+func inMemory(r io.Reader) (int, bool) {
+	switch r := r.(type) {
+	case *bytes.Reader:
+		return r.Len(), true
+	case *bytes.Buffer:
+		return r.Len(), true
+	case *strings.Reader:
+		return r.Len(), true
+	}
+	return 0, false
+}
+
+// fill makes the field of of a call's parameters what r has: size bytes.
+func fill(caps *vat.Caps, of vat.Field, size int, r io.Reader) error {
+	b, err := caps.Data(of, size)
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(r, b)
+	return err
 }
 
 // cancellable is a reader that ends with ctx.

@@ -65,6 +65,7 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 		close(wait)
 		if q != nil {
 			q.conn.woken.Add(1)
+			q.conn.awaited.Add(1)
 		}
 	}
 	for _, f := range then {
@@ -245,6 +246,15 @@ func (a *answer) await(ctx context.Context) error {
 	if a.done {
 		a.mu.Unlock()
 		return nil
+	}
+	if q := a.question; q != nil && q.conn.reader.role.Load() == unread && ctx.Err() == nil {
+		a.mu.Unlock()
+		q.conn.reader.lead(a)
+		a.mu.Lock()
+		if a.done {
+			a.mu.Unlock()
+			return nil
+		}
 	}
 	if a.wait == nil {
 		a.wait = make(chan struct{})

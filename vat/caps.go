@@ -52,10 +52,16 @@ func (c *Caps) Put(ref *Cap) capnp.Interface {
 // SetData makes the field of of the parameters being built, a Data, a copy of b: the one copy that is made of it on
 // its way. There is one such field.
 func (c *Caps) SetData(of Field, b []byte) error {
-	if c == nil || c.built == nil {
-		return errInternal
-	}
-	to, err := c.built.data(of, len(b))
+	to, err := c.Data(of, len(b))
 	copy(to, b)
 	return err
+}
+
+// Data makes the field of of the parameters being built, a Data, n bytes long and returns its memory, which may hold
+// anything: place fills all of it, or fails. The bytes leave for the peer from there.
+func (c *Caps) Data(of Field, n int) ([]byte, error) {
+	if c == nil || c.built == nil {
+		return nil, errInternal
+	}
+	return c.built.data(of, n)
 }

@@ -7,9 +7,7 @@ import (
 	"io"
 	"log"
 	"net"
-	"os"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +38,8 @@ type Conn struct {
 	done     chan struct{}
 	messages atomic.Uint64 // that came in
 	woken    atomic.Int32  // callers whose answers came, less calls made since: see flushCall
+	awaited  atomic.Uint32 // answers that somebody was woken for
+	reader   reader
 
 	mu          sync.Mutex
 	closed      bool
@@ -95,16 +95,17 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
 	c.outbox.inline = inlineFrame
-	in := newInput(nc, socketOf(nc))
-	if c.outbox.sock = in.sock; in.sock == nil {
+	sock := socketOf(nc)
+	c.reader.init(c, newInput(nc, sock))
+	if c.outbox.sock = sock; sock == nil {
 		c.outbox.inline = recordFrame
-		if g, sock := gatheredBelow(nc); g != nil {
-			c.outbox.sock, c.outbox.seal = sock, &sealer{g: g}
+		if g, below := gatheredBelow(nc); g != nil {
+			c.outbox.sock, c.outbox.seal = below, &sealer{g: g}
 			c.outbox.writing = true // until TLS is ready: see handshake
 		}
 	}
 	c.SetIdleTimeout(l.IdleTimeout)
-	go c.read(in)
+	go c.read()
 	return c
 }
 
@@ -145,70 +146,6 @@ func (c *Conn) gone() *Exception {
 type AbortError struct{ Reason string }
 
 func (e *AbortError) Error() string { return "vat: peer aborted: " + e.Reason }
-
-// read is the connection's one reader: it takes messages as they come, and what may run at once runs here.
-func (c *Conn) read(in *input) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.logf("vat: panic: %v\n%s", p, debug.Stack())
-			c.fail(protocolf("internal error"))
-		}
-	}()
-	if c.options.Bootstrap != nil && c.limits.HandshakeTimeout > 0 {
-		_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.HandshakeTimeout))
-	}
-	if c.outbox.seal != nil {
-		if err := c.handshake(); err != nil {
-			c.fail(err)
-			return
-		}
-	}
-	deadline, greeted := false, false
-	begin := func() {
-		c.outbox.flushUrgent()
-		if greeted && !deadline && c.limits.FrameTimeout > 0 {
-			deadline = true
-			_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.FrameTimeout))
-		}
-	}
-	for {
-		if in.buffered() == 0 {
-			c.outbox.flushUrgent()
-		} else {
-			c.outbox.flushMuch()
-		}
-		c.messages.Add(1)
-		if !c.outbox.waitReplies() {
-			return
-		}
-		if in.buffered() >= len(finishFrame{}) {
-			if id, releaseCaps, ok := readFinish(in.peek(len(finishFrame{}))); ok {
-				in.discard(len(finishFrame{}))
-				if err := c.handleFinish(id, releaseCaps); err != nil {
-					c.fail(err)
-					return
-				}
-				continue
-			}
-		}
-		m, err := c.readFrame(in, begin)
-		if err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				err = protocolf("the peer took too long over a message")
-			}
-			c.fail(err)
-			return
-		}
-		if deadline || !greeted {
-			_ = c.nc.SetReadDeadline(time.Time{})
-			deadline, greeted = false, true
-		}
-		if err := c.handle(m); err != nil {
-			c.fail(err)
-			return
-		}
-	}
-}
 
 // flushCall gets a call onto its way. While other callers have been woken by their answers and not made their next
 // calls yet, it lets them run first, so that their calls leave in one write.
@@ -253,6 +190,7 @@ func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Stats{
+
 		Questions: len(c.questions), Answers: len(c.answers), Calls: c.calls, Exports: len(c.exports),
 		Imports: len(c.imports), Embargoes: len(c.embargoes), CallBytes: c.callBytes, ResultBytes: c.resultBytes,
 		ParkedBytes: c.outbox.parked(),

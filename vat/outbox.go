@@ -342,6 +342,13 @@ func (o *outbox) waitReplies() bool {
 	return o.wait(nil, func() bool { return o.replies <= o.soft })
 }
 
+// hasRoom reports whether waitReplies would not wait.
+func (o *outbox) hasRoom() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.closed && o.replies <= o.soft
+}
+
 // waitRoom waits until the peer has read enough of everything. It reports false when the outbox was closed, or done
 // was.
 func (o *outbox) waitRoom(done <-chan struct{}) bool {

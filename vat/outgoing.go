@@ -45,9 +45,9 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 		}
 	}
 	var subs []subscription
+	var ids []uint32 // what the parameters gave the peer
 	q := &r.ans.q
 	if exc == nil {
-		var ids []uint32
 		ids, subs, err = c.describeAll(m, list)
 		if err != nil {
 			exc = asException(err)
@@ -66,6 +66,9 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	if exc != nil {
 		r.fail(exc)
 		return true
+	}
+	if len(ids) > 0 {
+		c.reader.attend() // it may be called
 	}
 	c.subscribe(subs)
 	r.finish()

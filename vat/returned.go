@@ -26,6 +26,7 @@ func (c *Conn) handleResults(m *message, id uint32) error {
 	if !finished {
 		c.outbox.finish(id, false, false)
 	}
+	c.reader.answered = len(c.questions) == 0
 	c.mu.Unlock()
 	if finished {
 		m.unref()
@@ -112,11 +113,11 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	case exc != nil:
 		m.unref()
 		q.ans.completeFrom(nil, exc, q)
-		c.finishQuestion(q, false)
+		c.reader.answered = c.finishQuestion(q, false)
 	default:
 		caps := len(m.caps) > 0
 		q.ans.completeFrom(m, nil, q)
-		c.finishQuestion(q, caps)
+		c.reader.answered = c.finishQuestion(q, caps)
 	}
 	return nil
 }
@@ -129,15 +130,16 @@ func malformedUnlessRule(err error) error {
 }
 
 // finishQuestion sends Finish for a question that was returned. The capabilities in its results are released one
-// by one. The peer waits for it when it holds capabilities for us.
-func (c *Conn) finishQuestion(q *question, urgent bool) {
+// by one. The peer waits for it when it holds capabilities for us. It reports whether no question is open.
+func (c *Conn) finishQuestion(q *question, urgent bool) (last bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.closed {
 		delete(c.questions, q.id)
 		c.questionIDs.put(q.id)
 		c.outbox.finish(q.id, false, urgent)
 	}
-	c.mu.Unlock()
+	return len(c.questions) == 0
 }
 
 func (c *Conn) handleResolve(r rpc.Resolve) error {

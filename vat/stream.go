@@ -34,6 +34,7 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	limit := Limits{}.withDefaults().StreamBytes
 	t := c.use()
 	if conn := via(t); conn != nil {
+		conn.reader.attend()
 		limit = conn.limits.StreamBytes
 		conn.outbox.waitStream(ctx.Done())
 	}

@@ -76,7 +76,7 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 	if err := d.sync(); err != nil {
 		return vfs.Version{}, err
 	}
-	return t.version, nil
+	return t.sum.version(), nil
 }
 
 // replaceable looks at what a Replace of name would replace.

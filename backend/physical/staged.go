@@ -2,7 +2,6 @@ package physical
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 	"os"
 
@@ -17,7 +16,7 @@ type staged struct {
 	attr    attr        // its identity
 	fresh   os.FileMode // the mode that the umask leaves a new file
 	size    int64
-	version vfs.Version
+	sum     summer
 	perm    os.FileMode // the mode it took over
 	exec    *bool       // whether it can be executed; nil for as its mode has it
 	dressed bool        // it has the rest of what dress gave it
@@ -47,6 +46,7 @@ func (st *stage) newFile() (*staged, error) {
 // discard removes what has the name now: the staged file, or the file that it
 // displaced. Anything else stays.
 func (t *staged) discard() {
+	t.sum.version()
 	t.file.Close()
 	if d, err := t.st.s.enter(t.st.at); err == nil {
 		if a, err := d.lstat(t.name); err == nil && a.kind == vfs.FileKind {
@@ -59,23 +59,22 @@ func (t *staged) discard() {
 // fill copies r, in memory that does not grow with it. An error of r is passed
 // as it came.
 func (t *staged) fill(ctx context.Context, r io.Reader) error {
-	h := sha256.New()
-	buf := make([]byte, 128<<10)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := r.Read(buf)
-		h.Write(buf[:n])
-		if _, werr := t.file.Write(buf[:n]); werr != nil {
-			return explain(werr)
-		}
+		p := newPiece()
+		n, err := r.Read(p.b[:])
+		p.n = n
+		_, werr := t.file.Write(p.b[:n])
 		t.size += int64(n)
-		if err == io.EOF {
-			t.version = vfs.Version(h.Sum(nil))
+		t.sum.add(p)
+		switch {
+		case werr != nil:
+			return explain(werr)
+		case err == io.EOF:
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 	}

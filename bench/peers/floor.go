@@ -46,11 +46,11 @@ func floorClient(calls func(net.Conn, *floor.Load)) func(Place) (load.Client, er
 		if err != nil {
 			return nil, err
 		}
-		conn, err := p.Dial()
+		conn, err := p.Dial(nil)
 		if err != nil {
 			return nil, err
 		}
-		l := &floor.Load{Table: table, Dial: p.Dial}
+		l := &floor.Load{Table: table, Dial: func() (net.Conn, error) { return p.Dial(nil) }}
 		calls(conn, l)
 		return l, nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"capd/bench/gocapnp/proto"
 	"capd/bench/load"
+	"capd/vat"
 )
 
 // GoCapnp is go-capnp's own RPC.
@@ -47,6 +48,7 @@ var GoCapnpOnVat = &Contender{
 	Ops:     capnpOps,
 	Ours:    true,
 	Version: moduleVersion("capnproto.org/go/capnp/v3"),
+	Beneath: vat.Gather,
 	Serve:   serveVat,
 	Client:  newGoClient,
 }
@@ -154,7 +156,7 @@ func newGoClient(p Place) (load.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := p.Dial()
+	conn, err := p.Dial(nil)
 	if err != nil {
 		return nil, err
 	}

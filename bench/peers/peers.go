@@ -39,6 +39,8 @@ type Contender struct {
 	Durable bool                        // a put of its is on the disk when the call returns
 	Version func(Place) (string, error) // or why it cannot run here
 
+	// Beneath is put between TLS and the socket.
+	Beneath func(net.Conn) net.Conn
 	// Serve is the server, run in a process of its own: it listens on l until the process is ended.
 	Serve func(p Place, l net.Listener) error
 	// Command is the server where it is another program. It prints a line, of which Address makes the address.
@@ -69,8 +71,8 @@ func Find(name string) (*Contender, error) {
 // serverName is what the benchmark's certificate is for.
 const serverName = "bench"
 
-// Listen listens at p.Address.
-func (p Place) Listen() (net.Listener, error) {
+// Listen listens at p.Address. What lies between TLS and the socket is beneath's, unless that is nil.
+func (p Place) Listen(beneath func(net.Conn) net.Conn) (net.Listener, error) {
 	if !p.TLS {
 		return net.Listen("unix", p.Address)
 	}
@@ -78,11 +80,32 @@ func (p Place) Listen() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tls.Listen("tcp", p.Address, &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}) // gRPC insists on it
+	l, err := net.Listen("tcp", p.Address)
+	if err != nil {
+		return nil, err
+	}
+	if beneath != nil {
+		l = listener{l, beneath}
+	}
+	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}), nil // gRPC insists on it
 }
 
-// Dial connects to p.Address.
-func (p Place) Dial() (net.Conn, error) {
+// A listener gives what it accepts to beneath.
+type listener struct {
+	net.Listener
+	beneath func(net.Conn) net.Conn
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.beneath(nc), nil
+}
+
+// Dial connects to p.Address. What lies between TLS and the socket is beneath's, unless that is nil.
+func (p Place) Dial(beneath func(net.Conn) net.Conn) (net.Conn, error) {
 	if !p.TLS {
 		return net.Dial("unix", p.Address)
 	}
@@ -90,10 +113,14 @@ func (p Place) Dial() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := tls.Dial("tcp", p.Address, c)
+	nc, err := net.Dial("tcp", p.Address)
 	if err != nil {
 		return nil, err
 	}
+	if beneath != nil {
+		nc = beneath(nc)
+	}
+	conn := tls.Client(nc, c)
 	return conn, conn.Handshake()
 }
 

@@ -123,7 +123,7 @@ func newSFTPClient(p Place) (load.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := p.Dial()
+	conn, err := p.Dial(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ var Vat = &Contender{
 	OpsTLS:  capnpOps,
 	Ours:    true,
 	Version: goVersion,
+	Beneath: vat.Gather,
 	Serve:   serveVat,
 	Client:  newVatClient,
 	Idle:    idleVat,
@@ -151,7 +152,7 @@ type vatClient struct {
 }
 
 func newVatClient(p Place) (load.Client, error) {
-	conn, err := p.Dial()
+	conn, err := p.Dial(vat.Gather)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func newVatClient(p Place) (load.Client, error) {
 
 // idleVat makes a call, reads 256 KiB, and leaves the connection open.
 func idleVat(p Place) error {
-	conn, err := p.Dial()
+	conn, err := p.Dial(vat.Gather)
 	if err != nil {
 		return err
 	}

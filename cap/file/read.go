@@ -2,7 +2,6 @@ package file
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 	"unicode/utf8"
 
@@ -78,7 +77,7 @@ func (s *server) whole(ctx context.Context, room func(size int) ([]byte, error),
 		return nil, vfs.Version{}, err
 	}
 	cut(n)
-	return b[:n], sha256.Sum256(b[:n]), nil
+	return b[:n], vfs.Sum(c, b[:n]), nil
 }
 
 // text is the place of the field text of File.readText's results. A Text is Data

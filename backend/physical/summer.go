@@ -1,0 +1,71 @@
+package physical
+
+import (
+	"crypto/sha256"
+	"hash"
+	"sync"
+
+	"capd/vfs"
+)
+
+// A summer computes the version of what is written while it is written, and put
+// on disk, on a goroutine of its own when there is much of it.
+type summer struct {
+	h     hash.Hash
+	queue chan *piece   // nil: nothing is summed elsewhere
+	done  chan struct{} // closed when all that was queued is summed
+}
+
+// piece is memory to copy through.
+type piece struct {
+	n int
+	b [128 << 10]byte
+}
+
+const (
+	inlineSum = 32 << 10 // bytes that are summed sooner than handed over
+	queuedSum = 4        // pieces that wait to be summed
+)
+
+var pieces = sync.Pool{New: func() any { return new(piece) }}
+
+func newPiece() *piece { return pieces.Get().(*piece) }
+
+// add sums the first n bytes of p, which it takes over.
+func (s *summer) add(p *piece) {
+	if s.h == nil {
+		s.h = sha256.New()
+	}
+	if s.queue == nil && p.n <= inlineSum {
+		s.sum(p)
+		return
+	}
+	if s.queue == nil {
+		s.queue, s.done = make(chan *piece, queuedSum), make(chan struct{})
+		go func() {
+			defer close(s.done)
+			for p := range s.queue {
+				s.sum(p)
+			}
+		}()
+	}
+	s.queue <- p
+}
+
+func (s *summer) sum(p *piece) {
+	s.h.Write(p.b[:p.n])
+	pieces.Put(p)
+}
+
+// version is that of all that was added, of which it is the end.
+func (s *summer) version() vfs.Version {
+	if s.queue != nil {
+		close(s.queue)
+		<-s.done
+		s.queue = nil
+	}
+	if s.h == nil {
+		return vfs.Version{}
+	}
+	return vfs.Version(s.h.Sum(nil))
+}

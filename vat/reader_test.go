@@ -1,0 +1,126 @@
+package vat_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// led makes calls one after the other until callers read their own answers.
+func led(t *testing.T, p *pair, e *vat.Cap) {
+	t.Helper()
+	before := p.client.Turns()
+	deadline := time.Now().Add(10 * time.Second)
+	for p.client.Turns() < before+10 {
+		require.True(t, time.Now().Before(deadline), "no caller reads its own answers")
+		_, err := echo(t.Context(), e, "hello")
+		require.NoError(t, err)
+	}
+}
+
+func sleep(ctx context.Context, e *vat.Cap, ms uint32) error {
+	return vat.Do(ctx, e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error { q.SetMs(ms); return nil }, nil)
+}
+
+func TestCallerReads(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	led(t, p, e)
+	require.NoError(t, sleep(t.Context(), e, 20), "longer than a turn")
+	led(t, p, e)
+	time.Sleep(10 * time.Millisecond)
+	require.NoError(t, sleep(t.Context(), e, 1), "after a pause")
+	led(t, p, e)
+	require.NoError(t, vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(5 << 20); return nil }, nil))
+}
+
+// A caller that reads notices that its context has ended, and others get their answers meanwhile.
+func TestCallerReadsNoLongerThanItWaits(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	for range 20 {
+		led(t, p, e)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+		err := sleep(ctx, e, 60_000)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		over(t, p)
+
+		led(t, p, e)
+		ctx, cancel = context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { assert.ErrorIs(t, sleep(ctx, e, 60_000), context.Canceled) })
+		for range 10 {
+			_, err := echo(t.Context(), e, "hello")
+			require.NoError(t, err)
+		}
+		cancel()
+		wg.Wait()
+		over(t, p)
+	}
+}
+
+// over waits until no call is in progress at the server: none begun, or all cancelled.
+func over(t *testing.T, p *pair) {
+	t.Helper()
+	require.Eventually(t, func() bool { return p.server.Stats().Calls == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// What a caller reads when the connection ends is that.
+func TestCallerReadsTheEnd(t *testing.T) {
+	for _, who := range []string{"client", "server"} {
+		p := connect(t, vat.Limits{})
+		e := p.echoCap(t)
+		led(t, p, e)
+		ended := p.client
+		if who == "server" {
+			ended = p.server
+		}
+		time.AfterFunc(100*time.Microsecond, func() { _ = ended.Close() })
+		err := sleep(t.Context(), e, 60_000)
+		var exc *vat.Exception
+		require.ErrorAs(t, err, &exc, who)
+		assert.Equal(t, vat.Disconnected, exc.Type, who)
+		e.Release()
+		<-p.client.Done()
+	}
+}
+
+// Calls from several goroutines, streams and capabilities of the caller's own, in turn with calls one at a time.
+func TestCallerReadsInTurnWithOthers(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	e := p.echoCap(t)
+	defer e.Release()
+	mine := newWorld()
+	for range 30 {
+		led(t, p, e)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 20 {
+					_, err := echo(t.Context(), e, "hello")
+					assert.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		led(t, p, e)
+		c := mine.serve(&echoObj{tracked{mine}})
+		a := vat.Send(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(c)) })
+		back := a.Cap(0)
+		a.Release()
+		_, err := echo(t.Context(), back, "to itself")
+		require.NoError(t, err)
+		back.Release()
+	}
+	require.Eventually(t, func() bool { return mine.live.Load() == 0 }, 10*time.Second, time.Millisecond)
+}
