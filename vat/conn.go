@@ -147,11 +147,18 @@ type AbortError struct{ Reason string }
 
 func (e *AbortError) Error() string { return "vat: peer aborted: " + e.Reason }
 
+// callsTogether and answersTogether are how many small messages leave in one write at most, more or less: so many that
+// the write is cheap, and so few that the peer has something to do while the next are made.
+const (
+	callsTogether   = 32
+	answersTogether = 16
+)
+
 // flushCall gets a call onto its way. While other callers have been woken by their answers and not made their next
 // calls yet, it lets them run first, so that their calls leave in one write.
 func (c *Conn) flushCall() {
 	switch n := c.woken.Add(-1); {
-	case n > 0:
+	case n > 0 && n%callsTogether != 0:
 		runtime.Gosched()
 	case n < 0:
 		c.woken.CompareAndSwap(n, 0)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,17 +25,19 @@ type outbox struct {
 	timeout time.Duration // for one write
 	failed  func(error)   // ends the connection; called without locks
 
+	// These change while mu is held, and can be looked at without.
+	bytes   atomic.Int64 // appended and not written
+	replies atomic.Int64 // of those, what is no call
+	urgent  atomic.Bool  // something was appended that the peer waits for
+	closed  atomic.Bool
+
 	mu      sync.Mutex
 	chunks  []chunk
 	spare   []chunk
 	vec     [][]byte // the writer's
-	bytes   int64    // appended and not written
-	replies int64    // of those, what is no call
 	held    int64    // reserved for results that are being made
-	urgent  bool     // something was appended that the peer waits for
 	timer   bool     // a flush of what is not urgent is due
 	writing bool
-	closed  bool
 	room    chan struct{} // closed when there is room again; made when somebody waits
 	idle    chan struct{} // closed when a writer ends; made by close
 }
@@ -68,7 +71,7 @@ func (o *outbox) append(m *message, urgent bool) {
 	reply := m.kind != aCall
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
+	if o.closed.Load() {
 		return
 	}
 	o.count(size, reply, urgent)
@@ -91,7 +94,7 @@ func (o *outbox) finish(id uint32, releaseCaps, urgent bool) {
 	f := newFinish(id, releaseCaps)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed {
+	if !o.closed.Load() {
 		o.count(len(f), true, urgent)
 		o.small(true, len(f), f[:])
 	}
@@ -99,13 +102,13 @@ func (o *outbox) finish(id uint32, releaseCaps, urgent bool) {
 
 // count notes that size bytes are appended. o.mu is held.
 func (o *outbox) count(size int, reply, urgent bool) {
-	o.bytes += int64(size)
+	o.bytes.Add(int64(size))
 	if reply {
-		o.replies += int64(size)
+		o.replies.Add(int64(size))
 	}
 	if urgent {
-		o.urgent = true
-	} else if !o.timer && !o.urgent {
+		o.urgent.Store(true)
+	} else if !o.timer && !o.urgent.Load() {
 		o.timer = true
 		time.AfterFunc(lazyFlush, o.late)
 	}
@@ -151,20 +154,14 @@ func (o *outbox) late() {
 
 // flushUrgent is flush, if there is something that the peer waits for.
 func (o *outbox) flushUrgent() {
-	o.mu.Lock()
-	urgent := o.urgent
-	o.mu.Unlock()
-	if urgent {
+	if o.urgent.Load() {
 		o.flush()
 	}
 }
 
 // flushMuch is flush, if there is much.
 func (o *outbox) flushMuch() {
-	o.mu.Lock()
-	much := o.bytes >= eagerBytes && !o.writing
-	o.mu.Unlock()
-	if much {
+	if o.bytes.Load() >= eagerBytes {
 		o.flush()
 	}
 }
@@ -172,12 +169,12 @@ func (o *outbox) flushMuch() {
 // flush gets what was appended onto its way. It does not block.
 func (o *outbox) flush() {
 	o.mu.Lock()
-	if o.bytes > o.max && !o.closed {
+	if o.bytes.Load() > o.max && !o.closed.Load() {
 		o.mu.Unlock()
 		o.failed(errParked)
 		return
 	}
-	if o.writing || o.closed || len(o.chunks) == 0 {
+	if o.writing || o.closed.Load() || len(o.chunks) == 0 {
 		o.mu.Unlock()
 		return
 	}
@@ -259,7 +256,7 @@ func (o *outbox) drain(rest []chunk) {
 func (o *outbox) deadline(t time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed {
+	if !o.closed.Load() {
 		_ = o.nc.SetWriteDeadline(t)
 	}
 }
@@ -273,7 +270,8 @@ func (o *outbox) take() []chunk {
 		return nil
 	}
 	chunks := o.chunks
-	o.chunks, o.spare, o.urgent = o.spare, nil, false
+	o.chunks, o.spare = o.spare, nil
+	o.urgent.Store(false)
 	return chunks
 }
 
@@ -307,9 +305,8 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 		chunks[0].b = chunks[0].b[n:]
 	}
 	o.mu.Lock()
-	o.bytes -= bytes
-	o.replies -= replies
-	if o.room != nil && (o.bytes <= o.soft || o.replies <= o.soft) { // not all who wait are ready
+	parked, unread := o.bytes.Add(-bytes), o.replies.Add(-replies)
+	if o.room != nil && (parked <= o.soft || unread <= o.soft) { // not all who wait are ready
 		close(o.room)
 		o.room = nil
 	}
@@ -339,26 +336,22 @@ func (c *chunk) free() {
 // waitReplies waits until the peer has read enough of what it was answered. It reports false when the outbox was
 // closed.
 func (o *outbox) waitReplies() bool {
-	return o.wait(nil, func() bool { return o.replies <= o.soft })
+	return o.hasRoom() || o.wait(nil, func() bool { return o.replies.Load() <= o.soft })
 }
 
 // hasRoom reports whether waitReplies would not wait.
-func (o *outbox) hasRoom() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.closed && o.replies <= o.soft
-}
+func (o *outbox) hasRoom() bool { return !o.closed.Load() && o.replies.Load() <= o.soft }
 
 // waitRoom waits until the peer has read enough of everything. It reports false when the outbox was closed, or done
 // was.
 func (o *outbox) waitRoom(done <-chan struct{}) bool {
-	return o.wait(done, func() bool { return o.bytes <= o.soft })
+	return o.wait(done, func() bool { return o.bytes.Load() <= o.soft })
 }
 
 // waitStream is waitRoom for a call of a stream: more than a little ahead of the socket would only be more memory to go
 // through.
 func (o *outbox) waitStream(done <-chan struct{}) bool {
-	return o.wait(done, func() bool { return o.bytes <= min(streamAhead, o.soft) })
+	return o.wait(done, func() bool { return o.bytes.Load() <= min(streamAhead, o.soft) })
 }
 
 // reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
@@ -366,7 +359,7 @@ func (o *outbox) waitStream(done <-chan struct{}) bool {
 // closed, or done was.
 func (o *outbox) reserve(n int64, done <-chan struct{}) bool {
 	return o.wait(done, func() bool {
-		have := o.replies + o.held
+		have := o.replies.Load() + o.held
 		if have > 0 && have+n > o.soft {
 			return false
 		}
@@ -379,7 +372,7 @@ func (o *outbox) reserve(n int64, done <-chan struct{}) bool {
 func (o *outbox) wait(done <-chan struct{}, ready func() bool) bool {
 	for {
 		o.mu.Lock()
-		if o.closed {
+		if o.closed.Load() {
 			o.mu.Unlock()
 			return false
 		}
@@ -411,21 +404,17 @@ func (o *outbox) release(n int64) {
 	o.mu.Unlock()
 }
 
-func (o *outbox) parked() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.bytes
-}
+func (o *outbox) parked() int64 { return o.bytes.Load() }
 
 // close takes no more frames, gives what is there up to grace to leave, and then drops it. The caller closes the
 // socket afterwards.
 func (o *outbox) close(grace time.Duration) {
 	o.mu.Lock()
-	if o.closed {
+	if o.closed.Load() {
 		o.mu.Unlock()
 		return
 	}
-	o.closed = true
+	o.closed.Store(true)
 	if o.room != nil {
 		close(o.room)
 		o.room = nil

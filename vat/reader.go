@@ -24,6 +24,7 @@ type reader struct {
 	// Of whoever has the reader.
 	begin    func()    // method value
 	greeted  bool      // a message came in
+	taken    int       // messages
 	answered bool      // the last answer that came was to the last open question
 	woken    uint32    // Conn.awaited, when nothing was open last
 	rested   time.Time // and when that was
@@ -98,11 +99,12 @@ func (r *reader) caught() {
 // gets errAside when another is to read.
 func (r *reader) step(own bool) error {
 	c, in := r.c, r.in
-	if in.buffered() == 0 {
+	if in.buffered() == 0 || r.taken%answersTogether == 0 {
 		c.outbox.flushUrgent()
 	} else {
 		c.outbox.flushMuch()
 	}
+	r.taken++
 	if !own && !c.outbox.hasRoom() {
 		return errAside
 	}

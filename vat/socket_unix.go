@@ -10,6 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// socketBytes is how much a Unix socket is asked to hold until the peer reads it, so that a large message is written and
+// read at once and not in turn. Linux makes twice of it, for its own needs, and asks for it only as it is used.
+const socketBytes = 512 << 10
+
 // A socket reads and writes a connection's descriptor without waiting, or waiting without holding any memory. One
 // goroutine reads and one writes at a time.
 type socket struct {
@@ -36,6 +40,7 @@ func socketOf(nc net.Conn) *socket {
 	var err error
 	switch nc := nc.(type) {
 	case *net.UnixConn:
+		_ = nc.SetWriteBuffer(socketBytes) // as far as the system lets it
 		raw, err = nc.SyscallConn()
 	case *net.TCPConn:
 		raw, err = nc.SyscallConn()
