@@ -17,6 +17,7 @@ import (
 // Confinement: a Dir is what it was given for, whatever becomes of the
 // directory; and nothing leads from one to what was not handed out.
 func TestAttackConfinement(t *testing.T) {
+	t.Parallel()
 	h := serve(t)
 	held := func(s *scene) { s.mkdir("held/deep"); s.write("held/f", "f"); s.write("held/bait", "b") }
 	for _, a := range []attack{

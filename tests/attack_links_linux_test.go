@@ -14,6 +14,7 @@ const below = through + ", readBytes, read, stream, stat, put, put noFollow, sta
 
 // Links: none leads out, and every rule holds where one leads.
 func TestAttackLinks(t *testing.T) {
+	t.Parallel()
 	h := serve(t)
 	outward := func() []attempt {
 		return []attempt{

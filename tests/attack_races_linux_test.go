@@ -18,6 +18,7 @@ const exchanges = 1_000_000
 
 // Races: another program changes what lies on the disk, as fast as it can.
 func TestAttackRaces(t *testing.T) {
+	t.Parallel()
 	disk := serve(t) // where inode numbers are used again at once
 	memory := serveAt(newPlaceIn(t, inMemory()), exec.Command(capd(t)))
 	for _, r := range []struct {

@@ -15,6 +15,7 @@ import (
 // Strangers whose calls wait, each in a message just too small for a budget, hold next to nothing: one may have little
 // in progress.
 func TestStrangersHoard(t *testing.T) {
+	t.Parallel()
 	h := serve(t)
 	before := usageOf(t, h.pid())
 	const conns, calls = 24, 500

@@ -48,11 +48,19 @@ const fair = 3.0
 // attempts is how often the comparison is made before it is taken to be so.
 const attempts = 3
 
+// besieged is what TestHostile leaves to TestHostileIsOver.
+var besieged struct {
+	*suite
+	unharmed bool
+}
+
 // TestHostile attacks the real program over the wire, row by row, while an
 // honest guest in a process of its own works beside. It never fails, and is
-// hardly slower than beside a harmless guest; nothing is left of the attacks.
+// hardly slower than beside a harmless guest.
 func TestHostile(t *testing.T) {
-	s := newSuite(t)
+	lasts := &beyond{TB: t}
+	atEnd = append(atEnd, lasts.end)
+	s := newSuite(lasts)
 	// What has directories opened goes first: the host keeps these for a minute.
 	rows := slices.Concat(lastingAttacks(), hoards(), objectAttacks(), sinkAttacks(), protocolAttacks(), frameAttacks())
 	for i := range rows {
@@ -65,14 +73,41 @@ func TestHostile(t *testing.T) {
 			}
 		}
 	}
-	unharmed := s.compare(t, rows)
+	besieged.unharmed = s.compare(t, rows)
+	besieged.suite = s
+}
+
+// TestHostileIsOver finds that nothing is left of the attacks. The host keeps
+// directories open for a minute after they were used: other tests run meanwhile.
+func TestHostileIsOver(t *testing.T) {
+	t.Parallel()
+	s := besieged.suite
+	if s == nil {
+		t.Fatal("there were no attacks, or not all of them: run TestHostile too")
+	}
+	s.lasts.TB = t
+	defer s.lasts.end()
 	left := s.leaks(t)
 	crashes := s.crashes(t)
 	harm := "unharmed"
-	if s.honest.enter(t, idle).Failed != "" || !unharmed {
+	if s.honest.enter(t, idle).Failed != "" || !besieged.unharmed {
 		harm = "harmed"
 	}
 	hostileLine = fmt.Sprintf("hostile: %d attacks, %d crashes, %d leaks, honest guest %s", len(s.tried), crashes, len(left), harm)
+}
+
+// beyond is a test for what goes on after it, until end.
+type beyond struct {
+	testing.TB
+	ends []func()
+}
+
+func (l *beyond) Cleanup(f func()) { l.ends = append(l.ends, f) }
+
+func (l *beyond) end() {
+	for ; len(l.ends) > 0; l.ends = l.ends[:len(l.ends)-1] {
+		l.ends[len(l.ends)-1]()
+	}
 }
 
 // suite is a host under attack, with those who use it beside.
@@ -81,6 +116,7 @@ type suite struct {
 	console *console.Console
 	honest  *honest
 	busy    *busy
+	lasts   *beyond
 
 	before  footprint // of the host before anything
 	tried   map[string]bool
@@ -99,11 +135,11 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%.1f MiB heap, %d goroutines, %d nodes, %d streams, %v", float64(f.HeapBytes)/(1<<20), f.Goroutines, f.OpenNodes, f.Streams, f.usage)
 }
 
-func newSuite(t *testing.T) *suite {
+func newSuite(t *beyond) *suite {
 	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
 	h.layHonest()
 	h.layHostile()
-	s := &suite{hostProcess: h, console: h.console(), tried: map[string]bool{}}
+	s := &suite{hostProcess: h, console: h.console(), lasts: t, tried: map[string]bool{}}
 	honestLoc, _, ctl := h.grant("honest", "")
 	t.Cleanup(func() { ctl.Close() })
 	busyLoc, _, ctl := h.grant("busy", "")

@@ -199,6 +199,7 @@ func revokeIt(s *cxxScene) {
 }
 
 func TestInteropCxxClient(t *testing.T) {
+	t.Parallel()
 	cxx(t, "client")
 	h := serve(t)
 	var used []string

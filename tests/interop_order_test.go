@@ -156,6 +156,7 @@ var ways = []struct {
 
 // Our vat calls, the peer is C++.
 func TestInteropOrderCxxServer(t *testing.T) {
+	t.Parallel()
 	cxx(t, "peer")
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
@@ -316,6 +317,7 @@ func answered(ctx context.Context, boot *vat.Cap) error {
 
 // The peer is C++ and calls; our vat serves.
 func TestInteropOrderCxxClient(t *testing.T) {
+	t.Parallel()
 	program := cxx(t, "peer")
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {

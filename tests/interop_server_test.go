@@ -48,6 +48,7 @@ func (h *cxxHost) text(path, want string) {
 }
 
 func TestInteropCxxServer(t *testing.T) {
+	t.Parallel()
 	cxx(t, "server")
 	run := func(name string, f func(t *testing.T, ctx context.Context, h *cxxHost)) {
 		t.Run(name, func(t *testing.T) { f(t, t.Context(), cxxServe(t)) })

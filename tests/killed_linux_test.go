@@ -113,6 +113,7 @@ func (p *place) killMany(loc string, n int) int {
 // TestKilledGuest: 200 guests are killed in the middle of a write. What they
 // wrote whole is whole, and the host holds nothing of theirs.
 func TestKilledGuest(t *testing.T) {
+	t.Parallel()
 	const kills = 200
 	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
 	h.killMany(h.locator, 4) // so that what the host makes once is there

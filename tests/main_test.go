@@ -1,12 +1,14 @@
 package tests
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,9 @@ const otherVar = "CAPD_TESTS_OTHER"
 // hostileLine is what TestHostile came to, for the end of the run.
 var hostileLine string
 
+// atEnd runs when all tests are over.
+var atEnd []func()
+
 // raceBuilt says that this binary has the race detector; then capd has it too.
 var raceBuilt bool
 
@@ -35,7 +40,11 @@ func TestMain(m *testing.M) {
 		w.Close()
 	}
 	fds, routines := openFiles("self"), runtime.NumGoroutine()
+	waitTogether()
 	code := m.Run()
+	for _, f := range atEnd {
+		f()
+	}
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}
@@ -48,6 +57,17 @@ func TestMain(m *testing.M) {
 		fmt.Println(hostileLine)
 	}
 	os.Exit(code)
+}
+
+// waitTogether has more tests run at once than there are processors, unless the
+// command line says how many: most wait for other processes.
+func waitTogether() {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		_ = flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
+	}
 }
 
 // leaks waits for what is about to end and says what did not.

@@ -23,6 +23,7 @@ const descriptorBound = 4096 + 200
 // TestManyDirs: one guest holds 20,000 Dirs, and then as many as it may, while
 // another works and notices nothing.
 func TestManyDirs(t *testing.T) {
+	t.Parallel()
 	const many = 20_000
 	p := newPlaceIn(t, inMemory())
 	ok(t, os.Mkdir(p.served+"/work", 0o755))

@@ -21,6 +21,7 @@ import (
 
 // TestRevokeRoute: what is controlled with getChild can not be stepped around.
 func TestRevokeRoute(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.tree()
 	ok(t, os.WriteFile(p.served+"/a/.env", nil, 0o644))

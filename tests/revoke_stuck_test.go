@@ -57,6 +57,7 @@ var shut = map[string]func(t *testing.T, g *granted) (*client.Dir, func() error)
 // TestRevokeStuck: a revoke waits for a commit that had begun; past the grace it
 // is busy, says what may still land, and never answers success before it has.
 func TestRevokeStuck(t *testing.T) {
+	t.Parallel()
 	var all sync.WaitGroup // they wait, and so at once
 	for i, c := range commits {
 		for how, by := range shut {
@@ -125,6 +126,7 @@ func stuck(t *testing.T, h *inProcess, what, name string, d *client.Dir, revoke 
 // has ended and not before; a guest that has gone changes nothing of that. What
 // was only staged lands no more.
 func TestRevokeWaits(t *testing.T) {
+	t.Parallel()
 	plan := new(faultfs.Plan)
 	h := serveHere(t, func(d vfs.Dir) vfs.Dir { return faultfs.New(d, plan) })
 	h.canary(h.served + "/d")

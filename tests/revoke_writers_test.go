@@ -53,6 +53,7 @@ func writeForever(args []string) {
 // TestRevokeWriters: when a lock or a revoke has answered, nothing changes, with
 // writers of several processes that take no notice of it.
 func TestRevokeWriters(t *testing.T) {
+	t.Parallel()
 	p := newPlaceIn(t, inMemory())
 	p.canary(p.served + "/calm")
 	h := serveAt(p, execCapd(t))

@@ -126,6 +126,7 @@ func lessDisk(c *sandbox.Command)   { c.Limits.Disk = 32 << 20 }
 // TestSandboxEscapes runs each escape, by root and by a user: none gets
 // anything, and nothing is left running.
 func TestSandboxEscapes(t *testing.T) {
+	t.Parallel()
 	cells(t, func(c *cell) {
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
 		ok(c, err)

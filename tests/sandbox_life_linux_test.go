@@ -160,6 +160,7 @@ func TestSandboxEnds(t *testing.T) {
 // TestSandboxNetwork: the host's network is there when it is asked for, and
 // still nobody's abstract socket and no file.
 func TestSandboxNetwork(t *testing.T) {
+	t.Parallel()
 	cells(t, func(c *cell) {
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
 		ok(c, err)
@@ -188,6 +189,7 @@ func TestSandboxNetwork(t *testing.T) {
 // TestSandboxEscapesOutside: an attacker that has nothing around it gets what it
 // looks for, so that the others did not fail for want of trying.
 func TestSandboxEscapesOutside(t *testing.T) {
+	t.Parallel()
 	c := newCell(t, os.Getuid())
 	l, err := net.Listen("unix", c.path("socket"))
 	ok(t, err)
@@ -215,6 +217,7 @@ func TestSandboxArguments(t *testing.T) {
 
 // TestSandboxBuild builds a Go program from a bound module cache.
 func TestSandboxBuild(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	c := newCell(t, os.Getuid())
 	b, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()

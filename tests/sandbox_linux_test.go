@@ -96,7 +96,7 @@ func cells(t *testing.T, f func(c *cell)) {
 		users = map[string]int{"root": 0, "nobody": nobody}
 	}
 	for name, uid := range users {
-		t.Run(name, func(t *testing.T) { f(newCell(t, uid)) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); f(newCell(t, uid)) })
 	}
 }
 
@@ -192,6 +192,7 @@ func (c *cell) sh(script string) outcome {
 
 // TestSandboxUse: what a build needs works.
 func TestSandboxUse(t *testing.T) {
+	t.Parallel()
 	cells(t, func(c *cell) {
 		tests := []struct {
 			name   string

@@ -128,6 +128,7 @@ func isNetTimeout(err error) bool {
 // next to nothing on them, and has an honest guest work meanwhile, on a connection
 // it has and on new ones.
 func TestTLSSilence(t *testing.T) {
+	t.Parallel()
 	h, loc := serveTLS(t)
 	ctx := t.Context()
 	work := func() { // by a guest that comes, and goes
