@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestSandboxEscapes(t *testing.T) {
 		ok(c, victim.Start())
 		defer func() { victim.Process.Kill(); victim.Wait() }()
 
-		names := strings.NewReplacer("HOST", c.dir, "SLEEP", sleeping, "VICTIM", fmt.Sprint(victim.Process.Pid), "TCP", tcp.Addr().String(), "ABSTRACT", abstract)
+		names := strings.NewReplacer("HOST", c.dir, "SLEEP", c.sleeping, "VICTIM", fmt.Sprint(victim.Process.Pid), "TCP", tcp.Addr().String(), "ABSTRACT", abstract)
 		for _, e := range escapes {
 			command := c.command
 			command.Args = []string{"sh", "-c", names.Replace(e.script)}
@@ -169,7 +170,7 @@ func TestSandboxEscapes(t *testing.T) {
 			if err := victim.Process.Signal(syscall.Signal(0)); err != nil {
 				loot += "killed a process of the host"
 			}
-			if pids := sleepers(); len(pids) > 0 {
+			if pids := c.sleepers(); len(pids) > 0 {
 				loot += fmt.Sprint("left running: ", pids)
 			}
 			if loot != "" {
@@ -201,15 +202,15 @@ func (c *cell) loot(e escape, o outcome) string {
 	return ""
 }
 
-// sleeping is for how many seconds processes sleep that must not be left: as
-// many as no other run of these tests has them sleep.
-var sleeping = fmt.Sprint(100_000 + os.Getpid())
+// cellsMade numbers the cells.
+var cellsMade atomic.Int64
 
-// sleepers are the processes that a sandbox left behind.
-func sleepers() (pids []string) {
+// sleepers are the processes that the cell's sandboxes left behind: that sleep for
+// as long as no others do.
+func (c *cell) sleepers() (pids []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
-		if b, _ := os.ReadFile(name); string(b) == "sleep\x00"+sleeping+"\x00" {
+		if b, _ := os.ReadFile(name); string(b) == "sleep\x00"+c.sleeping+"\x00" {
 			pids = append(pids, filepath.Base(filepath.Dir(name)))
 		}
 	}

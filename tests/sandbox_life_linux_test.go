@@ -90,7 +90,9 @@ func TestSandboxErrors(t *testing.T) {
 // the process that started it.
 func TestSandboxEnds(t *testing.T) {
 	needSandbox(t)
-	endless := strings.ReplaceAll(`trap '' TERM HUP INT; setsid sh -c 'while :; do sleep SLEEP; done' & echo started; while :; do sleep SLEEP; done`, "SLEEP", sleeping)
+	endless := func(c *cell) sandbox.Command {
+		return c.script(strings.ReplaceAll(`trap '' TERM HUP INT; setsid sh -c 'while :; do sleep SLEEP; done' & echo started; while :; do sleep SLEEP; done`, "SLEEP", c.sleeping))
+	}
 	t.Run("context", func(t *testing.T) {
 		c := newCell(t, os.Getuid())
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -103,14 +105,14 @@ func TestSandboxEnds(t *testing.T) {
 			cancel(revoked)
 			io.Copy(io.Discard, r)
 		}()
-		command := c.script(endless)
+		command := endless(c)
 		command.Stdout = w
 		if _, err := sandbox.Run(ctx, command); !errors.Is(err, revoked) {
 			t.Errorf("it ended with %v", err)
 		}
 		w.Close()
 		t.Logf("it was gone after %v", time.Since(<-at))
-		if left := sleepers(); len(left) > 0 {
+		if left := c.sleepers(); len(left) > 0 {
 			t.Errorf("left running: %v", left)
 		}
 	})
@@ -144,15 +146,15 @@ func TestSandboxEnds(t *testing.T) {
 		}
 	})
 	cells(t, func(c *cell) { // its process is killed
-		cmd := c.process(c.script(endless))
+		cmd := c.process(endless(c))
 		ok(c, cmd.Start())
 		defer cmd.Wait()
-		if !waitFor(3*patience, func() bool { return len(sleepers()) >= 2 }) {
+		if !waitFor(3*patience, func() bool { return len(c.sleepers()) >= 2 }) {
 			c.Error("it did not start")
 		}
 		ok(c, cmd.Process.Kill())
-		if !waitFor(3*patience, func() bool { return len(sleepers()) == 0 }) {
-			c.Errorf("left running: %v", sleepers())
+		if !waitFor(3*patience, func() bool { return len(c.sleepers()) == 0 }) {
+			c.Errorf("left running: %v", c.sleepers())
 		}
 	})
 }

@@ -74,11 +74,12 @@ func needSandbox(t testing.TB) {
 // cell is a place on the host from which sandboxes are run, by one user.
 type cell struct {
 	testing.TB
-	dir     string // everybody may read it; what is in it is the user's
-	self    string // this binary, for everybody to start
-	uid     int
-	secret  string
-	command sandbox.Command // the defaults
+	dir      string // everybody may read it; what is in it is the user's
+	self     string // this binary, for everybody to start
+	uid      int
+	secret   string
+	sleeping string          // seconds that processes sleep which must not be left: as many as no others do
+	command  sandbox.Command // the defaults
 }
 
 // nobody runs sandboxes as capd does for who is not root.
@@ -104,7 +105,8 @@ func newCell(t testing.TB, uid int) *cell {
 	dir, err := os.MkdirTemp("", "cell")
 	ok(t, err)
 	t.Cleanup(func() { ok(t, os.RemoveAll(dir)) })
-	c := &cell{TB: t, dir: dir, uid: uid, secret: fmt.Sprintf("secret%d", time.Now().UnixNano())}
+	c := &cell{TB: t, dir: dir, uid: uid, secret: fmt.Sprintf("secret%d", time.Now().UnixNano()),
+		sleeping: fmt.Sprint(100_000 + 1000*os.Getpid() + int(cellsMade.Add(1)))}
 	c.self = filepath.Join(dir, "self")
 	from, err := os.Open("/proc/self/exe")
 	ok(t, err)
