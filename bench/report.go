@@ -218,7 +218,7 @@ func (r *report) markdown(w io.Writer) error {
 	for _, g := range r.grids() {
 		fmt.Fprintf(w, "### %s\n\n", g.title)
 		for i, line := range g.cells {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
+			fmt.Fprintf(w, "| %s |\n", strings.Join(escaped(line), " | "))
 			if i == 0 {
 				fmt.Fprintf(w, "|---%s|\n", strings.Repeat("|--:", len(line)-1))
 			}
@@ -257,4 +257,13 @@ func (r *report) into(name string) error {
 	b.WriteString("\n" + endMark)
 	b.Write(tail)
 	return os.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// escaped are the cells of a line of a table in Markdown.
+func escaped(line []string) []string {
+	out := make([]string, len(line))
+	for i, cell := range line {
+		out[i] = strings.ReplaceAll(cell, "|", `\|`)
+	}
+	return out
 }

@@ -30,7 +30,7 @@ type hostileRow struct {
 }
 
 // siege is how long an attack is repeated.
-const siege = 90 * time.Millisecond
+const siege = 60 * time.Millisecond
 
 // slack is what may be left of all attacks when they are over. The host keeps the
 // digests of grants that were revoked, and its runtime keeps threads and pools.
