@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"encoding/binary"
 	"io"
 	"net"
 )
@@ -41,6 +42,16 @@ func (in *input) discard(n int) {
 	if in.r += n; in.r == in.w {
 		in.give()
 	}
+}
+
+// whole reports whether the next message is buffered as a whole, and has one segment.
+func (in *input) whole() bool {
+	if in.buffered() < frameHeader {
+		return false
+	}
+	head := in.peek(frameHeader)
+	words := uint64(binary.LittleEndian.Uint32(head[4:]))
+	return binary.LittleEndian.Uint32(head) == 0 && uint64(in.buffered()) >= frameHeader+8*words
 }
 
 // fill reads until n bytes are buffered, which fit the smallest buffer.

@@ -28,6 +28,7 @@ type reader struct {
 	answered bool      // the last answer that came was to the last open question
 	woken    uint32    // Conn.awaited, when nothing was open last
 	rested   time.Time // and when that was
+	declined int       // so often no caller is to read, after one got only a part of a message
 
 	back chan struct{} // to the connection's goroutine: it has the reader again
 
@@ -51,6 +52,8 @@ const (
 	leadTurn = 500 * time.Microsecond
 	// leadPause is how soon calls have to follow one another for their caller to read.
 	leadPause = 500 * time.Microsecond
+	// leadAgain is how many calls later it is tried again, after an answer has not come as a whole.
+	leadAgain = 64
 )
 
 // errAside is why there is no message: another is to have the reader.
@@ -105,8 +108,10 @@ func (r *reader) step(own bool) error {
 		c.outbox.flushMuch()
 	}
 	r.taken++
-	if !own && !c.outbox.hasRoom() {
-		return errAside
+	if !own {
+		if err := r.whole(); err != nil {
+			return err
+		}
 	}
 	c.messages.Add(1)
 	if own && !c.outbox.waitReplies() {
@@ -130,6 +135,29 @@ func (r *reader) step(own bool) error {
 		r.mu.Unlock()
 	}
 	return c.handle(m)
+}
+
+// whole waits for a caller until a message has come as a whole: what there is only a part of may take as long as the peer
+// likes, and the caller may not have as long.
+func (r *reader) whole() error {
+	if !r.c.outbox.hasRoom() || r.isAside() {
+		return errAside
+	}
+	if err := r.in.fill(1); err != nil {
+		return r.explain(err)
+	}
+	if r.in.whole() {
+		return nil
+	}
+	r.declined = leadAgain
+	return errAside
+}
+
+// isAside reports whether whoever reads is to give the reader up.
+func (r *reader) isAside() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.aside
 }
 
 // begun is called when a message has begun to come, and the rest may not be there.
@@ -177,6 +205,10 @@ func (r *reader) giveUp() bool {
 	alone := woken-r.woken == 1
 	r.woken = woken
 	if !alone || r.in.buffered() > 0 {
+		return false
+	}
+	if r.declined > 0 {
+		r.declined--
 		return false
 	}
 	now := time.Now()
@@ -241,7 +273,7 @@ func (r *reader) turns() uint64 {
 func (r *reader) interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.role.Load() == ledRead && !r.partial {
+	if r.role.Load() == ledRead {
 		r.aside = true
 		_ = r.c.nc.SetReadDeadline(past)
 	}
@@ -266,6 +298,10 @@ func (r *reader) lead(a *answer) {
 		r.undeadline()
 	}
 	r.mu.Unlock()
+	if r.c.ctx.Err() != nil { // nobody interrupts any more
+		r.handBack()
+		return
+	}
 	for {
 		if done, _ := a.failure(); done {
 			r.c.outbox.flushUrgent()
@@ -280,7 +316,7 @@ func (r *reader) lead(a *answer) {
 			r.handBack()
 			return
 		default:
-			r.c.fail(err)
+			go r.c.fail(err) // which may take a while
 			return
 		}
 	}

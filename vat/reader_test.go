@@ -1,11 +1,16 @@
 package vat_test
 
 import (
+	"bytes"
 	"context"
+	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -123,4 +128,99 @@ func TestCallerReadsInTurnWithOthers(t *testing.T) {
 		back.Release()
 	}
 	require.Eventually(t, func() bool { return mine.live.Load() == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// A peer that sends a part of a message, or messages without end, does not hold a caller that reads.
+func TestCallerReadsWholeMessages(t *testing.T) {
+	m := nothingNew(t)
+	for name, send := range map[string]func(nc net.Conn){
+		"a byte": func(nc net.Conn) {
+			_, _ = nc.Write(m[:1])
+			time.Sleep(500 * time.Millisecond)
+			_, _ = nc.Write(m[1:])
+		},
+		"always a part": func(nc net.Conn) {
+			_, _ = nc.Write(m[:1])
+			for range 10 {
+				time.Sleep(50 * time.Millisecond)
+				_, _ = nc.Write(slices.Concat(m[1:], m[:1]))
+			}
+			_, _ = nc.Write(m[1:])
+		},
+		"a flood": func(nc net.Conn) {
+			many := bytes.Repeat(m, 1000)
+			for begun := time.Now(); time.Since(begun) < 500*time.Millisecond; {
+				_, _ = nc.Write(many)
+			}
+		},
+		"a flood in parts": func(nc net.Conn) {
+			many := bytes.Repeat(m, 1000)
+			_, _ = nc.Write(m[:9])
+			many = slices.Concat(many[9:], m[:9])
+			for begun := time.Now(); time.Since(begun) < 500*time.Millisecond; {
+				_, _ = nc.Write(many)
+			}
+			_, _ = nc.Write(m[9:])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, there := sockets(t)
+			here, b := sockets(t)
+			p := connectOver(t, a, b, vat.Limits{})
+			var sending sync.Mutex
+			pass := func(to, from net.Conn, mu *sync.Mutex) {
+				defer to.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := from.Read(buf)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					_, _ = to.Write(buf[:n])
+					mu.Unlock()
+				}
+			}
+			go pass(here, there, new(sync.Mutex))
+			go pass(there, here, &sending) // whole messages: nothing is large
+			e := p.echoCap(t)
+			defer e.Release()
+			for range 2 {
+				led(t, p, e)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				begun := time.Now()
+				var wg sync.WaitGroup
+				wg.Add(1)
+				time.AfterFunc(200*time.Microsecond, func() {
+					defer wg.Done()
+					sending.Lock()
+					defer sending.Unlock()
+					send(there)
+				})
+				err := sleep(ctx, e, 60_000)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Less(t, time.Since(begun), 300*time.Millisecond, "the caller is held")
+				wg.Wait()
+			}
+			over(t, p)
+		})
+	}
+}
+
+// nothingNew is a frame that changes nothing: the resolution of a promise that nobody holds.
+func nothingNew(t *testing.T) []byte {
+	t.Helper()
+	msg, seg := capnp.NewSingleSegmentMessage(nil)
+	root, err := rpc.NewRootMessage(seg)
+	require.NoError(t, err)
+	r, err := root.NewResolve()
+	require.NoError(t, err)
+	r.SetPromiseId(123_456)
+	e, err := r.NewException()
+	require.NoError(t, err)
+	require.NoError(t, e.SetReason("nothing"))
+	frame, err := msg.Marshal()
+	require.NoError(t, err)
+	return frame
 }

@@ -182,9 +182,6 @@ func (c *contentView) Clone(fd uintptr) error {
 	return first(Clone(c.inner, fd), c.may())
 }
 
-// Sum implements [Summer].
-func (c *contentView) Sum(whole []byte) Version { return Sum(c.inner, whole) }
-
 // may is v's, whether v is closed or not.
 func (c *contentView) may() error {
 	m := c.v.mode()

@@ -91,20 +91,6 @@ func VersionOf(ctx context.Context, f File) (Version, error) {
 	return v, err
 }
 
-// Summer is a Content that may know what it holds without computing it.
-type Summer interface {
-	Sum(whole []byte) Version
-}
-
-// Sum returns the version of whole, which has to be all of c's content as
-// [Content].ReadAt gave it. It is computed when c is no [Summer].
-func Sum(c Content, whole []byte) Version {
-	if s, ok := c.(Summer); ok {
-		return s.Sum(whole)
-	}
-	return sha256.Sum256(whole)
-}
-
 // hash reads c whole: its version, and how long it is. It stops when ctx ends.
 func hash(ctx context.Context, c Content) (v Version, size int64, err error) {
 	if err := CheckVersioned(c.Size()); err != nil {

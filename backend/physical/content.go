@@ -2,11 +2,9 @@ package physical
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"capd/vfs"
 )
@@ -16,15 +14,11 @@ type content struct {
 	ctx    context.Context
 	s      *Store
 	f      *os.File
-	attr   attr // as it was opened
-	opened time.Time
+	size   int64
 	closed atomic.Bool
 }
 
-var (
-	_ vfs.Opener = (*File)(nil)
-	_ vfs.Summer = (*content)(nil)
-)
+var _ vfs.Opener = (*File)(nil)
 
 // Open holds one descriptor until the content is closed. It answers busy while
 // the store holds as many contents open as it may.
@@ -38,10 +32,10 @@ func (f *File) Open(ctx context.Context) (vfs.Content, error) {
 		f.s.contents.Add(-1)
 		return nil, err
 	}
-	return &content{ctx: ctx, s: f.s, f: file, attr: a, opened: time.Now()}, nil
+	return &content{ctx: ctx, s: f.s, f: file, size: a.size}, nil
 }
 
-func (c *content) Size() int64 { return c.attr.size }
+func (c *content) Size() int64 { return c.size }
 
 func (c *content) ReadAt(p []byte, off int64) (int, error) {
 	if err := c.ctx.Err(); err != nil {
@@ -51,23 +45,6 @@ func (c *content) ReadAt(p []byte, off int64) (int, error) {
 		return 0, vfs.At("", vfs.Stale)
 	}
 	return readAt(c.f, p, off)
-}
-
-// Sum implements vfs.Summer: a file whose times say that it is as it was when its
-// version was computed last, and was when it was opened, has that version.
-func (c *content) Sum(whole []byte) vfs.Version {
-	now, err := attrOfFile(c.f)
-	same := err == nil && c.attr.unchanged(now) && now.size == int64(len(whole))
-	if same {
-		if v, known := c.s.versions.get(now); known {
-			return v
-		}
-	}
-	v := vfs.Version(sha256.Sum256(whole))
-	if left, ever := c.attr.settlesIn(c.opened); same && ever && left <= 0 {
-		c.s.versions.put(now, v)
-	}
-	return v
 }
 
 // Clone implements vfs.Cloner where the file system has reflinks.

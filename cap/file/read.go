@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"crypto/sha256"
 	"io"
 	"unicode/utf8"
 
@@ -50,34 +51,36 @@ func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Resul
 	return nil
 }
 
-// whole reads one whole content into memory that room gives for its size, and cut
-// shortens.
-func (s *server) whole(ctx context.Context, room func(size int) ([]byte, error), cut func(size int)) ([]byte, vfs.Version, error) {
+// whole reads one whole content into memory that room gives for its size, which
+// use shortens to what it gets.
+func (s *server) whole(ctx context.Context, room func(size int) ([]byte, error), use func([]byte) error) (vfs.Version, error) {
 	c, err := vfs.Open(ctx, s.file)
 	if err != nil {
-		return nil, vfs.Version{}, err
+		return vfs.Version{}, err
 	}
 	defer c.Close()
 	if c.Size() > wire.MaxWhole {
-		return nil, vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; use read or stream", c.Size(), wire.MaxWhole)
+		return vfs.Version{}, vfs.Errorf(vfs.TooLarge, "it is %d bytes, more than the %d of one message; use read or stream", c.Size(), wire.MaxWhole)
 	}
 	b, err := room(int(c.Size()))
 	if err != nil {
-		return nil, vfs.Version{}, err
+		return vfs.Version{}, err
 	}
 	if c.Size() > heavyBytes {
 		done, err := s.scope.Look(ctx)
 		if err != nil {
-			return nil, vfs.Version{}, err
+			return vfs.Version{}, err
 		}
 		defer done()
 	}
 	n, err := c.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
-		return nil, vfs.Version{}, err
+		return vfs.Version{}, err
 	}
-	cut(n)
-	return b[:n], vfs.Sum(c, b[:n]), nil
+	// Of just these bytes, and not what is known of the file: while it is mapped by
+	// another program it may change without its times.
+	v := vfs.Version(sha256.Sum256(b[:n]))
+	return v, use(b[:n])
 }
 
 // text is the place of the field text of File.readText's results. A Text is Data
@@ -86,20 +89,21 @@ const text vat.Field = 0
 
 func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_readText_Results]) error {
 	var all []byte // and the zero
-	b, v, err := s.whole(c.Context(), func(size int) (_ []byte, err error) {
+	v, err := s.whole(c.Context(), func(size int) (_ []byte, err error) {
 		if all, err = c.Data(text, size+1); err != nil {
 			return nil, err
 		}
 		return all[:size], nil
-	}, func(size int) {
-		all[size] = 0
-		c.Cut(size + 1)
+	}, func(b []byte) error {
+		if !utf8.Valid(b) {
+			return vfs.Errorf(vfs.Invalid, "the content is not UTF-8 text; use readBytes")
+		}
+		all[len(b)] = 0
+		c.Cut(len(b) + 1)
+		return nil
 	})
 	if err != nil {
 		return s.at(err)
-	}
-	if !utf8.Valid(b) {
-		return s.at(vfs.Errorf(vfs.Invalid, "the content is not UTF-8 text; use readBytes"))
 	}
 	r, err := c.Results()
 	if err != nil {
@@ -109,9 +113,12 @@ func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_re
 }
 
 func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
-	_, v, err := s.whole(c.Context(), func(size int) ([]byte, error) {
+	v, err := s.whole(c.Context(), func(size int) ([]byte, error) {
 		return c.Data(schema.File_readBytes_Results_data, size)
-	}, c.Cut)
+	}, func(b []byte) error {
+		c.Cut(len(b))
+		return nil
+	})
 	if err != nil {
 		return s.at(err)
 	}
