@@ -27,8 +27,9 @@ func (c *tally) report() {
 	}
 }
 
-// patience is how long an operation may take before it counts as hung.
-const patience = 10 * time.Second
+// patience is how long an operation may take before it counts as hung: three times
+// as long with the race detector.
+var patience = 10 * time.Second
 
 // attack is one case: what is there, and which operations on which paths have
 // to give what.

@@ -2,4 +2,7 @@
 
 package tests
 
-func init() { raceBuilt = true }
+func init() {
+	raceBuilt = true
+	patience *= 3
+}
