@@ -129,9 +129,11 @@ func TestTLSStuck(t *testing.T) {
 	for range 64 {
 		vat.Send(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(1 << 20); return nil })
 	}
-	soon(t, func() bool { return server.Stats().ParkedBytes > 1<<19 }, "nothing is parked")
+	soon(t, func() bool { return server.Stats().ParkedBytes > 0 }, "nothing is parked")
 	time.Sleep(50 * time.Millisecond)
-	assert.Less(t, server.Stats().ParkedBytes, int64(3<<20))
+	parked := server.Stats().ParkedBytes // what of one answer the kernel did not take, and perhaps another
+	assert.Positive(t, parked)
+	assert.Less(t, parked, int64(3<<20))
 }
 
 // stuck is a connection of which nothing is read until stop is closed.
