@@ -82,7 +82,11 @@ func everyUse(ctx context.Context, f vfs.File) map[string]error {
 	all["ReadAt"] = trying(ctx, f, func(ctx context.Context) error { _, err := f.ReadAt(ctx, make([]byte, 1), 0); return err })
 	_, all["WriteAt"] = f.WriteAt(ctx, []byte("x"), 0, vfs.If{})
 	_, all["Append"] = vfs.Append(ctx, f, []byte("x"), vfs.If{})
-	_, all["Open"] = vfs.Open(ctx, f)
+	c, err := vfs.Open(ctx, f)
+	if err == nil {
+		err = c.Close()
+	}
+	all["Open"] = err
 	_, all["Version"] = vfs.VersionOf(ctx, f)
 	return all
 }
