@@ -126,14 +126,14 @@ func TestTLSStuck(t *testing.T) {
 	boot := client.Bootstrap(t.Context())
 	echo := vat.Send(t.Context(), boot, tp.Server_echo, nil)
 	e := echo.Cap(tp.Server_echo_Results_echo)
+	// The sockets between them hold a part, and how much they hold is the system's affair. What is left reaches the limit
+	// to within one answer.
 	for range 64 {
-		vat.Send(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(1 << 20); return nil })
+		vat.Send(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(128 << 10); return nil })
 	}
-	soon(t, func() bool { return server.Stats().ParkedBytes > 0 }, "nothing is parked")
+	soon(t, func() bool { return server.Stats().ParkedBytes > 3<<18 }, "nothing is parked")
 	time.Sleep(50 * time.Millisecond)
-	parked := server.Stats().ParkedBytes // what of one answer the kernel did not take, and perhaps another
-	assert.Positive(t, parked)
-	assert.Less(t, parked, int64(3<<20))
+	assert.Less(t, server.Stats().ParkedBytes, int64(3<<19))
 }
 
 // stuck is a connection of which nothing is read until stop is closed.
