@@ -31,6 +31,9 @@ func (c *tally) report() {
 // as long with the race detector.
 var patience = 10 * time.Second
 
+// prompt is what bounds an answer with the race detector too.
+const prompt = 5 * time.Second
+
 // attack is one case: what is there, and which operations on which paths have
 // to give what.
 type attack struct {

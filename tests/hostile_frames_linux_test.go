@@ -213,7 +213,7 @@ func lasting(name, must, why string, limit time.Duration, do func(net.Conn)) hos
 					switch {
 					case !strings.Contains(string(b), why):
 						outcomes <- "the host says " + string(b)
-					case took > limit+patience:
+					case took > limit+2*prompt:
 						outcomes <- "it took " + took.String()
 					default:
 						outcomes <- ""
@@ -222,7 +222,7 @@ func lasting(name, must, why string, limit time.Duration, do func(net.Conn)) hos
 			}
 		},
 		later: func() string {
-			if !waitFor(time.Until(begun.Add(limit+patience)), func() bool { return len(outcomes) == n }) {
+			if !waitFor(time.Until(begun.Add(limit+2*prompt)), func() bool { return len(outcomes) == n }) {
 				return "a connection goes on"
 			}
 			for range n {

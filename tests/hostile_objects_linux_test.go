@@ -157,7 +157,7 @@ func objectAttacks() []hostileRow {
 						p.Errorf("%.20s: %s", pattern, why)
 					}
 				}
-				if took := time.Since(begun); took > patience/2 {
+				if took := time.Since(begun); took > prompt {
 					p.Errorf("%.20s took %v", pattern, took)
 				}
 			}
