@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"capd/tests/scratch"
 )
 
 // TestMain looks, after every test, for what is left of them.
@@ -15,7 +17,7 @@ func TestMain(m *testing.M) {
 		w.Close()
 	}
 	goroutines, descriptors := runtime.NumGoroutine(), openDescriptors()
-	code := m.Run()
+	code := scratch.Run(m)
 	if code == 0 && !eventually(func() bool { return runtime.NumGoroutine() <= goroutines && openDescriptors() <= descriptors }) {
 		stacks := make([]byte, 1<<20)
 		fmt.Printf("before the tests %d goroutines and %d descriptors, after them %d and %d\n%s\n",

@@ -21,7 +21,7 @@ import (
 func gitTree(o git.Options) func(testing.TB, vfstest.Tree) vfs.Dir {
 	return func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 		t.Helper()
-		dir := scratch(t)
+		dir := scratchDir(t)
 		repo, err := gogit.PlainInit(dir, true)
 		ok(t, err)
 		c := object.Commit{TreeHash: gitObjects(t, repo, tree), Message: "tree"}

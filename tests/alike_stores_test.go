@@ -14,6 +14,7 @@ import (
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/host"
+	"capd/tests/scratch"
 	"capd/vfs"
 	"capd/vfs/overlay"
 	"capd/vfs/vfstest"
@@ -146,10 +147,10 @@ func inMemoryTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	return d
 }
 
-// scratch is a directory that goes with the test, where nothing waits for a disk.
-func scratch(t testing.TB) string {
+// scratchDir is a directory that goes with the test, where nothing waits for a disk.
+func scratchDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(inMemory(), "capd")
+	dir, err := os.MkdirTemp(scratch.Memory(), "capd")
 	ok(t, err)
 	t.Cleanup(func() { ok(t, os.RemoveAll(dir)) })
 	return dir
@@ -158,7 +159,7 @@ func scratch(t testing.TB) string {
 func onDiskTree(o physical.Options) func(testing.TB, vfstest.Tree) vfs.Dir {
 	return func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 		t.Helper()
-		s, err := physical.OpenAmbient(scratch(t), o)
+		s, err := physical.OpenAmbient(scratchDir(t), o)
 		ok(t, err)
 		t.Cleanup(func() { ok(t, s.Close()) })
 		d := s.Root()
@@ -169,7 +170,7 @@ func onDiskTree(o physical.Options) func(testing.TB, vfstest.Tree) vfs.Dir {
 
 func casTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	t.Helper()
-	s, err := cas.OpenAmbient(scratch(t), cas.Options{})
+	s, err := cas.OpenAmbient(scratchDir(t), cas.Options{})
 	ok(t, err)
 	root, err := cas.Put(t.Context(), s, inMemoryTree(t, tree), cas.PutOptions{Pin: "tree"})
 	ok(t, err)
@@ -201,7 +202,7 @@ func mountAll(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
 // serveTree serves a tree to guests on a real socket, until the test ends.
 func serveTree(t testing.TB, tree vfs.Dir, logf func(format string, args ...any)) *inProcess {
 	t.Helper()
-	p := newPlace(t)
+	p := newPlaceInMemory(t)
 	h := &inProcess{place: p, authority: authority.New(tree, vfs.Allowance{Open: 65_536}), socket: filepath.Join(p.base, "s")}
 	h.server = host.New(h.authority, host.Options{Logf: logf})
 	l, err := net.Listen("unix", h.socket)

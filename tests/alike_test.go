@@ -26,6 +26,7 @@ import (
 // and those in known. A CAS that is reached over gRPC is held to the contract of every
 // store in its own package, which has the server.
 func TestAlike(t *testing.T) {
+	t.Parallel()
 	want := map[bool][]chapter{}
 	for _, readOnly := range []bool{false, true} {
 		want[readOnly] = interview(t, alikeStores["memory"], readOnly)

@@ -20,7 +20,7 @@ const exchanges = 1_000_000
 func TestAttackRaces(t *testing.T) {
 	t.Parallel()
 	disk := serve(t) // where inode numbers are used again at once
-	memory := serveAt(newPlaceIn(t, inMemory()), exec.Command(capd(t)))
+	memory := serveAt(newPlaceInMemory(t), exec.Command(capd(t)))
 	for _, r := range []struct {
 		n     int
 		name  string

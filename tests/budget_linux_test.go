@@ -47,7 +47,7 @@ func TestStrangersHoard(t *testing.T) {
 // Whoever was given a narrow locator by a guest fills the budget of the grant with calls that wait for a promise of his:
 // the guest is held up for as long as such a promise may take, and not cut off.
 func TestShareDoesNotStarveItsSharer(t *testing.T) {
-	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
+	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	l, err := locator.Parse(h.locator)
 	ok(t, err)
 	p := newPeer(t, dialGuests(t, h.locator))

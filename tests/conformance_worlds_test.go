@@ -50,6 +50,7 @@ func inWorld(t testing.TB, tree vfs.Dir) vfs.Dir {
 // store: over the wire, where a guest goes to it from the world's root or has it
 // granted, and in this process.
 func TestWorldsConform(t *testing.T) {
+	t.Parallel()
 	for name, s := range worldStores {
 		for how, reach := range map[string]vfstest.Store{
 			"wire": {Remote: true, NoLinks: true, // a link that leads out is not shown to a guest

@@ -20,6 +20,7 @@ import (
 	"capd/client"
 	"capd/client/console"
 	"capd/locator"
+	"capd/tests/scratch"
 	"capd/vfs"
 )
 
@@ -38,9 +39,11 @@ func newPlace(t testing.TB) *place {
 	return newPlaceIn(t, "")
 }
 
-// inMemory returns a directory whose file system keeps nothing on a disk, so
-// that a race is not one for the disk; "" where there is none.
-var inMemory = func() string { return "" }
+// newPlaceInMemory has no disk beneath, so that a race is not one for the disk.
+func newPlaceInMemory(t testing.TB) *place {
+	t.Helper()
+	return newPlaceIn(t, scratch.Memory())
+}
 
 func newPlaceIn(t testing.TB, dir string) *place {
 	t.Helper()

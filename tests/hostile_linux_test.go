@@ -30,7 +30,12 @@ type hostileRow struct {
 }
 
 // siege is how long an attack is repeated.
-const siege = 60 * time.Millisecond
+func siege() time.Duration {
+	if thorough {
+		return 90 * time.Millisecond
+	}
+	return 20 * time.Millisecond
+}
 
 // slack is what may be left of all attacks when they are over. The host keeps the
 // digests of grants that were revoked, and its runtime keeps threads and pools.
@@ -136,7 +141,7 @@ func (f footprint) String() string {
 }
 
 func newSuite(t *beyond) *suite {
-	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
+	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	h.layHonest()
 	h.layHostile()
 	s := &suite{hostProcess: h, console: h.console(), lasts: t, tried: map[string]bool{}}
@@ -198,7 +203,7 @@ func (s *suite) row(t *testing.T, r *hostileRow) {
 		at, cpu, times := time.Now(), cpuOf(s.hostProcess), 0
 		a := &assault{TB: t, suite: s}
 		t.Cleanup(a.leave)
-		for times == 0 || !r.once && !t.Failed() && time.Since(at) < siege {
+		for times == 0 || !r.once && !t.Failed() && time.Since(at) < siege() {
 			a.round = times
 			r.do(a)
 			a.leave()

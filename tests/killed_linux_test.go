@@ -115,7 +115,7 @@ func (p *place) killMany(loc string, n int) int {
 func TestKilledGuest(t *testing.T) {
 	t.Parallel()
 	const kills = 200
-	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
+	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	h.killMany(h.locator, 4) // so that what the host makes once is there
 	settle := func(limit int) bool {
 		return waitFor(10*time.Second, func() bool { return openFiles(h.pid()) <= limit })

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"capd/tests/scratch"
 )
 
 // others are the programs that tests run beside themselves, as processes of
@@ -23,6 +25,10 @@ const otherVar = "CAPD_TESTS_OTHER"
 
 // hostileLine is what TestHostile came to, for the end of the run.
 var hostileLine string
+
+// thorough says that what is tried again and again is tried more often: .ci/run
+// has the time.
+var thorough = os.Getenv("CAPD_CI") != ""
 
 // atEnd runs when all tests are over.
 var atEnd []func()
@@ -41,7 +47,7 @@ func TestMain(m *testing.M) {
 	}
 	fds, routines := openFiles("self"), runtime.NumGoroutine()
 	waitTogether()
-	code := m.Run()
+	code := scratch.RunOnDisk(m)
 	for _, f := range atEnd {
 		f()
 	}

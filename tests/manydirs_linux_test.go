@@ -25,7 +25,7 @@ const descriptorBound = 4096 + 200
 func TestManyDirs(t *testing.T) {
 	t.Parallel()
 	const many = 20_000
-	p := newPlaceIn(t, inMemory())
+	p := newPlaceInMemory(t)
 	ok(t, os.Mkdir(p.served+"/work", 0o755))
 	for i := range many {
 		ok(t, os.MkdirAll(fmt.Sprintf("%s/d%d/%d", p.served, i/200, i), 0o755))

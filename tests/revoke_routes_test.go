@@ -171,7 +171,7 @@ func holdBoth(t *testing.T, locs ...string) (all []*vat.Cap) {
 // are crossed in both directions, while both are shut and opened, never wait for
 // each other.
 func TestRevokeBetweenGrants(t *testing.T) {
-	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
+	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	ctx := context.Background()
 	const files = 8
 	var locs []string

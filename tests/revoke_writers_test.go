@@ -54,7 +54,7 @@ func writeForever(args []string) {
 // writers of several processes that take no notice of it.
 func TestRevokeWriters(t *testing.T) {
 	t.Parallel()
-	p := newPlaceIn(t, inMemory())
+	p := newPlaceInMemory(t)
 	p.canary(p.served + "/calm")
 	h := serveAt(p, execCapd(t))
 	ctx := context.Background()
@@ -100,7 +100,7 @@ func TestRevokeWriters(t *testing.T) {
 
 // A revoke by the guest that derived it, again and again, while others write.
 func TestRevokeWritersByGuest(t *testing.T) {
-	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
+	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	ctx := context.Background()
 	c := dial(t, h.locator)
 	top := c.Dir(ctx).SubDir("project")

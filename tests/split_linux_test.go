@@ -11,7 +11,7 @@ import (
 // A session whose bytes arrive in pieces that end anywhere is as good as one that arrives whole.
 func TestSplitAnywhere(t *testing.T) {
 	t.Parallel()
-	h := serveAt(newPlaceIn(t, inMemory()), execCapd(t))
+	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	h.layHostile()
 	var all []byte
 	add := func(c call) { all = append(all, message(t, c.fill)...) }

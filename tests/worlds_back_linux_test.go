@@ -32,7 +32,7 @@ func TestWorldsCases(t *testing.T) {
 }
 
 func (s syncBack) test(t *testing.T) {
-	p := newPlaceIn(t, inMemory())
+	p := newPlaceInMemory(t)
 	c := &backed{estate: &estate{t, p.base}, outside: p.outside}
 	for path, what := range original {
 		data, file := strings.CutPrefix(what, "file:")

@@ -53,7 +53,11 @@ var killings = []killing{applying, undoing, reverting, syncing, moving, snapshot
 // When it, or another, has begun anew, what it was doing is wholly done or wholly
 // undone, no file is lost, and nothing is left behind.
 func TestWorldsKilled(t *testing.T) {
-	rounds := 12
+	t.Parallel()
+	rounds := 6
+	if thorough {
+		rounds = 12
+	}
 	if n, err := strconv.Atoi(os.Getenv("CAPD_KILLS")); err == nil { // for a night
 		rounds = n
 	}
@@ -68,7 +72,7 @@ func TestWorldsKilled(t *testing.T) {
 }
 
 func (k killing) test(t *testing.T, rounds int) {
-	dir := newPlaceIn(t, inMemory()).base
+	dir := newPlaceInMemory(t).base
 	all := &killed{killing: k, estate: &estate{t, filepath.Join(dir, "0")}}
 	ok(t, os.Mkdir(all.dir, 0o755))
 	k.prepare(all)

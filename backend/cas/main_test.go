@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"capd/tests/scratch"
 )
 
 // other are the programs that tests run beside themselves, as processes of their own:
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 		w.Close()
 	}
 	before := descriptors()
-	code := m.Run()
+	code := scratch.Run(m)
 	for range 100 {
 		if len(descriptors()) <= len(before) {
 			break

@@ -43,7 +43,7 @@ func packOf(t testing.TB, n int, file func(i int) []byte) (dir string) {
 	needGit(t)
 	dir = t.TempDir()
 	gitCLI(t, dir, "", "init", "-q", "--bare", "-b", "main")
-	cmd := gitCommand(dir, "-c", "pack.compression=0", "-c", "core.bigFileThreshold=512k", "fast-import", "--quiet")
+	cmd := gitCommand(dir, "-c", "core.compression=0", "-c", "pack.compression=0", "-c", "core.bigFileThreshold=512k", "fast-import", "--quiet")
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

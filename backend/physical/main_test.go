@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"capd/backend/physical"
+	"capd/tests/scratch"
 	"capd/vfs"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		w.Close()
 	}
 	before := descriptors()
-	code := m.Run()
+	code := scratch.Run(m)
 	if left := settledDescriptors(before); left > before && code == 0 {
 		fmt.Printf("%d descriptors before the tests and %d after:\n", before, left)
 		for fd := range 256 {

@@ -77,6 +77,7 @@ func TestWithout(t *testing.T) {
 		{"exchange", "TestConformance/openat2/(Replace|Rename|Remove|Condition|Commit)|TestReplaceKeeps/openat2|TestReadersOutside/openat2"},
 	} {
 		t.Run(c.without, func(t *testing.T) {
+			t.Parallel()
 			cmd := program("")
 			cmd.Args = append(cmd.Args, "-test.v", "-test.run="+c.tests)
 			cmd.Env = append(slices.DeleteFunc(cmd.Env, func(s string) bool { return strings.HasPrefix(s, otherVar) }), withoutVar+"="+c.without)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"capd/backend/physical"
+	"capd/tests/scratch"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/faultfs"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(scratch.Run(m))
 }
 
 func kill() {

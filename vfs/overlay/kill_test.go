@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"capd/backend/physical"
+	"capd/tests/scratch"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/faultfs"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(scratch.Run(m))
 }
 
 // stores are a lower tree, an upper store and a journal on disk.
