@@ -43,6 +43,8 @@ type Options struct {
 	// VirtualFs is what composes the authority's tree, for the operator. It stays
 	// its caller's. Nil: nothing can be mounted.
 	VirtualFs virtualfs.Host
+
+	handshakeTimeout time.Duration // HandshakeTimeout, but in a test
 }
 
 // Server serves one authority. Its methods are safe for concurrent use.
@@ -66,6 +68,9 @@ type Server struct {
 func New(h *authority.Host, o Options) *Server {
 	if o.MaxConns == 0 {
 		o.MaxConns = MaxConns
+	}
+	if o.handshakeTimeout == 0 {
+		o.handshakeTimeout = HandshakeTimeout
 	}
 	if o.Logf == nil {
 		o.Logf = log.Printf

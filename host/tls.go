@@ -89,7 +89,7 @@ func (s *Server) handshake(nc net.Conn, id *Identity) {
 		s.handshakes = slices.Delete(s.handshakes, i, i+1)
 	}
 	s.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), HandshakeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), s.o.handshakeTimeout)
 		defer cancel()
 		c := id.answer(nc)
 		err := c.HandshakeContext(ctx)

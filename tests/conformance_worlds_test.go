@@ -64,6 +64,9 @@ func TestWorldsConform(t *testing.T) {
 				return d
 			}},
 		} {
+			if !thorough && how == "process" {
+				continue // vfs's own tests hold trees within trees to it
+			}
 			reach.Immutable = s.immutable
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()

@@ -25,8 +25,10 @@ func open(t testing.TB, dir string, o physical.Options) *physical.Store {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, o := range modes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 				dir := t.TempDir()
 				s := open(t, dir, o)

@@ -69,6 +69,7 @@ func TestWithout(t *testing.T) {
 	if os.Getenv(withoutVar) != "" {
 		return
 	}
+	t.Parallel()
 	for _, c := range []struct{ without, tests string }{
 		{"openat2", "TestFallsBack"},
 		{"openat2 by policy", "TestFallsBack"},
