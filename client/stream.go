@@ -75,6 +75,9 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = s.ctx.Err() // of which the host may say sooner that the sink failed
+	}
 	if s.ended || s.done || s.ctx.Err() != nil {
 		return vfs.Errorf(vfs.Invalid, "the stream has ended")
 	}
