@@ -47,10 +47,11 @@ func TestMain(m *testing.M) {
 	}
 	fds, routines := openFiles("self"), runtime.NumGoroutine()
 	waitTogether()
-	code := scratch.RunOnDisk(m)
+	code := m.Run()
 	for _, f := range atEnd {
 		f()
 	}
+	scratch.Remove()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}

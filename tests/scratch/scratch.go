@@ -22,7 +22,7 @@ const (
 
 // Memory returns a directory whose file system keeps nothing on a disk, with room
 // for a GiB at first, or "" where there is none. It is this process's own and goes
-// at the end of Run or RunOnDisk.
+// at the end of Run, or with Remove.
 var Memory = sync.OnceValue(func() string {
 	if memory == "" {
 		return ""
@@ -50,16 +50,15 @@ func Run(m *testing.M) int {
 		os.Setenv(diskVar, os.TempDir())
 		os.Setenv("TMPDIR", Memory())
 	}
-	return RunOnDisk(m)
+	defer Remove()
+	return m.Run()
 }
 
-// RunOnDisk is m.Run. Temporary files stay where they are.
-func RunOnDisk(m *testing.M) int {
-	code := m.Run()
+// Remove removes Memory, for who runs m.Run himself.
+func Remove() {
 	if dir := Memory(); dir != "" {
 		os.RemoveAll(dir)
 	}
-	return code
 }
 
 // sweep removes what runs that were killed have left: it lies in memory.
