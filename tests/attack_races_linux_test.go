@@ -14,12 +14,7 @@ import (
 )
 
 // exchanges is how often the other program of case 34 exchanges.
-func exchanges() int {
-	if thorough {
-		return 1_000_000
-	}
-	return 250_000
-}
+func exchanges() int { return times(200_000, 1_000_000) }
 
 // Races: another program changes what lies on the disk, as fast as it can.
 func TestAttackRaces(t *testing.T) {

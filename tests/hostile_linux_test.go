@@ -29,13 +29,8 @@ type hostileRow struct {
 	later func() string // what has come of it by the end of the suite; "" is well
 }
 
-// siege is how long an attack is repeated.
-func siege() time.Duration {
-	if thorough {
-		return 90 * time.Millisecond
-	}
-	return 20 * time.Millisecond
-}
+// siege is how long an attack is repeated: not at all, or for a while.
+func siege() time.Duration { return time.Duration(times(0, 90)) * time.Millisecond }
 
 // slack is what may be left of all attacks when they are over. The host keeps the
 // digests of grants that were revoked, and its runtime keeps threads and pools.
@@ -200,14 +195,14 @@ func (s *suite) row(t *testing.T, r *hostileRow) {
 		began := usageOf(t, s.pid())
 		held := s.held()
 		s.honest.enter(t, attacked)
-		at, cpu, times := time.Now(), cpuOf(s.hostProcess), 0
+		at, cpu, tries := time.Now(), cpuOf(s.hostProcess), 0
 		a := &assault{TB: t, suite: s}
 		t.Cleanup(a.leave)
-		for times == 0 || !r.once && !t.Failed() && time.Since(at) < siege() {
-			a.round = times
+		for tries == 0 || !r.once && !t.Failed() && time.Since(at) < siege() {
+			a.round = tries
 			r.do(a)
 			a.leave()
-			times++
+			tries++
 		}
 		grew := (a.peak - began.rssKB) >> 10
 		settled := s.settle(held + a.keeps)
@@ -234,7 +229,7 @@ func (s *suite) row(t *testing.T, r *hostileRow) {
 			beside = s.honest.enter(t, idle)
 		}
 		t.Logf("%d times in %v, %v of the host's time (harmless: %v), +%d MiB; the honest guest's p99 %v of %d (beside a harmless one: %v of %d); then %v",
-			times, took.Round(time.Millisecond), spent, same, grew, quantile(honest.Times, 990), honest.Ops, quantile(beside.Times, 990), beside.Ops, now)
+			tries, took.Round(time.Millisecond), spent, same, grew, quantile(honest.Times, 990), honest.Ops, quantile(beside.Times, 990), beside.Ops, now)
 	})
 	s.crashes(t)
 }

@@ -30,6 +30,14 @@ var hostileLine string
 // has the time.
 var thorough = os.Getenv("CAPD_CI") != ""
 
+// times is how often: n times, and all of them when thorough.
+func times(n, all int) int {
+	if thorough {
+		return all
+	}
+	return n
+}
+
 // atEnd runs when all tests are over.
 var atEnd []func()
 

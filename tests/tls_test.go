@@ -171,7 +171,7 @@ func TestTLSSilence(t *testing.T) {
 		select {
 		case <-ended:
 			waiting = false
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(25 * time.Millisecond):
 		}
 		start := time.Now()
 		work()

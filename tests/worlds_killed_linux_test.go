@@ -54,10 +54,7 @@ var killings = []killing{applying, undoing, reverting, syncing, moving, snapshot
 // undone, no file is lost, and nothing is left behind.
 func TestWorldsKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 6
-	if thorough {
-		rounds = 12
-	}
+	rounds := times(5, 12)
 	if n, err := strconv.Atoi(os.Getenv("CAPD_KILLS")); err == nil { // for a night
 		rounds = n
 	}
