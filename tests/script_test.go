@@ -19,7 +19,7 @@ import (
 // commands of testscript they have
 //
 //	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP
-//	end                ends it as a service manager does, and looks at what it leaves
+//	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
 //	locator VAR        puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
 //	refused CODE       the last command ended with 1 and said only "capd: CODE: …", and
@@ -94,6 +94,7 @@ func scriptEnd(ts *testscript.TestScript, _ bool, _ []string) {
 	if err := r.host.Wait(); err != nil {
 		ts.Fatalf("capd serve ended with %v: %s", err, r.log.String())
 	}
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("SCRATCH"), "log"), []byte(r.log.String()), 0o600))
 	for _, pattern := range []string{ts.Getenv("STATE") + "/*.sock", ts.MkAbs(".") + "/.capd-*", ts.MkAbs(".") + "/*/.capd-*"} {
 		if left, _ := filepath.Glob(pattern); len(left) > 0 {
 			ts.Fatalf("it left %q", left)

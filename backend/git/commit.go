@@ -121,7 +121,7 @@ func (s *Store) target(ref string) (string, error) {
 	case err != nil:
 		return "", err
 	case out:
-		return "", vfs.Errorf(vfs.Busy, "%s is checked out in a working tree; commit to another branch, and merge it there", name)
+		return "", vfs.Errorf(vfs.Busy, "%s is checked out in a working tree; commit to another branch (ref), and merge it there", name)
 	}
 	return name, nil
 }

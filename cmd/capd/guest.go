@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"os"
 	"strings"
 
@@ -23,7 +25,9 @@ func (f capFlag) locator() (string, error) {
 		}
 		text = string(b)
 	}
-	if text = strings.TrimSpace(text); text == "" {
+	if text = strings.TrimSpace(text); text == "" && f.Cap != "" {
+		return "", vfs.Errorf(vfs.Invalid, "--cap is given, and holds no locator; was the file written?")
+	} else if text == "" {
 		return "", usageError{"which capability? give a locator with --cap LOCATOR or --cap @FILE, or set CAPD_CAP"}
 	}
 	return text, nil
@@ -37,14 +41,26 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 	}
 	c, err := client.Dial(e, text)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, f.origin(err)
 	}
 	n, err := c.Node(e)
 	if err != nil {
 		c.Close()
-		return nil, nil, err
+		return nil, nil, f.origin(err)
 	}
 	return c, n, nil
+}
+
+// origin says of a locator that does not work that it is the environment's: it may
+// be forgotten there.
+func (f capFlag) origin(err error) error {
+	ve, ok := errors.AsType[*vfs.Error](err)
+	if !ok || f.Cap != os.Getenv("CAPD_CAP") {
+		return err
+	}
+	told := *ve
+	told.Msg = cmp.Or(told.Msg, "it does not work") + " (the locator is that of $CAPD_CAP)"
+	return &told
 }
 
 // dir is dial for a command that needs a directory.

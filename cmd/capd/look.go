@@ -2,12 +2,16 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
+	"github.com/alecthomas/kong"
+
 	"capd/client"
+	"capd/help"
 	"capd/vfs"
 )
 
@@ -310,8 +314,11 @@ Examples:
   capd help glob`
 }
 
-func (c *helpCommand) Run(e *env) error {
-	if c.Cap == "" {
+func (c *helpCommand) Run(e *env, k *kong.Context) error {
+	isMethod := slices.ContainsFunc(help.Methods("Dir"), func(m string) bool { return m == c.Method }) ||
+		slices.ContainsFunc(help.Methods("File"), func(m string) bool { return m == c.Method })
+	isCommand := slices.ContainsFunc(k.Model.Children, func(n *kong.Node) bool { return n.Name == c.Method })
+	if c.Cap == "" || isCommand && !isMethod {
 		if c.Method != "" {
 			run(e, []string{c.Method, "--help"})
 			return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -139,7 +140,27 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	return p.Parse(args)
+	return p.Parse(commandFirst(args))
+}
+
+// commandFirst has the flags that most commands take follow the command, for those
+// who give them first.
+func commandFirst(args []string) []string {
+	at := 0
+	for at < len(args) {
+		switch flag, _, is := strings.Cut(args[at], "="); {
+		case flag != "--cap" && flag != "--state":
+			if at == 0 {
+				return args
+			}
+			return slices.Concat(args[at:at+1], args[:at], args[at+1:])
+		case is:
+			at++
+		default:
+			at += 2
+		}
+	}
+	return args
 }
 
 // usageError is a command line that cannot be right.

@@ -116,7 +116,21 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	case show.n == 0:
 		fmt.Fprintln(e.stderr, "no changes")
 	case c.From == "" && c.To == "":
-		fmt.Fprintf(e.stderr, "to apply just this: %s apply %s --if %s%s\n", self(), shellQuote(trimPath(c.Path)), review.Review(), c.flag())
+		return c.next(e, fs, mount, review.Review())
+	}
+	return nil
+}
+
+// next says what to do about changes that were shown.
+func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, review virtualfs.Review) error {
+	all, err := fs.Mounts(e)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(m virtualfs.Mount) bool { return m.Path == mount && m.Kind == "overlay" }) {
+		fmt.Fprintf(e.stderr, "to apply just this: %s apply %s --if %s%s\n", self(), shellQuote(trimPath(c.Path)), review, c.flag())
+	} else {
+		fmt.Fprintf(e.stderr, "to commit it: %s commit %s -m MESSAGE%s, with --ref BRANCH for another branch\n", self(), shellQuote(mount), c.flag())
 	}
 	return nil
 }

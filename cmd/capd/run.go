@@ -97,6 +97,9 @@ func (c *runCommand) from(e *env, st state) (*source, error) {
 	}
 	conn, d, err := c.dir(e)
 	if err != nil {
+		if c.Cap == os.Getenv("CAPD_CAP") {
+			fmt.Fprintln(e.stderr, "capd: without CAPD_CAP in the environment it would run on this directory")
+		}
 		return nil, err
 	}
 	if err := st.make(); err != nil {

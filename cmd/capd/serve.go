@@ -151,6 +151,11 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 		}
 	}
 	fmt.Fprintln(e.stderr, "capd: revoking every grant")
+	for _, m := range w.Mounts() {
+		if m.Changes {
+			fmt.Fprintf(e.stderr, "capd: %s: the changes that waited there end with the host: they were not applied or committed\n", placeText(m.Path))
+		}
+	}
 	// The guests go first: what they are doing ends, and then nothing can begin.
 	done := make(chan error, 1)
 	go func() { done <- errors.Join(a.Close(), s.Close()) }()

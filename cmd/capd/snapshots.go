@@ -68,6 +68,9 @@ func (c *snapshotsCommand) store() (*cas.Store, error) {
 		if err != nil {
 			return nil, err
 		}
+		if _, err := os.Stat(st.dir); err != nil {
+			return nil, vfs.Errorf(vfs.NotFound, "there is no state directory %s, and no snapshots; see --state: %v", st.dir, reason(err))
+		}
 		dir = st.contents()
 	}
 	if _, err := os.Stat(dir); err != nil && c.Store != "" {

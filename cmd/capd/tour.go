@@ -148,6 +148,9 @@ func (t *tour) serve() (stop func() error, err error) {
 	}
 	if t.locators["GUEST"] == "" {
 		_ = stop()
+		if t.e.Err() != nil {
+			return nil, t.e.Err()
+		}
 		return nil, t.otherwise("the host did not start: %s", complaints.String())
 	}
 	t.went++
@@ -218,6 +221,9 @@ func (t *tour) step(s tourStep) error {
 	code := cmd.ProcessState.ExitCode()
 	t.print(out.String(), s.keep)
 	t.print(complaint.String(), "")
+	if t.e.Err() != nil {
+		return t.e.Err()
+	}
 	refusal := "capd: " + string(s.want) + ":"
 	switch {
 	case s.want == "" && err != nil:
