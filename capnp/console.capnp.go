@@ -392,21 +392,6 @@ type Console_grant_Params capnp.Struct
 // Console_grant_Params_TypeID is the unique identifier for the type Console_grant_Params.
 const Console_grant_Params_TypeID = 0xb025449319ed6c8f
 
-func NewConsole_grant_Params(s *capnp.Segment) (Console_grant_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Console_grant_Params(st), err
-}
-
-func NewRootConsole_grant_Params(s *capnp.Segment) (Console_grant_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Console_grant_Params(st), err
-}
-
-func ReadRootConsole_grant_Params(msg *capnp.Message) (Console_grant_Params, error) {
-	root, err := msg.Root()
-	return Console_grant_Params(root.Struct()), err
-}
-
 func (s Console_grant_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -475,34 +460,10 @@ func (s Console_grant_Params) SetReadOnly(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Console_grant_Params_List is a list of Console_grant_Params.
-type Console_grant_Params_List = capnp.StructList[Console_grant_Params]
-
-// NewConsole_grant_Params creates a new list of Console_grant_Params.
-func NewConsole_grant_Params_List(s *capnp.Segment, sz int32) (Console_grant_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
-	return capnp.StructList[Console_grant_Params](l), err
-}
-
 type Console_grant_Results capnp.Struct
 
 // Console_grant_Results_TypeID is the unique identifier for the type Console_grant_Results.
 const Console_grant_Results_TypeID = 0xce45cddeb6b543e1
-
-func NewConsole_grant_Results(s *capnp.Segment) (Console_grant_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
-	return Console_grant_Results(st), err
-}
-
-func NewRootConsole_grant_Results(s *capnp.Segment) (Console_grant_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
-	return Console_grant_Results(st), err
-}
-
-func ReadRootConsole_grant_Results(msg *capnp.Message) (Console_grant_Results, error) {
-	root, err := msg.Root()
-	return Console_grant_Results(root.Struct()), err
-}
 
 func (s Console_grant_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -594,34 +555,10 @@ func (s Console_grant_Results) NewControl() (Control, error) {
 	return ss, err
 }
 
-// Console_grant_Results_List is a list of Console_grant_Results.
-type Console_grant_Results_List = capnp.StructList[Console_grant_Results]
-
-// NewConsole_grant_Results creates a new list of Console_grant_Results.
-func NewConsole_grant_Results_List(s *capnp.Segment, sz int32) (Console_grant_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
-	return capnp.StructList[Console_grant_Results](l), err
-}
-
 type Console_list_Params capnp.Struct
 
 // Console_list_Params_TypeID is the unique identifier for the type Console_list_Params.
 const Console_list_Params_TypeID = 0xe9cb69fa7e6042dd
-
-func NewConsole_list_Params(s *capnp.Segment) (Console_list_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Console_list_Params(st), err
-}
-
-func NewRootConsole_list_Params(s *capnp.Segment) (Console_list_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Console_list_Params(st), err
-}
-
-func ReadRootConsole_list_Params(msg *capnp.Message) (Console_list_Params, error) {
-	root, err := msg.Root()
-	return Console_list_Params(root.Struct()), err
-}
 
 func (s Console_list_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -673,34 +610,10 @@ func (s Console_list_Params) SetLimit(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Console_list_Params_List is a list of Console_list_Params.
-type Console_list_Params_List = capnp.StructList[Console_list_Params]
-
-// NewConsole_list_Params creates a new list of Console_list_Params.
-func NewConsole_list_Params_List(s *capnp.Segment, sz int32) (Console_list_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Console_list_Params](l), err
-}
-
 type Console_list_Results capnp.Struct
 
 // Console_list_Results_TypeID is the unique identifier for the type Console_list_Results.
 const Console_list_Results_TypeID = 0x99628f6d63fa4a0a
-
-func NewConsole_list_Results(s *capnp.Segment) (Console_list_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Console_list_Results(st), err
-}
-
-func NewRootConsole_list_Results(s *capnp.Segment) (Console_list_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Console_list_Results(st), err
-}
-
-func ReadRootConsole_list_Results(msg *capnp.Message) (Console_list_Results, error) {
-	root, err := msg.Root()
-	return Console_list_Results(root.Struct()), err
-}
 
 func (s Console_list_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -758,34 +671,10 @@ func (s Console_list_Results) SetMore(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Console_list_Results_List is a list of Console_list_Results.
-type Console_list_Results_List = capnp.StructList[Console_list_Results]
-
-// NewConsole_list_Results creates a new list of Console_list_Results.
-func NewConsole_list_Results_List(s *capnp.Segment, sz int32) (Console_list_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Console_list_Results](l), err
-}
-
 type Console_revoke_Params capnp.Struct
 
 // Console_revoke_Params_TypeID is the unique identifier for the type Console_revoke_Params.
 const Console_revoke_Params_TypeID = 0x93a23791c8d5fa62
-
-func NewConsole_revoke_Params(s *capnp.Segment) (Console_revoke_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_revoke_Params(st), err
-}
-
-func NewRootConsole_revoke_Params(s *capnp.Segment) (Console_revoke_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_revoke_Params(st), err
-}
-
-func ReadRootConsole_revoke_Params(msg *capnp.Message) (Console_revoke_Params, error) {
-	root, err := msg.Root()
-	return Console_revoke_Params(root.Struct()), err
-}
 
 func (s Console_revoke_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -829,34 +718,10 @@ func (s Console_revoke_Params) SetGuest(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Console_revoke_Params_List is a list of Console_revoke_Params.
-type Console_revoke_Params_List = capnp.StructList[Console_revoke_Params]
-
-// NewConsole_revoke_Params creates a new list of Console_revoke_Params.
-func NewConsole_revoke_Params_List(s *capnp.Segment, sz int32) (Console_revoke_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_revoke_Params](l), err
-}
-
 type Console_revoke_Results capnp.Struct
 
 // Console_revoke_Results_TypeID is the unique identifier for the type Console_revoke_Results.
 const Console_revoke_Results_TypeID = 0xaba051019ac86b2e
-
-func NewConsole_revoke_Results(s *capnp.Segment) (Console_revoke_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Console_revoke_Results(st), err
-}
-
-func NewRootConsole_revoke_Results(s *capnp.Segment) (Console_revoke_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Console_revoke_Results(st), err
-}
-
-func ReadRootConsole_revoke_Results(msg *capnp.Message) (Console_revoke_Results, error) {
-	root, err := msg.Root()
-	return Console_revoke_Results(root.Struct()), err
-}
 
 func (s Console_revoke_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -890,34 +755,10 @@ func (s Console_revoke_Results) SetCount(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Console_revoke_Results_List is a list of Console_revoke_Results.
-type Console_revoke_Results_List = capnp.StructList[Console_revoke_Results]
-
-// NewConsole_revoke_Results creates a new list of Console_revoke_Results.
-func NewConsole_revoke_Results_List(s *capnp.Segment, sz int32) (Console_revoke_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Console_revoke_Results](l), err
-}
-
 type Console_setWritable_Params capnp.Struct
 
 // Console_setWritable_Params_TypeID is the unique identifier for the type Console_setWritable_Params.
 const Console_setWritable_Params_TypeID = 0xd56d3f6d4fb2ea25
-
-func NewConsole_setWritable_Params(s *capnp.Segment) (Console_setWritable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Console_setWritable_Params(st), err
-}
-
-func NewRootConsole_setWritable_Params(s *capnp.Segment) (Console_setWritable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Console_setWritable_Params(st), err
-}
-
-func ReadRootConsole_setWritable_Params(msg *capnp.Message) (Console_setWritable_Params, error) {
-	root, err := msg.Root()
-	return Console_setWritable_Params(root.Struct()), err
-}
 
 func (s Console_setWritable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -969,34 +810,10 @@ func (s Console_setWritable_Params) SetWritable(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Console_setWritable_Params_List is a list of Console_setWritable_Params.
-type Console_setWritable_Params_List = capnp.StructList[Console_setWritable_Params]
-
-// NewConsole_setWritable_Params creates a new list of Console_setWritable_Params.
-func NewConsole_setWritable_Params_List(s *capnp.Segment, sz int32) (Console_setWritable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Console_setWritable_Params](l), err
-}
-
 type Console_setWritable_Results capnp.Struct
 
 // Console_setWritable_Results_TypeID is the unique identifier for the type Console_setWritable_Results.
 const Console_setWritable_Results_TypeID = 0xf3f480280089dad9
-
-func NewConsole_setWritable_Results(s *capnp.Segment) (Console_setWritable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Console_setWritable_Results(st), err
-}
-
-func NewRootConsole_setWritable_Results(s *capnp.Segment) (Console_setWritable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Console_setWritable_Results(st), err
-}
-
-func ReadRootConsole_setWritable_Results(msg *capnp.Message) (Console_setWritable_Results, error) {
-	root, err := msg.Root()
-	return Console_setWritable_Results(root.Struct()), err
-}
 
 func (s Console_setWritable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1030,34 +847,10 @@ func (s Console_setWritable_Results) SetCount(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Console_setWritable_Results_List is a list of Console_setWritable_Results.
-type Console_setWritable_Results_List = capnp.StructList[Console_setWritable_Results]
-
-// NewConsole_setWritable_Results creates a new list of Console_setWritable_Results.
-func NewConsole_setWritable_Results_List(s *capnp.Segment, sz int32) (Console_setWritable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Console_setWritable_Results](l), err
-}
-
 type Console_control_Params capnp.Struct
 
 // Console_control_Params_TypeID is the unique identifier for the type Console_control_Params.
 const Console_control_Params_TypeID = 0xb6b429efb91b519b
-
-func NewConsole_control_Params(s *capnp.Segment) (Console_control_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_control_Params(st), err
-}
-
-func NewRootConsole_control_Params(s *capnp.Segment) (Console_control_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_control_Params(st), err
-}
-
-func ReadRootConsole_control_Params(msg *capnp.Message) (Console_control_Params, error) {
-	root, err := msg.Root()
-	return Console_control_Params(root.Struct()), err
-}
 
 func (s Console_control_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1101,34 +894,10 @@ func (s Console_control_Params) SetId(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Console_control_Params_List is a list of Console_control_Params.
-type Console_control_Params_List = capnp.StructList[Console_control_Params]
-
-// NewConsole_control_Params creates a new list of Console_control_Params.
-func NewConsole_control_Params_List(s *capnp.Segment, sz int32) (Console_control_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_control_Params](l), err
-}
-
 type Console_control_Results capnp.Struct
 
 // Console_control_Results_TypeID is the unique identifier for the type Console_control_Results.
 const Console_control_Results_TypeID = 0x8fb3ca9ddfd60cb0
-
-func NewConsole_control_Results(s *capnp.Segment) (Console_control_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_control_Results(st), err
-}
-
-func NewRootConsole_control_Results(s *capnp.Segment) (Console_control_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_control_Results(st), err
-}
-
-func ReadRootConsole_control_Results(msg *capnp.Message) (Console_control_Results, error) {
-	root, err := msg.Root()
-	return Console_control_Results(root.Struct()), err
-}
 
 func (s Console_control_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1178,34 +947,10 @@ func (s Console_control_Results) NewControl() (Control, error) {
 	return ss, err
 }
 
-// Console_control_Results_List is a list of Console_control_Results.
-type Console_control_Results_List = capnp.StructList[Console_control_Results]
-
-// NewConsole_control_Results creates a new list of Console_control_Results.
-func NewConsole_control_Results_List(s *capnp.Segment, sz int32) (Console_control_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_control_Results](l), err
-}
-
 type Console_help_Params capnp.Struct
 
 // Console_help_Params_TypeID is the unique identifier for the type Console_help_Params.
 const Console_help_Params_TypeID = 0xa94c6ee24b025b11
-
-func NewConsole_help_Params(s *capnp.Segment) (Console_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_help_Params(st), err
-}
-
-func NewRootConsole_help_Params(s *capnp.Segment) (Console_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_help_Params(st), err
-}
-
-func ReadRootConsole_help_Params(msg *capnp.Message) (Console_help_Params, error) {
-	root, err := msg.Root()
-	return Console_help_Params(root.Struct()), err
-}
 
 func (s Console_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1249,34 +994,10 @@ func (s Console_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Console_help_Params_List is a list of Console_help_Params.
-type Console_help_Params_List = capnp.StructList[Console_help_Params]
-
-// NewConsole_help_Params creates a new list of Console_help_Params.
-func NewConsole_help_Params_List(s *capnp.Segment, sz int32) (Console_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_help_Params](l), err
-}
-
 type Console_help_Results capnp.Struct
 
 // Console_help_Results_TypeID is the unique identifier for the type Console_help_Results.
 const Console_help_Results_TypeID = 0xb7060b3cfe5cc5e4
-
-func NewConsole_help_Results(s *capnp.Segment) (Console_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_help_Results(st), err
-}
-
-func NewRootConsole_help_Results(s *capnp.Segment) (Console_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_help_Results(st), err
-}
-
-func ReadRootConsole_help_Results(msg *capnp.Message) (Console_help_Results, error) {
-	root, err := msg.Root()
-	return Console_help_Results(root.Struct()), err
-}
 
 func (s Console_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1320,34 +1041,10 @@ func (s Console_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Console_help_Results_List is a list of Console_help_Results.
-type Console_help_Results_List = capnp.StructList[Console_help_Results]
-
-// NewConsole_help_Results creates a new list of Console_help_Results.
-func NewConsole_help_Results_List(s *capnp.Segment, sz int32) (Console_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_help_Results](l), err
-}
-
 type Console_status_Params capnp.Struct
 
 // Console_status_Params_TypeID is the unique identifier for the type Console_status_Params.
 const Console_status_Params_TypeID = 0xc9f4069374c8357e
-
-func NewConsole_status_Params(s *capnp.Segment) (Console_status_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Console_status_Params(st), err
-}
-
-func NewRootConsole_status_Params(s *capnp.Segment) (Console_status_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Console_status_Params(st), err
-}
-
-func ReadRootConsole_status_Params(msg *capnp.Message) (Console_status_Params, error) {
-	root, err := msg.Root()
-	return Console_status_Params(root.Struct()), err
-}
 
 func (s Console_status_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1381,34 +1078,10 @@ func (s Console_status_Params) SetCollect(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Console_status_Params_List is a list of Console_status_Params.
-type Console_status_Params_List = capnp.StructList[Console_status_Params]
-
-// NewConsole_status_Params creates a new list of Console_status_Params.
-func NewConsole_status_Params_List(s *capnp.Segment, sz int32) (Console_status_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Console_status_Params](l), err
-}
-
 type Console_status_Results capnp.Struct
 
 // Console_status_Results_TypeID is the unique identifier for the type Console_status_Results.
 const Console_status_Results_TypeID = 0x865aa418fdfef171
-
-func NewConsole_status_Results(s *capnp.Segment) (Console_status_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_status_Results(st), err
-}
-
-func NewRootConsole_status_Results(s *capnp.Segment) (Console_status_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_status_Results(st), err
-}
-
-func ReadRootConsole_status_Results(msg *capnp.Message) (Console_status_Results, error) {
-	root, err := msg.Root()
-	return Console_status_Results(root.Struct()), err
-}
 
 func (s Console_status_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1458,34 +1131,10 @@ func (s Console_status_Results) NewStatus() (Status, error) {
 	return ss, err
 }
 
-// Console_status_Results_List is a list of Console_status_Results.
-type Console_status_Results_List = capnp.StructList[Console_status_Results]
-
-// NewConsole_status_Results creates a new list of Console_status_Results.
-func NewConsole_status_Results_List(s *capnp.Segment, sz int32) (Console_status_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_status_Results](l), err
-}
-
 type Console_virtualFs_Params capnp.Struct
 
 // Console_virtualFs_Params_TypeID is the unique identifier for the type Console_virtualFs_Params.
 const Console_virtualFs_Params_TypeID = 0xb1fb518375fe5bb7
-
-func NewConsole_virtualFs_Params(s *capnp.Segment) (Console_virtualFs_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Console_virtualFs_Params(st), err
-}
-
-func NewRootConsole_virtualFs_Params(s *capnp.Segment) (Console_virtualFs_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Console_virtualFs_Params(st), err
-}
-
-func ReadRootConsole_virtualFs_Params(msg *capnp.Message) (Console_virtualFs_Params, error) {
-	root, err := msg.Root()
-	return Console_virtualFs_Params(root.Struct()), err
-}
 
 func (s Console_virtualFs_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1511,34 +1160,10 @@ func (s Console_virtualFs_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Console_virtualFs_Params_List is a list of Console_virtualFs_Params.
-type Console_virtualFs_Params_List = capnp.StructList[Console_virtualFs_Params]
-
-// NewConsole_virtualFs_Params creates a new list of Console_virtualFs_Params.
-func NewConsole_virtualFs_Params_List(s *capnp.Segment, sz int32) (Console_virtualFs_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Console_virtualFs_Params](l), err
-}
-
 type Console_virtualFs_Results capnp.Struct
 
 // Console_virtualFs_Results_TypeID is the unique identifier for the type Console_virtualFs_Results.
 const Console_virtualFs_Results_TypeID = 0x841b357196e24263
-
-func NewConsole_virtualFs_Results(s *capnp.Segment) (Console_virtualFs_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_virtualFs_Results(st), err
-}
-
-func NewRootConsole_virtualFs_Results(s *capnp.Segment) (Console_virtualFs_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Console_virtualFs_Results(st), err
-}
-
-func ReadRootConsole_virtualFs_Results(msg *capnp.Message) (Console_virtualFs_Results, error) {
-	root, err := msg.Root()
-	return Console_virtualFs_Results(root.Struct()), err
-}
 
 func (s Console_virtualFs_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1575,15 +1200,6 @@ func (s Console_virtualFs_Results) HasFs() bool {
 
 func (s Console_virtualFs_Results) SetFs(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
-}
-
-// Console_virtualFs_Results_List is a list of Console_virtualFs_Results.
-type Console_virtualFs_Results_List = capnp.StructList[Console_virtualFs_Results]
-
-// NewConsole_virtualFs_Results creates a new list of Console_virtualFs_Results.
-func NewConsole_virtualFs_Results_List(s *capnp.Segment, sz int32) (Console_virtualFs_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Console_virtualFs_Results](l), err
 }
 
 // Console_grant describes Console.grant to package vat.

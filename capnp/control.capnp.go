@@ -17,21 +17,6 @@ type DirControl_setWritable_Params capnp.Struct
 // DirControl_setWritable_Params_TypeID is the unique identifier for the type DirControl_setWritable_Params.
 const DirControl_setWritable_Params_TypeID = 0xd4d5398003e3a468
 
-func NewDirControl_setWritable_Params(s *capnp.Segment) (DirControl_setWritable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_setWritable_Params(st), err
-}
-
-func NewRootDirControl_setWritable_Params(s *capnp.Segment) (DirControl_setWritable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_setWritable_Params(st), err
-}
-
-func ReadRootDirControl_setWritable_Params(msg *capnp.Message) (DirControl_setWritable_Params, error) {
-	root, err := msg.Root()
-	return DirControl_setWritable_Params(root.Struct()), err
-}
-
 func (s DirControl_setWritable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -64,34 +49,10 @@ func (s DirControl_setWritable_Params) SetWritable(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// DirControl_setWritable_Params_List is a list of DirControl_setWritable_Params.
-type DirControl_setWritable_Params_List = capnp.StructList[DirControl_setWritable_Params]
-
-// NewDirControl_setWritable_Params creates a new list of DirControl_setWritable_Params.
-func NewDirControl_setWritable_Params_List(s *capnp.Segment, sz int32) (DirControl_setWritable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_setWritable_Params](l), err
-}
-
 type DirControl_setWritable_Results capnp.Struct
 
 // DirControl_setWritable_Results_TypeID is the unique identifier for the type DirControl_setWritable_Results.
 const DirControl_setWritable_Results_TypeID = 0xfa0b95c1a1eda6b0
-
-func NewDirControl_setWritable_Results(s *capnp.Segment) (DirControl_setWritable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_setWritable_Results(st), err
-}
-
-func NewRootDirControl_setWritable_Results(s *capnp.Segment) (DirControl_setWritable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_setWritable_Results(st), err
-}
-
-func ReadRootDirControl_setWritable_Results(msg *capnp.Message) (DirControl_setWritable_Results, error) {
-	root, err := msg.Root()
-	return DirControl_setWritable_Results(root.Struct()), err
-}
 
 func (s DirControl_setWritable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -117,34 +78,10 @@ func (s DirControl_setWritable_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// DirControl_setWritable_Results_List is a list of DirControl_setWritable_Results.
-type DirControl_setWritable_Results_List = capnp.StructList[DirControl_setWritable_Results]
-
-// NewDirControl_setWritable_Results creates a new list of DirControl_setWritable_Results.
-func NewDirControl_setWritable_Results_List(s *capnp.Segment, sz int32) (DirControl_setWritable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_setWritable_Results](l), err
-}
-
 type DirControl_getWritable_Params capnp.Struct
 
 // DirControl_getWritable_Params_TypeID is the unique identifier for the type DirControl_getWritable_Params.
 const DirControl_getWritable_Params_TypeID = 0xed4c52b03316bc0a
-
-func NewDirControl_getWritable_Params(s *capnp.Segment) (DirControl_getWritable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_getWritable_Params(st), err
-}
-
-func NewRootDirControl_getWritable_Params(s *capnp.Segment) (DirControl_getWritable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_getWritable_Params(st), err
-}
-
-func ReadRootDirControl_getWritable_Params(msg *capnp.Message) (DirControl_getWritable_Params, error) {
-	root, err := msg.Root()
-	return DirControl_getWritable_Params(root.Struct()), err
-}
 
 func (s DirControl_getWritable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -170,34 +107,10 @@ func (s DirControl_getWritable_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// DirControl_getWritable_Params_List is a list of DirControl_getWritable_Params.
-type DirControl_getWritable_Params_List = capnp.StructList[DirControl_getWritable_Params]
-
-// NewDirControl_getWritable_Params creates a new list of DirControl_getWritable_Params.
-func NewDirControl_getWritable_Params_List(s *capnp.Segment, sz int32) (DirControl_getWritable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_getWritable_Params](l), err
-}
-
 type DirControl_getWritable_Results capnp.Struct
 
 // DirControl_getWritable_Results_TypeID is the unique identifier for the type DirControl_getWritable_Results.
 const DirControl_getWritable_Results_TypeID = 0xb07e5dec61a96d9c
-
-func NewDirControl_getWritable_Results(s *capnp.Segment) (DirControl_getWritable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_getWritable_Results(st), err
-}
-
-func NewRootDirControl_getWritable_Results(s *capnp.Segment) (DirControl_getWritable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_getWritable_Results(st), err
-}
-
-func ReadRootDirControl_getWritable_Results(msg *capnp.Message) (DirControl_getWritable_Results, error) {
-	root, err := msg.Root()
-	return DirControl_getWritable_Results(root.Struct()), err
-}
 
 func (s DirControl_getWritable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -239,34 +152,10 @@ func (s DirControl_getWritable_Results) SetEffective(v bool) {
 	capnp.Struct(s).SetBit(1, v)
 }
 
-// DirControl_getWritable_Results_List is a list of DirControl_getWritable_Results.
-type DirControl_getWritable_Results_List = capnp.StructList[DirControl_getWritable_Results]
-
-// NewDirControl_getWritable_Results creates a new list of DirControl_getWritable_Results.
-func NewDirControl_getWritable_Results_List(s *capnp.Segment, sz int32) (DirControl_getWritable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_getWritable_Results](l), err
-}
-
 type DirControl_setReadable_Params capnp.Struct
 
 // DirControl_setReadable_Params_TypeID is the unique identifier for the type DirControl_setReadable_Params.
 const DirControl_setReadable_Params_TypeID = 0xb5fde29454b78641
-
-func NewDirControl_setReadable_Params(s *capnp.Segment) (DirControl_setReadable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_setReadable_Params(st), err
-}
-
-func NewRootDirControl_setReadable_Params(s *capnp.Segment) (DirControl_setReadable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_setReadable_Params(st), err
-}
-
-func ReadRootDirControl_setReadable_Params(msg *capnp.Message) (DirControl_setReadable_Params, error) {
-	root, err := msg.Root()
-	return DirControl_setReadable_Params(root.Struct()), err
-}
 
 func (s DirControl_setReadable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -300,34 +189,10 @@ func (s DirControl_setReadable_Params) SetReadable(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// DirControl_setReadable_Params_List is a list of DirControl_setReadable_Params.
-type DirControl_setReadable_Params_List = capnp.StructList[DirControl_setReadable_Params]
-
-// NewDirControl_setReadable_Params creates a new list of DirControl_setReadable_Params.
-func NewDirControl_setReadable_Params_List(s *capnp.Segment, sz int32) (DirControl_setReadable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_setReadable_Params](l), err
-}
-
 type DirControl_setReadable_Results capnp.Struct
 
 // DirControl_setReadable_Results_TypeID is the unique identifier for the type DirControl_setReadable_Results.
 const DirControl_setReadable_Results_TypeID = 0xd05e2d933ccb13ad
-
-func NewDirControl_setReadable_Results(s *capnp.Segment) (DirControl_setReadable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_setReadable_Results(st), err
-}
-
-func NewRootDirControl_setReadable_Results(s *capnp.Segment) (DirControl_setReadable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_setReadable_Results(st), err
-}
-
-func ReadRootDirControl_setReadable_Results(msg *capnp.Message) (DirControl_setReadable_Results, error) {
-	root, err := msg.Root()
-	return DirControl_setReadable_Results(root.Struct()), err
-}
 
 func (s DirControl_setReadable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -353,34 +218,10 @@ func (s DirControl_setReadable_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// DirControl_setReadable_Results_List is a list of DirControl_setReadable_Results.
-type DirControl_setReadable_Results_List = capnp.StructList[DirControl_setReadable_Results]
-
-// NewDirControl_setReadable_Results creates a new list of DirControl_setReadable_Results.
-func NewDirControl_setReadable_Results_List(s *capnp.Segment, sz int32) (DirControl_setReadable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_setReadable_Results](l), err
-}
-
 type DirControl_getReadable_Params capnp.Struct
 
 // DirControl_getReadable_Params_TypeID is the unique identifier for the type DirControl_getReadable_Params.
 const DirControl_getReadable_Params_TypeID = 0xb86a4af08a9da284
-
-func NewDirControl_getReadable_Params(s *capnp.Segment) (DirControl_getReadable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_getReadable_Params(st), err
-}
-
-func NewRootDirControl_getReadable_Params(s *capnp.Segment) (DirControl_getReadable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_getReadable_Params(st), err
-}
-
-func ReadRootDirControl_getReadable_Params(msg *capnp.Message) (DirControl_getReadable_Params, error) {
-	root, err := msg.Root()
-	return DirControl_getReadable_Params(root.Struct()), err
-}
 
 func (s DirControl_getReadable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -406,34 +247,10 @@ func (s DirControl_getReadable_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// DirControl_getReadable_Params_List is a list of DirControl_getReadable_Params.
-type DirControl_getReadable_Params_List = capnp.StructList[DirControl_getReadable_Params]
-
-// NewDirControl_getReadable_Params creates a new list of DirControl_getReadable_Params.
-func NewDirControl_getReadable_Params_List(s *capnp.Segment, sz int32) (DirControl_getReadable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_getReadable_Params](l), err
-}
-
 type DirControl_getReadable_Results capnp.Struct
 
 // DirControl_getReadable_Results_TypeID is the unique identifier for the type DirControl_getReadable_Results.
 const DirControl_getReadable_Results_TypeID = 0xcd82ad160731aa20
-
-func NewDirControl_getReadable_Results(s *capnp.Segment) (DirControl_getReadable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_getReadable_Results(st), err
-}
-
-func NewRootDirControl_getReadable_Results(s *capnp.Segment) (DirControl_getReadable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return DirControl_getReadable_Results(st), err
-}
-
-func ReadRootDirControl_getReadable_Results(msg *capnp.Message) (DirControl_getReadable_Results, error) {
-	root, err := msg.Root()
-	return DirControl_getReadable_Results(root.Struct()), err
-}
 
 func (s DirControl_getReadable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -475,34 +292,10 @@ func (s DirControl_getReadable_Results) SetEffective(v bool) {
 	capnp.Struct(s).SetBit(1, v)
 }
 
-// DirControl_getReadable_Results_List is a list of DirControl_getReadable_Results.
-type DirControl_getReadable_Results_List = capnp.StructList[DirControl_getReadable_Results]
-
-// NewDirControl_getReadable_Results creates a new list of DirControl_getReadable_Results.
-func NewDirControl_getReadable_Results_List(s *capnp.Segment, sz int32) (DirControl_getReadable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_getReadable_Results](l), err
-}
-
 type DirControl_revoke_Params capnp.Struct
 
 // DirControl_revoke_Params_TypeID is the unique identifier for the type DirControl_revoke_Params.
 const DirControl_revoke_Params_TypeID = 0x815a462469f87d6b
-
-func NewDirControl_revoke_Params(s *capnp.Segment) (DirControl_revoke_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_revoke_Params(st), err
-}
-
-func NewRootDirControl_revoke_Params(s *capnp.Segment) (DirControl_revoke_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_revoke_Params(st), err
-}
-
-func ReadRootDirControl_revoke_Params(msg *capnp.Message) (DirControl_revoke_Params, error) {
-	root, err := msg.Root()
-	return DirControl_revoke_Params(root.Struct()), err
-}
 
 func (s DirControl_revoke_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -528,34 +321,10 @@ func (s DirControl_revoke_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// DirControl_revoke_Params_List is a list of DirControl_revoke_Params.
-type DirControl_revoke_Params_List = capnp.StructList[DirControl_revoke_Params]
-
-// NewDirControl_revoke_Params creates a new list of DirControl_revoke_Params.
-func NewDirControl_revoke_Params_List(s *capnp.Segment, sz int32) (DirControl_revoke_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_revoke_Params](l), err
-}
-
 type DirControl_revoke_Results capnp.Struct
 
 // DirControl_revoke_Results_TypeID is the unique identifier for the type DirControl_revoke_Results.
 const DirControl_revoke_Results_TypeID = 0xebfc7e81281214cf
-
-func NewDirControl_revoke_Results(s *capnp.Segment) (DirControl_revoke_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_revoke_Results(st), err
-}
-
-func NewRootDirControl_revoke_Results(s *capnp.Segment) (DirControl_revoke_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return DirControl_revoke_Results(st), err
-}
-
-func ReadRootDirControl_revoke_Results(msg *capnp.Message) (DirControl_revoke_Results, error) {
-	root, err := msg.Root()
-	return DirControl_revoke_Results(root.Struct()), err
-}
 
 func (s DirControl_revoke_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -581,34 +350,10 @@ func (s DirControl_revoke_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// DirControl_revoke_Results_List is a list of DirControl_revoke_Results.
-type DirControl_revoke_Results_List = capnp.StructList[DirControl_revoke_Results]
-
-// NewDirControl_revoke_Results creates a new list of DirControl_revoke_Results.
-func NewDirControl_revoke_Results_List(s *capnp.Segment, sz int32) (DirControl_revoke_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[DirControl_revoke_Results](l), err
-}
-
 type DirControl_getChild_Params capnp.Struct
 
 // DirControl_getChild_Params_TypeID is the unique identifier for the type DirControl_getChild_Params.
 const DirControl_getChild_Params_TypeID = 0xe80425ef64655370
-
-func NewDirControl_getChild_Params(s *capnp.Segment) (DirControl_getChild_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_getChild_Params(st), err
-}
-
-func NewRootDirControl_getChild_Params(s *capnp.Segment) (DirControl_getChild_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_getChild_Params(st), err
-}
-
-func ReadRootDirControl_getChild_Params(msg *capnp.Message) (DirControl_getChild_Params, error) {
-	root, err := msg.Root()
-	return DirControl_getChild_Params(root.Struct()), err
-}
 
 func (s DirControl_getChild_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -652,34 +397,10 @@ func (s DirControl_getChild_Params) SetName(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// DirControl_getChild_Params_List is a list of DirControl_getChild_Params.
-type DirControl_getChild_Params_List = capnp.StructList[DirControl_getChild_Params]
-
-// NewDirControl_getChild_Params creates a new list of DirControl_getChild_Params.
-func NewDirControl_getChild_Params_List(s *capnp.Segment, sz int32) (DirControl_getChild_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[DirControl_getChild_Params](l), err
-}
-
 type DirControl_getChild_Results capnp.Struct
 
 // DirControl_getChild_Results_TypeID is the unique identifier for the type DirControl_getChild_Results.
 const DirControl_getChild_Results_TypeID = 0x8772dfeae524ffe3
-
-func NewDirControl_getChild_Results(s *capnp.Segment) (DirControl_getChild_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_getChild_Results(st), err
-}
-
-func NewRootDirControl_getChild_Results(s *capnp.Segment) (DirControl_getChild_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_getChild_Results(st), err
-}
-
-func ReadRootDirControl_getChild_Results(msg *capnp.Message) (DirControl_getChild_Results, error) {
-	root, err := msg.Root()
-	return DirControl_getChild_Results(root.Struct()), err
-}
 
 func (s DirControl_getChild_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -729,34 +450,10 @@ func (s DirControl_getChild_Results) NewControl() (Control, error) {
 	return ss, err
 }
 
-// DirControl_getChild_Results_List is a list of DirControl_getChild_Results.
-type DirControl_getChild_Results_List = capnp.StructList[DirControl_getChild_Results]
-
-// NewDirControl_getChild_Results creates a new list of DirControl_getChild_Results.
-func NewDirControl_getChild_Results_List(s *capnp.Segment, sz int32) (DirControl_getChild_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[DirControl_getChild_Results](l), err
-}
-
 type DirControl_help_Params capnp.Struct
 
 // DirControl_help_Params_TypeID is the unique identifier for the type DirControl_help_Params.
 const DirControl_help_Params_TypeID = 0xe92f4a4f432f38a9
-
-func NewDirControl_help_Params(s *capnp.Segment) (DirControl_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_help_Params(st), err
-}
-
-func NewRootDirControl_help_Params(s *capnp.Segment) (DirControl_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_help_Params(st), err
-}
-
-func ReadRootDirControl_help_Params(msg *capnp.Message) (DirControl_help_Params, error) {
-	root, err := msg.Root()
-	return DirControl_help_Params(root.Struct()), err
-}
 
 func (s DirControl_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -800,34 +497,10 @@ func (s DirControl_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// DirControl_help_Params_List is a list of DirControl_help_Params.
-type DirControl_help_Params_List = capnp.StructList[DirControl_help_Params]
-
-// NewDirControl_help_Params creates a new list of DirControl_help_Params.
-func NewDirControl_help_Params_List(s *capnp.Segment, sz int32) (DirControl_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[DirControl_help_Params](l), err
-}
-
 type DirControl_help_Results capnp.Struct
 
 // DirControl_help_Results_TypeID is the unique identifier for the type DirControl_help_Results.
 const DirControl_help_Results_TypeID = 0x9ecaede5129d5ae1
-
-func NewDirControl_help_Results(s *capnp.Segment) (DirControl_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_help_Results(st), err
-}
-
-func NewRootDirControl_help_Results(s *capnp.Segment) (DirControl_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return DirControl_help_Results(st), err
-}
-
-func ReadRootDirControl_help_Results(msg *capnp.Message) (DirControl_help_Results, error) {
-	root, err := msg.Root()
-	return DirControl_help_Results(root.Struct()), err
-}
 
 func (s DirControl_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -871,15 +544,6 @@ func (s DirControl_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// DirControl_help_Results_List is a list of DirControl_help_Results.
-type DirControl_help_Results_List = capnp.StructList[DirControl_help_Results]
-
-// NewDirControl_help_Results creates a new list of DirControl_help_Results.
-func NewDirControl_help_Results_List(s *capnp.Segment, sz int32) (DirControl_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[DirControl_help_Results](l), err
-}
-
 // FileControl_TypeID is the unique identifier for the type FileControl.
 const FileControl_TypeID = 0xfa1dc1d0c51e9692
 
@@ -887,21 +551,6 @@ type FileControl_setWritable_Params capnp.Struct
 
 // FileControl_setWritable_Params_TypeID is the unique identifier for the type FileControl_setWritable_Params.
 const FileControl_setWritable_Params_TypeID = 0x97a67680f8f18bca
-
-func NewFileControl_setWritable_Params(s *capnp.Segment) (FileControl_setWritable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_setWritable_Params(st), err
-}
-
-func NewRootFileControl_setWritable_Params(s *capnp.Segment) (FileControl_setWritable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_setWritable_Params(st), err
-}
-
-func ReadRootFileControl_setWritable_Params(msg *capnp.Message) (FileControl_setWritable_Params, error) {
-	root, err := msg.Root()
-	return FileControl_setWritable_Params(root.Struct()), err
-}
 
 func (s FileControl_setWritable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -935,34 +584,10 @@ func (s FileControl_setWritable_Params) SetWritable(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// FileControl_setWritable_Params_List is a list of FileControl_setWritable_Params.
-type FileControl_setWritable_Params_List = capnp.StructList[FileControl_setWritable_Params]
-
-// NewFileControl_setWritable_Params creates a new list of FileControl_setWritable_Params.
-func NewFileControl_setWritable_Params_List(s *capnp.Segment, sz int32) (FileControl_setWritable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_setWritable_Params](l), err
-}
-
 type FileControl_setWritable_Results capnp.Struct
 
 // FileControl_setWritable_Results_TypeID is the unique identifier for the type FileControl_setWritable_Results.
 const FileControl_setWritable_Results_TypeID = 0x8c70bda0172b63db
-
-func NewFileControl_setWritable_Results(s *capnp.Segment) (FileControl_setWritable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_setWritable_Results(st), err
-}
-
-func NewRootFileControl_setWritable_Results(s *capnp.Segment) (FileControl_setWritable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_setWritable_Results(st), err
-}
-
-func ReadRootFileControl_setWritable_Results(msg *capnp.Message) (FileControl_setWritable_Results, error) {
-	root, err := msg.Root()
-	return FileControl_setWritable_Results(root.Struct()), err
-}
 
 func (s FileControl_setWritable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -988,34 +613,10 @@ func (s FileControl_setWritable_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// FileControl_setWritable_Results_List is a list of FileControl_setWritable_Results.
-type FileControl_setWritable_Results_List = capnp.StructList[FileControl_setWritable_Results]
-
-// NewFileControl_setWritable_Results creates a new list of FileControl_setWritable_Results.
-func NewFileControl_setWritable_Results_List(s *capnp.Segment, sz int32) (FileControl_setWritable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_setWritable_Results](l), err
-}
-
 type FileControl_getWritable_Params capnp.Struct
 
 // FileControl_getWritable_Params_TypeID is the unique identifier for the type FileControl_getWritable_Params.
 const FileControl_getWritable_Params_TypeID = 0x84687825ab3b3fe4
-
-func NewFileControl_getWritable_Params(s *capnp.Segment) (FileControl_getWritable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_getWritable_Params(st), err
-}
-
-func NewRootFileControl_getWritable_Params(s *capnp.Segment) (FileControl_getWritable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_getWritable_Params(st), err
-}
-
-func ReadRootFileControl_getWritable_Params(msg *capnp.Message) (FileControl_getWritable_Params, error) {
-	root, err := msg.Root()
-	return FileControl_getWritable_Params(root.Struct()), err
-}
 
 func (s FileControl_getWritable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1041,34 +642,10 @@ func (s FileControl_getWritable_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// FileControl_getWritable_Params_List is a list of FileControl_getWritable_Params.
-type FileControl_getWritable_Params_List = capnp.StructList[FileControl_getWritable_Params]
-
-// NewFileControl_getWritable_Params creates a new list of FileControl_getWritable_Params.
-func NewFileControl_getWritable_Params_List(s *capnp.Segment, sz int32) (FileControl_getWritable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_getWritable_Params](l), err
-}
-
 type FileControl_getWritable_Results capnp.Struct
 
 // FileControl_getWritable_Results_TypeID is the unique identifier for the type FileControl_getWritable_Results.
 const FileControl_getWritable_Results_TypeID = 0x87466c2e51d82ac9
-
-func NewFileControl_getWritable_Results(s *capnp.Segment) (FileControl_getWritable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_getWritable_Results(st), err
-}
-
-func NewRootFileControl_getWritable_Results(s *capnp.Segment) (FileControl_getWritable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_getWritable_Results(st), err
-}
-
-func ReadRootFileControl_getWritable_Results(msg *capnp.Message) (FileControl_getWritable_Results, error) {
-	root, err := msg.Root()
-	return FileControl_getWritable_Results(root.Struct()), err
-}
 
 func (s FileControl_getWritable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1110,34 +687,10 @@ func (s FileControl_getWritable_Results) SetEffective(v bool) {
 	capnp.Struct(s).SetBit(1, v)
 }
 
-// FileControl_getWritable_Results_List is a list of FileControl_getWritable_Results.
-type FileControl_getWritable_Results_List = capnp.StructList[FileControl_getWritable_Results]
-
-// NewFileControl_getWritable_Results creates a new list of FileControl_getWritable_Results.
-func NewFileControl_getWritable_Results_List(s *capnp.Segment, sz int32) (FileControl_getWritable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_getWritable_Results](l), err
-}
-
 type FileControl_setReadable_Params capnp.Struct
 
 // FileControl_setReadable_Params_TypeID is the unique identifier for the type FileControl_setReadable_Params.
 const FileControl_setReadable_Params_TypeID = 0x8a887f1742e8d2b5
-
-func NewFileControl_setReadable_Params(s *capnp.Segment) (FileControl_setReadable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_setReadable_Params(st), err
-}
-
-func NewRootFileControl_setReadable_Params(s *capnp.Segment) (FileControl_setReadable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_setReadable_Params(st), err
-}
-
-func ReadRootFileControl_setReadable_Params(msg *capnp.Message) (FileControl_setReadable_Params, error) {
-	root, err := msg.Root()
-	return FileControl_setReadable_Params(root.Struct()), err
-}
 
 func (s FileControl_setReadable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1171,34 +724,10 @@ func (s FileControl_setReadable_Params) SetReadable(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// FileControl_setReadable_Params_List is a list of FileControl_setReadable_Params.
-type FileControl_setReadable_Params_List = capnp.StructList[FileControl_setReadable_Params]
-
-// NewFileControl_setReadable_Params creates a new list of FileControl_setReadable_Params.
-func NewFileControl_setReadable_Params_List(s *capnp.Segment, sz int32) (FileControl_setReadable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_setReadable_Params](l), err
-}
-
 type FileControl_setReadable_Results capnp.Struct
 
 // FileControl_setReadable_Results_TypeID is the unique identifier for the type FileControl_setReadable_Results.
 const FileControl_setReadable_Results_TypeID = 0xe4339af5efe5b286
-
-func NewFileControl_setReadable_Results(s *capnp.Segment) (FileControl_setReadable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_setReadable_Results(st), err
-}
-
-func NewRootFileControl_setReadable_Results(s *capnp.Segment) (FileControl_setReadable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_setReadable_Results(st), err
-}
-
-func ReadRootFileControl_setReadable_Results(msg *capnp.Message) (FileControl_setReadable_Results, error) {
-	root, err := msg.Root()
-	return FileControl_setReadable_Results(root.Struct()), err
-}
 
 func (s FileControl_setReadable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1224,34 +753,10 @@ func (s FileControl_setReadable_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// FileControl_setReadable_Results_List is a list of FileControl_setReadable_Results.
-type FileControl_setReadable_Results_List = capnp.StructList[FileControl_setReadable_Results]
-
-// NewFileControl_setReadable_Results creates a new list of FileControl_setReadable_Results.
-func NewFileControl_setReadable_Results_List(s *capnp.Segment, sz int32) (FileControl_setReadable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_setReadable_Results](l), err
-}
-
 type FileControl_getReadable_Params capnp.Struct
 
 // FileControl_getReadable_Params_TypeID is the unique identifier for the type FileControl_getReadable_Params.
 const FileControl_getReadable_Params_TypeID = 0x836b4b75781ff9f7
-
-func NewFileControl_getReadable_Params(s *capnp.Segment) (FileControl_getReadable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_getReadable_Params(st), err
-}
-
-func NewRootFileControl_getReadable_Params(s *capnp.Segment) (FileControl_getReadable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_getReadable_Params(st), err
-}
-
-func ReadRootFileControl_getReadable_Params(msg *capnp.Message) (FileControl_getReadable_Params, error) {
-	root, err := msg.Root()
-	return FileControl_getReadable_Params(root.Struct()), err
-}
 
 func (s FileControl_getReadable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1277,34 +782,10 @@ func (s FileControl_getReadable_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// FileControl_getReadable_Params_List is a list of FileControl_getReadable_Params.
-type FileControl_getReadable_Params_List = capnp.StructList[FileControl_getReadable_Params]
-
-// NewFileControl_getReadable_Params creates a new list of FileControl_getReadable_Params.
-func NewFileControl_getReadable_Params_List(s *capnp.Segment, sz int32) (FileControl_getReadable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_getReadable_Params](l), err
-}
-
 type FileControl_getReadable_Results capnp.Struct
 
 // FileControl_getReadable_Results_TypeID is the unique identifier for the type FileControl_getReadable_Results.
 const FileControl_getReadable_Results_TypeID = 0x9ac81e02ae42c702
-
-func NewFileControl_getReadable_Results(s *capnp.Segment) (FileControl_getReadable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_getReadable_Results(st), err
-}
-
-func NewRootFileControl_getReadable_Results(s *capnp.Segment) (FileControl_getReadable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return FileControl_getReadable_Results(st), err
-}
-
-func ReadRootFileControl_getReadable_Results(msg *capnp.Message) (FileControl_getReadable_Results, error) {
-	root, err := msg.Root()
-	return FileControl_getReadable_Results(root.Struct()), err
-}
 
 func (s FileControl_getReadable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1346,34 +827,10 @@ func (s FileControl_getReadable_Results) SetEffective(v bool) {
 	capnp.Struct(s).SetBit(1, v)
 }
 
-// FileControl_getReadable_Results_List is a list of FileControl_getReadable_Results.
-type FileControl_getReadable_Results_List = capnp.StructList[FileControl_getReadable_Results]
-
-// NewFileControl_getReadable_Results creates a new list of FileControl_getReadable_Results.
-func NewFileControl_getReadable_Results_List(s *capnp.Segment, sz int32) (FileControl_getReadable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_getReadable_Results](l), err
-}
-
 type FileControl_revoke_Params capnp.Struct
 
 // FileControl_revoke_Params_TypeID is the unique identifier for the type FileControl_revoke_Params.
 const FileControl_revoke_Params_TypeID = 0xa5a901f8ab253dde
-
-func NewFileControl_revoke_Params(s *capnp.Segment) (FileControl_revoke_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_revoke_Params(st), err
-}
-
-func NewRootFileControl_revoke_Params(s *capnp.Segment) (FileControl_revoke_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_revoke_Params(st), err
-}
-
-func ReadRootFileControl_revoke_Params(msg *capnp.Message) (FileControl_revoke_Params, error) {
-	root, err := msg.Root()
-	return FileControl_revoke_Params(root.Struct()), err
-}
 
 func (s FileControl_revoke_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1399,34 +856,10 @@ func (s FileControl_revoke_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// FileControl_revoke_Params_List is a list of FileControl_revoke_Params.
-type FileControl_revoke_Params_List = capnp.StructList[FileControl_revoke_Params]
-
-// NewFileControl_revoke_Params creates a new list of FileControl_revoke_Params.
-func NewFileControl_revoke_Params_List(s *capnp.Segment, sz int32) (FileControl_revoke_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_revoke_Params](l), err
-}
-
 type FileControl_revoke_Results capnp.Struct
 
 // FileControl_revoke_Results_TypeID is the unique identifier for the type FileControl_revoke_Results.
 const FileControl_revoke_Results_TypeID = 0xdeccc7d98c815eae
-
-func NewFileControl_revoke_Results(s *capnp.Segment) (FileControl_revoke_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_revoke_Results(st), err
-}
-
-func NewRootFileControl_revoke_Results(s *capnp.Segment) (FileControl_revoke_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return FileControl_revoke_Results(st), err
-}
-
-func ReadRootFileControl_revoke_Results(msg *capnp.Message) (FileControl_revoke_Results, error) {
-	root, err := msg.Root()
-	return FileControl_revoke_Results(root.Struct()), err
-}
 
 func (s FileControl_revoke_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1452,34 +885,10 @@ func (s FileControl_revoke_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// FileControl_revoke_Results_List is a list of FileControl_revoke_Results.
-type FileControl_revoke_Results_List = capnp.StructList[FileControl_revoke_Results]
-
-// NewFileControl_revoke_Results creates a new list of FileControl_revoke_Results.
-func NewFileControl_revoke_Results_List(s *capnp.Segment, sz int32) (FileControl_revoke_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[FileControl_revoke_Results](l), err
-}
-
 type FileControl_help_Params capnp.Struct
 
 // FileControl_help_Params_TypeID is the unique identifier for the type FileControl_help_Params.
 const FileControl_help_Params_TypeID = 0x8f45f0be5e2d811a
-
-func NewFileControl_help_Params(s *capnp.Segment) (FileControl_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return FileControl_help_Params(st), err
-}
-
-func NewRootFileControl_help_Params(s *capnp.Segment) (FileControl_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return FileControl_help_Params(st), err
-}
-
-func ReadRootFileControl_help_Params(msg *capnp.Message) (FileControl_help_Params, error) {
-	root, err := msg.Root()
-	return FileControl_help_Params(root.Struct()), err
-}
 
 func (s FileControl_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1523,34 +932,10 @@ func (s FileControl_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// FileControl_help_Params_List is a list of FileControl_help_Params.
-type FileControl_help_Params_List = capnp.StructList[FileControl_help_Params]
-
-// NewFileControl_help_Params creates a new list of FileControl_help_Params.
-func NewFileControl_help_Params_List(s *capnp.Segment, sz int32) (FileControl_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[FileControl_help_Params](l), err
-}
-
 type FileControl_help_Results capnp.Struct
 
 // FileControl_help_Results_TypeID is the unique identifier for the type FileControl_help_Results.
 const FileControl_help_Results_TypeID = 0xd7f28041f4a391e7
-
-func NewFileControl_help_Results(s *capnp.Segment) (FileControl_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return FileControl_help_Results(st), err
-}
-
-func NewRootFileControl_help_Results(s *capnp.Segment) (FileControl_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return FileControl_help_Results(st), err
-}
-
-func ReadRootFileControl_help_Results(msg *capnp.Message) (FileControl_help_Results, error) {
-	root, err := msg.Root()
-	return FileControl_help_Results(root.Struct()), err
-}
 
 func (s FileControl_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1592,15 +977,6 @@ func (s FileControl_help_Results) TextBytes() ([]byte, error) {
 
 func (s FileControl_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
-}
-
-// FileControl_help_Results_List is a list of FileControl_help_Results.
-type FileControl_help_Results_List = capnp.StructList[FileControl_help_Results]
-
-// NewFileControl_help_Results creates a new list of FileControl_help_Results.
-func NewFileControl_help_Results_List(s *capnp.Segment, sz int32) (FileControl_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[FileControl_help_Results](l), err
 }
 
 type Control capnp.Struct

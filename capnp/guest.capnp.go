@@ -679,21 +679,6 @@ type Session_restore_Params capnp.Struct
 // Session_restore_Params_TypeID is the unique identifier for the type Session_restore_Params.
 const Session_restore_Params_TypeID = 0xa64bebdf8d9984e3
 
-func NewSession_restore_Params(s *capnp.Segment) (Session_restore_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_restore_Params(st), err
-}
-
-func NewRootSession_restore_Params(s *capnp.Segment) (Session_restore_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_restore_Params(st), err
-}
-
-func ReadRootSession_restore_Params(msg *capnp.Message) (Session_restore_Params, error) {
-	root, err := msg.Root()
-	return Session_restore_Params(root.Struct()), err
-}
-
 func (s Session_restore_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -731,34 +716,10 @@ func (s Session_restore_Params) SetSecret(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Session_restore_Params_List is a list of Session_restore_Params.
-type Session_restore_Params_List = capnp.StructList[Session_restore_Params]
-
-// NewSession_restore_Params creates a new list of Session_restore_Params.
-func NewSession_restore_Params_List(s *capnp.Segment, sz int32) (Session_restore_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Session_restore_Params](l), err
-}
-
 type Session_restore_Results capnp.Struct
 
 // Session_restore_Results_TypeID is the unique identifier for the type Session_restore_Results.
 const Session_restore_Results_TypeID = 0xdcbb7d428ed9ed55
-
-func NewSession_restore_Results(s *capnp.Segment) (Session_restore_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_restore_Results(st), err
-}
-
-func NewRootSession_restore_Results(s *capnp.Segment) (Session_restore_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_restore_Results(st), err
-}
-
-func ReadRootSession_restore_Results(msg *capnp.Message) (Session_restore_Results, error) {
-	root, err := msg.Root()
-	return Session_restore_Results(root.Struct()), err
-}
 
 func (s Session_restore_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -808,34 +769,10 @@ func (s Session_restore_Results) NewRef() (Ref, error) {
 	return ss, err
 }
 
-// Session_restore_Results_List is a list of Session_restore_Results.
-type Session_restore_Results_List = capnp.StructList[Session_restore_Results]
-
-// NewSession_restore_Results creates a new list of Session_restore_Results.
-func NewSession_restore_Results_List(s *capnp.Segment, sz int32) (Session_restore_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Session_restore_Results](l), err
-}
-
 type Session_share_Params capnp.Struct
 
 // Session_share_Params_TypeID is the unique identifier for the type Session_share_Params.
 const Session_share_Params_TypeID = 0xe58ec449a5ad0a36
-
-func NewSession_share_Params(s *capnp.Segment) (Session_share_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_share_Params(st), err
-}
-
-func NewRootSession_share_Params(s *capnp.Segment) (Session_share_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_share_Params(st), err
-}
-
-func ReadRootSession_share_Params(msg *capnp.Message) (Session_share_Params, error) {
-	root, err := msg.Root()
-	return Session_share_Params(root.Struct()), err
-}
 
 func (s Session_share_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -885,34 +822,10 @@ func (s Session_share_Params) NewRef() (Ref, error) {
 	return ss, err
 }
 
-// Session_share_Params_List is a list of Session_share_Params.
-type Session_share_Params_List = capnp.StructList[Session_share_Params]
-
-// NewSession_share_Params creates a new list of Session_share_Params.
-func NewSession_share_Params_List(s *capnp.Segment, sz int32) (Session_share_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Session_share_Params](l), err
-}
-
 type Session_share_Results capnp.Struct
 
 // Session_share_Results_TypeID is the unique identifier for the type Session_share_Results.
 const Session_share_Results_TypeID = 0xf488ebec66558905
-
-func NewSession_share_Results(s *capnp.Segment) (Session_share_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return Session_share_Results(st), err
-}
-
-func NewRootSession_share_Results(s *capnp.Segment) (Session_share_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return Session_share_Results(st), err
-}
-
-func ReadRootSession_share_Results(msg *capnp.Message) (Session_share_Results, error) {
-	root, err := msg.Root()
-	return Session_share_Results(root.Struct()), err
-}
 
 func (s Session_share_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -964,34 +877,10 @@ func (s Session_share_Results) SetRevoker(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(1, v.ToPtr())
 }
 
-// Session_share_Results_List is a list of Session_share_Results.
-type Session_share_Results_List = capnp.StructList[Session_share_Results]
-
-// NewSession_share_Results creates a new list of Session_share_Results.
-func NewSession_share_Results_List(s *capnp.Segment, sz int32) (Session_share_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[Session_share_Results](l), err
-}
-
 type Session_help_Params capnp.Struct
 
 // Session_help_Params_TypeID is the unique identifier for the type Session_help_Params.
 const Session_help_Params_TypeID = 0xc40f6afafd9b7edf
-
-func NewSession_help_Params(s *capnp.Segment) (Session_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_help_Params(st), err
-}
-
-func NewRootSession_help_Params(s *capnp.Segment) (Session_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_help_Params(st), err
-}
-
-func ReadRootSession_help_Params(msg *capnp.Message) (Session_help_Params, error) {
-	root, err := msg.Root()
-	return Session_help_Params(root.Struct()), err
-}
 
 func (s Session_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1035,34 +924,10 @@ func (s Session_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Session_help_Params_List is a list of Session_help_Params.
-type Session_help_Params_List = capnp.StructList[Session_help_Params]
-
-// NewSession_help_Params creates a new list of Session_help_Params.
-func NewSession_help_Params_List(s *capnp.Segment, sz int32) (Session_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Session_help_Params](l), err
-}
-
 type Session_help_Results capnp.Struct
 
 // Session_help_Results_TypeID is the unique identifier for the type Session_help_Results.
 const Session_help_Results_TypeID = 0xfdea1f48ac4c6443
-
-func NewSession_help_Results(s *capnp.Segment) (Session_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_help_Results(st), err
-}
-
-func NewRootSession_help_Results(s *capnp.Segment) (Session_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Session_help_Results(st), err
-}
-
-func ReadRootSession_help_Results(msg *capnp.Message) (Session_help_Results, error) {
-	root, err := msg.Root()
-	return Session_help_Results(root.Struct()), err
-}
 
 func (s Session_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1106,15 +971,6 @@ func (s Session_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Session_help_Results_List is a list of Session_help_Results.
-type Session_help_Results_List = capnp.StructList[Session_help_Results]
-
-// NewSession_help_Results creates a new list of Session_help_Results.
-func NewSession_help_Results_List(s *capnp.Segment, sz int32) (Session_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Session_help_Results](l), err
-}
-
 // Dir_TypeID is the unique identifier for the type Dir.
 const Dir_TypeID = 0xdb3e7a723de1f001
 
@@ -1122,21 +978,6 @@ type Dir_list_Params capnp.Struct
 
 // Dir_list_Params_TypeID is the unique identifier for the type Dir_list_Params.
 const Dir_list_Params_TypeID = 0xe18594f198ed4940
-
-func NewDir_list_Params(s *capnp.Segment) (Dir_list_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Dir_list_Params(st), err
-}
-
-func NewRootDir_list_Params(s *capnp.Segment) (Dir_list_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Dir_list_Params(st), err
-}
-
-func ReadRootDir_list_Params(msg *capnp.Message) (Dir_list_Params, error) {
-	root, err := msg.Root()
-	return Dir_list_Params(root.Struct()), err
-}
 
 func (s Dir_list_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1191,34 +1032,10 @@ func (s Dir_list_Params) SetWithStat(v bool) {
 	capnp.Struct(s).SetBit(32, v)
 }
 
-// Dir_list_Params_List is a list of Dir_list_Params.
-type Dir_list_Params_List = capnp.StructList[Dir_list_Params]
-
-// NewDir_list_Params creates a new list of Dir_list_Params.
-func NewDir_list_Params_List(s *capnp.Segment, sz int32) (Dir_list_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_list_Params](l), err
-}
-
 type Dir_list_Results capnp.Struct
 
 // Dir_list_Results_TypeID is the unique identifier for the type Dir_list_Results.
 const Dir_list_Results_TypeID = 0x82475d6cbbf39695
-
-func NewDir_list_Results(s *capnp.Segment) (Dir_list_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Dir_list_Results(st), err
-}
-
-func NewRootDir_list_Results(s *capnp.Segment) (Dir_list_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Dir_list_Results(st), err
-}
-
-func ReadRootDir_list_Results(msg *capnp.Message) (Dir_list_Results, error) {
-	root, err := msg.Root()
-	return Dir_list_Results(root.Struct()), err
-}
 
 func (s Dir_list_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1276,34 +1093,10 @@ func (s Dir_list_Results) SetMore(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Dir_list_Results_List is a list of Dir_list_Results.
-type Dir_list_Results_List = capnp.StructList[Dir_list_Results]
-
-// NewDir_list_Results creates a new list of Dir_list_Results.
-func NewDir_list_Results_List(s *capnp.Segment, sz int32) (Dir_list_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_list_Results](l), err
-}
-
 type Dir_get_Params capnp.Struct
 
 // Dir_get_Params_TypeID is the unique identifier for the type Dir_get_Params.
 const Dir_get_Params_TypeID = 0xc47d1daacc0d3751
-
-func NewDir_get_Params(s *capnp.Segment) (Dir_get_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_get_Params(st), err
-}
-
-func NewRootDir_get_Params(s *capnp.Segment) (Dir_get_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_get_Params(st), err
-}
-
-func ReadRootDir_get_Params(msg *capnp.Message) (Dir_get_Params, error) {
-	root, err := msg.Root()
-	return Dir_get_Params(root.Struct()), err
-}
 
 func (s Dir_get_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1347,34 +1140,10 @@ func (s Dir_get_Params) SetName(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_get_Params_List is a list of Dir_get_Params.
-type Dir_get_Params_List = capnp.StructList[Dir_get_Params]
-
-// NewDir_get_Params creates a new list of Dir_get_Params.
-func NewDir_get_Params_List(s *capnp.Segment, sz int32) (Dir_get_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_get_Params](l), err
-}
-
 type Dir_get_Results capnp.Struct
 
 // Dir_get_Results_TypeID is the unique identifier for the type Dir_get_Results.
 const Dir_get_Results_TypeID = 0xacfe1ca82d06c363
-
-func NewDir_get_Results(s *capnp.Segment) (Dir_get_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_get_Results(st), err
-}
-
-func NewRootDir_get_Results(s *capnp.Segment) (Dir_get_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_get_Results(st), err
-}
-
-func ReadRootDir_get_Results(msg *capnp.Message) (Dir_get_Results, error) {
-	root, err := msg.Root()
-	return Dir_get_Results(root.Struct()), err
-}
 
 func (s Dir_get_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1424,34 +1193,10 @@ func (s Dir_get_Results) NewNode() (Node, error) {
 	return ss, err
 }
 
-// Dir_get_Results_List is a list of Dir_get_Results.
-type Dir_get_Results_List = capnp.StructList[Dir_get_Results]
-
-// NewDir_get_Results creates a new list of Dir_get_Results.
-func NewDir_get_Results_List(s *capnp.Segment, sz int32) (Dir_get_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_get_Results](l), err
-}
-
 type Dir_walk_Params capnp.Struct
 
 // Dir_walk_Params_TypeID is the unique identifier for the type Dir_walk_Params.
 const Dir_walk_Params_TypeID = 0xd4ada1c0c4be2f5f
-
-func NewDir_walk_Params(s *capnp.Segment) (Dir_walk_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Dir_walk_Params(st), err
-}
-
-func NewRootDir_walk_Params(s *capnp.Segment) (Dir_walk_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Dir_walk_Params(st), err
-}
-
-func ReadRootDir_walk_Params(msg *capnp.Message) (Dir_walk_Params, error) {
-	root, err := msg.Root()
-	return Dir_walk_Params(root.Struct()), err
-}
 
 func (s Dir_walk_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1511,34 +1256,10 @@ func (s Dir_walk_Params) SetStatOnly(v bool) {
 	capnp.Struct(s).SetBit(1, v)
 }
 
-// Dir_walk_Params_List is a list of Dir_walk_Params.
-type Dir_walk_Params_List = capnp.StructList[Dir_walk_Params]
-
-// NewDir_walk_Params creates a new list of Dir_walk_Params.
-func NewDir_walk_Params_List(s *capnp.Segment, sz int32) (Dir_walk_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_walk_Params](l), err
-}
-
 type Dir_walk_Results capnp.Struct
 
 // Dir_walk_Results_TypeID is the unique identifier for the type Dir_walk_Results.
 const Dir_walk_Results_TypeID = 0x8d4713fd801ff40d
-
-func NewDir_walk_Results(s *capnp.Segment) (Dir_walk_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_walk_Results(st), err
-}
-
-func NewRootDir_walk_Results(s *capnp.Segment) (Dir_walk_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_walk_Results(st), err
-}
-
-func ReadRootDir_walk_Results(msg *capnp.Message) (Dir_walk_Results, error) {
-	root, err := msg.Root()
-	return Dir_walk_Results(root.Struct()), err
-}
 
 func (s Dir_walk_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1588,34 +1309,10 @@ func (s Dir_walk_Results) NewNode() (Node, error) {
 	return ss, err
 }
 
-// Dir_walk_Results_List is a list of Dir_walk_Results.
-type Dir_walk_Results_List = capnp.StructList[Dir_walk_Results]
-
-// NewDir_walk_Results creates a new list of Dir_walk_Results.
-func NewDir_walk_Results_List(s *capnp.Segment, sz int32) (Dir_walk_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_walk_Results](l), err
-}
-
 type Dir_openDir_Params capnp.Struct
 
 // Dir_openDir_Params_TypeID is the unique identifier for the type Dir_openDir_Params.
 const Dir_openDir_Params_TypeID = 0xe09ae1d1c9a94bba
-
-func NewDir_openDir_Params(s *capnp.Segment) (Dir_openDir_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openDir_Params(st), err
-}
-
-func NewRootDir_openDir_Params(s *capnp.Segment) (Dir_openDir_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openDir_Params(st), err
-}
-
-func ReadRootDir_openDir_Params(msg *capnp.Message) (Dir_openDir_Params, error) {
-	root, err := msg.Root()
-	return Dir_openDir_Params(root.Struct()), err
-}
 
 func (s Dir_openDir_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1659,34 +1356,10 @@ func (s Dir_openDir_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_openDir_Params_List is a list of Dir_openDir_Params.
-type Dir_openDir_Params_List = capnp.StructList[Dir_openDir_Params]
-
-// NewDir_openDir_Params creates a new list of Dir_openDir_Params.
-func NewDir_openDir_Params_List(s *capnp.Segment, sz int32) (Dir_openDir_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_openDir_Params](l), err
-}
-
 type Dir_openDir_Results capnp.Struct
 
 // Dir_openDir_Results_TypeID is the unique identifier for the type Dir_openDir_Results.
 const Dir_openDir_Results_TypeID = 0xf1a878a9c7250c7d
-
-func NewDir_openDir_Results(s *capnp.Segment) (Dir_openDir_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openDir_Results(st), err
-}
-
-func NewRootDir_openDir_Results(s *capnp.Segment) (Dir_openDir_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openDir_Results(st), err
-}
-
-func ReadRootDir_openDir_Results(msg *capnp.Message) (Dir_openDir_Results, error) {
-	root, err := msg.Root()
-	return Dir_openDir_Results(root.Struct()), err
-}
 
 func (s Dir_openDir_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1725,34 +1398,10 @@ func (s Dir_openDir_Results) SetDir(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_openDir_Results_List is a list of Dir_openDir_Results.
-type Dir_openDir_Results_List = capnp.StructList[Dir_openDir_Results]
-
-// NewDir_openDir_Results creates a new list of Dir_openDir_Results.
-func NewDir_openDir_Results_List(s *capnp.Segment, sz int32) (Dir_openDir_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_openDir_Results](l), err
-}
-
 type Dir_openFile_Params capnp.Struct
 
 // Dir_openFile_Params_TypeID is the unique identifier for the type Dir_openFile_Params.
 const Dir_openFile_Params_TypeID = 0xb8e99164a7129453
-
-func NewDir_openFile_Params(s *capnp.Segment) (Dir_openFile_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openFile_Params(st), err
-}
-
-func NewRootDir_openFile_Params(s *capnp.Segment) (Dir_openFile_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openFile_Params(st), err
-}
-
-func ReadRootDir_openFile_Params(msg *capnp.Message) (Dir_openFile_Params, error) {
-	root, err := msg.Root()
-	return Dir_openFile_Params(root.Struct()), err
-}
 
 func (s Dir_openFile_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1796,34 +1445,10 @@ func (s Dir_openFile_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_openFile_Params_List is a list of Dir_openFile_Params.
-type Dir_openFile_Params_List = capnp.StructList[Dir_openFile_Params]
-
-// NewDir_openFile_Params creates a new list of Dir_openFile_Params.
-func NewDir_openFile_Params_List(s *capnp.Segment, sz int32) (Dir_openFile_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_openFile_Params](l), err
-}
-
 type Dir_openFile_Results capnp.Struct
 
 // Dir_openFile_Results_TypeID is the unique identifier for the type Dir_openFile_Results.
 const Dir_openFile_Results_TypeID = 0x9245922d1248243e
-
-func NewDir_openFile_Results(s *capnp.Segment) (Dir_openFile_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openFile_Results(st), err
-}
-
-func NewRootDir_openFile_Results(s *capnp.Segment) (Dir_openFile_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_openFile_Results(st), err
-}
-
-func ReadRootDir_openFile_Results(msg *capnp.Message) (Dir_openFile_Results, error) {
-	root, err := msg.Root()
-	return Dir_openFile_Results(root.Struct()), err
-}
 
 func (s Dir_openFile_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1862,34 +1487,10 @@ func (s Dir_openFile_Results) SetFile(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_openFile_Results_List is a list of Dir_openFile_Results.
-type Dir_openFile_Results_List = capnp.StructList[Dir_openFile_Results]
-
-// NewDir_openFile_Results creates a new list of Dir_openFile_Results.
-func NewDir_openFile_Results_List(s *capnp.Segment, sz int32) (Dir_openFile_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_openFile_Results](l), err
-}
-
 type Dir_put_Params capnp.Struct
 
 // Dir_put_Params_TypeID is the unique identifier for the type Dir_put_Params.
 const Dir_put_Params_TypeID = 0xd6e5956e0cfad199
-
-func NewDir_put_Params(s *capnp.Segment) (Dir_put_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
-	return Dir_put_Params(st), err
-}
-
-func NewRootDir_put_Params(s *capnp.Segment) (Dir_put_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
-	return Dir_put_Params(st), err
-}
-
-func ReadRootDir_put_Params(msg *capnp.Message) (Dir_put_Params, error) {
-	root, err := msg.Root()
-	return Dir_put_Params(root.Struct()), err
-}
 
 func (s Dir_put_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1978,34 +1579,10 @@ func (s Dir_put_Params) SetNoFollow(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Dir_put_Params_List is a list of Dir_put_Params.
-type Dir_put_Params_List = capnp.StructList[Dir_put_Params]
-
-// NewDir_put_Params creates a new list of Dir_put_Params.
-func NewDir_put_Params_List(s *capnp.Segment, sz int32) (Dir_put_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3}, sz)
-	return capnp.StructList[Dir_put_Params](l), err
-}
-
 type Dir_put_Results capnp.Struct
 
 // Dir_put_Results_TypeID is the unique identifier for the type Dir_put_Results.
 const Dir_put_Results_TypeID = 0x974db8381981aeae
-
-func NewDir_put_Results(s *capnp.Segment) (Dir_put_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_put_Results(st), err
-}
-
-func NewRootDir_put_Results(s *capnp.Segment) (Dir_put_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_put_Results(st), err
-}
-
-func ReadRootDir_put_Results(msg *capnp.Message) (Dir_put_Results, error) {
-	root, err := msg.Root()
-	return Dir_put_Results(root.Struct()), err
-}
 
 func (s Dir_put_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2044,34 +1621,10 @@ func (s Dir_put_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Dir_put_Results_List is a list of Dir_put_Results.
-type Dir_put_Results_List = capnp.StructList[Dir_put_Results]
-
-// NewDir_put_Results creates a new list of Dir_put_Results.
-func NewDir_put_Results_List(s *capnp.Segment, sz int32) (Dir_put_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_put_Results](l), err
-}
-
 type Dir_stage_Params capnp.Struct
 
 // Dir_stage_Params_TypeID is the unique identifier for the type Dir_stage_Params.
 const Dir_stage_Params_TypeID = 0x9b2125c1290e0f78
-
-func NewDir_stage_Params(s *capnp.Segment) (Dir_stage_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Dir_stage_Params(st), err
-}
-
-func NewRootDir_stage_Params(s *capnp.Segment) (Dir_stage_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Dir_stage_Params(st), err
-}
-
-func ReadRootDir_stage_Params(msg *capnp.Message) (Dir_stage_Params, error) {
-	root, err := msg.Root()
-	return Dir_stage_Params(root.Struct()), err
-}
 
 func (s Dir_stage_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2147,34 +1700,10 @@ func (s Dir_stage_Params) SetNoFollow(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Dir_stage_Params_List is a list of Dir_stage_Params.
-type Dir_stage_Params_List = capnp.StructList[Dir_stage_Params]
-
-// NewDir_stage_Params creates a new list of Dir_stage_Params.
-func NewDir_stage_Params_List(s *capnp.Segment, sz int32) (Dir_stage_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
-	return capnp.StructList[Dir_stage_Params](l), err
-}
-
 type Dir_stage_Results capnp.Struct
 
 // Dir_stage_Results_TypeID is the unique identifier for the type Dir_stage_Results.
 const Dir_stage_Results_TypeID = 0x8080059c417d1274
-
-func NewDir_stage_Results(s *capnp.Segment) (Dir_stage_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_stage_Results(st), err
-}
-
-func NewRootDir_stage_Results(s *capnp.Segment) (Dir_stage_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_stage_Results(st), err
-}
-
-func ReadRootDir_stage_Results(msg *capnp.Message) (Dir_stage_Results, error) {
-	root, err := msg.Root()
-	return Dir_stage_Results(root.Struct()), err
-}
 
 func (s Dir_stage_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2213,34 +1742,10 @@ func (s Dir_stage_Results) SetWriter(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_stage_Results_List is a list of Dir_stage_Results.
-type Dir_stage_Results_List = capnp.StructList[Dir_stage_Results]
-
-// NewDir_stage_Results creates a new list of Dir_stage_Results.
-func NewDir_stage_Results_List(s *capnp.Segment, sz int32) (Dir_stage_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_stage_Results](l), err
-}
-
 type Dir_stat_Params capnp.Struct
 
 // Dir_stat_Params_TypeID is the unique identifier for the type Dir_stat_Params.
 const Dir_stat_Params_TypeID = 0xb33f9c29cdbdd818
-
-func NewDir_stat_Params(s *capnp.Segment) (Dir_stat_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Dir_stat_Params(st), err
-}
-
-func NewRootDir_stat_Params(s *capnp.Segment) (Dir_stat_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Dir_stat_Params(st), err
-}
-
-func ReadRootDir_stat_Params(msg *capnp.Message) (Dir_stat_Params, error) {
-	root, err := msg.Root()
-	return Dir_stat_Params(root.Struct()), err
-}
 
 func (s Dir_stat_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2274,34 +1779,10 @@ func (s Dir_stat_Params) SetWithVersion(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Dir_stat_Params_List is a list of Dir_stat_Params.
-type Dir_stat_Params_List = capnp.StructList[Dir_stat_Params]
-
-// NewDir_stat_Params creates a new list of Dir_stat_Params.
-func NewDir_stat_Params_List(s *capnp.Segment, sz int32) (Dir_stat_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Dir_stat_Params](l), err
-}
-
 type Dir_stat_Results capnp.Struct
 
 // Dir_stat_Results_TypeID is the unique identifier for the type Dir_stat_Results.
 const Dir_stat_Results_TypeID = 0xdf9d00a46f9e1c7a
-
-func NewDir_stat_Results(s *capnp.Segment) (Dir_stat_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_stat_Results(st), err
-}
-
-func NewRootDir_stat_Results(s *capnp.Segment) (Dir_stat_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_stat_Results(st), err
-}
-
-func ReadRootDir_stat_Results(msg *capnp.Message) (Dir_stat_Results, error) {
-	root, err := msg.Root()
-	return Dir_stat_Results(root.Struct()), err
-}
 
 func (s Dir_stat_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2351,34 +1832,10 @@ func (s Dir_stat_Results) NewStat() (Stat, error) {
 	return ss, err
 }
 
-// Dir_stat_Results_List is a list of Dir_stat_Results.
-type Dir_stat_Results_List = capnp.StructList[Dir_stat_Results]
-
-// NewDir_stat_Results creates a new list of Dir_stat_Results.
-func NewDir_stat_Results_List(s *capnp.Segment, sz int32) (Dir_stat_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_stat_Results](l), err
-}
-
 type Dir_glob_Params capnp.Struct
 
 // Dir_glob_Params_TypeID is the unique identifier for the type Dir_glob_Params.
 const Dir_glob_Params_TypeID = 0xbafd21552e74bd3e
-
-func NewDir_glob_Params(s *capnp.Segment) (Dir_glob_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Dir_glob_Params(st), err
-}
-
-func NewRootDir_glob_Params(s *capnp.Segment) (Dir_glob_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Dir_glob_Params(st), err
-}
-
-func ReadRootDir_glob_Params(msg *capnp.Message) (Dir_glob_Params, error) {
-	root, err := msg.Root()
-	return Dir_glob_Params(root.Struct()), err
-}
 
 func (s Dir_glob_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2443,34 +1900,10 @@ func (s Dir_glob_Params) SetLimit(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Dir_glob_Params_List is a list of Dir_glob_Params.
-type Dir_glob_Params_List = capnp.StructList[Dir_glob_Params]
-
-// NewDir_glob_Params creates a new list of Dir_glob_Params.
-func NewDir_glob_Params_List(s *capnp.Segment, sz int32) (Dir_glob_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
-	return capnp.StructList[Dir_glob_Params](l), err
-}
-
 type Dir_glob_Results capnp.Struct
 
 // Dir_glob_Results_TypeID is the unique identifier for the type Dir_glob_Results.
 const Dir_glob_Results_TypeID = 0xa16dcecf2f2c8c4c
-
-func NewDir_glob_Results(s *capnp.Segment) (Dir_glob_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Dir_glob_Results(st), err
-}
-
-func NewRootDir_glob_Results(s *capnp.Segment) (Dir_glob_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return Dir_glob_Results(st), err
-}
-
-func ReadRootDir_glob_Results(msg *capnp.Message) (Dir_glob_Results, error) {
-	root, err := msg.Root()
-	return Dir_glob_Results(root.Struct()), err
-}
 
 func (s Dir_glob_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2541,34 +1974,10 @@ func (s Dir_glob_Results) SetCursor(v []byte) error {
 	return capnp.Struct(s).SetData(1, v)
 }
 
-// Dir_glob_Results_List is a list of Dir_glob_Results.
-type Dir_glob_Results_List = capnp.StructList[Dir_glob_Results]
-
-// NewDir_glob_Results creates a new list of Dir_glob_Results.
-func NewDir_glob_Results_List(s *capnp.Segment, sz int32) (Dir_glob_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
-	return capnp.StructList[Dir_glob_Results](l), err
-}
-
 type Dir_createDir_Params capnp.Struct
 
 // Dir_createDir_Params_TypeID is the unique identifier for the type Dir_createDir_Params.
 const Dir_createDir_Params_TypeID = 0xe92cec81f3510043
-
-func NewDir_createDir_Params(s *capnp.Segment) (Dir_createDir_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createDir_Params(st), err
-}
-
-func NewRootDir_createDir_Params(s *capnp.Segment) (Dir_createDir_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createDir_Params(st), err
-}
-
-func ReadRootDir_createDir_Params(msg *capnp.Message) (Dir_createDir_Params, error) {
-	root, err := msg.Root()
-	return Dir_createDir_Params(root.Struct()), err
-}
 
 func (s Dir_createDir_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2612,34 +2021,10 @@ func (s Dir_createDir_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_createDir_Params_List is a list of Dir_createDir_Params.
-type Dir_createDir_Params_List = capnp.StructList[Dir_createDir_Params]
-
-// NewDir_createDir_Params creates a new list of Dir_createDir_Params.
-func NewDir_createDir_Params_List(s *capnp.Segment, sz int32) (Dir_createDir_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_createDir_Params](l), err
-}
-
 type Dir_createDir_Results capnp.Struct
 
 // Dir_createDir_Results_TypeID is the unique identifier for the type Dir_createDir_Results.
 const Dir_createDir_Results_TypeID = 0x914cc6b8147f6775
-
-func NewDir_createDir_Results(s *capnp.Segment) (Dir_createDir_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createDir_Results(st), err
-}
-
-func NewRootDir_createDir_Results(s *capnp.Segment) (Dir_createDir_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createDir_Results(st), err
-}
-
-func ReadRootDir_createDir_Results(msg *capnp.Message) (Dir_createDir_Results, error) {
-	root, err := msg.Root()
-	return Dir_createDir_Results(root.Struct()), err
-}
 
 func (s Dir_createDir_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2678,34 +2063,10 @@ func (s Dir_createDir_Results) SetDir(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_createDir_Results_List is a list of Dir_createDir_Results.
-type Dir_createDir_Results_List = capnp.StructList[Dir_createDir_Results]
-
-// NewDir_createDir_Results creates a new list of Dir_createDir_Results.
-func NewDir_createDir_Results_List(s *capnp.Segment, sz int32) (Dir_createDir_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_createDir_Results](l), err
-}
-
 type Dir_createFile_Params capnp.Struct
 
 // Dir_createFile_Params_TypeID is the unique identifier for the type Dir_createFile_Params.
 const Dir_createFile_Params_TypeID = 0xe9668a12ec135c36
-
-func NewDir_createFile_Params(s *capnp.Segment) (Dir_createFile_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createFile_Params(st), err
-}
-
-func NewRootDir_createFile_Params(s *capnp.Segment) (Dir_createFile_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createFile_Params(st), err
-}
-
-func ReadRootDir_createFile_Params(msg *capnp.Message) (Dir_createFile_Params, error) {
-	root, err := msg.Root()
-	return Dir_createFile_Params(root.Struct()), err
-}
 
 func (s Dir_createFile_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2749,34 +2110,10 @@ func (s Dir_createFile_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_createFile_Params_List is a list of Dir_createFile_Params.
-type Dir_createFile_Params_List = capnp.StructList[Dir_createFile_Params]
-
-// NewDir_createFile_Params creates a new list of Dir_createFile_Params.
-func NewDir_createFile_Params_List(s *capnp.Segment, sz int32) (Dir_createFile_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_createFile_Params](l), err
-}
-
 type Dir_createFile_Results capnp.Struct
 
 // Dir_createFile_Results_TypeID is the unique identifier for the type Dir_createFile_Results.
 const Dir_createFile_Results_TypeID = 0xaa610b4036b2cf4d
-
-func NewDir_createFile_Results(s *capnp.Segment) (Dir_createFile_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createFile_Results(st), err
-}
-
-func NewRootDir_createFile_Results(s *capnp.Segment) (Dir_createFile_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_createFile_Results(st), err
-}
-
-func ReadRootDir_createFile_Results(msg *capnp.Message) (Dir_createFile_Results, error) {
-	root, err := msg.Root()
-	return Dir_createFile_Results(root.Struct()), err
-}
 
 func (s Dir_createFile_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2815,34 +2152,10 @@ func (s Dir_createFile_Results) SetFile(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_createFile_Results_List is a list of Dir_createFile_Results.
-type Dir_createFile_Results_List = capnp.StructList[Dir_createFile_Results]
-
-// NewDir_createFile_Results creates a new list of Dir_createFile_Results.
-func NewDir_createFile_Results_List(s *capnp.Segment, sz int32) (Dir_createFile_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_createFile_Results](l), err
-}
-
 type Dir_remove_Params capnp.Struct
 
 // Dir_remove_Params_TypeID is the unique identifier for the type Dir_remove_Params.
 const Dir_remove_Params_TypeID = 0xfe7347fc4721e86f
-
-func NewDir_remove_Params(s *capnp.Segment) (Dir_remove_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return Dir_remove_Params(st), err
-}
-
-func NewRootDir_remove_Params(s *capnp.Segment) (Dir_remove_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return Dir_remove_Params(st), err
-}
-
-func ReadRootDir_remove_Params(msg *capnp.Message) (Dir_remove_Params, error) {
-	root, err := msg.Root()
-	return Dir_remove_Params(root.Struct()), err
-}
 
 func (s Dir_remove_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2910,34 +2223,10 @@ func (s Dir_remove_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// Dir_remove_Params_List is a list of Dir_remove_Params.
-type Dir_remove_Params_List = capnp.StructList[Dir_remove_Params]
-
-// NewDir_remove_Params creates a new list of Dir_remove_Params.
-func NewDir_remove_Params_List(s *capnp.Segment, sz int32) (Dir_remove_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[Dir_remove_Params](l), err
-}
-
 type Dir_remove_Results capnp.Struct
 
 // Dir_remove_Results_TypeID is the unique identifier for the type Dir_remove_Results.
 const Dir_remove_Results_TypeID = 0xecc33fecefb4874b
-
-func NewDir_remove_Results(s *capnp.Segment) (Dir_remove_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_remove_Results(st), err
-}
-
-func NewRootDir_remove_Results(s *capnp.Segment) (Dir_remove_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_remove_Results(st), err
-}
-
-func ReadRootDir_remove_Results(msg *capnp.Message) (Dir_remove_Results, error) {
-	root, err := msg.Root()
-	return Dir_remove_Results(root.Struct()), err
-}
 
 func (s Dir_remove_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2963,34 +2252,10 @@ func (s Dir_remove_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Dir_remove_Results_List is a list of Dir_remove_Results.
-type Dir_remove_Results_List = capnp.StructList[Dir_remove_Results]
-
-// NewDir_remove_Results creates a new list of Dir_remove_Results.
-func NewDir_remove_Results_List(s *capnp.Segment, sz int32) (Dir_remove_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Dir_remove_Results](l), err
-}
-
 type Dir_move_Params capnp.Struct
 
 // Dir_move_Params_TypeID is the unique identifier for the type Dir_move_Params.
 const Dir_move_Params_TypeID = 0x9ac09035289f2792
-
-func NewDir_move_Params(s *capnp.Segment) (Dir_move_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
-	return Dir_move_Params(st), err
-}
-
-func NewRootDir_move_Params(s *capnp.Segment) (Dir_move_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
-	return Dir_move_Params(st), err
-}
-
-func ReadRootDir_move_Params(msg *capnp.Message) (Dir_move_Params, error) {
-	root, err := msg.Root()
-	return Dir_move_Params(root.Struct()), err
-}
 
 func (s Dir_move_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3113,34 +2378,10 @@ func (s Dir_move_Params) NewIfTarget() (IfVersion, error) {
 	return ss, err
 }
 
-// Dir_move_Params_List is a list of Dir_move_Params.
-type Dir_move_Params_List = capnp.StructList[Dir_move_Params]
-
-// NewDir_move_Params creates a new list of Dir_move_Params.
-func NewDir_move_Params_List(s *capnp.Segment, sz int32) (Dir_move_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5}, sz)
-	return capnp.StructList[Dir_move_Params](l), err
-}
-
 type Dir_move_Results capnp.Struct
 
 // Dir_move_Results_TypeID is the unique identifier for the type Dir_move_Results.
 const Dir_move_Results_TypeID = 0x930a76b20d16a0ec
-
-func NewDir_move_Results(s *capnp.Segment) (Dir_move_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_move_Results(st), err
-}
-
-func NewRootDir_move_Results(s *capnp.Segment) (Dir_move_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_move_Results(st), err
-}
-
-func ReadRootDir_move_Results(msg *capnp.Message) (Dir_move_Results, error) {
-	root, err := msg.Root()
-	return Dir_move_Results(root.Struct()), err
-}
 
 func (s Dir_move_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3166,34 +2407,10 @@ func (s Dir_move_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Dir_move_Results_List is a list of Dir_move_Results.
-type Dir_move_Results_List = capnp.StructList[Dir_move_Results]
-
-// NewDir_move_Results creates a new list of Dir_move_Results.
-func NewDir_move_Results_List(s *capnp.Segment, sz int32) (Dir_move_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Dir_move_Results](l), err
-}
-
 type Dir_readOnly_Params capnp.Struct
 
 // Dir_readOnly_Params_TypeID is the unique identifier for the type Dir_readOnly_Params.
 const Dir_readOnly_Params_TypeID = 0xe9a313d17ac9c283
-
-func NewDir_readOnly_Params(s *capnp.Segment) (Dir_readOnly_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_readOnly_Params(st), err
-}
-
-func NewRootDir_readOnly_Params(s *capnp.Segment) (Dir_readOnly_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_readOnly_Params(st), err
-}
-
-func ReadRootDir_readOnly_Params(msg *capnp.Message) (Dir_readOnly_Params, error) {
-	root, err := msg.Root()
-	return Dir_readOnly_Params(root.Struct()), err
-}
 
 func (s Dir_readOnly_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3219,34 +2436,10 @@ func (s Dir_readOnly_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Dir_readOnly_Params_List is a list of Dir_readOnly_Params.
-type Dir_readOnly_Params_List = capnp.StructList[Dir_readOnly_Params]
-
-// NewDir_readOnly_Params creates a new list of Dir_readOnly_Params.
-func NewDir_readOnly_Params_List(s *capnp.Segment, sz int32) (Dir_readOnly_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Dir_readOnly_Params](l), err
-}
-
 type Dir_readOnly_Results capnp.Struct
 
 // Dir_readOnly_Results_TypeID is the unique identifier for the type Dir_readOnly_Results.
 const Dir_readOnly_Results_TypeID = 0x811f8af41d621df5
-
-func NewDir_readOnly_Results(s *capnp.Segment) (Dir_readOnly_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_readOnly_Results(st), err
-}
-
-func NewRootDir_readOnly_Results(s *capnp.Segment) (Dir_readOnly_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_readOnly_Results(st), err
-}
-
-func ReadRootDir_readOnly_Results(msg *capnp.Message) (Dir_readOnly_Results, error) {
-	root, err := msg.Root()
-	return Dir_readOnly_Results(root.Struct()), err
-}
 
 func (s Dir_readOnly_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3285,34 +2478,10 @@ func (s Dir_readOnly_Results) SetDir(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_readOnly_Results_List is a list of Dir_readOnly_Results.
-type Dir_readOnly_Results_List = capnp.StructList[Dir_readOnly_Results]
-
-// NewDir_readOnly_Results creates a new list of Dir_readOnly_Results.
-func NewDir_readOnly_Results_List(s *capnp.Segment, sz int32) (Dir_readOnly_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_readOnly_Results](l), err
-}
-
 type Dir_subDir_Params capnp.Struct
 
 // Dir_subDir_Params_TypeID is the unique identifier for the type Dir_subDir_Params.
 const Dir_subDir_Params_TypeID = 0xcedeae4b4ebb072b
-
-func NewDir_subDir_Params(s *capnp.Segment) (Dir_subDir_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_subDir_Params(st), err
-}
-
-func NewRootDir_subDir_Params(s *capnp.Segment) (Dir_subDir_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_subDir_Params(st), err
-}
-
-func ReadRootDir_subDir_Params(msg *capnp.Message) (Dir_subDir_Params, error) {
-	root, err := msg.Root()
-	return Dir_subDir_Params(root.Struct()), err
-}
 
 func (s Dir_subDir_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3356,34 +2525,10 @@ func (s Dir_subDir_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_subDir_Params_List is a list of Dir_subDir_Params.
-type Dir_subDir_Params_List = capnp.StructList[Dir_subDir_Params]
-
-// NewDir_subDir_Params creates a new list of Dir_subDir_Params.
-func NewDir_subDir_Params_List(s *capnp.Segment, sz int32) (Dir_subDir_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_subDir_Params](l), err
-}
-
 type Dir_subDir_Results capnp.Struct
 
 // Dir_subDir_Results_TypeID is the unique identifier for the type Dir_subDir_Results.
 const Dir_subDir_Results_TypeID = 0x9e92fa6f1de8b02b
-
-func NewDir_subDir_Results(s *capnp.Segment) (Dir_subDir_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_subDir_Results(st), err
-}
-
-func NewRootDir_subDir_Results(s *capnp.Segment) (Dir_subDir_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_subDir_Results(st), err
-}
-
-func ReadRootDir_subDir_Results(msg *capnp.Message) (Dir_subDir_Results, error) {
-	root, err := msg.Root()
-	return Dir_subDir_Results(root.Struct()), err
-}
 
 func (s Dir_subDir_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3422,34 +2567,10 @@ func (s Dir_subDir_Results) SetDir(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Dir_subDir_Results_List is a list of Dir_subDir_Results.
-type Dir_subDir_Results_List = capnp.StructList[Dir_subDir_Results]
-
-// NewDir_subDir_Results creates a new list of Dir_subDir_Results.
-func NewDir_subDir_Results_List(s *capnp.Segment, sz int32) (Dir_subDir_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_subDir_Results](l), err
-}
-
 type Dir_revocable_Params capnp.Struct
 
 // Dir_revocable_Params_TypeID is the unique identifier for the type Dir_revocable_Params.
 const Dir_revocable_Params_TypeID = 0x97226e425f63103a
-
-func NewDir_revocable_Params(s *capnp.Segment) (Dir_revocable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_revocable_Params(st), err
-}
-
-func NewRootDir_revocable_Params(s *capnp.Segment) (Dir_revocable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Dir_revocable_Params(st), err
-}
-
-func ReadRootDir_revocable_Params(msg *capnp.Message) (Dir_revocable_Params, error) {
-	root, err := msg.Root()
-	return Dir_revocable_Params(root.Struct()), err
-}
 
 func (s Dir_revocable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3475,34 +2596,10 @@ func (s Dir_revocable_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Dir_revocable_Params_List is a list of Dir_revocable_Params.
-type Dir_revocable_Params_List = capnp.StructList[Dir_revocable_Params]
-
-// NewDir_revocable_Params creates a new list of Dir_revocable_Params.
-func NewDir_revocable_Params_List(s *capnp.Segment, sz int32) (Dir_revocable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Dir_revocable_Params](l), err
-}
-
 type Dir_revocable_Results capnp.Struct
 
 // Dir_revocable_Results_TypeID is the unique identifier for the type Dir_revocable_Results.
 const Dir_revocable_Results_TypeID = 0xfe07fd533a830293
-
-func NewDir_revocable_Results(s *capnp.Segment) (Dir_revocable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return Dir_revocable_Results(st), err
-}
-
-func NewRootDir_revocable_Results(s *capnp.Segment) (Dir_revocable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return Dir_revocable_Results(st), err
-}
-
-func ReadRootDir_revocable_Results(msg *capnp.Message) (Dir_revocable_Results, error) {
-	root, err := msg.Root()
-	return Dir_revocable_Results(root.Struct()), err
-}
 
 func (s Dir_revocable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3554,34 +2651,10 @@ func (s Dir_revocable_Results) SetRevoker(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(1, v.ToPtr())
 }
 
-// Dir_revocable_Results_List is a list of Dir_revocable_Results.
-type Dir_revocable_Results_List = capnp.StructList[Dir_revocable_Results]
-
-// NewDir_revocable_Results creates a new list of Dir_revocable_Results.
-func NewDir_revocable_Results_List(s *capnp.Segment, sz int32) (Dir_revocable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[Dir_revocable_Results](l), err
-}
-
 type Dir_help_Params capnp.Struct
 
 // Dir_help_Params_TypeID is the unique identifier for the type Dir_help_Params.
 const Dir_help_Params_TypeID = 0xef7cbb3a05a1c644
-
-func NewDir_help_Params(s *capnp.Segment) (Dir_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_help_Params(st), err
-}
-
-func NewRootDir_help_Params(s *capnp.Segment) (Dir_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_help_Params(st), err
-}
-
-func ReadRootDir_help_Params(msg *capnp.Message) (Dir_help_Params, error) {
-	root, err := msg.Root()
-	return Dir_help_Params(root.Struct()), err
-}
 
 func (s Dir_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3625,34 +2698,10 @@ func (s Dir_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_help_Params_List is a list of Dir_help_Params.
-type Dir_help_Params_List = capnp.StructList[Dir_help_Params]
-
-// NewDir_help_Params creates a new list of Dir_help_Params.
-func NewDir_help_Params_List(s *capnp.Segment, sz int32) (Dir_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_help_Params](l), err
-}
-
 type Dir_help_Results capnp.Struct
 
 // Dir_help_Results_TypeID is the unique identifier for the type Dir_help_Results.
 const Dir_help_Results_TypeID = 0xa78f44e688987994
-
-func NewDir_help_Results(s *capnp.Segment) (Dir_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_help_Results(st), err
-}
-
-func NewRootDir_help_Results(s *capnp.Segment) (Dir_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Dir_help_Results(st), err
-}
-
-func ReadRootDir_help_Results(msg *capnp.Message) (Dir_help_Results, error) {
-	root, err := msg.Root()
-	return Dir_help_Results(root.Struct()), err
-}
 
 func (s Dir_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3696,15 +2745,6 @@ func (s Dir_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Dir_help_Results_List is a list of Dir_help_Results.
-type Dir_help_Results_List = capnp.StructList[Dir_help_Results]
-
-// NewDir_help_Results creates a new list of Dir_help_Results.
-func NewDir_help_Results_List(s *capnp.Segment, sz int32) (Dir_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Dir_help_Results](l), err
-}
-
 // File_TypeID is the unique identifier for the type File.
 const File_TypeID = 0xc9b396a0cbd369f0
 
@@ -3712,21 +2752,6 @@ type File_readText_Params capnp.Struct
 
 // File_readText_Params_TypeID is the unique identifier for the type File_readText_Params.
 const File_readText_Params_TypeID = 0x9ad28a2b14e576d1
-
-func NewFile_readText_Params(s *capnp.Segment) (File_readText_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_readText_Params(st), err
-}
-
-func NewRootFile_readText_Params(s *capnp.Segment) (File_readText_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_readText_Params(st), err
-}
-
-func ReadRootFile_readText_Params(msg *capnp.Message) (File_readText_Params, error) {
-	root, err := msg.Root()
-	return File_readText_Params(root.Struct()), err
-}
 
 func (s File_readText_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3752,34 +2777,10 @@ func (s File_readText_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_readText_Params_List is a list of File_readText_Params.
-type File_readText_Params_List = capnp.StructList[File_readText_Params]
-
-// NewFile_readText_Params creates a new list of File_readText_Params.
-func NewFile_readText_Params_List(s *capnp.Segment, sz int32) (File_readText_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_readText_Params](l), err
-}
-
 type File_readText_Results capnp.Struct
 
 // File_readText_Results_TypeID is the unique identifier for the type File_readText_Results.
 const File_readText_Results_TypeID = 0xb7aa917265aa0682
-
-func NewFile_readText_Results(s *capnp.Segment) (File_readText_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_readText_Results(st), err
-}
-
-func NewRootFile_readText_Results(s *capnp.Segment) (File_readText_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_readText_Results(st), err
-}
-
-func ReadRootFile_readText_Results(msg *capnp.Message) (File_readText_Results, error) {
-	root, err := msg.Root()
-	return File_readText_Results(root.Struct()), err
-}
 
 func (s File_readText_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3836,34 +2837,10 @@ func (s File_readText_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(1, v)
 }
 
-// File_readText_Results_List is a list of File_readText_Results.
-type File_readText_Results_List = capnp.StructList[File_readText_Results]
-
-// NewFile_readText_Results creates a new list of File_readText_Results.
-func NewFile_readText_Results_List(s *capnp.Segment, sz int32) (File_readText_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[File_readText_Results](l), err
-}
-
 type File_readBytes_Params capnp.Struct
 
 // File_readBytes_Params_TypeID is the unique identifier for the type File_readBytes_Params.
 const File_readBytes_Params_TypeID = 0x8813e657e85cba97
-
-func NewFile_readBytes_Params(s *capnp.Segment) (File_readBytes_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_readBytes_Params(st), err
-}
-
-func NewRootFile_readBytes_Params(s *capnp.Segment) (File_readBytes_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_readBytes_Params(st), err
-}
-
-func ReadRootFile_readBytes_Params(msg *capnp.Message) (File_readBytes_Params, error) {
-	root, err := msg.Root()
-	return File_readBytes_Params(root.Struct()), err
-}
 
 func (s File_readBytes_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3889,34 +2866,10 @@ func (s File_readBytes_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_readBytes_Params_List is a list of File_readBytes_Params.
-type File_readBytes_Params_List = capnp.StructList[File_readBytes_Params]
-
-// NewFile_readBytes_Params creates a new list of File_readBytes_Params.
-func NewFile_readBytes_Params_List(s *capnp.Segment, sz int32) (File_readBytes_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_readBytes_Params](l), err
-}
-
 type File_readBytes_Results capnp.Struct
 
 // File_readBytes_Results_TypeID is the unique identifier for the type File_readBytes_Results.
 const File_readBytes_Results_TypeID = 0x9894ace0149ecda3
-
-func NewFile_readBytes_Results(s *capnp.Segment) (File_readBytes_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_readBytes_Results(st), err
-}
-
-func NewRootFile_readBytes_Results(s *capnp.Segment) (File_readBytes_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_readBytes_Results(st), err
-}
-
-func ReadRootFile_readBytes_Results(msg *capnp.Message) (File_readBytes_Results, error) {
-	root, err := msg.Root()
-	return File_readBytes_Results(root.Struct()), err
-}
 
 func (s File_readBytes_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3968,34 +2921,10 @@ func (s File_readBytes_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(1, v)
 }
 
-// File_readBytes_Results_List is a list of File_readBytes_Results.
-type File_readBytes_Results_List = capnp.StructList[File_readBytes_Results]
-
-// NewFile_readBytes_Results creates a new list of File_readBytes_Results.
-func NewFile_readBytes_Results_List(s *capnp.Segment, sz int32) (File_readBytes_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[File_readBytes_Results](l), err
-}
-
 type File_read_Params capnp.Struct
 
 // File_read_Params_TypeID is the unique identifier for the type File_read_Params.
 const File_read_Params_TypeID = 0xa5bca2973c41bf01
-
-func NewFile_read_Params(s *capnp.Segment) (File_read_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
-	return File_read_Params(st), err
-}
-
-func NewRootFile_read_Params(s *capnp.Segment) (File_read_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
-	return File_read_Params(st), err
-}
-
-func ReadRootFile_read_Params(msg *capnp.Message) (File_read_Params, error) {
-	root, err := msg.Root()
-	return File_read_Params(root.Struct()), err
-}
 
 func (s File_read_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4037,34 +2966,10 @@ func (s File_read_Params) SetLength(v uint32) {
 	capnp.Struct(s).SetUint32(8, v)
 }
 
-// File_read_Params_List is a list of File_read_Params.
-type File_read_Params_List = capnp.StructList[File_read_Params]
-
-// NewFile_read_Params creates a new list of File_read_Params.
-func NewFile_read_Params_List(s *capnp.Segment, sz int32) (File_read_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0}, sz)
-	return capnp.StructList[File_read_Params](l), err
-}
-
 type File_read_Results capnp.Struct
 
 // File_read_Results_TypeID is the unique identifier for the type File_read_Results.
 const File_read_Results_TypeID = 0xf0cd848ba8afbab0
-
-func NewFile_read_Results(s *capnp.Segment) (File_read_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return File_read_Results(st), err
-}
-
-func NewRootFile_read_Results(s *capnp.Segment) (File_read_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return File_read_Results(st), err
-}
-
-func ReadRootFile_read_Results(msg *capnp.Message) (File_read_Results, error) {
-	root, err := msg.Root()
-	return File_read_Results(root.Struct()), err
-}
 
 func (s File_read_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4111,34 +3016,10 @@ func (s File_read_Results) SetEof(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// File_read_Results_List is a list of File_read_Results.
-type File_read_Results_List = capnp.StructList[File_read_Results]
-
-// NewFile_read_Results creates a new list of File_read_Results.
-func NewFile_read_Results_List(s *capnp.Segment, sz int32) (File_read_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[File_read_Results](l), err
-}
-
 type File_stream_Params capnp.Struct
 
 // File_stream_Params_TypeID is the unique identifier for the type File_stream_Params.
 const File_stream_Params_TypeID = 0xc9d29f5e1e707d9f
-
-func NewFile_stream_Params(s *capnp.Segment) (File_stream_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1})
-	return File_stream_Params(st), err
-}
-
-func NewRootFile_stream_Params(s *capnp.Segment) (File_stream_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1})
-	return File_stream_Params(st), err
-}
-
-func ReadRootFile_stream_Params(msg *capnp.Message) (File_stream_Params, error) {
-	root, err := msg.Root()
-	return File_stream_Params(root.Struct()), err
-}
 
 func (s File_stream_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4193,34 +3074,10 @@ func (s File_stream_Params) SetLength(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
-// File_stream_Params_List is a list of File_stream_Params.
-type File_stream_Params_List = capnp.StructList[File_stream_Params]
-
-// NewFile_stream_Params creates a new list of File_stream_Params.
-func NewFile_stream_Params_List(s *capnp.Segment, sz int32) (File_stream_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 1}, sz)
-	return capnp.StructList[File_stream_Params](l), err
-}
-
 type File_stream_Results capnp.Struct
 
 // File_stream_Results_TypeID is the unique identifier for the type File_stream_Results.
 const File_stream_Results_TypeID = 0xa9c2f23077941605
-
-func NewFile_stream_Results(s *capnp.Segment) (File_stream_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return File_stream_Results(st), err
-}
-
-func NewRootFile_stream_Results(s *capnp.Segment) (File_stream_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return File_stream_Results(st), err
-}
-
-func ReadRootFile_stream_Results(msg *capnp.Message) (File_stream_Results, error) {
-	root, err := msg.Root()
-	return File_stream_Results(root.Struct()), err
-}
 
 func (s File_stream_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4254,34 +3111,10 @@ func (s File_stream_Results) SetBytes(v uint64) {
 	capnp.Struct(s).SetUint64(0, v)
 }
 
-// File_stream_Results_List is a list of File_stream_Results.
-type File_stream_Results_List = capnp.StructList[File_stream_Results]
-
-// NewFile_stream_Results creates a new list of File_stream_Results.
-func NewFile_stream_Results_List(s *capnp.Segment, sz int32) (File_stream_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[File_stream_Results](l), err
-}
-
 type File_writeText_Params capnp.Struct
 
 // File_writeText_Params_TypeID is the unique identifier for the type File_writeText_Params.
 const File_writeText_Params_TypeID = 0x9b8ea951f0519c8e
-
-func NewFile_writeText_Params(s *capnp.Segment) (File_writeText_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_writeText_Params(st), err
-}
-
-func NewRootFile_writeText_Params(s *capnp.Segment) (File_writeText_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_writeText_Params(st), err
-}
-
-func ReadRootFile_writeText_Params(msg *capnp.Message) (File_writeText_Params, error) {
-	root, err := msg.Root()
-	return File_writeText_Params(root.Struct()), err
-}
 
 func (s File_writeText_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4349,34 +3182,10 @@ func (s File_writeText_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// File_writeText_Params_List is a list of File_writeText_Params.
-type File_writeText_Params_List = capnp.StructList[File_writeText_Params]
-
-// NewFile_writeText_Params creates a new list of File_writeText_Params.
-func NewFile_writeText_Params_List(s *capnp.Segment, sz int32) (File_writeText_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[File_writeText_Params](l), err
-}
-
 type File_writeText_Results capnp.Struct
 
 // File_writeText_Results_TypeID is the unique identifier for the type File_writeText_Results.
 const File_writeText_Results_TypeID = 0x98923704c469f72e
-
-func NewFile_writeText_Results(s *capnp.Segment) (File_writeText_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_writeText_Results(st), err
-}
-
-func NewRootFile_writeText_Results(s *capnp.Segment) (File_writeText_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_writeText_Results(st), err
-}
-
-func ReadRootFile_writeText_Results(msg *capnp.Message) (File_writeText_Results, error) {
-	root, err := msg.Root()
-	return File_writeText_Results(root.Struct()), err
-}
 
 func (s File_writeText_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4415,34 +3224,10 @@ func (s File_writeText_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// File_writeText_Results_List is a list of File_writeText_Results.
-type File_writeText_Results_List = capnp.StructList[File_writeText_Results]
-
-// NewFile_writeText_Results creates a new list of File_writeText_Results.
-func NewFile_writeText_Results_List(s *capnp.Segment, sz int32) (File_writeText_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_writeText_Results](l), err
-}
-
 type File_writeBytes_Params capnp.Struct
 
 // File_writeBytes_Params_TypeID is the unique identifier for the type File_writeBytes_Params.
 const File_writeBytes_Params_TypeID = 0x9288172d19b4dabb
-
-func NewFile_writeBytes_Params(s *capnp.Segment) (File_writeBytes_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_writeBytes_Params(st), err
-}
-
-func NewRootFile_writeBytes_Params(s *capnp.Segment) (File_writeBytes_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_writeBytes_Params(st), err
-}
-
-func ReadRootFile_writeBytes_Params(msg *capnp.Message) (File_writeBytes_Params, error) {
-	root, err := msg.Root()
-	return File_writeBytes_Params(root.Struct()), err
-}
 
 func (s File_writeBytes_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4505,34 +3290,10 @@ func (s File_writeBytes_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// File_writeBytes_Params_List is a list of File_writeBytes_Params.
-type File_writeBytes_Params_List = capnp.StructList[File_writeBytes_Params]
-
-// NewFile_writeBytes_Params creates a new list of File_writeBytes_Params.
-func NewFile_writeBytes_Params_List(s *capnp.Segment, sz int32) (File_writeBytes_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[File_writeBytes_Params](l), err
-}
-
 type File_writeBytes_Results capnp.Struct
 
 // File_writeBytes_Results_TypeID is the unique identifier for the type File_writeBytes_Results.
 const File_writeBytes_Results_TypeID = 0xf1f596fd5d54fb75
-
-func NewFile_writeBytes_Results(s *capnp.Segment) (File_writeBytes_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_writeBytes_Results(st), err
-}
-
-func NewRootFile_writeBytes_Results(s *capnp.Segment) (File_writeBytes_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_writeBytes_Results(st), err
-}
-
-func ReadRootFile_writeBytes_Results(msg *capnp.Message) (File_writeBytes_Results, error) {
-	root, err := msg.Root()
-	return File_writeBytes_Results(root.Struct()), err
-}
 
 func (s File_writeBytes_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4571,34 +3332,10 @@ func (s File_writeBytes_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// File_writeBytes_Results_List is a list of File_writeBytes_Results.
-type File_writeBytes_Results_List = capnp.StructList[File_writeBytes_Results]
-
-// NewFile_writeBytes_Results creates a new list of File_writeBytes_Results.
-func NewFile_writeBytes_Results_List(s *capnp.Segment, sz int32) (File_writeBytes_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_writeBytes_Results](l), err
-}
-
 type File_stage_Params capnp.Struct
 
 // File_stage_Params_TypeID is the unique identifier for the type File_stage_Params.
 const File_stage_Params_TypeID = 0xa393cee909c21e56
-
-func NewFile_stage_Params(s *capnp.Segment) (File_stage_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_stage_Params(st), err
-}
-
-func NewRootFile_stage_Params(s *capnp.Segment) (File_stage_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_stage_Params(st), err
-}
-
-func ReadRootFile_stage_Params(msg *capnp.Message) (File_stage_Params, error) {
-	root, err := msg.Root()
-	return File_stage_Params(root.Struct()), err
-}
 
 func (s File_stage_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4648,34 +3385,10 @@ func (s File_stage_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// File_stage_Params_List is a list of File_stage_Params.
-type File_stage_Params_List = capnp.StructList[File_stage_Params]
-
-// NewFile_stage_Params creates a new list of File_stage_Params.
-func NewFile_stage_Params_List(s *capnp.Segment, sz int32) (File_stage_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_stage_Params](l), err
-}
-
 type File_stage_Results capnp.Struct
 
 // File_stage_Results_TypeID is the unique identifier for the type File_stage_Results.
 const File_stage_Results_TypeID = 0x97006a3c7744712d
-
-func NewFile_stage_Results(s *capnp.Segment) (File_stage_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_stage_Results(st), err
-}
-
-func NewRootFile_stage_Results(s *capnp.Segment) (File_stage_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_stage_Results(st), err
-}
-
-func ReadRootFile_stage_Results(msg *capnp.Message) (File_stage_Results, error) {
-	root, err := msg.Root()
-	return File_stage_Results(root.Struct()), err
-}
 
 func (s File_stage_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4714,34 +3427,10 @@ func (s File_stage_Results) SetWriter(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// File_stage_Results_List is a list of File_stage_Results.
-type File_stage_Results_List = capnp.StructList[File_stage_Results]
-
-// NewFile_stage_Results creates a new list of File_stage_Results.
-func NewFile_stage_Results_List(s *capnp.Segment, sz int32) (File_stage_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_stage_Results](l), err
-}
-
 type File_write_Params capnp.Struct
 
 // File_write_Params_TypeID is the unique identifier for the type File_write_Params.
 const File_write_Params_TypeID = 0xd096182c5655e86b
-
-func NewFile_write_Params(s *capnp.Segment) (File_write_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return File_write_Params(st), err
-}
-
-func NewRootFile_write_Params(s *capnp.Segment) (File_write_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return File_write_Params(st), err
-}
-
-func ReadRootFile_write_Params(msg *capnp.Message) (File_write_Params, error) {
-	root, err := msg.Root()
-	return File_write_Params(root.Struct()), err
-}
 
 func (s File_write_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4812,34 +3501,10 @@ func (s File_write_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// File_write_Params_List is a list of File_write_Params.
-type File_write_Params_List = capnp.StructList[File_write_Params]
-
-// NewFile_write_Params creates a new list of File_write_Params.
-func NewFile_write_Params_List(s *capnp.Segment, sz int32) (File_write_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
-	return capnp.StructList[File_write_Params](l), err
-}
-
 type File_write_Results capnp.Struct
 
 // File_write_Results_TypeID is the unique identifier for the type File_write_Results.
 const File_write_Results_TypeID = 0xa82501c153bcdc6a
-
-func NewFile_write_Results(s *capnp.Segment) (File_write_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_write_Results(st), err
-}
-
-func NewRootFile_write_Results(s *capnp.Segment) (File_write_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_write_Results(st), err
-}
-
-func ReadRootFile_write_Results(msg *capnp.Message) (File_write_Results, error) {
-	root, err := msg.Root()
-	return File_write_Results(root.Struct()), err
-}
 
 func (s File_write_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4865,34 +3530,10 @@ func (s File_write_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_write_Results_List is a list of File_write_Results.
-type File_write_Results_List = capnp.StructList[File_write_Results]
-
-// NewFile_write_Results creates a new list of File_write_Results.
-func NewFile_write_Results_List(s *capnp.Segment, sz int32) (File_write_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_write_Results](l), err
-}
-
 type File_append_Params capnp.Struct
 
 // File_append_Params_TypeID is the unique identifier for the type File_append_Params.
 const File_append_Params_TypeID = 0xf2ea9850f54220a5
-
-func NewFile_append_Params(s *capnp.Segment) (File_append_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_append_Params(st), err
-}
-
-func NewRootFile_append_Params(s *capnp.Segment) (File_append_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_append_Params(st), err
-}
-
-func ReadRootFile_append_Params(msg *capnp.Message) (File_append_Params, error) {
-	root, err := msg.Root()
-	return File_append_Params(root.Struct()), err
-}
 
 func (s File_append_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4955,34 +3596,10 @@ func (s File_append_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// File_append_Params_List is a list of File_append_Params.
-type File_append_Params_List = capnp.StructList[File_append_Params]
-
-// NewFile_append_Params creates a new list of File_append_Params.
-func NewFile_append_Params_List(s *capnp.Segment, sz int32) (File_append_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[File_append_Params](l), err
-}
-
 type File_append_Results capnp.Struct
 
 // File_append_Results_TypeID is the unique identifier for the type File_append_Results.
 const File_append_Results_TypeID = 0xc8a101af7293110d
-
-func NewFile_append_Results(s *capnp.Segment) (File_append_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return File_append_Results(st), err
-}
-
-func NewRootFile_append_Results(s *capnp.Segment) (File_append_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return File_append_Results(st), err
-}
-
-func ReadRootFile_append_Results(msg *capnp.Message) (File_append_Results, error) {
-	root, err := msg.Root()
-	return File_append_Results(root.Struct()), err
-}
 
 func (s File_append_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5016,34 +3633,10 @@ func (s File_append_Results) SetOffset(v uint64) {
 	capnp.Struct(s).SetUint64(0, v)
 }
 
-// File_append_Results_List is a list of File_append_Results.
-type File_append_Results_List = capnp.StructList[File_append_Results]
-
-// NewFile_append_Results creates a new list of File_append_Results.
-func NewFile_append_Results_List(s *capnp.Segment, sz int32) (File_append_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[File_append_Results](l), err
-}
-
 type File_truncate_Params capnp.Struct
 
 // File_truncate_Params_TypeID is the unique identifier for the type File_truncate_Params.
 const File_truncate_Params_TypeID = 0xfa43ae41edfbcddb
-
-func NewFile_truncate_Params(s *capnp.Segment) (File_truncate_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return File_truncate_Params(st), err
-}
-
-func NewRootFile_truncate_Params(s *capnp.Segment) (File_truncate_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return File_truncate_Params(st), err
-}
-
-func ReadRootFile_truncate_Params(msg *capnp.Message) (File_truncate_Params, error) {
-	root, err := msg.Root()
-	return File_truncate_Params(root.Struct()), err
-}
 
 func (s File_truncate_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5101,34 +3694,10 @@ func (s File_truncate_Params) NewIfVersion() (IfVersion, error) {
 	return ss, err
 }
 
-// File_truncate_Params_List is a list of File_truncate_Params.
-type File_truncate_Params_List = capnp.StructList[File_truncate_Params]
-
-// NewFile_truncate_Params creates a new list of File_truncate_Params.
-func NewFile_truncate_Params_List(s *capnp.Segment, sz int32) (File_truncate_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[File_truncate_Params](l), err
-}
-
 type File_truncate_Results capnp.Struct
 
 // File_truncate_Results_TypeID is the unique identifier for the type File_truncate_Results.
 const File_truncate_Results_TypeID = 0xbe209ba0d5bb59f7
-
-func NewFile_truncate_Results(s *capnp.Segment) (File_truncate_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_truncate_Results(st), err
-}
-
-func NewRootFile_truncate_Results(s *capnp.Segment) (File_truncate_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_truncate_Results(st), err
-}
-
-func ReadRootFile_truncate_Results(msg *capnp.Message) (File_truncate_Results, error) {
-	root, err := msg.Root()
-	return File_truncate_Results(root.Struct()), err
-}
 
 func (s File_truncate_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5154,34 +3723,10 @@ func (s File_truncate_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_truncate_Results_List is a list of File_truncate_Results.
-type File_truncate_Results_List = capnp.StructList[File_truncate_Results]
-
-// NewFile_truncate_Results creates a new list of File_truncate_Results.
-func NewFile_truncate_Results_List(s *capnp.Segment, sz int32) (File_truncate_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_truncate_Results](l), err
-}
-
 type File_sync_Params capnp.Struct
 
 // File_sync_Params_TypeID is the unique identifier for the type File_sync_Params.
 const File_sync_Params_TypeID = 0xc2d7bea852c1614e
-
-func NewFile_sync_Params(s *capnp.Segment) (File_sync_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_sync_Params(st), err
-}
-
-func NewRootFile_sync_Params(s *capnp.Segment) (File_sync_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_sync_Params(st), err
-}
-
-func ReadRootFile_sync_Params(msg *capnp.Message) (File_sync_Params, error) {
-	root, err := msg.Root()
-	return File_sync_Params(root.Struct()), err
-}
 
 func (s File_sync_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5207,34 +3752,10 @@ func (s File_sync_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_sync_Params_List is a list of File_sync_Params.
-type File_sync_Params_List = capnp.StructList[File_sync_Params]
-
-// NewFile_sync_Params creates a new list of File_sync_Params.
-func NewFile_sync_Params_List(s *capnp.Segment, sz int32) (File_sync_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_sync_Params](l), err
-}
-
 type File_sync_Results capnp.Struct
 
 // File_sync_Results_TypeID is the unique identifier for the type File_sync_Results.
 const File_sync_Results_TypeID = 0x8266520c7a4875f7
-
-func NewFile_sync_Results(s *capnp.Segment) (File_sync_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_sync_Results(st), err
-}
-
-func NewRootFile_sync_Results(s *capnp.Segment) (File_sync_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_sync_Results(st), err
-}
-
-func ReadRootFile_sync_Results(msg *capnp.Message) (File_sync_Results, error) {
-	root, err := msg.Root()
-	return File_sync_Results(root.Struct()), err
-}
 
 func (s File_sync_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5260,34 +3781,10 @@ func (s File_sync_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_sync_Results_List is a list of File_sync_Results.
-type File_sync_Results_List = capnp.StructList[File_sync_Results]
-
-// NewFile_sync_Results creates a new list of File_sync_Results.
-func NewFile_sync_Results_List(s *capnp.Segment, sz int32) (File_sync_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_sync_Results](l), err
-}
-
 type File_stat_Params capnp.Struct
 
 // File_stat_Params_TypeID is the unique identifier for the type File_stat_Params.
 const File_stat_Params_TypeID = 0xf8b3055949674b6d
-
-func NewFile_stat_Params(s *capnp.Segment) (File_stat_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return File_stat_Params(st), err
-}
-
-func NewRootFile_stat_Params(s *capnp.Segment) (File_stat_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return File_stat_Params(st), err
-}
-
-func ReadRootFile_stat_Params(msg *capnp.Message) (File_stat_Params, error) {
-	root, err := msg.Root()
-	return File_stat_Params(root.Struct()), err
-}
 
 func (s File_stat_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5321,34 +3818,10 @@ func (s File_stat_Params) SetWithVersion(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// File_stat_Params_List is a list of File_stat_Params.
-type File_stat_Params_List = capnp.StructList[File_stat_Params]
-
-// NewFile_stat_Params creates a new list of File_stat_Params.
-func NewFile_stat_Params_List(s *capnp.Segment, sz int32) (File_stat_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[File_stat_Params](l), err
-}
-
 type File_stat_Results capnp.Struct
 
 // File_stat_Results_TypeID is the unique identifier for the type File_stat_Results.
 const File_stat_Results_TypeID = 0xf23b2bd891d7f284
-
-func NewFile_stat_Results(s *capnp.Segment) (File_stat_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_stat_Results(st), err
-}
-
-func NewRootFile_stat_Results(s *capnp.Segment) (File_stat_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_stat_Results(st), err
-}
-
-func ReadRootFile_stat_Results(msg *capnp.Message) (File_stat_Results, error) {
-	root, err := msg.Root()
-	return File_stat_Results(root.Struct()), err
-}
 
 func (s File_stat_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5398,34 +3871,10 @@ func (s File_stat_Results) NewStat() (Stat, error) {
 	return ss, err
 }
 
-// File_stat_Results_List is a list of File_stat_Results.
-type File_stat_Results_List = capnp.StructList[File_stat_Results]
-
-// NewFile_stat_Results creates a new list of File_stat_Results.
-func NewFile_stat_Results_List(s *capnp.Segment, sz int32) (File_stat_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_stat_Results](l), err
-}
-
 type File_readOnly_Params capnp.Struct
 
 // File_readOnly_Params_TypeID is the unique identifier for the type File_readOnly_Params.
 const File_readOnly_Params_TypeID = 0x90df174b996c46f8
-
-func NewFile_readOnly_Params(s *capnp.Segment) (File_readOnly_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_readOnly_Params(st), err
-}
-
-func NewRootFile_readOnly_Params(s *capnp.Segment) (File_readOnly_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_readOnly_Params(st), err
-}
-
-func ReadRootFile_readOnly_Params(msg *capnp.Message) (File_readOnly_Params, error) {
-	root, err := msg.Root()
-	return File_readOnly_Params(root.Struct()), err
-}
 
 func (s File_readOnly_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5451,34 +3900,10 @@ func (s File_readOnly_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_readOnly_Params_List is a list of File_readOnly_Params.
-type File_readOnly_Params_List = capnp.StructList[File_readOnly_Params]
-
-// NewFile_readOnly_Params creates a new list of File_readOnly_Params.
-func NewFile_readOnly_Params_List(s *capnp.Segment, sz int32) (File_readOnly_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_readOnly_Params](l), err
-}
-
 type File_readOnly_Results capnp.Struct
 
 // File_readOnly_Results_TypeID is the unique identifier for the type File_readOnly_Results.
 const File_readOnly_Results_TypeID = 0x8c608e1416c59a21
-
-func NewFile_readOnly_Results(s *capnp.Segment) (File_readOnly_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_readOnly_Results(st), err
-}
-
-func NewRootFile_readOnly_Results(s *capnp.Segment) (File_readOnly_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_readOnly_Results(st), err
-}
-
-func ReadRootFile_readOnly_Results(msg *capnp.Message) (File_readOnly_Results, error) {
-	root, err := msg.Root()
-	return File_readOnly_Results(root.Struct()), err
-}
 
 func (s File_readOnly_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5517,34 +3942,10 @@ func (s File_readOnly_Results) SetFile(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// File_readOnly_Results_List is a list of File_readOnly_Results.
-type File_readOnly_Results_List = capnp.StructList[File_readOnly_Results]
-
-// NewFile_readOnly_Results creates a new list of File_readOnly_Results.
-func NewFile_readOnly_Results_List(s *capnp.Segment, sz int32) (File_readOnly_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_readOnly_Results](l), err
-}
-
 type File_revocable_Params capnp.Struct
 
 // File_revocable_Params_TypeID is the unique identifier for the type File_revocable_Params.
 const File_revocable_Params_TypeID = 0xf266c04cbda44b11
-
-func NewFile_revocable_Params(s *capnp.Segment) (File_revocable_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_revocable_Params(st), err
-}
-
-func NewRootFile_revocable_Params(s *capnp.Segment) (File_revocable_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return File_revocable_Params(st), err
-}
-
-func ReadRootFile_revocable_Params(msg *capnp.Message) (File_revocable_Params, error) {
-	root, err := msg.Root()
-	return File_revocable_Params(root.Struct()), err
-}
 
 func (s File_revocable_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5570,34 +3971,10 @@ func (s File_revocable_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// File_revocable_Params_List is a list of File_revocable_Params.
-type File_revocable_Params_List = capnp.StructList[File_revocable_Params]
-
-// NewFile_revocable_Params creates a new list of File_revocable_Params.
-func NewFile_revocable_Params_List(s *capnp.Segment, sz int32) (File_revocable_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[File_revocable_Params](l), err
-}
-
 type File_revocable_Results capnp.Struct
 
 // File_revocable_Results_TypeID is the unique identifier for the type File_revocable_Results.
 const File_revocable_Results_TypeID = 0xa0fd4fe6c4876b7f
-
-func NewFile_revocable_Results(s *capnp.Segment) (File_revocable_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_revocable_Results(st), err
-}
-
-func NewRootFile_revocable_Results(s *capnp.Segment) (File_revocable_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return File_revocable_Results(st), err
-}
-
-func ReadRootFile_revocable_Results(msg *capnp.Message) (File_revocable_Results, error) {
-	root, err := msg.Root()
-	return File_revocable_Results(root.Struct()), err
-}
 
 func (s File_revocable_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5649,34 +4026,10 @@ func (s File_revocable_Results) SetRevoker(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(1, v.ToPtr())
 }
 
-// File_revocable_Results_List is a list of File_revocable_Results.
-type File_revocable_Results_List = capnp.StructList[File_revocable_Results]
-
-// NewFile_revocable_Results creates a new list of File_revocable_Results.
-func NewFile_revocable_Results_List(s *capnp.Segment, sz int32) (File_revocable_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[File_revocable_Results](l), err
-}
-
 type File_help_Params capnp.Struct
 
 // File_help_Params_TypeID is the unique identifier for the type File_help_Params.
 const File_help_Params_TypeID = 0xfae6514642abbc26
-
-func NewFile_help_Params(s *capnp.Segment) (File_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_help_Params(st), err
-}
-
-func NewRootFile_help_Params(s *capnp.Segment) (File_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_help_Params(st), err
-}
-
-func ReadRootFile_help_Params(msg *capnp.Message) (File_help_Params, error) {
-	root, err := msg.Root()
-	return File_help_Params(root.Struct()), err
-}
 
 func (s File_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5720,34 +4073,10 @@ func (s File_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// File_help_Params_List is a list of File_help_Params.
-type File_help_Params_List = capnp.StructList[File_help_Params]
-
-// NewFile_help_Params creates a new list of File_help_Params.
-func NewFile_help_Params_List(s *capnp.Segment, sz int32) (File_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_help_Params](l), err
-}
-
 type File_help_Results capnp.Struct
 
 // File_help_Results_TypeID is the unique identifier for the type File_help_Results.
 const File_help_Results_TypeID = 0x9db819b0a01beff0
-
-func NewFile_help_Results(s *capnp.Segment) (File_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_help_Results(st), err
-}
-
-func NewRootFile_help_Results(s *capnp.Segment) (File_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return File_help_Results(st), err
-}
-
-func ReadRootFile_help_Results(msg *capnp.Message) (File_help_Results, error) {
-	root, err := msg.Root()
-	return File_help_Results(root.Struct()), err
-}
 
 func (s File_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5791,15 +4120,6 @@ func (s File_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// File_help_Results_List is a list of File_help_Results.
-type File_help_Results_List = capnp.StructList[File_help_Results]
-
-// NewFile_help_Results creates a new list of File_help_Results.
-func NewFile_help_Results_List(s *capnp.Segment, sz int32) (File_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[File_help_Results](l), err
-}
-
 // Sink_TypeID is the unique identifier for the type Sink.
 const Sink_TypeID = 0xe5bc5a0193f07999
 
@@ -5807,21 +4127,6 @@ type Sink_write_Params capnp.Struct
 
 // Sink_write_Params_TypeID is the unique identifier for the type Sink_write_Params.
 const Sink_write_Params_TypeID = 0x9dcb1e0a4cb8aa16
-
-func NewSink_write_Params(s *capnp.Segment) (Sink_write_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Sink_write_Params(st), err
-}
-
-func NewRootSink_write_Params(s *capnp.Segment) (Sink_write_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Sink_write_Params(st), err
-}
-
-func ReadRootSink_write_Params(msg *capnp.Message) (Sink_write_Params, error) {
-	root, err := msg.Root()
-	return Sink_write_Params(root.Struct()), err
-}
 
 func (s Sink_write_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5860,34 +4165,10 @@ func (s Sink_write_Params) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Sink_write_Params_List is a list of Sink_write_Params.
-type Sink_write_Params_List = capnp.StructList[Sink_write_Params]
-
-// NewSink_write_Params creates a new list of Sink_write_Params.
-func NewSink_write_Params_List(s *capnp.Segment, sz int32) (Sink_write_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Sink_write_Params](l), err
-}
-
 type Sink_done_Params capnp.Struct
 
 // Sink_done_Params_TypeID is the unique identifier for the type Sink_done_Params.
 const Sink_done_Params_TypeID = 0x90b249f2c96ac1e4
-
-func NewSink_done_Params(s *capnp.Segment) (Sink_done_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Sink_done_Params(st), err
-}
-
-func NewRootSink_done_Params(s *capnp.Segment) (Sink_done_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Sink_done_Params(st), err
-}
-
-func ReadRootSink_done_Params(msg *capnp.Message) (Sink_done_Params, error) {
-	root, err := msg.Root()
-	return Sink_done_Params(root.Struct()), err
-}
 
 func (s Sink_done_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5913,34 +4194,10 @@ func (s Sink_done_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Sink_done_Params_List is a list of Sink_done_Params.
-type Sink_done_Params_List = capnp.StructList[Sink_done_Params]
-
-// NewSink_done_Params creates a new list of Sink_done_Params.
-func NewSink_done_Params_List(s *capnp.Segment, sz int32) (Sink_done_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Sink_done_Params](l), err
-}
-
 type Sink_done_Results capnp.Struct
 
 // Sink_done_Results_TypeID is the unique identifier for the type Sink_done_Results.
 const Sink_done_Results_TypeID = 0x82a0f5debb936f34
-
-func NewSink_done_Results(s *capnp.Segment) (Sink_done_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Sink_done_Results(st), err
-}
-
-func NewRootSink_done_Results(s *capnp.Segment) (Sink_done_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Sink_done_Results(st), err
-}
-
-func ReadRootSink_done_Results(msg *capnp.Message) (Sink_done_Results, error) {
-	root, err := msg.Root()
-	return Sink_done_Results(root.Struct()), err
-}
 
 func (s Sink_done_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -5966,15 +4223,6 @@ func (s Sink_done_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Sink_done_Results_List is a list of Sink_done_Results.
-type Sink_done_Results_List = capnp.StructList[Sink_done_Results]
-
-// NewSink_done_Results creates a new list of Sink_done_Results.
-func NewSink_done_Results_List(s *capnp.Segment, sz int32) (Sink_done_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Sink_done_Results](l), err
-}
-
 // Writer_TypeID is the unique identifier for the type Writer.
 const Writer_TypeID = 0x92d8e2af66f661a5
 
@@ -5982,21 +4230,6 @@ type Writer_write_Params capnp.Struct
 
 // Writer_write_Params_TypeID is the unique identifier for the type Writer_write_Params.
 const Writer_write_Params_TypeID = 0x977390c5daddd234
-
-func NewWriter_write_Params(s *capnp.Segment) (Writer_write_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_write_Params(st), err
-}
-
-func NewRootWriter_write_Params(s *capnp.Segment) (Writer_write_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_write_Params(st), err
-}
-
-func ReadRootWriter_write_Params(msg *capnp.Message) (Writer_write_Params, error) {
-	root, err := msg.Root()
-	return Writer_write_Params(root.Struct()), err
-}
 
 func (s Writer_write_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6035,34 +4268,10 @@ func (s Writer_write_Params) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Writer_write_Params_List is a list of Writer_write_Params.
-type Writer_write_Params_List = capnp.StructList[Writer_write_Params]
-
-// NewWriter_write_Params creates a new list of Writer_write_Params.
-func NewWriter_write_Params_List(s *capnp.Segment, sz int32) (Writer_write_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Writer_write_Params](l), err
-}
-
 type Writer_commit_Params capnp.Struct
 
 // Writer_commit_Params_TypeID is the unique identifier for the type Writer_commit_Params.
 const Writer_commit_Params_TypeID = 0xbec4fa430928dd57
-
-func NewWriter_commit_Params(s *capnp.Segment) (Writer_commit_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Writer_commit_Params(st), err
-}
-
-func NewRootWriter_commit_Params(s *capnp.Segment) (Writer_commit_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Writer_commit_Params(st), err
-}
-
-func ReadRootWriter_commit_Params(msg *capnp.Message) (Writer_commit_Params, error) {
-	root, err := msg.Root()
-	return Writer_commit_Params(root.Struct()), err
-}
 
 func (s Writer_commit_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6088,34 +4297,10 @@ func (s Writer_commit_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Writer_commit_Params_List is a list of Writer_commit_Params.
-type Writer_commit_Params_List = capnp.StructList[Writer_commit_Params]
-
-// NewWriter_commit_Params creates a new list of Writer_commit_Params.
-func NewWriter_commit_Params_List(s *capnp.Segment, sz int32) (Writer_commit_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Writer_commit_Params](l), err
-}
-
 type Writer_commit_Results capnp.Struct
 
 // Writer_commit_Results_TypeID is the unique identifier for the type Writer_commit_Results.
 const Writer_commit_Results_TypeID = 0xdeed2d468cacfe9a
-
-func NewWriter_commit_Results(s *capnp.Segment) (Writer_commit_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_commit_Results(st), err
-}
-
-func NewRootWriter_commit_Results(s *capnp.Segment) (Writer_commit_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_commit_Results(st), err
-}
-
-func ReadRootWriter_commit_Results(msg *capnp.Message) (Writer_commit_Results, error) {
-	root, err := msg.Root()
-	return Writer_commit_Results(root.Struct()), err
-}
 
 func (s Writer_commit_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6154,34 +4339,10 @@ func (s Writer_commit_Results) SetVersion(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Writer_commit_Results_List is a list of Writer_commit_Results.
-type Writer_commit_Results_List = capnp.StructList[Writer_commit_Results]
-
-// NewWriter_commit_Results creates a new list of Writer_commit_Results.
-func NewWriter_commit_Results_List(s *capnp.Segment, sz int32) (Writer_commit_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Writer_commit_Results](l), err
-}
-
 type Writer_help_Params capnp.Struct
 
 // Writer_help_Params_TypeID is the unique identifier for the type Writer_help_Params.
 const Writer_help_Params_TypeID = 0xbb00cf5822d0c403
-
-func NewWriter_help_Params(s *capnp.Segment) (Writer_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_help_Params(st), err
-}
-
-func NewRootWriter_help_Params(s *capnp.Segment) (Writer_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_help_Params(st), err
-}
-
-func ReadRootWriter_help_Params(msg *capnp.Message) (Writer_help_Params, error) {
-	root, err := msg.Root()
-	return Writer_help_Params(root.Struct()), err
-}
 
 func (s Writer_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6225,34 +4386,10 @@ func (s Writer_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Writer_help_Params_List is a list of Writer_help_Params.
-type Writer_help_Params_List = capnp.StructList[Writer_help_Params]
-
-// NewWriter_help_Params creates a new list of Writer_help_Params.
-func NewWriter_help_Params_List(s *capnp.Segment, sz int32) (Writer_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Writer_help_Params](l), err
-}
-
 type Writer_help_Results capnp.Struct
 
 // Writer_help_Results_TypeID is the unique identifier for the type Writer_help_Results.
 const Writer_help_Results_TypeID = 0xf45a8bd510c30f8e
-
-func NewWriter_help_Results(s *capnp.Segment) (Writer_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_help_Results(st), err
-}
-
-func NewRootWriter_help_Results(s *capnp.Segment) (Writer_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Writer_help_Results(st), err
-}
-
-func ReadRootWriter_help_Results(msg *capnp.Message) (Writer_help_Results, error) {
-	root, err := msg.Root()
-	return Writer_help_Results(root.Struct()), err
-}
 
 func (s Writer_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6296,15 +4433,6 @@ func (s Writer_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Writer_help_Results_List is a list of Writer_help_Results.
-type Writer_help_Results_List = capnp.StructList[Writer_help_Results]
-
-// NewWriter_help_Results creates a new list of Writer_help_Results.
-func NewWriter_help_Results_List(s *capnp.Segment, sz int32) (Writer_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Writer_help_Results](l), err
-}
-
 // Revoker_TypeID is the unique identifier for the type Revoker.
 const Revoker_TypeID = 0x9d21598dab2ef7a9
 
@@ -6312,21 +4440,6 @@ type Revoker_revoke_Params capnp.Struct
 
 // Revoker_revoke_Params_TypeID is the unique identifier for the type Revoker_revoke_Params.
 const Revoker_revoke_Params_TypeID = 0xa418806708625e9c
-
-func NewRevoker_revoke_Params(s *capnp.Segment) (Revoker_revoke_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Revoker_revoke_Params(st), err
-}
-
-func NewRootRevoker_revoke_Params(s *capnp.Segment) (Revoker_revoke_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Revoker_revoke_Params(st), err
-}
-
-func ReadRootRevoker_revoke_Params(msg *capnp.Message) (Revoker_revoke_Params, error) {
-	root, err := msg.Root()
-	return Revoker_revoke_Params(root.Struct()), err
-}
 
 func (s Revoker_revoke_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6352,34 +4465,10 @@ func (s Revoker_revoke_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Revoker_revoke_Params_List is a list of Revoker_revoke_Params.
-type Revoker_revoke_Params_List = capnp.StructList[Revoker_revoke_Params]
-
-// NewRevoker_revoke_Params creates a new list of Revoker_revoke_Params.
-func NewRevoker_revoke_Params_List(s *capnp.Segment, sz int32) (Revoker_revoke_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Revoker_revoke_Params](l), err
-}
-
 type Revoker_revoke_Results capnp.Struct
 
 // Revoker_revoke_Results_TypeID is the unique identifier for the type Revoker_revoke_Results.
 const Revoker_revoke_Results_TypeID = 0xdb79885063b9e131
-
-func NewRevoker_revoke_Results(s *capnp.Segment) (Revoker_revoke_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Revoker_revoke_Results(st), err
-}
-
-func NewRootRevoker_revoke_Results(s *capnp.Segment) (Revoker_revoke_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Revoker_revoke_Results(st), err
-}
-
-func ReadRootRevoker_revoke_Results(msg *capnp.Message) (Revoker_revoke_Results, error) {
-	root, err := msg.Root()
-	return Revoker_revoke_Results(root.Struct()), err
-}
 
 func (s Revoker_revoke_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6405,34 +4494,10 @@ func (s Revoker_revoke_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Revoker_revoke_Results_List is a list of Revoker_revoke_Results.
-type Revoker_revoke_Results_List = capnp.StructList[Revoker_revoke_Results]
-
-// NewRevoker_revoke_Results creates a new list of Revoker_revoke_Results.
-func NewRevoker_revoke_Results_List(s *capnp.Segment, sz int32) (Revoker_revoke_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Revoker_revoke_Results](l), err
-}
-
 type Revoker_help_Params capnp.Struct
 
 // Revoker_help_Params_TypeID is the unique identifier for the type Revoker_help_Params.
 const Revoker_help_Params_TypeID = 0xfdaaa941a83b2fbc
-
-func NewRevoker_help_Params(s *capnp.Segment) (Revoker_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Revoker_help_Params(st), err
-}
-
-func NewRootRevoker_help_Params(s *capnp.Segment) (Revoker_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Revoker_help_Params(st), err
-}
-
-func ReadRootRevoker_help_Params(msg *capnp.Message) (Revoker_help_Params, error) {
-	root, err := msg.Root()
-	return Revoker_help_Params(root.Struct()), err
-}
 
 func (s Revoker_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6476,34 +4541,10 @@ func (s Revoker_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Revoker_help_Params_List is a list of Revoker_help_Params.
-type Revoker_help_Params_List = capnp.StructList[Revoker_help_Params]
-
-// NewRevoker_help_Params creates a new list of Revoker_help_Params.
-func NewRevoker_help_Params_List(s *capnp.Segment, sz int32) (Revoker_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Revoker_help_Params](l), err
-}
-
 type Revoker_help_Results capnp.Struct
 
 // Revoker_help_Results_TypeID is the unique identifier for the type Revoker_help_Results.
 const Revoker_help_Results_TypeID = 0xdb58cec80e6b2c92
-
-func NewRevoker_help_Results(s *capnp.Segment) (Revoker_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Revoker_help_Results(st), err
-}
-
-func NewRootRevoker_help_Results(s *capnp.Segment) (Revoker_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Revoker_help_Results(st), err
-}
-
-func ReadRootRevoker_help_Results(msg *capnp.Message) (Revoker_help_Results, error) {
-	root, err := msg.Root()
-	return Revoker_help_Results(root.Struct()), err
-}
 
 func (s Revoker_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -6545,15 +4586,6 @@ func (s Revoker_help_Results) TextBytes() ([]byte, error) {
 
 func (s Revoker_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
-}
-
-// Revoker_help_Results_List is a list of Revoker_help_Results.
-type Revoker_help_Results_List = capnp.StructList[Revoker_help_Results]
-
-// NewRevoker_help_Results creates a new list of Revoker_help_Results.
-func NewRevoker_help_Results_List(s *capnp.Segment, sz int32) (Revoker_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Revoker_help_Results](l), err
 }
 
 // Dir_list describes Dir.list to package vat.

@@ -1490,21 +1490,6 @@ type Progress_report_Params capnp.Struct
 // Progress_report_Params_TypeID is the unique identifier for the type Progress_report_Params.
 const Progress_report_Params_TypeID = 0xe2c3c978c87a851c
 
-func NewProgress_report_Params(s *capnp.Segment) (Progress_report_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
-	return Progress_report_Params(st), err
-}
-
-func NewRootProgress_report_Params(s *capnp.Segment) (Progress_report_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
-	return Progress_report_Params(st), err
-}
-
-func ReadRootProgress_report_Params(msg *capnp.Message) (Progress_report_Params, error) {
-	root, err := msg.Root()
-	return Progress_report_Params(root.Struct()), err
-}
-
 func (s Progress_report_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -1545,34 +1530,10 @@ func (s Progress_report_Params) SetBytes(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
-// Progress_report_Params_List is a list of Progress_report_Params.
-type Progress_report_Params_List = capnp.StructList[Progress_report_Params]
-
-// NewProgress_report_Params creates a new list of Progress_report_Params.
-func NewProgress_report_Params_List(s *capnp.Segment, sz int32) (Progress_report_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0}, sz)
-	return capnp.StructList[Progress_report_Params](l), err
-}
-
 type Progress_report_Results capnp.Struct
 
 // Progress_report_Results_TypeID is the unique identifier for the type Progress_report_Results.
 const Progress_report_Results_TypeID = 0x8e6c4dfaf569b028
-
-func NewProgress_report_Results(s *capnp.Segment) (Progress_report_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Progress_report_Results(st), err
-}
-
-func NewRootProgress_report_Results(s *capnp.Segment) (Progress_report_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Progress_report_Results(st), err
-}
-
-func ReadRootProgress_report_Results(msg *capnp.Message) (Progress_report_Results, error) {
-	root, err := msg.Root()
-	return Progress_report_Results(root.Struct()), err
-}
 
 func (s Progress_report_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1598,15 +1559,6 @@ func (s Progress_report_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Progress_report_Results_List is a list of Progress_report_Results.
-type Progress_report_Results_List = capnp.StructList[Progress_report_Results]
-
-// NewProgress_report_Results creates a new list of Progress_report_Results.
-func NewProgress_report_Results_List(s *capnp.Segment, sz int32) (Progress_report_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Progress_report_Results](l), err
-}
-
 // VirtualFs_TypeID is the unique identifier for the type VirtualFs.
 const VirtualFs_TypeID = 0x8bfb2a2b3ef9689f
 
@@ -1614,21 +1566,6 @@ type VirtualFs_mount_Params capnp.Struct
 
 // VirtualFs_mount_Params_TypeID is the unique identifier for the type VirtualFs_mount_Params.
 const VirtualFs_mount_Params_TypeID = 0xe2985429fa6624a0
-
-func NewVirtualFs_mount_Params(s *capnp.Segment) (VirtualFs_mount_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
-	return VirtualFs_mount_Params(st), err
-}
-
-func NewRootVirtualFs_mount_Params(s *capnp.Segment) (VirtualFs_mount_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
-	return VirtualFs_mount_Params(st), err
-}
-
-func ReadRootVirtualFs_mount_Params(msg *capnp.Message) (VirtualFs_mount_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_mount_Params(root.Struct()), err
-}
 
 func (s VirtualFs_mount_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1714,34 +1651,10 @@ func (s VirtualFs_mount_Params) NewAttenuation() (Attenuation, error) {
 	return ss, err
 }
 
-// VirtualFs_mount_Params_List is a list of VirtualFs_mount_Params.
-type VirtualFs_mount_Params_List = capnp.StructList[VirtualFs_mount_Params]
-
-// NewVirtualFs_mount_Params creates a new list of VirtualFs_mount_Params.
-func NewVirtualFs_mount_Params_List(s *capnp.Segment, sz int32) (VirtualFs_mount_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
-	return capnp.StructList[VirtualFs_mount_Params](l), err
-}
-
 type VirtualFs_mount_Results capnp.Struct
 
 // VirtualFs_mount_Results_TypeID is the unique identifier for the type VirtualFs_mount_Results.
 const VirtualFs_mount_Results_TypeID = 0xa015c04b3a2b8259
-
-func NewVirtualFs_mount_Results(s *capnp.Segment) (VirtualFs_mount_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return VirtualFs_mount_Results(st), err
-}
-
-func NewRootVirtualFs_mount_Results(s *capnp.Segment) (VirtualFs_mount_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return VirtualFs_mount_Results(st), err
-}
-
-func ReadRootVirtualFs_mount_Results(msg *capnp.Message) (VirtualFs_mount_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_mount_Results(root.Struct()), err
-}
 
 func (s VirtualFs_mount_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1767,34 +1680,10 @@ func (s VirtualFs_mount_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// VirtualFs_mount_Results_List is a list of VirtualFs_mount_Results.
-type VirtualFs_mount_Results_List = capnp.StructList[VirtualFs_mount_Results]
-
-// NewVirtualFs_mount_Results creates a new list of VirtualFs_mount_Results.
-func NewVirtualFs_mount_Results_List(s *capnp.Segment, sz int32) (VirtualFs_mount_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[VirtualFs_mount_Results](l), err
-}
-
 type VirtualFs_unmount_Params capnp.Struct
 
 // VirtualFs_unmount_Params_TypeID is the unique identifier for the type VirtualFs_unmount_Params.
 const VirtualFs_unmount_Params_TypeID = 0xa4d728af911b1b55
-
-func NewVirtualFs_unmount_Params(s *capnp.Segment) (VirtualFs_unmount_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_unmount_Params(st), err
-}
-
-func NewRootVirtualFs_unmount_Params(s *capnp.Segment) (VirtualFs_unmount_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_unmount_Params(st), err
-}
-
-func ReadRootVirtualFs_unmount_Params(msg *capnp.Message) (VirtualFs_unmount_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_unmount_Params(root.Struct()), err
-}
 
 func (s VirtualFs_unmount_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1838,34 +1727,10 @@ func (s VirtualFs_unmount_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// VirtualFs_unmount_Params_List is a list of VirtualFs_unmount_Params.
-type VirtualFs_unmount_Params_List = capnp.StructList[VirtualFs_unmount_Params]
-
-// NewVirtualFs_unmount_Params creates a new list of VirtualFs_unmount_Params.
-func NewVirtualFs_unmount_Params_List(s *capnp.Segment, sz int32) (VirtualFs_unmount_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_unmount_Params](l), err
-}
-
 type VirtualFs_unmount_Results capnp.Struct
 
 // VirtualFs_unmount_Results_TypeID is the unique identifier for the type VirtualFs_unmount_Results.
 const VirtualFs_unmount_Results_TypeID = 0x87dbd85415c5572d
-
-func NewVirtualFs_unmount_Results(s *capnp.Segment) (VirtualFs_unmount_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return VirtualFs_unmount_Results(st), err
-}
-
-func NewRootVirtualFs_unmount_Results(s *capnp.Segment) (VirtualFs_unmount_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return VirtualFs_unmount_Results(st), err
-}
-
-func ReadRootVirtualFs_unmount_Results(msg *capnp.Message) (VirtualFs_unmount_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_unmount_Results(root.Struct()), err
-}
 
 func (s VirtualFs_unmount_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1891,34 +1756,10 @@ func (s VirtualFs_unmount_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// VirtualFs_unmount_Results_List is a list of VirtualFs_unmount_Results.
-type VirtualFs_unmount_Results_List = capnp.StructList[VirtualFs_unmount_Results]
-
-// NewVirtualFs_unmount_Results creates a new list of VirtualFs_unmount_Results.
-func NewVirtualFs_unmount_Results_List(s *capnp.Segment, sz int32) (VirtualFs_unmount_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[VirtualFs_unmount_Results](l), err
-}
-
 type VirtualFs_mounts_Params capnp.Struct
 
 // VirtualFs_mounts_Params_TypeID is the unique identifier for the type VirtualFs_mounts_Params.
 const VirtualFs_mounts_Params_TypeID = 0xa640485c03890748
-
-func NewVirtualFs_mounts_Params(s *capnp.Segment) (VirtualFs_mounts_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return VirtualFs_mounts_Params(st), err
-}
-
-func NewRootVirtualFs_mounts_Params(s *capnp.Segment) (VirtualFs_mounts_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return VirtualFs_mounts_Params(st), err
-}
-
-func ReadRootVirtualFs_mounts_Params(msg *capnp.Message) (VirtualFs_mounts_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_mounts_Params(root.Struct()), err
-}
 
 func (s VirtualFs_mounts_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1965,34 +1806,10 @@ func (s VirtualFs_mounts_Params) SetLimit(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// VirtualFs_mounts_Params_List is a list of VirtualFs_mounts_Params.
-type VirtualFs_mounts_Params_List = capnp.StructList[VirtualFs_mounts_Params]
-
-// NewVirtualFs_mounts_Params creates a new list of VirtualFs_mounts_Params.
-func NewVirtualFs_mounts_Params_List(s *capnp.Segment, sz int32) (VirtualFs_mounts_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_mounts_Params](l), err
-}
-
 type VirtualFs_mounts_Results capnp.Struct
 
 // VirtualFs_mounts_Results_TypeID is the unique identifier for the type VirtualFs_mounts_Results.
 const VirtualFs_mounts_Results_TypeID = 0xe2d71c8b9e123b27
-
-func NewVirtualFs_mounts_Results(s *capnp.Segment) (VirtualFs_mounts_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return VirtualFs_mounts_Results(st), err
-}
-
-func NewRootVirtualFs_mounts_Results(s *capnp.Segment) (VirtualFs_mounts_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2})
-	return VirtualFs_mounts_Results(st), err
-}
-
-func ReadRootVirtualFs_mounts_Results(msg *capnp.Message) (VirtualFs_mounts_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_mounts_Results(root.Struct()), err
-}
 
 func (s VirtualFs_mounts_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2063,34 +1880,10 @@ func (s VirtualFs_mounts_Results) SetCursor(v []byte) error {
 	return capnp.Struct(s).SetData(1, v)
 }
 
-// VirtualFs_mounts_Results_List is a list of VirtualFs_mounts_Results.
-type VirtualFs_mounts_Results_List = capnp.StructList[VirtualFs_mounts_Results]
-
-// NewVirtualFs_mounts_Results creates a new list of VirtualFs_mounts_Results.
-func NewVirtualFs_mounts_Results_List(s *capnp.Segment, sz int32) (VirtualFs_mounts_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 2}, sz)
-	return capnp.StructList[VirtualFs_mounts_Results](l), err
-}
-
 type VirtualFs_root_Params capnp.Struct
 
 // VirtualFs_root_Params_TypeID is the unique identifier for the type VirtualFs_root_Params.
 const VirtualFs_root_Params_TypeID = 0xcb97c4b2b2fd9e8c
-
-func NewVirtualFs_root_Params(s *capnp.Segment) (VirtualFs_root_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return VirtualFs_root_Params(st), err
-}
-
-func NewRootVirtualFs_root_Params(s *capnp.Segment) (VirtualFs_root_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return VirtualFs_root_Params(st), err
-}
-
-func ReadRootVirtualFs_root_Params(msg *capnp.Message) (VirtualFs_root_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_root_Params(root.Struct()), err
-}
 
 func (s VirtualFs_root_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2116,34 +1909,10 @@ func (s VirtualFs_root_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// VirtualFs_root_Params_List is a list of VirtualFs_root_Params.
-type VirtualFs_root_Params_List = capnp.StructList[VirtualFs_root_Params]
-
-// NewVirtualFs_root_Params creates a new list of VirtualFs_root_Params.
-func NewVirtualFs_root_Params_List(s *capnp.Segment, sz int32) (VirtualFs_root_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[VirtualFs_root_Params](l), err
-}
-
 type VirtualFs_root_Results capnp.Struct
 
 // VirtualFs_root_Results_TypeID is the unique identifier for the type VirtualFs_root_Results.
 const VirtualFs_root_Results_TypeID = 0xe875c6af5e53cfb9
-
-func NewVirtualFs_root_Results(s *capnp.Segment) (VirtualFs_root_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_root_Results(st), err
-}
-
-func NewRootVirtualFs_root_Results(s *capnp.Segment) (VirtualFs_root_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_root_Results(st), err
-}
-
-func ReadRootVirtualFs_root_Results(msg *capnp.Message) (VirtualFs_root_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_root_Results(root.Struct()), err
-}
 
 func (s VirtualFs_root_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2195,34 +1964,10 @@ func (s VirtualFs_root_Results) SetControl(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(1, v.ToPtr())
 }
 
-// VirtualFs_root_Results_List is a list of VirtualFs_root_Results.
-type VirtualFs_root_Results_List = capnp.StructList[VirtualFs_root_Results]
-
-// NewVirtualFs_root_Results creates a new list of VirtualFs_root_Results.
-func NewVirtualFs_root_Results_List(s *capnp.Segment, sz int32) (VirtualFs_root_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[VirtualFs_root_Results](l), err
-}
-
 type VirtualFs_diff_Params capnp.Struct
 
 // VirtualFs_diff_Params_TypeID is the unique identifier for the type VirtualFs_diff_Params.
 const VirtualFs_diff_Params_TypeID = 0xdafa1d0cf2b0bfd2
-
-func NewVirtualFs_diff_Params(s *capnp.Segment) (VirtualFs_diff_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
-	return VirtualFs_diff_Params(st), err
-}
-
-func NewRootVirtualFs_diff_Params(s *capnp.Segment) (VirtualFs_diff_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5})
-	return VirtualFs_diff_Params(st), err
-}
-
-func ReadRootVirtualFs_diff_Params(msg *capnp.Message) (VirtualFs_diff_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_diff_Params(root.Struct()), err
-}
 
 func (s VirtualFs_diff_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2355,34 +2100,10 @@ func (s VirtualFs_diff_Params) SetLimit(v uint32) {
 	capnp.Struct(s).SetUint32(4, v)
 }
 
-// VirtualFs_diff_Params_List is a list of VirtualFs_diff_Params.
-type VirtualFs_diff_Params_List = capnp.StructList[VirtualFs_diff_Params]
-
-// NewVirtualFs_diff_Params creates a new list of VirtualFs_diff_Params.
-func NewVirtualFs_diff_Params_List(s *capnp.Segment, sz int32) (VirtualFs_diff_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 5}, sz)
-	return capnp.StructList[VirtualFs_diff_Params](l), err
-}
-
 type VirtualFs_diff_Results capnp.Struct
 
 // VirtualFs_diff_Results_TypeID is the unique identifier for the type VirtualFs_diff_Results.
 const VirtualFs_diff_Results_TypeID = 0xe414c9a2b4a674a3
-
-func NewVirtualFs_diff_Results(s *capnp.Segment) (VirtualFs_diff_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return VirtualFs_diff_Results(st), err
-}
-
-func NewRootVirtualFs_diff_Results(s *capnp.Segment) (VirtualFs_diff_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return VirtualFs_diff_Results(st), err
-}
-
-func ReadRootVirtualFs_diff_Results(msg *capnp.Message) (VirtualFs_diff_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_diff_Results(root.Struct()), err
-}
 
 func (s VirtualFs_diff_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2440,34 +2161,10 @@ func (s VirtualFs_diff_Results) SetMore(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// VirtualFs_diff_Results_List is a list of VirtualFs_diff_Results.
-type VirtualFs_diff_Results_List = capnp.StructList[VirtualFs_diff_Results]
-
-// NewVirtualFs_diff_Results creates a new list of VirtualFs_diff_Results.
-func NewVirtualFs_diff_Results_List(s *capnp.Segment, sz int32) (VirtualFs_diff_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_diff_Results](l), err
-}
-
 type VirtualFs_apply_Params capnp.Struct
 
 // VirtualFs_apply_Params_TypeID is the unique identifier for the type VirtualFs_apply_Params.
 const VirtualFs_apply_Params_TypeID = 0xbc6d64a1a1ef409e
-
-func NewVirtualFs_apply_Params(s *capnp.Segment) (VirtualFs_apply_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4})
-	return VirtualFs_apply_Params(st), err
-}
-
-func NewRootVirtualFs_apply_Params(s *capnp.Segment) (VirtualFs_apply_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4})
-	return VirtualFs_apply_Params(st), err
-}
-
-func ReadRootVirtualFs_apply_Params(msg *capnp.Message) (VirtualFs_apply_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_apply_Params(root.Struct()), err
-}
 
 func (s VirtualFs_apply_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2561,34 +2258,10 @@ func (s VirtualFs_apply_Params) SetReview(v []byte) error {
 	return capnp.Struct(s).SetData(3, v)
 }
 
-// VirtualFs_apply_Params_List is a list of VirtualFs_apply_Params.
-type VirtualFs_apply_Params_List = capnp.StructList[VirtualFs_apply_Params]
-
-// NewVirtualFs_apply_Params creates a new list of VirtualFs_apply_Params.
-func NewVirtualFs_apply_Params_List(s *capnp.Segment, sz int32) (VirtualFs_apply_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4}, sz)
-	return capnp.StructList[VirtualFs_apply_Params](l), err
-}
-
 type VirtualFs_apply_Results capnp.Struct
 
 // VirtualFs_apply_Results_TypeID is the unique identifier for the type VirtualFs_apply_Results.
 const VirtualFs_apply_Results_TypeID = 0xd9e97f3b715f2a99
-
-func NewVirtualFs_apply_Results(s *capnp.Segment) (VirtualFs_apply_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 2})
-	return VirtualFs_apply_Results(st), err
-}
-
-func NewRootVirtualFs_apply_Results(s *capnp.Segment) (VirtualFs_apply_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 2})
-	return VirtualFs_apply_Results(st), err
-}
-
-func ReadRootVirtualFs_apply_Results(msg *capnp.Message) (VirtualFs_apply_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_apply_Results(root.Struct()), err
-}
 
 func (s VirtualFs_apply_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2672,34 +2345,10 @@ func (s VirtualFs_apply_Results) SetConflictsTotal(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
-// VirtualFs_apply_Results_List is a list of VirtualFs_apply_Results.
-type VirtualFs_apply_Results_List = capnp.StructList[VirtualFs_apply_Results]
-
-// NewVirtualFs_apply_Results creates a new list of VirtualFs_apply_Results.
-func NewVirtualFs_apply_Results_List(s *capnp.Segment, sz int32) (VirtualFs_apply_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 2}, sz)
-	return capnp.StructList[VirtualFs_apply_Results](l), err
-}
-
 type VirtualFs_undo_Params capnp.Struct
 
 // VirtualFs_undo_Params_TypeID is the unique identifier for the type VirtualFs_undo_Params.
 const VirtualFs_undo_Params_TypeID = 0x9c34274880ede521
-
-func NewVirtualFs_undo_Params(s *capnp.Segment) (VirtualFs_undo_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_undo_Params(st), err
-}
-
-func NewRootVirtualFs_undo_Params(s *capnp.Segment) (VirtualFs_undo_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_undo_Params(st), err
-}
-
-func ReadRootVirtualFs_undo_Params(msg *capnp.Message) (VirtualFs_undo_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_undo_Params(root.Struct()), err
-}
 
 func (s VirtualFs_undo_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2761,34 +2410,10 @@ func (s VirtualFs_undo_Params) SetId(v string) error {
 	return capnp.Struct(s).SetText(1, v)
 }
 
-// VirtualFs_undo_Params_List is a list of VirtualFs_undo_Params.
-type VirtualFs_undo_Params_List = capnp.StructList[VirtualFs_undo_Params]
-
-// NewVirtualFs_undo_Params creates a new list of VirtualFs_undo_Params.
-func NewVirtualFs_undo_Params_List(s *capnp.Segment, sz int32) (VirtualFs_undo_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[VirtualFs_undo_Params](l), err
-}
-
 type VirtualFs_undo_Results capnp.Struct
 
 // VirtualFs_undo_Results_TypeID is the unique identifier for the type VirtualFs_undo_Results.
 const VirtualFs_undo_Results_TypeID = 0xf05e8ee3fbb06053
-
-func NewVirtualFs_undo_Results(s *capnp.Segment) (VirtualFs_undo_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return VirtualFs_undo_Results(st), err
-}
-
-func NewRootVirtualFs_undo_Results(s *capnp.Segment) (VirtualFs_undo_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return VirtualFs_undo_Results(st), err
-}
-
-func ReadRootVirtualFs_undo_Results(msg *capnp.Message) (VirtualFs_undo_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_undo_Results(root.Struct()), err
-}
 
 func (s VirtualFs_undo_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2846,34 +2471,10 @@ func (s VirtualFs_undo_Results) SetConflictsTotal(v uint64) {
 	capnp.Struct(s).SetUint64(0, v)
 }
 
-// VirtualFs_undo_Results_List is a list of VirtualFs_undo_Results.
-type VirtualFs_undo_Results_List = capnp.StructList[VirtualFs_undo_Results]
-
-// NewVirtualFs_undo_Results creates a new list of VirtualFs_undo_Results.
-func NewVirtualFs_undo_Results_List(s *capnp.Segment, sz int32) (VirtualFs_undo_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_undo_Results](l), err
-}
-
 type VirtualFs_revert_Params capnp.Struct
 
 // VirtualFs_revert_Params_TypeID is the unique identifier for the type VirtualFs_revert_Params.
 const VirtualFs_revert_Params_TypeID = 0xde2acfe74ad1317f
-
-func NewVirtualFs_revert_Params(s *capnp.Segment) (VirtualFs_revert_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_revert_Params(st), err
-}
-
-func NewRootVirtualFs_revert_Params(s *capnp.Segment) (VirtualFs_revert_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_revert_Params(st), err
-}
-
-func ReadRootVirtualFs_revert_Params(msg *capnp.Message) (VirtualFs_revert_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_revert_Params(root.Struct()), err
-}
 
 func (s VirtualFs_revert_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2941,34 +2542,10 @@ func (s VirtualFs_revert_Params) NewPaths(n int32) (capnp.TextList, error) {
 	return l, err
 }
 
-// VirtualFs_revert_Params_List is a list of VirtualFs_revert_Params.
-type VirtualFs_revert_Params_List = capnp.StructList[VirtualFs_revert_Params]
-
-// NewVirtualFs_revert_Params creates a new list of VirtualFs_revert_Params.
-func NewVirtualFs_revert_Params_List(s *capnp.Segment, sz int32) (VirtualFs_revert_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[VirtualFs_revert_Params](l), err
-}
-
 type VirtualFs_revert_Results capnp.Struct
 
 // VirtualFs_revert_Results_TypeID is the unique identifier for the type VirtualFs_revert_Results.
 const VirtualFs_revert_Results_TypeID = 0xbbe5de07bfed16b9
-
-func NewVirtualFs_revert_Results(s *capnp.Segment) (VirtualFs_revert_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return VirtualFs_revert_Results(st), err
-}
-
-func NewRootVirtualFs_revert_Results(s *capnp.Segment) (VirtualFs_revert_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return VirtualFs_revert_Results(st), err
-}
-
-func ReadRootVirtualFs_revert_Results(msg *capnp.Message) (VirtualFs_revert_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_revert_Results(root.Struct()), err
-}
 
 func (s VirtualFs_revert_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3002,34 +2579,10 @@ func (s VirtualFs_revert_Results) SetCount(v uint64) {
 	capnp.Struct(s).SetUint64(0, v)
 }
 
-// VirtualFs_revert_Results_List is a list of VirtualFs_revert_Results.
-type VirtualFs_revert_Results_List = capnp.StructList[VirtualFs_revert_Results]
-
-// NewVirtualFs_revert_Results creates a new list of VirtualFs_revert_Results.
-func NewVirtualFs_revert_Results_List(s *capnp.Segment, sz int32) (VirtualFs_revert_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[VirtualFs_revert_Results](l), err
-}
-
 type VirtualFs_commit_Params capnp.Struct
 
 // VirtualFs_commit_Params_TypeID is the unique identifier for the type VirtualFs_commit_Params.
 const VirtualFs_commit_Params_TypeID = 0xec7251d7c55720ad
-
-func NewVirtualFs_commit_Params(s *capnp.Segment) (VirtualFs_commit_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_commit_Params(st), err
-}
-
-func NewRootVirtualFs_commit_Params(s *capnp.Segment) (VirtualFs_commit_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
-	return VirtualFs_commit_Params(st), err
-}
-
-func ReadRootVirtualFs_commit_Params(msg *capnp.Message) (VirtualFs_commit_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_commit_Params(root.Struct()), err
-}
 
 func (s VirtualFs_commit_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3097,34 +2650,10 @@ func (s VirtualFs_commit_Params) NewCommit() (Commit, error) {
 	return ss, err
 }
 
-// VirtualFs_commit_Params_List is a list of VirtualFs_commit_Params.
-type VirtualFs_commit_Params_List = capnp.StructList[VirtualFs_commit_Params]
-
-// NewVirtualFs_commit_Params creates a new list of VirtualFs_commit_Params.
-func NewVirtualFs_commit_Params_List(s *capnp.Segment, sz int32) (VirtualFs_commit_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
-	return capnp.StructList[VirtualFs_commit_Params](l), err
-}
-
 type VirtualFs_commit_Results capnp.Struct
 
 // VirtualFs_commit_Results_TypeID is the unique identifier for the type VirtualFs_commit_Results.
 const VirtualFs_commit_Results_TypeID = 0xb5726e2361c115f1
-
-func NewVirtualFs_commit_Results(s *capnp.Segment) (VirtualFs_commit_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_commit_Results(st), err
-}
-
-func NewRootVirtualFs_commit_Results(s *capnp.Segment) (VirtualFs_commit_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_commit_Results(st), err
-}
-
-func ReadRootVirtualFs_commit_Results(msg *capnp.Message) (VirtualFs_commit_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_commit_Results(root.Struct()), err
-}
 
 func (s VirtualFs_commit_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3168,34 +2697,10 @@ func (s VirtualFs_commit_Results) SetId(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// VirtualFs_commit_Results_List is a list of VirtualFs_commit_Results.
-type VirtualFs_commit_Results_List = capnp.StructList[VirtualFs_commit_Results]
-
-// NewVirtualFs_commit_Results creates a new list of VirtualFs_commit_Results.
-func NewVirtualFs_commit_Results_List(s *capnp.Segment, sz int32) (VirtualFs_commit_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_commit_Results](l), err
-}
-
 type VirtualFs_snapshot_Params capnp.Struct
 
 // VirtualFs_snapshot_Params_TypeID is the unique identifier for the type VirtualFs_snapshot_Params.
 const VirtualFs_snapshot_Params_TypeID = 0xc00cf7b6bc4fdd7e
-
-func NewVirtualFs_snapshot_Params(s *capnp.Segment) (VirtualFs_snapshot_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4})
-	return VirtualFs_snapshot_Params(st), err
-}
-
-func NewRootVirtualFs_snapshot_Params(s *capnp.Segment) (VirtualFs_snapshot_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4})
-	return VirtualFs_snapshot_Params(st), err
-}
-
-func ReadRootVirtualFs_snapshot_Params(msg *capnp.Message) (VirtualFs_snapshot_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_snapshot_Params(root.Struct()), err
-}
 
 func (s VirtualFs_snapshot_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3288,34 +2793,10 @@ func (s VirtualFs_snapshot_Params) SetProgress(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(3, v.ToPtr())
 }
 
-// VirtualFs_snapshot_Params_List is a list of VirtualFs_snapshot_Params.
-type VirtualFs_snapshot_Params_List = capnp.StructList[VirtualFs_snapshot_Params]
-
-// NewVirtualFs_snapshot_Params creates a new list of VirtualFs_snapshot_Params.
-func NewVirtualFs_snapshot_Params_List(s *capnp.Segment, sz int32) (VirtualFs_snapshot_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 4}, sz)
-	return capnp.StructList[VirtualFs_snapshot_Params](l), err
-}
-
 type VirtualFs_snapshot_Results capnp.Struct
 
 // VirtualFs_snapshot_Results_TypeID is the unique identifier for the type VirtualFs_snapshot_Results.
 const VirtualFs_snapshot_Results_TypeID = 0xece55442659978c8
-
-func NewVirtualFs_snapshot_Results(s *capnp.Segment) (VirtualFs_snapshot_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_snapshot_Results(st), err
-}
-
-func NewRootVirtualFs_snapshot_Results(s *capnp.Segment) (VirtualFs_snapshot_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_snapshot_Results(st), err
-}
-
-func ReadRootVirtualFs_snapshot_Results(msg *capnp.Message) (VirtualFs_snapshot_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_snapshot_Results(root.Struct()), err
-}
 
 func (s VirtualFs_snapshot_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3365,34 +2846,10 @@ func (s VirtualFs_snapshot_Results) NewSnapshot() (Snapshot, error) {
 	return ss, err
 }
 
-// VirtualFs_snapshot_Results_List is a list of VirtualFs_snapshot_Results.
-type VirtualFs_snapshot_Results_List = capnp.StructList[VirtualFs_snapshot_Results]
-
-// NewVirtualFs_snapshot_Results creates a new list of VirtualFs_snapshot_Results.
-func NewVirtualFs_snapshot_Results_List(s *capnp.Segment, sz int32) (VirtualFs_snapshot_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_snapshot_Results](l), err
-}
-
 type VirtualFs_materialize_Params capnp.Struct
 
 // VirtualFs_materialize_Params_TypeID is the unique identifier for the type VirtualFs_materialize_Params.
 const VirtualFs_materialize_Params_TypeID = 0xc5b5289b9154fcf6
-
-func NewVirtualFs_materialize_Params(s *capnp.Segment) (VirtualFs_materialize_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
-	return VirtualFs_materialize_Params(st), err
-}
-
-func NewRootVirtualFs_materialize_Params(s *capnp.Segment) (VirtualFs_materialize_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
-	return VirtualFs_materialize_Params(st), err
-}
-
-func ReadRootVirtualFs_materialize_Params(msg *capnp.Message) (VirtualFs_materialize_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_materialize_Params(root.Struct()), err
-}
 
 func (s VirtualFs_materialize_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3473,34 +2930,10 @@ func (s VirtualFs_materialize_Params) SetProgress(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(2, v.ToPtr())
 }
 
-// VirtualFs_materialize_Params_List is a list of VirtualFs_materialize_Params.
-type VirtualFs_materialize_Params_List = capnp.StructList[VirtualFs_materialize_Params]
-
-// NewVirtualFs_materialize_Params creates a new list of VirtualFs_materialize_Params.
-func NewVirtualFs_materialize_Params_List(s *capnp.Segment, sz int32) (VirtualFs_materialize_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
-	return capnp.StructList[VirtualFs_materialize_Params](l), err
-}
-
 type VirtualFs_materialize_Results capnp.Struct
 
 // VirtualFs_materialize_Results_TypeID is the unique identifier for the type VirtualFs_materialize_Results.
 const VirtualFs_materialize_Results_TypeID = 0xc83ccf1583668c6f
-
-func NewVirtualFs_materialize_Results(s *capnp.Segment) (VirtualFs_materialize_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_materialize_Results(st), err
-}
-
-func NewRootVirtualFs_materialize_Results(s *capnp.Segment) (VirtualFs_materialize_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_materialize_Results(st), err
-}
-
-func ReadRootVirtualFs_materialize_Results(msg *capnp.Message) (VirtualFs_materialize_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_materialize_Results(root.Struct()), err
-}
 
 func (s VirtualFs_materialize_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3539,34 +2972,10 @@ func (s VirtualFs_materialize_Results) SetTree(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// VirtualFs_materialize_Results_List is a list of VirtualFs_materialize_Results.
-type VirtualFs_materialize_Results_List = capnp.StructList[VirtualFs_materialize_Results]
-
-// NewVirtualFs_materialize_Results creates a new list of VirtualFs_materialize_Results.
-func NewVirtualFs_materialize_Results_List(s *capnp.Segment, sz int32) (VirtualFs_materialize_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_materialize_Results](l), err
-}
-
 type VirtualFs_help_Params capnp.Struct
 
 // VirtualFs_help_Params_TypeID is the unique identifier for the type VirtualFs_help_Params.
 const VirtualFs_help_Params_TypeID = 0x92ce476d46fcef26
-
-func NewVirtualFs_help_Params(s *capnp.Segment) (VirtualFs_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_help_Params(st), err
-}
-
-func NewRootVirtualFs_help_Params(s *capnp.Segment) (VirtualFs_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_help_Params(st), err
-}
-
-func ReadRootVirtualFs_help_Params(msg *capnp.Message) (VirtualFs_help_Params, error) {
-	root, err := msg.Root()
-	return VirtualFs_help_Params(root.Struct()), err
-}
 
 func (s VirtualFs_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3610,34 +3019,10 @@ func (s VirtualFs_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// VirtualFs_help_Params_List is a list of VirtualFs_help_Params.
-type VirtualFs_help_Params_List = capnp.StructList[VirtualFs_help_Params]
-
-// NewVirtualFs_help_Params creates a new list of VirtualFs_help_Params.
-func NewVirtualFs_help_Params_List(s *capnp.Segment, sz int32) (VirtualFs_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_help_Params](l), err
-}
-
 type VirtualFs_help_Results capnp.Struct
 
 // VirtualFs_help_Results_TypeID is the unique identifier for the type VirtualFs_help_Results.
 const VirtualFs_help_Results_TypeID = 0xb6cb2a95e517d5c7
-
-func NewVirtualFs_help_Results(s *capnp.Segment) (VirtualFs_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_help_Results(st), err
-}
-
-func NewRootVirtualFs_help_Results(s *capnp.Segment) (VirtualFs_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return VirtualFs_help_Results(st), err
-}
-
-func ReadRootVirtualFs_help_Results(msg *capnp.Message) (VirtualFs_help_Results, error) {
-	root, err := msg.Root()
-	return VirtualFs_help_Results(root.Struct()), err
-}
 
 func (s VirtualFs_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3681,15 +3066,6 @@ func (s VirtualFs_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// VirtualFs_help_Results_List is a list of VirtualFs_help_Results.
-type VirtualFs_help_Results_List = capnp.StructList[VirtualFs_help_Results]
-
-// NewVirtualFs_help_Results creates a new list of VirtualFs_help_Results.
-func NewVirtualFs_help_Results_List(s *capnp.Segment, sz int32) (VirtualFs_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[VirtualFs_help_Results](l), err
-}
-
 // Materialized_TypeID is the unique identifier for the type Materialized.
 const Materialized_TypeID = 0x8622554e699e242e
 
@@ -3697,21 +3073,6 @@ type Materialized_path_Params capnp.Struct
 
 // Materialized_path_Params_TypeID is the unique identifier for the type Materialized_path_Params.
 const Materialized_path_Params_TypeID = 0xf4d530fd7afb3e8c
-
-func NewMaterialized_path_Params(s *capnp.Segment) (Materialized_path_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Materialized_path_Params(st), err
-}
-
-func NewRootMaterialized_path_Params(s *capnp.Segment) (Materialized_path_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Materialized_path_Params(st), err
-}
-
-func ReadRootMaterialized_path_Params(msg *capnp.Message) (Materialized_path_Params, error) {
-	root, err := msg.Root()
-	return Materialized_path_Params(root.Struct()), err
-}
 
 func (s Materialized_path_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3737,34 +3098,10 @@ func (s Materialized_path_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Materialized_path_Params_List is a list of Materialized_path_Params.
-type Materialized_path_Params_List = capnp.StructList[Materialized_path_Params]
-
-// NewMaterialized_path_Params creates a new list of Materialized_path_Params.
-func NewMaterialized_path_Params_List(s *capnp.Segment, sz int32) (Materialized_path_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Materialized_path_Params](l), err
-}
-
 type Materialized_path_Results capnp.Struct
 
 // Materialized_path_Results_TypeID is the unique identifier for the type Materialized_path_Results.
 const Materialized_path_Results_TypeID = 0xaaeb076e9576f55e
-
-func NewMaterialized_path_Results(s *capnp.Segment) (Materialized_path_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_path_Results(st), err
-}
-
-func NewRootMaterialized_path_Results(s *capnp.Segment) (Materialized_path_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_path_Results(st), err
-}
-
-func ReadRootMaterialized_path_Results(msg *capnp.Message) (Materialized_path_Results, error) {
-	root, err := msg.Root()
-	return Materialized_path_Results(root.Struct()), err
-}
 
 func (s Materialized_path_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3808,34 +3145,10 @@ func (s Materialized_path_Results) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Materialized_path_Results_List is a list of Materialized_path_Results.
-type Materialized_path_Results_List = capnp.StructList[Materialized_path_Results]
-
-// NewMaterialized_path_Results creates a new list of Materialized_path_Results.
-func NewMaterialized_path_Results_List(s *capnp.Segment, sz int32) (Materialized_path_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Materialized_path_Results](l), err
-}
-
 type Materialized_changes_Params capnp.Struct
 
 // Materialized_changes_Params_TypeID is the unique identifier for the type Materialized_changes_Params.
 const Materialized_changes_Params_TypeID = 0xac86b1d98446ee0c
-
-func NewMaterialized_changes_Params(s *capnp.Segment) (Materialized_changes_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Materialized_changes_Params(st), err
-}
-
-func NewRootMaterialized_changes_Params(s *capnp.Segment) (Materialized_changes_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Materialized_changes_Params(st), err
-}
-
-func ReadRootMaterialized_changes_Params(msg *capnp.Message) (Materialized_changes_Params, error) {
-	root, err := msg.Root()
-	return Materialized_changes_Params(root.Struct()), err
-}
 
 func (s Materialized_changes_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3882,34 +3195,10 @@ func (s Materialized_changes_Params) SetLimit(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Materialized_changes_Params_List is a list of Materialized_changes_Params.
-type Materialized_changes_Params_List = capnp.StructList[Materialized_changes_Params]
-
-// NewMaterialized_changes_Params creates a new list of Materialized_changes_Params.
-func NewMaterialized_changes_Params_List(s *capnp.Segment, sz int32) (Materialized_changes_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Materialized_changes_Params](l), err
-}
-
 type Materialized_changes_Results capnp.Struct
 
 // Materialized_changes_Results_TypeID is the unique identifier for the type Materialized_changes_Results.
 const Materialized_changes_Results_TypeID = 0xdeaf6b4f60b6a37e
-
-func NewMaterialized_changes_Results(s *capnp.Segment) (Materialized_changes_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
-	return Materialized_changes_Results(st), err
-}
-
-func NewRootMaterialized_changes_Results(s *capnp.Segment) (Materialized_changes_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3})
-	return Materialized_changes_Results(st), err
-}
-
-func ReadRootMaterialized_changes_Results(msg *capnp.Message) (Materialized_changes_Results, error) {
-	root, err := msg.Root()
-	return Materialized_changes_Results(root.Struct()), err
-}
 
 func (s Materialized_changes_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4004,34 +3293,10 @@ func (s Materialized_changes_Results) SetCursor(v []byte) error {
 	return capnp.Struct(s).SetData(2, v)
 }
 
-// Materialized_changes_Results_List is a list of Materialized_changes_Results.
-type Materialized_changes_Results_List = capnp.StructList[Materialized_changes_Results]
-
-// NewMaterialized_changes_Results creates a new list of Materialized_changes_Results.
-func NewMaterialized_changes_Results_List(s *capnp.Segment, sz int32) (Materialized_changes_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 3}, sz)
-	return capnp.StructList[Materialized_changes_Results](l), err
-}
-
 type Materialized_sync_Params capnp.Struct
 
 // Materialized_sync_Params_TypeID is the unique identifier for the type Materialized_sync_Params.
 const Materialized_sync_Params_TypeID = 0xc44522e091bb2f1e
-
-func NewMaterialized_sync_Params(s *capnp.Segment) (Materialized_sync_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_sync_Params(st), err
-}
-
-func NewRootMaterialized_sync_Params(s *capnp.Segment) (Materialized_sync_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_sync_Params(st), err
-}
-
-func ReadRootMaterialized_sync_Params(msg *capnp.Message) (Materialized_sync_Params, error) {
-	root, err := msg.Root()
-	return Materialized_sync_Params(root.Struct()), err
-}
 
 func (s Materialized_sync_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4070,34 +3335,10 @@ func (s Materialized_sync_Params) SetProgress(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Materialized_sync_Params_List is a list of Materialized_sync_Params.
-type Materialized_sync_Params_List = capnp.StructList[Materialized_sync_Params]
-
-// NewMaterialized_sync_Params creates a new list of Materialized_sync_Params.
-func NewMaterialized_sync_Params_List(s *capnp.Segment, sz int32) (Materialized_sync_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Materialized_sync_Params](l), err
-}
-
 type Materialized_sync_Results capnp.Struct
 
 // Materialized_sync_Results_TypeID is the unique identifier for the type Materialized_sync_Results.
 const Materialized_sync_Results_TypeID = 0xfcc2fc1547dd50ea
-
-func NewMaterialized_sync_Results(s *capnp.Segment) (Materialized_sync_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 2})
-	return Materialized_sync_Results(st), err
-}
-
-func NewRootMaterialized_sync_Results(s *capnp.Segment) (Materialized_sync_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 2})
-	return Materialized_sync_Results(st), err
-}
-
-func ReadRootMaterialized_sync_Results(msg *capnp.Message) (Materialized_sync_Results, error) {
-	root, err := msg.Root()
-	return Materialized_sync_Results(root.Struct()), err
-}
 
 func (s Materialized_sync_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4195,34 +3436,10 @@ func (s Materialized_sync_Results) SetConflictsTotal(v uint64) {
 	capnp.Struct(s).SetUint64(16, v)
 }
 
-// Materialized_sync_Results_List is a list of Materialized_sync_Results.
-type Materialized_sync_Results_List = capnp.StructList[Materialized_sync_Results]
-
-// NewMaterialized_sync_Results creates a new list of Materialized_sync_Results.
-func NewMaterialized_sync_Results_List(s *capnp.Segment, sz int32) (Materialized_sync_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 24, PointerCount: 2}, sz)
-	return capnp.StructList[Materialized_sync_Results](l), err
-}
-
 type Materialized_help_Params capnp.Struct
 
 // Materialized_help_Params_TypeID is the unique identifier for the type Materialized_help_Params.
 const Materialized_help_Params_TypeID = 0x9a2f94a2f85a7a66
-
-func NewMaterialized_help_Params(s *capnp.Segment) (Materialized_help_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_help_Params(st), err
-}
-
-func NewRootMaterialized_help_Params(s *capnp.Segment) (Materialized_help_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_help_Params(st), err
-}
-
-func ReadRootMaterialized_help_Params(msg *capnp.Message) (Materialized_help_Params, error) {
-	root, err := msg.Root()
-	return Materialized_help_Params(root.Struct()), err
-}
 
 func (s Materialized_help_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4266,34 +3483,10 @@ func (s Materialized_help_Params) SetMethod(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Materialized_help_Params_List is a list of Materialized_help_Params.
-type Materialized_help_Params_List = capnp.StructList[Materialized_help_Params]
-
-// NewMaterialized_help_Params creates a new list of Materialized_help_Params.
-func NewMaterialized_help_Params_List(s *capnp.Segment, sz int32) (Materialized_help_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Materialized_help_Params](l), err
-}
-
 type Materialized_help_Results capnp.Struct
 
 // Materialized_help_Results_TypeID is the unique identifier for the type Materialized_help_Results.
 const Materialized_help_Results_TypeID = 0xea31bda0f914cf68
-
-func NewMaterialized_help_Results(s *capnp.Segment) (Materialized_help_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_help_Results(st), err
-}
-
-func NewRootMaterialized_help_Results(s *capnp.Segment) (Materialized_help_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Materialized_help_Results(st), err
-}
-
-func ReadRootMaterialized_help_Results(msg *capnp.Message) (Materialized_help_Results, error) {
-	root, err := msg.Root()
-	return Materialized_help_Results(root.Struct()), err
-}
 
 func (s Materialized_help_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -4335,15 +3528,6 @@ func (s Materialized_help_Results) TextBytes() ([]byte, error) {
 
 func (s Materialized_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
-}
-
-// Materialized_help_Results_List is a list of Materialized_help_Results.
-type Materialized_help_Results_List = capnp.StructList[Materialized_help_Results]
-
-// NewMaterialized_help_Results creates a new list of Materialized_help_Results.
-func NewMaterialized_help_Results_List(s *capnp.Segment, sz int32) (Materialized_help_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Materialized_help_Results](l), err
 }
 
 // Attenuation_deny is the place of the field deny of Attenuation in a pipelined path.

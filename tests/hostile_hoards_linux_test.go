@@ -331,7 +331,7 @@ func (a *assault) heavy(conns int, do func(p *peer, q, top uint32)) {
 		}
 		p.flush()
 	})
-	for range 10 {
+	for range times(4, 10) {
 		a.look()
 		time.Sleep(80 * time.Millisecond)
 	}

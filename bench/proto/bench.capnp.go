@@ -15,21 +15,6 @@ type Bench_echo_Params capnp.Struct
 // Bench_echo_Params_TypeID is the unique identifier for the type Bench_echo_Params.
 const Bench_echo_Params_TypeID = 0xc4740cafeeb7657e
 
-func NewBench_echo_Params(s *capnp.Segment) (Bench_echo_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_echo_Params(st), err
-}
-
-func NewRootBench_echo_Params(s *capnp.Segment) (Bench_echo_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_echo_Params(st), err
-}
-
-func ReadRootBench_echo_Params(msg *capnp.Message) (Bench_echo_Params, error) {
-	root, err := msg.Root()
-	return Bench_echo_Params(root.Struct()), err
-}
-
 func (s Bench_echo_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -67,34 +52,10 @@ func (s Bench_echo_Params) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Bench_echo_Params_List is a list of Bench_echo_Params.
-type Bench_echo_Params_List = capnp.StructList[Bench_echo_Params]
-
-// NewBench_echo_Params creates a new list of Bench_echo_Params.
-func NewBench_echo_Params_List(s *capnp.Segment, sz int32) (Bench_echo_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_echo_Params](l), err
-}
-
 type Bench_echo_Results capnp.Struct
 
 // Bench_echo_Results_TypeID is the unique identifier for the type Bench_echo_Results.
 const Bench_echo_Results_TypeID = 0xd11723ac9feb7822
-
-func NewBench_echo_Results(s *capnp.Segment) (Bench_echo_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_echo_Results(st), err
-}
-
-func NewRootBench_echo_Results(s *capnp.Segment) (Bench_echo_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_echo_Results(st), err
-}
-
-func ReadRootBench_echo_Results(msg *capnp.Message) (Bench_echo_Results, error) {
-	root, err := msg.Root()
-	return Bench_echo_Results(root.Struct()), err
-}
 
 func (s Bench_echo_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -133,34 +94,10 @@ func (s Bench_echo_Results) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Bench_echo_Results_List is a list of Bench_echo_Results.
-type Bench_echo_Results_List = capnp.StructList[Bench_echo_Results]
-
-// NewBench_echo_Results creates a new list of Bench_echo_Results.
-func NewBench_echo_Results_List(s *capnp.Segment, sz int32) (Bench_echo_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_echo_Results](l), err
-}
-
 type Bench_read_Params capnp.Struct
 
 // Bench_read_Params_TypeID is the unique identifier for the type Bench_read_Params.
 const Bench_read_Params_TypeID = 0x9fb27684af18984d
-
-func NewBench_read_Params(s *capnp.Segment) (Bench_read_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Bench_read_Params(st), err
-}
-
-func NewRootBench_read_Params(s *capnp.Segment) (Bench_read_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Bench_read_Params(st), err
-}
-
-func ReadRootBench_read_Params(msg *capnp.Message) (Bench_read_Params, error) {
-	root, err := msg.Root()
-	return Bench_read_Params(root.Struct()), err
-}
 
 func (s Bench_read_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -202,34 +139,10 @@ func (s Bench_read_Params) SetLength(v uint32) {
 	capnp.Struct(s).SetUint32(4, v)
 }
 
-// Bench_read_Params_List is a list of Bench_read_Params.
-type Bench_read_Params_List = capnp.StructList[Bench_read_Params]
-
-// NewBench_read_Params creates a new list of Bench_read_Params.
-func NewBench_read_Params_List(s *capnp.Segment, sz int32) (Bench_read_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Bench_read_Params](l), err
-}
-
 type Bench_read_Results capnp.Struct
 
 // Bench_read_Results_TypeID is the unique identifier for the type Bench_read_Results.
 const Bench_read_Results_TypeID = 0xc6ffbd06182347cb
-
-func NewBench_read_Results(s *capnp.Segment) (Bench_read_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_read_Results(st), err
-}
-
-func NewRootBench_read_Results(s *capnp.Segment) (Bench_read_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_read_Results(st), err
-}
-
-func ReadRootBench_read_Results(msg *capnp.Message) (Bench_read_Results, error) {
-	root, err := msg.Root()
-	return Bench_read_Results(root.Struct()), err
-}
 
 func (s Bench_read_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -268,34 +181,10 @@ func (s Bench_read_Results) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Bench_read_Results_List is a list of Bench_read_Results.
-type Bench_read_Results_List = capnp.StructList[Bench_read_Results]
-
-// NewBench_read_Results creates a new list of Bench_read_Results.
-func NewBench_read_Results_List(s *capnp.Segment, sz int32) (Bench_read_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_read_Results](l), err
-}
-
 type Bench_write_Params capnp.Struct
 
 // Bench_write_Params_TypeID is the unique identifier for the type Bench_write_Params.
 const Bench_write_Params_TypeID = 0xca9b5aa4dff576c3
-
-func NewBench_write_Params(s *capnp.Segment) (Bench_write_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_write_Params(st), err
-}
-
-func NewRootBench_write_Params(s *capnp.Segment) (Bench_write_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_write_Params(st), err
-}
-
-func ReadRootBench_write_Params(msg *capnp.Message) (Bench_write_Params, error) {
-	root, err := msg.Root()
-	return Bench_write_Params(root.Struct()), err
-}
 
 func (s Bench_write_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -334,34 +223,10 @@ func (s Bench_write_Params) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Bench_write_Params_List is a list of Bench_write_Params.
-type Bench_write_Params_List = capnp.StructList[Bench_write_Params]
-
-// NewBench_write_Params creates a new list of Bench_write_Params.
-func NewBench_write_Params_List(s *capnp.Segment, sz int32) (Bench_write_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_write_Params](l), err
-}
-
 type Bench_write_Results capnp.Struct
 
 // Bench_write_Results_TypeID is the unique identifier for the type Bench_write_Results.
 const Bench_write_Results_TypeID = 0xe5d8a1f836b5a084
-
-func NewBench_write_Results(s *capnp.Segment) (Bench_write_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Bench_write_Results(st), err
-}
-
-func NewRootBench_write_Results(s *capnp.Segment) (Bench_write_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Bench_write_Results(st), err
-}
-
-func ReadRootBench_write_Results(msg *capnp.Message) (Bench_write_Results, error) {
-	root, err := msg.Root()
-	return Bench_write_Results(root.Struct()), err
-}
 
 func (s Bench_write_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -395,34 +260,10 @@ func (s Bench_write_Results) SetSum(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Bench_write_Results_List is a list of Bench_write_Results.
-type Bench_write_Results_List = capnp.StructList[Bench_write_Results]
-
-// NewBench_write_Results creates a new list of Bench_write_Results.
-func NewBench_write_Results_List(s *capnp.Segment, sz int32) (Bench_write_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Bench_write_Results](l), err
-}
-
 type Bench_next_Params capnp.Struct
 
 // Bench_next_Params_TypeID is the unique identifier for the type Bench_next_Params.
 const Bench_next_Params_TypeID = 0xe0e8bedd4768b965
-
-func NewBench_next_Params(s *capnp.Segment) (Bench_next_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Bench_next_Params(st), err
-}
-
-func NewRootBench_next_Params(s *capnp.Segment) (Bench_next_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Bench_next_Params(st), err
-}
-
-func ReadRootBench_next_Params(msg *capnp.Message) (Bench_next_Params, error) {
-	root, err := msg.Root()
-	return Bench_next_Params(root.Struct()), err
-}
 
 func (s Bench_next_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -448,34 +289,10 @@ func (s Bench_next_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Bench_next_Params_List is a list of Bench_next_Params.
-type Bench_next_Params_List = capnp.StructList[Bench_next_Params]
-
-// NewBench_next_Params creates a new list of Bench_next_Params.
-func NewBench_next_Params_List(s *capnp.Segment, sz int32) (Bench_next_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Bench_next_Params](l), err
-}
-
 type Bench_next_Results capnp.Struct
 
 // Bench_next_Results_TypeID is the unique identifier for the type Bench_next_Results.
 const Bench_next_Results_TypeID = 0xe6490841ad4b8da1
-
-func NewBench_next_Results(s *capnp.Segment) (Bench_next_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_next_Results(st), err
-}
-
-func NewRootBench_next_Results(s *capnp.Segment) (Bench_next_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_next_Results(st), err
-}
-
-func ReadRootBench_next_Results(msg *capnp.Message) (Bench_next_Results, error) {
-	root, err := msg.Root()
-	return Bench_next_Results(root.Struct()), err
-}
 
 func (s Bench_next_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -514,34 +331,10 @@ func (s Bench_next_Results) SetNext(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Bench_next_Results_List is a list of Bench_next_Results.
-type Bench_next_Results_List = capnp.StructList[Bench_next_Results]
-
-// NewBench_next_Results creates a new list of Bench_next_Results.
-func NewBench_next_Results_List(s *capnp.Segment, sz int32) (Bench_next_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_next_Results](l), err
-}
-
 type Bench_sink_Params capnp.Struct
 
 // Bench_sink_Params_TypeID is the unique identifier for the type Bench_sink_Params.
 const Bench_sink_Params_TypeID = 0x9a8ca5d4f69fe7fa
-
-func NewBench_sink_Params(s *capnp.Segment) (Bench_sink_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Bench_sink_Params(st), err
-}
-
-func NewRootBench_sink_Params(s *capnp.Segment) (Bench_sink_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Bench_sink_Params(st), err
-}
-
-func ReadRootBench_sink_Params(msg *capnp.Message) (Bench_sink_Params, error) {
-	root, err := msg.Root()
-	return Bench_sink_Params(root.Struct()), err
-}
 
 func (s Bench_sink_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -567,34 +360,10 @@ func (s Bench_sink_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Bench_sink_Params_List is a list of Bench_sink_Params.
-type Bench_sink_Params_List = capnp.StructList[Bench_sink_Params]
-
-// NewBench_sink_Params creates a new list of Bench_sink_Params.
-func NewBench_sink_Params_List(s *capnp.Segment, sz int32) (Bench_sink_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Bench_sink_Params](l), err
-}
-
 type Bench_sink_Results capnp.Struct
 
 // Bench_sink_Results_TypeID is the unique identifier for the type Bench_sink_Results.
 const Bench_sink_Results_TypeID = 0xc06c0e28373a14de
-
-func NewBench_sink_Results(s *capnp.Segment) (Bench_sink_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_sink_Results(st), err
-}
-
-func NewRootBench_sink_Results(s *capnp.Segment) (Bench_sink_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_sink_Results(st), err
-}
-
-func ReadRootBench_sink_Results(msg *capnp.Message) (Bench_sink_Results, error) {
-	root, err := msg.Root()
-	return Bench_sink_Results(root.Struct()), err
-}
 
 func (s Bench_sink_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -633,34 +402,10 @@ func (s Bench_sink_Results) SetSink(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Bench_sink_Results_List is a list of Bench_sink_Results.
-type Bench_sink_Results_List = capnp.StructList[Bench_sink_Results]
-
-// NewBench_sink_Results creates a new list of Bench_sink_Results.
-func NewBench_sink_Results_List(s *capnp.Segment, sz int32) (Bench_sink_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_sink_Results](l), err
-}
-
 type Bench_pread_Params capnp.Struct
 
 // Bench_pread_Params_TypeID is the unique identifier for the type Bench_pread_Params.
 const Bench_pread_Params_TypeID = 0xd60c78042c9899b0
-
-func NewBench_pread_Params(s *capnp.Segment) (Bench_pread_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Bench_pread_Params(st), err
-}
-
-func NewRootBench_pread_Params(s *capnp.Segment) (Bench_pread_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Bench_pread_Params(st), err
-}
-
-func ReadRootBench_pread_Params(msg *capnp.Message) (Bench_pread_Params, error) {
-	root, err := msg.Root()
-	return Bench_pread_Params(root.Struct()), err
-}
 
 func (s Bench_pread_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -702,34 +447,10 @@ func (s Bench_pread_Params) SetLength(v uint32) {
 	capnp.Struct(s).SetUint32(4, v)
 }
 
-// Bench_pread_Params_List is a list of Bench_pread_Params.
-type Bench_pread_Params_List = capnp.StructList[Bench_pread_Params]
-
-// NewBench_pread_Params creates a new list of Bench_pread_Params.
-func NewBench_pread_Params_List(s *capnp.Segment, sz int32) (Bench_pread_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Bench_pread_Params](l), err
-}
-
 type Bench_pread_Results capnp.Struct
 
 // Bench_pread_Results_TypeID is the unique identifier for the type Bench_pread_Results.
 const Bench_pread_Results_TypeID = 0xa05213772bde1b7c
-
-func NewBench_pread_Results(s *capnp.Segment) (Bench_pread_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_pread_Results(st), err
-}
-
-func NewRootBench_pread_Results(s *capnp.Segment) (Bench_pread_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Bench_pread_Results(st), err
-}
-
-func ReadRootBench_pread_Results(msg *capnp.Message) (Bench_pread_Results, error) {
-	root, err := msg.Root()
-	return Bench_pread_Results(root.Struct()), err
-}
 
 func (s Bench_pread_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -768,15 +489,6 @@ func (s Bench_pread_Results) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Bench_pread_Results_List is a list of Bench_pread_Results.
-type Bench_pread_Results_List = capnp.StructList[Bench_pread_Results]
-
-// NewBench_pread_Results creates a new list of Bench_pread_Results.
-func NewBench_pread_Results_List(s *capnp.Segment, sz int32) (Bench_pread_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Bench_pread_Results](l), err
-}
-
 // Sink_TypeID is the unique identifier for the type Sink.
 const Sink_TypeID = 0xf826c5fcb0f8cdf7
 
@@ -784,21 +496,6 @@ type Sink_write_Params capnp.Struct
 
 // Sink_write_Params_TypeID is the unique identifier for the type Sink_write_Params.
 const Sink_write_Params_TypeID = 0xc9ee48bc192067b1
-
-func NewSink_write_Params(s *capnp.Segment) (Sink_write_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Sink_write_Params(st), err
-}
-
-func NewRootSink_write_Params(s *capnp.Segment) (Sink_write_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Sink_write_Params(st), err
-}
-
-func ReadRootSink_write_Params(msg *capnp.Message) (Sink_write_Params, error) {
-	root, err := msg.Root()
-	return Sink_write_Params(root.Struct()), err
-}
 
 func (s Sink_write_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -837,34 +534,10 @@ func (s Sink_write_Params) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Sink_write_Params_List is a list of Sink_write_Params.
-type Sink_write_Params_List = capnp.StructList[Sink_write_Params]
-
-// NewSink_write_Params creates a new list of Sink_write_Params.
-func NewSink_write_Params_List(s *capnp.Segment, sz int32) (Sink_write_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Sink_write_Params](l), err
-}
-
 type Sink_done_Params capnp.Struct
 
 // Sink_done_Params_TypeID is the unique identifier for the type Sink_done_Params.
 const Sink_done_Params_TypeID = 0xbf8267c072d75bff
-
-func NewSink_done_Params(s *capnp.Segment) (Sink_done_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Sink_done_Params(st), err
-}
-
-func NewRootSink_done_Params(s *capnp.Segment) (Sink_done_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Sink_done_Params(st), err
-}
-
-func ReadRootSink_done_Params(msg *capnp.Message) (Sink_done_Params, error) {
-	root, err := msg.Root()
-	return Sink_done_Params(root.Struct()), err
-}
 
 func (s Sink_done_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -890,34 +563,10 @@ func (s Sink_done_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Sink_done_Params_List is a list of Sink_done_Params.
-type Sink_done_Params_List = capnp.StructList[Sink_done_Params]
-
-// NewSink_done_Params creates a new list of Sink_done_Params.
-func NewSink_done_Params_List(s *capnp.Segment, sz int32) (Sink_done_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Sink_done_Params](l), err
-}
-
 type Sink_done_Results capnp.Struct
 
 // Sink_done_Results_TypeID is the unique identifier for the type Sink_done_Results.
 const Sink_done_Results_TypeID = 0xb02898c7e7a2cd51
-
-func NewSink_done_Results(s *capnp.Segment) (Sink_done_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Sink_done_Results(st), err
-}
-
-func NewRootSink_done_Results(s *capnp.Segment) (Sink_done_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Sink_done_Results(st), err
-}
-
-func ReadRootSink_done_Results(msg *capnp.Message) (Sink_done_Results, error) {
-	root, err := msg.Root()
-	return Sink_done_Results(root.Struct()), err
-}
 
 func (s Sink_done_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -949,15 +598,6 @@ func (s Sink_done_Results) Sum() uint32 {
 
 func (s Sink_done_Results) SetSum(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
-}
-
-// Sink_done_Results_List is a list of Sink_done_Results.
-type Sink_done_Results_List = capnp.StructList[Sink_done_Results]
-
-// NewSink_done_Results creates a new list of Sink_done_Results.
-func NewSink_done_Results_List(s *capnp.Segment, sz int32) (Sink_done_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Sink_done_Results](l), err
 }
 
 // Bench_echo describes Bench.echo to package vat.

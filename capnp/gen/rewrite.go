@@ -137,10 +137,21 @@ func (p *pkg) dropType(t *ast.TypeSpec) bool {
 	if base, ok := strings.CutSuffix(name, "_Server"); ok && p.interfaces[base] {
 		return true
 	}
-	if base, ok := strings.CutSuffix(name, "_List"); ok && p.interfaces[base] {
+	if base, ok := strings.CutSuffix(name, "_List"); ok && (p.interfaces[base] || p.ofMethod(base)) {
 		return true
 	}
 	return p.calls[name]
+}
+
+// ofMethod reports a struct that the schema compiler made for a method's parameters or results: Dir_list_Params. Nobody
+// can name it in a schema, so that it is no message's root and in no list.
+func (p *pkg) ofMethod(name string) bool {
+	base, ok := strings.CutSuffix(name, "_Params")
+	if !ok {
+		base, ok = strings.CutSuffix(name, "_Results")
+	}
+	at := strings.LastIndexByte(base, '_')
+	return ok && at > 0 && p.interfaces[base[:at]]
 }
 
 // isCallType reports a struct that embeds *server.Call.
@@ -153,7 +164,7 @@ func isCallType(t ast.Expr) bool {
 	return ok && isSelector(star.X, "server", "Call")
 }
 
-// dropFunc reports a function that belongs to a dropped type.
+// dropFunc reports a function that belongs to a dropped type, or makes what nobody makes.
 func (p *pkg) dropFunc(d *ast.FuncDecl) bool {
 	if d.Recv != nil {
 		recv, ok := d.Recv.List[0].Type.(*ast.Ident)
@@ -167,8 +178,15 @@ func (p *pkg) dropFunc(d *ast.FuncDecl) bool {
 			return true
 		}
 	}
-	if base, ok := strings.CutPrefix(d.Name.Name, "New"); ok {
-		if base, ok = strings.CutSuffix(base, "_List"); ok && p.interfaces[base] {
+	for _, prefix := range []string{"NewRoot", "ReadRoot", "New"} {
+		base, ok := strings.CutPrefix(d.Name.Name, prefix)
+		if !ok {
+			continue
+		}
+		if p.ofMethod(base) {
+			return true
+		}
+		if base, ok = strings.CutSuffix(base, "_List"); ok && (p.interfaces[base] || p.ofMethod(base)) {
 			return true
 		}
 	}

@@ -30,7 +30,23 @@ type Dir_list struct {
 
 func (c Dir_list) Args() int { return 0 }
 
+type Dir_list_Params capnp.Struct
+
+func NewDir_list_Params(s *capnp.Segment) (Dir_list_Params, error) { return Dir_list_Params{}, nil }
+
+func NewRootDir_list_Params(s *capnp.Segment) (Dir_list_Params, error) { return Dir_list_Params{}, nil }
+
+func ReadRootDir_list_Params(m *capnp.Message) (Dir_list_Params, error) { return Dir_list_Params{}, nil }
+
+type Dir_list_Params_List = capnp.StructList[Dir_list_Params]
+
+func NewDir_list_Params_List(s *capnp.Segment, sz int32) (Dir_list_Params_List, error) {
+	return Dir_list_Params_List{}, nil
+}
+
 type Node capnp.Struct
+
+func NewNode(s *capnp.Segment) (Node, error) { return Node{}, nil }
 
 func (s Node) Dir() Dir {
 	if capnp.Struct(s).Uint16(8) != 0 {
@@ -71,7 +87,11 @@ import (
 // Dir_TypeID is the unique identifier for the type Dir.
 const Dir_TypeID = 0x1
 
+type Dir_list_Params capnp.Struct
+
 type Node capnp.Struct
+
+func NewNode(s *capnp.Segment) (Node, error) { return Node{}, nil }
 
 func (s Node) Dir() capnp.Interface {
 	if capnp.Struct(s).Uint16(8) != 0 {

@@ -15,21 +15,6 @@ type Log_add_Params capnp.Struct
 // Log_add_Params_TypeID is the unique identifier for the type Log_add_Params.
 const Log_add_Params_TypeID = 0xdfe423d7aada0b6d
 
-func NewLog_add_Params(s *capnp.Segment) (Log_add_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Log_add_Params(st), err
-}
-
-func NewRootLog_add_Params(s *capnp.Segment) (Log_add_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Log_add_Params(st), err
-}
-
-func ReadRootLog_add_Params(msg *capnp.Message) (Log_add_Params, error) {
-	root, err := msg.Root()
-	return Log_add_Params(root.Struct()), err
-}
-
 func (s Log_add_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -62,34 +47,10 @@ func (s Log_add_Params) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Log_add_Params_List is a list of Log_add_Params.
-type Log_add_Params_List = capnp.StructList[Log_add_Params]
-
-// NewLog_add_Params creates a new list of Log_add_Params.
-func NewLog_add_Params_List(s *capnp.Segment, sz int32) (Log_add_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Log_add_Params](l), err
-}
-
 type Log_add_Results capnp.Struct
 
 // Log_add_Results_TypeID is the unique identifier for the type Log_add_Results.
 const Log_add_Results_TypeID = 0xe770c68d10eadd56
-
-func NewLog_add_Results(s *capnp.Segment) (Log_add_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Log_add_Results(st), err
-}
-
-func NewRootLog_add_Results(s *capnp.Segment) (Log_add_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Log_add_Results(st), err
-}
-
-func ReadRootLog_add_Results(msg *capnp.Message) (Log_add_Results, error) {
-	root, err := msg.Root()
-	return Log_add_Results(root.Struct()), err
-}
 
 func (s Log_add_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -115,34 +76,10 @@ func (s Log_add_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Log_add_Results_List is a list of Log_add_Results.
-type Log_add_Results_List = capnp.StructList[Log_add_Results]
-
-// NewLog_add_Results creates a new list of Log_add_Results.
-func NewLog_add_Results_List(s *capnp.Segment, sz int32) (Log_add_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Log_add_Results](l), err
-}
-
 type Log_noted_Params capnp.Struct
 
 // Log_noted_Params_TypeID is the unique identifier for the type Log_noted_Params.
 const Log_noted_Params_TypeID = 0x8f7373aab8cda0ba
-
-func NewLog_noted_Params(s *capnp.Segment) (Log_noted_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Log_noted_Params(st), err
-}
-
-func NewRootLog_noted_Params(s *capnp.Segment) (Log_noted_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Log_noted_Params(st), err
-}
-
-func ReadRootLog_noted_Params(msg *capnp.Message) (Log_noted_Params, error) {
-	root, err := msg.Root()
-	return Log_noted_Params(root.Struct()), err
-}
 
 func (s Log_noted_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -168,34 +105,10 @@ func (s Log_noted_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Log_noted_Params_List is a list of Log_noted_Params.
-type Log_noted_Params_List = capnp.StructList[Log_noted_Params]
-
-// NewLog_noted_Params creates a new list of Log_noted_Params.
-func NewLog_noted_Params_List(s *capnp.Segment, sz int32) (Log_noted_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Log_noted_Params](l), err
-}
-
 type Log_noted_Results capnp.Struct
 
 // Log_noted_Results_TypeID is the unique identifier for the type Log_noted_Results.
 const Log_noted_Results_TypeID = 0xc7132a88d7cf1dc6
-
-func NewLog_noted_Results(s *capnp.Segment) (Log_noted_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Log_noted_Results(st), err
-}
-
-func NewRootLog_noted_Results(s *capnp.Segment) (Log_noted_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Log_noted_Results(st), err
-}
-
-func ReadRootLog_noted_Results(msg *capnp.Message) (Log_noted_Results, error) {
-	root, err := msg.Root()
-	return Log_noted_Results(root.Struct()), err
-}
 
 func (s Log_noted_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -245,15 +158,6 @@ func (s Log_noted_Results) NewAll(n int32) (capnp.UInt32List, error) {
 	return l, err
 }
 
-// Log_noted_Results_List is a list of Log_noted_Results.
-type Log_noted_Results_List = capnp.StructList[Log_noted_Results]
-
-// NewLog_noted_Results creates a new list of Log_noted_Results.
-func NewLog_noted_Results_List(s *capnp.Segment, sz int32) (Log_noted_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Log_noted_Results](l), err
-}
-
 // Order_TypeID is the unique identifier for the type Order.
 const Order_TypeID = 0x9a0d587e8f48ae1b
 
@@ -261,21 +165,6 @@ type Order_later_Params capnp.Struct
 
 // Order_later_Params_TypeID is the unique identifier for the type Order_later_Params.
 const Order_later_Params_TypeID = 0x8f078cec214b05a9
-
-func NewOrder_later_Params(s *capnp.Segment) (Order_later_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_later_Params(st), err
-}
-
-func NewRootOrder_later_Params(s *capnp.Segment) (Order_later_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_later_Params(st), err
-}
-
-func ReadRootOrder_later_Params(msg *capnp.Message) (Order_later_Params, error) {
-	root, err := msg.Root()
-	return Order_later_Params(root.Struct()), err
-}
 
 func (s Order_later_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -301,34 +190,10 @@ func (s Order_later_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Order_later_Params_List is a list of Order_later_Params.
-type Order_later_Params_List = capnp.StructList[Order_later_Params]
-
-// NewOrder_later_Params creates a new list of Order_later_Params.
-func NewOrder_later_Params_List(s *capnp.Segment, sz int32) (Order_later_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Order_later_Params](l), err
-}
-
 type Order_later_Results capnp.Struct
 
 // Order_later_Results_TypeID is the unique identifier for the type Order_later_Results.
 const Order_later_Results_TypeID = 0xcacbe7a6102715e5
-
-func NewOrder_later_Results(s *capnp.Segment) (Order_later_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_later_Results(st), err
-}
-
-func NewRootOrder_later_Results(s *capnp.Segment) (Order_later_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_later_Results(st), err
-}
-
-func ReadRootOrder_later_Results(msg *capnp.Message) (Order_later_Results, error) {
-	root, err := msg.Root()
-	return Order_later_Results(root.Struct()), err
-}
 
 func (s Order_later_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -367,34 +232,10 @@ func (s Order_later_Results) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_later_Results_List is a list of Order_later_Results.
-type Order_later_Results_List = capnp.StructList[Order_later_Results]
-
-// NewOrder_later_Results creates a new list of Order_later_Results.
-func NewOrder_later_Results_List(s *capnp.Segment, sz int32) (Order_later_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_later_Results](l), err
-}
-
 type Order_yours_Params capnp.Struct
 
 // Order_yours_Params_TypeID is the unique identifier for the type Order_yours_Params.
 const Order_yours_Params_TypeID = 0xf552e52591e82f05
-
-func NewOrder_yours_Params(s *capnp.Segment) (Order_yours_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_yours_Params(st), err
-}
-
-func NewRootOrder_yours_Params(s *capnp.Segment) (Order_yours_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_yours_Params(st), err
-}
-
-func ReadRootOrder_yours_Params(msg *capnp.Message) (Order_yours_Params, error) {
-	root, err := msg.Root()
-	return Order_yours_Params(root.Struct()), err
-}
 
 func (s Order_yours_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -433,34 +274,10 @@ func (s Order_yours_Params) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_yours_Params_List is a list of Order_yours_Params.
-type Order_yours_Params_List = capnp.StructList[Order_yours_Params]
-
-// NewOrder_yours_Params creates a new list of Order_yours_Params.
-func NewOrder_yours_Params_List(s *capnp.Segment, sz int32) (Order_yours_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_yours_Params](l), err
-}
-
 type Order_yours_Results capnp.Struct
 
 // Order_yours_Results_TypeID is the unique identifier for the type Order_yours_Results.
 const Order_yours_Results_TypeID = 0xf982de013594d427
-
-func NewOrder_yours_Results(s *capnp.Segment) (Order_yours_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_yours_Results(st), err
-}
-
-func NewRootOrder_yours_Results(s *capnp.Segment) (Order_yours_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_yours_Results(st), err
-}
-
-func ReadRootOrder_yours_Results(msg *capnp.Message) (Order_yours_Results, error) {
-	root, err := msg.Root()
-	return Order_yours_Results(root.Struct()), err
-}
 
 func (s Order_yours_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -499,34 +316,10 @@ func (s Order_yours_Results) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_yours_Results_List is a list of Order_yours_Results.
-type Order_yours_Results_List = capnp.StructList[Order_yours_Results]
-
-// NewOrder_yours_Results creates a new list of Order_yours_Results.
-func NewOrder_yours_Results_List(s *capnp.Segment, sz int32) (Order_yours_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_yours_Results](l), err
-}
-
 type Order_relay_Params capnp.Struct
 
 // Order_relay_Params_TypeID is the unique identifier for the type Order_relay_Params.
 const Order_relay_Params_TypeID = 0xc2073e319acdb816
-
-func NewOrder_relay_Params(s *capnp.Segment) (Order_relay_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_relay_Params(st), err
-}
-
-func NewRootOrder_relay_Params(s *capnp.Segment) (Order_relay_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_relay_Params(st), err
-}
-
-func ReadRootOrder_relay_Params(msg *capnp.Message) (Order_relay_Params, error) {
-	root, err := msg.Root()
-	return Order_relay_Params(root.Struct()), err
-}
 
 func (s Order_relay_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -565,34 +358,10 @@ func (s Order_relay_Params) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_relay_Params_List is a list of Order_relay_Params.
-type Order_relay_Params_List = capnp.StructList[Order_relay_Params]
-
-// NewOrder_relay_Params creates a new list of Order_relay_Params.
-func NewOrder_relay_Params_List(s *capnp.Segment, sz int32) (Order_relay_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_relay_Params](l), err
-}
-
 type Order_relay_Results capnp.Struct
 
 // Order_relay_Results_TypeID is the unique identifier for the type Order_relay_Results.
 const Order_relay_Results_TypeID = 0xce663ccf529c7640
-
-func NewOrder_relay_Results(s *capnp.Segment) (Order_relay_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_relay_Results(st), err
-}
-
-func NewRootOrder_relay_Results(s *capnp.Segment) (Order_relay_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_relay_Results(st), err
-}
-
-func ReadRootOrder_relay_Results(msg *capnp.Message) (Order_relay_Results, error) {
-	root, err := msg.Root()
-	return Order_relay_Results(root.Struct()), err
-}
 
 func (s Order_relay_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -631,34 +400,10 @@ func (s Order_relay_Results) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_relay_Results_List is a list of Order_relay_Results.
-type Order_relay_Results_List = capnp.StructList[Order_relay_Results]
-
-// NewOrder_relay_Results creates a new list of Order_relay_Results.
-func NewOrder_relay_Results_List(s *capnp.Segment, sz int32) (Order_relay_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_relay_Results](l), err
-}
-
 type Order_broken_Params capnp.Struct
 
 // Order_broken_Params_TypeID is the unique identifier for the type Order_broken_Params.
 const Order_broken_Params_TypeID = 0xf56b070891a6e763
-
-func NewOrder_broken_Params(s *capnp.Segment) (Order_broken_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_broken_Params(st), err
-}
-
-func NewRootOrder_broken_Params(s *capnp.Segment) (Order_broken_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_broken_Params(st), err
-}
-
-func ReadRootOrder_broken_Params(msg *capnp.Message) (Order_broken_Params, error) {
-	root, err := msg.Root()
-	return Order_broken_Params(root.Struct()), err
-}
 
 func (s Order_broken_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -684,34 +429,10 @@ func (s Order_broken_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Order_broken_Params_List is a list of Order_broken_Params.
-type Order_broken_Params_List = capnp.StructList[Order_broken_Params]
-
-// NewOrder_broken_Params creates a new list of Order_broken_Params.
-func NewOrder_broken_Params_List(s *capnp.Segment, sz int32) (Order_broken_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Order_broken_Params](l), err
-}
-
 type Order_broken_Results capnp.Struct
 
 // Order_broken_Results_TypeID is the unique identifier for the type Order_broken_Results.
 const Order_broken_Results_TypeID = 0xc703de2713fb15ec
-
-func NewOrder_broken_Results(s *capnp.Segment) (Order_broken_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_broken_Results(st), err
-}
-
-func NewRootOrder_broken_Results(s *capnp.Segment) (Order_broken_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_broken_Results(st), err
-}
-
-func ReadRootOrder_broken_Results(msg *capnp.Message) (Order_broken_Results, error) {
-	root, err := msg.Root()
-	return Order_broken_Results(root.Struct()), err
-}
 
 func (s Order_broken_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -750,34 +471,10 @@ func (s Order_broken_Results) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_broken_Results_List is a list of Order_broken_Results.
-type Order_broken_Results_List = capnp.StructList[Order_broken_Results]
-
-// NewOrder_broken_Results creates a new list of Order_broken_Results.
-func NewOrder_broken_Results_List(s *capnp.Segment, sz int32) (Order_broken_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_broken_Results](l), err
-}
-
 type Order_settle_Params capnp.Struct
 
 // Order_settle_Params_TypeID is the unique identifier for the type Order_settle_Params.
 const Order_settle_Params_TypeID = 0xb884cf44705a389c
-
-func NewOrder_settle_Params(s *capnp.Segment) (Order_settle_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_settle_Params(st), err
-}
-
-func NewRootOrder_settle_Params(s *capnp.Segment) (Order_settle_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_settle_Params(st), err
-}
-
-func ReadRootOrder_settle_Params(msg *capnp.Message) (Order_settle_Params, error) {
-	root, err := msg.Root()
-	return Order_settle_Params(root.Struct()), err
-}
 
 func (s Order_settle_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -803,34 +500,10 @@ func (s Order_settle_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Order_settle_Params_List is a list of Order_settle_Params.
-type Order_settle_Params_List = capnp.StructList[Order_settle_Params]
-
-// NewOrder_settle_Params creates a new list of Order_settle_Params.
-func NewOrder_settle_Params_List(s *capnp.Segment, sz int32) (Order_settle_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Order_settle_Params](l), err
-}
-
 type Order_settle_Results capnp.Struct
 
 // Order_settle_Results_TypeID is the unique identifier for the type Order_settle_Results.
 const Order_settle_Results_TypeID = 0x86605281a92709ef
-
-func NewOrder_settle_Results(s *capnp.Segment) (Order_settle_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_settle_Results(st), err
-}
-
-func NewRootOrder_settle_Results(s *capnp.Segment) (Order_settle_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Order_settle_Results(st), err
-}
-
-func ReadRootOrder_settle_Results(msg *capnp.Message) (Order_settle_Results, error) {
-	root, err := msg.Root()
-	return Order_settle_Results(root.Struct()), err
-}
 
 func (s Order_settle_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -856,34 +529,10 @@ func (s Order_settle_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Order_settle_Results_List is a list of Order_settle_Results.
-type Order_settle_Results_List = capnp.StructList[Order_settle_Results]
-
-// NewOrder_settle_Results creates a new list of Order_settle_Results.
-func NewOrder_settle_Results_List(s *capnp.Segment, sz int32) (Order_settle_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Order_settle_Results](l), err
-}
-
 type Order_forward_Params capnp.Struct
 
 // Order_forward_Params_TypeID is the unique identifier for the type Order_forward_Params.
 const Order_forward_Params_TypeID = 0x9348609351dde39c
-
-func NewOrder_forward_Params(s *capnp.Segment) (Order_forward_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_forward_Params(st), err
-}
-
-func NewRootOrder_forward_Params(s *capnp.Segment) (Order_forward_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_forward_Params(st), err
-}
-
-func ReadRootOrder_forward_Params(msg *capnp.Message) (Order_forward_Params, error) {
-	root, err := msg.Root()
-	return Order_forward_Params(root.Struct()), err
-}
 
 func (s Order_forward_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -922,34 +571,10 @@ func (s Order_forward_Params) SetTo(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Order_forward_Params_List is a list of Order_forward_Params.
-type Order_forward_Params_List = capnp.StructList[Order_forward_Params]
-
-// NewOrder_forward_Params creates a new list of Order_forward_Params.
-func NewOrder_forward_Params_List(s *capnp.Segment, sz int32) (Order_forward_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_forward_Params](l), err
-}
-
 type Order_forward_Results capnp.Struct
 
 // Order_forward_Results_TypeID is the unique identifier for the type Order_forward_Results.
 const Order_forward_Results_TypeID = 0xbdb6eff2523735ac
-
-func NewOrder_forward_Results(s *capnp.Segment) (Order_forward_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_forward_Results(st), err
-}
-
-func NewRootOrder_forward_Results(s *capnp.Segment) (Order_forward_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Order_forward_Results(st), err
-}
-
-func ReadRootOrder_forward_Results(msg *capnp.Message) (Order_forward_Results, error) {
-	root, err := msg.Root()
-	return Order_forward_Results(root.Struct()), err
-}
 
 func (s Order_forward_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -986,15 +611,6 @@ func (s Order_forward_Results) HasLog() bool {
 
 func (s Order_forward_Results) SetLog(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
-}
-
-// Order_forward_Results_List is a list of Order_forward_Results.
-type Order_forward_Results_List = capnp.StructList[Order_forward_Results]
-
-// NewOrder_forward_Results creates a new list of Order_forward_Results.
-func NewOrder_forward_Results_List(s *capnp.Segment, sz int32) (Order_forward_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Order_forward_Results](l), err
 }
 
 // Log_add describes Log.add to package vat.

@@ -17,21 +17,6 @@ type Echo_echo_Params capnp.Struct
 // Echo_echo_Params_TypeID is the unique identifier for the type Echo_echo_Params.
 const Echo_echo_Params_TypeID = 0xa366d74c993561e8
 
-func NewEcho_echo_Params(s *capnp.Segment) (Echo_echo_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_echo_Params(st), err
-}
-
-func NewRootEcho_echo_Params(s *capnp.Segment) (Echo_echo_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_echo_Params(st), err
-}
-
-func ReadRootEcho_echo_Params(msg *capnp.Message) (Echo_echo_Params, error) {
-	root, err := msg.Root()
-	return Echo_echo_Params(root.Struct()), err
-}
-
 func (s Echo_echo_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -74,34 +59,10 @@ func (s Echo_echo_Params) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Echo_echo_Params_List is a list of Echo_echo_Params.
-type Echo_echo_Params_List = capnp.StructList[Echo_echo_Params]
-
-// NewEcho_echo_Params creates a new list of Echo_echo_Params.
-func NewEcho_echo_Params_List(s *capnp.Segment, sz int32) (Echo_echo_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Echo_echo_Params](l), err
-}
-
 type Echo_echo_Results capnp.Struct
 
 // Echo_echo_Results_TypeID is the unique identifier for the type Echo_echo_Results.
 const Echo_echo_Results_TypeID = 0x846f0510c2fc8ecd
-
-func NewEcho_echo_Results(s *capnp.Segment) (Echo_echo_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_echo_Results(st), err
-}
-
-func NewRootEcho_echo_Results(s *capnp.Segment) (Echo_echo_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_echo_Results(st), err
-}
-
-func ReadRootEcho_echo_Results(msg *capnp.Message) (Echo_echo_Results, error) {
-	root, err := msg.Root()
-	return Echo_echo_Results(root.Struct()), err
-}
 
 func (s Echo_echo_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -145,34 +106,10 @@ func (s Echo_echo_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Echo_echo_Results_List is a list of Echo_echo_Results.
-type Echo_echo_Results_List = capnp.StructList[Echo_echo_Results]
-
-// NewEcho_echo_Results creates a new list of Echo_echo_Results.
-func NewEcho_echo_Results_List(s *capnp.Segment, sz int32) (Echo_echo_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Echo_echo_Results](l), err
-}
-
 type Echo_data_Params capnp.Struct
 
 // Echo_data_Params_TypeID is the unique identifier for the type Echo_data_Params.
 const Echo_data_Params_TypeID = 0x882495c72b320b26
-
-func NewEcho_data_Params(s *capnp.Segment) (Echo_data_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Echo_data_Params(st), err
-}
-
-func NewRootEcho_data_Params(s *capnp.Segment) (Echo_data_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Echo_data_Params(st), err
-}
-
-func ReadRootEcho_data_Params(msg *capnp.Message) (Echo_data_Params, error) {
-	root, err := msg.Root()
-	return Echo_data_Params(root.Struct()), err
-}
 
 func (s Echo_data_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -206,34 +143,10 @@ func (s Echo_data_Params) SetSize(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Echo_data_Params_List is a list of Echo_data_Params.
-type Echo_data_Params_List = capnp.StructList[Echo_data_Params]
-
-// NewEcho_data_Params creates a new list of Echo_data_Params.
-func NewEcho_data_Params_List(s *capnp.Segment, sz int32) (Echo_data_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Echo_data_Params](l), err
-}
-
 type Echo_data_Results capnp.Struct
 
 // Echo_data_Results_TypeID is the unique identifier for the type Echo_data_Results.
 const Echo_data_Results_TypeID = 0x9aaabd10999d48ab
-
-func NewEcho_data_Results(s *capnp.Segment) (Echo_data_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_data_Results(st), err
-}
-
-func NewRootEcho_data_Results(s *capnp.Segment) (Echo_data_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_data_Results(st), err
-}
-
-func ReadRootEcho_data_Results(msg *capnp.Message) (Echo_data_Results, error) {
-	root, err := msg.Root()
-	return Echo_data_Results(root.Struct()), err
-}
 
 func (s Echo_data_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -272,34 +185,10 @@ func (s Echo_data_Results) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Echo_data_Results_List is a list of Echo_data_Results.
-type Echo_data_Results_List = capnp.StructList[Echo_data_Results]
-
-// NewEcho_data_Results creates a new list of Echo_data_Results.
-func NewEcho_data_Results_List(s *capnp.Segment, sz int32) (Echo_data_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Echo_data_Results](l), err
-}
-
 type Echo_sleep_Params capnp.Struct
 
 // Echo_sleep_Params_TypeID is the unique identifier for the type Echo_sleep_Params.
 const Echo_sleep_Params_TypeID = 0xbd9870a1ccd0765b
-
-func NewEcho_sleep_Params(s *capnp.Segment) (Echo_sleep_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Echo_sleep_Params(st), err
-}
-
-func NewRootEcho_sleep_Params(s *capnp.Segment) (Echo_sleep_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Echo_sleep_Params(st), err
-}
-
-func ReadRootEcho_sleep_Params(msg *capnp.Message) (Echo_sleep_Params, error) {
-	root, err := msg.Root()
-	return Echo_sleep_Params(root.Struct()), err
-}
 
 func (s Echo_sleep_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -333,34 +222,10 @@ func (s Echo_sleep_Params) SetMs(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Echo_sleep_Params_List is a list of Echo_sleep_Params.
-type Echo_sleep_Params_List = capnp.StructList[Echo_sleep_Params]
-
-// NewEcho_sleep_Params creates a new list of Echo_sleep_Params.
-func NewEcho_sleep_Params_List(s *capnp.Segment, sz int32) (Echo_sleep_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Echo_sleep_Params](l), err
-}
-
 type Echo_sleep_Results capnp.Struct
 
 // Echo_sleep_Results_TypeID is the unique identifier for the type Echo_sleep_Results.
 const Echo_sleep_Results_TypeID = 0xbaf391e1feb915e8
-
-func NewEcho_sleep_Results(s *capnp.Segment) (Echo_sleep_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_sleep_Results(st), err
-}
-
-func NewRootEcho_sleep_Results(s *capnp.Segment) (Echo_sleep_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_sleep_Results(st), err
-}
-
-func ReadRootEcho_sleep_Results(msg *capnp.Message) (Echo_sleep_Results, error) {
-	root, err := msg.Root()
-	return Echo_sleep_Results(root.Struct()), err
-}
 
 func (s Echo_sleep_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -386,34 +251,10 @@ func (s Echo_sleep_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Echo_sleep_Results_List is a list of Echo_sleep_Results.
-type Echo_sleep_Results_List = capnp.StructList[Echo_sleep_Results]
-
-// NewEcho_sleep_Results creates a new list of Echo_sleep_Results.
-func NewEcho_sleep_Results_List(s *capnp.Segment, sz int32) (Echo_sleep_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Echo_sleep_Results](l), err
-}
-
 type Echo_fail_Params capnp.Struct
 
 // Echo_fail_Params_TypeID is the unique identifier for the type Echo_fail_Params.
 const Echo_fail_Params_TypeID = 0xea2d01ed4ae39333
-
-func NewEcho_fail_Params(s *capnp.Segment) (Echo_fail_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Echo_fail_Params(st), err
-}
-
-func NewRootEcho_fail_Params(s *capnp.Segment) (Echo_fail_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Echo_fail_Params(st), err
-}
-
-func ReadRootEcho_fail_Params(msg *capnp.Message) (Echo_fail_Params, error) {
-	root, err := msg.Root()
-	return Echo_fail_Params(root.Struct()), err
-}
 
 func (s Echo_fail_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -465,34 +306,10 @@ func (s Echo_fail_Params) SetReason(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
-// Echo_fail_Params_List is a list of Echo_fail_Params.
-type Echo_fail_Params_List = capnp.StructList[Echo_fail_Params]
-
-// NewEcho_fail_Params creates a new list of Echo_fail_Params.
-func NewEcho_fail_Params_List(s *capnp.Segment, sz int32) (Echo_fail_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Echo_fail_Params](l), err
-}
-
 type Echo_fail_Results capnp.Struct
 
 // Echo_fail_Results_TypeID is the unique identifier for the type Echo_fail_Results.
 const Echo_fail_Results_TypeID = 0x81dfb03b9c2d447b
-
-func NewEcho_fail_Results(s *capnp.Segment) (Echo_fail_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_fail_Results(st), err
-}
-
-func NewRootEcho_fail_Results(s *capnp.Segment) (Echo_fail_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_fail_Results(st), err
-}
-
-func ReadRootEcho_fail_Results(msg *capnp.Message) (Echo_fail_Results, error) {
-	root, err := msg.Root()
-	return Echo_fail_Results(root.Struct()), err
-}
 
 func (s Echo_fail_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -518,34 +335,10 @@ func (s Echo_fail_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Echo_fail_Results_List is a list of Echo_fail_Results.
-type Echo_fail_Results_List = capnp.StructList[Echo_fail_Results]
-
-// NewEcho_fail_Results creates a new list of Echo_fail_Results.
-func NewEcho_fail_Results_List(s *capnp.Segment, sz int32) (Echo_fail_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Echo_fail_Results](l), err
-}
-
 type Echo_crash_Params capnp.Struct
 
 // Echo_crash_Params_TypeID is the unique identifier for the type Echo_crash_Params.
 const Echo_crash_Params_TypeID = 0xdf4ba323bbb4998a
-
-func NewEcho_crash_Params(s *capnp.Segment) (Echo_crash_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_crash_Params(st), err
-}
-
-func NewRootEcho_crash_Params(s *capnp.Segment) (Echo_crash_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_crash_Params(st), err
-}
-
-func ReadRootEcho_crash_Params(msg *capnp.Message) (Echo_crash_Params, error) {
-	root, err := msg.Root()
-	return Echo_crash_Params(root.Struct()), err
-}
 
 func (s Echo_crash_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -571,34 +364,10 @@ func (s Echo_crash_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Echo_crash_Params_List is a list of Echo_crash_Params.
-type Echo_crash_Params_List = capnp.StructList[Echo_crash_Params]
-
-// NewEcho_crash_Params creates a new list of Echo_crash_Params.
-func NewEcho_crash_Params_List(s *capnp.Segment, sz int32) (Echo_crash_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Echo_crash_Params](l), err
-}
-
 type Echo_crash_Results capnp.Struct
 
 // Echo_crash_Results_TypeID is the unique identifier for the type Echo_crash_Results.
 const Echo_crash_Results_TypeID = 0xa52abb241e0b9284
-
-func NewEcho_crash_Results(s *capnp.Segment) (Echo_crash_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_crash_Results(st), err
-}
-
-func NewRootEcho_crash_Results(s *capnp.Segment) (Echo_crash_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Echo_crash_Results(st), err
-}
-
-func ReadRootEcho_crash_Results(msg *capnp.Message) (Echo_crash_Results, error) {
-	root, err := msg.Root()
-	return Echo_crash_Results(root.Struct()), err
-}
 
 func (s Echo_crash_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -624,34 +393,10 @@ func (s Echo_crash_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Echo_crash_Results_List is a list of Echo_crash_Results.
-type Echo_crash_Results_List = capnp.StructList[Echo_crash_Results]
-
-// NewEcho_crash_Results creates a new list of Echo_crash_Results.
-func NewEcho_crash_Results_List(s *capnp.Segment, sz int32) (Echo_crash_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Echo_crash_Results](l), err
-}
-
 type Echo_cap_Params capnp.Struct
 
 // Echo_cap_Params_TypeID is the unique identifier for the type Echo_cap_Params.
 const Echo_cap_Params_TypeID = 0xc57fce41ca9fe6d7
-
-func NewEcho_cap_Params(s *capnp.Segment) (Echo_cap_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_cap_Params(st), err
-}
-
-func NewRootEcho_cap_Params(s *capnp.Segment) (Echo_cap_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_cap_Params(st), err
-}
-
-func ReadRootEcho_cap_Params(msg *capnp.Message) (Echo_cap_Params, error) {
-	root, err := msg.Root()
-	return Echo_cap_Params(root.Struct()), err
-}
 
 func (s Echo_cap_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -690,34 +435,10 @@ func (s Echo_cap_Params) SetCap(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Echo_cap_Params_List is a list of Echo_cap_Params.
-type Echo_cap_Params_List = capnp.StructList[Echo_cap_Params]
-
-// NewEcho_cap_Params creates a new list of Echo_cap_Params.
-func NewEcho_cap_Params_List(s *capnp.Segment, sz int32) (Echo_cap_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Echo_cap_Params](l), err
-}
-
 type Echo_cap_Results capnp.Struct
 
 // Echo_cap_Results_TypeID is the unique identifier for the type Echo_cap_Results.
 const Echo_cap_Results_TypeID = 0xeef9c145fa5f3b46
-
-func NewEcho_cap_Results(s *capnp.Segment) (Echo_cap_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_cap_Results(st), err
-}
-
-func NewRootEcho_cap_Results(s *capnp.Segment) (Echo_cap_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Echo_cap_Results(st), err
-}
-
-func ReadRootEcho_cap_Results(msg *capnp.Message) (Echo_cap_Results, error) {
-	root, err := msg.Root()
-	return Echo_cap_Results(root.Struct()), err
-}
 
 func (s Echo_cap_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -756,15 +477,6 @@ func (s Echo_cap_Results) SetCap(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Echo_cap_Results_List is a list of Echo_cap_Results.
-type Echo_cap_Results_List = capnp.StructList[Echo_cap_Results]
-
-// NewEcho_cap_Results creates a new list of Echo_cap_Results.
-func NewEcho_cap_Results_List(s *capnp.Segment, sz int32) (Echo_cap_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Echo_cap_Results](l), err
-}
-
 // Counter_TypeID is the unique identifier for the type Counter.
 const Counter_TypeID = 0x885c6579bb53ea46
 
@@ -772,21 +484,6 @@ type Counter_next_Params capnp.Struct
 
 // Counter_next_Params_TypeID is the unique identifier for the type Counter_next_Params.
 const Counter_next_Params_TypeID = 0xe19c46e695d90a5e
-
-func NewCounter_next_Params(s *capnp.Segment) (Counter_next_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_next_Params(st), err
-}
-
-func NewRootCounter_next_Params(s *capnp.Segment) (Counter_next_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_next_Params(st), err
-}
-
-func ReadRootCounter_next_Params(msg *capnp.Message) (Counter_next_Params, error) {
-	root, err := msg.Root()
-	return Counter_next_Params(root.Struct()), err
-}
 
 func (s Counter_next_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -820,34 +517,10 @@ func (s Counter_next_Params) SetTag(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Counter_next_Params_List is a list of Counter_next_Params.
-type Counter_next_Params_List = capnp.StructList[Counter_next_Params]
-
-// NewCounter_next_Params creates a new list of Counter_next_Params.
-func NewCounter_next_Params_List(s *capnp.Segment, sz int32) (Counter_next_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Counter_next_Params](l), err
-}
-
 type Counter_next_Results capnp.Struct
 
 // Counter_next_Results_TypeID is the unique identifier for the type Counter_next_Results.
 const Counter_next_Results_TypeID = 0x8b037bb633d50f98
-
-func NewCounter_next_Results(s *capnp.Segment) (Counter_next_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_next_Results(st), err
-}
-
-func NewRootCounter_next_Results(s *capnp.Segment) (Counter_next_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_next_Results(st), err
-}
-
-func ReadRootCounter_next_Results(msg *capnp.Message) (Counter_next_Results, error) {
-	root, err := msg.Root()
-	return Counter_next_Results(root.Struct()), err
-}
 
 func (s Counter_next_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -881,34 +554,10 @@ func (s Counter_next_Results) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Counter_next_Results_List is a list of Counter_next_Results.
-type Counter_next_Results_List = capnp.StructList[Counter_next_Results]
-
-// NewCounter_next_Results creates a new list of Counter_next_Results.
-func NewCounter_next_Results_List(s *capnp.Segment, sz int32) (Counter_next_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Counter_next_Results](l), err
-}
-
 type Counter_slow_Params capnp.Struct
 
 // Counter_slow_Params_TypeID is the unique identifier for the type Counter_slow_Params.
 const Counter_slow_Params_TypeID = 0x8e76738c429874e0
-
-func NewCounter_slow_Params(s *capnp.Segment) (Counter_slow_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_slow_Params(st), err
-}
-
-func NewRootCounter_slow_Params(s *capnp.Segment) (Counter_slow_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_slow_Params(st), err
-}
-
-func ReadRootCounter_slow_Params(msg *capnp.Message) (Counter_slow_Params, error) {
-	root, err := msg.Root()
-	return Counter_slow_Params(root.Struct()), err
-}
 
 func (s Counter_slow_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -950,34 +599,10 @@ func (s Counter_slow_Params) SetMs(v uint32) {
 	capnp.Struct(s).SetUint32(4, v)
 }
 
-// Counter_slow_Params_List is a list of Counter_slow_Params.
-type Counter_slow_Params_List = capnp.StructList[Counter_slow_Params]
-
-// NewCounter_slow_Params creates a new list of Counter_slow_Params.
-func NewCounter_slow_Params_List(s *capnp.Segment, sz int32) (Counter_slow_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Counter_slow_Params](l), err
-}
-
 type Counter_slow_Results capnp.Struct
 
 // Counter_slow_Results_TypeID is the unique identifier for the type Counter_slow_Results.
 const Counter_slow_Results_TypeID = 0xde3e7b24fe5291d0
-
-func NewCounter_slow_Results(s *capnp.Segment) (Counter_slow_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_slow_Results(st), err
-}
-
-func NewRootCounter_slow_Results(s *capnp.Segment) (Counter_slow_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Counter_slow_Results(st), err
-}
-
-func ReadRootCounter_slow_Results(msg *capnp.Message) (Counter_slow_Results, error) {
-	root, err := msg.Root()
-	return Counter_slow_Results(root.Struct()), err
-}
 
 func (s Counter_slow_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1009,15 +634,6 @@ func (s Counter_slow_Results) N() uint32 {
 
 func (s Counter_slow_Results) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
-}
-
-// Counter_slow_Results_List is a list of Counter_slow_Results.
-type Counter_slow_Results_List = capnp.StructList[Counter_slow_Results]
-
-// NewCounter_slow_Results creates a new list of Counter_slow_Results.
-func NewCounter_slow_Results_List(s *capnp.Segment, sz int32) (Counter_slow_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Counter_slow_Results](l), err
 }
 
 // Chain_TypeID is the unique identifier for the type Chain.
@@ -1189,21 +805,6 @@ type Chain_next_Params capnp.Struct
 // Chain_next_Params_TypeID is the unique identifier for the type Chain_next_Params.
 const Chain_next_Params_TypeID = 0xfde3a67df3d05914
 
-func NewChain_next_Params(s *capnp.Segment) (Chain_next_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_next_Params(st), err
-}
-
-func NewRootChain_next_Params(s *capnp.Segment) (Chain_next_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_next_Params(st), err
-}
-
-func ReadRootChain_next_Params(msg *capnp.Message) (Chain_next_Params, error) {
-	root, err := msg.Root()
-	return Chain_next_Params(root.Struct()), err
-}
-
 func (s Chain_next_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
 }
@@ -1228,34 +829,10 @@ func (s Chain_next_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Chain_next_Params_List is a list of Chain_next_Params.
-type Chain_next_Params_List = capnp.StructList[Chain_next_Params]
-
-// NewChain_next_Params creates a new list of Chain_next_Params.
-func NewChain_next_Params_List(s *capnp.Segment, sz int32) (Chain_next_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Chain_next_Params](l), err
-}
-
 type Chain_next_Results capnp.Struct
 
 // Chain_next_Results_TypeID is the unique identifier for the type Chain_next_Results.
 const Chain_next_Results_TypeID = 0x857b788033b2d4a0
-
-func NewChain_next_Results(s *capnp.Segment) (Chain_next_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_next_Results(st), err
-}
-
-func NewRootChain_next_Results(s *capnp.Segment) (Chain_next_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_next_Results(st), err
-}
-
-func ReadRootChain_next_Results(msg *capnp.Message) (Chain_next_Results, error) {
-	root, err := msg.Root()
-	return Chain_next_Results(root.Struct()), err
-}
 
 func (s Chain_next_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1294,34 +871,10 @@ func (s Chain_next_Results) SetChain(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Chain_next_Results_List is a list of Chain_next_Results.
-type Chain_next_Results_List = capnp.StructList[Chain_next_Results]
-
-// NewChain_next_Results creates a new list of Chain_next_Results.
-func NewChain_next_Results_List(s *capnp.Segment, sz int32) (Chain_next_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Chain_next_Results](l), err
-}
-
 type Chain_depth_Params capnp.Struct
 
 // Chain_depth_Params_TypeID is the unique identifier for the type Chain_depth_Params.
 const Chain_depth_Params_TypeID = 0xa1a6aee5c32357b7
-
-func NewChain_depth_Params(s *capnp.Segment) (Chain_depth_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_depth_Params(st), err
-}
-
-func NewRootChain_depth_Params(s *capnp.Segment) (Chain_depth_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_depth_Params(st), err
-}
-
-func ReadRootChain_depth_Params(msg *capnp.Message) (Chain_depth_Params, error) {
-	root, err := msg.Root()
-	return Chain_depth_Params(root.Struct()), err
-}
 
 func (s Chain_depth_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1347,34 +900,10 @@ func (s Chain_depth_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Chain_depth_Params_List is a list of Chain_depth_Params.
-type Chain_depth_Params_List = capnp.StructList[Chain_depth_Params]
-
-// NewChain_depth_Params creates a new list of Chain_depth_Params.
-func NewChain_depth_Params_List(s *capnp.Segment, sz int32) (Chain_depth_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Chain_depth_Params](l), err
-}
-
 type Chain_depth_Results capnp.Struct
 
 // Chain_depth_Results_TypeID is the unique identifier for the type Chain_depth_Results.
 const Chain_depth_Results_TypeID = 0xc6c18391e463ed15
-
-func NewChain_depth_Results(s *capnp.Segment) (Chain_depth_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Chain_depth_Results(st), err
-}
-
-func NewRootChain_depth_Results(s *capnp.Segment) (Chain_depth_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Chain_depth_Results(st), err
-}
-
-func ReadRootChain_depth_Results(msg *capnp.Message) (Chain_depth_Results, error) {
-	root, err := msg.Root()
-	return Chain_depth_Results(root.Struct()), err
-}
 
 func (s Chain_depth_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1408,34 +937,10 @@ func (s Chain_depth_Results) SetDepth(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Chain_depth_Results_List is a list of Chain_depth_Results.
-type Chain_depth_Results_List = capnp.StructList[Chain_depth_Results]
-
-// NewChain_depth_Results creates a new list of Chain_depth_Results.
-func NewChain_depth_Results_List(s *capnp.Segment, sz int32) (Chain_depth_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Chain_depth_Results](l), err
-}
-
 type Chain_slowNext_Params capnp.Struct
 
 // Chain_slowNext_Params_TypeID is the unique identifier for the type Chain_slowNext_Params.
 const Chain_slowNext_Params_TypeID = 0xea8ee53b3f943db4
-
-func NewChain_slowNext_Params(s *capnp.Segment) (Chain_slowNext_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Chain_slowNext_Params(st), err
-}
-
-func NewRootChain_slowNext_Params(s *capnp.Segment) (Chain_slowNext_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Chain_slowNext_Params(st), err
-}
-
-func ReadRootChain_slowNext_Params(msg *capnp.Message) (Chain_slowNext_Params, error) {
-	root, err := msg.Root()
-	return Chain_slowNext_Params(root.Struct()), err
-}
 
 func (s Chain_slowNext_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1469,34 +974,10 @@ func (s Chain_slowNext_Params) SetMs(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Chain_slowNext_Params_List is a list of Chain_slowNext_Params.
-type Chain_slowNext_Params_List = capnp.StructList[Chain_slowNext_Params]
-
-// NewChain_slowNext_Params creates a new list of Chain_slowNext_Params.
-func NewChain_slowNext_Params_List(s *capnp.Segment, sz int32) (Chain_slowNext_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Chain_slowNext_Params](l), err
-}
-
 type Chain_slowNext_Results capnp.Struct
 
 // Chain_slowNext_Results_TypeID is the unique identifier for the type Chain_slowNext_Results.
 const Chain_slowNext_Results_TypeID = 0x90cf72fd89068265
-
-func NewChain_slowNext_Results(s *capnp.Segment) (Chain_slowNext_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_slowNext_Results(st), err
-}
-
-func NewRootChain_slowNext_Results(s *capnp.Segment) (Chain_slowNext_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_slowNext_Results(st), err
-}
-
-func ReadRootChain_slowNext_Results(msg *capnp.Message) (Chain_slowNext_Results, error) {
-	root, err := msg.Root()
-	return Chain_slowNext_Results(root.Struct()), err
-}
 
 func (s Chain_slowNext_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1535,34 +1016,10 @@ func (s Chain_slowNext_Results) SetChain(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Chain_slowNext_Results_List is a list of Chain_slowNext_Results.
-type Chain_slowNext_Results_List = capnp.StructList[Chain_slowNext_Results]
-
-// NewChain_slowNext_Results creates a new list of Chain_slowNext_Results.
-func NewChain_slowNext_Results_List(s *capnp.Segment, sz int32) (Chain_slowNext_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Chain_slowNext_Results](l), err
-}
-
 type Chain_nested_Params capnp.Struct
 
 // Chain_nested_Params_TypeID is the unique identifier for the type Chain_nested_Params.
 const Chain_nested_Params_TypeID = 0x9890b9abc51b0d0b
-
-func NewChain_nested_Params(s *capnp.Segment) (Chain_nested_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_nested_Params(st), err
-}
-
-func NewRootChain_nested_Params(s *capnp.Segment) (Chain_nested_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_nested_Params(st), err
-}
-
-func ReadRootChain_nested_Params(msg *capnp.Message) (Chain_nested_Params, error) {
-	root, err := msg.Root()
-	return Chain_nested_Params(root.Struct()), err
-}
 
 func (s Chain_nested_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1588,34 +1045,10 @@ func (s Chain_nested_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Chain_nested_Params_List is a list of Chain_nested_Params.
-type Chain_nested_Params_List = capnp.StructList[Chain_nested_Params]
-
-// NewChain_nested_Params creates a new list of Chain_nested_Params.
-func NewChain_nested_Params_List(s *capnp.Segment, sz int32) (Chain_nested_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Chain_nested_Params](l), err
-}
-
 type Chain_nested_Results capnp.Struct
 
 // Chain_nested_Results_TypeID is the unique identifier for the type Chain_nested_Results.
 const Chain_nested_Results_TypeID = 0xf6934b8a6d854333
-
-func NewChain_nested_Results(s *capnp.Segment) (Chain_nested_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_nested_Results(st), err
-}
-
-func NewRootChain_nested_Results(s *capnp.Segment) (Chain_nested_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_nested_Results(st), err
-}
-
-func ReadRootChain_nested_Results(msg *capnp.Message) (Chain_nested_Results, error) {
-	root, err := msg.Root()
-	return Chain_nested_Results(root.Struct()), err
-}
 
 func (s Chain_nested_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1665,34 +1098,10 @@ func (s Chain_nested_Results) NewNode() (Chain_Node, error) {
 	return ss, err
 }
 
-// Chain_nested_Results_List is a list of Chain_nested_Results.
-type Chain_nested_Results_List = capnp.StructList[Chain_nested_Results]
-
-// NewChain_nested_Results creates a new list of Chain_nested_Results.
-func NewChain_nested_Results_List(s *capnp.Segment, sz int32) (Chain_nested_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Chain_nested_Results](l), err
-}
-
 type Chain_none_Params capnp.Struct
 
 // Chain_none_Params_TypeID is the unique identifier for the type Chain_none_Params.
 const Chain_none_Params_TypeID = 0xa511a078547fdcdc
-
-func NewChain_none_Params(s *capnp.Segment) (Chain_none_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_none_Params(st), err
-}
-
-func NewRootChain_none_Params(s *capnp.Segment) (Chain_none_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Chain_none_Params(st), err
-}
-
-func ReadRootChain_none_Params(msg *capnp.Message) (Chain_none_Params, error) {
-	root, err := msg.Root()
-	return Chain_none_Params(root.Struct()), err
-}
 
 func (s Chain_none_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1718,34 +1127,10 @@ func (s Chain_none_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Chain_none_Params_List is a list of Chain_none_Params.
-type Chain_none_Params_List = capnp.StructList[Chain_none_Params]
-
-// NewChain_none_Params creates a new list of Chain_none_Params.
-func NewChain_none_Params_List(s *capnp.Segment, sz int32) (Chain_none_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Chain_none_Params](l), err
-}
-
 type Chain_none_Results capnp.Struct
 
 // Chain_none_Results_TypeID is the unique identifier for the type Chain_none_Results.
 const Chain_none_Results_TypeID = 0xb13ed6452d996da5
-
-func NewChain_none_Results(s *capnp.Segment) (Chain_none_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_none_Results(st), err
-}
-
-func NewRootChain_none_Results(s *capnp.Segment) (Chain_none_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Chain_none_Results(st), err
-}
-
-func ReadRootChain_none_Results(msg *capnp.Message) (Chain_none_Results, error) {
-	root, err := msg.Root()
-	return Chain_none_Results(root.Struct()), err
-}
 
 func (s Chain_none_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1784,15 +1169,6 @@ func (s Chain_none_Results) SetChain(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Chain_none_Results_List is a list of Chain_none_Results.
-type Chain_none_Results_List = capnp.StructList[Chain_none_Results]
-
-// NewChain_none_Results creates a new list of Chain_none_Results.
-func NewChain_none_Results_List(s *capnp.Segment, sz int32) (Chain_none_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Chain_none_Results](l), err
-}
-
 // Callback_TypeID is the unique identifier for the type Callback.
 const Callback_TypeID = 0xce5426b0baf1a0c7
 
@@ -1800,21 +1176,6 @@ type Callback_call_Params capnp.Struct
 
 // Callback_call_Params_TypeID is the unique identifier for the type Callback_call_Params.
 const Callback_call_Params_TypeID = 0xb8d29286867d3024
-
-func NewCallback_call_Params(s *capnp.Segment) (Callback_call_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Callback_call_Params(st), err
-}
-
-func NewRootCallback_call_Params(s *capnp.Segment) (Callback_call_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Callback_call_Params(st), err
-}
-
-func ReadRootCallback_call_Params(msg *capnp.Message) (Callback_call_Params, error) {
-	root, err := msg.Root()
-	return Callback_call_Params(root.Struct()), err
-}
 
 func (s Callback_call_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1848,34 +1209,10 @@ func (s Callback_call_Params) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Callback_call_Params_List is a list of Callback_call_Params.
-type Callback_call_Params_List = capnp.StructList[Callback_call_Params]
-
-// NewCallback_call_Params creates a new list of Callback_call_Params.
-func NewCallback_call_Params_List(s *capnp.Segment, sz int32) (Callback_call_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Callback_call_Params](l), err
-}
-
 type Callback_call_Results capnp.Struct
 
 // Callback_call_Results_TypeID is the unique identifier for the type Callback_call_Results.
 const Callback_call_Results_TypeID = 0xe5b462e4536559c5
-
-func NewCallback_call_Results(s *capnp.Segment) (Callback_call_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Callback_call_Results(st), err
-}
-
-func NewRootCallback_call_Results(s *capnp.Segment) (Callback_call_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Callback_call_Results(st), err
-}
-
-func ReadRootCallback_call_Results(msg *capnp.Message) (Callback_call_Results, error) {
-	root, err := msg.Root()
-	return Callback_call_Results(root.Struct()), err
-}
 
 func (s Callback_call_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1909,15 +1246,6 @@ func (s Callback_call_Results) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Callback_call_Results_List is a list of Callback_call_Results.
-type Callback_call_Results_List = capnp.StructList[Callback_call_Results]
-
-// NewCallback_call_Results creates a new list of Callback_call_Results.
-func NewCallback_call_Results_List(s *capnp.Segment, sz int32) (Callback_call_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Callback_call_Results](l), err
-}
-
 // Server_TypeID is the unique identifier for the type Server.
 const Server_TypeID = 0xe60002511547cfa6
 
@@ -1925,21 +1253,6 @@ type Server_echo_Params capnp.Struct
 
 // Server_echo_Params_TypeID is the unique identifier for the type Server_echo_Params.
 const Server_echo_Params_TypeID = 0xf9f705bf27acae5c
-
-func NewServer_echo_Params(s *capnp.Segment) (Server_echo_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_echo_Params(st), err
-}
-
-func NewRootServer_echo_Params(s *capnp.Segment) (Server_echo_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_echo_Params(st), err
-}
-
-func ReadRootServer_echo_Params(msg *capnp.Message) (Server_echo_Params, error) {
-	root, err := msg.Root()
-	return Server_echo_Params(root.Struct()), err
-}
 
 func (s Server_echo_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -1965,34 +1278,10 @@ func (s Server_echo_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_echo_Params_List is a list of Server_echo_Params.
-type Server_echo_Params_List = capnp.StructList[Server_echo_Params]
-
-// NewServer_echo_Params creates a new list of Server_echo_Params.
-func NewServer_echo_Params_List(s *capnp.Segment, sz int32) (Server_echo_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_echo_Params](l), err
-}
-
 type Server_echo_Results capnp.Struct
 
 // Server_echo_Results_TypeID is the unique identifier for the type Server_echo_Results.
 const Server_echo_Results_TypeID = 0xe90a5c66468d04ec
-
-func NewServer_echo_Results(s *capnp.Segment) (Server_echo_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_echo_Results(st), err
-}
-
-func NewRootServer_echo_Results(s *capnp.Segment) (Server_echo_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_echo_Results(st), err
-}
-
-func ReadRootServer_echo_Results(msg *capnp.Message) (Server_echo_Results, error) {
-	root, err := msg.Root()
-	return Server_echo_Results(root.Struct()), err
-}
 
 func (s Server_echo_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2031,34 +1320,10 @@ func (s Server_echo_Results) SetEcho(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_echo_Results_List is a list of Server_echo_Results.
-type Server_echo_Results_List = capnp.StructList[Server_echo_Results]
-
-// NewServer_echo_Results creates a new list of Server_echo_Results.
-func NewServer_echo_Results_List(s *capnp.Segment, sz int32) (Server_echo_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_echo_Results](l), err
-}
-
 type Server_counter_Params capnp.Struct
 
 // Server_counter_Params_TypeID is the unique identifier for the type Server_counter_Params.
 const Server_counter_Params_TypeID = 0x9289a01802c24c27
-
-func NewServer_counter_Params(s *capnp.Segment) (Server_counter_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_counter_Params(st), err
-}
-
-func NewRootServer_counter_Params(s *capnp.Segment) (Server_counter_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_counter_Params(st), err
-}
-
-func ReadRootServer_counter_Params(msg *capnp.Message) (Server_counter_Params, error) {
-	root, err := msg.Root()
-	return Server_counter_Params(root.Struct()), err
-}
 
 func (s Server_counter_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2084,34 +1349,10 @@ func (s Server_counter_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_counter_Params_List is a list of Server_counter_Params.
-type Server_counter_Params_List = capnp.StructList[Server_counter_Params]
-
-// NewServer_counter_Params creates a new list of Server_counter_Params.
-func NewServer_counter_Params_List(s *capnp.Segment, sz int32) (Server_counter_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_counter_Params](l), err
-}
-
 type Server_counter_Results capnp.Struct
 
 // Server_counter_Results_TypeID is the unique identifier for the type Server_counter_Results.
 const Server_counter_Results_TypeID = 0x8eeb097f84c02982
-
-func NewServer_counter_Results(s *capnp.Segment) (Server_counter_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_counter_Results(st), err
-}
-
-func NewRootServer_counter_Results(s *capnp.Segment) (Server_counter_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_counter_Results(st), err
-}
-
-func ReadRootServer_counter_Results(msg *capnp.Message) (Server_counter_Results, error) {
-	root, err := msg.Root()
-	return Server_counter_Results(root.Struct()), err
-}
 
 func (s Server_counter_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2150,34 +1391,10 @@ func (s Server_counter_Results) SetCounter(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_counter_Results_List is a list of Server_counter_Results.
-type Server_counter_Results_List = capnp.StructList[Server_counter_Results]
-
-// NewServer_counter_Results creates a new list of Server_counter_Results.
-func NewServer_counter_Results_List(s *capnp.Segment, sz int32) (Server_counter_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_counter_Results](l), err
-}
-
 type Server_chain_Params capnp.Struct
 
 // Server_chain_Params_TypeID is the unique identifier for the type Server_chain_Params.
 const Server_chain_Params_TypeID = 0xb896e607a4886bf5
-
-func NewServer_chain_Params(s *capnp.Segment) (Server_chain_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_chain_Params(st), err
-}
-
-func NewRootServer_chain_Params(s *capnp.Segment) (Server_chain_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_chain_Params(st), err
-}
-
-func ReadRootServer_chain_Params(msg *capnp.Message) (Server_chain_Params, error) {
-	root, err := msg.Root()
-	return Server_chain_Params(root.Struct()), err
-}
 
 func (s Server_chain_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2203,34 +1420,10 @@ func (s Server_chain_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_chain_Params_List is a list of Server_chain_Params.
-type Server_chain_Params_List = capnp.StructList[Server_chain_Params]
-
-// NewServer_chain_Params creates a new list of Server_chain_Params.
-func NewServer_chain_Params_List(s *capnp.Segment, sz int32) (Server_chain_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_chain_Params](l), err
-}
-
 type Server_chain_Results capnp.Struct
 
 // Server_chain_Results_TypeID is the unique identifier for the type Server_chain_Results.
 const Server_chain_Results_TypeID = 0x9b90aa76f91ad135
-
-func NewServer_chain_Results(s *capnp.Segment) (Server_chain_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_chain_Results(st), err
-}
-
-func NewRootServer_chain_Results(s *capnp.Segment) (Server_chain_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_chain_Results(st), err
-}
-
-func ReadRootServer_chain_Results(msg *capnp.Message) (Server_chain_Results, error) {
-	root, err := msg.Root()
-	return Server_chain_Results(root.Struct()), err
-}
 
 func (s Server_chain_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2269,34 +1462,10 @@ func (s Server_chain_Results) SetChain(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_chain_Results_List is a list of Server_chain_Results.
-type Server_chain_Results_List = capnp.StructList[Server_chain_Results]
-
-// NewServer_chain_Results creates a new list of Server_chain_Results.
-func NewServer_chain_Results_List(s *capnp.Segment, sz int32) (Server_chain_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_chain_Results](l), err
-}
-
 type Server_invoke_Params capnp.Struct
 
 // Server_invoke_Params_TypeID is the unique identifier for the type Server_invoke_Params.
 const Server_invoke_Params_TypeID = 0x86d594863601a37e
-
-func NewServer_invoke_Params(s *capnp.Segment) (Server_invoke_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Server_invoke_Params(st), err
-}
-
-func NewRootServer_invoke_Params(s *capnp.Segment) (Server_invoke_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
-	return Server_invoke_Params(st), err
-}
-
-func ReadRootServer_invoke_Params(msg *capnp.Message) (Server_invoke_Params, error) {
-	root, err := msg.Root()
-	return Server_invoke_Params(root.Struct()), err
-}
 
 func (s Server_invoke_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2343,34 +1512,10 @@ func (s Server_invoke_Params) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Server_invoke_Params_List is a list of Server_invoke_Params.
-type Server_invoke_Params_List = capnp.StructList[Server_invoke_Params]
-
-// NewServer_invoke_Params creates a new list of Server_invoke_Params.
-func NewServer_invoke_Params_List(s *capnp.Segment, sz int32) (Server_invoke_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 1}, sz)
-	return capnp.StructList[Server_invoke_Params](l), err
-}
-
 type Server_invoke_Results capnp.Struct
 
 // Server_invoke_Results_TypeID is the unique identifier for the type Server_invoke_Results.
 const Server_invoke_Results_TypeID = 0xa41311f9ad71d610
-
-func NewServer_invoke_Results(s *capnp.Segment) (Server_invoke_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Server_invoke_Results(st), err
-}
-
-func NewRootServer_invoke_Results(s *capnp.Segment) (Server_invoke_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Server_invoke_Results(st), err
-}
-
-func ReadRootServer_invoke_Results(msg *capnp.Message) (Server_invoke_Results, error) {
-	root, err := msg.Root()
-	return Server_invoke_Results(root.Struct()), err
-}
 
 func (s Server_invoke_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2404,34 +1549,10 @@ func (s Server_invoke_Results) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Server_invoke_Results_List is a list of Server_invoke_Results.
-type Server_invoke_Results_List = capnp.StructList[Server_invoke_Results]
-
-// NewServer_invoke_Results creates a new list of Server_invoke_Results.
-func NewServer_invoke_Results_List(s *capnp.Segment, sz int32) (Server_invoke_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Server_invoke_Results](l), err
-}
-
 type Server_isLocal_Params capnp.Struct
 
 // Server_isLocal_Params_TypeID is the unique identifier for the type Server_isLocal_Params.
 const Server_isLocal_Params_TypeID = 0xe9371d1f129971f4
-
-func NewServer_isLocal_Params(s *capnp.Segment) (Server_isLocal_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_isLocal_Params(st), err
-}
-
-func NewRootServer_isLocal_Params(s *capnp.Segment) (Server_isLocal_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_isLocal_Params(st), err
-}
-
-func ReadRootServer_isLocal_Params(msg *capnp.Message) (Server_isLocal_Params, error) {
-	root, err := msg.Root()
-	return Server_isLocal_Params(root.Struct()), err
-}
 
 func (s Server_isLocal_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2470,34 +1591,10 @@ func (s Server_isLocal_Params) SetCap(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_isLocal_Params_List is a list of Server_isLocal_Params.
-type Server_isLocal_Params_List = capnp.StructList[Server_isLocal_Params]
-
-// NewServer_isLocal_Params creates a new list of Server_isLocal_Params.
-func NewServer_isLocal_Params_List(s *capnp.Segment, sz int32) (Server_isLocal_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_isLocal_Params](l), err
-}
-
 type Server_isLocal_Results capnp.Struct
 
 // Server_isLocal_Results_TypeID is the unique identifier for the type Server_isLocal_Results.
 const Server_isLocal_Results_TypeID = 0xf6a1a60c3b526c4f
-
-func NewServer_isLocal_Results(s *capnp.Segment) (Server_isLocal_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Server_isLocal_Results(st), err
-}
-
-func NewRootServer_isLocal_Results(s *capnp.Segment) (Server_isLocal_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Server_isLocal_Results(st), err
-}
-
-func ReadRootServer_isLocal_Results(msg *capnp.Message) (Server_isLocal_Results, error) {
-	root, err := msg.Root()
-	return Server_isLocal_Results(root.Struct()), err
-}
 
 func (s Server_isLocal_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2531,34 +1628,10 @@ func (s Server_isLocal_Results) SetLocal(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
-// Server_isLocal_Results_List is a list of Server_isLocal_Results.
-type Server_isLocal_Results_List = capnp.StructList[Server_isLocal_Results]
-
-// NewServer_isLocal_Results creates a new list of Server_isLocal_Results.
-func NewServer_isLocal_Results_List(s *capnp.Segment, sz int32) (Server_isLocal_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Server_isLocal_Results](l), err
-}
-
 type Server_hold_Params capnp.Struct
 
 // Server_hold_Params_TypeID is the unique identifier for the type Server_hold_Params.
 const Server_hold_Params_TypeID = 0xfb69857d24aa2b42
-
-func NewServer_hold_Params(s *capnp.Segment) (Server_hold_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_hold_Params(st), err
-}
-
-func NewRootServer_hold_Params(s *capnp.Segment) (Server_hold_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_hold_Params(st), err
-}
-
-func ReadRootServer_hold_Params(msg *capnp.Message) (Server_hold_Params, error) {
-	root, err := msg.Root()
-	return Server_hold_Params(root.Struct()), err
-}
 
 func (s Server_hold_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2597,34 +1670,10 @@ func (s Server_hold_Params) SetCap(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_hold_Params_List is a list of Server_hold_Params.
-type Server_hold_Params_List = capnp.StructList[Server_hold_Params]
-
-// NewServer_hold_Params creates a new list of Server_hold_Params.
-func NewServer_hold_Params_List(s *capnp.Segment, sz int32) (Server_hold_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_hold_Params](l), err
-}
-
 type Server_hold_Results capnp.Struct
 
 // Server_hold_Results_TypeID is the unique identifier for the type Server_hold_Results.
 const Server_hold_Results_TypeID = 0xb6435aad2fe4507b
-
-func NewServer_hold_Results(s *capnp.Segment) (Server_hold_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_hold_Results(st), err
-}
-
-func NewRootServer_hold_Results(s *capnp.Segment) (Server_hold_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_hold_Results(st), err
-}
-
-func ReadRootServer_hold_Results(msg *capnp.Message) (Server_hold_Results, error) {
-	root, err := msg.Root()
-	return Server_hold_Results(root.Struct()), err
-}
 
 func (s Server_hold_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2650,34 +1699,10 @@ func (s Server_hold_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_hold_Results_List is a list of Server_hold_Results.
-type Server_hold_Results_List = capnp.StructList[Server_hold_Results]
-
-// NewServer_hold_Results creates a new list of Server_hold_Results.
-func NewServer_hold_Results_List(s *capnp.Segment, sz int32) (Server_hold_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_hold_Results](l), err
-}
-
 type Server_drop_Params capnp.Struct
 
 // Server_drop_Params_TypeID is the unique identifier for the type Server_drop_Params.
 const Server_drop_Params_TypeID = 0xd7273afdcab1c01e
-
-func NewServer_drop_Params(s *capnp.Segment) (Server_drop_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_drop_Params(st), err
-}
-
-func NewRootServer_drop_Params(s *capnp.Segment) (Server_drop_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_drop_Params(st), err
-}
-
-func ReadRootServer_drop_Params(msg *capnp.Message) (Server_drop_Params, error) {
-	root, err := msg.Root()
-	return Server_drop_Params(root.Struct()), err
-}
 
 func (s Server_drop_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2703,34 +1728,10 @@ func (s Server_drop_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_drop_Params_List is a list of Server_drop_Params.
-type Server_drop_Params_List = capnp.StructList[Server_drop_Params]
-
-// NewServer_drop_Params creates a new list of Server_drop_Params.
-func NewServer_drop_Params_List(s *capnp.Segment, sz int32) (Server_drop_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_drop_Params](l), err
-}
-
 type Server_drop_Results capnp.Struct
 
 // Server_drop_Results_TypeID is the unique identifier for the type Server_drop_Results.
 const Server_drop_Results_TypeID = 0x86d201277ab08954
-
-func NewServer_drop_Results(s *capnp.Segment) (Server_drop_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_drop_Results(st), err
-}
-
-func NewRootServer_drop_Results(s *capnp.Segment) (Server_drop_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_drop_Results(st), err
-}
-
-func ReadRootServer_drop_Results(msg *capnp.Message) (Server_drop_Results, error) {
-	root, err := msg.Root()
-	return Server_drop_Results(root.Struct()), err
-}
 
 func (s Server_drop_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2756,34 +1757,10 @@ func (s Server_drop_Results) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_drop_Results_List is a list of Server_drop_Results.
-type Server_drop_Results_List = capnp.StructList[Server_drop_Results]
-
-// NewServer_drop_Results creates a new list of Server_drop_Results.
-func NewServer_drop_Results_List(s *capnp.Segment, sz int32) (Server_drop_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_drop_Results](l), err
-}
-
 type Server_held_Params capnp.Struct
 
 // Server_held_Params_TypeID is the unique identifier for the type Server_held_Params.
 const Server_held_Params_TypeID = 0xad06062e5b24dc40
-
-func NewServer_held_Params(s *capnp.Segment) (Server_held_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_held_Params(st), err
-}
-
-func NewRootServer_held_Params(s *capnp.Segment) (Server_held_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_held_Params(st), err
-}
-
-func ReadRootServer_held_Params(msg *capnp.Message) (Server_held_Params, error) {
-	root, err := msg.Root()
-	return Server_held_Params(root.Struct()), err
-}
 
 func (s Server_held_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2809,34 +1786,10 @@ func (s Server_held_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_held_Params_List is a list of Server_held_Params.
-type Server_held_Params_List = capnp.StructList[Server_held_Params]
-
-// NewServer_held_Params creates a new list of Server_held_Params.
-func NewServer_held_Params_List(s *capnp.Segment, sz int32) (Server_held_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_held_Params](l), err
-}
-
 type Server_held_Results capnp.Struct
 
 // Server_held_Results_TypeID is the unique identifier for the type Server_held_Results.
 const Server_held_Results_TypeID = 0xe3bea93bff9aecae
-
-func NewServer_held_Results(s *capnp.Segment) (Server_held_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_held_Results(st), err
-}
-
-func NewRootServer_held_Results(s *capnp.Segment) (Server_held_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_held_Results(st), err
-}
-
-func ReadRootServer_held_Results(msg *capnp.Message) (Server_held_Results, error) {
-	root, err := msg.Root()
-	return Server_held_Results(root.Struct()), err
-}
 
 func (s Server_held_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2875,34 +1828,10 @@ func (s Server_held_Results) SetCap(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_held_Results_List is a list of Server_held_Results.
-type Server_held_Results_List = capnp.StructList[Server_held_Results]
-
-// NewServer_held_Results creates a new list of Server_held_Results.
-func NewServer_held_Results_List(s *capnp.Segment, sz int32) (Server_held_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_held_Results](l), err
-}
-
 type Server_stream_Params capnp.Struct
 
 // Server_stream_Params_TypeID is the unique identifier for the type Server_stream_Params.
 const Server_stream_Params_TypeID = 0x8197fead90056d33
-
-func NewServer_stream_Params(s *capnp.Segment) (Server_stream_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_stream_Params(st), err
-}
-
-func NewRootServer_stream_Params(s *capnp.Segment) (Server_stream_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Server_stream_Params(st), err
-}
-
-func ReadRootServer_stream_Params(msg *capnp.Message) (Server_stream_Params, error) {
-	root, err := msg.Root()
-	return Server_stream_Params(root.Struct()), err
-}
 
 func (s Server_stream_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2928,34 +1857,10 @@ func (s Server_stream_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Server_stream_Params_List is a list of Server_stream_Params.
-type Server_stream_Params_List = capnp.StructList[Server_stream_Params]
-
-// NewServer_stream_Params creates a new list of Server_stream_Params.
-func NewServer_stream_Params_List(s *capnp.Segment, sz int32) (Server_stream_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Server_stream_Params](l), err
-}
-
 type Server_stream_Results capnp.Struct
 
 // Server_stream_Results_TypeID is the unique identifier for the type Server_stream_Results.
 const Server_stream_Results_TypeID = 0xd5dc3c130d31b604
-
-func NewServer_stream_Results(s *capnp.Segment) (Server_stream_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_stream_Results(st), err
-}
-
-func NewRootServer_stream_Results(s *capnp.Segment) (Server_stream_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_stream_Results(st), err
-}
-
-func ReadRootServer_stream_Results(msg *capnp.Message) (Server_stream_Results, error) {
-	root, err := msg.Root()
-	return Server_stream_Results(root.Struct()), err
-}
 
 func (s Server_stream_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -2994,34 +1899,10 @@ func (s Server_stream_Results) SetStream(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
-// Server_stream_Results_List is a list of Server_stream_Results.
-type Server_stream_Results_List = capnp.StructList[Server_stream_Results]
-
-// NewServer_stream_Results creates a new list of Server_stream_Results.
-func NewServer_stream_Results_List(s *capnp.Segment, sz int32) (Server_stream_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_stream_Results](l), err
-}
-
 type Server_many_Params capnp.Struct
 
 // Server_many_Params_TypeID is the unique identifier for the type Server_many_Params.
 const Server_many_Params_TypeID = 0xc62768fbe9182d85
-
-func NewServer_many_Params(s *capnp.Segment) (Server_many_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Server_many_Params(st), err
-}
-
-func NewRootServer_many_Params(s *capnp.Segment) (Server_many_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Server_many_Params(st), err
-}
-
-func ReadRootServer_many_Params(msg *capnp.Message) (Server_many_Params, error) {
-	root, err := msg.Root()
-	return Server_many_Params(root.Struct()), err
-}
 
 func (s Server_many_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3055,34 +1936,10 @@ func (s Server_many_Params) SetN(v uint32) {
 	capnp.Struct(s).SetUint32(0, v)
 }
 
-// Server_many_Params_List is a list of Server_many_Params.
-type Server_many_Params_List = capnp.StructList[Server_many_Params]
-
-// NewServer_many_Params creates a new list of Server_many_Params.
-func NewServer_many_Params_List(s *capnp.Segment, sz int32) (Server_many_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Server_many_Params](l), err
-}
-
 type Server_many_Results capnp.Struct
 
 // Server_many_Results_TypeID is the unique identifier for the type Server_many_Results.
 const Server_many_Results_TypeID = 0x80e2685c4d2a4962
-
-func NewServer_many_Results(s *capnp.Segment) (Server_many_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_many_Results(st), err
-}
-
-func NewRootServer_many_Results(s *capnp.Segment) (Server_many_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Server_many_Results(st), err
-}
-
-func ReadRootServer_many_Results(msg *capnp.Message) (Server_many_Results, error) {
-	root, err := msg.Root()
-	return Server_many_Results(root.Struct()), err
-}
 
 func (s Server_many_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3132,15 +1989,6 @@ func (s Server_many_Results) NewCaps(n int32) (capnp.PointerList, error) {
 	return l, err
 }
 
-// Server_many_Results_List is a list of Server_many_Results.
-type Server_many_Results_List = capnp.StructList[Server_many_Results]
-
-// NewServer_many_Results creates a new list of Server_many_Results.
-func NewServer_many_Results_List(s *capnp.Segment, sz int32) (Server_many_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Server_many_Results](l), err
-}
-
 // Stream_TypeID is the unique identifier for the type Stream.
 const Stream_TypeID = 0x843a1a1c2794b05c
 
@@ -3148,21 +1996,6 @@ type Stream_write_Params capnp.Struct
 
 // Stream_write_Params_TypeID is the unique identifier for the type Stream_write_Params.
 const Stream_write_Params_TypeID = 0xc6c5e5ca7223a149
-
-func NewStream_write_Params(s *capnp.Segment) (Stream_write_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Stream_write_Params(st), err
-}
-
-func NewRootStream_write_Params(s *capnp.Segment) (Stream_write_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1})
-	return Stream_write_Params(st), err
-}
-
-func ReadRootStream_write_Params(msg *capnp.Message) (Stream_write_Params, error) {
-	root, err := msg.Root()
-	return Stream_write_Params(root.Struct()), err
-}
 
 func (s Stream_write_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3201,34 +2034,10 @@ func (s Stream_write_Params) SetData(v []byte) error {
 	return capnp.Struct(s).SetData(0, v)
 }
 
-// Stream_write_Params_List is a list of Stream_write_Params.
-type Stream_write_Params_List = capnp.StructList[Stream_write_Params]
-
-// NewStream_write_Params creates a new list of Stream_write_Params.
-func NewStream_write_Params_List(s *capnp.Segment, sz int32) (Stream_write_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 1}, sz)
-	return capnp.StructList[Stream_write_Params](l), err
-}
-
 type Stream_done_Params capnp.Struct
 
 // Stream_done_Params_TypeID is the unique identifier for the type Stream_done_Params.
 const Stream_done_Params_TypeID = 0x805cd1ce8206bd18
-
-func NewStream_done_Params(s *capnp.Segment) (Stream_done_Params, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Stream_done_Params(st), err
-}
-
-func NewRootStream_done_Params(s *capnp.Segment) (Stream_done_Params, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0})
-	return Stream_done_Params(st), err
-}
-
-func ReadRootStream_done_Params(msg *capnp.Message) (Stream_done_Params, error) {
-	root, err := msg.Root()
-	return Stream_done_Params(root.Struct()), err
-}
 
 func (s Stream_done_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3254,34 +2063,10 @@ func (s Stream_done_Params) Segment() *capnp.Segment {
 	return capnp.Struct(s).Segment()
 }
 
-// Stream_done_Params_List is a list of Stream_done_Params.
-type Stream_done_Params_List = capnp.StructList[Stream_done_Params]
-
-// NewStream_done_Params creates a new list of Stream_done_Params.
-func NewStream_done_Params_List(s *capnp.Segment, sz int32) (Stream_done_Params_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 0}, sz)
-	return capnp.StructList[Stream_done_Params](l), err
-}
-
 type Stream_done_Results capnp.Struct
 
 // Stream_done_Results_TypeID is the unique identifier for the type Stream_done_Results.
 const Stream_done_Results_TypeID = 0xda2845c4fb565d85
-
-func NewStream_done_Results(s *capnp.Segment) (Stream_done_Results, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
-	return Stream_done_Results(st), err
-}
-
-func NewRootStream_done_Results(s *capnp.Segment) (Stream_done_Results, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
-	return Stream_done_Results(st), err
-}
-
-func ReadRootStream_done_Results(msg *capnp.Message) (Stream_done_Results, error) {
-	root, err := msg.Root()
-	return Stream_done_Results(root.Struct()), err
-}
 
 func (s Stream_done_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
 	return capnp.Struct(s).EncodeAsPtr(seg)
@@ -3321,15 +2106,6 @@ func (s Stream_done_Results) Writes() uint32 {
 
 func (s Stream_done_Results) SetWrites(v uint32) {
 	capnp.Struct(s).SetUint32(8, v)
-}
-
-// Stream_done_Results_List is a list of Stream_done_Results.
-type Stream_done_Results_List = capnp.StructList[Stream_done_Results]
-
-// NewStream_done_Results creates a new list of Stream_done_Results.
-func NewStream_done_Results_List(s *capnp.Segment, sz int32) (Stream_done_Results_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0}, sz)
-	return capnp.StructList[Stream_done_Results](l), err
 }
 
 // Callback_call describes Callback.call to package vat.
