@@ -54,12 +54,17 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 // origin says of a locator that does not work that it is the environment's: it may
 // be forgotten there.
 func (f capFlag) origin(err error) error {
+	return f.add(err, " (the locator is that of $CAPD_CAP)")
+}
+
+// add adds to an error with a code, if the locator is the environment's.
+func (f capFlag) add(err error, text string) error {
 	ve, ok := errors.AsType[*vfs.Error](err)
 	if !ok || f.Cap != os.Getenv("CAPD_CAP") {
 		return err
 	}
 	told := *ve
-	told.Msg = cmp.Or(told.Msg, "it does not work") + " (the locator is that of $CAPD_CAP)"
+	told.Msg = cmp.Or(told.Msg, "it does not work") + text
 	return &told
 }
 

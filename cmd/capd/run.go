@@ -97,10 +97,7 @@ func (c *runCommand) from(e *env, st state) (*source, error) {
 	}
 	conn, d, err := c.dir(e)
 	if err != nil {
-		if c.Cap == os.Getenv("CAPD_CAP") {
-			fmt.Fprintln(e.stderr, "capd: without CAPD_CAP in the environment it would run on this directory")
-		}
-		return nil, err
+		return nil, c.add(err, "; without it capd run takes the directory it is in")
 	}
 	if err := st.make(); err != nil {
 		conn.Close()
