@@ -16,6 +16,7 @@ import (
 	"capd/host"
 	"capd/locator"
 	"capd/vfs"
+	"capd/virtualfs"
 )
 
 // maxOpen is how many nodes a grant may hold open, on all its connections.
@@ -152,7 +153,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	}
 	fmt.Fprintln(e.stderr, "capd: revoking every grant")
 	for _, m := range w.Mounts() {
-		if m.Changes {
+		if m.Changes && !kept(m) {
 			fmt.Fprintf(e.stderr, "capd: %s: the changes that waited there end with the host: they were not applied or committed\n", placeText(m.Path))
 		}
 	}
@@ -168,6 +169,12 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	os.Remove(st.guests())
 	os.Remove(st.control())
 	return err
+}
+
+// kept reports whether what is written to a mount is still there after a restart.
+func kept(m virtualfs.Mount) bool {
+	u, err := virtualfs.ParseURL(m.URL)
+	return err == nil && u.Below != nil && u.Query.Get("upper") != ""
 }
 
 // listenTLS opens every --listen. There is no identity where there is none.
