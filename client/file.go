@@ -199,7 +199,7 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int,
 		part := p[total:min(len(p), total+wire.MaxChunk)]
 		err := do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, caps *vat.Caps) error {
 			a.SetOffset(uint64(off + int64(total)))
-			return first(caps.SetData(schema.File_write_Params_data, part), wire.SetIf(c, a.NewIfVersion))
+			return first(caps.Lend(schema.File_write_Params_data, part), wire.SetIf(c, a.NewIfVersion))
 		}, nil)
 		if err != nil {
 			return total, err
@@ -216,7 +216,7 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 		return 0, err
 	}
 	err = do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, caps *vat.Caps) error {
-		return first(caps.SetData(schema.File_append_Params_data, p), wire.SetIf(c, a.NewIfVersion))
+		return first(caps.Lend(schema.File_append_Params_data, p), wire.SetIf(c, a.NewIfVersion))
 	}, func(r schema.File_append_Results, _ *vat.Caps) error {
 		off, err = wire.Offset(r.Offset())
 		return err

@@ -61,14 +61,32 @@ func inMemory(r io.Reader) (int, bool) {
 	return 0, false
 }
 
-// fill makes the field of of a call's parameters what r has: size bytes.
+// fill makes the field of of a call's parameters what r has: size bytes. What lies in memory leaves from there.
 func fill(caps *vat.Caps, of vat.Field, size int, r io.Reader) error {
+	switch r := r.(type) {
+	case *bytes.Buffer:
+		return caps.Lend(of, r.Next(size))
+	case *bytes.Reader:
+		var all seen
+		if _, err := r.WriteTo(&all); err != nil {
+			return err
+		}
+		return caps.Lend(of, all)
+	}
 	b, err := caps.Data(of, size)
 	if err != nil {
 		return err
 	}
 	_, err = io.ReadFull(r, b)
 	return err
+}
+
+// seen is what was written to it, where it lies.
+type seen []byte
+
+func (s *seen) Write(p []byte) (int, error) {
+	*s = p
+	return len(p), nil
 }
 
 // cancellable is a reader that ends with ctx.
@@ -91,7 +109,7 @@ func (u upload) copy(ctx context.Context, w *vat.Cap, r io.Reader) error {
 		n, rerr := io.ReadFull(r, b)
 		if n > 0 {
 			a := vat.Send(ctx, w, schema.Writer_write, func(_ schema.Writer_write_Params, caps *vat.Caps) error {
-				return caps.SetData(schema.Writer_write_Params_data, b[:n])
+				return caps.Lend(schema.Writer_write_Params_data, b[:n])
 			})
 			err := lost(a)
 			a.Release()

@@ -37,7 +37,7 @@ type Conn struct {
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
 	messages atomic.Uint64 // that came in
-	woken    atomic.Int32  // callers whose answers came, less calls made since: see flushCall
+	woken    atomic.Int32  // callers whose answers came, less calls made since: see yieldToWoken
 	awaited  atomic.Uint32 // answers that somebody was woken for
 	reader   reader
 
@@ -154,16 +154,15 @@ const (
 	answersTogether = 16
 )
 
-// flushCall gets a call onto its way. While other callers have been woken by their answers and not made their next
-// calls yet, it lets them run first, so that their calls leave in one write.
-func (c *Conn) flushCall() {
+// yieldToWoken comes before a call gets onto its way: while other callers have been woken by their answers and not made
+// their next calls yet, it lets them run first, so that their calls leave in one write.
+func (c *Conn) yieldToWoken() {
 	switch n := c.woken.Add(-1); {
 	case n > 0 && n%callsTogether != 0:
 		runtime.Gosched()
 	case n < 0:
 		c.woken.CompareAndSwap(n, 0)
 	}
-	c.outbox.flush()
 }
 
 // handshake brings TLS about, where that has not been done, before what it writes is gathered.

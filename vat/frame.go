@@ -120,7 +120,7 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 // frame returns an outbound message as a frame: in one piece when it was laid out with room, and otherwise in up to
 // three.
 func (m *message) frame() (head [frameHeader]byte, body, tail, whole []byte) {
-	if tail = m.tail.b; m.tail.buf != nil {
+	if tail = m.tail.b; m.tail.there() {
 		m.link()
 	}
 	body = m.seg.Data()

@@ -3,6 +3,7 @@ package vat
 import (
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,15 +32,16 @@ type outbox struct {
 	urgent  atomic.Bool  // something was appended that the peer waits for
 	closed  atomic.Bool
 
-	mu      sync.Mutex
-	chunks  []chunk
-	spare   []chunk
-	vec     [][]byte // the writer's
-	held    int64    // reserved for results that are being made
-	timer   bool     // a flush of what is not urgent is due
-	writing bool
-	room    chan struct{} // closed when there is room again; made when somebody waits
-	idle    chan struct{} // closed when a writer ends; made by close
+	mu       sync.Mutex
+	chunks   []chunk
+	spare    []chunk
+	vec      [][]byte // the writer's
+	held     int64    // reserved for results that are being made
+	timer    bool     // a flush of what is not urgent is due
+	writing  bool
+	recalled bool          // whoever writes is to give loans back; the deadline is in the past
+	room     chan struct{} // closed when there is room again; made when somebody waits
+	idle     chan struct{} // closed when a writer ends; made by close
 }
 
 // A chunk is contiguous bytes: a buffer of small frames that may still grow, or part of a message.
@@ -48,6 +50,7 @@ type chunk struct {
 	replies int64 // bytes of frames that are no calls; they count until all of the chunk is written
 	buf     *buffer
 	msg     *message
+	loan    *loan // b is a caller's memory
 }
 
 const (
@@ -139,6 +142,9 @@ func (o *outbox) small(reply bool, size int, parts ...[]byte) {
 // large queues part of m from where it lies.
 func (o *outbox) large(reply bool, b []byte, m *message) {
 	c := chunk{b: b, msg: m.ref()}
+	if c.loan = m.tail.loan; c.loan != nil {
+		c.loan.take()
+	}
 	if reply {
 		c.replies = int64(len(b))
 	}
@@ -167,7 +173,10 @@ func (o *outbox) flushMuch() {
 }
 
 // flush gets what was appended onto its way. It does not block.
-func (o *outbox) flush() {
+func (o *outbox) flush() { o.flushUntil(nil) }
+
+// flushUntil is flush, and writes until l, if there is one, is back.
+func (o *outbox) flushUntil(l *loan) {
 	o.mu.Lock()
 	if o.bytes.Load() > o.max && !o.closed.Load() {
 		o.mu.Unlock()
@@ -184,22 +193,35 @@ func (o *outbox) flush() {
 		go o.drain(nil)
 		return
 	}
+	full, waited := false, false
 	for {
 		chunks := o.take()
 		if chunks == nil {
 			return
 		}
 		for rest := chunks; len(rest) > 0; {
-			n, full, err := o.write(rest, false)
+			if full {
+				if !l.isOut() {
+					go o.drain(rest)
+					return
+				}
+				if !waited {
+					waited = true
+					defer o.recallAfter(l)()
+				}
+				o.bound()
+			}
+			var n int
+			var err error
+			n, full, err = o.write(rest, full)
 			rest = o.wrote(rest, n)
-			if err != nil {
+			if err != nil && !o.interrupted(rest, err) {
 				o.lost(rest, err)
 				return
 			}
-			if full {
-				go o.drain(rest)
-				return
-			}
+		}
+		if waited { // as drain does
+			o.deadline(noDeadline)
 		}
 		o.reuse(chunks)
 	}
@@ -211,12 +233,14 @@ func (o *outbox) write(chunks []chunk, wait bool) (n int, full bool, err error) 
 	if o.seal != nil {
 		return o.seal.write(o, chunks, wait)
 	}
-	return o.sock.write(o.vector(chunks), wait)
+	vec := o.vector(chunks)
+	n, full, err = o.sock.write(vec, wait)
+	clear(vec)
+	return n, full, err
 }
 
 // vector returns the bytes of the first chunks, for one write.
 func (o *outbox) vector(chunks []chunk) [][]byte {
-	clear(o.vec)
 	o.vec = o.vec[:0]
 	for i := range chunks[:min(len(chunks), maxVec)] {
 		o.vec = append(o.vec, chunks[i].b)
@@ -228,9 +252,7 @@ func (o *outbox) vector(chunks []chunk) [][]byte {
 func (o *outbox) drain(rest []chunk) {
 	for {
 		for len(rest) > 0 {
-			if o.timeout > 0 {
-				o.deadline(time.Now().Add(o.timeout))
-			}
+			o.bound()
 			var n int
 			var err error
 			if o.sock != nil {
@@ -239,24 +261,45 @@ func (o *outbox) drain(rest []chunk) {
 				n, err = o.nc.Write(rest[0].b[:min(len(rest[0].b), writeBytes)])
 			}
 			rest = o.wrote(rest, n)
-			if err != nil {
+			if err != nil && !o.interrupted(rest, err) {
 				o.lost(rest, err)
 				return
 			}
 		}
 		// Whoever writes next is not to meet a deadline that was meant for this.
-		o.deadline(time.Time{})
+		o.deadline(noDeadline)
 		if rest = o.take(); rest == nil {
 			return
 		}
 	}
 }
 
-// deadline bounds a write, unless close has set a nearer bound.
+// interrupted reports whether a write failed for nothing but a recall, and makes the copies. rest is what the writer has
+// not written.
+func (o *outbox) interrupted(rest []chunk, err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.repay(rest)
+}
+
+// noDeadline lifts a deadline.
+var noDeadline time.Time
+
+// bound bounds the next write.
+func (o *outbox) bound() {
+	if o.timeout > 0 {
+		o.deadline(time.Now().Add(o.timeout))
+	}
+}
+
+// deadline bounds a write, unless close or recall has set a nearer bound.
 func (o *outbox) deadline(t time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed.Load() {
+	if !o.closed.Load() && !o.recalled {
 		_ = o.nc.SetWriteDeadline(t)
 	}
 }
@@ -265,6 +308,7 @@ func (o *outbox) deadline(t time.Time) {
 func (o *outbox) take() []chunk {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.repay(nil)
 	if len(o.chunks) == 0 {
 		o.rest()
 		return nil
@@ -326,6 +370,9 @@ func (o *outbox) lost(chunks []chunk, err error) {
 }
 
 func (c *chunk) free() {
+	if c.loan != nil {
+		c.loan.giveBack()
+	}
 	c.buf.free()
 	if c.msg != nil {
 		c.msg.unref()

@@ -19,6 +19,7 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 		}
 	}
 	list := settleAll(m.caps)
+	lent := m.tail.loan
 	var err error
 
 	c.mu.Lock()
@@ -76,7 +77,12 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	if r.isCanceled() {
 		c.abandon(q)
 	}
-	c.flushCall()
+	c.yieldToWoken()
+	if lent != nil {
+		c.outbox.flushLoan(lent)
+	} else {
+		c.outbox.flush()
+	}
 	return true
 }
 

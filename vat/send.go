@@ -66,8 +66,16 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 		}
 	}
 	t := c.use()
+	defer t.release()
+	if msg.tail.loan != nil {
+		if i := takesLoans(t); i != nil {
+			msg.tail.loan.ctx = ctx
+			i.call(r) // which waits until the loan is back
+			return a
+		}
+		msg.tail.own()
+	}
 	t.call(r)
-	t.release()
 	return a
 }
 

@@ -35,7 +35,7 @@ type Handler struct {
 type HandleOption func(*Handler)
 
 // Inline runs the handler on the goroutine that reads the connection. Only for what cannot block: nothing else
-// of that connection happens meanwhile. When earlier calls on the same object still wait to start, the call
+// of that connection happens meanwhile. It is serial by itself. When earlier calls on the same object still wait to start, the call
 // waits behind them and runs in the pool.
 func Inline() HandleOption { return func(h *Handler) { h.inline = true } }
 
@@ -86,9 +86,6 @@ func Handle[S any, P, R ~capnp.StructKind](m Method[P, R], f func(S, Call[P, R])
 	}
 	for _, o := range opts {
 		o(&h)
-	}
-	if h.serial {
-		h.inline = false
 	}
 	return h
 }

@@ -11,10 +11,14 @@ import (
 type tail struct {
 	b    []byte // whole words
 	buf  *buffer
-	n    int // of Data
-	slot int // the word of the pointer to it
+	loan *loan // b is the caller's memory, and there is no buf
+	n    int   // of Data
+	slot int   // the word of the pointer to it
 	of   Field
 }
+
+// there reports whether there is a tail.
+func (t *tail) there() bool { return t.buf != nil || t.loan != nil }
 
 // maxTail is the longest Data that a pointer can lead to.
 const maxTail = 1<<29 - 8
@@ -47,14 +51,22 @@ func (t *tail) free() {
 // data makes the field of of m's content n bytes behind m's segment, and returns their memory. The content must be as
 // newContent made it.
 func (m *message) data(of Field, n int) ([]byte, error) {
+	if err := m.addTail(of, n); err != nil {
+		return nil, err
+	}
+	return m.tail.room(n), nil
+}
+
+// addTail notes that the field of of m's content is n bytes behind m's segment.
+func (m *message) addTail(of Field, n int) error {
 	content := m.content.Struct()
-	if m.tail.buf != nil || uint16(of) >= content.Size().PointerCount || content.HasPtr(uint16(of)) || n < 0 || n > maxTail {
-		return nil, exceptionf(Failed, "no room for %d bytes of data", n)
+	if m.tail.there() || uint16(of) >= content.Size().PointerCount || content.HasPtr(uint16(of)) || n < 0 || n > maxTail {
+		return exceptionf(Failed, "no room for %d bytes of data", n)
 	}
 	first := int(int32(uint32(m.wordAt(m.contentAt()))) >> 2)
 	m.tail.slot = m.contentAt() + 1 + first + int(content.Size().DataSize/8) + int(of)
 	m.tail.of = of
-	return m.tail.room(n), nil
+	return nil
 }
 
 // link points to the tail: nothing is added to the segment any more.
@@ -66,7 +78,7 @@ func (m *message) link() {
 
 // inline moves the tail into the segment, for whoever reads m here.
 func (m *message) inline() error {
-	if m.tail.buf == nil {
+	if !m.tail.there() {
 		return nil
 	}
 	l, err := capnp.NewData(m.seg, m.tail.b[:m.tail.n])

@@ -242,7 +242,7 @@ func vatPread(ctx context.Context, bench *vat.Cap, p *load.Piece) error {
 func vatWrite(ctx context.Context, bench *vat.Cap, p *load.Piece) error {
 	return vat.Do(ctx, bench, proto.Bench_write,
 		func(_ proto.Bench_write_Params, c *vat.Caps) error {
-			return c.SetData(proto.Bench_write_Params_data, p.Bytes)
+			return c.Lend(proto.Bench_write_Params_data, p.Bytes)
 		},
 		func(r proto.Bench_write_Results, _ *vat.Caps) error { return p.CheckSum(r.Sum()) })
 }
@@ -273,7 +273,7 @@ func (v *vatClient) stream(ctx context.Context, s *load.Streamed) error {
 	defer sink.Release()
 	for chunk := range s.Chunks() {
 		w := vat.Send(ctx, sink, proto.Sink_write, func(_ proto.Sink_write_Params, c *vat.Caps) error {
-			return c.SetData(proto.Sink_write_Params_data, chunk)
+			return c.Lend(proto.Sink_write_Params_data, chunk)
 		})
 		w.Release()
 	}
