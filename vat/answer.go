@@ -49,7 +49,10 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	}
 	wait, then := a.wait, a.then
 	a.then = nil
-	a.users++ // until the end of this function
+	more := len(live) > 0 || len(then) > 0 || a.conn != nil || a.users == 0
+	if more {
+		a.users++ // until the end of this function
+	}
 	a.mu.Unlock()
 
 	// Before the Return, so that a Disembargo which answers it finds the calls that were queued already on
@@ -67,6 +70,9 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 			q.conn.woken.Add(1)
 			q.conn.awaited.Add(1)
 		}
+	}
+	if !more {
+		return
 	}
 	for _, f := range then {
 		f()

@@ -44,10 +44,10 @@ type Conn struct {
 	mu          sync.Mutex
 	closed      bool
 	err         error
-	questions   map[uint32]*question
+	questions   numbered[question]
 	questionIDs ids
-	answers     map[uint32]*answer
-	exports     map[uint32]*export
+	answers     numbered[answer]
+	exports     numbered[export]
 	exportIDs   map[target]uint32
 	freeExports ids
 	imports     map[uint32]*importCap
@@ -85,9 +85,6 @@ func NewConn(nc net.Conn, o Options) *Conn {
 		nc:        nc,
 		pool:      pool{max: l.Workers},
 		done:      make(chan struct{}),
-		questions: map[uint32]*question{},
-		answers:   map[uint32]*answer{},
-		exports:   map[uint32]*export{},
 		exportIDs: map[target]uint32{},
 		imports:   map[uint32]*importCap{},
 		embargoes: map[uint32]*embargo{},
@@ -197,7 +194,7 @@ func (c *Conn) Stats() Stats {
 	defer c.mu.Unlock()
 	return Stats{
 
-		Questions: len(c.questions), Answers: len(c.answers), Calls: c.calls, Exports: len(c.exports),
+		Questions: c.questions.len(), Answers: c.answers.len(), Calls: c.calls, Exports: c.exports.len(),
 		Imports: len(c.imports), Embargoes: len(c.embargoes), CallBytes: c.callBytes, ResultBytes: c.resultBytes,
 		ParkedBytes: c.outbox.parked(),
 	}

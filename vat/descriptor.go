@@ -138,7 +138,7 @@ func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 	case rpc.CapDescriptor_Which_senderPromise:
 		return c.imported(d.SenderPromise(), true)
 	case rpc.CapDescriptor_Which_receiverHosted:
-		e := c.exports[d.ReceiverHosted()]
+		e := c.exports.get(d.ReceiverHosted())
 		if e == nil {
 			return broken{exceptionf(Failed, "capability table names an export that does not exist")}, nil
 		}
@@ -168,7 +168,7 @@ func (c *Conn) promised(pa rpc.PromisedAnswer) (target, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := c.answers[pa.QuestionId()]
+	a := c.answers.get(pa.QuestionId())
 	if a == nil || a.table.finished {
 		return nil, protocolf("reference to a question that is not open")
 	}

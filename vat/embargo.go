@@ -177,7 +177,7 @@ func (c *Conn) wasReturned(mt rpc.MessageTarget) bool {
 	if err != nil {
 		return false
 	}
-	a := c.answers[pa.QuestionId()]
+	a := c.answers.get(pa.QuestionId())
 	return a != nil && a.table.returned
 }
 

@@ -24,7 +24,7 @@ func (c *Conn) checkIdle(d time.Duration, seen uint64) {
 		c.mu.Unlock()
 		return
 	}
-	idle := now == seen && c.calls == 0 && len(c.questions) == 0
+	idle := now == seen && c.calls == 0 && c.questions.len() == 0
 	if !idle {
 		c.idleTimer = time.AfterFunc(d, func() { c.checkIdle(d, now) })
 	}

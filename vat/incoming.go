@@ -6,14 +6,14 @@ import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 // open makes an entry for a question of the peer's. Called with c.mu held.
 func (c *Conn) open(id uint32, a *answer) error {
-	if c.answers[id] != nil {
+	if c.answers.get(id) != nil {
 		return protocolf("question %d is open already", id)
 	}
-	if len(c.answers) >= c.limits.Answers {
-		return protocolf("limit: %d questions are open", len(c.answers))
+	if c.answers.len() >= c.limits.Answers {
+		return protocolf("limit: %d questions are open", c.answers.len())
 	}
 	a.conn, a.id, a.users = c, id, 1
-	c.answers[id] = a
+	c.answers.put(id, a)
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
 
 // exportedTarget returns what the peer holds as the export id. Called with c.mu held; the reference is the caller's.
 func (c *Conn) exportedTarget(id uint32) (target, error) {
-	e := c.exports[id]
+	e := c.exports.get(id)
 	if e == nil {
 		return nil, protocolf("message to a capability that is not exported")
 	}
@@ -175,7 +175,7 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 		c.mu.Unlock()
 		return nil
 	}
-	a := c.answers[id]
+	a := c.answers.get(id)
 	if a == nil || a.table.finished {
 		c.mu.Unlock()
 		return protocolf("finish of a question that is not open")
@@ -184,7 +184,7 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	e.finished = true
 	var gone []target
 	if e.returned {
-		delete(c.answers, id)
+		c.answers.remove(id)
 		c.resultBytes -= e.bytes
 		if releaseCaps {
 			gone = c.unexportAll(e.exports)

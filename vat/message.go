@@ -216,7 +216,13 @@ func (m *message) unref() {
 		m.caps = nil
 	}
 	m.content = capnp.Ptr{}
-	m.msg.Reset(nil)
+	if table := m.msg.CapTable(); table.Len() > 0 {
+		table.Reset()
+	}
+	if m.msg.Arena != nil { // as Message.Reset does, which the next owner calls
+		m.msg.Arena.Release()
+		m.msg.Arena = nil
+	}
 	m.buf.free()
 	m.tail.free()
 	m.purse.empty()

@@ -36,8 +36,8 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 		c.mu.Unlock()
 		exc = c.gone()
 		c.mu.Lock()
-	case len(c.questions) >= c.limits.Questions:
-		exc = limitf("%d calls to the peer are open", len(c.questions))
+	case c.questions.len() >= c.limits.Questions:
+		exc = limitf("%d calls to the peer are open", c.questions.len())
 	case to != nil:
 		m.setWord(callTarget, uint64(to.id)) // and that it is importedCap
 	default:
@@ -54,7 +54,7 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 			exc = asException(err)
 		} else {
 			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids}
-			c.questions[q.id] = q
+			c.questions.put(q.id, q)
 			m.setWord(envelopeHead, uint64(q.id)|uint64(r.method)<<32)
 			m.setWord(callInterface, r.iface)
 			c.outbox.append(m, true)
@@ -125,13 +125,13 @@ func (c *Conn) Bootstrap(ctx context.Context) *Cap {
 		c.mu.Unlock()
 		return newCap(broken{c.gone()})
 	}
-	if len(c.questions) >= c.limits.Questions {
+	if c.questions.len() >= c.limits.Questions {
 		c.mu.Unlock()
 		return newCap(broken{limitf("%d calls to the peer are open", c.limits.Questions)})
 	}
 	q := &a.q
 	*q = question{conn: c, id: c.questionIDs.take(), ans: a}
-	c.questions[q.id] = q
+	c.questions.put(q.id, q)
 	c.send(bootstrapMessage(q.id))
 	c.mu.Unlock()
 	a.sent(q)
@@ -163,7 +163,7 @@ func (c *Conn) sendReturn(a *answer) {
 	switch {
 	case e.finished:
 		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetCanceled(); return nil }))
-		delete(c.answers, a.id)
+		c.answers.remove(a.id)
 	case exc == nil && e.yourself:
 		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetResultsSentElsewhere(); return nil }))
 		kept = true
@@ -227,7 +227,7 @@ func returnable(res *message) (out *message, list []sending, err error) {
 func (c *Conn) sendResolve(p *promise, id uint32) {
 	s := prepare(p)
 	c.mu.Lock()
-	e := c.exports[id]
+	e := c.exports.get(id)
 	if c.closed || e == nil || e.target != target(p) || e.resolved {
 		c.mu.Unlock()
 		return

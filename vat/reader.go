@@ -224,7 +224,7 @@ func (r *reader) giveUp() bool {
 func (c *Conn) unreadIfIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	idle := len(c.questions) == 0 && len(c.exports) == 0 && c.calls == 0 && c.options.Bootstrap == nil
+	idle := c.questions.len() == 0 && c.exports.len() == 0 && c.calls == 0 && c.options.Bootstrap == nil
 	if idle {
 		c.reader.role.Store(unread)
 	}

@@ -159,13 +159,13 @@ func (c *Conn) notAsked(id uint32) error {
 		c.mu.Unlock()
 		return nil
 	}
-	q := c.questions[id]
+	q := c.questions.get(id)
 	if q == nil || q.returned {
 		c.mu.Unlock()
 		return protocolf("a question that was not asked is unimplemented")
 	}
 	q.returned = true
-	delete(c.questions, id)
+	c.questions.remove(id)
 	c.questionIDs.put(id)
 	gone := c.unexportAll(q.exports)
 	c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"capnproto.org/go/capnp/v3"
 )
@@ -30,11 +31,12 @@ type request struct {
 
 	reserved int64 // bytes of the outbox for results
 
-	mu       sync.Mutex
-	canceled bool
-	ctx      context.Context // made when it is asked for
-	cancel   context.CancelFunc
-	queue    *promise // waits there
+	canceled atomic.Bool // set while mu is held
+
+	mu     sync.Mutex
+	ctx    context.Context // made when it is asked for
+	cancel context.CancelFunc
+	queue  *promise // waits there
 }
 
 // complete ends r. It takes over res.
@@ -228,7 +230,7 @@ func (r *request) context() context.Context {
 			base = r.conn.ctx
 		}
 		r.ctx, r.cancel = context.WithCancel(base)
-		if r.canceled {
+		if r.canceled.Load() {
 			r.cancel()
 		}
 	}
@@ -238,7 +240,7 @@ func (r *request) context() context.Context {
 // abandon cancels r wherever it is, once nobody waits for its answer.
 func (r *request) abandon() {
 	r.mu.Lock()
-	r.canceled = true
+	r.canceled.Store(true)
 	cancel, queue := r.cancel, r.queue
 	r.mu.Unlock()
 	if cancel != nil {
@@ -249,11 +251,7 @@ func (r *request) abandon() {
 	}
 }
 
-func (r *request) isCanceled() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.canceled
-}
+func (r *request) isCanceled() bool { return r.canceled.Load() }
 
 func (r *request) setQueue(p *promise) {
 	r.mu.Lock()

@@ -12,7 +12,7 @@ func (c *Conn) handleResults(m *message, id uint32) error {
 		m.unref()
 		return nil
 	}
-	q := c.questions[id]
+	q := c.questions.get(id)
 	if q == nil || q.returned {
 		c.mu.Unlock()
 		m.unref()
@@ -20,13 +20,13 @@ func (c *Conn) handleResults(m *message, id uint32) error {
 	}
 	q.returned = true
 	q.exports = nil
-	delete(c.questions, id)
+	c.questions.remove(id)
 	c.questionIDs.put(id)
 	finished := q.finished
 	if !finished {
 		c.outbox.finish(id, false, false)
 	}
-	c.reader.answered = len(c.questions) == 0
+	c.reader.answered = c.questions.len() == 0
 	c.mu.Unlock()
 	if finished {
 		m.unref()
@@ -43,7 +43,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		m.unref()
 		return nil
 	}
-	q := c.questions[ret.AnswerId()]
+	q := c.questions.get(ret.AnswerId())
 	if q == nil || q.returned {
 		c.mu.Unlock()
 		m.unref()
@@ -57,7 +57,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	q.exports = nil
 	if q.finished {
 		// Finish has released the results already.
-		delete(c.questions, q.id)
+		c.questions.remove(q.id)
 		c.questionIDs.put(q.id)
 		c.mu.Unlock()
 		releaseAll(gone)
@@ -82,7 +82,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		exc = errCanceled
 	case rpc.Return_Which_takeFromOtherQuestion:
 		// A tail call: the outcome is that of a call which the peer made of us, with sendResultsTo.yourself.
-		other = c.answers[ret.TakeFromOtherQuestion()]
+		other = c.answers.get(ret.TakeFromOtherQuestion())
 		if other == nil || !other.table.yourself || other.table.finished {
 			err = protocolf("results of a question that keeps none")
 		} else {
@@ -135,11 +135,11 @@ func (c *Conn) finishQuestion(q *question, urgent bool) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		delete(c.questions, q.id)
+		c.questions.remove(q.id)
 		c.questionIDs.put(q.id)
 		c.outbox.finish(q.id, false, urgent)
 	}
-	return len(c.questions) == 0
+	return c.questions.len() == 0
 }
 
 func (c *Conn) handleResolve(r rpc.Resolve) error {

@@ -51,7 +51,9 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 			return a
 		}
 	}
-	if err := c.room(ctx); err != nil {
+	t := c.use()
+	defer t.release()
+	if err := room(ctx, t); err != nil {
 		r.fail(notSent(m.Name, err))
 		return a
 	}
@@ -65,8 +67,6 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 			return a
 		}
 	}
-	t := c.use()
-	defer t.release()
 	if msg.tail.loan != nil {
 		if i := takesLoans(t); i != nil {
 			msg.tail.loan.ctx = ctx
@@ -79,14 +79,9 @@ func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 	return a
 }
 
-// room waits until the peer that c leads to has read enough of what was sent before.
-func (c *Cap) room(ctx context.Context) error {
-	if c == nil {
-		return nil
-	}
-	t := c.use()
+// room waits until the peer that t leads to has read enough of what was sent before.
+func room(ctx context.Context, t target) error {
 	conn := via(t)
-	t.release()
 	if conn == nil || conn.outbox.parked() <= conn.limits.ParkedBytes {
 		return nil
 	}
@@ -168,10 +163,18 @@ func (a *Answer[R]) Release() {
 // place nor read needs to be there. When ctx ends first the call is cancelled.
 func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, read func(R, *Caps) error) error {
 	a := Send(ctx, c, m, place)
-	defer a.Release()
-	results, caps, err := a.Await(ctx)
-	if err != nil || read == nil {
+	defer a.answer.drop()
+	if err := a.answer.await(ctx); err != nil {
 		return err
 	}
-	return read(results, caps)
+	res, exc := a.answer.outcome()
+	if exc != nil {
+		return exc
+	}
+	defer res.unref()
+	if read == nil {
+		return nil
+	}
+	a.caps = Caps{params: res}
+	return read(R(res.content.Struct()), &a.caps)
 }

@@ -11,8 +11,8 @@ func (c *Conn) shutdown(err error) {
 	}
 	c.closed, c.err = true, err
 	questions, answers, exports, embargoes := c.questions, c.answers, c.exports, c.embargoes
-	c.questions, c.answers, c.exports, c.embargoes = nil, nil, nil, nil
-	c.exportIDs, c.imports = nil, nil
+	c.questions, c.answers, c.exports = numbered[question]{}, numbered[answer]{}, numbered[export]{}
+	c.exportIDs, c.imports, c.embargoes = nil, nil, nil
 	bootstrap := c.options.Bootstrap
 	if c.idleTimer != nil {
 		c.idleTimer.Stop()
@@ -34,7 +34,7 @@ func (c *Conn) shutdown(err error) {
 		_ = c.nc.Close()
 	}
 	gone := c.gone()
-	for _, q := range questions {
+	for q := range questions.all() {
 		if !q.finished {
 			q.ans.complete(nil, gone)
 		}
@@ -44,12 +44,12 @@ func (c *Conn) shutdown(err error) {
 		e.promise.release()
 		e.target.release()
 	}
-	for _, a := range answers {
+	for a := range answers.all() {
 		if !a.table.finished {
 			a.drop()
 		}
 	}
-	for _, e := range exports {
+	for e := range exports.all() {
 		e.target.release()
 	}
 	bootstrap.Release()

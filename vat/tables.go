@@ -104,15 +104,15 @@ func (c *Conn) imported(id uint32, promised bool) (target, error) {
 // t.
 func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
 	if id, ok := c.exportIDs[t]; ok {
-		c.exports[id].refs++
+		c.exports.get(id).refs++
 		return id, false, nil
 	}
-	if len(c.exports) >= c.limits.Exports {
-		return 0, false, limitf("the peer holds %d capabilities and may hold no more", len(c.exports))
+	if c.exports.len() >= c.limits.Exports {
+		return 0, false, limitf("the peer holds %d capabilities and may hold no more", c.exports.len())
 	}
 	t.retain()
 	id = c.freeExports.take()
-	c.exports[id] = &export{target: t, refs: 1}
+	c.exports.put(id, &export{target: t, refs: 1})
 	c.exportIDs[t] = id
 	return id, true, nil
 }
@@ -120,7 +120,7 @@ func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
 // unexport takes n of the peer's references back. When none is left, the target is returned to be released once
 // the lock is. Called with c.mu held.
 func (c *Conn) unexport(id uint32, n uint64) (target, error) {
-	e := c.exports[id]
+	e := c.exports.get(id)
 	if e == nil {
 		return nil, protocolf("release of a capability that was never exported")
 	}
@@ -130,7 +130,7 @@ func (c *Conn) unexport(id uint32, n uint64) (target, error) {
 	if e.refs -= n; e.refs > 0 {
 		return nil, nil
 	}
-	delete(c.exports, id)
+	c.exports.remove(id)
 	delete(c.exportIDs, e.target)
 	c.freeExports.put(id)
 	return e.target, nil
