@@ -57,7 +57,7 @@ func (c *Cap) Release() {
 	}
 }
 
-// use returns what c leads to, with a reference of the caller's own.
+// use returns what c leads to, as far as that is settled, with a reference of the caller's own.
 func (c *Cap) use() target {
 	if c == nil {
 		return broken{errNull}
@@ -67,8 +67,9 @@ func (c *Cap) use() target {
 	if c.released {
 		return broken{errReleased}
 	}
-	c.target.retain()
-	return c.target
+	t := settle(c.target)
+	t.retain()
+	return t
 }
 
 // Serve makes self a capability that is hosted here and answers t's methods. When its last reference is gone,
