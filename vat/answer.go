@@ -13,10 +13,12 @@ type answer struct {
 	conn    *Conn  // a call that came in: where to return to
 	id      uint32 // and under which number
 	table   answerEntry
+	ran     *incoming // what a is part of, once the call has run on the reader
 
 	mu       sync.Mutex
 	users    int // who may still ask: Answer, the peer, promises. At 0 the call is cancelled or its results freed.
 	done     bool
+	plain    bool     // of a question: it was answered with plain results, and is in no table any more
 	res      *message // when done: the results, until nobody may ask; nil after a failure
 	exc      *Exception
 	wait     chan struct{} // closed when done; made when somebody waits
@@ -47,13 +49,13 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 			live = append(live, p)
 		}
 	}
-	wait, then := a.wait, a.then
+	wait, then, conn := a.wait, a.then, a.conn
 	a.then = nil
-	more := len(live) > 0 || len(then) > 0 || a.conn != nil || a.users == 0
+	more := len(live) > 0 || len(then) > 0 || conn != nil || a.users == 0
 	if more {
 		a.users++ // until the end of this function
 	}
-	a.mu.Unlock()
+	a.mu.Unlock() // if there is no more, whoever asks may have done with a from here on, unless they wait
 
 	// Before the Return, so that a Disembargo which answers it finds the calls that were queued already on
 	// their way.
@@ -61,14 +63,18 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 		p.resolve(a.pick(p.path), q)
 		p.release()
 	}
-	if a.conn != nil {
-		a.conn.sendReturn(a)
+	if conn != nil {
+		conn.sendReturn(a)
 	}
 	if wait != nil {
-		close(wait)
+		var from *Conn
 		if q != nil {
-			q.conn.woken.Add(1)
-			q.conn.awaited.Add(1)
+			from = q.conn
+		}
+		close(wait)
+		if from != nil {
+			from.woken.Add(1)
+			from.awaited.Add(1)
 		}
 	}
 	if !more {
@@ -173,20 +179,21 @@ func (a *answer) use() {
 	a.mu.Unlock()
 }
 
-// drop gives up one use. After the last one nobody can ask any more.
-func (a *answer) drop() {
+// drop gives up one use. After the last one nobody can ask any more. It reports whether it was that, of a call that is
+// done.
+func (a *answer) drop() bool {
 	a.mu.Lock()
 	a.users--
 	if a.users > 0 {
 		a.mu.Unlock()
-		return
+		return false
 	}
 	if a.done {
 		res := a.res
 		a.res = nil
 		a.mu.Unlock()
 		res.unref()
-		return
+		return true
 	}
 	q := a.question
 	a.mu.Unlock()
@@ -196,6 +203,7 @@ func (a *answer) drop() {
 	if q != nil {
 		q.conn.abandon(q)
 	}
+	return false
 }
 
 // free gives up the results early, when there can be no use of them.

@@ -43,7 +43,9 @@
 //	message    the memory of one message, in or out
 //	envelope   what is the same in every call, written and read as words
 //	tail       data that leaves from where it was written first
+//	loan       a tail in the caller's own memory, for as long as Send takes
 //	Conn       the four tables of rpc.capnp: questions, answers, exports, imports
+//	numbered   one of them: a list by number
 //	input      frames on their way in, with a buffer only while there is something in it
 //	outbox     frames on their way out
 //	sealer     TLS between an outbox and the socket

@@ -1,6 +1,10 @@
 package vat
 
-import "capnproto.org/go/capnp/v3/std/capnp/rpc"
+import (
+	"sync"
+
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+)
 
 // Calls of the peer's: Bootstrap, Call, Finish and Release.
 
@@ -79,6 +83,10 @@ type incoming struct {
 	request request
 }
 
+// incomings is memory of calls that nobody has to do with any more: they ran on the reader, and were finished after that.
+// That of others is left to the garbage collector.
+var incomings = sync.Pool{New: func() any { return new(incoming) }}
+
 func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 	where := call.SendResultsTo().Which()
 	if where != rpc.Call_sendResultsTo_Which_caller && where != rpc.Call_sendResultsTo_Which_yourself {
@@ -126,7 +134,7 @@ func (c *Conn) handlePlainCall(m *message, call *plainCall) error {
 }
 
 func newIncoming(c *Conn, m *message, question uint32, iface uint64, method uint16, yourself bool) *incoming {
-	in := &incoming{}
+	in := incomings.Get().(*incoming)
 	in.request = request{iface: iface, method: method, params: m, ans: &in.answer, conn: c, direct: true}
 	in.answer.request = &in.request
 	in.answer.id = question
@@ -166,6 +174,9 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 		return nil
 	}
 	t.call(r)
+	if r.ran {
+		a.ran = in
+	}
 	return nil
 }
 
@@ -193,7 +204,11 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	}
 	c.mu.Unlock()
 	releaseAll(gone)
-	a.drop()
+	in := a.ran
+	if a.drop() && in != nil {
+		*in = incoming{}
+		incomings.Put(in)
+	}
 	return nil
 }
 

@@ -47,14 +47,8 @@ func (t *tail) own() {
 	}
 }
 
-// takesLoans returns t as what sends calls at once, if that is so and its outbox takes loans.
-func takesLoans(t target) *importCap {
-	i, ok := settle(t).(*importCap)
-	if !ok || i.conn.outbox.sock == nil || i.conn.outbox.seal != nil {
-		return nil
-	}
-	return i
-}
+// lends reports whether o takes loans.
+func (o *outbox) lends() bool { return o.sock != nil && o.seal == nil }
 
 func (l *loan) take() {
 	l.mu.Lock()

@@ -68,6 +68,7 @@ func (o *object) call(r *request) {
 	o.retain() // for as long as r is in progress
 	r.object, r.handler = o, h
 	if r.direct && (h.inline || h.try) && !o.busy(r.conn) && r.attempt() {
+		r.ran = true
 		return
 	}
 	o.mu.Lock()

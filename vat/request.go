@@ -26,6 +26,7 @@ type request struct {
 	pooled  bool
 	trying  bool // the handler is not to wait
 	passed  bool // the next call on the object may start
+	ran     bool // to its end, on the goroutine that brought it
 	results *message
 	caps    Caps
 

@@ -31,6 +31,7 @@ func (c *Conn) handleResults(m *message, id uint32) error {
 	if finished {
 		m.unref()
 	} else {
+		q.ans.plain = true
 		q.ans.completeFrom(m, nil, q)
 	}
 	return nil

@@ -11,12 +11,17 @@ import (
 
 // An Answer is the outcome of a call that was sent.
 type Answer[R ~capnp.StructKind] struct {
-	answer   answer
-	request  request
-	caps     Caps
+	out      outgoing
 	released atomic.Bool
 	results  *message // counted, once Await has seen it
 	once     sync.Mutex
+}
+
+// outgoing is the memory of a call that is made here.
+type outgoing struct {
+	answer  answer
+	request request
+	caps    Caps
 }
 
 // Send calls the method m of c. Its parameters are what place fills in; without place they are empty. The call is
@@ -28,55 +33,62 @@ type Answer[R ~capnp.StructKind] struct {
 // same reference fails with that.
 func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error) *Answer[R] {
 	a := &Answer[R]{}
-	a.answer.users = 1
-	a.answer.request = &a.request
-	r := &a.request
-	*r = request{iface: m.Interface, method: m.ID, ans: &a.answer, direct: true}
+	send(ctx, c, m, place, &a.out)
+	return a
+}
+
+// send is Send with memory for the call. It reports whether the call went out at once, so that nobody but the peer
+// and the answer's own users have to do with it any more.
+func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, out *outgoing) bool {
+	out.answer.users = 1
+	out.answer.request = &out.request
+	r := &out.request
+	*r = request{iface: m.Interface, method: m.ID, ans: &out.answer, direct: true}
 	msg, err := newCall(m.Params)
 	if err != nil {
 		r.fail(notSent(m.Name, err))
-		return a
+		return false
 	}
 	r.params = msg
 	if place != nil {
-		a.caps = Caps{built: msg}
-		err := place(P(msg.content.Struct()), &a.caps)
-		a.caps = Caps{}
+		out.caps = Caps{built: msg}
+		err := place(P(msg.content.Struct()), &out.caps)
+		out.caps = Caps{}
 		if err != nil {
 			r.fail(notSent(m.Name, err))
-			return a
+			return false
 		}
 		if msg.msg.CapTable().Len() > 0 {
 			r.fail(exceptionf(Failed, "parameters of %s: capability pointer copied from another message", m.Name))
-			return a
+			return false
 		}
 	}
 	t := c.use()
 	defer t.release()
 	if err := room(ctx, t); err != nil {
 		r.fail(notSent(m.Name, err))
-		return a
+		return false
 	}
 	if m.Stream {
-		if err := c.stream(ctx, &a.answer, msg.bytes()); err != nil {
+		if err := c.stream(ctx, &out.answer, msg.bytes()); err != nil {
 			exc, ok := errors.AsType[*Exception](err) // the first failure of the stream
 			if !ok {
 				exc = notSent(m.Name, err)
 			}
 			r.fail(exc)
-			return a
+			return false
 		}
 	}
-	if msg.tail.loan != nil {
-		if i := takesLoans(t); i != nil {
-			msg.tail.loan.ctx = ctx
-			i.call(r) // which waits until the loan is back
-			return a
+	i, remote := t.(*importCap)
+	if l := msg.tail.loan; l != nil {
+		if remote && i.conn.outbox.lends() {
+			l.ctx = ctx // the call returns when the loan is back
+		} else {
+			msg.tail.own()
 		}
-		msg.tail.own()
 	}
 	t.call(r)
-	return a
+	return remote && !m.Stream
 }
 
 // room waits until the peer that t leads to has read enough of what was sent before.
@@ -112,7 +124,7 @@ func via(t target) *Conn {
 // capabilities in them, which are borrowed. A failure of the call is an *Exception.
 func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
 	var zero R
-	if err := a.answer.await(ctx); err != nil {
+	if err := a.out.answer.await(ctx); err != nil {
 		return zero, nil, err
 	}
 	a.once.Lock()
@@ -121,14 +133,14 @@ func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
 		return zero, nil, errReleased
 	}
 	if a.results == nil {
-		res, exc := a.answer.outcome()
+		res, exc := a.out.answer.outcome()
 		if exc != nil {
 			return zero, nil, exc
 		}
 		a.results = res
-		a.caps = Caps{params: res}
+		a.out.caps = Caps{params: res}
 	}
-	return R(a.results.content.Struct()), &a.caps, nil
+	return R(a.results.content.Struct()), &a.out.caps, nil
 }
 
 // Cap returns the capability at path in the results, one pointer field a step. It can be called before the
@@ -142,7 +154,7 @@ func (a *Answer[R]) Cap(path ...Field) *Cap {
 	for _, f := range path {
 		fields = append(fields, uint16(f))
 	}
-	return newCap(a.answer.at(fields))
+	return newCap(a.out.answer.at(fields))
 }
 
 // Release gives up the results. If they have not arrived, and no capability taken from them with Cap is in use,
@@ -156,25 +168,37 @@ func (a *Answer[R]) Release() {
 	a.results = nil
 	a.once.Unlock()
 	res.unref()
-	a.answer.drop()
+	a.out.answer.drop()
 }
 
 // Do calls the method m of c, waits, and has read look at the results, which are gone when it returns. Neither
 // place nor read needs to be there. When ctx ends first the call is cancelled.
 func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, read func(R, *Caps) error) error {
-	a := Send(ctx, c, m, place)
-	defer a.answer.drop()
-	if err := a.answer.await(ctx); err != nil {
+	out := outgoings.Get().(*outgoing)
+	atOnce := send(ctx, c, m, place, out)
+	over := false
+	defer func() {
+		if out.answer.drop(); over {
+			*out = outgoing{}
+			outgoings.Put(out)
+		}
+	}()
+	if err := out.answer.await(ctx); err != nil {
 		return err
 	}
-	res, exc := a.answer.outcome()
+	res, exc := out.answer.outcome()
 	if exc != nil {
 		return exc
 	}
 	defer res.unref()
+	over = atOnce && out.answer.plain
 	if read == nil {
 		return nil
 	}
-	a.caps = Caps{params: res}
-	return read(R(res.content.Struct()), &a.caps)
+	out.caps = Caps{params: res}
+	return read(R(res.content.Struct()), &out.caps)
 }
+
+// outgoings is memory of calls that nobody has to do with any more: they went out at once, and are in no table since
+// they were answered. That of others is left to the garbage collector.
+var outgoings = sync.Pool{New: func() any { return new(outgoing) }}

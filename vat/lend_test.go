@@ -1,0 +1,224 @@
+package vat_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// A ledger takes chunks, each of one word over and over, and adds the words up.
+type ledger struct {
+	chunks atomic.Uint64
+	sum    atomic.Uint64
+}
+
+var errMixed = errors.New("the chunk has changed on its way")
+
+func (l *ledger) write(c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
+	b, err := c.Params().Data()
+	if err != nil {
+		return err
+	}
+	word := binary.LittleEndian.Uint64(b)
+	for i := 0; i < len(b); i += 8 {
+		if binary.LittleEndian.Uint64(b[i:]) != word {
+			return errMixed
+		}
+	}
+	l.sum.Add(word)
+	l.chunks.Add(1)
+	return nil
+}
+
+// ledgers serves a ledger, whose writes run on the reader or in the pool.
+func ledgers(inline bool) (*ledger, *vat.Cap) {
+	var how []vat.HandleOption
+	if inline {
+		how = append(how, vat.Inline())
+	}
+	l := new(ledger)
+	return l, vat.Serve(vat.NewTable(vat.Handle(tp.Stream_write, (*ledger).write, how...)), l)
+}
+
+func fill(b []byte, word uint64) {
+	for i := 0; i < len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], word)
+	}
+}
+
+// lend sends b as a chunk.
+func lend(ctx context.Context, c *vat.Cap, b []byte) *vat.Answer[vat.Empty] {
+	return vat.Send(ctx, c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+		return caps.Lend(tp.Stream_write_Params_data, b)
+	})
+}
+
+// reachOver connects a client to what bootstrap leads to, over a and b.
+func reachOver(t *testing.T, a, b net.Conn, bootstrap *vat.Cap) (client *vat.Conn, c *vat.Cap) {
+	server := vat.NewConn(b, vat.Options{Bootstrap: bootstrap})
+	client = vat.NewConn(a, vat.Options{})
+	c = client.Bootstrap(t.Context())
+	t.Cleanup(func() {
+		c.Release()
+		client.Close()
+		server.Close()
+		<-client.Done()
+		<-server.Done()
+	})
+	return client, c
+}
+
+// What was lent is the caller's again when Send has returned, however it went to the object.
+func TestLend(t *testing.T) {
+	const workers, chunks = 4, 30
+	for name, reach := range map[string]func(t *testing.T, c *vat.Cap) *vat.Cap{
+		"local": func(_ *testing.T, c *vat.Cap) *vat.Cap { return c },
+		"unix": func(t *testing.T, c *vat.Cap) *vat.Cap {
+			a, b := sockets(t)
+			_, c = reachOver(t, a, b, c)
+			return c
+		},
+		"pipe": func(t *testing.T, c *vat.Cap) *vat.Cap {
+			a, b := net.Pipe()
+			_, c = reachOver(t, a, b, c)
+			return c
+		},
+		"tls": func(t *testing.T, c *vat.Cap) *vat.Cap {
+			a, b, _ := secured(t, vat.Gather)
+			_, c = reachOver(t, a, b, c)
+			return c
+		},
+	} {
+		for _, inline := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", inline"}[inline], func(t *testing.T) {
+				l, c := ledgers(inline)
+				c = reach(t, c)
+				var all sync.WaitGroup
+				for w := range uint64(workers) {
+					all.Go(func() {
+						memory := make([]byte, 200<<10)
+						for i := range uint64(chunks) {
+							b := memory[:8*(1+int(i)*(len(memory)/8-1)/(chunks-1))]
+							fill(b, w<<32|i)
+							if i%3 == 0 {
+								ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+								assert.NoError(t, vat.Do(ctx, c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+									return caps.Lend(tp.Stream_write_Params_data, b)
+								}, nil))
+								cancel()
+							} else {
+								lend(t.Context(), c, b).Release()
+							}
+							clear(b)
+						}
+					})
+				}
+				all.Wait()
+				require.NoError(t, c.Drain(t.Context()))
+				assert.EqualValues(t, workers*chunks, l.chunks.Load())
+				assert.EqualValues(t, chunks*(workers*(workers-1)/2<<32)+workers*(chunks*(chunks-1)/2), l.sum.Load())
+				if name == "local" {
+					c.Release()
+				}
+			})
+		}
+	}
+}
+
+// A dam lies between two connections. While it is locked nothing comes through to the second.
+type dam struct{ sync.Mutex }
+
+func dammed(t *testing.T) (a, b net.Conn, d *dam) {
+	a, in := sockets(t)
+	out, b := sockets(t)
+	d = new(dam)
+	go func() {
+		defer out.Close()
+		for buf := make([]byte, 4<<10); ; {
+			n, err := in.Read(buf)
+			if err != nil {
+				return
+			}
+			d.Lock()
+			_, err = out.Write(buf[:n])
+			d.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer in.Close()
+		_, _ = io.Copy(in, out)
+	}()
+	return a, b, d
+}
+
+// lendStuck has four callers lend more than sockets hold to a peer that does not read, and waits until they wait.
+func lendStuck(ctx context.Context, t *testing.T) (l *ledger, client *vat.Conn, c *vat.Cap, d *dam, all *sync.WaitGroup, back, failed *atomic.Int64) {
+	a, b, d := dammed(t)
+	l, c = ledgers(false)
+	client, c = reachOver(t, a, b, c)
+	require.NoError(t, c.Settle(t.Context()))
+	d.Lock()
+	all, back, failed = new(sync.WaitGroup), new(atomic.Int64), new(atomic.Int64)
+	for w := range uint64(4) {
+		all.Go(func() {
+			memory := make([]byte, 960<<10)
+			fill(memory, w+1)
+			answer := lend(ctx, c, memory)
+			clear(memory)
+			back.Add(1)
+			if _, _, err := answer.Await(t.Context()); err != nil {
+				failed.Add(1)
+			}
+			answer.Release()
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	assert.Less(t, back.Load(), int64(4), "what has not left is out still")
+	assert.Zero(t, l.chunks.Load())
+	return l, client, c, d, all, back, failed
+}
+
+// Who does not wait any longer for the peer to read gets the memory back; the peer gets what was in it.
+func TestLendGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	l, _, c, d, all, back, failed := lendStuck(ctx, t)
+	cancel()
+	soon(t, func() bool { return back.Load() == 4 }, "the memory does not come back")
+	assert.Zero(t, l.chunks.Load())
+	d.Unlock()
+	all.Wait()
+	require.NoError(t, c.Drain(t.Context()))
+	assert.EqualValues(t, 4, l.chunks.Load())
+	assert.EqualValues(t, 1+2+3+4, l.sum.Load())
+	assert.Zero(t, failed.Load())
+
+	require.NoError(t, vat.Do(t.Context(), c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+		return caps.Lend(tp.Stream_write_Params_data, make([]byte, 4<<20))
+	}, nil), "and what is lent afterwards goes as ever")
+}
+
+// The end of a connection gives back what it was lent.
+func TestLendClosed(t *testing.T) {
+	_, client, _, d, all, _, failed := lendStuck(t.Context(), t)
+	begun := time.Now()
+	client.Close()
+	all.Wait()
+	assert.Less(t, time.Since(begun), 3*time.Second)
+	assert.EqualValues(t, 4, failed.Load())
+	d.Unlock()
+}
