@@ -210,9 +210,14 @@ func (c *Conn) callDone(bytes int64) {
 
 // send appends m to the outbox and releases it. Called with c.mu held, so that the order of frames is that of
 // the changes to the tables; m must hold no capabilities.
-func (c *Conn) send(m *message) {
+func (c *Conn) send(m *message) { c.sendAs(m, true) }
+
+// sendLazily is send for what the peer does not wait for.
+func (c *Conn) sendLazily(m *message) { c.sendAs(m, false) }
+
+func (c *Conn) sendAs(m *message, urgent bool) {
 	if m != nil {
-		c.outbox.append(m, true)
+		c.outbox.append(m, urgent)
 		m.unref()
 	}
 }

@@ -116,9 +116,8 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		q.ans.completeFrom(nil, exc, q)
 		c.reader.answered = c.finishQuestion(q, false)
 	default:
-		caps := len(m.caps) > 0
 		q.ans.completeFrom(m, nil, q)
-		c.reader.answered = c.finishQuestion(q, caps)
+		c.reader.answered = c.finishQuestion(q, false)
 	}
 	return nil
 }

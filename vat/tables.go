@@ -57,11 +57,11 @@ func (i *importCap) release() {
 	delete(c.imports, i.id)
 	for n := i.wire; n > 0; {
 		part := min(n, 1<<31)
-		c.send(releaseMessage(i.id, uint32(part)))
+		c.sendLazily(releaseMessage(i.id, uint32(part)))
 		n -= part
 	}
 	c.mu.Unlock()
-	c.outbox.flush()
+	c.outbox.flushMuch()
 }
 
 // imported returns the target for a capability that the peer says it hosts, counting it. Called with c.mu held;
