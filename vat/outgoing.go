@@ -55,6 +55,9 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 		} else {
 			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids}
 			c.questions.put(q.id, q)
+			if via != nil {
+				via.q.piped = true
+			}
 			m.setWord(envelopeHead, uint64(q.id)|uint64(r.method)<<32)
 			m.setWord(callInterface, r.iface)
 			c.outbox.append(m, true)
@@ -107,9 +110,13 @@ func (c *Conn) abandon(q *question) {
 		return
 	}
 	q.finished = true
-	c.outbox.finish(q.id, true, true)
+	// That it is given up need not be known at once when there are calls of its outcome: those go on.
+	urgent := !q.piped
+	c.outbox.finish(q.id, true, urgent)
 	c.mu.Unlock()
-	c.outbox.flush()
+	if urgent {
+		c.outbox.flush()
+	}
 	q.ans.complete(nil, errCanceled)
 }
 

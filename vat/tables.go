@@ -12,6 +12,7 @@ type question struct {
 	exports  []uint32 // what its parameters gave the peer, for Return.releaseParamCaps
 	returned bool
 	finished bool // Finish was sent before Return came
+	piped    bool // calls were aimed at its outcome
 }
 
 // An answerEntry is what an answer that came in has beside its outcome.
