@@ -261,9 +261,12 @@ func (a *answer) await(ctx context.Context) error {
 		a.mu.Unlock()
 		return nil
 	}
-	if q := a.question; q != nil && q.conn.reader.role.Load() == unread && ctx.Err() == nil {
+	if q := a.question; q != nil {
 		a.mu.Unlock()
-		q.conn.reader.lead(a)
+		q.conn.outbox.flushUrgent()
+		if q.conn.reader.role.Load() == unread && ctx.Err() == nil {
+			q.conn.reader.lead(a)
+		}
 		a.mu.Lock()
 		if a.done {
 			a.mu.Unlock()

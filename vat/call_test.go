@@ -306,3 +306,19 @@ func TestStream(t *testing.T) {
 	})
 	require.NoError(t, err)
 }
+
+// Calls that nobody waits for get to the peer, those too that are made of an outcome that is not there yet.
+func TestNobodyWaits(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
+	defer a.Release()
+	c := a.Cap(tp.Server_chain_Results_chain)
+	defer c.Release()
+	for range 3 {
+		b := vat.Send(t.Context(), c, tp.Chain_next, nil)
+		defer b.Release()
+		c = b.Cap(tp.Chain_next_Results_chain)
+		defer c.Release()
+	}
+	soon(t, func() bool { return p.live.Load() == 4 }, "the calls have not arrived")
+}

@@ -104,6 +104,7 @@ func (c *Cap) Settle(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
+		flushTo(p)
 		if err := p.wait(ctx); err != nil {
 			return err
 		}

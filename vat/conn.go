@@ -154,12 +154,18 @@ const (
 // yieldToWoken comes before a call gets onto its way: while other callers have been woken by their answers and not made
 // their next calls yet, it lets them run first, so that their calls leave in one write.
 func (c *Conn) yieldToWoken() {
-	switch n := c.woken.Add(-1); {
-	case n > 0 && n%callsTogether != 0:
+	if n := c.calledBack(); n > 0 && n%callsTogether != 0 {
 		runtime.Gosched()
-	case n < 0:
+	}
+}
+
+// calledBack notes that a call is made, and returns how many callers were woken and have not made theirs.
+func (c *Conn) calledBack() int32 {
+	n := c.woken.Add(-1)
+	if n < 0 {
 		c.woken.CompareAndSwap(n, 0)
 	}
+	return n
 }
 
 // handshake brings TLS about, where that has not been done, before what it writes is gathered.

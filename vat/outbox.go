@@ -30,6 +30,7 @@ type outbox struct {
 	bytes   atomic.Int64 // appended and not written
 	replies atomic.Int64 // of those, what is no call
 	urgent  atomic.Bool  // something was appended that the peer waits for
+	soon    atomic.Bool  // a goroutine is about to flush
 	closed  atomic.Bool
 
 	mu       sync.Mutex
@@ -65,6 +66,9 @@ var errParked = errors.New("vat: the peer reads too slowly")
 
 // lazyFlush is how long a frame may wait that the peer does not: for another to leave with.
 const lazyFlush = 25 * time.Millisecond
+
+// soonFlush is how long a call may wait that its caller does not wait for: for another to leave with.
+const soonFlush = 500 * time.Microsecond
 
 // append queues m's frame. m may be released at once. A frame that is not urgent leaves with the next one that
 // is, or soon after.
@@ -156,6 +160,18 @@ func (o *outbox) late() {
 	o.timer = false
 	o.mu.Unlock()
 	o.flush()
+}
+
+// flushSoon is flush, now if there is much, and soon otherwise.
+func (o *outbox) flushSoon() {
+	if o.bytes.Load() >= eagerBytes {
+		o.flush()
+	} else if o.soon.CompareAndSwap(false, true) {
+		time.AfterFunc(soonFlush, func() {
+			o.soon.Store(false)
+			o.flush()
+		})
+	}
 }
 
 // flushUrgent is flush, if there is something that the peer waits for.

@@ -80,10 +80,16 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	if r.isCanceled() {
 		c.abandon(q)
 	}
-	c.yieldToWoken()
-	if lent != nil {
+	switch {
+	case lent != nil:
+		c.calledBack()
 		c.outbox.flushLoan(lent)
-	} else {
+	case via != nil && !r.awaited:
+		// The peer has the calls before it to answer first, and another is likely to follow.
+		c.calledBack()
+		c.outbox.flushSoon()
+	default:
+		c.yieldToWoken()
 		c.outbox.flush()
 	}
 	return true

@@ -27,6 +27,7 @@ type request struct {
 	trying  bool // the handler is not to wait
 	passed  bool // the next call on the object may start
 	ran     bool // to its end, on the goroutine that brought it
+	awaited bool // whoever made the call here waits for its outcome next
 	results *message
 	caps    Caps
 

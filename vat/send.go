@@ -33,17 +33,17 @@ type outgoing struct {
 // same reference fails with that.
 func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error) *Answer[R] {
 	a := &Answer[R]{}
-	send(ctx, c, m, place, &a.out)
+	send(ctx, c, m, place, &a.out, false)
 	return a
 }
 
 // send is Send with memory for the call. It reports whether the call went out at once, so that nobody but the peer
 // and the answer's own users have to do with it any more.
-func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, out *outgoing) bool {
+func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, out *outgoing, awaited bool) bool {
 	out.answer.users = 1
 	out.answer.request = &out.request
 	r := &out.request
-	*r = request{iface: m.Interface, method: m.ID, ans: &out.answer, direct: true}
+	*r = request{iface: m.Interface, method: m.ID, ans: &out.answer, direct: true, awaited: awaited}
 	msg, err := newCall(m.Params)
 	if err != nil {
 		r.fail(notSent(m.Name, err))
@@ -99,6 +99,13 @@ func room(ctx context.Context, t target) error {
 	}
 	conn.outbox.waitRoom(ctx.Done())
 	return ctx.Err()
+}
+
+// flushTo gets what was sent to t's connection onto its way, for one who waits for it.
+func flushTo(t target) {
+	if conn := via(t); conn != nil {
+		conn.outbox.flushUrgent()
+	}
 }
 
 // via returns the connection that calls on t leave by, as far as is known, or nil.
@@ -175,7 +182,7 @@ func (a *Answer[R]) Release() {
 // place nor read needs to be there. When ctx ends first the call is cancelled.
 func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, read func(R, *Caps) error) error {
 	out := outgoings.Get().(*outgoing)
-	atOnce := send(ctx, c, m, place, out)
+	atOnce := send(ctx, c, m, place, out, true)
 	over := false
 	defer func() {
 		if out.answer.drop(); over {

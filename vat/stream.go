@@ -105,5 +105,8 @@ func (c *Cap) Drain(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
+	t := c.use()
+	flushTo(t)
+	t.release()
 	return w.wait(ctx, func() (bool, error) { return w.calls == 0, w.failure() })
 }
