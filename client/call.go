@@ -18,16 +18,17 @@ func do[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P,
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a := vat.Send(ctx, c, m, place)
-	defer a.Release()
-	results, caps, err := a.Await(ctx)
+	var failed error
+	err := vat.Do(ctx, c, m, place, func(results R, caps *vat.Caps) error {
+		if read != nil {
+			failed = sense(read(results, caps))
+		}
+		return nil
+	})
 	if err != nil {
 		return wire.Decode(err)
 	}
-	if read == nil {
-		return nil
-	}
-	return sense(read(results, caps))
+	return failed
 }
 
 // sense is the error of reading results.
