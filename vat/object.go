@@ -19,7 +19,7 @@ type object struct {
 	spare *line
 }
 
-// A line is one connection's calls on an object, of which the first was given to the pool and has not let the
+// A line is one connection's calls on an object, of which the first runs, or waits in the pool, and has not let the
 // next one start.
 type line struct{ waiting []*request }
 
@@ -67,16 +67,29 @@ func (o *object) call(r *request) {
 	}
 	o.retain() // for as long as r is in progress
 	r.object, r.handler = o, h
-	if r.direct && (h.inline || h.try) && !o.busy(r.conn) && r.attempt() {
+	here := r.direct && (h.inline || h.try)
+	if here && !h.serial && !o.busy(r.conn) && r.attempt() {
 		r.ran = true
 		return
 	}
+	switch {
+	case !o.enter(r):
+	case here && h.serial && r.attempt():
+		r.ran = true
+		o.next(r.conn)
+	default:
+		r.submit()
+	}
+}
+
+// enter makes r the first of its line, or queues it if there is one already.
+func (o *object) enter(r *request) (first bool) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	if l := o.lines[r.conn]; l != nil {
 		r.direct = false
 		l.waiting = append(l.waiting, r)
-		o.mu.Unlock()
-		return
+		return false
 	}
 	if o.lines == nil {
 		o.lines = make(map[*Conn]*line)
@@ -85,8 +98,7 @@ func (o *object) call(r *request) {
 		o.spare = new(line)
 	}
 	o.lines[r.conn], o.spare = o.spare, nil
-	o.mu.Unlock()
-	r.submit()
+	return true
 }
 
 // busy reports whether a call of this connection's waits to start, or keeps others from starting.

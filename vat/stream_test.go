@@ -3,6 +3,8 @@ package vat_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,4 +84,42 @@ func TestNotSent(t *testing.T) {
 	}
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, s.Drain(t.Context()), "a call that was not sent does not fail the stream")
+}
+
+// The calls of a stream run one after the other also when their handler runs where they come from.
+func TestInlineStream(t *testing.T) {
+	var inside, calls atomic.Int64
+	table := vat.NewTable(vat.Handle(tp.Stream_write, func(_ *struct{}, c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
+		if inside.Add(1) != 1 {
+			return &vat.Exception{Reason: "two writes at once"}
+		}
+		defer inside.Add(-1)
+		calls.Add(1)
+		time.Sleep(10 * time.Microsecond)
+		return nil
+	}, vat.Inline()))
+	for name, reach := range map[string]func(c *vat.Cap) *vat.Cap{
+		"here": func(c *vat.Cap) *vat.Cap { return c },
+		"over a connection": func(c *vat.Cap) *vat.Cap {
+			a, b := sockets(t)
+			_, c = reachOver(t, a, b, c)
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls.Store(0)
+			c := reach(vat.Serve(table, new(struct{})))
+			defer c.Release()
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					for range 100 {
+						assert.NoError(t, vat.Do(t.Context(), c, tp.Stream_write, nil, nil))
+					}
+				})
+			}
+			all.Wait()
+			assert.EqualValues(t, 400, calls.Load())
+		})
+	}
 }
