@@ -56,6 +56,7 @@ type Conn struct {
 	calls       int   // of the peer's, in progress
 	callBytes   int64 // their parameters
 	resultBytes int64 // results kept until Finish
+	owed        int64 // what the peer keeps until a Finish or Release that does not leave at once, or more
 	idleTimer   *time.Timer
 	budget      *Budget
 	rebudget    chan struct{} // closed when budget changes; made when somebody waits
@@ -218,14 +219,28 @@ func (c *Conn) callDone(bytes int64) {
 // the changes to the tables; m must hold no capabilities.
 func (c *Conn) send(m *message) { c.sendAs(m, true) }
 
-// sendLazily is send for what the peer does not wait for.
-func (c *Conn) sendLazily(m *message) { c.sendAs(m, false) }
-
 func (c *Conn) sendAs(m *message, urgent bool) {
 	if m != nil {
 		c.outbox.append(m, urgent)
 		m.unref()
 	}
+}
+
+// A Finish or a Release leaves with what comes after it: nobody waits for it. But the peer keeps what it tells of until
+// then, and has limits: so much, of which a capability is keptCap, is kept for it at most.
+const (
+	mostOwed = 8 << 10
+	keptCap  = 256
+)
+
+// owe notes that a Finish or Release is about to be sent, until which the peer keeps so many bytes, and reports whether
+// it is to leave at once. Called with c.mu held.
+func (c *Conn) owe(bytes int64) (urgent bool) {
+	if c.owed += bytes; c.owed < mostOwed {
+		return false
+	}
+	c.owed = 0
+	return true
 }
 
 func (c *Conn) logf(format string, args ...any) {

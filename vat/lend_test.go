@@ -222,3 +222,60 @@ func TestLendClosed(t *testing.T) {
 	assert.EqualValues(t, 4, failed.Load())
 	d.Unlock()
 }
+
+// A peer that takes nothing is given up after Limits.WriteTimeout, also when those who lend to it give up before that.
+func TestLendToNobody(t *testing.T) {
+	a, b, d := dammed(t)
+	_, c := ledgers(false)
+	server := vat.NewConn(b, vat.Options{Bootstrap: c})
+	client := vat.NewConn(a, vat.Options{Limits: vat.Limits{WriteTimeout: 200 * time.Millisecond}})
+	defer func() {
+		client.Close()
+		server.Close()
+		<-client.Done()
+		<-server.Done()
+	}()
+	c = client.Bootstrap(t.Context())
+	defer c.Release()
+	require.NoError(t, c.Settle(t.Context()))
+	d.Lock()
+	defer d.Unlock()
+	memory := make([]byte, 32<<10)
+	for begun := time.Now(); client.Err() == nil; {
+		require.Less(t, time.Since(begun), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		lend(ctx, c, memory).Release()
+		cancel()
+	}
+}
+
+// lingering is an object whose end takes its time.
+type lingering time.Duration
+
+func (s lingering) Release() { time.Sleep(time.Duration(s)) }
+
+// Nothing follows a frame that was cut off, even when the end of the connection takes its time and the peer reads again.
+func TestNothingFollowsACutFrame(t *testing.T) {
+	a, b := sockets(t)
+	defer b.Close()
+	const size = 4 << 20
+	write := tp.Stream_write
+	write.Stream = false // the second one does not wait for the first
+	client := vat.NewConn(a, vat.Options{Bootstrap: vat.Serve(vat.NewTable(), lingering(300*time.Millisecond)), Limits: vat.Limits{WriteTimeout: 200 * time.Millisecond}})
+	c := client.Bootstrap(t.Context())
+	defer c.Release()
+	for _, word := range []uint64{1, 2} {
+		vat.Send(t.Context(), c, write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+			b, err := caps.Data(tp.Stream_write_Params_data, size)
+			fill(b, word)
+			return err
+		}).Release()
+	}
+	time.Sleep(100 * time.Millisecond)
+	go client.Close()                  // it waits for the object's end;
+	time.Sleep(150 * time.Millisecond) // meanwhile the write has timed out,
+	all, err := io.ReadAll(b)          // and the peer reads on
+	require.NoError(t, err)
+	assert.Less(t, len(all), size)
+	<-client.Done()
+}

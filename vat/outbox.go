@@ -34,12 +34,15 @@ type outbox struct {
 	closed  atomic.Bool
 
 	mu       sync.Mutex
+	stuck    time.Time // the writer's: since when the peer has taken nothing
 	chunks   []chunk
 	spare    []chunk
 	vec      [][]byte // the writer's
 	held     int64    // reserved for results that are being made
+	calling  int64    // and for calls that are being sent
 	timer    bool     // a flush of what is not urgent is due
 	writing  bool
+	broken   bool          // a frame was cut off: nothing makes sense after it
 	recalled bool          // whoever writes is to give loans back; the deadline is in the past
 	room     chan struct{} // closed when there is room again; made when somebody waits
 	idle     chan struct{} // closed when a writer ends; made by close
@@ -78,7 +81,7 @@ func (o *outbox) append(m *message, urgent bool) {
 	reply := m.kind != aCall
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed.Load() {
+	if o.shut() {
 		return
 	}
 	o.count(size, reply, urgent)
@@ -96,12 +99,15 @@ func (o *outbox) append(m *message, urgent bool) {
 	}
 }
 
+// shut reports whether nothing is appended any more. o.mu is held.
+func (o *outbox) shut() bool { return o.closed.Load() || o.broken }
+
 // finish queues a Finish.
 func (o *outbox) finish(id uint32, releaseCaps, urgent bool) {
 	f := newFinish(id, releaseCaps)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed.Load() {
+	if !o.shut() {
 		o.count(len(f), true, urgent)
 		o.small(true, len(f), f[:])
 	}
@@ -304,11 +310,15 @@ func (o *outbox) interrupted(rest []chunk, err error) bool {
 // noDeadline lifts a deadline.
 var noDeadline time.Time
 
-// bound bounds the next write.
+// bound bounds the writer's next write: so long after the peer last took something.
 func (o *outbox) bound() {
-	if o.timeout > 0 {
-		o.deadline(time.Now().Add(o.timeout))
+	if o.timeout <= 0 {
+		return
 	}
+	if o.stuck.IsZero() {
+		o.stuck = time.Now()
+	}
+	o.deadline(o.stuck.Add(o.timeout))
 }
 
 // deadline bounds a write, unless close or recall has set a nearer bound.
@@ -354,6 +364,9 @@ func (o *outbox) reuse(chunks []chunk) {
 
 // wrote notes that the first n bytes of chunks are written, and returns what is left.
 func (o *outbox) wrote(chunks []chunk, n int) []chunk {
+	if n > 0 {
+		o.stuck = time.Time{}
+	}
 	bytes, replies := int64(n), int64(0)
 	for len(chunks) > 0 && n >= len(chunks[0].b) {
 		n -= len(chunks[0].b)
@@ -374,14 +387,21 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 	return chunks
 }
 
-// lost ends the writer's turn, and the connection, after a failed write.
+// lost ends the writer's turn, and the connection, after a failed write. The end may take its time: until then nothing
+// follows a frame that was cut off.
 func (o *outbox) lost(chunks []chunk, err error) {
 	for i := range chunks {
 		chunks[i].free()
 	}
 	o.mu.Lock()
+	o.broken, o.recalled = true, false
+	dropped := o.chunks
+	o.chunks = nil
 	o.rest()
 	o.mu.Unlock()
+	for i := range dropped {
+		dropped[i].free()
+	}
 	o.failed(err)
 }
 
@@ -457,9 +477,24 @@ func (o *outbox) wait(done <-chan struct{}, ready func() bool) bool {
 	}
 }
 
-func (o *outbox) release(n int64) {
+// reserveCall is waitRoom, and counts a call of n bytes from then on, so that others see it before it is appended.
+// releaseCall ends that.
+func (o *outbox) reserveCall(n int64, done <-chan struct{}) bool {
+	return o.wait(done, func() bool {
+		if o.bytes.Load() > o.soft || o.calling > o.soft {
+			return false
+		}
+		o.calling += n
+		return true
+	})
+}
+
+func (o *outbox) release(n int64)     { o.unreserve(&o.held, n) }
+func (o *outbox) releaseCall(n int64) { o.unreserve(&o.calling, n) }
+
+func (o *outbox) unreserve(of *int64, n int64) {
 	o.mu.Lock()
-	o.held -= n
+	*of -= n
 	if o.room != nil {
 		close(o.room)
 		o.room = nil
@@ -509,7 +544,7 @@ func (o *outbox) close(grace time.Duration) {
 	o.mu.Unlock()
 	if o.seal != nil {
 		o.mu.Lock()
-		o.seal.g.end(o.writing || len(chunks) > 0) // TLS says goodbye after this
+		o.seal.g.end(o.writing || o.broken || len(chunks) > 0) // TLS says goodbye after this
 		o.mu.Unlock()
 	}
 	for i := range chunks {

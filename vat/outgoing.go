@@ -56,7 +56,8 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids}
 			c.questions.put(q.id, q)
 			if via != nil {
-				via.q.piped = true
+				q.via = via.q
+				q.via.piped++
 			}
 			m.setWord(envelopeHead, uint64(q.id)|uint64(r.method)<<32)
 			m.setWord(callInterface, r.iface)
@@ -116,11 +117,13 @@ func (c *Conn) abandon(q *question) {
 		return
 	}
 	q.finished = true
-	// That it is given up need not be known at once when there are calls of its outcome: those go on.
-	urgent := !q.piped
-	c.outbox.finish(q.id, true, urgent)
+	q.over()
+	c.outbox.finish(q.id, true, true)
+	piped := q.piped > 0
 	c.mu.Unlock()
-	if urgent {
+	if piped { // that it is given up stops nothing: other calls go on from its outcome
+		c.outbox.flushSoon()
+	} else {
 		c.outbox.flush()
 	}
 	q.ans.complete(nil, errCanceled)

@@ -165,6 +165,7 @@ func (c *Conn) notAsked(id uint32) error {
 		return protocolf("a question that was not asked is unimplemented")
 	}
 	q.returned = true
+	q.over()
 	c.questions.remove(id)
 	c.questionIDs.put(id)
 	gone := c.unexportAll(q.exports)

@@ -19,6 +19,7 @@ func (c *Conn) handleResults(m *message, id uint32) error {
 		return protocolf("return of a question that was not asked")
 	}
 	q.returned = true
+	q.over()
 	q.exports = nil
 	c.questions.remove(id)
 	c.questionIDs.put(id)
@@ -51,6 +52,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		return protocolf("return of a question that was not asked")
 	}
 	q.returned = true
+	q.over()
 	var gone []target
 	if ret.ReleaseParamCaps() {
 		gone = c.unexportAll(q.exports)
@@ -116,8 +118,12 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		q.ans.completeFrom(nil, exc, q)
 		c.reader.answered = c.finishQuestion(q, false)
 	default:
+		kept := int64(0) // by the peer, until Finish
+		if len(m.caps) > 0 {
+			kept = m.bytes() + keptCap
+		}
 		q.ans.completeFrom(m, nil, q)
-		c.reader.answered = c.finishQuestion(q, false)
+		c.reader.answered = c.finishKept(q, kept)
 	}
 	return nil
 }
@@ -129,8 +135,16 @@ func malformedUnlessRule(err error) error {
 	return malformed(err)
 }
 
+// finishKept is finishQuestion for results of which the peer keeps so many bytes until then.
+func (c *Conn) finishKept(q *question, bytes int64) (last bool) {
+	c.mu.Lock()
+	urgent := c.owe(bytes)
+	c.mu.Unlock()
+	return c.finishQuestion(q, urgent)
+}
+
 // finishQuestion sends Finish for a question that was returned. The capabilities in its results are released one
-// by one. The peer waits for it when it holds capabilities for us. It reports whether no question is open.
+// by one. It reports whether no question is open.
 func (c *Conn) finishQuestion(q *question, urgent bool) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"capnproto.org/go/capnp/v3"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -47,4 +49,51 @@ func TestLargeResultsWaitForRoom(t *testing.T) {
 	close(done)
 	watch.Wait()
 	assert.LessOrEqual(t, peak.Load(), int64(2*size))
+}
+
+// both is results of data and a capability.
+type both capnp.Struct
+
+var bothMethod = vat.Method[vat.Empty, both]{Interface: 0xd0d0, Name: "both", Results: capnp.ObjectSize{PointerCount: 2}}
+
+type bothObj struct {
+	cap  *vat.Cap
+	size int
+	wait time.Duration
+}
+
+func (o *bothObj) Release() { o.cap.Release() }
+
+var bothTable = vat.NewTable(vat.Handle(bothMethod, func(o *bothObj, c vat.Call[vat.Empty, both]) error {
+	b, err := c.Data(0, o.size)
+	if err != nil {
+		return err
+	}
+	clear(b)
+	time.Sleep(o.wait)
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return capnp.Struct(r).SetPtr(1, c.Caps().Put(o.cap.AddRef()).ToPtr())
+}))
+
+// Results with capabilities are kept by who answered until Finish, and there is a limit: it comes while nothing else
+// leaves, too.
+func TestKeptResults(t *testing.T) {
+	for _, size := range []int{16, 64 << 10, 1 << 20} {
+		a, b := sockets(t)
+		client, c := reachOver(t, a, b, vat.Serve(bothTable, &bothObj{cap: vat.Serve(vat.NewTable(), new(int)), size: size}))
+		require.NoError(t, c.Settle(t.Context()))
+		var answers []*vat.Answer[both]
+		for range min(1500, 64<<20/max(size, 1)) {
+			answers = append(answers, vat.Send(t.Context(), c, bothMethod, nil))
+		}
+		for _, a := range answers {
+			_, _, err := a.Await(t.Context())
+			assert.NoError(t, err)
+			a.Release()
+		}
+		require.NoError(t, client.Err())
+	}
 }

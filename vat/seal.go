@@ -1,5 +1,7 @@
 package vat
 
+import "time"
+
 // A sealer writes an outbox's chunks through TLS. It belongs to whoever has the turn to write.
 type sealer struct {
 	g       *gathered
@@ -28,6 +30,9 @@ func (s *sealer) write(o *outbox, chunks []chunk, wait bool) (n int, full bool, 
 		s.records, s.buf = s.g.take()
 	}
 	w, full, err := o.sock.write([][]byte{s.records}, wait)
+	if w > 0 {
+		o.stuck = time.Time{}
+	}
 	if s.records = s.records[w:]; err != nil || len(s.records) > 0 {
 		return 0, full, err
 	}

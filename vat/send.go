@@ -78,6 +78,15 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 			r.fail(exc)
 			return false
 		}
+	} else if n := msg.bytes(); n >= reserveBytes {
+		if conn := via(t); conn != nil {
+			if conn.outbox.reserveCall(n, ctx.Done()) {
+				defer conn.outbox.releaseCall(n)
+			} else if err := ctx.Err(); err != nil {
+				r.fail(notSent(m.Name, err))
+				return false
+			}
+		}
 	}
 	i, remote := t.(*importCap)
 	if l := msg.tail.loan; l != nil {

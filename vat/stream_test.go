@@ -89,7 +89,7 @@ func TestNotSent(t *testing.T) {
 // The calls of a stream run one after the other also when their handler runs where they come from.
 func TestInlineStream(t *testing.T) {
 	var inside, calls atomic.Int64
-	table := vat.NewTable(vat.Handle(tp.Stream_write, func(_ *struct{}, c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
+	table := vat.NewTable(vat.Handle(tp.Stream_write, func(_ *int, c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
 		if inside.Add(1) != 1 {
 			return &vat.Exception{Reason: "two writes at once"}
 		}
@@ -98,28 +98,48 @@ func TestInlineStream(t *testing.T) {
 		time.Sleep(10 * time.Microsecond)
 		return nil
 	}, vat.Inline()))
-	for name, reach := range map[string]func(c *vat.Cap) *vat.Cap{
-		"here": func(c *vat.Cap) *vat.Cap { return c },
-		"over a connection": func(c *vat.Cap) *vat.Cap {
-			a, b := sockets(t)
-			_, c = reachOver(t, a, b, c)
-			return c
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			calls.Store(0)
-			c := reach(vat.Serve(table, new(struct{})))
-			defer c.Release()
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					for range 100 {
-						assert.NoError(t, vat.Do(t.Context(), c, tp.Stream_write, nil, nil))
-					}
-				})
+	t.Run("here", func(t *testing.T) {
+		c := vat.Serve(table, new(int))
+		defer c.Release()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 100 {
+					assert.NoError(t, vat.Do(t.Context(), c, tp.Stream_write, nil, nil))
+				}
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 400, calls.Swap(0))
+	})
+	t.Run("over a connection", func(t *testing.T) {
+		a, b := sockets(t)
+		_, c := reachOver(t, a, b, vat.Serve(bothTable, &bothObj{cap: vat.Serve(table, new(int)), wait: 300 * time.Microsecond}))
+		first := vat.Send(t.Context(), c, bothMethod, nil)
+		direct := first.Cap(1)
+		defer direct.Release()
+		require.NoError(t, direct.Settle(t.Context()))
+		first.Release()
+		var all sync.WaitGroup
+		all.Go(func() { // on the reader
+			for range 500 {
+				vat.Send(t.Context(), direct, tp.Stream_write, nil).Release()
 			}
-			all.Wait()
-			assert.EqualValues(t, 400, calls.Load())
+			assert.NoError(t, direct.Drain(t.Context()))
 		})
-	}
+		all.Go(func() { // by a promise, whose queue the worker empties that resolves it
+			for range 100 {
+				a := vat.Send(t.Context(), c, bothMethod, nil)
+				p := a.Cap(1)
+				a.Release()
+				for range 3 {
+					vat.Send(t.Context(), p, tp.Stream_write, nil).Release()
+				}
+				assert.NoError(t, p.Drain(t.Context()))
+				p.Release()
+			}
+		})
+		all.Wait()
+		assert.EqualValues(t, 800, calls.Load())
+	})
 }

@@ -11,8 +11,17 @@ type question struct {
 	ans      *answer
 	exports  []uint32 // what its parameters gave the peer, for Return.releaseParamCaps
 	returned bool
-	finished bool // Finish was sent before Return came
-	piped    bool // calls were aimed at its outcome
+	finished bool      // Finish was sent before Return came
+	via      *question // its target is part of the outcome of this one
+	piped    int       // calls that were aimed at its outcome so, and are open
+}
+
+// over notes that q waits for nothing any more. Called with Conn.mu held.
+func (q *question) over() {
+	if q.via != nil {
+		q.via.piped--
+		q.via = nil
+	}
 }
 
 // An answerEntry is what an answer that came in has beside its outcome.
@@ -56,13 +65,16 @@ func (i *importCap) release() {
 		return
 	}
 	delete(c.imports, i.id)
+	urgent := c.owe(keptCap)
 	for n := i.wire; n > 0; {
 		part := min(n, 1<<31)
-		c.sendLazily(releaseMessage(i.id, uint32(part)))
+		c.sendAs(releaseMessage(i.id, uint32(part)), urgent)
 		n -= part
 	}
 	c.mu.Unlock()
-	c.outbox.flushMuch()
+	if urgent {
+		c.outbox.flush()
+	}
 }
 
 // imported returns the target for a capability that the peer says it hosts, counting it. Called with c.mu held;
