@@ -23,14 +23,14 @@ type outbox struct {
 	inline  int           // bytes up to which a frame is copied together with its neighbours
 	soft    int64         // bytes above which there is no room
 	max     int64         // bytes above which the connection ends
-	timeout time.Duration // for one write
+	timeout time.Duration // for writing anything at all
 	failed  func(error)   // ends the connection; called without locks
 
 	// These change while mu is held, and can be looked at without.
 	bytes   atomic.Int64 // appended and not written
 	replies atomic.Int64 // of those, what is no call
 	urgent  atomic.Bool  // something was appended that the peer waits for
-	soon    atomic.Bool  // a goroutine is about to flush
+	soon    atomic.Bool  // a flush of calls that nobody waits for is due
 	closed  atomic.Bool
 
 	mu       sync.Mutex
