@@ -121,9 +121,7 @@ func (o *outbox) repay(writers []chunk) bool {
 	own(writers)
 	own(o.chunks)
 	o.recalled = false
-	if !o.closed.Load() {
-		_ = o.nc.SetWriteDeadline(noDeadline)
-	}
+	o.lift()
 	return true
 }
 

@@ -279,3 +279,31 @@ func TestNothingFollowsACutFrame(t *testing.T) {
 	assert.Less(t, len(all), size)
 	<-client.Done()
 }
+
+// A write is not ended by the time that one before it had.
+func TestOldWriteTimeout(t *testing.T) {
+	a, b, d := dammed(t)
+	_, c := ledgers(true)
+	server := vat.NewConn(b, vat.Options{Bootstrap: c})
+	client := vat.NewConn(a, vat.Options{Limits: vat.Limits{WriteTimeout: 250 * time.Millisecond}})
+	defer func() {
+		client.Close()
+		server.Close()
+		<-client.Done()
+		<-server.Done()
+	}()
+	c = client.Bootstrap(t.Context())
+	defer c.Release()
+	require.NoError(t, c.Settle(t.Context()))
+	memory := make([]byte, 4<<20)
+	for range 3 {
+		d.Lock()
+		time.AfterFunc(20*time.Millisecond, d.Unlock)
+		lend(t.Context(), c, memory).Release() // waits for the dam, and has until then
+		require.NoError(t, c.Drain(t.Context()))
+		time.Sleep(300 * time.Millisecond)
+		lend(t.Context(), c, memory[:1<<10]).Release() // is written at once
+		require.NoError(t, c.Drain(t.Context()))
+	}
+	require.NoError(t, client.Err())
+}

@@ -53,7 +53,7 @@ type Limits struct {
 	IdleTimeout time.Duration
 	// FrameTimeout is how long a message may take from its first byte to its last: 60 s. Negative: forever.
 	FrameTimeout time.Duration
-	// WriteTimeout is how long a write may make no progress: 60 s. Negative: forever.
+	// WriteTimeout is how long a write may make no progress: 60 s, or up to a quarter less. Negative: forever.
 	WriteTimeout time.Duration
 }
 

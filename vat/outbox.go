@@ -34,6 +34,7 @@ type outbox struct {
 	closed  atomic.Bool
 
 	mu       sync.Mutex
+	until    time.Time // the deadline for writing; it stays when all is written
 	stuck    time.Time // the writer's: since when the peer has taken nothing
 	chunks   []chunk
 	spare    []chunk
@@ -242,9 +243,6 @@ func (o *outbox) flushUntil(l *loan) {
 				return
 			}
 		}
-		if waited { // as drain does
-			o.deadline(noDeadline)
-		}
 		o.reuse(chunks)
 	}
 }
@@ -288,27 +286,34 @@ func (o *outbox) drain(rest []chunk) {
 				return
 			}
 		}
-		// Whoever writes next is not to meet a deadline that was meant for this.
-		o.deadline(noDeadline)
+		if o.sock == nil { // TLS writes of its own accord, too
+			o.mu.Lock()
+			o.lift()
+			o.mu.Unlock()
+		}
 		if rest = o.take(); rest == nil {
 			return
 		}
 	}
 }
 
-// interrupted reports whether a write failed for nothing but a recall, and makes the copies. rest is what the writer has
-// not written.
+// interrupted reports whether a write failed for nothing but a recall, and makes the copies, or for the deadline of a write
+// before it. rest is what the writer has not written.
 func (o *outbox) interrupted(rest []chunk, err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.repay(rest)
+	switch {
+	case o.repay(rest):
+		return true
+	case o.closed.Load() || !o.stuck.IsZero() && time.Since(o.stuck) >= o.timeout/2:
+		return false
+	}
+	o.lift()
+	return true
 }
-
-// noDeadline lifts a deadline.
-var noDeadline time.Time
 
 // bound bounds the writer's next write: so long after the peer last took something.
 func (o *outbox) bound() {
@@ -318,15 +323,21 @@ func (o *outbox) bound() {
 	if o.stuck.IsZero() {
 		o.stuck = time.Now()
 	}
-	o.deadline(o.stuck.Add(o.timeout))
-}
-
-// deadline bounds a write, unless close or recall has set a nearer bound.
-func (o *outbox) deadline(t time.Time) {
+	until := o.stuck.Add(o.timeout)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed.Load() && !o.recalled {
-		_ = o.nc.SetWriteDeadline(t)
+	// To set one wakes whoever waits for the network. One of before will do, if it is not much too early.
+	if until.Sub(o.until) > o.timeout/4 && !o.closed.Load() && !o.recalled { // which have set a nearer one
+		o.until = until
+		_ = o.nc.SetWriteDeadline(until)
+	}
+}
+
+// lift lifts the deadline. o.mu is held.
+func (o *outbox) lift() {
+	o.until = time.Time{}
+	if !o.closed.Load() {
+		_ = o.nc.SetWriteDeadline(time.Time{})
 	}
 }
 
