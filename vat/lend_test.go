@@ -67,8 +67,13 @@ func lend(ctx context.Context, c *vat.Cap, b []byte) *vat.Answer[vat.Empty] {
 
 // reachOver connects a client to what bootstrap leads to, over a and b.
 func reachOver(t *testing.T, a, b net.Conn, bootstrap *vat.Cap) (client *vat.Conn, c *vat.Cap) {
+	return reachWithin(t, a, b, bootstrap, vat.Limits{})
+}
+
+// reachWithin is reachOver with limits of the client's own.
+func reachWithin(t *testing.T, a, b net.Conn, bootstrap *vat.Cap, limits vat.Limits) (client *vat.Conn, c *vat.Cap) {
 	server := vat.NewConn(b, vat.Options{Bootstrap: bootstrap})
-	client = vat.NewConn(a, vat.Options{})
+	client = vat.NewConn(a, vat.Options{Limits: limits})
 	c = client.Bootstrap(t.Context())
 	t.Cleanup(func() {
 		c.Release()
@@ -227,16 +232,7 @@ func TestLendClosed(t *testing.T) {
 func TestLendToNobody(t *testing.T) {
 	a, b, d := dammed(t)
 	_, c := ledgers(false)
-	server := vat.NewConn(b, vat.Options{Bootstrap: c})
-	client := vat.NewConn(a, vat.Options{Limits: vat.Limits{WriteTimeout: 200 * time.Millisecond}})
-	defer func() {
-		client.Close()
-		server.Close()
-		<-client.Done()
-		<-server.Done()
-	}()
-	c = client.Bootstrap(t.Context())
-	defer c.Release()
+	client, c := reachWithin(t, a, b, c, vat.Limits{WriteTimeout: 200 * time.Millisecond})
 	require.NoError(t, c.Settle(t.Context()))
 	d.Lock()
 	defer d.Unlock()
@@ -284,16 +280,7 @@ func TestNothingFollowsACutFrame(t *testing.T) {
 func TestOldWriteTimeout(t *testing.T) {
 	a, b, d := dammed(t)
 	_, c := ledgers(true)
-	server := vat.NewConn(b, vat.Options{Bootstrap: c})
-	client := vat.NewConn(a, vat.Options{Limits: vat.Limits{WriteTimeout: 250 * time.Millisecond}})
-	defer func() {
-		client.Close()
-		server.Close()
-		<-client.Done()
-		<-server.Done()
-	}()
-	c = client.Bootstrap(t.Context())
-	defer c.Release()
+	client, c := reachWithin(t, a, b, c, vat.Limits{WriteTimeout: 250 * time.Millisecond})
 	require.NoError(t, c.Settle(t.Context()))
 	memory := make([]byte, 4<<20)
 	for range 3 {

@@ -35,8 +35,9 @@ type Handler struct {
 type HandleOption func(*Handler)
 
 // Inline runs the handler on the goroutine that reads the connection. Only for what cannot block: nothing else
-// of that connection happens meanwhile. It is serial by itself. When earlier calls on the same object still wait to start, the call
-// waits behind them and runs in the pool.
+// of that connection happens meanwhile. When earlier calls on the same object still wait to start, the call
+// waits behind them and runs in the pool. A call made in this process runs on its caller's goroutine, beside others, unless
+// the handler is [Serial] or of a stream, too.
 func Inline() HandleOption { return func(h *Handler) { h.inline = true } }
 
 // Try runs the handler on the goroutine that reads the connection, as [Inline] does, with [Call.Trying] true. A handler
