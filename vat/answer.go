@@ -23,6 +23,7 @@ type answer struct {
 	exc      *Exception
 	wait     chan struct{} // closed when done; made when somebody waits
 	promises []*promise    // made of it, by path; some may be dead
+	first    [1]*promise   // the memory of one
 	question *question     // the call went out: pipelined ones may follow it
 	then     []func()      // to run when done
 
@@ -43,12 +44,8 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	}
 	a.done, a.res, a.exc = true, res, exc
 	a.question = nil
-	var live []*promise
-	for _, p := range a.promises {
-		if p.tryRetain() {
-			live = append(live, p)
-		}
-	}
+	var few [4]*promise
+	live := a.living(few[:0])
 	wait, then, conn := a.wait, a.then, a.conn
 	a.then = nil
 	more := len(live) > 0 || len(then) > 0 || conn != nil || a.users == 0
@@ -84,6 +81,16 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 		f()
 	}
 	a.drop()
+}
+
+// living appends the promises made of a that are in use, each counted for the caller. a.mu is held.
+func (a *answer) living(list []*promise) []*promise {
+	for _, p := range a.promises {
+		if p.tryRetain() {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // pick returns what the outcome has at path, as a reference of the caller's own.
@@ -137,15 +144,19 @@ func (a *answer) at(path []uint16) target {
 		return broken{limitf("%d pipelined paths of one call", maxPromises)}
 	}
 	p := newPromise()
-	p.ans, p.path = a, slices.Clone(path)
+	p.ans, p.path = a, append(p.few[:0], path...)
 	a.users++
 	if a.question != nil {
-		p.dst = &pipe{a.question, p.path}
+		p.out = pipe{a.question, p.path}
+		p.dst = &p.out
 	}
 	if slot >= 0 {
 		p.called.Store(a.promises[slot].called.Load()) // the order of what went before still matters
 		a.promises[slot] = p
 	} else {
+		if a.promises == nil {
+			a.promises = a.first[:0]
+		}
 		a.promises = append(a.promises, p)
 	}
 	a.mu.Unlock()
@@ -160,12 +171,8 @@ func (a *answer) sent(q *question) {
 		return
 	}
 	a.question = q
-	var live []*promise
-	for _, p := range a.promises {
-		if p.tryRetain() {
-			live = append(live, p)
-		}
-	}
+	var few [4]*promise
+	live := a.living(few[:0])
 	a.mu.Unlock()
 	for _, p := range live {
 		p.redirect(&pipe{q, p.path}, false)

@@ -54,3 +54,36 @@ func BenchmarkRead256K(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkChain makes five calls, each on the capability that the one before answers.
+func BenchmarkChain(b *testing.B) {
+	for _, pipelined := range []bool{true, false} {
+		b.Run(map[bool]string{true: "pipelined", false: "in sequence"}[pipelined], func(b *testing.B) {
+			p := connect(b, vat.Limits{})
+			ctx := b.Context()
+			first := vat.Send(ctx, p.boot, tp.Server_chain, nil)
+			chain := first.Cap(tp.Server_chain_Results_chain)
+			first.Release()
+			b.Cleanup(chain.Release)
+			b.ReportAllocs()
+			for b.Loop() {
+				c := chain.AddRef()
+				for range 4 {
+					a := vat.Send(ctx, c, tp.Chain_next, nil)
+					c.Release()
+					c = a.Cap(tp.Chain_next_Results_chain)
+					if !pipelined {
+						if _, _, err := a.Await(ctx); err != nil {
+							b.Fatal(err)
+						}
+					}
+					a.Release()
+				}
+				if err := vat.Do(ctx, c, tp.Chain_depth, nil, nil); err != nil {
+					b.Fatal(err)
+				}
+				c.Release()
+			}
+		})
+	}
+}

@@ -310,15 +310,48 @@ func TestStream(t *testing.T) {
 // Calls that nobody waits for get to the peer, those too that are made of an outcome that is not there yet.
 func TestNobodyWaits(t *testing.T) {
 	p := connect(t, vat.Limits{})
-	a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
-	defer a.Release()
-	c := a.Cap(tp.Server_chain_Results_chain)
-	defer c.Release()
-	for range 3 {
-		b := vat.Send(t.Context(), c, tp.Chain_next, nil)
-		defer b.Release()
-		c = b.Cap(tp.Chain_next_Results_chain)
+	for round := range 3 { // from the second on, the first call too leaves with those made of its outcome
+		a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
+		defer a.Release()
+		c := a.Cap(tp.Server_chain_Results_chain)
 		defer c.Release()
+		for range 3 {
+			b := vat.Send(t.Context(), c, tp.Chain_next, nil)
+			defer b.Release()
+			c = b.Cap(tp.Chain_next_Results_chain)
+			defer c.Release()
+		}
+		soon(t, func() bool { return int(p.live.Load()) == 4*(round+1) }, "the calls have not arrived")
 	}
-	soon(t, func() bool { return p.live.Load() == 4 }, "the calls have not arrived")
+}
+
+// A call leaves at once, unless others were made of the outcome of the last one of its method.
+func TestPipelinedMethods(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	require.NoError(t, p.boot.Settle(t.Context()))
+	stays := func() bool {
+		a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
+		defer a.Release()
+		parked := p.client.Stats().ParkedBytes
+		_, _, err := a.Await(t.Context())
+		require.NoError(t, err)
+		return parked > 0
+	}
+	pipeline := func() {
+		a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
+		defer a.Release()
+		c := a.Cap(tp.Server_chain_Results_chain)
+		defer c.Release()
+		require.NoError(t, vat.Do(t.Context(), c, tp.Chain_depth, nil, nil))
+	}
+	require.False(t, stays())
+	stayed := 0
+	for range 100 { // 0.5 ms may be over before anybody looks
+		pipeline()
+		if stays() {
+			stayed++
+		}
+		require.False(t, stays(), "nothing was made of the outcome of the one before")
+	}
+	require.NotZero(t, stayed)
 }

@@ -53,10 +53,11 @@ type Conn struct {
 	imports     map[uint32]*importCap
 	embargoes   map[uint32]*embargo
 	embargoIDs  ids
-	calls       int   // of the peer's, in progress
-	callBytes   int64 // their parameters
-	resultBytes int64 // results kept until Finish
-	owed        int64 // what the peer keeps until a Finish or Release that does not leave at once, or more
+	calls       int       // of the peer's, in progress
+	callBytes   int64     // their parameters
+	resultBytes int64     // results kept until Finish
+	pipelined   methodKey // the last whose outcome a call was aimed at before it was there
+	owed        int64     // what the peer keeps until a Finish or Release that does not leave at once, or more
 	idleTimer   *time.Timer
 	budget      *Budget
 	rebudget    chan struct{} // closed when budget changes; made when somebody waits
@@ -217,11 +218,9 @@ func (c *Conn) callDone(bytes int64) {
 
 // send appends m to the outbox and releases it. Called with c.mu held, so that the order of frames is that of
 // the changes to the tables; m must hold no capabilities.
-func (c *Conn) send(m *message) { c.sendAs(m, true) }
-
-func (c *Conn) sendAs(m *message, urgent bool) {
+func (c *Conn) send(m *message) {
 	if m != nil {
-		c.outbox.append(m, urgent)
+		c.outbox.append(m)
 		m.unref()
 	}
 }

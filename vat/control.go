@@ -30,18 +30,6 @@ func abortMessage(reason string) *message {
 	})
 }
 
-func releaseMessage(id, count uint32) *message {
-	return build(func(root rpc.Message) error {
-		r, err := root.NewRelease()
-		if err != nil {
-			return err
-		}
-		r.SetId(id)
-		r.SetReferenceCount(count)
-		return nil
-	})
-}
-
 func bootstrapMessage(id uint32) *message {
 	return build(func(root rpc.Message) error {
 		b, err := root.NewBootstrap()

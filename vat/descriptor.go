@@ -1,6 +1,9 @@
 package vat
 
-import "capnproto.org/go/capnp/v3/std/capnp/rpc"
+import (
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+)
 
 // A sending is a capability on its way to the peer.
 type sending struct {
@@ -8,15 +11,13 @@ type sending struct {
 	via    target // where calls on it go for now, when target is an unresolved promise
 }
 
-// settleAll prepares capabilities for a message, which needs locks that come before Conn.mu.
-func settleAll(caps []*Cap) []sending {
-	if len(caps) == 0 {
-		return nil
-	}
-	list := make([]sending, len(caps))
-	for i, c := range caps {
+// settleAll prepares capabilities for a message, which needs locks that come before Conn.mu. It appends to list.
+func settleAll(list []sending, caps []*Cap) []sending {
+	for _, c := range caps {
 		if c != nil {
-			list[i] = prepare(c.target) // the message holds the reference
+			list = append(list, prepare(c.target)) // the message holds the reference
+		} else {
+			list = append(list, sending{})
 		}
 	}
 	return list
@@ -40,76 +41,107 @@ type subscription struct {
 	id      uint32
 }
 
-// describe writes a CapDescriptor for s. It reports the export that it counted, if it did, and a promise to
-// subscribe to. Called with c.mu held.
-func (c *Conn) describe(s sending, d rpc.CapDescriptor) (id uint32, counted bool, sub *promise, err error) {
+// A descriptor is what a CapDescriptor says.
+type descriptor struct {
+	which rpc.CapDescriptor_Which
+	id    uint32 // of those that have a number
+	way   *pipe  // of receiverAnswer
+}
+
+// numberedCap reports whether a capability of that kind has nothing but a number, or is null.
+func numberedCap(which rpc.CapDescriptor_Which) bool {
+	switch which {
+	case rpc.CapDescriptor_Which_none, rpc.CapDescriptor_Which_senderHosted, rpc.CapDescriptor_Which_senderPromise,
+		rpc.CapDescriptor_Which_receiverHosted:
+		return true
+	}
+	return false
+}
+
+// describe returns the descriptor for s. It reports whether the export in it was counted, and a promise to subscribe to.
+// Called with c.mu held.
+func (c *Conn) describe(s sending) (d descriptor, counted bool, sub *promise, err error) {
 	switch t := s.target.(type) {
 	case nil:
-		d.SetNone()
-		return
+		return descriptor{which: rpc.CapDescriptor_Which_none}, false, nil, nil
 	case *importCap:
 		if t.conn == c {
-			d.SetReceiverHosted(t.id)
-			return
+			return descriptor{which: rpc.CapDescriptor_Which_receiverHosted, id: t.id}, false, nil, nil
 		}
 	case *promise:
 		switch via := s.via.(type) {
 		case *importCap:
 			if via.conn == c {
-				d.SetReceiverHosted(via.id)
-				return
+				return descriptor{which: rpc.CapDescriptor_Which_receiverHosted, id: via.id}, false, nil, nil
 			}
 		case *pipe:
 			if via.q.conn == c && !via.q.returned && !via.q.finished {
-				var pa rpc.PromisedAnswer
-				if pa, err = d.NewReceiverAnswer(); err == nil {
-					err = writeTransform(pa, via.q.id, via.path)
-				}
-				return
+				return descriptor{which: rpc.CapDescriptor_Which_receiverAnswer, way: via}, false, nil, nil
 			}
 		}
 		id, fresh, exc := c.exported(t)
 		if exc != nil {
-			return 0, false, nil, exc
+			return d, false, nil, exc
 		}
-		d.SetSenderPromise(id)
 		if fresh {
 			sub = t
 		}
-		return id, true, sub, nil
+		return descriptor{which: rpc.CapDescriptor_Which_senderPromise, id: id}, true, sub, nil
 	}
 	id, _, exc := c.exported(s.target)
 	if exc != nil {
-		return 0, false, nil, exc
+		return d, false, nil, exc
 	}
-	d.SetSenderHosted(id)
-	return id, true, nil, nil
+	return descriptor{which: rpc.CapDescriptor_Which_senderHosted, id: id}, true, nil, nil
 }
 
-// describeAll writes m's capability table. On failure nothing is exported. Called with c.mu held.
-func (c *Conn) describeAll(m *message, list []sending) (ids []uint32, subs []subscription, err error) {
+// setDescriptor writes d, a CapDescriptor, into word i and the pointer behind it.
+func (m *message) setDescriptor(i int, d descriptor) error {
+	m.setWord(i, uint64(d.which)|uint64(d.id)<<32)
+	if d.way != nil {
+		return m.setPromisedAnswer(i+1, d.way.q.id, d.way.path)
+	}
+	return nil
+}
+
+// write writes d by way of the generated code.
+func (d descriptor) write(to rpc.CapDescriptor) error {
+	if d.way != nil {
+		pa, err := to.NewReceiverAnswer()
+		if err != nil {
+			return err
+		}
+		return writeTransform(pa, d.way.q.id, d.way.path)
+	}
+	capnp.Struct(to).SetUint16(0, uint16(d.which))
+	capnp.Struct(to).SetUint32(4, d.id)
+	return nil
+}
+
+// describeAll writes m's capability table, and appends what it exports to ids. On failure nothing is exported. Called
+// with c.mu held.
+func (c *Conn) describeAll(m *message, list []sending, ids []uint32) (_ []uint32, subs []subscription, err error) {
 	defer caught(&err)
 	if len(list) == 0 {
 		return nil, nil, nil
 	}
-	payload, err := m.payload()
-	if err != nil {
-		return nil, nil, err
-	}
-	table, err := payload.NewCapTable(int32(len(list)))
+	at, err := m.list(m.contentAt()+1, len(list), 1, 1)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i, s := range list {
-		id, counted, sub, err := c.describe(s, table.At(i))
+		d, counted, sub, err := c.describe(s)
 		if counted {
-			ids = append(ids, id)
+			ids = append(ids, d.id)
 		}
 		if sub != nil {
-			subs = append(subs, subscription{sub, id})
+			subs = append(subs, subscription{sub, d.id})
+		}
+		if err == nil {
+			err = m.setDescriptor(at+2*i, d)
 		}
 		if err != nil {
-			releaseLater(c.unexportAll(ids))
+			releaseLater(c.unexportAll(nil, ids))
 			return nil, nil, err
 		}
 	}
@@ -130,20 +162,7 @@ func (c *Conn) subscribe(subs []subscription) {
 // capability. Called with c.mu held; the reference is the caller's.
 func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 	defer caught(&err)
-	switch d.Which() {
-	case rpc.CapDescriptor_Which_none:
-		return nil, nil
-	case rpc.CapDescriptor_Which_senderHosted:
-		return c.imported(d.SenderHosted(), false)
-	case rpc.CapDescriptor_Which_senderPromise:
-		return c.imported(d.SenderPromise(), true)
-	case rpc.CapDescriptor_Which_receiverHosted:
-		e := c.exports.get(d.ReceiverHosted())
-		if e == nil {
-			return broken{exceptionf(Failed, "capability table names an export that does not exist")}, nil
-		}
-		e.target.retain()
-		return e.target, nil
+	switch which := d.Which(); which {
 	case rpc.CapDescriptor_Which_receiverAnswer:
 		pa, err := d.ReceiverAnswer()
 		if err != nil {
@@ -157,6 +176,27 @@ func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 			return nil, err
 		}
 		return c.imported(tp.VineId(), false)
+	default:
+		return c.acceptNumbered(which, capnp.Struct(d).Uint32(4))
+	}
+}
+
+// acceptNumbered is accept for what has nothing but a number.
+func (c *Conn) acceptNumbered(which rpc.CapDescriptor_Which, id uint32) (target, error) {
+	switch which {
+	case rpc.CapDescriptor_Which_none:
+		return nil, nil
+	case rpc.CapDescriptor_Which_senderHosted:
+		return c.imported(id, false)
+	case rpc.CapDescriptor_Which_senderPromise:
+		return c.imported(id, true)
+	case rpc.CapDescriptor_Which_receiverHosted:
+		e := c.exports.get(id)
+		if e == nil {
+			return broken{exceptionf(Failed, "capability table names an export that does not exist")}, nil
+		}
+		e.target.retain()
+		return e.target, nil
 	}
 	return broken{exceptionf(Unimplemented, "unknown kind of capability")}, nil
 }
@@ -168,7 +208,13 @@ func (c *Conn) promised(pa rpc.PromisedAnswer) (target, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := c.answers.get(pa.QuestionId())
+	return c.answered(pa.QuestionId(), path)
+}
+
+// answered returns what the outcome of the peer's question id has at path. Called with c.mu held; the reference is the
+// caller's.
+func (c *Conn) answered(id uint32, path []uint16) (target, error) {
+	a := c.answers.get(id)
 	if a == nil || a.table.finished {
 		return nil, protocolf("reference to a question that is not open")
 	}

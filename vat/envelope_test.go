@@ -125,10 +125,80 @@ func TestEnvelopesReadAsTheSchemaHasThem(t *testing.T) {
 		require.EqualValues(t, 9, fin.QuestionId())
 		require.Equal(t, releaseCaps, fin.ReleaseResultCaps())
 		require.False(t, fin.RequireEarlyCancellationWorkaround())
-		id, got, ok := readFinish(f[:])
+		which, word, ok := readShort(f[:])
 		require.True(t, ok)
-		require.EqualValues(t, 9, id)
-		require.Equal(t, releaseCaps, got)
+		require.Equal(t, rpc.Message_Which_finish, which)
+		require.EqualValues(t, 9, uint32(word))
+		require.Equal(t, releaseCaps, word&finishKeepsCaps == 0)
+	}
+	f := newRelease(9, 1<<31)
+	root, err = rpc.ReadRootMessage(&arrived(t, f[frameHeader:]).msg)
+	require.NoError(t, err)
+	rel, err := root.Release()
+	require.NoError(t, err)
+	require.Equal(t, []uint32{9, 1 << 31}, []uint32{rel.Id(), rel.ReferenceCount()})
+	which, word, ok := readShort(f[:])
+	require.True(t, ok)
+	require.Equal(t, rpc.Message_Which_release, which)
+	require.Equal(t, []uint64{9, 1 << 31}, []uint64{uint64(uint32(word)), word >> 32})
+}
+
+// withCaps is a Return whose capability table has every kind of capability.
+func withCaps(t testing.TB, list []descriptor) *message {
+	t.Helper()
+	m, err := newReturn(0)
+	require.NoError(t, err)
+	require.NoError(t, m.newContent(capnp.ObjectSize{PointerCount: 1}))
+	first, err := m.list(m.contentAt()+1, len(list), 1, 1)
+	require.NoError(t, err)
+	for i, d := range list {
+		require.NoError(t, m.setDescriptor(first+2*i, d))
+	}
+	return m
+}
+
+func TestCapabilityTableReadsAsTheSchemaHasIt(t *testing.T) {
+	numbered := []descriptor{
+		{which: rpc.CapDescriptor_Which_none},
+		{which: rpc.CapDescriptor_Which_senderHosted, id: 5},
+		{which: rpc.CapDescriptor_Which_senderPromise, id: 1<<32 - 1},
+		{which: rpc.CapDescriptor_Which_receiverHosted, id: 7},
+	}
+	way := &pipe{&question{id: 8}, []uint16{3, 65535}}
+	for _, list := range [][]descriptor{numbered, append(numbered, descriptor{which: rpc.CapDescriptor_Which_receiverAnswer, way: way})} {
+		m := withCaps(t, list)
+		_, body, _, _ := m.frame()
+		in := arrived(t, append([]byte{}, body...))
+		ret, isCall, isReturn := plain(in.single())
+		require.False(t, isCall)
+		require.Equal(t, len(list) == len(numbered), isReturn, "plain, but for what has no number")
+		if isReturn {
+			require.Equal(t, len(list), ret.table.n)
+		}
+		root, err := rpc.ReadRootMessage(&in.msg)
+		require.NoError(t, err)
+		r, err := root.Return()
+		require.NoError(t, err)
+		p, err := r.Results()
+		require.NoError(t, err)
+		table, err := p.CapTable()
+		require.NoError(t, err)
+		require.Equal(t, len(list), table.Len())
+		for i, d := range list {
+			got := table.At(i)
+			require.Equal(t, d.which, got.Which())
+			require.EqualValues(t, 0xff, got.AttachedFd())
+			if d.way == nil {
+				require.Equal(t, d.id, capnp.Struct(got).Uint32(4))
+				continue
+			}
+			pa, err := got.ReceiverAnswer()
+			require.NoError(t, err)
+			require.EqualValues(t, 8, pa.QuestionId())
+			path, err := readTransform(pa)
+			require.NoError(t, err)
+			require.Equal(t, way.path, path)
+		}
 	}
 }
 
@@ -142,6 +212,16 @@ func FuzzPlain(f *testing.F) {
 				err = m.newContent(capnp.ObjectSize{DataSize: 8, PointerCount: 1})
 			}
 			return m, err
+		},
+		func() (*message, error) {
+			m, err := newCall(capnp.ObjectSize{PointerCount: 1})
+			if err == nil {
+				err = m.setPromisedTarget(8, []uint16{3, 0})
+			}
+			return m, err
+		},
+		func() (*message, error) {
+			return withCaps(f, []descriptor{{which: rpc.CapDescriptor_Which_senderHosted, id: 5}, {}}), nil
 		},
 	} {
 		m, err := k()
@@ -166,11 +246,23 @@ func FuzzPlain(f *testing.F) {
 			require.NoError(t, err)
 			to, err := c.Target()
 			require.NoError(t, err)
-			require.Equal(t, rpc.MessageTarget_Which_importedCap, to.Which())
+			want := plainCall{question: c.QuestionId(), iface: c.InterfaceId(), method: c.MethodId(),
+				yourself: c.SendResultsTo().Which() == rpc.Call_sendResultsTo_Which_yourself,
+				content:  call.content, table: call.table, path: call.path}
+			if call.piped {
+				pa, err := to.PromisedAnswer()
+				require.NoError(t, err)
+				path, err := readTransform(pa)
+				require.NoError(t, err)
+				require.Equal(t, path, append([]uint16{}, call.path.slice()...))
+				want.target, want.piped = pa.QuestionId(), true
+			} else {
+				require.Equal(t, rpc.MessageTarget_Which_importedCap, to.Which())
+				want.target = to.ImportedCap()
+			}
+			require.Equal(t, want, call)
 			p, err = c.Params()
 			require.NoError(t, err)
-			require.Equal(t, plainCall{c.QuestionId(), to.ImportedCap(), c.InterfaceId(), c.MethodId(),
-				c.SendResultsTo().Which() == rpc.Call_sendResultsTo_Which_yourself, call.content}, call)
 		} else {
 			r, err := root.Return()
 			require.NoError(t, err)
@@ -180,7 +272,14 @@ func FuzzPlain(f *testing.F) {
 			p, err = r.Results()
 			require.NoError(t, err)
 		}
-		require.False(t, p.HasCapTable())
+		table, err := p.CapTable()
+		require.NoError(t, err)
+		require.Equal(t, table.Len(), call.table.n)
+		for i := range call.table.n {
+			d := call.table.word(b, i)
+			require.Equal(t, table.At(i).Which(), rpc.CapDescriptor_Which(uint16(d)))
+			require.Equal(t, capnp.Struct(table.At(i)).Uint32(4), uint32(d>>32))
+		}
 		want, err := p.Content()
 		m := arrived(t, b)
 		if moved := m.rootAt(b, call.content); err != nil || moved != nil {

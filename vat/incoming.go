@@ -121,7 +121,7 @@ func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 }
 
 // handlePlainCall is handleCall for a plain call.
-func (c *Conn) handlePlainCall(m *message, call *plainCall) error {
+func (c *Conn) handlePlainCall(m *message, b []byte, call *plainCall) error {
 	in := newIncoming(c, m, call.question, call.iface, call.method, call.yourself)
 	c.mu.Lock()
 	if c.closed {
@@ -129,7 +129,16 @@ func (c *Conn) handlePlainCall(m *message, call *plainCall) error {
 		m.unref()
 		return nil
 	}
-	t, err := c.exportedTarget(call.target)
+	var t target
+	var err error
+	if call.piped {
+		t, err = c.answered(call.target, call.path.slice())
+	} else {
+		t, err = c.exportedTarget(call.target)
+	}
+	if err == nil {
+		err = c.acceptPlain(m, b, call.table)
+	}
 	return c.start(in, t, err)
 }
 
@@ -193,12 +202,13 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	}
 	e := &a.table
 	e.finished = true
-	var gone []target
+	var few [4]target
+	gone := few[:0]
 	if e.returned {
 		c.answers.remove(id)
 		c.resultBytes -= e.bytes
 		if releaseCaps {
-			gone = c.unexportAll(e.exports)
+			gone = c.unexportAll(gone, e.exports)
 		}
 		e.exports = nil
 	}

@@ -74,9 +74,8 @@ const lazyFlush = 25 * time.Millisecond
 // soonFlush is how long a call may wait that its caller does not wait for: for another to leave with.
 const soonFlush = 500 * time.Microsecond
 
-// append queues m's frame. m may be released at once. A frame that is not urgent leaves with the next one that
-// is, or soon after.
-func (o *outbox) append(m *message, urgent bool) {
+// append queues m's frame. m may be released at once.
+func (o *outbox) append(m *message) {
 	head, body, tail, whole := m.frame()
 	size := frameHeader + len(body) + len(tail)
 	reply := m.kind != aCall
@@ -85,7 +84,7 @@ func (o *outbox) append(m *message, urgent bool) {
 	if o.shut() {
 		return
 	}
-	o.count(size, reply, urgent)
+	o.count(size, reply, true)
 	switch {
 	case size <= o.inline:
 		o.small(reply, size, head[:], body, tail)
@@ -103,9 +102,8 @@ func (o *outbox) append(m *message, urgent bool) {
 // shut reports whether nothing is appended any more. o.mu is held.
 func (o *outbox) shut() bool { return o.closed.Load() || o.broken }
 
-// finish queues a Finish.
-func (o *outbox) finish(id uint32, releaseCaps, urgent bool) {
-	f := newFinish(id, releaseCaps)
+// short is append for a Finish or a Release. One that is not urgent leaves with the next frame that is, or soon after.
+func (o *outbox) short(f shortFrame, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.shut() {

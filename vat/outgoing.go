@@ -18,7 +18,8 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 			return true
 		}
 	}
-	list := settleAll(m.caps)
+	var few [4]sending
+	list := settleAll(few[:0], m.caps)
 	lent := m.tail.loan
 	var err error
 
@@ -49,21 +50,22 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	var ids []uint32 // what the parameters gave the peer
 	q := &r.ans.q
 	if exc == nil {
-		ids, subs, err = c.describeAll(m, list)
+		ids, subs, err = c.describeAll(m, list, nil)
 		if err != nil {
 			exc = asException(err)
 		} else {
-			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids}
+			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids, called: methodKey{r.iface, r.method}}
 			c.questions.put(q.id, q)
-			if via != nil {
-				q.via = via.q
-				q.via.piped++
+			// The peer has the calls before a pipelined one to answer first, and another is likely to follow.
+			if q.patient = !r.awaited && r.conn == nil && (via != nil || q.called == c.pipelined); via != nil {
+				q.aim(via.q)
 			}
 			m.setWord(envelopeHead, uint64(q.id)|uint64(r.method)<<32)
 			m.setWord(callInterface, r.iface)
-			c.outbox.append(m, true)
+			c.outbox.append(m)
 		}
 	}
+	patient := q.patient
 	c.mu.Unlock()
 	if m != r.params {
 		m.unref()
@@ -85,8 +87,7 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	case lent != nil:
 		c.calledBack()
 		c.outbox.flushLoan(lent)
-	case via != nil && !r.awaited:
-		// The peer has the calls before it to answer first, and another is likely to follow.
+	case patient:
 		c.calledBack()
 		c.outbox.flushSoon()
 	default:
@@ -118,7 +119,7 @@ func (c *Conn) abandon(q *question) {
 	}
 	q.finished = true
 	q.over()
-	c.outbox.finish(q.id, true, true)
+	c.outbox.short(newFinish(q.id, true), true)
 	piped := q.piped > 0
 	c.mu.Unlock()
 	if piped { // that it is given up stops nothing: other calls go on from its outcome
@@ -160,9 +161,14 @@ func (c *Conn) Bootstrap(ctx context.Context) *Cap {
 // sendReturn answers a call of the peer's (rpc.capnp, Return), once its outcome is known.
 func (c *Conn) sendReturn(a *answer) {
 	res, exc := a.outcome()
-	out, list, err := returnable(res)
+	out, err := returnable(res)
 	if err != nil {
 		exc = errInternal
+	}
+	var few [4]sending
+	var list []sending
+	if out != nil {
+		list = settleAll(few[:0], out.caps)
 	}
 	onReader := a.request != nil && a.request.direct
 
@@ -185,9 +191,9 @@ func (c *Conn) sendReturn(a *answer) {
 		kept = true
 		e.bytes = res.held()
 	case exc == nil:
-		if e.exports, subs, err = c.describeAll(out, list); err == nil {
+		if e.exports, subs, err = c.describeAll(out, list, e.few[:0]); err == nil {
 			out.orWord(envelopeHead, uint64(a.id))
-			c.outbox.append(out, true)
+			c.outbox.append(out)
 			if kept = len(list) > 0; kept {
 				e.bytes = out.held()
 			}
@@ -220,23 +226,23 @@ func (c *Conn) sendReturn(a *answer) {
 	}
 }
 
-// returnable returns res as a message that can be sent as a Return, and its capabilities.
-func returnable(res *message) (out *message, list []sending, err error) {
+// returnable returns res as a message that can be sent as a Return.
+func returnable(res *message) (*message, error) {
 	if res == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if res.kind == aReturn && res.sent.CompareAndSwap(false, true) {
-		out = res.ref()
-	} else {
-		if out, err = newReturn(0); err != nil {
-			return nil, nil, err
-		}
-		if err = copyContent(out, res); err != nil {
-			out.unref()
-			return nil, nil, err
-		}
+		return res.ref(), nil
 	}
-	return out, settleAll(out.caps), nil
+	out, err := newReturn(0)
+	if err != nil {
+		return nil, err
+	}
+	if err = copyContent(out, res); err != nil {
+		out.unref()
+		return nil, err
+	}
+	return out, nil
 }
 
 // sendResolve tells the peer where a promise that it holds leads (rpc.capnp, Resolve).
@@ -261,11 +267,16 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 		if b, ok := s.target.(broken); ok {
 			exc = b.err
 		} else {
-			d, err := res.NewCap()
+			to, err := res.NewCap()
 			if err != nil {
 				return err
 			}
-			if counted, _, sub, err = c.describe(s, d); err != nil {
+			d, _, p, err := c.describe(s)
+			if err == nil {
+				sub, counted = p, d.id
+				err = d.write(to)
+			}
+			if err != nil {
 				exc = asException(err)
 			}
 		}

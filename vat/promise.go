@@ -13,6 +13,8 @@ type promise struct {
 	refs   atomic.Int64
 	ans    *answer // made of this, at path; dropped when resolved
 	path   []uint16
+	few    [2]uint16   // the memory of a short path
+	out    pipe        // and of dst, while ans is a question's
 	called atomic.Bool // calls were sent to the peer to resolve
 
 	mu       sync.Mutex

@@ -117,10 +117,10 @@ func (r *reader) step(own bool) error {
 	if own && !c.outbox.waitReplies() {
 		return c.Err()
 	}
-	if in.buffered() >= len(finishFrame{}) {
-		if id, releaseCaps, ok := readFinish(in.peek(len(finishFrame{}))); ok {
-			in.discard(len(finishFrame{}))
-			return c.handleFinish(id, releaseCaps)
+	if in.buffered() >= len(shortFrame{}) {
+		if which, word, ok := readShort(in.peek(len(shortFrame{}))); ok {
+			in.discard(len(shortFrame{}))
+			return c.handleShort(which, word)
 		}
 	}
 	m, err := c.readFrame(in, r.begin)

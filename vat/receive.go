@@ -15,10 +15,13 @@ func (c *Conn) handle(m *message) error {
 				m.unref()
 				return malformed(err)
 			}
-			if isReturn {
-				return c.handleResults(m, call.question)
+			switch {
+			case isCall:
+				return c.handlePlainCall(m, b, &call)
+			case call.table.n > 0:
+				return c.handleCapResults(m, b, &call)
 			}
-			return c.handlePlainCall(m, &call)
+			return c.handleResults(m, call.question)
 		}
 	}
 	root, err := rpc.ReadRootMessage(&m.msg)
@@ -168,7 +171,7 @@ func (c *Conn) notAsked(id uint32) error {
 	q.over()
 	c.questions.remove(id)
 	c.questionIDs.put(id)
-	gone := c.unexportAll(q.exports)
+	gone := c.unexportAll(nil, q.exports)
 	c.mu.Unlock()
 	releaseAll(gone)
 	q.ans.complete(nil, errUnknown)

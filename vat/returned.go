@@ -4,28 +4,35 @@ import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 // What the peer says about questions of ours and promises of its own: Return and Resolve.
 
-// handleResults is handleReturn for plain results.
-func (c *Conn) handleResults(m *message, id uint32) error {
-	c.mu.Lock()
+// asked returns the question that a Return answers, which counts as returned from here on. It is nil when the connection
+// has ended. Called with c.mu held.
+func (c *Conn) asked(id uint32) (*question, error) {
 	if c.closed {
-		c.mu.Unlock()
-		m.unref()
-		return nil
+		return nil, nil
 	}
 	q := c.questions.get(id)
 	if q == nil || q.returned {
-		c.mu.Unlock()
-		m.unref()
-		return protocolf("return of a question that was not asked")
+		return nil, protocolf("return of a question that was not asked")
 	}
 	q.returned = true
 	q.over()
+	return q, nil
+}
+
+// handleResults is handleReturn for plain results without capabilities.
+func (c *Conn) handleResults(m *message, id uint32) error {
+	c.mu.Lock()
+	q, err := c.asked(id)
+	if q == nil {
+		c.mu.Unlock()
+		m.unref()
+		return err
+	}
 	q.exports = nil
-	c.questions.remove(id)
-	c.questionIDs.put(id)
+	c.forget(q)
 	finished := q.finished
 	if !finished {
-		c.outbox.finish(id, false, false)
+		c.outbox.short(newFinish(id, false), false)
 	}
 	c.reader.answered = c.questions.len() == 0
 	c.mu.Unlock()
@@ -38,30 +45,64 @@ func (c *Conn) handleResults(m *message, id uint32) error {
 	return nil
 }
 
-func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
+// handleCapResults is handleReturn for plain results with capabilities.
+func (c *Conn) handleCapResults(m *message, b []byte, ret *plainCall) error {
 	c.mu.Lock()
-	if c.closed {
+	q, err := c.asked(ret.question)
+	if q == nil {
+		c.mu.Unlock()
+		m.unref()
+		return err
+	}
+	q.exports = nil
+	if q.finished { // which has released the results already
+		c.forget(q)
 		c.mu.Unlock()
 		m.unref()
 		return nil
 	}
-	q := c.questions.get(ret.AnswerId())
-	if q == nil || q.returned {
+	err = c.acceptPlain(m, b, ret.table)
+	c.mu.Unlock()
+	if err != nil {
+		m.unref()
+		return err
+	}
+	c.succeed(q, m)
+	return nil
+}
+
+// succeed completes q, which was returned with m, and finishes it.
+func (c *Conn) succeed(q *question, m *message) {
+	kept := int64(0) // by the peer, until Finish
+	if len(m.caps) > 0 {
+		kept = m.bytes() + keptCap
+	}
+	q.ans.completeFrom(m, nil, q)
+	c.reader.answered = c.finishKept(q, kept)
+}
+
+// forget takes q out of the table. Called with c.mu held.
+func (c *Conn) forget(q *question) {
+	c.questions.remove(q.id)
+	c.questionIDs.put(q.id)
+}
+
+func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
+	c.mu.Lock()
+	q, err := c.asked(ret.AnswerId())
+	if q == nil {
 		c.mu.Unlock()
 		m.unref()
-		return protocolf("return of a question that was not asked")
+		return err
 	}
-	q.returned = true
-	q.over()
 	var gone []target
 	if ret.ReleaseParamCaps() {
-		gone = c.unexportAll(q.exports)
+		gone = c.unexportAll(nil, q.exports)
 	}
 	q.exports = nil
 	if q.finished {
 		// Finish has released the results already.
-		c.questions.remove(q.id)
-		c.questionIDs.put(q.id)
+		c.forget(q)
 		c.mu.Unlock()
 		releaseAll(gone)
 		m.unref()
@@ -69,7 +110,6 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	}
 	var exc *Exception
 	var other *answer
-	var err error
 	switch ret.Which() {
 	case rpc.Return_Which_results:
 		var p rpc.Payload
@@ -118,12 +158,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		q.ans.completeFrom(nil, exc, q)
 		c.reader.answered = c.finishQuestion(q, false)
 	default:
-		kept := int64(0) // by the peer, until Finish
-		if len(m.caps) > 0 {
-			kept = m.bytes() + keptCap
-		}
-		q.ans.completeFrom(m, nil, q)
-		c.reader.answered = c.finishKept(q, kept)
+		c.succeed(q, m)
 	}
 	return nil
 }
@@ -138,9 +173,8 @@ func malformedUnlessRule(err error) error {
 // finishKept is finishQuestion for results of which the peer keeps so many bytes until then.
 func (c *Conn) finishKept(q *question, bytes int64) (last bool) {
 	c.mu.Lock()
-	urgent := c.owe(bytes)
-	c.mu.Unlock()
-	return c.finishQuestion(q, urgent)
+	defer c.mu.Unlock()
+	return c.finish(q, c.owe(bytes))
 }
 
 // finishQuestion sends Finish for a question that was returned. The capabilities in its results are released one
@@ -148,10 +182,14 @@ func (c *Conn) finishKept(q *question, bytes int64) (last bool) {
 func (c *Conn) finishQuestion(q *question, urgent bool) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.finish(q, urgent)
+}
+
+// finish is finishQuestion with c.mu held.
+func (c *Conn) finish(q *question, urgent bool) (last bool) {
 	if !c.closed {
-		c.questions.remove(q.id)
-		c.questionIDs.put(q.id)
-		c.outbox.finish(q.id, false, urgent)
+		c.forget(q)
+		c.outbox.short(newFinish(q.id, false), urgent)
 	}
 	return c.questions.len() == 0
 }

@@ -14,6 +14,18 @@ type question struct {
 	finished bool      // Finish was sent before Return came
 	via      *question // its target is part of the outcome of this one
 	piped    int       // calls that were aimed at its outcome so, and are open
+	called   methodKey
+	aimedAt  bool // by a call, before it was returned
+	patient  bool // it left with what came next
+}
+
+// aim notes that q is aimed at the outcome of via: it is likely that the next call of that method has a call aimed at it
+// too. Called with Conn.mu held.
+func (q *question) aim(via *question) {
+	q.via = via
+	via.piped++
+	via.aimedAt = true
+	q.conn.pipelined = via.called
 }
 
 // over notes that q waits for nothing any more. Called with Conn.mu held.
@@ -21,6 +33,9 @@ func (q *question) over() {
 	if q.via != nil {
 		q.via.piped--
 		q.via = nil
+	}
+	if q.patient && !q.aimedAt && q.conn.pipelined == q.called {
+		q.conn.pipelined = methodKey{}
 	}
 }
 
@@ -30,7 +45,8 @@ type answerEntry struct {
 	returned bool
 	finished bool
 	exports  []uint32 // what its results gave the peer, for Finish.releaseResultCaps
-	bytes    int64    // of results kept until Finish
+	few      [2]uint32
+	bytes    int64 // of results kept until Finish
 }
 
 // An export is a capability that the peer holds.
@@ -68,7 +84,7 @@ func (i *importCap) release() {
 	urgent := c.owe(keptCap)
 	for n := i.wire; n > 0; {
 		part := min(n, 1<<31)
-		c.sendAs(releaseMessage(i.id, uint32(part)), urgent)
+		c.outbox.short(newRelease(i.id, uint32(part)), urgent)
 		n -= part
 	}
 	c.mu.Unlock()
@@ -149,9 +165,8 @@ func (c *Conn) unexport(id uint32, n uint64) (target, error) {
 	return e.target, nil
 }
 
-// unexportAll takes one reference of each back, and returns the targets to release.
-func (c *Conn) unexportAll(list []uint32) []target {
-	var gone []target
+// unexportAll takes one reference of each back, and appends the targets to release to gone.
+func (c *Conn) unexportAll(gone []target, list []uint32) []target {
 	for _, id := range list {
 		// The peer may have released it already, by a Release of its own: then it is its mistake, and harmless.
 		if t, err := c.unexport(id, 1); err == nil && t != nil {
