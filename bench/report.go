@@ -94,15 +94,19 @@ func (t *tableResult) judge(r rowResult) []string {
 		failed = !met
 	}
 	if t.table.ahead {
-		targets = append(targets, "ahead")
+		alone := true
 		for _, c := range peers.All {
 			peer, ok := r.Ratios[c.Name]
 			if !ok || c.Ours || r.row.slice.op == load.Put && !c.Durable {
 				continue
 			}
+			alone = false
 			if r.row.metric.lower() && peer < ratio || !r.row.metric.lower() && peer > ratio {
 				behind = append(behind, c.Name)
 			}
+		}
+		if !alone {
+			targets = append(targets, "ahead")
 		}
 	}
 	if len(targets) == 0 {

@@ -129,6 +129,9 @@ func fileRows() table {
 	for _, n := range payloads {
 		t.rows = append(t.rows, row{name: fmt.Sprintf("by path: whole file of %s × %d", size(n), inFlight), slice: slice{load.Whole, n, inFlight}, metric: byteRate})
 	}
+	for _, n := range payloads {
+		t.rows = append(t.rows, row{name: fmt.Sprintf("by path: whole file of %s and its version × %d", size(n), inFlight), slice: slice{load.Version, n, inFlight}, metric: byteRate})
+	}
 	t.rows = append(t.rows, row{name: fmt.Sprintf("by path: stream of %s", size(load.StreamBytes)), slice: slice{load.Download, 0, 1}, metric: byteRate})
 	for _, n := range []int{4 << 10, 64 << 10, 1 << 20} {
 		t.rows = append(t.rows, row{name: fmt.Sprintf("by path: put %s, p50", size(n)), slice: slice{load.Put, n, 1}, metric: p50})

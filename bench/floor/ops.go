@@ -81,7 +81,7 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 				return p.CheckSum(binary.LittleEndian.Uint32(into))
 			})
 		}, nil
-	case load.Whole:
+	case load.Whole, load.Version: // without one
 		whole := load.FileOf(l.Table, size)
 		return func(int) func() error {
 			into := make([]byte, size)

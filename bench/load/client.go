@@ -12,6 +12,7 @@ const (
 	Stream   = "stream"   // StreamBytes to the server, one way, in chunks of size
 	Pread    = "pread"    // size bytes of an open file
 	Whole    = "whole"    // the file of size bytes, by path
+	Version  = "version"  // the same, and a digest of what was read, where there is one
 	Put      = "put"      // the file of size bytes, by path, in place and durable when the call returns
 	Stat     = "stat"     // of a file, by path
 	List     = "list"     // of a directory of size entries

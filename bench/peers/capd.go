@@ -19,8 +19,8 @@ import (
 var Capd = &Contender{
 	Name:    "capd",
 	About:   "`capd serve` and capd/client: guards, gates, a real directory; a put is durable",
-	Ops:     fileOps,
-	OpsTLS:  fileOps,
+	Ops:     versionOps,
+	OpsTLS:  versionOps,
 	Ours:    true,
 	Durable: true,
 	Version: capdVersion,
@@ -91,6 +91,20 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 			})
 		}, nil
 	case load.Whole:
+		whole := load.FileOf(c.table, size)
+		return func(int) func() error {
+			into := make([]byte, size)
+			return func() error {
+				f := c.dir.OpenFile(load.FileName(size))
+				defer f.Close()
+				n, err := f.ReadAt(ctx, into, 0)
+				if err != nil && err != io.EOF {
+					return err
+				}
+				return whole.Check(into[:n])
+			}
+		}, nil
+	case load.Version:
 		whole := load.FileOf(c.table, size)
 		return func(int) func() error {
 			return func() error {

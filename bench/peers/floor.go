@@ -13,12 +13,15 @@ var memoryOps = []string{load.Echo, load.ChainSeq, load.Read, load.Write, load.S
 
 var fileOps = []string{load.Pread, load.Whole, load.Put, load.Stat, load.List, load.Download}
 
+// versionOps is what capd does with files, and the floor, which has no versions.
+var versionOps = append(slices.Clone(fileOps), load.Version)
+
 // Floor is the floor, multiplexed.
 var Floor = &Contender{
 	Name:    "floor",
 	About:   "framed messages between two Go processes, multiplexed; streams are a raw socket; a put is durable",
-	Ops:     slices.Concat(memoryOps, fileOps),
-	OpsTLS:  slices.Concat(memoryOps, fileOps),
+	Ops:     slices.Concat(memoryOps, versionOps),
+	OpsTLS:  slices.Concat(memoryOps, versionOps),
 	Ours:    true,
 	Durable: true,
 	Version: goVersion,
