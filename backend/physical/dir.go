@@ -79,7 +79,9 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	if err := a.regular(); err != nil {
 		return nil, err
 	}
-	return &File{spot: d.spot(name)}, nil
+	f := &File{spot: d.spot(name)}
+	vfs.Remember(ctx, f, a.info())
+	return f, nil
 }
 
 func (d *Dir) spot(name string) spot {

@@ -31,6 +31,9 @@ var (
 
 // Stat answers notFound once nothing has the name.
 func (f *File) Stat(ctx context.Context) (vfs.Info, error) {
+	if info, ok := vfs.Recall(ctx, f); ok {
+		return info, f.usable(ctx)
+	}
 	a, err := f.look(ctx)
 	if err == nil {
 		err = held(a.regular())

@@ -80,7 +80,8 @@ func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) 
 	if c.Trying() && !vfs.CanTry(s.dir) {
 		return vat.ErrWouldBlock
 	}
-	n, err := s.dir.Lookup(wire.Look(c), name)
+	ctx := vfs.Recalling(wire.Look(c))
+	n, err := s.dir.Lookup(ctx, name)
 	if err != nil {
 		return wire.Looked(name, err)
 	}
@@ -89,7 +90,7 @@ func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) 
 		n.Close()
 		return err
 	}
-	return wire.Looked(name, s.setNode(wire.Look(c), c.Caps(), r.NewNode, n, name))
+	return wire.Looked(name, s.setNode(ctx, c.Caps(), r.NewNode, n, name))
 }
 
 func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error {
@@ -101,7 +102,8 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 	if c.Params().NoFollow() {
 		walk = vfs.WalkLink
 	}
-	n, err := walk(wire.Look(c), s.dir, path)
+	ctx := vfs.Recalling(wire.Look(c))
+	n, err := walk(ctx, s.dir, path)
 	if err != nil {
 		return wire.Looked(path, err)
 	}
@@ -114,7 +116,7 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 	if c.Params().StatOnly() {
 		caps = nil
 	}
-	return wire.Looked(path, s.setNode(wire.Look(c), caps, r.NewNode, n, path))
+	return wire.Looked(path, s.setNode(ctx, caps, r.NewNode, n, path))
 }
 
 // setNode fills in a node that was reached by path, without its capability where

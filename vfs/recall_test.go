@@ -1,0 +1,40 @@
+package vfs_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/backend/memory"
+	"capd/vfs"
+)
+
+// What was seen is recalled by the node that it was seen of, with the same context, and once.
+func TestRecall(t *testing.T) {
+	store := memory.New(memory.Limits{}).Root()
+	a, err := store.Create(t.Context(), "a")
+	require.NoError(t, err)
+	b, err := store.Create(t.Context(), "b")
+	require.NoError(t, err)
+
+	ctx := vfs.Recalling(t.Context())
+	vfs.Remember(ctx, a, vfs.Info{Size: 7})
+	_, ok := vfs.Recall(ctx, b)
+	require.False(t, ok, "another node")
+	_, ok = vfs.Recall(vfs.Recalling(t.Context()), a)
+	require.False(t, ok, "another operation")
+	below, cancel := context.WithCancel(ctx)
+	info, ok := vfs.Recall(below, a)
+	require.True(t, ok)
+	require.EqualValues(t, 7, info.Size)
+	_, ok = vfs.Recall(ctx, a)
+	require.False(t, ok, "twice")
+	cancel()
+	require.ErrorIs(t, below.Err(), context.Canceled)
+
+	require.True(t, vfs.IsTrying(vfs.Recalling(vfs.Trying())))
+	vfs.Remember(t.Context(), a, vfs.Info{Size: 7}) // nobody's
+	_, ok = vfs.Recall(t.Context(), a)
+	require.False(t, ok)
+}
