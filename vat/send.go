@@ -26,7 +26,9 @@ type outgoing struct {
 
 // Send calls the method m of c. Its parameters are what place fills in; without place they are empty. The call is
 // on its way when Send returns, whatever becomes of ctx, which bounds only the wait for room: a peer that does
-// not read holds its callers up. An error shows in the Answer. The Answer must be released.
+// not read holds its callers up. One that is pipelined, or is likely to be pipelined on, may leave half a millisecond
+// later, with what comes next; whoever waits for anything sends it off. An error shows in the Answer. The Answer must be
+// released.
 //
 // A `-> stream` method is called the same way: Send waits for room in the window (Limits.StreamBytes), releasing its
 // Answer does not cancel it, and [Cap.Drain] waits for the last. After one of them has failed, every later one on the
