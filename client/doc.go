@@ -21,6 +21,7 @@
 //	text, version, err := dir.OpenFile("docs/a.md").ReadText(ctx)
 //	for e, err := range dir.List(ctx) { … }                    // in order of names
 //	for e, err := range dir.Glob(ctx, "**/*.go") { … }
+//	err = file.View(ctx, off, n, func(b []byte, eof bool) error { … }) // a part, where it was received
 //	fs.WalkDir(vfs.FS(ctx, dir), ".", …)                       // or as an io/fs
 //
 // Writing whole files, which is atomic: a reader sees the old content or the

@@ -157,21 +157,45 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	}
 }
 
-func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error) {
-	eof := false
-	err = do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
+// View has use look at up to n bytes from off, at most 1 MiB, where they were received: no copy of them is made. They are gone
+// when use returns, and are fewer than n only where the file ends, which eof says. An error of use is View's.
+func (f *File) View(ctx context.Context, off int64, n int, use func(b []byte, eof bool) error) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	if off < 0 || n < 0 {
+		return vfs.Errorf(vfs.Invalid, "an offset or a length is negative")
+	}
+	if err := wire.CheckChunk(n); err != nil {
+		return err
+	}
+	return f.view(ctx, off, n, use)
+}
+
+func (f *File) view(ctx context.Context, off int64, n int, use func(b []byte, eof bool) error) error {
+	var failed error
+	err := do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
 		a.SetOffset(uint64(off))
-		a.SetLength(uint32(len(p)))
+		a.SetLength(uint32(n))
 		return nil
 	}, func(r schema.File_read_Results, _ *vat.Caps) error {
 		b, err := r.Data()
 		if err != nil {
 			return err
 		}
-		if len(b) > len(p) || len(b) < len(p) && !r.Eof() {
+		if len(b) > n || len(b) < n && !r.Eof() {
 			return vfs.Errorf(vfs.Corrupt, "the host answered another length than was asked for")
 		}
-		n, eof = copy(p, b), r.Eof()
+		failed = use(b, r.Eof())
+		return nil
+	})
+	return first(err, failed)
+}
+
+func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error) {
+	eof := false
+	err = f.view(ctx, off, len(p), func(b []byte, end bool) error {
+		n, eof = copy(p, b), end
 		return nil
 	})
 	if err == nil && eof {

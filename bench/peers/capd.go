@@ -81,13 +81,8 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 		pieces := load.Pieces(c.table, size)
 		file := c.dir.OpenFile(load.TableFile)
 		return func(worker int) func() error {
-			into := make([]byte, size)
 			return load.InTurn(pieces, worker, func(p *load.Piece) error {
-				n, err := file.ReadAt(ctx, into, int64(p.Offset))
-				if err != nil && err != io.EOF {
-					return err
-				}
-				return p.Check(into[:n])
+				return file.View(ctx, int64(p.Offset), size, func(b []byte, _ bool) error { return p.Check(b) })
 			})
 		}, nil
 	case load.Whole:
