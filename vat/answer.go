@@ -163,14 +163,16 @@ func (a *answer) at(path []uint16) target {
 	return p
 }
 
-// sent notes that the call went out as q, so that pipelined calls may follow it.
-func (a *answer) sent(q *question) {
+// sent notes that the call went out as q, so that pipelined calls may follow it. It reports whether somebody waits for the
+// outcome already.
+func (a *answer) sent(q *question) (awaited bool) {
 	a.mu.Lock()
 	if a.done {
 		a.mu.Unlock()
-		return
+		return false
 	}
 	a.question = q
+	awaited = a.wait != nil
 	var few [4]*promise
 	live := a.living(few[:0])
 	a.mu.Unlock()
@@ -178,6 +180,7 @@ func (a *answer) sent(q *question) {
 		p.redirect(&pipe{q, p.path}, false)
 		p.release()
 	}
+	return awaited
 }
 
 func (a *answer) use() {

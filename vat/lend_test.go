@@ -133,7 +133,7 @@ func TestLend(t *testing.T) {
 				all.Wait()
 				require.NoError(t, c.Drain(t.Context()))
 				assert.EqualValues(t, workers*chunks, l.chunks.Load())
-				assert.EqualValues(t, chunks*(workers*(workers-1)/2<<32)+workers*(chunks*(chunks-1)/2), l.sum.Load())
+				assert.EqualValues(t, int64(chunks*(workers*(workers-1)/2))<<32+workers*(chunks*(chunks-1)/2), l.sum.Load())
 				if name == "local" {
 					c.Release()
 				}

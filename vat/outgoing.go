@@ -79,7 +79,9 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	}
 	c.subscribe(subs)
 	r.finish()
-	r.ans.sent(q)
+	if r.ans.sent(q) { // it had to wait before it left
+		patient = false
+	}
 	if r.isCanceled() {
 		c.abandon(q)
 	}

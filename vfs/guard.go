@@ -135,6 +135,7 @@ func (w *world) around(ctx context.Context, op Op, do func(context.Context) erro
 	if len(arounds) == 0 {
 		return do(ctx)
 	}
+	forget(ctx) // a guard may take its time, or change what is there
 	_, err := step(ctx, op, arounds, do)
 	return err
 }

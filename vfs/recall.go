@@ -37,3 +37,10 @@ func Recall(ctx context.Context, n Node) (Info, bool) {
 	r.node = nil
 	return r.info, true
 }
+
+// forget has nothing recalled that was seen so far.
+func forget(ctx context.Context) {
+	if r, ok := ctx.Value(recallKey{}).(*recalling); ok {
+		r.node = nil
+	}
+}

@@ -2,11 +2,14 @@ package vfs_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"capd/backend/memory"
+	"capd/backend/physical"
 	"capd/vfs"
 )
 
@@ -37,4 +40,26 @@ func TestRecall(t *testing.T) {
 	vfs.Remember(t.Context(), a, vfs.Info{Size: 7}) // nobody's
 	_, ok = vfs.Recall(t.Context(), a)
 	require.False(t, ok)
+}
+
+// A Stat that a guard lets through after a while answers what is there then.
+func TestRecallBehindAGuard(t *testing.T) {
+	dir := t.TempDir()
+	f := filepath.Join(dir, "f")
+	require.NoError(t, os.WriteFile(f, []byte("old"), 0o600))
+	s, err := physical.OpenAmbient(dir, physical.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	root := vfs.Guarded(s.Root(), nil, around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+		if op.Kind == vfs.OpStat {
+			require.NoError(t, os.Remove(f))
+		}
+		return do(ctx)
+	}))
+	ctx := vfs.Recalling(t.Context())
+	n, err := vfs.Walk(ctx, root, "f")
+	require.NoError(t, err)
+	defer n.Close()
+	info, err := n.Stat(ctx)
+	require.Equal(t, vfs.NotFound, vfs.CodeOf(err), "%+v", info)
 }
