@@ -183,7 +183,7 @@ func bytesThat(name, why string, b []byte) hostileRow {
 
 // say sends bytes and nothing more, and waits for the end.
 func (p *peer) say(b []byte) {
-	p.nc.SetWriteDeadline(time.Now().Add(rush))
+	p.nc.SetWriteDeadline(time.Now().Add(rush()))
 	p.nc.Write(b)
 	p.nc.(*net.UnixConn).CloseWrite()
 	p.ended()

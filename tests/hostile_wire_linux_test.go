@@ -31,8 +31,13 @@ type peer struct {
 	early map[uint32]rpc.Return // read while another was waited for
 }
 
-// rush is how long a peer writes to a host that takes nothing.
-const rush = 500 * time.Millisecond
+// rush is how long a peer writes to a host that takes nothing, or with the race detector hardly anything.
+func rush() time.Duration {
+	if raceBuilt {
+		return 3 * time.Second
+	}
+	return 500 * time.Millisecond
+}
 
 func newPeer(t testing.TB, nc net.Conn) *peer {
 	dec := capnp.NewDecoder(bufio.NewReaderSize(nc, 64<<10))
@@ -58,7 +63,7 @@ func message(t testing.TB, fill func(rpc.Message) error) []byte {
 func (p *peer) bytes(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nc.SetWriteDeadline(time.Now().Add(rush))
+	p.nc.SetWriteDeadline(time.Now().Add(rush()))
 	p.w.Write(b)
 }
 
@@ -66,7 +71,7 @@ func (p *peer) bytes(b []byte) {
 func (p *peer) flush() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nc.SetWriteDeadline(time.Now().Add(rush))
+	p.nc.SetWriteDeadline(time.Now().Add(rush()))
 	return p.w.Flush() == nil
 }
 
@@ -94,7 +99,7 @@ func (p *peer) recv() (m rpc.Message, ok bool) {
 	if err != nil {
 		var ne net.Error
 		if errors.As(err, &ne) && ne.Timeout() {
-			p.Fatalf("the host said nothing for %v", patience)
+			p.Fatalf("the host said nothing for %v; it took all that was sent: %v", patience, p.flush())
 		}
 		return m, false
 	}
