@@ -20,6 +20,11 @@ var local = &pool{max: 1 << 30}
 
 func (p *pool) submit(r *request) {
 	p.mu.Lock()
+	if len(p.queue) == cap(p.queue) && p.head > len(p.queue)/2 { // rather move what waits than grow
+		n := copy(p.queue, p.queue[p.head:])
+		clear(p.queue[n:])
+		p.queue, p.head = p.queue[:n], 0
+	}
 	p.queue = append(p.queue, r)
 	start := p.workers < p.max
 	if start {
@@ -32,21 +37,25 @@ func (p *pool) submit(r *request) {
 }
 
 func (p *pool) work() {
-	for {
-		p.mu.Lock()
-		if p.head == len(p.queue) {
-			p.queue, p.head = p.queue[:0], 0
-			if cap(p.queue) > 1024 {
-				p.queue = nil
-			}
-			p.workers--
-			p.mu.Unlock()
-			return
-		}
-		r := p.queue[p.head]
-		p.queue[p.head] = nil
-		p.head++
-		p.mu.Unlock()
+	for r := p.next(); r != nil; r = p.next() {
 		r.guarded()
 	}
+}
+
+// next takes what has waited longest. When nothing waits it returns nil, and the worker is to end.
+func (p *pool) next() *request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.head == len(p.queue) {
+		p.queue, p.head = p.queue[:0], 0
+		if cap(p.queue) > 1024 {
+			p.queue = nil
+		}
+		p.workers--
+		return nil
+	}
+	r := p.queue[p.head]
+	p.queue[p.head] = nil
+	p.head++
+	return r
 }
