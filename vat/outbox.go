@@ -66,7 +66,8 @@ const (
 	streamAhead   = 512 << 10 // parked bytes above which a stream waits
 )
 
-var errParked = errors.New("vat: the peer reads too slowly")
+// errParked ends a connection over Limits.ParkedMax.
+var errParked = protocolf("limit: the peer reads too slowly")
 
 // lazyFlush is how long a frame may wait that the peer does not: for another to leave with.
 const lazyFlush = 25 * time.Millisecond
@@ -399,19 +400,31 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 // lost ends the writer's turn, and the connection, after a failed write. The end may take its time: until then nothing
 // follows a frame that was cut off.
 func (o *outbox) lost(chunks []chunk, err error) {
+	freeAll(chunks)
+	o.mu.Lock()
+	o.broken, o.recalled = true, false
+	dropped := o.drop()
+	o.rest()
+	o.mu.Unlock()
+	freeAll(dropped)
+	o.failed(err)
+}
+
+// drop takes back what no writer has taken: whole frames. o.mu is held.
+func (o *outbox) drop() []chunk {
+	dropped := o.chunks
+	o.chunks = nil
+	for i := range dropped {
+		o.bytes.Add(-int64(len(dropped[i].b)))
+		o.replies.Add(-dropped[i].replies)
+	}
+	return dropped
+}
+
+func freeAll(chunks []chunk) {
 	for i := range chunks {
 		chunks[i].free()
 	}
-	o.mu.Lock()
-	o.broken, o.recalled = true, false
-	dropped := o.chunks
-	o.chunks = nil
-	o.rest()
-	o.mu.Unlock()
-	for i := range dropped {
-		dropped[i].free()
-	}
-	o.failed(err)
 }
 
 func (c *chunk) free() {
@@ -462,15 +475,12 @@ func (o *outbox) close(grace time.Duration) {
 		timer.Stop()
 	}
 	o.mu.Lock()
-	chunks := o.chunks
-	o.chunks = nil
+	chunks := o.drop()
 	o.mu.Unlock()
 	if o.seal != nil {
 		o.mu.Lock()
 		o.seal.g.end(o.writing || o.broken || len(chunks) > 0) // TLS says goodbye after this
 		o.mu.Unlock()
 	}
-	for i := range chunks {
-		chunks[i].free()
-	}
+	freeAll(chunks)
 }

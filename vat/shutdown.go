@@ -20,7 +20,13 @@ func (c *Conn) shutdown(err error) {
 	}
 	var broke *ProtocolError
 	grace := closeGrace
+	var dropped []chunk
 	if errors.As(err, &broke) {
+		if err == errParked { // else the Abort would come after all of it
+			c.outbox.mu.Lock()
+			dropped = c.outbox.drop()
+			c.outbox.mu.Unlock()
+		}
 		c.send(abortMessage(broke.Reason))
 	} else if !errors.Is(err, ErrClosed) {
 		grace = 0
@@ -28,6 +34,7 @@ func (c *Conn) shutdown(err error) {
 	c.mu.Unlock()
 
 	defer close(c.done)
+	freeAll(dropped)
 	c.cancel(err)
 	if grace == 0 {
 		c.outbox.close(0)

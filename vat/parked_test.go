@@ -1,0 +1,71 @@
+package vat_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// A peer that reads again, too late, is told why the connection has ended, in a frame of its own behind the one that it
+// was reading; what else waited for it is gone.
+func TestParkedMax(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		gate := make(chan struct{})
+		table := vat.NewTable(vat.Handle(tp.Echo_data, func(_ *struct{}, c vat.Call[tp.Echo_data_Params, tp.Echo_data_Results]) error {
+			<-gate
+			r, err := c.Results()
+			if err != nil {
+				return err
+			}
+			return r.SetData(make([]byte, 60_000))
+		}))
+		c := vat.NewConn(b, vat.Options{
+			Bootstrap: vat.Serve(table, &struct{}{}),
+			Limits:    vat.Limits{ParkedBytes: 1 << 20, ParkedMax: 1<<20 + 64<<10},
+		})
+		r := &raw{t: t, nc: a, dec: capnp.NewDecoder(a), conn: c}
+		boot := r.boot()
+		for q := range uint32(30) { // they begin before anything is parked
+			r.call(q, tp.Echo_TypeID, tp.Echo_data.ID, toExport(boot))
+		}
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		var broke *vat.ProtocolError
+		require.ErrorAs(t, c.Err(), &broke)
+
+		returns, frame := 0, make([]byte, 8)
+		for {
+			_, err := io.ReadFull(a, frame[:8])
+			require.NoError(t, err, "no Abort after %d returns", returns)
+			body := make([]byte, 8*binary.LittleEndian.Uint32(frame[4:]))
+			_, err = io.ReadFull(a, body)
+			require.NoError(t, err)
+			msg, err := capnp.Unmarshal(append(frame[:8:8], body...))
+			require.NoError(t, err)
+			m, err := rpc.ReadRootMessage(msg)
+			require.NoError(t, err)
+			if m.Which() == rpc.Message_Which_abort {
+				x, _ := m.Abort()
+				reason, _ := x.Reason()
+				require.Equal(t, "limit: the peer reads too slowly", reason)
+				break
+			}
+			returns++
+		}
+		require.LessOrEqual(t, returns, 1)
+		_, err := a.Read(frame)
+		require.ErrorIs(t, err, io.EOF)
+		<-c.Done()
+	})
+}
