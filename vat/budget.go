@@ -7,7 +7,7 @@ import (
 )
 
 // A Budget bounds the memory in large messages that came in, on all the connections that share it: from when memory
-// is taken for one until its call is done. A connection whose next message does not fit waits with its reading, and
+// is taken for one until its call is done. Capabilities in them count once they are known. A connection whose next message does not fit waits with its reading, and
 // ends when it has waited for Limits.FrameTimeout. It is safe for concurrent use.
 type Budget struct {
 	mu    sync.Mutex
@@ -128,6 +128,21 @@ func (p *purse) grow(c *Conn, n int) error {
 			return context.Cause(c.ctx)
 		}
 	}
+}
+
+// add notes that a message turned out to take n bytes of memory in all, of which the budget is b: they are there
+// already, so that those who come later wait for them. Called with Conn.mu held.
+func (p *purse) add(b *Budget, n int64) {
+	if p.taken > 0 {
+		b = p.budget
+	}
+	if b == nil || n <= budgetBytes || n <= p.taken {
+		return
+	}
+	b.mu.Lock()
+	b.used += n - p.taken
+	b.mu.Unlock()
+	p.budget, p.taken = b, n
 }
 
 func (p *purse) empty() {

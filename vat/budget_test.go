@@ -2,9 +2,12 @@ package vat_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 	"time"
 
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 	"github.com/stretchr/testify/require"
 
 	"capd/vat"
@@ -68,4 +71,51 @@ func TestIdleTimeout(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("an idle connection goes on")
 	}
+}
+
+// manyCaps is parameters of a sleep with n times the capability id, in as few bytes as there can be.
+func manyCaps(ms uint32, n int32, id uint32) callOpt {
+	return func(c rpc.Call) error {
+		return errors.Join(
+			params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error { s.SetUint32(0, ms); return nil })(c),
+			func() error {
+				p, err := c.Params()
+				if err != nil {
+					return err
+				}
+				l, err := capnp.NewCompositeList(p.Segment(), capnp.ObjectSize{DataSize: 8}, n)
+				if err != nil {
+					return err
+				}
+				for i := range int(n) {
+					l.Struct(i).SetUint16(0, uint16(rpc.CapDescriptor_Which_receiverHosted))
+					l.Struct(i).SetUint32(4, id)
+				}
+				return capnp.Struct(p).SetPtr(1, l.ToPtr())
+			}())
+	}
+}
+
+// A capability takes more memory than its descriptor does on the wire, and counts so much.
+func TestCapabilitiesCount(t *testing.T) {
+	const n, each = 5000, 8 + 64
+	r := newRaw(t, vat.Limits{CallBytes: 2 * n * each})
+	b := vat.NewBudget(1 << 20)
+	r.conn.SetBudget(b)
+	boot := r.boot()
+	e := r.get(1, boot, 0)
+	sleep := func(q uint32) { r.call(q, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(60_000, n, boot)) }
+	sleep(2)
+	soon(t, func() bool { return r.conn.Stats().Calls == 1 }, "not called")
+	require.GreaterOrEqual(t, r.conn.Stats().CallBytes, int64(n*each))
+	require.GreaterOrEqual(t, b.Used(), int64(n*each))
+	sleep(3)
+	require.Equal(t, "limit: calls in progress hold 720000 bytes", r.exception(3))
+	require.Less(t, b.Used(), int64(2*n*each))
+	r.finish(2, true)
+	soon(t, func() bool { return r.conn.Stats().CallBytes == 0 && b.Used() == 0 }, "not given back")
+	soon(t, func() bool { return len(r.world.cancelled) == 1 }, "not cancelled")
+
+	r.call(4, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(0, 1<<16+1, boot))
+	require.Equal(t, "limit: 65537 capabilities in one message", r.aborted())
 }

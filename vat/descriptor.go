@@ -1,6 +1,8 @@
 package vat
 
 import (
+	"slices"
+
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
@@ -158,8 +160,8 @@ func (c *Conn) subscribe(subs []subscription) {
 	}
 }
 
-// accept turns a CapDescriptor of the peer's into a target, counting what it gives. A nil target is the null
-// capability. Called with c.mu held; the reference is the caller's.
+// accept turns a descriptor of the peer's into a target (rpc.capnp, CapDescriptor), counting what it gives. A nil
+// target is the null capability. Called with c.mu held; the reference is the caller's.
 func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 	defer caught(&err)
 	switch which := d.Which(); which {
@@ -201,8 +203,8 @@ func (c *Conn) acceptNumbered(which rpc.CapDescriptor_Which, id uint32) (target,
 	return broken{exceptionf(Unimplemented, "unknown kind of capability")}, nil
 }
 
-// promised finds the target of a PromisedAnswer of the peer's. Called with c.mu held; the reference is the
-// caller's.
+// promised finds the target of a PromisedAnswer of the peer's (rpc.capnp, PromisedAnswer). Called with c.mu held; the
+// reference is the caller's.
 func (c *Conn) promised(pa rpc.PromisedAnswer) (target, error) {
 	path, err := readTransform(pa)
 	if err != nil {
@@ -235,15 +237,43 @@ func (c *Conn) acceptPayload(m *message, p rpc.Payload) (err error) {
 	if err != nil {
 		return err
 	}
-	if int64(table.Len()) > m.size/8 { // its entries have no size
-		return protocolf("a capability table of %d entries in a message of %d bytes", table.Len(), m.size)
+	if err := m.expectCaps(table.Len()); err != nil {
+		return err
 	}
 	for i := range table.Len() {
 		t, err := c.accept(table.At(i))
 		if err != nil {
 			return err
 		}
-		m.caps = append(m.caps, newCap(t))
+		m.takeCap(t)
 	}
+	m.purse.add(c.budget, m.bytes())
 	return nil
+}
+
+// What a capability in a message that came in takes of memory beside the descriptor, and what a promise does.
+const (
+	capBytes     = 64
+	promiseBytes = 256
+)
+
+// expectCaps makes room for n capabilities.
+func (m *message) expectCaps(n int) error {
+	if n > maxCaps {
+		return protocolf("limit: %d capabilities in one message", n)
+	}
+	if int64(n) > m.size/8 { // its entries have no size
+		return protocolf("a capability table of %d entries in a message of %d bytes", n, m.size)
+	}
+	m.caps = slices.Grow(m.caps, n)
+	return nil
+}
+
+// takeCap adds t, of which it takes over the reference, to m's capabilities.
+func (m *message) takeCap(t target) {
+	m.caps = append(m.caps, newCap(t))
+	m.capBytes += capBytes
+	if _, ok := t.(*promise); ok {
+		m.capBytes += promiseBytes
+	}
 }

@@ -22,7 +22,8 @@ type Limits struct {
 	Answers int
 	// Calls is the most calls of the peer's in progress, waiting or running: 4,096. One more is refused.
 	Calls int
-	// CallBytes is the most memory in parameters of calls in progress: 32 MiB. A call beyond it is refused.
+	// CallBytes is the most memory in parameters of calls in progress, capabilities included: 32 MiB. A call beyond it is
+	// refused.
 	CallBytes int64
 	// ResultBytes is the most memory in results that wait for the peer's Finish because they hold capabilities:
 	// 32 MiB. One more ends the connection.
@@ -41,7 +42,8 @@ type Limits struct {
 	// further messages and starts no further handlers until the peer has read some, and makes no large results
 	// (Call.ResultsFor) that would not fit beside the others.
 	ParkedBytes int64
-	// ParkedMax is where parked frames end the connection: 64 MiB.
+	// ParkedMax is where parked frames end the connection: 64 MiB. They are dropped, and a peer that reads again within
+	// 100 ms sees the Abort.
 	ParkedMax int64
 	// StreamBytes is the window of a `-> stream` method, for each reference: 4 MiB.
 	StreamBytes int64
@@ -53,14 +55,17 @@ type Limits struct {
 	IdleTimeout time.Duration
 	// FrameTimeout is how long a message may take from its first byte to its last: 60 s. Negative: forever.
 	FrameTimeout time.Duration
-	// WriteTimeout is how long a write may make no progress: 60 s, or up to a quarter less. Negative: forever.
+	// WriteTimeout is how long a write may make no progress: 60 s, or up to a quarter less. Then the connection ends
+	// without an Abort, which could not leave either. Negative: forever.
 	WriteTimeout time.Duration
 }
 
-// maxPath and maxPromises bound pipelining: the steps of one path, and the distinct paths of one answer.
+// maxPath and maxPromises bound pipelining: the steps of one path, and the distinct paths of one answer in use. maxCaps
+// is the most capabilities in one message.
 const (
 	maxPath     = 64
 	maxPromises = 1024
+	maxCaps     = 1 << 16
 )
 
 func (l Limits) withDefaults() Limits {

@@ -21,6 +21,8 @@ type message struct {
 	size  int64                       // bytes of a message that came in
 	purse purse                       // likewise: what it has of a budget
 
+	capBytes int64 // likewise: memory of its capabilities
+
 	kind kind           // of a message built here
 	seg  *capnp.Segment // likewise: its one segment
 	tail tail           // likewise: what follows the segment
@@ -183,7 +185,7 @@ func (m *message) walk(path []uint16) (*Cap, error) {
 // bytes returns the size in memory, which limits are counted in.
 func (m *message) bytes() int64 {
 	if m.kind == cameIn {
-		return m.size
+		return m.size + m.capBytes
 	}
 	return int64(len(m.seg.Data()) + len(m.tail.b))
 }
@@ -226,7 +228,7 @@ func (m *message) unref() {
 	m.buf.free()
 	m.tail.free()
 	m.purse.empty()
-	m.buf, m.seg, m.kind, m.size = nil, nil, cameIn, 0
+	m.buf, m.seg, m.kind, m.size, m.capBytes = nil, nil, cameIn, 0, 0
 	m.sent.Store(false)
 	messages.Put(m)
 }

@@ -227,14 +227,21 @@ func (e elements) word(b []byte, i int) uint64 {
 
 // acceptPlain is acceptPayload for capabilities that are plain. Called with c.mu held.
 func (c *Conn) acceptPlain(m *message, b []byte, table elements) error {
+	if table.n == 0 {
+		return nil
+	}
+	if err := m.expectCaps(table.n); err != nil {
+		return err
+	}
 	for i := range table.n {
 		d := table.word(b, i)
 		t, err := c.acceptNumbered(rpc.CapDescriptor_Which(uint16(d)), uint32(d>>32))
 		if err != nil {
 			return err
 		}
-		m.caps = append(m.caps, newCap(t))
+		m.takeCap(t)
 	}
+	m.purse.add(c.budget, m.bytes())
 	return nil
 }
 
