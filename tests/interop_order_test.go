@@ -45,6 +45,7 @@ func (l *notes) inOrder(n int) bool {
 type orders struct {
 	settled chan struct{}
 	self    *vat.Cap // not counted: it would keep itself
+	given   *vat.Cap // what forward answers once it has settled, if not a log of its own
 }
 
 var orderTable *vat.Table
@@ -82,6 +83,10 @@ func init() { // its methods make more of its kind
 			r, err := c.Results()
 			if err != nil {
 				return err
+			}
+			if o.given != nil {
+				<-o.settled
+				return r.SetLog(c.Caps().Put(o.given.AddRef()))
 			}
 			return r.SetLog(c.Caps().Put(o.own()))
 		}),
@@ -159,60 +164,67 @@ func TestInteropOrderCxxServer(t *testing.T) {
 	t.Parallel()
 	cxx(t, "peer")
 	for _, w := range ways {
-		t.Run(w.name, func(t *testing.T) {
-			ctx := t.Context()
-			conn, wire := dialPeer(t)
-			boot := conn.Bootstrap(ctx)
-			defer boot.Release()
-			mine := &notes{}
-			own := vat.Serve(orderTable, mine)
-			defer own.Release()
+		t.Run(w.name, func(t *testing.T) { orderAtCxx(t, w.name, w.ours, w.resolves, w.resolves) })
+		if w.resolves {
+			t.Run(w.name+", called before its promise is there", func(t *testing.T) { orderAtCxx(t, w.name, w.ours, true, false) })
+		}
+	}
+}
 
-			log := orderLog(ctx, boot, w.name, own)
-			defer log.Release()
-			var adds adding
-			if w.resolves {
-				ok(t, answered(ctx, boot)) // so that log is a promise of the peer's, and not one of an answer
-			}
-			adds.add(ctx, log, 300)
-			settled := vat.Send(ctx, boot, order.Order_settle, nil)
-			defer settled.Release()
-			adds.add(ctx, log, 300)
-			_, _, err := settled.Await(ctx)
-			ok(t, err)
-			ok(t, log.Settle(ctx))
-			before := wire.out.count(rpccp.Message_Which_call)
-			adds.add(ctx, log, 300)
-			failed, err := adds.failed(ctx)
-			if w.name == "broken" {
-				if failed != len(adds) || !strings.Contains(err.Error(), "broken as told") {
-					t.Errorf("%d of %d calls on a broken promise failed: %v", failed, len(adds), err)
-				}
-				return
-			}
-			ok(t, err)
-			var all []uint32
-			ok(t, vat.Do(ctx, log, order.Log_noted, nil, func(r order.Log_noted_Results, _ *vat.Caps) error {
-				l, err := r.All()
-				for i := range l.Len() {
-					all = append(all, l.At(i))
-				}
-				return err
-			}))
-			if !(&notes{all: all}).inOrder(len(adds)) {
-				t.Errorf("not in order: %v", all)
-			}
-			direct := wire.out.count(rpccp.Message_Which_call) == before
-			if direct != w.ours || mine.inOrder(len(adds)) != w.ours {
-				t.Errorf("later calls went directly to us: %v; they were ours: %v", direct, mine.inOrder(len(adds)))
-			}
-			if w.resolves && wire.in.count(rpccp.Message_Which_resolve) == 0 {
-				t.Error("the peer sent no Resolve")
-			}
-			if got := wire.in.count(rpccp.Message_Which_disembargo); w.ours && (got == 0 || got != wire.out.count(rpccp.Message_Which_disembargo)) {
-				t.Errorf("%d embargoes were lifted, of %d", got, wire.out.count(rpccp.Message_Which_disembargo))
-			}
-		})
+// orderAtCxx makes calls on a log of a C++ peer's before, while and after it is known where it leads. With waits the
+// first are made when the log is a promise of the peer's, and otherwise when it is one of an answer.
+func orderAtCxx(t *testing.T, way string, ours, resolves, waits bool) {
+	ctx := t.Context()
+	conn, wire := dialPeer(t)
+	boot := conn.Bootstrap(ctx)
+	defer boot.Release()
+	mine := &notes{}
+	own := vat.Serve(orderTable, mine)
+	defer own.Release()
+
+	log := orderLog(ctx, boot, way, own)
+	defer log.Release()
+	var adds adding
+	if waits {
+		ok(t, answered(ctx, boot))
+	}
+	adds.add(ctx, log, 300)
+	settled := vat.Send(ctx, boot, order.Order_settle, nil)
+	defer settled.Release()
+	adds.add(ctx, log, 300)
+	_, _, err := settled.Await(ctx)
+	ok(t, err)
+	ok(t, log.Settle(ctx))
+	before := wire.out.count(rpccp.Message_Which_call)
+	adds.add(ctx, log, 300)
+	failed, err := adds.failed(ctx)
+	if way == "broken" {
+		if failed != len(adds) || !strings.Contains(err.Error(), "broken as told") {
+			t.Errorf("%d of %d calls on a broken promise failed: %v", failed, len(adds), err)
+		}
+		return
+	}
+	ok(t, err)
+	var all []uint32
+	ok(t, vat.Do(ctx, log, order.Log_noted, nil, func(r order.Log_noted_Results, _ *vat.Caps) error {
+		l, err := r.All()
+		for i := range l.Len() {
+			all = append(all, l.At(i))
+		}
+		return err
+	}))
+	if !(&notes{all: all}).inOrder(len(adds)) {
+		t.Errorf("not in order: %v", all)
+	}
+	direct := wire.out.count(rpccp.Message_Which_call) == before
+	if direct != ours || mine.inOrder(len(adds)) != ours {
+		t.Errorf("later calls went directly to us: %v; they were ours: %v", direct, mine.inOrder(len(adds)))
+	}
+	if resolves && wire.in.count(rpccp.Message_Which_resolve) == 0 {
+		t.Error("the peer sent no Resolve")
+	}
+	if got := wire.in.count(rpccp.Message_Which_disembargo); ours && (got == 0 || got != wire.out.count(rpccp.Message_Which_disembargo)) {
+		t.Errorf("%d embargoes were lifted, of %d", got, wire.out.count(rpccp.Message_Which_disembargo))
 	}
 }
 
@@ -267,6 +279,54 @@ func TestInteropTailCall(t *testing.T) {
 	}
 	if wire.in.taken == 0 || wire.in.kept == 0 {
 		t.Errorf("the peer made no tail call: %d results were to stay here, %d were taken", wire.in.kept, wire.in.taken)
+	}
+}
+
+// The same where what we answer is the peer's own: calls that have come around go to it, and those that we make when we
+// know it do not overtake them.
+func TestInteropTailCallBack(t *testing.T) {
+	ctx := t.Context()
+	conn, wire := dialPeer(t)
+	boot := conn.Bootstrap(ctx)
+	defer boot.Release()
+	given := orderLog(ctx, boot, "later", nil)
+	defer given.Release()
+	ok(t, vat.Do(ctx, boot, order.Order_settle, nil, nil))
+	ok(t, given.Settle(ctx))
+
+	o := &orders{settled: make(chan struct{}), given: given}
+	o.self = vat.Serve(orderTable, o)
+	defer o.self.Release()
+	a := vat.Send(ctx, boot, order.Order_forward, func(p order.Order_forward_Params, caps *vat.Caps) error { return p.SetTo(caps.Put(o.self.AddRef())) })
+	defer a.Release()
+	log := a.Cap(order.Order_forward_Results_log)
+	defer log.Release()
+	var adds adding
+	adds.add(ctx, log, 300)
+	close(o.settled)
+	_, _, err := a.Await(ctx)
+	ok(t, err)
+	adds.add(ctx, log, 300)
+	ok(t, log.Settle(ctx))
+	adds.add(ctx, log, 300)
+	_, err = adds.failed(ctx)
+	ok(t, err)
+	ok(t, vat.Do(ctx, given, order.Log_noted, nil, func(r order.Log_noted_Results, _ *vat.Caps) error {
+		all, err := r.All()
+		got := &notes{}
+		for i := range all.Len() {
+			got.all = append(got.all, all.At(i))
+		}
+		if !got.inOrder(900) {
+			t.Errorf("not in order: %v", got.all)
+		}
+		return err
+	}))
+	if wire.in.taken == 0 || wire.in.kept == 0 {
+		t.Errorf("the peer made no tail call: %d results were to stay here, %d were taken", wire.in.kept, wire.in.taken)
+	}
+	if wire.in.count(rpccp.Message_Which_disembargo) == 0 {
+		t.Error("nothing waited for the calls that came around")
 	}
 }
 

@@ -22,8 +22,9 @@ type answer struct {
 	res      *message // when done: the results, until nobody may ask; nil after a failure
 	exc      *Exception
 	wait     chan struct{} // closed when done; made when somebody waits
-	promises []*promise    // made of it, by path; some may be dead
+	promises []*promise    // made of it, by path; some may be about to leave
 	first    [1]*promise   // the memory of one
+	called   bool          // calls were sent out on one that has left
 	question *question     // the call went out: pipelined ones may follow it
 	then     []func()      // to run when done
 
@@ -125,21 +126,21 @@ func (a *answer) at(path []uint16) target {
 		return broken{limitf("a pipelined path of %d steps", len(path))}
 	}
 	a.mu.Lock()
-	slot := -1
-	for i, p := range a.promises {
+	called := a.called // the order of what went before still matters
+	for _, p := range a.promises {
 		if slices.Equal(p.path, path) {
 			if p.tryRetain() {
 				a.mu.Unlock()
 				return p
 			}
-			slot = i
+			called = called || p.called.Load()
 		}
 	}
 	if a.done {
 		a.mu.Unlock()
 		return a.pick(path)
 	}
-	if slot < 0 && len(a.promises) >= maxPromises {
+	if len(a.promises) >= maxPromises {
 		a.mu.Unlock()
 		return broken{limitf("%d pipelined paths of one call", maxPromises)}
 	}
@@ -150,17 +151,33 @@ func (a *answer) at(path []uint16) target {
 		p.out = pipe{a.question, p.path}
 		p.dst = &p.out
 	}
-	if slot >= 0 {
-		p.called.Store(a.promises[slot].called.Load()) // the order of what went before still matters
-		a.promises[slot] = p
-	} else {
-		if a.promises == nil {
-			a.promises = a.first[:0]
-		}
-		a.promises = append(a.promises, p)
+	if called {
+		p.called.Store(true)
 	}
+	if a.promises == nil {
+		a.promises = a.first[:0]
+	}
+	a.promises = append(a.promises, p)
 	a.mu.Unlock()
 	return p
+}
+
+// leave gives up the use that p made of a, of which nothing is known yet: nobody uses p any more. Paths that come and
+// go leave nothing behind but whether any of them was called.
+func (a *answer) leave(p *promise) {
+	a.mu.Lock()
+	if i := slices.Index(a.promises, p); i >= 0 {
+		a.called = a.called || p.called.Load()
+		a.promises = slices.Delete(a.promises, i, i+1)
+		switch n := len(a.promises); {
+		case n == 0:
+			a.promises = nil
+		case cap(a.promises) > 4*n+8:
+			a.promises = slices.Clone(a.promises)
+		}
+	}
+	a.mu.Unlock()
+	a.drop()
 }
 
 // sent notes that the call went out as q, so that pipelined calls may follow it. It reports whether somebody waits for the

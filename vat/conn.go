@@ -53,6 +53,7 @@ type Conn struct {
 	imports     map[uint32]*importCap
 	embargoes   map[uint32]*embargo
 	embargoIDs  ids
+	echoes      int       // Disembargoes of the peer's that wait for a promise
 	calls       int       // of the peer's, in progress
 	callBytes   int64     // their parameters
 	resultBytes int64     // results kept until Finish

@@ -9,19 +9,28 @@ type embargo struct {
 	target  target   // one reference: where it leads afterwards
 }
 
-// maxEmbargoes is how many the peer may leave unanswered before the connection ends.
+// maxEmbargoes is how many the peer may leave unanswered before the connection ends, and how many of its own may wait
+// to be answered here.
 const maxEmbargoes = 4096
 
 // mustEmbargo reports whether calls that went to c's peer may overtake or be overtaken by calls made directly on
-// t.
-func (c *Conn) mustEmbargo(t target) bool {
+// t. What the peer hosts, or has promised, calls reach as before: no embargo is needed there, and none allowed
+// (rpc.capnp, Disembargo). What it has promised is returned: it may still turn out to live here.
+//
+// Where the outcome was elsewhere, in a call that the peer made here (Return.takeFromOtherQuestion), calls came
+// around in any case, also to what the peer hosts.
+func (c *Conn) mustEmbargo(t target, elsewhere bool) (must bool, promised *promise) {
 	switch t := settle(t).(type) {
 	case *importCap:
-		return t.conn != c
+		return t.conn != c || elsewhere, nil
 	case broken:
-		return false
+		return false, nil
+	case *promise:
+		if i, ok := t.leads().(*importCap); ok && i.conn == c && !elsewhere {
+			return false, t
+		}
 	}
-	return true
+	return true, nil
 }
 
 // embargo asks the peer to say when all calls that were sent to via, or to imp, have been passed on. Until then
@@ -97,8 +106,9 @@ func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
 	return protocolf("disembargo for a third party")
 }
 
-// lift ends an embargo once the calls that came around have started: those that wait until it is known where they
-// lead, on the way that via names if it still names one, and those that wait for their turn on the object.
+// lift ends an embargo (rpc.capnp, Disembargo.context.receiverLoopback) once the calls that came around have started:
+// those that wait until it is known where they lead, on the way that via names if it still names one, and those that
+// wait for their turn on the object.
 func (c *Conn) lift(e *embargo, via rpc.MessageTarget) {
 	c.mu.Lock()
 	var t target
@@ -142,22 +152,32 @@ func (c *Conn) behind(t target, f func()) {
 }
 
 // echo answers a Disembargo once the calls that the peer sent before it have been passed on. Its target must be
-// something that leads back to the peer.
+// something that leads back to the peer (rpc.capnp, Disembargo.context.senderLoopback).
 func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 	c.mu.Lock()
 	t, err := c.messageTarget(mt)
 	returned := err != nil || c.wasReturned(mt)
+	p, waits := t.(*promise)
+	if waits {
+		c.echoes++
+	}
+	full := c.echoes > maxEmbargoes
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	defer t.release()
-	if !returned {
+	switch {
+	case !returned:
 		return protocolf("disembargo of a call that was not returned")
-	}
-	if p, ok := t.(*promise); ok {
+	case full:
+		return protocolf("limit: %d embargoes wait to be lifted", maxEmbargoes)
+	case waits:
 		p.retain()
 		p.after(func() {
+			c.mu.Lock()
+			c.echoes--
+			c.mu.Unlock()
 			if err := c.loopback(p, id); err != nil {
 				c.fail(err)
 			}

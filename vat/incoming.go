@@ -8,7 +8,8 @@ import (
 
 // Calls of the peer's: Bootstrap, Call, Finish and Release.
 
-// open makes an entry for a question of the peer's. Called with c.mu held.
+// open makes an entry for a question of the peer's, whose number is free again when it was returned and finished
+// (rpc.capnp, QuestionId). Called with c.mu held.
 func (c *Conn) open(id uint32, a *answer) error {
 	if c.answers.get(id) != nil {
 		return protocolf("question %d is open already", id)
@@ -21,6 +22,8 @@ func (c *Conn) open(id uint32, a *answer) error {
 	return nil
 }
 
+// handleBootstrap answers with a capability, where a call's results are a struct (rpc.capnp, Bootstrap and
+// Return.results).
 func (c *Conn) handleBootstrap(id uint32) error {
 	a := new(answer)
 	c.mu.Lock()
@@ -50,8 +53,8 @@ func (c *Conn) handleBootstrap(id uint32) error {
 	return nil
 }
 
-// messageTarget finds what a call or a Disembargo is aimed at. Called with c.mu held; the reference is the
-// caller's.
+// messageTarget finds what a call or a Disembargo is aimed at (rpc.capnp, MessageTarget). Called with c.mu held; the
+// reference is the caller's.
 func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
 	defer caught(&err)
 	switch mt.Which() {
@@ -87,6 +90,8 @@ type incoming struct {
 // That of others is left to the garbage collector.
 var incomings = sync.Pool{New: func() any { return new(incoming) }}
 
+// handleCall takes a call (rpc.capnp, Call). Results may stay here (Call.sendResultsTo.yourself); those for a third
+// party are level 3, and the call is unimplemented.
 func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 	where := call.SendResultsTo().Which()
 	if where != rpc.Call_sendResultsTo_Which_caller && where != rpc.Call_sendResultsTo_Which_yourself {
@@ -189,6 +194,9 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 	return nil
 }
 
+// handleFinish gives up the results, and cancels a call in progress when nothing else waits for its outcome; that is
+// returned all the same (rpc.capnp, Finish and Return.canceled). With releaseCaps the capabilities in the results are
+// released too (Finish.releaseResultCaps).
 func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	c.mu.Lock()
 	if c.closed {
@@ -222,6 +230,7 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	return nil
 }
 
+// handleRelease takes count references back (rpc.capnp, Release.referenceCount).
 func (c *Conn) handleRelease(id uint32, count uint64) error {
 	c.mu.Lock()
 	if c.closed {

@@ -112,7 +112,8 @@ func copyCall(in *message) (*message, error) {
 	return m, nil
 }
 
-// abandon sends Finish for a question that nobody waits for, before it was returned.
+// abandon sends Finish for a question that nobody waits for, before it was returned. Its number is in use until it is
+// (rpc.capnp, Finish and QuestionId), and capabilities in results that come even so are the peer's to release.
 func (c *Conn) abandon(q *question) {
 	c.mu.Lock()
 	if c.closed || q.returned || q.finished {
@@ -132,8 +133,8 @@ func (c *Conn) abandon(q *question) {
 	q.ans.complete(nil, errCanceled)
 }
 
-// Bootstrap asks the peer for its bootstrap capability. The result can be used at once; whether there is one
-// shows in the first call. ctx has nothing to wait for, and is looked at once.
+// Bootstrap asks the peer for its bootstrap capability (rpc.capnp, Bootstrap). The result can be used at once;
+// whether there is one shows in the first call. ctx has nothing to wait for, and is looked at once.
 func (c *Conn) Bootstrap(ctx context.Context) *Cap {
 	if err := ctx.Err(); err != nil {
 		return newCap(broken{exceptionf(Failed, "bootstrap was not asked for: %v", err)})

@@ -85,18 +85,18 @@ func (p *promise) release() {
 	if dst != nil {
 		dst.release()
 	}
-	p.letGo()
+	if p.letGo() {
+		p.ans.leave(p)
+	}
 }
 
-// letGo ends p's interest in the answer that it is part of.
-func (p *promise) letGo() {
+// letGo ends p's interest in the answer that it is part of, and reports whether it had one: the caller drops it.
+func (p *promise) letGo() bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	held := p.held
 	p.held = true
-	p.mu.Unlock()
-	if p.ans != nil && !held {
-		p.ans.drop()
-	}
+	return p.ans != nil && !held
 }
 
 func (p *promise) call(r *request) {

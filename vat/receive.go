@@ -6,7 +6,8 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// handle acts on one message of the peer's, which it takes over. An error ends the connection.
+// handle acts on one message of the peer's, which it takes over (rpc.capnp, Message). An error ends the connection, with
+// Message.abort where the peer is at fault; what is not known here goes back as Message.unimplemented.
 func (c *Conn) handle(m *message) error {
 	if b := m.single(); b != nil {
 		call, isCall, isReturn := plain(b)

@@ -25,8 +25,8 @@ func (p *promise) redirect(dst target, final bool) {
 		old.release()
 	}
 	p.drain()
-	if final {
-		p.letGo()
+	if final && p.letGo() {
+		p.ans.drop()
 	}
 }
 
@@ -61,12 +61,13 @@ func (p *promise) mayLeadTo(t target) *Exception {
 	return limitf("promises that resolve to promises")
 }
 
-// resolve decides where p leads. It takes over the reference to t.
+// resolve decides where p, a part of q's outcome, leads. It takes over the reference to t. q is nil where the call
+// never left.
 //
 // If calls went to the peer of q's connection, and t is not there, those calls are still on their way around:
 // calls made from now on wait until the peer has answered a Disembargo (rpc.capnp, Disembargo).
 func (p *promise) resolve(t target, q *question) {
-	if q != nil && p.hold(t, q.conn) && q.conn.embargo(p, t, &pipe{q, p.path}, nil) {
+	if q != nil && p.hold(t, q.conn, q.elsewhere) && q.conn.embargo(p, t, &pipe{q, p.path}, nil) {
 		return
 	}
 	p.redirect(t, true)
@@ -74,15 +75,19 @@ func (p *promise) resolve(t target, q *question) {
 
 // resolveImport is resolve for a promise that the peer has resolved.
 func (p *promise) resolveImport(t target, i *importCap) {
-	if p.hold(t, i.conn) && i.conn.embargo(p, t, nil, i) {
+	if p.hold(t, i.conn, false) && i.conn.embargo(p, t, nil, i) {
 		return
 	}
 	p.redirect(t, true)
 }
 
 // hold makes calls wait if moving p from c's peer to t needs an embargo, and reports whether it does.
-func (p *promise) hold(t target, c *Conn) bool {
-	if !c.mustEmbargo(t) {
+func (p *promise) hold(t target, c *Conn, elsewhere bool) bool {
+	must, promised := c.mustEmbargo(t, elsewhere)
+	if !must {
+		if promised != nil && p.called.Load() {
+			promised.called.Store(true) // its calls come after these
+		}
 		return false
 	}
 	p.mu.Lock()

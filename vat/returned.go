@@ -4,8 +4,8 @@ import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 // What the peer says about questions of ours and promises of its own: Return and Resolve.
 
-// asked returns the question that a Return answers, which counts as returned from here on. It is nil when the connection
-// has ended. Called with c.mu held.
+// asked returns the question that a Return answers (rpc.capnp, Return.answerId), which counts as returned from here
+// on. It is nil when the connection has ended. Called with c.mu held.
 func (c *Conn) asked(id uint32) (*question, error) {
 	if c.closed {
 		return nil, nil
@@ -81,12 +81,13 @@ func (c *Conn) succeed(q *question, m *message) {
 	c.reader.answered = c.finishKept(q, kept)
 }
 
-// forget takes q out of the table. Called with c.mu held.
+// forget takes q out of the table: Finish was sent, and Return has come (rpc.capnp, QuestionId). Called with c.mu held.
 func (c *Conn) forget(q *question) {
 	c.questions.remove(q.id)
 	c.questionIDs.put(q.id)
 }
 
+// handleReturn takes an outcome (rpc.capnp, Return).
 func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	c.mu.Lock()
 	q, err := c.asked(ret.AnswerId())
@@ -96,7 +97,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		return err
 	}
 	var gone []target
-	if ret.ReleaseParamCaps() {
+	if ret.ReleaseParamCaps() { // as a Release of one reference each (rpc.capnp, Return.releaseParamCaps)
 		gone = c.unexportAll(nil, q.exports)
 	}
 	q.exports = nil
@@ -124,12 +125,14 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	case rpc.Return_Which_canceled:
 		exc = errCanceled
 	case rpc.Return_Which_takeFromOtherQuestion:
-		// A tail call: the outcome is that of a call which the peer made of us, with sendResultsTo.yourself.
+		// A tail call: the outcome is that of a call which the peer made of us, with sendResultsTo.yourself
+		// (rpc.capnp, Call.sendResultsTo and Return.takeFromOtherQuestion).
 		other = c.answers.get(ret.TakeFromOtherQuestion())
 		if other == nil || !other.table.yourself || other.table.finished {
 			err = protocolf("results of a question that keeps none")
 		} else {
 			other.use()
+			q.elsewhere = true
 		}
 	case rpc.Return_Which_resultsSentElsewhere:
 		err = protocolf("results sent elsewhere, which was not asked for")
@@ -194,6 +197,8 @@ func (c *Conn) finish(q *question, urgent bool) (last bool) {
 	return c.questions.len() == 0
 }
 
+// handleResolve takes where a promise of the peer's leads. One that was released meanwhile is no mistake of the peer's,
+// and what it resolved to is released at once (rpc.capnp, Resolve).
 func (c *Conn) handleResolve(r rpc.Resolve) error {
 	c.mu.Lock()
 	if c.closed {

@@ -17,6 +17,8 @@ type question struct {
 	called   methodKey
 	aimedAt  bool // by a call, before it was returned
 	patient  bool // it left with what came next
+
+	elsewhere bool // its outcome is that of a call which the peer made here: Return.takeFromOtherQuestion
 }
 
 // aim notes that q is aimed at the outcome of via: it is likely that the next call of that method has a call aimed at it
@@ -93,7 +95,8 @@ func (i *importCap) release() {
 	}
 }
 
-// imported returns the target for a capability that the peer says it hosts, counting it. Called with c.mu held;
+// imported returns the target for a capability that the peer says it hosts, counting it: each time that it is named is
+// a reference to release (rpc.capnp, CapDescriptor.senderHosted, senderPromise and Release). Called with c.mu held;
 // the reference is the caller's.
 func (c *Conn) imported(id uint32, promised bool) (target, error) {
 	i := c.imports[id]
@@ -146,8 +149,8 @@ func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
 	return id, true, nil
 }
 
-// unexport takes n of the peer's references back. When none is left, the target is returned to be released once
-// the lock is. Called with c.mu held.
+// unexport takes n of the peer's references back (rpc.capnp, Release). When none is left, the target is returned to
+// be released once the lock is. Called with c.mu held.
 func (c *Conn) unexport(id uint32, n uint64) (target, error) {
 	e := c.exports.get(id)
 	if e == nil {

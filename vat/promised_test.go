@@ -1,0 +1,282 @@
+package vat_test
+
+import (
+	"testing"
+	"time"
+
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// What a promise of the peer's resolves to may be another promise of the peer's. Calls reach that as they did before, so
+// that no Disembargo is due, and none allowed (rpc.capnp, Disembargo).
+
+// late is a server's own promise of c, which takes its time.
+func late(t *testing.T, c *vat.Cap, ms uint32) *vat.Cap {
+	a := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(ms); return nil })
+	defer a.Release()
+	return a.Cap(tp.Chain_slowNext_Results_chain)
+}
+
+// The outcome of a call is a promise of the peer's, and was called before that was known.
+func TestOutcomeIsThePeersPromise(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	chain := p.root(t)
+	defer chain.Release()
+	e := p.echoCap(t)
+	defer e.Release()
+	promised := late(t, chain, 50)
+	defer promised.Release()
+	a := vat.Send(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error {
+		return q.SetCap(caps.Put(promised.AddRef()))
+	})
+	defer a.Release()
+	back := a.Cap(tp.Echo_cap_Results_cap)
+	defer back.Release()
+	early := vat.Send(t.Context(), back, tp.Chain_depth, nil)
+	defer early.Release()
+	_, _, err := a.Await(t.Context())
+	require.NoError(t, err)
+	depth, err := depthOf(t.Context(), back)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, depth)
+	_, _, err = early.Await(t.Context())
+	require.NoError(t, err)
+	assert.NoError(t, p.client.Err())
+	assert.NoError(t, p.server.Err())
+}
+
+// promises gives the server the promise 5 of the peer's, and the server calls it.
+func promises(r *raw, boot uint32) (held *vat.Cap) {
+	r.t.Helper()
+	r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	r.world.held.Lock()
+	held = r.world.held.cap.AddRef()
+	r.world.held.Unlock()
+	return held
+}
+
+// toImport reads a Call, and whom it is for.
+func (r *raw) toImport() (question, id uint32) {
+	r.t.Helper()
+	call, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(r.t, err)
+	target, err := call.Target()
+	require.NoError(r.t, err)
+	require.Equal(r.t, rpc.MessageTarget_Which_importedCap, target.Which())
+	return call.QuestionId(), target.ImportedCap()
+}
+
+// fail answers a call of the other side's.
+func (r *raw) fail(q uint32) {
+	r.t.Helper()
+	r.send(func(m rpc.Message) error {
+		ret, err := m.NewReturn()
+		if err != nil {
+			return err
+		}
+		ret.SetAnswerId(q)
+		e, err := ret.NewException()
+		if err != nil {
+			return err
+		}
+		return e.SetReason("enough")
+	})
+}
+
+// The promise 5 resolves to the promise 6, and that to the server's own: calls that were made on 5 are on their way
+// around, and the embargo that the second resolution needs names 6, although nothing was called as 6.
+func TestPromiseResolvesToAPromise(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	held := promises(r, boot)
+	first := vat.Send(t.Context(), held, tp.Chain_depth, nil)
+	q, id := r.toImport()
+	require.EqualValues(t, 5, id)
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
+	r.resolve(6, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	var lift uint32
+	for named := false; !named; {
+		m, ok := r.recv()
+		require.True(t, ok)
+		if m.Which() == rpc.Message_Which_release { // of 5
+			continue
+		}
+		dis, err := m.Disembargo()
+		require.NoError(t, err)
+		lift = dis.Context().SenderLoopback()
+		target, err := dis.Target()
+		require.NoError(t, err)
+		require.EqualValues(t, 6, target.ImportedCap())
+		named = true
+	}
+	second := vat.Send(t.Context(), held, tp.Chain_depth, nil)
+	r.send(func(m rpc.Message) error {
+		d, err := m.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		d.Context().SetReceiverLoopback(lift)
+		_, err = d.NewTarget()
+		return err
+	})
+	_, _, err := second.Await(t.Context())
+	require.NoError(t, err)
+	r.fail(q)
+	_, _, err = first.Await(t.Context())
+	require.EqualError(t, err, "enough")
+	first.Release()
+	second.Release()
+	held.Release()
+}
+
+// As long as it is not called, no promise needs an embargo.
+func TestPromiseThatWasNotCalled(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	held := promises(r, boot)
+	defer held.Release()
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
+	r.resolve(6, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	require.NoError(t, held.Settle(t.Context()))
+	_, own := vat.Local[*chainObj](held)
+	require.True(t, own)
+	require.Zero(t, r.conn.Stats().Embargoes)
+}
+
+// A tail call: the outcome of the server's call is that of a call which the peer makes of the server, and is the peer's
+// own. Calls on it go around by way of the peer until then, and directly from then on: an embargo is due even so.
+func TestTailCallThatEndsAtThePeer(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	e := r.get(1, boot, 0)
+	held := promises(r, boot)
+	defer held.Release()
+	a := vat.Send(t.Context(), held, tp.Echo_cap, nil)
+	defer a.Release()
+	q, _ := r.toImport()
+	c := a.Cap(tp.Echo_cap_Results_cap)
+	defer c.Release()
+	around := vat.Send(t.Context(), c, tp.Chain_depth, nil)
+	defer around.Release()
+	call, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	piped := call.QuestionId()
+
+	r.call(60, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(7); return nil }),
+		func(c rpc.Call) error { c.SendResultsTo().SetYourself(); return nil })
+	r.send(func(m rpc.Message) error {
+		ret, err := m.NewReturn()
+		ret.SetAnswerId(q)
+		ret.SetTakeFromOtherQuestion(60)
+		return err
+	})
+	ret, err := r.expect(rpc.Message_Which_return).Return()
+	require.NoError(t, err)
+	require.Equal(t, rpc.Return_Which_resultsSentElsewhere, ret.Which())
+	dis, err := r.expect(rpc.Message_Which_disembargo).Disembargo()
+	require.NoError(t, err)
+	target, err := dis.Target()
+	require.NoError(t, err)
+	pa, err := target.PromisedAnswer()
+	require.NoError(t, err)
+	require.Equal(t, q, pa.QuestionId())
+	id := dis.Context().SenderLoopback()
+	r.expect(rpc.Message_Which_finish) // of q
+
+	direct := vat.Send(t.Context(), c, tp.Chain_depth, nil) // waits
+	defer direct.Release()
+	r.call(61, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(60, 0)) // the first, on its way around
+	question, to := r.toImport()
+	require.EqualValues(t, 7, to)
+	r.send(func(m rpc.Message) error {
+		d, err := m.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		d.Context().SetReceiverLoopback(id)
+		to, err := d.NewTarget()
+		if err != nil {
+			return err
+		}
+		return promised(to.NewPromisedAnswer())(60, []uint16{0})
+	})
+	later, to := r.toImport()
+	require.EqualValues(t, 7, to)
+	for _, q := range []uint32{question, piped, later} {
+		r.fail(q)
+	}
+	_, _, err = direct.Await(t.Context())
+	require.EqualError(t, err, "enough")
+	_, _, err = around.Await(t.Context())
+	require.EqualError(t, err, "enough")
+}
+
+// Paths of a pending call that come and go count, and hold, nothing.
+func TestPathsComeAndGo(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	e := r.get(1, r.boot(), 0)
+	r.call(2, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+		s.SetUint32(0, 60_000)
+		return nil
+	}))
+	for i := range uint32(3000) { // more than there may be at once
+		r.call(3, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(2, uint16(i), 1, 2, 3))
+		r.finish(3, true)
+		ret, err := r.expect(rpc.Message_Which_return).Return()
+		require.NoError(t, err)
+		require.Equal(t, rpc.Return_Which_canceled, ret.Which(), "path %d", i)
+	}
+	require.Zero(t, vat.Promises(r.conn, 2))
+	for i := range uint32(1025) {
+		r.call(2000+i, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(2, uint16(i)))
+	}
+	assert.Equal(t, "limit: 1024 pipelined paths of one call", r.exception(2000+1024))
+	require.Equal(t, 1024, vat.Promises(r.conn, 2))
+	r.finish(2, true)
+}
+
+// A promise that takes its time may be asked for a Disembargo so many times, and no more.
+func TestDisembargoesOfAPromiseAreBounded(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	e, chain := r.get(1, boot, 0), r.get(2, boot, 2)
+	r.call(3, tp.Chain_TypeID, tp.Chain_slowNext.ID, toExport(chain), params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+		s.SetUint32(0, 60_000)
+		return nil
+	}))
+	r.call(4, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { return promised(d.NewReceiverAnswer())(3, []uint16{0}) }))
+	ret, err := r.expect(rpc.Message_Which_return).Return()
+	require.NoError(t, err)
+	payload, err := ret.Results()
+	require.NoError(t, err)
+	table, err := payload.CapTable()
+	require.NoError(t, err)
+	require.Equal(t, rpc.CapDescriptor_Which_senderPromise, table.At(0).Which())
+	id := table.At(0).SenderPromise()
+	for range 4097 {
+		r.send(func(m rpc.Message) error {
+			d, err := m.NewDisembargo()
+			if err != nil {
+				return err
+			}
+			d.Context().SetSenderLoopback(3)
+			to, err := d.NewTarget()
+			to.SetImportedCap(id)
+			return err
+		})
+	}
+	assert.Equal(t, "limit: 4096 embargoes wait to be lifted", r.aborted())
+	select {
+	case <-r.conn.Done():
+	case <-time.After(5 * time.Second):
+		t.Error("the connection goes on")
+	}
+}
