@@ -13,20 +13,22 @@ type Limits struct {
 	MessageBytes int
 	// Segments is the most segments in a message: 512. More end the connection.
 	Segments int
-	// Depth is how deeply pointers may nest: 64. A deeper pointer reads as an error.
+	// Depth is how deeply pointers may nest: 64. A deeper pointer reads as an error. Parameters and results are the first,
+	// or the fourth where a message is not laid out as usual; the protocol's own messages need four.
 	Depth uint
 	// TraversalBytes is how many bytes may be read from a message, counting again what is read again, so that a
-	// small message cannot pose as a large one: 64 MiB. Beyond it reads are errors.
+	// small message cannot pose as a large one: 64 MiB. Beyond it reads are errors. What is passed on to another peer is
+	// read up to twice, and 64 KiB more.
 	TraversalBytes uint64
 	// Answers is the most calls of the peer's that were not finished by it: 16,384. One more ends the connection.
 	Answers int
 	// Calls is the most calls of the peer's in progress, waiting or running: 4,096. One more is refused.
 	Calls int
-	// CallBytes is the most memory in parameters of calls in progress, capabilities included: 32 MiB. A call beyond it is
+	// CallBytes is the most memory in messages of calls in progress, capabilities included: 32 MiB. A call beyond it is
 	// refused.
 	CallBytes int64
-	// ResultBytes is the most memory in results that wait for the peer's Finish because they hold capabilities:
-	// 32 MiB. One more ends the connection.
+	// ResultBytes is the most memory in results that wait for the peer's Finish, because they hold capabilities or are to
+	// stay here (Call.sendResultsTo.yourself): 32 MiB. One more ends the connection.
 	ResultBytes int64
 	// Exports is the most capabilities that the peer may hold: 65,536. A call that would give it one more is
 	// refused, and the capabilities in its results are released.
@@ -45,7 +47,8 @@ type Limits struct {
 	// ParkedMax is where parked frames end the connection: 64 MiB. They are dropped, and a peer that reads again within
 	// 100 ms sees the Abort.
 	ParkedMax int64
-	// StreamBytes is the window of a `-> stream` method, for each reference: 4 MiB.
+	// StreamBytes is the window of `-> stream` methods, for each reference: 4 MiB, of which a call takes 2 KiB at least.
+	// One goes, however large. As long as it is not known that a reference leads to this peer, the window is the default.
 	StreamBytes int64
 	// HandshakeTimeout is how long the peer of a connection with a bootstrap capability may take over its first
 	// message: 10 s. Negative: forever.

@@ -69,7 +69,9 @@ func newOutbound(k kind, room int) (*message, error) {
 		m.unref()
 		return nil, err
 	}
-	m.msg.ResetReadLimit(1 << 62) // built here: nobody's attack
+	// Built here: nobody's attack.
+	m.msg.DepthLimit = 1 << 30
+	m.msg.ResetReadLimit(1 << 62)
 	return m, nil
 }
 

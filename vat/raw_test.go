@@ -1,7 +1,9 @@
 package vat_test
 
 import (
+	"errors"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -57,7 +59,7 @@ func (r *raw) recv() (m rpc.Message, ok bool) {
 	_ = r.nc.SetReadDeadline(time.Now().Add(5 * time.Second))
 	msg, err := r.dec.Decode()
 	if err != nil {
-		if e, isNet := err.(net.Error); isNet && e.Timeout() {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			r.t.Fatal("no message within 5 s")
 		}
 		return m, false

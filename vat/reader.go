@@ -134,7 +134,7 @@ func (r *reader) step(own bool) error {
 		r.undeadline()
 		r.mu.Unlock()
 	}
-	return c.handle(m)
+	return fault(c.handle(m))
 }
 
 // whole waits for a caller until a message has come as a whole: what there is only a part of may take as long as the peer

@@ -99,6 +99,16 @@ func (c *Conn) handle(m *message) error {
 
 func malformed(err error) error { return protocolf("malformed message: %v", err) }
 
+// fault says what an error of handle's means: unless a rule was broken, or the peer has ended the connection, the message
+// cannot be read.
+func fault(err error) error {
+	switch err.(type) {
+	case nil, *ProtocolError, *AbortError:
+		return err
+	}
+	return malformed(err)
+}
+
 func (c *Conn) echoUnimplemented(m *message, root rpc.Message) {
 	out := unimplementedMessage(m, root)
 	c.mu.Lock()

@@ -143,7 +143,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	releaseAll(gone)
 	if err != nil {
 		m.unref()
-		return malformedUnlessRule(err)
+		return err
 	}
 	switch {
 	case other != nil:
@@ -164,13 +164,6 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		c.succeed(q, m)
 	}
 	return nil
-}
-
-func malformedUnlessRule(err error) error {
-	if _, ok := err.(*ProtocolError); ok {
-		return err
-	}
-	return malformed(err)
 }
 
 // finishKept is finishQuestion for results of which the peer keeps so many bytes until then.
@@ -224,7 +217,7 @@ func (c *Conn) handleResolve(r rpc.Resolve) error {
 	}
 	if err != nil {
 		c.mu.Unlock()
-		return malformedUnlessRule(err)
+		return err
 	}
 	if t == nil {
 		t = broken{errNull}

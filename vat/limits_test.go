@@ -1,0 +1,409 @@
+package vat_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// Limits with small values, each from both sides: what is exactly at it goes, and what it says follows from one more.
+
+// opened is a raw peer that holds the bootstrap capability and an Echo, neither of them finished.
+func opened(t testing.TB, limits vat.Limits) (r *raw, boot, e uint32) {
+	t.Helper()
+	r = newRaw(t, limits)
+	boot = r.boot()
+	return r, boot, r.get(1, boot, 0)
+}
+
+// come reads the next message but for what the other side gives back in between, which leaves when it suits it.
+func (r *raw) come(which rpc.Message_Which) rpc.Message {
+	r.t.Helper()
+	for {
+		m, ok := r.recv()
+		require.True(r.t, ok, "connection ended")
+		if m.Which() != rpc.Message_Which_finish && m.Which() != rpc.Message_Which_release {
+			require.Equal(r.t, which, m.Which())
+			return m
+		}
+	}
+}
+
+// back reads a Return for q of that kind.
+func (r *raw) back(q uint32, which rpc.Return_Which) rpc.Return {
+	r.t.Helper()
+	ret, err := r.come(rpc.Message_Which_return).Return()
+	require.NoError(r.t, err)
+	require.Equal(r.t, q, ret.AnswerId())
+	require.Equal(r.t, which, ret.Which())
+	return ret
+}
+
+// asked reads a Call, and returns its number and how many bytes it has.
+func (r *raw) asked() (q uint32, size int) {
+	r.t.Helper()
+	m := r.come(rpc.Message_Which_call)
+	call, err := m.Call()
+	require.NoError(r.t, err)
+	total, err := m.Message().TotalSize()
+	require.NoError(r.t, err)
+	return call.QuestionId(), int(total) - 8 // without the header
+}
+
+// answer returns from a call of the other side's, with nothing.
+func (r *raw) answer(q uint32) {
+	r.t.Helper()
+	r.send(func(m rpc.Message) error {
+		ret, err := m.NewReturn()
+		if err != nil {
+			return err
+		}
+		ret.SetAnswerId(q)
+		_, err = ret.NewResults()
+		return err
+	})
+}
+
+// shout has the Echo e answer a text.
+func (r *raw) shout(q, e uint32) {
+	r.t.Helper()
+	r.call(q, tp.Echo_TypeID, 0, toExport(e), params(capnp.ObjectSize{PointerCount: 1}, 0,
+		func(s capnp.Struct, _ rpc.CapDescriptor_List) error { return s.SetText(0, "hello") }))
+}
+
+// echoes makes a call that is to succeed, whatever others did: the connection goes on.
+func (r *raw) echoes(q, e uint32) {
+	r.t.Helper()
+	r.shout(q, e)
+	p, err := r.back(q, rpc.Return_Which_results).Results()
+	require.NoError(r.t, err)
+	content, err := p.Content()
+	require.NoError(r.t, err)
+	text, err := content.Struct().Ptr(0)
+	require.NoError(r.t, err)
+	require.Equal(r.t, "hello", text.Text())
+	r.finish(q, true)
+	require.NoError(r.t, r.conn.Err())
+}
+
+// doze makes a call of the Echo e that stays in progress, with so many bytes and these capabilities of the peer's.
+func (r *raw) doze(q, e uint32, bytes int, caps ...uint32) {
+	r.t.Helper()
+	r.call(q, tp.Echo_TypeID, 2, toExport(e), params(capnp.ObjectSize{DataSize: 8, PointerCount: 1}, int32(len(caps)),
+		func(s capnp.Struct, l rpc.CapDescriptor_List) error {
+			s.SetUint32(0, 60_000)
+			for i, id := range caps {
+				l.At(i).SetSenderHosted(id)
+			}
+			return s.SetData(0, make([]byte, bytes))
+		}))
+}
+
+// wake gives a call up that dozes.
+func (r *raw) wake(q uint32) {
+	r.t.Helper()
+	r.finish(q, true)
+	r.back(q, rpc.Return_Which_canceled)
+}
+
+// refused reads that the call q was, for a limit.
+func (r *raw) refused(q uint32, kind vat.ExceptionType, reason string) {
+	r.t.Helper()
+	e, err := r.back(q, rpc.Return_Which_exception).Exception()
+	require.NoError(r.t, err)
+	got, err := e.Reason()
+	require.NoError(r.t, err)
+	assert.Regexp(r.t, "^limit: "+reason, got)
+	assert.Equal(r.t, kind, vat.ExceptionType(e.Type()))
+	require.NoError(r.t, r.conn.Err())
+}
+
+// ends reads the Abort that the connection ends with.
+func (r *raw) ends(reason string) {
+	r.t.Helper()
+	got := r.aborted()
+	require.Regexp(r.t, "^"+reason, got)
+	<-r.conn.Done()
+	var broke *vat.ProtocolError
+	require.ErrorAs(r.t, r.conn.Err(), &broke)
+	assert.Equal(r.t, got, broke.Reason)
+}
+
+// spread writes every message in so many segments. All of it is in the first.
+type spread struct {
+	net.Conn
+	segments int
+}
+
+func (s spread) Write(b []byte) (int, error) {
+	head := make([]byte, (4+4*s.segments+7)&^7)
+	binary.LittleEndian.PutUint32(head, uint32(s.segments-1))
+	copy(head[4:8], b[4:8])
+	_, err := s.Conn.Write(append(head, b[8:]...))
+	return len(b), err
+}
+
+// What is beyond these limits ends the connection.
+func TestLimitsThatEnd(t *testing.T) {
+	// How much of results is kept: when the peer is opened, and of one more chain.
+	r, boot, _ := opened(t, vat.Limits{})
+	first := r.conn.Stats().ResultBytes
+	r.get(2, boot, 2)
+	each := r.conn.Stats().ResultBytes - first
+	require.Positive(t, first)
+	require.Positive(t, each)
+	r.conn.Close()
+	<-r.conn.Done()
+
+	for name, c := range map[string]struct {
+		limits       vat.Limits
+		upTo, beyond func(r *raw, boot, e uint32)
+		want         string
+	}{
+		"Segments": {
+			vat.Limits{Segments: 4},
+			func(r *raw, _, e uint32) {
+				r.nc = spread{r.nc, 4}
+				r.echoes(2, e)
+			},
+			func(r *raw, _, e uint32) {
+				r.nc = spread{r.nc.(spread).Conn, 5}
+				r.shout(3, e)
+			},
+			"message of 5 segments, and the limit is 4",
+		},
+		"Depth of the protocol's own messages": {
+			vat.Limits{Depth: 3},
+			func(*raw, uint32, uint32) {},
+			func(r *raw, _, e uint32) {
+				r.nc = spread{r.nc, 2} // read from its root
+				r.shout(3, e)
+			},
+			"malformed message: .*depth limit",
+		},
+		"ResultBytes": {
+			vat.Limits{ResultBytes: first + 3*each},
+			func(r *raw, boot, _ uint32) {
+				for q := range uint32(4) {
+					r.get(2+q, boot, 2)
+					if q == 0 {
+						r.finish(2, true) // it waits no more
+					}
+				}
+				assert.Equal(r.t, first+3*each, r.conn.Stats().ResultBytes)
+			},
+			func(r *raw, boot, _ uint32) { r.call(6, tp.Server_TypeID, 2, toExport(boot)) },
+			"limit: results of",
+		},
+		"Imports": {
+			vat.Limits{Imports: 4},
+			func(r *raw, _, e uint32) {
+				r.doze(2, e, 0, 1, 2, 3)
+				r.doze(3, e, 0, 3, 4) // of which one is known
+				r.wake(3)
+				r.doze(4, e, 0, 2, 5) // instead of 4
+				r.echoes(5, e)
+				assert.Equal(r.t, 4, r.conn.Stats().Imports)
+			},
+			func(r *raw, _, e uint32) { r.doze(6, e, 0, 6) },
+			"more than 4 capabilities of one peer's",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, boot, e := opened(t, c.limits)
+			c.upTo(r, boot, e)
+			r.echoes(100, e)
+			c.beyond(r, boot, e)
+			r.ends(c.want)
+		})
+	}
+}
+
+// Parameters beyond those of calls in progress are refused, until some of these are over.
+func TestCallBytesLimit(t *testing.T) {
+	const limit = 4 << 10
+	r, _, e := opened(t, vat.Limits{CallBytes: limit})
+	r.doze(2, e, 1<<10)
+	r.echoes(3, e)
+	size := r.conn.Stats().CallBytes
+	require.Greater(t, size, int64(1<<10))
+	r.doze(4, e, int(limit-size-(size-1<<10)))
+	r.shout(5, e)
+	r.refused(5, vat.Overloaded, "calls in progress hold 4096 bytes")
+	assert.EqualValues(t, limit, r.conn.Stats().CallBytes)
+	r.wake(2)
+	r.echoes(6, e)
+
+	r.doze(7, e, limit) // more than all of it
+	r.refused(7, vat.Overloaded, "calls in progress hold 4096 bytes")
+	r.echoes(8, e)
+}
+
+// Calls to the peer beyond those that it has not returned are refused, until it returns one.
+func TestQuestionsLimit(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, boot, e := opened(t, vat.Limits{Questions: 2})
+	invoke := func(q uint32) { // has the peer called back, and answers after that
+		r.call(q, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error {
+			d.SetSenderHosted(7)
+			return nil
+		}))
+	}
+	invoke(2)
+	first, _ := r.asked()
+	invoke(3)
+	r.asked()
+	assert.Equal(t, 2, r.conn.Stats().Questions)
+	invoke(4)
+	r.refused(4, vat.Failed, "2 calls to the peer are open")
+	r.echoes(5, e)
+
+	own := r.conn.Bootstrap(ctx) // is a question, too
+	defer own.Release()
+	var refused *vat.Exception
+	require.ErrorAs(t, vat.Do(ctx, own, tp.Server_drop, nil, nil), &refused)
+	assert.Regexp(t, "^limit: 2 calls to the peer are open", refused.Reason)
+	assert.Equal(t, vat.Failed, refused.Type)
+
+	r.answer(first)
+	r.back(2, rpc.Return_Which_results)
+	invoke(6)
+	r.asked()
+	invoke(7)
+	r.refused(7, vat.Failed, "2 calls to the peer are open")
+	r.echoes(8, e)
+}
+
+// delve is parameters of what is read: so many times, from pointer to pointer as far as they lead.
+type delve capnp.Struct
+
+var delveSize = capnp.ObjectSize{DataSize: 8, PointerCount: 1}
+
+var delveMethod = vat.Method[delve, vat.Empty]{Interface: 0xd0d1, Name: "delve", Params: delveSize}
+
+var delveTable = vat.NewTable(vat.Handle(delveMethod, func(_ *int, c vat.Call[delve, vat.Empty]) error {
+	p := capnp.Struct(c.Params())
+	for range p.Uint32(0) {
+		for next := p.ToPtr(); next.IsValid(); {
+			var err error
+			if next, err = next.Struct().Ptr(0); err != nil {
+				return &vat.Exception{Reason: err.Error()}
+			}
+		}
+	}
+	return nil
+}, vat.Inline()))
+
+// What is deeper, and what is more to read, is an error to whoever reads it: the failure of one call.
+func TestLimitsOfReading(t *testing.T) {
+	// nested is a struct within another, and so on, n deep.
+	nested := func(s capnp.Struct, n int) error {
+		s.SetUint32(0, 1)
+		for range n {
+			inner, err := capnp.NewStruct(s.Segment(), capnp.ObjectSize{PointerCount: 1})
+			if err != nil {
+				return err
+			}
+			if err := s.SetPtr(0, inner.ToPtr()); err != nil {
+				return err
+			}
+			s = inner
+		}
+		return nil
+	}
+	// again is data that is read n times.
+	again := func(s capnp.Struct, n int) error {
+		s.SetUint32(0, uint32(n))
+		return s.SetData(0, make([]byte, 10_000))
+	}
+	for name, c := range map[string]struct {
+		limits   vat.Limits
+		segments int
+		fill     func(s capnp.Struct, n int) error
+		most     int
+		want     string
+	}{
+		"Depth": {vat.Limits{Depth: 16}, 1, nested, 16 - 1, "depth limit"}, // the parameters are the first
+		// What is not laid out as usual is read from its root: Message, Call, Payload and then the parameters.
+		"Depth from the root": {vat.Limits{Depth: 16}, 2, nested, 16 - 4, "depth limit"},
+		"TraversalBytes":      {vat.Limits{TraversalBytes: 16 + 3*10_000}, 1, again, 3, "traversal limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, boot, e := opened(t, c.limits)
+			r.world.held.Lock()
+			r.world.held.cap = vat.Serve(delveTable, new(int))
+			r.world.held.Unlock()
+			d := r.get(2, boot, 7)
+			r.nc = spread{r.nc, c.segments}
+			read := func(q uint32, n int) {
+				r.call(q, delveMethod.Interface, delveMethod.ID, toExport(d), params(delveSize, 0,
+					func(s capnp.Struct, _ rpc.CapDescriptor_List) error { return c.fill(s, n) }))
+			}
+			read(3, c.most)
+			r.back(3, rpc.Return_Which_results)
+			read(4, c.most+1)
+			assert.Contains(t, r.exception(4), c.want)
+			read(5, c.most) // each message has its own
+			r.back(5, rpc.Return_Which_results)
+			r.echoes(6, e)
+		})
+	}
+}
+
+// A call of a stream waits for those that are on their way by the same reference, unless there are none.
+func TestStreamBytesLimit(t *testing.T) {
+	const window = 16 << 10
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	over, stop := context.WithCancel(ctx)
+	stop()
+	r, boot, e := opened(t, vat.Limits{StreamBytes: window})
+	r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
+	r.world.held.Lock()
+	s := r.world.held.cap.AddRef()
+	r.world.held.Unlock()
+	defer s.Release()
+	write := func(ctx context.Context, s *vat.Cap, bytes int) error { // reports only what was not sent
+		a := vat.Send(ctx, s, tp.Stream_write, func(_ tp.Stream_write_Params, c *vat.Caps) error {
+			return c.SetData(tp.Stream_write_Params_data, make([]byte, bytes))
+		})
+		defer a.Release()
+		_, _, err := a.Await(over)
+		if notSent, ok := errors.AsType[*vat.Exception](err); ok {
+			return notSent
+		}
+		return nil
+	}
+
+	require.NoError(t, write(over, s, 4<<10))
+	first, size := r.asked()
+	require.NoError(t, write(over, s, window-size-(size-4<<10)))
+	_, rest := r.asked()
+	require.Equal(t, window, size+rest)
+	require.ErrorIs(t, write(over, s, 8), context.Canceled, "it would have to wait")
+
+	other := s.AddRef()
+	defer other.Release()
+	require.NoError(t, write(over, other, 2*window), "alone, in a window of its own")
+	_, large := r.asked()
+	require.Greater(t, large, 2*window)
+	require.ErrorIs(t, write(over, other, 8), context.Canceled)
+
+	r.answer(first)
+	require.NoError(t, write(ctx, s, 4<<10), "there is room again")
+	r.asked()
+	require.ErrorIs(t, write(over, s, 8), context.Canceled)
+	r.echoes(3, e)
+}
