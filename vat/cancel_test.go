@@ -1,0 +1,93 @@
+package vat_test
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+func sleeping(t testing.TB, e *vat.Cap) *vat.Answer[tp.Echo_sleep_Results] {
+	return vat.Send(t.Context(), e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
+}
+
+// A call that is given up reaches its handler's context within a millisecond, and as a rule at once: whatever is kept
+// back to leave with something else, here in a time of its own, is not kept for longer.
+func TestCancelWithinAMillisecond(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		piped int
+		most  time.Duration
+	}{
+		{"alone", 0, 0},
+		{"with calls that were aimed at its outcome", 3, time.Millisecond},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				w := newWorld()
+				server := vat.NewConn(far, vat.Options{Bootstrap: vat.Serve(w.table, w)})
+				client := vat.NewConn(near, vat.Options{})
+				boot := client.Bootstrap(t.Context())
+				a := vat.Send(t.Context(), boot, tp.Server_echo, nil)
+				e := a.Cap(tp.Server_echo_Results_echo)
+				a.Release()
+
+				call := sleeping(t, e)
+				var piped []*vat.Answer[tp.Chain_depth_Results]
+				for range row.piped {
+					c := call.Cap(0)
+					piped = append(piped, vat.Send(t.Context(), c, tp.Chain_depth, nil))
+					c.Release()
+				}
+				time.Sleep(time.Second)
+				require.Empty(t, w.cancelled)
+				given := time.Now()
+				for _, p := range piped {
+					p.Release()
+				}
+				call.Release()
+				<-w.cancelled
+				require.LessOrEqual(t, time.Since(given), row.most)
+
+				e.Release()
+				boot.Release()
+				client.Close()
+				<-client.Done()
+				<-server.Done()
+			})
+		})
+	}
+}
+
+// BenchmarkCancel is how long it takes from Release until the handler's context ends.
+func BenchmarkCancel(b *testing.B) {
+	p := connect(b, vat.Limits{})
+	started, ended := make(chan struct{}), make(chan struct{})
+	waits := vat.Serve(vat.NewTable(vat.Handle(tp.Echo_sleep, func(_ *struct{}, c vat.Call[tp.Echo_sleep_Params, tp.Echo_sleep_Results]) error {
+		started <- struct{}{}
+		<-c.Context().Done()
+		ended <- struct{}{}
+		return nil
+	})), &struct{}{})
+	p.held.Lock()
+	p.held.cap = waits
+	p.held.Unlock()
+	held := vat.Send(b.Context(), p.boot, tp.Server_held, nil)
+	defer held.Release()
+	e := held.Cap(tp.Server_held_Results_cap)
+	defer e.Release()
+	for b.Loop() {
+		b.StopTimer()
+		a := sleeping(b, e)
+		<-started
+		b.StartTimer()
+		a.Release()
+		<-ended
+	}
+}
