@@ -110,19 +110,7 @@ func hoards() []hostileRow {
 		{name: "64 MiB in calls that wait", must: "limit beyond 32 MiB", room: 160, once: true, do: func(a *assault) {
 			p, _, top := a.guest()
 			for q := range uint32(16) {
-				c := moveTo(q, export(top), promise(q))
-				fill := c.params
-				c.params = func(w rpc.Payload) error {
-					if err := fill(w); err != nil {
-						return err
-					}
-					content, err := w.Content()
-					if err != nil {
-						return err
-					}
-					return schema.Dir_move_Params(content.Struct()).SetNewPath(strings.Repeat("x", 4<<20))
-				}
-				p.call(c)
+				p.call(longMove(q, top, 4<<20))
 			}
 			if limits := p.countLimits(8); limits < 8 {
 				a.Errorf("%d calls met the limit", limits)

@@ -62,7 +62,7 @@ func TestHostile(t *testing.T) {
 	atEnd = append(atEnd, lasts.end)
 	s := newSuite(lasts)
 	// What has directories opened goes first: the host keeps these for a minute.
-	rows := slices.Concat(lastingAttacks(), hoards(), objectAttacks(), sinkAttacks(), protocolAttacks(), frameAttacks())
+	rows := slices.Concat(lastingAttacks(), hoards(), sharedHoards(), objectAttacks(), sinkAttacks(), protocolAttacks(), frameAttacks())
 	for i := range rows {
 		s.row(t, &rows[i])
 	}

@@ -3,13 +3,21 @@ package vat
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// A Budget bounds the memory in large messages that came in, on all the connections that share it: from when memory
-// is taken for one until its call is done. Capabilities in them count once they are known. A connection whose next message does not fit waits with its reading, and
-// ends when it has waited for Limits.FrameTimeout. It is safe for concurrent use.
+// A Budget bounds the memory that peers take on all the connections that share it. It is safe for concurrent use.
+//
+// Large messages that came in count from when memory is taken for one until its call is done, capabilities in them once
+// they are known. A connection whose next message does not fit waits with its reading, and ends when it has waited for
+// Limits.FrameTimeout.
+//
+// Beside that, calls may hold half as much again: messages of calls in progress, what is kept until Finish, and 1 KiB for
+// each call that is open; the first 64 KiB of a connection are its own. A call beyond that is refused. At twice the
+// budget the connection ends that has another.
 type Budget struct {
+	held  atomic.Int64 // by calls
 	mu    sync.Mutex
 	total int64
 	used  int64
@@ -25,6 +33,50 @@ func (b *Budget) Used() int64 {
 	defer b.mu.Unlock()
 	return b.used
 }
+
+// Held returns how many bytes calls hold, in steps of 64 KiB for each connection.
+func (b *Budget) Held() int64 { return b.held.Load() }
+
+// What an open call takes at least, what a connection may hold without a budget's knowing, and the steps in which it
+// takes more.
+const (
+	openBytes = 1 << 10
+	heldFree  = 64 << 10
+	heldStep  = 64 << 10
+)
+
+// hold keeps what the connection has of its budget near to what calls hold. Called with c.mu held.
+func (c *Conn) hold() {
+	if c.budget == nil || c.closed {
+		return
+	}
+	over := max(0, int64(c.answers.len())*openBytes+c.callBytes+c.resultBytes-heldFree)
+	want := (over + heldStep - 1) / heldStep * heldStep
+	if want > c.held || want < c.held-heldStep || want == 0 && c.held > 0 {
+		c.budget.held.Add(want - c.held)
+		c.held = want
+	}
+}
+
+// letGo gives back what calls have of the budget. Called with c.mu held.
+func (c *Conn) letGo() {
+	if c.held > 0 {
+		c.budget.held.Add(-c.held)
+		c.held = 0
+	}
+}
+
+// crowded reports whether calls hold so much that this connection, which has a part in it, is to have no more, or is to
+// end. Called with c.mu held.
+func (c *Conn) crowded() (refuse, end bool) {
+	if c.held == 0 {
+		return false, false
+	}
+	held, total := c.budget.held.Load(), c.budget.total
+	return held > total+total/2, held > 2*total
+}
+
+var errCrowded = protocolf("limit: open calls hold twice the budget")
 
 // take takes n bytes if they are free, or if nothing is taken. Otherwise it returns what is closed when it may be worth
 // another try.
@@ -56,7 +108,9 @@ func (b *Budget) give(n int64) {
 func (c *Conn) SetBudget(b *Budget) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.letGo()
 	c.budget = b
+	c.hold()
 	if c.rebudget != nil {
 		close(c.rebudget)
 		c.rebudget = nil

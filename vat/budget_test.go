@@ -3,6 +3,7 @@ package vat_test
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,4 +119,72 @@ func TestCapabilitiesCount(t *testing.T) {
 
 	r.call(4, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(0, 1<<16+1, boot))
 	require.Equal(t, "limit: 65537 capabilities in one message", r.aborted())
+}
+
+// What open calls hold counts in the budget of all connections that share it: one that has a part in it is refused more,
+// and at twice the budget ends; one that has none goes on.
+func TestBudgetOfCalls(t *testing.T) {
+	const total = 1 << 20
+	b := vat.NewBudget(total)
+	small, other := newRaw(t, vat.Limits{}), newRaw(t, vat.Limits{})
+	small.conn.SetBudget(b)
+	other.conn.SetBudget(b)
+	e, calm := small.get(1, small.boot(), 0), other.get(1, other.boot(), 0)
+	fail := func(q uint32) { // with a reason that is kept until Finish
+		small.call(q, tp.Echo_TypeID, tp.Echo_fail.ID, toExport(e), params(capnp.ObjectSize{DataSize: 8, PointerCount: 1}, 0,
+			func(s capnp.Struct, _ rpc.CapDescriptor_List) error { return s.SetText(0, strings.Repeat("x", 20<<10)) }))
+	}
+	q := uint32(2)
+	for reason := ""; !strings.HasPrefix(reason, "limit: calls hold all of a budget"); q++ {
+		require.LessOrEqual(t, small.conn.Stats().ResultBytes, int64(total*3/2+64<<10))
+		fail(q)
+		reason = small.exception(q)
+		require.LessOrEqual(t, len(reason), 16<<10)
+	}
+	require.Greater(t, small.conn.Stats().ResultBytes, int64(total))
+	require.Greater(t, b.Held(), int64(total*3/2))
+	other.echoes(2, calm)
+	for i := range uint32(10) { // there is room again
+		small.finish(2+i, true)
+	}
+	fail(q)
+	require.NotContains(t, small.exception(q), "limit")
+	for i := uint32(12); i <= q; i++ {
+		small.finish(i, true)
+	}
+	soon(t, func() bool { return b.Held() == 0 }, "not given back")
+
+	// Of calls that hold next to nothing, each counts a little.
+	most := uint32(total * 2 >> 10)
+	for i := range most + 200 {
+		small.shout(5000+i, e)
+		m, ok := small.recv()
+		require.True(t, ok)
+		if m.Which() == rpc.Message_Which_abort {
+			require.Greater(t, i, most-200)
+			x, _ := m.Abort()
+			reason, _ := x.Reason()
+			require.Equal(t, "limit: open calls hold twice the budget", reason)
+			<-small.conn.Done()
+			require.Zero(t, b.Held())
+			other.echoes(3, calm)
+			return
+		}
+	}
+	t.Error("the connection goes on")
+}
+
+// A budget that a connection leaves gets back what its calls held, and the next one has it.
+func TestBudgetThatIsLeft(t *testing.T) {
+	first, second := vat.NewBudget(1<<20), vat.NewBudget(1<<20)
+	r := newRaw(t, vat.Limits{})
+	r.conn.SetBudget(first)
+	e := r.get(1, r.boot(), 0)
+	r.doze(2, e, 200<<10)
+	soon(t, func() bool { return first.Held() > 0 }, "nothing is held")
+	r.conn.SetBudget(second)
+	require.Zero(t, first.Held())
+	require.Positive(t, second.Held())
+	r.wake(2)
+	soon(t, func() bool { return second.Held() == 0 }, "not given back")
 }

@@ -111,6 +111,20 @@ func (c *Cap) Settle(ctx context.Context) error {
 	}
 }
 
+// Pending reports whether calls made on c wait here, until it is known where it leads: what they carry is held here for
+// as long.
+func (c *Cap) Pending() bool {
+	t := c.use()
+	defer t.release()
+	return pending(t)
+}
+
+// pending is Pending for what c.use returned.
+func pending(t target) bool {
+	_, unknown := t.(*promise)
+	return unknown && via(t) == nil
+}
+
 // Broken returns a capability on which every call fails with err.
 func Broken(err error) *Cap { return newCap(broken{asException(err)}) }
 

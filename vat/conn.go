@@ -61,6 +61,7 @@ type Conn struct {
 	owed        int64     // what the peer keeps until a Finish or Release that does not leave at once, or more
 	idleTimer   *time.Timer
 	budget      *Budget
+	held        int64         // of the budget, for calls
 	rebudget    chan struct{} // closed when budget changes; made when somebody waits
 }
 
@@ -214,6 +215,7 @@ func (c *Conn) callDone(bytes int64) {
 	c.mu.Lock()
 	c.calls--
 	c.callBytes -= bytes
+	c.hold()
 	c.mu.Unlock()
 }
 

@@ -3,6 +3,7 @@ package vat
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
@@ -100,6 +101,14 @@ func readException(e rpc.Exception) *Exception {
 func writeException(w rpc.Exception, e *Exception) error {
 	w.SetType(rpc.Exception_Type(min(e.Type, Unimplemented)))
 	return w.SetReason(clip(e.Reason))
+}
+
+// short returns e, or what can be sent of it, without the memory of the rest.
+func (e *Exception) short() *Exception {
+	if len(e.Reason) <= maxReason {
+		return e
+	}
+	return &Exception{Type: e.Type, Reason: strings.Clone(clip(e.Reason)), cause: e.cause}
 }
 
 // clip cuts s to maxReason bytes, at a rune's boundary.

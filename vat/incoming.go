@@ -173,8 +173,12 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 	}
 	c.calls++
 	c.callBytes += r.params.bytes()
+	c.hold()
+	crowded, end := c.crowded()
 	var refuse *Exception
 	switch {
+	case crowded:
+		refuse = exceptionf(Overloaded, "limit: calls hold all of a budget of %d bytes", c.budget.total)
 	case c.calls > c.limits.Calls:
 		refuse = exceptionf(Overloaded, "limit: %d calls are in progress", c.limits.Calls)
 	case c.callBytes > c.limits.CallBytes:
@@ -185,6 +189,9 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 	defer t.release()
 	if refuse != nil {
 		r.fail(refuse)
+		if end {
+			return errCrowded
+		}
 		return nil
 	}
 	t.call(r)
@@ -219,6 +226,7 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 			gone = c.unexportAll(gone, e.exports)
 		}
 		e.exports = nil
+		c.hold()
 	}
 	c.mu.Unlock()
 	releaseAll(gone)

@@ -27,8 +27,8 @@ type Limits struct {
 	// CallBytes is the most memory in messages of calls in progress, capabilities included: 32 MiB. A call beyond it is
 	// refused.
 	CallBytes int64
-	// ResultBytes is the most memory in results that wait for the peer's Finish, because they hold capabilities or are to
-	// stay here (Call.sendResultsTo.yourself): 32 MiB. One more ends the connection.
+	// ResultBytes is the most memory in what waits for the peer's Finish: results that hold capabilities or are to stay
+	// here (Call.sendResultsTo.yourself), and the reasons of failures: 32 MiB. One more ends the connection.
 	ResultBytes int64
 	// Exports is the most capabilities that the peer may hold: 65,536. A call that would give it one more is
 	// refused, and the capabilities in its results are released.
@@ -48,7 +48,7 @@ type Limits struct {
 	// 100 ms sees the Abort.
 	ParkedMax int64
 	// StreamBytes is the window of `-> stream` methods, for each reference: 4 MiB, of which a call takes 2 KiB at least.
-	// One goes, however large. As long as it is not known that a reference leads to this peer, the window is the default.
+	// One goes, however large. While calls wait here until it is known where they lead, the window is 64 KiB.
 	StreamBytes int64
 	// HandshakeTimeout is how long the peer of a connection with a bootstrap capability may take over its first
 	// message: 10 s. Negative: forever.

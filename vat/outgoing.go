@@ -184,7 +184,8 @@ func (c *Conn) sendReturn(a *answer) {
 	}
 	e := &a.table
 	var subs []subscription
-	kept, over := false, false
+	kept := false
+	var over error
 	switch {
 	case e.finished:
 		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetCanceled(); return nil }))
@@ -207,11 +208,13 @@ func (c *Conn) sendReturn(a *answer) {
 	}
 	if exc != nil && !e.finished {
 		c.send(exceptionReturn(a.id, exc))
+		e.bytes = int64(len(exc.Reason))
 	}
 	e.returned = true
-	if kept && !e.finished {
-		c.resultBytes += e.bytes
-		over = c.resultBytes > c.limits.ResultBytes
+	c.resultBytes += e.bytes
+	c.hold()
+	if e.bytes > 0 {
+		over = c.overResults()
 	}
 	c.mu.Unlock()
 
@@ -221,12 +224,23 @@ func (c *Conn) sendReturn(a *answer) {
 		a.free()
 	}
 	c.subscribe(subs)
-	if over {
-		c.fail(protocolf("limit: results of %d bytes wait to be finished", c.limits.ResultBytes))
+	if over != nil {
+		c.fail(over)
 	}
 	if !onReader {
 		c.outbox.flush()
 	}
+}
+
+// overResults says so when what the peer has not finished is more than it may be. Called with c.mu held.
+func (c *Conn) overResults() error {
+	if c.resultBytes > c.limits.ResultBytes {
+		return protocolf("limit: results of %d bytes wait to be finished", c.limits.ResultBytes)
+	}
+	if _, end := c.crowded(); end {
+		return errCrowded
+	}
+	return nil
 }
 
 // returnable returns res as a message that can be sent as a Return.

@@ -190,13 +190,14 @@ func (r *request) serve() (err error) {
 	return r.handler.serve(r.object.self, r)
 }
 
+// encode is what the caller sees of a handler's error. It may be kept for long.
 func (r *request) encode(err error) *Exception {
 	if r.conn != nil && r.conn.options.Encode != nil {
 		if e := r.conn.options.Encode(err); e != nil {
-			return e
+			return e.short()
 		}
 	}
-	return asException(err)
+	return asException(err).short()
 }
 
 func (r *request) logf(format string, args ...any) {

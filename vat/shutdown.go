@@ -10,6 +10,7 @@ func (c *Conn) shutdown(err error) {
 		return
 	}
 	c.closed, c.err = true, err
+	c.letGo()
 	questions, answers, exports, embargoes := c.questions, c.answers, c.exports, c.embargoes
 	c.questions, c.answers, c.exports = numbered[question]{}, numbered[answer]{}, numbered[export]{}
 	c.exportIDs, c.imports, c.embargoes = nil, nil, nil

@@ -17,6 +17,9 @@ type window struct {
 // minStreamed is what a call takes of the window at least, so that many small ones stay below Limits.Calls.
 const minStreamed = 2 << 10
 
+// pendingStream is the window as long as calls wait here, until it is known where they lead.
+const pendingStream = 64 << 10
+
 // stream takes size bytes of c's window for the call a, waiting for room, and keeps the call alive until it is
 // answered even if its Answer is released.
 func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
@@ -37,6 +40,8 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 		conn.reader.attend()
 		limit = conn.limits.StreamBytes
 		conn.outbox.waitStream(ctx.Done())
+	} else if pending(t) {
+		limit = pendingStream
 	}
 	t.release()
 	if err := w.wait(ctx, func() (ready bool, err error) {

@@ -143,3 +143,54 @@ func TestInlineStream(t *testing.T) {
 		assert.EqualValues(t, 800, calls.Load())
 	})
 }
+
+// Calls on a promise of this side's own wait here, and calls on one of the peer's do not.
+func TestPending(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	far := vat.Send(t.Context(), p.root(t), tp.Chain_slowNext, nil)
+	defer far.Release()
+	theirs := far.Cap(tp.Chain_slowNext_Results_chain)
+	defer theirs.Release()
+	require.False(t, theirs.Pending())
+
+	w := newWorld()
+	local := w.chain(0)
+	defer local.Release()
+	require.False(t, local.Pending())
+	ours := late(t, local, 20)
+	defer ours.Release()
+	require.True(t, ours.Pending())
+	require.NoError(t, ours.Settle(t.Context()))
+	require.False(t, ours.Pending())
+	require.False(t, vat.Broken(errors.New("no")).Pending())
+	require.False(t, (*vat.Cap)(nil).Pending())
+}
+
+// A stream to what is not known yet holds little more than a call or two here.
+func TestStreamThatWaitsHere(t *testing.T) {
+	w := newWorld()
+	local := w.chain(0)
+	defer local.Release()
+	sink := late(t, local, 300)
+	defer sink.Release()
+	defer func() { _ = sink.Drain(t.Context()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sent := 0
+	for range 100 {
+		if sent == 2 {
+			cancel() // the next one waits, and is told
+		}
+		a := vat.Send(ctx, sink, tp.Stream_write, func(_ tp.Stream_write_Params, c *vat.Caps) error {
+			return c.SetData(tp.Stream_write_Params_data, make([]byte, 30<<10))
+		})
+		defer a.Release()
+		if ctx.Err() != nil {
+			_, _, err := a.Await(t.Context())
+			require.ErrorIs(t, err, context.Canceled)
+			return
+		}
+		sent++
+	}
+	t.Error("nothing waits")
+}

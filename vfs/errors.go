@@ -88,10 +88,13 @@ type Error struct {
 	Cause error
 }
 
-// Error is "code: path: message".
+// Error is "code: path: message". Of a path that is longer than any can be, it has the beginning.
 func (e *Error) Error() string {
 	s := string(e.Code)
-	if e.Path != "" {
+	switch {
+	case len(e.Path) > MaxPath:
+		s += ": " + Printable(e.Path[:MaxPath]) + "…"
+	case e.Path != "":
 		s += ": " + Printable(e.Path)
 	}
 	if e.Msg != "" {

@@ -115,7 +115,11 @@ func (p *pump) run(r io.Reader) error {
 }
 
 func (p *pump) write(b []byte) error {
-	for p.inFlight+len(b) > wire.Window-wire.Chunk {
+	window := wire.Window
+	if p.sink.Pending() { // what is sent is not on its way yet, but held here
+		window = 2 * wire.Chunk
+	}
+	for p.inFlight+len(b) > window-wire.Chunk {
 		if err := p.settle(); err != nil {
 			return err
 		}

@@ -1,0 +1,130 @@
+package tests
+
+import (
+	"strings"
+	"time"
+
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+	schema "capd/capnp"
+)
+
+// What each of many connections, or of many calls, takes a little of: it is the grant
+// that may hold so much.
+func sharedHoards() []hostileRow {
+	return []hostileRow{
+		{name: "errors about paths of 7 MiB, never finished", must: "answers, as long as a path can be", room: 64, once: true, do: func(a *assault) {
+			p, _, top := a.guest()
+			p.swallowing(top, func() {
+				for q := range uint32(20) {
+					p.call(openDir(q, export(top), strings.Repeat("\x01", 7<<20)))
+				}
+			})
+		}},
+		{name: "errors about paths of 4,000 bytes, never finished", must: "abort: limit", room: 96, once: true, do: func(a *assault) {
+			p, _, top := a.guest()
+			p.swallow()
+			for q := range uint32(16_000) {
+				p.call(openDir(q, export(top), strings.Repeat("\x01", 4000)))
+			}
+			p.flush()
+			a.watch(500 * time.Millisecond)
+		}},
+		{name: "31 results of 1 MiB kept on each of 32 connections", must: "limit, and abort: limit", room: 640, once: true, do: func(a *assault) {
+			each(32, func(int) {
+				p, _, top := a.guest()
+				p.call(openFile(askedFile, export(top), "project/hostile/big"))
+				caps, _ := p.works(askedFile)
+				for q := range uint32(31) {
+					p.call(read(q, export(caps[0]), 0, 1<<20).yourself())
+				}
+				p.flush()
+				p.settle(31)
+				a.look()
+			})
+		}},
+		{name: "760 calls of 31 KiB that wait, on each of 32 connections", must: "limit, and abort: limit", room: 400, once: true, do: func(a *assault) {
+			each(32, func(int) {
+				p, _, top := a.guest()
+				p.swallow()
+				for q := range uint32(760) {
+					p.call(longMove(q, top, 31<<10))
+				}
+				p.flush()
+				a.look()
+			})
+			a.watch(300 * time.Millisecond)
+		}},
+		{name: "streams to what a call of the guest's own answers, which waits", must: "a chunk of each waits", room: 256, once: true, do: func(a *assault) {
+			each(4, func(int) {
+				p, _, top := a.guest()
+				p.call(openFile(askedFile, export(top), "project/hostile/four"))
+				caps, _ := p.works(askedFile)
+				p.swallow()
+				p.call(moveTo(5000, export(top), promise(1)))
+				for q := range uint32(64) {
+					p.call(stream(q, export(caps[0]), theirAnswer(5000, 0)))
+				}
+				p.flush()
+			})
+			a.watch(time.Second)
+		}},
+		{name: "16,000 calls never finished on each of 32 connections", must: "limit, and abort: limit", room: 240, once: true, do: func(a *assault) {
+			a.unfinished(func(p *peer, q, top uint32) { p.call(statDir(q, export(top))) })
+		}},
+		{name: "16,000 Bootstraps never finished on each of 32 connections", must: "abort: limit", room: 440, once: true, do: func(a *assault) {
+			a.unfinished(func(p *peer, q, _ uint32) { p.bootstrap(q) })
+		}},
+	}
+}
+
+// longMove is a call that waits, and is so many bytes long.
+func longMove(q, top uint32, bytes int) call {
+	c := moveTo(q, export(top), promise(q))
+	fill := c.params
+	c.params = func(w rpc.Payload) error {
+		if err := fill(w); err != nil {
+			return err
+		}
+		content, err := w.Content()
+		if err != nil {
+			return err
+		}
+		return schema.Dir_move_Params(content.Struct()).SetNewPath(strings.Repeat("x", bytes))
+	}
+	return c
+}
+
+func (a *assault) unfinished(do func(p *peer, q, top uint32)) {
+	each(32, func(int) {
+		p, _, top := a.guest()
+		p.swallow()
+		for q := range uint32(16_000) {
+			do(p, q, top)
+		}
+		p.flush()
+		a.look()
+	})
+	a.watch(300 * time.Millisecond)
+}
+
+// watch notes for a while how large the host is.
+func (a *assault) watch(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		a.look()
+	}
+}
+
+// settle reads n answers, or until the connection ends.
+func (p *peer) settle(n int) {
+	p.nc.SetReadDeadline(time.Now().Add(patience))
+	for n > 0 {
+		msg, err := p.dec.Decode()
+		if err != nil {
+			return
+		}
+		if m, err := rpc.ReadRootMessage(msg); err == nil && m.Which() == rpc.Message_Which_return {
+			n--
+		}
+	}
+}
