@@ -233,13 +233,13 @@ func (a *answer) drop() bool {
 	return false
 }
 
-// free gives up the results early, when there can be no use of them.
-func (a *answer) free() {
+// take takes the results away, when there can be no use of them.
+func (a *answer) take() *message {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	res := a.res
 	a.res = nil
-	a.mu.Unlock()
-	res.unref()
+	return res
 }
 
 // replace makes a known outcome a failure: its results could not be sent.

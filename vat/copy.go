@@ -29,7 +29,7 @@ func copyContent(dst, src *message) error {
 		defer src.msg.CapTable().Reset()
 	}
 	// Pointers in src may meet in one object, and the copy has it as often as it is met.
-	src.msg.ResetReadLimit(uint64(2*src.bytes()) + 1<<16)
+	src.msg.ResetReadLimit(uint64(2*(src.bytes()-src.capBytes)) + 1<<16)
 	payload, err := dst.payload()
 	if err == nil {
 		err = payload.SetContent(src.content)

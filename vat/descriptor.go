@@ -37,6 +37,15 @@ func prepare(t target) sending {
 	return s
 }
 
+// theirs returns the way that d, which describes s, names when that is a promise of the peer's own: not what that may
+// have become since.
+func (s sending) theirs(d descriptor) *importCap {
+	if _, ok := s.target.(*promise); ok && d.which == rpc.CapDescriptor_Which_receiverHosted {
+		return s.via.(*importCap)
+	}
+	return nil
+}
+
 // A subscription is a promise whose resolution the peer waits for, under the number that it has for it.
 type subscription struct {
 	promise *promise
@@ -73,7 +82,7 @@ func (c *Conn) describe(s sending) (d descriptor, counted bool, sub *promise, er
 	case *promise:
 		switch via := s.via.(type) {
 		case *importCap:
-			if via.conn == c {
+			if via.conn == c && via.promise == t { // else it has resolved meanwhile
 				return descriptor{which: rpc.CapDescriptor_Which_receiverHosted, id: via.id}, false, nil, nil
 			}
 		case *pipe:

@@ -62,6 +62,7 @@ func (c *Conn) embargo(p *promise, t target, via *pipe, imp *importCap) bool {
 			return err
 		}
 		if imp != nil {
+			imp.moved = true
 			target.SetImportedCap(imp.id)
 			return nil
 		}

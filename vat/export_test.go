@@ -9,3 +9,16 @@ func Promises(c *Conn, id uint32) int {
 	defer a.mu.Unlock()
 	return len(a.promises)
 }
+
+// LockPromise stalls whoever looks at the promise that c is, until unlock.
+func LockPromise(c *Cap) (unlock func()) {
+	p := c.target.(*promise)
+	p.mu.Lock()
+	return p.mu.Unlock
+}
+
+// LockResolving stalls whoever decides where a promise leads, until unlock.
+func LockResolving() (unlock func()) {
+	resolving.Lock()
+	return resolving.Unlock
+}

@@ -16,15 +16,16 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 }
 
 // checkIdle ends the connection when the peer has sent nothing since it had sent so many messages, and nothing is in
-// progress either way. It comes again every d, so that the end comes after one to two times that.
+// progress either way, be it that a message comes or leaves. It comes again every d, so that the end comes after one to
+// two times that.
 func (c *Conn) checkIdle(d time.Duration, seen uint64) {
-	now := c.messages.Load()
+	now, partial := c.messages.Load(), c.reader.isPartial()
 	c.mu.Lock()
 	if c.closed || c.idleTimer == nil {
 		c.mu.Unlock()
 		return
 	}
-	idle := now == seen && c.calls == 0 && c.questions.len() == 0
+	idle := now == seen && !partial && c.outbox.parked() == 0 && c.calls == 0 && c.questions.len() == 0
 	if !idle {
 		c.idleTimer = time.AfterFunc(d, func() { c.checkIdle(d, now) })
 	}

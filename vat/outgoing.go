@@ -8,7 +8,7 @@ import (
 
 // ask sends r to the peer as a question: to a capability that it hosts, or to a part of an outcome that it has
 // not returned yet. It takes over r, and reports false, leaving r alone, when that outcome has been returned.
-func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
+func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 	r.direct = false
 	m := r.params
 	if m.kind == cameIn { // the parameters came in on another connection
@@ -24,7 +24,7 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe) bool {
 	var err error
 
 	c.mu.Lock()
-	if via != nil && (via.q.returned || via.q.finished) && !c.closed {
+	if (via != nil && (via.q.returned || via.q.finished) || promised && to.moved) && !c.closed {
 		c.mu.Unlock()
 		if m != r.params {
 			m.unref()
@@ -216,13 +216,15 @@ func (c *Conn) sendReturn(a *answer) {
 	if e.bytes > 0 {
 		over = c.overResults()
 	}
+	var none *message
+	if !kept { // while nobody looks into it, who would hold Conn.mu
+		none = a.take()
+	}
 	c.mu.Unlock()
 
+	none.unref()
 	out.unref()
 	res.unref()
-	if !kept {
-		a.free()
-	}
 	c.subscribe(subs)
 	if over != nil {
 		c.fail(over)
@@ -262,7 +264,9 @@ func returnable(res *message) (*message, error) {
 	return out, nil
 }
 
-// sendResolve tells the peer where a promise that it holds leads (rpc.capnp, Resolve).
+// sendResolve tells the peer where a promise that it holds leads (rpc.capnp, Resolve). What it sends to the promise from
+// then on goes there and no further: if that is the peer's own promise, by way of the peer, also when it has resolved
+// (rpc.capnp, Disembargo, "The Tribble 4-way Race Condition").
 func (c *Conn) sendResolve(p *promise, id uint32) {
 	s := prepare(p)
 	c.mu.Lock()
@@ -274,6 +278,7 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 	e.resolved = true
 	var sub *promise
 	var counted uint32
+	var old target
 	m := build(func(root rpc.Message) error {
 		res, err := root.NewResolve()
 		if err != nil {
@@ -291,6 +296,11 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 			d, _, p, err := c.describe(s)
 			if err == nil {
 				sub, counted = p, d.id
+				if way := s.theirs(d); way != nil {
+					delete(c.exportIDs, e.target)
+					way.retain()
+					old, e.target = e.target, way
+				}
 				err = d.write(to)
 			}
 			if err != nil {
@@ -308,6 +318,9 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 	})
 	c.send(m)
 	c.mu.Unlock()
+	if old != nil {
+		old.release()
+	}
 	if sub != nil {
 		c.subscribe([]subscription{{sub, counted}})
 	}

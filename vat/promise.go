@@ -137,7 +137,10 @@ func (p *promise) call(r *request) {
 // pass makes the call r on t. It reports false, and leaves r alone, when t is a pipe that ran dry.
 func pass(t target, r *request) bool {
 	if pp, ok := t.(*pipe); ok {
-		return pp.q.conn.ask(r, nil, pp)
+		return pp.q.conn.ask(r, nil, pp, false)
+	}
+	if i, ok := t.(*importCap); ok {
+		return i.conn.ask(r, i, nil, true)
 	}
 	t.call(r)
 	return true

@@ -177,6 +177,13 @@ func (r *reader) begun() {
 	}
 }
 
+// isPartial reports whether a message has begun to come.
+func (r *reader) isPartial() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.partial
+}
+
 // undeadline lifts whatever deadline there is. r.mu is held.
 func (r *reader) undeadline() {
 	r.aside = false

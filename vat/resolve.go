@@ -84,22 +84,15 @@ func (p *promise) resolveImport(t target, i *importCap) {
 // hold makes calls wait if moving p from c's peer to t needs an embargo, and reports whether it does.
 func (p *promise) hold(t target, c *Conn, elsewhere bool) bool {
 	must, promised := c.mustEmbargo(t, elsewhere)
-	if !must {
-		if promised != nil && p.called.Load() {
-			promised.called.Store(true) // its calls come after these
-		}
-		return false
-	}
 	p.mu.Lock()
-	if !p.called.Load() {
-		p.mu.Unlock()
-		return false
-	}
-	old := p.dst
-	p.dst, p.final = nil, true
+	called, old := p.called.Load(), p.dst
+	p.dst, p.final = nil, true // none goes the old way any more
 	p.mu.Unlock()
 	if old != nil {
 		old.release()
 	}
-	return true
+	if promised != nil && called {
+		promised.called.Store(true) // its calls come after these
+	}
+	return must && called
 }

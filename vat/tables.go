@@ -66,9 +66,10 @@ type importCap struct {
 
 	wire    uint64   // references that the peer counts; guarded by conn.mu
 	promise *promise // the peer may still resolve it; guarded by conn.mu
+	moved   bool     // a Disembargo was sent after the promise's calls; likewise
 }
 
-func (i *importCap) call(r *request) { i.conn.ask(r, i, nil) }
+func (i *importCap) call(r *request) { i.conn.ask(r, i, nil, false) }
 func (i *importCap) retain()         { i.refs.Add(1) }
 
 func (i *importCap) release() {

@@ -1,0 +1,339 @@
+package vat_test
+
+import (
+	"testing"
+	"time"
+
+	"capnproto.org/go/capnp/v3"
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// Promises that resolve while something is on its way to them.
+
+// loopback sends one half of a Disembargo.
+func (r *raw) loopback(sender bool, id uint32, aim func(rpc.MessageTarget) error) {
+	r.send(func(m rpc.Message) error {
+		d, err := m.NewDisembargo()
+		if err != nil {
+			return err
+		}
+		if sender {
+			d.Context().SetSenderLoopback(id)
+		} else {
+			d.Context().SetReceiverLoopback(id)
+		}
+		to, err := d.NewTarget()
+		if err != nil || aim == nil {
+			return err
+		}
+		return aim(to)
+	})
+}
+
+func imported(id uint32) func(rpc.MessageTarget) error {
+	return func(t rpc.MessageTarget) error { t.SetImportedCap(id); return nil }
+}
+
+// A gate's Echo.cap answers its parameter once the gate is open.
+type gate struct{ open chan struct{} }
+
+var gateTable = vat.NewTable(vat.Handle(tp.Echo_cap, func(g *gate, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
+	<-g.open
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetCap(c.Caps().Put(c.Caps().Get(c.Params().Cap()).AddRef()))
+}))
+
+// shut is a promise of this process's own that stays one until the test ends.
+func shut(t *testing.T) *vat.Cap {
+	g := &gate{make(chan struct{})}
+	c := vat.Serve(gateTable, g)
+	a := vat.Send(t.Context(), c, tp.Echo_cap, nil)
+	c.Release()
+	p := a.Cap(0)
+	a.Release()
+	t.Cleanup(func() { close(g.open) })
+	return p
+}
+
+// quiet waits for a while, and reports whether no call has come to the peer.
+func (r *raw) quiet() bool {
+	time.Sleep(100 * time.Millisecond)
+	return r.conn.Stats().Questions == 0
+}
+
+// A call that has been given its way, but has not left when Resolve comes, does not leave after the Disembargo, which would
+// not push it ahead.
+func TestCallDoesNotLeaveAfterItsDisembargo(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	counter := r.get(1, boot, 1)
+	held := promises(r, boot)
+	defer held.Release()
+	p2 := shut(t)
+	arg := p2.AddRef()
+	unlock := vat.LockPromise(p2)
+	sent := make(chan *vat.Answer[tp.Counter_next_Results], 2)
+	go func() {
+		for tag := range uint32(2) {
+			a := vat.Send(t.Context(), held, tp.Counter_next, func(q tp.Counter_next_Params, caps *vat.Caps) error {
+				q.SetTag(tag)
+				if tag == 0 {
+					caps.Put(arg)
+				}
+				return nil
+			})
+			sent <- a
+		}
+	}()
+	time.Sleep(50 * time.Millisecond)
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(counter); return nil })
+	dis, err := r.expect(rpc.Message_Which_disembargo).Disembargo()
+	require.NoError(t, err)
+	unlock()
+	p2.Release()
+	a0, a1 := <-sent, <-sent
+	require.True(t, r.quiet(), "it has left")
+	r.loopback(false, dis.Context().SenderLoopback(), nil)
+	r0, _, err := a0.Await(t.Context())
+	require.NoError(t, err)
+	r1, _, err := a1.Await(t.Context())
+	require.NoError(t, err)
+	require.Less(t, r0.N(), r1.N())
+	a0.Release()
+	a1.Release()
+}
+
+// Once it was looked whether a promise was called, no call leaves by the old way.
+func TestNoCallWhileAPromiseIsRedirected(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	counter := r.get(1, boot, 1)
+	held := promises(r, boot)
+	defer held.Release()
+	unlock := vat.LockResolving()
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(counter); return nil })
+	time.Sleep(50 * time.Millisecond)
+	a0 := next(t, held, 0)
+	require.True(t, r.quiet(), "it has left by the old way")
+	unlock()
+	a1 := next(t, held, 1)
+	r0, _, err := a0.Await(t.Context())
+	require.NoError(t, err)
+	r1, _, err := a1.Await(t.Context())
+	require.NoError(t, err)
+	require.Less(t, r0.N(), r1.N())
+}
+
+// The same where it becomes another promise of the peer's.
+func TestCalledIsHandedOn(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	held := promises(r, boot)
+	defer held.Release()
+	unlock := vat.LockResolving()
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
+	time.Sleep(50 * time.Millisecond)
+	a0 := next(t, held, 0)
+	require.True(t, r.quiet(), "it has left by the old way")
+	unlock()
+	defer a0.Release()
+	for {
+		m, ok := r.recv()
+		require.True(t, ok)
+		if c, err := m.Call(); m.Which() == rpc.Message_Which_call {
+			require.NoError(t, err)
+			to, _ := c.Target()
+			require.EqualValues(t, 6, to.ImportedCap())
+			return
+		}
+	}
+}
+
+// A call whose parameters were looked at before Resolve came does not name what was released when that came: its number may
+// be another's by now.
+func TestNoDescriptorOfWhatWasReleased(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	held := promises(r, boot)
+	r.hold(20, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(8); return nil })
+	r.world.held.Lock()
+	to := r.world.held.cap.AddRef()
+	r.world.held.Unlock()
+	defer to.Release()
+	p2 := shut(t)
+	arg, arg2 := held.AddRef(), p2.AddRef()
+	unlock := vat.LockPromise(p2)
+	sent := make(chan *vat.Answer[tp.Counter_next_Results], 1)
+	go func() {
+		sent <- vat.Send(t.Context(), to, tp.Counter_next, func(q tp.Counter_next_Params, caps *vat.Caps) error {
+			caps.Put(arg)
+			caps.Put(arg2)
+			return nil
+		})
+	}()
+	time.Sleep(50 * time.Millisecond)
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	rel, err := r.expect(rpc.Message_Which_release).Release()
+	require.NoError(t, err)
+	require.EqualValues(t, 5, rel.Id())
+	unlock()
+	p2.Release()
+	a := <-sent
+	call, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	p, err := call.Params()
+	require.NoError(t, err)
+	l, err := p.CapTable()
+	require.NoError(t, err)
+	if d := l.At(0); d.Which() == rpc.CapDescriptor_Which_receiverHosted && d.ReceiverHosted() == 5 {
+		t.Error("the call names the peer's export 5, which was released before: by now that may be anything")
+	}
+	r.fail(call.QuestionId())
+	a.Await(t.Context())
+	a.Release()
+	held.Release()
+}
+
+// promisedBy has the server export a promise, which becomes what desc describes when the gate opens.
+func (r *raw) promisedBy(boot uint32, g *gate, desc func(rpc.CapDescriptor) error) (id uint32) {
+	r.t.Helper()
+	// the gate is given to the peer as what hold returns
+	r.world.held.Lock()
+	old := r.world.held.cap
+	r.world.held.cap = vat.Serve(gateTable, g)
+	r.world.held.Unlock()
+	old.Release()
+	gid := r.get(30, boot, tp.Server_held.ID)
+	e := r.get(31, boot, 0)
+	r.call(32, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(gid), capParam(desc))
+	r.call(33, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { return promised(d.NewReceiverAnswer())(32, []uint16{0}) }))
+	ret, err := r.expect(rpc.Message_Which_return).Return()
+	require.NoError(r.t, err)
+	require.EqualValues(r.t, 33, ret.AnswerId())
+	p, err := ret.Results()
+	require.NoError(r.t, err)
+	table, err := p.CapTable()
+	require.NoError(r.t, err)
+	require.Equal(r.t, rpc.CapDescriptor_Which_senderPromise, table.At(0).Which())
+	return table.At(0).SenderPromise()
+}
+
+// resolved reads what the promise has become.
+func (r *raw) resolved(id uint32) rpc.CapDescriptor {
+	r.t.Helper()
+	for {
+		m, ok := r.recv()
+		require.True(r.t, ok)
+		if m.Which() == rpc.Message_Which_resolve {
+			res, err := m.Resolve()
+			require.NoError(r.t, err)
+			require.Equal(r.t, id, res.PromiseId())
+			d, err := res.Cap()
+			require.NoError(r.t, err)
+			return d
+		}
+	}
+}
+
+// The server has said that its promise is the peer's promise 5, which meanwhile has become the server's own. The peer's
+// Disembargo comes back by way of 5 (rpc.capnp, "The Tribble 4-way Race Condition").
+func TestDisembargoGoesWhereResolveSaid(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	g := &gate{make(chan struct{})}
+	id := r.promisedBy(boot, g, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	close(g.open)
+	d := r.resolved(id)
+	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, d.Which())
+	require.EqualValues(t, 5, d.ReceiverHosted())
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil }) // on its way when that came
+	r.loopback(true, 77, imported(id))
+	for {
+		m, ok := r.recv()
+		if !ok {
+			t.Fatal("ended")
+		}
+		switch m.Which() {
+		case rpc.Message_Which_abort:
+			e, _ := m.Abort()
+			s, _ := e.Reason()
+			t.Fatalf("an honest peer is aborted: %s", s)
+		case rpc.Message_Which_disembargo:
+			return
+		}
+	}
+}
+
+// And so does a call, which stays behind those that went that way.
+func TestCallGoesWhereResolveSaid(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	g := &gate{make(chan struct{})}
+	id := r.promisedBy(boot, g, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	close(g.open)
+	r.resolved(id)
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	r.call(60, tp.Chain_TypeID, tp.Chain_depth.ID, toExport(id))
+	for {
+		m, ok := r.recv()
+		require.True(t, ok)
+		switch m.Which() {
+		case rpc.Message_Which_call:
+			c, _ := m.Call()
+			to, _ := c.Target()
+			require.EqualValues(t, 5, to.ImportedCap())
+			r.fail(c.QuestionId())
+			return
+		case rpc.Message_Which_return:
+			ret, _ := m.Return()
+			if ret.AnswerId() == 60 {
+				t.Fatal("the call did not go to 5, to which the server had said that P leads")
+			}
+		}
+	}
+}
+
+// A peer that reads a large answer slowly, but steadily, is not idle.
+func TestSlowReaderIsNotIdle(t *testing.T) {
+	r := newRaw(t, vat.Limits{IdleTimeout: 100 * time.Millisecond})
+	e := r.get(1, r.boot(), 0)
+	const size = 7 << 20
+	r.call(2, tp.Echo_TypeID, tp.Echo_data.ID, toExport(e), params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+		s.SetUint32(0, size)
+		return nil
+	}))
+	got, buf := 0, make([]byte, 128<<10)
+	for got < size {
+		n, err := r.nc.Read(buf)
+		got += n
+		if err != nil {
+			t.Fatalf("cut after %d of %d bytes: %v; %v", got, size, err, r.conn.Err())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// And one that sends a large message so is not.
+func TestSlowWriterIsNotIdle(t *testing.T) {
+	r := newRaw(t, vat.Limits{IdleTimeout: 100 * time.Millisecond, FrameTimeout: 10 * time.Second})
+	r.boot()
+	const size = 1 << 20
+	_, err := r.nc.Write(header(size))
+	require.NoError(t, err)
+	for range 64 {
+		time.Sleep(10 * time.Millisecond)
+		if _, err := r.nc.Write(make([]byte, size/64)); err != nil {
+			t.Fatalf("cut: %v; %v", err, r.conn.Err())
+		}
+	}
+}
