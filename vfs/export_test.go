@@ -50,3 +50,7 @@ func EnterLate(g *Gate, f func()) bool {
 	defer g.leave(c)
 	return g.enter(c, word)
 }
+
+// Expand returns the patterns that the braces of one stand for, and the steps
+// that it took.
+func Expand(pattern string) (alts []string, steps int, err error) { return expand(pattern) }

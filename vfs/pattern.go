@@ -45,16 +45,18 @@ func Compile(pattern string) (*Pattern, error) {
 	if err := checkPathSize(pattern); err != nil {
 		return nil, err
 	}
-	alts, err := expand(pattern)
+	alts, _, err := expand(pattern)
 	if err != nil {
 		return nil, err
 	}
 	p := &Pattern{}
 	var starts []int32
-	for i, alt := range alts {
-		if slices.Contains(alts[:i], alt) {
+	seen := map[string]bool{}
+	for _, alt := range alts {
+		if seen[alt] {
 			continue
 		}
+		seen[alt] = true
 		starts = append(starts, int32(len(p.segs)))
 		if alt == "" || alt[0] == '/' {
 			return nil, Errorf(Invalid, "a pattern is not empty and starts at this Dir, never with \"/\"")
@@ -221,56 +223,120 @@ func (p *Pattern) names(s State) (names []string, known bool) {
 	return slices.Compact(names), true
 }
 
-// expand returns the patterns that the braces of one stand for.
-func expand(pattern string) ([]string, error) {
-	done := []string{}
-	todo := []string{pattern}
-	for len(todo) > 0 {
-		p := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		open, parts, rest, err := brace(p)
-		switch {
-		case err != nil:
-			return nil, err
-		case open < 0:
-			done = append(done, p)
-		}
-		if len(done)+len(todo)+len(parts) > MaxAlternatives {
-			return nil, Errorf(Invalid, "the braces of a pattern stand for more than %d patterns", MaxAlternatives)
-		}
-		for _, part := range slices.Backward(parts) {
-			todo = append(todo, p[:open]+part+rest)
-		}
+// expand returns the patterns that the braces of one stand for, and how many
+// steps that took: at most as many as the pattern has bytes, for the braces and
+// once more for each of those patterns.
+func expand(pattern string) (alts []string, steps int, err error) {
+	all, steps, err := parse(pattern)
+	if err != nil {
+		return nil, steps, err
 	}
-	return done, nil
+	if all.count > MaxAlternatives {
+		return nil, steps, Errorf(Invalid, "the braces of a pattern stand for more than %d patterns", MaxAlternatives)
+	}
+	var b []byte
+	for i := range all.count {
+		var took int
+		b, took = all.write(b[:0], i)
+		alts, steps = append(alts, string(b)), steps+took
+	}
+	return alts, steps, nil
 }
 
-// brace finds the first brace outside brackets and splits it: p is
-// p[:open] + "{" + parts… + "}" + rest. open is -1 when there is none.
-func brace(p string) (open int, parts []string, rest string, err error) {
-	open, depth, from, class := -1, 0, 0, false
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
+// sequence is what stands one after the other in a pattern.
+type sequence struct {
+	parts []part
+	count int // the plain patterns that it stands for; over MaxAlternatives it says no more
+}
+
+// part is a text, or one of several sequences.
+type part struct {
+	text  string
+	oneOf []sequence
+	count int
+}
+
+func (s *sequence) add(p part) {
+	if p.text == "" && p.oneOf == nil {
+		return
+	}
+	s.parts = append(s.parts, p)
+	s.count = min(s.count*p.count, MaxAlternatives+1)
+}
+
+// parse reads the braces of a pattern, those outside brackets.
+func parse(pattern string) (all sequence, steps int, err error) {
+	open := [][]sequence{{{count: 1}}} // within each brace that is open, and outside all
+	from, class, last := 0, false, strings.LastIndexByte(pattern, ']')
+	for i := 0; i < len(pattern); i++ {
+		steps++
+		c := pattern[i]
+		switch {
 		case c == '\\':
 			i++
+			continue
 		case class:
 			class = c != ']'
+			continue
 		case c == '[':
-			class = strings.IndexByte(p[i:], ']') > 0
-		case c == '{':
-			if depth++; depth == 1 {
-				open, from = i, i+1
-			}
-		case c == ',' && depth == 1:
-			parts, from = append(parts, p[from:i]), i+1
-		case c == '}' && depth > 0:
-			if depth--; depth == 0 {
-				return open, append(parts, p[from:i]), p[i+1:], nil
-			}
+			class = i < last
+			continue
+		case c != '{' && (len(open) == 1 || c != ',' && c != '}'):
+			continue
+		}
+		in := open[len(open)-1]
+		in[len(in)-1].add(part{text: pattern[from:i], count: 1})
+		from = i + 1
+		switch c {
+		case '{':
+			open = append(open, []sequence{{count: 1}})
+		case ',':
+			open[len(open)-1] = append(in, sequence{count: 1})
+		case '}':
+			open = open[:len(open)-1]
+			outer := open[len(open)-1]
+			outer[len(outer)-1].add(choice(in))
 		}
 	}
-	if depth > 0 {
-		return 0, nil, "", Errorf(Invalid, "a pattern holds an open \"{\"")
+	if len(open) > 1 {
+		return sequence{}, steps, Errorf(Invalid, "a pattern holds an open \"{\"")
 	}
-	return -1, nil, "", nil
+	all = open[0][0]
+	all.add(part{text: pattern[from:], count: 1})
+	return all, steps, nil
+}
+
+func choice(oneOf []sequence) part {
+	p := part{oneOf: oneOf}
+	for _, s := range oneOf {
+		p.count = min(p.count+s.count, MaxAlternatives+1)
+	}
+	return p
+}
+
+// write appends the i-th of the plain patterns that s stands for.
+func (s *sequence) write(b []byte, i int) (_ []byte, steps int) {
+	later := s.count // what the parts still to come stand for
+	for n := range s.parts {
+		steps++
+		p := &s.parts[n]
+		b = append(b, p.text...)
+		at := 0
+		if p.count > 1 {
+			later /= p.count
+			at, i = i/later, i%later
+		}
+		for n := range p.oneOf {
+			steps++
+			c := &p.oneOf[n]
+			if at < c.count {
+				var took int
+				b, took = c.write(b, at)
+				steps += took
+				break
+			}
+			at -= c.count
+		}
+	}
+	return b, steps
 }
