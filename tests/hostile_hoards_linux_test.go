@@ -142,6 +142,17 @@ func hoards() []hostileRow {
 		{name: "heavy patterns on 32 connections", must: "answers, in turn", once: true, do: func(a *assault) {
 			a.heavy(32, func(p *peer, q, top uint32) { p.call(globFor(q, export(top), "project/hostile/**/*[a-f]*{0,1,2,3}*")) })
 		}},
+		{name: "patterns that are dear to compile, on 8 connections", must: "invalid or an answer, in turn", once: true, do: func(a *assault) {
+			dear := []string{
+				strings.Repeat("[", 4060) + strings.Repeat("{a,b}", 6),
+				strings.Repeat("{a,b}", 6) + strings.Repeat("{x", 1300) + strings.Repeat("}", 1300),
+			}
+			a.heavy(8, func(p *peer, q, top uint32) {
+				for i := range uint32(20) {
+					p.call(globFor(q*20+i, export(top), dear[i%2]))
+				}
+			})
+		}},
 		{name: "versions of 32 GiB, on 32 connections", must: "nothing: they end with the connections", once: true, do: func(a *assault) {
 			a.sparse()
 			a.heavy(32, func(p *peer, q, top uint32) {

@@ -19,7 +19,7 @@ func (v *dirView) child(name string, check func(string) error) (string, error) {
 		return "", err
 	}
 	path := Join(v.path, name)
-	return path, checkPathSize(path)
+	return path, CheckPathSize(path)
 }
 
 // end returns the place called name, for a change that needs what need says and

@@ -55,7 +55,7 @@ func (f *finder) look(e Entry, path string, s State) sight {
 	next, compared := f.p.step(s, e.Name)
 	return sight{
 		Entry: e, next: next, compared: compared,
-		into: e.Kind == DirKind && f.open(next) && checkPathSize(Join(path, e.Name)+"/") == nil,
+		into: e.Kind == DirKind && f.open(next) && CheckPathSize(Join(path, e.Name)+"/") == nil,
 	}
 }
 

@@ -125,7 +125,7 @@ func (v *dirView) targetOf(path string, moves bool) (target, error) {
 		return target{}, At(path, err)
 	}
 	at := Join(v.path, path)
-	return target{&v.view, at, noWrite, moves}, checkPathSize(at)
+	return target{&v.view, at, noWrite, moves}, CheckPathSize(at)
 }
 
 func (v *dirView) ask(ctx context.Context, b *batch, ops []Op) error {

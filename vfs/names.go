@@ -64,7 +64,7 @@ func deceptive(r rune) bool {
 // for an empty path, a leading "/" or a bad name, and limit for a path longer
 // than MaxPath or deeper than MaxDepth.
 func SplitPath(path string) ([]string, error) {
-	if err := checkPathSize(path); err != nil {
+	if err := CheckPathSize(path); err != nil {
 		return nil, err
 	}
 	switch {
@@ -87,7 +87,9 @@ var (
 	errDeep = Errorf(Limit, "the path is deeper than %d names; open a Dir on the way", MaxDepth)
 )
 
-func checkPathSize(path string) error {
+// CheckPathSize answers limit for a path, or a pattern, longer than MaxPath or
+// deeper than MaxDepth.
+func CheckPathSize(path string) error {
 	switch {
 	case len(path) > MaxPath:
 		return errLong

@@ -42,7 +42,7 @@ type State []int32
 // that stand for more than [MaxAlternatives] patterns or for patterns that are
 // too long together.
 func Compile(pattern string) (*Pattern, error) {
-	if err := checkPathSize(pattern); err != nil {
+	if err := CheckPathSize(pattern); err != nil {
 		return nil, err
 	}
 	alts, _, err := expand(pattern)

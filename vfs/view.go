@@ -275,7 +275,7 @@ func (v *view) derive(d *view, inner *shared, path string) error {
 
 // deriveAt is derive with another base, which it retains, and another mask.
 func (v *view) deriveAt(d *view, inner *shared, path string, base *Gate, m mode) error {
-	err := checkPathSize(path)
+	err := CheckPathSize(path)
 	if err == nil {
 		err = v.world.open()
 	}

@@ -198,8 +198,7 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 	if err != nil {
 		return err
 	}
-	p, err := vfs.Compile(pattern)
-	if err != nil {
+	if err := vfs.CheckPathSize(pattern); err != nil {
 		return vfs.At(pattern, err)
 	}
 	limit := wire.PageSize(c.Params().Limit())
@@ -208,6 +207,10 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 		return err
 	}
 	defer done()
+	p, err := vfs.Compile(pattern) // in its turn: it is work
+	if err != nil {
+		return vfs.At(pattern, err)
+	}
 	var page []vfs.Entry
 	var cursor string
 	work, bytes, more := 0, 0, false
