@@ -60,7 +60,7 @@ func (f *finder) look(e Entry, path string, s State) sight {
 }
 
 // stretch is how many entries of a directory are looked over before the search goes
-// through them.
+// through them; fewer when the pattern is more work than stretch units.
 const stretch = 256
 
 // way is how far the search has come in one directory. What precedes skip was seen
@@ -89,6 +89,7 @@ func (f *finder) dir(d *place, path string, s State, after string, resume bool) 
 		return f.through(&w, known.sights)
 	}
 	var ahead []sight
+	compared := 0
 	for e, err := range d.list(f.ctx) {
 		if err != nil {
 			if path == "" {
@@ -96,13 +97,18 @@ func (f *finder) dir(d *place, path string, s State, after string, resume bool) 
 			}
 			return !fatal(err), onlyFatal(err)
 		}
-		if ahead = append(ahead, f.look(e, path, s)); len(ahead) < stretch {
+		if resume && e.Name < w.skip {
+			continue
+		}
+		view := f.look(e, path, s)
+		ahead, compared = append(ahead, view), compared+view.compared
+		if len(ahead) < stretch && compared < stretch*unit {
 			continue
 		}
 		if more, err := f.through(&w, ahead); !more || err != nil {
 			return false, err
 		}
-		ahead = ahead[:0]
+		ahead, compared = ahead[:0], 0
 	}
 	return f.through(&w, ahead)
 }

@@ -3,6 +3,7 @@ package vfs_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -233,5 +234,47 @@ func TestFindWork(t *testing.T) {
 	}
 	if work, _ := total("{b,c,d,e,g,h,i,j,z}"); work < 9 {
 		t.Errorf("names that are looked up: %d", work)
+	}
+}
+
+// listed counts the entries that are listed.
+type listed struct {
+	vfs.Dir
+	n *int
+}
+
+func (d listed) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		for e, err := range d.Dir.List(ctx) {
+			*d.n++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// A pattern that is much work is matched against few entries before the first of
+// them is told, and against none that were told before.
+func TestFindOfMuchWork(t *testing.T) {
+	_, raw := store(t, vfstest.Tree{})
+	for i := range 20 {
+		ok(t, put(t.Context(), raw, fmt.Sprintf("%02d", i), ""))
+	}
+	p, err := vfs.Compile("*[" + strings.Repeat("x", 4050) + "]{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}")
+	ok(t, err)
+	first := func(after string) (path string, work, n int) {
+		ok(t, vfs.Find(t.Context(), listed{raw, &n}, p, after, func(at string, _ vfs.Kind, _ bool, w int) bool {
+			path, work = at, w
+			return false
+		}))
+		return path, work, n
+	}
+	path, work, n := first("")
+	if path != "00" || work < 1000 || n != 1 {
+		t.Errorf("%s, with work of %d, after %d entries", path, work, n)
+	}
+	if path, again, _ := first("17"); path != "18" || again > 3*work {
+		t.Errorf("then %s, with work of %d and not %d", path, again, work)
 	}
 }

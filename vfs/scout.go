@@ -20,8 +20,9 @@ type scouts struct {
 }
 
 // How far a scout goes: so many directories side by side, so many in all, and so many
-// names of each. A directory with more is left to the search. None goes while so many
-// names are held.
+// names of each. A directory with more is left to the search, and so is all of it once
+// the pattern has been more work than that many units. None goes while so many names are
+// held.
 const (
 	scoutSide  = 8
 	scoutDirs  = 64
@@ -161,7 +162,7 @@ func (s *scouts) explore(f *finder, d Dir, path string, all []errand, budget *in
 			names = append(names, e.name)
 		}
 	}
-	at := 0
+	at, compared := 0, 0
 	_ = scan(s.ctx, d, names, scoutNames, func(name string, entries []Entry, ok bool) {
 		for at < len(all) && all[at].name != name {
 			at++
@@ -173,7 +174,12 @@ func (s *scouts) explore(f *finder, d Dir, path string, all []errand, budget *in
 		below := Join(path, name)
 		e.sights = make([]sight, len(entries))
 		for i, entry := range entries {
+			if compared > scoutSide*scoutNames*unit || s.ctx.Err() != nil {
+				*budget = 0
+				return
+			}
 			e.sights[i] = f.look(entry, below, e.next)
+			compared += e.sights[i].compared
 			e.into = e.into || e.sights[i].into
 		}
 		e.whole = true
