@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,6 +44,18 @@ func hoards() []hostileRow {
 			}
 		}},
 		{name: "100,000 capabilities, leaked", must: "limit beyond 65,536; everything else goes on", room: 240, once: true, do: leakCaps},
+		{name: "30,000 files with long paths", must: "limit: they count for more", room: 200, once: true, do: func(a *assault) {
+			dir, file, remove := a.deep()
+			defer remove()
+			p, _, top := a.guest()
+			p.call(openDir(askedFile, export(top), dir))
+			caps, _ := p.works(askedFile)
+			if limits := p.hold(30_000, func(q uint32) call { return openFile(q, export(caps[0]), file) }); limits < 30_000-65_536/14 {
+				a.Errorf("only %d met the limit", limits)
+			}
+			a.look()
+			p.alive(top)
+		}},
 		{name: "revocables to the limit, on four connections", must: "limit", room: 300, once: true, do: func(a *assault) {
 			var limits atomic.Int64
 			each(4, func(int) {
@@ -387,6 +401,15 @@ func (a *assault) crowded(n int32, calls uint32) *peer {
 	p.flush()
 	a.look()
 	return p
+}
+
+// deep makes a file whose path is nearly as long as may be.
+func (a *assault) deep() (dir, file string, remove func()) {
+	names := slices.Repeat([]string{strings.Repeat("d", 250)}, 14)
+	dir, file = filepath.Join(names...), strings.Repeat("f", 250)
+	ok(a.TB, os.MkdirAll(filepath.Join(a.served, dir), 0o755))
+	ok(a.TB, os.WriteFile(filepath.Join(a.served, dir, file), nil, 0o644))
+	return "project/" + dir, file, func() { ok(a.TB, os.RemoveAll(filepath.Join(a.served, names[0]))) }
 }
 
 // sparse makes a file of no bytes to speak of that takes half a minute to read.

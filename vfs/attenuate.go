@@ -63,12 +63,12 @@ func RevocableFile(f File) (File, *Control, error) {
 // control returns the control of a new gate below v's. It counts as open, since
 // the gate stays as long as it is held.
 func (v *view) control(kind Kind) (*Control, error) {
-	if err := v.world.open(); err != nil {
+	if err := v.world.open(v.path); err != nil {
 		return nil, err
 	}
 	g, err := v.base.derive(v.path)
 	if err != nil {
-		v.world.close(len(v.world.ledgers))
+		v.world.close(v.path, len(v.world.ledgers))
 		return nil, err
 	}
 	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, counted: true}, nil

@@ -77,7 +77,7 @@ func (c *Control) Release() {
 		}
 		if c.counted {
 			c.Gate.Release()
-			c.world.close(len(c.world.ledgers))
+			c.world.close(c.path, len(c.world.ledgers))
 		} else {
 			c.Gate.uncontrol()
 		}

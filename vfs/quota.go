@@ -6,7 +6,7 @@ import "sync"
 type Allowance struct {
 	Bytes int64 // by which stored content may grow
 	Nodes int64 // by which the number of stored nodes may grow
-	Open  int64 // nodes held open at once, and gates
+	Open  int64 // nodes held open at once, and gates; one at a long path counts for several
 
 	// Streams is how many contents may be held open and whole-file writes be
 	// under way at once: each costs the host a descriptor.
@@ -42,19 +42,30 @@ func (l *Ledger) Usage() Usage {
 	return u
 }
 
-func (l *Ledger) open() error {
+// pathShare is how much of its path a node that is open has for nothing: it
+// counts for one more with every so many bytes beyond.
+const pathShare = 256
+
+// openCost is what a node at path counts for while it is open: several copies of
+// the path are kept with it.
+func openCost(path string) int64 {
+	return 1 + int64(max(len(path)-1, 0)/pathShare)
+}
+
+func (l *Ledger) open(path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.allowed.Open > 0 && l.used.Open >= l.allowed.Open {
-		return Errorf(Limit, "this grant holds %d nodes open already; release some", l.used.Open)
+	cost := openCost(path)
+	if l.allowed.Open > 0 && l.used.Open+cost > l.allowed.Open {
+		return Errorf(Limit, "this grant holds as much as %d open nodes already; release some", l.used.Open)
 	}
-	l.used.Open++
+	l.used.Open += cost
 	return nil
 }
 
-func (l *Ledger) close() {
+func (l *Ledger) close(path string) {
 	l.mu.Lock()
-	l.used.Open--
+	l.used.Open -= openCost(path)
 	l.mu.Unlock()
 }
 

@@ -219,6 +219,69 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A node at a long path counts for more, as long as it is open.
+func TestOpenLongPath(t *testing.T) {
+	l, small := vfs.NewLedger(vfs.Allowance{Open: 1000}), vfs.NewLedger(vfs.Allowance{Open: 17})
+	d := vfs.Guarded(memory.New(memory.Limits{}).Root(), nil, vfs.Guard{Ledger: l}, vfs.Guard{Ledger: small})
+	top := d
+	var dirs []vfs.Dir
+	var costs []int64
+	open := func(what string) {
+		t.Helper()
+		want := int64(0)
+		for _, c := range costs {
+			want += c
+		}
+		if a, b := l.Usage().Open, small.Usage().Open; a != want || b != want {
+			t.Errorf("%s: %d and %d, want %d", what, a, b, want)
+		}
+	}
+	for i := range 5 { // paths of 127, 255, 383 bytes and so on
+		sub, err := d.Mkdir(t.Context(), strings.Repeat("n", 127))
+		ok(t, err)
+		d, dirs, costs = sub, append(dirs, sub), append(costs, []int64{1, 1, 2, 2, 3}[i])
+		open("mkdir")
+	}
+	f, err := d.Create(t.Context(), strings.Repeat("f", 128)) // 768 bytes
+	ok(t, err)
+	costs = append(costs, 3)
+	open("create")
+	_, _, err = vfs.RevocableFile(f)
+	is(t, "one that would be too many, though its gate were not", err, vfs.Limit)
+	open("refused")
+	ro, err := vfs.ReadOnlyFile(f)
+	ok(t, err)
+	costs = append(costs, 3)
+	open("read-only")
+	_, err = d.Lookup(t.Context(), strings.Repeat("f", 128))
+	is(t, "with room for less than it counts for", err, vfs.Limit)
+	_, err = d.Mkdir(t.Context(), strings.Repeat("m", 200))
+	is(t, "one more made", err, vfs.Limit)
+	short, err := vfs.ReadOnlyDir(top)
+	ok(t, err)
+	costs = append(costs, 1)
+	open("with room for one")
+	for _, n := range []vfs.Node{short, ro, f} {
+		ok(t, n.Close())
+		ok(t, n.Close())
+		costs = costs[:len(costs)-1]
+		open("closed")
+	}
+	r, c, err := vfs.RevocableDir(dirs[4])
+	ok(t, err)
+	costs = append(costs, 6)
+	open("revocable")
+	ok(t, r.Close())
+	c.Release()
+	costs = costs[:5]
+	open("released")
+	for i, d := range dirs {
+		ok(t, d.Close())
+		costs[i] = 0
+	}
+	open("all closed")
+}
+
 type releaser struct{ c *vfs.Control }
 
 func (r releaser) Close() error {

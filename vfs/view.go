@@ -262,7 +262,7 @@ func (v *view) Close() error {
 	v.inner.release()
 	v.base.Release()
 	if v.counted {
-		v.world.close(len(v.world.ledgers))
+		v.world.close(v.path, len(v.world.ledgers))
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (v *view) derive(d *view, inner *shared, path string) error {
 func (v *view) deriveAt(d *view, inner *shared, path string, base *Gate, m mode) error {
 	err := CheckPathSize(path)
 	if err == nil {
-		err = v.world.open()
+		err = v.world.open(path)
 	}
 	if err != nil {
 		inner.release()
@@ -288,11 +288,11 @@ func (v *view) deriveAt(d *view, inner *shared, path string, base *Gate, m mode)
 	return nil
 }
 
-// open counts one view more in every ledger, or in none.
-func (w *world) open() error {
+// open counts one view more, at path, in every ledger, or in none.
+func (w *world) open(path string) error {
 	for i, l := range w.ledgers {
-		if err := l.open(); err != nil {
-			w.close(i)
+		if err := l.open(path); err != nil {
+			w.close(path, i)
 			return err
 		}
 	}
@@ -317,9 +317,9 @@ func (w *world) unstream(n int) {
 	}
 }
 
-func (w *world) close(n int) {
+func (w *world) close(path string, n int) {
 	for _, l := range w.ledgers[:n] {
-		l.close()
+		l.close(path)
 	}
 }
 

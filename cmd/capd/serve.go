@@ -19,7 +19,8 @@ import (
 	"capd/virtualfs"
 )
 
-// maxOpen is how many nodes a grant may hold open, on all its connections.
+// maxOpen is how many nodes a grant may hold open, on all its connections: fewer
+// where their paths are long.
 const maxOpen = 65_536
 
 // maxStreams is how many files a grant may read or write whole at once: each
