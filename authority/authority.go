@@ -70,15 +70,16 @@ const (
 
 type grant struct {
 	Grant
-	digest  digest
-	node    vfs.Node // what the locator restores; nil once it was found revoked
-	control *vfs.Control
-	parent  *grant
-	root    *grant // itself, unless shared
-	number  int    // the last part of a shared one's name
-	order   uint64 // its id's number
-	ledger  *vfs.Ledger
-	turns   turns // of a root grant
+	digest   digest
+	node     vfs.Node // what the locator restores; nil once it was found revoked
+	control  *vfs.Control
+	parent   *grant
+	root     *grant // itself, unless shared
+	number   int    // the last part of a shared one's name
+	order    uint64 // its id's number
+	ledger   *vfs.Ledger
+	turns    turns // of a root grant, as are the listings
+	listings listings
 }
 
 // New returns a host of tree, which it takes over. Every root grant gets its own

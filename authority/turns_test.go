@@ -3,6 +3,7 @@ package authority_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,47 @@ func TestTurns(t *testing.T) {
 type turns interface {
 	Look(context.Context) (func(), error)
 	Change(context.Context) (func(), error)
+	Keep(drop func()) (forget, dropOldest func())
+}
+
+// So do the listings that are kept: the oldest makes room.
+func TestListings(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	_, secret := grant(t, h, "agent", "a", false)
+	_, other := grant(t, h, "other", "a", false)
+	n, err := h.Restore(secret)
+	ok(t, err)
+	shared, ctl, err := h.Share(n)
+	ok(t, err)
+	defer ctl.Release()
+	ok(t, n.Close())
+
+	ofFirst, ofShared, ofOther := owner(t, h, secret), owner(t, h, shared), owner(t, h, other)
+	var dropped []int
+	keep := func(o turns, i int) (forget func()) {
+		forget, dropOldest := o.Keep(func() { dropped = append(dropped, i) })
+		dropOldest()
+		return forget
+	}
+	for i := range 2 {
+		keep(ofFirst, i)
+		keep(ofShared, 2+i)
+	}
+	keep(ofOther, 8)
+	if dropped != nil {
+		t.Fatalf("%v were dropped", dropped)
+	}
+	forget := keep(ofShared, 9)
+	if forget(); !slices.Equal(dropped, []int{0}) {
+		t.Errorf("%v were dropped, want the oldest", dropped)
+	}
+	forget()
+	keep(ofFirst, 10)
+	keep(ofFirst, 11)
+	if !slices.Equal(dropped, []int{0, 2}) {
+		t.Errorf("%v were dropped", dropped)
+	}
+	ok(t, h.Close())
 }
 
 // owner is whose the node is that a secret stands for.

@@ -1,9 +1,12 @@
 package cap_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"capd/cap/wire"
@@ -154,6 +157,43 @@ func TestListManyAtOnce(t *testing.T) {
 	for range 64 {
 		if got := <-done; got != "012345678" {
 			t.Errorf("a directory holds %q", got)
+		}
+	}
+}
+
+// counting counts the listings of a directory that have not ended.
+type counting struct {
+	vfs.Dir
+	listings atomic.Int64
+}
+
+func (d *counting) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		d.listings.Add(1)
+		defer d.listings.Add(-1)
+		d.Dir.List(ctx)(yield)
+	}
+}
+
+// All connections of a grant together keep few listings.
+func TestListDroppedOfGrant(t *testing.T) {
+	tree := &counting{Dir: inMemory(t, letters("abcdef"))}
+	s := serve(t, tree, vfs.Allowance{})
+	loc, _ := s.grant(t, "agent", "", false)
+	var dirs []*client.Dir
+	for range 20 {
+		dirs = append(dirs, dial(t, loc).Dir(t.Context()))
+	}
+	for _, after := range []string{"", "b", "d"} {
+		for i, d := range dirs {
+			names, more := page(t, d, after, 2)
+			want := map[string]string{"": "ab", "b": "cd", "d": "ef"}[after]
+			if strings.Join(names, "") != want || more != (after != "d") {
+				t.Errorf("connection %d after %q: %q, more: %v", i, after, names, more)
+			}
+		}
+		if n := tree.listings.Load(); n > 4 || after != "d" && n == 0 {
+			t.Errorf("after %q %d listings are kept", after, n)
 		}
 	}
 }

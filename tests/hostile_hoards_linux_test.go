@@ -206,6 +206,20 @@ func hoards() []hostileRow {
 			}
 			p.alive(top)
 		}},
+		{name: "listings of a large directory, kept on 32 connections", must: "nothing: the oldest of the grant make room", room: 160, once: true, do: func(a *assault) {
+			defer a.wide(15_000)()
+			each(32, func(int) {
+				p, _, top := a.guest()
+				for q := uint32(0); q < 8; q += 2 {
+					p.call(openDir(q, export(top), "project/wide"))
+					p.call(of(q+1, result(q, 0), schema.Dir_list, func(s schema.Dir_list_Params) error { s.SetLimit(1); return nil }))
+				}
+				for q := uint32(1); q < 8; q += 2 {
+					p.works(q)
+				}
+			})
+			a.look()
+		}},
 		{name: "connections by the thousand that restore nothing", must: "the oldest make room; a guest gets in", once: true, do: func(a *assault) {
 			for range 2000 {
 				if nc, err := net.Dial("unix", a.evil.Socket); err == nil {
@@ -401,6 +415,16 @@ func (a *assault) crowded(n int32, calls uint32) *peer {
 	p.flush()
 	a.look()
 	return p
+}
+
+// wide makes a directory of n files with long names.
+func (a *assault) wide(n int) (remove func()) {
+	dir := filepath.Join(a.served, "wide")
+	ok(a.TB, os.Mkdir(dir, 0o755))
+	for i := range n {
+		ok(a.TB, os.Symlink(".", filepath.Join(dir, fmt.Sprintf("%06d%s", i, strings.Repeat("n", 244)))))
+	}
+	return func() { ok(a.TB, os.RemoveAll(dir)) }
 }
 
 // deep makes a file whose path is nearly as long as may be.

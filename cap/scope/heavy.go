@@ -14,11 +14,15 @@ import (
 const MaxHeavy = 2
 
 // Turns is what the owner of nodes may have (vfs.OwnerOf): a bound on the heavy
-// calls that run at once on all connections that hold what it owns. done gives a
-// turn back.
+// calls that run at once on all connections that hold what it owns, and on the
+// listings that wait on all of them. done gives a turn back.
 type Turns interface {
 	Look(ctx context.Context) (done func(), err error)
 	Change(ctx context.Context) (done func(), err error)
+
+	// Keep counts one listing more, until forget. It calls nothing: when there are
+	// too many, dropOldest is the drop of the oldest, which counts no more.
+	Keep(drop func()) (forget, dropOldest func())
 }
 
 // Of returns the scope, on the same connection, of what owner owns.

@@ -3,6 +3,7 @@ package scope_test
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,9 +62,12 @@ func TestHeavy(t *testing.T) {
 }
 
 // owner bounds what all its connections do at once, to one call of a kind.
-type owner struct{ looks, changes chan struct{} }
+type owner struct {
+	looks, changes chan struct{}
+	kept           *func()
+}
 
-func newOwner() owner { return owner{make(chan struct{}, 1), make(chan struct{}, 1)} }
+func newOwner() owner { return owner{make(chan struct{}, 1), make(chan struct{}, 1), new(func())} }
 
 func (o owner) Look(ctx context.Context) (func(), error)   { return take(ctx, o.looks) }
 func (o owner) Change(ctx context.Context) (func(), error) { return take(ctx, o.changes) }
@@ -112,6 +116,50 @@ func TestHeavyOfOneOwner(t *testing.T) {
 	if !free(t, second.Of(o).Look) {
 		t.Error("a turn that was given back is not free")
 	}
+}
+
+// Keep keeps one listing.
+func (o owner) Keep(drop func()) (forget, dropOldest func()) {
+	dropOldest = *o.kept
+	if dropOldest == nil {
+		dropOldest = func() {}
+	}
+	*o.kept = drop
+	return func() { *o.kept = nil }, dropOldest
+}
+
+// What makes room, for a connection's or its owner's newer listings, counts for
+// neither any more.
+func TestKeep(t *testing.T) {
+	o := newOwner()
+	first, second := scope.New().Of(o), scope.New().Of(o)
+	var dropped []string
+	keep := func(s *scope.Scope, name string) *scope.Listing {
+		l, dropOldest := s.Keep(func() { dropped = append(dropped, name) })
+		dropOldest()
+		return l
+	}
+	is := func(names ...string) {
+		t.Helper()
+		if !slices.Equal(dropped, names) {
+			t.Errorf("%q were dropped, want %q", dropped, names)
+		}
+		dropped = nil
+	}
+	a := keep(first, "a")
+	is()
+	b := keep(second, "b")
+	is("a")
+	if first.Forget(a) || !second.Forget(b) || second.Forget(b) || *o.kept != nil {
+		t.Error("a listing that was dropped is there, or one that was kept is not, or is still")
+	}
+	keep(second, "c")
+	is()
+	nobodys := scope.New().Of(nil)
+	for _, name := range []string{"d", "e", "f", "g", "h"} {
+		keep(nobodys, name)
+	}
+	is("d")
 }
 
 // A change that waits for its content keeps nobody waiting.

@@ -3,6 +3,7 @@
 package scope
 
 import (
+	"slices"
 	"sync"
 
 	"capd/vfs"
@@ -51,35 +52,67 @@ func (s *Scope) Writer() (done func(), err error) {
 }
 
 // Listing is a listing that may go on.
-type Listing struct{ drop func() }
+type Listing struct {
+	drop   func()
+	forget func() // the owner's, if it has one
+}
 
-// Keep keeps a listing for its next page. When there are too many it takes back
-// the oldest, whose next page then lists anew, and returns its drop, which the
-// caller runs holding no lock.
+// Keep keeps a listing for its next page. When there are too many, of the
+// connection's or of the owner's, the oldest make room, whose next pages then list
+// anew: the caller runs dropOldest, holding no lock.
 func (s *Scope) Keep(drop func()) (l *Listing, dropOldest func()) {
-	l = &Listing{drop}
+	l = &Listing{drop: drop}
 	s.mu.Lock()
 	s.listings = append(s.listings, l)
-	var old *Listing
-	if len(s.listings) > MaxListings {
-		old, s.listings = s.listings[0], s.listings[1:]
-	}
 	s.mu.Unlock()
-	if old == nil {
-		return l, func() {}
+	if s.turns == nil {
+		return l, s.trim
 	}
-	return l, old.drop
+	forget, dropOwners := s.turns.Keep(func() { s.drop(l) })
+	s.mu.Lock()
+	kept := slices.Contains(s.listings, l)
+	l.forget = forget
+	s.mu.Unlock()
+	if !kept { // it made room already
+		forget()
+	}
+	return l, func() { s.trim(); dropOwners() }
+}
+
+// trim drops the oldest listings beyond MaxListings.
+func (s *Scope) trim() {
+	for {
+		s.mu.Lock()
+		if len(s.listings) <= MaxListings {
+			s.mu.Unlock()
+			return
+		}
+		oldest := s.listings[0]
+		s.mu.Unlock()
+		s.drop(oldest)
+	}
+}
+
+// drop drops a listing, if it is kept still.
+func (s *Scope) drop(l *Listing) {
+	if s.Forget(l) {
+		l.drop()
+	}
 }
 
 // Forget takes back a listing and reports whether it was kept still.
 func (s *Scope) Forget(l *Listing) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, have := range s.listings {
-		if have == l {
-			s.listings = append(s.listings[:i], s.listings[i+1:]...)
-			return true
-		}
+	i := slices.Index(s.listings, l)
+	if i < 0 {
+		s.mu.Unlock()
+		return false
 	}
-	return false
+	s.listings = slices.Delete(s.listings, i, i+1)
+	forget := l.forget
+	s.mu.Unlock()
+	if forget != nil {
+		forget()
+	}
+	return true
 }
