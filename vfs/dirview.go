@@ -193,6 +193,7 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 		return Version{}, err
 	}
 	defer end()
+	defer staged.end()
 	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
 	defer t.watch(ctx, func(error) { close(staged.dead) })()
 	err = t.view.change(ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {

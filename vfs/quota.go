@@ -27,6 +27,7 @@ type Ledger struct {
 	mu       sync.Mutex
 	used     Usage
 	reserved Effect // by changes under way
+	staged   int64  // bytes of whole-file writes under way, that are not in place
 }
 
 // NewLedger returns an empty ledger.
@@ -82,6 +83,25 @@ func (l *Ledger) stream() error {
 func (l *Ledger) unstream() {
 	l.mu.Lock()
 	l.used.Streams--
+	l.mu.Unlock()
+}
+
+// stage counts n bytes more that are staged, by a write in place of there bytes.
+// All that is staged at once may come to all of the allowance, however much of it
+// is used: what a write has at its end is another matter.
+func (l *Ledger) stage(n, there int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allowed.Bytes > 0 && l.staged+n-there > l.allowed.Bytes {
+		return Errorf(Busy, "the grant's whole-file writes that are under way come to more than its allowance; let some end")
+	}
+	l.staged += n
+	return nil
+}
+
+func (l *Ledger) unstage(n int64) {
+	l.mu.Lock()
+	l.staged -= n
 	l.mu.Unlock()
 }
 

@@ -131,6 +131,47 @@ func TestStagingStopsEarly(t *testing.T) {
 	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 1007))) // in place of 7
 }
 
+// All that is staged at once is bounded, and not only what each write stages.
+func TestStagedAtOnce(t *testing.T) {
+	d, l, plan, _ := metered(t, vfs.Allowance{Bytes: 100})
+	begin := func(name string, n int) (end func(error) error) {
+		r, w := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.Replace(t.Context(), name, r, vfs.If{})
+			r.CloseWithError(err)
+			done <- err
+		}()
+		w.Write(make([]byte, n))
+		w.Write(nil) // until it was read
+		return func(err error) error {
+			w.CloseWithError(err)
+			return <-done
+		}
+	}
+	for range 3 {
+		first := begin("first", 80)
+		is(t, "as much beside it", begin("second", 80)(nil), vfs.Busy)
+		ok(t, begin("third", 20)(nil))
+		ok(t, first(nil))
+		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
+		dropped := begin("first", 80)
+		is(t, "dropped", dropped(vfs.Denied), vfs.Denied)
+		ok(t, d.Remove(t.Context(), "third", vfs.If{}))
+		plan.Fail(faultfs.Replace, faultfs.Commit, 1, vfs.Errorf(vfs.Limit, "the disk is full"))
+		is(t, "failing", put(t.Context(), d, "first", strings.Repeat("x", 100)), vfs.Limit)
+		ok(t, put(t.Context(), d, "first", strings.Repeat("x", 100)))
+		beside := begin("second", 0)
+		ok(t, put(t.Context(), d, "first", strings.Repeat("x", 100))) // in place of as many
+		ok(t, beside(nil))
+		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
+		ok(t, d.Remove(t.Context(), "second", vfs.If{}))
+	}
+	if u := l.Usage(); u.Bytes != 0 {
+		t.Errorf("used %+v", u)
+	}
+}
+
 // TestFreedWhileReserved: what is freed while a change is under way earns no
 // more than it does otherwise.
 func TestFreedWhileReserved(t *testing.T) {

@@ -6,20 +6,25 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 )
 
 // stagedReader is what a store stages from. It ends when the right to write
-// goes, when more than room bytes come (room < 0: no bound) and with ctx, and
-// waits no longer for a reader that is slow: a Read of it that has begun is left
-// to itself.
+// goes, when more comes than there is room for and with ctx, and waits no longer
+// for a reader that is slow: a Read of it that has begun is left to itself. What
+// it has read counts as staged until end.
 type stagedReader struct {
-	ctx  context.Context
-	r    io.Reader
-	t    target
-	room int64
+	ctx context.Context
+	r   io.Reader
+	t   target
+	room
 	dead chan struct{} // closed by a revoke
 	last func() error  // if any, asked at the end of r
 	err  error         // the end
+
+	mu    sync.Mutex
+	held  int64 // staged, in the world's ledgers
+	ended bool
 }
 
 func (s *stagedReader) Read(p []byte) (int, error) {
@@ -34,10 +39,13 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	switch {
 	case n < 0 || n > len(p):
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
-	case s.room >= 0 && int64(n) > s.room:
+	case s.left >= 0 && int64(n) > s.left:
 		n, err = 0, Errorf(Quota, "this is more than the grant's allowance has left; remove something or ask for more")
-	case s.room >= 0:
-		s.room -= int64(n)
+	case s.left >= 0:
+		if late := s.stage(int64(n)); late != nil {
+			n, err = 0, late
+		}
+		s.left -= int64(n)
 	}
 	if err == io.EOF && s.last != nil {
 		if late := s.last(); late != nil {
@@ -95,23 +103,63 @@ func neverWaits(r io.Reader) bool {
 	return false
 }
 
-// room returns how many bytes may be staged in place of the size there are, or
-// -1: nobody stages more than he could keep.
-func (w *world) room(size func() int64) int64 {
-	room := int64(-1)
+// stage counts n bytes more in every ledger, or in none.
+func (s *stagedReader) stage(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended { // a Read that was left to itself
+		return nil
+	}
+	for i, l := range s.t.view.world.ledgers {
+		if err := l.stage(n, s.there); err != nil {
+			s.t.view.world.unstage(n, i)
+			return err
+		}
+	}
+	s.held += n
+	return nil
+}
+
+// end gives back what was counted: it was put in place, or dropped.
+func (s *stagedReader) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t.view.world.unstage(s.held, len(s.t.view.world.ledgers))
+	s.held, s.ended = 0, true
+}
+
+func (w *world) unstage(n int64, ledgers int) {
+	for _, l := range w.ledgers[:ledgers] {
+		l.unstage(n)
+	}
+}
+
+// room is what may be staged.
+type room struct {
+	left  int64 // bytes, with those of there; < 0: no bound
+	there int64 // bytes that it takes the place of
+}
+
+var boundless = room{left: -1}
+
+// room returns what may be staged in place of the size there are: nobody stages
+// more than he could keep.
+func (w *world) room(size func() int64) room {
+	r := boundless
 	for _, l := range w.ledgers {
 		if l.allowed.Bytes > 0 {
 			left := max(l.allowed.Bytes-l.Usage().Bytes, 0)
-			if room < 0 || left < room {
-				room = left
+			if r.left < 0 || left < r.left {
+				r.left = left
 			}
 		}
 	}
-	if room < 0 {
-		return room
+	if r.left < 0 {
+		return r
 	}
-	if there := size(); there > 0 && there <= math.MaxInt64-room {
-		room += there
+	if there := size(); there > 0 && there <= math.MaxInt64-r.left {
+		r.there = there
+		r.left += there
 	}
-	return room
+	return r
 }

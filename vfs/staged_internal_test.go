@@ -17,8 +17,8 @@ func TestStagedReaderLetsGo(t *testing.T) {
 	buf, p, next := make([]byte, 64<<10), make([]byte, 64<<10), make([]byte, 64<<10)
 	for i := range 20000 {
 		ctx, cancel := context.WithCancel(t.Context())
-		outer := &stagedReader{ctx: ctx, r: bytes.NewReader(buf), t: tg, room: -1, dead: make(chan struct{})}
-		inner := &stagedReader{ctx: ctx, r: outer, t: tg, room: -1, dead: make(chan struct{})}
+		outer := &stagedReader{ctx: ctx, r: bytes.NewReader(buf), t: tg, room: boundless, dead: make(chan struct{})}
+		inner := &stagedReader{ctx: ctx, r: outer, t: tg, room: boundless, dead: make(chan struct{})}
 		go func() {
 			for range i % 8 {
 				runtime.Gosched()
