@@ -24,8 +24,14 @@ type Budget struct {
 	less  chan struct{} // closed when some comes back; made when somebody waits
 }
 
-// NewBudget returns a budget of so many bytes. It should be several times Limits.MessageBytes.
-func NewBudget(bytes int64) *Budget { return &Budget{total: bytes} }
+// NewBudget returns a budget of so many bytes, for [Conn.SetBudget]. It should be several times Limits.MessageBytes; one of
+// no bytes panics.
+func NewBudget(bytes int64) *Budget {
+	if bytes <= 0 {
+		panic("vat: a budget of no bytes")
+	}
+	return &Budget{total: bytes}
+}
 
 // Used returns how many bytes are taken.
 func (b *Budget) Used() int64 {

@@ -2,6 +2,7 @@ package vat_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -354,4 +355,29 @@ func TestPipelinedMethods(t *testing.T) {
 		require.False(t, stays(), "nothing was made of the outcome of the one before")
 	}
 	require.NotZero(t, stayed)
+}
+
+// What kept a handler's own call from being sent is this process's business: whoever called the handler does not read it.
+func TestWhyACallWasNotSentStaysHere(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	secret := errors.New("open /etc/secret: no such file")
+	var seen error
+	relay := vat.Serve(vat.NewTable(vat.Handle(tp.Echo_cap, func(_ *struct{}, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
+		back := c.Caps().Get(c.Params().Cap())
+		seen = vat.Do(c.Context(), back, tp.Echo_echo, func(tp.Echo_echo_Params, *vat.Caps) error { return secret }, nil)
+		return seen
+	})), &struct{}{})
+	p.held.Lock()
+	p.held.cap = relay
+	p.held.Unlock()
+	a := vat.Send(t.Context(), p.boot, tp.Server_held, nil)
+	defer a.Release()
+	c := a.Cap(tp.Server_held_Results_cap)
+	defer c.Release()
+	own := newWorld()
+	mine := own.serve(&echoObj{tracked{own}})
+	err := vat.Do(t.Context(), c, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(mine)) }, nil)
+	require.EqualError(t, err, "internal error")
+	require.ErrorIs(t, seen, secret, "the handler knows")
+	require.ErrorContains(t, seen, "Echo.echo was not sent: open /etc/secret")
 }

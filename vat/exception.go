@@ -43,7 +43,7 @@ type Exception struct {
 func (e *Exception) Error() string { return e.Reason }
 
 // Unwrap returns the error of this process behind a failure to send: that of a context, or of what filled in the
-// parameters. It does not leave the process.
+// parameters. It does not leave the process, and nor does the reason, which tells it: a peer reads "internal error".
 func (e *Exception) Unwrap() error { return e.cause }
 
 // notSent is the failure of a call that never left.
@@ -71,6 +71,7 @@ var (
 	errCanceled = &Exception{Type: Failed, Reason: "call was canceled"}
 	errNull     = &Exception{Type: Failed, Reason: "call on a null capability"}
 	errReleased = &Exception{Type: Failed, Reason: "call on a reference that was released"}
+	errDropped  = &Exception{Type: Failed, Reason: "the answer was released"}
 	errNotCap   = &Exception{Type: Failed, Reason: "null capability: the result has none there"}
 	errCycle    = &Exception{Type: Failed, Reason: "promise resolved to itself"}
 	errUnknown  = &Exception{Type: Unimplemented, Reason: "method not implemented"}
@@ -98,8 +99,12 @@ func readException(e rpc.Exception) *Exception {
 	return &Exception{Type: t, Reason: clip(string(reason))}
 }
 
+// writeException writes e for the peer: of one that has a cause in this process, which its reason tells, the type alone.
 func writeException(w rpc.Exception, e *Exception) error {
 	w.SetType(rpc.Exception_Type(min(e.Type, Unimplemented)))
+	if e.cause != nil {
+		return w.SetReason(errInternal.Reason)
+	}
 	return w.SetReason(clip(e.Reason))
 }
 

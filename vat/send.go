@@ -148,7 +148,7 @@ func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
 	a.once.Lock()
 	defer a.once.Unlock()
 	if a.released.Load() {
-		return zero, nil, errReleased
+		return zero, nil, errDropped
 	}
 	if a.results == nil {
 		res, exc := a.out.answer.outcome()
@@ -165,7 +165,7 @@ func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
 // results are there. The reference is the caller's, and outlives the Answer.
 func (a *Answer[R]) Cap(path ...Field) *Cap {
 	if a.released.Load() {
-		return newCap(broken{errReleased})
+		return newCap(broken{errDropped})
 	}
 	var array [8]uint16
 	fields := array[:0]

@@ -141,7 +141,7 @@ func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
 		return id, false, nil
 	}
 	if c.exports.len() >= c.limits.Exports {
-		return 0, false, limitf("the peer holds %d capabilities and may hold no more", c.exports.len())
+		return 0, false, limitf("%d capabilities are held over this connection already; release some", c.exports.len())
 	}
 	t.retain()
 	id = c.freeExports.take()

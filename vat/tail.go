@@ -60,8 +60,15 @@ func (m *message) data(of Field, n int) ([]byte, error) {
 // addTail notes that the field of of m's content is n bytes behind m's segment.
 func (m *message) addTail(of Field, n int) error {
 	content := m.content.Struct()
-	if m.tail.there() || uint16(of) >= content.Size().PointerCount || content.HasPtr(uint16(of)) || n < 0 || n > maxTail {
-		return exceptionf(Failed, "no room for %d bytes of data", n)
+	switch {
+	case n < 0 || n > maxTail:
+		return exceptionf(Failed, "no message has room for %d bytes of data", n)
+	case m.tail.there():
+		return exceptionf(Failed, "one Data of a message is set so, and one was; set others by their own methods")
+	case uint16(of) >= content.Size().PointerCount:
+		return exceptionf(Failed, "field %d is none of these parameters or results", of)
+	case content.HasPtr(uint16(of)):
+		return exceptionf(Failed, "field %d was set before", of)
 	}
 	first := int(int32(uint32(m.wordAt(m.contentAt()))) >> 2)
 	m.tail.slot = m.contentAt() + 1 + first + int(content.Size().DataSize/8) + int(of)

@@ -18,7 +18,7 @@ import (
 // do next". An error without a code becomes internal, and nothing of its cause
 // is in the text.
 func Encode(err error) *vat.Exception {
-	if e, ok := errors.AsType[*vat.Exception](err); ok {
+	if e, ok := errors.AsType[*vat.Exception](err); ok && e.Unwrap() == nil { // else it is ours: a call that was not sent
 		return e
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
