@@ -20,7 +20,8 @@ type Options struct {
 	Bootstrap *Cap
 	Limits    Limits
 	// Encode says what the caller sees of an error that a handler returned. Nil, or a nil result, is the default:
-	// an *Exception stands for itself, everything else is Failed "internal error".
+	// an *Exception stands for itself, everything else is Failed "internal error". What a handler's own Send or Do
+	// failed with is an *Exception: returned as it is, the caller reads whatever a third party said.
 	Encode func(error) *Exception
 	// Logf reports panics in handlers and in this package. Nil is the log package.
 	Logf func(format string, args ...any)
@@ -119,7 +120,9 @@ func (c *Conn) Close() error {
 // Done is closed when the connection has ended and everything it held has been released.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection ended, or nil while it lives. io.EOF: the peer closed it.
+// Err returns why the connection ended, or nil while it lives. io.EOF: the peer closed it. One that was closed while
+// something was being written to it has the socket's own error. What calls fail with then is an *Exception of the type
+// Disconnected, which says less.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +258,7 @@ func (c *Conn) logf(format string, args ...any) {
 
 func logf(format string, args ...any) { log.Printf(format, args...) }
 
-// Closed reports whether err says that a connection ended in an orderly way.
+// Closed reports whether err, of Conn.Err, says that a connection ended in an orderly way.
 func Closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, ErrClosed) || errors.Is(err, net.ErrClosed)
 }

@@ -57,6 +57,83 @@ func Example() {
 	// Output: Hello, world
 }
 
+// A switchboard answers Server.invoke, of which the schema is
+//
+//	invoke @3 (callback :Callback, n :UInt32) -> (n :UInt32);
+//
+// by calling what it was given.
+type switchboard struct{}
+
+func (*switchboard) invoke(c vat.Call[tp.Server_invoke_Params, tp.Server_invoke_Results]) error {
+	callback := c.Caps().Get(c.Params().Callback()) // borrowed: AddRef would keep it
+	return vat.Do(c.Context(), callback, tp.Callback_call,
+		func(p tp.Callback_call_Params, _ *vat.Caps) error { p.SetN(c.Params().N()); return nil },
+		func(got tp.Callback_call_Results, _ *vat.Caps) error {
+			r, err := c.Results()
+			r.SetN(got.N())
+			return err
+		})
+}
+
+// It waits for its caller: neither Inline nor Serial.
+var switchboardTable = vat.NewTable(vat.Handle(tp.Server_invoke, (*switchboard).invoke))
+
+// doubler is the caller's callback.
+type doubler struct{}
+
+var doublerTable = vat.NewTable(
+	vat.Handle(tp.Callback_call, func(_ *doubler, c vat.Call[tp.Callback_call_Params, tp.Callback_call_Results]) error {
+		r, err := c.Results()
+		r.SetN(2 * c.Params().N())
+		return err
+	}, vat.Inline()),
+)
+
+// A host that listens: one root for everybody, limits for each connection, and a budget for all of them. Over TLS it would
+// be vat.NewConn(tls.Server(vat.Gather(nc), config), options), and tls.Client at the other end.
+func Example_listen() {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // or "unix"
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	root := vat.Serve(switchboardTable, &switchboard{})
+	budget := vat.NewBudget(64 << 20)
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				root.Release()
+				return
+			}
+			conn := vat.NewConn(nc, vat.Options{Bootstrap: root.AddRef(), Limits: vat.Limits{Exports: 1000}})
+			conn.SetBudget(budget)
+		}
+	}()
+	defer l.Close()
+
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	guest := vat.NewConn(nc, vat.Options{})
+	defer guest.Close()
+	ctx := context.Background()
+	host := guest.Bootstrap(ctx)
+	defer host.Release()
+	err = vat.Do(ctx, host, tp.Server_invoke,
+		func(p tp.Server_invoke_Params, c *vat.Caps) error {
+			p.SetN(21)
+			return p.SetCallback(c.Put(vat.Serve(doublerTable, &doubler{})))
+		},
+		func(r tp.Server_invoke_Results, _ *vat.Caps) error { fmt.Println(r.N()); return nil })
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: 42
+}
+
 // Calls on what a call will answer leave at once: three calls, one round trip.
 func ExampleAnswer_Cap() {
 	here, there := net.Pipe()

@@ -4,8 +4,9 @@ import "time"
 
 // Limits bounds what the peer of one connection may make this side hold. A zero field takes the default.
 //
-// What a limit does when it is reached is said with each one. "Refused" is the failure of one call, with a
-// reason that begins with the word limit; everything else goes on. "Ends" is an Abort.
+// What a limit does when it is reached is said with each one. "Refused" is the failure of one call, with a reason that
+// begins with the word limit; everything else goes on. "Ends" is an Abort. Only times can be negative. What several
+// connections may hold together is a [Budget]'s to say.
 type Limits struct {
 	// MessageBytes is the largest message that is read: 8 MiB. Checked before memory is taken, and above 256 KiB
 	// memory is then taken only as bytes arrive: up to four times as much as has; at once where a budget bounds it
@@ -22,7 +23,9 @@ type Limits struct {
 	TraversalBytes uint64
 	// Answers is the most calls of the peer's that were not finished by it: 16,384. One more ends the connection.
 	Answers int
-	// Calls is the most calls of the peer's in progress, waiting or running: 4,096. One more is refused.
+	// Calls is the most calls of the peer's in progress, waiting or running: 4,096. One more is refused. Of a stream a
+	// peer keeps its own StreamBytes on the way, by calls of 2 KiB at least: with fewer than 2,048 calls, or less than
+	// 4 MiB of CallBytes, streams of small calls fail.
 	Calls int
 	// CallBytes is the most memory in messages of calls in progress, capabilities included: 32 MiB. A call beyond it is
 	// refused.

@@ -190,7 +190,8 @@ func (a *Answer[R]) Release() {
 }
 
 // Do calls the method m of c, waits, and has read look at the results, which are gone when it returns. Neither
-// place nor read needs to be there. When ctx ends first the call is cancelled.
+// place nor read needs to be there. When ctx ends first the call is cancelled; one that has ended already does not keep it
+// from being made.
 func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, read func(R, *Caps) error) error {
 	out := outgoings.Get().(*outgoing)
 	atOnce := send(ctx, c, m, place, out, true)

@@ -94,8 +94,7 @@ func generate(dir string) (map[string][]byte, error) {
 func compile(dir string, schemas []string) ([]byte, error) {
 	compiler, err := exec.LookPath("capnp")
 	if err != nil {
-		return nil, errors.New("the schema compiler `capnp` is not installed (Debian: apt install capnproto); " +
-			"it is needed only to change a schema, since the generated Go is committed")
+		return nil, errors.New("the schema compiler `capnp` is not installed (Debian: apt install capnproto)")
 	}
 	std, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "capnproto.org/go/capnp/v3"))
 	if err != nil {
@@ -157,6 +156,9 @@ func write(dir string, files map[string][]byte) error {
 				return err
 			}
 		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	for name, b := range files {
 		if bytes.Equal(old[name], b) {
