@@ -17,6 +17,10 @@ const maxEmbargoes = 4096
 // t. What the peer hosts, or has promised, calls reach as before: no embargo is needed there, and none allowed
 // (rpc.capnp, Disembargo). What it has promised is returned: it may still turn out to live here.
 //
+// None either where the peer names what it holds of ours and that has become the peer's own: calls that came around by
+// way of here may be overtaken then. A peer that has heard what it has become would refuse the Disembargo and end the
+// connection, which is worse.
+//
 // Where the outcome was elsewhere, in a call that the peer made here (Return.takeFromOtherQuestion), calls came
 // around in any case, also to what the peer hosts.
 func (c *Conn) mustEmbargo(t target, elsewhere bool) (must bool, promised *promise) {
