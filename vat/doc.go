@@ -36,8 +36,9 @@
 //
 // Calls made on one reference start in the order in which they were made (rpc.capnp calls it E-order), also
 // across pipelining, promises that resolve and capabilities that turn out to live at the caller: embargoes
-// hold later calls back until the earlier ones have come around. A started call lets the next one start, unless
-// its handler is registered with [Serial] or its method is declared `-> stream`.
+// hold later calls back until the earlier ones have come around. (One case is left: a promise of the peer's that
+// resolves to one of ours just as that resolves to what is the peer's own.) A started call lets the next one
+// start, unless its handler is registered with [Serial] or its method is declared `-> stream`.
 //
 // # How it is built
 //
