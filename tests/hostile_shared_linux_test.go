@@ -43,8 +43,8 @@ func sharedHoards() []hostileRow {
 				a.look()
 			})
 		}},
-		{name: "760 calls of 31 KiB that wait, on each of 32 connections", must: "limit, and abort: limit", room: 400, once: true, do: func(a *assault) {
-			each(32, func(int) {
+		{name: "760 calls of 31 KiB that wait, on each of many connections", must: "limit, and abort: limit", room: 400, once: true, do: func(a *assault) {
+			each(many(), func(int) {
 				p, _, top := a.guest()
 				p.swallow()
 				for q := range uint32(760) {
@@ -69,10 +69,10 @@ func sharedHoards() []hostileRow {
 			})
 			a.watch(time.Second)
 		}},
-		{name: "16,000 calls never finished on each of 32 connections", must: "limit, and abort: limit", room: 240, once: true, do: func(a *assault) {
+		{name: "16,000 calls never finished on each of many connections", must: "limit, and abort: limit", room: 240, once: true, do: func(a *assault) {
 			a.unfinished(func(p *peer, q, top uint32) { p.call(statDir(q, export(top))) })
 		}},
-		{name: "16,000 Bootstraps never finished on each of 32 connections", must: "abort: limit", room: 440, once: true, do: func(a *assault) {
+		{name: "16,000 Bootstraps never finished on each of many connections", must: "abort: limit", room: 440, once: true, do: func(a *assault) {
 			a.unfinished(func(p *peer, q, _ uint32) { p.bootstrap(q) })
 		}},
 	}
@@ -95,8 +95,11 @@ func longMove(q, top uint32, bytes int) call {
 	return c
 }
 
+// many is on how many connections at once.
+func many() int { return times(8, 32) }
+
 func (a *assault) unfinished(do func(p *peer, q, top uint32)) {
-	each(32, func(int) {
+	each(many(), func(int) {
 		p, _, top := a.guest()
 		p.swallow()
 		for q := range uint32(16_000) {

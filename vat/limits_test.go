@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,7 +151,7 @@ func (s spread) Write(b []byte) (int, error) {
 	head := make([]byte, (4+4*s.segments+7)&^7)
 	binary.LittleEndian.PutUint32(head, uint32(s.segments-1))
 	copy(head[4:8], b[4:8])
-	_, err := s.Conn.Write(append(head, b[8:]...))
+	_, err := s.Conn.Write(slices.Concat(head, b[8:]))
 	return len(b), err
 }
 
