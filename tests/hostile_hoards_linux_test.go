@@ -148,8 +148,8 @@ func hoards() []hostileRow {
 		{name: "a million capabilities in each of 16 calls that wait", must: "abort: limit", room: 64, once: true, do: func(a *assault) {
 			a.crowded(1<<20-100, 16).ended()
 		}},
-		{name: "60,000 capabilities in each of 64 calls that wait", must: "limit, when they and what they hold are 24 MiB", room: 128, once: true, do: func(a *assault) {
-			if p := a.crowded(60_000, 64); p.countLimits(55) < 55 {
+		{name: "60,000 capabilities in each of 20 calls that wait", must: "limit, when they and what they hold are 24 MiB", room: 128, once: true, do: func(a *assault) {
+			if p := a.crowded(60_000, 20); p.countLimits(14) < 14 {
 				a.Errorf("they are counted as the bytes that they came in")
 			}
 		}},
