@@ -3,6 +3,7 @@ package vat_test
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -187,4 +188,52 @@ func TestBudgetThatIsLeft(t *testing.T) {
 	require.Positive(t, second.Held())
 	r.wake(2)
 	soon(t, func() bool { return second.Held() == 0 }, "not given back")
+}
+
+// Of a peer's reason for a failure, which is returned to another call of its own, what is cut off is not kept either.
+func TestLongReasonsAreNotKept(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	e := r.get(1, boot, 0)
+	held := func() *vat.Cap {
+		r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
+		r.world.held.Lock()
+		defer r.world.held.Unlock()
+		return r.world.held.cap.AddRef()
+	}()
+	defer held.Release()
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	reason := strings.Repeat("x", 7<<20)
+	const n = 10
+	for i := range uint32(n) {
+		// echo answers what the peer has: pipelined calls come back to it
+		r.call(100+2*i, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil }))
+		r.come(rpc.Message_Which_return)
+		r.call(101+2*i, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(100+2*i, 0))
+		c, err := r.come(rpc.Message_Which_call).Call()
+		require.NoError(t, err)
+		q := c.QuestionId()
+		r.send(func(m rpc.Message) error {
+			ret, err := m.NewReturn()
+			if err != nil {
+				return err
+			}
+			ret.SetAnswerId(q)
+			x, err := ret.NewException()
+			if err != nil {
+				return err
+			}
+			return x.SetReason(reason)
+		})
+		r.come(rpc.Message_Which_return)
+	}
+	require.Less(t, int64(heap())-int64(before), int64(len(reason)+16<<20))
+	runtime.KeepAlive(reason)
 }

@@ -37,11 +37,13 @@ func prepare(t target) sending {
 	return s
 }
 
-// theirs returns the way that d, which describes s, names when that is a promise of the peer's own: not what that may
-// have become since.
-func (s sending) theirs(d descriptor) *importCap {
-	if _, ok := s.target.(*promise); ok && d.which == rpc.CapDescriptor_Which_receiverHosted {
-		return s.via.(*importCap)
+// theirs returns what s is to c's peer when it is a promise of the peer's own, which has not resolved. Called with c.mu
+// held.
+func (c *Conn) theirs(s sending) *importCap {
+	p, ok := s.target.(*promise)
+	way, imported := s.via.(*importCap)
+	if ok && imported && way.conn == c && way.promise == p {
+		return way
 	}
 	return nil
 }
@@ -80,15 +82,11 @@ func (c *Conn) describe(s sending) (d descriptor, counted bool, sub *promise, er
 			return descriptor{which: rpc.CapDescriptor_Which_receiverHosted, id: t.id}, false, nil, nil
 		}
 	case *promise:
-		switch via := s.via.(type) {
-		case *importCap:
-			if via.conn == c && via.promise == t { // else it has resolved meanwhile
-				return descriptor{which: rpc.CapDescriptor_Which_receiverHosted, id: via.id}, false, nil, nil
-			}
-		case *pipe:
-			if via.q.conn == c && !via.q.returned && !via.q.finished {
-				return descriptor{which: rpc.CapDescriptor_Which_receiverAnswer, way: via}, false, nil, nil
-			}
+		if way := c.theirs(s); way != nil {
+			return descriptor{which: rpc.CapDescriptor_Which_receiverHosted, id: way.id}, false, nil, nil
+		}
+		if via, ok := s.via.(*pipe); ok && via.q.conn == c && !via.q.returned && !via.q.finished {
+			return descriptor{which: rpc.CapDescriptor_Which_receiverAnswer, way: via}, false, nil, nil
 		}
 		id, fresh, exc := c.exported(t)
 		if exc != nil {

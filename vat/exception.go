@@ -96,7 +96,7 @@ func readException(e rpc.Exception) *Exception {
 	if t > Unimplemented {
 		t = Failed
 	}
-	return &Exception{Type: t, Reason: clip(string(reason))}
+	return &Exception{Type: t, Reason: clip(string(reason[:min(len(reason), maxReason+1)]))} // and not the memory of the rest
 }
 
 // writeException writes e for the peer: of one that has a cause in this process, which its reason tells, the type alone.

@@ -7,7 +7,8 @@ import (
 )
 
 // ask sends r to the peer as a question: to a capability that it hosts, or to a part of an outcome that it has
-// not returned yet. It takes over r, and reports false, leaving r alone, when that outcome has been returned.
+// not returned yet. It takes over r, and reports false, leaving r alone, when that outcome has been returned, or when to
+// is to be called as a promise and has resolved.
 func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 	r.direct = false
 	m := r.params
@@ -186,6 +187,7 @@ func (c *Conn) sendReturn(a *answer) {
 	var subs []subscription
 	kept := false
 	var over error
+	var old []*Cap
 	switch {
 	case e.finished:
 		c.send(returnMessage(a.id, func(r rpc.Return) error { r.SetCanceled(); return nil }))
@@ -200,6 +202,7 @@ func (c *Conn) sendReturn(a *answer) {
 			c.outbox.append(out)
 			if kept = len(list) > 0; kept {
 				e.bytes = out.held()
+				old = c.keepTo(out, list)
 			}
 		} else {
 			exc = asException(err)
@@ -223,6 +226,9 @@ func (c *Conn) sendReturn(a *answer) {
 	c.mu.Unlock()
 
 	none.unref()
+	for _, c := range old {
+		c.Release()
+	}
 	out.unref()
 	res.unref()
 	c.subscribe(subs)
@@ -232,6 +238,19 @@ func (c *Conn) sendReturn(a *answer) {
 	if !onReader {
 		c.outbox.flush()
 	}
+}
+
+// keepTo has the capabilities of m be what its table says of them: promises of the peer's own, also when they resolve. It
+// returns what they were before, to be released. Called with c.mu held.
+func (c *Conn) keepTo(m *message, list []sending) (old []*Cap) {
+	for i, s := range list {
+		if way := c.theirs(s); way != nil {
+			way.retain()
+			old = append(old, m.caps[i])
+			m.caps[i] = newCap(way)
+		}
+	}
+	return old
 }
 
 // overResults says so when what the peer has not finished is more than it may be. Called with c.mu held.
@@ -276,6 +295,7 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 		return
 	}
 	e.resolved = true
+	delete(c.exportIDs, e.target) // it is not sent under this number again (rpc.capnp, Resolve)
 	var sub *promise
 	var counted uint32
 	var old target
@@ -296,8 +316,7 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 			d, _, p, err := c.describe(s)
 			if err == nil {
 				sub, counted = p, d.id
-				if way := s.theirs(d); way != nil {
-					delete(c.exportIDs, e.target)
+				if way := c.theirs(s); way != nil {
 					way.retain()
 					old, e.target = e.target, way
 				}

@@ -112,13 +112,13 @@ func (p *promise) call(r *request) {
 		}
 		return
 	}
-	dst := p.dst
-	if !p.final {
+	dst, final := p.dst, p.final
+	if !final {
 		p.called.Store(true)
 	}
 	dst.retain()
 	p.mu.Unlock()
-	if !pass(dst, r) {
+	if !pass(dst, r, final) {
 		// The question has been answered meanwhile: its outcome is about to get here.
 		p.retain()
 		r.direct = false
@@ -134,13 +134,14 @@ func (p *promise) call(r *request) {
 	dst.release()
 }
 
-// pass makes the call r on t. It reports false, and leaves r alone, when t is a pipe that ran dry.
-func pass(t target, r *request) bool {
+// pass makes the call r on t, where a promise leads. It reports false, and leaves r alone, when t is a pipe that ran dry,
+// or what the promise led to until it resolved: if that is final, t is where it leads.
+func pass(t target, r *request, final bool) bool {
 	if pp, ok := t.(*pipe); ok {
 		return pp.q.conn.ask(r, nil, pp, false)
 	}
 	if i, ok := t.(*importCap); ok {
-		return i.conn.ask(r, i, nil, true)
+		return i.conn.ask(r, i, nil, !final)
 	}
 	t.call(r)
 	return true
@@ -263,16 +264,16 @@ func (p *promise) drain() {
 		it := p.queue[0]
 		p.queue[0] = queued{}
 		p.queue = p.queue[1:]
-		dst := p.dst
+		dst, final := p.dst, p.final
 		dst.retain()
-		if !p.final && it.request != nil {
+		if !final && it.request != nil {
 			p.called.Store(true)
 		}
 		p.mu.Unlock()
 		done := true
 		if it.request == nil {
 			it.do()
-		} else if done = pass(dst, it.request); done {
+		} else if done = pass(dst, it.request, final); done {
 			p.release()
 		}
 		dst.release()

@@ -337,3 +337,93 @@ func TestSlowWriterIsNotIdle(t *testing.T) {
 		}
 	}
 }
+
+// gateAt has the peer hold a gate.
+func (r *raw) gateAt(q, boot uint32, g *gate) uint32 {
+	r.world.held.Lock()
+	old := r.world.held.cap
+	r.world.held.cap = vat.Serve(gateTable, g)
+	r.world.held.Unlock()
+	old.Release()
+	r.call(q, tp.Server_TypeID, tp.Server_held.ID, toExport(boot))
+	p, err := r.back(q, rpc.Return_Which_results).Results()
+	require.NoError(r.t, err)
+	l, err := p.CapTable()
+	require.NoError(r.t, err)
+	return l.At(0).SenderHosted()
+}
+
+// A call that waited for what turned out to be the peer's own promise is made, also when a Disembargo of that has left.
+func TestCallThatWaitedGoesWhereResolveSaid(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	g := &gate{make(chan struct{})}
+	id := r.promisedBy(boot, g, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
+	close(g.open)
+	d := r.resolved(id)
+	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, d.Which())
+	require.EqualValues(t, 5, d.ReceiverHosted())
+	r.come(rpc.Message_Which_return) // of 32
+	held := promises(r, boot)        // 5 again
+	first := vat.Send(t.Context(), held, tp.Chain_depth, nil)
+	defer first.Release()
+	qq, err := r.come(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	g2 := &gate{make(chan struct{})}
+	gid := r.gateAt(50, boot, g2)
+	// not heard yet that id has become 5
+	r.call(51, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(gid), capParam(func(d rpc.CapDescriptor) error { d.SetReceiverHosted(id); return nil }))
+	r.call(52, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(51, 0))
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	dis, err := r.come(rpc.Message_Which_disembargo).Disembargo()
+	require.NoError(t, err)
+	r.loopback(false, dis.Context().SenderLoopback(), nil)
+	close(g2.open)
+	r.fail(qq.QuestionId())
+	defer held.Release()
+	for {
+		m, ok := r.recv()
+		require.True(t, ok)
+		if m.Which() == rpc.Message_Which_call {
+			c, _ := m.Call()
+			to, _ := c.Target()
+			require.EqualValues(t, 5, to.ImportedCap())
+			r.fail(c.QuestionId())
+			return
+		}
+	}
+}
+
+// What Return said holds as what Resolve says.
+func TestDisembargoGoesWhereReturnSaid(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	chain := r.get(1, boot, 2)
+	e := r.get(31, boot, 0)
+	r.call(33, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil }))
+	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
+	ret, err := r.expect(rpc.Message_Which_return).Return()
+	require.NoError(t, err)
+	p, err := ret.Results()
+	require.NoError(t, err)
+	table, err := p.CapTable()
+	require.NoError(t, err)
+	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, table.At(0).Which())
+	require.EqualValues(t, 5, table.At(0).ReceiverHosted())
+	r.loopback(true, 77, func(m rpc.MessageTarget) error { return promised(m.NewPromisedAnswer())(33, []uint16{0}) })
+	for {
+		m, ok := r.recv()
+		if !ok {
+			t.Fatal("ended")
+		}
+		switch m.Which() {
+		case rpc.Message_Which_abort:
+			e, _ := m.Abort()
+			s, _ := e.Reason()
+			t.Fatalf("an honest peer is aborted: %s", s)
+		case rpc.Message_Which_disembargo:
+			return
+		}
+	}
+}

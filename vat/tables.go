@@ -164,7 +164,9 @@ func (c *Conn) unexport(id uint32, n uint64) (target, error) {
 		return nil, nil
 	}
 	c.exports.remove(id)
-	delete(c.exportIDs, e.target)
+	if c.exportIDs[e.target] == id {
+		delete(c.exportIDs, e.target)
+	}
 	c.freeExports.put(id)
 	return e.target, nil
 }

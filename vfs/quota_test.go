@@ -362,3 +362,46 @@ func TestOpenReturnsToZero(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// steps are what a reader's Reads do, one after the other.
+type steps struct{ do []func(p []byte) (int, error) }
+
+func (s *steps) Read(p []byte) (int, error) {
+	f := s.do[0]
+	s.do = s.do[1:]
+	return f(p)
+}
+
+// The end of what is written takes no room: it is never busy.
+func TestNothingStagedIsNeverBusy(t *testing.T) {
+	ctx := t.Context()
+	_, raw := store(t, sample)
+	ok(t, put(ctx, raw, "big", strings.Repeat("x", 4000)))
+	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: vfs.NewLedger(vfs.Allowance{Bytes: 1000})})
+	defer d.Close()
+	smallRead, bigRead, bigGo := make(chan bool), make(chan bool), make(chan bool)
+	res := make(chan error, 2)
+	go func() {
+		_, err := d.Replace(ctx, "small", &steps{[]func(p []byte) (int, error){
+			func(p []byte) (int, error) { return copy(p, "hi"), nil },
+			func(p []byte) (int, error) { close(smallRead); <-bigRead; return 0, io.EOF },
+		}}, vfs.If{})
+		res <- err
+	}()
+	go func() {
+		n := 0
+		r := &steps{}
+		<-smallRead
+		for i := 0; i < 4000/100; i++ {
+			r.do = append(r.do, func(p []byte) (int, error) { n++; return copy(p, strings.Repeat("y", 100)), nil })
+		}
+		r.do = append(r.do, func(p []byte) (int, error) { close(bigRead); <-bigGo; return 0, io.EOF })
+		_, err := d.Replace(ctx, "big", r, vfs.If{})
+		res <- err
+	}()
+	err := <-res
+	close(bigGo)
+	err2 := <-res
+	ok(t, err)
+	ok(t, err2)
+}

@@ -41,7 +41,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
 	case s.left >= 0 && int64(n) > s.left:
 		n, err = 0, Errorf(Quota, "this is more than the grant's allowance has left; remove something or ask for more")
-	case s.left >= 0:
+	case s.left >= 0 && n > 0:
 		if late := s.stage(int64(n)); late != nil {
 			n, err = 0, late
 		}
