@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 	schema "capd/capnp"
@@ -128,29 +127,6 @@ func hoards() []hostileRow {
 			}
 			if limits := p.countLimits(8); limits < 8 {
 				a.Errorf("%d calls met the limit", limits)
-			}
-		}},
-		{name: "paths that come and go, of 60 calls that wait", must: "nothing is left of them", room: 16, once: true, do: func(a *assault) {
-			p, _, top := a.guest()
-			for q := range uint32(60) {
-				p.call(moveTo(q, export(top), promise(q)))
-			}
-			p.swallowing(top, func() {
-				path := make([]uint16, 32)
-				for q := range uint32(60) {
-					for path[0] = range uint16(1000) {
-						p.call(statDir(5000, result(q, path...)))
-						p.finish(5000, true)
-					}
-				}
-			})
-		}},
-		{name: "a million capabilities in each of 16 calls that wait", must: "abort: limit", room: 64, once: true, do: func(a *assault) {
-			a.crowded(1<<20-100, 16).ended()
-		}},
-		{name: "60,000 capabilities in each of 20 calls that wait", must: "limit, when they and what they hold are 24 MiB", room: 128, once: true, do: func(a *assault) {
-			if p := a.crowded(60_000, 20); p.countLimits(14) < 14 {
-				a.Errorf("they are counted as the bytes that they came in")
 			}
 		}},
 		{name: "heavy patterns on 32 connections", must: "answers, in turn", once: true, do: func(a *assault) {
@@ -386,35 +362,6 @@ func (a *assault) heavy(conns int, do func(p *peer, q, top uint32)) {
 		a.look()
 		time.Sleep(80 * time.Millisecond)
 	}
-}
-
-// crowded makes calls that wait, each with n times the same capability of the host's.
-func (a *assault) crowded(n int32, calls uint32) *peer {
-	p, _, top := a.guest()
-	for q := range calls {
-		c := moveTo(q, export(top), promise(q))
-		fill := c.params
-		c.params = func(w rpc.Payload) error {
-			if err := fill(w); err != nil {
-				return err
-			}
-			l, err := capnp.NewCompositeList(w.Segment(), capnp.ObjectSize{DataSize: 8}, n)
-			if err != nil {
-				return err
-			}
-			for i := range int(n) {
-				l.Struct(i).SetUint16(0, uint16(rpc.CapDescriptor_Which_receiverHosted))
-				l.Struct(i).SetUint32(4, top)
-			}
-			l.Struct(0).SetUint16(0, uint16(rpc.CapDescriptor_Which_senderPromise)) // what the call waits for
-			l.Struct(0).SetUint32(4, q)
-			return capnp.Struct(w).SetPtr(1, l.ToPtr())
-		}
-		p.call(c)
-	}
-	p.flush()
-	a.look()
-	return p
 }
 
 // wide makes a directory of n files with long names.

@@ -362,17 +362,11 @@ func TestWhyACallWasNotSentStaysHere(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	secret := errors.New("open /etc/secret: no such file")
 	var seen error
-	relay := vat.Serve(vat.NewTable(vat.Handle(tp.Echo_cap, func(_ *struct{}, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
+	c := p.asks(t, vat.Serve(vat.NewTable(vat.Handle(tp.Echo_cap, func(_ *struct{}, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
 		back := c.Caps().Get(c.Params().Cap())
 		seen = vat.Do(c.Context(), back, tp.Echo_echo, func(tp.Echo_echo_Params, *vat.Caps) error { return secret }, nil)
 		return seen
-	})), &struct{}{})
-	p.held.Lock()
-	p.held.cap = relay
-	p.held.Unlock()
-	a := vat.Send(t.Context(), p.boot, tp.Server_held, nil)
-	defer a.Release()
-	c := a.Cap(tp.Server_held_Results_cap)
+	})), &struct{}{}))
 	defer c.Release()
 	own := newWorld()
 	mine := own.serve(&echoObj{tracked{own}})

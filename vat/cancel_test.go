@@ -69,18 +69,12 @@ func TestCancelWithinAMillisecond(t *testing.T) {
 func BenchmarkCancel(b *testing.B) {
 	p := connect(b, vat.Limits{})
 	started, ended := make(chan struct{}), make(chan struct{})
-	waits := vat.Serve(vat.NewTable(vat.Handle(tp.Echo_sleep, func(_ *struct{}, c vat.Call[tp.Echo_sleep_Params, tp.Echo_sleep_Results]) error {
+	e := p.asks(b, vat.Serve(vat.NewTable(vat.Handle(tp.Echo_sleep, func(_ *struct{}, c vat.Call[tp.Echo_sleep_Params, tp.Echo_sleep_Results]) error {
 		started <- struct{}{}
 		<-c.Context().Done()
 		ended <- struct{}{}
 		return nil
-	})), &struct{}{})
-	p.held.Lock()
-	p.held.cap = waits
-	p.held.Unlock()
-	held := vat.Send(b.Context(), p.boot, tp.Server_held, nil)
-	defer held.Release()
-	e := held.Cap(tp.Server_held_Results_cap)
+	})), &struct{}{}))
 	defer e.Release()
 	for b.Loop() {
 		b.StopTimer()

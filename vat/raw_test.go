@@ -231,6 +231,19 @@ func (r *raw) returned(q uint32) uint32 {
 	return l.At(0).SenderHosted()
 }
 
+// descriptor reads a Return for q, and what it says of its first capability.
+func (r *raw) descriptor(q uint32) rpc.CapDescriptor {
+	r.t.Helper()
+	ret, err := r.expect(rpc.Message_Which_return).Return()
+	require.NoError(r.t, err)
+	require.Equal(r.t, q, ret.AnswerId())
+	p, err := ret.Results()
+	require.NoError(r.t, err)
+	l, err := p.CapTable()
+	require.NoError(r.t, err)
+	return l.At(0)
+}
+
 // get calls a method of Server that answers one capability.
 func (r *raw) get(q uint32, boot uint32, method uint16) uint32 {
 	r.t.Helper()

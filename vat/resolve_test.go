@@ -215,15 +215,9 @@ func (r *raw) promisedBy(boot uint32, g *gate, desc func(rpc.CapDescriptor) erro
 	e := r.get(31, boot, 0)
 	r.call(32, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(gid), capParam(desc))
 	r.call(33, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { return promised(d.NewReceiverAnswer())(32, []uint16{0}) }))
-	ret, err := r.expect(rpc.Message_Which_return).Return()
-	require.NoError(r.t, err)
-	require.EqualValues(r.t, 33, ret.AnswerId())
-	p, err := ret.Results()
-	require.NoError(r.t, err)
-	table, err := p.CapTable()
-	require.NoError(r.t, err)
-	require.Equal(r.t, rpc.CapDescriptor_Which_senderPromise, table.At(0).Which())
-	return table.At(0).SenderPromise()
+	d := r.descriptor(33)
+	require.Equal(r.t, rpc.CapDescriptor_Which_senderPromise, d.Which())
+	return d.SenderPromise()
 }
 
 // resolved reads what the promise has become.
@@ -243,6 +237,25 @@ func (r *raw) resolved(id uint32) rpc.CapDescriptor {
 	}
 }
 
+// comesBack reads until a Disembargo comes.
+func (r *raw) comesBack() {
+	r.t.Helper()
+	for {
+		m, ok := r.recv()
+		if !ok {
+			r.t.Fatal("ended")
+		}
+		switch m.Which() {
+		case rpc.Message_Which_abort:
+			e, _ := m.Abort()
+			s, _ := e.Reason()
+			r.t.Fatalf("an honest peer is aborted: %s", s)
+		case rpc.Message_Which_disembargo:
+			return
+		}
+	}
+}
+
 // The server has said that its promise is the peer's promise 5, which meanwhile has become the server's own. The peer's
 // Disembargo comes back by way of 5 (rpc.capnp, "The Tribble 4-way Race Condition").
 func TestDisembargoGoesWhereResolveSaid(t *testing.T) {
@@ -257,20 +270,7 @@ func TestDisembargoGoesWhereResolveSaid(t *testing.T) {
 	require.EqualValues(t, 5, d.ReceiverHosted())
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil }) // on its way when that came
 	r.loopback(true, 77, imported(id))
-	for {
-		m, ok := r.recv()
-		if !ok {
-			t.Fatal("ended")
-		}
-		switch m.Which() {
-		case rpc.Message_Which_abort:
-			e, _ := m.Abort()
-			s, _ := e.Reason()
-			t.Fatalf("an honest peer is aborted: %s", s)
-		case rpc.Message_Which_disembargo:
-			return
-		}
-	}
+	r.comesBack()
 }
 
 // And so does a call, which stays behind those that went that way.
@@ -403,27 +403,9 @@ func TestDisembargoGoesWhereReturnSaid(t *testing.T) {
 	e := r.get(31, boot, 0)
 	r.call(33, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil }))
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
-	ret, err := r.expect(rpc.Message_Which_return).Return()
-	require.NoError(t, err)
-	p, err := ret.Results()
-	require.NoError(t, err)
-	table, err := p.CapTable()
-	require.NoError(t, err)
-	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, table.At(0).Which())
-	require.EqualValues(t, 5, table.At(0).ReceiverHosted())
+	d := r.descriptor(33)
+	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, d.Which())
+	require.EqualValues(t, 5, d.ReceiverHosted())
 	r.loopback(true, 77, func(m rpc.MessageTarget) error { return promised(m.NewPromisedAnswer())(33, []uint16{0}) })
-	for {
-		m, ok := r.recv()
-		if !ok {
-			t.Fatal("ended")
-		}
-		switch m.Which() {
-		case rpc.Message_Which_abort:
-			e, _ := m.Abort()
-			s, _ := e.Reason()
-			t.Fatalf("an honest peer is aborted: %s", s)
-		case rpc.Message_Which_disembargo:
-			return
-		}
-	}
+	r.comesBack()
 }

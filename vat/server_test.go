@@ -390,6 +390,17 @@ func noGoroutines(t testing.TB) {
 }
 
 // chain asks the server for a chain.
+// asks has the client hold c, which the server serves.
+func (p *pair) asks(t testing.TB, c *vat.Cap) *vat.Cap {
+	t.Helper()
+	p.held.Lock()
+	p.held.cap = c
+	p.held.Unlock()
+	a := vat.Send(t.Context(), p.boot, tp.Server_held, nil)
+	defer a.Release()
+	return a.Cap(tp.Server_held_Results_cap)
+}
+
 func (p *pair) root(t testing.TB) *vat.Cap {
 	t.Helper()
 	a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
