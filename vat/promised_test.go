@@ -51,7 +51,7 @@ func TestOutcomeIsThePeersPromise(t *testing.T) {
 	assert.NoError(t, p.server.Err())
 }
 
-// promises gives the server the promise 5 of the peer's, and the server calls it.
+// promises gives the server the promise 5 of the peer's, and returns what the server holds.
 func promises(r *raw, boot uint32) (held *vat.Cap) {
 	r.t.Helper()
 	r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
