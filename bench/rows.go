@@ -121,11 +121,12 @@ func fileRows() table {
 	for _, n := range payloads[1:] {
 		t.rows = append(t.rows, row{name: fmt.Sprintf("open file: read %s × %d", size(n), inFlight), slice: pread(n, inFlight), metric: byteRate})
 	}
-	stat, list := slice{load.Stat, 0, 1}, slice{load.List, load.ListedSize, 1}
+	stat, list, held := slice{load.Stat, 0, 1}, slice{load.List, load.ListedSize, 1}, slice{load.HeldList, load.ListedSize, 1}
 	t.rows = append(t.rows,
+		row{name: fmt.Sprintf("open directory: list %d entries, p50", load.ListedSize), slice: held, metric: p50},
 		row{name: "by path: stat, p50", slice: stat, metric: p50},
 		row{name: "by path: stat × 16", slice: slice{load.Stat, 0, 16}, metric: callRate},
-		row{name: fmt.Sprintf("list %d entries, p50", load.ListedSize), slice: list, metric: p50})
+		row{name: fmt.Sprintf("by path: list %d entries, p50", load.ListedSize), slice: list, metric: p50})
 	for _, n := range payloads {
 		t.rows = append(t.rows, row{name: fmt.Sprintf("by path: whole file of %s × %d", size(n), inFlight), slice: slice{load.Whole, n, inFlight}, metric: byteRate})
 	}

@@ -11,17 +11,26 @@ import (
 )
 
 // A Client makes calls over one connection. Any number of goroutines may call at once.
+//
+// A caller that finds nobody reading reads replies itself until its own has come. If other calls are outstanding then,
+// the client's goroutine reads for them until none is. So one caller alone wakes nobody, and many do not pass the
+// reading from one to the next.
 type Client struct {
 	conn net.Conn
+	r    *bufio.Reader // of whoever reads
 
 	writers atomic.Int32 // that wait for writing
 	writing sync.Mutex
 	w       *writer
 
-	mu    sync.Mutex
-	table []*call // by number
-	free  []*call // of table, not in use
-	err   error   // why the connection ended
+	mu      sync.Mutex
+	table   []*call // by number
+	free    []*call // of table, not in use
+	open    int     // calls without a reply
+	reading bool    // somebody reads
+	err     error   // why the connection ended
+
+	more chan struct{} // the client's goroutine is to read
 }
 
 // A call is a row of the correlation table.
@@ -36,8 +45,8 @@ type call struct {
 
 // NewClient calls over conn, which it takes over.
 func NewClient(conn net.Conn) *Client {
-	c := &Client{conn: conn, w: newWriter(conn)}
-	go c.read()
+	c := &Client{conn: conn, r: bufio.NewReaderSize(conn, bufferBytes), w: newWriter(conn), more: make(chan struct{}, 1)}
+	go c.readForOthers()
 	return c
 }
 
@@ -54,7 +63,13 @@ func (c *Client) write(id, op uint32, payload []byte) error {
 }
 
 // Close ends the connection and every call.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail(net.ErrClosed)
+	return err
+}
 
 // call makes one call and returns how many bytes of the reply are in into.
 func (c *Client) call(op uint32, payload, into []byte) (int, error) {
@@ -71,10 +86,12 @@ func (c *Client) call(op uint32, payload, into []byte) (int, error) {
 		c.table = append(c.table, k)
 	}
 	k.into, k.taken = into, true
+	c.open++
 	c.mu.Unlock()
 	if err := c.write(k.id, op, payload); err != nil {
-		c.conn.Close() // ends every call
+		c.conn.Close() // whoever reads ends every call
 	}
+	c.readOwn(k)
 	<-k.done
 	n, err := k.n, k.err
 	c.mu.Lock()
@@ -84,11 +101,58 @@ func (c *Client) call(op uint32, payload, into []byte) (int, error) {
 	return n, err
 }
 
-// read hands replies to the calls that wait for them.
-func (c *Client) read() {
-	err := c.replies(bufio.NewReaderSize(c.conn, bufferBytes))
+// readOwn reads until k has its reply, unless somebody else reads.
+func (c *Client) readOwn(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.reading || c.err != nil {
+		return
+	}
+	c.reading = true
+	for c.err == nil && len(k.done) == 0 {
+		c.reply()
+	}
+	if c.open > 0 && c.err == nil {
+		c.more <- struct{}{} // it goes on reading
+		return
+	}
+	c.reading = false
+}
+
+// readForOthers reads whenever it is told to, until no call is outstanding.
+func (c *Client) readForOthers() {
+	for range c.more {
+		c.mu.Lock()
+		for c.err == nil && c.open > 0 {
+			c.reply()
+		}
+		c.reading = false
+		if c.err != nil {
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+	}
+}
+
+// reply reads one reply. It is called with mu held, which it gives up while it reads.
+func (c *Client) reply() {
+	c.mu.Unlock()
+	k, err := c.next()
+	c.mu.Lock()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.open--
+	k.done <- struct{}{}
+}
+
+// fail ends every call. It is called with mu held.
+func (c *Client) fail(err error) {
+	if c.err != nil {
+		return
+	}
 	c.err = fmt.Errorf("the connection ended: %w", err)
 	for _, k := range c.table {
 		if k.taken {
@@ -101,38 +165,34 @@ func (c *Client) read() {
 	}
 }
 
-func (c *Client) replies(r *bufio.Reader) error {
-	for {
-		head, err := r.Peek(headerBytes)
-		if err != nil {
-			return err
-		}
-		length, id, op := header(head)
-		_, _ = r.Discard(headerBytes)
-		c.mu.Lock()
-		if int(id) >= len(c.table) || !c.table[id].taken {
-			c.mu.Unlock()
-			return fmt.Errorf("a reply to no call: %d", id)
-		}
-		k := c.table[id]
-		c.mu.Unlock()
-		switch {
-		case op == opFailed:
-			why := make([]byte, length)
-			if _, err := io.ReadFull(r, why); err != nil {
-				return err
-			}
-			k.err = errors.New(string(why))
-		case length > len(k.into):
-			return fmt.Errorf("a reply of %d bytes, and there is room for %d", length, len(k.into))
-		default:
-			if _, err := io.ReadFull(r, k.into[:length]); err != nil {
-				return err
-			}
-			k.n = length
-		}
-		k.done <- struct{}{}
+// next reads the next reply into the memory of the call that it is for.
+func (c *Client) next() (*call, error) {
+	head, err := c.r.Peek(headerBytes)
+	if err != nil {
+		return nil, err
 	}
+	length, id, op := header(head)
+	_, _ = c.r.Discard(headerBytes)
+	c.mu.Lock()
+	if int(id) >= len(c.table) || !c.table[id].taken {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("a reply to no call: %d", id)
+	}
+	k := c.table[id]
+	c.mu.Unlock()
+	switch {
+	case op == opFailed:
+		why := make([]byte, length)
+		if _, err := io.ReadFull(c.r, why); err != nil {
+			return nil, err
+		}
+		k.err = errors.New(string(why))
+		return k, nil
+	case length > len(k.into):
+		return nil, fmt.Errorf("a reply of %d bytes, and there is room for %d", length, len(k.into))
+	}
+	k.n, err = io.ReadFull(c.r, k.into[:length])
+	return k, err
 }
 
 // PingPong makes calls one at a time, on the goroutine that calls: the connection is written, and then read.

@@ -24,6 +24,7 @@ const (
 	opPut             // payload: the length of a path in 4 bytes, the path, the content
 	opStat            // payload: a path; the reply is size and time, 8 bytes each
 	opList            // payload: a path; the reply is the names, each with a NUL
+	opHeldList        // no payload; as opList, of a directory that the server holds open
 	opRaw             // the rest of the connection has no frames: see raw
 	opDownload        // payload: a path; the reply has no payload, and then the file's bytes follow
 	opFailed          // of a reply: the payload is why

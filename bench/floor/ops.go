@@ -114,11 +114,15 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 				return load.CheckStat(int64(binary.LittleEndian.Uint64(into)))
 			}
 		}, nil
-	case load.List:
+	case load.List, load.HeldList:
+		code, path := uint32(opList), []byte(load.ListedDir)
+		if op == load.HeldList {
+			code, path = opHeldList, nil
+		}
 		return func(int) func() error {
 			into := make([]byte, 64<<10)
 			return func() error {
-				n, err := l.Calls.call(opList, []byte(load.ListedDir), into)
+				n, err := l.Calls.call(code, path, into)
 				if err != nil {
 					return err
 				}

@@ -9,6 +9,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 
 	"capd/bench/load"
 )
@@ -18,6 +21,9 @@ type Server struct {
 	table []byte
 	tree  string
 	file  *os.File // the table's
+
+	listing sync.Mutex // the held directory has one position
+	listed  *os.File
 }
 
 // NewServer serves the table and the tree, which holds it as a file too.
@@ -26,7 +32,11 @@ func NewServer(table []byte, tree string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{table, tree, f}, nil
+	dir, err := os.Open(filepath.Join(tree, load.ListedDir))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Server{table: table, tree: tree, file: f, listed: dir}, nil
 }
 
 // Serve serves every connection that l accepts, until it is closed.
@@ -121,13 +131,34 @@ func (s *Server) handle(op uint32, in []byte, out *[]byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		*out = (*out)[:0]
-		for _, e := range entries {
-			*out = append(append(*out, e.Name()...), 0)
-		}
+		*out = names((*out)[:0], entries)
 		return *out, nil
+	case opHeldList:
+		entries, err := s.list()
+		*out = names((*out)[:0], entries)
+		return *out, err
 	}
 	return nil, fmt.Errorf("no operation %d", op)
+}
+
+// list lists the held directory in the order of names, as os.ReadDir does.
+func (s *Server) list() ([]os.DirEntry, error) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if _, err := s.listed.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	entries, err := s.listed.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// names appends the names of entries to out, each with a NUL.
+func names(out []byte, entries []os.DirEntry) []byte {
+	for _, e := range entries {
+		out = append(append(out, e.Name()...), 0)
+	}
+	return out
 }
 
 func (s *Server) whole(path string, out *[]byte) ([]byte, error) {

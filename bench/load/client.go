@@ -15,7 +15,8 @@ const (
 	Version  = "version"  // the same, and a digest of what was read, where there is one
 	Put      = "put"      // the file of size bytes, by path, in place and durable when the call returns
 	Stat     = "stat"     // of a file, by path
-	List     = "list"     // of a directory of size entries
+	List     = "list"     // of a directory of size entries, by its path
+	HeldList = "heldlist" // the same of a directory that is held open
 	Download = "download" // StreamBytes of a file to the client, by path, one way
 )
 

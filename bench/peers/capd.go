@@ -19,8 +19,8 @@ import (
 var Capd = &Contender{
 	Name:    "capd",
 	About:   "`capd serve` and capd/client: guards, gates, a real directory; a put is durable",
-	Ops:     versionOps,
-	OpsTLS:  versionOps,
+	Ops:     capdOps,
+	OpsTLS:  capdOps,
 	Ours:    true,
 	Durable: true,
 	Version: capdVersion,
@@ -132,18 +132,17 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 			}
 		}, nil
 	case load.List:
-		listed := c.dir.SubDir(load.ListedDir)
 		return func(int) func() error {
 			return func() error {
-				n := 0
-				for _, err := range listed.List(ctx) {
-					if err != nil {
-						return err
-					}
-					n++
-				}
-				return load.CheckList(n)
+				listed := c.dir.SubDir(load.ListedDir)
+				defer listed.Close()
+				return list(ctx, listed)
 			}
+		}, nil
+	case load.HeldList:
+		listed := c.dir.SubDir(load.ListedDir)
+		return func(int) func() error {
+			return func() error { return list(ctx, listed) }
 		}, nil
 	case load.Download:
 		s := load.NewStreamed(c.table, load.TableBytes)
@@ -160,6 +159,17 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 		}, nil
 	}
 	return nil, load.ErrUnsupported
+}
+
+func list(ctx context.Context, d *client.Dir) error {
+	n := 0
+	for _, err := range d.List(ctx) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return load.CheckList(n)
 }
 
 // A summer sums what is written to it.

@@ -13,15 +13,15 @@ var memoryOps = []string{load.Echo, load.ChainSeq, load.Read, load.Write, load.S
 
 var fileOps = []string{load.Pread, load.Whole, load.Put, load.Stat, load.List, load.Download}
 
-// versionOps is what capd does with files, and the floor, which has no versions.
-var versionOps = append(slices.Clone(fileOps), load.Version)
+// capdOps is what capd does with files, and the floor. The floor has no versions.
+var capdOps = append(slices.Clone(fileOps), load.HeldList, load.Version)
 
 // Floor is the floor, multiplexed.
 var Floor = &Contender{
 	Name:    "floor",
 	About:   "framed messages between two Go processes, multiplexed; streams are a raw socket; a put is durable",
-	Ops:     slices.Concat(memoryOps, versionOps),
-	OpsTLS:  slices.Concat(memoryOps, versionOps),
+	Ops:     slices.Concat(memoryOps, capdOps),
+	OpsTLS:  slices.Concat(memoryOps, capdOps),
 	Ours:    true,
 	Durable: true,
 	Version: goVersion,

@@ -55,8 +55,12 @@ var GRPC = &Contender{
 			}
 			c, target = credentials.NewTLS(config), p.Address
 		}
-		conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(c), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(grpcMessage)),
-			grpc.WithInitialWindowSize(grpcWindow), grpc.WithInitialConnWindowSize(grpcWindow))
+		options := []grpc.DialOption{grpc.WithTransportCredentials(c), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(grpcMessage)),
+			grpc.WithInitialWindowSize(grpcWindow), grpc.WithInitialConnWindowSize(grpcWindow)}
+		if !p.TLS {
+			options = append(options, grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return p.Dial(nil) }))
+		}
+		conn, err := grpc.NewClient(target, options...)
 		if err != nil {
 			return nil, err
 		}

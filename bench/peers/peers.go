@@ -71,10 +71,21 @@ func Find(name string) (*Contender, error) {
 // serverName is what the benchmark's certificate is for.
 const serverName = "bench"
 
+// socketBytes is how much a Unix socket is asked to hold, for every contender that lets us: it is what package vat asks
+// for. The C++ contender asks for as much by itself.
+const socketBytes = 512 << 10
+
+// buffered asks nc, a Unix socket, to hold socketBytes.
+func buffered(nc net.Conn) net.Conn {
+	_ = nc.(*net.UnixConn).SetWriteBuffer(socketBytes) // as far as the system lets it, as in package vat
+	return nc
+}
+
 // Listen listens at p.Address. What lies between TLS and the socket is beneath's, unless that is nil.
 func (p Place) Listen(beneath func(net.Conn) net.Conn) (net.Listener, error) {
 	if !p.TLS {
-		return net.Listen("unix", p.Address)
+		l, err := net.Listen("unix", p.Address)
+		return listener{l, buffered}, err
 	}
 	c, err := tls.LoadX509KeyPair(p.Cert, p.Key)
 	if err != nil {
@@ -90,7 +101,7 @@ func (p Place) Listen(beneath func(net.Conn) net.Conn) (net.Listener, error) {
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}), nil // gRPC insists on it
 }
 
-// A listener gives what it accepts to beneath.
+// A listener answers what beneath makes of the connections that it accepts.
 type listener struct {
 	net.Listener
 	beneath func(net.Conn) net.Conn
@@ -107,7 +118,11 @@ func (l listener) Accept() (net.Conn, error) {
 // Dial connects to p.Address. What lies between TLS and the socket is beneath's, unless that is nil.
 func (p Place) Dial(beneath func(net.Conn) net.Conn) (net.Conn, error) {
 	if !p.TLS {
-		return net.Dial("unix", p.Address)
+		nc, err := net.Dial("unix", p.Address)
+		if err != nil {
+			return nil, err
+		}
+		return buffered(nc), nil
 	}
 	c, err := p.clientConfig()
 	if err != nil {
