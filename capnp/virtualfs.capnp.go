@@ -2161,6 +2161,19 @@ func (s VirtualFs_diff_Results) SetMore(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
+func (s VirtualFs_diff_Results) Review() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s VirtualFs_diff_Results) HasReview() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s VirtualFs_diff_Results) SetReview(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
 type VirtualFs_apply_Params capnp.Struct
 
 // VirtualFs_apply_Params_TypeID is the unique identifier for the type VirtualFs_apply_Params.
@@ -3612,7 +3625,7 @@ var VirtualFs_mounts = vat.Method[VirtualFs_mounts_Params, VirtualFs_mounts_Resu
 var VirtualFs_root = vat.Method[VirtualFs_root_Params, VirtualFs_root_Results]{Interface: VirtualFs_TypeID, ID: 3, Name: "VirtualFs.root", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
 
 // VirtualFs_diff describes VirtualFs.diff to package vat.
-var VirtualFs_diff = vat.Method[VirtualFs_diff_Params, VirtualFs_diff_Results]{Interface: VirtualFs_TypeID, ID: 4, Name: "VirtualFs.diff", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
+var VirtualFs_diff = vat.Method[VirtualFs_diff_Params, VirtualFs_diff_Results]{Interface: VirtualFs_TypeID, ID: 4, Name: "VirtualFs.diff", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
 
 // VirtualFs_apply describes VirtualFs.apply to package vat.
 var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 4}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 2}}
@@ -3646,6 +3659,9 @@ const VirtualFs_commit_Params_commit vat.Field = 1
 
 // VirtualFs_diff_Params_after is the place of the field after of VirtualFs_diff_Params, a Data.
 const VirtualFs_diff_Params_after vat.Field = 4
+
+// VirtualFs_diff_Results_review is the place of the field review of VirtualFs_diff_Results, a Data.
+const VirtualFs_diff_Results_review vat.Field = 1
 
 // VirtualFs_materialize_Params_bounds is the place of the field bounds of VirtualFs_materialize_Params in a pipelined path.
 const VirtualFs_materialize_Params_bounds vat.Field = 1

@@ -145,19 +145,22 @@ interface VirtualFs {
   root @3 () -> (dir :Dir, control :DirControl);
   # The whole tree, with a control of its own: nobody but the asker goes by this route.
 
-  diff @4 (path :Text, paths :List(Text), fromRev :Text, toRev :Text, withText :Bool, after :Data, limit :UInt32) -> (changes :List(Change), more :Bool);
+  diff @4 (path :Text, paths :List(Text), fromRev :Text, toRev :Text, withText :Bool, after :Data, limit :UInt32) -> (changes :List(Change), more :Bool, review :Data);
   # One page of the changes that the mount at path holds, in byte order of their raw paths: those at and below paths
   # (empty: all) whose path is after `after` (empty: from the first), at most `limit` (0 means 1000, bound 10,000), and
   # fewer where their text would pass about 1 MiB. more: ask again after the last one's path. fromRev or toRev, of which
   # either may be empty: what differs between two revisions of a git mount instead. withText: with each change's text.
+  # review has 32 bytes that stand for all changes at and below paths, on this page or not, and apply takes it; it is empty
+  # unless the mount is an overlay and no revisions are compared. Where it is not the page before's, the changes are not the
+  # same any more: begin again.
   # notFound (no mount there), unsupported (the mount keeps no changes aside).
 
   apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64);
   # Lets the changes at and below paths (empty: all) into what lies beneath the mount at path: all of them, or none. id
   # is for undo. Where conflicts is not empty nothing was changed and there is no id: it lists every path that is no
   # longer as the mount found it. Were they more than 4 MiB, the first of them; conflictsTotal counts them all. As diff;
-  # denied, readOnly, askDenied and quota of what lies beneath. progress may be null. review, if it is not empty, has 32 bytes
-  # that stand for the changes that were looked at: conflict when they are others by now.
+  # denied, readOnly, askDenied and quota of what lies beneath. progress may be null. review, if it is not empty, is
+  # what diff answered for the same paths: conflict when the changes are others by now.
 
   undo @6 (path :Text, id :Text) -> (conflicts :List(Conflict), conflictsTotal :UInt64);
   # Takes an apply back, wholly; its changes are pending again. notFound: no such apply, or too long ago. conflicts as

@@ -14,48 +14,52 @@ import (
 var errNoChanges = vfs.Errorf(vfs.Unsupported, "what is mounted here keeps no changes aside: what is written is there at once; mount it with overlay: to review changes first")
 
 // Diff implements [Host].
-func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) error {
+func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error) {
 	m, err := fs.at(path)
 	if err != nil {
-		return err
+		return Review{}, err
 	}
 	if err := checkPaths(o.Paths); err != nil {
-		return err
+		return Review{}, err
 	}
 	revisions := o.From != "" || o.To != ""
-	wanted := func(c Change) bool {
-		return c.Path > after && (within(o.Paths, c.Path) || c.From != "" && within(o.Paths, c.From))
-	}
+	wanted := func(c Change) bool { return c.Path > after && chosen(o.Paths, c) }
 	switch {
 	case m.overlay != nil && !revisions:
 		all, err := m.overlay.Diff(ctx, "")
 		if err != nil {
-			return vfs.At(path, err)
+			return Review{}, vfs.At(path, err)
 		}
+		review := reviewOf(all, o.Paths)
 		if len(all) == 0 && m.store.Own != nil {
-			return fs.diffOwn(ctx, m, o, wanted, yield)
+			return review, fs.diffOwn(ctx, m, o, wanted, yield)
 		}
-		for _, d := range all {
-			c := change(d)
-			if !wanted(c) {
-				continue
-			}
-			if o.Text {
-				if c.Text, err = m.text(ctx, d); err != nil {
-					return vfs.At(vfs.Join(path, d.Path), err)
-				}
-			}
-			if !yield(c) {
-				return nil
-			}
-		}
-		return nil
+		return review, m.diffOverlay(ctx, all, o, wanted, yield)
 	case m.store.Own != nil:
-		return fs.diffOwn(ctx, m, o, wanted, yield)
+		return Review{}, fs.diffOwn(ctx, m, o, wanted, yield)
 	case revisions:
-		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
+		return Review{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
 	}
-	return vfs.At(path, errNoChanges)
+	return Review{}, vfs.At(path, errNoChanges)
+}
+
+// diffOverlay is Diff of what m's overlay holds.
+func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, o DiffOptions, wanted, yield func(Change) bool) (err error) {
+	for _, d := range all {
+		c := change(d)
+		if !wanted(c) {
+			continue
+		}
+		if o.Text {
+			if c.Text, err = m.text(ctx, d); err != nil {
+				return vfs.At(vfs.Join(m.Path, d.Path), err)
+			}
+		}
+		if !yield(c) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // diffOwn is Diff of what m's store itself holds.
@@ -125,6 +129,11 @@ func within(paths []string, path string) bool {
 	return paths == nil || slices.ContainsFunc(paths, func(p string) bool {
 		return p == "" || path == p || strings.HasPrefix(path, p+"/")
 	})
+}
+
+// chosen reports whether c is at or below one of paths, or was before it was renamed.
+func chosen(paths []string, c Change) bool {
+	return within(paths, c.Path) || c.From != "" && within(paths, c.From)
 }
 
 func checkPaths(paths []string) error {
@@ -213,18 +222,22 @@ func (o *ApplyOptions) check() func([]overlay.Change) error {
 		return nil
 	}
 	return func(all []overlay.Change) error {
-		var r Reviewer
-		for _, d := range all {
-			c := change(d)
-			if within(o.Paths, c.Path) || c.From != "" && within(o.Paths, c.From) {
-				r.Add(c)
-			}
-		}
-		if r.Review() != o.If {
+		if reviewOf(all, o.Paths) != o.If {
 			return vfs.Errorf(vfs.Conflict, "these are no longer the changes that were reviewed; look at the diff again")
 		}
 		return nil
 	}
+}
+
+// reviewOf is the Review of those of an overlay's changes that paths choose.
+func reviewOf(all []overlay.Change, paths []string) Review {
+	var r Reviewer
+	for _, d := range all {
+		if c := change(d); chosen(paths, c) {
+			r.Add(c)
+		}
+	}
+	return r.Review()
 }
 
 func change(d overlay.Change) Change {

@@ -74,7 +74,7 @@ func is(t testing.TB, what string, err error, want vfs.Code) {
 
 func diff(t testing.TB, fs *virtualfs.FS, path string, o virtualfs.DiffOptions) (all []string) {
 	t.Helper()
-	if err := fs.Diff(t.Context(), path, o, "", func(c virtualfs.Change) bool {
+	if _, err := fs.Diff(t.Context(), path, o, "", func(c virtualfs.Change) bool {
 		all = append(all, string(c.Kind)+" "+c.Path)
 		return true
 	}); err != nil {
@@ -173,11 +173,13 @@ func TestReview(t *testing.T) {
 		t.Errorf("the changes at edit are %q", got)
 	}
 	var text string
-	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c virtualfs.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
+	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c virtualfs.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
 		t.Errorf("the text is %q, %v", text, err)
 	}
-	is(t, "diff of what has none", fs.Diff(ctx, "plain", virtualfs.DiffOptions{}, "", nil), vfs.Unsupported)
-	is(t, "diff of revisions", fs.Diff(ctx, "draft", virtualfs.DiffOptions{From: "a"}, "", nil), vfs.Unsupported)
+	_, err = fs.Diff(ctx, "plain", virtualfs.DiffOptions{}, "", nil)
+	is(t, "diff of what has none", err, vfs.Unsupported)
+	_, err = fs.Diff(ctx, "draft", virtualfs.DiffOptions{From: "a"}, "", nil)
+	is(t, "diff of revisions", err, vfs.Unsupported)
 	_, err = fs.Apply(ctx, "plain", virtualfs.ApplyOptions{}, nil)
 	is(t, "apply of what has none", err, vfs.Unsupported)
 	_, err = fs.Commit(ctx, "draft", virtualfs.Commit{})
@@ -187,7 +189,7 @@ func TestReview(t *testing.T) {
 	put(t, lower, "edit", "3")
 	put(t, lower, "also", "3")
 	text = ""
-	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c virtualfs.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
+	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c virtualfs.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
 		t.Errorf("the text of what both sides changed is %q, %v", text, err)
 	}
 	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{}, nil)
@@ -199,15 +201,15 @@ func TestReview(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("revert dropped %d, %v", n, err)
 	}
-	var seen virtualfs.Reviewer
-	if err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{}, "", func(c virtualfs.Change) bool { seen.Add(c); return true }); err != nil {
+	seen, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{}, "", func(virtualfs.Change) bool { return false })
+	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, d, "draft/new", "not seen")
-	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen.Review()}, nil)
+	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen}, nil)
 	is(t, "apply of what nobody reviewed", err, vfs.Conflict)
 	put(t, d, "draft/new", "2")
-	a, err := fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen.Review()}, nil)
+	a, err := fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen}, nil)
 	if err != nil || a.Changes != 2 || a.ID == "" {
 		t.Fatalf("apply: %+v, %v", a, err)
 	}

@@ -199,8 +199,10 @@ type Host interface {
 	Mounts() []Mount // byte order of paths
 	// Root returns the whole tree, with a control of its own.
 	Root(ctx context.Context) (vfs.Dir, *vfs.Control, error)
-	// Diff yields changes in byte order of paths, those after the path after.
-	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) error
+	// Diff yields changes in byte order of paths, those after the path after. The
+	// Review stands for all changes at and below o.Paths, whether or not they were
+	// yielded. It is the zero Review unless they are an overlay's, which Apply takes.
+	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error)
 	// Apply lets in changes, all that are chosen or none of them. It answers conflict when
 	// they are no longer what was reviewed.
 	Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (Applied, error)

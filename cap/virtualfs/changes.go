@@ -31,7 +31,7 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 	}
 	p := page{limit: wire.PageSize(c.Params().Limit())}
 	var changes []virtualfs.Change
-	err = s.host.Diff(c.Context(), path, o, string(after), func(ch virtualfs.Change) bool {
+	review, err := s.host.Diff(c.Context(), path, o, string(after), func(ch virtualfs.Change) bool {
 		if !p.add(changeSize(ch)) {
 			return false
 		}
@@ -49,6 +49,11 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 		return err
 	}
 	r.SetMore(p.more)
+	if review != (virtualfs.Review{}) {
+		if err := r.SetReview(review[:]); err != nil {
+			return err
+		}
+	}
 	return setChanges(r.NewChanges, changes)
 }
 
@@ -75,10 +80,12 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 		return err
 	}
 	o := virtualfs.ApplyOptions{Paths: paths}
-	if review, err := wire.Data(c.Params().Review()); err != nil {
+	review, err := wire.Data(c.Params().Review())
+	if err != nil {
 		return err
-	} else if n := copy(o.If[:], review); n != len(review) || n != 0 && n != len(o.If) {
-		return vfs.At(path, vfs.Errorf(vfs.Invalid, "a review has %d bytes", len(o.If)))
+	}
+	if o.If, err = Review(review); err != nil {
+		return vfs.At(path, err)
 	}
 	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))
 	defer stop()

@@ -209,3 +209,11 @@ func bounds(w schema.Bounds) (b virtualfs.Bounds, err error) {
 	b.Bytes, err = count(w.Bytes())
 	return b, err
 }
+
+// Review reads a review; empty is none.
+func Review(b []byte) (r virtualfs.Review, err error) {
+	if n := copy(r[:], b); n != len(b) || n != 0 && n != len(r) {
+		return virtualfs.Review{}, vfs.Errorf(vfs.Invalid, "a review is %d bytes, as diff answers it", len(r))
+	}
+	return r, nil
+}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
 	"math"
 
 	served "capd/cap/virtualfs"
@@ -27,17 +28,31 @@ func checkTarget(path string, paths []string) error {
 // each page.
 const diffPage = 10_000
 
-// Diff yields changes in byte order of paths, those after the path after.
-func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) error {
+// Diff yields changes in byte order of paths, those after the path after. Where changes
+// were made while it asked for their pages, the Review is one that Apply answers with
+// conflict.
+func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) (review virtualfs.Review, err error) {
 	if err := first(checkTarget(path, o.Paths), checkPath(after), checkTexts(o.From, o.To)); err != nil {
-		return err
+		return review, err
 	}
-	for more := true; more; {
+	for more, pages := true, 0; more; pages++ {
 		err := vat.Do(ctx, fs.cap, schema.VirtualFs_diff, func(p schema.VirtualFs_diff_Params, _ *vat.Caps) error {
 			p.SetWithText(o.Text)
 			p.SetLimit(diffPage)
 			return first(served.SetTexts(o.Paths, p.NewPaths), p.SetPath(path), p.SetFromRev(o.From), p.SetToRev(o.To), p.SetAfter([]byte(after)))
 		}, func(r schema.VirtualFs_diff_Results, _ *vat.Caps) error {
+			b, err := r.Review()
+			if err != nil {
+				return err
+			}
+			seen, err := served.Review(b)
+			if err != nil {
+				return err
+			}
+			if pages > 0 && seen != review {
+				seen = sha256.Sum256(append(review[:], seen[:]...)) // of no changes that ever were
+			}
+			review = seen
 			l, err := r.Changes()
 			if err != nil {
 				return err
@@ -57,10 +72,10 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 			return nil
 		})
 		if err != nil {
-			return wire.Decode(err)
+			return virtualfs.Review{}, wire.Decode(err)
 		}
 	}
-	return nil
+	return review, nil
 }
 
 // Apply lets in the changes at and below paths (nil: all), or none of them. Paths

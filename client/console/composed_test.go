@@ -87,12 +87,14 @@ func TestComposed(t *testing.T) {
 		{Path: "p/below", URL: "memory:b", Kind: "memory", Attenuation: virtualfs.Attenuation{ReadOnly: true, Deny: []string{}}},
 	})
 	var changes []virtualfs.Change
-	ok(t, fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", collect(&changes)))
+	_, err = fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", collect(&changes))
+	ok(t, err)
 	if len(changes) != files+1 || changes[0].Kind != virtualfs.Added || changes[files].Kind != virtualfs.Modified ||
 		!strings.Contains(changes[files].Text, "+changed") {
 		t.Errorf("%d changes, from %+v to %+v", len(changes), changes[0], changes[len(changes)-1])
 	}
-	is(t, "the changes of a mount that keeps none", fs.Diff(ctx, "p/below", virtualfs.DiffOptions{}, "", collect(&changes)), vfs.Unsupported)
+	_, err = fs.Diff(ctx, "p/below", virtualfs.DiffOptions{}, "", collect(&changes))
+	is(t, "the changes of a mount that keeps none", err, vfs.Unsupported)
 	_, err = fs.Commit(ctx, "p", virtualfs.Commit{Message: "x"})
 	is(t, "a commit of what is no git mount", err, vfs.Unsupported)
 
@@ -127,4 +129,101 @@ func TestComposed(t *testing.T) {
 	same(t, "mounts at the end", mounts, []virtualfs.Mount{})
 	_, err = p.Stat(ctx)
 	is(t, "what was open in a mount", err, vfs.Stale)
+}
+
+// What diff answers is what apply takes, over the wire alone.
+func TestReviewOverTheWire(t *testing.T) {
+	h, _ := composed(t)
+	fs := operator(t, h)
+	ctx := t.Context()
+	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", virtualfs.Attenuation{}))
+	ok(t, fs.Mount(ctx, "plain", "memory:b", virtualfs.Attenuation{}))
+	root, ctl, err := fs.Root(ctx)
+	ok(t, err)
+	defer root.Close()
+	defer ctl.Close()
+	put := func(path, text string) {
+		t.Helper()
+		_, err := vfs.Put(ctx, root, path, strings.NewReader(text), vfs.If{})
+		ok(t, err)
+	}
+	look := func(paths ...string) virtualfs.Review {
+		t.Helper()
+		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: paths}, "", func(virtualfs.Change) bool { return false })
+		ok(t, err)
+		if r == (virtualfs.Review{}) {
+			t.Fatal("diff answers no review")
+		}
+		return r
+	}
+	apply := func(r virtualfs.Review, paths ...string) (int, error) {
+		a, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: r, Paths: paths}, nil)
+		return a.Changes, err
+	}
+	none := look()
+	for _, name := range []string{"a", "b", "c"} {
+		put("p/"+name, "1")
+	}
+	_, err = apply(none)
+	is(t, "an apply of what came after a diff that had nothing", err, vfs.Conflict)
+	all, some := look(), look("a", "b")
+	put("p/c", "2")
+	_, err = apply(all)
+	is(t, "an apply of what is no longer as it was reviewed", err, vfs.Conflict)
+	_, err = apply(some, "a")
+	is(t, "an apply of less than what was reviewed", err, vfs.Conflict)
+	n, err := apply(some, "a", "b")
+	if ok(t, err); n != 2 {
+		t.Errorf("%d of the 2 changes that were reviewed were applied", n)
+	}
+	if n, err := apply(look()); err != nil || n != 1 {
+		t.Errorf("%d changes were applied, %v; want the one that is left", n, err)
+	}
+	if n, err := apply(look()); err != nil || n != 0 {
+		t.Errorf("%d changes were applied of none, %v", n, err)
+	}
+}
+
+// A diff in pages of which one is of another moment has a review that no changes have.
+func TestReviewOfPages(t *testing.T) {
+	h, _ := composed(t)
+	fs := operator(t, h)
+	ctx := t.Context()
+	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", virtualfs.Attenuation{}))
+	root, ctl, err := fs.Root(ctx)
+	ok(t, err)
+	defer root.Close()
+	defer ctl.Close()
+	put := func(path, text string) {
+		t.Helper()
+		_, err := vfs.Put(ctx, root, path, strings.NewReader(text), vfs.If{})
+		ok(t, err)
+	}
+	for i := range 8 {
+		put(fmt.Sprintf("p/f%d", i), strings.Repeat("line\n", virtualfs.MaxText/5))
+	}
+	look := func(do func(n int)) virtualfs.Review {
+		t.Helper()
+		n := 0
+		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", func(virtualfs.Change) bool { n++; do(n); return true })
+		if ok(t, err); n != 8 {
+			t.Fatalf("%d changes, want 8", n)
+		}
+		return r
+	}
+	seen := look(func(int) {})
+	mixed := look(func(n int) {
+		if n == 1 { // the page that it is on was answered
+			put("p/f7", "other")
+		}
+	})
+	for what, r := range map[string]virtualfs.Review{"the first page": seen, "pages of two moments": mixed} {
+		_, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: r}, nil)
+		is(t, "an apply with the review of "+what, err, vfs.Conflict)
+	}
+	put("p/f7", strings.Repeat("line\n", virtualfs.MaxText/5)) // as the first page had it
+	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: mixed}, nil)
+	is(t, "an apply of what the first page was of", err, vfs.Conflict)
+	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: seen}, nil)
+	ok(t, err)
 }

@@ -31,6 +31,7 @@ type fake struct {
 	mounts   []virtualfs.Mount
 	changes  []virtualfs.Change
 	skipped  []virtualfs.Skipped
+	review   virtualfs.Review
 	applied  virtualfs.Applied
 	count    int
 	commit   string
@@ -80,16 +81,16 @@ func (f *fake) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
 	return vfs.RevocableDir(f.tree)
 }
 
-func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) error {
+func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) (virtualfs.Review, error) {
 	if err := f.do(ctx, nil, f.note("diff", path, o, after)); err != nil {
-		return err
+		return virtualfs.Review{}, err
 	}
 	for _, c := range f.changes {
 		if c.Path > after && !yield(c) {
-			return nil
+			return f.review, nil
 		}
 	}
-	return nil
+	return f.review, nil
 }
 
 func (f *fake) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, p virtualfs.Progress) (virtualfs.Applied, error) {

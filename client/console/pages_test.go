@@ -69,14 +69,16 @@ func TestDiffPages(t *testing.T) {
 	}
 	client := operator(t, h)
 	var all []virtualfs.Change
-	ok(t, client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, "", collect(&all)))
+	_, err := client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, "", collect(&all))
+	ok(t, err)
 	same(t, "all pages", all, h.changes)
 
 	all = nil
-	ok(t, client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, h.changes[10].Path, func(c virtualfs.Change) bool {
+	_, err = client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, h.changes[10].Path, func(c virtualfs.Change) bool {
 		all = append(all, c)
 		return len(all) < 3
-	}))
+	})
+	ok(t, err)
 	same(t, "three after one", all, h.changes[11:14])
 
 	fs := raw(t, h)

@@ -48,7 +48,7 @@ var calls = map[string]struct {
 	"diff": {
 		call: func(ctx context.Context, fs *console.VirtualFs) (any, error) {
 			all := []virtualfs.Change{}
-			err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a", collect(&all))
+			_, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a", collect(&all))
 			return all, err
 		},
 		asked: []any{"p", virtualfs.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a"},
@@ -287,10 +287,10 @@ func TestRefused(t *testing.T) {
 		{"mount: a huge url", func() error { return fs.Mount(ctx, "p", huge, virtualfs.Attenuation{}) }, vfs.TooLarge},
 		{"mount: many patterns", func() error { return fs.Mount(ctx, "p", "u", virtualfs.Attenuation{Ask: many}) }, vfs.TooLarge},
 		{"unmount: a long path", func() error { return fs.Unmount(ctx, long) }, vfs.Limit},
-		{"diff: no path", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: none}, "", nil) }, vfs.Invalid},
-		{"diff: many paths", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: many}, "", nil) }, vfs.TooLarge},
-		{"diff: a long place", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{}, long, nil) }, vfs.Limit},
-		{"diff: a huge revision", func() error { return fs.Diff(ctx, "p", virtualfs.DiffOptions{To: huge}, "", nil) }, vfs.TooLarge},
+		{"diff: no path", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: none}, "", nil); return err }, vfs.Invalid},
+		{"diff: many paths", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: many}, "", nil); return err }, vfs.TooLarge},
+		{"diff: a long place", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{}, long, nil); return err }, vfs.Limit},
+		{"diff: a huge revision", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{To: huge}, "", nil); return err }, vfs.TooLarge},
 		{"apply: no path", func() error { _, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: none}, nil); return err }, vfs.Invalid},
 		{"apply: many paths", func() error { _, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: many}, nil); return err }, vfs.TooLarge},
 		{"undo: a huge id", func() error { return fs.Undo(ctx, "p", huge) }, vfs.TooLarge},

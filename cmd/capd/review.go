@@ -95,10 +95,8 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	o := virtualfs.DiffOptions{Paths: paths, From: c.From, To: c.To, Text: !c.Stat && !c.JSON || c.Text}
 	out := []changeJSON{}
 	show := newChanges(e.stdout)
-	var review virtualfs.Reviewer
 	var late error
-	err := fs.Diff(e, mount, o, "", func(ch virtualfs.Change) bool {
-		review.Add(ch)
+	review, err := fs.Diff(e, mount, o, "", func(ch virtualfs.Change) bool {
 		if c.JSON {
 			out = append(out, changeJSON{ch.Path, ch.From, ch.Kind, ch.Text})
 			return true
@@ -116,7 +114,7 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	case show.n == 0:
 		fmt.Fprintln(e.stderr, "no changes")
 	case c.From == "" && c.To == "":
-		return c.next(e, fs, mount, review.Review())
+		return c.next(e, fs, mount, review)
 	}
 	return nil
 }
