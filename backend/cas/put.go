@@ -262,7 +262,7 @@ func (p *putter) special(path string) error {
 
 func (p *putter) link(l vfs.Link, to *pendingDir, name string) error {
 	target, err := l.Target(p.ctx)
-	if vfs.CodeOf(err) == vfs.NotFound || vfs.CodeOf(err) == vfs.Stale {
+	if vfs.CodeOf(err) == vfs.NotFound {
 		return nil
 	}
 	if err == nil {
@@ -288,7 +288,7 @@ func (p *putter) file(f vfs.File, to *pendingDir, name string) error {
 	}
 	switch vfs.CodeOf(err) {
 	case "":
-	case vfs.NotFound, vfs.Stale:
+	case vfs.NotFound:
 		return nil
 	default:
 		return err

@@ -17,6 +17,7 @@ import (
 	"capd/backend/cas"
 	"capd/backend/memory"
 	"capd/vfs"
+	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
 )
 
@@ -297,4 +298,22 @@ func readBlob(t testing.TB, b cas.Blobs, d cas.Digest) (string, error) {
 	defer c.Close()
 	data, err := io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
 	return string(data), err
+}
+
+// A file or link that is stale is not one that went: a tree that was unmounted while it
+// was stored would lack all of them.
+func TestPutOfWhatIsStale(t *testing.T) {
+	for op, path := range map[faultfs.Op]string{faultfs.Stat: "a.txt", faultfs.Target: "link"} {
+		source := memory.New(memory.Limits{})
+		vfstest.Fill(t, source.Root(), vfstest.Tree{"a.txt": {Data: "hello"}, "link": {Link: "a.txt"}},
+			func(path, target string) error { return source.Symlink(t.Context(), path, target) }, nil)
+		plan := &faultfs.Plan{}
+		plan.Fail(op, faultfs.Before, 0, vfs.Stale)
+		store, err := cas.OpenAmbient(t.TempDir(), cas.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = cas.Put(t.Context(), store, faultfs.New(source.Root(), plan), cas.PutOptions{})
+		code(t, "storing what is stale", err, vfs.Stale, path)
+	}
 }

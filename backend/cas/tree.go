@@ -31,6 +31,20 @@ func Open(ctx context.Context, b Blobs, root Digest) (vfs.Dir, error) {
 	return &dir{ref: ref{tree: t}, digest: root}, nil
 }
 
+// Dup returns another reference to d, which is a directory of a tree that [Open]
+// answered. It answers stale when d is closed.
+func Dup(d vfs.Dir) (vfs.Dir, error) {
+	of, ok := d.(*dir)
+	if !ok {
+		return nil, vfs.Errorf(vfs.Unsupported, "this is no directory of a stored tree")
+	}
+	t, err := of.derive()
+	if err != nil {
+		return nil, err
+	}
+	return &dir{ref: ref{tree: t}, digest: of.digest, depth: of.depth}, nil
+}
+
 // maxReadings is how much memory a tree may use for the directories that were read,
 // in bytes, roughly.
 const maxReadings = 64 << 20

@@ -168,6 +168,28 @@ func (s *Store) rebase(c commit) {
 // Root returns the whole tree. Each call returns a reference of its own.
 func (s *Store) Root() vfs.Dir { return &dir{at: &place{store: s}} }
 
+// Part returns what Root is for the directory at path: each call of it returns a
+// reference of its own. Part answers notFound and notDir.
+func (s *Store) Part(ctx context.Context, path string) (root func() vfs.Dir, err error) {
+	names, err := vfs.SplitPath(path)
+	if err != nil {
+		return nil, vfs.At(path, err)
+	}
+	at := &dir{at: &place{store: s}}
+	for _, name := range names {
+		n, err := at.Lookup(ctx, name)
+		if err != nil {
+			return nil, vfs.At(path, err)
+		}
+		next, ok := n.(*dir)
+		if !ok {
+			return nil, vfs.At(path, vfs.NotDir)
+		}
+		at = next
+	}
+	return func() vfs.Dir { return &dir{at: at.at} }, nil
+}
+
 // Revision returns what the store shows now.
 func (s *Store) Revision() Revision {
 	if s.follow {

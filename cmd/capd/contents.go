@@ -73,9 +73,18 @@ func (c contents) open(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store,
 		return nil, errors.Join(err, end())
 	}
 	return &virtualfs.Store{
-		Root: func() vfs.Dir { return tree }, Close: end, Fixed: true,
+		Root: func() vfs.Dir { return again(tree) }, Fixed: true,
+		Close:  func() error { return errors.Join(tree.Close(), end()) },
 		Detail: func() string { return "immutable" },
 	}, nil
+}
+
+// again is another reference to tree, and a stale one once the mount is closed.
+func again(tree vfs.Dir) vfs.Dir {
+	if d, err := cas.Dup(tree); err == nil {
+		return d
+	}
+	return tree
 }
 
 func openRoot(ctx context.Context, b cas.Blobs, root cas.Digest) (vfs.Dir, error) {

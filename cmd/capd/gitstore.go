@@ -34,36 +34,12 @@ func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, er
 		Own:    &commits{repo, u.Path, u.Flag("writable")},
 	}
 	if below != "" {
-		part, err := part(ctx, repo.Root(), below)
-		if err != nil {
+		if store.Root, err = repo.Part(ctx, below); err != nil {
 			repo.Close()
 			return nil, err
 		}
-		store.Root = func() vfs.Dir { return part }
 	}
 	return store, nil
-}
-
-// part is the directory at path below root.
-func part(ctx context.Context, root vfs.Dir, path string) (vfs.Dir, error) {
-	defer root.Close()
-	d := root
-	for name := range strings.SplitSeq(path, "/") {
-		n, err := d.Lookup(ctx, name)
-		if d != root {
-			d.Close()
-		}
-		if err != nil {
-			return nil, vfs.At(path, err)
-		}
-		next, ok := n.(vfs.Dir)
-		if !ok {
-			n.Close()
-			return nil, vfs.At(path, vfs.NotDir)
-		}
-		d = next
-	}
-	return d, nil
 }
 
 func revisionText(r git.Revision, follow bool) string {

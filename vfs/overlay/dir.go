@@ -2,9 +2,6 @@ package overlay
 
 import (
 	"context"
-	"iter"
-	"maps"
-	"slices"
 
 	"capd/vfs"
 )
@@ -35,14 +32,12 @@ func (d *dir) Stat(ctx context.Context) (vfs.Info, error) {
 	if !below {
 		return info, nil
 	}
-	n, err := d.window.at(ctx, d.o, path)
-	if err == nil {
-		var lower vfs.Info
-		if lower, err = n.Stat(ctx); err == nil {
-			info.ModifiedMs = max(info.ModifiedMs, lower.ModifiedMs)
-		}
-	}
-	if err != nil && !(holds && missing(err)) {
+	err = d.beneath(ctx, path, holds, func(n vfs.Node) error {
+		lower, err := n.Stat(ctx)
+		info.ModifiedMs = max(info.ModifiedMs, lower.ModifiedMs)
+		return err
+	})
+	if err != nil && !(holds && (missing(err) || replaced(err))) {
 		return vfs.Info{}, err
 	}
 	return info, nil
@@ -98,81 +93,4 @@ func (d *dir) hold(ctx context.Context, name string, s *sight) (vfs.Node, error)
 		return &file{r}, nil
 	}
 	return &link{r}, nil
-}
-
-// List implements vfs.Dir. What the overlay has of its own is as it was when the
-// iteration began.
-func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) {
-		if err := d.list(ctx, func(e vfs.Entry) bool { return yield(e, nil) }); err != nil {
-			yield(vfs.Entry{}, err)
-		}
-	}
-}
-
-// list calls yield with each entry, until it answers false.
-func (d *dir) list(ctx context.Context, yield func(vfs.Entry) bool) error {
-	if err := d.o.look(ctx); err != nil {
-		return err
-	}
-	here, err := d.here()
-	if err != nil {
-		d.o.mu.RUnlock()
-		return err
-	}
-	own := map[string]vfs.Entry{}
-	moved := map[string]bool{}
-	for name, n := range here.children {
-		if !n.through() || n.holds() {
-			own[name] = vfs.Entry{Name: name, Kind: n.kind}
-			moved[name] = n.below && n.kind != vfs.DirKind
-		}
-	}
-	path, below, holds := here.origin, here.below, here.holds()
-	d.o.mu.RUnlock()
-
-	names := slices.Sorted(maps.Keys(own))
-	// emit yields what the overlay has before the name end, or all.
-	emit := func(end string, all bool) (bool, error) {
-		for len(names) > 0 && (all || names[0] < end) {
-			e := own[names[0]]
-			names = names[1:]
-			if err := ctx.Err(); err != nil {
-				return false, err
-			}
-			if moved[e.Name] { // which may be gone from the lower tree
-				s, err := d.see(ctx, e.Name)
-				if err != nil {
-					return false, err
-				}
-				s.close()
-				e.Kind = s.kind
-			}
-			if e.Kind != gone && !yield(e) {
-				return false, nil
-			}
-		}
-		return true, nil
-	}
-	if below {
-		n, err := d.window.at(ctx, d.o, path)
-		if lower, ok := n.(vfs.Dir); ok && err == nil {
-			for e, lerr := range lower.List(ctx) {
-				if err = lerr; err != nil {
-					break
-				}
-				if more, err := emit(e.Name, false); !more {
-					return err
-				}
-				if _, ours := own[e.Name]; !ours && !yield(e) {
-					return nil
-				}
-			}
-		}
-		if err != nil && !(holds && missing(err)) {
-			return err
-		}
-	}
-	_, err = emit("", true)
-	return err
 }

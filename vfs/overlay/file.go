@@ -89,16 +89,23 @@ func (f *file) read(ctx context.Context, do func(vfs.File, standing) error) erro
 		if err == nil {
 			err = do(st.node.(vfs.File), st)
 		}
-		if st.content == nil || !missing(err) || ctx.Err() != nil {
+		if st.content == nil || !lost(err) || ctx.Err() != nil {
 			return err
 		}
-		if now, again := f.stands(ctx); again != nil && !missing(again) || again == nil && now.content == st.content {
-			return errIndex // it is in the tree, and nowhere else
-		} else if again != nil && now.content == nil {
+		switch now, again := f.stands(ctx); {
+		case again != nil && (now.content == nil || !lost(again)):
 			return again
+		case now.content != st.content:
+		case vfs.CodeOf(err) == vfs.Stale:
+			return err
+		default:
+			return errIndex // it is in the tree, and nowhere else
 		}
 	}
 }
+
+// lost reports what the upper store answers for a content that was removed.
+func lost(err error) bool { return missing(err) || vfs.CodeOf(err) == vfs.Stale }
 
 // Stat implements vfs.Node.
 func (f *file) Stat(ctx context.Context) (info vfs.Info, err error) {

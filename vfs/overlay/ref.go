@@ -91,23 +91,20 @@ func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
 	}
 	var found vfs.Node
 	if through {
-		found, err = r.lookup(ctx, origin, name)
-		if vfs.CodeOf(err) == vfs.Stale && held {
-			err = vfs.NotFound
-		}
+		found, err = r.lookup(ctx, origin, name, held)
 	} else {
 		found, err = r.o.lowerAt(ctx, path)
 	}
 	switch {
-	case through && vfs.CodeOf(err) == vfs.NotFound, !through && missing(err):
+	case missing(err):
 		if !holds {
 			s.kind = gone
 		}
 		return s, nil
-	case err != nil && !holds:
-		return sight{}, err
-	case err != nil:
+	case replaced(err) && holds:
 		return s, nil
+	case err != nil:
+		return sight{}, err
 	}
 	kind := vfs.KindOf(found)
 	switch {
@@ -124,15 +121,15 @@ func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
 	return s, nil
 }
 
-// lookup looks for name in the lower directory at path.
-func (r *ref) lookup(ctx context.Context, path, name string) (vfs.Node, error) {
-	n, err := r.window.at(ctx, r.o, path)
-	if err != nil {
-		return nil, err
-	}
-	d, ok := n.(vfs.Dir)
-	if !ok {
-		return nil, vfs.NotFound
-	}
-	return d.Lookup(ctx, name)
+// lookup looks for name in the lower directory at path. stands is as in beneath.
+func (r *ref) lookup(ctx context.Context, path, name string, stands bool) (found vfs.Node, err error) {
+	err = r.beneath(ctx, path, stands, func(n vfs.Node) error {
+		d, ok := n.(vfs.Dir)
+		if !ok {
+			return vfs.NotFound
+		}
+		found, err = d.Lookup(ctx, name)
+		return err
+	})
+	return found, err
 }

@@ -86,9 +86,12 @@ func (s *spot) vacate(ctx context.Context) ([]edit, error) {
 	case !s.below:
 		return []edit{away}, nil
 	case s.known && !s.base.moved && s.base.state.Absent():
-		n, err := s.ref.lookup(ctx, s.dir.origin, s.name)
+		n, err := s.ref.lookup(ctx, s.dir.origin, s.name, true)
 		if missing(err) {
 			return []edit{away, {Do: forget, Path: raw(s.implied)}}, nil
+		}
+		if err != nil && !replaced(err) {
+			return nil, err
 		}
 		if err == nil {
 			n.Close()

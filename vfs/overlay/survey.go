@@ -92,22 +92,11 @@ func (s *survey) before(n surveyed) string {
 
 // visible says what the overlay shows at path, which may be nothing.
 func (o *Overlay) visible(ctx context.Context, path string) (batch.State, error) {
-	n, err := o.open(ctx, path)
-	if missing(err) || vfs.CodeOf(err) == vfs.NotRegular {
+	s, err := stateAt(ctx, path, o.open)
+	if vfs.CodeOf(err) == vfs.NotRegular {
 		return batch.State{}, nil
 	}
-	if err != nil {
-		return batch.State{}, vfs.At(path, err)
-	}
-	defer n.Close()
-	s, err := stateOf(ctx, n)
-	if missing(err) {
-		return batch.State{}, nil
-	}
-	if err != nil {
-		return batch.State{}, vfs.At(path, err)
-	}
-	return s, nil
+	return s, err
 }
 
 // open opens what the overlay shows at path.
@@ -117,5 +106,10 @@ func (o *Overlay) open(ctx context.Context, path string) (vfs.Node, error) {
 		return root, nil
 	}
 	defer root.Close()
-	return walk(ctx, root.(*dir), path)
+	var n vfs.Node
+	err := steady(ctx, func() (err error) {
+		n, err = walk(ctx, root.(*dir), path)
+		return err
+	})
+	return n, err
 }

@@ -1,0 +1,120 @@
+package overlay
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"capd/vfs"
+)
+
+// List implements vfs.Dir. What the overlay has of its own is as it was when the
+// iteration began.
+func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		l := &listing{d: d, yield: func(e vfs.Entry) bool { return yield(e, nil) }}
+		if err := l.run(ctx); err != nil {
+			yield(vfs.Entry{}, err)
+		}
+	}
+}
+
+// listing is one iteration over a directory. It merges the overlay's own entries with
+// those of the lower directory, both in byte order.
+type listing struct {
+	d     *dir
+	yield func(vfs.Entry) bool
+
+	own   map[string]vfs.Entry
+	moved map[string]bool // of own: they read through, and may be gone from the lower tree
+	names []string        // of own, still to come
+
+	last string // the newest name that the lower directory has answered
+	over bool   // nobody wants more, or late says why there is none
+	late error
+}
+
+func (l *listing) run(ctx context.Context) error {
+	path, below, stands, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if below {
+		err := l.d.beneath(ctx, path, stands, func(n vfs.Node) error { return l.merge(ctx, n) })
+		if l.over {
+			return l.late
+		}
+		if err != nil && !(stands && (missing(err) || replaced(err))) {
+			return err
+		}
+	}
+	l.emit(ctx, "", true)
+	return l.late
+}
+
+// begin notes what the overlay has, and answers which lower directory is read through.
+func (l *listing) begin(ctx context.Context) (path string, below, stands bool, err error) {
+	if err := l.d.o.look(ctx); err != nil {
+		return "", false, false, err
+	}
+	defer l.d.o.mu.RUnlock()
+	here, err := l.d.here()
+	if err != nil {
+		return "", false, false, err
+	}
+	l.own, l.moved = map[string]vfs.Entry{}, map[string]bool{}
+	for name, n := range here.children {
+		if !n.through() || n.holds() {
+			l.own[name] = vfs.Entry{Name: name, Kind: n.kind}
+			l.moved[name] = n.below && n.kind != vfs.DirKind
+		}
+	}
+	l.names = slices.Sorted(maps.Keys(l.own))
+	return here.origin, here.below, here.holds(), nil
+}
+
+// merge yields what the lower directory n has, and what the overlay has before that.
+// It may be called again when n went stale midway.
+func (l *listing) merge(ctx context.Context, n vfs.Node) error {
+	lower, ok := n.(vfs.Dir)
+	if !ok {
+		return nil
+	}
+	for e, err := range lower.List(ctx) {
+		if err != nil {
+			return err
+		}
+		if e.Name <= l.last { // it was yielded already
+			continue
+		}
+		l.last = e.Name
+		l.emit(ctx, e.Name, false)
+		if _, ours := l.own[e.Name]; !l.over && !ours {
+			l.over = !l.yield(e)
+		}
+		if l.over {
+			return nil
+		}
+	}
+	return nil
+}
+
+// emit yields what the overlay has before the name end, or all.
+func (l *listing) emit(ctx context.Context, end string, all bool) {
+	for !l.over && len(l.names) > 0 && (all || l.names[0] < end) {
+		e := l.own[l.names[0]]
+		l.names = l.names[1:]
+		if l.late = ctx.Err(); l.late == nil && l.moved[e.Name] {
+			e.Kind, l.late = l.kind(ctx, e.Name)
+		}
+		l.over = l.late != nil || e.Kind != gone && !l.yield(e)
+	}
+}
+
+// kind is that of what is called name now.
+func (l *listing) kind(ctx context.Context, name string) (vfs.Kind, error) {
+	s, err := l.d.see(ctx, name)
+	s.close()
+	return s.kind, err
+}

@@ -1,0 +1,101 @@
+package overlay_test
+
+import (
+	"fmt"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/faultfs"
+	"capd/vfs/overlay"
+)
+
+// TestLowerIsGone closes the lower tree: what the overlay then cannot know it does not
+// take for nothing.
+func TestLowerIsGone(t *testing.T) {
+	store := memory.New(memory.Limits{})
+	fill(t, store.Root(), modelTree)
+	lower := store.Root()
+	o := laid(t, lower, memoryUpper(t))
+	work(t, o.Root())
+	changes := diff(t, o)
+	lower.Close()
+
+	stale := func(what string, err error) {
+		t.Helper()
+		if vfs.CodeOf(err) != vfs.Stale {
+			t.Errorf("%s: %v, want stale", what, err)
+		}
+	}
+	ctx, root := t.Context(), o.Root()
+	for _, name := range []string{"d", "nothing"} {
+		_, err := root.Lookup(ctx, name)
+		stale("Lookup of "+name, err)
+		_, err = root.Mkdir(ctx, name)
+		stale("Mkdir of "+name, err)
+		stale("Remove of "+name, root.Remove(ctx, name, vfs.If{}))
+	}
+	_, err := root.Stat(ctx)
+	stale("Stat", err)
+	stale("List", draw(ctx, root, "", map[string]string{}))
+	_, err = o.Diff(ctx, "")
+	stale("Diff", err)
+	for _, c := range changes {
+		if c.Kind == overlay.Modified {
+			stale("Text of "+c.Path, o.Text(ctx, c, new(nowhere)))
+		}
+	}
+	_, err = o.Apply(ctx, overlay.ApplyOptions{Journal: memoryUpper(t), Target: store.Root()})
+	stale("Apply", err)
+}
+
+type nowhere struct{}
+
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestLowerFails has each question to the lower tree fail in turn. The answer is an
+// error, or what it would have been.
+func TestLowerFails(t *testing.T) {
+	store := memory.New(memory.Limits{})
+	fill(t, store.Root(), modelTree)
+	plan := &faultfs.Plan{}
+	o := laid(t, faultfs.New(store.Root(), plan), memoryUpper(t))
+	work(t, o.Root())
+	ask := func() (string, error) {
+		all := map[string]string{}
+		root := o.Root()
+		defer root.Close()
+		if err := draw(t.Context(), root, "", all); err != nil {
+			return "", err
+		}
+		changes, err := o.Diff(t.Context(), "")
+		return fmt.Sprint(all, changes), err
+	}
+	want, err := ask()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []vfs.Code{vfs.Stale, vfs.Internal, vfs.Busy} {
+		refused := 0
+		for n := 1; ; n++ {
+			plan.Fail(faultfs.Any, faultfs.Before, n, vfs.Errorf(code, "not now"))
+			got, err := ask()
+			plan.Clear()
+			switch {
+			case err == nil && got != want:
+				t.Fatalf("question %d answered %s:\n%s\nwant:\n%s", n, code, got, want)
+			case err != nil && vfs.CodeOf(err) != code:
+				t.Fatalf("question %d answered %s: %v", n, code, err)
+			case err != nil:
+				refused++
+				continue
+			}
+			if n > 400 {
+				break
+			}
+		}
+		if refused == 0 {
+			t.Errorf("nothing notices %s", code)
+		}
+	}
+}
