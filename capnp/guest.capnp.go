@@ -199,18 +199,18 @@ type IfVersion_Which uint16
 const (
 	IfVersion_Which_any    IfVersion_Which = 0
 	IfVersion_Which_absent IfVersion_Which = 1
-	IfVersion_Which_is     IfVersion_Which = 2
+	IfVersion_Which_equals IfVersion_Which = 2
 )
 
 func (w IfVersion_Which) String() string {
-	const s = "anyabsentis"
+	const s = "anyabsentequals"
 	switch w {
 	case IfVersion_Which_any:
 		return s[0:3]
 	case IfVersion_Which_absent:
 		return s[3:9]
-	case IfVersion_Which_is:
-		return s[9:11]
+	case IfVersion_Which_equals:
+		return s[9:15]
 
 	}
 	return "IfVersion_Which(" + strconv.FormatUint(uint64(w), 10) + ")"
@@ -272,7 +272,7 @@ func (s IfVersion) SetAbsent() {
 
 }
 
-func (s IfVersion) Is() ([]byte, error) {
+func (s IfVersion) Equals() ([]byte, error) {
 	if capnp.Struct(s).Uint16(0) != 2 {
 		return nil, nil
 	}
@@ -280,14 +280,14 @@ func (s IfVersion) Is() ([]byte, error) {
 	return []byte(p.Data()), err
 }
 
-func (s IfVersion) HasIs() bool {
+func (s IfVersion) HasEquals() bool {
 	if capnp.Struct(s).Uint16(0) != 2 {
 		return false
 	}
 	return capnp.Struct(s).HasPtr(0)
 }
 
-func (s IfVersion) SetIs(v []byte) error {
+func (s IfVersion) SetEquals(v []byte) error {
 	capnp.Struct(s).SetUint16(0, 2)
 	return capnp.Struct(s).SetData(0, v)
 }
@@ -4816,8 +4816,8 @@ const File_write_Params_data vat.Field = 0
 // File_write_Params_ifVersion is the place of the field ifVersion of File_write_Params in a pipelined path.
 const File_write_Params_ifVersion vat.Field = 1
 
-// IfVersion_is is the place of the field is of IfVersion, a Data.
-const IfVersion_is vat.Field = 0
+// IfVersion_equals is the place of the field equals of IfVersion, a Data.
+const IfVersion_equals vat.Field = 0
 
 // Node_stat is the place of the field stat of Node in a pipelined path.
 const Node_stat vat.Field = 0

@@ -732,22 +732,22 @@ func (s Change) NewWas() (State, error) {
 	return ss, err
 }
 
-func (s Change) Is() (State, error) {
+func (s Change) Now() (State, error) {
 	p, err := capnp.Struct(s).Ptr(2)
 	return State(p.Struct()), err
 }
 
-func (s Change) HasIs() bool {
+func (s Change) HasNow() bool {
 	return capnp.Struct(s).HasPtr(2)
 }
 
-func (s Change) SetIs(v State) error {
+func (s Change) SetNow(v State) error {
 	return capnp.Struct(s).SetPtr(2, capnp.Struct(v).ToPtr())
 }
 
-// NewIs sets the is field to a newly
+// NewNow sets the now field to a newly
 // allocated State struct, preferring placement in s's segment.
-func (s Change) NewIs() (State, error) {
+func (s Change) NewNow() (State, error) {
 	ss, err := NewState(capnp.Struct(s).Segment())
 	if err != nil {
 		return State{}, err
@@ -1103,22 +1103,22 @@ func (s Conflict) NewBecomes() (State, error) {
 	return ss, err
 }
 
-func (s Conflict) Is() (State, error) {
+func (s Conflict) Now() (State, error) {
 	p, err := capnp.Struct(s).Ptr(3)
 	return State(p.Struct()), err
 }
 
-func (s Conflict) HasIs() bool {
+func (s Conflict) HasNow() bool {
 	return capnp.Struct(s).HasPtr(3)
 }
 
-func (s Conflict) SetIs(v State) error {
+func (s Conflict) SetNow(v State) error {
 	return capnp.Struct(s).SetPtr(3, capnp.Struct(v).ToPtr())
 }
 
-// NewIs sets the is field to a newly
+// NewNow sets the now field to a newly
 // allocated State struct, preferring placement in s's segment.
-func (s Conflict) NewIs() (State, error) {
+func (s Conflict) NewNow() (State, error) {
 	ss, err := NewState(capnp.Struct(s).Segment())
 	if err != nil {
 		return State{}, err
@@ -3552,8 +3552,8 @@ const Attenuation_ask vat.Field = 1
 // Change_was is the place of the field was of Change in a pipelined path.
 const Change_was vat.Field = 1
 
-// Change_is is the place of the field is of Change in a pipelined path.
-const Change_is vat.Field = 2
+// Change_now is the place of the field now of Change in a pipelined path.
+const Change_now vat.Field = 2
 
 // Change_rawPath is the place of the field rawPath of Change, a Data.
 const Change_rawPath vat.Field = 5
@@ -3567,8 +3567,8 @@ const Conflict_was vat.Field = 1
 // Conflict_becomes is the place of the field becomes of Conflict in a pipelined path.
 const Conflict_becomes vat.Field = 2
 
-// Conflict_is is the place of the field is of Conflict in a pipelined path.
-const Conflict_is vat.Field = 3
+// Conflict_now is the place of the field now of Conflict in a pipelined path.
+const Conflict_now vat.Field = 3
 
 // Conflict_rawPath is the place of the field rawPath of Conflict, a Data.
 const Conflict_rawPath vat.Field = 5

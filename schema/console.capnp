@@ -1,11 +1,13 @@
 @0xb2e8ec8b81fff79d;
 # What the operator of a host holds, over its control socket.
 
-using Go = import "/go.capnp";
+using Cxx = import "/capnp/c++.capnp";
+using Go = import "go.capnp";
 using Control = import "control.capnp".Control;
 using VirtualFs = import "virtualfs.capnp".VirtualFs;
 $Go.package("capnp");
 $Go.import("capd/capnp");
+$Cxx.namespace("capd");
 
 struct Grant {
   guest @0 :Text;       # the holder's name; shared ones are called HOLDER/1, HOLDER/2, …

@@ -1,9 +1,11 @@
 @0x95e98363bcf36961;
 # The host's side of a capability. A guest never gets one of these and cannot tell that they exist.
 
-using Go = import "/go.capnp";
+using Cxx = import "/capnp/c++.capnp";
+using Go = import "go.capnp";
 $Go.package("capnp");
 $Go.import("capd/capnp");
+$Cxx.namespace("capd");
 
 interface DirControl {
   # Controls a route: what a guest may do by going this way. It is not the storage; a second mount or grant of the

@@ -17,9 +17,11 @@
 #
 # Sizes and offsets are bytes, times milliseconds since the Unix epoch. Text is UTF-8.
 
-using Go = import "/go.capnp";
+using Cxx = import "/capnp/c++.capnp";
+using Go = import "go.capnp";
 $Go.package("capnp");
 $Go.import("capd/capnp");
+$Cxx.namespace("capd");
 
 enum Type {
   other @0;      # listed, never opened: a FIFO, a socket, a device
@@ -45,7 +47,7 @@ struct IfVersion {
   union {
     any @0 :Void;            # no condition
     absent @1 :Void;         # nothing may be there
-    is @2 :Data;             # a file with this version must be there; needs the right to read
+    equals @2 :Data;         # a file with this version must be there; needs the right to read
   }
 }
 

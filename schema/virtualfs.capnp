@@ -8,11 +8,13 @@
 # Errors are as there. Every method may answer invalid, limit and internal, and what opening or reading a store answers;
 # the comments name what else. Messages are for the operator and may name what a guest is not shown.
 
-using Go = import "/go.capnp";
+using Cxx = import "/capnp/c++.capnp";
+using Go = import "go.capnp";
 using Dir = import "guest.capnp".Dir;
 using DirControl = import "control.capnp".DirControl;
 $Go.package("capnp");
 $Go.import("capd/capnp");
+$Cxx.namespace("capd");
 
 struct Patterns {
   # What a mount withholds, or lets be read and not changed.
@@ -62,7 +64,7 @@ struct Change {
   path @0 :Text;
   kind @1 :Kind;
   was @2 :State;
-  is @3 :State;
+  now @3 :State;
   text @4 :Text;             # a unified diff, where it was asked for; at most 256 KiB, cut at a line if it is longer
   renamedFrom @5 :Text;      # a path, for renamed
   rawPath @6 :Data;          # empty when path is the path
@@ -90,7 +92,7 @@ struct Conflict {
   path @0 :Text;
   was @1 :State;             # what the change was made to
   becomes @2 :State;         # what it makes of it
-  is @3 :State;              # what is there now
+  now @3 :State;             # what is there now
   why @4 :Text;              # what is wrong, for people
   rawPath @5 :Data;          # empty when path is the path
 }

@@ -154,7 +154,7 @@ func (c condition) set(alloc func() (schema.IfVersion, error)) error {
 	}
 	switch c.kind {
 	case "is":
-		return w.SetIs(c.is)
+		return w.SetEquals(c.is)
 	case "absent":
 		w.SetAbsent()
 	}

@@ -155,7 +155,7 @@ func hoards() []hostileRow {
 			a.heavy(32, func(p *peer, q, top uint32) {
 				p.call(of(q, export(top), schema.Dir_remove, func(s schema.Dir_remove_Params) error {
 					cond, err := s.NewIfVersion()
-					return firstOf(err, cond.SetIs(make([]byte, 32)), s.SetPath("project/hostile/sparse"))
+					return firstOf(err, cond.SetEquals(make([]byte, 32)), s.SetPath("project/hostile/sparse"))
 				}))
 			})
 		}},

@@ -24,7 +24,7 @@ var (
 	cxxFlags     = []string{"-std=c++17", "-O0"} // the sooner they are built the better
 	cxxLibraries = []string{"-lcapnp-rpc", "-lcapnp", "-lkj-async", "-lkj"}
 	cxxPrograms  = []string{"client", "server", "peer"}
-	cxxSchemas   = []string{"../schema/guest.capnp", "interop/order/order.capnp"}
+	cxxSchemas   = []string{"../schema/*.capnp", "interop/order/order.capnp"}
 )
 
 var cxxBuilt struct {
@@ -36,16 +36,24 @@ var cxxBuilt struct {
 // cxx returns the path of the C++ program whose sources are in interop/NAME.
 func cxx(t testing.TB, name string) string {
 	t.Helper()
-	if missing := cxxMissing(); missing != "" {
-		text := missing + " is not installed (Debian: apt install capnproto libcapnp-dev g++)"
-		if os.Getenv("CI") != "" || os.Getenv("CAPD_CI") != "" {
-			t.Fatal(text)
-		}
-		t.Skip(text)
-	}
+	needCxx(t)
 	cxxBuilt.once.Do(func() { cxxBuilt.dir, cxxBuilt.err = buildCxx(t) })
 	ok(t, cxxBuilt.err)
 	return filepath.Join(cxxBuilt.dir, name)
+}
+
+// needCxx skips t where C++ cannot be built, and fails it under CI.
+func needCxx(t testing.TB) {
+	t.Helper()
+	missing := cxxMissing()
+	if missing == "" {
+		return
+	}
+	text := missing + " is not installed (Debian: apt install capnproto libcapnp-dev g++)"
+	if os.Getenv("CI") != "" || os.Getenv("CAPD_CI") != "" {
+		t.Fatal(text)
+	}
+	t.Skip(text)
 }
 
 // cxxMissing is what is needed and not there, or "".
@@ -143,17 +151,12 @@ func cxxKey() (string, error) {
 
 // compileCxx makes the programs in dir.
 func compileCxx(dir string) error {
-	std, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "capnproto.org/go/capnp/v3").Output()
-	if err != nil {
-		return err
-	}
 	generated := filepath.Join(dir, "generated")
 	if err := os.Mkdir(generated, 0o755); err != nil {
 		return err
 	}
-	for _, schema := range cxxSchemas {
-		if err := tool("capnp", "compile", "-I"+filepath.Join(strings.TrimSpace(string(std)), "std"),
-			"--src-prefix="+filepath.Dir(schema), "-oc++:"+generated, schema); err != nil {
+	for _, pattern := range cxxSchemas {
+		if err := compileSchemas(pattern, generated); err != nil {
 			return err
 		}
 	}
@@ -165,6 +168,24 @@ func compileCxx(dir string) error {
 	wg.Wait()
 	os.RemoveAll(generated)
 	return errors.Join(errs...)
+}
+
+// compileSchemas makes C++ in dir of the schemas that pattern finds. Those of capd need nothing that is not beside
+// them; others may import go-capnp's annotations.
+func compileSchemas(pattern, dir string) error {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return err
+	}
+	args := []string{"compile", "--src-prefix=" + filepath.Dir(pattern), "-oc++:" + dir}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(pattern), "go.capnp")); err != nil {
+		std, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "capnproto.org/go/capnp/v3").Output()
+		if err != nil {
+			return err
+		}
+		args = append(args, "-I"+filepath.Join(strings.TrimSpace(string(std)), "std"))
+	}
+	return tool("capnp", append(args, files...)...)
 }
 
 // compileProgram compiles all the sources in dirs as one, which takes half as

@@ -211,7 +211,7 @@ func TestInteropGoCapnp(t *testing.T) {
 		_, err = goDo(g, g.openFile(g.dir, "put"), schema.File_append, func(p schema.File_append_Params) error {
 			c, err := p.NewIfVersion()
 			ok(g, err)
-			ok(g, c.SetIs(v))
+			ok(g, c.SetEquals(v))
 			return p.SetData([]byte(" and more"))
 		})
 		ok(g, err)

@@ -100,7 +100,7 @@ func setChange(w schema.Change, c virtualfs.Change) error {
 	w.SetKind(schema.Change_KindFromString(string(c.Kind)))
 	return errors.Join(
 		setPath(c.Path, w.SetPath, w.SetRawPath), setPath(c.From, w.SetRenamedFrom, w.SetRawFrom),
-		setState(c.Was, w.NewWas), setState(c.Is, w.NewIs), w.SetText(strings.ToValidUTF8(c.Text, "\uFFFD")),
+		setState(c.Was, w.NewWas), setState(c.Is, w.NewNow), w.SetText(strings.ToValidUTF8(c.Text, "\uFFFD")),
 	)
 }
 
@@ -116,7 +116,7 @@ func Change(w schema.Change) (c virtualfs.Change, err error) {
 	if c.Was, err = state(w.Was()); err != nil {
 		return c, err
 	}
-	if c.Is, err = state(w.Is()); err != nil {
+	if c.Is, err = state(w.Now()); err != nil {
 		return c, err
 	}
 	c.Text, err = w.Text()
@@ -148,7 +148,7 @@ func Skipped(w schema.Skipped) (s virtualfs.Skipped, err error) {
 
 func setConflict(w schema.Conflict, c batch.Conflict) error {
 	return errors.Join(setPath(c.Path, w.SetPath, w.SetRawPath), setState(c.Was, w.NewWas),
-		setState(c.Becomes, w.NewBecomes), setState(c.Is, w.NewIs), w.SetWhy(c.Why))
+		setState(c.Becomes, w.NewBecomes), setState(c.Is, w.NewNow), w.SetWhy(c.Why))
 }
 
 // Conflict reads what a host answered.
@@ -162,7 +162,7 @@ func Conflict(w schema.Conflict) (c batch.Conflict, err error) {
 	if c.Becomes, err = state(w.Becomes()); err != nil {
 		return c, err
 	}
-	if c.Is, err = state(w.Is()); err != nil {
+	if c.Is, err = state(w.Now()); err != nil {
 		return c, err
 	}
 	c.Why, err = w.Why()

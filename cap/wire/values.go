@@ -111,14 +111,14 @@ func If(p Conditional) (vfs.If, error) {
 		return vfs.If{}, nil
 	case schema.IfVersion_Which_absent:
 		return vfs.If{Absent: true}, nil
-	case schema.IfVersion_Which_is:
-		b, err := Data(c.Is())
+	case schema.IfVersion_Which_equals:
+		b, err := Data(c.Equals())
 		if err != nil {
 			return vfs.If{}, err
 		}
 		v, err := Version(b)
 		if err == nil && v.IsZero() {
-			err = vfs.Errorf(vfs.Invalid, "ifVersion.is holds no version")
+			err = vfs.Errorf(vfs.Invalid, "ifVersion.equals holds no version")
 		}
 		return vfs.If{Is: v}, err
 	}
@@ -138,5 +138,5 @@ func SetIf(c vfs.If, make func() (schema.IfVersion, error)) error {
 		w.SetAbsent()
 		return nil
 	}
-	return w.SetIs(c.Is[:])
+	return w.SetEquals(c.Is[:])
 }

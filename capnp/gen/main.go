@@ -5,6 +5,8 @@
 //	go run ./capnp/gen SCHEMADIR OUTDIR
 //	go run ./capnp/gen -check [...]       # exit 1 if the committed output is not current
 //
+// A go.capnp in the directory is for imports alone; schemas may import "/go.capnp" without one.
+//
 // It runs the schema compiler and capnpc-go, and then rewrites what that emits so that nothing of
 // go-capnp's own RPC is left: interfaces become typed method descriptors for package vat, capability
 // fields become raw capnp.Interface pointers, and reading the wrong member of a union yields the zero
@@ -64,6 +66,10 @@ func run(check bool, args []string) error {
 	return write(outDir, files)
 }
 
+// annotations is the file that declares capnpc-go's annotations, where a directory has one of its own.
+// There is nothing in it to make Go of.
+const annotations = "go.capnp"
+
 // generate returns the Go sources, by file name, for every schema in dir.
 func generate(dir string) (map[string][]byte, error) {
 	dir, err := filepath.Abs(dir)
@@ -74,6 +80,7 @@ func generate(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	schemas = slices.DeleteFunc(schemas, func(p string) bool { return filepath.Base(p) == annotations })
 	if len(schemas) == 0 {
 		return nil, fmt.Errorf("no *.capnp in %s", dir)
 	}
@@ -100,9 +107,10 @@ func compile(dir string, schemas []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// dir comes first: go-capnp's own schemas import "/go.capnp", and no file may be there twice.
 	args := []string{
-		"compile", "--no-standard-import", "-I" + filepath.Join(strings.TrimSpace(string(std)), "std"),
-		"-I" + dir, "--src-prefix=" + dir, "-o-",
+		"compile", "--no-standard-import", "-I" + dir, "-I" + filepath.Join(strings.TrimSpace(string(std)), "std"),
+		"--src-prefix=" + dir, "-o-",
 	}
 	return output(exec.Command(compiler, append(args, schemas...)...))
 }

@@ -11,7 +11,7 @@ struct If {
   template <typename Params>
   void operator()(Params& p) const {
     if (kind == ABSENT) p.initIfVersion().setAbsent();
-    if (kind == IS) p.initIfVersion().setIs(version);
+    if (kind == IS) p.initIfVersion().setEquals(version);
   }
 };
 
@@ -148,7 +148,7 @@ SCENARIO(tree) {
   refused(guest, "exists", moving(dir, "leaf", "moved.md").send());
   auto version = guest(call(openFile(dir, "moved.md").statRequest(), [](auto& p) { p.setWithVersion(true); }));
   auto over = moving(dir, "leaf", "moved.md");
-  over.initIfTarget().setIs(version.getStat().getVersion());
+  over.initIfTarget().setEquals(version.getStat().getVersion());
   guest(over.send());
 
   refused(guest, "exists", call(guest.dir.createDirRequest(), [](auto& p) { p.setPath("one"); }));
@@ -235,7 +235,7 @@ SCENARIO(errors) {
   // Nonsense is refused, call for call, and the connection lives.
   refused(guest, "invalid", call(own.putRequest(), [](auto& p) {
     p.setPath("x");
-    p.initIfVersion().setIs(kj::StringPtr("short").asBytes());
+    p.initIfVersion().setEquals(kj::StringPtr("short").asBytes());
   }));
   refused(guest, "invalid", call(openFile(own, "a.md").streamRequest()));
   KJ_IF_MAYBE(e, kj::runCatchingExceptions([&] { guest(own.castAs<File>().readTextRequest().send()); })) {

@@ -14,6 +14,8 @@
 
 #include "guest.capnp.h"
 
+using namespace capd;
+
 // World is a process's event loop and where its host is.
 struct World {
   World(const char* socket, kj::ArrayPtr<const kj::byte> secret);

@@ -168,7 +168,7 @@ class Directory final : public Dir::Server, public Served {
     auto from = place(node, params.getPath()), to = place(dst.node, params.getNewPath());
     auto there = from.there();
     if (there == nullptr) fail("notFound", params.getPath(), "nothing has this name");
-    if (to.there() != nullptr && !params.getIfTarget().isIs()) fail("exists", params.getNewPath(), "something has this name");
+    if (to.there() != nullptr && !params.getIfTarget().isEquals()) fail("exists", params.getNewPath(), "something has this name");
     check(params.getIfTarget(), params.getNewPath(), to.there());
     to.dir->entries[to.name] = there;
     from.dir->entries.erase(from.name);

@@ -91,7 +91,7 @@ void check(IfVersion::Reader condition, kj::StringPtr path, const InodePtr& ther
   switch (condition.which()) {
     case IfVersion::ANY: break;
     case IfVersion::ABSENT: holds = there == nullptr; break;
-    case IfVersion::IS: holds = there != nullptr && versionOf(there->content) == string(condition.getIs()); break;
+    case IfVersion::EQUALS: holds = there != nullptr && versionOf(there->content) == string(condition.getEquals()); break;
   }
   if (!holds) fail("conflict", path, "it is not as you say");
 }

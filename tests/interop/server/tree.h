@@ -14,6 +14,8 @@
 
 #include "guest.capnp.h"
 
+using namespace capd;
+
 // fail ends a call as capd does: the code is the text's first word, and says the exception's type.
 [[noreturn]] void fail(kj::StringPtr code, kj::StringPtr path, kj::StringPtr text);
 

@@ -1,0 +1,15 @@
+@0xd12a1c51fedd6c88;
+# How the Go made of a schema is named. It lies here so that the schemas beside it compile with nothing else. Generators
+# for other languages pass over it.
+#
+# These are the annotations of capnpc-go, with the ids by which it knows them. Source: std/go.capnp of
+# capnproto.org/go/capnp/v3. The compiler takes an id from one file only: where other schemas import "/go.capnp", it is
+# told of this directory before any other, `capnp compile -Ischema …`, so that both imports are this file.
+
+annotation package @0xbea97f1023792be0 (file) :Text;      # name of the package
+annotation import @0xe130b601260e44b5 (file) :Text;       # its import path
+annotation name @0xc2b96012172f8df1 (struct, field, union, group, enum, enumerant, interface, method, param, const, annotation) :Text;  # in place of the schema's name
+annotation doc @0xc58ad6bd519f935e (struct, field, enum) :Text;     # a comment
+annotation tag @0xa574b41924caefc7 (enumerant) :Text;     # what String() returns
+annotation notag @0xc8768679ec52e012 (enumerant) :Void;   # String() returns nothing
+annotation customtype @0xfa10659ae02f2093 (field) :Text;  # has no effect any more
