@@ -20,7 +20,7 @@ import (
 //
 //	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP
 //	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
-//	locator VAR        puts the locator that was printed last into a variable and its file
+//	locator VAR [json] puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
 //	refused CODE       the last command ended with 1 and said only "capd: CODE: …", and
 //	                   nothing secret, unless it is the operator who is told: refused CODE host
@@ -182,6 +182,9 @@ func scriptSecretive(ts *testscript.TestScript, _ bool, _ []string) {
 func scriptLocator(ts *testscript.TestScript, _ bool, args []string) {
 	r := lastRun(ts)
 	loc := strings.TrimSuffix(r.out, "\n")
+	if len(args) > 1 { // of --json
+		loc = locatorText.FindString(r.out)
+	}
 	if r.code != 0 || locatorText.FindString(loc) != loc || loc == "" {
 		ts.Fatalf("it ended with %d and printed %q, which is no locator: %s", r.code, r.out, r.errs)
 	}

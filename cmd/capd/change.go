@@ -77,7 +77,10 @@ func (c *putCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	path := trimPath(c.Path)
+	path, err := filePath(c.Path)
+	if err != nil {
+		return err
+	}
 	conn, n, err := c.dial(e)
 	if err != nil {
 		return err
@@ -102,6 +105,7 @@ func (c *putCommand) Run(e *env) error {
 		return err
 	}
 	in.end()
+	e.done("the file was written; its version is %s", v)
 	fmt.Fprintln(e.stdout, v)
 	return nil
 }
@@ -119,7 +123,10 @@ Examples:
 }
 
 func (c *appendCommand) Run(e *env) error {
-	path := trimPath(c.Path)
+	path, err := filePath(c.Path)
+	if err != nil {
+		return err
+	}
 	conn, n, err := c.dial(e)
 	if err != nil {
 		return err
@@ -252,19 +259,33 @@ func (c *rmCommand) Run(e *env) error {
 type attenuateCommand struct {
 	ReadOnly bool   `help:"Take away the right to change anything."`
 	Path     string `placeholder:"P" help:"Give only what is there."`
+	JSON     bool   `name:"json" help:"Print a JSON object."`
 	capFlag
 }
 
 func (attenuateCommand) Help() string {
-	return `The new locator lives no longer than the one it was made from, and can never do more.
+	return `The new locator lives no longer than the one it was made from, and can never do more. If it cannot be
+printed, it is taken back.
 
 Examples:
   capd attenuate --read-only --path project/docs
-  CAPD_CAP=$(capd attenuate --read-only) some-agent`
+  CAPD_CAP=$(capd attenuate --read-only) some-agent
+  capd attenuate --read-only --json | jq -r .locator`
+}
+
+// attenuatedJSON is a new locator as --json prints it.
+type attenuatedJSON struct {
+	Path     string `json:"path"`
+	ReadOnly bool   `json:"readOnly"`
+	Locator  string `json:"locator"`
 }
 
 func (c *attenuateCommand) Run(e *env) error {
-	conn, n, err := c.node(e, trimPath(c.Path), true)
+	if err := e.stdout.open(); err != nil {
+		return err
+	}
+	path := trimPath(c.Path)
+	conn, n, err := c.node(e, path, true)
 	if err != nil {
 		return err
 	}
@@ -277,11 +298,18 @@ func (c *attenuateCommand) Run(e *env) error {
 			n = full.ReadOnly()
 		}
 	}
-	loc, r, err := conn.Share(e, n)
+	ctx, cancel := e.uninterrupted()
+	defer cancel()
+	loc, r, err := conn.Share(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	fmt.Fprintln(e.stdout, loc)
-	return nil
+	return e.deliver("", r.Revoke, func() error {
+		if c.JSON {
+			return printJSON(e.stdout, attenuatedJSON{path, c.ReadOnly, loc})
+		}
+		_, err := fmt.Fprintln(e.stdout, loc)
+		return err
+	})
 }

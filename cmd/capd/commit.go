@@ -34,6 +34,7 @@ func (c *commitCommand) Run(e *env) error {
 	return c.onMount(e, []string{c.Path}, func(fs *console.VirtualFs, mount string, _ []string) error {
 		id, err := fs.Commit(e, mount, virtualfs.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
 		if err == nil {
+			e.done("the commit is %s", id)
 			fmt.Fprintln(e.stdout, id)
 		}
 		return err

@@ -112,3 +112,12 @@ func trimPath(path string) string {
 	}
 	return path
 }
+
+// filePath is the path of a file to write. One that ends in a slash is a directory's:
+// it is refused rather than taken for the file's.
+func filePath(path string) (string, error) {
+	if strings.HasSuffix(path, "/") && trimPath(path) != "" {
+		return "", vfs.At(path, vfs.Errorf(vfs.Invalid, "a path that ends in a slash is a directory's; name a file"))
+	}
+	return trimPath(path), nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"capd/vfs"
 )
@@ -29,7 +30,11 @@ func interruptible(e *env, gone <-chan struct{}) *input {
 	if isTerminal(e.stdin) {
 		fmt.Fprintln(e.stderr, "Reading from the terminal; end with Ctrl-D.")
 	}
-	return &input{ctx: e, gone: gone, r: e.stdin, got: make(chan piece, 1)}
+	i := &input{ctx: e, gone: gone, r: e.stdin, got: make(chan piece, 1)}
+	if f, ok := e.stdin.(*os.File); ok && wasClosed(f) { // or it would be read as empty
+		i.err = localError{"standard input is not open; for nothing at all, say </dev/null"}
+	}
+	return i
 }
 
 func (i *input) Read(p []byte) (int, error) {

@@ -70,7 +70,7 @@ type commands struct {
 type env struct {
 	context.Context
 	stdin  io.Reader
-	stdout io.Writer
+	stdout *output
 	stderr io.Writer
 }
 
@@ -78,11 +78,11 @@ func main() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init(os.Args)
 	}
-	// A writer whose reader has gone ends quietly, as programs in a pipe do.
+	// A writer whose reader has gone is told so by an error: what it had to deliver is taken back.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
-	code := run(&env{ctx, os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
+	code := run(&env{ctx, os.Stdin, newOutput(os.Stdout), os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -117,11 +117,14 @@ func run(e *env, args []string) int {
 		}
 	}
 	k, err := parse(p, args)
-	if ended >= 0 {
+	if ended > 0 {
 		return ended
 	}
-	if err == nil {
+	if err == nil && ended < 0 {
 		err = k.Run(e)
+	}
+	if unwritten := e.stdout.Flush(); err == nil {
+		err = unwritten
 	}
 	return report(e, err)
 }
@@ -180,6 +183,7 @@ func report(e *env, err error) int {
 	var usage usageError
 	var local localError
 	var ended exitError
+	var unwritten outputError
 	switch {
 	case err == nil:
 		return 0
@@ -188,6 +192,8 @@ func report(e *env, err error) int {
 			fmt.Fprintf(e.stderr, "capd: %s\n", ve.Error())
 		}
 		return int(ended)
+	case errors.As(err, &unwritten):
+		return e.stdout.report(e.stderr, unwritten)
 	case errors.As(err, &local):
 		fmt.Fprintf(e.stderr, "capd: %s\n", local.msg)
 		return exitRefused
@@ -202,8 +208,6 @@ func report(e *env, err error) int {
 		}
 		fmt.Fprintf(e.stderr, "See %s --help\n", name)
 		return exitUsage
-	case errors.Is(err, syscall.EPIPE):
-		return 0
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(e.stderr, "capd: interrupted")
 		return 130

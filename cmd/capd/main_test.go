@@ -38,7 +38,7 @@ func TestUsage(t *testing.T) {
 func call(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	got := run(&env{t.Context(), strings.NewReader(""), &out, &out}, args)
+	got := run(&env{t.Context(), strings.NewReader(""), newOutput(&out), &out}, args)
 	require.Equal(t, code, got, "%v: %s", args, out.String())
 	return out.String()
 }

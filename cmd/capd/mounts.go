@@ -158,7 +158,7 @@ func (c *mountCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "mounted %s at %s\n", vfs.Printable(u.String()), placeText(path))
+	e.result("mounted %s at %s", vfs.Printable(u.String()), placeText(path))
 	return nil
 }
 
@@ -203,6 +203,6 @@ func (c *unmountCommand) Run(e *env) error {
 	if err := fs.Unmount(e, path); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "unmounted %s\n", placeText(path))
+	e.result("unmounted %s", placeText(path))
 	return nil
 }

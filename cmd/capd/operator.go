@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -26,21 +27,26 @@ type grantCommand struct {
 	Guest    string `arg:"" help:"The guest's name: letters, digits and . _ -"`
 	Path     string `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
 	ReadOnly bool   `help:"Give it for reading only."`
+	JSON     bool   `name:"json" help:"Print a JSON object: the grant, and its locators with the ways they are for."`
 	Via      string `default:"unix" placeholder:"WAY" help:"How the guest comes: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
 	stateFlag
 }
 
 func (grantCommand) Help() string {
-	return `The locator is printed once and kept nowhere. A guest may have several grants. Where --via names
+	return `The locator is printed once and kept nowhere: if it cannot be printed, the grant is taken back. A guest may have several grants. Where --via names
 several ways, there is one line for each, the Unix socket first; all are the same grant.
 
 Examples:
   capd grant reviewer --path project --read-only
   capd grant reviewer --via tls
+  capd grant reviewer --json | jq -r '.locators[0].locator'
   CAPD_CAP=$(capd grant builder --path project) capd ls`
 }
 
 func (c *grantCommand) Run(e *env) error {
+	if err := e.stdout.open(); err != nil {
+		return err
+	}
 	con, err := c.console(e)
 	if err != nil {
 		return err
@@ -50,20 +56,51 @@ func (c *grantCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	_, text, ctl, err := con.Grant(e, c.Guest, trimPath(c.Path), c.ReadOnly)
+	// Interrupted now, it would leave a grant behind of which nobody has the locator.
+	ctx, cancel := e.uninterrupted()
+	defer cancel()
+	g, text, ctl, err := con.Grant(ctx, c.Guest, trimPath(c.Path), c.ReadOnly)
 	if err != nil {
 		return err
 	}
 	defer ctl.Close()
-	loc, err := locator.Parse(text)
-	if err != nil {
-		return err
-	}
+	return e.deliver(g.ID, ctl.Revoke, func() error {
+		loc, err := locator.Parse(text)
+		if err != nil {
+			return err
+		}
+		return c.print(e, g, located(loc, unix, ways))
+	})
+}
+
+// locatedJSON is a locator as --json prints it.
+type locatedJSON struct {
+	Via     string `json:"via"`
+	Locator string `json:"locator"`
+}
+
+// located are a grant's locators, one for each way.
+func located(loc locator.Locator, unix bool, ways []way) (all []locatedJSON) {
 	if unix {
-		fmt.Fprintln(e.stdout, loc)
+		all = append(all, locatedJSON{"unix", loc.String()})
 	}
 	for _, w := range ways {
-		fmt.Fprintln(e.stdout, w.locator(loc.Secret))
+		all = append(all, locatedJSON{w.String(), w.locator(loc.Secret).String()})
+	}
+	return all
+}
+
+func (c *grantCommand) print(e *env, g authority.Grant, all []locatedJSON) error {
+	if c.JSON {
+		return printJSON(e.stdout, struct {
+			grantJSON
+			Locators []locatedJSON `json:"locators"`
+		}{grantJSON(g), all})
+	}
+	for _, l := range all {
+		if _, err := fmt.Fprintln(e.stdout, l.Locator); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -95,15 +132,18 @@ func (c *grantCommand) ways() (unix bool, ways []way, err error) {
 }
 
 type grantsCommand struct {
+	All  bool `help:"Those that were revoked, too."`
 	JSON bool `name:"json" help:"Print a JSON array, oldest first."`
 	stateFlag
 }
 
 func (grantsCommand) Help() string {
-	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and dies with its parent.
+	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and dies with its parent. Those
+that were revoked are shown with --all.
 
 Examples:
   capd grants
+  capd grants --all
   capd grants --json | jq -r '.[] | select(.state == "active") | .id'`
 }
 
@@ -126,6 +166,9 @@ func (c *grantsCommand) Run(e *env) error {
 	gs, err := con.Grants(e)
 	if err != nil {
 		return err
+	}
+	if !c.All {
+		gs = slices.DeleteFunc(gs, func(g authority.Grant) bool { return g.State == authority.Revoked })
 	}
 	if c.JSON {
 		out := make([]grantJSON, len(gs))
@@ -178,10 +221,10 @@ func (c *revokeCommand) Run(e *env) error {
 		return err
 	}
 	if n == 0 {
-		fmt.Fprintf(e.stdout, "%s was revoked already\n", c.Guest)
+		e.result("%s was revoked already", c.Guest)
 		return nil
 	}
-	fmt.Fprintf(e.stdout, "revoked %s of %s\n", count(n, "grant"), c.Guest)
+	e.result("revoked %s of %s", count(n, "grant"), c.Guest)
 	return nil
 }
 
@@ -214,7 +257,7 @@ func (c *setWritableCommand) Run(e *env) error {
 	if on {
 		word = "unlocked"
 	}
-	fmt.Fprintf(e.stdout, "%s %s of %s\n", word, count(n, "grant"), c.Guest)
+	e.result("%s %s of %s", word, count(n, "grant"), c.Guest)
 	return nil
 }
 

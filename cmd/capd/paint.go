@@ -13,6 +13,9 @@ type painter struct{ on bool }
 func newPainter(w io.Writer) painter { return painter{isTerminal(w) && os.Getenv("NO_COLOR") == ""} }
 
 func isTerminal(w any) bool {
+	if o, ok := w.(*output); ok {
+		w = o.to
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -44,9 +42,6 @@ func (p *progress) Read(b []byte) (int, error) {
 func (p *progress) Write(b []byte) (int, error) {
 	n, err := p.w.Write(b)
 	p.add(n)
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		err = localError{"standard output cannot be written: " + reason(err).Error()}
-	}
 	return n, err
 }
 

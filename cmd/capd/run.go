@@ -301,7 +301,7 @@ func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string)
 		Limits: sandbox.Limits{
 			Processes: c.Processes, Memory: int64(c.Memory), FileSize: int64(c.FileSize), Disk: int64(c.Disk), Time: c.Time,
 		},
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Scratch: filepath.Dir(dir), // which goes with the tree, however this ends
+		Stdin: e.stdin, Stdout: e.stdout.to, Stderr: e.stderr, Scratch: filepath.Dir(dir), // which goes with the tree, however this ends
 	})
 	if err != nil && from.ctx.Err() != nil && e.Err() == nil { // the capability went
 		return 0, context.Cause(from.ctx)

@@ -147,9 +147,11 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	all, err := p.grant(e, a)
 	if err == nil {
 		c.greet(e, st, w, p, all, locate, ways)
-		select {
-		case <-e.Done():
-		case err = <-ended:
+		if err = e.stdout.Flush(); err == nil { // or nobody has the locators
+			select {
+			case <-e.Done():
+			case err = <-ended:
+			}
 		}
 	}
 	fmt.Fprintln(e.stderr, "capd: revoking every grant")

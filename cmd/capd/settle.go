@@ -36,7 +36,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		if err := fs.Undo(e, mount, c.Undo); err != nil {
 			return err
 		}
-		fmt.Fprintln(e.stdout, "undone; the changes wait in the overlay again")
+		e.result("undone; the changes wait in the overlay again")
 		return nil
 	}
 	o := virtualfs.ApplyOptions{Paths: paths}
@@ -57,7 +57,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		fmt.Fprintln(e.stdout, "nothing to apply")
 		return nil
 	}
-	fmt.Fprintf(e.stdout, "applied %s; to take it back: %s apply %s --undo %s%s\n",
+	e.result("applied %s; to take it back: %s apply %s --undo %s%s",
 		count(a.Changes, "change"), self(), shellQuote(mount), a.ID, c.flag())
 	return nil
 }
@@ -94,6 +94,6 @@ func (c *revertCommand) revert(e *env, fs *console.VirtualFs, mount string, path
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "reverted %s\n", count(n, "change"))
+	e.result("reverted %s", count(n, "change"))
 	return nil
 }

@@ -44,6 +44,7 @@ func (c *snapshotCommand) Run(e *env) error {
 		return err
 	}
 	p.end()
+	e.done("the tree is stored and kept; its digest is %s", s.Digest)
 	fmt.Fprintln(e.stdout, s.Digest)
 	if isTerminal(e.stderr) {
 		fmt.Fprintf(e.stderr, "%s, %s (%s of it new)\n", count(int(s.Files), "file"), bytesText(s.Bytes), bytesText(s.New))

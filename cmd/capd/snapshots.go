@@ -35,7 +35,7 @@ func (c *snapshotsCommand) Run(e *env) error {
 		if err := s.Unpin(e, c.Forget); err != nil {
 			return vfs.At(c.Forget, err)
 		}
-		fmt.Fprintf(e.stdout, "forgot %s\n", vfs.Printable(c.Forget))
+		e.result("forgot %s", vfs.Printable(c.Forget))
 	}
 	if c.Collect {
 		return c.collect(e, s)
@@ -88,8 +88,9 @@ func (c *snapshotsCommand) collect(e *env, s *cas.Store) error {
 	}
 	p.end()
 	if c.JSON {
+		e.done("removed %s", count(int(r.Removed), "blob"))
 		return printJSON(e.stdout, r)
 	}
-	fmt.Fprintf(e.stdout, "removed %s of %d, %s\n", count(int(r.Removed), "blob"), r.Blobs, bytesText(r.Freed))
+	e.result("removed %s of %d, %s", count(int(r.Removed), "blob"), r.Blobs, bytesText(r.Freed))
 	return nil
 }

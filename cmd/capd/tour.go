@@ -206,6 +206,9 @@ func (t *tour) step(s tourStep) error {
 		}
 	}
 	t.show(s.as, s.stdin, s.args...)
+	if err := t.e.stdout.Flush(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(t.e, 10*time.Second)
 	defer cancel()
 	args := s.args

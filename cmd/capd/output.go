@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// output is standard output. What is written to a terminal is shown at once;
+// otherwise it is kept until there is enough of it, or until Flush. The first error
+// is kept and answered by every later call, so that a command may print without
+// looking: run asks at its end.
+type output struct {
+	to   io.Writer
+	buf  *bufio.Writer // nil for a terminal
+	err  error
+	told string // what is to be said on standard error if this cannot be written
+}
+
+func newOutput(to io.Writer) *output {
+	o := &output{to: to}
+	if !isTerminal(to) {
+		o.buf = bufio.NewWriterSize(to, 64<<10)
+	}
+	return o
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (n int, err error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	if o.buf != nil {
+		n, err = o.buf.Write(p)
+	} else {
+		n, err = o.to.Write(p)
+	}
+	return n, o.keep(err)
+}
+
+// Flush writes what is kept, and answers the first error of all.
+func (o *output) Flush() error {
+	if o.err == nil && o.buf != nil {
+		return o.keep(o.buf.Flush())
+	}
+	return o.err
+}
+
+func (o *output) keep(err error) error {
+	if err != nil && o.err == nil {
+		o.err = outputError{err}
+	}
+	return o.err
+}
+
+// outputError says that standard output could not be written.
+type outputError struct{ cause error }
+
+func (o outputError) Error() string {
+	return "standard output cannot be written: " + reason(o.cause).Error()
+}
+
+func (o outputError) Unwrap() error { return o.cause }
+
+// exitPipe is what a shell shows for a program that SIGPIPE ended, as it ends most
+// programs whose reader has gone.
+const exitPipe = 128 + 13
+
+// report says what could not be printed. A reader that wanted no more, as in
+// capd ls | head, is told nothing.
+func (o *output) report(stderr io.Writer, err outputError) int {
+	if o.told == "" && errors.Is(err, syscall.EPIPE) {
+		return exitPipe
+	}
+	fmt.Fprintf(stderr, "capd: %v%s\n", err, o.told)
+	return exitRefused
+}
+
+// result prints what a command has done and cannot take back. If it cannot be
+// printed, it is said on standard error.
+func (e *env) result(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	e.done("%s", text)
+	fmt.Fprintln(e.stdout, text)
+}
+
+// done has it said on standard error what the command did, if what it prints about
+// it cannot be printed.
+func (e *env) done(format string, args ...any) {
+	e.stdout.told = "; it was done nevertheless: " + fmt.Sprintf(format, args...)
+}
+
+// uninterrupted is for a call whose answer is to be delivered or taken back: an
+// interrupt shows afterwards.
+func (e *env) uninterrupted() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(e), takeBackTimeout)
+}
+
+// takeBackTimeout bounds the taking back of what could not be delivered, and the making
+// of it. the taking back of what could not be delivered.
+const takeBackTimeout = 15 * time.Second
+
+// deliver prints a locator, which nobody else can print again. If that fails, or if
+// the command was interrupted, it takes back what the locator stands for. id names
+// that for the host's operator; "" where only takeBack can do it.
+func (e *env) deliver(id string, takeBack func(context.Context) error, print func() error) error {
+	err := print()
+	if err == nil {
+		err = e.stdout.Flush()
+	}
+	if err == nil {
+		err = e.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	e.stdout.told = "; what it was for was taken back"
+	ctx, cancel := e.uninterrupted()
+	defer cancel()
+	if back := takeBack(ctx); back != nil {
+		e.stdout.told = fmt.Sprintf("; and it could not be taken back, so that it lives as long as its parent: %v", back)
+		if id != "" {
+			e.stdout.told = fmt.Sprintf("; and it could not be taken back: capd revoke %s does that: %v", id, back)
+		}
+		if _, printing := errors.AsType[outputError](err); !printing {
+			return localError{"the locator was not delivered" + e.stdout.told}
+		}
+	}
+	return err
+}
+
+// open answers an error where standard output is not open: what a locator stands
+// for is not even made then.
+func (o *output) open() error {
+	if f, ok := o.to.(*os.File); ok && wasClosed(f) {
+		return localError{"standard output is not open; nothing was done"}
+	}
+	return nil
+}
