@@ -98,7 +98,7 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
 	c.outbox.inline = inlineFrame
 	sock := socketOf(nc)
-	c.reader.init(c, newInput(nc, sock))
+	c.reader.init(c, newInput(nc, sock, &c.outbox))
 	if c.outbox.sock = sock; sock == nil {
 		c.outbox.inline = recordFrame
 		if g, below := gatheredBelow(nc); g != nil {
@@ -226,7 +226,7 @@ func (c *Conn) callDone(bytes int64) {
 // the changes to the tables; m must hold no capabilities.
 func (c *Conn) send(m *message) {
 	if m != nil {
-		c.outbox.append(m)
+		c.outbox.append(m, true)
 		m.unref()
 	}
 }

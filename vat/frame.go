@@ -94,25 +94,30 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 			buf = larger
 		}
 	}
-	m := newMessage()
+	m, err := assemble(buf.b[:total:total], sizes)
+	if err != nil {
+		buf.free()
+		return nil, protocolf("malformed message: %v", err)
+	}
 	m.buf, m.size, m.purse = buf, int64(total), p
 	m.msg.DepthLimit, m.msg.TraverseLimit = c.limits.Depth, c.limits.TraversalBytes
-	var arena capnp.Arena
+	m.msg.ResetReadLimit(c.limits.TraversalBytes)
+	return m, nil
+}
+
+// assemble returns a message that came in as b: segments of sizes bytes, or, of nil, one.
+func assemble(b []byte, sizes []int) (*message, error) {
 	if sizes == nil {
-		m.ro.Release()
-		m.ro.ReplaceData(buf.b[:total:total])
-		arena = &m.ro
-	} else {
-		segments, rest := make([][]byte, len(sizes)), buf.b[:total:total]
-		for i, n := range sizes {
-			segments[i], rest = rest[:n:n], rest[n:]
-		}
-		arena = capnp.MultiSegment(segments)
+		return newArrival(b)
 	}
-	if _, err := m.msg.Reset(arena); err != nil {
-		m.unref() // with what it has of the budget
-		p = purse{}
-		return nil, protocolf("malformed message: %v", err)
+	segments := make([][]byte, len(sizes))
+	for i, n := range sizes {
+		segments[i], b = b[:n:n], b[n:]
+	}
+	m := newMessage()
+	if _, err := m.msg.Reset(capnp.MultiSegment(segments)); err != nil {
+		m.unref()
+		return nil, err
 	}
 	return m, nil
 }

@@ -2,6 +2,7 @@ package vat
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 )
@@ -11,6 +12,7 @@ import (
 type input struct {
 	nc   net.Conn
 	sock *socket
+	out  *outbox // whose patient frames leave before a wait
 
 	buf  *buffer
 	r, w int    // what is buffered: buf.b[r:w]
@@ -24,10 +26,13 @@ type input struct {
 const (
 	inputBytes = 64 << 10
 	plainBytes = 16 << 10 // of a buffer that is held while nothing comes: a TLS record's
+
+	aloneBytes  = 128 << 10 // when at least so much of a message is still to come,
+	behindBytes = 4 << 10   // so much of what follows it is read along
 )
 
-func newInput(nc net.Conn, sock *socket) *input {
-	in := &input{nc: nc, sock: sock}
+func newInput(nc net.Conn, sock *socket, out *outbox) *input {
+	in := &input{nc: nc, sock: sock, out: out}
 	in.lendBuffer, in.giveBuffer = in.lend, in.give
 	return in
 }
@@ -99,7 +104,12 @@ func (in *input) more(p []byte) (n int, err error) {
 		return n, err
 	}
 	in.dst = p
-	n, err = in.sock.read(in.lendBuffer, in.giveBuffer)
+	patient := in.out.patient.Load()
+	n, err = in.sock.read(in.lendBuffer, in.giveBuffer, !patient)
+	if err == errNothing {
+		in.out.flush()
+		n, err = in.sock.read(in.lendBuffer, in.giveBuffer, true)
+	}
 	in.dst = nil
 	if n <= len(p) {
 		if in.buffered() == 0 {
@@ -121,6 +131,9 @@ func (in *input) lend() [][]byte {
 		in.vec[0] = space
 		return in.vec[:1]
 	}
+	if len(in.dst) >= aloneBytes { // another as large is likely to follow, and is to be read to where it is kept
+		space = space[:min(len(space), behindBytes)]
+	}
 	in.vec[0], in.vec[1] = in.dst, space
 	return in.vec[:2]
 }
@@ -133,6 +146,9 @@ func (in *input) give() {
 		in.buf, in.r, in.w = nil, 0, 0
 	}
 }
+
+// errNothing says that there is nothing to read yet.
+var errNothing = errors.New("vat: nothing to read yet")
 
 // unexpected is err in the middle of a message.
 func unexpected(err error) error {

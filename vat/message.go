@@ -44,12 +44,31 @@ const (
 	aControl // whatever has no payload
 )
 
-var messages = sync.Pool{New: func() any { return new(message) }}
+var (
+	messages = sync.Pool{New: func() any { return new(message) }}
+	// arrivals is memory of messages that came in as one segment. Their msg stays as it is, with ro for its arena.
+	arrivals = sync.Pool{New: func() any { return new(message) }}
+)
 
 func newMessage() *message {
 	m := messages.Get().(*message)
 	m.refs.Store(1)
 	return m
+}
+
+// newArrival returns a message that came in as one segment, b.
+func newArrival(b []byte) (*message, error) {
+	m := arrivals.Get().(*message)
+	m.refs.Store(1)
+	m.ro.ReplaceData(b)
+	if m.msg.Arena != nil {
+		return m, nil
+	}
+	if _, err := m.msg.Reset(&m.ro); err != nil {
+		m.unref()
+		return nil, err
+	}
+	return m, nil
 }
 
 // newOutbound returns an empty message to build in. With room, it is laid out for that many bytes, and cannot
@@ -64,14 +83,13 @@ func newOutbound(k kind, room int) (*message, error) {
 	} else {
 		arena = capnp.SingleSegment(nil)
 	}
+	// Built here: nobody's attack.
+	m.msg.DepthLimit, m.msg.TraverseLimit = 1<<30, 1<<62
 	var err error
 	if m.seg, err = m.msg.Reset(arena); err != nil {
 		m.unref()
 		return nil, err
 	}
-	// Built here: nobody's attack.
-	m.msg.DepthLimit = 1 << 30
-	m.msg.ResetReadLimit(1 << 62)
 	return m, nil
 }
 
@@ -223,7 +241,13 @@ func (m *message) unref() {
 	if table := m.msg.CapTable(); table.Len() > 0 {
 		table.Reset()
 	}
-	if m.msg.Arena != nil { // as Message.Reset does, which the next owner calls
+	pool := &messages
+	switch m.msg.Arena {
+	case nil:
+	case &m.ro:
+		m.ro.Release()
+		pool = &arrivals
+	default: // as Message.Reset does, which the next owner calls
 		m.msg.Arena.Release()
 		m.msg.Arena = nil
 	}
@@ -232,5 +256,5 @@ func (m *message) unref() {
 	m.purse.empty()
 	m.buf, m.seg, m.kind, m.size, m.capBytes = nil, nil, cameIn, 0, 0
 	m.sent.Store(false)
-	messages.Put(m)
+	pool.Put(m)
 }

@@ -30,6 +30,7 @@ type outbox struct {
 	bytes   atomic.Int64 // appended and not written
 	replies atomic.Int64 // of those, what is no call
 	urgent  atomic.Bool  // something was appended that the peer waits for
+	patient atomic.Bool  // answers of a stream were appended, which leave before the reader waits
 	soon    atomic.Bool  // a flush of calls that nobody waits for is due
 	closed  atomic.Bool
 
@@ -75,8 +76,9 @@ const lazyFlush = 25 * time.Millisecond
 // soonFlush is how long a call may wait that its caller does not wait for: for another to leave with.
 const soonFlush = 500 * time.Microsecond
 
-// append queues m's frame. m may be released at once.
-func (o *outbox) append(m *message) {
+// append queues m's frame. m may be released at once. One that is not urgent is an answer of a stream: it leaves with the
+// next frame that is, or before the reader waits for the peer.
+func (o *outbox) append(m *message, urgent bool) {
 	head, body, tail, whole := m.frame()
 	size := frameHeader + len(body) + len(tail)
 	reply := m.kind != aCall
@@ -85,7 +87,10 @@ func (o *outbox) append(m *message) {
 	if o.shut() {
 		return
 	}
-	o.count(size, reply, true)
+	o.count(size, reply, urgent)
+	if !urgent {
+		o.patient.Store(true)
+	}
 	switch {
 	case size <= o.inline:
 		o.small(reply, size, head[:], body, tail)
@@ -352,6 +357,7 @@ func (o *outbox) take() []chunk {
 	chunks := o.chunks
 	o.chunks, o.spare = o.spare, nil
 	o.urgent.Store(false)
+	o.patient.Store(false)
 	return chunks
 }
 

@@ -63,7 +63,7 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 			}
 			m.setWord(envelopeHead, uint64(q.id)|uint64(r.method)<<32)
 			m.setWord(callInterface, r.iface)
-			c.outbox.append(m)
+			c.outbox.append(m, true)
 		}
 	}
 	patient := q.patient
@@ -199,7 +199,7 @@ func (c *Conn) sendReturn(a *answer) {
 	case exc == nil:
 		if e.exports, subs, err = c.describeAll(out, list, e.few[:0]); err == nil {
 			out.orWord(envelopeHead, uint64(a.id))
-			c.outbox.append(out)
+			c.outbox.append(out, !a.isPatient())
 			if kept = len(list) > 0; kept {
 				e.bytes = out.held()
 				old = c.keepTo(out, list)
@@ -238,6 +238,13 @@ func (c *Conn) sendReturn(a *answer) {
 	if !onReader {
 		c.outbox.flush()
 	}
+}
+
+// isPatient reports whether the outcome of a, which is no failure, may wait until the reader finds nothing to read: its
+// caller goes on sending the stream meanwhile.
+func (a *answer) isPatient() bool {
+	r := a.request
+	return r != nil && r.direct && r.handler != nil && r.handler.stream && r.conn != nil && r.conn.reader.in.sock != nil
 }
 
 // keepTo has the capabilities of m be what its table says of them: promises of the peer's own, also when they resolve. It

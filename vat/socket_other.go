@@ -9,5 +9,5 @@ type socket struct{}
 
 func socketOf(net.Conn) *socket { return nil }
 
-func (*socket) write([][]byte, bool) (n int, full bool, err error) { panic("vat: no socket") }
-func (*socket) read(func() [][]byte, func()) (n int, err error)    { panic("vat: no socket") }
+func (*socket) write([][]byte, bool) (n int, full bool, err error)    { panic("vat: no socket") }
+func (*socket) read(func() [][]byte, func(), bool) (n int, err error) { panic("vat: no socket") }

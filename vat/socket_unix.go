@@ -25,7 +25,7 @@ type socket struct {
 type transfer struct {
 	run   func(fd uintptr) bool // reports whether to go on rather than to wait
 	parts [][]byte
-	wait  bool
+	wait  bool            // where the socket is not ready
 	lend  func() [][]byte // of a read: memory for it, asked for when there may be something to read
 	give  func()          // and given back when there is nothing
 	n     int
@@ -96,10 +96,10 @@ func (t *transfer) write(fd uintptr) bool {
 }
 
 // read waits until there is something to read, and reads it into what lend then returns. give takes that back while
-// there is nothing.
-func (s *socket) read(lend func() [][]byte, give func()) (n int, err error) {
+// there is nothing. Without wait it answers errNothing instead of waiting.
+func (s *socket) read(lend func() [][]byte, give func(), wait bool) (n int, err error) {
 	t := &s.in
-	t.lend, t.give, t.n, t.err = lend, give, 0, nil
+	t.lend, t.give, t.wait, t.n, t.err = lend, give, wait, 0, nil
 	err = s.raw.Read(t.run)
 	if t.err != nil {
 		err = t.err
@@ -127,8 +127,10 @@ func (t *transfer) read(fd uintptr) bool {
 		t.n = 0
 		t.give()
 		if t.err == unix.EAGAIN {
-			t.err = nil
-			return false
+			if t.err = nil; !t.wait {
+				t.err = errNothing
+			}
+			return !t.wait
 		}
 		return true
 	}

@@ -28,6 +28,7 @@ type Handler struct {
 	inline  bool
 	try     bool
 	serial  bool
+	stream  bool
 	serve   func(self any, r *request) error
 }
 
@@ -77,6 +78,7 @@ func Handle[S any, P, R ~capnp.StructKind](m Method[P, R], f func(S, Call[P, R])
 		name:    m.Name,
 		results: m.Results,
 		serial:  m.Stream,
+		stream:  m.Stream,
 		serve: func(self any, r *request) error {
 			s, ok := self.(S)
 			if !ok {

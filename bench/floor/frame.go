@@ -4,8 +4,8 @@
 //
 // The server handles a frame where it reads it, on the one goroutine of its connection, and flushes replies when no
 // more input is buffered. The client lets any number of goroutines call at once: they write under a mutex, the last of
-// those that wait for it for all of them, and one goroutine reads replies straight into the memory of whoever waits for
-// them. Large payloads are written from where they lie.
+// those that wait for it for all of them. A caller reads its own reply, or one goroutine reads for all, straight into the
+// memory of whoever waits. Large payloads are written from where they lie.
 package floor
 
 import (
