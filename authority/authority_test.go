@@ -101,10 +101,53 @@ func TestAllowances(t *testing.T) {
 	}
 	_, err = m.(vfs.Dir).Create(t.Context(), "more")
 	is(t, "a third node", err, vfs.Quota)
+	ofRoot, err := h.Usage("g1")
+	ok(t, err)
+	ofShare, err := h.Usage("g3")
+	ok(t, err)
+	if ofRoot != ofShare || ofRoot.Nodes != 2 {
+		t.Errorf("the grant uses %+v, and what was shared from it %+v", ofRoot, ofShare)
+	}
 	n, err = h.Restore(two)
 	ok(t, err)
 	_, err = n.(vfs.Dir).Create(t.Context(), "more")
 	is(t, "the other's first", err, "")
+}
+
+// The bound on shares is of the grant that all of them come from: sharing what was
+// shared is no way round it.
+func TestSharesAreBounded(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	_, secret := grant(t, h, "agent", "a", false)
+	_, other := grant(t, h, "other", "a", false)
+	share := func(secret []byte) (shared []byte, ctl *vfs.Control, err error) {
+		n, err := h.Restore(secret)
+		ok(t, err)
+		defer n.Close()
+		return h.Share(n)
+	}
+	from := secret
+	var last *vfs.Control
+	for i := range authority.MaxShares {
+		shared, ctl, err := share(from)
+		ok(t, err)
+		defer ctl.Release()
+		last = ctl
+		if i < 2 {
+			from = shared // of the grant, of what it shared, and of what that shared
+		}
+	}
+	for what, s := range map[string][]byte{"of the grant": secret, "of a share": from} {
+		_, _, err := share(s)
+		is(t, "one more "+what, err, vfs.Limit)
+	}
+	_, ctl, err := share(other)
+	ok(t, err)
+	ctl.Release()
+	ok(t, last.Revoke())
+	_, ctl, err = share(secret)
+	ok(t, err)
+	ctl.Release()
 }
 
 // Two grants of one guest name what is shared from them in one series.

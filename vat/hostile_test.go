@@ -35,6 +35,38 @@ func TestBreaches(t *testing.T) {
 			r.call(7, tp.Server_TypeID, 2, toExport(boot))
 			r.call(7, tp.Server_TypeID, 2, toExport(boot))
 		}, "open already"},
+		"call on a question that was finished and runs": {func(r *raw, boot uint32) {
+			r.finishEarly(7, boot)
+			r.call(9, tp.Chain_TypeID, 1, toAnswer(7, 0))
+		}, "not open"},
+		"double finish of a call that runs": {func(r *raw, boot uint32) {
+			r.finishEarly(7, boot)
+			r.finish(7, false)
+		}, "not open"},
+		"results taken of a question that was finished and runs": {func(r *raw, boot uint32) {
+			r.call(6, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil }))
+			q, _ := r.asked()
+			r.finishEarly(7, boot, func(c rpc.Call) error { c.SendResultsTo().SetYourself(); return nil })
+			r.send(func(m rpc.Message) error {
+				ret, err := m.NewReturn()
+				ret.SetAnswerId(q)
+				ret.SetTakeFromOtherQuestion(7)
+				return err
+			})
+		}, "keeps none"},
+		"capability table of entries without a size": {func(r *raw, boot uint32) {
+			r.call(7, tp.Server_TypeID, 3, toExport(boot), func(c rpc.Call) error {
+				p, err := c.NewParams()
+				if err != nil {
+					return err
+				}
+				l, err := capnp.NewCompositeList(p.Segment(), capnp.ObjectSize{}, 60_000)
+				if err != nil {
+					return err
+				}
+				return capnp.Struct(p).SetPtr(1, l.ToPtr())
+			})
+		}, "capability table of 60000 entries"},
 		"bootstrap id in use":        {func(r *raw, _ uint32) { r.bootstrap(1000) }, "open already"},
 		"finish of nothing":          {func(r *raw, _ uint32) { r.finish(7, true) }, "not open"},
 		"double finish":              {func(r *raw, _ uint32) { r.finish(1000, false); r.finish(1000, false) }, "not open"},
@@ -99,6 +131,68 @@ func TestBreaches(t *testing.T) {
 			c.do(r, r.boot())
 			assert.Contains(t, r.aborted(), c.want)
 		})
+	}
+}
+
+// finishEarly makes a call that runs on for a while, whoever gives it up, and finishes it.
+func (r *raw) finishEarly(q, boot uint32, opts ...callOpt) {
+	r.t.Helper()
+	counter := r.get(1, boot, 1)
+	slow := params(capnp.ObjectSize{DataSize: 8}, 0, func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
+		s.SetUint32(4, 200) // ms
+		return nil
+	})
+	r.call(q, tp.Counter_TypeID, 1, append(opts, toExport(counter), slow)...)
+	r.call(q+1, tp.Counter_TypeID, 0, toExport(counter), params(capnp.ObjectSize{DataSize: 8}, 0,
+		func(capnp.Struct, rpc.CapDescriptor_List) error { return nil }))
+	r.back(q+1, rpc.Return_Which_results) // so that the first runs
+	r.finish(q, false)
+}
+
+// What a result or a parameter gave the peer is the peer's until a Finish or a Return says that it gives it back, and no
+// longer.
+func TestGivenBack(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	boot := r.boot()
+	r.get(1, boot, 0)
+	kept := r.get(2, boot, 0)
+	require.EqualValues(t, 2, r.live.Load())
+	r.finish(1, true)
+	soon(t, func() bool { return r.live.Load() == 1 }, "a result stays that Finish gave back")
+	r.finish(2, false)
+	r.echoes(3, kept)
+	r.release(kept, 1)
+	soon(t, func() bool { return r.live.Load() == 0 }, "a result stays that was released")
+
+	r.hold(4, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
+	for _, back := range []bool{true, false} {
+		a := vat.Send(t.Context(), r.world.held.cap, tp.Echo_cap, func(p tp.Echo_cap_Params, c *vat.Caps) error {
+			return p.SetCap(c.Put(r.serve(&echoObj{tracked{r.world}})))
+		})
+		call, err := r.come(rpc.Message_Which_call).Call()
+		require.NoError(t, err)
+		p, err := call.Params()
+		require.NoError(t, err)
+		table, err := p.CapTable()
+		require.NoError(t, err)
+		r.send(func(m rpc.Message) error {
+			ret, err := m.NewReturn()
+			if err != nil {
+				return err
+			}
+			ret.SetAnswerId(call.QuestionId())
+			ret.SetReleaseParamCaps(back)
+			_, err = ret.NewResults()
+			return err
+		})
+		_, _, err = a.Await(t.Context())
+		require.NoError(t, err)
+		a.Release()
+		if !back {
+			require.EqualValues(t, 1, r.live.Load())
+			r.release(table.At(0).SenderHosted(), 1)
+		}
+		soon(t, func() bool { return r.live.Load() == 0 }, "a parameter stays that was given back")
 	}
 }
 
@@ -401,12 +495,20 @@ func TestExportsLimit(t *testing.T) {
 }
 
 func TestFloodOfBootstraps(t *testing.T) {
-	r := newRaw(t, vat.Limits{Answers: 1000})
+	const most = 1000
+	r := newRaw(t, vat.Limits{Answers: most})
 	go func() {
-		for i := range uint32(2000) {
+		for i := range uint32(most) {
 			r.bootstrap(i)
 		}
 	}()
+	for range most {
+		r.expect(rpc.Message_Which_return)
+	}
+	// With everything read the Abort has nothing before it, and leaves whoever is slow to read it.
+	for i := range uint32(10) {
+		r.bootstrap(most + i)
+	}
 	assert.Contains(t, r.aborted(), "limit")
 }
 

@@ -192,6 +192,44 @@ func TestFreedWhileReserved(t *testing.T) {
 	}
 }
 
+// Two writers at once share what is left: what the first has reserved counts
+// before its change has come to an end.
+func TestReservedTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		op     faultfs.Op
+		change func(d vfs.Dir, name string) error
+	}{
+		"bytes": {faultfs.Append, func(d vfs.Dir, name string) error {
+			_, err := vfs.Append(t.Context(), fileAt(t, d, name), make([]byte, 60), vfs.If{})
+			return err
+		}},
+		"nodes": {faultfs.Mkdir, func(d vfs.Dir, name string) error {
+			made, err := d.Mkdir(t.Context(), name+"2")
+			if err == nil {
+				made.Close()
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, l, plan, raw := metered(t, vfs.Allowance{Bytes: 100, Nodes: 1})
+			ok(t, put(t.Context(), raw, "one", "")) // which nobody pays for
+			ok(t, put(t.Context(), raw, "two", ""))
+			pause := plan.Pause(c.op, faultfs.Commit, 1)
+			done := make(chan error, 1)
+			go func() { done <- c.change(d, "one") }()
+			<-pause.Reached()
+			is(t, "beside another", c.change(d, "two"), vfs.Quota)
+			pause.Resume()
+			ok(t, <-done)
+			if u := l.Usage(); u.Bytes+u.Nodes*60 != 60 {
+				t.Errorf("used %+v", u)
+			}
+			is(t, "after it", c.change(d, "two"), vfs.Quota)
+		})
+	}
+}
+
 func TestOpen(t *testing.T) {
 	d, l, _, _ := metered(t, vfs.Allowance{Open: 7, Streams: 1})
 	open := func(what string, want int64) {

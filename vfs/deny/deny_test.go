@@ -23,6 +23,9 @@ func TestMatch(t *testing.T) {
 		{[]string{"secret/*"}, "secret/x SECRET/X secret/a／b SECRET/a／b", "secret x/secret/y secret/x/y"},
 		{[]string{"ÉCOLE", "straße"}, "ÉCOLE école E\u0301cole STRASSE straße", "ecole"},
 		{[]string{"[A-C]x"}, "Ax Cx ax", "Dx"},
+		// What only the raw form covers: folding a pattern narrows some sets, and one character may become two.
+		{[]string{"[A-c]x"}, "Zx _x", "dx"},
+		{[]string{"a?"}, "aß a\ufb00", "abc"},
 		{deny.Triggers, ".git a/.git .git/hooks/pre-commit .git/config .git/HEAD .git/commondir a/.git/modules/m/config .GIT/HOOKS/x .mcp.json .envrc a/.vscode/tasks.json", ".gitignore .github/x a.git"},
 	} {
 		r := deny.Must(c.rules...)
@@ -64,6 +67,8 @@ func TestSame(t *testing.T) {
 		{"*/secret", "a", "a/b", false},
 		{"{a,b}/secret", "a", "c", false},
 		{"**/.git/hooks/**", "x/.git", "x/git", false},
+		{"a?/secret", "aß", "b", false},
+		{"[A-c]/secret", "Z", "z", false},
 	} {
 		if got := deny.Must(c.pattern).Same(c.from, c.to); got != c.want {
 			t.Errorf("%s: from %s to %s: %v", c.pattern, c.from, c.to, got)
