@@ -227,6 +227,30 @@ func TestMoveUnderRules(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no right to read", func(t *testing.T) {
+		sa, _ := store(t, plain)
+		sb, b := store(t, vfstest.Tree{"f": {Data: "there"}})
+		ga, ca := controlled(t, vfs.Guarded(sa.Root(), nil))
+		gb, cb := controlled(t, vfs.Guarded(sb.Root(), nil))
+		ns := vfs.NewNamespace()
+		ok(t, ns.Mount("a", ga, vfs.MountOptions{}))
+		ok(t, ns.Mount("b", gb, vfs.MountOptions{}))
+		root := vfs.Guarded(ns.Root(), nil)
+		from, to := dirAt(t, root, "a/g"), dirAt(t, root, "b")
+		move := func(newName string, to2 vfs.If) error {
+			return from.Rename(t.Context(), "x", to, newName, vfs.If{}, to2)
+		}
+		there := vfs.If{Is: version(t, b, "f")}
+		ca.SetReadable(false)
+		ok(t, cb.SetWritable(false))
+		is(t, "at the source", move("new", vfs.If{}), vfs.Denied) // which comes before readOnly
+		ca.SetReadable(true)
+		ok(t, cb.SetWritable(true))
+		cb.SetReadable(false)
+		ok(t, ca.SetWritable(false))
+		is(t, "at the target, of which a version is asked", move("f", there), vfs.Denied)
+		is(t, "at the target", move("new", vfs.If{}), vfs.ReadOnly)
+	})
 	t.Run("a mount within", func(t *testing.T) {
 		w := trees(t, cargo, nil)
 		mount(t, w.ns, "a/d/e/m", nil)

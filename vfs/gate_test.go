@@ -2,7 +2,9 @@ package vfs_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +176,84 @@ func TestAttenuationNeverComesBack(t *testing.T) {
 	ok(t, c.SetWritable(false))
 	if own, effective := own.Writable(); !own || effective {
 		t.Errorf("below a lock: own %v, effective %v", own, effective)
+	}
+}
+
+func TestAttenuatedFiles(t *testing.T) {
+	d, _, _ := guarded(t, sample)
+	ro, err := vfs.ReadOnlyFile(fileAt(t, d, "f"))
+	ok(t, err)
+	again, _, err := vfs.RevocableFile(ro)
+	ok(t, err)
+	dup, err := vfs.Dup(again)
+	ok(t, err)
+	for what, f := range map[string]vfs.File{"readOnly": ro, "revocable of readOnly": again, "a reference to it": dup.(vfs.File)} {
+		for _, o := range ops {
+			h := held{dir: d, file: f}
+			switch o.name {
+			case "write", "append", "truncate", "replace a file":
+				is(t, what+": "+o.name, o.do(t.Context(), h), vfs.ReadOnly)
+			case "read", "version", "stat a file":
+				is(t, what+": "+o.name, o.do(t.Context(), h), "")
+			}
+		}
+	}
+}
+
+// TestConditionsReadWhatTheyAreOn: a condition on a version is a look at the
+// content, so that it is denied where reading is, whether or not it holds. Other
+// conditions and changes go on.
+func TestConditionsReadWhatTheyAreOn(t *testing.T) {
+	right := vfs.If{Is: sha256.Sum256([]byte("there"))}
+	wrong := vfs.If{Is: sha256.Sum256([]byte("not there"))}
+	for name, change := range map[string]func(ctx context.Context, src, d vfs.Dir, f vfs.File, c vfs.If) error{
+		"replace": func(ctx context.Context, _, d vfs.Dir, _ vfs.File, c vfs.If) error {
+			_, err := d.Replace(ctx, "there", strings.NewReader("x"), c)
+			return err
+		},
+		"install": func(ctx context.Context, _, d vfs.Dir, _ vfs.File, c vfs.If) error {
+			_, err := vfs.Install(ctx, d, "there", strings.NewReader("x"), false, c)
+			return err
+		},
+		"replace a file": func(ctx context.Context, _, _ vfs.Dir, f vfs.File, c vfs.If) error {
+			_, err := vfs.ReplaceFile(ctx, f, strings.NewReader("x"), c)
+			return err
+		},
+		"write": func(ctx context.Context, _, _ vfs.Dir, f vfs.File, c vfs.If) error {
+			_, err := f.WriteAt(ctx, []byte("x"), 0, c)
+			return err
+		},
+		"append": func(ctx context.Context, _, _ vfs.Dir, f vfs.File, c vfs.If) error {
+			_, err := vfs.Append(ctx, f, []byte("x"), c)
+			return err
+		},
+		"truncate": func(ctx context.Context, _, _ vfs.Dir, f vfs.File, c vfs.If) error { return f.Truncate(ctx, 1, c) },
+		"remove":   func(ctx context.Context, _, d vfs.Dir, _ vfs.File, c vfs.If) error { return d.Remove(ctx, "there", c) },
+		"rename onto it": func(ctx context.Context, src, d vfs.Dir, _ vfs.File, c vfs.If) error {
+			return src.Rename(ctx, "other", d, "there", vfs.If{}, c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, raw := store(t, nil)
+			ok(t, put(t.Context(), raw, "there", "there"))
+			ok(t, put(t.Context(), raw, "other", "other"))
+			src := vfs.Guarded(raw, nil)
+			d, control := controlled(t, src)
+			f := fileAt(t, d, "there")
+			control.SetReadable(false)
+			for what, c := range map[string]vfs.If{"that holds": right, "that does not": wrong} {
+				is(t, "a condition "+what, change(t.Context(), src, d, f, c), vfs.Denied)
+			}
+			if got := read(t, raw, "there"); got != "there" {
+				t.Errorf("it became %q", got)
+			}
+			if name != "rename onto it" { // which needs its target's version
+				is(t, "no condition", change(t.Context(), src, d, f, vfs.If{}), "")
+				return
+			}
+			control.SetReadable(true)
+			is(t, "a condition that holds", change(t.Context(), src, d, f, right), "")
+		})
 	}
 }
 

@@ -253,6 +253,43 @@ func TestHoldDoesNotWiden(t *testing.T) {
 	is(t, "what was mounted over", makes(ctx, d), vfs.ReadOnly) // the route comes first
 }
 
+// TestHoldDoesNotWidenWhenShut: nor does one whose gate was shut meanwhile.
+func TestHoldDoesNotWidenWhenShut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, c := controlled(t, vfs.Guarded(mounts(t).Root(), nil))
+		ro, err := vfs.ReadOnlyDir(d)
+		ok(t, err)
+		ctx, release := holding(t, d)
+		locked := make(chan error)
+		go func() { locked <- c.SetWritable(false) }()
+		synctest.Wait()
+		ok(t, put(ctx, d, "m/a/f", "x"))
+		is(t, "an attenuation", put(ctx, ro, "m/a/f", "x"), vfs.ReadOnly)
+		is(t, "an attenuation, of a bad name", put2(ctx, ro, ".."), vfs.ReadOnly)
+		m := dirAt(t, ro, "m")
+		is(t, "a rename out of one", m.Rename(ctx, "f", d, "f", vfs.If{}, vfs.If{}), vfs.ReadOnly)
+		release()
+		ok(t, <-locked)
+	})
+}
+
+// TestHoldReadsWhatMoves: a move in a batch needs what a move needs.
+func TestHoldReadsWhatMoves(t *testing.T) {
+	d, c := controlled(t, vfs.Guarded(mounts(t).Root(), nil))
+	c.SetReadable(false)
+	for _, op := range batch {
+		_, release, err := vfs.Hold(t.Context(), d, []vfs.Op{op})
+		want := vfs.Code("")
+		if op.Kind == vfs.OpRename {
+			want = vfs.Denied
+		}
+		is(t, op.Kind.String(), err, want)
+		if err == nil {
+			release()
+		}
+	}
+}
+
 // TestHoldAsksGuards: each sees every op ahead, by its own root, and again when it
 // is made.
 func TestHoldAsksGuards(t *testing.T) {

@@ -161,10 +161,7 @@ func (t target) refused(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := b.mode() | t.view.mask
-	if m.refuse(t.need) != nil && holds(ctx, b.gate) {
-		m = m&^heldModes | t.view.mask
-	}
+	m, _ := t.mode(ctx, b)
 	if err := m.refuse(t.need &^ noWrite); err != nil {
 		return err
 	}
@@ -181,12 +178,18 @@ func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
 	if err != nil {
 		return b, false, err
 	}
-	m := b.mode() | t.view.mask
-	if err = m.refuse(t.need); err != nil && holds(ctx, b.gate) {
-		held = true
-		err = (m&^heldModes | t.view.mask).refuse(t.need)
+	m, held := t.mode(ctx, b)
+	return b, held, first(m.refuse(t.need), busy)
+}
+
+// mode is what speaks against the change now. Where it is refused and ctx is of a
+// batch that holds b's gate, the batch passes what waits for it, and held is true.
+func (t target) mode(ctx context.Context, b binding) (m mode, held bool) {
+	m = b.mode() | t.view.mask
+	if m.refuse(t.need) != nil && holds(ctx, b.gate) {
+		return m&^heldModes | t.view.mask, true
 	}
-	return b, held, first(err, busy)
+	return m, false
 }
 
 func (t target) bind() (b binding, busy, err error) {
