@@ -217,7 +217,10 @@ func scriptKeys(ts *testscript.TestScript, _ bool, want []string) {
 }
 
 func scriptBytes(ts *testscript.TestScript, _ bool, args []string) {
-	n := map[string]int{"20M": 20 << 20, "1M+1": 1<<20 + 1}[args[1]]
+	n, ok := map[string]int{"20M": 20 << 20, "1M+1": 1<<20 + 1, "800": 800}[args[1]]
+	if !ok {
+		ts.Fatalf("how many bytes are %q?", args[1])
+	}
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(i*7 + i>>12)

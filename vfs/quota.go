@@ -1,6 +1,9 @@
 package vfs
 
-import "sync"
+import (
+	"cmp"
+	"sync"
+)
 
 // Allowance bounds what a grant may use. A zero field is no bound.
 type Allowance struct {
@@ -11,6 +14,10 @@ type Allowance struct {
 	// Streams is how many contents may be held open and whole-file writes be
 	// under way at once: each costs the host a descriptor.
 	Streams int64
+
+	// Of says whose allowance it is, where a refusal names it; "" is "the grant's
+	// allowance".
+	Of string
 }
 
 // Usage is what is used of an allowance.
@@ -26,6 +33,7 @@ type Ledger struct {
 	allowed  Allowance
 	mu       sync.Mutex
 	used     Usage
+	unused   Effect // credited below zero, which counts for nothing but a revert
 	reserved Effect // by changes under way
 	staged   int64  // bytes of whole-file writes under way, that are not in place
 }
@@ -93,7 +101,7 @@ func (l *Ledger) stage(n, there int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.allowed.Bytes > 0 && l.staged+n-there > l.allowed.Bytes {
-		return Errorf(Busy, "the grant's whole-file writes that are under way come to more than its allowance; let some end")
+		return Errorf(Busy, "the whole-file writes that are under way come to more than %s; let some end", l.name())
 	}
 	l.staged += n
 	return nil
@@ -133,8 +141,8 @@ func (l *Ledger) reserve(e Effect) (Effect, error) {
 	defer l.mu.Unlock()
 	left := Effect{l.allowed.Bytes - l.used.Bytes - l.reserved.Bytes, l.allowed.Nodes - l.used.Nodes - l.reserved.Nodes}
 	if l.allowed.Bytes > 0 && r.Bytes > 0 && r.Bytes > left.Bytes || l.allowed.Nodes > 0 && r.Nodes > 0 && r.Nodes > left.Nodes {
-		return Effect{}, Errorf(Quota, "the grant's allowance is used up (this needs %d bytes and %d nodes; left are %d and %d); remove something or ask for more",
-			r.Bytes, r.Nodes, max(left.Bytes, 0), max(left.Nodes, 0))
+		return Effect{}, Errorf(Quota, "%s is used up (this needs %d bytes and %d nodes; left are %d and %d); remove something or ask for more",
+			l.name(), r.Bytes, r.Nodes, max(left.Bytes, 0), max(left.Nodes, 0))
 	}
 	l.reserved.Bytes += r.Bytes
 	l.reserved.Nodes += r.Nodes
@@ -146,6 +154,29 @@ func (l *Ledger) settle(reserved, got Effect) {
 	defer l.mu.Unlock()
 	l.reserved.Bytes -= reserved.Bytes
 	l.reserved.Nodes -= reserved.Nodes
-	l.used.Bytes = max(l.used.Bytes+got.Bytes, 0)
-	l.used.Nodes = max(l.used.Nodes+got.Nodes, 0)
+	l.used.Bytes += got.Bytes
+	l.used.Nodes += got.Nodes
+	l.level()
 }
+
+// level moves what was credited below zero to unused. l.mu is held.
+func (l *Ledger) level() {
+	l.unused.Bytes += max(-l.used.Bytes, 0)
+	l.unused.Nodes += max(-l.used.Nodes, 0)
+	l.used.Bytes, l.used.Nodes = max(l.used.Bytes, 0), max(l.used.Nodes, 0)
+}
+
+// Revert accounts for a revert by the host, which grew the tree by e. What is used
+// afterwards is by how much the tree has grown since the ledger began, if it has: what
+// counted for nothing when it went counts for nothing when it comes back.
+func (l *Ledger) Revert(e Effect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used.Bytes += e.Bytes - l.unused.Bytes
+	l.used.Nodes += e.Nodes - l.unused.Nodes
+	l.unused = Effect{}
+	l.level()
+}
+
+// name is how a refusal calls the allowance.
+func (l *Ledger) name() string { return cmp.Or(l.allowed.Of, "the grant's allowance") }

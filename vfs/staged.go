@@ -40,7 +40,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	case n < 0 || n > len(p):
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
 	case s.left >= 0 && int64(n) > s.left:
-		n, err = 0, Errorf(Quota, "this is more than the grant's allowance has left; remove something or ask for more")
+		n, err = 0, Errorf(Quota, "this is more than %s has left; remove something or ask for more", s.of)
 	case s.left >= 0 && n > 0:
 		if late := s.stage(int64(n)); late != nil {
 			n, err = 0, late
@@ -138,6 +138,8 @@ func (w *world) unstage(n int64, ledgers int) {
 type room struct {
 	left  int64 // bytes, with those of there; < 0: no bound
 	there int64 // bytes that it takes the place of
+
+	of string // whose bound it is, for a refusal
 }
 
 var boundless = room{left: -1}
@@ -150,7 +152,7 @@ func (w *world) room(size func() int64) room {
 		if l.allowed.Bytes > 0 {
 			left := max(l.allowed.Bytes-l.Usage().Bytes, 0)
 			if r.left < 0 || left < r.left {
-				r.left = left
+				r.left, r.of = left, l.name()
 			}
 		}
 	}

@@ -279,6 +279,7 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	if m.overlay == nil && m.store.Own == nil {
 		return 0, vfs.At(path, errNoChanges)
 	}
+	ctx = m.credits(ctx)
 	err = m.alone(func() error {
 		var all []overlay.Change
 		if m.overlay != nil {
@@ -301,6 +302,21 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 		n = 0
 	}
 	return n, vfs.At(path, err)
+}
+
+// credits returns a context in which a revert gives back what it frees of the mount's
+// allowance.
+func (m *mount) credits(ctx context.Context) context.Context {
+	if m.ledger == nil {
+		return ctx
+	}
+	return vfs.OnCommit(ctx, func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		e, err := change()
+		if err == nil {
+			m.ledger.Revert(e)
+		}
+		return e, err
+	})
 }
 
 // Commit implements [Host]. What an overlay holds is not committed before it was

@@ -66,6 +66,7 @@ type mount struct {
 	url     *URL
 	store   *Store
 	guards  []vfs.Guard // deny and ask
+	ledger  *vfs.Ledger // nil for a mount without an allowance of its own
 	overlay *overlay.Overlay
 	applied []string // kept in the journal, oldest first
 
@@ -109,7 +110,8 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 	guards := m.guards
 	a := m.Attenuation
 	if a.Bytes > 0 || a.Nodes > 0 {
-		guards = append(slices.Clip(guards), vfs.Guard{Ledger: vfs.NewLedger(vfs.Allowance{Bytes: a.Bytes, Nodes: a.Nodes})})
+		m.ledger = vfs.NewLedger(vfs.Allowance{Bytes: a.Bytes, Nodes: a.Nodes, Of: "the allowance of what is mounted here"})
+		guards = append(slices.Clip(guards), vfs.Guard{Ledger: m.ledger})
 	}
 	err := fs.names.Mount(m.Path, tree, vfs.MountOptions{
 		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {

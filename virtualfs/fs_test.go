@@ -269,3 +269,78 @@ func TestApplyNamesPath(t *testing.T) {
 		t.Errorf("apply of one place of what was moved: %v, want invalid that names draft/one", err)
 	}
 }
+
+// A revert gives back what the dropped changes had used of the mount's allowance.
+func TestRevertGivesBack(t *testing.T) {
+	fs, s := newFS(t, "a")
+	beneath := s.byName["a"].Root()
+	put(t, beneath, "old", strings.Repeat("o", 1000))
+	if _, err := beneath.Mkdir(t.Context(), "dir"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, beneath, "dir/in", strings.Repeat("i", 10))
+	a := virtualfs.Attenuation{Bytes: 1000, Nodes: 5, Deny: []string{}, Ask: []string{}}
+	if err := fs.Mount(t.Context(), "d", "overlay:mem:a", a); err != nil {
+		t.Fatal(err)
+	}
+	top := vfs.Guarded(fs.Tree(), nil)
+	defer top.Close()
+	write := func(path string, size int) error {
+		_, err := vfs.Put(t.Context(), top, "d/"+path, strings.NewReader(strings.Repeat("x", size)), vfs.If{})
+		return err
+	}
+	revert := func(paths ...string) {
+		t.Helper()
+		_, err := fs.Revert(t.Context(), "d", paths)
+		is(t, "revert", err, "")
+	}
+	full := func(what string, left int) {
+		t.Helper()
+		is(t, what+", one byte too many", write("probe", left+1), vfs.Quota)
+		is(t, what+", all that is left", write("probe", left), "")
+		revert("probe")
+	}
+	remove := func(path string) {
+		t.Helper()
+		d, name, release, err := vfs.WalkParent(t.Context(), top, "d/"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		is(t, "remove", d.Remove(t.Context(), name, vfs.If{}), "")
+	}
+	full("at first", 1000)
+	is(t, "put", write("new", 800), "")
+	is(t, "put", write("dir/in", 110), "")
+	full("with two written", 100)
+	err := write("more", 200)
+	if err == nil || !strings.Contains(err.Error(), "allowance of what is mounted here") {
+		t.Errorf("what the mount has no room for: %v; it is to be said that it is the mount", err)
+	}
+	revert("dir")
+	full("with one reverted", 200)
+	revert()
+	full("with all reverted", 1000)
+	// What frees nothing when it goes uses nothing up when it comes back.
+	remove("old")
+	is(t, "put", write("new", 500), "")
+	revert()
+	full("after a removal was reverted", 1000)
+	// What was let in stays used.
+	is(t, "put", write("kept", 400), "")
+	_, err = fs.Apply(t.Context(), "d", virtualfs.ApplyOptions{}, nil)
+	is(t, "apply", err, "")
+	remove("kept")
+	is(t, "put", write("new", 400), "")
+	revert()
+	full("with some applied", 600)
+	// A directory that is moved, with what is in it changed.
+	d, err := vfs.WalkDir(t.Context(), top, "d")
+	is(t, "walk", err, "")
+	is(t, "rename", d.Rename(t.Context(), "dir", d, "moved", vfs.If{}, vfs.If{}), "")
+	d.Close()
+	is(t, "put", write("moved/in", 60), "")
+	full("with a move", 550)
+	revert()
+	full("with the move reverted", 600)
+}

@@ -11,7 +11,8 @@ import (
 // Revert drops the changes at and below these paths; nil are all. What was open there
 // is stale, or reads the lower tree again. What was moved is reverted at both of its
 // places or not at all, and what a removed directory held with it: it answers invalid,
-// and says which path to add. It is done at once, and lasts.
+// and says which path to add. It is done at once, and lasts. What the tree grows by is
+// answered to ctx's committers.
 func (o *Overlay) Revert(ctx context.Context, paths []string) error {
 	if err := o.begin(ctx); err != nil {
 		return err
@@ -26,7 +27,64 @@ func (o *Overlay) Revert(ctx context.Context, paths []string) error {
 	if err != nil {
 		return err
 	}
-	return o.make(inside(context.WithoutCancel(ctx)), edits, true, nil)
+	at := s.touched(chosen)
+	inner := inside(context.WithoutCancel(ctx))
+	before := o.sizes(inner, at)
+	return vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
+		if err := o.make(inner, edits, true, nil); err != nil {
+			return vfs.Effect{}, err
+		}
+		return grown(before, o.sizes(inner, at)), nil
+	})
+}
+
+// touched are the paths at which a revert of what was chosen may change a node.
+func (s *survey) touched(chosen *selection) map[string]bool {
+	paths := map[string]bool{}
+	for path := range s.bases {
+		paths[path] = chosen.has(path)
+	}
+	for _, n := range s.nodes {
+		paths[n.path] = chosen.has(n.path)
+	}
+	maps.DeleteFunc(paths, func(_ string, has bool) bool { return !has })
+	return paths
+}
+
+// sizes says how much is at paths. What cannot be told is left out.
+func (o *Overlay) sizes(ctx context.Context, paths map[string]bool) map[string]vfs.Effect {
+	all := make(map[string]vfs.Effect, len(paths))
+	for path := range paths {
+		var info vfs.Info
+		err := steady(ctx, func() error {
+			n, err := o.open(ctx, path)
+			if err == nil {
+				info, err = n.Stat(ctx)
+				n.Close()
+			}
+			return err
+		})
+		switch {
+		case err == nil && info.Kind == vfs.FileKind:
+			all[path] = vfs.Effect{Bytes: info.Size, Nodes: 1}
+		case err == nil:
+			all[path] = vfs.Effect{Nodes: 1}
+		case missing(err) || replaced(err):
+			all[path] = vfs.Effect{}
+		}
+	}
+	return all
+}
+
+// grown is what lies between two answers of sizes.
+func grown(before, after map[string]vfs.Effect) (e vfs.Effect) {
+	for path, was := range before {
+		if is, ok := after[path]; ok {
+			e.Bytes += is.Bytes - was.Bytes
+			e.Nodes += is.Nodes - was.Nodes
+		}
+	}
+	return e
 }
 
 // reverts plans the revert of what was chosen.
