@@ -3,6 +3,7 @@ package cap_test
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"testing"
 
 	"capd/authority"
@@ -153,24 +154,97 @@ func TestRestore(t *testing.T) {
 	s := serve(t, inMemory(t, shareTree), vfs.Allowance{})
 	loc, _ := s.grant(t, "agent", "c", false)
 	session := s.session(t)
-	try := func(secret []byte) error {
-		return call(t, session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
-			return p.SetSecret(secret)
-		}, nil)
-	}
 	wrong := make([]byte, locator.SecretSize)
 	rand.Read(wrong)
 	near := loc.Secret
 	near[31] ^= 1
-	for what, secret := range map[string][]byte{
+	bad := map[string][]byte{
 		"none": nil, "short": loc.Secret[:31], "long": append(loc.Secret[:], 0), "wrong": wrong, "near": near[:], "large": make([]byte, 100<<10),
-	} {
-		is(t, what, try(secret), vfs.Denied)
 	}
-	is(t, "huge", try(make([]byte, 1<<20)), vfs.Limit) // more than a stranger may have in progress
-	ok(t, try(loc.Secret[:]))
+	huge := make([]byte, 1<<20) // more than a stranger may have in progress
+	ways := restores(t, session)
+	for how, try := range ways {
+		for what, secret := range bad {
+			is(t, how+": "+what, try(secret), vfs.Denied)
+		}
+		is(t, how+": huge", try(huge), vfs.Limit)
+	}
+	ok(t, ways["restore"](loc.Secret[:]))
+	ok(t, ways["restoreFile"](loc.Secret[:]))
+	is(t, "a File as a Dir", ways["restoreDir"](loc.Secret[:]), vfs.NotDir)
+	dir, _ := s.grant(t, "another", "a", false)
+	ok(t, ways["restoreDir"](dir.Secret[:]))
+	is(t, "a Dir as a File", ways["restoreFile"](dir.Secret[:]), vfs.IsDir)
 	_, err := s.authority.Revoke("agent")
 	ok(t, err)
-	is(t, "a revoked one", try(loc.Secret[:]), vfs.Revoked)
+	for how, try := range ways {
+		is(t, how+": a revoked one", try(loc.Secret[:]), vfs.Revoked)
+	}
 	is(t, "a Dir's method on a File", call(t, restore(t.Context(), session, loc.Secret[:]), schema.Dir_stat, nil, nil), vfs.Revoked)
+}
+
+// restores are the ways of restoring a secret.
+func restores(t *testing.T, session *vat.Cap) map[string]func(secret []byte) error {
+	return map[string]func([]byte) error{
+		"restore": func(secret []byte) error {
+			return call(t, session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error { return p.SetSecret(secret) }, nil)
+		},
+		"restoreDir": func(secret []byte) error {
+			return call(t, session, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error { return p.SetSecret(secret) }, nil)
+		},
+		"restoreFile": func(secret []byte) error {
+			return call(t, session, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error { return p.SetSecret(secret) }, nil)
+		},
+	}
+}
+
+// What a promise of a locator's node turns out not to be is said by its code.
+func TestPromisedNode(t *testing.T) {
+	s := serve(t, inMemory(t, shareTree), vfs.Allowance{})
+	file, _ := s.grant(t, "file", "c", false)
+	dir, _ := s.grant(t, "dir", "a", false)
+	ctx := t.Context()
+	_, err := dial(t, file).Dir(ctx).Stat(ctx)
+	is(t, "a File as a Dir", err, vfs.NotDir)
+	_, err = dial(t, dir).File(ctx).Stat(ctx)
+	is(t, "a Dir as a File", err, vfs.IsDir)
+	_, err = dial(t, file).File(ctx).Stat(ctx)
+	ok(t, err)
+	reads(t, dial(t, dir).Dir(ctx), "f", "f")
+}
+
+// openDir and openFile go through a link in the last place, or not, as walk does.
+func TestOpenNoFollow(t *testing.T) {
+	_, _, d := guest(t, vfstest.Tree{"d/f": {Data: "f"}, "todir": {Link: "d"}, "tofile": {Link: "d/f"}, "nowhere": {Link: "x"}})
+	open := func(path string, noFollow bool) (dir, file, sub error) {
+		return call(t, d.Cap(), schema.Dir_openDir, func(p schema.Dir_openDir_Params, _ *vat.Caps) error {
+				p.SetNoFollow(noFollow)
+				return p.SetPath(path)
+			}, nil), call(t, d.Cap(), schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
+				p.SetNoFollow(noFollow)
+				return p.SetPath(path)
+			}, nil), call(t, d.Cap(), schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
+				p.SetNoFollow(noFollow)
+				return p.SetPath(path)
+			}, nil)
+	}
+	for _, c := range []struct {
+		path      string
+		noFollow  bool
+		dir, file vfs.Code
+	}{
+		{"d", true, "", vfs.IsDir},
+		{"d/f", true, vfs.NotDir, ""},
+		{"todir/f", true, vfs.NotDir, ""},
+		{"todir", false, "", vfs.IsDir}, {"todir", true, vfs.NotDir, vfs.NotRegular},
+		{"tofile", false, vfs.NotDir, ""}, {"tofile", true, vfs.NotDir, vfs.NotRegular},
+		{"nowhere", false, vfs.NotFound, vfs.NotFound}, {"nowhere", true, vfs.NotDir, vfs.NotRegular},
+		{"x", true, vfs.NotFound, vfs.NotFound},
+	} {
+		dir, file, sub := open(c.path, c.noFollow)
+		what := fmt.Sprintf("%s, noFollow %v", c.path, c.noFollow)
+		is(t, "openDir "+what, dir, c.dir)
+		is(t, "openFile "+what, file, c.file)
+		is(t, "subDir "+what, sub, c.dir)
+	}
 }

@@ -971,6 +971,174 @@ func (s Session_help_Results) SetText(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
+type Session_restoreDir_Params capnp.Struct
+
+// Session_restoreDir_Params_TypeID is the unique identifier for the type Session_restoreDir_Params.
+const Session_restoreDir_Params_TypeID = 0xb1e7195e67dbbee4
+
+func (s Session_restoreDir_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_restoreDir_Params) DecodeFromPtr(p capnp.Ptr) Session_restoreDir_Params {
+	return Session_restoreDir_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_restoreDir_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_restoreDir_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_restoreDir_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_restoreDir_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_restoreDir_Params) Secret() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Session_restoreDir_Params) HasSecret() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_restoreDir_Params) SetSecret(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+type Session_restoreDir_Results capnp.Struct
+
+// Session_restoreDir_Results_TypeID is the unique identifier for the type Session_restoreDir_Results.
+const Session_restoreDir_Results_TypeID = 0xb55885970d1b285a
+
+func (s Session_restoreDir_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_restoreDir_Results) DecodeFromPtr(p capnp.Ptr) Session_restoreDir_Results {
+	return Session_restoreDir_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_restoreDir_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_restoreDir_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_restoreDir_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_restoreDir_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_restoreDir_Results) Dir() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Session_restoreDir_Results) HasDir() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_restoreDir_Results) SetDir(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+type Session_restoreFile_Params capnp.Struct
+
+// Session_restoreFile_Params_TypeID is the unique identifier for the type Session_restoreFile_Params.
+const Session_restoreFile_Params_TypeID = 0xf9131669615e9e4a
+
+func (s Session_restoreFile_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_restoreFile_Params) DecodeFromPtr(p capnp.Ptr) Session_restoreFile_Params {
+	return Session_restoreFile_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_restoreFile_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_restoreFile_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_restoreFile_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_restoreFile_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_restoreFile_Params) Secret() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Session_restoreFile_Params) HasSecret() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_restoreFile_Params) SetSecret(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+type Session_restoreFile_Results capnp.Struct
+
+// Session_restoreFile_Results_TypeID is the unique identifier for the type Session_restoreFile_Results.
+const Session_restoreFile_Results_TypeID = 0xcb17c333721e5242
+
+func (s Session_restoreFile_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Session_restoreFile_Results) DecodeFromPtr(p capnp.Ptr) Session_restoreFile_Results {
+	return Session_restoreFile_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Session_restoreFile_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Session_restoreFile_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Session_restoreFile_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Session_restoreFile_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Session_restoreFile_Results) File() capnp.Interface {
+	p, _ := capnp.Struct(s).Ptr(0)
+	return p.Interface()
+}
+
+func (s Session_restoreFile_Results) HasFile() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Session_restoreFile_Results) SetFile(v capnp.Interface) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
 // Dir_TypeID is the unique identifier for the type Dir.
 const Dir_TypeID = 0xdb3e7a723de1f001
 
@@ -1356,6 +1524,14 @@ func (s Dir_openDir_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
 }
 
+func (s Dir_openDir_Params) NoFollow() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_openDir_Params) SetNoFollow(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
 type Dir_openDir_Results capnp.Struct
 
 // Dir_openDir_Results_TypeID is the unique identifier for the type Dir_openDir_Results.
@@ -1443,6 +1619,14 @@ func (s Dir_openFile_Params) PathBytes() ([]byte, error) {
 
 func (s Dir_openFile_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_openFile_Params) NoFollow() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_openFile_Params) SetNoFollow(v bool) {
+	capnp.Struct(s).SetBit(0, v)
 }
 
 type Dir_openFile_Results capnp.Struct
@@ -2523,6 +2707,14 @@ func (s Dir_subDir_Params) PathBytes() ([]byte, error) {
 
 func (s Dir_subDir_Params) SetPath(v string) error {
 	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Dir_subDir_Params) NoFollow() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Dir_subDir_Params) SetNoFollow(v bool) {
+	capnp.Struct(s).SetBit(0, v)
 }
 
 type Dir_subDir_Results capnp.Struct
@@ -4598,10 +4790,10 @@ var Dir_get = vat.Method[Dir_get_Params, Dir_get_Results]{Interface: Dir_TypeID,
 var Dir_walk = vat.Method[Dir_walk_Params, Dir_walk_Results]{Interface: Dir_TypeID, ID: 2, Name: "Dir.walk", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_openDir describes Dir.openDir to package vat.
-var Dir_openDir = vat.Method[Dir_openDir_Params, Dir_openDir_Results]{Interface: Dir_TypeID, ID: 3, Name: "Dir.openDir", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+var Dir_openDir = vat.Method[Dir_openDir_Params, Dir_openDir_Results]{Interface: Dir_TypeID, ID: 3, Name: "Dir.openDir", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_openFile describes Dir.openFile to package vat.
-var Dir_openFile = vat.Method[Dir_openFile_Params, Dir_openFile_Results]{Interface: Dir_TypeID, ID: 4, Name: "Dir.openFile", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+var Dir_openFile = vat.Method[Dir_openFile_Params, Dir_openFile_Results]{Interface: Dir_TypeID, ID: 4, Name: "Dir.openFile", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_put describes Dir.put to package vat.
 var Dir_put = vat.Method[Dir_put_Params, Dir_put_Results]{Interface: Dir_TypeID, ID: 5, Name: "Dir.put", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
@@ -4631,7 +4823,7 @@ var Dir_move = vat.Method[Dir_move_Params, Dir_move_Results]{Interface: Dir_Type
 var Dir_readOnly = vat.Method[Dir_readOnly_Params, Dir_readOnly_Results]{Interface: Dir_TypeID, ID: 13, Name: "Dir.readOnly", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_subDir describes Dir.subDir to package vat.
-var Dir_subDir = vat.Method[Dir_subDir_Params, Dir_subDir_Results]{Interface: Dir_TypeID, ID: 14, Name: "Dir.subDir", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+var Dir_subDir = vat.Method[Dir_subDir_Params, Dir_subDir_Results]{Interface: Dir_TypeID, ID: 14, Name: "Dir.subDir", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_revocable describes Dir.revocable to package vat.
 var Dir_revocable = vat.Method[Dir_revocable_Params, Dir_revocable_Results]{Interface: Dir_TypeID, ID: 15, Name: "Dir.revocable", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 2}}
@@ -4851,6 +5043,24 @@ var Session_share = vat.Method[Session_share_Params, Session_share_Results]{Inte
 
 // Session_help describes Session.help to package vat.
 var Session_help = vat.Method[Session_help_Params, Session_help_Results]{Interface: Session_TypeID, ID: 2, Name: "Session.help", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Session_restoreDir describes Session.restoreDir to package vat.
+var Session_restoreDir = vat.Method[Session_restoreDir_Params, Session_restoreDir_Results]{Interface: Session_TypeID, ID: 3, Name: "Session.restoreDir", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Session_restoreFile describes Session.restoreFile to package vat.
+var Session_restoreFile = vat.Method[Session_restoreFile_Params, Session_restoreFile_Results]{Interface: Session_TypeID, ID: 4, Name: "Session.restoreFile", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
+
+// Session_restoreDir_Params_secret is the place of the field secret of Session_restoreDir_Params, a Data.
+const Session_restoreDir_Params_secret vat.Field = 0
+
+// Session_restoreDir_Results_dir is the place of the field dir of Session_restoreDir_Results in a pipelined path.
+const Session_restoreDir_Results_dir vat.Field = 0
+
+// Session_restoreFile_Params_secret is the place of the field secret of Session_restoreFile_Params, a Data.
+const Session_restoreFile_Params_secret vat.Field = 0
+
+// Session_restoreFile_Results_file is the place of the field file of Session_restoreFile_Results in a pipelined path.
+const Session_restoreFile_Results_file vat.Field = 0
 
 // Session_restore_Params_secret is the place of the field secret of Session_restore_Params, a Data.
 const Session_restore_Params_secret vat.Field = 0

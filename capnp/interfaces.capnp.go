@@ -14,7 +14,7 @@ var Interfaces = []vat.InterfaceInfo{
 	{Name: "Dir", ID: Dir_TypeID, Methods: []string{"list", "get", "walk", "openDir", "openFile", "put", "stage", "stat", "glob", "createDir", "createFile", "remove", "move", "readOnly", "subDir", "revocable", "help"}},
 	{Name: "File", ID: File_TypeID, Methods: []string{"readText", "readBytes", "read", "stream", "writeText", "writeBytes", "stage", "write", "append", "truncate", "sync", "stat", "readOnly", "revocable", "help"}},
 	{Name: "Revoker", ID: Revoker_TypeID, Methods: []string{"revoke", "help"}},
-	{Name: "Session", ID: Session_TypeID, Methods: []string{"restore", "share", "help"}},
+	{Name: "Session", ID: Session_TypeID, Methods: []string{"restore", "share", "help", "restoreDir", "restoreFile"}},
 	{Name: "Sink", ID: Sink_TypeID, Methods: []string{"write", "done"}},
 	{Name: "Writer", ID: Writer_TypeID, Methods: []string{"write", "commit", "help"}},
 	{Name: "Materialized", ID: Materialized_TypeID, Methods: []string{"path", "changes", "sync", "help"}},

@@ -32,26 +32,33 @@ func (c *Conn) Stats() vat.Stats { return c.vat.Stats() }
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.vat.Done() }
 
-// restore asks for what the locator stands for.
-func (c *Conn) restore(ctx context.Context) *vat.Answer[schema.Session_restore_Results] {
-	return vat.Send(ctx, c.session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
-		return p.SetSecret(c.loc.Secret[:])
-	})
-}
-
 // Dir returns the directory that the locator stands for, without waiting: what
 // is wrong with it shows at its first use. Should it be a file, every method
-// answers unsupported; see Node.
+// answers notDir; see Node.
 func (c *Conn) Dir(ctx context.Context) *Dir {
-	a := c.restore(ctx)
+	a := vat.Send(ctx, c.session, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
+		return p.SetSecret(c.loc.Secret[:])
+	})
 	defer a.Release()
-	return newDir(a.Cap(schema.Session_restore_Results_ref, schema.Ref_dir))
+	return newDir(a.Cap(schema.Session_restoreDir_Results_dir))
+}
+
+// File returns the file that the locator stands for, as Dir does a directory.
+// Should it be one, every method answers isDir.
+func (c *Conn) File(ctx context.Context) *File {
+	a := vat.Send(ctx, c.session, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
+		return p.SetSecret(c.loc.Secret[:])
+	})
+	defer a.Release()
+	return newFile(a.Cap(schema.Session_restoreFile_Results_file))
 }
 
 // Node returns what the locator stands for: a *Dir or a *File. It answers denied
 // and revoked.
 func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
-	a := c.restore(ctx)
+	a := vat.Send(ctx, c.session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
+		return p.SetSecret(c.loc.Secret[:])
+	})
 	defer a.Release()
 	r, caps, err := a.Await(ctx)
 	if err != nil {

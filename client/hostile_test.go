@@ -54,6 +54,13 @@ func init() { // its methods make more of its kind
 			}
 			return ref.SetDir(c.Caps().Put(vat.Serve(evilTable, e)))
 		}),
+		vat.Handle(schema.Session_restoreDir, func(e *evil, c vat.Call[schema.Session_restoreDir_Params, schema.Session_restoreDir_Results]) error {
+			r, err := c.Results()
+			if err != nil {
+				return err
+			}
+			return r.SetDir(c.Caps().Put(vat.Serve(evilTable, e)))
+		}),
 		vat.Handle(schema.Session_share, func(*evil, vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error { return nil }),
 		vat.Handle(schema.Dir_list, func(e *evil, c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results]) error {
 			after, _ := c.Params().After()

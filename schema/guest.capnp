@@ -87,6 +87,14 @@ interface Session {
 
   help @2 (method :Text) -> (text :Text);
   # What this is and how to use it, in Markdown; with a method's name, about that method. notFound: no such method.
+
+  restoreDir @3 (secret :Data) -> (dir :Dir);
+  # As restore, where the caller knows that it is a directory (notDir). Most languages can make calls on a result that has
+  # not come yet, and not on a member of a union in it; so here, and not with restore, a chain from the first call on is
+  # one round trip.
+
+  restoreFile @4 (secret :Data) -> (file :File);
+  # As restoreDir, for a file (isDir).
 }
 
 interface Dir {
@@ -105,11 +113,12 @@ interface Dir {
   # The node at path. noFollow: a link in the last place is answered as a link. statOnly: only the node's stat is wanted,
   # and dir or file may be null. As get; notDir, outside, limit (40 links).
 
-  openDir @3 (path :Text) -> (dir :Dir);
-  # The directory at path. As walk; notDir.
+  openDir @3 (path :Text, noFollow :Bool) -> (dir :Dir);
+  # The directory at path: what walk, or with noFollow get, answers, without a union around it, so that calls can be made on
+  # it before it comes. As walk; notDir (with noFollow also for a link in the last place).
 
-  openFile @4 (path :Text) -> (file :File);
-  # The file at path. As walk; isDir.
+  openFile @4 (path :Text, noFollow :Bool) -> (file :File);
+  # As openDir, for a file. isDir; with noFollow notRegular for a link in the last place.
 
   put @5 (path :Text, data :Data, ifVersion :IfVersion, noFollow :Bool) -> (version :Data);
   # Makes data the whole content of the file at path, atomically, and makes the file when it is missing (its directory
@@ -147,7 +156,7 @@ interface Dir {
   readOnly @13 () -> (dir :Dir);
   # The same directory, and all below it, without the right to change anything. It is revoked with this one.
 
-  subDir @14 (path :Text) -> (dir :Dir);
+  subDir @14 (path :Text, noFollow :Bool) -> (dir :Dir);
   # As openDir: the way to hand on a part. It holds the directory and not the path: whoever gets it cannot leave it.
 
   revocable @15 () -> (dir :Dir, revoker :Revoker);

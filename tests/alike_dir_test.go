@@ -16,19 +16,30 @@ import (
 
 // What a guest can ask of a session, of a Dir and of what takes back, one function for each method.
 
+// restoreDir asks in each of the ways that there are, and goes on with what restoreDir answered.
 func (a *asker) restoreDir(whose string, secret []byte) dirCap {
 	a.Helper()
 	caps := open(a, a.session, "session.restore "+whose, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
 		return p.SetSecret(secret)
 	}, at(schema.Session_restore_Results_ref, schema.Ref_dir))
+	a.statDir(dirCap{caps[0], "restored " + whose}, false)
+	open(a, a.session, "session.restoreFile "+whose, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
+		return p.SetSecret(secret)
+	})
+	caps = open(a, a.session, "session.restoreDir "+whose, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
+		return p.SetSecret(secret)
+	}, at(schema.Session_restoreDir_Results_dir))
 	return dirCap{caps[0], whose}
 }
 
 func (a *asker) restoreFile(whose string, secret []byte) fileCap {
 	a.Helper()
-	caps := open(a, a.session, "session.restore "+whose, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
+	open(a, a.session, "session.restoreDir "+whose, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
 		return p.SetSecret(secret)
-	}, at(schema.Session_restore_Results_ref, schema.Ref_file))
+	})
+	caps := open(a, a.session, "session.restoreFile "+whose, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
+		return p.SetSecret(secret)
+	}, at(schema.Session_restoreFile_Results_file))
 	return fileCap{caps[0], whose}
 }
 
@@ -101,6 +112,19 @@ func (a *asker) list(d dirCap, after string, limit uint32, withStat bool) (entri
 		return fmt.Sprintf("more %v: %s", r.More(), text), err
 	})
 	return entries
+}
+
+// openNoFollow asks for what is at path itself, as a directory and as a file.
+func (a *asker) openNoFollow(d dirCap, path string) {
+	a.Helper()
+	open(a, d.Cap, fmt.Sprintf("%s.openDir %q noFollow", d.how, path), schema.Dir_openDir, func(p schema.Dir_openDir_Params, _ *vat.Caps) error {
+		p.SetNoFollow(true)
+		return p.SetPath(path)
+	})
+	open(a, d.Cap, fmt.Sprintf("%s.openFile %q noFollow", d.how, path), schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
+		p.SetNoFollow(true)
+		return p.SetPath(path)
+	})
 }
 
 func (a *asker) get(d dirCap, name string) {

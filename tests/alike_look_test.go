@@ -111,6 +111,7 @@ func lookAt(a *asker, d dirCap, path string) {
 	for _, flags := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 		a.walk(d, path, flags[0], flags[1])
 	}
+	a.openNoFollow(d, path)
 	sub := a.openDir(d, path)
 	a.statDir(sub, true)
 	a.list(sub, "", 5, true)

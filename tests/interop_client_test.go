@@ -27,7 +27,9 @@ type scenario struct {
 	name string
 	// setUp adds to what every scenario is served.
 	setUp func(s *cxxScene)
-	path  string // below the scenario's own directory, that it is granted; "/" for the whole namespace
+	// via returns the socket to connect to, which leads to the host's.
+	via  func(t testing.TB, socket string) string
+	path string // below the scenario's own directory, that it is granted; "/" for the whole namespace
 	// want is the output; lines that begin with "used" and "refused" are looked at by themselves, and left out.
 	want func(s *cxxScene) string
 	// refused are the codes of the calls that were refused, in order.
@@ -127,6 +129,9 @@ func (sc scenario) run(t *testing.T, h *hostProcess) (used []string) {
 	l, err := locator.Parse(loc)
 	ok(t, err)
 
+	if sc.via != nil {
+		l.Socket = sc.via(t, l.Socket)
+	}
 	cmd := exec.Command(cxx(t, "client"), sc.name, l.Socket, hex.EncodeToString(l.Secret[:]))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -64,7 +64,7 @@ var scenarios = []scenario{
 	{name: "session", refused: "denied denied denied readOnly invalid revoked revoked",
 		want: exactly("shared of docs\nstill of docs\nfile hello")},
 	{name: "help", refused: "notFound notFound notFound notFound notFound",
-		want: exactly("help Session 3\nhelp Dir 17\nhelp File 15\nhelp Writer 3\nhelp Revoker 2")},
+		want: exactly("help Session 5\nhelp Dir 17\nhelp File 15\nhelp Writer 3\nhelp Revoker 2")},
 	{name: "list", setUp: all(empties(1200), func(s *cxxScene) { s.write("bad\xffname", []byte("bad")) }), want: exactly(`
 listed 1200 5400 2
 listed 1200 5400 172
@@ -136,6 +136,7 @@ stat 4 ` + version([]byte("deep")))},
 		want: exactly("alive hello")},
 
 	{name: "pipeline", refused: "notFound notFound", want: exactly("text deep\nrestored hello\nwalked of docs")},
+	{name: "chain", via: heldUntil(7), refused: "isDir", want: exactly("text of docs")},
 	{name: "dropped", want: exactly("read 1020")},
 	{name: "order", want: exactly("appended 900"), after: func(s *cxxScene) {
 		var want strings.Builder

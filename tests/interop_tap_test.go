@@ -2,8 +2,12 @@ package tests
 
 import (
 	"bytes"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
+	"testing"
 
 	"capnproto.org/go/capnp/v3"
 	rpccp "capnproto.org/go/capnp/v3/std/capnp/rpc"
@@ -73,4 +77,63 @@ func (t *tap) count(kind rpccp.Message_Which) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.kinds[kind]
+}
+
+// heldUntil leads to a host whose answers on every connection but the first do not come before n calls were made on it.
+func heldUntil(n int) func(testing.TB, string) string {
+	return func(t testing.TB, socket string) string {
+		dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long a name for a socket
+		ok(t, err)
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		l, err := net.Listen("unix", filepath.Join(dir, "s"))
+		ok(t, err)
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for first := true; ; first = false {
+				guest, err := l.Accept()
+				if err != nil {
+					return
+				}
+				host, err := net.Dial("unix", socket)
+				if err != nil {
+					guest.Close()
+					return
+				}
+				go pass(guest, host, n, first)
+			}
+		}()
+		return l.Addr().String()
+	}
+}
+
+// pass passes on what two connections say, until one of them ends. Unless it is to go on at once, what the host says
+// waits for the guest's nth call.
+func pass(guest, host net.Conn, n int, atOnce bool) {
+	defer guest.Close()
+	from := &caller{wireTap: wireTap{Conn: guest}, n: n, called: make(chan struct{})}
+	go func() {
+		defer host.Close()
+		io.Copy(host, from)
+		from.once.Do(func() { close(from.called) })
+	}()
+	if !atOnce {
+		<-from.called
+	}
+	io.Copy(guest, host)
+}
+
+// caller is a connection that tells when n calls have come on it.
+type caller struct {
+	wireTap
+	n      int
+	once   sync.Once
+	called chan struct{}
+}
+
+func (c *caller) Read(p []byte) (int, error) {
+	n, err := c.wireTap.Read(p)
+	if c.in.count(rpccp.Message_Which_call) >= c.n {
+		c.once.Do(func() { close(c.called) })
+	}
+	return n, err
 }

@@ -51,11 +51,7 @@ func WalkDir(ctx context.Context, d Dir, path string) (Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir, ok := n.(Dir); ok {
-		return dir, nil
-	}
-	n.Close()
-	return nil, NotDir
+	return AsDir(n)
 }
 
 // WalkFile is Walk for a file; a directory is isDir.
@@ -64,6 +60,21 @@ func WalkFile(ctx context.Context, d Dir, path string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return AsFile(n)
+}
+
+// AsDir returns n when it is a directory. Anything else it closes, and answers notDir.
+func AsDir(n Node) (Dir, error) {
+	if d, ok := n.(Dir); ok {
+		return d, nil
+	}
+	n.Close()
+	return nil, NotDir
+}
+
+// AsFile returns n when it is a file. Anything else it closes, and answers isDir or
+// notRegular.
+func AsFile(n Node) (File, error) {
 	if f, ok := n.(File); ok {
 		return f, nil
 	}

@@ -98,12 +98,8 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 	if err != nil {
 		return err
 	}
-	walk := vfs.Walk
-	if c.Params().NoFollow() {
-		walk = vfs.WalkLink
-	}
 	ctx := vfs.Recalling(wire.Look(c))
-	n, err := walk(ctx, s.dir, path)
+	n, err := walk(c.Params().NoFollow())(ctx, s.dir, path)
 	if err != nil {
 		return wire.Looked(path, err)
 	}
@@ -117,6 +113,14 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 		caps = nil
 	}
 	return wire.Looked(path, s.setNode(ctx, caps, r.NewNode, n, path))
+}
+
+// walk is how a path is walked.
+func walk(noFollow bool) func(context.Context, vfs.Dir, string) (vfs.Node, error) {
+	if noFollow {
+		return vfs.WalkLink
+	}
+	return vfs.Walk
 }
 
 // setNode fills in a node that was reached by path, without its capability where
@@ -182,14 +186,19 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 func openDir[P interface {
 	~capnp.StructKind
 	Path() (string, error)
+	NoFollow() bool
 }, R dirResults](s *server, c vat.Call[P, R]) error {
 	path, err := wire.Text(c.Params().Path())
 	if err != nil {
 		return err
 	}
-	d, err := vfs.WalkDir(wire.Look(c), s.dir, path)
+	n, err := walk(c.Params().NoFollow())(wire.Look(c), s.dir, path)
 	if err != nil {
 		return wire.Looked(path, err)
+	}
+	d, err := vfs.AsDir(n)
+	if err != nil {
+		return vfs.At(path, err)
 	}
 	return answer(s, c, d)
 }
@@ -215,9 +224,13 @@ func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_open
 	if err != nil {
 		return err
 	}
-	f, err := vfs.WalkFile(wire.Look(c), s.dir, path)
+	n, err := walk(c.Params().NoFollow())(wire.Look(c), s.dir, path)
 	if err != nil {
 		return wire.Looked(path, err)
+	}
+	f, err := vfs.AsFile(n)
+	if err != nil {
+		return vfs.At(path, err)
 	}
 	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
 }

@@ -34,20 +34,33 @@ type server struct {
 	scope  *scope.Scope
 }
 
+// What restores is done before whatever was sent after it is read.
 var table = vat.NewTable(
-	vat.Handle(schema.Session_restore, (*server).restore, vat.Inline()), // before whatever was sent after it is read
+	vat.Handle(schema.Session_restore, (*server).restore, vat.Inline()),
+	vat.Handle(schema.Session_restoreDir, (*server).restoreDir, vat.Inline()),
+	vat.Handle(schema.Session_restoreFile, (*server).restoreFile, vat.Inline()),
 	vat.Handle(schema.Session_share, (*server).share),
 	vat.Handle(schema.Session_help, (*server).help),
 )
 
-func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Session_restore_Results]) error {
-	secret, err := wire.Data(c.Params().Secret())
-	if err != nil {
-		return err
+// restored returns the node that a secret stands for.
+func (s *server) restored(secret []byte, err error) (vfs.Node, error) {
+	if secret, err = wire.Data(secret, err); err != nil {
+		return nil, err
 	}
 	n, err := s.grants.Restore(secret)
+	return n, vfs.At("", err)
+}
+
+func (s *server) serveDir(d vfs.Dir) *vat.Cap { return dir.New(s.scope.Of(vfs.OwnerOf(d)), d) }
+func (s *server) serveFile(f vfs.File) *vat.Cap {
+	return file.New(s.scope.Of(vfs.OwnerOf(f)), f, "")
+}
+
+func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Session_restore_Results]) error {
+	n, err := s.restored(c.Params().Secret())
 	if err != nil {
-		return vfs.At("", err)
+		return err
 	}
 	r, err := c.Results()
 	if err != nil {
@@ -59,11 +72,46 @@ func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Sessio
 		n.Close()
 		return err
 	}
-	sc := s.scope.Of(vfs.OwnerOf(n))
 	if d, ok := n.(vfs.Dir); ok {
-		return ref.SetDir(c.Caps().Put(dir.New(sc, d)))
+		return ref.SetDir(c.Caps().Put(s.serveDir(d)))
 	}
-	return ref.SetFile(c.Caps().Put(file.New(sc, n.(vfs.File), "")))
+	return ref.SetFile(c.Caps().Put(s.serveFile(n.(vfs.File))))
+}
+
+func (s *server) restoreDir(c vat.Call[schema.Session_restoreDir_Params, schema.Session_restoreDir_Results]) error {
+	n, err := s.restored(c.Params().Secret())
+	if err != nil {
+		return err
+	}
+	d, err := vfs.AsDir(n)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	served := s.serveDir(d)
+	r, err := c.Results()
+	if err != nil {
+		served.Release()
+		return err
+	}
+	return r.SetDir(c.Caps().Put(served))
+}
+
+func (s *server) restoreFile(c vat.Call[schema.Session_restoreFile_Params, schema.Session_restoreFile_Results]) error {
+	n, err := s.restored(c.Params().Secret())
+	if err != nil {
+		return err
+	}
+	f, err := vfs.AsFile(n)
+	if err != nil {
+		return vfs.At("", err)
+	}
+	served := s.serveFile(f)
+	r, err := c.Results()
+	if err != nil {
+		served.Release()
+		return err
+	}
+	return r.SetFile(c.Caps().Put(served))
 }
 
 func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error {

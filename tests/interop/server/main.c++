@@ -58,11 +58,22 @@ class Front final : public Session::Server {
   }
 
   kj::Promise<void> restore(RestoreContext c) override {
-    auto found = locators.find(string(c.getParams().getSecret()));
-    if (found == locators.end()) fail("denied", "", "this is not a secret of this host's");
-    auto& s = found->second;
-    s.rights->look();
+    auto& s = find(c.getParams().getSecret());
     tree.set(c.getResults().initRef(), s.node, below(s.rights));
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> restoreDir(RestoreDirContext c) override {
+    auto& s = find(c.getParams().getSecret());
+    if (s.node->type != Type::DIRECTORY) fail("notDir", "", "this is a file");
+    c.getResults().setDir(tree.dir(s.node, below(s.rights)));
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> restoreFile(RestoreFileContext c) override {
+    auto& s = find(c.getParams().getSecret());
+    if (s.node->type != Type::FILE) fail("isDir", "", "this is a directory");
+    c.getResults().setFile(tree.file(s.node, below(s.rights)));
     return kj::READY_NOW;
   }
 
@@ -77,6 +88,13 @@ class Front final : public Session::Server {
   }
 
  private:
+  Served& find(capnp::Data::Reader secret) {
+    auto found = locators.find(string(secret));
+    if (found == locators.end()) fail("denied", "", "this is not a secret of this host's");
+    found->second.rights->look();
+    return found->second;
+  }
+
   template <typename Server>
   void mint(ShareContext c, kj::Maybe<Server&> server) {
     KJ_IF_MAYBE(s, server) {
