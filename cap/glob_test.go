@@ -1,11 +1,14 @@
 package cap_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
 	"capd/vat"
@@ -104,5 +107,81 @@ func TestGlobIsBounded(t *testing.T) {
 	}
 	for e := range d.Glob(t.Context(), "*.missing") {
 		t.Errorf("found %q", e.Name)
+	}
+}
+
+// Each page says what its search could not look into, and pages come to an end. The
+// client says each once, after all that was found.
+func TestGlobMissed(t *testing.T) {
+	unlisted := map[string]bool{"b": true, "c/d": true, "z": true}
+	tree := vfs.Guarded(inMemory(t, vfstest.Tree{"a/f": {}, "b/f": {}, "c/d/f": {}, "c/f": {}, "secret/f": {}, "z/f": {}}), nil, vfs.Guard{
+		Hides: func(path string) bool { return path == "secret" },
+		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+			if op.Kind == vfs.OpList && unlisted[op.Path] {
+				return vfs.Effect{}, vfs.Errorf(vfs.Denied, "the disk says no")
+			}
+			return do(ctx)
+		},
+	})
+	s := serve(t, tree, vfs.Allowance{})
+	loc, _ := s.grant(t, "agent", "", false)
+	d := dial(t, loc).Dir(t.Context())
+	for _, c := range []struct {
+		pattern      string
+		found, wrong []string
+	}{
+		{"**/f", []string{"a/f", "c/f"}, []string{"denied: b: the disk says no", "denied: c/d: the disk says no", "denied: z: the disk says no"}},
+		{"{b,c/d}/*", nil, []string{"denied: b: the disk says no", "denied: c/d: the disk says no"}},
+		{"a/*", []string{"a/f"}, nil},
+		{"secret/**", nil, nil},
+	} {
+		var found, wrong []string
+		for e, err := range d.Glob(t.Context(), c.pattern) {
+			if u, ok := errors.AsType[*client.Unlisted](err); ok {
+				for _, err := range u.Errors {
+					wrong = append(wrong, err.Error())
+				}
+				continue
+			}
+			ok(t, err)
+			found = append(found, e.Name)
+		}
+		if !slices.Equal(found, c.found) || !slices.Equal(wrong, c.wrong) {
+			t.Errorf("%s finds %q and misses %q, want %q and %q", c.pattern, found, wrong, c.found, c.wrong)
+		}
+	}
+	for limit := uint32(1); limit < 9; limit++ {
+		missed := map[string]int{}
+		for cursor, more, pages := "", true, 0; more; pages++ {
+			err := call(t, d.Cap(), schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+				p.SetLimit(limit)
+				ok(t, p.SetAfter([]byte(cursor)))
+				return p.SetPattern("**")
+			}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
+				more = r.More()
+				c, err := r.Cursor()
+				ok(t, err)
+				cursor = string(c)
+				l, err := r.Missed()
+				for i := range l.Len() {
+					path, _, err := wire.Missed(l.At(i))
+					ok(t, err)
+					missed[path]++
+				}
+				return err
+			})
+			ok(t, err)
+			if pages > 20 {
+				t.Fatalf("limit %d: there is no end", limit)
+			}
+		}
+		for path := range unlisted {
+			if n := missed[path]; n < 1 || n > 2 {
+				t.Errorf("in pages of %d %q was missed %d times", limit, path, n)
+			}
+		}
+		if len(missed) != len(unlisted) {
+			t.Errorf("in pages of %d it missed %v", limit, missed)
+		}
 	}
 }

@@ -555,6 +555,108 @@ func NewLink_List(s *capnp.Segment, sz int32) (Link_List, error) {
 	return capnp.StructList[Link](l), err
 }
 
+type Missed capnp.Struct
+
+// Missed_TypeID is the unique identifier for the type Missed.
+const Missed_TypeID = 0xf1b1c4bf0cd48c44
+
+func NewMissed(s *capnp.Segment) (Missed, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	return Missed(st), err
+}
+
+func NewRootMissed(s *capnp.Segment) (Missed, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3})
+	return Missed(st), err
+}
+
+func ReadRootMissed(msg *capnp.Message) (Missed, error) {
+	root, err := msg.Root()
+	return Missed(root.Struct()), err
+}
+
+func (s Missed) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Missed) DecodeFromPtr(p capnp.Ptr) Missed {
+	return Missed(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Missed) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Missed) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Missed) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Missed) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Missed) Name() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Missed) HasName() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Missed) NameBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Missed) SetName(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Missed) RawName() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return []byte(p.Data()), err
+}
+
+func (s Missed) HasRawName() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Missed) SetRawName(v []byte) error {
+	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Missed) Error() (string, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.Text(), err
+}
+
+func (s Missed) HasError() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Missed) ErrorBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return p.TextBytes(), err
+}
+
+func (s Missed) SetError(v string) error {
+	return capnp.Struct(s).SetText(2, v)
+}
+
+// Missed_List is a list of Missed.
+type Missed_List = capnp.StructList[Missed]
+
+// NewMissed creates a new list of Missed.
+func NewMissed_List(s *capnp.Segment, sz int32) (Missed_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 3}, sz)
+	return capnp.StructList[Missed](l), err
+}
+
 type Ref capnp.Struct
 
 type Ref_Which uint16
@@ -2156,6 +2258,30 @@ func (s Dir_glob_Results) HasCursor() bool {
 
 func (s Dir_glob_Results) SetCursor(v []byte) error {
 	return capnp.Struct(s).SetData(1, v)
+}
+
+func (s Dir_glob_Results) Missed() (Missed_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Missed_List(p.List()), err
+}
+
+func (s Dir_glob_Results) HasMissed() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Dir_glob_Results) SetMissed(v Missed_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewMissed sets the missed field to a newly
+// allocated Missed_List, preferring placement in s's segment.
+func (s Dir_glob_Results) NewMissed(n int32) (Missed_List, error) {
+	l, err := NewMissed_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Missed_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
 }
 
 type Dir_createDir_Params capnp.Struct
@@ -4805,7 +4931,7 @@ var Dir_stage = vat.Method[Dir_stage_Params, Dir_stage_Results]{Interface: Dir_T
 var Dir_stat = vat.Method[Dir_stat_Params, Dir_stat_Results]{Interface: Dir_TypeID, ID: 7, Name: "Dir.stat", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 0}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
 // Dir_glob describes Dir.glob to package vat.
-var Dir_glob = vat.Method[Dir_glob_Params, Dir_glob_Results]{Interface: Dir_TypeID, ID: 8, Name: "Dir.glob", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
+var Dir_glob = vat.Method[Dir_glob_Params, Dir_glob_Results]{Interface: Dir_TypeID, ID: 8, Name: "Dir.glob", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
 
 // Dir_createDir describes Dir.createDir to package vat.
 var Dir_createDir = vat.Method[Dir_createDir_Params, Dir_createDir_Results]{Interface: Dir_TypeID, ID: 9, Name: "Dir.createDir", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
@@ -5010,6 +5136,9 @@ const File_write_Params_ifVersion vat.Field = 1
 
 // IfVersion_equals is the place of the field equals of IfVersion, a Data.
 const IfVersion_equals vat.Field = 0
+
+// Missed_rawName is the place of the field rawName of Missed, a Data.
+const Missed_rawName vat.Field = 1
 
 // Node_stat is the place of the field stat of Node in a pipelined path.
 const Node_stat vat.Field = 0

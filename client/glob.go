@@ -2,20 +2,25 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
+	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
 )
 
 // Glob yields what matches pattern below d, in tree order: Name is the path and
-// Kind is set. An error is the last thing yielded.
+// Kind is set. An error is the last thing yielded; an [*Unlisted] when all was
+// yielded that could be found.
 func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
 		after := ""
+		var missed Unlisted
 		for {
 			p, err := d.globPage(ctx, pattern, after)
 			if err != nil {
@@ -32,7 +37,11 @@ func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, err
 					return
 				}
 			}
+			missed.add(p.missed)
 			if !p.more {
+				if len(missed.Errors) > 0 {
+					yield(vfs.Entry{}, &missed)
+				}
 				return
 			}
 			// The search has to come forward, or it could go on for ever.
@@ -45,8 +54,54 @@ func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, err
 	}
 }
 
+// Unlisted is what a search could not look into, where something could match. What
+// policy withholds is not in it.
+type Unlisted struct {
+	// Errors are [*vfs.Error] with their paths, at most 1000, in the order of the
+	// search.
+	Errors []error
+	// More is how many there are beyond those.
+	More int
+}
+
+const maxUnlisted = 1000
+
+func (u *Unlisted) add(all []error) {
+	for _, err := range all {
+		last := len(u.Errors) - 1
+		if last >= 0 && pathOf(u.Errors[last]) == pathOf(err) {
+			continue // told again, on the next page
+		}
+		if last+1 == maxUnlisted {
+			u.More++
+			continue
+		}
+		u.Errors = append(u.Errors, err)
+	}
+}
+
+func pathOf(err error) string {
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		return e.Path
+	}
+	return ""
+}
+
+// Error is the first error, and how many there are beside it.
+func (u *Unlisted) Error() string {
+	text := u.Errors[0].Error()
+	if n := len(u.Errors) - 1 + u.More; n > 0 {
+		text += fmt.Sprintf(" (and %d more that could not be listed)", n)
+	}
+	return text
+}
+
+// Unwrap implements the interface of package errors.
+func (u *Unlisted) Unwrap() []error { return u.Errors }
+
 type globPage struct {
 	entries []Entry
+	missed  []error
 	more    bool
 	cursor  string
 }
@@ -73,10 +128,35 @@ func (d *Dir) globPage(ctx context.Context, pattern, after string) (page globPag
 		if err != nil {
 			return err
 		}
-		page.entries, err = entries(l)
+		if page.entries, err = entries(l); err != nil {
+			return err
+		}
+		page.missed, err = unlisted(r)
 		return err
 	})
 	return page, err
+}
+
+func unlisted(r schema.Dir_glob_Results) ([]error, error) {
+	l, err := r.Missed()
+	if err != nil {
+		return nil, err
+	}
+	if l.Len() > wire.MaxPage+64 { // the alternatives of one pattern are looked up together
+		return nil, vfs.Errorf(vfs.Corrupt, "the host answered that it missed %d directories in one page", l.Len())
+	}
+	var all []error
+	for i := range l.Len() {
+		path, why, err := wire.Missed(l.At(i))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := vfs.SplitPath(path); err != nil {
+			return nil, errNames
+		}
+		all = append(all, why)
+	}
+	return all, nil
 }
 
 // inTreeOrder reports whether path is one, and comes after the path before ("":

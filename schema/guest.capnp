@@ -65,6 +65,13 @@ struct Link {
   outside @1 :Bool;          # the link is absolute or leads above the Dir on which the call was made
 }
 
+struct Missed {
+  # A directory that a search could not list, or not to its end, or a name that it could not look up.
+  name @0 :Text;             # the path from the Dir on which the call was made; rawName as in Stat
+  rawName @1 :Data;
+  error @2 :Text;            # "code: what to do next", as an exception's text
+}
+
 struct Ref {
   # A capability to a directory or to a file.
   union {
@@ -131,12 +138,13 @@ interface Dir {
   stat @7 (withVersion :Bool) -> (stat :Stat);
   # Of this directory. It has no version; withVersion is for symmetry with File.
 
-  glob @8 (pattern :Text, after :Data, limit :UInt32) -> (entries :List(Stat), more :Bool, cursor :Data);
+  glob @8 (pattern :Text, after :Data, limit :UInt32) -> (entries :List(Stat), more :Bool, cursor :Data, missed :List(Missed));
   # The files, directories and links below that match, in tree order: by name, a directory before what it holds. In a
   # pattern * and ? stand for characters of one name, ** for any number of names, [a-z] and {a,b} as in a shell. Stat.name is the
   # path from this Dir; type is set, and nothing else. Links are listed, not descended. One page: at most `limit` matches (0
   # means 1000, bound 10,000), and a bounded search, so that a page may be empty: while `more`, ask again with after =
-  # cursor. invalid: a bad pattern, or more than 64 alternatives.
+  # cursor. missed: where something could match and could not be looked for, in tree order; what policy withholds is not
+  # there, and what one page missed last the next may name again. invalid: a bad pattern, or more than 64 alternatives.
 
   createDir @9 (path :Text) -> (dir :Dir);
   # An empty directory; its parent must be there. exists, readOnly, askDenied.

@@ -2,20 +2,44 @@ package vfs
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
-// Find walks the tree below d in tree order (by name, in byte order, a
-// directory before what it holds) and calls visit for every entry it looks at;
-// hit says whether its path matches p, and work how much it took since the last
-// visit: 1 for an entry of a plain pattern. It does not look where nothing can
-// match, nor through links, nor into what it may not open or what lies deeper
-// than a path can name. It begins after the path after, so that a search can go on where it stopped; "" begins at the
-// start. It ends when visit returns false.
+// Find is [Search.In] for who does not want to know what was missed.
 func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path string, kind Kind, hit bool, work int) bool) error {
-	f := finder{ctx: ctx, p: p, visit: visit}
+	return Search{Pattern: p, After: after, Visit: visit}.In(ctx, d)
+}
+
+// Search looks through a tree for paths that match a pattern.
+type Search struct {
+	Pattern *Pattern
+	// After is the path to begin after, so that a search can go on where it stopped;
+	// "" begins at the start.
+	After string
+	// Visit is called for every entry that the search looks at, in tree order: by
+	// name, in byte order, a directory before what it holds. hit says whether its path
+	// matches, and work how much it took since the last visit: 1 for an entry of a
+	// plain pattern. The search ends when Visit returns false.
+	Visit func(path string, kind Kind, hit bool, work int) bool
+	// Missed, which may be nil, is called for every directory that could not be
+	// listed, or not to its end, although something in it could match; the error has
+	// no path. It is called for a name too that the pattern spells out and that could
+	// not be looked up. What policy withholds and what is gone by then is not missed.
+	// A search that goes on where another stopped may miss the same path again.
+	Missed func(path string, err error)
+}
+
+// In searches the tree below d. It does not look where nothing can match, nor
+// through links. An error is one of d itself, or one that every further look would
+// give too.
+func (s Search) In(ctx context.Context, d Dir) error {
+	f := finder{ctx: ctx, p: s.Pattern, visit: s.Visit, missed: s.Missed}
+	if f.missed == nil {
+		f.missed = func(string, error) {}
+	}
 	defer f.scouts.end()
-	_, err := f.dir(&place{dir: d}, "", p.Start(), after, after != "")
+	_, err := f.dir(&place{dir: d}, "", f.p.Start(), s.After, s.After != "")
 	if err == nil { // d itself may be why nothing was found
 		_, err = d.Stat(ctx)
 	}
@@ -26,6 +50,7 @@ type finder struct {
 	ctx    context.Context
 	p      *Pattern
 	visit  func(string, Kind, bool, int) bool
+	missed func(string, error)
 	scouts scouts
 
 	compared int // bytes, since the last visit
@@ -47,16 +72,43 @@ type sight struct {
 	next     State
 	compared int     // bytes, for that
 	into     bool    // it is a directory in which something can match
+	deep     error   // why it is not looked into nevertheless
 	below    *survey // what a scout found out about it, or will
 }
 
 // look says what becomes of the pattern at an entry of the directory at path.
 func (f *finder) look(e Entry, path string, s State) sight {
 	next, compared := f.p.step(s, e.Name)
-	return sight{
-		Entry: e, next: next, compared: compared,
-		into: e.Kind == DirKind && f.open(next) && CheckPathSize(Join(path, e.Name)+"/") == nil,
+	v := sight{Entry: e, next: next, compared: compared}
+	if e.Kind == DirKind && f.open(next) {
+		v.deep = CheckPathSize(Join(path, e.Name) + "/")
+		v.into = v.deep == nil
 	}
+	return v
+}
+
+// miss tells of what could not be looked into at path, and answers an error that ends
+// the search. p is the directory there, or nil.
+func (f *finder) miss(p *place, path string, err error) error {
+	switch {
+	case fatal(err):
+		return err
+	case withheld(err), CodeOf(err) == NotFound, CodeOf(err) == NotDir, CodeOf(err) == NotRegular:
+		return nil
+	case CodeOf(err) == Stale && p != nil && p.gone(f.ctx):
+		return nil
+	}
+	f.missed(path, err)
+	return nil
+}
+
+// withheld reports an error that is all that policy says of a name, there or not.
+func withheld(err error) bool {
+	e, said := errors.AsType[*Error](err)
+	if !said {
+		return CodeOf(err) == Denied
+	}
+	return e == errNoLinks || e.Code == Denied && e.Msg == hint(Denied)
 }
 
 // stretch is how many entries of a directory are looked over before the search goes
@@ -80,7 +132,7 @@ func (f *finder) dir(d *place, path string, s State, after string, resume bool) 
 	w := way{d: d, path: path, resume: resume, readable: d.readable()}
 	w.skip, w.rest, _ = strings.Cut(after, "/")
 	if names, known := f.p.names(s); known {
-		return f.named(d, names, func(e Entry) (bool, error) {
+		return f.named(d, path, names, func(e Entry) (bool, error) {
 			return f.through(&w, []sight{f.look(e, path, s)})
 		})
 	}
@@ -92,10 +144,10 @@ func (f *finder) dir(d *place, path string, s State, after string, resume bool) 
 	compared := 0
 	for e, err := range d.list(f.ctx) {
 		if err != nil {
-			if path == "" {
-				return false, err
+			if path != "" {
+				err = f.miss(d, path, err)
 			}
-			return !fatal(err), onlyFatal(err)
+			return err == nil, err
 		}
 		if resume && e.Name < w.skip {
 			continue
@@ -121,7 +173,12 @@ func (f *finder) through(w *way, ahead []sight) (more bool, err error) {
 			continue
 		}
 		if err := w.readable(); err != nil {
-			return !fatal(err), onlyFatal(err)
+			if w.path != "" || fatal(err) { // else In asks once more
+				err = f.miss(w.d, w.path, err)
+			} else {
+				err = nil
+			}
+			return err == nil, err
 		}
 		if more, err := f.one(w, ahead[i:]); !more || err != nil {
 			return more, err
@@ -138,11 +195,15 @@ func (f *finder) one(w *way, ahead []sight) (more bool, err error) {
 	if !seen && !f.found(at, s.Kind, f.p.Matched(s.next)) {
 		return false, nil
 	}
+	if s.deep != nil {
+		f.missed(at, s.deep)
+	}
 	if !s.into {
 		return true, nil
 	}
 	if err := f.scouts.send(f, w.d, w.path, ahead); err != nil {
-		return !fatal(err), onlyFatal(err)
+		err = f.miss(w.d, at, err)
+		return err == nil, err
 	}
 	rest := ""
 	if seen {
@@ -163,14 +224,16 @@ func (f *finder) open(s State) bool {
 
 // named is the search for names that are known: it looks them up instead of
 // listing.
-func (f *finder) named(p *place, names []string, entry func(Entry) (bool, error)) (bool, error) {
+func (f *finder) named(p *place, path string, names []string, entry func(Entry) (bool, error)) (bool, error) {
 	d, err := p.open(f.ctx)
 	if err != nil {
-		return !fatal(err), onlyFatal(err)
+		err = f.miss(p, path, err)
+		return err == nil, err
 	}
 	if d == nil {
 		return true, nil
 	}
+	found := 0
 	for _, name := range names {
 		kind := Other
 		n, err := d.Lookup(f.ctx, name)
@@ -179,21 +242,24 @@ func (f *finder) named(p *place, names []string, entry func(Entry) (bool, error)
 		case err == nil:
 			kind = KindOf(n)
 			n.Close()
-		case fatal(err):
-			return false, err
-		case CodeOf(err) != NotRegular:
+		case CodeOf(err) == NotRegular:
+		case CodeOf(err) == Invalid: // no entry can have this name
+			continue
+		default:
+			if err := f.miss(p, Join(path, name), err); err != nil {
+				return false, err
+			}
 			continue
 		}
+		found++
 		if more, err := entry(Entry{name, kind}); !more || err != nil {
 			return false, err
 		}
 	}
-	return true, nil
-}
-
-func onlyFatal(err error) error {
-	if fatal(err) {
-		return err
+	if found == 0 && p.in != nil { // is it there at all? In asks that of the root
+		if _, err = d.Stat(f.ctx); err != nil {
+			err = f.miss(p, path, err)
+		}
 	}
-	return nil
+	return err == nil, err
 }

@@ -179,6 +179,55 @@ func TestFindErrors(t *testing.T) {
 	is(t, "unreadable midway", err, vfs.Denied)
 }
 
+// TestFindMissed: what a search could not look into is told, what policy withholds and
+// what is gone is not.
+func TestFindMissed(t *testing.T) {
+	missed := func(d vfs.Dir, pattern string) (all []string) {
+		t.Helper()
+		p, err := vfs.Compile(pattern)
+		ok(t, err)
+		ok(t, vfs.Search{
+			Pattern: p,
+			Visit:   func(string, vfs.Kind, bool, int) bool { return true },
+			Missed:  func(path string, err error) { all = append(all, path+" "+string(vfs.CodeOf(err))) },
+		}.In(t.Context(), d))
+		return all
+	}
+	host := vfs.Errorf(vfs.Denied, "the host's own permissions do not allow this")
+	for _, c := range []struct {
+		name string
+		op   faultfs.Op
+		nth  int
+		err  error
+		want []string // of "**", and of names that are spelled out
+	}{
+		{"a listing that fails", faultfs.List, 2, vfs.Busy, []string{"a busy"}},
+		{"a listing that its host denies", faultfs.List, 3, host, []string{"a/b denied"}},
+		{"a directory that is stale", faultfs.List, 2, vfs.Stale, []string{"a stale"}},
+		{"another file system", faultfs.Lookup, 2, vfs.CrossDevice, []string{"a/b crossDevice"}},
+		{"a directory that its host denies", faultfs.Lookup, 2, host, []string{"a/b denied"}},
+		{"a fault", faultfs.Lookup, 2, vfs.Hide(nil), []string{"a/b internal"}},
+		{"what policy withholds", faultfs.Lookup, 2, vfs.Denied, nil},
+		{"what has gone", faultfs.Lookup, 2, vfs.NotFound, nil},
+		{"what is another thing now", faultfs.Lookup, 2, vfs.NotDir, nil},
+	} {
+		_, raw := store(t, sample)
+		plan := &faultfs.Plan{}
+		plan.Fail(c.op, faultfs.Before, c.nth, c.err)
+		sameNames(t, c.name, missed(faultfs.New(raw, plan), "**"), c.want)
+		if c.op == faultfs.Lookup {
+			plan.Fail(c.op, faultfs.Before, 3, c.err)
+			sameNames(t, c.name+", by name", missed(faultfs.New(raw, plan), "a/b/c"), c.want)
+		}
+	}
+	_, raw := store(t, sample)
+	sameNames(t, "all of it", missed(raw, "**"), nil)
+	hides := vfs.Guard{Hides: func(path string) bool { return path == "a/b" || path == "f" }}
+	for _, pattern := range []string{"**", "a/b/*", "{a/b,f}", "a/b"} {
+		sameNames(t, pattern+" of what policy withholds", missed(vfs.Guarded(raw, nil, hides), pattern), nil)
+	}
+}
+
 // TestFindInTheDeep: what is too deep to be named is left out, and the rest is
 // found.
 func TestFindInTheDeep(t *testing.T) {

@@ -252,6 +252,23 @@ func (p *place) open(ctx context.Context) (Dir, error) {
 	return nil, n.Close()
 }
 
+// gone reports whether what p was opened as is no longer there by its name.
+func (p *place) gone(ctx context.Context) bool {
+	if p.in == nil {
+		return false
+	}
+	in, err := p.in.open(ctx)
+	if err != nil || in == nil {
+		return false
+	}
+	n, err := in.Lookup(ctx, p.name)
+	if err != nil {
+		return CodeOf(err) == NotFound || CodeOf(err) == Stale && p.in.gone(ctx)
+	}
+	n.Close()
+	return KindOf(n) != DirKind
+}
+
 // close closes what open opened.
 func (p *place) close() {
 	if p.dir != nil && p.in != nil {

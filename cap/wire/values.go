@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	schema "capd/capnp"
+	"capd/vat"
 	"capd/vfs"
 )
 
@@ -60,6 +61,39 @@ func Name(s schema.Stat) (string, error) {
 		return string(b), err
 	}
 	return s.Name()
+}
+
+// SetMissed fills in what a search missed at a path, and why.
+func SetMissed(m schema.Missed, path string, why error) error {
+	name := path
+	if !utf8.ValidString(path) {
+		if err := m.SetRawName([]byte(path)); err != nil {
+			return err
+		}
+		name = vfs.Printable(path)
+	}
+	if err := m.SetName(name); err != nil {
+		return err
+	}
+	if vfs.CodeOf(why) == vfs.Internal {
+		why = vfs.Errorf(vfs.Internal, "the host could not look into this")
+	}
+	return m.SetError(Encode(vfs.At("", why)).Reason)
+}
+
+// Missed reads what SetMissed wrote: an error with its path.
+func Missed(m schema.Missed) (path string, why error, err error) {
+	path, err = m.Name()
+	if err == nil && m.HasRawName() {
+		var raw []byte
+		raw, err = m.RawName()
+		path = string(raw)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	text, err := m.Error()
+	return path, vfs.At(path, Decode(&vat.Exception{Reason: text})), err
 }
 
 // SetKind fills in a stat's type.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,7 +143,8 @@ type treeCommand struct {
 }
 
 func (treeCommand) Help() string {
-	return `Links are shown and not followed.
+	return `Links are shown and not followed. A directory that cannot be listed is named on standard error, and
+the exit code is 1.
 
 Examples:
   capd tree project
@@ -162,7 +164,11 @@ func (c *treeCommand) Run(e *env) error {
 	p := newPainter(e.stdout)
 	js := []nameJSON{}
 	seen, cut := 0, false
+	var missed *client.Unlisted
 	for entry, err := range d.Glob(e, "**") {
+		if errors.As(err, &missed) {
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -187,8 +193,11 @@ func (c *treeCommand) Run(e *env) error {
 			return err
 		}
 	}
-	if cut {
+	switch {
+	case cut:
 		return vfs.At(c.Path, vfs.Errorf(vfs.Limit, "there is more than these %d entries; see --max", seen))
+	case missed != nil:
+		return below(trimPath(c.Path), missed)
 	}
 	return nil
 }
@@ -200,7 +209,9 @@ type globCommand struct {
 }
 
 func (globCommand) Help() string {
-	return `Paths are printed in the order of a walk through the tree. Links are listed, not followed.
+	return `Paths are printed in the order of a walk through the tree. Links are listed, not followed. A
+directory that cannot be listed, and could hold a match, is named on standard error, and the exit
+code is 1.
 
 Examples:
   capd glob 'project/**/*.go'
@@ -214,7 +225,11 @@ func (c *globCommand) Run(e *env) error {
 	}
 	defer conn.Close()
 	js := []nameJSON{}
+	var missed *client.Unlisted
 	for entry, err := range d.Glob(e, c.Pattern) {
+		if errors.As(err, &missed) {
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -227,9 +242,24 @@ func (c *globCommand) Run(e *env) error {
 		}
 	}
 	if c.JSON {
-		return printJSON(e.stdout, js)
+		if err := printJSON(e.stdout, js); err != nil {
+			return err
+		}
+	}
+	if missed != nil {
+		return missed
 	}
 	return nil
+}
+
+// below names what was missed below path from where path begins.
+func below(path string, missed *client.Unlisted) error {
+	for i, err := range missed.Errors {
+		if ve, ok := errors.AsType[*vfs.Error](err); ok {
+			missed.Errors[i] = vfs.At(vfs.Join(path, ve.Path), err)
+		}
+	}
+	return missed
 }
 
 type statCommand struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"capd/client"
 	"capd/sandbox"
 	"capd/version"
 	"capd/vfs"
@@ -216,6 +217,15 @@ func report(e *env, err error) int {
 		fmt.Fprintf(e.stderr, "capd: %s\n", c.Unwrap())
 		for _, p := range c.Paths {
 			fmt.Fprintf(e.stderr, "  %s: %s\n", vfs.Printable(p.Path), p.Why)
+		}
+		return exitRefused
+	}
+	if u, ok := errors.AsType[*client.Unlisted](err); ok {
+		for _, missed := range u.Errors {
+			fmt.Fprintf(e.stderr, "capd: %v\n", missed)
+		}
+		if u.More > 0 {
+			fmt.Fprintf(e.stderr, "capd: and %d more could not be listed\n", u.More)
 		}
 		return exitRefused
 	}

@@ -1,0 +1,117 @@
+package dir
+
+import (
+	"context"
+
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// maxWork bounds what one page of a search looks at: so many entries of a plain
+// pattern, and fewer of one that is more work.
+const maxWork = 50_000
+
+// maxMissed bounds how many directories one page says it missed. It is more than a
+// search that goes on can miss again: those on its way, and a pattern's alternatives.
+const maxMissed = 1000
+
+func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results]) error {
+	pattern, err := wire.Text(c.Params().Pattern())
+	if err != nil {
+		return err
+	}
+	after, err := wire.Data(c.Params().After())
+	if err != nil {
+		return err
+	}
+	if err := vfs.CheckPathSize(pattern); err != nil {
+		return vfs.At(pattern, err)
+	}
+	limit := wire.PageSize(c.Params().Limit())
+	done, err := s.scope.Look(c.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, err := vfs.Compile(pattern) // in its turn: it is work
+	if err != nil {
+		return vfs.At(pattern, err)
+	}
+	f := findings{ctx: c.Context(), limit: limit, cursor: string(after)}
+	err = vfs.Search{Pattern: p, After: string(after), Visit: f.visit, Missed: f.miss}.In(c.Context(), s.dir)
+	if err == nil {
+		err = c.Context().Err()
+	}
+	if err != nil {
+		return vfs.At(pattern, err)
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	r.SetMore(f.more)
+	if f.more {
+		if err := r.SetCursor([]byte(f.cursor)); err != nil {
+			return err
+		}
+	}
+	if err := setMissed(r, f.missed); err != nil {
+		return err
+	}
+	return s.setEntries(c.Context(), r.NewEntries, f.page, false)
+}
+
+// findings is one page of what a search finds.
+type findings struct {
+	ctx    context.Context
+	limit  int
+	page   []vfs.Entry
+	missed []missed
+	cursor string // the last path that was looked at
+	more   bool
+
+	work, bytes int
+}
+
+// missed is what a search could not look into.
+type missed struct {
+	path string
+	why  error
+}
+
+func (f *findings) visit(path string, kind vfs.Kind, hit bool, work int) bool {
+	if len(f.page) >= f.limit || len(f.missed) >= maxMissed || f.work >= maxWork || f.bytes > maxPageBytes {
+		f.more = true
+		return false
+	}
+	f.work += work
+	f.cursor = path
+	if hit {
+		f.page = append(f.page, vfs.Entry{Name: path, Kind: kind})
+		f.bytes += len(path) + 16
+	}
+	return f.ctx.Err() == nil
+}
+
+func (f *findings) miss(path string, why error) {
+	f.missed = append(f.missed, missed{path, why})
+	f.bytes += len(path) + 128
+}
+
+func setMissed(r schema.Dir_glob_Results, all []missed) error {
+	if len(all) == 0 {
+		return nil
+	}
+	list, err := r.NewMissed(int32(len(all)))
+	if err != nil {
+		return err
+	}
+	for i, m := range all {
+		if err := wire.SetMissed(list.At(i), m.path, m.why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
