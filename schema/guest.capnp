@@ -128,8 +128,8 @@ interface Dir {
   # As openDir, for a file. isDir; with noFollow notRegular for a link in the last place.
 
   put @5 (path :Text, data :Data, ifVersion :IfVersion, noFollow :Bool) -> (version :Data);
-  # Makes data the whole content of the file at path, atomically, and makes the file when it is missing (its directory
-  # must be there). A link in the last place is followed to an existing file, unless noFollow. At most 4 MiB (tooLarge:
+  # Makes data the whole content of the file at path, atomically and durably, and makes the file when it is missing (its
+  # directory must be there). A link in the last place is followed to an existing file, unless noFollow. At most 4 MiB (tooLarge:
   # use stage). conflict, readOnly, notDir, isDir, notRegular, askDenied, outside.
 
   stage @6 (path :Text, ifVersion :IfVersion, noFollow :Bool) -> (writer :Writer);
@@ -147,17 +147,18 @@ interface Dir {
   # there, and what one page missed last the next may name again. invalid: a bad pattern, or more than 64 alternatives.
 
   createDir @9 (path :Text) -> (dir :Dir);
-  # An empty directory; its parent must be there. exists, readOnly, askDenied.
+  # An empty directory; its parent must be there. As every change of names it survives a power cut once it has answered.
+  # exists, readOnly, askDenied.
 
   createFile @10 (path :Text) -> (file :File);
-  # An empty file. exists (also for a link), readOnly, askDenied.
+  # An empty file, durably. exists (also for a link), readOnly, askDenied.
 
   remove @11 (path :Text, ifVersion :IfVersion) -> ();
-  # Removes the file, the link itself, or the empty directory. notFound, notEmpty, conflict, readOnly, askDenied,
+  # Removes the file, the link itself, or the empty directory, durably. notFound, notEmpty, conflict, readOnly, askDenied,
   # busy (the host keeps it there).
 
   move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion) -> ();
-  # Moves the node at path to newPath in dst. dst is a Dir of this host; null means this Dir. A target that is there
+  # Moves the node at path to newPath in dst, durably. dst is a Dir of this host; null means this Dir. A target that is there
   # is exists, unless ifTarget names its version. Both Dirs must be writable and the source readable. crossDevice
   # where the host cannot move there, unsupported for a dst that this host does not serve, denied where the rules below differ.
 

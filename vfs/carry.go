@@ -46,11 +46,17 @@ func carry(ctx context.Context, src, dst end, from, to If) error {
 	if err := c.plan(from, to); err != nil {
 		return err
 	}
+	var sync func() error
+	c.ctx, sync = SyncTogether(ctx)
+	defer func() { _ = sync() }() // of what was undone
 	late := *c
-	late.ctx = context.WithoutCancel(ctx)
+	late.ctx = context.WithoutCancel(c.ctx)
 	err = c.place(src.dir, dst.dir, c.top, dst.name)
 	if err == nil {
 		err = c.unchanged(src.dir, c.top)
+	}
+	if synced := sync(); err == nil { // before anything is removed
+		err = synced
 	}
 	if err != nil {
 		late.undo(dst.dir, c.top, dst.name)
@@ -59,7 +65,7 @@ func carry(ctx context.Context, src, dst end, from, to If) error {
 	if err = late.remove(src.dir, c.top); err != nil && late.unchanged(src.dir, c.top) == nil {
 		late.undo(dst.dir, c.top, dst.name)
 	}
-	return err
+	return first(err, sync())
 }
 
 // carrier is such a move under way.

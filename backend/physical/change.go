@@ -96,18 +96,27 @@ func (d *Dir) mayMake(ctx context.Context, name string) error {
 
 // make commits the making of one node, called name, in d.
 func (d *Dir) make(ctx context.Context, name string, do func(directory) error) error {
-	return vfs.Commit(ctx, vfs.Effect{Nodes: 1}, func() (vfs.Effect, error) {
+	changing := changing{s: d.s}
+	defer changing.drop()
+	err := vfs.Commit(ctx, vfs.Effect{Nodes: 1}, func() (vfs.Effect, error) {
 		defer d.s.lock(vfs.Join(d.at.path, name))()
 		dir, err := d.s.enter(d.at)
 		if err != nil {
 			return vfs.Effect{}, err
 		}
 		defer d.s.leave(dir)
+		if err := changing.of(dir, d.at); err != nil {
+			return vfs.Effect{}, err
+		}
 		if err := do(dir); err != nil {
 			return vfs.Effect{}, gone(err)
 		}
 		return vfs.Effect{Nodes: 1}, nil
 	})
+	if err != nil {
+		return err
+	}
+	return changing.sync(ctx)
 }
 
 // seen looks at name in d, and finds out the version when c asks for one.

@@ -173,9 +173,11 @@ func (f *File) Sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer f.s.leave(d)
-	if err := explain(d.sync()); vfs.CodeOf(err) == vfs.Internal {
+	changing := changing{s: f.s}
+	err = changing.of(d, f.in)
+	f.s.leave(d)
+	if err != nil {
 		return err
 	}
-	return nil
+	return changing.sync(context.Background()) // now, whoever asks
 }

@@ -72,7 +72,8 @@ type directory interface {
 	// move renames within the store. It answers errNoExchange when how is
 	// exchange and the file system cannot.
 	move(name string, dst directory, newName string, how how) error
-	sync() error
+	// self opens the directory for it to be written to disk.
+	self() (*os.File, error)
 	release()
 }
 

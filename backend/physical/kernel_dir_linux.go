@@ -180,6 +180,10 @@ func (d *kernelDir) move(name string, dst directory, newName string, how how) er
 	err = uninterrupted(func() error { return unix.Linkat(d.fd, name, to.fd, newName, 0) })
 	switch err {
 	case nil:
+		if err := arrived(d.path, to); err != nil {
+			to.unlink(newName)
+			return err
+		}
 		return d.unlink(name)
 	case unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS, unix.EMLINK:
 	default:
@@ -196,11 +200,10 @@ func (d *kernelDir) reopen() (int, error) {
 	return openat2(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-func (d *kernelDir) sync() error {
+func (d *kernelDir) self() (*os.File, error) {
 	fd, err := d.reopen()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer unix.Close(fd)
-	return uninterrupted(func() error { return unix.Fsync(fd) })
+	return os.NewFile(uintptr(fd), "directory"), nil
 }

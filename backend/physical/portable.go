@@ -272,7 +272,10 @@ func (d *rootDir) move(name string, dst directory, newName string, how how) erro
 		if a.kind == vfs.FileKind {
 			err := d.h.top.Link(from, target)
 			if err == nil {
-				if err = d.h.top.Remove(from); err != nil {
+				if err = arrived(d.path, to); err == nil {
+					err = d.h.top.Remove(from)
+				}
+				if err != nil {
 					d.h.top.Remove(target)
 				}
 				return err
@@ -288,7 +291,7 @@ func (d *rootDir) move(name string, dst directory, newName string, how how) erro
 	return d.h.top.Rename(from, target)
 }
 
-func (d *rootDir) sync() error { return d.itself(syncDirectory) }
+func (d *rootDir) self() (*os.File, error) { return d.root.Open(".") }
 
 func kindOf(m fs.FileMode) vfs.Kind {
 	switch m.Type() {

@@ -23,7 +23,9 @@ func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	var st *stage
 	done := func() {}
 	defer func() { done() }()
-	return commit(ctx,
+	changing := changing{s: d.s}
+	defer changing.drop()
+	err = commit(ctx,
 		func() (vfs.Effect, error) {
 			if was, err = d.removable(ctx, name, c); err != nil {
 				return vfs.Effect{}, err
@@ -43,11 +45,18 @@ func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
 				return vfs.Effect{}, false, err
 			}
 			defer d.s.leave(dir)
+			if err := changing.of(dir, d.at); err != nil {
+				return vfs.Effect{}, false, err
+			}
 			if st != nil {
 				return d.removeVerified(dir, name, st, was)
 			}
 			return d.remove(dir, name, was)
 		})
+	if err != nil {
+		return err
+	}
+	return changing.sync(ctx)
 }
 
 func (d *Dir) removable(ctx context.Context, name string, c vfs.If) (seen, error) {

@@ -46,9 +46,15 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if err := into.checkDepth(newName); err != nil {
 		return err
 	}
-	return commit(ctx,
+	r.changing.s = d.s
+	defer r.changing.drop()
+	err := commit(ctx,
 		func() (vfs.Effect, error) { return vfs.Effect{}, r.prepare(ctx) },
 		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
+	if err != nil {
+		return err
+	}
+	return r.changing.sync(ctx)
 }
 
 type renaming struct {
@@ -56,6 +62,7 @@ type renaming struct {
 	name, newName string
 	from, to      vfs.If
 	was, over     seen // the source and the target
+	changing      changing
 }
 
 func (r *renaming) oldPath() string { return vfs.Join(r.src.at.path, r.name) }
@@ -115,6 +122,12 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 		return e, false, err
 	}
 	defer s.leave(dst)
+	if err := r.changing.of(dst, r.dst.at); err != nil { // it is synced first
+		return e, false, err
+	}
+	if err := r.changing.of(src, r.src.at); err != nil {
+		return e, false, err
+	}
 	now, err := src.lstat(r.name)
 	if err != nil && !isNotExist(err) {
 		return e, false, explain(err)
@@ -131,7 +144,7 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 		}
 		return e, isExist(err) || isNotExist(err), gone(err)
 	}
-	if !r.arrived(dst, r.newName) {
+	if !r.moved(dst, r.newName) {
 		if err := dst.move(r.newName, src, r.name, noReplace); err != nil {
 			return e, false, errKeepsChanging
 		}
@@ -140,8 +153,8 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	return e, false, nil
 }
 
-// arrived reports that what is called name in dir is the source that was seen.
-func (r *renaming) arrived(dir directory, name string) bool {
+// moved reports that what is called name in dir is the source that was seen.
+func (r *renaming) moved(dir directory, name string) bool {
 	if r.from.Is.IsZero() {
 		a, err := dir.lstat(name)
 		return err != nil || a.kind == r.was.attr.kind
@@ -173,13 +186,17 @@ func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err er
 		return e, isNotExist(err), explain(err)
 	}
 	old, ok := displaced(src, r.name, r.over)
-	if !ok || !r.arrived(dst, r.newName) {
+	if !ok || !r.moved(dst, r.newName) {
 		if err := src.move(r.name, dst, r.newName, exchange); err != nil {
 			return e, false, errKeepsChanging
 		}
 		return e, true, nil
 	}
-	if err := src.unlink(r.name); err != nil && !isNotExist(err) {
+	err = r.changing.first() // or a power cut might leave the source nowhere
+	if err == nil {
+		err = src.unlink(r.name)
+	}
+	if err != nil && !isNotExist(err) {
 		src.move(r.name, dst, r.newName, exchange)
 		return e, false, explain(err)
 	}

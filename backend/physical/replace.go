@@ -11,7 +11,7 @@ import (
 // there gives the new one its mode, less setuid and setgid, and as far as the
 // process may its owner, its user.* attributes and its access control list;
 // another name of it, a hard link, keeps the old content. The content is on disk
-// before it is in place; the directory is written to disk after the commit.
+// before it is in place, and the name when Replace answers.
 func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return d.replace(ctx, name, r, c, replacing{})
 }
@@ -56,6 +56,8 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 		return vfs.Version{}, err
 	}
 	var was seen
+	changing := changing{s: d.s}
+	defer changing.drop()
 	err = commit(ctx,
 		func() (vfs.Effect, error) {
 			if was, err = d.replaceable(ctx, name, c, how); err != nil {
@@ -69,11 +71,11 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 			}
 			return vfs.Effect{Bytes: max(0, t.size-was.attr.size)}, nil
 		},
-		func(most vfs.Effect) (vfs.Effect, bool, error) { return d.place(t, name, was, c, most) })
+		func(most vfs.Effect) (vfs.Effect, bool, error) { return d.place(t, name, was, c, most, &changing) })
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	if err := d.sync(); err != nil {
+	if err := changing.sync(ctx); err != nil {
 		return vfs.Version{}, err
 	}
 	return t.sum.version(), nil
@@ -103,7 +105,7 @@ func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If, how replac
 // place puts t at name, inside Commit. Without a condition, another program
 // that puts a link or a FIFO there between the last look and the change may lose
 // that; a directory is never lost.
-func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect) (e vfs.Effect, again bool, err error) {
+func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect, changing *changing) (e vfs.Effect, again bool, err error) {
 	defer d.s.lock(vfs.Join(d.at.path, name))()
 	dir, err := d.s.enter(d.at)
 	if err != nil {
@@ -115,6 +117,9 @@ func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect)
 		return e, false, t.st.lost(err)
 	}
 	defer d.s.leave(from)
+	if err := changing.of(dir, d.at); err != nil {
+		return e, false, err
+	}
 
 	now, err := dir.lstat(name)
 	switch {
@@ -142,18 +147,4 @@ func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect)
 		return e, again, explain(err)
 	}
 	return vfs.Effect{Bytes: t.size - now.size}, false, nil
-}
-
-// sync writes d itself to disk, after a change that is in place already.
-func (d *Dir) sync() error {
-	dir, err := d.s.enter(d.at)
-	if err != nil {
-		return nil // moved away since, by somebody else
-	}
-	defer d.s.leave(dir)
-	switch err := explain(dir.sync()); vfs.CodeOf(err) {
-	case vfs.Internal:
-		return err
-	}
-	return nil // a file system that cannot, or a directory that may be written and not read
 }

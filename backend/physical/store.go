@@ -18,8 +18,9 @@
 // where the file system can exchange names; writes in place are as any program's
 // are.
 //
-// A Replace is on disk when it has answered. Other changes are when [File.Sync]
-// has, or when the file system comes round to it.
+// A Replace, and every change of names, is on disk when it has answered, as far as
+// the file system knows how and the process may read the directory. What is written
+// in place is when [File.Sync] has answered.
 package physical
 
 import (
@@ -50,6 +51,7 @@ type Store struct {
 	versions versions
 	places   places
 	staging  staging
+	syncs    syncs
 
 	maxContents int64
 	contents    atomic.Int64

@@ -155,7 +155,11 @@ func (e *entry) prepare(ctx context.Context, at *cursor, o Options) (held contex
 func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
 	w := &work{entry: e, at: at, o: o}
 	all := steps(e.intent.Changes)
-	tried, err := w.run(ctx, all)
+	unsynced, sync := vfs.SyncTogether(ctx)
+	tried, err := w.run(unsynced, all)
+	if synced := sync(); err == nil { // before the journal says that it is done
+		err = synced
+	}
 	if err == nil {
 		if err = e.mark(ctx, done); err != nil {
 			if lost := e.unmark(ctx); lost != nil {

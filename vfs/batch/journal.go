@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -159,16 +160,19 @@ func (e *entry) outcome(ctx context.Context) (outcome, error) {
 	return "", vfs.Errorf(vfs.Corrupt, "an outcome in the journal is none")
 }
 
-// drop removes the batch from the journal. The intent goes first: without it the
-// rest means nothing.
+// drop removes the batch from the journal. The intent goes first, and is gone for
+// good before the rest goes: without it the rest means nothing.
 func (e *entry) drop(ctx context.Context) error {
 	e.close()
-	for _, file := range []string{intentFile, outcomeFile, dataFile} {
-		if err := e.take(ctx, file); err != nil {
-			return err
-		}
+	if err := e.take(ctx, intentFile); err != nil {
+		return err
 	}
-	return nil
+	ctx, sync := vfs.SyncTogether(ctx)
+	err := e.take(ctx, outcomeFile)
+	if err == nil {
+		err = e.take(ctx, dataFile)
+	}
+	return errors.Join(err, sync())
 }
 
 // inMemory is how long a content may be, in bytes, that is read whole before it

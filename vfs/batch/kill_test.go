@@ -63,6 +63,8 @@ func child(does, dir string) error {
 				kill()
 			}
 		}})
+	case "durable":
+		err = runAndUndo(ctx, journal, target)
 	case "recover":
 		plan := new(faultfs.Plan) // of both
 		pause := plan.Pause(faultfs.Any, faultfs.After, dies)

@@ -41,7 +41,11 @@ func (e *entry) opener(s State) func(context.Context) (io.ReadCloser, error) {
 // only for what was left. After an error it is not over.
 func (e *entry) undo(ctx context.Context, at *cursor, back []Change, o Options) (left []Conflict, err error) {
 	w := &work{entry: e, at: at, o: Options{Step: o.Step}}
-	left, err = w.restore(ctx, steps(back))
+	unsynced, sync := vfs.SyncTogether(ctx)
+	left, err = w.restore(unsynced, steps(back))
+	if synced := sync(); err == nil { // before the journal forgets it
+		err = synced
+	}
 	switch {
 	case err != nil:
 		return left, err

@@ -1,0 +1,153 @@
+package physical
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+
+	"capd/vfs"
+)
+
+// A change of names is on disk when it has answered: each directory that it
+// changed is written to disk after the commit, so that a revoke does not wait for
+// the disk. Changes in one directory that wait at the same time share the writing.
+// Within vfs.SyncTogether it is left to the caller.
+
+// names are the names in a directory, which a change is about to alter.
+type names struct {
+	s    *Store
+	at   place
+	self *os.File
+}
+
+// Sync implements vfs.Unsynced.
+func (n *names) Sync() error {
+	return explain(known(n.s.syncs.sync(n.at, func() error { return syncDirectory(n.self) })))
+}
+
+// Close implements vfs.Unsynced.
+func (n *names) Close() error { return n.self.Close() }
+
+// changing are the directories whose names a change alters.
+type changing struct {
+	s   *Store
+	all []*names
+}
+
+// of holds dir, which was entered at p, open for its names to be synced. It is
+// called before the first of them changes. A directory that the host lets be
+// written and not read cannot be synced, and is left out.
+func (c *changing) of(dir directory, p place) error {
+	for _, n := range c.all {
+		if n.at == p {
+			return nil
+		}
+	}
+	self, err := dir.self()
+	switch err = explain(err); vfs.CodeOf(err) {
+	case "":
+		c.all = append(c.all, &names{c.s, p, self})
+	case vfs.Denied:
+		err = nil
+	}
+	return err
+}
+
+// sync has the names on disk, or leaves that to whoever ctx is from.
+func (c *changing) sync(ctx context.Context) (err error) {
+	for _, n := range c.all {
+		if !vfs.SyncLater(ctx, n.at, n) {
+			err = errors.Join(err, n.Sync())
+			n.Close()
+		}
+	}
+	c.all = nil
+	return err
+}
+
+// first has the directory on disk that was held first.
+func (c *changing) first() error {
+	if len(c.all) == 0 {
+		return nil
+	}
+	return c.all[0].Sync()
+}
+
+// arrived has a name on disk that a link gave a file in dir, before the file loses
+// its name in the directory at path. What is staged may be lost there.
+func arrived(path string, dir directory) error {
+	if isStaging(path[strings.LastIndexByte(path, '/')+1:]) {
+		return nil
+	}
+	self, err := dir.self()
+	if err != nil {
+		return nil // it cannot be read
+	}
+	defer self.Close()
+	return known(syncDirectory(self))
+}
+
+// known is err, but for what says that the file system has no directories to sync:
+// fsync(2), ERRORS.
+func known(err error) error {
+	switch vfs.CodeOf(explain(err)) {
+	case vfs.Invalid, vfs.Unsupported, vfs.ReadOnly:
+		return nil
+	}
+	return err
+}
+
+// drop forgets a change that was not made.
+func (c *changing) drop() {
+	for _, n := range c.all {
+		n.Close()
+	}
+	c.all = nil
+}
+
+// syncs has those who wait for one directory share the writing of it.
+type syncs struct {
+	mu            sync.Mutex
+	running, next map[place]*syncing
+}
+
+// syncing is one writing of a directory to disk.
+type syncing struct {
+	done chan struct{}
+	err  error
+}
+
+// sync returns when all that was changed in the directory at p is on disk, by
+// which write puts it there. A writing that has begun may be without the last changes: those wait
+// for the next, which is one for all of them.
+func (s *syncs) sync(p place, write func() error) error {
+	s.mu.Lock()
+	if s.running == nil {
+		s.running, s.next = map[place]*syncing{}, map[place]*syncing{}
+	}
+	if w := s.next[p]; w != nil {
+		s.mu.Unlock()
+		<-w.done
+		return w.err
+	}
+	mine := &syncing{done: make(chan struct{})}
+	if w := s.running[p]; w != nil {
+		s.next[p] = mine
+		s.mu.Unlock()
+		<-w.done
+		s.mu.Lock()
+		delete(s.next, p)
+	}
+	s.running[p] = mine
+	s.mu.Unlock()
+
+	mine.err = write()
+
+	s.mu.Lock()
+	delete(s.running, p)
+	s.mu.Unlock()
+	close(mine.done)
+	return mine.err
+}

@@ -1,0 +1,89 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"capd/tests/powercut"
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// runAndUndo makes a batch that is kept, undoes it, and makes it again, and says
+// when each has answered and when the next begins.
+func runAndUndo(ctx context.Context, journal, target vfs.Dir) error {
+	after := before.with(faultEdit)
+	id, err := batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target", Keep: true})
+	if err != nil {
+		return err
+	}
+	fmt.Println("done")
+	fmt.Println("undoing")
+	if err := batch.Undo(ctx, journal, id, target); err != nil {
+		return err
+	}
+	fmt.Println("undone")
+	fmt.Println("again")
+	if _, err = batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target"}); err != nil {
+		return err
+	}
+	fmt.Println("done again")
+	return nil
+}
+
+// After a power cut at any moment a batch is wholly done or wholly undone, one that
+// has answered is done, and one that is kept can be undone.
+func TestPowerCut(t *testing.T) {
+	dir := newStores(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDoes+"=durable", childDir+"="+dir, childDies+"=0")
+	powercut.Run(t, dir, cmd).Each(t, func(dir string, said []string) error {
+		target, journal, done, err := stores(dir)
+		if err != nil {
+			return err
+		}
+		defer done()
+		_, err = batch.Recover(t.Context(), journal, func(context.Context, string) (vfs.Dir, error) {
+			return target, nil
+		})
+		if err != nil {
+			return err
+		}
+		target, _, doneAgain, err := stores(dir)
+		if err != nil {
+			return err
+		}
+		defer doneAgain()
+		after := before.with(faultEdit)
+		got := read(t, target)
+		switch last := append([]string{""}, said...)[len(said)]; {
+		case maps.Equal(got, before) && slices.Contains([]string{"", "undoing", "undone", "again"}, last):
+		case maps.Equal(got, after) && last != "undone":
+		default:
+			return fmt.Errorf("it holds %v", got)
+		}
+		records, err := batch.List(t.Context(), journal)
+		if err != nil {
+			return err
+		}
+		kept := 0
+		for _, r := range records {
+			kept++
+			if err := batch.Undo(t.Context(), journal, r.ID, target); err != nil {
+				return fmt.Errorf("undoing what was kept: %w", err)
+			}
+			if got := read(t, target); !maps.Equal(got, before) {
+				return fmt.Errorf("what was kept is undone, and it holds %v", got)
+			}
+		}
+		if len(said) == 1 && kept != 1 {
+			return fmt.Errorf("%d batches are kept, want 1", kept)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,70 @@
+package vfs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"capd/vfs"
+)
+
+// place is where names were changed, and notes in order when it is written to disk.
+type place struct {
+	name   string
+	synced *[]string
+	open   *int
+	err    error
+}
+
+func (p *place) Sync() error {
+	*p.synced = append(*p.synced, p.name)
+	return p.err
+}
+
+func (p *place) Close() error {
+	*p.open--
+	return nil
+}
+
+// However many names of a directory change, it is written once, after the changes;
+// not too many are held open; and no error is lost.
+func TestSyncTogether(t *testing.T) {
+	ctx, sync := vfs.SyncTogether(t.Context())
+	ctx = context.WithoutCancel(ctx)
+	var synced []string
+	open, most := 0, 0
+	failed := errors.New("failed")
+	change := func(name string, err error) {
+		open++
+		most = max(most, open)
+		if !vfs.SyncLater(ctx, name, &place{name, &synced, &open, err}) {
+			t.Fatal("it is not synced later")
+		}
+	}
+	if vfs.SyncLater(t.Context(), "a", &place{}) {
+		t.Error("another context has it synced later")
+	}
+	for _, name := range []string{"a", "b", "a", "a", "c", "b"} {
+		change(name, nil)
+	}
+	if len(synced) != 0 || open != 3 {
+		t.Errorf("before its end %q are synced, and %d are open", synced, open)
+	}
+	if err := sync(); err != nil || !slices.Equal(synced, []string{"a", "b", "c"}) || open != 0 {
+		t.Errorf("synced are %q (%v), and %d are open", synced, err, open)
+	}
+	synced = nil
+	change("a", nil)
+	for i := range 1000 {
+		change(fmt.Sprint(i), map[bool]error{i == 5: failed}[true])
+	}
+	change("a", nil) // since the first it was synced
+	if err := sync(); !errors.Is(err, failed) || open != 0 || most > 66 || len(synced) != 1002 || synced[1001] != "a" {
+		t.Errorf("%v; %d are synced, %d open, %d at most", err, len(synced), open, most)
+	}
+	if err := sync(); err != nil {
+		t.Errorf("nothing was changed: %v", err)
+	}
+}
