@@ -39,7 +39,8 @@ type CommitOptions struct {
 // lets a branch point to it; afterwards the store shows the new commit of that branch.
 // What is written meanwhile is left for the next. The branch is moved under git's own
 // lock, and only if it is where it should be: otherwise the answer is conflict, and
-// what was written is there still.
+// what was written is there still. The commit and its branch would survive a power cut
+// when Commit has answered.
 //
 // It answers busy for a branch that a working tree has checked out, since that would
 // look changed, and while another git holds the branch's lock; invalid when nothing has
@@ -83,6 +84,9 @@ func (s *Store) Commit(ctx context.Context, o CommitOptions) (made string, err e
 	if err != nil {
 		return "", err
 	}
+	if err := b.flush(); err != nil {
+		return "", err
+	}
 	c, err := s.commit(id)
 	if err != nil {
 		return "", err
@@ -97,6 +101,9 @@ func (s *Store) Commit(ctx context.Context, o CommitOptions) (made string, err e
 		s.tip.Store(&tip{name, id})
 		return vfs.Effect{}, nil
 	})
+	if err == nil {
+		err = flushNames(s.refs.root, above(name)...)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -59,6 +59,7 @@ type builder struct {
 	s     *Store
 	write bool // into the repository; otherwise no more than their ids are made
 	trees map[plumbing.Hash]*tree
+	named map[string]bool // the directories of the objects that were made or found
 }
 
 // build makes the tree of an image and all that is new in it. Its error is that of the

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -28,6 +30,10 @@ func (b *builder) put(ctx context.Context, kind plumbing.ObjectType, size int64,
 	if err != nil || !b.write {
 		return id, err
 	}
+	if b.named == nil {
+		b.named = map[string]bool{}
+	}
+	b.named[path.Join("objects", path.Dir(looseName(id)))] = true // it may have its name since a moment ago
 	if ok, err := b.s.objects.has(id); ok || err != nil {
 		return id, err
 	}
@@ -47,6 +53,13 @@ func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from so
 		return id, vfs.Errorf(vfs.Invalid, "a file was made to collide with another under sha1; git takes no such file")
 	}
 	return plumbing.Hash(sum), nil
+}
+
+// flush returns when the names of all objects that were made, or were there already,
+// would survive a power cut.
+func (b *builder) flush() error {
+	dirs := slices.Sorted(maps.Keys(b.named))
+	return flushNames(b.s.objects.root, append(dirs, "objects")...)
 }
 
 // write writes a loose object, under a name that git takes for none before it is whole.

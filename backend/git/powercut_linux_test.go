@@ -1,0 +1,131 @@
+package git_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"capd/backend/git"
+	"capd/tests/powercut"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+func init() { other = makeCommits }
+
+// files are what a branch holds.
+type files map[string]string
+
+// commits are made one after the other, each of one more file.
+var commits = []struct{ ref, path, data string }{
+	{"refs/heads/main", "src/a", "2"},
+	{"refs/heads/team/new/one", "src/c", "3"},
+	{"refs/heads/main", "deep/er/d", "4"},
+}
+
+// branchesAfter are the branches when n of the commits are made.
+func branchesAfter(n int) map[string]files {
+	all, now := map[string]files{"refs/heads/main": {"src/a": "1", "b": "b"}}, files{"src/a": "1", "b": "b"}
+	for _, c := range commits[:n] {
+		now[c.path] = c.data
+		all[c.ref] = maps.Clone(now)
+	}
+	return all
+}
+
+// makeCommits makes them, and says of each when it has answered.
+func makeCommits(dir string) error {
+	ctx := context.Background()
+	s, err := git.OpenAmbient(dir, git.Options{Revision: "main", Writable: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, c := range commits {
+		if err := write(ctx, s.Root(), c.path, c.data); err != nil {
+			return err
+		}
+		old, err := tip(dir, c.ref)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Commit(ctx, git.CommitOptions{Message: c.data, Author: author, Ref: c.ref, Old: old}); err != nil {
+			return err
+		}
+		fmt.Println(c.data)
+	}
+	return nil
+}
+
+// write writes a file, and makes the directories on the way.
+func write(ctx context.Context, d vfs.Dir, path, data string) error {
+	names := strings.Split(path, "/")
+	for _, name := range names[:len(names)-1] {
+		_, err := d.Mkdir(ctx, name)
+		if err == nil || vfs.CodeOf(err) == vfs.Exists {
+			d, err = vfs.WalkDir(ctx, d, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := d.Replace(ctx, names[len(names)-1], strings.NewReader(data), vfs.If{})
+	return err
+}
+
+// tip is the commit of a branch, and "" for none.
+func tip(dir, ref string) (string, error) {
+	s, err := git.OpenAmbient(dir, git.Options{Revision: ref})
+	switch {
+	case errors.Is(err, vfs.NotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	defer s.Close()
+	return s.Revision().Commit, nil
+}
+
+// TestPowerCut: after a power cut at any moment each branch has the commit that
+// was answered, or the one under way, and all that it names is there and whole.
+func TestPowerCut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.commit("main", f.fill(vfstest.Tree{"src/a": {Data: "1"}, "b": {Data: "b"}}))
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), otherVar+"="+f.dir)
+	powercut.Run(t, f.dir, cmd).Each(t, func(dir string, said []string) error {
+		before, after := branchesAfter(len(said)), branchesAfter(min(len(said)+1, len(commits)))
+		for _, c := range commits {
+			got, err := branch(t.Context(), dir, c.ref)
+			if err != nil {
+				return err
+			}
+			if !maps.Equal(got, before[c.ref]) && !maps.Equal(got, after[c.ref]) {
+				return fmt.Errorf("%s holds %q, want %q or %q", c.ref, got, before[c.ref], after[c.ref])
+			}
+		}
+		return nil
+	})
+	needGit(t)
+	sound(t, f.dir)
+}
+
+// branch is what a branch holds: nothing where there is none.
+func branch(ctx context.Context, dir, ref string) (files, error) {
+	got := files{}
+	s, err := git.OpenAmbient(dir, git.Options{Revision: ref})
+	if errors.Is(err, vfs.NotFound) {
+		return got, nil
+	}
+	if err == nil {
+		defer s.Close()
+		walkAll(ctx, s.Root(), "", got)
+	}
+	return got, err
+}
