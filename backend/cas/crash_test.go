@@ -93,18 +93,8 @@ func init() {
 func sound(t *testing.T, dir string) {
 	t.Helper()
 	s := reopen(t, dir)
-	err := filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if sum := sha256.Sum256(data); err == nil && hex.EncodeToString(sum[:]) != filepath.Base(filepath.Dir(path))+filepath.Base(path) {
-			t.Errorf("a blob is not what its name says")
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	if err := truthful(dir); err != nil {
+		t.Error(err)
 	}
 	pins, err := s.Pins(t.Context())
 	if err != nil {
@@ -126,6 +116,20 @@ func sound(t *testing.T, dir string) {
 		t.Errorf("leases of nobody are left: %v, %v", left, err)
 	}
 	whole(t, s, root)
+}
+
+// truthful says that what has the name of a blob is that blob.
+func truthful(dir string) error {
+	return filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if sum := sha256.Sum256(data); err == nil && hex.EncodeToString(sum[:]) != filepath.Base(filepath.Dir(path))+filepath.Base(path) {
+			err = fmt.Errorf("a blob is not what its name says: it is %q", data)
+		}
+		return err
+	})
 }
 
 // TestKilledAtEveryStep stops a process as kill -9 does, at each step of what changes

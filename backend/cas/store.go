@@ -84,23 +84,56 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
 	s := &Store{dir: dir, maxContents: int64(o.MaxContents), verified: recent.New[verification, struct{}](1<<17, nil)}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := s.make(); err != nil {
 		return nil, fmt.Errorf("making the store: %w", err)
-	}
-	for _, sub := range []string{blobsDir, tmpDir, leasesDir, pinsDir, damagedDir} {
-		if err := os.Mkdir(s.path(sub), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("making the store: %w", err)
-		}
-	}
-	for _, file := range []string{lockFile, collecting} {
-		f, err := os.OpenFile(s.path(file), os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("making the store: %w", err)
-		}
-		f.Close()
 	}
 	_, _ = s.sweepUploads() // what cannot go now is for who opens the store next
 	return s, nil
+}
+
+// make makes what is not there of the store's directories and files, so that their
+// names would survive a power cut.
+func (s *Store) make() error {
+	var changed []string // directories that got a name, from the store upwards
+	for dir := s.dir; !exists(dir); {
+		dir = filepath.Dir(dir)
+		changed = append(changed, dir)
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	complete := true
+	for _, sub := range []string{blobsDir, tmpDir, leasesDir, pinsDir, damagedDir} {
+		switch err := os.Mkdir(s.path(sub), 0o700); {
+		case err == nil:
+			complete = false
+		case !errors.Is(err, fs.ErrExist):
+			return err
+		}
+	}
+	for _, file := range []string{lockFile, collecting} {
+		complete = complete && exists(s.path(file))
+		f, err := os.OpenFile(s.path(file), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	if !complete {
+		changed = append(changed, s.dir)
+	}
+	for _, dir := range changed {
+		if err := flushDirectory(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+// exists reports whether something has the name path, or may have.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func (s *Store) path(names ...string) string {
