@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -59,7 +60,7 @@ func (s state) ways() string    { return filepath.Join(s.dir, "listeners.json") 
 
 // make makes the directory, for its owner alone.
 func (s state) make() error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := makeDir(s.dir); err != nil {
 		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", s.dir, reason(err))
 	}
 	fi, err := os.Stat(s.dir)
@@ -68,6 +69,28 @@ func (s state) make() error {
 	}
 	if !private(fi) {
 		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, with --state", s.dir)
+	}
+	return nil
+}
+
+// makeDir is os.MkdirAll for this user alone, of directories that would survive a
+// power cut: what is kept in them is to survive one.
+func makeDir(dir string) error {
+	var changed []string // from dir upwards
+	for at := filepath.Clean(dir); ; {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		at = filepath.Dir(at)
+		changed = append(changed, at)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, at := range changed {
+		if err := syncDir(at); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() erro
 	}
 	dir := u.Query.Get("upper")
 	if dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := makeDir(dir); err != nil {
 			return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", dir, reason(err))
 		}
 	}

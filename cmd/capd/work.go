@@ -36,7 +36,7 @@ const ownerSuffix = ".owner"
 
 // newJournal makes a journal, and first settles what processes that died have left.
 func (s state) newJournal(ctx context.Context, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (*journal, error) {
-	if err := os.MkdirAll(s.journals(), 0o700); err != nil {
+	if err := makeDir(s.journals()); err != nil {
 		return nil, s.unusable(err)
 	}
 	if err := s.settle(ctx, open, other, logf); err != nil {
@@ -70,7 +70,7 @@ func (j *journal) open() error {
 		return vfs.Busy
 	}
 	j.owner = owner
-	if err := os.MkdirAll(j.path, 0o700); err != nil {
+	if err := makeDir(j.path); err != nil {
 		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
 	}
 	if j.store, err = openPhysical(j.path, physical.Options{}); err != nil {
