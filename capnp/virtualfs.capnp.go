@@ -644,12 +644,12 @@ type Change capnp.Struct
 const Change_TypeID = 0x9c6ff99687b00dbe
 
 func NewChange(s *capnp.Segment) (Change, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 8})
 	return Change(st), err
 }
 
 func NewRootChange(s *capnp.Segment) (Change, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 8})
 	return Change(st), err
 }
 
@@ -818,12 +818,30 @@ func (s Change) SetRawFrom(v []byte) error {
 	return capnp.Struct(s).SetData(6, v)
 }
 
+func (s Change) Lacks() (string, error) {
+	p, err := capnp.Struct(s).Ptr(7)
+	return p.Text(), err
+}
+
+func (s Change) HasLacks() bool {
+	return capnp.Struct(s).HasPtr(7)
+}
+
+func (s Change) LacksBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(7)
+	return p.TextBytes(), err
+}
+
+func (s Change) SetLacks(v string) error {
+	return capnp.Struct(s).SetText(7, v)
+}
+
 // Change_List is a list of Change.
 type Change_List = capnp.StructList[Change]
 
 // NewChange creates a new list of Change.
 func NewChange_List(s *capnp.Segment, sz int32) (Change_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 7}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 8}, sz)
 	return capnp.StructList[Change](l), err
 }
 

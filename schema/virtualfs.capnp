@@ -65,10 +65,11 @@ struct Change {
   kind @1 :Kind;
   was @2 :State;
   now @3 :State;
-  text @4 :Text;             # a unified diff, where it was asked for; at most 256 KiB, cut at a line if it is longer
+  text @4 :Text;             # a unified diff, where it was asked for; at most 4 MiB
   renamedFrom @5 :Text;      # a path, for renamed
   rawPath @6 :Data;          # empty when path is the path
   rawFrom @7 :Data;          # empty when renamedFrom is the path
+  lacks @8 :Text;            # what text lacks of the change, for people; empty: git apply makes of all texts what the changes are
 
   enum Kind {
     added @0;

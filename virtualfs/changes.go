@@ -26,7 +26,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 	wanted := func(c Change) bool { return c.Path > after && chosen(o.Paths, c) }
 	switch {
 	case m.overlay != nil && !revisions:
-		all, err := m.overlay.Diff(ctx, "")
+		all, patch, err := m.patch(ctx, o.Text)
 		if err != nil {
 			return Review{}, vfs.At(path, err)
 		}
@@ -34,7 +34,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 		if len(all) == 0 && m.store.Own != nil {
 			return review, fs.diffOwn(ctx, m, o, wanted, yield)
 		}
-		return review, m.diffOverlay(ctx, all, o, wanted, yield)
+		return review, m.diffOverlay(ctx, all, patch, wanted, yield)
 	case m.store.Own != nil:
 		return Review{}, fs.diffOwn(ctx, m, o, wanted, yield)
 	case revisions:
@@ -43,15 +43,24 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 	return Review{}, vfs.At(path, errNoChanges)
 }
 
+// patch is what m's overlay holds, and the text of it where that is asked for.
+func (m *mount) patch(ctx context.Context, text bool) (all []overlay.Change, p *overlay.Patch, err error) {
+	if text {
+		return m.overlay.Patch(ctx)
+	}
+	all, err = m.overlay.Diff(ctx, "")
+	return all, nil, err
+}
+
 // diffOverlay is Diff of what m's overlay holds.
-func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, o DiffOptions, wanted, yield func(Change) bool) (err error) {
+func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, patch *overlay.Patch, wanted, yield func(Change) bool) (err error) {
 	for _, d := range all {
 		c := change(d)
 		if !wanted(c) {
 			continue
 		}
-		if o.Text {
-			if c.Text, err = m.text(ctx, d); err != nil {
+		if patch != nil {
+			if c.Text, c.Lacks, err = patch.Text(ctx, d); err != nil {
 				return vfs.At(vfs.Join(m.Path, d.Path), err)
 			}
 		}
@@ -70,58 +79,13 @@ func (fs *FS) diffOwn(ctx context.Context, m *mount, o DiffOptions, wanted, yiel
 			return true
 		}
 		if o.Text {
-			var text string
-			if text, late = m.store.Own.Text(ctx, c); late != nil {
+			if c.Text, c.Lacks, late = m.store.Own.Text(ctx, c); late != nil {
 				return false
 			}
-			c.Text = Cut(text)
 		}
 		return yield(c)
 	})
 	return vfs.At(m.Path, errors.Join(late, err))
-}
-
-// text is the unified text of a change. Where the lower tree has changed since as well,
-// it is how the overlay differs from what is there now.
-func (m *mount) text(ctx context.Context, d overlay.Change) (string, error) {
-	var b strings.Builder
-	err := m.overlay.Text(ctx, d, &b)
-	if vfs.CodeOf(err) != vfs.Conflict {
-		return Cut(b.String()), err
-	}
-	b.Reset()
-	if d.Was, err = m.beneathNow(ctx, d.Path); err == nil {
-		err = m.overlay.Text(ctx, d, &b)
-	}
-	if vfs.CodeOf(err) == vfs.Conflict {
-		return "changed beneath at this moment; ask again\n", nil
-	}
-	return Cut("changed beneath as well: what follows is the difference from what is there now\n" + b.String()), err
-}
-
-// beneathNow is what the lower tree has at path now.
-func (m *mount) beneathNow(ctx context.Context, path string) (batch.State, error) {
-	lower := vfs.Guarded(m.store.Root(), nil)
-	defer lower.Close()
-	n, err := vfs.WalkLink(ctx, lower, path)
-	if vfs.CodeOf(err) == vfs.NotFound || vfs.CodeOf(err) == vfs.NotDir {
-		return batch.State{}, nil
-	}
-	if err != nil {
-		return batch.State{}, err
-	}
-	defer n.Close()
-	return batch.StateOf(ctx, n)
-}
-
-// Cut is text, or as many whole lines of it as make [MaxText] bytes, and a last one
-// that says so.
-func Cut(text string) string {
-	if len(text) <= MaxText {
-		return text
-	}
-	text = text[:MaxText]
-	return text[:strings.LastIndexByte(text, '\n')+1] + "… (the rest is not shown)\n"
 }
 
 // within reports whether path is one of paths or below one.

@@ -33,8 +33,9 @@ type Own interface {
 	// Diff yields what differs, in byte order of paths: what was written from what it
 	// was written to, or one revision from another. It does not set Text.
 	Diff(ctx context.Context, from, to string, yield func(Change) bool) error
-	// Text is the unified text of a change that Diff yielded.
-	Text(ctx context.Context, c Change) (string, error)
+	// Text is the unified text of a change that Diff yielded, at most [MaxText] bytes, and
+	// what it lacks of the change, as in Change.Lacks.
+	Text(ctx context.Context, c Change) (text, lacks string, err error)
 	// Commit makes the changes permanent.
 	Commit(ctx context.Context, c Commit) (string, error)
 	// Revert drops the changes at and below paths (nil: all) and counts them. It

@@ -61,6 +61,10 @@ type Change struct {
 	Is   batch.State
 	Text string // unified, where it was asked for; "" where there is none
 
+	// Lacks says what Text lacks of the change, for people; "": git apply makes of the
+	// texts of all changes together what they are.
+	Lacks string
+
 	Own any // what the store that yielded it calls the change; see [Own]
 }
 
@@ -88,9 +92,9 @@ type DiffOptions struct {
 	Text     bool     // with unified text, at most [MaxText] bytes a change
 }
 
-// MaxText is how long the text of one change may be, in bytes; a longer one is cut at
-// a line and says so.
-const MaxText = 256 << 10
+// MaxText is how long the text of one change may be, in bytes; of a longer one what
+// does not fit is left out, and Lacks says so.
+const MaxText = 4 << 20
 
 // ApplyOptions says what to apply.
 type ApplyOptions struct {

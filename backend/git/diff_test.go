@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,19 +51,32 @@ func TestDiff(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, gitCLI(t, f.dir, "", "diff-tree", "-r", "--raw", "--no-renames", "--no-abbrev", pair[0], pair[1]), raw(changes))
 		var all strings.Builder
+		var shown strings.Builder // but for what git deflates in another way
 		for _, c := range changes {
-			if c.Kind == git.TypeChanged {
-				continue // git shows a removal and an addition
-			}
-			text, err := s.Unified(t.Context(), c)
+			text, whole, err := s.Unified(t.Context(), c)
 			require.NoError(t, err)
+			require.True(t, whole)
 			all.WriteString(text)
+			if c.Path != "binary" {
+				shown.WriteString(text)
+			}
 		}
-		want := gitCLI(t, f.dir, "", "diff", "--no-renames", pair[0], pair[1], "--", ".", ":!linked")
-		assert.Equal(t, withoutIndex(want), all.String())
+		want := gitCLI(t, f.dir, "", "diff", "--no-renames", pair[0], pair[1], "--", ".", ":!binary")
+		assert.Equal(t, withoutIndex(want), shown.String())
+		assert.Equal(t, gitCLI(t, f.dir, "", "rev-parse", pair[1]+"^{tree}"), applied(t, f.dir, pair[0], all.String()))
 	}
 	_, err := s.Diff(t.Context(), "main", "missing")
 	require.ErrorIs(t, err, vfs.NotFound)
+}
+
+// applied is the tree that git makes of a revision and a patch.
+func applied(t *testing.T, dir, revision, patch string) string {
+	t.Setenv("GIT_INDEX_FILE", filepath.Join(t.TempDir(), "index"))
+	gitCLI(t, dir, "", "read-tree", revision)
+	if patch != "" {
+		gitCLI(t, dir, patch, "apply", "--cached", "-")
+	}
+	return gitCLI(t, dir, "", "write-tree")
 }
 
 // withoutIndex leaves out the line that names blobs, and what git guesses of functions.
@@ -90,14 +104,14 @@ func TestUnifiedOfWhatIsWritten(t *testing.T) {
 	changes, err := s.Changes(ctx)
 	require.NoError(t, err)
 	require.Len(t, changes, 2)
-	text, err := s.Unified(ctx, changes[0])
+	text, _, err := s.Unified(ctx, changes[0])
 	require.NoError(t, err)
 	assert.Equal(t, "diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n read me\n+and this\n", text)
-	text, err = s.Unified(ctx, changes[1])
+	text, _, err = s.Unified(ctx, changes[1])
 	require.NoError(t, err)
 	assert.Equal(t, "diff --git \"a/a\\\"b\" \"b/a\\\"b\"\nnew file mode 120000\n--- /dev/null\n+++ \"b/a\\\"b\"\n@@ -0,0 +1 @@\n+target\n\\ No newline at end of file\n", text)
 	put(t, root, "README", "something else\n")
-	_, err = s.Unified(ctx, changes[0])
+	_, _, err = s.Unified(ctx, changes[0])
 	require.ErrorIs(t, err, vfs.Stale)
 	put(t, root, "README", "read me\n")
 	changes, err = s.Changes(ctx)

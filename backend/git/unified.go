@@ -13,24 +13,23 @@ import (
 )
 
 // Unified returns a change as git diff shows it, in the unified format with three lines of
-// context. Of a file that is no text, or longer than [unified.MaxText], it says no more
-// than that it differs. For a change of [Store.Changes] it answers stale when the file has
-// been written since.
-func (s *Store) Unified(ctx context.Context, c Change) (text string, err error) {
+// context, or in git's for binary files. whole is false where a content is too long to be
+// in it, by [unified.MaxData] or [unified.MaxPatch]. For a change of [Store.Changes] it
+// answers stale when the file has been written since.
+func (s *Store) Unified(ctx context.Context, c Change) (text string, whole bool, err error) {
 	defer func() { err = ambient(err) }()
-	if c.From.Hash == c.To.Hash {
-		from, to := unified.Side{Path: c.Path, Mode: c.From.Mode}, unified.Side{Path: c.Path, Mode: c.To.Mode}
-		return unified.Format(from, to, true), nil
+	same := c.From.Hash == c.To.Hash
+	from, to := unified.Side{Path: c.Path, Mode: c.From.Mode}, unified.Side{Path: c.Path, Mode: c.To.Mode}
+	if !same {
+		if from, err = s.side(ctx, c.Path, c.From); err != nil {
+			return "", false, err
+		}
+		if to, err = s.side(ctx, c.Path, c.To); err != nil {
+			return "", false, err
+		}
 	}
-	from, err := s.side(ctx, c.Path, c.From)
-	if err != nil {
-		return "", err
-	}
-	to, err := s.side(ctx, c.Path, c.To)
-	if err != nil {
-		return "", err
-	}
-	return unified.Format(from, to, false), nil
+	text, whole = unified.Format(from, to, unified.InPlace, same)
+	return text, whole, nil
 }
 
 func (s *Store) side(ctx context.Context, path string, b Blob) (unified.Side, error) {
@@ -41,7 +40,7 @@ func (s *Store) side(ctx context.Context, path string, b Blob) (unified.Side, er
 	case !plumbing.IsHash(b.Hash):
 		return side, vfs.Errorf(vfs.Invalid, "%q is no id of a blob", b.Hash)
 	case b.Mode == uint32(filemode.Submodule):
-		side.Text = "Subproject commit " + b.Hash + "\n"
+		side.Data = []byte("Subproject commit " + b.Hash + "\n")
 		return side, nil
 	}
 	id := plumbing.NewHash(b.Hash)
@@ -57,15 +56,15 @@ func (s *Store) side(ctx context.Context, path string, b Blob) (unified.Side, er
 		defer it.data.release()
 	}
 	if it.target != "" {
-		side.Text = it.target
+		side.Data = []byte(it.target)
 		return side, nil
 	}
 	size, err := s.size(it)
-	if side.Opaque = size > unified.MaxText; err != nil || side.Opaque {
+	if side.Long = size > unified.MaxData; err != nil || side.Long {
 		return side, err
 	}
-	text, err := s.text(ctx, it, unified.MaxText)
-	side.Text, side.Opaque = unified.Content([]byte(text))
+	text, err := s.text(ctx, it, unified.MaxData)
+	side.Data = []byte(text)
 	return side, err
 }
 

@@ -80,7 +80,7 @@ func checkTexts(n, most int) error {
 }
 
 func changeSize(c virtualfs.Change) int {
-	return changeBytes + 2*len(c.Path) + 2*len(c.From) + len(c.Text) + len(c.Was.Target) + len(c.Is.Target)
+	return changeBytes + 2*len(c.Path) + 2*len(c.From) + len(c.Text) + len(c.Lacks) + len(c.Was.Target) + len(c.Is.Target)
 }
 
 func conflictSize(c batch.Conflict) int {

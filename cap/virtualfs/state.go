@@ -100,7 +100,7 @@ func setChange(w schema.Change, c virtualfs.Change) error {
 	w.SetKind(schema.Change_KindFromString(string(c.Kind)))
 	return errors.Join(
 		setPath(c.Path, w.SetPath, w.SetRawPath), setPath(c.From, w.SetRenamedFrom, w.SetRawFrom),
-		setState(c.Was, w.NewWas), setState(c.Is, w.NewNow), w.SetText(strings.ToValidUTF8(c.Text, "\uFFFD")),
+		setState(c.Was, w.NewWas), setState(c.Is, w.NewNow), w.SetText(strings.ToValidUTF8(c.Text, "\uFFFD")), w.SetLacks(c.Lacks),
 	)
 }
 
@@ -119,7 +119,10 @@ func Change(w schema.Change) (c virtualfs.Change, err error) {
 	if c.Is, err = state(w.Now()); err != nil {
 		return c, err
 	}
-	c.Text, err = w.Text()
+	if c.Text, err = w.Text(); err != nil {
+		return c, err
+	}
+	c.Lacks, err = w.Lacks()
 	return c, err
 }
 

@@ -200,7 +200,7 @@ func TestReviewOfPages(t *testing.T) {
 		ok(t, err)
 	}
 	for i := range 8 {
-		put(fmt.Sprintf("p/f%d", i), strings.Repeat("line\n", virtualfs.MaxText/5))
+		put(fmt.Sprintf("p/f%d", i), strings.Repeat("line\n", 50<<10))
 	}
 	look := func(do func(n int)) virtualfs.Review {
 		t.Helper()
@@ -221,7 +221,7 @@ func TestReviewOfPages(t *testing.T) {
 		_, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: r}, nil)
 		is(t, "an apply with the review of "+what, err, vfs.Conflict)
 	}
-	put("p/f7", strings.Repeat("line\n", virtualfs.MaxText/5)) // as the first page had it
+	put("p/f7", strings.Repeat("line\n", 50<<10)) // as the first page had it
 	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: mixed}, nil)
 	is(t, "an apply of what the first page was of", err, vfs.Conflict)
 	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: seen}, nil)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"capd/client/console"
@@ -14,6 +13,7 @@ type commitCommand struct {
 	Author  string `placeholder:"NAME <EMAIL>" help:"Who changed it (default: as the repository's configuration has it)."`
 	Ref     string `placeholder:"BRANCH" help:"The branch that gets the commit; a new one is made (default: the mount's own)."`
 	Old     string `placeholder:"COMMIT" help:"Only if the branch points here (default: what the mount shows)."`
+	JSON    bool   `name:"json" help:"Print a JSON object: the commit's id."`
 	stateFlag
 }
 
@@ -33,11 +33,17 @@ func (c *commitCommand) Run(e *env) error {
 	}
 	return c.onMount(e, []string{c.Path}, func(fs *console.VirtualFs, mount string, _ []string) error {
 		id, err := fs.Commit(e, mount, virtualfs.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
-		if err == nil {
-			e.done("the commit is %s", id)
-			fmt.Fprintln(e.stdout, id)
+		if err != nil {
+			return err
 		}
-		return err
+		e.done("the commit is %s", id)
+		if c.JSON {
+			return printJSON(e.stdout, struct {
+				Commit string `json:"commit"`
+			}{id})
+		}
+		e.result("%s", id)
+		return nil
 	})
 }
 

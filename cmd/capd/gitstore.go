@@ -102,9 +102,20 @@ func (c *commits) changes(ctx context.Context, from, to string) ([]git.Change, e
 }
 
 // Text implements [virtualfs.Own].
-func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (string, error) {
-	return c.repo.Unified(ctx, ch.Own.(git.Change))
+func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (text, lacks string, err error) {
+	text, whole, err := c.repo.Unified(ctx, ch.Own.(git.Change))
+	switch change := ch.Own.(git.Change); {
+	case err != nil:
+	case change.From.Mode == submodule || change.To.Mode == submodule:
+		lacks = vfs.Printable(ch.Path) + " is a submodule"
+	case !whole:
+		lacks = vfs.Printable(ch.Path) + " is too long"
+	}
+	return text, lacks, err
 }
+
+// submodule is the mode that git gives one.
+const submodule = 0o160000
 
 func kindOf(c git.Change) virtualfs.ChangeKind {
 	switch {
@@ -127,7 +138,7 @@ func stateOf(b git.Blob) batch.State {
 		return batch.State{}
 	case 0o120000:
 		return batch.State{Kind: vfs.LinkKind}
-	case 0o160000:
+	case submodule:
 		return batch.State{Kind: vfs.DirKind}
 	}
 	return batch.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}

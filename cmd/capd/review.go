@@ -61,20 +61,24 @@ type diffCommand struct {
 	From string `placeholder:"REV" help:"Compare this revision of a git mount with --to instead."`
 	To   string `placeholder:"REV" help:"The other revision (default: what the mount shows)."`
 	Stat bool   `help:"Show the paths alone."`
-	JSON bool   `name:"json" help:"Print a JSON array, without text unless --text."`
+	JSON bool   `name:"json" help:"Print a JSON object, without text unless --text."`
 	Text bool   `help:"With --json: the unified text too."`
 	stateFlag
 }
 
 func (diffCommand) Help() string {
 	return `An overlay is compared with what lies beneath it, a writable git mount with its commit. Paths
-begin at the mount.
+begin at the mount. What goes to a file or a program is what git apply takes, byte for byte. Where it
+cannot be all of it (git knows no empty directories, and of the longest files the text is left out),
+it says so and ends with 1.
 
 Examples:
   capd diff draft
   capd diff draft/src --stat
+  capd diff draft | git apply
   capd diff ref/main --from v1.0 --to main
-  capd diff draft --json | jq -r '.[].path'`
+  capd diff draft --json | jq -r '.changes[].path'
+  capd apply draft --if "$(capd diff draft --json | jq -r .review)"`
 }
 
 // changeJSON is a change as --json prints it.
@@ -83,6 +87,14 @@ type changeJSON struct {
 	From string               `json:"from,omitempty"`
 	Kind virtualfs.ChangeKind `json:"kind"`
 	Text string               `json:"text,omitempty"`
+
+	Lacks string `json:"lacks,omitempty"` // what text lacks of the change
+}
+
+// diffJSON is a diff as --json prints it.
+type diffJSON struct {
+	Review  string       `json:"review,omitempty"` // for apply --if
+	Changes []changeJSON `json:"changes"`
 }
 
 func (c *diffCommand) Run(e *env) error {
@@ -98,7 +110,7 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	var late error
 	review, err := fs.Diff(e, mount, o, "", func(ch virtualfs.Change) bool {
 		if c.JSON {
-			out = append(out, changeJSON{ch.Path, ch.From, ch.Kind, ch.Text})
+			out = append(out, changeJSON{ch.Path, ch.From, ch.Kind, ch.Text, ch.Lacks})
 			return true
 		}
 		late = show.change(ch)
@@ -110,13 +122,23 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	case late != nil:
 		return late
 	case c.JSON:
-		return printJSON(e.stdout, out)
+		return printJSON(e.stdout, diffJSON{reviewText(review), out})
 	case show.n == 0:
 		fmt.Fprintln(e.stderr, "no changes")
 	case c.From == "" && c.To == "":
-		return c.next(e, fs, mount, review)
+		if err := c.next(e, fs, mount, review); err != nil {
+			return err
+		}
 	}
-	return nil
+	return show.whole()
+}
+
+// reviewText is "" for what has no review.
+func reviewText(r virtualfs.Review) string {
+	if r == (virtualfs.Review{}) {
+		return ""
+	}
+	return r.String()
 }
 
 // next says what to do about changes that were shown.
@@ -139,7 +161,8 @@ type changes struct {
 	p painter
 	n int
 
-	screen bool // what would act on a terminal is escaped; otherwise the text is a patch
+	screen bool     // what would act on a terminal is escaped, and no binary file shown; otherwise the text is a patch
+	lacks  []string // what is not in the text
 }
 
 func newChanges(w io.Writer) *changes {
@@ -173,8 +196,26 @@ func (s *changes) change(c virtualfs.Change) error {
 	if _, err := fmt.Fprintln(s.w, line); err != nil {
 		return err
 	}
-	for l := range strings.Lines(c.Text) {
+	if c.Lacks != "" {
+		s.lacks = append(s.lacks, c.Lacks)
+		if _, err := fmt.Fprintln(s.w, s.p.faint("# not in the text: "+vfs.Printable(c.Lacks))); err != nil {
+			return err
+		}
+	}
+	return s.text(c.Text)
+}
+
+// text shows the unified text of a change.
+func (s *changes) text(text string) error {
+	binary := false
+	for l := range strings.Lines(text) {
 		l = strings.TrimSuffix(l, "\n")
+		if binary = s.screen && (binary && !strings.HasPrefix(l, "diff ") || l == "GIT binary patch"); binary {
+			if l != "GIT binary patch" {
+				continue
+			}
+			l = "(binary)"
+		}
 		if s.screen {
 			l = printableLine(l)
 		}
@@ -191,6 +232,14 @@ func (s *changes) change(c virtualfs.Change) error {
 		}
 	}
 	return nil
+}
+
+// whole answers unsupported when git apply would make something else of what was shown.
+func (s *changes) whole() error {
+	if s.screen || len(s.lacks) == 0 {
+		return nil
+	}
+	return vfs.Errorf(vfs.Unsupported, "as a patch this is not all of it: %s", strings.Join(s.lacks[:min(len(s.lacks), 10)], "; "))
 }
 
 // printableLine is a guest's line of text, in which nothing acts on a terminal.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"capd/client/console"
+	"capd/vfs/batch"
 	"capd/virtualfs"
 )
 
@@ -11,6 +13,7 @@ type applyCommand struct {
 	Paths []string `arg:"" help:"An overlay's mount, or paths in it."`
 	If    string   `placeholder:"REVIEW" help:"Only what capd diff showed, which printed this at its end."`
 	Undo  string   `placeholder:"ID" help:"Take the apply with this id back; its changes wait again."`
+	JSON  bool     `name:"json" help:"Print a JSON object: the id for --undo, how many changes, and conflicts."`
 	stateFlag
 }
 
@@ -49,10 +52,13 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 	p := newProgress(e, nil, "applied")
 	defer p.end()
 	a, err := fs.Apply(e, mount, o, p.count)
+	p.end()
+	if c.JSON {
+		return c.print(e, a, err)
+	}
 	if err != nil {
 		return err
 	}
-	p.end()
 	if a.Changes == 0 {
 		fmt.Fprintln(e.stdout, "nothing to apply")
 		return nil
@@ -60,6 +66,35 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 	e.result("applied %s; to take it back: %s apply %s --undo %s%s",
 		count(a.Changes, "change"), self(), shellQuote(mount), a.ID, c.flag())
 	return nil
+}
+
+// appliedJSON is an apply as --json prints it.
+type appliedJSON struct {
+	ID        string         `json:"id,omitempty"` // for --undo; none when nothing was changed
+	Changes   int            `json:"changes"`
+	Conflicts []conflictJSON `json:"conflicts,omitempty"` // then nothing was changed
+}
+
+type conflictJSON struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// print prints what an apply did, or why it did nothing.
+func (c *applyCommand) print(e *env, a virtualfs.Applied, err error) error {
+	out := appliedJSON{ID: a.ID, Changes: a.Changes}
+	conflicts, clash := errors.AsType[*batch.Conflicts](err)
+	if err != nil && !clash {
+		return err
+	}
+	if clash {
+		for _, p := range conflicts.Paths {
+			out.Conflicts = append(out.Conflicts, conflictJSON{p.Path, p.Why})
+		}
+	} else {
+		e.done("applied %s as %s", count(a.Changes, "change"), a.ID)
+	}
+	return errors.Join(printJSON(e.stdout, out), err)
 }
 
 // flag repeats --state for a command that is shown.

@@ -72,18 +72,19 @@ func skipped(all []materialize.Skipped) []virtualfs.Skipped {
 // that has changed since, or may not be read any more, the text does not say.
 func (t *tree) text(ctx context.Context, c batch.Change) (string, error) {
 	from, to := side(c.Path, c.Was), side(c.Path, c.Becomes)
-	same := c.Was.Version == c.Becomes.Version
+	same := c.Was.Kind == c.Becomes.Kind && c.Was.Version == c.Becomes.Version && c.Was.Target == c.Becomes.Target
 	var err error
 	if !same && c.Was.Kind == vfs.FileKind {
-		from.Text, from.Opaque, err = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
+		from.Data, from.Long, err = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
 		if errors.Is(err, errChanged) || vfs.CodeOf(err) == vfs.NotFound {
 			return "changed where it came from as well\n", ctx.Err()
 		}
 	}
 	if !same && c.Becomes.Kind == vfs.FileKind && c.Content != nil {
-		to.Text, to.Opaque, _ = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
+		to.Data, to.Long, _ = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
 	}
-	return virtualfs.Cut(unified.Format(from, to, same)), ctx.Err()
+	text, _ := unified.Format(from, to, unified.InPlace, same)
+	return text, ctx.Err()
 }
 
 func side(path string, s batch.State) unified.Side {
@@ -92,7 +93,7 @@ func side(path string, s batch.State) unified.Side {
 	case s.Kind == vfs.DirKind:
 		side.Mode = unified.Directory
 	case s.Kind == vfs.LinkKind:
-		side.Mode, side.Text = unified.Link, s.Target
+		side.Mode, side.Data = unified.Link, []byte(s.Target)
 	case s.Kind == vfs.FileKind && s.Exec:
 		side.Mode = unified.Executable
 	case s.Kind == vfs.FileKind:
@@ -101,19 +102,19 @@ func side(path string, s batch.State) unified.Side {
 	return side
 }
 
-// content reads what open opens, as far as it is text and not too long.
-func content(open func() (io.ReadCloser, error)) (text string, opaque bool, err error) {
+// content reads what open opens. long says that it is too long for a text, or cannot be
+// read.
+func content(open func() (io.ReadCloser, error)) (data []byte, long bool, err error) {
 	r, err := open()
 	if err != nil {
-		return "", true, err
+		return nil, true, err
 	}
 	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, unified.MaxText+1))
-	if err != nil {
-		return "", true, err
+	data, err = io.ReadAll(io.LimitReader(r, unified.MaxData+1))
+	if err != nil || len(data) > unified.MaxData {
+		return nil, true, err
 	}
-	text, opaque = unified.Content(b)
-	return text, opaque, nil
+	return data, false, nil
 }
 
 var errChanged = errors.New("it has changed since")

@@ -1,7 +1,6 @@
 package overlay_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -131,20 +130,14 @@ func TestText(t *testing.T) {
 	b := newBench(t, project)
 	b.put(b.root, "doc", "one\n2\nthree\n")
 	b.put(b.root, "new", "fresh\n")
-	b.put(b.root, "binary", "a\x00b")
-	b.put(b.root, "long", strings.Repeat("x", 2<<20))
+	b.put(b.root, "long", strings.Repeat("x", 9<<20))
 	b.move("src", "lib")
 	b.put(b.root, "lib/a.go", "package lib\n")
 	_, err := vfs.Install(t.Context(), b.root, "run", strings.NewReader("#!\n"), false, vfs.If{})
 	b.must(err)
 	b.remove(b.root, "now")
-	var out bytes.Buffer
-	for _, c := range diff(t, b.o) {
-		b.must(b.o.Text(t.Context(), c, &out))
-	}
-	want := `diff --git a/binary b/binary
-new file mode 100644
-Binary files /dev/null and b/binary differ
+	out, lacks := textOf(t, b.o)
+	want := `M "doc"
 diff --git a/doc b/doc
 --- a/doc
 +++ b/doc
@@ -153,24 +146,34 @@ diff --git a/doc b/doc
 -two
 +2
  three
-diff --git a/src b/lib
-rename from src
-rename to lib
-diff --git a/lib/a.go b/lib/a.go
---- a/lib/a.go
+M "lib"
+diff --git a/src/b.go b/lib/b.go
+rename from src/b.go
+rename to lib/b.go
+diff --git a/src/sub/c.go b/lib/sub/c.go
+rename from src/sub/c.go
+rename to lib/sub/c.go
+M "lib/a.go"
+diff --git a/src/a.go b/lib/a.go
+rename from src/a.go
+rename to lib/a.go
+--- a/src/a.go
 +++ b/lib/a.go
 @@ -1 +1 @@
 -package a
 +package lib
+M "long"
 diff --git a/long b/long
 new file mode 100644
 Binary files /dev/null and b/long differ
+M "new"
 diff --git a/new b/new
 new file mode 100644
 --- /dev/null
 +++ b/new
 @@ -0,0 +1 @@
 +fresh
+M "now"
 diff --git a/now b/now
 deleted file mode 120000
 --- a/now
@@ -178,17 +181,27 @@ deleted file mode 120000
 @@ -1 +0,0 @@
 -doc
 \ No newline at end of file
+M "run"
 diff --git a/run b/run
 old mode 100755
 new mode 100644
 `
-	if got := out.String(); got != want {
+	if lacks != "long is too long" {
+		t.Errorf("the text lacks %q", lacks)
+	}
+	if got := out; got != want {
 		t.Errorf("the text is\n%s\nwant\n%s", got, want)
 	}
-	changes := diff(t, b.o)
+	// What the patch compares is gone by the time it is read; then it is there anew.
+	changes, patch, err := b.o.Patch(t.Context())
+	b.must(err)
 	b.put(b.lower, "doc", "another\n")
-	if err := b.o.Text(t.Context(), changes[1], &out); vfs.CodeOf(err) != vfs.Conflict {
-		t.Errorf("the text of what the lower tree has no more: %v, want conflict", err)
+	text, lacks, err := patch.Text(t.Context(), changes[0])
+	if b.must(err); lacks == "" || strings.Contains(text, "another") {
+		t.Errorf("the text of what the lower tree has no more lacks %q:\n%s", lacks, text)
+	}
+	if out, _ := textOf(t, b.o); !strings.Contains(out, "changed beneath as well") || !strings.Contains(out, "-another\n") {
+		t.Errorf("the text does not say that the lower tree has changed as well:\n%s", out)
 	}
 }
 
@@ -218,12 +231,9 @@ func TestTextOverwritten(t *testing.T) {
 				b.remove(b.root, "doc")
 				b.move(test.from, "doc")
 			}
-			var out bytes.Buffer
-			for _, c := range diff(t, b.o) {
-				b.must(b.o.Text(t.Context(), c, &out))
-			}
-			if !strings.Contains(out.String(), test.change) {
-				t.Errorf("the text hides what was overwritten:\n%s", out.String())
+			out, _ := textOf(t, b.o)
+			if !strings.Contains(out, test.change) {
+				t.Errorf("the text hides what was overwritten:\n%s", out)
 			}
 		})
 	}
@@ -238,11 +248,8 @@ func TestDiffReplacedDirectory(t *testing.T) {
 	b.changed("renamed safe from other", "modified safe/run")
 	b.put(b.root, "safe/run", "evil\n")
 	b.changed("renamed safe from other", "modified safe/run")
-	var out bytes.Buffer
-	for _, c := range diff(t, b.o) {
-		b.must(b.o.Text(t.Context(), c, &out))
-	}
-	if !strings.Contains(out.String(), "-safe\n+evil\n") {
-		t.Errorf("the text is\n%s", out.String())
+	out, _ := textOf(t, b.o)
+	if !strings.Contains(out, "-safe\n+evil\n") {
+		t.Errorf("the text is\n%s", out)
 	}
 }

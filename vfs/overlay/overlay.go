@@ -4,7 +4,7 @@
 // The overlay's tree cannot be told from a plain store's: what is not changed reads
 // through to the lower tree, whatever becomes of it; what is removed is hidden; a
 // directory of the lower tree moves whole, at the cost of one record. A host sees
-// the changes with [Overlay.Diff] and [Overlay.Text], and makes them in the lower
+// the changes with [Overlay.Diff] and [Overlay.Patch], and makes them in the lower
 // tree with [Overlay.Apply], all or none, or drops them with [Overlay.Revert].
 //
 // The upper store holds the contents that were written, one file each in data/, and

@@ -1,11 +1,11 @@
 // Package unified writes how one version of a file differs from another as git diff
-// does: in the unified format, with git's headers.
+// does, so that git apply makes the one of the other, byte for byte: texts in the
+// unified format, other contents in git's format for binary files.
 package unified
 
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -23,33 +23,69 @@ const (
 	Link       = 0o120000
 )
 
+const typeBits = 0o170000
+
 // Side is one of the two that are compared.
 type Side struct {
-	Path   string
-	Mode   uint32 // a constant of this package, or another of git's
-	Text   string // the content, or what a link says
-	Opaque bool   // Text is missing: the content is no text, or too long to be compared
+	Path string
+	Mode uint32 // a constant of this package, or another of git's; a directory counts as nothing
+	Data []byte // the content, or what a link says
+	Long bool   // Data is missing: the content is longer than [MaxData]
 }
 
-// MaxText is how long a content may be, in bytes, that is compared line by line.
-const MaxText = 1 << 20
+const (
+	// MaxText is how long a content may be, in bytes, that is compared line by line.
+	// A longer one is written as a binary file is.
+	MaxText = 1 << 20
+	// MaxData is how long a content may be, in bytes, that is written at all.
+	MaxData = 8 << 20
+	// MaxPatch is how long what Format writes may be, in bytes. What would be longer
+	// is left out.
+	MaxPatch = 4<<20 - 4096
+)
 
-// Content is a side's Text and Opaque for a content: text is valid UTF-8 without a
-// NUL.
-func Content(b []byte) (text string, opaque bool) {
-	if len(b) > MaxText || !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
+// How says where the new content comes from, if not from the same path.
+type How uint8
+
+// The ways.
+const (
+	InPlace How = iota
+	Renamed     // from's path is there no more
+	Copied
+)
+
+// Format writes one change, texts with three lines of context around each place. same
+// says that the contents are known to be the same: then their Data is not needed.
+// whole is false when a content is not in the text, which then says that the files
+// differ; git apply refuses such a text.
+func Format(from, to Side, how How, same bool) (text string, whole bool) {
+	from.settle()
+	to.settle()
+	if from.Mode != Nothing && to.Mode != Nothing && from.Mode&typeBits != to.Mode&typeBits {
+		gone, ok := Format(from, Side{Path: from.Path}, InPlace, false)
+		come, whole := Format(Side{Path: to.Path}, to, InPlace, false)
+		return gone + come, ok && whole
+	}
+	if from.Mode == Nothing && to.Mode == Nothing {
 		return "", true
 	}
-	return string(b), false
+	head := header(from, to, how)
+	if same {
+		return head, true
+	}
+	body, whole := content(from, to, len(head))
+	return head + body, whole
 }
 
-// Format returns the text of a change, three lines of context around each place. same
-// says that the contents are known to be the same, opaque or not: then there are
-// headers alone.
-func Format(from, to Side, same bool) string {
+func (s *Side) settle() {
+	if s.Mode == Directory {
+		*s = Side{Path: s.Path}
+	}
+}
+
+func header(from, to Side, how How) string {
 	var b strings.Builder
-	a, z := quote("a/"+from.Path), quote("b/"+to.Path)
-	fmt.Fprintf(&b, "diff --git %s %s\n", a, z)
+	fmt.Fprintf(&b, "diff --git %s %s\n", quote("a/"+from.Path), quote("b/"+to.Path))
 	switch {
 	case from.Mode == Nothing:
 		fmt.Fprintf(&b, "new file mode %06o\n", to.Mode)
@@ -58,29 +94,63 @@ func Format(from, to Side, same bool) string {
 	case from.Mode != to.Mode:
 		fmt.Fprintf(&b, "old mode %06o\nnew mode %06o\n", from.Mode, to.Mode)
 	}
-	if from.Path != to.Path {
-		fmt.Fprintf(&b, "rename from %s\nrename to %s\n", quote(from.Path), quote(to.Path))
-	}
-	if from.Mode == Nothing || from.Mode == Directory {
-		a = "/dev/null"
-	}
-	if to.Mode == Nothing || to.Mode == Directory {
-		z = "/dev/null"
-	}
-	switch {
-	case same:
-	case from.Opaque || to.Opaque:
-		fmt.Fprintf(&b, "Binary files %s and %s differ\n", a, z)
-	default:
-		b.WriteString(udiff.Unified(a, z, from.Text, to.Text))
+	if verb := [...]string{Renamed: "rename", Copied: "copy"}[how]; verb != "" {
+		fmt.Fprintf(&b, "%s from %s\n%s to %s\n", verb, quote(from.Path), verb, quote(to.Path))
 	}
 	return b.String()
 }
 
-// quote writes a path as git does, in quotes if it holds what would not be read right.
+// content writes how the contents differ. head is the length of what comes before.
+func content(from, to Side, head int) (text string, whole bool) {
+	a, z := from.name("a/"), to.name("b/")
+	switch {
+	case from.Long || to.Long:
+	case isText(from.Data) && isText(to.Data):
+		text = udiff.Unified(a, z, string(from.Data), string(to.Data))
+	default:
+		text = binary(from, to)
+	}
+	if from.Long || to.Long || head+len(text) > MaxPatch {
+		return fmt.Sprintf("Binary files %s and %s differ\n", a, z), false
+	}
+	return text, true
+}
+
+func (s *Side) name(prefix string) string {
+	if s.Mode == Nothing {
+		return "/dev/null"
+	}
+	return quote(prefix + s.Path)
+}
+
+// isText reports a content that can be compared line by line, and shown.
+func isText(b []byte) bool {
+	return len(b) <= MaxText && utf8.Valid(b) && bytes.IndexByte(b, 0) < 0
+}
+
+// quote writes a path as git does, in quotes if it holds what would not be read right,
+// a space too, or acts on a terminal. git reads bytes in octal digits.
 func quote(path string) string {
-	if vfs.Printable(path) == path && !strings.ContainsAny(path, `"\`) {
+	if vfs.Printable(path) == path && !strings.ContainsAny(path, `"\ `) {
 		return path
 	}
-	return strconv.Quote(path)
+	var b strings.Builder
+	b.WriteByte('"')
+	for len(path) > 0 {
+		r, n := utf8.DecodeRuneInString(path)
+		one := path[:n]
+		path = path[n:]
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteString(`\` + one)
+		case (r != utf8.RuneError || n > 1) && vfs.Printable(one) == one:
+			b.WriteString(one)
+		default:
+			for _, c := range []byte(one) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }

@@ -1,0 +1,292 @@
+package overlay
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+	"capd/vfs/unified"
+)
+
+// Patch is the text of changes. All of it together is what git apply takes to make of
+// the lower tree, as it was at that moment, what the overlay shows.
+type Patch struct {
+	o     *Overlay
+	files map[string][]filePatch // by the path of the change that tells of it, in byte order
+	lacks map[string][]string    // likewise: what git cannot carry, for people
+	newer map[string]bool        // likewise: the lower tree has changed there as well
+}
+
+// filePatch is what changes at one path that is no directory.
+type filePatch struct {
+	path, from string // from is where the old content is in the lower tree
+	was, is    batch.State
+	how        unified.How
+}
+
+// Patch returns what Diff does for the whole tree, and the text of it.
+func (o *Overlay) Patch(ctx context.Context) ([]Change, *Patch, error) {
+	if err := o.begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer o.end()
+	s := o.survey()
+	changes, err := o.diff(ctx, s, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &draft{o: o, s: s, changes: changes, at: map[string]*Change{}, from: map[string]*Change{}, differ: map[string]filePatch{},
+		patch: &Patch{o: o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}}
+	for i := range changes {
+		c := &changes[i]
+		d.at[c.Path] = c
+		if c.From != "" {
+			d.from[c.From] = c
+		}
+	}
+	if err := d.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	return changes, d.patch, nil
+}
+
+const (
+	beneathToo = "changed beneath as well: what follows is the difference from what is there now\n"
+	outdated   = "changed at this moment; ask again\n"
+)
+
+// Text returns the text of c, which was answered with the patch, and what it lacks of the
+// change, for people: "" for nothing. A content longer than [unified.MaxData] is not in
+// it, nor is a text longer than [unified.MaxPatch].
+func (p *Patch) Text(ctx context.Context, c Change) (text, lacks string, err error) {
+	var b strings.Builder
+	missing := slices.Clone(p.lacks[c.Path])
+	if p.newer[c.Path] {
+		b.WriteString(beneathToo)
+	}
+	for _, f := range p.files[c.Path] {
+		one, whole, err := f.text(ctx, p.o)
+		switch {
+		case vfs.CodeOf(err) == vfs.Conflict:
+			return outdated, "it " + strings.TrimSpace(outdated), nil
+		case err != nil:
+			return "", "", err
+		case b.Len()+len(one) > unified.MaxPatch:
+			return b.String(), "the text is too long; ask for parts of the tree", nil
+		case !whole:
+			missing = append(missing, vfs.Printable(f.path)+" is too long")
+		}
+		b.WriteString(one)
+	}
+	return b.String(), list(missing), nil
+}
+
+// maxLacks is how much of what a text lacks is named.
+const maxLacks = 10
+
+func list(all []string) string {
+	if more := len(all) - maxLacks; more > 0 {
+		all = append(all[:maxLacks:maxLacks], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (f *filePatch) text(ctx context.Context, o *Overlay) (text string, whole bool, err error) {
+	same := f.was.Kind == f.is.Kind && f.was.Version == f.is.Version && f.was.Target == f.is.Target
+	old, err := side(ctx, f.from, f.was, o.lowerAt)
+	if err != nil {
+		return "", false, err
+	}
+	fresh, err := side(ctx, f.path, f.is, o.open)
+	if err != nil {
+		return "", false, err
+	}
+	text, whole = unified.Format(old, fresh, f.how, same)
+	return text, whole, nil
+}
+
+var errOutdated = vfs.Errorf(vfs.Conflict, "what this change compares is no longer there; ask for the changes again")
+
+// side reads what is at path, which open opens and which has to be in the state s.
+func side(ctx context.Context, path string, s batch.State, open func(context.Context, string) (vfs.Node, error)) (unified.Side, error) {
+	side := unified.Side{Path: path, Mode: mode(s), Data: []byte(s.Target)}
+	if s.Kind != vfs.FileKind {
+		return side, nil
+	}
+	n, err := open(ctx, path)
+	if missing(err) {
+		return side, errOutdated
+	}
+	if err != nil {
+		return side, err
+	}
+	defer n.Close()
+	is, err := stateOf(ctx, n)
+	if err != nil {
+		return side, err
+	}
+	f, ok := n.(vfs.File)
+	if !ok || is != s {
+		return side, errOutdated
+	}
+	c, err := vfs.Open(ctx, f)
+	if err != nil {
+		return side, err
+	}
+	defer c.Close()
+	if side.Long = c.Size() > unified.MaxData; !side.Long {
+		side.Data, err = io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
+	}
+	return side, err
+}
+
+// mode is s's kind as git has it.
+func mode(s batch.State) uint32 {
+	switch {
+	case s.Absent():
+		return unified.Nothing
+	case s.Kind == vfs.DirKind:
+		return unified.Directory
+	case s.Kind == vfs.LinkKind:
+		return unified.Link
+	case s.Exec:
+		return unified.Executable
+	}
+	return unified.File
+}
+
+// draft finds out what a patch says.
+type draft struct {
+	o       *Overlay
+	s       *survey
+	changes []Change
+	at      map[string]*Change   // by their paths
+	from    map[string]*Change   // by where they come from
+	differ  map[string]filePatch // the paths at which the two trees differ, directories too
+	patch   *Patch
+}
+
+func (d *draft) run(ctx context.Context) error {
+	if err := d.compare(ctx); err != nil {
+		return err
+	}
+	paths := slices.Sorted(maps.Keys(d.differ))
+	taken := map[string]bool{}
+	for _, path := range paths {
+		if err := d.source(ctx, path, taken); err != nil {
+			return err
+		}
+	}
+	for _, path := range paths {
+		f := d.differ[path]
+		if taken[path] { // its new name says it
+			continue
+		}
+		at := d.teller(path)
+		d.patch.files[at] = append(d.patch.files[at], f)
+		if b, known := d.s.bases[path]; known && !b.moved && b.state != f.was {
+			d.patch.newer[at] = true
+		}
+	}
+	return d.directories(ctx, paths)
+}
+
+// compare finds the paths that differ, and what was and is there.
+func (d *draft) compare(ctx context.Context) error {
+	p := &plan{o: d.o, s: d.s, chosen: &selection{all: true}, paths: map[string]bool{}}
+	if err := p.collect(ctx); err != nil {
+		return err
+	}
+	for todo := p.paths; len(todo) > 0; {
+		p.paths = map[string]bool{}
+		for path := range todo {
+			if err := d.weigh(ctx, p, path); err != nil {
+				return err
+			}
+		}
+		todo = p.paths
+		maps.DeleteFunc(todo, func(path string, _ bool) bool { _, seen := d.differ[path]; return seen })
+	}
+	return nil
+}
+
+// weigh compares what is at path. Of a directory that goes, all that it holds is added
+// to p.
+func (d *draft) weigh(ctx context.Context, p *plan, path string) error {
+	was, err := d.o.lowerState(ctx, path)
+	switch {
+	case replaced(err):
+		at := d.teller(path)
+		d.patch.lacks[at] = append(d.patch.lacks[at], vfs.Printable(path)+" is neither file, directory nor link")
+		return nil
+	case err != nil:
+		return err
+	}
+	is, err := d.o.visible(ctx, path)
+	if err != nil || was == is {
+		return err
+	}
+	d.differ[path] = filePatch{path: path, from: path, was: was, is: is}
+	if was.Kind == vfs.DirKind && is.Kind != vfs.DirKind {
+		return p.addAll(ctx, path, d.o.lowerAt)
+	}
+	return nil
+}
+
+// source finds out whether the new file at path comes from somewhere else in the lower
+// tree. taken are the paths of what is not there any more and was used for it.
+func (d *draft) source(ctx context.Context, path string, taken map[string]bool) error {
+	f := d.differ[path]
+	from, ok := d.origin(path)
+	if !ok || !f.was.Absent() || f.is.Kind != vfs.FileKind {
+		return nil
+	}
+	was, err := d.o.lowerState(ctx, from)
+	if replaced(err) || err == nil && was.Kind != vfs.FileKind {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.from, f.was, f.how = from, was, unified.Copied
+	if old, ok := d.differ[from]; ok && old.is.Absent() && !taken[from] {
+		taken[from], f.how = true, unified.Renamed
+	}
+	d.differ[path] = f
+	return nil
+}
+
+// origin is where in the lower tree what is at path was, when a change says that it, or
+// what it is in, was moved.
+func (d *draft) origin(path string) (from string, ok bool) {
+	for up := path; up != ""; up, _ = split(up) {
+		if c := d.at[up]; c != nil && c.From != "" {
+			return c.From + strings.TrimPrefix(path, up), true
+		}
+	}
+	return "", false
+}
+
+// teller is the path of the change that tells of what is at path: its own, or else that
+// of what it is in, or was.
+func (d *draft) teller(path string) string {
+	if d.at[path] != nil {
+		return path
+	}
+	for up := path; up != ""; up, _ = split(up) {
+		for _, c := range []*Change{d.at[up], d.from[up]} {
+			if c != nil {
+				return c.Path
+			}
+		}
+	}
+	if len(d.changes) > 0 {
+		return d.changes[0].Path
+	}
+	return ""
+}

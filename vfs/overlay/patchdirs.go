@@ -1,0 +1,119 @@
+package overlay
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// directories notes where git, which knows no directories but those that files are in,
+// makes other ones of the patch than the overlay shows.
+func (d *draft) directories(ctx context.Context, paths []string) error {
+	seen := map[string]bool{}
+	for _, path := range paths {
+		f := d.differ[path]
+		if f.was.Kind == vfs.DirKind || f.is.Kind == vfs.DirKind {
+			if err := d.directory(ctx, path, seen); err != nil {
+				return err
+			}
+		}
+		if f.is.Absent() { // then git removes what it leaves empty
+			for up, _ := split(path); up != ""; up, _ = split(up) {
+				if err := d.directory(ctx, up, seen); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// directory notes one that is to be there and that git does not make, or that is not to
+// be there and that git leaves.
+func (d *draft) directory(ctx context.Context, path string, seen map[string]bool) error {
+	if seen[path] {
+		return nil
+	}
+	seen[path] = true
+	above, err := hollow(ctx, path, d.o.open)
+	if err != nil {
+		return err
+	}
+	stays, err := d.stays(ctx, path)
+	if err != nil {
+		return err
+	}
+	at := d.teller(path)
+	switch {
+	case above && !stays:
+		d.patch.lacks[at] = append(d.patch.lacks[at], "git keeps no empty directory "+vfs.Printable(path))
+	case stays && !above:
+		is, err := d.o.visible(ctx, path)
+		if err != nil || is.Kind == vfs.DirKind {
+			return err
+		}
+		d.patch.lacks[at] = append(d.patch.lacks[at], "git removes no empty directory "+vfs.Printable(path))
+	}
+	return nil
+}
+
+// stays reports a directory of the lower tree that git leaves though it makes or leaves
+// no file in it: one that held none, or holds one such.
+func (d *draft) stays(ctx context.Context, path string) (bool, error) {
+	empty, err := hollow(ctx, path, d.o.lowerAt)
+	if empty || err != nil {
+		return empty, err
+	}
+	n, err := d.o.lowerAt(ctx, path)
+	if missing(err) || replaced(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer n.Close()
+	in, ok := n.(vfs.Dir)
+	if !ok {
+		return false, nil
+	}
+	for e, err := range in.List(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if e.Kind != vfs.DirKind {
+			continue
+		}
+		if ok, err := d.stays(ctx, vfs.Join(path, e.Name)); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// hollow reports a directory at path in which no file or link is, at any depth.
+func hollow(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (bool, error) {
+	n, err := open(ctx, path)
+	if missing(err) || replaced(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer n.Close()
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		return false, nil
+	}
+	for e, err := range d.List(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if e.Kind != vfs.DirKind {
+			return false, nil
+		}
+		if below, err := hollow(ctx, vfs.Join(path, e.Name), open); !below || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
