@@ -47,8 +47,11 @@ func EnterLate(g *Gate, f func()) bool {
 	word := g.word.Load()
 	f()
 	c := &commit{done: make(chan struct{})}
-	defer g.leave(c)
-	return g.enter(c, word)
+	if !g.enter(c, word) {
+		return false
+	}
+	g.leave(c)
+	return true
 }
 
 // Expand returns the patterns that the braces of one stand for, and the steps

@@ -179,6 +179,73 @@ func TestAttenuationNeverComesBack(t *testing.T) {
 	}
 }
 
+// TestEnterLate: what was seen of a gate lets no change begin once the gate, or a
+// route below it, is another.
+func TestEnterLate(t *testing.T) {
+	for name, set := range map[string]func(c *vfs.Control){
+		"nothing":    func(*vfs.Control) {},
+		"revoked":    func(c *vfs.Control) { ok(t, c.Revoke()) },
+		"locked":     func(c *vfs.Control) { ok(t, c.SetWritable(false)) },
+		"unreadable": func(c *vfs.Control) { c.SetReadable(false) },
+		"a route":    func(c *vfs.Control) { child(t, c, "a") },
+		"released":   func(c *vfs.Control) { c.Release() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, raw := store(t, sample)
+			d, c, err := vfs.RevocableDir(vfs.Guarded(raw, nil))
+			ok(t, err)
+			ok(t, d.Close())
+			if got := vfs.EnterLate(c.Gate, func() { set(c) }); got != (name == "nothing") {
+				t.Errorf("entered: %v", got)
+			}
+		})
+	}
+}
+
+// TestMaxDerived: a guest makes no gate below gate without end.
+func TestMaxDerived(t *testing.T) {
+	d, _, _ := guarded(t, sample)
+	for range vfs.MaxDerived - 1 { // guarded has derived one
+		next, c, err := vfs.RevocableDir(d)
+		ok(t, err)
+		c.Release()
+		d = next
+	}
+	_, _, err := vfs.RevocableDir(d)
+	is(t, "one more", err, vfs.Limit)
+	_, err = d.Stat(t.Context())
+	ok(t, err)
+}
+
+// TestClosed: a reference that was closed is stale, whoever else holds what it led
+// to, and revoked once that is.
+func TestClosed(t *testing.T) {
+	d, c, _ := guarded(t, sample)
+	h := hold(t, d)
+	dup, err := vfs.Dup(d)
+	ok(t, err)
+	h.dir = dup.(vfs.Dir)
+	others := hold(t, d)
+	h.content.Close()
+	h.content, err = vfs.Open(t.Context(), others.file)
+	ok(t, err)
+	ok(t, h.dir.Close())
+	ok(t, h.file.Close())
+	ok(t, h.link.Close())
+	try := func(want vfs.Code) {
+		t.Helper()
+		for _, o := range ops {
+			if o.name != "read a content" { // which outlives its file
+				is(t, o.name, o.do(t.Context(), h), want)
+			}
+		}
+	}
+	try(vfs.Stale)
+	tryAll(t, "held by others", others, "", "")
+	ok(t, c.Revoke())
+	try(vfs.Revoked)
+}
+
 func TestAttenuatedFiles(t *testing.T) {
 	d, _, _ := guarded(t, sample)
 	ro, err := vfs.ReadOnlyFile(fileAt(t, d, "f"))

@@ -153,6 +153,11 @@ func TestHidden(t *testing.T) {
 	_, err := vfs.Walk(t.Context(), d, "m")
 	is(t, "walk m", err, vfs.NotFound)
 
+	is(t, "remove of what holds nothing else", dirAt(t, d, "a").Remove(t.Context(), "up", vfs.If{}), "")
+	is(t, "remove of what holds nothing else", d.Remove(t.Context(), "a", vfs.If{}), vfs.Denied)
+	ok(t, put(t.Context(), d, "a/seen", "x"))
+	is(t, "remove of what holds something", d.Remove(t.Context(), "a", vfs.If{}), vfs.NotEmpty)
+
 	f := fileAt(t, d, "f")
 	defer f.Close()
 	plan.Fail(faultfs.Any, faultfs.Before, 0, vfs.Errorf(vfs.Corrupt, "the store was asked"))

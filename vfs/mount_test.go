@@ -129,6 +129,29 @@ func TestMounts(t *testing.T) {
 }
 
 // TestMountAttenuates has every attenuation, and another mount beside it without.
+// TestLedToNothing: a directory that only leads to mounts goes with the last of them.
+func TestLedToNothing(t *testing.T) {
+	ns := compose(t, nil)
+	mount(t, ns, "x/y/one", nil)
+	mount(t, ns, "x/two", nil)
+	root := vfs.Guarded(ns.Root(), nil)
+	x, y := dirAt(t, root, "x"), dirAt(t, root, "x/y")
+	try := func(what string, ofX, ofY vfs.Code) {
+		t.Helper()
+		for d, want := range map[vfs.Dir]vfs.Code{x: ofX, y: ofY} {
+			_, err := d.Stat(t.Context())
+			is(t, what+": stat", err, want)
+			_, err = names(t.Context(), d)
+			is(t, what+": list", err, want)
+		}
+	}
+	try("both", "", "")
+	ok(t, ns.Unmount(t.Context(), "x/y/one"))
+	try("one is gone", "", vfs.Stale)
+	ok(t, ns.Unmount(t.Context(), "x/two"))
+	try("both are gone", vfs.Stale, vfs.Stale)
+}
+
 func TestMountAttenuates(t *testing.T) {
 	ctx := t.Context()
 	ns := vfs.NewNamespace()

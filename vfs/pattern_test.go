@@ -20,6 +20,7 @@ func TestPattern(t *testing.T) {
 		{"*", "a .a ab", "a/b"},
 		{"*.go", "a.go .go a.b.go", "a.goo a/b.go go"},
 		{"a*b*c", "abc axbxc abbc", "ab acb abcd"},
+		{"ab*ba", "abba abxba", "aba abab"},
 		{"?", "a é .", "ab a/b"},
 		{"a?c", "abc aéc", "ac abbc a/c"},
 		{"[abc]", "a b c", "d ab [abc]"},

@@ -230,6 +230,24 @@ func TestReservedTogether(t *testing.T) {
 	}
 }
 
+// greedy says that it read more than it had room for.
+type greedy struct{}
+
+func (greedy) Read(p []byte) (int, error) { return len(p) + 1, nil }
+
+func TestReaderThatLies(t *testing.T) {
+	d, l, _, raw := metered(t, vfs.Allowance{Bytes: 1 << 30})
+	before := picture(t, raw)
+	_, err := d.Replace(t.Context(), "f", greedy{}, vfs.If{})
+	is(t, "replace", err, vfs.Invalid)
+	if now := picture(t, raw); now != before {
+		t.Errorf("changed to %s", now)
+	}
+	if u := l.Usage(); u.Bytes != 0 || u.Streams != 0 {
+		t.Errorf("used %+v", u)
+	}
+}
+
 func TestOpen(t *testing.T) {
 	d, l, _, _ := metered(t, vfs.Allowance{Open: 7, Streams: 1})
 	open := func(what string, want int64) {

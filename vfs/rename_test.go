@@ -66,6 +66,26 @@ func TestRenameBetweenGrants(t *testing.T) {
 	used("refused", 1, 0, 1)
 }
 
+// TestRenameBetweenGrantsIsSeenInPart: neither one's guard learns where in the other's
+// tree it is.
+func TestRenameBetweenGrantsIsSeenInPart(t *testing.T) {
+	s, raw := store(t, sample)
+	var seen []string
+	says := func(who string) vfs.Guard {
+		return around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+			if op.Kind.Changes() {
+				seen = append(seen, fmt.Sprint(who, " ", op.Kind, " ", op.Path, " ", op.To))
+			}
+			return do(ctx)
+		})
+	}
+	src, tgt := vfs.Guarded(s.Root(), nil, says("source")), dirAt(t, vfs.Guarded(raw, nil, says("target")), "z")
+	ok(t, src.Rename(t.Context(), "f", tgt, "g", vfs.If{}, vfs.If{}))
+	if got := strings.Join(seen, "; "); got != "source rename f ; target replace z/g " {
+		t.Errorf("seen: %s", got)
+	}
+}
+
 // TestRenameMeasuresWhatMoves: whoever writes meanwhile, the target pays for
 // what comes.
 func TestRenameMeasuresWhatMoves(t *testing.T) {

@@ -2,6 +2,8 @@ package vfs_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"capd/vfs"
 )
@@ -166,6 +168,42 @@ func TestControlledStays(t *testing.T) {
 	f.Release()
 	is(t, "unlocked", d.Rename(t.Context(), "a", d, "g", vfs.If{}, vfs.If{}), "")
 	is(t, "released", d.Remove(t.Context(), "f", vfs.If{}), "")
+}
+
+// TestRoutesOfTwoGates: where a path passes routes of several gates all of them
+// bind, and a gate that is derived there tells it.
+func TestRoutesOfTwoGates(t *testing.T) {
+	outer, oc, _ := guarded(t, sample)
+	inner, ic := controlled(t, outer)
+	ofOuter, ofInner := child(t, oc, "a"), child(t, ic, "a")
+	a := dirAt(t, inner, "a")
+	_, derived := controlled(t, a)
+	for what, route := range map[string]*vfs.Control{"the outer": ofOuter, "the inner": ofInner} {
+		ok(t, route.SetWritable(false))
+		is(t, what+", locked", put(t.Context(), a, "f", "x"), vfs.ReadOnly)
+		if own, effective := derived.Writable(); !own || effective || !derived.Locked() {
+			t.Errorf("%s, locked: own %v, effective %v, locked %v", what, own, effective, derived.Locked())
+		}
+		ok(t, route.SetWritable(true))
+		is(t, what+", unlocked", put(t.Context(), a, "f", "x"), "")
+		if own, effective := derived.Writable(); !own || !effective {
+			t.Errorf("%s, unlocked: own %v, effective %v", what, own, effective)
+		}
+	}
+}
+
+// TestRouteThatWillExpire: so does one that is controlled by nobody, but will expire.
+func TestRouteThatWillExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, c, _ := guarded(t, sample)
+		a := child(t, c, "a")
+		a.ExpireAt(time.Now().Add(time.Hour))
+		a.Release()
+		is(t, "rename", d.Rename(t.Context(), "a", d, "g", vfs.If{}, vfs.If{}), vfs.Busy)
+		view := dirAt(t, d, "a")
+		time.Sleep(2 * time.Hour)
+		is(t, "put", put(t.Context(), view, "f", "x"), vfs.Expired)
+	})
 }
 
 // TestGuestDoesNotPin: a gate that a guest derived at a route controls nothing.

@@ -196,6 +196,25 @@ func TestWalkBackToRoot(t *testing.T) {
 	is(t, "bare", err, vfs.Unsupported)
 }
 
+// TestWalkDeep: links lead no deeper than a path could.
+func TestWalkDeep(t *testing.T) {
+	s, raw := store(t, nil)
+	d, path, down := raw, "", strings.Repeat("a/", 70)
+	for range 2 {
+		ok(t, s.Symlink(t.Context(), vfs.Join(path, "l"), down))
+		for range 70 {
+			var err error
+			d, err = d.Mkdir(t.Context(), "a")
+			ok(t, err)
+			path = vfs.Join(path, "a")
+		}
+	}
+	_, err := vfs.WalkDir(t.Context(), raw, "l")
+	ok(t, err)
+	_, err = vfs.WalkDir(t.Context(), raw, "l/l")
+	is(t, "140 directories below", err, vfs.Limit)
+}
+
 func TestWalkKinds(t *testing.T) {
 	d, _, _ := guarded(t, sample)
 	_, err := vfs.WalkDir(t.Context(), d, "f")

@@ -23,6 +23,7 @@ func TestMatch(t *testing.T) {
 		{[]string{"secret/*"}, "secret/x SECRET/X secret/a／b SECRET/a／b", "secret x/secret/y secret/x/y"},
 		{[]string{"ÉCOLE", "straße"}, "ÉCOLE école E\u0301cole STRASSE straße", "ecole"},
 		{[]string{"[A-C]x"}, "Ax Cx ax", "Dx"},
+		{[]string{"**/ab*ba"}, "abba x/abxba", "aba x/abab"},
 		// What only the raw form covers: folding a pattern narrows some sets, and one character may become two.
 		{[]string{"[A-c]x"}, "Zx _x", "dx"},
 		{[]string{"a?"}, "aß a\ufb00", "abc"},

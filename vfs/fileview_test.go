@@ -1,0 +1,107 @@
+package vfs_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"capd/vfs"
+)
+
+// plain is a store whose files can do nothing that is optional.
+type plain struct{ vfs.Dir }
+
+func (p plain) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := p.Dir.Lookup(ctx, name)
+	if f, ok := n.(vfs.File); ok {
+		return struct{ vfs.File }{f}, err
+	}
+	return n, err
+}
+
+// meanwhile does something before it is read.
+type meanwhile struct {
+	do func()
+	io.Reader
+}
+
+func (m *meanwhile) Read(p []byte) (int, error) {
+	m.do()
+	m.do = func() {}
+	return m.Reader.Read(p)
+}
+
+// TestReplaceOfWhatIsGone: to replace a file through itself makes none where it is
+// gone, also in a store that replaces by name alone.
+func TestReplaceOfWhatIsGone(t *testing.T) {
+	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
+		"a store": func(d vfs.Dir) vfs.Dir { return d },
+		"a plain": func(d vfs.Dir) vfs.Dir { return plain{d} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, raw := store(t, sample)
+			d := vfs.Guarded(wrap(raw), nil)
+			f := fileAt(t, d, "f")
+			_, err := vfs.ReplaceFile(t.Context(), f, strings.NewReader("new"), vfs.If{})
+			ok(t, err)
+			_, err = vfs.ReplaceFile(t.Context(), f, &meanwhile{func() { ok(t, raw.Remove(t.Context(), "f", vfs.If{})) }, strings.NewReader("newer")}, vfs.If{})
+			is(t, "replace", err, vfs.NotFound)
+			_, err = raw.Lookup(t.Context(), "f")
+			is(t, "afterwards", err, vfs.NotFound)
+		})
+	}
+}
+
+// cloning is a file whose content is cloned, after something else.
+type cloning struct {
+	vfs.File
+	first func()
+}
+
+type clonedContent struct {
+	vfs.Content
+	cloning
+}
+
+func (c cloning) Open(ctx context.Context) (vfs.Content, error) {
+	inner, err := vfs.Open(ctx, c.File)
+	return clonedContent{inner, c}, err
+}
+
+func (c clonedContent) Close() error { return c.Content.Close() }
+
+func (c clonedContent) Clone(uintptr) error {
+	c.first()
+	return nil
+}
+
+type ofCloning struct {
+	vfs.Dir
+	first func()
+}
+
+func (d ofCloning) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := d.Dir.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return cloning{n.(vfs.File), d.first}, nil
+}
+
+// TestCloneWhileRevoked: whoever clones is told when the right to read went
+// meanwhile.
+func TestCloneWhileRevoked(t *testing.T) {
+	_, raw := store(t, sample)
+	var c *vfs.Control
+	shut := func() {}
+	d, c := controlled(t, vfs.Guarded(ofCloning{raw, func() { shut() }}, nil))
+	content, err := vfs.Open(t.Context(), fileAt(t, d, "f"))
+	ok(t, err)
+	defer content.Close()
+	ok(t, vfs.Clone(content, 0))
+	shut = func() { ok(t, c.Revoke()) }
+	is(t, "revoked meanwhile", vfs.Clone(content, 0), vfs.Revoked)
+	shut = func() { t.Error("cloned after the revoke") }
+	is(t, "revoked before", vfs.Clone(content, 0), vfs.Revoked)
+}
