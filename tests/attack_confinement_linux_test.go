@@ -95,20 +95,21 @@ func staged(t *testing.T, h *hostProcess) {
 	if !waitFor(patience, func() bool { return len(h.staging()) > 0 }) {
 		t.Fatal("nothing is staged")
 	}
+	attacks.add(t, toll{cases: 1, names: 1})
 	name := filepath.Base(h.staging()[0])
 	for _, op := range []string{"get", "walk", "openDir", "subDir", "list", "remove", "move from"} {
-		attacks.tried.Add(1)
+		attacks.tried(t, false)
 		if _, err := try(ctx, op, root.Cap(), name); !is(t, op, err, "notFound") && err == nil {
-			attacks.escape()
+			attacks.escape(t)
 		}
 	}
 	for _, op := range []string{"glob"} {
-		attacks.tried.Add(1)
+		attacks.tried(t, false)
 		if text, err := try(ctx, op, root.Cap(), "**"); err != nil || strings.Contains(text, "staging") {
 			t.Errorf("%s answers %q, %v", op, text, err)
 		}
 	}
-	attacks.tried.Add(1)
+	attacks.tried(t, false)
 	if text, err := list(ctx, root.Cap()); err != nil || strings.Contains(text, "staging") {
 		t.Errorf("list answers %q, %v", text, err)
 	}

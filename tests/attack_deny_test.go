@@ -76,14 +76,15 @@ func attackAncestor(t *testing.T) {
 	ok(t, os.MkdirAll(h.served+"/there/keep/secret", 0o755))
 	ok(t, os.WriteFile(h.served+"/there/keep/secret/f", []byte(secret), 0o644))
 	before := take(t, h.served)
+	attacks.add(t, toll{cases: 1, names: 7})
 	for _, m := range [][2]string{
 		{"there/keep", "there/free"}, {"not/keep", "not/free"}, {"there", "not/other/there"}, {"not", "there/other/not"},
 		{"there/other", "free"}, {"there/keep/secret", "free"}, {"not/keep/secret", "free"},
 	} {
-		attacks.tried.Add(1)
+		attacks.tried(t, false)
 		err := wire.Decode(move(context.Background(), g.Cap(), m[0], g.Cap(), m[1]))
 		if !is(t, "move "+m[0]+" to "+m[1], err, "denied") && err == nil {
-			attacks.escape()
+			attacks.escape(t)
 			return
 		}
 	}

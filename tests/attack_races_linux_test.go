@@ -62,7 +62,7 @@ func TestAttackRaces(t *testing.T) {
 			outside := take(t, s.outside)
 			r.run(t, s)
 			if d := outside.differs(take(t, s.outside)); d != "" {
-				attacks.escape()
+				attacks.escape(t)
 				t.Errorf("outside, %s", d)
 			}
 		})
@@ -116,7 +116,7 @@ func raceHeldOutside(t *testing.T, s *scene) {
 	for _, dir := range []string{other, s.path("held")} {
 		if b, err := os.ReadFile(filepath.Join(dir, "f")); err == nil && strings.Contains(string(b), secret) {
 			if made, _ := filepath.Glob(filepath.Join(dir, "new*")); len(made) > 0 {
-				attacks.escape()
+				attacks.escape(t)
 				t.Errorf("an escape: made in the other directory: %q", made)
 			}
 		}
@@ -222,10 +222,18 @@ func raceCreators(t *testing.T, s *scene) {
 	}
 }
 
+// A file that is put in place has the mode of the file that was there, and never that of
+// what a link led to, which is another.
 func raceMode(t *testing.T, s *scene) {
 	start(t, "relink", s.path("x"), filepath.Join(s.outside, "run"))
 	race(t, strings.Split("put, put noFollow, writeBytes, stage", ", "), "outside stale notFound notRegular busy conflict", nil, func(ctx context.Context, op string, _ int) error {
 		_, err := try(ctx, op, s.cap, "x")
+		if info, statErr := os.Lstat(s.path("x")); statErr != nil {
+			t.Errorf("after a %s: %v", op, statErr)
+		} else if info.Mode().IsRegular() && info.Mode() != 0o755 {
+			attacks.escape(t)
+			t.Errorf("after a %s it has the mode %v", op, info.Mode())
+		}
 		return err
 	})
 }

@@ -14,19 +14,6 @@ import (
 	"capd/vat"
 )
 
-// attacks counts, over every TestAttack….
-var attacks tally
-
-type tally struct{ tried, escapes, hangs atomic.Int64 }
-
-func (c *tally) escape() { c.escapes.Add(1) }
-
-func (c *tally) report() {
-	if n := c.tried.Load(); n > 0 {
-		fmt.Printf("attack cases: %d tried, %d escapes, %d hangs\n", n, c.escapes.Load(), c.hangs.Load())
-	}
-}
-
 // patience is how long an operation may take before it counts as hung: three times
 // as long with the race detector.
 var patience = 10 * time.Second
@@ -124,9 +111,15 @@ func (h *hostProcess) scene(t testing.TB, a attack) *scene {
 // what is served either; after one that is not, the scene is set up anew.
 func (h *hostProcess) run(t *testing.T, a attack) {
 	t.Run(fmt.Sprintf("%02d %s", a.n, a.name), func(t *testing.T) {
+		attacks.add(t, toll{cases: 1})
 		var s *scene
 		var outside, inside picture
+		names := map[string]bool{}
 		for _, try := range a.tries {
+			if !names[try.path] {
+				names[try.path] = true
+				attacks.add(t, toll{names: 1})
+			}
 			for op := range strings.SplitSeq(try.ops, ", ") {
 				if s == nil {
 					s = h.scene(t, a)
@@ -134,7 +127,7 @@ func (h *hostProcess) run(t *testing.T, a attack) {
 				}
 				refused := s.attempt(op, try)
 				if d := outside.differs(take(t, h.outside)); d != "" {
-					attacks.escape()
+					attacks.escape(t)
 					t.Errorf("%s %q: outside, %s", op, try.path, d)
 				}
 				if refused {
@@ -161,24 +154,25 @@ func (a attack) picture(s *scene) picture {
 }
 
 func (s *scene) attempt(op string, a attempt) (refused bool) {
-	attacks.tried.Add(1)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	text, err := try(ctx, op, s.cap, a.path)
+	var behind bool
+	text, err := try(whetherOpened(ctx, &behind), op, s.cap, a.path)
+	attacks.tried(s.TB, behind)
 	if isTimeout(err) {
-		attacks.hangs.Add(1)
+		attacks.add(s.TB, toll{hangs: 1})
 		s.Errorf("%s %q hangs", op, a.path)
 		return false
 	}
 	if !hasCode(err, a.want) {
 		if err == nil {
-			attacks.escape()
+			attacks.escape(s.TB)
 		}
 		s.Errorf("%s %.100q: %v %q, want %s", op, a.path, err, text, a.want)
 	}
 	for _, bad := range []string{secret, s.base, "root:x:0"} {
 		if strings.Contains(text, bad) || err != nil && strings.Contains(err.Error(), bad) {
-			attacks.escape()
+			attacks.escape(s.TB)
 			s.Errorf("%s %.100q answers %q, %v", op, a.path, text, err)
 		}
 	}

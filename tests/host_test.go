@@ -184,7 +184,7 @@ func (l *listener) Read(p []byte) (int, error) {
 	seen := append(l.tail, p[:n]...)
 	for _, f := range l.forbidden {
 		if bytes.Contains(seen, []byte(f)) {
-			attacks.escape()
+			attacks.escape(l.t)
 			l.t.Errorf("the host sent %q", f)
 		}
 	}

@@ -2,15 +2,20 @@ package tests
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 
 	served "capd/cap/console"
 	"capd/client/console"
@@ -48,10 +53,14 @@ const fair = 3.0
 // attempts is how often the comparison is made before it is taken to be so.
 const attempts = 3
 
+// fewestRows is how many kinds of attack there are at least.
+const fewestRows = 153
+
 // besieged is what TestHostile leaves to TestHostileIsOver.
 var besieged struct {
 	*suite
 	unharmed bool
+	failed   bool
 }
 
 // TestHostile attacks the real program over the wire, row by row, while an
@@ -63,8 +72,14 @@ func TestHostile(t *testing.T) {
 	s := newSuite(lasts)
 	// What has directories opened goes first: the host keeps these for a minute.
 	rows := slices.Concat(lastingAttacks(), hoards(), sharedHoards(), objectAttacks(), sinkAttacks(), protocolAttacks(), frameAttacks())
+	if len(rows) < fewestRows {
+		t.Errorf("there are %d attacks, of %d", len(rows), fewestRows)
+	}
 	for i := range rows {
 		s.row(t, &rows[i])
+	}
+	if names := slices.Collect(maps.Keys(s.tried)); len(names) < len(rows) && !picked() {
+		t.Errorf("%d of %d attacks were tried: two have one name, or some were not", len(names), len(rows))
 	}
 	for i := range rows {
 		if f := rows[i].later; f != nil && s.tried[rows[i].name] {
@@ -74,7 +89,12 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	besieged.unharmed = s.compare(t, rows)
-	besieged.suite = s
+	besieged.suite, besieged.failed = s, t.Failed()
+}
+
+// picked says that the command line asks for some subtests alone.
+func picked() bool {
+	return strings.Contains(flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String(), "/")
 }
 
 // TestHostileIsOver finds that nothing is left of the attacks. The host keeps
@@ -93,7 +113,11 @@ func TestHostileIsOver(t *testing.T) {
 	if s.honest.enter(t, idle).Failed != "" || !besieged.unharmed {
 		harm = "harmed"
 	}
-	hostileLine = fmt.Sprintf("hostile: %d attacks, %d crashes, %d leaks, honest guest %s", len(s.tried), crashes, len(left), harm)
+	failed := ""
+	if besieged.failed || t.Failed() {
+		failed = fmt.Sprintf("FAILED, %d of ", len(s.failed))
+	}
+	hostileLine = fmt.Sprintf("hostile: %s%d attacks, %d crashes, %d leaks, honest guest %s", failed, len(s.tried), crashes, len(left), harm)
 }
 
 // beyond is a test for what goes on after it, until end.
@@ -120,6 +144,7 @@ type suite struct {
 
 	before  footprint // of the host before anything
 	tried   map[string]bool
+	failed  map[string]bool
 	crashed int
 	seen    int // of the host's log
 	evil    locator.Locator
@@ -139,7 +164,7 @@ func newSuite(t *beyond) *suite {
 	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	h.layHonest()
 	h.layHostile()
-	s := &suite{hostProcess: h, console: h.console(), lasts: t, tried: map[string]bool{}}
+	s := &suite{hostProcess: h, console: h.console(), lasts: t, tried: map[string]bool{}, failed: map[string]bool{}}
 	honestLoc, _, ctl := h.grant("honest", "")
 	t.Cleanup(func() { ctl.Close() })
 	busyLoc, _, ctl := h.grant("busy", "")
@@ -182,7 +207,7 @@ func (s *suite) footprint(t testing.TB) footprint {
 
 // row tries one attack, and then has the host be as busy with a harmless guest.
 func (s *suite) row(t *testing.T, r *hostileRow) {
-	t.Run(r.name, func(t *testing.T) {
+	if !t.Run(r.name, func(t *testing.T) {
 		s.tried[r.name] = true
 		if r.must == "" {
 			t.Error("the row does not say what must happen")
@@ -230,7 +255,9 @@ func (s *suite) row(t *testing.T, r *hostileRow) {
 		}
 		t.Logf("%d times in %v, %v of the host's time (harmless: %v), +%d MiB; the honest guest's p99 %v of %d (beside a harmless one: %v of %d); then %v",
 			tries, took.Round(time.Millisecond), spent, same, grew, quantile(honest.Times, 990), honest.Ops, quantile(beside.Times, 990), beside.Ops, now)
-	})
+	}) {
+		s.failed[r.name] = true
+	}
 	s.crashes(t)
 }
 
@@ -461,6 +488,51 @@ func (p *peer) swallow() {
 			}
 		}
 	}()
+}
+
+// refusals is what the host refuses for a limit, on some connections.
+type refusals struct{ calls, conns atomic.Int64 }
+
+// swallow is peer.swallow, and counts.
+func (n *refusals) swallow(p *peer) {
+	p.nc.SetReadDeadline(time.Time{})
+	go func() {
+		for {
+			msg, err := p.dec.Decode()
+			if err != nil {
+				return
+			}
+			m, err := rpc.ReadRootMessage(msg)
+			if err != nil {
+				p.Errorf("the host's message cannot be read: %v", err)
+				return
+			}
+			switch m.Which() {
+			case rpc.Message_Which_return:
+				if r, err := m.Return(); err == nil && isLimit(r) {
+					n.calls.Add(1)
+				}
+			case rpc.Message_Which_abort:
+				e, err := m.Abort()
+				ok(p, err)
+				if why, _ := e.Reason(); strings.HasPrefix(why, "limit") {
+					n.conns.Add(1)
+				} else {
+					p.Errorf("the host aborted with %q, want a limit", why)
+				}
+			}
+		}
+	}()
+}
+
+// come waits until so many calls and so many connections, at least, were refused
+// for a limit, and notes meanwhile how large the host is.
+func (n *refusals) come(a *assault, calls, conns int64) {
+	a.Helper()
+	if !waitFor(patience, func() bool { a.look(); return n.calls.Load() >= calls && n.conns.Load() >= conns }) {
+		a.Errorf("%d calls met a limit, and %d connections ended for one; want at least %d and %d", n.calls.Load(), n.conns.Load(), calls, conns)
+	}
+	a.Logf("%d calls met a limit, and %d connections ended for one", n.calls.Load(), n.conns.Load())
 }
 
 // each does f on n goroutines and waits for them.

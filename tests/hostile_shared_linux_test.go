@@ -46,38 +46,42 @@ func sharedHoards() []hostileRow {
 			})
 		}},
 		{name: "errors about paths of 4,000 bytes, never finished", must: "abort: limit", room: 96, once: true, do: func(a *assault) {
+			var refused refusals
 			p, _, top := a.guest()
-			p.swallow()
+			refused.swallow(p)
 			for q := range uint32(16_000) {
 				p.call(openDir(q, export(top), strings.Repeat("\x01", 4000)))
 			}
 			p.flush()
-			a.watch(500 * time.Millisecond)
+			refused.come(a, 0, 1)
 		}},
-		{name: "31 results of 1 MiB kept on each of 32 connections", must: "limit, and abort: limit", room: 640, once: true, do: func(a *assault) {
+		{name: "31 results of 1 MiB kept on each of 32 connections", must: "abort: limit, of most", room: 640, once: true, do: func(a *assault) {
+			var refused refusals
 			each(32, func(int) {
 				p, _, top := a.guest()
 				p.call(openFile(askedFile, export(top), "project/hostile/big"))
 				caps, _ := p.works(askedFile)
+				refused.swallow(p)
 				for q := range uint32(31) {
 					p.call(read(q, export(caps[0]), 0, 1<<20).yourself())
 				}
 				p.flush()
-				p.settle(31)
 				a.look()
 			})
+			refused.come(a, 0, 16)
 		}},
-		{name: "760 calls of 31 KiB that wait, on each of many connections", must: "limit, and abort: limit", room: 400, once: true, do: func(a *assault) {
+		{name: "760 calls of 31 KiB that wait, on each of many connections", must: "limit, of what is beyond 96 MiB", room: 400, once: true, do: func(a *assault) {
+			var refused refusals
 			each(many(), func(int) {
 				p, _, top := a.guest()
-				p.swallow()
+				refused.swallow(p)
 				for q := range uint32(760) {
 					p.call(longMove(q, top, 31<<10))
 				}
 				p.flush()
 				a.look()
 			})
-			a.watch(300 * time.Millisecond)
+			refused.come(a, 1000, 0)
 		}},
 		{name: "streams to what a call of the guest's own answers, which waits", must: "a chunk of each waits", room: 256, once: true, do: func(a *assault) {
 			each(4, func(int) {
@@ -93,11 +97,11 @@ func sharedHoards() []hostileRow {
 			})
 			a.watch(time.Second)
 		}},
-		{name: "16,000 calls never finished on each of many connections", must: "limit, and abort: limit", room: 240, once: true, do: func(a *assault) {
-			a.unfinished(func(p *peer, q, top uint32) { p.call(statDir(q, export(top))) })
+		{name: "16,000 calls never finished on each of many connections", must: "limit, of what is beyond 96 MiB", room: 240, once: true, do: func(a *assault) {
+			a.unfinished(many(), 1000, 0, func(p *peer, q, top uint32) { p.call(statDir(q, export(top))) })
 		}},
 		{name: "16,000 Bootstraps never finished on each of many connections", must: "abort: limit", room: 440, once: true, do: func(a *assault) {
-			a.unfinished(func(p *peer, q, _ uint32) { p.bootstrap(q) })
+			a.unfinished(max(12, many()), 0, 1, func(p *peer, q, _ uint32) { p.bootstrap(q) })
 		}},
 	}
 }
@@ -156,36 +160,25 @@ func many() int {
 	return times(8, 32)
 }
 
-func (a *assault) unfinished(do func(p *peer, q, top uint32)) {
-	each(many(), func(int) {
+// unfinished asks on n connections and finishes nothing, until so many calls or
+// connections were refused for a limit.
+func (a *assault) unfinished(n int, calls, conns int64, do func(p *peer, q, top uint32)) {
+	var refused refusals
+	each(n, func(int) {
 		p, _, top := a.guest()
-		p.swallow()
+		refused.swallow(p)
 		for q := range uint32(16_000) {
 			do(p, q, top)
 		}
 		p.flush()
 		a.look()
 	})
-	a.watch(300 * time.Millisecond)
+	refused.come(a, calls, conns)
 }
 
 // watch notes for a while how large the host is.
 func (a *assault) watch(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		a.look()
-	}
-}
-
-// settle reads n answers, or until the connection ends.
-func (p *peer) settle(n int) {
-	p.nc.SetReadDeadline(time.Now().Add(patience))
-	for n > 0 {
-		msg, err := p.dec.Decode()
-		if err != nil {
-			return
-		}
-		if m, err := rpc.ReadRootMessage(msg); err == nil && m.Which() == rpc.Message_Which_return {
-			n--
-		}
 	}
 }

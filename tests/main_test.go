@@ -68,6 +68,10 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	attacks.report()
+	if missing := attacks.missing(); code == 0 && len(missing) > 0 && os.Getenv(ownMountsVar) == "" {
+		fmt.Println("fewer attacks than there should be:", strings.Join(missing, "\n"))
+		code = 1
+	}
 	if hostileLine != "" {
 		fmt.Println(hostileLine)
 	}

@@ -130,6 +130,7 @@ func relinkForever(args []string) {
 		os.Rename(tmp, args[0])
 		time.Sleep(200 * time.Microsecond)
 		os.WriteFile(tmp, []byte("inside"), 0o755)
+		os.Chmod(tmp, 0o755)
 		os.Rename(tmp, args[0])
 		time.Sleep(time.Millisecond)
 	}
@@ -147,7 +148,7 @@ const raceTime = 30 * time.Second
 // success is judged by the operation itself, which reports an escape.
 func race(t *testing.T, ops []string, want string, over func() bool, do func(ctx context.Context, op string, i int) error) {
 	t.Helper()
-	attacks.tried.Add(int64(len(ops)))
+	attacks.add(t, toll{cases: 1, names: 1, tries: int64(len(ops))})
 	var did, refused, next atomic.Int64
 	var wg sync.WaitGroup
 	begun := time.Now()
@@ -166,7 +167,7 @@ func race(t *testing.T, ops []string, want string, over func() bool, do func(ctx
 				mu.Unlock()
 				switch {
 				case isTimeout(err):
-					attacks.hangs.Add(1)
+					attacks.add(t, toll{hangs: 1})
 					t.Errorf("%s hangs", op)
 				case err == nil:
 					did.Add(1)
@@ -189,7 +190,7 @@ func race(t *testing.T, ops []string, want string, over func() bool, do func(ctx
 func escaped(t *testing.T, what, got string, want ...string) {
 	t.Helper()
 	if !slices.Contains(want, got) {
-		attacks.escape()
+		attacks.escape(t)
 		t.Errorf("an escape: %s got %q", what, got)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
@@ -62,6 +64,7 @@ var operations = map[string]operation{
 		defer a.Release()
 		sub := a.Cap(schema.Dir_openDir_Results_dir)
 		defer sub.Release()
+		defer noteOpened(ctx, a)
 		return list(ctx, sub)
 	},
 	"glob": func(ctx context.Context, d *vat.Cap, path string) (string, error) { return glob(ctx, d, path) },
@@ -150,7 +153,24 @@ func onFile(do func(context.Context, *vat.Cap) (string, error)) operation {
 		defer a.Release()
 		f := a.Cap(schema.Dir_openFile_Results_file)
 		defer f.Release()
+		defer noteOpened(ctx, a)
 		return do(ctx, f)
+	}
+}
+
+type whetherOpenedKey struct{}
+
+// whetherOpened has behind set by an operation that opens a name first, when that
+// was refused.
+func whetherOpened(ctx context.Context, behind *bool) context.Context {
+	return context.WithValue(ctx, whetherOpenedKey{}, behind)
+}
+
+// noteOpened sets what whetherOpened asked for.
+func noteOpened[R ~capnp.StructKind](ctx context.Context, a *vat.Answer[R]) {
+	if behind, ok := ctx.Value(whetherOpenedKey{}).(*bool); ok {
+		_, _, err := a.Await(ctx)
+		*behind = err != nil
 	}
 }
 

@@ -1,0 +1,118 @@
+package tests
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// attacks counts, over every TestAttack….
+var attacks tally
+
+// tally is what each suite of attacks came to, by the name of its test.
+type tally struct {
+	mu     sync.Mutex
+	suites map[string]toll
+}
+
+// toll is what attacks came to.
+type toll struct {
+	cases, names int64 // what was set up, and the names tried there
+	tries        int64 // operations on them
+	behind       int64 // of these, on what the name could not be opened as: they tell no more than the open does
+	escapes      int64
+	hangs        int64
+}
+
+func (a toll) plus(b toll) toll {
+	return toll{a.cases + b.cases, a.names + b.names, a.tries + b.tries, a.behind + b.behind, a.escapes + b.escapes, a.hangs + b.hangs}
+}
+
+func (a toll) String() string {
+	return fmt.Sprintf("%d cases with %d names; %d tries, and %d on what an open had refused; %d escapes, %d hangs",
+		a.cases, a.names, a.tries-a.behind, a.behind, a.escapes, a.hangs)
+}
+
+// tollLine reads what String wrote.
+const tollLine = "%d cases with %d names; %d tries, and %d on what an open had refused; %d escapes, %d hangs"
+
+func parseToll(line string) (a toll, err error) {
+	_, err = fmt.Sscanf(line, tollLine, &a.cases, &a.names, &a.tries, &a.behind, &a.escapes, &a.hangs)
+	a.tries += a.behind
+	return a, err
+}
+
+func (c *tally) add(t testing.TB, more toll) {
+	suite, _, _ := strings.Cut(t.Name(), "/")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.suites == nil {
+		c.suites = map[string]toll{}
+	}
+	c.suites[suite] = c.suites[suite].plus(more)
+}
+
+// tried counts one try; behind says that what it was of could not be opened.
+func (c *tally) tried(t testing.TB, behind bool) {
+	one := toll{tries: 1}
+	if behind {
+		one.behind = 1
+	}
+	c.add(t, one)
+}
+
+func (c *tally) escape(t testing.TB) { c.add(t, toll{escapes: 1}) }
+
+const attackCases = "attack cases: "
+
+func (c *tally) report() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all toll
+	for _, t := range c.suites {
+		all = all.plus(t)
+	}
+	if all.tries > 0 {
+		fmt.Println(attackCases + all.String())
+	}
+}
+
+// fewest is what each suite tries at least, on Linux. What is behind a refused open
+// does not count.
+var fewest = map[string]toll{
+	"TestAttackConfinement": {cases: 9, names: 16, tries: 112},
+	"TestAttackDeny":        {cases: 11, names: 27, tries: 157},
+	"TestAttackLinks":       {cases: 14, names: 41, tries: 240},
+	"TestAttackMounts":      {cases: 5, names: 15, tries: 98},
+	"TestAttackNames":       {cases: 17, names: 26, tries: 229},
+	"TestAttackRaces":       {cases: 8, names: 8, tries: 39},
+	"TestAttackTypes":       {cases: 10, names: 11, tries: 80},
+}
+
+// missing says which suites have tried less than they should, of those that the
+// command line asks for.
+func (c *tally) missing() (all []string) {
+	if runtime.GOOS != "linux" || flag.Lookup("test.list").Value.String() != "" {
+		return nil
+	}
+	run, skip := flag.Lookup("test.run").Value.String(), flag.Lookup("test.skip").Value.String()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(fewest)) {
+		if run != "" && (strings.Contains(run, "/") || !regexp.MustCompile(run).MatchString(name)) ||
+			skip != "" && regexp.MustCompile(skip).MatchString(name) {
+			continue
+		}
+		want, have := fewest[name], c.suites[name]
+		if have.cases < want.cases || have.names < want.names || have.tries-have.behind < want.tries {
+			all = append(all, fmt.Sprintf("%s: %v; want at least %d cases with %d names, and %d tries", name, have, want.cases, want.names, want.tries))
+		}
+	}
+	return all
+}
