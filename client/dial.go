@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"time"
 
@@ -22,7 +23,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 
 // Dial connects to the host that a locator names: to its Unix socket, or by TLS to
 // its name and port. It answers denied for a text that is no locator, and for a
-// host that does not have the key that the locator names; stale when no host
+// host that does not have the key that the locator names, or whose socket does not
+// let this user in; stale when no host
 // answers there, or none within 15 s; and unsupported when something else does.
 // The secret is not sent before the host has shown its key. Nothing is restored
 // yet, so that a locator that was revoked shows when it is used.
@@ -53,10 +55,22 @@ func NewConn(nc net.Conn, loc locator.Locator) *Conn {
 
 func dialSocket(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, &vfs.Error{Code: vfs.Denied, Msg: refused(loc.Socket), Cause: err}
+	}
 	if err != nil {
 		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host answers at this locator; is it running?", Cause: err}
 	}
 	return nc, nil
+}
+
+// refused says why a socket does not let this user in, and what to do.
+func refused(socket string) string {
+	msg := "the host's socket does not let this user in"
+	if owner := ownerOf(socket); owner != "" {
+		msg = "the host's socket belongs to the user " + owner + " and does not let the user " + thisUser() + " in"
+	}
+	return msg + ": a locator of a Unix socket is for the host's own user; ask for one over TLS, or that the host lets other users in"
 }
 
 // dialTLS connects to the host that has the locator's key.

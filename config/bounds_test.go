@@ -55,6 +55,7 @@ func TestPatterns(t *testing.T) {
 	}{
 		{s.Properties["listen"].Items.Pattern, tlsAddress},
 		{s.Properties["advertise"].Pattern, advertised},
+		{s.Properties["socketMode"].Pattern, socketMode},
 		{s.Defs.Mount.Properties["url"].Pattern, schemeAt},
 		{guest.Pattern, guestName},
 		{guest.Not.Pattern, grantID},

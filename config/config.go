@@ -16,8 +16,13 @@ type Config struct {
 	State     string   // the host's state directory; "" for the usual one
 	Listen    []string // tls:HOST:PORT each
 	Advertise string   // HOST or HOST:PORT, an IPv6 address in brackets; "" for none
-	Mounts    []Mount  // at least one
-	Guests    []Guest  // who get a grant when the host starts
+	// Who may connect to the guests' Unix socket, and where it is; "" for the usual.
+	SocketMode  string // octal, such as 0660
+	SocketGroup string
+	SocketDir   string
+
+	Mounts []Mount // at least one
+	Guests []Guest // who get a grant when the host starts
 }
 
 // Mount is one store, and where guests see it.

@@ -26,6 +26,8 @@ var full = &config.Config{
 	State:     "state",
 	Listen:    []string{"tls:localhost:7000", "tls::0", "tls:[::1]:7001", "tls:[fe80::1%eth0]:7002"},
 	Advertise: "files.example.org:7000",
+
+	SocketMode: "0660", SocketGroup: "agents", SocketDir: "sockets",
 	Mounts: []config.Mount{
 		{
 			Path: "project", URL: "overlay:physical:../src", ReadOnly: true, Links: config.LinksRefuse,
@@ -260,6 +262,13 @@ var mistakes = []struct {
 	{top("listen: ['tls:a b:7000']"), "2:10", "tls:HOST:PORT", true},
 	{top("listen: ['tls:h:65536']"), "2:10", "tls:HOST:PORT", false},
 	{top("listen: ['tls:h:-1']"), "2:10", "tls:HOST:PORT", true},
+	{top("socketMode: 0660"), "2:13", "a number; if it is meant as a text", true},
+	{top("socketMode: '0777'"), "2:13", "write an octal number in quotes", true},
+	{top("socketMode: '0066'"), "2:13", "write an octal number in quotes", true},
+	{top("socketMode: '660 '"), "2:13", "write an octal number in quotes", true},
+	{top("socketGroup: ''"), "2:14", "write a group's name", true},
+	{top("socketGroup: 7"), "2:14", `write "7"`, true},
+	{top("socketDir: ''"), "2:12", "write a directory", true},
 	{top("advertise: ''"), "2:12", "HOST or HOST:PORT", true},
 	{top("advertise: ::1"), "2:12", "in brackets", true},
 	{top("advertise: h:0"), "2:12", "HOST or HOST:PORT", true},

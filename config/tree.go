@@ -14,6 +14,7 @@ import (
 var (
 	tlsAddress = regexp.MustCompile(`^tls:(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]):([0-9]{1,5})$`)
 	advertised = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([1-9][0-9]{0,4}))?$`)
+	socketMode = regexp.MustCompile(`^0?6[0246][0246]$`)
 	schemeAt   = regexp.MustCompile(`^[a-z][a-z0-9]+:`) // one letter is a drive
 	guestName  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	grantID    = regexp.MustCompile(`^g[0-9]+$`)
@@ -30,6 +31,21 @@ func (r *reader) config(n ast.Node) *Config {
 		})},
 		key{"listen", "", r.texts("listen", &c.Listen, r.checkListen)},
 		key{"advertise", "", r.text("advertise", &c.Advertise, r.checkAdvertise)},
+		key{"socketMode", "", r.text("socketMode", &c.SocketMode, func(at place, s string) {
+			if !socketMode.MatchString(s) {
+				r.mistake(at, "socketMode is %s; write an octal number in quotes, \"0660\" for a group, \"0666\" for every user of the machine", quote(s))
+			}
+		})},
+		key{"socketGroup", "", r.text("socketGroup", &c.SocketGroup, func(at place, s string) {
+			if s == "" {
+				r.mistake(at, "socketGroup is empty; write a group's name, or leave it out")
+			}
+		})},
+		key{"socketDir", "", r.text("socketDir", &c.SocketDir, func(at place, s string) {
+			if s == "" {
+				r.mistake(at, "socketDir is empty; write a directory, or leave it out for the usual one")
+			}
+		})},
 		key{"mounts", "mounts: and at least one mount, with path and url", func(n ast.Node) {
 			r.list(n, "mounts", func(n ast.Node) { c.Mounts = append(c.Mounts, r.mount(n, mounts)) })
 			if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {

@@ -4,6 +4,8 @@ package console
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"path/filepath"
 
@@ -23,9 +25,12 @@ type Console struct {
 }
 
 // Dial connects to the control socket at path. It answers stale when no host is
-// there.
+// there, and denied when it is another user's.
 func Dial(ctx context.Context, path string) (*Console, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, &vfs.Error{Code: vfs.Denied, Msg: "the state directory " + filepath.Dir(path) + " is another user's, and a host's commands are for its own user; become that user, or name another directory with --state", Cause: err}
+	}
 	if err != nil {
 		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host runs with the state directory " + filepath.Dir(path) + "; start one with capd serve, or name another with --state", Cause: err}
 	}

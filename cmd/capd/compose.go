@@ -122,6 +122,9 @@ func configured(name string) (plan, *config.Config, error) {
 	if c.State != "" && !filepath.IsAbs(c.State) {
 		c.State = filepath.Join(here, c.State)
 	}
+	if c.SocketDir != "" && !filepath.IsAbs(c.SocketDir) {
+		c.SocketDir = filepath.Join(here, c.SocketDir)
+	}
 	return p, c, nil
 }
 
@@ -132,15 +135,15 @@ func readConfig(name string) ([]byte, error) {
 	fi, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, vfs.Errorf(vfs.NotFound, "the configuration %s cannot be read: %v", name, reason(err))
+		return nil, vfs.Errorf(vfs.NotFound, "the configuration %s cannot be read: %v", vfs.Printable(name), reason(err))
 	case !fi.Mode().IsRegular():
-		return nil, vfs.Errorf(vfs.NotRegular, "the configuration %s is not a file", name)
+		return nil, vfs.Errorf(vfs.NotRegular, "the configuration %s is not a file", vfs.Printable(name))
 	case fi.Size() > maxConfig:
-		return nil, vfs.Errorf(vfs.TooLarge, "the configuration %s is longer than %s", name, bytesText(maxConfig))
+		return nil, vfs.Errorf(vfs.TooLarge, "the configuration %s is longer than %s", vfs.Printable(name), bytesText(maxConfig))
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the configuration %s cannot be read: %v", name, reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the configuration %s cannot be read: %v", vfs.Printable(name), reason(err))
 	}
 	return data, nil
 }

@@ -64,7 +64,7 @@ func (f capFlag) add(err error, text string) error {
 		return err
 	}
 	told := *ve
-	told.Msg = cmp.Or(told.Msg, "it does not work") + text
+	told.Msg = cmp.Or(inWords(told.Msg), "it does not work") + text
 	return &told
 }
 

@@ -190,7 +190,7 @@ func report(e *env, err error) int {
 		return 0
 	case errors.As(err, &ended):
 		if ve, ok := errors.AsType[*vfs.Error](err); ok { // why it did not start
-			fmt.Fprintf(e.stderr, "capd: %s\n", ve.Error())
+			fmt.Fprintf(e.stderr, "capd: %v\n", speak(ve))
 		}
 		return int(ended)
 	case errors.As(err, &unwritten):
@@ -222,16 +222,15 @@ func report(e *env, err error) int {
 	}
 	if u, ok := errors.AsType[*client.Unlisted](err); ok {
 		for _, missed := range u.Errors {
-			fmt.Fprintf(e.stderr, "capd: %v\n", missed)
+			fmt.Fprintf(e.stderr, "capd: %v\n", speak(missed))
 		}
 		if u.More > 0 {
 			fmt.Fprintf(e.stderr, "capd: and %d more could not be listed\n", u.More)
 		}
 		return exitRefused
 	}
-	var ve *vfs.Error
-	if errors.As(err, &ve) {
-		fmt.Fprintf(e.stderr, "capd: %s\n", ve.Error())
+	if ve, ok := errors.AsType[*vfs.Error](err); ok {
+		fmt.Fprintf(e.stderr, "capd: %v\n", speak(ve))
 	} else {
 		fmt.Fprintf(e.stderr, "capd: %s: %s\n", vfs.CodeOf(err), err)
 	}

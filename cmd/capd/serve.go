@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"capd/authority"
+	"capd/config"
 	"capd/host"
 	"capd/locator"
 	"capd/vfs"
@@ -34,6 +35,7 @@ type serveCommand struct {
 
 	Listen    []tlsAddress `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any, an empty HOST every address. May be repeated."`
 	Advertise *advertised  `placeholder:"HOST[:PORT]" help:"What locators name in place of every address (default: this machine's name)."`
+	socketFlags
 	stateFlag
 }
 
@@ -43,7 +45,8 @@ ref/HEAD/, and a scratch space in memory at tmp/. Where programs keep secrets (.
 the like) is withheld; files that make other programs run something (.git, .vscode and the like) can
 be read and not written. capd mount adds to it at any time.
 
-Guests on this machine come by a Unix socket. With --listen, others come over TLS 1.3; they know
+Guests on this machine come by a Unix socket, which only your own user can reach; --socket-group and
+--socket-mode let other users in at it, by a directory of its own. With --listen, others come over TLS 1.3; they know
 the host by its key, which is made once and kept in the state directory.
 
 Examples:
@@ -51,6 +54,7 @@ Examples:
   capd serve --read-only ~/src   serve another, for reading
   capd serve --config capd.yaml  serve several, to several guests
   capd serve . --state /tmp/s    keep the sockets elsewhere
+  capd serve . --socket-group agents
   capd serve . --listen tls:localhost:7000
   capd serve . --listen tls::7000 --advertise files.example.org`
 }
@@ -103,6 +107,9 @@ func (c *serveCommand) plan() (plan, error) {
 	if len(c.Listen) == 0 {
 		c.Listen = p.listen
 	}
+	if err := c.socket(conf); err != nil {
+		return plan{}, err
+	}
 	if c.Advertise == nil && conf.Advertise != "" {
 		c.Advertise = &advertised{}
 		if err := c.Advertise.UnmarshalText([]byte(conf.Advertise)); err != nil {
@@ -112,12 +119,28 @@ func (c *serveCommand) plan() (plan, error) {
 	return p, nil
 }
 
+// socket takes from a configuration what the command line does not say.
+func (c *serveCommand) socket(conf *config.Config) error {
+	c.SocketGroup = cmp.Or(c.SocketGroup, conf.SocketGroup)
+	c.SocketDir = cmp.Or(c.SocketDir, conf.SocketDir)
+	if c.SocketMode == nil && conf.SocketMode != "" {
+		c.SocketMode = new(socketMode)
+		if err := c.SocketMode.UnmarshalText([]byte(conf.SocketMode)); err != nil {
+			return vfs.Errorf(vfs.Invalid, "%s: socketMode: %v", c.Config, err)
+		}
+	}
+	return nil
+}
+
 func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Host) (err error) {
-	guests, err := listen(st.guests())
+	guests, err := c.guestsSocket(st)
 	if err != nil {
 		return err
 	}
-	defer guests.Close()
+	defer guests.end()
+	if guests.note != "" {
+		p.notes = append(p.notes, guests.note)
+	}
 	control, err := listen(st.control())
 	if err != nil {
 		return err
@@ -134,7 +157,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	}
 
 	locate := func(secret [locator.SecretSize]byte) string {
-		return locator.Locator{Socket: st.guests(), Secret: secret}.String()
+		return locator.Locator{Socket: guests.path, Secret: secret}.String()
 	}
 	s := host.New(a, host.Options{VirtualFs: w, Logf: e.logf})
 	ended := make(chan error, 2+len(tls))
@@ -169,7 +192,6 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	case <-time.After(2 * vfs.Grace):
 		err = errors.Join(err, vfs.Errorf(vfs.Busy, "a guest's call is stuck in the system; leaving it behind"))
 	}
-	os.Remove(st.guests())
 	os.Remove(st.control())
 	return err
 }

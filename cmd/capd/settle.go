@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"capd/client/console"
 	"capd/vfs/batch"
@@ -99,7 +100,7 @@ func (c *applyCommand) print(e *env, a virtualfs.Applied, err error) error {
 
 // flag repeats --state for a command that is shown.
 func (f stateFlag) flag() string {
-	if f.State == "" {
+	if f.State == "" || f.State == os.Getenv("CAPD_STATE") {
 		return ""
 	}
 	return " --state " + shellQuote(f.State)

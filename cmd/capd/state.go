@@ -14,7 +14,7 @@ import (
 // stateFlag names the directory in which a host keeps its sockets, and its key for
 // TLS. Its commands find it there.
 type stateFlag struct {
-	State string `placeholder:"DIR" help:"The host's state directory (default $$XDG_STATE_HOME/capd, or ~/.local/state/capd)."`
+	State string `env:"CAPD_STATE" placeholder:"DIR" help:"The host's state directory (default: $$CAPD_STATE, $$XDG_STATE_HOME/capd, or ~/.local/state/capd)."`
 }
 
 // state is a host's state directory.

@@ -62,11 +62,11 @@ func (s stores) outside(store *physical.Store) error {
 // openPhysical opens a directory of the host.
 func openPhysical(dir string, o physical.Options) (*physical.Store, error) {
 	if fi, err := os.Stat(dir); err == nil && !fi.IsDir() { // opening a FIFO would wait for its writer
-		return nil, vfs.Errorf(vfs.NotDir, "%s is not a directory", dir)
+		return nil, vfs.Errorf(vfs.NotDir, "%s is not a directory", vfs.Printable(dir))
 	}
 	store, err := physical.OpenAmbient(dir, o)
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be served: %v", dir, reason(err))
+		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be served: %v", vfs.Printable(dir), reason(err))
 	}
 	return store, nil
 }
@@ -127,7 +127,7 @@ func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() erro
 	dir := u.Query.Get("upper")
 	if dir != "" {
 		if err := makeDir(dir); err != nil {
-			return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", dir, reason(err))
+			return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), reason(err))
 		}
 	}
 	if dir == "" {

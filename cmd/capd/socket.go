@@ -1,0 +1,170 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"capd/vfs"
+)
+
+// socketMode is who may connect to the guests' socket: connecting takes the right to
+// write (unix(7)).
+type socketMode os.FileMode
+
+// UnmarshalText reads an octal number such as 0660.
+func (m *socketMode) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 8, 32)
+	if err != nil || n&^0o666 != 0 || n&0o600 != 0o600 {
+		return fmt.Errorf("%q is not a socket's mode: write 0660 for a group, 0666 for every user of this machine, or 0600", text)
+	}
+	*m = socketMode(n)
+	return nil
+}
+
+// socketFlags say which other users of this machine may connect as guests.
+type socketFlags struct {
+	SocketGroup string      `placeholder:"GROUP" help:"Let the members of this group in at the guests' socket."`
+	SocketMode  *socketMode `placeholder:"MODE" help:"The mode of the guests' socket, such as 0666 for every user of this machine (default: 0600, or 0660 with --socket-group)."`
+	SocketDir   string      `placeholder:"DIR" help:"The directory for the guests' socket, which others can reach (default: one in the directory for temporary files)."`
+}
+
+// socket is the guests' socket: in the state directory, where its owner alone can
+// reach it, or in a directory of its own, for others too.
+type socket struct {
+	net.Listener
+	path string
+	made string // the directory that was made for it, to be removed with it
+	note string // for whoever starts the host
+}
+
+// guestsSocket opens the guests' socket. The caller holds the state directory's lock.
+func (f socketFlags) guestsSocket(st state) (s *socket, err error) {
+	if f == (socketFlags{}) {
+		l, err := listen(st.guests())
+		return &socket{Listener: l, path: st.guests()}, err
+	}
+	gid, mode, err := f.allowed()
+	if err != nil {
+		return nil, err
+	}
+	s = &socket{}
+	defer func() {
+		if err != nil {
+			s.end()
+		}
+	}()
+	if err := s.directory(f.SocketDir, st, gid, mode); err != nil {
+		return s, err
+	}
+	if s.Listener, err = listen(s.path); err != nil {
+		return s, err
+	}
+	if err := admit(s.path, gid, mode); err != nil {
+		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; a host gives it to a group that its user is in", f.SocketGroup, reason(err))
+	}
+	return s, nil
+}
+
+// allowed is which group may connect (-1: the user's own), and the socket's mode.
+func (f socketFlags) allowed() (gid int, mode os.FileMode, err error) {
+	gid, mode = -1, 0o600
+	if f.SocketGroup != "" {
+		if gid, err = groupID(f.SocketGroup); err != nil {
+			return 0, 0, err
+		}
+		mode = 0o660
+	}
+	if f.SocketMode != nil {
+		mode = os.FileMode(*f.SocketMode)
+	}
+	return gid, mode, nil
+}
+
+// directory finds, or makes, the directory that the socket goes into. One of its own
+// lets through whom the socket lets in; one that was there is left as it is.
+func (s *socket) directory(dir string, st state, gid int, mode os.FileMode) error {
+	own := dir == ""
+	if own {
+		of := sha256.Sum256([]byte(st.dir)) // a user may have several hosts
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("capd-%d-%x", os.Geteuid(), of[:4]))
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	s.path = filepath.Join(dir, "guest.sock")
+	if n := len(s.path) - maxSocketPath; n > 0 {
+		return vfs.Errorf(vfs.Limit, "the directory for the guests' socket is %d bytes too long for a socket; name a shorter one with --socket-dir", n)
+	}
+	switch err := os.Mkdir(dir, 0o700); {
+	case err == nil:
+		s.made = dir
+	case !errors.Is(err, fs.ErrExist):
+		return vfs.Errorf(vfs.Denied, "the directory %s for the guests' socket cannot be made: %v; name another with --socket-dir", dir, reason(err))
+	case own:
+		s.made = dir // it was left behind
+	}
+	fi, err := os.Lstat(dir)
+	if err != nil || !fi.IsDir() || !private(fi) {
+		s.made = ""
+		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or no directory; name one for the guests' socket with --socket-dir", dir)
+	}
+	if s.made != "" {
+		through := os.FileMode(0o710)
+		if mode&0o006 != 0 {
+			through = 0o711
+		}
+		if err := admit(dir, gid, through); err != nil {
+			return vfs.Errorf(vfs.Denied, "the directory %s cannot be given to the group: %v; a host gives it to a group that its user is in", dir, reason(err))
+		}
+	}
+	if shut := shutTo(dir, gid, mode); shut != "" {
+		s.note = fmt.Sprintf("others cannot reach the guests' socket: %s does not let them through; see --socket-dir", shut)
+	}
+	return nil
+}
+
+// admit gives a file to a group, unless that is -1, with a mode.
+func admit(path string, gid int, mode os.FileMode) error {
+	if gid >= 0 {
+		if err := os.Chown(path, -1, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, mode)
+}
+
+// shutTo returns the directory, of those that lead to dir and it itself, through which
+// those whom a socket's mode lets in cannot come; "" where there is none.
+func shutTo(dir string, gid int, mode os.FileMode) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		fi, err := os.Stat(at)
+		if err != nil {
+			return at
+		}
+		perm := fi.Mode().Perm()
+		if perm&0o001 == 0 && (mode&0o006 != 0 || perm&0o010 == 0 || !ofGroup(fi, gid)) {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
+// end removes the socket, and the directory that was made for it.
+func (s *socket) end() {
+	if s.Listener != nil {
+		s.Close()
+	}
+	os.Remove(s.path)
+	if s.made != "" {
+		os.Remove(s.made)
+	}
+}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+
+	"capd/vfs"
+)
+
+// groupID is the number of a group, which may be a number itself.
+func groupID(name string) (int, error) {
+	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+		return int(n), nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, vfs.Errorf(vfs.NotFound, "there is no group %s on this machine", vfs.Printable(name))
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// ofGroup reports whether a file is of a group; -1 is this user's own.
+func ofGroup(fi os.FileInfo, gid int) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if gid < 0 {
+		gid = os.Getegid()
+	}
+	return ok && int(st.Gid) == gid
+}

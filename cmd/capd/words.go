@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"capd/vfs"
+)
+
+// words are the ends of messages that speak of the interfaces' methods, as the host,
+// the client and the packages below say them, and what the command line says instead.
+var words = []struct{ said, here string }{
+	{"; list() shows what is here", "; capd ls shows what is here"},
+	{"; mounts() lists what is", "; capd mounts lists what is"},
+	{"; see grants", "; capd grants --all lists them"},
+	{"; look it up again", "; it was moved, removed or made again meanwhile: look with capd ls, and try again"},
+	{"; remove it first or choose another", "; remove it first with capd rm, or choose another"},
+	{"; open a Dir on the way", "; make a locator for a part of the way with capd attenuate --path"},
+	{"; if you hold a higher Dir, call walk or subDir there", "; with a locator for more of the tree it may work"},
+	{"a link leads out of this Dir (where to is not shown)", "a link leads out of what the locator gives (where to is not shown)"},
+	{"the link leads out of this Dir; where to is not shown", "the link leads out of what the locator gives; where to is not shown"},
+	{"; use the Dir itself", "; leave the path out for the capability itself"},
+	{"; a Dir has no parent to go to", "; nothing above what the locator gives can be named"},
+	{"; name something in this Dir", "; name something in the directory"},
+	{"a path starts at this Dir and never with \"/\"", "a path starts at the capability and never with \"/\""},
+	{"a pattern is not empty and starts at this Dir, never with \"/\"", "a pattern is not empty and starts at the capability, never with \"/\""},
+	{"; ask for one over TLS, or that the host lets other users in", "; ask whoever runs it for one over TLS (capd grant --via tls), or to let other users in (capd serve --socket-group or --socket-mode)"},
+	{"the host does not know this method", "the host is another version of capd and cannot do this"},
+	{"; connect again", "; is the host still running?"},
+}
+
+// inWords is a message in the command line's words.
+func inWords(msg string) string {
+	for _, w := range words {
+		if rest, ok := strings.CutSuffix(msg, w.said); ok {
+			return inWords(rest) + w.here
+		}
+	}
+	return msg
+}
+
+// speak is err in the command line's words, where it has a code.
+func speak(err error) error {
+	ve, ok := errors.AsType[*vfs.Error](err)
+	if !ok {
+		return err
+	}
+	said := *ve
+	said.Msg = inWords(said.Msg)
+	return &said
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// speaks are the packages whose messages can reach the command line.
+var speaks = []string{"vfs", "cap", "backend", "virtualfs", "authority", "client", "locator", "host", "materialize", "sandbox"}
+
+// ofTheWire finds what belongs to the interfaces and not to the command line.
+var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|openDir|openFile|readBytes|readText|createDir|createFile|ifTarget|noFollow)\b|[a-z] see grants|\bcall (?:walk|stage)\b|look it up again|does not know this method`)
+
+// neverShown are messages with such words that no command of this program brings about.
+var neverShown = []string{
+	"the content is not UTF-8 text; use readBytes",              // capd cat streams
+	"share takes a Dir or a File of this host; this is neither", // capd attenuate shares what it was given
+}
+
+// Every message that speaks of methods has its words for the command line in the one
+// table, and the table holds nothing that is said nowhere.
+func TestWords(t *testing.T) {
+	messages := map[string]string{}
+	for _, dir := range speaks {
+		for text, where := range texts(t, filepath.Join("..", "..", dir)) {
+			messages[text] = where
+		}
+	}
+	require.Greater(t, len(messages), 500)
+	used := map[string]bool{}
+	for text, where := range messages {
+		for _, w := range words {
+			if strings.HasSuffix(text, w.said) {
+				used[w.said] = true
+			}
+		}
+		shown := inWords(text)
+		for _, never := range neverShown {
+			if text == never {
+				shown = ""
+			}
+		}
+		if m := ofTheWire.FindString(shown); m != "" && strings.Contains(text, " ") {
+			t.Errorf("%s: %q is shown with %q in it: give it words in words.go", where, text, m)
+		}
+	}
+	for _, w := range words {
+		if !used[w.said] && !used[strings.TrimPrefix(w.said, "; ")] && !middle(messages, w.said) {
+			t.Errorf("nothing says %q", w.said)
+		}
+	}
+}
+
+// middle reports whether a message holds words, before others of the table.
+func middle(messages map[string]string, said string) bool {
+	for text := range messages {
+		if rest, _, ok := strings.Cut(text, said); ok && inWords(text) != text && rest != text {
+			return true
+		}
+	}
+	return false
+}
+
+// texts are the texts in Go files below a directory that are not tests, and where they
+// are.
+func texts(t *testing.T, dir string) map[string]string {
+	all := map[string]string{}
+	files := token.NewFileSet()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vfstest") {
+			return err
+		}
+		f, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				if text, err := strconv.Unquote(l.Value); err == nil {
+					all[text] = files.Position(l.Pos()).String()
+				}
+			}
+			return true
+		})
+		return nil
+	}))
+	return all
+}
+
+// What follows a path is put into words, and a path that looks like it is not.
+func TestInWords(t *testing.T) {
+	require.Equal(t, "nope: nothing has this name; capd ls shows what is here", inWords("nope: nothing has this name; list() shows what is here"))
+	require.Equal(t, "a link leads out of what the locator gives (where to is not shown); with a locator for more of the tree it may work",
+		inWords("a link leads out of this Dir (where to is not shown); if you hold a higher Dir, call walk or subDir there"))
+	require.Equal(t, "; list() shows what is here: busy", inWords("; list() shows what is here: busy"))
+}
