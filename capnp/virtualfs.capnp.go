@@ -2289,6 +2289,54 @@ func (s VirtualFs_apply_Params) SetReview(v []byte) error {
 	return capnp.Struct(s).SetData(3, v)
 }
 
+func (s VirtualFs_apply_Params) Ours() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(4)
+	return capnp.TextList(p.List()), err
+}
+
+func (s VirtualFs_apply_Params) HasOurs() bool {
+	return capnp.Struct(s).HasPtr(4)
+}
+
+func (s VirtualFs_apply_Params) SetOurs(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(4, v.ToPtr())
+}
+
+// NewOurs sets the ours field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s VirtualFs_apply_Params) NewOurs(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(4, l.ToPtr())
+	return l, err
+}
+
+func (s VirtualFs_apply_Params) Theirs() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return capnp.TextList(p.List()), err
+}
+
+func (s VirtualFs_apply_Params) HasTheirs() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s VirtualFs_apply_Params) SetTheirs(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(5, v.ToPtr())
+}
+
+// NewTheirs sets the theirs field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s VirtualFs_apply_Params) NewTheirs(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(5, l.ToPtr())
+	return l, err
+}
+
 type VirtualFs_apply_Results capnp.Struct
 
 // VirtualFs_apply_Results_TypeID is the unique identifier for the type VirtualFs_apply_Results.
@@ -3646,7 +3694,7 @@ var VirtualFs_root = vat.Method[VirtualFs_root_Params, VirtualFs_root_Results]{I
 var VirtualFs_diff = vat.Method[VirtualFs_diff_Params, VirtualFs_diff_Results]{Interface: VirtualFs_TypeID, ID: 4, Name: "VirtualFs.diff", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
 
 // VirtualFs_apply describes VirtualFs.apply to package vat.
-var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 4}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 2}}
+var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 6}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 2}}
 
 // VirtualFs_undo describes VirtualFs.undo to package vat.
 var VirtualFs_undo = vat.Method[VirtualFs_undo_Params, VirtualFs_undo_Results]{Interface: VirtualFs_TypeID, ID: 6, Name: "VirtualFs.undo", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}

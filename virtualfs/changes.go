@@ -152,14 +152,14 @@ func (m *mount) alone(do func() error) error {
 // Apply implements [Host]. What the mount withholds or guards is refused as it
 // would be for a guest.
 func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (a Applied, err error) {
-	if err := checkPaths(o.Paths); err != nil {
+	if err := checkPaths(slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
 		return Applied{}, err
 	}
 	err = fs.withOverlay(path, func(m *mount) error {
 		target := vfs.Guarded(m.store.Root(), nil, m.guards...)
 		defer target.Close()
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
-			Paths: o.Paths, Target: target, Journal: fs.o.Journal, Check: o.check(),
+			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: o.check(),
 			Progress: steps(progress),
 		})
 		if err != nil {

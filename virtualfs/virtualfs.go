@@ -100,6 +100,11 @@ const MaxText = 4 << 20
 type ApplyOptions struct {
 	Paths []string // at and below these, relative to the mount; nil: all
 	If    Review   // apply only what was reviewed; the zero Review: whatever is there
+
+	// Where the tree beneath changed as well, at and below Ours what was written to the
+	// overlay wins. At and below Theirs what is beneath stays, and what was written is
+	// dropped.
+	Ours, Theirs []string
 }
 
 // Review stands for the changes that somebody saw.

@@ -74,6 +74,15 @@ func target(p interface {
 	return path, paths, vfs.At(path, err)
 }
 
+// list reads one of a call's lists of paths.
+func list(has bool, get func() (capnp.TextList, error)) ([]string, error) {
+	l, err := sound[capnp.TextList](has)(get())
+	if err != nil {
+		return nil, err
+	}
+	return texts(l, wire.MaxWhole)
+}
+
 func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualFs_apply_Results]) error {
 	path, paths, err := target(c.Params())
 	if err != nil {
@@ -85,6 +94,12 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 		return err
 	}
 	if o.If, err = Review(review); err != nil {
+		return vfs.At(path, err)
+	}
+	if o.Ours, err = list(c.Params().HasOurs(), c.Params().Ours); err != nil {
+		return vfs.At(path, err)
+	}
+	if o.Theirs, err = list(c.Params().HasTheirs(), c.Params().Theirs); err != nil {
 		return vfs.At(path, err)
 	}
 	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"math"
+	"slices"
 
 	served "capd/cap/virtualfs"
 	"capd/cap/wire"
@@ -81,7 +82,7 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 // Apply lets in the changes at and below paths (nil: all), or none of them. Paths
 // that somebody else changed are [*batch.Conflicts].
 func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
-	if err := checkTarget(path, o.Paths); err != nil {
+	if err := checkTarget(path, slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
 		return a, err
 	}
 	told, stop := listen(progress)
@@ -92,7 +93,8 @@ func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOp
 				return err
 			}
 		}
-		return first(p.SetProgress(caps.Put(told)), served.SetTexts(o.Paths, p.NewPaths), p.SetPath(path))
+		return first(p.SetProgress(caps.Put(told)), served.SetTexts(o.Paths, p.NewPaths), served.SetTexts(o.Ours, p.NewOurs),
+			served.SetTexts(o.Theirs, p.NewTheirs), p.SetPath(path))
 	}, func(r schema.VirtualFs_apply_Results, _ *vat.Caps) error {
 		if err := conflicts(r); err != nil {
 			return err

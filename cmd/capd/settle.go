@@ -14,7 +14,11 @@ type applyCommand struct {
 	Paths []string `arg:"" help:"An overlay's mount, or paths in it."`
 	If    string   `placeholder:"REVIEW" help:"Only what capd diff showed, which printed this at its end."`
 	Undo  string   `placeholder:"ID" help:"Take the apply with this id back; its changes wait again."`
-	JSON  bool     `name:"json" help:"Print a JSON object: the id for --undo, how many changes, and conflicts."`
+	Ours  []string `placeholder:"PATH" help:"Where what lies beneath has changed as well, put what was written in its place. Can be repeated."`
+
+	Theirs []string `placeholder:"PATH" help:"Leave what lies beneath as it is here, and drop what was written. Can be repeated."`
+
+	JSON bool `name:"json" help:"Print a JSON object: the id for --undo, how many changes, and conflicts."`
 	stateFlag
 }
 
@@ -26,6 +30,7 @@ Examples:
   capd apply draft
   capd apply draft/src/main.go draft/README.md
   capd apply draft --if 5f0c…        nothing that came since that diff
+  capd apply draft --theirs draft/go.mod --ours draft/src
   capd apply draft --undo ID`
 }
 
@@ -44,8 +49,14 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		return nil
 	}
 	o := virtualfs.ApplyOptions{Paths: paths}
+	var err error
+	if o.Ours, err = c.side(e, fs, mount, c.Ours); err != nil {
+		return err
+	}
+	if o.Theirs, err = c.side(e, fs, mount, c.Theirs); err != nil {
+		return err
+	}
 	if c.If != "" {
-		var err error
 		if o.If, err = virtualfs.ParseReview(c.If); err != nil {
 			return err
 		}
@@ -58,6 +69,9 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		return c.print(e, a, err)
 	}
 	if err != nil {
+		if _, clash := errors.AsType[*batch.Conflicts](err); clash {
+			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs PATH leaves what lies beneath, and --ours PATH puts what was written in its place\n")
+		}
 		return err
 	}
 	if a.Changes == 0 {
@@ -67,6 +81,18 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 	e.result("applied %s; to take it back: %s apply %s --undo %s%s",
 		count(a.Changes, "change"), self(), shellQuote(mount), a.ID, c.flag())
 	return nil
+}
+
+// side are paths of the mount in its own terms.
+func (c *applyCommand) side(e *env, fs *console.VirtualFs, mount string, paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	at, in, err := mounted(e, fs, paths)
+	if err == nil && (at != mount || in == nil) {
+		err = usageError{"--ours and --theirs take paths in the mount that is applied"}
+	}
+	return in, err
 }
 
 // appliedJSON is an apply as --json prints it.

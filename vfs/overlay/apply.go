@@ -11,9 +11,15 @@ import (
 
 // ApplyOptions say what Apply does, and how.
 type ApplyOptions struct {
-	Paths   []string // each with all below it; nil is everything
-	Target  vfs.Dir  // the lower tree as it is guarded today; nil is the lower tree itself
-	Journal vfs.Dir  // of package batch
+	Paths []string // each with all below it; nil is everything
+
+	// Ours are the paths, each with all below it, at which the overlay's side wins where
+	// the lower tree changed since. At and below Theirs the lower tree stays as it is,
+	// and the overlay's changes are dropped.
+	Ours, Theirs []string
+
+	Target  vfs.Dir // the lower tree as it is guarded today; nil is the lower tree itself
+	Journal vfs.Dir // of package batch
 
 	// Check, if any, is shown the changes as Diff would answer them, all of them, and
 	// ends Apply with its error before anything is changed.
@@ -38,7 +44,7 @@ type Applied struct {
 // lower tree has changed. Where it has changed since the overlay did, the error is
 // *batch.Conflicts with all such paths; they are looked for in the lower tree itself,
 // whatever the target's guards hide. It answers invalid when only one place of what was
-// moved is chosen, and what the target's guards answer.
+// moved is chosen, also in Theirs, and what the target's guards answer.
 //
 // The overlay does not change while Apply runs, and its readers wait from the first
 // change of the lower tree to the last. After a crash, batch.Recover has to settle the
@@ -68,7 +74,7 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if err := o.lead(ctx, chosen); err != nil {
 		return Applied{}, err
 	}
-	p, err := o.plan(ctx, s, chosen)
+	p, err := o.plan(ctx, s, chosen, options)
 	if err != nil {
 		return Applied{}, err
 	}

@@ -17,15 +17,25 @@ type plan struct {
 	o       *Overlay
 	s       *survey
 	chosen  *selection
+	ours    *selection      // where the overlay's side wins
+	theirs  *selection      // where the lower tree's does
 	paths   map[string]bool // that may differ
 	changes map[string]batch.Change
+	forced  map[string]batch.Change // those that a change needs where the overlay's side wins
 	clashes map[string]batch.Conflict
 }
 
 // plan answers *batch.Conflicts, with all conflicts there are.
-func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection) (*plan, error) {
+func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection, options ApplyOptions) (*plan, error) {
 	p := &plan{o: o, s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]batch.Change{},
 		clashes: map[string]batch.Conflict{}}
+	var err error
+	if p.ours, err = s.side(options.Ours, chosen); err != nil {
+		return nil, err
+	}
+	if p.theirs, err = s.side(options.Theirs, chosen); err != nil {
+		return nil, err
+	}
 	if err := p.collect(ctx); err != nil {
 		return nil, err
 	}
@@ -34,10 +44,15 @@ func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection) (*plan
 			return nil, err
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(p.changes)) {
-		if err := p.surround(ctx, path); err != nil {
-			return nil, err
+	for todo := p.changes; len(todo) > 0; { // what is forced is surrounded as well
+		p.forced = map[string]batch.Change{}
+		for _, path := range slices.Sorted(maps.Keys(todo)) {
+			if err := p.surround(ctx, path); err != nil {
+				return nil, err
+			}
 		}
+		maps.Copy(p.changes, p.forced)
+		todo = p.forced
 	}
 	if len(p.clashes) > 0 {
 		c := &batch.Conflicts{}
@@ -47,6 +62,20 @@ func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection) (*plan
 		return nil, c
 	}
 	return p, nil
+}
+
+// side is a selection of the paths at which one side wins. What was moved is in it with
+// both of its places.
+func (s *survey) side(paths []string, chosen *selection) (*selection, error) {
+	if len(paths) == 0 {
+		return newSelection(nil, nil), nil
+	}
+	for _, path := range paths {
+		if path != "" && !chosen.has(path) {
+			return nil, vfs.At(path, vfs.Errorf(vfs.Invalid, "one side is to win here, and the path is not among those that are applied"))
+		}
+	}
+	return s.choose(paths, true)
 }
 
 // collect finds the paths that may differ, and that were chosen.
@@ -133,9 +162,9 @@ func (p *plan) weigh(ctx context.Context, path string) error {
 		was = batch.State{}
 	}
 	switch {
-	case was == wanted: // only the lower tree changed
+	case was == wanted, p.theirs.has(path): // only the lower tree changed, or is to stay
 		return nil
-	case was != is:
+	case was != is && !p.ours.has(path):
 		p.clash(path, was, is, wanted)
 	default:
 		p.changes[path] = batch.Change{Path: path, Was: is, Becomes: wanted, Content: p.o.content(path)}
@@ -144,8 +173,19 @@ func (p *plan) weigh(ctx context.Context, path string) error {
 }
 
 func (p *plan) clash(path string, was, is, wanted batch.State) {
+	if p.ours.has(path) && is.Kind != batch.Foreign {
+		p.forced[path] = batch.Change{Path: path, Was: is, Becomes: wanted}
+		return
+	}
 	p.clashes[path] = batch.Conflict{Path: path, Was: was, Becomes: wanted, Is: is,
-		Why: "the lower tree changed here since the overlay did; revert this path, or make the lower tree as it was"}
+		Why: "the lower tree changed here since the overlay did; let one side win here, or make the lower tree as it was"}
+}
+
+// known reports a path that is changed already.
+func (p *plan) known(path string) bool {
+	_, changes := p.changes[path]
+	_, forced := p.forced[path]
+	return changes || forced
 }
 
 // surround looks at what the change at path stands on: the directories above what is
@@ -154,7 +194,7 @@ func (p *plan) surround(ctx context.Context, path string) error {
 	c := p.changes[path]
 	if !c.Becomes.Absent() {
 		for up, _ := split(path); up != ""; up, _ = split(up) {
-			if _, ok := p.changes[up]; ok {
+			if p.known(up) {
 				break
 			}
 			is, err := p.o.lowerState(ctx, up)
@@ -184,8 +224,7 @@ func (p *plan) surround(ctx context.Context, path string) error {
 			return vfs.At(path, err)
 		}
 		at := vfs.Join(path, e.Name)
-		_, changes := p.changes[at]
-		if _, clashes := p.clashes[at]; changes || clashes {
+		if _, clashes := p.clashes[at]; clashes || p.known(at) {
 			continue
 		}
 		is := batch.State{Kind: batch.Foreign}
