@@ -82,7 +82,7 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 // Apply lets in the changes at and below paths (nil: all), or none of them. Paths
 // that somebody else changed are [*batch.Conflicts].
 func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
-	if err := checkTarget(path, slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
+	if err := first(checkTarget(path, o.Paths), checkTarget(path, slices.Concat(o.Paths, o.Ours, o.Theirs))); err != nil {
 		return a, err
 	}
 	told, stop := listen(progress)
