@@ -35,8 +35,8 @@ type end struct {
 // (unless to names its version, and it is another than the source's: two mounts may
 // be one store, in which that would be the source itself), and denied for a
 // directory of which policy hides something.
-func carry(ctx context.Context, src, dst end, from, to If) error {
-	_, err := src.dir.end(ctx, src.name, CheckName, noRead|noWrite, true)
+func carry(ctx context.Context, src, dst end, from, to If) (err error) {
+	_, err = src.dir.end(ctx, src.name, CheckName, noRead|noWrite, true)
 	_, err2 := dst.dir.end(ctx, dst.name, CheckNewName, noWrite|to.reads(), true)
 	if err := gravest(err, err2); err != nil {
 		return err
@@ -48,7 +48,7 @@ func carry(ctx context.Context, src, dst end, from, to If) error {
 	}
 	var sync func() error
 	c.ctx, sync = SyncTogether(ctx)
-	defer func() { _ = sync() }() // of what was undone
+	defer func() { err = first(err, sync()) }()
 	late := *c
 	late.ctx = context.WithoutCancel(c.ctx)
 	err = c.place(src.dir, dst.dir, c.top, dst.name)
@@ -65,7 +65,7 @@ func carry(ctx context.Context, src, dst end, from, to If) error {
 	if err = late.remove(src.dir, c.top); err != nil && late.unchanged(src.dir, c.top) == nil {
 		late.undo(dst.dir, c.top, dst.name)
 	}
-	return first(err, sync())
+	return err
 }
 
 // carrier is such a move under way.

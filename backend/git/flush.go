@@ -17,7 +17,7 @@ func flushNames(root *os.Root, dirs ...string) error {
 			continue
 		}
 		if err == nil {
-			err = errors.Join(flushDirectory(f), f.Close())
+			err = errors.Join(flush(f), f.Close())
 		}
 		if err != nil {
 			return ambient(err)

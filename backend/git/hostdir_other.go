@@ -7,5 +7,5 @@ import "os"
 // withoutWaiting is nothing where directories hold no FIFOs.
 const withoutWaiting = 0
 
-// flushDirectory does nothing where a directory is no file.
-func flushDirectory(*os.File) error { return nil }
+// flush does nothing where what is open for reading cannot be flushed.
+func flush(*os.File) error { return nil }

@@ -211,8 +211,12 @@ func (o *objects) has(id plumbing.Hash) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, err
-	case at.loose != nil:
+	case at.loose != nil: // whoever wrote it may not have flushed it
+		err := flush(at.loose.f)
 		at.loose.close()
+		if err != nil {
+			return false, nil // it is written anew, and flushed
+		}
 		o.freshen(at.loose.path)
 	default:
 		o.freshen(strings.TrimSuffix(at.p.path, ".idx") + ".pack")

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+
 	"capd/backend/git"
 	"capd/tests/powercut"
 	"capd/vfs"
@@ -47,6 +50,9 @@ func makeCommits(dir string) error {
 	}
 	defer s.Close()
 	for _, c := range commits {
+		if err := foreign(dir, c.data); err != nil {
+			return err
+		}
 		if err := write(ctx, s.Root(), c.path, c.data); err != nil {
 			return err
 		}
@@ -60,6 +66,31 @@ func makeCommits(dir string) error {
 		fmt.Println(c.data)
 	}
 	return nil
+}
+
+// foreign has another program, which flushes nothing, make the blob of the last
+// commit.
+func foreign(dir, data string) error {
+	if data != commits[len(commits)-1].data {
+		return nil
+	}
+	repo, err := gogit.PlainOpen(dir)
+	if err != nil {
+		return err
+	}
+	o := repo.Storer.NewEncodedObject()
+	o.SetType(plumbing.BlobObject)
+	w, err := o.Writer()
+	if err == nil {
+		_, err = w.Write([]byte(data))
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		_, err = repo.Storer.SetEncodedObject(o)
+	}
+	return err
 }
 
 // write writes a file, and makes the directories on the way.

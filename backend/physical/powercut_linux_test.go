@@ -76,6 +76,16 @@ var durable = []struct {
 		_, err := vfs.Append(ctx, f, []byte("more"), vfs.If{})
 		return err
 	})},
+	{name: "sync what another program made", gives: held{"theirs": "5"}, also: []held{{"theirs": ""}}, loose: "theirs", do: func(ctx context.Context, root vfs.Dir) error {
+		if err := os.WriteFile(filepath.Join(strings.Split(os.Getenv(otherVar), "\n")[1], "theirs"), []byte("5"), 0o644); err != nil {
+			return err
+		}
+		f, err := vfs.WalkFile(ctx, root, "theirs")
+		if err == nil {
+			err = f.Sync(ctx)
+		}
+		return err
+	}},
 	{name: "truncate and sync", gives: held{"log": "li"}, loose: "log", do: log(func(ctx context.Context, f vfs.File) error { return f.Truncate(ctx, 2, vfs.If{}) })},
 }
 

@@ -3,6 +3,7 @@ package physical_test
 import (
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"capd/backend/physical"
+	"capd/vfs"
 )
 
 // withoutVar names what this process's system calls are filtered for, as an
@@ -28,6 +30,8 @@ var filters = map[string]struct {
 	"openat2 by policy": {unix.SYS_OPENAT2, -1, uint32(unix.EPERM)},
 	"handles":           {unix.SYS_NAME_TO_HANDLE_AT, -1, uint32(unix.EPERM)},
 	"RWF_NOWAIT":        {unix.SYS_PREADV2, -1, uint32(unix.EOPNOTSUPP)},
+	"working disk":      {unix.SYS_FSYNC, -1, uint32(unix.EIO)},
+	"syncing":           {unix.SYS_FSYNC, -1, uint32(unix.EINVAL)},
 	"exchange":          {unix.SYS_RENAMEAT2, 4, uint32(unix.EINVAL)},
 }
 
@@ -75,7 +79,9 @@ func TestWithout(t *testing.T) {
 		{"openat2 by policy", "TestFallsBack"},
 		{"handles", "TestMadeAgain/openat2|TestHeldDirectory/.*/openat2|TestConformance/openat2/Identity"},
 		{"RWF_NOWAIT", "TestKeptFile$|TestTryingToRead|TestConformance/openat2/(Read|Identity)"},
-		{"exchange", "TestConformance/openat2/(Replace|Rename|Remove|Condition|Commit)|TestReplaceKeeps/openat2|TestReadersOutside/openat2"},
+		{"working disk", "TestFailingDisk"},
+		{"syncing", "TestFailingDisk"},
+		{"exchange", "TestConformance/openat2/(Replace|Rename|Remove|Condition|Commit)|TestReplaceKeeps/openat2|TestReadersOutside/openat2|TestPowerCut/openat2"},
 	} {
 		t.Run(c.without, func(t *testing.T) {
 			t.Parallel()
@@ -92,6 +98,43 @@ func TestWithout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFailingDisk: what could not be synced is said to have failed, but for
+// directories where the file system has no way to sync one.
+func TestFailingDisk(t *testing.T) {
+	without := os.Getenv(withoutVar)
+	if without != "working disk" && without != "syncing" {
+		return
+	}
+	both(t, func(t *testing.T, w served) {
+		directory, file := vfs.Internal, vfs.Internal
+		if without == "syncing" {
+			directory, file = "", vfs.Invalid
+		}
+		for _, name := range []string{"new", "old", "in/old"} {
+			w.mkdir(path.Dir(name))
+			w.write(name, "old")
+		}
+		_, err := w.root.Mkdir(w.ctx, "d")
+		w.is("Mkdir", err, directory)
+		_, err = w.root.Create(w.ctx, "f")
+		w.is("Create", err, directory)
+		w.is("Symlink", vfs.Symlink(w.ctx, w.root, "l", "f"), directory)
+		w.is("Remove", w.root.Remove(w.ctx, "new", vfs.If{}), directory)
+		w.is("Rename", w.root.Rename(w.ctx, "old", w.root, "moved", vfs.If{}, vfs.If{}), directory)
+		w.is("Sync", w.file("f").Sync(w.ctx), file)
+		w.is("Replace", w.put(w.root, "g", "new", vfs.If{}), file)
+		if _, err := os.Lstat(w.host("g")); err == nil {
+			t.Error("a content that could not be synced is in place")
+		}
+		w.write("source", "source")
+		w.is("Rename over a version", w.root.Rename(w.ctx, "source", w.sub("in"), "old", vfs.If{}, vfs.If{Is: version("old")}), directory)
+		if w.kernel() && without == "working disk" { // it is undone, since the target's name may not last
+			w.has(w.host("source"), "source")
+			w.has(w.host("in/old"), "old")
+		}
+	})
 }
 
 // TestFallsBack: a host whose kernel does not confine is told so.

@@ -27,7 +27,7 @@ type part struct {
 	// Of a directory: what has the name then, and nil for nothing.
 	name  string
 	child *inode
-	with  *part // if this is on disk then so is that: a rename's new name
+	with  *part // a rename's new name: it is on disk if this is, unless that was synced alone
 
 	// Of a file.
 	chmod bool
@@ -146,7 +146,7 @@ func (n *inode) left(calls int, keeps func(*part) keeping) tree {
 	forced := map[*part]bool{}
 	n.all(func(n *inode) {
 		for _, p := range n.parts {
-			if p.with != nil && p.at < calls && fate(p) == kept {
+			if p.with != nil && p.at < calls && p.synced >= calls && fate(p) == kept {
 				forced[p.with] = true
 			}
 		}

@@ -75,6 +75,9 @@ func child(does, dir string) error {
 		_, err = batch.Recover(ctx, faultfs.New(journal, plan), func(context.Context, string) (vfs.Dir, error) {
 			return faultfs.New(target, plan), nil
 		})
+		if err == nil {
+			fmt.Println("recovered")
+		}
 	}
 	return err
 }

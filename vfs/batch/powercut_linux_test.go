@@ -48,6 +48,9 @@ func TestPowerCut(t *testing.T) {
 			return err
 		}
 		defer done()
+		if len(said) == 5 && len(read(t, journal)) > 0 {
+			return fmt.Errorf("of a batch that is over the journal has %v", read(t, journal))
+		}
 		_, err = batch.Recover(t.Context(), journal, func(context.Context, string) (vfs.Dir, error) {
 			return target, nil
 		})
@@ -83,6 +86,37 @@ func TestPowerCut(t *testing.T) {
 		}
 		if len(said) == 1 && kept != 1 {
 			return fmt.Errorf("%d batches are kept, want 1", kept)
+		}
+		return nil
+	})
+}
+
+// A batch that a process left half done is undone after a power cut at any moment
+// of its recovery, and for good once the recovery has answered.
+func TestPowerCutInRecover(t *testing.T) {
+	dir := newStores(t)
+	if !start(t, "run", dir, 12) {
+		t.Fatal("it was done before the 12th step")
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDoes+"=recover", childDir+"="+dir, childDies+"=1000000")
+	powercut.Run(t, dir, cmd).Each(t, func(dir string, said []string) error {
+		target, journal, done, err := stores(dir)
+		if err != nil {
+			return err
+		}
+		defer done()
+		all, err := batch.Recover(t.Context(), journal, func(context.Context, string) (vfs.Dir, error) { return target, nil })
+		if err != nil {
+			return err
+		}
+		target, _, doneAgain, err := stores(dir)
+		if err != nil {
+			return err
+		}
+		defer doneAgain()
+		if got := read(t, target); !maps.Equal(got, before) || len(said) > 0 && len(all) > 0 {
+			return fmt.Errorf("%d batches are recovered, and it holds %v", len(all), got)
 		}
 		return nil
 	})
