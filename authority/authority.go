@@ -190,10 +190,10 @@ func (h *Host) mourn(g *grant) {
 	vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
 }
 
-// bury lets go of what a grant that was revoked holds, once no change goes
-// through it any more. When one is stuck it is left to whoever revokes again.
+// bury lets go of what a grant that was revoked, or has expired, holds, once no
+// change goes through it any more. When one is stuck it is left to whoever revokes again.
 func (h *Host) bury(g *grant) {
-	err := g.control.Revoke()
+	err := g.control.Drain()
 	h.mu.Lock()
 	node := g.node
 	g.node = nil
@@ -257,12 +257,14 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	switch {
 	case g == nil || len(secret) != locator.SecretSize:
 		return nil, vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
-	case node == nil || g.dead():
+	case g.dead():
+		return nil, g.control.Ended()
+	case node == nil:
 		return nil, vfs.Revoked
 	}
 	n, err := vfs.Dup(node)
 	if err != nil && g.dead() {
-		return nil, vfs.Revoked
+		return nil, g.control.Ended()
 	}
 	return n, err
 }

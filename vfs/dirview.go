@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"iter"
-	"slices"
 )
 
 // dirView is a directory behind a membrane.
@@ -28,7 +27,11 @@ func (v *dirView) end(ctx context.Context, name string, check func(string) error
 	path, err := v.child(name, check)
 	t := target{&v.view, path, need, moves}
 	if err == nil {
-		return t, t.refused(ctx)
+		err = t.refused(ctx)
+		if rank(err) > rank(Denied) && err != nil && withholds(v.dir, name) {
+			err = Denied
+		}
+		return t, err
 	}
 	if IsImmutable(v.dir) {
 		err = ReadOnly // which the store says of any other name
@@ -263,25 +266,3 @@ func first(errs ...error) error {
 	}
 	return nil
 }
-
-// gravest returns the error that comes first in the order that every refusal
-// keeps: revoked, expired, denied, readOnly, unsupported, then the first of the
-// others.
-func gravest(errs ...error) (worst error) {
-	at := len(gravity) + 1
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		i := slices.Index(gravity, CodeOf(err))
-		if i < 0 {
-			i = len(gravity)
-		}
-		if i < at {
-			worst, at = err, i
-		}
-	}
-	return worst
-}
-
-var gravity = []Code{Revoked, Expired, Denied, ReadOnly, Unsupported}

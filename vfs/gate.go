@@ -319,6 +319,10 @@ func (g *Gate) Revoke() error {
 	return g.drain(context.Background())
 }
 
+// Drain waits as Revoke does and shuts nothing: for a gate that is dead already, of
+// which Revoke would say that it was revoked where it has expired.
+func (g *Gate) Drain() error { return g.drain(context.Background()) }
+
 // SetWritable locks (false) or unlocks the gate for changes. Locking waits as
 // Revoke does. Unlocking gives back nothing that an attenuation took.
 func (g *Gate) SetWritable(on bool) error {
@@ -362,6 +366,10 @@ func (g *Gate) Readable() (own, effective bool) { return g.allows(noRead) }
 // Locked reports whether changes are refused now, by this gate or one above it.
 // Like Revoked it waits for nothing.
 func (g *Gate) Locked() bool { return mode(g.word.Load())&noWrite != 0 }
+
+// Ended returns what every call through the gate answers once it, or one above it, was
+// revoked or has expired; nil before.
+func (g *Gate) Ended() error { return (mode(g.word.Load()) & deadModes).refuse(0) }
 
 // Revoked reports whether the gate, or one above it, was revoked or expired.
 func (g *Gate) Revoked() bool { return mode(g.word.Load())&deadModes != 0 }

@@ -42,6 +42,9 @@ type server struct {
 	next *listing // goes on after the page that was answered last
 }
 
+// Node is what the server serves.
+func (s *server) Node() vfs.Node { return s.dir }
+
 // Release closes the directory.
 func (s *server) Release() {
 	s.dropListing()
@@ -52,21 +55,21 @@ var table *vat.Table
 
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
-		vat.Handle(schema.Dir_list, (*server).list),
-		vat.Handle(schema.Dir_get, (*server).get, vat.Try()),
-		vat.Handle(schema.Dir_walk, (*server).walk, vat.Try()),
-		vat.Handle(schema.Dir_openDir, openDir, vat.Try()),
-		vat.Handle(schema.Dir_openFile, (*server).openFile, vat.Try()),
-		vat.Handle(schema.Dir_put, (*server).put),
-		vat.Handle(schema.Dir_stage, (*server).stage),
-		vat.Handle(schema.Dir_stat, (*server).stat, vat.Try()),
-		vat.Handle(schema.Dir_glob, (*server).glob),
-		vat.Handle(schema.Dir_createDir, (*server).createDir),
-		vat.Handle(schema.Dir_createFile, (*server).createFile),
-		vat.Handle(schema.Dir_remove, (*server).remove),
-		vat.Handle(schema.Dir_move, (*server).move),
+		vat.Handle(schema.Dir_list, wire.Ordered(vfs.ToLook, (*server).list)),
+		vat.Handle(schema.Dir_get, wire.Ordered(vfs.ToLook, (*server).get), vat.Try()),
+		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, (*server).walk), vat.Try()),
+		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results]), vat.Try()),
+		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, (*server).openFile), vat.Try()),
+		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put)),
+		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage)),
+		vat.Handle(schema.Dir_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
+		vat.Handle(schema.Dir_glob, wire.Ordered(vfs.ToLook, (*server).glob)),
+		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, (*server).createDir)),
+		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, (*server).createFile)),
+		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove)),
+		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move)),
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
-		vat.Handle(schema.Dir_subDir, openDir, vat.Try()),
+		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results]), vat.Try()),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		vat.Handle(schema.Dir_help, (*server).help),
 	)
@@ -390,7 +393,7 @@ type onTarget struct{ schema.Dir_move_Params }
 func (p onTarget) IfVersion() (schema.IfVersion, error) { return p.IfTarget() }
 func (p onTarget) HasIfVersion() bool                   { return p.HasIfTarget() }
 
-func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) error {
+func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) (err error) {
 	path, from, err := s.target(c.Params().Path, c.Params())
 	if err != nil {
 		return err
@@ -414,6 +417,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		}
 		dst = d
 	}
+	defer func() { err = vfs.Graver(c.Context(), dst, newPath, vfs.ToChange, err) }()
 	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)

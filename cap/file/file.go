@@ -41,6 +41,9 @@ type server struct {
 	path  string
 }
 
+// Node is what the server serves.
+func (s *server) Node() vfs.Node { return s.file }
+
 // Release closes the file.
 func (s *server) Release() { s.file.Close() }
 
@@ -48,18 +51,18 @@ var table *vat.Table
 
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
-		vat.Handle(schema.File_readText, (*server).readText),
-		vat.Handle(schema.File_readBytes, (*server).readBytes),
-		vat.Handle(schema.File_read, (*server).read, vat.Try()),
-		vat.Handle(schema.File_stream, (*server).stream),
-		vat.Handle(schema.File_writeText, (*server).writeText, vat.Serial()),
-		vat.Handle(schema.File_writeBytes, (*server).writeBytes, vat.Serial()),
-		vat.Handle(schema.File_stage, (*server).stage),
-		vat.Handle(schema.File_write, (*server).write, vat.Serial()),
-		vat.Handle(schema.File_append, (*server).append, vat.Serial()),
-		vat.Handle(schema.File_truncate, (*server).truncate, vat.Serial()),
+		vat.Handle(schema.File_readText, wire.Ordered(vfs.ToLook, (*server).readText)),
+		vat.Handle(schema.File_readBytes, wire.Ordered(vfs.ToLook, (*server).readBytes)),
+		vat.Handle(schema.File_read, wire.Ordered(vfs.ToLook, (*server).read), vat.Try()),
+		vat.Handle(schema.File_stream, wire.Ordered(vfs.ToLook, (*server).stream)),
+		vat.Handle(schema.File_writeText, wire.Ordered(vfs.ToChange, (*server).writeText), vat.Serial()),
+		vat.Handle(schema.File_writeBytes, wire.Ordered(vfs.ToChange, (*server).writeBytes), vat.Serial()),
+		vat.Handle(schema.File_stage, wire.Ordered(vfs.ToChange, (*server).stage)),
+		vat.Handle(schema.File_write, wire.Ordered(vfs.ToChange, (*server).write), vat.Serial()),
+		vat.Handle(schema.File_append, wire.Ordered(vfs.ToChange, (*server).append), vat.Serial()),
+		vat.Handle(schema.File_truncate, wire.Ordered(vfs.ToChange, (*server).truncate), vat.Serial()),
 		vat.Handle(schema.File_sync, (*server).sync),
-		vat.Handle(schema.File_stat, (*server).stat, vat.Try()),
+		vat.Handle(schema.File_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
 		vat.Handle(schema.File_help, (*server).help),

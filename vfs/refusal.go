@@ -1,0 +1,138 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// Need is what a call needs of a capability.
+type Need uint8
+
+// The needs. A call may have both.
+const (
+	ToLook Need = 1 << iota
+	ToChange
+)
+
+func (n Need) mode() (m mode) {
+	if n&ToLook != 0 {
+		m |= noRead
+	}
+	if n&ToChange != 0 {
+		m |= noWrite
+	}
+	return m
+}
+
+// gravity is the order that every refusal keeps.
+var gravity = []Code{Revoked, Expired, Denied, ReadOnly, Unsupported}
+
+// rank is an error's place in it; what is not in it comes after, and nil last.
+func rank(err error) int {
+	if err == nil {
+		return len(gravity) + 1
+	}
+	if i := slices.Index(gravity, CodeOf(err)); i >= 0 {
+		return i
+	}
+	return len(gravity)
+}
+
+// gravest returns the error that comes first in the order that every refusal
+// keeps: revoked, expired, denied, readOnly, unsupported, then the first of the
+// others.
+func gravest(errs ...error) (worst error) {
+	for _, err := range errs {
+		if rank(err) < rank(worst) {
+			worst = err
+		}
+	}
+	return worst
+}
+
+// Graver returns err, with which a call on n failed, or what n's rights, and policy
+// on path, have against every such call, if that comes first: revoked, expired,
+// denied, readOnly. So the answer does not depend on what was looked at first. path
+// is below n, or "". nil stays nil.
+func Graver(ctx context.Context, n Node, path string, need Need, err error) error {
+	if err == nil {
+		return nil
+	}
+	own := rights(n, need)
+	if rank(own) > rank(Denied) && wrongCall(err) {
+		own = gravest(own, policy(ctx, n, path, need))
+	}
+	if rank(own) >= rank(err) {
+		return err
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		path = e.Path
+	}
+	return At(path, own)
+}
+
+// rights returns what n's own capability refuses.
+func rights(n Node, need Need) error {
+	v, ok := n.(interface{ check(mode) error })
+	if !ok {
+		return nil
+	}
+	if err := v.check(need.mode()); err != nil {
+		return err
+	}
+	if need&ToChange != 0 && IsImmutable(n) {
+		return ReadOnly
+	}
+	return nil
+}
+
+// wrongCall reports an error of how a call was made, for which neither policy nor
+// the store was asked.
+func wrongCall(err error) bool {
+	switch CodeOf(err) {
+	case Invalid, TooLarge, Unsupported:
+		return true
+	}
+	return false
+}
+
+// policy returns what stands against a change at path. Of a look nothing is left to
+// be asked: it has come as far as its path leads.
+func policy(ctx context.Context, n Node, path string, need Need) error {
+	d, ok := n.(Dir)
+	if !ok || path == "" || need&ToChange == 0 {
+		return nil
+	}
+	parent, name, release, err := WalkParent(ctx, d, path)
+	if err != nil {
+		return err
+	}
+	defer release()
+	v, ok := parent.(*dirView)
+	if !ok {
+		return nil
+	}
+	if _, err = v.end(ctx, name, CheckName, need.mode(), false); err == nil && v.withholds(name) {
+		err = Denied
+	}
+	return err
+}
+
+// withholder is a Dir that may withhold a name by policy, whether or not it is there.
+type withholder interface{ withholds(name string) bool }
+
+// withholds reports whether a membrane between d and the store withholds name.
+func withholds(d Dir, name string) bool {
+	w, ok := d.(withholder)
+	return ok && w.withholds(name)
+}
+
+func (v *dirView) withholds(name string) bool {
+	return v.world.hides(Join(v.path, name)) || withholds(v.dir, name)
+}
+
+func (d *nsDir) withholds(name string) bool {
+	p, err := d.now()
+	return err == nil && p.dir != nil && p.mounted(name) == nil && p.dir.withholds(name)
+}
