@@ -202,7 +202,7 @@ func (c *copier) entry(in *level, name, path string, depth int) error {
 		return c.subdir(in, n, name, path, depth)
 	case vfs.Link:
 		defer n.Close()
-		return c.link(in, n, name, path, depth)
+		return c.link(in, n, name, path)
 	}
 	n.Close()
 	c.leaveOut(path, whyGone)
@@ -244,12 +244,16 @@ func (c *copier) unmade(path string, err error) error {
 	return err
 }
 
-func (c *copier) link(in *level, l vfs.Link, name, path string, depth int) error {
+func (c *copier) link(in *level, l vfs.Link, name, path string) error {
 	target, err := l.Target(c.ctx)
 	if err != nil {
 		return c.skip(path, err)
 	}
-	if !vfs.Within(depth-1, target) {
+	out, err := vfs.LeadsOut(c.ctx, c.t.from, path, target)
+	if err != nil {
+		return c.skip(path, err)
+	}
+	if out {
 		c.leaveOut(path, whyOutside)
 		return nil
 	}

@@ -200,6 +200,25 @@ func TestKept(t *testing.T) {
 	w.holds(t, sample)
 }
 
+// A link out of one mount, to where there is no other, says what the host has beside it: it is left out.
+func TestLeftOutOfItsMount(t *testing.T) {
+	ns := vfs.NewNamespace()
+	defer ns.Close()
+	must(t, ns.Mount("project", newStore(t, tree{"d": "dir", "d/beside": "link:../../secret-name-beside/x", "d/tmp": "link:../../tmp/f", "d/up": "link:../f"}).Root(), vfs.MountOptions{}))
+	must(t, ns.Mount("tmp", newStore(t, tree{"f": "file:x"}).Root(), vfs.MountOptions{}))
+	root := vfs.Guarded(ns.Root(), nil)
+	defer root.Close()
+	tr, err := newBase(t, filepath.Join(t.TempDir(), "base")).New(t.Context(), root, materialize.Options{})
+	must(t, err)
+	defer tr.Close()
+	skipped(t, tr.LeftOut(), "project/d/beside")
+	for _, link := range []string{"tmp", "up"} {
+		if _, err := os.Readlink(filepath.Join(tr.Path(), "project/d", link)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A revoke ends the copying, and what comes later.
 func TestRevoked(t *testing.T) {
 	gate := vfs.NewGate()

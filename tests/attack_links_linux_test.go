@@ -61,6 +61,27 @@ func TestAttackLinks(t *testing.T) {
 		{n: 18, name: "link up through a link", setup: func(s *scene) { s.mkdir("d"); s.link("..", "d/up"); s.link("d/up/../../outside", "l") }, tries: []attempt{
 			{ops: below, path: "l/f", want: "outside"},
 		}},
+		{n: 18, name: "link out of the mount, from the root", root: true, setup: func(s *scene) {
+			s.canary(s.path("../../secret-name-beside"))
+			s.mkdir("d")
+			s.link("../../secret-name-beside/f", "l")
+			s.link("../../../secret-name-beside/f", "d/l")
+			s.link("../../secret-name-beside", "dir")
+			s.link("../../../tmp", "up")
+			s.link("../../tmp", "tmp")
+			s.link("../../missing", "missing")
+		}, tries: []attempt{
+			{ops: "walk noFollow", path: "l", want: "ok", answer: says(`link "" outside=true`)},
+			{ops: "walk noFollow", path: "d/l", want: "ok", answer: says(`link "" outside=true`)},
+			{ops: "walk noFollow", path: "dir", want: "ok", answer: says(`link "" outside=true`)},
+			{ops: "walk noFollow", path: "up", want: "ok", answer: says(`link "" outside=true`)},
+			{ops: "walk noFollow", path: "missing", want: "ok", answer: says(`link "" outside=true`)},
+			{ops: "walk noFollow", path: "tmp", want: "ok", answer: says(`link "../../tmp" outside=false`)},
+			{ops: "walk, openFile, put, stage, " + fileUses, path: "l", want: "outside"},
+			{ops: "walk, openFile, put, stage, " + fileUses, path: "d/l", want: "outside"},
+			{ops: below, path: "dir/f", want: "outside"},
+			{ops: "list, createFile, createDir", path: "dir/x", want: "outside"},
+		}},
 		{n: 19, name: "link within", setup: func(s *scene) {
 			s.mkdir("d")
 			s.write("d/f", "within")

@@ -31,6 +31,8 @@ type attack struct {
 	// begin there; then event happens to it on the host's disk.
 	hold  string
 	event func(s *scene)
+	// root: paths begin at the root of the namespace, so that the scene is project/NAME.
+	root bool
 	// blind: no picture is taken of the scene, which has no end.
 	blind bool
 	tries []attempt
@@ -54,7 +56,8 @@ type scene struct {
 	dir  string      // on the host's disk
 	name string      // in the served directory
 	top  *client.Dir // of it
-	cap  *vat.Cap    // where paths begin: top, or what is held
+	cap  *vat.Cap    // where paths begin: top, or what is held, or the root
+	at   string      // what they begin with
 }
 
 func (s *scene) path(rel string) string { return filepath.Join(s.dir, rel) }
@@ -96,6 +99,9 @@ func (h *hostProcess) scene(t testing.TB, a attack) *scene {
 	conn := dial(t, h.locator, secret, h.base)
 	s.top = conn.Dir(context.Background()).SubDir("project/" + name)
 	s.cap = s.top.Cap()
+	if a.root {
+		s.cap, s.at = conn.Dir(context.Background()).Cap(), "project/"+name+"/"
+	}
 	if a.hold != "" {
 		s.cap = s.top.SubDir(a.hold).Cap()
 		ok(t, s.cap.Settle(context.Background()))
@@ -157,7 +163,7 @@ func (s *scene) attempt(op string, a attempt) (refused bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var behind bool
-	text, err := try(whetherOpened(ctx, &behind), op, s.cap, a.path)
+	text, err := try(whetherOpened(ctx, &behind), op, s.cap, s.at+a.path)
 	attacks.tried(s.TB, behind)
 	if isTimeout(err) {
 		attacks.add(s.TB, toll{hangs: 1})

@@ -121,10 +121,8 @@ func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	}
 	w := walker{ctx: ctx, root: d, rest: names}
 	defer w.close()
-	for len(w.rest) > 0 {
-		if err := w.step(follow); err != nil {
-			return nil, err
-		}
+	if err := w.walk(follow); err != nil {
+		return nil, err
 	}
 	return w.take()
 }
@@ -139,6 +137,16 @@ type walker struct {
 	rest  []string
 	links int
 	rose  bool // a link has led up
+}
+
+// walk goes the names that are left; a link in the last place is followed or not.
+func (w *walker) walk(follow bool) error {
+	for len(w.rest) > 0 {
+		if err := w.step(follow); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *walker) here() Dir {
@@ -261,6 +269,33 @@ func Within(depth int, target string) bool {
 		}
 	}
 	return true
+}
+
+// LeadsOut reports whether the link at path below d, which says target, leads out of
+// d: by its text, or out of the tree that it is in to a place where the host has
+// mounted none. What target names is not d's to show then.
+func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
+	names, err := SplitPath(path)
+	if err != nil {
+		return false, err
+	}
+	last := len(names) - 1
+	if !Within(last, target) {
+		return true, nil
+	}
+	if Within(0, target) {
+		return false, nil // it stays below the directory that it is in
+	}
+	w := walker{ctx: ctx, root: d, rest: names[:last:last]}
+	defer w.close()
+	if err := w.walk(true); err != nil {
+		return false, err
+	}
+	w.rest = strings.Split(target, "/")
+	if err = w.walk(false); err == ErrWouldBlock {
+		return false, err
+	}
+	return CodeOf(err) == Outside, nil
 }
 
 // fatal reports an error that ends a search: one that every further look would

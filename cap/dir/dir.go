@@ -176,7 +176,10 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 		if err != nil {
 			return err
 		}
-		if !vfs.Within(wire.Depth(path), target) {
+		switch out, err := vfs.LeadsOut(ctx, s.dir, path, target); {
+		case err != nil:
+			return err
+		case out:
 			l.SetOutside(true)
 			return nil
 		}
