@@ -24,8 +24,8 @@ type Options struct {
 	// Journal is where intent and backups are written: a directory that nobody else
 	// uses and that is there after a crash. It stays its caller's.
 	Journal vfs.Dir
-	// Snapshot puts a tree into a content-addressed store.
-	Snapshot func(ctx context.Context, d vfs.Dir, store, pin string, progress Progress) (Snapshot, error)
+	// Snapshot puts a tree, which is at path, into a content-addressed store.
+	Snapshot func(ctx context.Context, d vfs.Dir, path, store, pin string, progress Progress) (Snapshot, error)
 	// Materialize copies a tree into a private directory of the host. name is for
 	// [FS.Recover], should the process end in the midst of a Sync.
 	Materialize func(ctx context.Context, d vfs.Dir, name string, b Bounds, progress Progress) (Tree, error)

@@ -13,7 +13,7 @@ func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress Pr
 		return Snapshot{}, err
 	}
 	defer d.Close()
-	s, err := fs.o.Snapshot(ctx, d, store, pin, progress)
+	s, err := fs.o.Snapshot(ctx, d, path, store, pin, progress)
 	return s, vfs.At(path, err)
 }
 

@@ -2,26 +2,50 @@ package cas
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"capd/vfs"
 )
 
 // Pin is a root that a store keeps, and the name it is kept under.
 type Pin struct {
-	Name string `json:"name"`
-	Root Digest `json:"root"`
+	Name string    `json:"name"`
+	Root Digest    `json:"root"`
+	Made time.Time `json:"made"` // when it was pinned
+	About
 }
 
-// Pin implements [Pinner]. The pin would survive a power cut when Pin returns. The name
+// About is what a store notes of a pin, for people. The zero About says nothing.
+type About struct {
+	Of    string `json:"of,omitempty"` // what the tree was made of
+	Files int64  `json:"files,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"` // of all files
+}
+
+// maxAbout is how long a pin's file may be, in bytes.
+const maxAbout = 64 << 10
+
+// Pin implements [Pinner]. It is [Store.PinAbout] with nothing noted.
+func (s *Store) Pin(ctx context.Context, name string, root Digest) error {
+	return s.PinAbout(ctx, name, root, About{})
+}
+
+// PinAbout keeps the tree below root under a name, and notes what it is. The pin would survive a power cut when Pin returns. The name
 // is as a new file's is, and begins with no ".". It answers invalid, notFound when root
 // is not stored, and corrupt when something below it is missing or damaged; then
 // nothing has changed.
-func (s *Store) Pin(ctx context.Context, name string, root Digest) error {
+func (s *Store) PinAbout(ctx context.Context, name string, root Digest, about About) error {
 	if err := checkPin(name); err != nil {
+		return err
+	}
+	text, err := about.text(root)
+	if err != nil {
 		return err
 	}
 	release, err := s.lease(ctx, root)
@@ -38,11 +62,7 @@ func (s *Store) Pin(ctx context.Context, name string, root Digest) error {
 	}
 	defer u.Close()
 	staged := u.file()
-	text, err := root.MarshalText()
-	if err == nil {
-		err = writeSynced(staged, append(text, '\n'))
-	}
-	if err != nil {
+	if err := writeSynced(staged, text); err != nil {
 		return explain(err)
 	}
 	step("pinning")
@@ -59,6 +79,26 @@ func (s *Store) Pin(ctx context.Context, name string, root Digest) error {
 	}
 	step("pinned")
 	return explain(err)
+}
+
+// text is what a pin's file holds: the root in one line, and what is noted in another.
+func (a About) text(root Digest) ([]byte, error) {
+	text, err := root.MarshalText()
+	if err != nil {
+		return nil, explain(err)
+	}
+	text = append(text, '\n')
+	if a == (About{}) {
+		return text, nil
+	}
+	note, err := json.Marshal(a)
+	if err != nil {
+		return nil, explain(err)
+	}
+	if text = append(append(text, note...), '\n'); len(text) > maxAbout {
+		return nil, vfs.Errorf(vfs.TooLarge, "what is noted of a pin is more than %d KiB", maxAbout>>10)
+	}
+	return text, nil
 }
 
 func writeSynced(path string, data []byte) error {
@@ -106,13 +146,13 @@ func (s *Store) Pins(ctx context.Context) ([]Pin, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		root, err := readRoot(s.path(pinsDir, e.Name()))
+		pin, err := readPin(s.path(pinsDir, e.Name()))
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // unpinned meanwhile
 		case err != nil:
 			return nil, vfs.At(e.Name(), explain(err))
 		default:
-			pins = append(pins, Pin{e.Name(), root})
+			pins = append(pins, pin)
 		}
 	}
 	return pins, nil
@@ -130,13 +170,30 @@ func checkPin(name string) error {
 
 // readRoot reads the root that a pin or a lease names.
 func readRoot(path string) (root Digest, err error) {
-	text, err := os.ReadFile(path)
+	p, err := readPin(path)
+	return p.Root, err
+}
+
+// readPin reads a pin or a lease. A note that cannot be read says nothing.
+func readPin(path string) (p Pin, err error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return Digest{}, err
+		return p, err
 	}
-	err = root.UnmarshalText([]byte(strings.TrimSuffix(string(text), "\n")))
-	if err != nil || root.Size < 0 {
-		return Digest{}, vfs.Errorf(vfs.Corrupt, "a pin does not name a root; pin again, or unpin it")
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return p, err
 	}
-	return root, nil
+	text, err := io.ReadAll(io.LimitReader(f, maxAbout))
+	if err != nil {
+		return p, err
+	}
+	p.Name, p.Made = info.Name(), info.ModTime()
+	line, note, _ := strings.Cut(string(text), "\n")
+	if err := p.Root.UnmarshalText([]byte(line)); err != nil || p.Root.Size < 0 {
+		return p, vfs.Errorf(vfs.Corrupt, "a pin does not name a root; pin again, or unpin it")
+	}
+	_ = json.Unmarshal([]byte(note), &p.About)
+	return p, nil
 }

@@ -92,6 +92,7 @@ func TestPowerCut(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		undated(pins)
 		before, after := pinned(len(said)), pinned(min(len(said)+1, len(steps)))
 		if !slices.Equal(pins, before) && !slices.Equal(pins, after) {
 			return fmt.Errorf("there are the pins %v, want %v or %v", pins, before, after)

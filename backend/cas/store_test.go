@@ -215,6 +215,13 @@ func TestContents(t *testing.T) {
 	is(t, "one too many", err, vfs.Busy)
 }
 
+// undated leaves out when pins were made.
+func undated(pins []cas.Pin) {
+	for i := range pins {
+		pins[i].Made = time.Time{}
+	}
+}
+
 func TestPins(t *testing.T) {
 	s, dir := openStore(t)
 	a := put(t, s, vfstest.Tree{"a": {Data: "a"}})
@@ -237,7 +244,17 @@ func TestPins(t *testing.T) {
 	if err := s.Unpin(t.Context(), "z2"); err != nil {
 		t.Error(err)
 	}
+	about := cas.About{Of: "some/where", Files: 1, Bytes: 1 << 40}
+	if err := s.PinAbout(t.Context(), "t", b, about); err != nil {
+		t.Fatal(err)
+	}
+	is(t, "a note that is too long", s.PinAbout(t.Context(), "n", b, cas.About{Of: strings.Repeat("x", 1<<20)}), vfs.TooLarge)
 	pins, err := reopen(t, dir).Pins(t.Context())
+	if err != nil || len(pins) != 3 || pins[1].About != about || time.Since(pins[1].Made).Abs() > time.Hour {
+		t.Fatalf("Pins = %v, %v, with a note %v", pins, err, about)
+	}
+	pins[1].About = cas.About{}
+	undated(pins)
 	want := []cas.Pin{{Name: "k", Root: b}, {Name: "t", Root: b}, {Name: "z", Root: b}}
 	if err != nil || len(pins) != 3 || pins[0] != want[0] || pins[1] != want[1] || pins[2] != want[2] {
 		t.Errorf("Pins = %v, %v, want %v", pins, err, want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -100,17 +101,20 @@ func openRoot(ctx context.Context, b cas.Blobs, root cas.Digest) (vfs.Dir, error
 	return cas.Open(ctx, b, root)
 }
 
-// snapshot puts d into a store, and pins it there: under the name pin, or under its
-// digest. A remote CAS keeps what it likes, and takes no pin.
-func (c contents) snapshot(ctx context.Context, d vfs.Dir, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error) {
+// snapshot puts d, which is at path, into a store, and pins it there: under the name
+// pin, or under its digest. A remote CAS keeps what it likes, and takes no pin.
+func (c contents) snapshot(ctx context.Context, d vfs.Dir, path, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error) {
 	b, end, err := c.blobs(ctx, store)
 	if err != nil {
 		return virtualfs.Snapshot{}, err
 	}
 	defer func() { _ = end() }() // everything is stored, or an error says what is not
+	s, local := b.(*cas.Store)
+	if !local && pin != "" {
+		return virtualfs.Snapshot{}, vfs.Errorf(vfs.Unsupported, "this store keeps no pins")
+	}
 	var last cas.Progress
 	root, err := cas.Put(ctx, b, d, cas.PutOptions{
-		Pin:     pin,
 		Special: func(string) error { return nil },
 		Progress: func(p cas.Progress) {
 			last = p
@@ -119,13 +123,11 @@ func (c contents) snapshot(ctx context.Context, d vfs.Dir, store, pin string, pr
 			}
 		},
 	})
+	if err == nil && local {
+		err = s.PinAbout(ctx, cmp.Or(pin, root.String()), root, cas.About{Of: cmp.Or(path, "/"), Files: last.Files, Bytes: last.Bytes})
+	}
 	if err != nil {
 		return virtualfs.Snapshot{}, err
-	}
-	if s, ok := b.(cas.Pinner); ok && pin == "" {
-		if err := s.Pin(ctx, root.String(), root); err != nil {
-			return virtualfs.Snapshot{}, err
-		}
 	}
 	return virtualfs.Snapshot{Digest: root.String(), Size: root.Size, Files: last.Files, Bytes: last.Bytes, New: last.NewBytes}, nil
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"capd/backend/cas"
 	"capd/vfs"
@@ -18,7 +20,8 @@ type snapshotsCommand struct {
 }
 
 func (snapshotsCommand) Help() string {
-	return `A host may be using the store, or many.
+	return `Shows when each was made, of which path of the host's tree, and how much is in it. A host may be using
+the store, or many.
 
 Examples:
   capd snapshots
@@ -54,9 +57,13 @@ func (c *snapshotsCommand) Run(e *env) error {
 		return printJSON(e.stdout, pins)
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tROOT")
+	fmt.Fprintln(w, "NAME\tMADE\tOF\tFILES\tSIZE\tROOT")
 	for _, p := range pins {
-		fmt.Fprintf(w, "%s\t%s\n", vfs.Printable(p.Name), p.Root)
+		of, files, size := "-", "-", "-"
+		if p.Of != "" {
+			of, files, size = vfs.Printable(p.Of), strconv.FormatInt(p.Files, 10), bytesText(p.Bytes)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", vfs.Printable(p.Name), p.Made.Local().Format(time.DateTime), of, files, size, p.Root)
 	}
 	return w.Flush()
 }
