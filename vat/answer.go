@@ -27,6 +27,7 @@ type answer struct {
 	called   bool          // calls were sent out on one that has left
 	question *question     // the call went out: pipelined ones may follow it
 	then     []func()      // to run when done
+	losses   []lossAt      // of calls on parts of it, until done
 
 	q question
 }
@@ -47,9 +48,9 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	a.question = nil
 	var few [4]*promise
 	live := a.living(few[:0])
-	wait, then, conn := a.wait, a.then, a.conn
-	a.then = nil
-	more := len(live) > 0 || len(then) > 0 || conn != nil || a.users == 0
+	wait, then, conn, lost := a.wait, a.then, a.conn, a.losses
+	a.then, a.losses = nil, nil
+	more := len(live) > 0 || len(lost) > 0 || len(then) > 0 || conn != nil || a.users == 0
 	if more {
 		a.users++ // until the end of this function
 	}
@@ -57,6 +58,9 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 
 	// Before the Return, so that a Disembargo which answers it finds the calls that were queued already on
 	// their way.
+	for _, l := range lost {
+		a.passLoss(l)
+	}
 	for _, p := range live {
 		p.resolve(a.pick(p.path), q)
 		p.release()

@@ -75,6 +75,10 @@ func (c *Cap) use() target {
 // Serve makes self a capability that is hosted here and answers t's methods. When its last reference is gone,
 // here and on every connection, and no call on it runs any more, self's method Release() is called once, if it
 // has one.
+//
+// If self has a method StreamBroken(*Exception), it is called whenever a call of a `-> stream` method on it has failed, with
+// the failure: the handler's own, or because the call was cancelled or refused and the handler never ran. Calls after that
+// one are not the whole stream. StreamBroken may run beside a handler, and before calls that came earlier. It must not block.
 func Serve(t *Table, self any) *Cap {
 	o := &object{table: t, self: self}
 	o.refs.Store(1)

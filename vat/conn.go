@@ -20,7 +20,8 @@ type Options struct {
 	Bootstrap *Cap
 	Limits    Limits
 	// Encode says what the caller sees of an error that a handler returned. Nil, or a nil result, is the default:
-	// an *Exception stands for itself, everything else is Failed "internal error". What a handler's own Send or Do
+	// an *Exception stands for itself, everything else is Failed "internal error". A caller in this process finds the error
+	// itself in what the call failed with. What a handler's own Send or Do
 	// failed with is an *Exception: returned as it is, the caller reads whatever a third party said.
 	Encode func(error) *Exception
 	// Logf reports panics in handlers and in this package. Nil is the log package.

@@ -42,8 +42,8 @@ type Exception struct {
 
 func (e *Exception) Error() string { return e.Reason }
 
-// Unwrap returns the error of this process behind a failure to send: that of a context, or of what filled in the
-// parameters. It does not leave the process, and nor does the reason, which tells it: a peer reads "internal error".
+// Unwrap returns the error of this process behind a failure: to send, that of a context, or of what filled in the
+// parameters; of a call that never left the process, its handler's. It does not leave the process, and nor does the reason, which tells it: a peer reads "internal error".
 func (e *Exception) Unwrap() error { return e.cause }
 
 // notSent is the failure of a call that never left.
@@ -66,9 +66,11 @@ func limitf(format string, args ...any) *Exception {
 	return exceptionf(Failed, "limit: "+format, args...)
 }
 
+// ErrCanceled is the failure of a call that its caller has given up, or that nobody waits for any more.
+var ErrCanceled = &Exception{Type: Failed, Reason: "call was canceled"}
+
 var (
 	errInternal = &Exception{Type: Failed, Reason: "internal error"}
-	errCanceled = &Exception{Type: Failed, Reason: "call was canceled"}
 	errNull     = &Exception{Type: Failed, Reason: "call on a null capability"}
 	errReleased = &Exception{Type: Failed, Reason: "call on a reference that was released"}
 	errDropped  = &Exception{Type: Failed, Reason: "the answer was released"}
@@ -84,6 +86,15 @@ func asException(err error) *Exception {
 		return e
 	}
 	return errInternal
+}
+
+// within is what a caller in this process sees of a handler's error: what asException makes of it, with the error itself.
+func within(err error) *Exception {
+	e := asException(err)
+	if e == errInternal && err != errInternal {
+		return &Exception{Type: e.Type, Reason: e.Reason, cause: err}
+	}
+	return e
 }
 
 // readException decodes an Exception of the peer's.

@@ -188,6 +188,7 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 
 	defer t.release()
 	if refuse != nil {
+		lose(t, loss{methodKey{r.iface, r.method}, refuse})
 		r.fail(refuse)
 		if end {
 			return errCrowded

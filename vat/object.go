@@ -59,14 +59,14 @@ func (o *object) call(r *request) {
 		r.fail(errUnknown)
 		return
 	}
+	o.retain() // for as long as r is in progress
+	r.object, r.handler = o, h
 	if r.conn == nil {
 		if err := r.params.inline(); err != nil {
 			r.fail(errInternal)
 			return
 		}
 	}
-	o.retain() // for as long as r is in progress
-	r.object, r.handler = o, h
 	here := r.direct && (h.inline || h.try)
 	if here && !h.serial && !o.busy(r.conn) && r.attempt() {
 		r.ran = true

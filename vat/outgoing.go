@@ -131,7 +131,7 @@ func (c *Conn) abandon(q *question) {
 	} else {
 		c.outbox.flush()
 	}
-	q.ans.complete(nil, errCanceled)
+	q.ans.complete(nil, ErrCanceled)
 }
 
 // Bootstrap asks the peer for its bootstrap capability (rpc.capnp, Bootstrap). The result can be used at once;

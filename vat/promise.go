@@ -25,6 +25,7 @@ type promise struct {
 	notify   []follower    // who is told when it has settled
 	known    chan struct{} // closed when it has settled; made when somebody waits
 	held     bool          // ans was dropped
+	losses   losses        // of calls that waited; those of a part of an answer are kept there
 	behind   int           // promises that lead here, one after the other; guarded by resolving
 }
 
@@ -108,7 +109,7 @@ func (p *promise) call(r *request) {
 		p.queue = append(p.queue, queued{request: r})
 		p.mu.Unlock()
 		if r.isCanceled() && p.remove(r) {
-			r.fail(errCanceled)
+			r.fail(ErrCanceled)
 		}
 		return
 	}
@@ -244,6 +245,7 @@ func (p *promise) remove(r *request) bool {
 		if it.request == r {
 			p.queue = append(p.queue[:i], p.queue[i+1:]...)
 			p.mu.Unlock()
+			p.lose(loss{methodKey{r.iface, r.method}, ErrCanceled})
 			p.release()
 			return true
 		}

@@ -43,6 +43,9 @@ type request struct {
 
 // complete ends r. It takes over res.
 func (r *request) complete(res *message, exc *Exception) {
+	if exc != nil && r.handler != nil && r.handler.stream {
+		r.object.streamBroken(exc)
+	}
 	conn, reserved := r.conn, r.reserved
 	r.reserved = 0
 	r.finish()
@@ -118,7 +121,7 @@ func (r *request) start() {
 // run calls the handler and completes r.
 func (r *request) run() {
 	if r.isCanceled() {
-		r.fail(errCanceled)
+		r.fail(ErrCanceled)
 		return
 	}
 	r.conclude(r.serve())
@@ -128,7 +131,7 @@ func (r *request) run() {
 // may wait.
 func (r *request) attempt() bool {
 	if r.isCanceled() {
-		r.fail(errCanceled)
+		r.fail(ErrCanceled)
 		return true
 	}
 	r.trying = r.handler.try
@@ -192,7 +195,10 @@ func (r *request) serve() (err error) {
 
 // encode is what the caller sees of a handler's error. It may be kept for long.
 func (r *request) encode(err error) *Exception {
-	if r.conn != nil && r.conn.options.Encode != nil {
+	if r.conn == nil { // the caller is of this process
+		return within(err)
+	}
+	if r.conn.options.Encode != nil {
 		if e := r.conn.options.Encode(err); e != nil {
 			return e.short()
 		}
@@ -250,7 +256,7 @@ func (r *request) abandon() {
 		cancel()
 	}
 	if queue != nil && queue.remove(r) {
-		r.fail(errCanceled)
+		r.fail(ErrCanceled)
 	}
 }
 
@@ -299,7 +305,7 @@ func (r *request) reserve(bytes int) bool {
 // that large results do not pile up: ask before making them.
 func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 	if c.r.results == nil && !c.r.reserve(bytes) {
-		return R{}, errCanceled
+		return R{}, ErrCanceled
 	}
 	m, err := c.r.allocate(bytes)
 	if err != nil {
@@ -314,7 +320,7 @@ func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 // own to say (Limits.MessageBytes, 8 MiB): more ends the connection.
 func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
 	if !c.r.reserve(n) {
-		return nil, errCanceled
+		return nil, ErrCanceled
 	}
 	m, err := c.r.allocate(0)
 	if err != nil {

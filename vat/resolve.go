@@ -24,6 +24,9 @@ func (p *promise) redirect(dst target, final bool) {
 	if old != nil {
 		old.release()
 	}
+	if final {
+		p.passLosses()
+	}
 	p.drain()
 	if final && p.letGo() {
 		p.ans.drop()

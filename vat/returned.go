@@ -123,7 +123,7 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 			exc = readException(e)
 		}
 	case rpc.Return_Which_canceled:
-		exc = errCanceled
+		exc = ErrCanceled
 	case rpc.Return_Which_takeFromOtherQuestion:
 		// A tail call: the outcome is that of a call which the peer made of us, with sendResultsTo.yourself
 		// (rpc.capnp, Call.sendResultsTo and Return.takeFromOtherQuestion).

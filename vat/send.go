@@ -31,8 +31,8 @@ type outgoing struct {
 // released.
 //
 // A `-> stream` method is called the same way: Send waits for room in the window (Limits.StreamBytes), releasing its
-// Answer does not cancel it, and [Cap.Drain] waits for the last. After one of them has failed, every later one on the
-// same reference fails with that.
+// Answer does not cancel it, and [Cap.Drain] waits for the last. After one of them has failed, or was not sent, every later
+// one on the same reference fails with that, and so does Drain.
 func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error) *Answer[R] {
 	a := &Answer[R]{}
 	send(ctx, c, m, place, &a.out, false)
@@ -46,10 +46,16 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 	out.answer.request = &out.request
 	r := &out.request
 	*r = request{iface: m.Interface, method: m.ID, ans: &out.answer, direct: true, awaited: awaited}
+	refuse := func(exc *Exception) bool {
+		if m.Stream {
+			c.breakStream(exc)
+		}
+		r.fail(exc)
+		return false
+	}
 	msg, err := newCall(m.Params)
 	if err != nil {
-		r.fail(notSent(m.Name, err))
-		return false
+		return refuse(notSent(m.Name, err))
 	}
 	r.params = msg
 	if place != nil {
@@ -57,19 +63,16 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 		err := place(P(msg.content.Struct()), &out.caps)
 		out.caps = Caps{}
 		if err != nil {
-			r.fail(notSent(m.Name, err))
-			return false
+			return refuse(notSent(m.Name, err))
 		}
 		if msg.msg.CapTable().Len() > 0 {
-			r.fail(exceptionf(Failed, "parameters of %s: capability pointer copied from another message", m.Name))
-			return false
+			return refuse(exceptionf(Failed, "parameters of %s: capability pointer copied from another message", m.Name))
 		}
 	}
 	t := c.use()
 	defer t.release()
 	if err := room(ctx, t); err != nil {
-		r.fail(notSent(m.Name, err))
-		return false
+		return refuse(notSent(m.Name, err))
 	}
 	if m.Stream {
 		if err := c.stream(ctx, &out.answer, msg.bytes()); err != nil {
@@ -77,16 +80,14 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 			if !ok {
 				exc = notSent(m.Name, err)
 			}
-			r.fail(exc)
-			return false
+			return refuse(exc)
 		}
 	} else if n := msg.bytes(); n >= reserveBytes {
 		if conn := via(t); conn != nil {
 			if conn.outbox.reserveCall(n, ctx.Done()) {
 				defer conn.outbox.releaseCall(n)
 			} else if err := ctx.Err(); err != nil {
-				r.fail(notSent(m.Name, err))
-				return false
+				return refuse(notSent(m.Name, err))
 			}
 		}
 	}

@@ -27,13 +27,7 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 		return errNull
 	}
 	size = max(size, minStreamed)
-	w := c.window.Load()
-	if w == nil {
-		w = new(window)
-		if !c.window.CompareAndSwap(nil, w) {
-			w = c.window.Load()
-		}
-	}
+	w := c.streamWindow()
 	limit := Limits{}.withDefaults().StreamBytes
 	t := c.use()
 	if conn := via(t); conn != nil {
@@ -59,17 +53,42 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 		w.mu.Lock()
 		w.bytes -= size
 		w.calls--
-		if w.err == nil {
-			w.err = exc
-		}
-		if w.less != nil {
-			close(w.less)
-			w.less = nil
-		}
+		w.changed(exc)
 		w.mu.Unlock()
 		a.drop()
 	})
 	return nil
+}
+
+// streamWindow returns c's window, made on first use.
+func (c *Cap) streamWindow() *window {
+	if w := c.window.Load(); w != nil {
+		return w
+	}
+	c.window.CompareAndSwap(nil, new(window))
+	return c.window.Load()
+}
+
+// breakStream keeps the failure of a streaming call that was not sent: what comes after it is not the whole.
+func (c *Cap) breakStream(exc *Exception) {
+	if c == nil {
+		return
+	}
+	w := c.streamWindow()
+	w.mu.Lock()
+	w.changed(exc)
+	w.mu.Unlock()
+}
+
+// changed keeps the first failure and wakes who waits for w. Called with w.mu held.
+func (w *window) changed(exc *Exception) {
+	if w.err == nil {
+		w.err = exc
+	}
+	if w.less != nil {
+		close(w.less)
+		w.less = nil
+	}
 }
 
 // failure is err as an error.

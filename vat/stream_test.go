@@ -78,12 +78,10 @@ func TestNotSent(t *testing.T) {
 			err = failed
 		}
 		a.Release()
-		if ctx.Err() != nil && err == nil {
-			err = ctx.Err()
-		}
 	}
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, s.Drain(t.Context()), "a call that was not sent does not fail the stream")
+	require.ErrorIs(t, s.Drain(t.Context()), context.DeadlineExceeded, "what was not sent is missing")
+	require.ErrorIs(t, vat.Do(t.Context(), s, tp.Stream_write, nil, nil), context.DeadlineExceeded, "the next call")
 }
 
 // The calls of a stream run one after the other also when their handler runs where they come from.

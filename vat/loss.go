@@ -1,0 +1,105 @@
+package vat
+
+import "slices"
+
+// A loss is a call that failed before its handler ran: it was cancelled while it waited, or refused for a limit. What
+// comes after a lost call of a stream must not be taken for the whole, so whoever serves the stream is told
+// (StreamBroken, see Serve).
+type loss struct {
+	call methodKey
+	why  *Exception
+}
+
+// lossAt is a loss on a part of an outcome that is not known yet.
+type lossAt struct {
+	path []uint16
+	loss
+}
+
+// losses are those of one promise, one a method.
+type losses []loss
+
+// maxLosses bounds what a promise or an answer remembers. Each entry is of another method or path.
+const maxLosses = 64
+
+// lose tells what t leads to of a loss, now or when it is known. Losses on what a peer hosts are not passed on.
+func lose(t target, l loss) {
+	switch t := t.(type) {
+	case *object:
+		if h := t.table.find(l.call.iface, l.call.method); h != nil && h.stream {
+			t.streamBroken(l.why)
+		}
+	case *promise:
+		t.lose(l)
+	}
+}
+
+// streamBroken tells o's value that a streaming call on it has failed.
+func (o *object) streamBroken(why *Exception) {
+	s, ok := o.self.(interface{ StreamBroken(*Exception) })
+	if !ok {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			o.table.panicked("StreamBroken", p)
+		}
+	}()
+	s.StreamBroken(why)
+}
+
+// lose is lose for what p leads to. A promise of a part of an answer goes as soon as no call waits on it, so the answer
+// remembers its losses.
+func (p *promise) lose(l loss) {
+	if p.ans != nil {
+		p.ans.lose(lossAt{p.path, l})
+		return
+	}
+	p.mu.Lock()
+	if !slices.ContainsFunc(p.losses, func(old loss) bool { return old.call == l.call }) && len(p.losses) < maxLosses {
+		p.losses = append(p.losses, l)
+	}
+	p.mu.Unlock()
+	p.passLosses()
+}
+
+// passLosses passes on what p remembers once it is decided where it leads.
+func (p *promise) passLosses() {
+	p.mu.Lock()
+	if len(p.losses) == 0 || !p.final || p.dst == nil {
+		p.mu.Unlock()
+		return
+	}
+	dst, list := p.dst, p.losses
+	p.losses = nil
+	dst.retain()
+	p.mu.Unlock()
+	for _, l := range list {
+		lose(dst, l)
+	}
+	dst.release()
+}
+
+// lose remembers a loss until a is done.
+func (a *answer) lose(l lossAt) {
+	a.mu.Lock()
+	if a.done {
+		a.mu.Unlock()
+		a.passLoss(l)
+		return
+	}
+	if len(a.losses) < maxLosses && !slices.ContainsFunc(a.losses, func(old lossAt) bool {
+		return old.call == l.call && slices.Equal(old.path, l.path)
+	}) {
+		l.path = slices.Clone(l.path) // the promise may go
+		a.losses = append(a.losses, l)
+	}
+	a.mu.Unlock()
+}
+
+// passLoss tells the part of a's outcome that l is about.
+func (a *answer) passLoss(l lossAt) {
+	t := a.pick(l.path)
+	lose(t, l.loss)
+	t.release()
+}

@@ -1,0 +1,243 @@
+package vat_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// A tape is a stream that keeps what was written, and how it was told that something is missing.
+type tape struct {
+	running chan struct{} // a write has begun
+	gate    chan struct{} // a write of "wait" ends
+
+	mu      sync.Mutex
+	written string
+	broken  []string
+}
+
+func newTape() *tape { return &tape{running: make(chan struct{}, 1), gate: make(chan struct{}, 1)} }
+
+var tapeTable = vat.NewTable(vat.Handle(tp.Stream_write, (*tape).write))
+
+func (p *tape) write(c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
+	b, err := c.Params().Data()
+	if err != nil {
+		return err
+	}
+	switch string(b) {
+	case "wait":
+		p.running <- struct{}{}
+		<-p.gate
+	case "panic":
+		panic("as told")
+	case "fail":
+		return &vat.Exception{Type: vat.Failed, Reason: "as told"}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written += string(b)
+	return nil
+}
+
+func (p *tape) StreamBroken(why *vat.Exception) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken = append(p.broken, why.Reason)
+}
+
+func (p *tape) told() (written string, broken []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.written, p.broken
+}
+
+// A tapes gives its tape when it is told to.
+type tapes struct {
+	tape *vat.Cap
+	give chan struct{}
+}
+
+var tapesTable = vat.NewTable(vat.Handle(tp.Server_stream, func(o *tapes, c vat.Call[tp.Server_stream_Params, tp.Server_stream_Results]) error {
+	select {
+	case <-o.give:
+	case <-c.Context().Done():
+		return c.Context().Err()
+	}
+	r, err := c.Results()
+	if err != nil {
+		return err
+	}
+	return r.SetStream(c.Caps().Put(o.tape.AddRef()))
+}))
+
+// onTape returns a promise of a tape that a server hosts, which is kept when give is called.
+func onTape(t *testing.T, limits vat.Limits) (p *tape, c *vat.Cap, give func()) {
+	p, giving := newTape(), make(chan struct{})
+	a, b := sockets(t)
+	server := vat.NewConn(b, vat.Options{Bootstrap: vat.Serve(tapesTable, &tapes{vat.Serve(tapeTable, p), giving}), Limits: limits})
+	client := vat.NewConn(a, vat.Options{})
+	root := client.Bootstrap(t.Context())
+	got := vat.Send(t.Context(), root, tp.Server_stream, nil)
+	c = got.Cap(tp.Server_stream_Results_stream)
+	t.Cleanup(func() {
+		c.Release()
+		got.Release()
+		root.Release()
+		client.Close()
+		server.Close()
+		<-client.Done()
+		<-server.Done()
+	})
+	return p, c, sync.OnceFunc(func() { close(giving) })
+}
+
+// droppable is a write of a caller that drops its promise, which cancels it.
+var droppable = func() vat.Method[tp.Stream_write_Params, vat.Empty] {
+	m := tp.Stream_write
+	m.Stream = false
+	return m
+}()
+
+func writeTo(t *testing.T, c *vat.Cap, text string) *vat.Answer[vat.Empty] {
+	return vat.Send(t.Context(), c, droppable, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+		return caps.SetData(tp.Stream_write_Params_data, []byte(text))
+	})
+}
+
+// A call of a stream that is lost, however, is told to whoever serves the stream, and its other calls are not.
+func TestStreamBroken(t *testing.T) {
+	const canceled = "call was canceled"
+	for _, row := range []struct {
+		name   string
+		limits vat.Limits
+		// writes uses c, the tape or a promise of it, and calls give when that may be kept.
+		writes func(t *testing.T, p *tape, c *vat.Cap, give func())
+		want   []string
+	}{
+		{"nothing is lost", vat.Limits{}, func(t *testing.T, p *tape, c *vat.Cap, give func()) {
+			give()
+			writeTo(t, c, "a")
+		}, nil},
+		{"its handler fails", vat.Limits{}, func(t *testing.T, _ *tape, c *vat.Cap, give func()) {
+			give()
+			writeTo(t, c, "fail")
+		}, []string{"as told"}},
+		{"its handler panics", vat.Limits{}, func(t *testing.T, _ *tape, c *vat.Cap, give func()) {
+			give()
+			writeTo(t, c, "panic")
+		}, []string{"internal error"}},
+		{"cancelled behind another", vat.Limits{}, func(t *testing.T, p *tape, c *vat.Cap, give func()) {
+			give()
+			writeTo(t, c, "wait")
+			<-p.running
+			writeTo(t, c, "b").Release()
+			require.Error(t, vat.Do(t.Context(), c, tp.Stream_done, nil, nil), "there is none; the cancellation has come before it")
+			p.gate <- struct{}{}
+		}, []string{canceled}},
+		{"cancelled before the stream is there", vat.Limits{}, func(t *testing.T, _ *tape, c *vat.Cap, give func()) {
+			for range 3 {
+				writeTo(t, c, "a").Release()
+			}
+			give()
+		}, []string{canceled}},
+		{"cancelled between others before the stream is there", vat.Limits{}, func(t *testing.T, _ *tape, c *vat.Cap, give func()) {
+			writeTo(t, c, "a")
+			writeTo(t, c, "b").Release()
+			writeTo(t, c, "c")
+			give()
+		}, []string{canceled}},
+		{"refused before the stream is there", vat.Limits{Calls: 3}, func(t *testing.T, _ *tape, c *vat.Cap, give func()) {
+			writeTo(t, c, "a")
+			writeTo(t, c, "b")
+			a := writeTo(t, c, "c")
+			_, _, err := a.Await(t.Context())
+			assert.ErrorContains(t, err, "limit")
+			give()
+		}, []string{"limit: 3 calls are in progress"}},
+		{"refused behind another", vat.Limits{Calls: 2}, func(t *testing.T, p *tape, c *vat.Cap, give func()) {
+			give()
+			require.NoError(t, c.Settle(t.Context()))
+			writeTo(t, c, "wait")
+			<-p.running
+			writeTo(t, c, "b")
+			_, _, err := writeTo(t, c, "c").Await(t.Context())
+			assert.ErrorContains(t, err, "limit")
+			p.gate <- struct{}{}
+		}, []string{"limit: 2 calls are in progress"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p, c, give := onTape(t, row.limits)
+			row.writes(t, p, c, give)
+			give()
+			require.NoError(t, c.Settle(t.Context()))
+			soon(t, func() bool {
+				_, broken := p.told()
+				return len(broken) >= len(row.want)
+			}, "nobody was told")
+			last := writeTo(t, c, ".")
+			defer last.Release()
+			_, _, err := last.Await(t.Context())
+			require.NoError(t, err)
+			written, broken := p.told()
+			assert.Equal(t, row.want, broken, "told, with %q written", written)
+		})
+	}
+}
+
+// So it is for calls that never leave this process.
+func TestStreamBrokenHere(t *testing.T) {
+	p := newTape()
+	c := vat.Serve(tapeTable, p)
+	defer c.Release()
+	first := writeTo(t, c, "wait")
+	<-p.running
+	writeTo(t, c, "b").Release()
+	p.gate <- struct{}{}
+	_, _, err := first.Await(t.Context())
+	require.NoError(t, err)
+	_, _, err = writeTo(t, c, "c").Await(t.Context())
+	require.NoError(t, err)
+	written, broken := p.told()
+	assert.Equal(t, "waitc", written)
+	assert.Equal(t, []string{"call was canceled"}, broken)
+}
+
+// What a promise remembers of lost calls is bounded, and a lost call of another method breaks no stream.
+func TestLossesAreBounded(t *testing.T) {
+	p, c, give := onTape(t, vat.Limits{})
+	for id := range uint16(1000) {
+		vat.Send(t.Context(), c, vat.Method[vat.Empty, vat.Empty]{Interface: 1, ID: id}, nil).Release()
+	}
+	give()
+	require.NoError(t, c.Settle(t.Context()))
+	last := writeTo(t, c, ".")
+	defer last.Release()
+	_, _, err := last.Await(t.Context())
+	require.NoError(t, err)
+	_, broken := p.told()
+	assert.Empty(t, broken)
+}
+
+// A call that fails before it is sent fails the stream on the caller's side.
+func TestStreamNotSent(t *testing.T) {
+	p := connect(t, vat.Limits{})
+	s := p.stream(t)
+	defer s.Release()
+	mine := errors.New("mine")
+	vat.Send(t.Context(), s, tp.Stream_write, func(tp.Stream_write_Params, *vat.Caps) error { return mine }).Release()
+	require.ErrorIs(t, s.Drain(t.Context()), mine)
+	other := s.AddRef()
+	defer other.Release()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, vat.Do(t.Context(), other, tp.Stream_done, nil, nil))
+	require.NoError(t, other.Drain(over), "another reference is another stream")
+}
