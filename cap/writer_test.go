@@ -12,6 +12,7 @@ import (
 	"capd/client"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/deny"
 	"capd/vfs/vfstest"
 )
 
@@ -89,8 +90,22 @@ func TestWriterLarge(t *testing.T) {
 	is(t, "a large replacement with an old condition", err, vfs.Conflict)
 }
 
+// stageOf is what stage itself answers.
+func stageOf(t *testing.T, d *client.Dir, path string, cond vfs.If) error {
+	t.Helper()
+	return call(t, d.Cap(), schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error {
+		ok(t, wire.SetIf(cond, p.NewIfVersion))
+		return p.SetPath(path)
+	}, nil)
+}
+
+// What cannot be written is refused when it is staged, and later too by one who did
+// not wait for that.
 func TestWriterRefused(t *testing.T) {
-	_, _, d := guest(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}})
+	tree := inMemory(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}, ".env": {}, ".git/config": {}, "link": {Link: "f"}, "dangling": {Link: "nowhere"}})
+	s := serve(t, vfs.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask(nil)), vfs.Allowance{})
+	loc, _ := s.grant(t, "agent", "", false)
+	d := dial(t, loc).Dir(context.Background())
 	for _, c := range []struct {
 		path string
 		cond vfs.If
@@ -99,15 +114,25 @@ func TestWriterRefused(t *testing.T) {
 		{"f", vfs.If{Absent: true}, vfs.Conflict}, {"f", vfs.If{Is: vfs.Version{1}}, vfs.Conflict},
 		{"missing", vfs.If{Is: vfs.Version{1}}, vfs.Conflict}, {"d", vfs.If{}, vfs.IsDir}, {"../x", vfs.If{}, vfs.Invalid},
 		{"missing/x", vfs.If{}, vfs.NotFound}, {"f/x", vfs.If{}, vfs.NotDir}, {"", vfs.If{}, vfs.Invalid},
+		{".env", vfs.If{}, vfs.Denied}, {"d/.env", vfs.If{}, vfs.Denied}, {".git/config", vfs.If{}, vfs.AskDenied},
+		{"dangling", vfs.If{}, vfs.NotFound}, {"new\x01", vfs.If{}, vfs.Invalid},
 	} {
+		is(t, "stage at "+c.path, stageOf(t, d, c.path, c.cond), c.want)
 		w := stage(t, d, c.path, c.cond)
 		write(t, w, "x")
 		_, err := commit(t, w)
 		is(t, "staged at "+c.path, err, c.want)
 		w.Release()
 	}
+	is(t, "stage read-only", stageOf(t, d.ReadOnly(), "f", vfs.If{}), vfs.ReadOnly)
+	is(t, "a File read-only", call(t, d.OpenFile("f").ReadOnly().Cap(), schema.File_stage, nil, nil), vfs.ReadOnly)
+	gone, err := d.CreateFile(t.Context(), "gone")
+	ok(t, err)
+	ok(t, d.Remove(t.Context(), "gone", vfs.If{}))
+	is(t, "a File that was removed", call(t, gone.Cap(), schema.File_stage, nil, nil), vfs.NotFound)
+	is(t, "a File by a link", stageOf(t, d, "link", vfs.If{}), "")
 	w := stage(t, d.ReadOnly(), "f", vfs.If{})
-	_, err := commit(t, w)
+	_, err = commit(t, w)
 	is(t, "staged read-only", err, vfs.ReadOnly)
 	reads(t, d, "f", "old")
 }

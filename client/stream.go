@@ -44,6 +44,9 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	if s.left < 0 {
 		return s.n, vfs.Errorf(vfs.Corrupt, "the host streamed more than the %d bytes that it was asked for", length)
 	}
+	if err == nil && s.broken {
+		err = vfs.Errorf(vfs.Corrupt, "the host gave up a part of what it streamed")
+	}
 	if err == nil && (s.n != n || !s.done) {
 		err = vfs.Errorf(vfs.Corrupt, "the host streamed %d bytes and said %d", s.n, n)
 	}
@@ -61,6 +64,8 @@ type sink struct {
 	err   error
 	done  bool
 	ended bool
+
+	broken bool // a write was lost
 }
 
 var sinkTable = vat.NewTable(
@@ -78,7 +83,7 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	if s.err == nil {
 		s.err = s.ctx.Err() // of which the host may say sooner that the sink failed
 	}
-	if s.ended || s.done || s.ctx.Err() != nil {
+	if s.ended || s.done || s.broken || s.ctx.Err() != nil {
 		return vfs.Errorf(vfs.Invalid, "the stream has ended")
 	}
 	if s.left -= int64(len(b)); s.left < 0 {
@@ -96,9 +101,21 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	return nil
 }
 
+// StreamBroken ends the stream: what comes is not the whole.
+func (s *sink) StreamBroken(*vat.Exception) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.done {
+		s.broken = true
+	}
+}
+
 func (s *sink) finish(vat.Call[schema.Sink_done_Params, schema.Sink_done_Results]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.broken {
+		return vfs.Errorf(vfs.Invalid, "a write was cancelled or failed, so what came is not whole")
+	}
 	s.done = true
 	return nil
 }

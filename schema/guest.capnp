@@ -133,7 +133,8 @@ interface Dir {
   # use stage). conflict, readOnly, notDir, isDir, notRegular, askDenied, outside.
 
   stage @6 (path :Text, ifVersion :IfVersion, noFollow :Bool) -> (writer :Writer);
-  # As put, for content of any size: write to the writer, then commit. ifVersion is checked when it is committed.
+  # As put, for content of any size: write to the writer, then commit. What put would refuse now, stage refuses, and
+  # nothing is staged. All of it, ifVersion too, is checked again when it is committed.
 
   stat @7 (withVersion :Bool) -> (stat :Stat);
   # Of this directory. It has no version; withVersion is for symmetry with File.
@@ -190,16 +191,17 @@ interface File {
   stream @3 (sink :Sink, offset :UInt64, length :UInt64) -> (bytes :UInt64);
   # Writes length bytes from offset (0: to the end) to the caller's sink, in chunks of at most 256 KiB with at most
   # 4 MiB unanswered, then calls done and answers the count. One content: a replacement meanwhile does not show. Ends
-  # at once when the capability is revoked. An error of the sink ends it; `busy`: the sink took nothing for 30 s.
+  # at once when the capability is revoked. An error of the sink ends it: invalid, with what the sink said; `busy`: the sink
+  # took nothing for 30 s.
 
   writeText @4 (text :Text, ifVersion :IfVersion) -> (version :Data);
-  # As Dir.put, at this file's place.
+  # As Dir.put, at this file's place, but no file is made: notFound when it was removed.
 
   writeBytes @5 (data :Data, ifVersion :IfVersion) -> (version :Data);
-  # As Dir.put, at this file's place.
+  # As writeText.
 
   stage @6 (ifVersion :IfVersion) -> (writer :Writer);
-  # As Dir.stage, at this file's place.
+  # As Dir.stage, at this file's place; no file is made.
 
   write @7 (offset :UInt64, data :Data, ifVersion :IfVersion) -> ();
   # Writes data in place, at most 1 MiB; a gap is filled with zeros. Not atomic: a failure midway may leave a part.
@@ -231,20 +233,23 @@ interface Sink {
   # Where a file is streamed to. The caller hosts it.
 
   write @0 (data :Data) -> stream;
-  # The next bytes, at most 256 KiB.
+  # The next bytes, at most 256 KiB. A write that failed or was cancelled ends the stream: what came is not whole.
 
   done @1 () -> ();
-  # Nothing more comes, and everything has.
+  # Nothing more comes, and everything has. An error where a write was lost.
 }
 
 interface Writer {
   # A whole-file write under way. Nothing shows until it is committed; dropping the capability drops the bytes.
 
   write @0 (data :Data) -> stream;
-  # The next bytes, at most 1 MiB. The first error is kept and answered by every later call.
+  # The next bytes, at most 1 MiB. A write that fails, is refused or is cancelled ends the writer, whether it had begun or
+  # not, and commit says so. Dropping a call's promise before it was answered cancels the call: keep it until commit has
+  # answered. The first error is kept and answered by every later call; for a cancelled write that is invalid.
 
   commit @1 () -> (version :Data);
-  # Puts the content in place, atomically and durably. Once: after it every call is invalid.
+  # Puts in place, atomically and durably, what was written before commit was called; what is written later is
+  # refused. Once: after it every call is invalid.
 
   help @2 (method :Text) -> (text :Text);
   # As Session.help.

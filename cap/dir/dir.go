@@ -307,7 +307,7 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 		return vfs.At(path, err)
 	}
 	place := s.place(c.Params().NoFollow())
-	w, err := file.Stage(s.scope, d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	w, err := file.Stage(c.Context(), s.scope, d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return s.scope.ChangeFrom(ctx, cond, r, func(r io.Reader) (vfs.Version, error) {
 			return place(ctx, d.(vfs.Dir), path, r, cond)
 		})

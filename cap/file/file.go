@@ -138,7 +138,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 	if err != nil {
 		return s.at(err)
 	}
-	w, err := Stage(s.scope, f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	w, err := Stage(c.Context(), s.scope, f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return s.scope.ChangeFrom(ctx, cond, r, func(r io.Reader) (vfs.Version, error) {
 			return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
 		})

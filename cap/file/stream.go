@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -165,7 +166,20 @@ func (p *pump) failed(err error) error {
 	case context.DeadlineExceeded == err:
 		return vfs.Errorf(vfs.Busy, "the sink took nothing for %v", stalled)
 	}
-	return vfs.Errorf(vfs.Invalid, "the sink failed; the stream has ended")
+	return vfs.Errorf(vfs.Invalid, "the sink failed, and the stream has ended%s", said(err))
+}
+
+// maxSaid bounds in bytes what is repeated of a sink's own error.
+const maxSaid = 128
+
+// said is what a sink said, after words of ours.
+func said(err error) string {
+	e, ok := errors.AsType[*vat.Exception](err)
+	if !ok || e.Reason == "" {
+		return ""
+	}
+	text := vfs.Printable(e.Reason[:min(len(e.Reason), maxSaid)])
+	return "; it says: " + text
 }
 
 func (p *pump) drop() {

@@ -57,6 +57,9 @@ func Decode(err error) error {
 	if !ok {
 		return err
 	}
+	if here, ok := errors.AsType[*vfs.Error](err); ok { // of a handler in this process
+		return here
+	}
 	word, rest, _ := strings.Cut(e.Reason, ":")
 	if code := vfs.Code(word); slices.Contains(vfs.Codes, code) {
 		return &vfs.Error{Code: code, Msg: vfs.Printable(strings.TrimSpace(rest))}
