@@ -59,6 +59,7 @@ type Server struct {
 	strangers  []*seat             // guests that have restored nothing, in the order they came
 	budget     *vat.Budget         // the strangers'
 	grants     map[string]*holders // of a root grant
+	told       map[string]bool     // directories of which a guest was told that they hold something withheld
 	listeners  map[net.Listener]struct{}
 	closed     bool
 	wg         sync.WaitGroup
@@ -75,7 +76,7 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]*holders{}, budget: vat.NewBudget(StrangersBytes), listeners: map[net.Listener]struct{}{}}
+	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]*holders{}, told: map[string]bool{}, budget: vat.NewBudget(StrangersBytes), listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is
@@ -156,8 +157,12 @@ func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap, gone fu
 	return c
 }
 
-// encode tells the host the cause of what its guest sees as internal.
+// encode tells the host the cause of what its guest sees as internal, and what a guest
+// could tell of what is withheld.
 func (s *Server) encode(err error) *vat.Exception {
+	if told, ok := errors.AsType[*vfs.Told](err); ok {
+		s.note(told)
+	}
 	if _, said := errors.AsType[*vat.Exception](err); said {
 		return wire.Encode(err)
 	}
@@ -169,6 +174,26 @@ func (s *Server) encode(err error) *vat.Exception {
 		s.o.Logf("capd: internal: %v", cause)
 	}
 	return wire.Encode(err)
+}
+
+// maxTold is how many directories are noted of which a guest was told something.
+const maxTold = 1024
+
+// note logs each directory once, and no more when there were too many.
+func (s *Server) note(told *vfs.Told) {
+	s.mu.Lock()
+	n, known := len(s.told), s.told[told.Path]
+	if !known && n < maxTold {
+		s.told[told.Path] = true
+	}
+	s.mu.Unlock()
+	switch {
+	case known || n > maxTold-1:
+	case n == maxTold-1:
+		s.o.Logf("capd: %v; what follows of this is not noted", told)
+	default:
+		s.o.Logf("capd: %v", told)
+	}
 }
 
 // Conns returns how many connections there are.

@@ -118,7 +118,7 @@ func (c *carrier) names(d *dirView) ([]string, error) {
 	}
 	some, err := d.conceals(c.ctx)
 	if err == nil && some {
-		err = Errorf(Denied, "it cannot be moved to another tree: policy decides about what it may hold; move its files")
+		err = &Error{Code: Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &Told{d.path}}
 	}
 	return names, err
 }

@@ -226,7 +226,7 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	do := func(ctx context.Context) error {
 		err := v.dir.Remove(ctx, name, c)
 		if CodeOf(err) == NotEmpty && v.world.seemsEmpty(ctx, v.dir, name, t.path) {
-			return Errorf(Denied, "it cannot be removed: policy decides about what it may hold")
+			return &Error{Code: Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Told{t.path}}
 		}
 		return err
 	}

@@ -114,6 +114,17 @@ func Errorf(c Code, format string, args ...any) error {
 	return &Error{Code: c, Msg: fmt.Sprintf(format, args...)}
 }
 
+// Told is the cause of an answer from which a guest learns that a directory holds
+// something that is withheld: what it holds decides whether the directory can go. A host
+// notes it in its log.
+type Told struct {
+	Path string // of the directory, from the root that was guarded
+}
+
+func (t *Told) Error() string {
+	return "a guest was told that " + Printable(t.Path) + " holds something that is withheld"
+}
+
 // Hide returns an Internal error that keeps cause for the host's log and shows
 // nothing of it.
 func Hide(cause error) error {

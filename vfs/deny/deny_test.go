@@ -2,6 +2,7 @@ package deny_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,48 @@ func TestMove(t *testing.T) {
 			if (there == nil) != (c.want != "") {
 				t.Errorf("%s: %s to %s: the source: %v", c.pattern, c.from, c.to, there)
 			}
+		}
+	}
+}
+
+// TestToldByRemoval: a directory that holds something withheld, and nothing else, can be
+// neither removed nor moved to another tree. That tells so much, and the host learns of
+// which directory; of one that holds something visible too it tells nothing.
+func TestToldByRemoval(t *testing.T) {
+	names := vfs.NewNamespace()
+	for path, below := range map[string]vfs.Dir{"from": tree(t, "secret/in/.env", "both/.env", "both/x", "plain/x"), "to": tree(t, "x")} {
+		if err := names.Mount(path, below, vfs.MountOptions{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top := vfs.Guarded(names.Root(), nil)
+	defer top.Close()
+	open := func(path string) vfs.Dir {
+		d, err := vfs.WalkDir(t.Context(), top, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	from, secret, to := open("from"), open("from/secret"), open("to")
+	for _, c := range []struct {
+		what string
+		err  error
+		code vfs.Code
+		told string // of which directory
+	}{
+		{"removing what seems empty", secret.Remove(t.Context(), "in", vfs.If{}), vfs.Denied, "secret/in"},
+		{"moving it", secret.Rename(t.Context(), "in", to, "in", vfs.If{}, vfs.If{}), vfs.Denied, "secret/in"},
+		{"moving what it is in", from.Rename(t.Context(), "secret", to, "new", vfs.If{}, vfs.If{}), vfs.Denied, "secret/in"},
+		{"removing what holds something visible", from.Remove(t.Context(), "both", vfs.If{}), vfs.NotEmpty, ""},
+		{"moving what holds nothing withheld", from.Rename(t.Context(), "plain", to, "plain", vfs.If{}, vfs.If{}), "", ""},
+	} {
+		told, ok := errors.AsType[*vfs.Told](c.err)
+		if vfs.CodeOf(c.err) != c.code || ok != (c.told != "") || ok && told.Path != c.told {
+			t.Errorf("%s: %v, and told of %+v; want %q and %q", c.what, c.err, told, c.code, c.told)
+		}
+		if c.err != nil && strings.Contains(c.err.Error(), ".env") {
+			t.Errorf("%s: %v names what is withheld", c.what, c.err)
 		}
 	}
 }
