@@ -144,7 +144,7 @@ func (m *mounts) etc(made string, network bool) {
 // makeEtc writes the files of /etc that are not the host's into dir.
 func makeEtc(dir string, u user, network bool) error {
 	files := map[string]string{
-		"passwd":        fmt.Sprintf("root:x:0:0:root:/root:/bin/false\n%s:x:%d:%d::%s:/bin/sh\n", userName, u.uid, u.gid, homePath),
+		"passwd":        fmt.Sprintf("root:x:0:0:root:/root:/bin/false\n%s:x:%d:%d::%s:/bin/sh\n", userName, u.uid, u.gid, HomePath),
 		"group":         fmt.Sprintf("root:x:0:\n%s:x:%d:\n", userName, u.gid),
 		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	}

@@ -98,7 +98,7 @@ func newDisk(growth int64, dirs ...string) (*disk, error) {
 func (d *disk) check() error {
 	for dir, reserve := range d.reserve {
 		if free, err := freeBytes(dir); err == nil && free < reserve {
-			return vfs.Errorf(vfs.Limit, "the disk is nearly full (%d MiB are free); the run was stopped", free>>20)
+			return vfs.Errorf(vfs.Limit, "the disk is nearly full (%d MiB are free), and the run was stopped", free>>20)
 		}
 	}
 	used, err := d.used()
@@ -106,7 +106,7 @@ func (d *disk) check() error {
 		return err
 	}
 	if used-d.before > d.growth {
-		return vfs.Errorf(vfs.Limit, "the run stored more than its %d bytes and was stopped; give it more disk", d.growth)
+		return vfs.Errorf(vfs.Limit, "the run stored more than its %d bytes of disk and was stopped; give it more", d.growth)
 	}
 	return nil
 }

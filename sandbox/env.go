@@ -18,16 +18,16 @@ var passedOn = []string{"LANG", "LC_ALL", "TERM"}
 func environment(c Command, caller func(string) string) []string {
 	env := map[string]string{
 		"PATH":             searchPath(c.Bind, caller("PATH")),
-		"HOME":             homePath,
+		"HOME":             HomePath,
 		"USER":             userName,
 		"LOGNAME":          userName,
 		"TMPDIR":           tmpPath,
-		"XDG_CACHE_HOME":   cachePath,
-		"GOCACHE":          cachePath + "/go-build",
-		"GOPATH":           homePath + "/go",
-		"npm_config_cache": cachePath + "/npm",
-		"PIP_CACHE_DIR":    cachePath + "/pip",
-		"CARGO_HOME":       cachePath + "/cargo",
+		"XDG_CACHE_HOME":   CachePath,
+		"GOCACHE":          CachePath + "/go-build",
+		"GOPATH":           HomePath + "/go",
+		"npm_config_cache": CachePath + "/npm",
+		"PIP_CACHE_DIR":    CachePath + "/pip",
+		"CARGO_HOME":       CachePath + "/cargo",
 	}
 	for _, name := range passedOn {
 		if v := caller(name); v != "" {

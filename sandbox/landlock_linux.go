@@ -31,7 +31,7 @@ func restrictFiles() error {
 	return known.Restrict(
 		landlock.PathAccess(readRights, "/"),
 		landlock.PathAccess(writeRights, TreePath),
-		landlock.PathAccess(writeRights|ll.AccessFSMakeSock|ll.AccessFSMakeFifo, homePath, cachePath, tmpPath),
+		landlock.PathAccess(writeRights|ll.AccessFSMakeSock|ll.AccessFSMakeFifo, HomePath, CachePath, tmpPath),
 		landlock.PathAccess(fileRights|ll.AccessFSTruncate|ll.AccessFSMakeReg|ll.AccessFSRemoveFile, "/dev/shm"),
 		landlock.PathAccess(fileRights, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
 		landlock.PathAccess(fileRights|ll.AccessFSIoctlDev, "/dev/tty", "/dev/pts"),

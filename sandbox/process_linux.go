@@ -73,6 +73,9 @@ func (r *run) run(ctx context.Context, bwrap string, args mounts) (int, error) {
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
 	}
+	if err == nil {
+		err = r.disk.check() // what it stored since the watcher looked last
+	}
 	if err != nil {
 		return -1, err
 	}

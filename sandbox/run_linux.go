@@ -3,11 +3,13 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"capd/vfs"
 )
@@ -40,7 +42,7 @@ func Run(ctx context.Context, c Command) (exit int, err error) {
 		return -1, err
 	}
 	u := chooseUser()
-	private, err := makePrivate(c.Scratch, u, c.Network)
+	private, err := makePrivate(c, u)
 	if err != nil {
 		return -1, err
 	}
@@ -52,11 +54,18 @@ func Run(ctx context.Context, c Command) (exit int, err error) {
 	if err := u.own(c.Tree); err != nil {
 		return -1, err
 	}
+	dirs := []string{c.Tree, private}
+	for _, cache := range c.Caches {
+		if err := errors.Join(isDir(cache.Dir), u.own(cache.Dir)); err != nil {
+			return -1, fmt.Errorf("the cache %s cannot be used, and may be removed: %w", vfs.Printable(cache.Dir), err)
+		}
+		dirs = append(dirs, cache.Dir)
+	}
 	args, err := arguments(c, u, private)
 	if err != nil {
 		return -1, err
 	}
-	growth, err := newDisk(c.Limits.Disk, c.Tree, private)
+	growth, err := newDisk(c.Limits.Disk, dirs...)
 	if err != nil {
 		return -1, err
 	}
@@ -88,9 +97,17 @@ const (
 	privateEtc   = "etc"
 )
 
-// makePrivate makes a run's own directory in scratch and returns it.
-func makePrivate(scratch string, u user, network bool) (dir string, err error) {
-	dir, err = os.MkdirTemp(scratch, "run-")
+// ofPrivate is where at, a path of the sandbox, is in the private directory.
+func ofPrivate(private, at string) string {
+	if within(at, HomePath) {
+		return filepath.Join(private, privateHome, strings.TrimPrefix(at, HomePath))
+	}
+	return filepath.Join(private, privateCache, strings.TrimPrefix(at, CachePath))
+}
+
+// makePrivate makes a run's own directory in its scratch directory and returns it.
+func makePrivate(c Command, u user) (dir string, err error) {
+	dir, err = os.MkdirTemp(c.Scratch, "run-")
 	if err != nil {
 		return "", err
 	}
@@ -99,8 +116,13 @@ func makePrivate(scratch string, u user, network bool) (dir string, err error) {
 			break
 		}
 	}
+	for _, cache := range c.Caches {
+		if err == nil {
+			err = os.MkdirAll(ofPrivate(dir, cache.At), 0o700)
+		}
+	}
 	if err == nil {
-		err = makeEtc(filepath.Join(dir, privateEtc), u, network)
+		err = makeEtc(filepath.Join(dir, privateEtc), u, c.Network)
 	}
 	if err == nil {
 		err = u.own(dir)
@@ -120,9 +142,12 @@ func arguments(c Command, u user, private string) (mounts, error) {
 	m := namespaces(u, c.Network)
 	m.system()
 	m.etc(filepath.Join(private, privateEtc), c.Network)
-	m.give(filepath.Join(private, privateHome), homePath)
-	m.give(filepath.Join(private, privateCache), cachePath)
+	m.give(filepath.Join(private, privateHome), HomePath)
+	m.give(filepath.Join(private, privateCache), CachePath)
 	m.give(filepath.Join(private, privateTmp), tmpPath)
+	for _, cache := range c.Caches {
+		m = append(m, "--bind", cache.Dir, cache.At)
+	}
 	m = append(m, "--symlink", tmpPath, "/var/tmp")
 	if err := m.bind(c.Bind); err != nil {
 		return nil, err

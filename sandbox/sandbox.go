@@ -14,8 +14,8 @@
 // What the program sees:
 //
 //	/capd/tree    Command.Tree; where it starts
-//	/capd/home    HOME, private to the run
-//	/capd/cache   caches, private to the run
+//	/capd/home    HOME, private to the run but for Command.Caches
+//	/capd/cache   caches, private to the run but for Command.Caches
 //	/tmp          TMPDIR, private to the run
 //	/usr /bin …   the system's, read-only
 //	Command.Bind  at the same path, read-only
@@ -52,8 +52,8 @@ import (
 // Where the program finds what is its own.
 const (
 	TreePath  = "/capd/tree"
-	homePath  = "/capd/home"
-	cachePath = "/capd/cache"
+	HomePath  = "/capd/home"
+	CachePath = "/capd/cache"
 	tmpPath   = "/tmp"
 	initPath  = "/capd/init"
 )
@@ -73,6 +73,10 @@ type Command struct {
 	// Bind are absolute paths of the host, shown read-only at the same path. One
 	// that ends in pkg/mod becomes GOMODCACHE.
 	Bind []string
+
+	// Caches last: they are not removed with what is private to the run. Whatever
+	// a program leaves in one, the next program finds there.
+	Caches []Cache
 
 	// Env is "NAME=value" beside PATH, HOME, TMPDIR, LANG, LC_ALL, TERM and
 	// private caches, and wins over them. Nothing else of the caller's
@@ -96,14 +100,18 @@ type Command struct {
 	WithoutLandlock bool
 }
 
+// Cache is a directory of the host, private as the tree is, that a program sees and
+// writes at At: a path at or below CachePath, or below HomePath. None is in another.
+type Cache struct{ At, Dir string }
+
 // Limits bound a run; 0 is the default, which DefaultLimits shows.
 type Limits struct {
 	Processes int           // processes and threads at once; beyond it fork fails with EAGAIN
 	Memory    int64         // bytes of anonymous and shared memory, summed over all processes; beyond it the run is stopped
 	FileSize  int64         // bytes of one file; beyond it a write fails with EFBIG or SIGXFSZ
 	OpenFiles int           // descriptors of one process
-	Disk      int64         // bytes that tree and scratch may grow by, at least 4096 for each entry; beyond it the run is stopped
-	Time      time.Duration // of the clock, from the start of the program; beyond it the run is stopped
+	Disk      int64         // bytes that tree, caches and scratch may grow by, at least 4096 for each entry; beyond it the run is stopped, or answers limit when it has just ended
+	Time      time.Duration // of the clock, from the start of the program; beyond it the run is stopped; 0: it may take as long as it takes
 }
 
 // DefaultLimits are enough for the build of a large program.
@@ -113,7 +121,6 @@ var DefaultLimits = Limits{
 	FileSize:  2 << 30,
 	OpenFiles: 4096,
 	Disk:      16 << 30,
-	Time:      time.Hour,
 }
 
 func (l Limits) orDefault() (Limits, error) {
@@ -125,7 +132,6 @@ func (l Limits) orDefault() (Limits, error) {
 	set(&l.FileSize, DefaultLimits.FileSize)
 	set(&l.OpenFiles, DefaultLimits.OpenFiles)
 	set(&l.Disk, DefaultLimits.Disk)
-	set(&l.Time, DefaultLimits.Time)
 	return l, nil
 }
 
@@ -188,6 +194,9 @@ func (c Command) check() (Command, error) {
 			return c, vfs.Errorf(vfs.Invalid, "%q is not of the form NAME=value", vfs.Printable(v))
 		}
 	}
+	if err := checkCaches(c.Caches); err != nil {
+		return c, err
+	}
 	for _, dir := range []string{c.Tree, c.Scratch} {
 		if !filepath.IsAbs(dir) {
 			return c, vfs.Errorf(vfs.Invalid, "the tree and the scratch directory must be absolute paths")
@@ -213,6 +222,24 @@ func (c Command) check() (Command, error) {
 	var err error
 	c.Limits, err = c.Limits.orDefault()
 	return c, err
+}
+
+// checkCaches answers invalid for caches that cannot be shown.
+func checkCaches(all []Cache) error {
+	for i, cache := range all {
+		switch {
+		case !filepath.IsAbs(cache.Dir):
+			return vfs.Errorf(vfs.Invalid, "the directory of a cache must be an absolute path")
+		case path.Clean(cache.At) != cache.At || cache.At == HomePath || !within(cache.At, CachePath) && !within(cache.At, HomePath):
+			return vfs.Errorf(vfs.Invalid, "a cache is at or below %s, or below %s, and not at %s", CachePath, HomePath, vfs.Printable(cache.At))
+		}
+		for _, other := range all[:i] {
+			if within(cache.At, other.At) || within(other.At, cache.At) {
+				return vfs.Errorf(vfs.Invalid, "%s and %s are caches, and one is in the other; name one of them", vfs.Printable(other.At), vfs.Printable(cache.At))
+			}
+		}
+	}
+	return nil
 }
 
 // never are the paths that may not be bound, nor anything below them: they are

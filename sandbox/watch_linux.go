@@ -16,10 +16,12 @@ import (
 // watch stops a run by ending ctx with an error of code limit, when its memory,
 // disk or time is used up. It returns when ctx is done.
 func watch(ctx context.Context, stop context.CancelCauseFunc, first int, d *disk, l Limits) {
-	end := time.AfterFunc(l.Time, func() {
-		stop(vfs.Errorf(vfs.Limit, "the run took longer than %v and was stopped; give it more time", l.Time))
-	})
-	defer end.Stop()
+	if l.Time > 0 {
+		end := time.AfterFunc(l.Time, func() {
+			stop(vfs.Errorf(vfs.Limit, "the run took longer than %v and was stopped; give it more time", l.Time))
+		})
+		defer end.Stop()
+	}
 	var disk sync.WaitGroup
 	disk.Go(func() { watchDisk(ctx, stop, d) })
 	defer disk.Wait()

@@ -71,6 +71,22 @@ func TestSandboxErrors(t *testing.T) {
 		}, vfs.Invalid},
 		{"bad variable", func(c *sandbox.Command) { c.Env = []string{"NOVALUE"} }, vfs.Invalid},
 		{"NUL", func(c *sandbox.Command) { c.Args = append(c.Args, "a\x00b") }, vfs.Invalid},
+		{"cache in the tree", func(d *sandbox.Command) {
+			d.Caches = []sandbox.Cache{{At: sandbox.TreePath + "/x", Dir: c.path("cache")}}
+		}, vfs.Invalid},
+		{"cache for a home", func(d *sandbox.Command) { d.Caches = []sandbox.Cache{{At: sandbox.HomePath, Dir: c.path("cache")}} }, vfs.Invalid},
+		{"cache above", func(d *sandbox.Command) {
+			d.Caches = []sandbox.Cache{{At: sandbox.CachePath + "/../tree", Dir: c.path("cache")}}
+		}, vfs.Invalid},
+		{"cache in a cache", func(d *sandbox.Command) {
+			d.Caches = []sandbox.Cache{{At: sandbox.CachePath, Dir: c.path("cache/1")}, {At: sandbox.CachePath + "/x", Dir: c.path("cache/2")}}
+		}, vfs.Invalid},
+		{"cache nowhere", func(d *sandbox.Command) {
+			d.Caches = []sandbox.Cache{{At: sandbox.CachePath, Dir: c.path("nothing")}}
+		}, vfs.NotFound},
+		{"cache that is a link", func(d *sandbox.Command) {
+			d.Caches = []sandbox.Cache{{At: sandbox.CachePath, Dir: c.path("tree/link")}}
+		}, vfs.NotDir},
 		{"negative limit", func(c *sandbox.Command) { c.Limits.Memory = -1 }, vfs.Invalid},
 	}
 	for _, test := range tests {
@@ -83,6 +99,29 @@ func TestSandboxErrors(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(c.path("scratch")); len(left) > 0 {
 		t.Errorf("%d things are left in the scratch directory", len(left))
+	}
+}
+
+// TestSandboxLooksOnceMore: what a program stores in less time than lies between two
+// looks counts too.
+func TestSandboxLooksOnceMore(t *testing.T) {
+	needSandbox(t)
+	c := newCell(t, os.Getuid())
+	for script, code := range map[string]vfs.Code{
+		"head -c 40000000 /dev/zero > big":                                    vfs.Limit,
+		"head -c 40000000 /dev/zero > $HOME/big":                              vfs.Limit,
+		"head -c 40000000 /dev/zero > $GOCACHE":                               vfs.Limit,
+		"i=0; mkdir m; while test $i -lt 3000; do i=$((i+1)); : > m/$i; done": vfs.Limit,
+		"head -c 4000000 /dev/zero > small":                                   "",
+	} {
+		command := c.script(script)
+		command.Limits.Disk = 8 << 20
+		command.Caches = []sandbox.Cache{{At: sandbox.CachePath, Dir: c.path("cache/1")}}
+		if out, exit, err := c.here(context.Background(), command); exit > 0 || err == nil && code != "" || err != nil && vfs.CodeOf(err) != code {
+			t.Errorf("%s: exit %d, %v, %q; want %q", script, exit, err, out, code)
+		}
+		ok(t, os.RemoveAll(c.path("tree/big")))
+		ok(t, os.RemoveAll(c.path("tree/m")))
 	}
 }
 

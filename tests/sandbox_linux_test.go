@@ -108,15 +108,8 @@ func newCell(t testing.TB, uid int) *cell {
 	c := &cell{TB: t, dir: dir, uid: uid, secret: fmt.Sprintf("secret%d", time.Now().UnixNano()),
 		sleeping: fmt.Sprint(100_000 + 1000*os.Getpid() + int(cellsMade.Add(1)))}
 	c.self = filepath.Join(dir, "self")
-	from, err := os.Open("/proc/self/exe")
-	ok(t, err)
-	defer from.Close()
-	to, err := os.OpenFile(c.self, os.O_CREATE|os.O_WRONLY, 0o755)
-	ok(t, err)
-	_, err = io.Copy(to, from)
-	ok(t, err)
-	ok(t, to.Close())
-	for _, sub := range []string{"tree", "scratch", "outside", "bound", "home/.ssh", "tree/kept/deep"} {
+	copyProgram(t, c.self)
+	for _, sub := range []string{"tree", "scratch", "cache/1", "cache/2", "outside", "bound", "home/.ssh", "tree/kept/deep"} {
 		ok(t, os.MkdirAll(filepath.Join(dir, sub), 0o777))
 	}
 	for name, text := range map[string]string{
@@ -135,6 +128,20 @@ func newCell(t testing.TB, uid int) *cell {
 	ok(t, os.Chmod(dir, 0o755))
 	c.command = sandbox.Command{Tree: c.path("tree"), Scratch: c.path("scratch"), Bind: []string{c.path("bound")}, Limits: sandbox.Limits{Time: 3 * time.Minute}}
 	return c
+}
+
+// copyProgram copies this binary to a place where everybody may start it. Another
+// process writes it: what this one forks meanwhile would hold it open for writing
+// until it execs, and to start it would answer ETXTBSY.
+func copyProgram(t testing.TB, to string) {
+	t.Helper()
+	self, err := os.Executable()
+	ok(t, err)
+	out, err := exec.Command("cp", self, to).CombinedOutput()
+	if err != nil {
+		t.Fatalf("cp: %v, %s", err, out)
+	}
+	ok(t, os.Chmod(to, 0o755))
 }
 
 func (c *cell) path(name string) string { return filepath.Join(c.dir, name) }
@@ -235,6 +242,19 @@ func TestSandboxUse(t *testing.T) {
 			if o.Exit != test.exit || o.Err != "" || strings.TrimSpace(o.Out) != test.out {
 				c.Errorf("%s: exit %d, %s, %q; want exit %d, %q", test.name, o.Exit, o.Err, o.Out, test.exit, test.out)
 			}
+		}
+		caches := []sandbox.Cache{{At: sandbox.CachePath, Dir: c.path("cache/1")}, {At: sandbox.HomePath + "/.tool/store", Dir: c.path("cache/2")}}
+		for i, want := range []string{"1 1", "11 11"} { // what is in them lasts, and nothing else of the home
+			command := c.command
+			command.Caches = caches
+			command.Args = []string{"sh", "-c", `test ! -e ~/other && touch ~/other
+				for f in $GOCACHE/n ~/.tool/store/n; do mkdir -p $(dirname $f); printf 1 >> $f; done; echo $(cat $GOCACHE/n) $(cat ~/.tool/store/n)`}
+			if o := c.run(command, nil); o.Exit != 0 || o.Err != "" || strings.TrimSpace(o.Out) != want {
+				c.Errorf("with caches, run %d: %v; want %q", i+1, o, want)
+			}
+		}
+		if o := c.sh("ls -A ~ /capd/cache"); strings.Contains(o.Out, "n") && strings.Contains(o.Out, "go-build") {
+			c.Errorf("a run without caches sees them: %v", o)
 		}
 		if o := c.sh("echo new > made"); c.read("tree/made") != "new\n" {
 			c.Errorf("the host reads %q after %v", c.read("tree/made"), o)
