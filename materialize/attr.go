@@ -33,3 +33,8 @@ func (a attr) settled(now time.Time) bool {
 	}
 	return a.ctime != 0 && now.UnixNano()-a.ctime > int64(after)
 }
+
+// inode says which file an entry is of; ino is 0 where that is not known.
+type inode struct{ dev, ino uint64 }
+
+func (a attr) inode() inode { return inode{a.dev, a.ino} }

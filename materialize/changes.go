@@ -15,13 +15,14 @@ import (
 
 // Changes is how a tree differs from what was materialized.
 type Changes struct {
-	List    []batch.Change // in byte order of paths; contents are read from the tree, and busy when they have changed since
-	Skipped []Skipped      // what is changed and is not brought back, in byte order of paths
+	List    []batch.Change // what Sync would bring back, in byte order of paths; contents are read from the tree, and busy when they have changed since
+	Skipped []Skipped      // what is changed and is not brought back, in byte order of paths; of a directory that is left whole, the directory alone
 }
 
 // Changes looks at the tree. It reads the files that seem to have changed and no
 // others. It answers limit for a tree beyond its bounds, before it reads what is
-// beyond, and busy for a file that changes while it is read.
+// beyond, and busy for a file that changes while it is read. It does not ask the
+// Dir's guards: what these refuse, Sync finds out.
 func (t *Tree) Changes(ctx context.Context) (Changes, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,25 +39,45 @@ type look struct {
 	t       *Tree
 	only    scope // nil: all
 	id      uint64
-	found   []finding
-	skipped map[string]string // why, by path
-	kept    map[string]bool   // directories of which something is left as it is, unseen
+	found   []finding // in byte order of paths, once all is seen
 	entries int
 	bytes   int64 // of files
 	disk    int64 // that they take up beyond that
+	several map[inode]*several
+	winding []string // links that are as they were, and go up after a name
 	buf     [64 << 10]byte
+
+	left    []Skipped         // what the walk found not to be brought back
+	closed  bool              // some of that could not be looked at
+	stays   []string          // paths that the Dir has, and that nobody looks at
+	out     map[string]bool   // what is not brought back
+	skipped map[string]string // why, for what is named
+	removed removals
 }
 
 // slack is how much more than its bytes a file may take up on the disk, in bytes,
 // before that counts.
 const slack = 64 << 10
 
-// finding is an entry that is not as its record has it; r is what its record
-// should be, nil when it is gone.
+// finding is an entry that is not as its record has it.
 type finding struct {
 	path string
-	was  batch.State
-	r    *record
+	old  *record // nil when the entry is new
+	r    *record // what its record should be; nil when the entry is gone
+}
+
+func (f finding) was() batch.State {
+	if f.old == nil {
+		return batch.State{}
+	}
+	return f.old.state
+}
+
+func (f finding) becomes() batch.State {
+	if f.r == nil {
+		return batch.State{}
+	}
+	return f.r.state
 }
 
 // look compares the tree with the records. t.mu is held.
@@ -65,7 +86,7 @@ func (t *Tree) look(ctx context.Context, only scope) (*look, error) {
 		return nil, errClosed
 	}
 	t.looks++
-	l := &look{ctx: ctx, t: t, only: only, id: t.looks, skipped: map[string]string{}, kept: map[string]bool{}}
+	l := &look{ctx: ctx, t: t, only: only, id: t.looks, several: map[inode]*several{}, out: map[string]bool{}, skipped: map[string]string{}}
 	top, err := t.root.Open(".")
 	if err != nil {
 		return nil, explain(err)
@@ -77,9 +98,12 @@ func (t *Tree) look(ctx context.Context, only scope) (*look, error) {
 	if err := l.dir(t.root, top, "", 1); err != nil {
 		return nil, err
 	}
+	if err := l.linked(); err != nil {
+		return nil, err
+	}
 	l.gone()
-	l.keep()
 	slices.SortFunc(l.found, func(a, b finding) int { return strings.Compare(a.path, b.path) })
+	l.refuseAll()
 	return l, nil
 }
 
@@ -100,15 +124,16 @@ func (t *Tree) there(top *os.File) error {
 	return nil
 }
 
+// changes are the findings that are brought back, and what is not.
 func (l *look) changes() Changes {
 	var c Changes
 	for _, f := range l.found {
-		change := batch.Change{Path: f.path, Was: f.was}
-		if f.r != nil {
-			change.Becomes = f.r.state
-			if f.r.state.Kind == vfs.FileKind {
-				change.Content = l.t.opener(f.path, f.r.attr)
-			}
+		if l.out[f.path] {
+			continue
+		}
+		change := batch.Change{Path: f.path, Was: f.was(), Becomes: f.becomes()}
+		if change.Becomes.Kind == vfs.FileKind {
+			change.Content = l.t.opener(f.path, f.r.attr)
 		}
 		c.List = append(c.List, change)
 	}
@@ -124,40 +149,18 @@ func (l *look) concerns(path string) bool {
 	return (l.only == nil || l.only.has(path)) && !l.t.readOnly.has(path)
 }
 
-// gone writes down the records that were not seen, and what of these is to be left
-// as it is: what lies in something that is skipped, or is not looked at.
+// gone finds the records that were not seen. Those that are not looked at stay.
 func (l *look) gone() {
+	l.stays = append(l.stays, l.t.absent...)
 	for path, r := range l.t.records {
 		switch {
 		case r.seen == l.id:
-		case l.concerns(path) && !l.inSkipped(path):
-			l.found = append(l.found, finding{path, r.state, nil})
+		case l.concerns(path):
+			l.found = append(l.found, finding{path, r, nil})
 		default:
-			for dir := parent(path); dir != "" && !l.kept[dir]; dir = parent(dir) {
-				l.kept[dir] = true
-			}
+			l.stays = append(l.stays, path)
 		}
 	}
-}
-
-// keep makes sure that no directory goes that holds what is left as it is.
-func (l *look) keep() {
-	l.found = slices.DeleteFunc(l.found, func(f finding) bool {
-		goes := f.was.Kind == vfs.DirKind && l.kept[f.path]
-		if goes {
-			l.skipped[f.path] = "a directory that holds what is not brought back"
-		}
-		return goes
-	})
-}
-
-func (l *look) inSkipped(path string) bool {
-	for ; path != ""; path = parent(path) {
-		if l.skipped[path] != "" {
-			return true
-		}
-	}
-	return false
 }
 
 func parent(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }

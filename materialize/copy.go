@@ -128,7 +128,7 @@ func skippable(err error) (why string, ok bool) {
 func (c *copier) leaveOut(path, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.t.leftOut = append(c.t.leftOut, Skipped{path, why})
+	c.t.leaveOut(path, why)
 }
 
 // skip answers err unless it concerns what is at path alone.
@@ -169,6 +169,12 @@ func (c *copier) dir(in *level, depth int) error {
 		}
 		if vfs.CheckName(e.Name) != nil { // of a Dir that is served by somebody else
 			c.leaveOut(path, whyName)
+			continue
+		}
+		if c.t.excludes(path) {
+			c.mu.Lock()
+			c.t.absent = append(c.t.absent, path)
+			c.mu.Unlock()
 			continue
 		}
 		switch e.Kind {
@@ -255,6 +261,9 @@ func (c *copier) link(in *level, l vfs.Link, name, path string) error {
 	}
 	if out {
 		c.leaveOut(path, whyOutside)
+		c.mu.Lock()
+		c.t.outLinks[path] = target
+		c.mu.Unlock()
 		return nil
 	}
 	if err := in.to.Symlink(target, name); err != nil {

@@ -40,7 +40,7 @@ func (l *look) dir(root *os.Root, f *os.File, path string, depth int) error {
 // entry looks at what is called name in root.
 func (l *look) entry(root *os.Root, name, path string, depth int) error {
 	leads := l.only.leads(path)
-	if !l.concerns(path) && !leads {
+	if !l.concerns(path) && !leads || l.t.excludes(path) {
 		return nil
 	}
 	info, err := root.Lstat(name)
@@ -51,34 +51,32 @@ func (l *look) entry(root *os.Root, name, path string, depth int) error {
 		return vfs.At(path, explain(err))
 	}
 	a, r := attrOf(info), l.t.records[path]
-	if r == nil {
-		if err := vfs.CheckNewName(name); err != nil {
-			l.skipped[path] = "its name is not one that may be made"
-			return nil
-		}
+	if r == nil && vfs.CheckNewName(name) != nil {
+		l.left = append(l.left, Skipped{path, whyNewName})
 	}
 	if len(path) > vfs.MaxPath || depth > l.t.bounds.Depth {
 		return vfs.At(path, errDeep(l.t.bounds))
 	}
 	switch {
 	case a.dev != l.t.dev:
-		l.skipped[path] = whyElsewhere
+		l.shut(path, whyElsewhere)
 	case a.mode.IsDir():
 		return l.subdir(root, name, path, info, r, depth)
 	case leads:
 	case a.mode.IsRegular():
-		return l.file(root, name, path, a, r)
-	case a.mode&fs.ModeSymlink != 0:
-		target, err := root.Readlink(name)
-		if err == nil && r != nil && r.state == (batch.State{Kind: vfs.LinkKind, Target: target}) {
-			r.seen = l.id
-			return nil
-		}
-		l.skipped[path] = "a link that was made or changed here"
+		return l.regular(root, name, path, a, r)
+	case isLink(a.mode):
+		return l.link(root, name, path, r, depth)
 	default:
-		l.skipped[path] = whySpecial
+		l.left = append(l.left, Skipped{path, whySpecial})
 	}
 	return nil
+}
+
+// shut leaves what is at path, of which nobody knows what it holds.
+func (l *look) shut(path, why string) {
+	l.left = append(l.left, Skipped{path, why})
+	l.closed = true
 }
 
 func (l *look) subdir(root *os.Root, name, path string, info os.FileInfo, r *record, depth int) error {
@@ -100,7 +98,7 @@ func (l *look) subdir(root *os.Root, name, path string, info os.FileInfo, r *rec
 		return vfs.At(path, errBusy)
 	}
 	if other, err := l.t.elsewhere(f); err != nil || other {
-		l.skipped[path] = whyElsewhere
+		l.shut(path, whyElsewhere)
 		return explain(err)
 	}
 	l.differs(path, r, &record{state: batch.State{Kind: vfs.DirKind}})
@@ -113,7 +111,7 @@ func (l *look) unread(path string, err error) error {
 	err = explain(err)
 	switch vfs.CodeOf(err) {
 	case vfs.Denied:
-		l.skipped[path] = whyUnreadable
+		l.shut(path, whyUnreadable)
 		return nil
 	case vfs.NotFound, vfs.NotDir, vfs.NotRegular, vfs.Outside:
 		err = errBusy
@@ -129,18 +127,29 @@ func (t *Tree) elsewhere(f *os.File) (bool, error) {
 
 // differs writes down that path is as r has it, where its record is old.
 func (l *look) differs(path string, old, r *record) {
-	switch {
-	case old == nil:
-		l.found = append(l.found, finding{path, batch.State{}, r})
-	case old.state == r.state:
-		old.seen, old.attr, old.settled = l.id, r.attr, r.settled
-	default:
+	if old != nil {
 		old.seen = l.id
-		l.found = append(l.found, finding{path, old.state, r})
+		if old.state == r.state {
+			old.attr, old.settled = r.attr, r.settled
+			return
+		}
 	}
+	l.found = append(l.found, finding{path, old, r})
 }
 
-func (l *look) file(root *os.Root, name, path string, a attr, r *record) error {
+// unchanged reports whether a file whose record is r, if any, is surely as it was.
+func (r *record) unchanged(a attr) bool {
+	return r != nil && r.state.Kind == vfs.FileKind && r.settled && r.attr == a
+}
+
+// several are the names of one file that perhaps changed.
+type several struct {
+	attr  attr
+	paths []string
+}
+
+// regular looks at a file. One with several names waits for the others.
+func (l *look) regular(root *os.Root, name, path string, a attr, r *record) error {
 	// A file may take up more of the disk than it has bytes.
 	if l.bytes += a.size; l.bytes > l.t.bounds.Bytes || l.bytes < 0 {
 		return vfs.At(path, errBytes(l.t.bounds))
@@ -148,29 +157,69 @@ func (l *look) file(root *os.Root, name, path string, a attr, r *record) error {
 	if l.disk += max(a.allocated-a.size-slack, 0); l.disk > l.t.bounds.Bytes || l.disk < 0 {
 		return vfs.At(path, errBytes(l.t.bounds))
 	}
-	switch {
-	case a.nlink != 1:
-		l.skipped[path] = "a file with several names"
-		return nil
-	case r != nil && r.state.Kind == vfs.FileKind && r.settled && r.attr == a:
+	if r.unchanged(a) {
 		r.seen = l.id
 		return nil
 	}
-	fresh := &record{attr: a, settled: a.settled(time.Now()), state: batch.State{Kind: vfs.FileKind, Exec: a.mode&0o100 != 0}}
+	if a.nlink == 1 {
+		return l.file(root, name, a, path)
+	}
+	s := l.several[a.inode()]
+	if s == nil {
+		s = &several{attr: a}
+		l.several[a.inode()] = s
+	}
+	s.paths = append(s.paths, path)
+	return nil
+}
+
+// file reads the file called name in root, which has paths in the tree.
+func (l *look) file(root *os.Root, name string, a attr, paths ...string) error {
 	f, err := root.OpenFile(name, os.O_RDONLY|openNeverWaits, 0)
 	if err != nil {
-		return l.unread(path, err)
+		for _, path := range paths {
+			if err := l.unread(path, err); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	defer f.Close()
 	if other, err := l.t.elsewhere(f); err != nil || other {
-		l.skipped[path] = whyElsewhere
+		for _, path := range paths {
+			l.shut(path, whyElsewhere)
+		}
 		return explain(err)
 	}
 	sum := sha256.New()
 	if _, err := io.CopyBuffer(sum, &unchanging{ctx: l.ctx, f: f, a: a}, l.buf[:]); err != nil {
-		return vfs.At(path, err)
+		return vfs.At(paths[0], err)
 	}
-	fresh.state.Version = vfs.Version(sum.Sum(nil))
-	l.differs(path, r, fresh)
+	settled := a.settled(time.Now())
+	for _, path := range paths {
+		l.differs(path, l.t.records[path], &record{
+			attr: a, settled: settled,
+			state: batch.State{Kind: vfs.FileKind, Exec: a.mode&0o100 != 0, Version: vfs.Version(sum.Sum(nil))},
+		})
+	}
+	return nil
+}
+
+// linked looks at the files with several names, now that it is known which. A file
+// all of whose names are here becomes several files. One that has others is not
+// read: whoever has the other name says what it holds.
+func (l *look) linked() error {
+	for _, s := range l.several {
+		if uint64(len(s.paths)) == s.attr.nlink {
+			if err := l.file(l.t.root, s.paths[0], s.attr, s.paths...); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, path := range s.paths {
+			l.differs(path, l.t.records[path], &record{attr: s.attr, state: batch.State{Kind: vfs.FileKind}})
+			l.left = append(l.left, Skipped{path, whyNames})
+		}
+	}
 	return nil
 }

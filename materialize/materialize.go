@@ -2,10 +2,14 @@
 // host, where programs can work on it, and brings back what they changed.
 //
 // It reads and writes through the Dir that it was given, so that every guard of
-// that view has its say about every path. What is brought back are regular files
-// and directories: not links, not special files, no bits beside the executable
-// one. Whatever a program leaves in the directory, nothing outside it is read and
-// nothing is written through a link.
+// that view has its say about every path. What is brought back are regular files,
+// directories, and links that stay within the tree: no special files, no bits beside
+// the executable one. A file with several names becomes several files. Whatever a
+// program leaves in the directory, nothing outside it is read and nothing is
+// written through a link.
+//
+// What cannot come back is left out and named, and so is what depends on it: what
+// lies in it, and the removal of what became it. [Tree.Prune] leaves nothing else.
 //
 // A directory is gone when its [Tree] is closed. When the process dies first, the
 // next [OpenAmbient] removes it.
@@ -63,6 +67,7 @@ type Progress struct {
 type Options struct {
 	Bounds
 	ReadOnly []string       // paths: nothing at and below these is brought back, or looked at for that
+	Exclude  []*vfs.Pattern // what they match, and what is below it, is neither copied nor brought back
 	Progress func(Progress) // told of each entry, one call at a time; it must not wait
 	Workers  int            // files copied at once; by default one for each processor, at least 2 and at most 8
 }
@@ -91,7 +96,12 @@ type Tree struct {
 	root     *os.Root // the tree
 	mount    uint64
 	dev      uint64
-	leftOut  []Skipped
+	exclude  []*vfs.Pattern
+
+	leftOut      []Skipped
+	leftOutPaths scope             // of these
+	outLinks     map[string]string // and the targets of the links among them
+	absent       []string          // all that the Dir has and the tree has not
 
 	mu      sync.Mutex
 	records map[string]*record
@@ -118,7 +128,8 @@ func (b *Base) New(ctx context.Context, d vfs.Dir, o Options) (*Tree, error) {
 	}
 	t := &Tree{
 		from: d, bounds: o.Bounds.orDefaults(), readOnly: readOnly, place: p,
-		path: filepath.Join(b.path, p.name, treeName), records: map[string]*record{},
+		path: filepath.Join(b.path, p.name, treeName), records: map[string]*record{}, exclude: o.Exclude,
+		leftOutPaths: scope{}, outLinks: map[string]string{},
 	}
 	if err := t.fill(ctx, o); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -171,9 +182,23 @@ func (t *Tree) cutLinks() error {
 			return explain(err)
 		}
 		delete(t.records, path)
-		t.leftOut = append(t.leftOut, Skipped{path, whyOutside})
+		t.leaveOut(path, whyOutside)
+		t.outLinks[path] = r.state.Target
 	}
 	return nil
+}
+
+// leaveOut writes down that what is at path was not copied.
+func (t *Tree) leaveOut(path, why string) {
+	t.leftOut = append(t.leftOut, Skipped{path, why})
+	t.leftOutPaths[path] = true
+	t.absent = append(t.absent, path)
+}
+
+// excludes reports whether path is one of those that do not concern the tree.
+// Those below are not asked for.
+func (t *Tree) excludes(path string) bool {
+	return slices.ContainsFunc(t.exclude, func(p *vfs.Pattern) bool { return p.Match(path) })
 }
 
 // Path is where the tree is on the host. It is for the host, never a guest.

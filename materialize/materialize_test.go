@@ -56,10 +56,10 @@ func TestNew(t *testing.T) {
 // Links that lead out, by themselves or by way of others, are not made.
 func TestLeftOut(t *testing.T) {
 	w := start(t, tree{
-		"a": "file:a", "abs": "link:/etc/passwd", "up": "link:../x", "d": "dir", "d/e": "dir", "d/ok": "link:../a",
+		"a": "file:a", "abs": "link:/etc/passwd", "up": "link:../x", "d": "dir", "d/e": "dir", "d/ok": "link:../a", "d/gone": "link:none/../../../x",
 		"d/out": "link:../../x", "d/e/top": "link:../..", "d/e/by": "link:top/../..", "round": "link:round",
 	}, materialize.Options{})
-	skipped(t, w.tree.LeftOut(), "abs", "d/e/by", "d/out", "up")
+	skipped(t, w.tree.LeftOut(), "abs", "d/e/by", "d/gone", "d/out", "up")
 	got := readHost(t, w.dir)
 	for _, path := range []string{"d/ok", "d/e/top", "round"} {
 		if got[path] == "" {
@@ -69,10 +69,13 @@ func TestLeftOut(t *testing.T) {
 	if len(got) != 6 {
 		t.Errorf("the directory holds %v", got)
 	}
-	// What was left out stays where it is.
+	// What was left out stays where it is, and so does what holds it.
 	must(t, os.RemoveAll(w.at("d/e")))
-	_, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-	conflicts(t, err, "d/e/by")
+	skipped(t, w.sync(t).Skipped, "d/e")
+	left := read(t, w.store.Root())
+	if left["d/e/by"] == "" || left["d/e/top"] != "" {
+		t.Errorf("the Dir holds %v", left)
+	}
 }
 
 func TestBounds(t *testing.T) {

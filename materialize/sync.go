@@ -2,6 +2,7 @@ package materialize
 
 import (
 	"context"
+	"errors"
 
 	"capd/vfs"
 	"capd/vfs/batch"
@@ -29,9 +30,12 @@ type Report struct {
 // Sync brings back what changed in the tree since it was materialized or last
 // synced, all or nothing, through the Dir that it was materialized from: as one
 // batch, with its intent and its copies in journal. It answers batch.Conflicts,
-// with every path that changed on both sides, whatever the Dir's guards have
-// against any path, and what [Tree.Changes] answers; and then nothing is brought
-// back, and the tree is as it was.
+// with every path that changed on both sides, and what [Tree.Changes] answers; and
+// then nothing is brought back, and the tree is as it was.
+//
+// What the Dir does not take at a path (denied, readOnly, askDenied, askTimeout,
+// unsupported) does not keep back the rest: it is skipped, with what depends on it.
+// A guard that asks somebody may be asked about a path again then.
 func (t *Tree) Sync(ctx context.Context, journal vfs.Dir, o SyncOptions) (Report, error) {
 	only, err := newScope(o.Paths)
 	if err != nil {
@@ -51,19 +55,58 @@ func (t *Tree) Sync(ctx context.Context, journal vfs.Dir, o SyncOptions) (Report
 	if err != nil {
 		return Report{}, err
 	}
-	c := l.changes()
-	id, err := batch.Run(ctx, journal, t.from, c.List, batch.Options{Name: o.Name, Keep: o.Keep, Progress: o.Progress})
+	if err := l.refuseUnable(); err != nil {
+		return Report{}, err
+	}
+	id, c, err := l.bring(journal, batch.Options{Name: o.Name, Keep: o.Keep, Progress: o.Progress})
 	if err != nil {
 		return Report{ID: id, Skipped: c.Skipped}, err
 	}
-	for i, f := range l.found {
+	l.done()
+	for i := range c.List {
 		c.List[i].Content = nil
-		if f.r == nil {
-			delete(t.records, f.path)
-		} else {
-			f.r.seen = l.id
-			t.records[f.path] = f.r
-		}
 	}
 	return Report{ID: id, Changes: c.List, Skipped: c.Skipped}, nil
+}
+
+// maxTries is how often a Dir that cannot be asked ahead may refuse something, until
+// nothing is brought back.
+const maxTries = 64
+
+// bring makes the batch, without what the Dir refuses.
+func (l *look) bring(journal vfs.Dir, o batch.Options) (id string, c Changes, err error) {
+	for try := 0; ; try++ {
+		c = l.changes()
+		id, err = batch.Run(l.ctx, journal, l.t.from, c.List, o)
+		if err == nil || !isPolicy(err) || try == maxTries {
+			return id, c, err
+		}
+		n := len(l.out)
+		if try == 0 { // the batch answers the first refusal alone
+			if err := l.askEach(); err != nil {
+				return "", c, err
+			}
+		}
+		e, _ := errors.AsType[*vfs.Error](err)
+		if _, ok := l.find(e.Path); ok {
+			l.refusePolicy(e.Path, err)
+		}
+		if len(l.out) == n {
+			return id, c, err
+		}
+	}
+}
+
+// done has the records say what the batch has made.
+func (l *look) done() {
+	for _, f := range l.found {
+		switch {
+		case l.out[f.path]:
+		case f.r == nil:
+			delete(l.t.records, f.path)
+		default:
+			f.r.seen = l.id
+			l.t.records[f.path] = f.r
+		}
+	}
 }

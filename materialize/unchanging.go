@@ -33,9 +33,6 @@ func (u *unchanging) Read(p []byte) (int, error) {
 		return 0, errBusy
 	}
 	if err == io.EOF {
-		if u.read < u.a.size {
-			return 0, errBusy
-		}
 		if err := u.same(); err != nil {
 			return 0, err
 		}

@@ -45,7 +45,15 @@ func TestUnchanging(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err = io.ReadAll(u)
+			if !begun && change != nil { // it is not even begun
+				if n, err := u.Read(make([]byte, 1)); n > 0 || vfs.CodeOf(err) != vfs.Busy {
+					t.Errorf("%s: the first read answers %d, %v", name, n, err)
+				}
+			}
+			data, err := io.ReadAll(u)
+			if len(data) > 100 {
+				t.Errorf("%s: %d bytes were read of 100", name, len(data))
+			}
 			if change == nil && err != nil || change != nil && vfs.CodeOf(err) != vfs.Busy {
 				t.Errorf("%s, begun %t: %v", name, begun, err)
 			}

@@ -204,8 +204,9 @@ interface Materialized {
   # There is no text in the changes.
 
   sync @2 (progress :Progress) -> (changes :UInt64, skipped :List(Skipped), skippedTotal :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64);
-  # Brings back what changed: all, or nothing. changes counts it. skipped is what was left out; were it more than 1 MiB,
-  # the first of it; skippedTotal counts it all. conflicts as VirtualFs.apply: every path that changed on both sides, and
+  # Brings back what changed: all that the tree takes, or nothing. changes counts it. skipped is what was left out: what
+  # cannot be brought back, what the tree refuses at its path, and what depends on these; were it more than 1 MiB, the
+  # first of it; skippedTotal counts it all. conflicts as VirtualFs.apply: every path that changed on both sides, and
   # then nothing was brought back. Nothing may write in the directory meanwhile (busy). progress may be null.
 
   help @3 (method :Text) -> (text :Text);

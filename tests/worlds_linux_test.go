@@ -103,7 +103,12 @@ func (w *estate) ends(cmd *exec.Cmd) said {
 // waits waits for a process that was started.
 func (w *estate) waits(cmd *exec.Cmd) {
 	w.Helper()
-	killer := time.AfterFunc(6*patience, func() { cmd.Process.Kill() })
+	w.waitsFor(cmd, 6*patience)
+}
+
+func (w *estate) waitsFor(cmd *exec.Cmd, limit time.Duration) {
+	w.Helper()
+	killer := time.AfterFunc(limit, func() { cmd.Process.Kill() })
 	defer killer.Stop()
 	_ = cmd.Wait()
 	if !killer.Stop() {

@@ -11,13 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"capd/backend/physical"
 	"capd/client"
 	"capd/config"
 	"capd/materialize"
 	"capd/sandbox"
 	"capd/vfs"
-	"capd/vfs/batch"
 )
 
 type runCommand struct {
@@ -28,16 +26,18 @@ type runCommand struct {
 	Bind     []string `sep:"none" placeholder:"PATH" help:"A path of this machine that it can read, at the same place; may be repeated."`
 	Env      []string `sep:"none" placeholder:"NAME=VALUE" help:"Something for its environment, which is empty otherwise; may be repeated."`
 	Network  bool     `help:"Let it use the network."`
-	Apply    bool     `xor:"apply" help:"Sync back what it changed although it fails."`
-	NoApply  bool     `xor:"apply" help:"Show what it changed, and sync nothing back."`
+	Exclude  []string `sep:"none" placeholder:"PATTERN" help:"What matches is neither copied nor synced back; may be repeated."`
+	Cache    []string `sep:"none" placeholder:"DIR" help:"A directory in its home, such as ~/.cache, that the next run on this tree finds again; may be repeated."`
+	Apply    bool     `xor:"apply" help:"Sync back what it changed although it fails or is stopped."`
+	NoApply  bool     `xor:"apply" help:"Show what it changed, and drop it."`
 
 	Memory    config.Size   `placeholder:"SIZE" help:"How much memory it may use (default: 8GiB)."`
 	FileSize  config.Size   `placeholder:"SIZE" help:"How long a file it may write (default: 2GiB)."`
 	Disk      config.Size   `placeholder:"SIZE" help:"How much it may write in all (default: 16GiB)."`
 	Processes int           `placeholder:"N" help:"How many processes and threads it may have (default: 1024)."`
-	Time      time.Duration `placeholder:"T" help:"How long it may run, such as 10m (default: 1h)."`
+	Time      time.Duration `placeholder:"T" help:"How long it may run, such as 10m (default: as long as it takes)."`
 
-	capFlag
+	Cap string `placeholder:"LOCATOR" help:"Run it on the tree of this locator, or of @FILE with one in it. $$CAPD_CAP is not used."`
 	stateFlag
 }
 
@@ -45,17 +45,25 @@ func (runCommand) Help() string {
 	return `Copies the tree into a private directory and runs the program there, confined: it sees that
 directory, the system's programs and what --bind shows, and nothing else of this machine; no network
 without --network. When it ends well, what it changed is shown and synced back, all or nothing: if
-something was changed on both sides meanwhile, nothing is, and it says where. Links, FIFOs and the
-like stay behind.
+something was changed on both sides meanwhile, nothing is, and it says where.
 
-Without a locator it serves the directory that you are in, as capd serve does, to this one program.
+What cannot come back does not keep back the rest: what is withheld, links that lead out of the tree,
+FIFOs and the like. Each is named and kept in the state directory, below unsynced, and the exit
+code is 1. A program that fails, or is stopped (Ctrl-C, --time, --memory, --disk), changes nothing
+without --apply: what it did is shown, and kept there.
+
+Without --cap it serves the directory that you are in, as capd serve does, to this one program.
 Secrets are left out; .git and what else makes other programs run something can be read and not
 changed. It ends as the program ended. Linux alone, with bubblewrap installed.
 
+--cache keeps a directory of the program's home for later runs on the same tree, in the state
+directory; with ~/.cache the caches of Go, npm, pip and cargo. It is never your own cache. A program
+that you do not trust can leave there what misleads later runs on this tree, and no others.
+
 Examples:
   capd run -- make test
-  capd run --bind "$(go env GOMODCACHE)" -- go build ./...
-  capd run --no-apply -- sh -c 'npm run format'
+  capd run --cache ~/.cache --bind "$(go env GOMODCACHE)" -- go build ./...
+  capd run --exclude '**/node_modules' --no-apply -- sh -c 'npx prettier -w .'
   capd run --cap @agent.cap --path project --read-only docs -- ./agent`
 }
 
@@ -86,6 +94,7 @@ type source struct {
 	w     *world
 	dir   vfs.Dir
 	name  string // for settling
+	tree  string // which tree it is, for its caches
 	ctx   context.Context
 	close func()
 }
@@ -95,9 +104,9 @@ func (c *runCommand) from(e *env, st state) (*source, error) {
 	if c.Cap == "" {
 		return c.here(e, st)
 	}
-	conn, d, err := c.dir(e)
+	conn, d, err := capFlag{Cap: c.Cap}.dir(e)
 	if err != nil {
-		return nil, c.add(err, "; without it capd run takes the directory it is in")
+		return nil, err
 	}
 	if err := st.make(); err != nil {
 		conn.Close()
@@ -118,7 +127,7 @@ func (c *runCommand) from(e *env, st state) (*source, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(e)
-	s := &source{w: w, dir: d, name: c.capName(), ctx: ctx, close: func() {
+	s := &source{w: w, dir: d, name: c.capName(), tree: c.capName() + "/" + trimPath(c.Path), ctx: ctx, close: func() {
 		cancel(nil)
 		w.Close()
 		conn.Close()
@@ -143,7 +152,7 @@ func (c *runCommand) from(e *env, st state) (*source, error) {
 
 // capName stands for the capability where it is written down.
 func (c *runCommand) capName() string {
-	text, _ := c.locator()
+	text, _ := capFlag{Cap: c.Cap}.locator()
 	return fmt.Sprintf("cap:%x", sha256.Sum256([]byte(text)))
 }
 
@@ -186,6 +195,7 @@ func (c *runCommand) here(e *env, st state) (*source, error) {
 	if err = p.mount(e, w.FS, true); err == nil {
 		at := strings.TrimSuffix(vfs.Join(projectAt, trimPath(c.Path)), "/")
 		s.name = w.Target(at)
+		s.tree = s.name
 		s.dir, err = w.Dir(e, at)
 	}
 	if err != nil {
@@ -201,54 +211,50 @@ func (c *runCommand) in(e *env, st state, from *source) (err error) {
 	if err != nil {
 		return err
 	}
+	exclude, err := c.excluded()
+	if err != nil {
+		return err
+	}
 	p := newProgress(e, nil, "copied")
-	t, err := from.w.newTree(from.ctx, from.dir, from.name, materialize.Options{ReadOnly: fixed, Progress: entries(p.count)})
+	t, err := from.w.newTree(from.ctx, from.dir, from.name, materialize.Options{ReadOnly: fixed, Exclude: exclude, Progress: entries(p.count)})
 	p.end()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
+	a := &aftermath{command: c, env: e, state: st, from: from, tree: t}
+	defer func() { err = errors.Join(err, a.close()) }()
 	for _, s := range t.LeftOut() {
 		e.logf("capd: left out: %s: %s", vfs.Printable(s.Path), s.Why)
 	}
 	if c.Cap != "" {
 		e.logf("capd: on the tree of the locator, and not on the directory that you are in")
+	} else if os.Getenv("CAPD_CAP") != "" {
+		e.logf("capd: on the directory that you are in; for the tree of $CAPD_CAP say --cap \"$CAPD_CAP\"")
 	}
-	code, err := c.sandboxed(e, from, t.Path(), fixed)
-	if err != nil {
-		return notStarted(err)
-	}
-	changed, left, err := t.Changes(from.ctx)
+	caches, release, err := c.caches(e, st, from)
 	if err != nil {
 		return err
 	}
-	show := newChanges(e.stderr)
-	for _, ch := range changed {
-		if err := show.change(ch); err != nil {
-			return err
-		}
-	}
-	for _, s := range left {
-		e.logf("capd: stays behind: %s: %s", vfs.Printable(s.Path), s.Why)
-	}
-	switch {
-	case len(changed) == 0:
-	case c.NoApply:
-		e.logf("capd: %s, not synced back", count(len(changed), "change"))
-	case code != 0 && !c.Apply:
-		e.logf("capd: %s, not synced back, since the program failed; --apply syncs nevertheless", count(len(changed), "change"))
-	default:
-		n, _, err := t.Sync(from.ctx, nil)
+	defer release()
+	again := catchInterrupts()
+	defer again.stop()
+	a.code, a.stopped = c.sandboxed(e, from, t.Path(), fixed, caches)
+	ctx, done := again.context(e)
+	defer done()
+	return a.settle(ctx)
+}
+
+// excluded are the patterns of --exclude.
+func (c *runCommand) excluded() ([]*vfs.Pattern, error) {
+	var all []*vfs.Pattern
+	for _, text := range c.Exclude {
+		p, err := vfs.Compile(trimPath(text))
 		if err != nil {
-			e.logf("capd: nothing was synced back")
-			return errors.Join(err, keepUnsynced(e, st, t))
+			return nil, vfs.At(text, err)
 		}
-		e.logf("capd: synced %s back", count(n, "change"))
+		all = append(all, p)
 	}
-	if code != 0 {
-		return exitError(code)
-	}
-	return nil
+	return all, nil
 }
 
 // notStarted is err, and ends as a shell does when it was for the program itself.
@@ -283,7 +289,7 @@ func (c *runCommand) fixed(from *source) ([]string, error) {
 	return all, nil
 }
 
-func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string) (int, error) {
+func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string, caches []sandbox.Cache) (int, error) {
 	for i, path := range c.Bind {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -297,7 +303,7 @@ func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string)
 		}
 	}
 	code, err := sandbox.Run(from.ctx, sandbox.Command{
-		Args: c.Command, Tree: dir, ReadOnly: fixed, Bind: c.Bind, Env: c.Env, Network: c.Network,
+		Args: c.Command, Tree: dir, ReadOnly: fixed, Bind: c.Bind, Caches: caches, Env: c.Env, Network: c.Network,
 		Limits: sandbox.Limits{
 			Processes: c.Processes, Memory: int64(c.Memory), FileSize: int64(c.FileSize), Disk: int64(c.Disk), Time: c.Time,
 		},
@@ -307,66 +313,6 @@ func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string)
 		return 0, context.Cause(from.ctx)
 	}
 	return code, err
-}
-
-// keepUnsynced saves what the program made of the files that it changed, since the
-// tree goes: whoever ran it for an hour wants them.
-func keepUnsynced(e *env, st state, t *tree) error {
-	ctx := context.WithoutCancel(e)
-	changed, err := t.Tree.Changes(ctx)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(st.dir, "unsynced", time.Now().Format("20060102-150405.000"))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return st.unusable(err)
-	}
-	store, err := openPhysical(dir, physical.Options{})
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	root := store.Root()
-	for _, c := range changed.List {
-		if err := keep(ctx, root, c); err != nil {
-			return vfs.At(c.Path, err)
-		}
-	}
-	e.logf("capd: the files that it changed are kept in %s", dir)
-	return nil
-}
-
-// keep makes a changed file or directory below root.
-func keep(ctx context.Context, root vfs.Dir, c batch.Change) error {
-	d := vfs.Guarded(root, nil)
-	names, err := vfs.SplitPath(c.Path)
-	if err != nil || c.Becomes.Absent() {
-		return err
-	}
-	last := len(names) - 1
-	for i, name := range names {
-		if i == last && c.Becomes.Kind != vfs.DirKind {
-			break
-		}
-		next, err := vfs.WalkDir(ctx, d, name)
-		if vfs.CodeOf(err) == vfs.NotFound {
-			next, err = d.Mkdir(ctx, name)
-		}
-		if err != nil {
-			return err
-		}
-		d = next
-	}
-	if c.Becomes.Kind != vfs.FileKind || c.Content == nil {
-		return nil
-	}
-	r, err := c.Content(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	_, err = vfs.Install(ctx, d, names[last], r, c.Becomes.Exec, vfs.If{})
-	return err
 }
 
 // exitError ends capd as a program that it ran ended.

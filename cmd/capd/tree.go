@@ -76,8 +76,11 @@ func (t *tree) text(ctx context.Context, c batch.Change) (string, error) {
 	var err error
 	if !same && c.Was.Kind == vfs.FileKind {
 		from.Data, from.Long, err = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
-		if errors.Is(err, errChanged) || vfs.CodeOf(err) == vfs.NotFound {
+		switch code := vfs.CodeOf(err); {
+		case errors.Is(err, errChanged), code == vfs.NotFound:
 			return "changed where it came from as well\n", ctx.Err()
+		case code == vfs.Revoked, code == vfs.Expired, code == vfs.Stale, code == vfs.Denied:
+			return "what it was may not be read any more\n", ctx.Err()
 		}
 	}
 	if !same && c.Becomes.Kind == vfs.FileKind && c.Content != nil {

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// aftermath is what is done once a program has ended in its tree: what it changed
+// is shown, and synced back or kept. Nothing that it made is lost but by --no-apply.
+type aftermath struct {
+	command *runCommand
+	env     *env
+	state   state
+	from    *source
+	tree    *tree
+	code    int   // of the program
+	stopped error // why it did not come to its end, or did not start
+
+	changed []virtualfs.Change
+	left    []virtualfs.Skipped
+	stuck   bool // the tree could not be kept elsewhere, and must not be removed
+}
+
+// close removes the tree.
+func (a *aftermath) close() error {
+	if a.stuck {
+		return nil
+	}
+	return a.tree.Close()
+}
+
+func (a *aftermath) settle(ctx context.Context) (err error) {
+	if errors.Is(a.stopped, syscall.EPIPE) { // which ends other commands in silence
+		a.stopped = localError{"nobody reads the program's output any more, so it was ended"}
+	}
+	if a.changed, a.left, err = a.tree.Changes(ctx); err != nil {
+		a.env.logf("capd: what it changed cannot be told, and nothing was synced back")
+		return errors.Join(a.stopped, err, a.keep(nil))
+	}
+	show := newChanges(a.env.stderr)
+	for _, ch := range a.changed {
+		_ = show.change(ch) // who does not read it wants the work nevertheless
+	}
+	a.name(a.left)
+	if len(a.changed)+len(a.left) == 0 {
+		return a.ended(nil)
+	}
+	n := count(len(a.changed), "change")
+	switch {
+	case a.stopped != nil && !a.command.Apply:
+		a.env.logf("capd: %s, not synced back, since the program was stopped; with --apply %s would be", n, a.them())
+		return a.ended(a.keep(nil))
+	case a.stopped == nil && a.command.NoApply:
+		a.env.logf("capd: %s, not synced back", n)
+		return a.ended(nil)
+	case a.code != 0 && !a.command.Apply:
+		a.env.logf("capd: %s, not synced back, since the program failed; --apply syncs nevertheless", n)
+		return a.ended(a.keep(a.paths()))
+	}
+	return a.sync(ctx)
+}
+
+func (a *aftermath) them() string {
+	if len(a.changed) == 1 {
+		return "it"
+	}
+	return "they"
+}
+
+// name names what is not brought back.
+func (a *aftermath) name(left []virtualfs.Skipped) {
+	for _, s := range left {
+		a.env.logf("capd: stays behind: %s: %s", vfs.Printable(s.Path), s.Why)
+	}
+}
+
+// sync syncs back what can be, and keeps the rest.
+func (a *aftermath) sync(ctx context.Context) error {
+	n, left, err := a.tree.Sync(ctx, nil)
+	if err != nil {
+		a.env.logf("capd: nothing was synced back")
+		return a.ended(errors.Join(err, a.keep(a.paths())))
+	}
+	known := map[virtualfs.Skipped]bool{}
+	for _, s := range a.left {
+		known[s] = true
+	}
+	a.left = left
+	for _, s := range left {
+		if !known[s] {
+			a.name([]virtualfs.Skipped{s})
+		}
+	}
+	if n == 0 {
+		a.env.logf("capd: nothing was synced back")
+	} else {
+		a.env.logf("capd: synced %s back", count(n, "change"))
+	}
+	if len(left) == 0 {
+		return a.ended(nil)
+	}
+	a.changed = nil
+	return a.ended(errors.Join(localError{count(len(left), "path") + " stayed behind"}, a.keep(a.paths())))
+}
+
+// ended is how capd ends: as the program did, unless something went wrong.
+func (a *aftermath) ended(err error) error {
+	switch {
+	case a.stopped != nil:
+		return errors.Join(notStarted(a.stopped), err)
+	case a.code != 0:
+		return errors.Join(exitError(a.code), err)
+	}
+	return err
+}
+
+// paths are those of what it made: not of what it only removed.
+func (a *aftermath) paths() []string {
+	var all []string
+	for _, ch := range a.changed {
+		if !ch.Is.Absent() {
+			all = append(all, ch.Path)
+		}
+	}
+	for _, s := range a.left {
+		if _, err := os.Lstat(filepath.Join(a.tree.Path(), filepath.FromSlash(s.Path))); err == nil {
+			all = append(all, s.Path)
+		}
+	}
+	if all == nil {
+		all = []string{}
+	}
+	return all
+}
+
+// keep moves what is at paths, or the whole tree when they are nil, to where it
+// stays until somebody removes it.
+func (a *aftermath) keep(paths []string) error {
+	if paths != nil && len(paths) == 0 {
+		return nil
+	}
+	to, err := a.state.unsynced()
+	if err == nil && paths != nil {
+		err = a.tree.Prune(paths)
+	}
+	if err == nil {
+		err = moveTree(a.tree.Path(), to)
+	}
+	if err != nil {
+		a.stuck = true
+		a.env.logf("capd: what it did is in %s, and the next capd run removes it", a.tree.Path())
+		return vfs.Errorf(vfs.Internal, "it could not be kept elsewhere: %v", reason(err))
+	}
+	if paths != nil {
+		a.env.logf("capd: what it made there is kept in %s until you remove it", to)
+		return nil
+	}
+	a.env.logf("capd: the whole tree as it left it is kept in %s until you remove it", to)
+	if a.command.Cap == "" {
+		a.env.logf("capd: to compare it: diff -r %s %s", shellQuote(cmp.Or(trimPath(a.command.Path), ".")), shellQuote(to))
+	}
+	return nil
+}
+
+// unsynced makes a new directory for what could not be synced back.
+func (s state) unsynced() (string, error) {
+	all := filepath.Join(s.dir, "unsynced")
+	if err := os.MkdirAll(all, 0o700); err != nil {
+		return "", s.unusable(err)
+	}
+	return os.MkdirTemp(all, time.Now().Format("20060102-150405-"))
+}
+
+// moveTree puts the directory at from, which nobody works in any more, in place of
+// the empty one at to, and gives it to this user.
+func moveTree(from, to string) error {
+	if err := os.Chmod(from, 0o700); err != nil {
+		return err
+	}
+	if err := os.Remove(to); err != nil { // os.Rename replaces no directory
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 { // only root's programs are other users
+		return nil
+	}
+	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, 0, 0))
+	})
+}
+
+// homeOf is where path is below the directory home, and whether it is.
+func homeOf(home, path string) (string, bool) {
+	if path == home {
+		return "", true
+	}
+	return strings.CutPrefix(path, home+string(filepath.Separator))
+}

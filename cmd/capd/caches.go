@@ -1,0 +1,79 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"capd/sandbox"
+)
+
+// caches makes ready what --cache names, for this tree alone, until release. When
+// another run has them, this one begins without.
+func (c *runCommand) caches(e *env, st state, from *source) (all []sandbox.Cache, release func(), err error) {
+	release = func() {}
+	if len(c.Cache) == 0 {
+		return nil, release, nil
+	}
+	id := sha256.Sum256([]byte(from.tree))
+	dir := filepath.Join(st.dir, "caches", hex.EncodeToString(id[:16]))
+	for _, name := range c.Cache {
+		at, err := cacheAt(name)
+		if err != nil {
+			return nil, release, err
+		}
+		own := sha256.Sum256([]byte(at))
+		all = append(all, sandbox.Cache{At: at, Dir: filepath.Join(dir, hex.EncodeToString(own[:8]))})
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, release, st.unusable(err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, release, st.unusable(err)
+	}
+	if lockFile(lock) != nil {
+		lock.Close()
+		e.logf("capd: another run has the caches of this tree; this one begins with empty ones, which do not last")
+		return nil, release, nil
+	}
+	for _, cache := range all {
+		if err := os.MkdirAll(cache.Dir, 0o700); err != nil {
+			lock.Close()
+			return nil, release, st.unusable(err)
+		}
+	}
+	return all, func() { lock.Close() }, nil
+}
+
+// usualCaches are where programs keep caches in their home, and where capd run tells
+// them to keep them.
+var usualCaches = map[string]string{".cache": "", ".npm": "npm", ".cargo": "cargo"}
+
+// cacheAt is where in the sandbox the directory name of a program's home is. A
+// shell may have made the caller's home of ~.
+func cacheAt(name string) (string, error) {
+	bad := usageError{"--cache names a directory in the program's home, such as ~/.cache or ~/.cache/go-build"}
+	rel := filepath.Clean(name)
+	home, _ := os.UserHomeDir()
+	for _, home := range []string{"~", home, sandbox.HomePath} {
+		if in, is := homeOf(home, rel); is {
+			rel = in
+			break
+		}
+	}
+	if in, is := homeOf(sandbox.CachePath, rel); is {
+		rel = path.Join(".cache", in)
+	}
+	if rel = filepath.ToSlash(rel); rel == "" || !filepath.IsLocal(rel) || rel == "." {
+		return "", bad
+	}
+	first, rest, _ := strings.Cut(rel, "/")
+	if in, usual := usualCaches[first]; usual {
+		return path.Join(sandbox.CachePath, in, rest), nil
+	}
+	return path.Join(sandbox.HomePath, rel), nil
+}

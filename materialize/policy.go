@@ -1,0 +1,105 @@
+package materialize
+
+import (
+	"errors"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// isPolicy reports an error which says that the Dir does not take a change at one
+// path.
+func isPolicy(err error) bool {
+	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
+		return false
+	}
+	switch vfs.CodeOf(err) {
+	case vfs.Denied, vfs.AskDenied, vfs.AskTimeout, vfs.ReadOnly, vfs.Unsupported:
+		return true
+	}
+	return false
+}
+
+// refusePolicy leaves what is at path, with what err says about it.
+func (l *look) refusePolicy(path string, err error) {
+	why := err.Error()
+	if e, ok := errors.AsType[*vfs.Error](err); ok {
+		bare := *e
+		bare.Path = ""
+		why = bare.Error()
+	}
+	l.refuse(path, why)
+}
+
+// ask answers what the Dir's guards have against ops. A Dir that is served
+// elsewhere is not asked.
+func (l *look) ask(ops ...vfs.Op) error {
+	_, release, err := vfs.Hold(l.ctx, l.t.from, ops)
+	if err == nil {
+		release()
+	}
+	return err
+}
+
+// askEach asks about every finding by itself and leaves what is refused.
+func (l *look) askEach() error {
+	for _, f := range l.found {
+		if l.out[f.path] {
+			continue
+		}
+		err := l.ask(f.ops()...)
+		if isPolicy(err) {
+			l.refusePolicy(f.path, err)
+		} else if err != nil {
+			return vfs.At(f.path, err)
+		}
+	}
+	return nil
+}
+
+// ops are what is to be done for a finding, as guards see it.
+func (f finding) ops() []vfs.Op {
+	var all []vfs.Op
+	was, becomes := f.was(), f.becomes()
+	if !was.Absent() && (becomes.Kind != was.Kind || was.Kind == vfs.LinkKind) {
+		all = append(all, vfs.Op{Kind: vfs.OpRemove, Path: f.path})
+	}
+	switch becomes.Kind {
+	case vfs.FileKind:
+		all = append(all, vfs.Op{Kind: vfs.OpReplace, Path: f.path})
+	case vfs.DirKind:
+		all = append(all, vfs.Op{Kind: vfs.OpMkdir, Path: f.path})
+	case vfs.LinkKind:
+		all = append(all, vfs.Op{Kind: vfs.OpSymlink, Path: f.path})
+	}
+	return all
+}
+
+// refuseUnable leaves what the Dir cannot have at all, and the links to what its
+// guards let nobody write: who writes to such a link writes there.
+func (l *look) refuseUnable() error {
+	_, links := l.t.from.(vfs.Symlinker)
+	_, execs := l.t.from.(vfs.Installer)
+	for _, f := range l.found {
+		was, becomes := f.was(), f.becomes()
+		switch {
+		case l.out[f.path]:
+		case !links && (was.Kind == vfs.LinkKind || becomes.Kind == vfs.LinkKind):
+			l.refuse(f.path, "the tree that it came from takes no links from here")
+		case !execs && was.Exec != becomes.Exec:
+			l.refuse(f.path, "the tree that it came from is not told from here what can be executed")
+		case becomes.Kind == vfs.LinkKind:
+			to := leadsTo(f.path, becomes.Target)
+			if to == "" {
+				continue
+			}
+			err := l.ask(vfs.Op{Kind: vfs.OpSymlink, Path: to})
+			if isPolicy(err) {
+				l.refuse(f.path, "a link to what may not be changed")
+			} else if err != nil {
+				return vfs.At(f.path, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,351 @@
+package materialize_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"capd/backend/memory"
+	"capd/materialize"
+	"capd/vfs"
+	"capd/vfs/deny"
+	"capd/vfs/faultfs"
+)
+
+// backing is one case of what comes back: what a program does, what is named as
+// left, and what the Dir holds afterwards beside sample.
+type backing struct {
+	name    string
+	exclude []string
+	do      func(t *testing.T, w *work)
+	left    []string
+	holds   tree
+}
+
+// rename renames in the tree.
+func (w *work) rename(t testing.TB, from, to string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(w.at(to)), 0o755))
+	must(t, os.Rename(w.at(from), w.at(to)))
+}
+
+func (w *work) link(t testing.TB, from, to string) {
+	t.Helper()
+	must(t, os.Link(w.at(from), w.at(to)))
+}
+
+func (w *work) symlink(t *testing.T, target, path string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(w.at(path)), 0o755))
+	replace(t, w.at(path), target)
+}
+
+var backings = []backing{
+	{
+		name: "a file with several names, moved",
+		do: func(t *testing.T, w *work) {
+			w.rename(t, "d/g", "m/g")
+			w.link(t, "m/g", "m/h")
+		},
+		holds: tree{"d/g": "", "m": "dir", "m/g": "file:g", "m/h": "file:g"},
+	},
+	{
+		name: "a file with several names, changed",
+		do: func(t *testing.T, w *work) {
+			w.link(t, "a", "a.bak")
+			f, err := os.OpenFile(w.at("a"), os.O_APPEND|os.O_WRONLY, 0)
+			must(t, err)
+			_, err = f.WriteString(" and new")
+			must(t, err)
+			must(t, f.Close())
+		},
+		holds: tree{"a": "file:old and new", "a.bak": "file:old and new"},
+	},
+	{
+		name: "a file with a name outside",
+		do: func(t *testing.T, w *work) {
+			w.rename(t, "d/g", "m/g")
+			must(t, os.Link(w.at("m/g"), filepath.Join(w.base, "outside")))
+			w.write(t, "a", "new")
+		},
+		left:  []string{"d/g", "m/g"},
+		holds: tree{"m": "dir", "a": "file:new"},
+	},
+	{
+		name: "links within",
+		do: func(t *testing.T, w *work) {
+			w.symlink(t, "../pkg/cli.js", "bin/cli")
+			w.write(t, "pkg/cli.js", "#!")
+			w.symlink(t, "nowhere", "l")
+			w.symlink(t, ".", "here")
+			w.symlink(t, "d/e", "a")
+			w.symlink(t, "x", "n")
+		},
+		holds: tree{
+			"bin": "dir", "bin/cli": "link:../pkg/cli.js", "pkg": "dir", "pkg/cli.js": "file:#!",
+			"l": "link:nowhere", "here": "link:.", "a": "link:d/e", "n": "link:x",
+		},
+	},
+	{
+		name: "links out",
+		do: func(t *testing.T, w *work) {
+			w.symlink(t, "/usr/bin/python3", "venv/bin/python")
+			w.symlink(t, "python", "venv/bin/python3")
+			w.symlink(t, "../../x", "venv/up")
+			w.symlink(t, "gone/../../x", "winds")
+		},
+		left:  []string{"venv/bin/python", "venv/up", "winds"},
+		holds: tree{"venv": "dir", "venv/bin": "dir", "venv/bin/python3": "link:python"},
+	},
+	{
+		// By itself each seems to stay within, but "n/.." is above d/e when n is the top.
+		name: "links that lead out together",
+		do: func(t *testing.T, w *work) {
+			w.symlink(t, "../..", "d/e/n")
+			w.symlink(t, "n/../..", "d/e/out")
+		},
+		left:  []string{"d/e/out"},
+		holds: tree{"d/e/n": "link:../.."},
+	},
+	{
+		name: "a link with which another leads out",
+		do:   func(t *testing.T, w *work) { w.symlink(t, "../..", "winding/2/n"); w.symlink(t, "d/g", "g") },
+		left: []string{"g", "winding/2/n"},
+	},
+	{
+		name: "what nobody loses",
+		do: func(t *testing.T, w *work) {
+			w.write(t, ".env", "")
+			must(t, os.Remove(w.at("empty")))
+		},
+		left: []string{".env"}, holds: tree{"empty": ""},
+	},
+	{
+		name: "a link that was left out, made again",
+		do: func(t *testing.T, w *work) {
+			w.symlink(t, "/etc/passwd", "abs")
+			w.symlink(t, "abs/x", "by")
+		},
+		left: []string{"by"},
+	},
+	{
+		name: "something else where a link was left out",
+		do:   func(t *testing.T, w *work) { w.write(t, "abs", "mine"); w.write(t, "a", "new") },
+		left: []string{"abs"}, holds: tree{"a": "file:new"},
+	},
+	{
+		name: "a directory that became a link out",
+		do:   func(t *testing.T, w *work) { w.symlink(t, "/etc", "d"); w.write(t, "a", "new") },
+		left: []string{"d"}, holds: tree{"a": "file:new"},
+	},
+	{
+		name: "a directory that became a FIFO",
+		do: func(t *testing.T, w *work) {
+			must(t, os.RemoveAll(w.at("d")))
+			must(t, unix.Mkfifo(w.at("d"), 0o600))
+		},
+		left: []string{"d"},
+	},
+	{
+		name: "a name that may not be made",
+		do:   func(t *testing.T, w *work) { w.rename(t, "d", "bad\x01name"); w.write(t, "a", "new") },
+		left: []string{"bad\x01name", "d", "d/e", "d/e/f", "d/g", "d/up"}, holds: tree{"a": "file:new"},
+	},
+	{
+		name: "withheld, and what became it",
+		do: func(t *testing.T, w *work) {
+			w.rename(t, "d/e/f", ".ssh/id")
+			must(t, os.WriteFile(w.at(".ssh/id"), []byte("changed in place"), 0o600))
+			w.write(t, ".env", "old") // as a was
+			must(t, os.Remove(w.at("a")))
+			must(t, os.Remove(w.at("x")))
+		},
+		left: []string{".env", ".ssh", "a", "d/e/f"}, holds: tree{"x": ""},
+	},
+	{
+		name:  "a directory that is gone",
+		do:    func(t *testing.T, w *work) { must(t, os.RemoveAll(w.at("d"))); w.write(t, "a", "new") },
+		holds: tree{"a": "file:new", "d": "", "d/e": "", "d/e/f": "", "d/up": "", "d/g": ""},
+	},
+	{
+		name: "a link to what is guarded",
+		do: func(t *testing.T, w *work) {
+			w.symlink(t, "sub/.git/hooks/pre-commit", "log")
+			w.symlink(t, ".env", "e")
+			w.symlink(t, "d/g", "fine")
+		},
+		left: []string{"e", "log"}, holds: tree{"fine": "link:d/g"},
+	},
+	{
+		name: "what is guarded, many times",
+		do: func(t *testing.T, w *work) {
+			for _, dir := range []string{"1", "2", "3"} {
+				w.write(t, dir+"/.vscode/tasks.json", "{}")
+				w.write(t, dir+"/f", "f")
+			}
+		},
+		left:  []string{"1/.vscode", "2/.vscode", "3/.vscode"},
+		holds: tree{"1": "dir", "1/f": "file:f", "2": "dir", "2/f": "file:f", "3": "dir", "3/f": "file:f"},
+	},
+	{
+		name: "excluded", exclude: []string{"**/*.o", "out"},
+		do: func(t *testing.T, w *work) {
+			w.write(t, "n/m.o", "object")
+			w.write(t, "n/m.c", "source")
+			w.symlink(t, "/etc", "out/link")
+			must(t, os.RemoveAll(w.at("obj")))
+		},
+		left:  []string{"obj"}, // its d.o was not copied, and is not removed
+		holds: tree{"n": "dir", "n/m.c": "file:source", "obj/d.c": ""},
+	},
+}
+
+// TestBack: what a program did comes back, except for what cannot, which is named;
+// and nothing goes that is not somewhere else then.
+func TestBack(t *testing.T) {
+	before := sample.with(tree{"abs": "link:/etc/passwd", "obj": "dir", "obj/d.o": "file:object", "obj/d.c": "file:source",
+		"winding": "dir", "winding/2": "dir", "winding/2/n": "dir", "winding/2/by": "link:n/../.."})
+	secrets, triggers := deny.Must(deny.Secrets...), deny.Must(deny.Triggers...)
+	for _, b := range backings {
+		t.Run(b.name, func(t *testing.T) {
+			o := materialize.Options{}
+			for _, text := range b.exclude {
+				p, err := vfs.Compile(text)
+				must(t, err)
+				o.Exclude = append(o.Exclude, p)
+			}
+			w := start(t, before, o, secrets.Guard(), triggers.Ask(nil))
+			b.do(t, w)
+			skipped(t, w.sync(t).Skipped, b.left...)
+			w.holds(t, before.with(b.holds))
+			again := w.sync(t)
+			if len(again.Changes) > 0 {
+				t.Errorf("the second Sync brings back %+v", again.Changes)
+			}
+			skipped(t, again.Skipped, b.left...)
+		})
+	}
+}
+
+// A directory of which a part is withheld does not go; the rest of what changed comes
+// back.
+func TestBackHidden(t *testing.T) {
+	before := sample.with(tree{"d/.env": "file:key"})
+	w := start(t, before, materialize.Options{}, deny.Must(deny.Secrets...).Guard())
+	must(t, os.RemoveAll(w.at("d")))
+	w.write(t, "a", "new")
+	r := w.sync(t)
+	skipped(t, r.Skipped, "d")
+	w.holds(t, before.with(tree{"a": "file:new", "d/e": "", "d/e/f": "", "d/g": "", "d/up": ""}))
+}
+
+// Whatever number of changes a guard refuses, each is named and the rest comes back.
+func TestBackManyRefused(t *testing.T) {
+	w := start(t, sample, materialize.Options{}, deny.Must("**/*.pem").Ask(nil))
+	var left []string
+	for i := range 200 {
+		left = append(left, fmt.Sprintf("k%03d.pem", i))
+		w.write(t, left[i], "key")
+	}
+	w.write(t, "a", "new")
+	skipped(t, w.sync(t).Skipped, left...)
+	w.holds(t, sample.with(tree{"a": "file:new"}))
+}
+
+// limited is a Dir in which there are no links and executable files to be made, as one
+// is that is served elsewhere.
+type limited struct{ vfs.Dir }
+
+func TestBackLimited(t *testing.T) {
+	s := newStore(t, sample)
+	tr, err := newBase(t, t.TempDir()).New(t.Context(), limited{s.Root()}, materialize.Options{})
+	must(t, err)
+	defer tr.Close()
+	w := &work{store: s, journal: memory.New(memory.Limits{}).Root(), tree: tr, dir: tr.Path()}
+	w.write(t, "a", "new")
+	must(t, os.Remove(w.at("l")))
+	left := []string{"l"}
+	for i := range 100 { // more than it tries one by one
+		bin, link := fmt.Sprint("bin", i), fmt.Sprint("link", i)
+		w.write(t, bin, "#!")
+		must(t, os.Chmod(w.at(bin), 0o755))
+		w.symlink(t, "a", link)
+		left = append(left, bin, link)
+	}
+	slices.Sort(left)
+	skipped(t, w.sync(t).Skipped, left...)
+	w.holds(t, sample.with(tree{"a": "file:new"}))
+}
+
+// Of a directory that could be copied in part, nothing is known of the rest: it stays.
+func TestBackCopiedInPart(t *testing.T) {
+	s, plan := newStore(t, tree{"d": "dir", "d/f": "file:f"}), new(faultfs.Plan)
+	plan.Fail(faultfs.List, faultfs.After, 1, vfs.Denied)
+	tr, err := newBase(t, t.TempDir()).New(t.Context(), faultfs.New(s.Root(), plan), materialize.Options{})
+	must(t, err)
+	defer tr.Close()
+	skipped(t, tr.LeftOut(), "d")
+	must(t, os.RemoveAll(filepath.Join(tr.Path(), "d")))
+	c, err := tr.Changes(t.Context())
+	must(t, err)
+	skipped(t, c.Skipped, "d")
+}
+
+// A content that grows while it is copied is bounded as one that was as long before.
+func TestGrowing(t *testing.T) {
+	for limit, code := range map[int64]vfs.Code{500: vfs.Limit, 5000: ""} {
+		tr, err := newBase(t, t.TempDir()).New(t.Context(), growing{newStore(t, tree{"a": "file:" + strings.Repeat("x", 1000)}).Root()},
+			materialize.Options{Bounds: materialize.Bounds{Bytes: limit}})
+		if code != "" {
+			wantCode(t, "New", err, code)
+			continue
+		}
+		must(t, err)
+		if got := readHost(t, tr.Path())["a"]; len(got) != len("file:")+1000 {
+			t.Errorf("the copy is %q", got)
+		}
+		must(t, tr.Close())
+	}
+}
+
+// growing is a Dir whose files are longer than they say.
+type growing struct{ vfs.Dir }
+
+func (g growing) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := g.Dir.Lookup(ctx, name)
+	if f, ok := n.(vfs.File); ok && err == nil {
+		return short{f}, nil
+	}
+	return n, err
+}
+
+type short struct{ vfs.File }
+
+func (s short) Stat(ctx context.Context) (vfs.Info, error) {
+	i, err := s.File.Stat(ctx)
+	i.Size = 1
+	return i, err
+}
+
+// Prune leaves what is named, as it is.
+func TestPrune(t *testing.T) {
+	w := start(t, sample, materialize.Options{})
+	must(t, unix.Mkfifo(w.at("d/e/fifo"), 0o600))
+	w.write(t, "deep/a/b/c", "c")
+	must(t, os.Chmod(w.at("deep/a"), 0))
+	must(t, w.tree.Prune([]string{"d/e/fifo", "x", "hollow"}))
+	_, err := os.Lstat(w.at("d/e/fifo"))
+	must(t, err)
+	must(t, os.Remove(w.at("d/e/fifo")))
+	if got := readHost(t, w.dir); len(got) != 4 || got["d/e"] != "dir" || got["x"] != "exec:#!" || got["hollow"] != "dir" {
+		t.Errorf("the directory holds %v", got)
+	}
+	_, err = w.tree.Changes(t.Context())
+	wantCode(t, "Changes after Prune", err, vfs.Stale)
+}
