@@ -75,6 +75,23 @@ func TestListPages(t *testing.T) {
 	}
 }
 
+// A page of long names is shorter than was asked for, by bytes, and loses none.
+func TestPageOfLongNames(t *testing.T) {
+	const files = 5000
+	tree := vfstest.Tree{}
+	for i := range files {
+		tree[fmt.Sprintf("%0250d", i)] = vfstest.Node{}
+	}
+	_, _, d := guest(t, tree)
+	names, more := page(t, d, "", files)
+	if len(names) > 4000 || !more {
+		t.Errorf("a page of %d names of 250 bytes, and more: %v", len(names), more)
+	}
+	if all := pages(t, d, files); len(all) != files {
+		t.Errorf("%d names in all", len(all))
+	}
+}
+
 func TestListWhileItChanges(t *testing.T) {
 	_, _, d := guest(t, letters("bdfhjl"))
 	names, more := page(t, d, "", 2) // b d

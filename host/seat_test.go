@@ -1,11 +1,16 @@
 package host_test
 
 import (
+	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"capd/authority"
 	"capd/backend/memory"
 	"capd/client"
 	"capd/host"
+	"capd/locator"
 	"capd/vfs"
 )
 
@@ -26,6 +31,40 @@ func TestStrangersMakeRoom(t *testing.T) {
 	ok(t, err)
 	_, err = first.Node(t.Context()) // it is no stranger
 	ok(t, err)
+}
+
+// Whoever restores nothing is not waited for; whoever holds a grant may be silent for
+// ever.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := authority.New(memory.New(memory.Limits{}).Root(), vfs.Allowance{})
+		defer a.Close()
+		_, secret, err := a.Grant(t.Context(), "agent", "", false)
+		ok(t, err)
+		s := host.New(a, host.Options{})
+		defer s.Close()
+		connect := func() *client.Conn {
+			near, far := net.Pipe()
+			s.Guest(far)
+			return client.NewConn(near, locator.Locator{Secret: secret})
+		}
+		holder, stranger := connect(), connect()
+		defer holder.Close()
+		defer stranger.Close()
+		_, err = holder.Node(t.Context())
+		ok(t, err)
+		_, err = stranger.Help(t.Context(), "") // it has said something
+		ok(t, err)
+		time.Sleep(3 * host.StrangerIdle)
+		synctest.Wait()
+		select {
+		case <-stranger.Done():
+		default:
+			t.Error("a stranger that is silent stays")
+		}
+		_, err = holder.Node(t.Context())
+		ok(t, err)
+	})
 }
 
 // One grant is held by so many connections, and one that ends makes room.

@@ -57,6 +57,23 @@ func TestBudget(t *testing.T) {
 	soon(t, func() bool { return b.Used() == 0 }, "the budget is not given back")
 }
 
+// A message for which there is no room for FrameTimeout ends its connection, and no other.
+func TestBudgetThatStaysFull(t *testing.T) {
+	b := vat.NewBudget(1 << 20)
+	first, second := newRaw(t, vat.Limits{}), newRaw(t, vat.Limits{FrameTimeout: 50 * time.Millisecond})
+	first.conn.SetBudget(b)
+	second.conn.SetBudget(b)
+	_, err := first.nc.Write(append(header(1<<20), make([]byte, 900<<10)...))
+	require.NoError(t, err)
+	soon(t, func() bool { return b.Used() >= 900<<10 }, "the budget is not taken")
+	_, err = second.nc.Write(header(500 << 10))
+	require.NoError(t, err)
+	require.Contains(t, second.aborted(), "no room for a message")
+	require.NoError(t, first.conn.Err())
+	first.nc.Close()
+	soon(t, func() bool { return b.Used() == 0 }, "the budget is not given back")
+}
+
 func TestIdleTimeout(t *testing.T) {
 	p := connect(t, vat.Limits{IdleTimeout: 50 * time.Millisecond})
 	e := p.echoCap(t)

@@ -112,9 +112,17 @@ func TestBreaches(t *testing.T) {
 				return promised(d.NewReceiverAnswer())(55, nil)
 			}))
 		}, "not open"},
-		"message too large":      {func(r *raw, _ uint32) { r.header(0, 1<<28) }, "limit"},
-		"too many segments":      {func(r *raw, _ uint32) { r.header(1<<20, 0) }, "segments"},
-		"message without a root": {func(r *raw, _ uint32) { r.header(0, 0) }, "without a root"},
+		"message too large": {func(r *raw, _ uint32) { r.header(0, 1<<28) }, "limit"},
+		"segments too large together": {func(r *raw, _ uint32) {
+			var b [16]byte // two segments of 5 MiB
+			binary.LittleEndian.PutUint32(b[:], 1)
+			binary.LittleEndian.PutUint32(b[4:], 5<<17)
+			binary.LittleEndian.PutUint32(b[8:], 5<<17)
+			_, _ = r.nc.Write(b[:])
+		}, "limit is 8388608"},
+		"pipelined path of 65 steps": {func(r *raw, _ uint32) { r.call(7, 1, 1, toAnswer(1000, make([]uint16, 65)...)) }, "path of 65 steps"},
+		"too many segments":          {func(r *raw, _ uint32) { r.header(1<<20, 0) }, "segments"},
+		"message without a root":     {func(r *raw, _ uint32) { r.header(0, 0) }, "without a root"},
 		"unimplemented for what was not asked": {func(r *raw, _ uint32) {
 			r.send(func(m rpc.Message) error {
 				u, err := m.NewUnimplemented()

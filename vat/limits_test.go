@@ -156,6 +156,15 @@ func (s spread) Write(b []byte) (int, error) {
 }
 
 // What is beyond these limits ends the connection.
+// keep has the Echo e make results of so many bytes, which stay there.
+func (r *raw) keep(q, e uint32, bytes uint32) {
+	r.t.Helper()
+	r.call(q, tp.Echo_TypeID, 1, toExport(e), params(capnp.ObjectSize{DataSize: 8}, 0,
+		func(s capnp.Struct, _ rpc.CapDescriptor_List) error { s.SetUint32(0, bytes); return nil }),
+		func(c rpc.Call) error { c.SendResultsTo().SetYourself(); return nil })
+	r.back(q, rpc.Return_Which_resultsSentElsewhere)
+}
+
 func TestLimitsThatEnd(t *testing.T) {
 	// How much of results is kept: when the peer is opened, and of one more chain.
 	r, boot, _ := opened(t, vat.Limits{})
@@ -205,6 +214,16 @@ func TestLimitsThatEnd(t *testing.T) {
 				assert.Equal(r.t, first+3*each, r.conn.Stats().ResultBytes)
 			},
 			func(r *raw, boot, _ uint32) { r.call(6, tp.Server_TypeID, 2, toExport(boot)) },
+			"limit: results of",
+		},
+		"ResultBytes of what is to stay": {
+			vat.Limits{ResultBytes: first + 256<<10},
+			func(r *raw, _, e uint32) {
+				for q := range uint32(2) {
+					r.keep(2+q, e, 100<<10)
+				}
+			},
+			func(r *raw, _, e uint32) { r.keep(4, e, 100<<10) },
 			"limit: results of",
 		},
 		"Imports": {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +15,42 @@ import (
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
+
+// What a peer does not read keeps it from having more made: no further handler starts.
+func TestParkedBytesStopHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		var ran atomic.Int32
+		table := vat.NewTable(vat.Handle(tp.Echo_data, func(_ *struct{}, c vat.Call[tp.Echo_data_Params, tp.Echo_data_Results]) error {
+			ran.Add(1)
+			r, err := c.Results()
+			if err != nil {
+				return err
+			}
+			return r.SetData(make([]byte, 50_000))
+		}))
+		c := vat.NewConn(b, vat.Options{Bootstrap: vat.Serve(table, &struct{}{}), Limits: vat.Limits{ParkedBytes: 200_000, Workers: 1}})
+		r := &raw{t: t, nc: a, dec: capnp.NewDecoder(a), conn: c}
+		boot := r.boot()
+		const calls = 40
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			for q := range uint32(calls) {
+				r.call(q, tp.Echo_TypeID, tp.Echo_data.ID, toExport(boot))
+			}
+		}()
+		synctest.Wait()
+		require.Less(t, ran.Load(), int32(10), "handlers go on")
+		for range calls {
+			r.come(rpc.Message_Which_return)
+		}
+		<-sent
+		require.EqualValues(t, calls, ran.Load())
+		a.Close()
+		<-c.Done()
+	})
+}
 
 // A peer that reads again, too late, is told why the connection has ended, in a frame of its own behind the one that it
 // was reading; what else waited for it is gone.

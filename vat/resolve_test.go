@@ -1,6 +1,7 @@
 package vat_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -66,6 +67,45 @@ func shut(t *testing.T) *vat.Cap {
 func (r *raw) quiet() bool {
 	time.Sleep(100 * time.Millisecond)
 	return r.conn.Stats().Questions == 0
+}
+
+// A promise that fails needs no embargo, which would be a breach: nothing leads back.
+func TestFailureNeedsNoEmbargo(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	r.hold(1, r.boot(), func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
+	a := vat.Send(t.Context(), r.world.held.cap, tp.Chain_next, nil)
+	next := a.Cap(tp.Chain_next_Results_chain)
+	piped := vat.Send(t.Context(), next, tp.Chain_depth, nil)
+	q, _ := r.toImport()
+	call, err := r.expect(rpc.Message_Which_call).Call()
+	require.NoError(t, err)
+	r.fail(q)
+	r.fail(call.QuestionId())
+	for range 2 { // and no Disembargo
+		r.expect(rpc.Message_Which_finish)
+	}
+	_, _, err = piped.Await(t.Context())
+	require.Error(t, err)
+	_, err = depthOf(t.Context(), next)
+	require.Error(t, err)
+	for _, c := range []interface{ Release() }{a, next, piped} {
+		c.Release()
+	}
+}
+
+// A peer that resolves a promise to the next, for ever, is followed so far and no further.
+func TestChainOfPromises(t *testing.T) {
+	r := newRaw(t, vat.Limits{})
+	held := promises(r, r.boot()) // to 5
+	defer held.Release()
+	for p := range uint32(40) {
+		r.resolve(5+p, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6 + p); return nil })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, held.Settle(ctx))
+	_, err := depthOf(ctx, held)
+	require.ErrorContains(t, err, "promises that resolve to promises")
 }
 
 // A call that has been given its way, but has not left when Resolve comes, does not leave after the Disembargo, which would

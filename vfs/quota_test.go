@@ -1,6 +1,8 @@
 package vfs_test
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -236,16 +238,53 @@ type greedy struct{}
 func (greedy) Read(p []byte) (int, error) { return len(p) + 1, nil }
 
 func TestReaderThatLies(t *testing.T) {
-	d, l, _, raw := metered(t, vfs.Allowance{Bytes: 1 << 30})
-	before := picture(t, raw)
-	_, err := d.Replace(t.Context(), "f", greedy{}, vfs.If{})
-	is(t, "replace", err, vfs.Invalid)
-	if now := picture(t, raw); now != before {
-		t.Errorf("changed to %s", now)
+	for _, buffer := range []int{1, 4 << 10, 1 << 20} {
+		l := vfs.NewLedger(vfs.Allowance{Bytes: 1 << 30})
+		_, raw := store(t, sample)
+		d := vfs.Guarded(reading{raw, buffer}, nil, vfs.Guard{Ledger: l})
+		_, err := d.Replace(t.Context(), "f", greedy{}, vfs.If{})
+		is(t, fmt.Sprint("replace by ", buffer, " bytes"), err, vfs.Invalid)
+		if u := l.Usage(); u.Bytes != 0 || u.Streams != 0 {
+			t.Errorf("used %+v", u)
+		}
 	}
-	if u := l.Usage(); u.Bytes != 0 || u.Streams != 0 {
-		t.Errorf("used %+v", u)
+}
+
+// reading is a store that reads so many bytes at once, and stores none.
+type reading struct {
+	vfs.Dir
+	buffer int
+}
+
+func (d reading) Replace(_ context.Context, _ string, r io.Reader, _ vfs.If) (vfs.Version, error) {
+	n, err := r.Read(make([]byte, d.buffer))
+	if err == nil {
+		err = fmt.Errorf("it has read %d", n)
 	}
+	return vfs.Version{}, err
+}
+
+// What one of several ledgers refuses is staged in none.
+func TestStagedInEveryLedger(t *testing.T) {
+	large, small := vfs.NewLedger(vfs.Allowance{Bytes: 100}), vfs.NewLedger(vfs.Allowance{Bytes: 60})
+	_, raw := store(t, nil)
+	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: large}, vfs.Guard{Ledger: small})
+	for range 3 {
+		r, w := io.Pipe()
+		first := make(chan error, 1)
+		go func() {
+			_, err := d.Replace(t.Context(), "first", r, vfs.If{})
+			r.CloseWithError(err)
+			first <- err
+		}()
+		w.Write(make([]byte, 40))
+		w.Write(nil) // until it was read
+		is(t, "beside it", put(t.Context(), d, "second", strings.Repeat("x", 40)), vfs.Busy)
+		w.Close()
+		ok(t, <-first)
+		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
+	}
+	ok(t, put(t.Context(), d, "second", strings.Repeat("x", 60)))
 }
 
 func TestOpen(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	}
 	n, err := s.read(p)
 	switch {
-	case n < 0 || n > len(p):
+	case n < 0:
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
 	case s.left >= 0 && int64(n) > s.left:
 		n, err = 0, Errorf(Quota, "this is more than %s has left; remove something or ask for more", s.of)
@@ -84,10 +84,10 @@ func (s *stagedReader) read(p []byte) (int, error) {
 		_, _, err := s.t.allowed(s.ctx)
 		return 0, first(err, Revoked)
 	case r := <-done:
-		if r.n > 0 && r.n <= len(piece) {
-			copy(p, piece[:r.n])
+		if r.n < 0 || r.n > len(piece) {
+			return -1, nil // which no reader may say
 		}
-		return r.n, r.err
+		return copy(p, piece[:r.n]), r.err
 	}
 }
 
