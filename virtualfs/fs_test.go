@@ -344,3 +344,80 @@ func TestRevertGivesBack(t *testing.T) {
 	revert()
 	full("with the move reverted", 600)
 }
+
+// An apply asks the guards that the mount has today, whatever it had when the change was
+// written.
+func TestApplyAsksTodaysGuards(t *testing.T) {
+	lower, upper := memory.New(memory.Limits{}), memory.New(memory.Limits{})
+	fs := virtualfs.New(virtualfs.Options{
+		Open: map[string]virtualfs.Opener{"mem": func(context.Context, *virtualfs.URL) (*virtualfs.Store, error) {
+			return &virtualfs.Store{Root: lower.Root}, nil
+		}},
+		Journal: memory.New(memory.Limits{}).Root(),
+		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
+			return upper.Root(), func() error { return nil }, nil
+		},
+	})
+	defer fs.Close()
+	top := vfs.Guarded(fs.Tree(), nil)
+	defer top.Close()
+	mounts(t, fs, "d", "overlay:mem:x")
+	put(t, top, "d/secret", "text")
+	is(t, "unmount", fs.Unmount(t.Context(), "d"), "")
+	for _, a := range []virtualfs.Attenuation{{Deny: []string{"**/secret"}}, {Ask: []string{"**/secret"}}} {
+		if err := fs.Mount(t.Context(), "d", "overlay:mem:x", a); err != nil {
+			t.Fatal(err)
+		}
+		want := vfs.Denied
+		if a.Ask != nil {
+			want = vfs.AskDenied
+		}
+		_, err := fs.Apply(t.Context(), "d", virtualfs.ApplyOptions{}, nil)
+		is(t, "apply", err, want)
+		is(t, "unmount", fs.Unmount(t.Context(), "d"), "")
+	}
+	root := lower.Root()
+	defer root.Close()
+	_, err := root.Lookup(t.Context(), "secret")
+	is(t, "what was not let in", err, vfs.NotFound)
+}
+
+// The journal keeps the last applies of a mount, and no more.
+func TestOldAppliesAreForgotten(t *testing.T) {
+	journal := memory.New(memory.Limits{})
+	lower := memory.New(memory.Limits{})
+	fs := virtualfs.New(virtualfs.Options{
+		Open: map[string]virtualfs.Opener{"mem": func(context.Context, *virtualfs.URL) (*virtualfs.Store, error) {
+			return &virtualfs.Store{Root: lower.Root}, nil
+		}},
+		Journal: journal.Root(),
+		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
+			return memory.New(memory.Limits{}).Root(), func() error { return nil }, nil
+		},
+	})
+	defer fs.Close()
+	top := vfs.Guarded(fs.Tree(), nil)
+	defer top.Close()
+	mounts(t, fs, "d", "overlay:mem:x")
+	var ids []string
+	for i := range 20 {
+		put(t, top, "d/f", strings.Repeat("x", i+1))
+		a, err := fs.Apply(t.Context(), "d", virtualfs.ApplyOptions{}, nil)
+		is(t, "apply", err, "")
+		ids = append(ids, a.ID)
+	}
+	kept, err := batch.List(t.Context(), journal.Root())
+	if err != nil || len(kept) != 16 {
+		t.Errorf("the journal has %d applies, %v; want the last 16", len(kept), err)
+	}
+	for _, k := range kept {
+		if !slices.Contains(ids[4:], k.ID) {
+			t.Errorf("the journal has %s, which is not one of the last", k.ID)
+		}
+	}
+	is(t, "undo of what was forgotten", fs.Undo(t.Context(), "d", ids[0]), vfs.NotFound)
+	is(t, "unmount", fs.Unmount(t.Context(), "d"), "")
+	if kept, err = batch.List(t.Context(), journal.Root()); err != nil || len(kept) != 0 {
+		t.Errorf("after the unmount the journal has %d applies, %v", len(kept), err)
+	}
+}

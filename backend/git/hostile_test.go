@@ -380,3 +380,27 @@ func TestFilesThatGitReads(t *testing.T) {
 		})
 	}
 }
+
+// TestLoosePretender has loose objects that hold something else of the same length than
+// their names say: short ones, which are read whole, and long ones, which are copied.
+func TestLoosePretender(t *testing.T) {
+	for _, size := range []int{10, 5 << 20} {
+		f := newFixture(t)
+		said, held := strings.Repeat("a", size), strings.Repeat("b", size)
+		id := plumbing.ComputeHash(plumbing.BlobObject, []byte(said))
+		path := filepath.Join(f.dir, "objects", id.String()[:2], id.String()[2:])
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		var packed bytes.Buffer
+		w := zlib.NewWriter(&packed)
+		fmt.Fprintf(w, "blob %d\x00%s", size, held)
+		require.NoError(t, w.Close())
+		require.NoError(t, os.WriteFile(path, packed.Bytes(), 0o444))
+		f.commit("main", f.tree(object.TreeEntry{Name: "f", Mode: filemode.Regular, Hash: id}))
+		file, err := vfs.WalkFile(t.Context(), f.open(git.Options{Revision: "main"}).Root(), "f")
+		require.NoError(t, err)
+		_, err = vfs.Open(t.Context(), file)
+		require.ErrorIs(t, err, vfs.Corrupt, "%d bytes", size)
+		_, err = vfs.VersionOf(t.Context(), file)
+		require.ErrorIs(t, err, vfs.Corrupt, "%d bytes", size)
+	}
+}

@@ -262,3 +262,20 @@ func TestLayouts(t *testing.T) {
 		require.ErrorIs(t, err, vfs.Unsupported)
 	})
 }
+
+// Each root of a part is its holder's own.
+func TestPart(t *testing.T) {
+	f := newFixture(t)
+	f.commit("main", f.fill(vfstest.Tree{"a/b/c": {Data: "c"}, "f": {Data: "f"}}))
+	s := f.open(git.Options{Revision: "main"})
+	root, err := s.Part(t.Context(), "a/b")
+	require.NoError(t, err)
+	first, second := root(), root()
+	require.NoError(t, first.Close())
+	assert.Equal(t, []string{"c"}, names(t, second))
+	assert.Equal(t, []string{"c"}, names(t, root()))
+	for path, want := range map[string]vfs.Code{"a/none": vfs.NotFound, "f": vfs.NotDir, "f/x": vfs.NotDir, "../a": vfs.Invalid} {
+		_, err := s.Part(t.Context(), path)
+		require.ErrorIs(t, err, want, path)
+	}
+}

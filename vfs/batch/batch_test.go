@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"capd/vfs/faultfs"
 	"context"
 	"errors"
 	"fmt"
@@ -386,5 +387,36 @@ func TestOvertaken(t *testing.T) {
 		inConflict(t, err, c.path)
 		holds(t, d, before.with(tree{c.path: "file:" + c.data}))
 		empty(t, j)
+	}
+}
+
+// What changes after a step has looked, and before its change is made, undoes the batch,
+// and stays: each step has its condition in the store.
+func TestOvertakenAtTheLastMoment(t *testing.T) {
+	from := tree{"new": "", "old": "file:old", "gone": "file:gone"}
+	for _, c := range []struct {
+		name, path, becomes string
+		op                  faultfs.Op
+	}{
+		{"put of a new file", "new", "file:mine", faultfs.Install},
+		{"put in place of another", "old", "file:mine", faultfs.Install},
+		{"remove", "gone", "", faultfs.Remove},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := tree{}.with(from)
+			d, j := store(t, before), journal()
+			plan := &faultfs.Plan{}
+			pause := plan.Pause(c.op, faultfs.Before, 1)
+			go func() {
+				<-pause.Reached()
+				put(t, d, c.path, "another's")
+				pause.Resume()
+			}()
+			change := batch.Change{Path: c.path, Was: state(before[c.path]), Becomes: state(c.becomes), Content: content(c.becomes)}
+			_, err := batch.Run(t.Context(), j, faultfs.New(d, plan), []batch.Change{change}, batch.Options{})
+			inConflict(t, err, c.path)
+			holds(t, d, before.with(tree{c.path: "file:another's"}))
+			empty(t, j)
+		})
 	}
 }

@@ -1,6 +1,9 @@
 package overlay_test
 
 import (
+	"capd/backend/memory"
+	"capd/vfs/faultfs"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -255,5 +258,36 @@ func TestUndoConflict(t *testing.T) {
 	same(t, "the overlay", before, shape(t, b.root))
 	if err := b.o.Undo(t.Context(), journal, "0123"); vfs.CodeOf(err) == "" || vfs.CodeOf(err) == vfs.Internal {
 		t.Errorf("Undo of no batch: %v", err)
+	}
+}
+
+// TestNobodySeesHalfAnApply looks at the overlay between two changes of the lower tree.
+func TestNobodySeesHalfAnApply(t *testing.T) {
+	store := memory.New(memory.Limits{})
+	fill(t, store.Root(), project)
+	plan := &faultfs.Plan{}
+	o := laid(t, faultfs.New(store.Root(), plan), memoryUpper(t))
+	root := o.Root()
+	for _, path := range []string{"doc", "run"} {
+		if _, err := vfs.Put(t.Context(), root, path, strings.NewReader("new"), vfs.If{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause := plan.Pause(faultfs.Install, faultfs.Before, 2)
+	done := make(chan error)
+	go func() {
+		_, err := o.Apply(context.Background(), overlay.ApplyOptions{Journal: memoryUpper(t)})
+		done <- err
+	}()
+	<-pause.Reached()
+	if _, err := root.Stat(vfs.Trying()); !errors.Is(err, vfs.ErrWouldBlock) {
+		t.Errorf("in the midst of an apply the overlay answers %v, and does not wait", err)
+	}
+	pause.Resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := root.Stat(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -143,3 +143,79 @@ func TestToldLate(t *testing.T) {
 	}
 	same(t, "opened again", shape(t, root), shape(t, laid(t, lower, upper).Root()))
 }
+
+// TestLastingIsSynced has the upper store fail to sync: what a replacement, a rename over a
+// file or a revert answered for would not last.
+func TestLastingIsSynced(t *testing.T) {
+	broken := vfs.Errorf(vfs.Internal, "the disk is gone")
+	for name, do := range map[string]func(context.Context, *overlay.Overlay) error{
+		"Replace": func(ctx context.Context, o *overlay.Overlay) error {
+			_, err := o.Root().Replace(ctx, "a", strings.NewReader("new"), vfs.If{})
+			return err
+		},
+		"Rename": func(ctx context.Context, o *overlay.Overlay) error {
+			d := o.Root()
+			f, err := vfs.WalkFile(ctx, d, "a")
+			if err != nil {
+				return err
+			}
+			v, err := vfs.VersionOf(ctx, f)
+			if err != nil {
+				return err
+			}
+			return d.Rename(ctx, "b", d, "a", vfs.If{}, vfs.If{Is: v})
+		},
+		"Revert": func(ctx context.Context, o *overlay.Overlay) error { return o.Revert(ctx, nil) },
+	} {
+		plan := &faultfs.Plan{}
+		o := laid(t, lowerOf(t, modelTree), faultfs.New(memoryUpper(t), plan))
+		if _, err := o.Root().Mkdir(t.Context(), "made"); err != nil {
+			t.Fatal(err)
+		}
+		plan.Fail(faultfs.Sync, faultfs.Before, 0, broken)
+		if err := do(t.Context(), o); vfs.CodeOf(err) != vfs.Internal {
+			t.Errorf("%s with an upper store that cannot sync: %v, want what it says", name, err)
+		}
+	}
+}
+
+// TestFreedLater keeps a content until the record that gives it up is as safe: the last
+// record may be lost, and then the content is wanted.
+func TestFreedLater(t *testing.T) {
+	upper, plan := memoryUpper(t), &faultfs.Plan{}
+	o := laid(t, lowerOf(t, modelTree), faultfs.New(upper, plan))
+	root := o.Root()
+	if _, err := vfs.Put(t.Context(), root, "new", strings.NewReader("x"), vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	contents := func() (n int) {
+		d, err := vfs.WalkDir(t.Context(), upper, "data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range d.List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	plan.Fail(faultfs.Sync, faultfs.Before, 0, vfs.Busy)
+	if err := root.Remove(t.Context(), "new", vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := contents(); n != 1 {
+		t.Errorf("%d contents are left while the record may be lost, want 1", n)
+	}
+	plan.Clear()
+	if _, err := vfs.Put(t.Context(), root, "new", strings.NewReader("y"), vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Remove(t.Context(), "new", vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := contents(); n != 1 { // the first goes at the next start
+		t.Errorf("%d contents are left, want 1", n)
+	}
+}

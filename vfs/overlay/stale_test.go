@@ -2,6 +2,7 @@ package overlay_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"capd/backend/memory"
@@ -97,5 +98,40 @@ func TestLowerFails(t *testing.T) {
 		if refused == 0 {
 			t.Errorf("nothing notices %s", code)
 		}
+	}
+}
+
+// TestMadeAgainBelow has a directory of the lower tree removed, and made again, while the
+// overlay's is open and holds something of its own: it shows what is there.
+func TestMadeAgainBelow(t *testing.T) {
+	b := newBench(t, project)
+	b.put(b.root, "src/new", "ours")
+	src, err := vfs.WalkDir(t.Context(), b.root, "src")
+	b.must(err)
+	defer src.Close()
+	names := func() (all []string) {
+		for e, err := range src.List(t.Context()) {
+			b.must(err)
+			all = append(all, e.Name)
+		}
+		return all
+	}
+	is := func(what string, want ...string) {
+		t.Helper()
+		if got := names(); !slices.Equal(got, want) {
+			t.Errorf("%s there is %q, want %q", what, got, want)
+		}
+	}
+	is("at first", "a.go", "b.go", "new", "sub")
+	b.remove(b.lower, "src")
+	is("when it is gone below", "new")
+	b.mkdir(b.lower, "src")
+	b.put(b.lower, "src/again", "theirs")
+	is("when it was made again", "again", "new")
+	if got := text(t, src, "again"); got != "theirs" {
+		t.Errorf("what was made there is %q", got)
+	}
+	if _, err := src.Lookup(t.Context(), "a.go"); vfs.CodeOf(err) != vfs.NotFound {
+		t.Errorf("what was there: %v", err)
 	}
 }
