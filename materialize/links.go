@@ -81,3 +81,44 @@ func (l *look) refuseWinding() {
 
 // isLink reports whether m is of a symbolic link.
 func isLink(m fs.FileMode) bool { return m&fs.ModeSymlink != 0 }
+
+// maxLinks is how many links are followed to find out where one leads.
+const maxLinks = 40
+
+// resolve is where path leads to in the tree when the links on the way are followed,
+// as far as these are known and do not wind.
+func (l *look) resolve(path string) string {
+	for range maxLinks {
+		next := l.follow(path)
+		if next == path {
+			break
+		}
+		path = next
+	}
+	return path
+}
+
+// follow follows the first link on the way of path.
+func (l *look) follow(path string) string {
+	for i := 0; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		s := l.stateAt(path[:i])
+		if s.Kind == vfs.LinkKind && s.Target[0] != '/' && !winds(s.Target) {
+			return strings.Trim(vfs.Join(leadsTo(path[:i], s.Target), strings.TrimPrefix(path[i:], "/")), "/")
+		}
+	}
+	return path
+}
+
+// stateAt is what was found at path, or was there.
+func (l *look) stateAt(path string) batch.State {
+	if f, ok := l.find(path); ok {
+		return f.becomes()
+	}
+	if r := l.t.records[path]; r != nil {
+		return r.state
+	}
+	return batch.State{}
+}

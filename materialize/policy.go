@@ -89,8 +89,8 @@ func (l *look) refuseUnable() error {
 		case !execs && was.Exec != becomes.Exec:
 			l.refuse(f.path, "the tree that it came from is not told from here what can be executed")
 		case becomes.Kind == vfs.LinkKind:
-			to := leadsTo(f.path, becomes.Target)
-			if to == "" {
+			to := l.resolve(f.path)
+			if to == "" || to == f.path {
 				continue
 			}
 			err := l.ask(vfs.Op{Kind: vfs.OpSymlink, Path: to})

@@ -179,8 +179,12 @@ var backings = []backing{
 			w.symlink(t, "sub/.git/hooks/pre-commit", "log")
 			w.symlink(t, ".env", "e")
 			w.symlink(t, "d/g", "fine")
+			w.symlink(t, "ok/own-hooks/post-commit", "by-another")
+			w.symlink(t, "../own-hooks", "ok/own-hooks")
+			w.symlink(t, "round", "round")
 		},
-		left: []string{"e", "log"}, holds: tree{"fine": "link:d/g"},
+		left:  []string{"by-another", "e", "log", "ok/own-hooks"},
+		holds: tree{"fine": "link:d/g", "ok": "dir", "round": "link:round"},
 	},
 	{
 		name: "what is guarded, many times",
@@ -210,7 +214,8 @@ var backings = []backing{
 // and nothing goes that is not somewhere else then.
 func TestBack(t *testing.T) {
 	before := sample.with(tree{"abs": "link:/etc/passwd", "obj": "dir", "obj/d.o": "file:object", "obj/d.c": "file:source",
-		"winding": "dir", "winding/2": "dir", "winding/2/n": "dir", "winding/2/by": "link:n/../.."})
+		"winding": "dir", "winding/2": "dir", "winding/2/n": "dir", "winding/2/by": "link:n/../..",
+		"own-hooks": "link:sub/.git/hooks"})
 	secrets, triggers := deny.Must(deny.Secrets...), deny.Must(deny.Triggers...)
 	for _, b := range backings {
 		t.Run(b.name, func(t *testing.T) {

@@ -89,7 +89,12 @@ func (a *aftermath) sync(ctx context.Context) error {
 	n, left, err := a.tree.Sync(ctx, nil)
 	if err != nil {
 		a.env.logf("capd: nothing was synced back")
-		return a.ended(errors.Join(err, a.keep(a.paths())))
+		err = errors.Join(err, a.keep(a.paths()))
+		if a.stopped != nil || a.code != 0 { // of which alone is said how capd ends
+			report(a.env, err)
+			err = nil
+		}
+		return a.ended(err)
 	}
 	known := map[virtualfs.Skipped]bool{}
 	for _, s := range a.left {
