@@ -158,10 +158,10 @@ func TestCloseUnprivileged(t *testing.T) {
 	defer os.RemoveAll(dir)
 	must(t, os.Chown(dir, 65534, 65534))
 	binary := filepath.Join(dir, "test")
-	data, err := os.ReadFile(os.Args[0])
+	self, err := os.Executable()
 	must(t, err)
-	must(t, os.WriteFile(binary, data, 0o755))
-	cmd := exec.Command(binary, "-test.run=^TestCloseRemovesAnything$", "-test.timeout=60s")
+	must(t, exec.Command("cp", self, binary).Run()) // another process: what this one forks would keep it busy
+	cmd := exec.Command(binary, "-test.run=^(TestCloseRemovesAnything|TestBackClosed|TestPrune)$", "-test.timeout=60s")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := cmd.CombinedOutput(); err != nil {

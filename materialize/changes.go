@@ -87,6 +87,9 @@ func (t *Tree) look(ctx context.Context, only scope) (*look, error) {
 	}
 	t.looks++
 	l := &look{ctx: ctx, t: t, only: only, id: t.looks, several: map[inode]*several{}, out: map[string]bool{}, skipped: map[string]string{}}
+	if err := t.open(); err != nil {
+		return nil, err
+	}
 	top, err := t.root.Open(".")
 	if err != nil {
 		return nil, explain(err)
@@ -122,6 +125,15 @@ func (t *Tree) there(top *os.File) error {
 		return vfs.Errorf(vfs.Stale, "the directory was removed or replaced; materialize it again")
 	}
 	return nil
+}
+
+// open lets this process work in the tree itself, whatever a program made of its mode.
+func (t *Tree) open() error {
+	err := open(t.place.root, t.place.name+"/"+treeName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // there says so
+	}
+	return explain(err)
 }
 
 // changes are the findings that are brought back, and what is not.

@@ -50,6 +50,9 @@ func (l *look) entry(root *os.Root, name, path string, depth int) error {
 	if err != nil {
 		return vfs.At(path, explain(err))
 	}
+	if info, err = opened(root, name, info); err != nil {
+		return l.unread(path, err)
+	}
 	a, r := attrOf(info), l.t.records[path]
 	if r == nil && vfs.CheckNewName(name) != nil {
 		l.left = append(l.left, Skipped{path, whyNewName})
@@ -71,6 +74,30 @@ func (l *look) entry(root *os.Root, name, path string, depth int) error {
 		l.left = append(l.left, Skipped{path, whySpecial})
 	}
 	return nil
+}
+
+// opened lets this process read the file or directory called name in root, which is
+// what info says and its user's own, whatever mode a program gave it. What belongs to
+// somebody else stays as it is.
+func opened(root *os.Root, name string, info os.FileInfo) (os.FileInfo, error) {
+	var need fs.FileMode
+	switch {
+	case info.IsDir():
+		need = 0o700
+	case info.Mode().IsRegular():
+		need = 0o400
+	}
+	if info.Mode()&need == need {
+		return info, nil
+	}
+	err := root.Chmod(name, info.Mode().Perm()|need)
+	if errors.Is(err, fs.ErrPermission) {
+		return info, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return root.Lstat(name)
 }
 
 // shut leaves what is at path, of which nobody knows what it holds.

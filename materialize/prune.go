@@ -16,6 +16,9 @@ func (t *Tree) Prune(paths []string) error {
 		return errClosed
 	}
 	t.closed = true
+	if err := t.open(); err != nil {
+		return err
+	}
 	return explain(prune(t.root, "", newKeeping(paths)))
 }
 

@@ -338,12 +338,29 @@ func (s short) Stat(ctx context.Context) (vfs.Info, error) {
 	return i, err
 }
 
+// What a program shut is opened up, for its user too whom modes keep out: see
+// TestCloseUnprivileged.
+func TestBackClosed(t *testing.T) {
+	w := start(t, sample, materialize.Options{})
+	w.write(t, "shut/deep/n", "n")
+	must(t, os.Remove(w.at("empty")))
+	must(t, os.Chmod(w.at("a"), 0))
+	must(t, os.Chmod(w.at("x"), 0o100))
+	for _, path := range []string{"shut/deep/n", "shut/deep", "shut", "d/e", "d", ""} {
+		must(t, os.Chmod(w.at(path), 0))
+	}
+	skipped(t, w.sync(t).Skipped)
+	w.holds(t, sample.with(tree{"shut": "dir", "shut/deep": "dir", "shut/deep/n": "file:n", "empty": ""}))
+}
+
 // Prune leaves what is named, as it is.
 func TestPrune(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	must(t, unix.Mkfifo(w.at("d/e/fifo"), 0o600))
 	w.write(t, "deep/a/b/c", "c")
-	must(t, os.Chmod(w.at("deep/a"), 0))
+	for _, path := range []string{"deep/a", "d", ""} {
+		must(t, os.Chmod(w.at(path), 0))
+	}
 	must(t, w.tree.Prune([]string{"d/e/fifo", "x", "hollow"}))
 	_, err := os.Lstat(w.at("d/e/fifo"))
 	must(t, err)
