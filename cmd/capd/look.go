@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -120,7 +119,8 @@ func (c *lsCommand) Run(e *env) error {
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newColumns(e.stdout)
+	w.right = true
 	for _, entry := range out {
 		size := ""
 		if entry.Kind == vfs.FileKind {
@@ -130,7 +130,7 @@ func (c *lsCommand) Run(e *env) error {
 		if entry.ModifiedMs != 0 {
 			when = time.UnixMilli(entry.ModifiedMs).Format("2006-01-02 15:04")
 		}
-		fmt.Fprintf(w, "%s\t%s\t  %s\n", size, when, p.label(entry.Name, entry.Info))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", size, when, p.label(entry.Name, entry.Info))
 	}
 	return w.Flush()
 }
@@ -309,7 +309,7 @@ func (c *statCommand) Run(e *env) error {
 	if c.JSON {
 		return printJSON(e.stdout, out)
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := newColumns(e.stdout)
 	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
 	if path != "" {
 		row("path", vfs.Printable(path))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"capd/client/console"
 	"capd/config"
@@ -74,7 +73,7 @@ func (c *mountsCommand) Run(e *env) error {
 		return printJSON(e.stdout, out)
 	}
 	p := newPainter(e.stdout)
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := newColumns(e.stdout)
 	fmt.Fprintln(w, "PATH\tURL\tMODE\tDETAIL")
 	for _, m := range all {
 		path := placeText(m.Path)

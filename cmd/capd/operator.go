@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"capd/authority"
 	"capd/client/console"
@@ -177,7 +176,7 @@ func (c *grantsCommand) Run(e *env) error {
 		}
 		return printJSON(e.stdout, out)
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := newColumns(e.stdout)
 	fmt.Fprintln(w, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT")
 	for _, g := range gs {
 		path := "(everything)"

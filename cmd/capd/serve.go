@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"capd/authority"
@@ -233,7 +232,7 @@ func (c *serveCommand) listenTLS(e *env, st state) (listeners []net.Listener, wa
 func (c *serveCommand) greet(e *env, st state, w *world, p plan, all []granted, locate func([locator.SecretSize]byte) string, ways []way) {
 	out := newPainter(e.stdout)
 	fmt.Fprintln(e.stdout, "Serving")
-	rows := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	rows := newColumns(e.stdout)
 	for _, m := range w.Mounts() {
 		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", out.dir(placeText(m.Path)), modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"capd/backend/cas"
@@ -56,7 +55,7 @@ func (c *snapshotsCommand) Run(e *env) error {
 		}
 		return printJSON(e.stdout, pins)
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := newColumns(e.stdout)
 	fmt.Fprintln(w, "NAME\tMADE\tOF\tFILES\tSIZE\tROOT")
 	for _, p := range pins {
 		of, files, size := "-", "-", "-"

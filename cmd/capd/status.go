@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
 	"time"
 )
 
@@ -51,7 +50,7 @@ func (c *statusCommand) Run(e *env) error {
 			s.Goroutines, s.HeapBytes, s.MemoryBytes,
 		})
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := newColumns(e.stdout)
 	fmt.Fprintf(w, "version\t%s\n", s.Version)
 	fmt.Fprintf(w, "uptime\t%v\n", s.Uptime.Round(time.Second))
 	fmt.Fprintf(w, "grants\t%d\n", s.Grants)
