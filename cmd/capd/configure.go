@@ -24,6 +24,11 @@ type configCheckCommand struct {
 	File string `arg:"" help:"The configuration."`
 }
 
+func (configCheckCommand) Help() string {
+	return `Examples:
+  capd config check capd.yaml`
+}
+
 func (c *configCheckCommand) Run(e *env) error {
 	p, conf, err := configured(c.File)
 	if err != nil {
@@ -34,6 +39,11 @@ func (c *configCheckCommand) Run(e *env) error {
 }
 
 type configSchemaCommand struct{}
+
+func (configSchemaCommand) Help() string {
+	return `Examples:
+  capd config schema > capd.schema.json`
+}
 
 func (configSchemaCommand) Run(e *env) error {
 	_, err := e.stdout.Write(config.Schema())

@@ -55,14 +55,17 @@ type commands struct {
 	Append    appendCommand    `cmd:"" group:"guest" help:"Add standard input at the end of a file."`
 	Stat      statCommand      `cmd:"" group:"guest" help:"Show what a path is, with a file's version."`
 	Mkdir     mkdirCommand     `cmd:"" group:"guest" help:"Make a directory."`
+	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
 	Help      helpCommand      `cmd:"" group:"guest" help:"Show what the capability says of itself."`
 	Attenuate attenuateCommand `cmd:"" group:"guest" help:"Make a narrower capability and print its locator."`
 
-	Config  configCommand  `cmd:"" group:"learn" help:"Check a configuration, or print its schema."`
-	Tour    tourCommand    `cmd:"" group:"learn" help:"Show everything at work, in a scratch directory."`
-	Version versionCommand `cmd:"" group:"learn" help:"Print the version."`
+	Config     configCommand     `cmd:"" group:"learn" help:"Check a configuration, or print its schema."`
+	Tour       tourCommand       `cmd:"" group:"learn" help:"Show everything at work, in a scratch directory."`
+	Completion completionCommand `cmd:"" group:"learn" help:"Print what completes this program's commands in a shell."`
+	Man        manCommand        `cmd:"" group:"learn" help:"Print a manual page, or write all of them."`
+	Version    versionCommand    `cmd:"" group:"learn" help:"Print the version."`
 
 	PrintVersion versionFlag `name:"version" help:"Print the version."`
 }
@@ -75,6 +78,10 @@ type env struct {
 	stderr io.Writer
 }
 
+func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env {
+	return &env{ctx, stdin, newOutput(stdout), stderr}
+}
+
 func main() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init(os.Args)
@@ -83,7 +90,7 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
-	code := run(&env{ctx, os.Stdin, newOutput(os.Stdout), os.Stderr}, os.Args[1:])
+	code := run(newEnv(ctx, os.Stdin, os.Stdout, os.Stderr), os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -91,26 +98,15 @@ func main() {
 func run(e *env, args []string) int {
 	var c commands
 	ended := -1
-	p, err := kong.New(&c,
-		kong.Name("capd"),
-		kong.Description("Give a program a directory without giving it the machine.\n\nA host serves a tree and grants capabilities to it; a guest uses one, narrows it and passes it on; the host takes it back at any time."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.ExplicitGroups([]kong.Group{
-			{Key: "host", Title: "For the host:", Description: "They find the running host by its state directory (--state)."},
-			{Key: "tree", Title: "For the host, about its tree:"},
-			{Key: "run", Title: "For either:"},
-			{Key: "guest", Title: "For a guest:", Description: "They need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path starts at the capability, never with a slash."},
-			{Key: "learn", Title: "To learn:"},
-		}),
-		kong.Writers(e.stdout, e.stderr),
-		kong.Exit(func(code int) {
-			ended = code
-			panic(kongExit{})
-		}),
-	)
+	p, err := newParser(e, &c, func(code int) {
+		ended = code
+		panic(kongExit{})
+	})
 	if err != nil {
 		panic(err)
+	}
+	if len(args) > 0 && args[0] == completing {
+		return complete(e, p.Model, args[1:])
 	}
 	for _, arg := range args {
 		if !utf8.ValidString(arg) {
@@ -128,6 +124,24 @@ func run(e *env, args []string) int {
 		err = unwritten
 	}
 	return report(e, err)
+}
+
+func newParser(e *env, c *commands, exit func(int)) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("capd"),
+		kong.Description("Give a program a directory without giving it the machine.\n\nA host serves a tree and grants capabilities to it; a guest uses one, narrows it and passes it on; the host takes it back at any time."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "host", Title: "For the host:", Description: "They find the running host by its state directory (--state)."},
+			{Key: "tree", Title: "For the host, about its tree:"},
+			{Key: "run", Title: "For either:"},
+			{Key: "guest", Title: "For a guest:", Description: "They need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path starts at the capability, never with a slash."},
+			{Key: "learn", Title: "To learn:"},
+		}),
+		kong.Writers(e.stdout, e.stderr),
+		kong.Exit(exit),
+	)
 }
 
 // kongExit unwinds from kong after --help.
@@ -238,6 +252,11 @@ func report(e *env, err error) int {
 }
 
 type versionCommand struct{}
+
+func (versionCommand) Help() string {
+	return `Examples:
+  capd version`
+}
 
 func (versionCommand) Run(e *env) error {
 	fmt.Fprintln(e.stdout, "capd", version.Text())

@@ -2,21 +2,43 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 )
 
-// Every command has examples in its --help, and a wrong command line is a usage
-// error with exit code 2.
-func TestHelpHasExamples(t *testing.T) {
-	for _, name := range strings.Fields("serve grant grants revoke set-writable status ls tree cat put append stat mkdir rm glob help attenuate tour") {
-		out := call(t, 0, name, "--help")
-		require.Contains(t, out, "Examples:", name)
-		require.Contains(t, out, "capd "+name, name)
-	}
+// Every command has examples of itself in its --help, and what lists something prints
+// JSON too.
+func TestHelp(t *testing.T) {
+	lists := strings.Fields("grants mounts status diff snapshots ls tree stat glob")
+	n := 0
+	_ = kong.Visit(model(t), func(node kong.Visitable, next kong.Next) error {
+		if c, ok := node.(*kong.Node); ok && c.Type == kong.CommandNode {
+			n++
+			name := commandName(c)
+			out := call(t, 0, append(strings.Fields(name), "--help")...)
+			_, examples, ok := strings.Cut(out, "Examples:\n")
+			require.True(t, ok, "%s has no examples", name)
+			require.Contains(t, examples, "capd "+name, name)
+			listing := slices.Contains(lists, name) || strings.HasPrefix(c.Help, "List")
+			require.True(t, !listing || hasFlag(c, "json"), "%s has no --json", name)
+			if listing {
+				lists = slices.DeleteFunc(lists, func(l string) bool { return l == name })
+			}
+		}
+		return next(nil)
+	})
+	require.Greater(t, n, 25)
+	require.Empty(t, lists)
 	require.Contains(t, call(t, 0), "set-writable")
+}
+
+func hasFlag(n *kong.Node, name string) bool {
+	return slices.ContainsFunc(n.Flags, func(f *kong.Flag) bool { return f.Name == name })
 }
 
 func TestUsage(t *testing.T) {
@@ -38,7 +60,7 @@ func TestUsage(t *testing.T) {
 func call(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	got := run(&env{t.Context(), strings.NewReader(""), newOutput(&out), &out}, args)
+	got := run(newEnv(t.Context(), strings.NewReader(""), &out, &out), args)
 	require.Equal(t, code, got, "%v: %s", args, out.String())
 	return out.String()
 }
@@ -50,4 +72,11 @@ func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"--version"}, {"rm", "--version"}, {"--version", "rm"}} {
 		require.Equal(t, want, call(t, 0, args...), args)
 	}
+}
+
+func model(t *testing.T) *kong.Application {
+	t.Helper()
+	p, err := newParser(newEnv(t.Context(), nil, io.Discard, io.Discard), &commands{}, func(int) {})
+	require.NoError(t, err)
+	return p.Model
 }

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"capd/authority"
+	"capd/client"
+	"capd/vfs"
+)
+
+// completing is the hidden command by which a shell asks what the last of some words
+// can become. The answer is a candidate a line, with a tab and an explanation where
+// there is one; or ":files" or ":dirs" alone, where the shell knows better.
+const completing = "__complete"
+
+// completeTimeout bounds what is asked of a host while somebody waits for a shell.
+const completeTimeout = 2 * time.Second
+
+// What a value is, by the command and its own name, or by its name in all commands.
+var valueKinds = map[string]string{
+	"cap": "files", "config": "files", "file": "files", "bind": "files",
+	"state": "dirs", "store": "dirs", "socket-dir": "dirs", "dir": "dirs",
+
+	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "append path": "path", "stat path": "path",
+	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "attenuate path": "path", "glob pattern": "path",
+
+	"revoke guest": "guest", "set-writable guest": "guest",
+	"unmount path": "mount", "diff path": "mount", "apply paths": "mount", "revert paths": "mount", "commit path": "mount", "snapshot path": "mount",
+	"run command": "files", "help method": "command", "man command": "command",
+}
+
+// complete answers a shell. Whatever is wrong is no answer.
+func complete(e *env, app *kong.Application, words []string) int {
+	if len(words) == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(e, completeTimeout)
+	defer cancel()
+	w := wanted{e: newEnv(ctx, e.stdin, io.Discard, io.Discard), app: app, node: app.Node, flags: map[string]string{}}
+	for _, line := range w.answer(joined(words)) {
+		fmt.Fprintln(e.stdout, line)
+	}
+	_ = e.stdout.Flush()
+	return 0
+}
+
+// joined are words as the program would get them: bash gives --flag=value as three.
+func joined(words []string) []string {
+	var all []string
+	for i := 0; i < len(words); i++ {
+		last := len(all) - 1
+		switch {
+		case words[i] == "=" && last >= 0 && strings.HasPrefix(all[last], "--"):
+			if i+1 < len(words) {
+				i++
+				all = append(all, words[i])
+			} else {
+				all = append(all, "")
+			}
+		default:
+			all = append(all, words[i])
+		}
+	}
+	return all
+}
+
+// wanted is where in a command line the last word is.
+type wanted struct {
+	e     *env
+	app   *kong.Application
+	node  *kong.Node
+	flags map[string]string // those with a value so far
+	args  int               // positional arguments so far
+	only  bool              // after --
+	whose *kong.Flag        // whose value comes next
+}
+
+func (w *wanted) answer(words []string) []string {
+	last := len(words) - 1
+	for _, word := range words[:last] {
+		w.pass(word)
+	}
+	word := words[last]
+	switch {
+	case w.whose != nil:
+		return w.value(w.whose.Value, word)
+	case !w.only && strings.HasPrefix(word, "--") && strings.Contains(word, "="):
+		name, value, _ := strings.Cut(word, "=")
+		f := w.flag(name)
+		if f == nil {
+			return nil
+		}
+		all := w.value(f.Value, value)
+		for i := range all {
+			if !strings.HasPrefix(all[i], ":") {
+				all[i] = name + "=" + all[i]
+			}
+		}
+		return all
+	case !w.only && strings.HasPrefix(word, "-"):
+		return w.flagNames(word)
+	case len(w.node.Children) > 0 && w.args > 0: // no such command
+		return nil
+	case len(w.node.Children) > 0:
+		return childNames(w.node, word)
+	case len(w.node.Positional) > 0:
+		return w.value(w.node.Positional[min(w.args, len(w.node.Positional)-1)], word)
+	}
+	return nil
+}
+
+// pass takes note of a word before the last.
+func (w *wanted) pass(word string) {
+	name, value, given := strings.Cut(word, "=")
+	switch {
+	case w.whose != nil:
+		w.flags[w.whose.Name], w.whose = word, nil
+	case w.only:
+		w.args++
+	case word == "--":
+		w.only = true
+	case strings.HasPrefix(word, "-") && word != "-":
+		f := w.flag(name)
+		if f == nil || f.IsBool() {
+			return
+		}
+		if given {
+			w.flags[f.Name] = value
+		} else {
+			w.whose = f
+		}
+	default:
+		i := slices.IndexFunc(w.node.Children, func(c *kong.Node) bool { return c.Name == word })
+		if i < 0 {
+			w.args++
+			return
+		}
+		w.node = w.node.Children[i]
+	}
+}
+
+// allFlags are those of the command, and before there is one those that may come first.
+func (w *wanted) allFlags() (all []*kong.Flag) {
+	node := w.node
+	if node == w.app.Node {
+		for _, c := range w.app.Children {
+			for _, f := range c.Flags {
+				if (f.Name == "cap" || f.Name == "state") && !slices.ContainsFunc(all, func(g *kong.Flag) bool { return g.Name == f.Name }) {
+					all = append(all, f)
+				}
+			}
+		}
+	}
+	for _, group := range node.AllFlags(true) {
+		all = append(all, group...)
+	}
+	return all
+}
+
+func (w *wanted) flag(name string) *kong.Flag {
+	for _, f := range w.allFlags() {
+		if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name {
+			return f
+		}
+	}
+	return nil
+}
+
+func (w *wanted) flagNames(word string) (all []string) {
+	for _, f := range w.allFlags() {
+		if name := "--" + f.Name; strings.HasPrefix(name, word) {
+			all = append(all, name+"\t"+firstLine(f.Help))
+		}
+	}
+	return all
+}
+
+func childNames(n *kong.Node, word string) (all []string) {
+	for _, c := range n.Children {
+		if !c.Hidden && strings.HasPrefix(c.Name, word) {
+			all = append(all, c.Name+"\t"+firstLine(c.Help))
+		}
+	}
+	return all
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// value answers what a value can be.
+func (w *wanted) value(v *kong.Value, word string) (all []string) {
+	if v.Enum != "" {
+		for _, one := range v.EnumSlice() {
+			if strings.HasPrefix(one, word) {
+				all = append(all, one)
+			}
+		}
+		return all
+	}
+	kind := valueKinds[w.node.Name+" "+v.Name]
+	if kind == "" {
+		kind = valueKinds[v.Name]
+	}
+	switch kind {
+	case "files", "dirs":
+		return []string{":" + kind}
+	case "command":
+		return childNames(w.app.Node, word)
+	case "path":
+		return w.paths(word)
+	case "guest":
+		return w.guests(word)
+	case "mount":
+		return w.mounts(word)
+	}
+	return nil
+}
+
+// paths are those that the capability reaches.
+func (w *wanted) paths(word string) (all []string) {
+	cut := strings.LastIndexByte(word, '/') + 1
+	conn, n, err := w.cap().node(w.e, trimPath(word[:cut]), true)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	d, ok := n.(*client.Dir)
+	if !ok {
+		return nil
+	}
+	for entry, err := range d.List(w.e) {
+		if err != nil {
+			break
+		}
+		if !strings.HasPrefix(entry.Name, word[cut:]) || vfs.Printable(entry.Name) != entry.Name {
+			continue
+		}
+		path := word[:cut] + entry.Name
+		if entry.Kind == vfs.DirKind {
+			path += "/"
+		}
+		all = append(all, path)
+	}
+	return all
+}
+
+func (w *wanted) cap() capFlag {
+	if given, ok := w.flags["cap"]; ok {
+		return capFlag{Cap: given}
+	}
+	return capFlag{Cap: os.Getenv("CAPD_CAP")}
+}
+
+func (w *wanted) state() stateFlag {
+	if given, ok := w.flags["state"]; ok {
+		return stateFlag{State: given}
+	}
+	return stateFlag{State: os.Getenv("CAPD_STATE")}
+}
+
+// guests are the names of those who hold something, and the ids of grants.
+func (w *wanted) guests(word string) (all []string) {
+	con, err := w.state().console(w.e)
+	if err != nil {
+		return nil
+	}
+	defer con.Close()
+	gs, err := con.Grants(w.e)
+	if err != nil {
+		return nil
+	}
+	for _, g := range gs {
+		if g.State == authority.Revoked {
+			continue
+		}
+		if strings.HasPrefix(g.Guest, word) && !slices.Contains(all, g.Guest) {
+			all = append(all, g.Guest)
+		}
+		if strings.HasPrefix(g.ID, word) {
+			all = append(all, g.ID+"\t"+g.Guest)
+		}
+	}
+	return all
+}
+
+// mounts are the places of mounts.
+func (w *wanted) mounts(word string) (all []string) {
+	con, fs, err := w.state().virtualFS(w.e)
+	if err != nil {
+		return nil
+	}
+	defer con.Close()
+	mounts, err := fs.Mounts(w.e)
+	if err != nil {
+		return nil
+	}
+	for _, m := range mounts {
+		if m.Path != "" && strings.HasPrefix(m.Path, word) && vfs.Printable(m.Path) == m.Path {
+			all = append(all, m.Path+"\t"+vfs.Printable(m.URL))
+		}
+	}
+	return all
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+
+	"capd/cap/wire"
+	"capd/client"
+	"capd/vfs"
+)
+
+type mvCommand struct {
+	From      string  `arg:"" help:"What to move: a file, a directory or a link."`
+	To        string  `arg:"" help:"Its new path. A directory that is there, or a path that ends in a slash, gets it under the name it has."`
+	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
+	IfTarget  *string `placeholder:"V" help:"Replace the file that is there, only if its version is this."`
+	capFlag
+}
+
+func (mvCommand) Help() string {
+	return `Nothing is replaced without --if-target. A link is moved itself, never what it leads to.
+
+Examples:
+  capd mv project/draft.md project/final.md
+  capd mv project/a.txt project/done/
+  capd mv tmp/new.txt project/old.txt --if-target "$(capd stat project/old.txt --json | jq -r .version)"`
+}
+
+func (c *mvCommand) Run(e *env) error {
+	from, err := condition{IfVersion: c.IfVersion}.read()
+	if err != nil {
+		return err
+	}
+	to, err := condition{IfVersion: c.IfTarget}.read()
+	if err != nil {
+		return err
+	}
+	conn, d, err := c.dir(e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	path := trimPath(c.From)
+	target, err := c.target(e, d, path)
+	if err != nil {
+		return err
+	}
+	return d.Move(e, path, d, target, from, to)
+}
+
+// target is the path that path gets.
+func (c *mvCommand) target(e *env, d *client.Dir, path string) (string, error) {
+	to := trimPath(c.To)
+	if to == "" {
+		return wire.Base(path), nil
+	}
+	info, err := d.WalkStat(e, to, true)
+	switch {
+	case err == nil && info.Kind == vfs.DirKind:
+		return vfs.Join(to, wire.Base(path)), nil
+	case err == nil && strings.HasSuffix(c.To, "/"):
+		return "", vfs.At(to, vfs.NotDir)
+	case err != nil && strings.HasSuffix(c.To, "/"):
+		return "", err
+	}
+	return to, nil // whatever is wrong with it, the host says
+}
