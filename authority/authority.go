@@ -281,17 +281,20 @@ func (h *Host) RootOf(n vfs.Node) string {
 
 // Grants returns every grant, oldest first: those after the one with that id,
 // which may be forgotten since, or from the first for "". It answers invalid for
-// what is no id.
+// what is no id, and notFound for one that no grant ever had.
 func (h *Host) Grants(after string) ([]Grant, error) {
 	var last uint64
 	if after != "" {
 		var err error
-		if last, err = strconv.ParseUint(strings.TrimPrefix(after, "g"), 10, 64); err != nil {
+		if last, err = strconv.ParseUint(strings.TrimPrefix(after, "g"), 10, 64); err != nil || !grantID.MatchString(after) {
 			return nil, vfs.Errorf(vfs.Invalid, "a grant's id is g and a number")
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if last > h.lastID {
+		return nil, errNoGrant
+	}
 	out := make([]Grant, 0, len(h.grants))
 	for _, g := range h.grants {
 		if g.order > last {

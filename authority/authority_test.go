@@ -62,13 +62,19 @@ func TestGrants(t *testing.T) {
 	ok(t, err)
 	_, err = n.Stat(t.Context())
 	ok(t, err)
-	gs, err := h.Grants("g7") // it may be forgotten: what came after it is asked for
+	all, err := h.Grants("")
+	ok(t, err)
+	gs, err := h.Grants(all[len(all)-1].ID)
 	ok(t, err)
 	if len(gs) != 0 {
 		t.Errorf("after the last grant there are %v", gs)
 	}
-	_, err = h.Grants("nonsense")
-	is(t, "grants after what is no id", err, vfs.Invalid)
+	_, err = h.Grants("g7")
+	is(t, "grants after one that there never was", err, vfs.NotFound)
+	for _, id := range []string{"nonsense", "1", "g", "gg1", "g-1", "g99999999999999999999"} {
+		_, err = h.Grants(id)
+		is(t, "grants after what is no id", err, vfs.Invalid)
+	}
 	_, err = h.Usage("g7")
 	is(t, "usage of one that is not there", err, vfs.NotFound)
 	for _, path := range []string{"../a", "/a", "a/", "missing"} {

@@ -44,7 +44,7 @@ interface Console {
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
   # One page, oldest first: those after the grant with that id (empty: from the first), at most limit (0 means 1000,
-  # bound 10,000).
+  # bound 10,000). The host may have forgotten that grant since. notFound: none ever had that id. invalid: no id.
 
   revoke @2 (guest :Text) -> (count :UInt32);
   # Revokes every grant of guest, or the one grant with that id, with all that was shared from it, and counts those that were not

@@ -16,7 +16,8 @@ interface DirControl {
   # any more. true: undoes that, and nothing else: what was read-only by attenuation stays so. busy as revoke.
 
   getWritable @1 () -> (writable :Bool, effective :Bool);
-  # As set here; effective: and on every route above, and not revoked.
+  # As set here; effective: and on every route above, not revoked, and not read-only by attenuation or because the store
+  # never changes.
 
   setReadable @2 (readable :Bool) -> ();
   # false: every look through this route (and every condition on a version) answers denied.

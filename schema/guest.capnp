@@ -186,7 +186,8 @@ interface File {
   # The whole content, at most 4 MiB (tooLarge: use read or stream).
 
   read @2 (offset :UInt64, length :UInt32) -> (data :Data, eof :Bool);
-  # Up to length bytes (at most 1 MiB, tooLarge) from offset. Fewer only at the end of the file, where eof is set.
+  # Up to length bytes (at most 1 MiB, tooLarge) from offset. Fewer only at the end of the file, where eof is set. After
+  # a read of just what was left it is not, and the next one answers no bytes, and eof.
 
   stream @3 (sink :Sink, offset :UInt64, length :UInt64) -> (bytes :UInt64);
   # Writes length bytes from offset (0: to the end) to the caller's sink, in chunks of at most 256 KiB with at most

@@ -52,6 +52,7 @@ func RevocableFile(f File) (File, *Control, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	c.fixed = c.fixed || IsImmutable(v.file)
 	r, err := v.derived(c.Gate, v.mask)
 	if err != nil {
 		c.Release()
@@ -71,7 +72,7 @@ func (v *view) control(kind Kind) (*Control, error) {
 		v.world.close(v.path, len(v.world.ledgers))
 		return nil, err
 	}
-	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, counted: true}, nil
+	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, fixed: v.mask&noWrite != 0, counted: true}, nil
 }
 
 func viewOf[V interface {

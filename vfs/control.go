@@ -17,9 +17,18 @@ type Control struct {
 	node  *shared // dir's
 	world *world
 	path  string
+	fixed bool // nothing can be changed through the node, for good
 	once  sync.Once
 
 	counted bool // as open, in the world's ledgers
+}
+
+// Writable reports what SetWritable set here, and whether changes are possible now:
+// with everything above, and with what was controlled, which may be read-only by
+// attenuation or lie in a store that never changes.
+func (c *Control) Writable() (own, effective bool) {
+	own, effective = c.Gate.Writable()
+	return own, effective && !c.fixed && (c.dir == nil || !IsImmutable(c.dir))
 }
 
 // Child controls the route to name below: neither it nor a directory on the way
@@ -44,7 +53,7 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	child := &Control{Kind: FileKind, world: c.world, path: path}
+	child := &Control{Kind: FileKind, world: c.world, path: path, fixed: c.fixed || IsImmutable(n)}
 	switch n := n.(type) {
 	case Dir:
 		child.Kind, child.dir, child.node = DirKind, n, newShared(n)
@@ -86,7 +95,7 @@ func (c *Control) Release() {
 
 // Dup returns another reference to the same control.
 func (c *Control) Dup() *Control {
-	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path}
+	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path, fixed: c.fixed}
 	c.Gate.retain()
 	if c.node != nil {
 		d.node = c.node.retain()

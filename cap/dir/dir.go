@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strings"
 	"sync"
 
 	"capnproto.org/go/capnp/v3"
@@ -22,7 +23,12 @@ import (
 
 // New returns a capability for d, which it takes over and closes when the
 // capability is gone.
-func New(s *scope.Scope, d vfs.Dir) *vat.Cap { return vat.Serve(table, &server{scope: s, dir: d}) }
+func New(s *scope.Scope, d vfs.Dir) *vat.Cap { return reached(s, d, "") }
+
+// reached is New for a directory that was reached by path.
+func reached(s *scope.Scope, d vfs.Dir, path string) *vat.Cap {
+	return vat.Serve(table, &server{scope: s, dir: d, name: strings.Clone(wire.Base(path))})
+}
 
 // Of returns the directory behind a capability that New made; it stays the
 // capability's.
@@ -37,6 +43,7 @@ func Of(c *vat.Cap) (vfs.Dir, bool) {
 type server struct {
 	scope *scope.Scope
 	dir   vfs.Dir
+	name  string // the last of the path that it was reached by, or ""
 
 	mu   sync.Mutex
 	next *listing // goes on after the page that was answered last
@@ -160,7 +167,7 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 			return w.SetDir(capnp.Interface{})
 		}
 		keep = true
-		return w.SetDir(caps.Put(New(s.scope, n)))
+		return w.SetDir(caps.Put(reached(s.scope, n, path)))
 	case vfs.File:
 		if caps == nil {
 			return w.SetFile(capnp.Interface{})
@@ -206,7 +213,7 @@ func openDir[P interface {
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return answer(s, c, d)
+	return answer(s, c, d, path)
 }
 
 // dirResults are results of which the one thing is a directory.
@@ -215,14 +222,15 @@ type dirResults interface {
 	SetDir(capnp.Interface) error
 }
 
-// answer puts a capability for d, which it takes over, into the results.
-func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vfs.Dir) error {
+// answer puts a capability for d, which was reached by path and which it takes over,
+// into the results.
+func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vfs.Dir, path string) error {
 	r, err := c.Results()
 	if err != nil {
 		d.Close()
 		return err
 	}
-	return r.SetDir(c.Caps().Put(New(s.scope, d)))
+	return r.SetDir(c.Caps().Put(reached(s.scope, d, path)))
 }
 
 func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
@@ -335,7 +343,7 @@ func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results
 		return err
 	}
 	wire.SetInfo(st, info)
-	return nil
+	return wire.SetName(st, s.name)
 }
 
 func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_createDir_Results]) error {
@@ -352,7 +360,7 @@ func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_cr
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return answer(s, c, d)
+	return answer(s, c, d, path)
 }
 
 func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results]) error {
@@ -449,7 +457,7 @@ func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_read
 	if err != nil {
 		return vfs.At("", err)
 	}
-	return answer(s, c, d)
+	return answer(s, c, d, s.name)
 }
 
 func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_revocable_Results]) error {
@@ -467,7 +475,7 @@ func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_re
 		d.Close()
 		return err
 	}
-	return r.SetDir(c.Caps().Put(New(s.scope, d)))
+	return r.SetDir(c.Caps().Put(reached(s.scope, d, s.name)))
 }
 
 func (s *server) help(c vat.Call[schema.Dir_help_Params, schema.Dir_help_Results]) error {

@@ -47,7 +47,7 @@ func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Resul
 	if rerr != nil {
 		return rerr
 	}
-	r.SetEof(err == io.EOF)
+	r.SetEof(err == io.EOF && (n < length || length == 0))
 	return nil
 }
 
