@@ -103,6 +103,9 @@ func configured(name string) (plan, *config.Config, error) {
 	p := plan{guests: c.Guests}
 	for _, m := range c.Mounts {
 		u, err := virtualfs.ParseURL(m.URL)
+		if err == nil {
+			err = checkForm(u)
+		}
 		if err != nil {
 			return plan{}, nil, vfs.Errorf(vfs.Invalid, "%s: %s", m.Where, message(err))
 		}

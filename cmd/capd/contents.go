@@ -58,12 +58,9 @@ func dialCAS(ctx context.Context, where string) (cas.Blobs, func() error, error)
 
 // open opens cas:DIR#DIGEST.
 func (c contents) open(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	if err := u.Only(); err != nil {
+	root, err := rootOf(u)
+	if err != nil {
 		return nil, err
-	}
-	var root cas.Digest
-	if err := root.UnmarshalText([]byte(u.Fragment)); err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "cas: needs the digest of a root after #: 64 hexadecimal digits, as capd snapshot prints them")
 	}
 	b, end, err := c.blobs(ctx, u.Path)
 	if err != nil {
@@ -96,7 +93,7 @@ func openRoot(ctx context.Context, b cas.Blobs, root cas.Digest) (vfs.Dir, error
 		}
 	}
 	if root.Size < 0 {
-		return nil, vfs.Errorf(vfs.Invalid, "a remote CAS needs the size too: #DIGEST/SIZE")
+		return nil, errNoSize
 	}
 	return cas.Open(ctx, b, root)
 }

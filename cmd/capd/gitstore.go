@@ -16,13 +16,7 @@ import (
 
 // git opens git:REPO#REV, or a part of it, git:REPO#REV:SUBDIR.
 func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	if err := u.Only("writable", "follow", "confined"); err != nil {
-		return nil, err
-	}
 	revision, below, _ := strings.Cut(u.Fragment, ":")
-	if below != "" && u.Flag("writable") {
-		return nil, vfs.Errorf(vfs.Invalid, "a part of a revision cannot be written to; mount the whole")
-	}
 	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Follow: u.Flag("follow"), Writable: u.Flag("writable"), Confined: u.Flag("confined")})
 	if err != nil {
 		return nil, err

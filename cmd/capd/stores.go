@@ -21,19 +21,25 @@ type stores struct {
 }
 
 func (s stores) openers() map[string]virtualfs.Opener {
-	return map[string]virtualfs.Opener{
+	all := map[string]virtualfs.Opener{
 		"physical": s.physical,
 		"git":      s.git,
 		"memory":   openMemory,
 		"cas":      s.contents.open,
 	}
+	for scheme, open := range all {
+		all[scheme] = func(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+			if err := checkForm(u); err != nil {
+				return nil, err
+			}
+			return open(ctx, u)
+		}
+	}
+	return all
 }
 
 // physical opens physical:DIR.
 func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	if err := u.Only("readonly"); err != nil {
-		return nil, err
-	}
 	store, err := openPhysical(u.Path, physical.Options{ReadOnly: u.Flag("readonly")})
 	if err != nil {
 		return nil, err
@@ -79,12 +85,6 @@ const (
 
 // openMemory opens memory:?max=SIZE&nodes=N.
 func openMemory(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	if err := u.Only("max", "nodes"); err != nil {
-		return nil, err
-	}
-	if u.Path != "" || u.Fragment != "" {
-		return nil, vfs.Errorf(vfs.Invalid, "memory has no path; write memory: or memory:?max=64MiB&nodes=1000")
-	}
 	l, err := limits(u)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 
 // upper opens what an overlay writes to: upper=DIR, or memory.
 func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() error, error) {
-	if err := u.Only("upper", "max", "nodes"); err != nil {
+	if err := checkForm(u); err != nil {
 		return nil, nil, err
 	}
 	dir := u.Query.Get("upper")

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"capd/backend/cas"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// forms has, for each kind of store, what is wrong with a URL that can be told without opening anything: invalid.
+var forms = map[string]func(*virtualfs.URL) error{
+	"physical": func(u *virtualfs.URL) error {
+		return cmp.Or(u.Only("readonly"), needsPath(u, "physical:DIR"), noFragment(u))
+	},
+	"git": func(u *virtualfs.URL) error {
+		if err := cmp.Or(u.Only("writable", "follow", "confined"), needsPath(u, "git:REPO#REV")); err != nil {
+			return err
+		}
+		if _, below, _ := strings.Cut(u.Fragment, ":"); below != "" && u.Flag("writable") {
+			return vfs.Errorf(vfs.Invalid, "a part of a revision cannot be written to; mount the whole")
+		}
+		return nil
+	},
+	"memory": func(u *virtualfs.URL) error {
+		if err := u.Only("max", "nodes"); err != nil {
+			return err
+		}
+		if u.Path != "" || u.Fragment != "" {
+			return vfs.Errorf(vfs.Invalid, "memory has no path; write memory: or memory:?max=64MiB&nodes=1000")
+		}
+		_, err := limits(u)
+		return err
+	},
+	"cas": func(u *virtualfs.URL) error {
+		if err := u.Only(); err != nil {
+			return err
+		}
+		root, err := rootOf(u)
+		if err == nil && remoteCAS(u) && root.Size < 0 {
+			err = errNoSize
+		}
+		return err
+	},
+}
+
+var errNoSize = vfs.Errorf(vfs.Invalid, "a remote CAS needs the size too: #DIGEST/SIZE")
+
+// checkForm answers invalid for a URL that no store can be opened by.
+func checkForm(u *virtualfs.URL) error {
+	if u.Below != nil {
+		_, err := limits(u)
+		return cmp.Or(u.Only("upper", "max", "nodes"), err, checkForm(u.Below))
+	}
+	check := forms[u.Scheme]
+	if check == nil {
+		kinds := []string{"overlay"}
+		for scheme := range forms {
+			kinds = append(kinds, scheme)
+		}
+		slices.Sort(kinds)
+		return vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", u.Scheme, strings.Join(kinds, ", "))
+	}
+	return check(u)
+}
+
+// rootOf is the digest of the tree that a cas URL names.
+func rootOf(u *virtualfs.URL) (root cas.Digest, err error) {
+	if err := root.UnmarshalText([]byte(u.Fragment)); err != nil {
+		return root, vfs.Errorf(vfs.Invalid, "cas: needs the digest of a root after #: 64 hexadecimal digits, as capd snapshot prints them")
+	}
+	return root, nil
+}
+
+func needsPath(u *virtualfs.URL, form string) error {
+	if u.Path == "" {
+		return vfs.Errorf(vfs.Invalid, "%s: names nothing; write %s", u.Scheme, form)
+	}
+	return nil
+}
+
+func noFragment(u *virtualfs.URL) error {
+	if u.Fragment != "" {
+		return vfs.Errorf(vfs.Invalid, "%s: takes nothing after #; a # in a path is written %%23", u.Scheme)
+	}
+	return nil
+}
