@@ -273,6 +273,14 @@ func TestNobodySeesHalfAnApply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	made, err := root.Mkdir(t.Context(), "made") // of which the lower tree is not asked
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	if _, err := made.Stat(vfs.Trying()); err != nil {
+		t.Fatal(err)
+	}
 	pause := plan.Pause(faultfs.Install, faultfs.Before, 2)
 	done := make(chan error)
 	go func() {
@@ -280,7 +288,7 @@ func TestNobodySeesHalfAnApply(t *testing.T) {
 		done <- err
 	}()
 	<-pause.Reached()
-	if _, err := root.Stat(vfs.Trying()); !errors.Is(err, vfs.ErrWouldBlock) {
+	if _, err := made.Stat(vfs.Trying()); !errors.Is(err, vfs.ErrWouldBlock) {
 		t.Errorf("in the midst of an apply the overlay answers %v, and does not wait", err)
 	}
 	pause.Resume()

@@ -219,3 +219,51 @@ func TestFreedLater(t *testing.T) {
 		t.Errorf("%d contents are left, want 1", n)
 	}
 }
+
+// TestLostContent opens an overlay again, of which a content is gone.
+func TestLostContent(t *testing.T) {
+	lower, upper := lowerOf(t, modelTree), memoryUpper(t)
+	if _, err := vfs.Put(t.Context(), laid(t, lower, upper).Root(), "new", strings.NewReader("x"), vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := vfs.WalkDir(t.Context(), upper, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range d.List(t.Context()) {
+		if err == nil {
+			err = d.Remove(t.Context(), e.Name, vfs.If{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := overlay.New(t.Context(), lower, upper, overlay.Options{}); vfs.CodeOf(err) != vfs.Corrupt {
+		t.Errorf("New with a content missing: %v, want corrupt", err)
+	}
+}
+
+// TestCopyOvertaken changes a file of the lower tree when it was copied to be written to,
+// and the write is not made yet: it is made to what is there now.
+func TestCopyOvertaken(t *testing.T) {
+	lower, plan := lowerOf(t, modelTree), &faultfs.Plan{}
+	o := laid(t, lower, faultfs.New(memoryUpper(t), plan))
+	f, err := vfs.WalkFile(t.Context(), o.Root(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pause := plan.Pause(faultfs.Replace, faultfs.After, 1)
+	go func() {
+		defer pause.Resume()
+		<-pause.Reached()
+		if _, err := vfs.Put(context.Background(), lower, "a", strings.NewReader("CONTENT OF A"), vfs.If{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := f.WriteAt(t.Context(), []byte("written"), 0, vfs.If{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, o.Root(), "a"); got != "written OF A" {
+		t.Errorf("the file is %q; the write was made to what is there no more", got)
+	}
+}

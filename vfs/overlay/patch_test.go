@@ -290,3 +290,14 @@ func onDisk(t *testing.T, dir string) map[string]string {
 	}
 	return all
 }
+
+// TestTextOfWhatIsNewBelow has the lower tree grow in a directory that the overlay has
+// removed: the text removes that as well, and says that it is new.
+func TestTextOfWhatIsNewBelow(t *testing.T) {
+	b := newBench(t, project)
+	b.remove(b.root, "src")
+	b.put(b.lower, "src/more", "theirs\n")
+	if out, _ := textOf(t, b.o); !strings.Contains(out, "diff --git a/src/more b/src/more\ndeleted file mode 100644\n") {
+		t.Errorf("the text leaves what is new below:\n%s", out)
+	}
+}

@@ -121,15 +121,21 @@ func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
 	return s, nil
 }
 
-// lookup looks for name in the lower directory at path. stands is as in beneath.
+// lookup looks for name in the lower directory at path. stands is as in beneath; one that
+// does not stand by itself is stale when the lower directory is gone.
 func (r *ref) lookup(ctx context.Context, path, name string, stands bool) (found vfs.Node, err error) {
+	there := false
 	err = r.beneath(ctx, path, stands, func(n vfs.Node) error {
 		d, ok := n.(vfs.Dir)
 		if !ok {
 			return vfs.NotFound
 		}
+		there = true
 		found, err = d.Lookup(ctx, name)
 		return err
 	})
+	if !stands && !there && missing(err) {
+		err = vfs.Stale
+	}
 	return found, err
 }
