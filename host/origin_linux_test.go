@@ -2,8 +2,12 @@ package host_test
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"net"
+	"os"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +66,48 @@ func TestCrowdsLeaveTheSocketAlone(t *testing.T) {
 	for range host.MaxStrangers + 10 {
 		dialTCP(t, l.Addr().String())
 	}
+	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == host.MaxStrangers })
+	c := client.NewConn(early, loc)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = c.Node(ctx)
+	ok(t, err)
+}
+
+// Nor does a crowd of another user's in the way of those of this one, where a socket
+// lets both in.
+func TestCrowdsOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can connect as another user")
+	}
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	early := dial()
+	eventually(t, "the early one is a stranger", func() bool { return s.Conns() == 1 })
+	l, err := net.Listen("unix", "@capd-host-test-"+rand.Text()) // which has no mode: anybody may connect
+	ok(t, err)
+	done := make(chan struct{})
+	go func() { defer close(done); s.ServeGuests(l) }()
+	defer func() { l.Close(); <-done }()
+	crowd := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with what it became
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 54321, ^uintptr(0)); errno != 0 {
+			crowd <- errno
+			return
+		}
+		for range host.MaxStrangers + 10 {
+			nc, err := net.Dial("unix", l.Addr().String())
+			if err != nil {
+				crowd <- err
+				return
+			}
+			defer nc.Close()
+		}
+		crowd <- nil
+		<-done
+	}()
+	ok(t, <-crowd)
 	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == host.MaxStrangers })
 	c := client.NewConn(early, loc)
 	defer c.Close()
