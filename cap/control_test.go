@@ -183,3 +183,22 @@ func TestFileControl(t *testing.T) {
 	_, err = f.Stat(ctx)
 	is(t, "stat after revoke", err, vfs.Revoked)
 }
+
+// A host that makes no locators grants nothing, and says so.
+func TestNoLocators(t *testing.T) {
+	s := serve(t, inMemory(t, controlTree), vfs.Allowance{})
+	path := filepath.Join(filepath.Dir(s.socket), "c")
+	l, err := net.Listen("unix", path)
+	ok(t, err)
+	defer l.Close()
+	go s.server.ServeConsole(l, nil)
+	c, err := console.Dial(t.Context(), path)
+	ok(t, err)
+	defer c.Close()
+	_, _, _, err = c.Grant(t.Context(), "agent", "", false)
+	is(t, "a grant", err, vfs.Unsupported)
+	all, err := c.Grants(t.Context())
+	if ok(t, err); len(all) != 0 {
+		t.Errorf("there are grants: %v", all)
+	}
+}

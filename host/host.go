@@ -87,7 +87,7 @@ func (s *Server) ServeGuests(l net.Listener) error {
 
 // ServeConsole answers the operator on l until l or the server is closed.
 // Whoever reaches l controls the host: l must be the operator's alone. locate
-// makes a locator of a secret.
+// makes a locator of a secret; when it is nil the operator can grant nothing.
 func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.SecretSize]byte) string) error {
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()

@@ -122,6 +122,8 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 		return err
 	}
 	switch {
+	case m.overlay != nil && fs.o.Journal == nil:
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host has no journal, without which nothing is let in"))
 	case m.overlay != nil:
 	case m.store.Own != nil:
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and no overlay: what was written to it is committed, with capd commit, and not applied"))

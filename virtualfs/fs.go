@@ -14,15 +14,16 @@ import (
 	"capd/vfs/overlay"
 )
 
-// Options says how stores are opened and where work is kept.
+// Options says how stores are opened and where work is kept. What needs a field that is
+// nil is unsupported.
 type Options struct {
 	// Open has the opener of each scheme, but for overlay, which needs none.
 	Open map[string]Opener
 	// Upper opens what an overlay writes to, as the options in its URL have it. end
-	// is called once the overlay, and with it the tree, is closed.
+	// is called once the overlay, and with it the tree, is closed; it may be nil.
 	Upper func(ctx context.Context, u *URL) (tree vfs.Dir, end func() error, err error)
 	// Journal is where intent and backups are written: a directory that nobody else
-	// uses and that is there after a crash. It stays its caller's.
+	// uses and that is there after a crash. It stays its caller's. Apply and Undo need it.
 	Journal vfs.Dir
 	// Snapshot puts a tree, which is at path, into a content-addressed store.
 	Snapshot func(ctx context.Context, d vfs.Dir, path, store, pin string, progress Progress) (Snapshot, error)
@@ -165,6 +166,9 @@ func (fs *FS) open(ctx context.Context, u *URL, a Attenuation) (*mount, vfs.Dir,
 	if opener == nil {
 		return nil, nil, vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", below.Scheme, strings.Join(fs.schemes(), ", "))
 	}
+	if u.Below != nil && fs.o.Upper == nil {
+		return nil, nil, vfs.Errorf(vfs.Unsupported, "this host lays no overlays; mount %s: itself", below.Scheme)
+	}
 	s, err := opener(ctx, below)
 	if err != nil {
 		return nil, nil, err
@@ -198,6 +202,9 @@ func (fs *FS) lay(ctx context.Context, m *mount) error {
 	upper, end, err := fs.o.Upper(ctx, m.url)
 	if err != nil {
 		return err
+	}
+	if end == nil {
+		end = func() error { return nil }
 	}
 	lower := m.store.Root()
 	if m.overlay, err = overlay.New(ctx, lower, upper, overlay.Options{Name: m.beneath()}); err != nil {

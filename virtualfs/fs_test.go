@@ -421,3 +421,57 @@ func TestOldAppliesAreForgotten(t *testing.T) {
 		t.Errorf("after the unmount the journal has %d applies, %v", len(kept), err)
 	}
 }
+
+// What the Options have nothing for is unsupported, and closes what was opened on the way.
+func TestWithoutOptions(t *testing.T) {
+	opened := 0
+	store := memory.New(memory.Limits{})
+	fs := virtualfs.New(virtualfs.Options{Open: map[string]virtualfs.Opener{"mem": func(context.Context, *virtualfs.URL) (*virtualfs.Store, error) {
+		opened++
+		return &virtualfs.Store{Root: store.Root, Close: func() error { opened--; return nil }}, nil
+	}}})
+	ctx := t.Context()
+	is(t, "mount", fs.Mount(ctx, "m", "mem:a", virtualfs.Attenuation{}), "")
+	is(t, "an overlay", fs.Mount(ctx, "o", "overlay:mem:a", virtualfs.Attenuation{}), vfs.Unsupported)
+	if opened != 1 {
+		t.Errorf("%d stores are open, want 1", opened)
+	}
+	_, err := fs.Snapshot(ctx, "m", "", "", nil)
+	is(t, "snapshot", err, vfs.Unsupported)
+	_, err = fs.Materialize(ctx, "m", virtualfs.Bounds{}, nil)
+	is(t, "materialize", err, vfs.Unsupported)
+	is(t, "a store that nobody opens", fs.Mount(ctx, "x", "other:", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "unmount", fs.Unmount(ctx, "m"), "")
+	if err := fs.Close(); err != nil || opened != 0 {
+		t.Errorf("%d stores are open at the end, %v", opened, err)
+	}
+
+	fs = virtualfs.New(virtualfs.Options{})
+	defer fs.Close()
+	is(t, "mount, of nothing at all", fs.Mount(ctx, "m", "mem:a", virtualfs.Attenuation{}), vfs.Invalid)
+
+	// Without a journal nothing is let in.
+	o := virtualfs.Options{
+		Open: map[string]virtualfs.Opener{"mem": func(context.Context, *virtualfs.URL) (*virtualfs.Store, error) {
+			return &virtualfs.Store{Root: store.Root}, nil
+		}},
+		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
+			return memory.New(memory.Limits{}).Root(), nil, nil
+		},
+	}
+	fs = virtualfs.New(o)
+	defer fs.Close()
+	mounts(t, fs, "o", "overlay:mem:a")
+	d, _, err := fs.Root(ctx)
+	is(t, "root", err, "")
+	defer d.Close()
+	put(t, d, "o/f", "x")
+	_, err = fs.Apply(ctx, "o", virtualfs.ApplyOptions{}, nil)
+	is(t, "apply", err, vfs.Unsupported)
+	is(t, "undo", fs.Undo(ctx, "o", "id"), vfs.Unsupported)
+	n, err := fs.Revert(ctx, "o", nil)
+	if is(t, "revert", err, ""); n != 1 {
+		t.Errorf("%d changes were dropped", n)
+	}
+	is(t, "unmount", fs.Unmount(ctx, "o"), "")
+}

@@ -8,6 +8,9 @@ import (
 
 // Snapshot implements [Host].
 func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress Progress) (Snapshot, error) {
+	if fs.o.Snapshot == nil {
+		return Snapshot{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no snapshots"))
+	}
 	d, err := fs.Dir(ctx, path)
 	if err != nil {
 		return Snapshot{}, err
@@ -19,6 +22,9 @@ func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress Pr
 
 // Materialize implements [Host].
 func (fs *FS) Materialize(ctx context.Context, path string, b Bounds, progress Progress) (Tree, error) {
+	if fs.o.Materialize == nil {
+		return nil, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host materializes nothing"))
+	}
 	d, err := fs.Dir(ctx, path)
 	if err != nil {
 		return nil, err

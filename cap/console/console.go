@@ -23,7 +23,8 @@ type Options struct {
 	VirtualFs virtualfs.Host // what composes the authority's tree
 }
 
-// New returns a Console for h. locate makes a locator of a secret.
+// New returns a Console for h. locate makes a locator of a secret; without it grant is
+// unsupported.
 func New(h *authority.Host, locate func(secret [32]byte) string, o Options) *vat.Cap {
 	if o.Process == nil {
 		o.Process = unknown
@@ -56,6 +57,9 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	path, err := wire.Text(c.Params().Path())
 	if err != nil {
 		return err
+	}
+	if s.locate == nil {
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no locators, without which nobody gets a grant"))
 	}
 	g, secret, err := s.host.Grant(c.Context(), guest, path, c.Params().ReadOnly())
 	if err != nil {

@@ -101,6 +101,9 @@ const MaxChanges = 1 << 20
 // files that it takes, now or to undo it, and busy when a content turns out
 // other than its version says.
 func Run(ctx context.Context, journal, target vfs.Dir, changes []Change, o Options) (id string, err error) {
+	if journal == nil {
+		return "", vfs.Errorf(vfs.Invalid, "a batch needs a journal")
+	}
 	changes, err = ordered(changes)
 	if err != nil {
 		return "", err
