@@ -322,7 +322,8 @@ func TestUnable(t *testing.T) {
 	from := tree{"a": "file:old", "b": "file:b"}
 	for _, edit := range []tree{{"b": "", "l": "link:a"}, {"b": "", "a": "exec:old"}} {
 		d, j := store(t, from), journal()
-		_, err := batch.Run(t.Context(), j, bare{d}, changes(from, from.with(edit)), batch.Options{})
+		_, err := batch.Run(t.Context(), j, bare{d}, changes(from, from.with(edit)), batch.Options{
+			Step: func(step string) { t.Errorf("%v: it is not seen at once, but after the step %q", edit, step) }})
 		if vfs.CodeOf(err) != vfs.Unsupported {
 			t.Errorf("%v: %v, want unsupported", edit, err)
 		}

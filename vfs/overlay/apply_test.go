@@ -299,3 +299,21 @@ func TestNobodySeesHalfAnApply(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRevertBeneathWhatMoved reverts a path of the lower tree that is shown elsewhere,
+// and was removed there: as that stays, so does what is known of it.
+func TestRevertBeneathWhatMoved(t *testing.T) {
+	b := newBench(t, project)
+	b.move("src", "lib")
+	b.remove(b.root, "lib/sub")
+	in, err := vfs.WalkDir(t.Context(), b.root, "lib")
+	b.must(err)
+	defer in.Close()
+	b.must(vfs.Symlink(t.Context(), in, "sub", "x"))
+	b.must(b.o.Revert(t.Context(), []string{"src/sub"}))
+	want := shape(t, b.root)
+	if _, err := b.o.Apply(t.Context(), overlay.ApplyOptions{Journal: memoryUpper(t)}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the lower tree", want, shape(t, b.lower))
+}

@@ -81,3 +81,23 @@ func see(ctx context.Context, d vfs.Dir, depth int) {
 		n.Close()
 	}
 }
+
+// TestIndexChanged has a byte of a record changed, so that it says something else and is
+// well formed still: its checksum tells.
+func TestIndexChanged(t *testing.T) {
+	good, last := line([]edit{sets("aaaa", state{Kind: vfs.DirKind})}), line([]edit{touches("", 5)})
+	bad := bytes.Replace(good, []byte("YWFhYQ"), []byte("YmJiYg"), 1) // aaaa, bbbb
+	if bytes.Equal(good, bad) {
+		t.Fatal("the record is written in another way; change this test")
+	}
+	for want, first := range map[vfs.Code][]byte{"": good, vfs.Corrupt: bad} {
+		lower, upper := memory.New(memory.Limits{}).Root(), memory.New(memory.Limits{}).Root()
+		index := indexFormat + string(first) + string(last)
+		if _, err := upper.Replace(t.Context(), indexName, strings.NewReader(index), vfs.If{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(t.Context(), lower, upper, Options{}); vfs.CodeOf(err) != want {
+			t.Errorf("New over an index of %q: %v, want %q", first, err, want)
+		}
+	}
+}

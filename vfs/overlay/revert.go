@@ -127,6 +127,7 @@ func (o *Overlay) reverts(ctx context.Context, s *survey, chosen *selection) ([]
 		}
 		n, ok := kept[path]
 		switch {
+		case !ok && s.goesWith(path, kept): // what removed it stays, in a directory that moved
 		case !ok:
 			forgotten[path] = true
 		case s.bases[path].moved && n.kind == gone: // it is where it was in a directory that moved
@@ -140,6 +141,17 @@ func (o *Overlay) reverts(ctx context.Context, s *survey, chosen *selection) ([]
 		edits = append(edits, edit{Do: forget, Path: raw(path)})
 	}
 	return append(edits, back...), nil
+}
+
+// goesWith reports whether the lower path lies in one that is kept as it is: a node that
+// stays took its place.
+func (s *survey) goesWith(path string, kept map[string]surveyed) bool {
+	for up, _ := split(path); up != ""; up, _ = split(up) {
+		if _, ok := kept[up]; ok {
+			return !s.bases[up].moved
+		}
+	}
+	return false
 }
 
 // brings returns the edits that bring back what was chosen in directories that do not
