@@ -352,10 +352,11 @@ func TestMoveOfWhatChanges(t *testing.T) {
 		want   vfs.Code
 		stays  string
 	}{
-		"a file changes before the look": {faultfs.Version, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes before the end":  {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
-		"a file appears before the end":  {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
-		"a file appears before the look": {faultfs.Target, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
+		"a file changes before the look":   {faultfs.Version, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before it is read": {faultfs.Open, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
+		"a file appears before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
+		"a file appears before the look":   {faultfs.Target, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
 		"a link becomes another": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
 			d := dirAt(t, a, "d")
 			ok(t, d.Remove(t.Context(), "l", vfs.If{}))
