@@ -218,6 +218,7 @@ func TestSandboxUse(t *testing.T) {
 			{name: "stderr", script: "echo words > /dev/stderr; echo more > /dev/null", out: "words"},
 			{name: "bytes", script: "head -c 1000000 /dev/zero | wc -c", out: "1000000"},
 			{name: "environment", change: func(c *sandbox.Command) { c.Env = []string{"A=b c", "TERM=dumb"} }, script: `echo $A $TERM $HOME $TMPDIR`, out: "b c dumb /capd/home /tmp"},
+			{name: "a tree that is shut", script: "chmod 0 . && sleep 0.6; chmod 755 /capd/tree; echo ok", out: "ok"},
 			{name: "directory", change: func(c *sandbox.Command) { c.Dir = "kept/deep" }, script: "pwd; cat file", out: "/capd/tree/kept/deep\nkept"},
 			{name: "who", script: "id -un; hostname; cd ~ && pwd", out: "sandbox\nsandbox\n/capd/home"},
 			{name: "rename across directories", script: "mkdir a b; echo x > a/f; mv a/f b/g; mv b a/; cat a/b/g; rm -r a", out: "x"},
