@@ -221,6 +221,8 @@ func (c *runCommand) in(e *env, st state, from *source) (err error) {
 	if err != nil {
 		return err
 	}
+	again := catchInterrupts()
+	defer again.stop()
 	a := &aftermath{command: c, env: e, state: st, from: from, tree: t}
 	defer func() { err = errors.Join(err, a.close()) }()
 	for _, s := range t.LeftOut() {
@@ -236,8 +238,6 @@ func (c *runCommand) in(e *env, st state, from *source) (err error) {
 		return err
 	}
 	defer release()
-	again := catchInterrupts()
-	defer again.stop()
 	a.code, a.stopped = c.sandboxed(e, from, t.Path(), fixed, caches)
 	ctx, done := again.context(e)
 	defer done()
