@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
 // Code is one of the closed set of errors, the same word on every surface. A
@@ -147,14 +148,16 @@ func CodeOf(err error) Code {
 
 // At returns err as an *Error that names path, keeping its code, message and
 // cause. An error without a code becomes Internal with nothing of it shown. It
-// is for the edge, which alone knows the caller's root. nil stays nil.
+// is for the edge, which alone knows the caller's root. Where the message begins with
+// the path, or with its last names, as one does that came from a host, these are said
+// once. nil stays nil.
 func At(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		at := *e
-		at.Path = path
+		at.Path, at.Msg = path, withoutPath(e.Msg, path)
 		return &at
 	}
 	if c, ok := errors.AsType[Code](err); ok {
@@ -163,6 +166,16 @@ func At(path string, err error) error {
 	at := Hide(err).(*Error)
 	at.Path = path
 	return at
+}
+
+// withoutPath is a message without path, or the last names of it, at its beginning.
+func withoutPath(msg, path string) string {
+	for more := path != ""; more; _, path, more = strings.Cut(path, "/") {
+		if rest, ok := strings.CutPrefix(msg, Printable(path)+": "); ok && path != "" {
+			return rest
+		}
+	}
+	return msg
 }
 
 // hint says what to do about a code that came without a message.

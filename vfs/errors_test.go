@@ -17,3 +17,20 @@ func TestErrorAboutALongPath(t *testing.T) {
 	require.True(t, about(long+"b") == "notFound: "+long+"…")
 	require.Less(t, len(about(strings.Repeat("\x01", 7<<20))), 6*vfs.MaxPath+100)
 }
+
+// A path that a host has named already is named once.
+func TestAtNamesOnce(t *testing.T) {
+	for _, c := range []struct{ path, msg, want string }{
+		{"a/b", "a/b: nothing has this name", "notFound: a/b: nothing has this name"},
+		{"a/b", "b: nothing has this name", "notFound: a/b: nothing has this name"},
+		{"a\nb", `a\u000ab: nothing has this name`, `notFound: a\u000ab: nothing has this name`},
+		{"a/b", "a: nothing has this name", "notFound: a/b: a: nothing has this name"},
+		{"a/b", "nothing has this name", "notFound: a/b: nothing has this name"},
+		{"", ": nothing", "notFound: : nothing"},
+		{"a/", ": nothing", "notFound: a/: : nothing"},
+	} {
+		if got := vfs.At(c.path, vfs.Errorf(vfs.NotFound, "%s", c.msg)).Error(); got != c.want {
+			t.Errorf("%q at %q is %q, want %q", c.msg, c.path, got, c.want)
+		}
+	}
+}
