@@ -170,8 +170,8 @@ func TestAttenuationNeverComesBack(t *testing.T) {
 	is(t, "renamed into it", d.Rename(t.Context(), "f", ro, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
 	is(t, "renamed out of it", ro.Rename(t.Context(), "f", d, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
 	ok(t, put(t.Context(), d, "f", "x"))
-	if own, effective := own.Writable(); !own || !effective {
-		t.Errorf("own %v, effective %v", own, effective)
+	if own, effective := own.Writable(); !own || effective {
+		t.Errorf("below readOnly: own %v, effective %v", own, effective)
 	}
 	ok(t, c.SetWritable(false))
 	if own, effective := own.Writable(); !own || effective {
