@@ -1,8 +1,10 @@
 package vfstest
 
 import (
+	"fmt"
 	"io"
 	"strings"
+	"testing"
 	"testing/iotest"
 
 	"capd/vfs"
@@ -23,13 +25,57 @@ var hostChanges = []change{
 
 // What hosts may do with a store; see vfs.Symlink and vfs.Install.
 var abilityRules = []rule{
-	{"Host/Symlink", able, testSymlink},
-	{"Host/Install", able, testInstall},
-	{"Host/InstallFailing", able, testInstallFailing},
-	{"Host/Closed", able, testAbilitiesClosed},
+	{"Host/Symlink", local, testSymlink},
+	{"Host/Install", local, testInstall},
+	{"Host/InstallFailing", local, testInstallFailing},
+	{"Host/Closed", local, testAbilitiesClosed},
+}
+
+// abilities are what a store need not have, as it turns out.
+type abilities struct {
+	links    bool // vfs.Symlink makes them
+	installs bool // vfs.Install says of a file whether it can be executed
+	bits     bool // files have an executable bit
+}
+
+// abilities asks a store of its own. One that installs has executable bits; of another
+// the file says it that is made with one.
+func (s Store) abilities(t *testing.T) abilities {
+	t.Helper()
+	root := s.New(t, Tree{"x": {Data: "#!", Exec: true}})
+	w := &world{T: t, s: s, ctx: t.Context(), root: root}
+	if s.Remote {
+		return abilities{bits: true}
+	}
+	info, err := w.file("x").Stat(w.ctx)
+	w.ok("Stat", err)
+	can := abilities{bits: info.Exec}
+	if s.Immutable {
+		return can
+	}
+	can.links = !s.NoLinks && vfs.CodeOf(vfs.Symlink(w.ctx, root, "l", "x")) != vfs.Unsupported
+	can.installs = vfs.CodeOf(w.installs("new", "#!", true, vfs.If{})) != vfs.Unsupported
+	can.bits = can.bits || can.installs
+	return can
+}
+
+// executable says whether the file at path can be executed, where the store can say so
+// at all; where it cannot, no file can.
+func (w *world) executable(what, path string, want bool) {
+	w.Helper()
+	if info, err := w.file(path).Stat(w.ctx); err != nil || info.Exec != (want && w.can.bits) {
+		w.Errorf("%s: %s is %+v, %v; want it executable: %v", what, path, info, err, want && w.can.bits)
+	}
 }
 
 func testSymlink(w *world) {
+	if !w.can.links {
+		w.make(Tree{"f": {}})
+		if !w.s.NoLinks {
+			w.is("Symlink", vfs.Symlink(w.ctx, w.root, "l", "f"), vfs.Unsupported)
+		}
+		return
+	}
 	w.make(sample)
 	for name, target := range map[string]string{
 		"to":       "f",
@@ -70,15 +116,19 @@ func (w *world) installs(name, data string, exec bool, c vfs.If) error {
 
 func testInstall(w *world) {
 	w.make(sample)
+	if !w.can.installs {
+		before := w.picture()
+		w.is("Install", w.installs("f", "x", true, vfs.If{}), vfs.Unsupported)
+		w.unchanged("Install, unsupported", before)
+		return
+	}
 	n := 0
 	says := func(name, data string, exec bool, c vfs.If) {
 		w.Helper()
 		n++
 		w.ok("Install of "+name, w.installs(name, data, exec, c))
 		w.has(name, data)
-		if info, err := w.file(name).Stat(w.ctx); err != nil || info.Exec != exec {
-			w.Errorf("%d: %s, made executable %v, is %+v, %v", n, name, exec, info, err)
-		}
+		w.executable(fmt.Sprintf("the %dth Install", n), name, exec)
 	}
 	says("new", "#!", true, vfs.If{Absent: true})
 	says("plain", "text", false, vfs.If{})
@@ -88,19 +138,22 @@ func testInstall(w *world) {
 	says("x", "nor this", false, vfs.If{Is: sum(sample["x"].Data)})
 	says("empty", "", true, vfs.If{})
 	w.put("empty", "still") // Replace keeps it
-	if info, err := w.file("empty").Stat(w.ctx); err != nil || !info.Exec {
-		w.Errorf("after a Replace: %+v, %v", info, err)
-	}
+	w.executable("after a Replace", "empty", true)
 }
 
 func testInstallFailing(w *world) {
+	if !w.can.installs {
+		return
+	}
 	w.make(sample)
 	before := w.picture()
 	w.is("Install over another version", w.installs("f", "x", true, vfs.If{Is: sum("else")}), vfs.Conflict)
 	w.is("Install where something is", w.installs("f", "x", true, vfs.If{Absent: true}), vfs.Conflict)
 	w.is("Install over nothing", w.installs("new", "x", true, vfs.If{Is: sum("x")}), vfs.Conflict)
 	w.is("Install over a directory", w.installs("d", "x", true, vfs.If{}), vfs.IsDir)
-	w.is("Install over a link", w.installs("l", "x", true, vfs.If{}), vfs.NotRegular)
+	if !w.s.NoLinks {
+		w.is("Install over a link", w.installs("l", "x", true, vfs.If{}), vfs.NotRegular)
+	}
 	w.is("Install of a bad name", w.installs("a\nb", "x", true, vfs.If{}), vfs.Invalid)
 	r := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(vfs.Errorf(vfs.TooLarge, "the reader broke")))
 	_, err := vfs.Install(w.ctx, w.root, "f", r, true, vfs.If{})
@@ -112,7 +165,12 @@ func testAbilitiesClosed(w *world) {
 	w.make(Tree{"held/old": {Data: "old"}})
 	d := w.dir("held")
 	w.ok("Close", d.Close())
-	w.is("Symlink in a closed Dir", vfs.Symlink(w.ctx, d, "l", "x"), vfs.Stale)
+	if w.can.links {
+		w.is("Symlink in a closed Dir", vfs.Symlink(w.ctx, d, "l", "x"), vfs.Stale)
+	}
+	if !w.can.installs {
+		return
+	}
 	_, err := vfs.Install(w.ctx, d, "f", strings.NewReader("x"), true, vfs.If{})
 	w.is("Install in a closed Dir", err, vfs.Stale)
 }

@@ -19,9 +19,11 @@ var commitRules = []rule{
 
 // eachChange runs test for every change on a fresh sample.
 func (w *world) eachChange(test func(w *world, c change, f vfs.File, d vfs.Dir)) {
-	all := changes
-	if !w.s.NoAbilities {
-		all = slices.Concat(changes, hostChanges)
+	all := slices.Clone(changes)
+	for _, c := range hostChanges {
+		if c.links && w.can.links || !c.links && w.can.installs {
+			all = append(all, c)
+		}
 	}
 	for _, c := range all {
 		if c.links && w.s.NoLinks {

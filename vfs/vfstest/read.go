@@ -34,7 +34,7 @@ func testStat(w *world) {
 		if n.Link != "" && w.s.NoLinks {
 			continue
 		}
-		want := vfs.Info{Kind: vfs.FileKind, Size: int64(len(n.Data)), Exec: n.Exec}
+		want := vfs.Info{Kind: vfs.FileKind, Size: int64(len(n.Data)), Exec: n.Exec && w.can.bits}
 		switch {
 		case n.Dir:
 			want = vfs.Info{Kind: vfs.DirKind}

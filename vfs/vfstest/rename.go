@@ -27,9 +27,7 @@ func testRename(w *world) {
 	w.has("f2", "the old content")
 	w.ok("Rename into another directory", w.moves("x", "d/e", "x2"))
 	w.has("d/e/x2", "#!/bin/sh\n")
-	if info, err := w.file("d/e/x2").Stat(w.ctx); err != nil || !info.Exec {
-		w.Errorf("an executable file that was moved is %+v, %v", info, err)
-	}
+	w.executable("a file that was moved", "d/e/x2", true)
 	w.ok("Rename of a directory", w.moves("d", "hollow", "d2"))
 	w.has("hollow/d2/g", "below")
 	w.has("hollow/d2/e/h", "further below")

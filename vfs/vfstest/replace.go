@@ -56,17 +56,9 @@ func testReplaceContent(w *world) {
 func testReplaceExec(w *world) {
 	w.make(sample)
 	w.put("x", "#!/bin/true\n")
-	info, err := w.file("x").Stat(w.ctx)
-	w.ok("Stat", err)
-	if !info.Exec {
-		w.Errorf("an executable file is not executable after Replace")
-	}
+	w.executable("after Replace", "x", true)
 	w.put("f", "plain")
-	info, err = w.file("f").Stat(w.ctx)
-	w.ok("Stat", err)
-	if info.Exec {
-		w.Errorf("a plain file is executable after Replace")
-	}
+	w.executable("after Replace", "f", false)
 }
 
 func testReplaceNotAFile(w *world) {
@@ -186,9 +178,7 @@ func testReplaceFile(w *world) {
 	}
 	w.reads(x, "new")
 	w.has("x", "new")
-	if info, err := x.Stat(w.ctx); err != nil || !info.Exec {
-		w.Errorf("after ReplaceFile an executable file is %+v, %v", info, err)
-	}
+	w.executable("after ReplaceFile", "x", true)
 	before := w.picture()
 	for _, c := range []vfs.If{{Is: sum("else")}, {Absent: true}} {
 		_, err = vfs.ReplaceFile(w.ctx, x, strings.NewReader("newer"), c)

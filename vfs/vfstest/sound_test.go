@@ -14,8 +14,8 @@ func TestSwitches(t *testing.T) {
 	t.Run("NoLinks", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{NoLinks: true, New: newTree})
 	})
-	t.Run("NoAbilities", func(t *testing.T) {
-		vfstest.Run(t, vfstest.Store{NoAbilities: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+	t.Run("none of the host's abilities", func(t *testing.T) {
+		vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			return plainDir{newTree(t, tree)}
 		}})
 	})
@@ -29,6 +29,26 @@ func TestSwitches(t *testing.T) {
 			return fixedDir{newTree(t, tree)}
 		}})
 	})
+}
+
+// A store without executable bits says so by being no vfs.Installer.
+func TestNoExecutableBits(t *testing.T) {
+	vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+		return plainDir{newTree(t, without(tree))}
+	}})
+	vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+		return fixedDir{newTree(t, without(tree))}
+	}})
+}
+
+// without is tree with no file that can be executed.
+func without(tree vfstest.Tree) vfstest.Tree {
+	less := vfstest.Tree{}
+	for path, n := range tree {
+		n.Exec = false
+		less[path] = n
+	}
+	return less
 }
 
 // plainDir is a store with none of the abilities that are for hosts.

@@ -27,7 +27,10 @@ type Node struct {
 	Dir  bool
 }
 
-// Store says how to make what is tested, and what it cannot do.
+// Store says how to make what is tested, and what it cannot do. What a store need not
+// be able to do it says by the interfaces that it lacks, and the suite finds out: one
+// whose Dirs are no vfs.Symlinker makes no links, and one whose Dirs are no
+// vfs.Installer may have files without an executable bit.
 type Store struct {
 	// New makes a fresh store that holds tree and returns its root; t.Cleanup
 	// takes it down. No two stores share anything.
@@ -36,9 +39,6 @@ type Store struct {
 	Immutable bool // every change answers readOnly
 	NoLinks   bool // New cannot make links
 	Remote    bool // a context's vfs.OnCommit does not reach the store, nor do the host's abilities
-
-	// NoAbilities says that vfs.Symlink and vfs.Install answer unsupported.
-	NoAbilities bool
 }
 
 // All yields every node, the directories on the way too, parents first.
@@ -112,12 +112,12 @@ const (
 	anyStore  need = iota
 	writable       // stores that are not Immutable
 	local          // stores that are neither Immutable nor Remote
-	able           // those of them that have the host's abilities
 	immutable      // only stores that are
 )
 
 // Run tests the whole contract on stores that s makes.
 func Run(t *testing.T, s Store) {
+	can := s.abilities(t)
 	for _, r := range slices.Concat(
 		readRules, nameRules, makeRules, replaceRules, writeRules, removeRules, renameRules,
 		identityRules, closeRules, conditionRules, raceRules, commitRules, overtakeRules, immutableRules, abilityRules, alikeRules,
@@ -131,15 +131,11 @@ func Run(t *testing.T, s Store) {
 			if s.Immutable || s.Remote {
 				continue
 			}
-		case able:
-			if s.Immutable || s.Remote || s.NoAbilities || s.NoLinks {
-				continue
-			}
 		case immutable:
 			if !s.Immutable {
 				continue
 			}
 		}
-		t.Run(r.name, func(t *testing.T) { r.test(&world{T: t, s: s, ctx: t.Context()}) })
+		t.Run(r.name, func(t *testing.T) { r.test(&world{T: t, s: s, can: can, ctx: t.Context()}) })
 	}
 }

@@ -18,6 +18,7 @@ import (
 type world struct {
 	*testing.T
 	s    Store
+	can  abilities
 	ctx  context.Context
 	root vfs.Dir
 }

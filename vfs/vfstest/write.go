@@ -57,9 +57,7 @@ func testWriteAt(w *world) {
 
 	x := w.file("x")
 	w.writes(x, "#", 0)
-	if info, err := x.Stat(w.ctx); err != nil || !info.Exec {
-		w.Errorf("after WriteAt an executable file is %+v, %v", info, err)
-	}
+	w.executable("after WriteAt", "x", true)
 }
 
 func testTruncate(w *world) {
