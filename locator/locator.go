@@ -55,7 +55,7 @@ func (l Locator) String() string {
 	}
 	u := url.URL{Scheme: "capnp", User: url.User("insecure"), Path: l.Socket + "/" + secret}
 	s := u.String()
-	for _, c := range []string{"'", "(", ")", "*", "!", "$", "&", ";"} { // legal in a URL, special to a shell
+	for _, c := range []string{"$", "&", ";"} { // legal in a URL, special to a shell
 		s = strings.ReplaceAll(s, c, fmt.Sprintf("%%%02X", c[0]))
 	}
 	return s

@@ -92,6 +92,11 @@ func TestBreaches(t *testing.T) {
 				return promised(tgt.NewPromisedAnswer())(7, []uint16{0})
 			})
 		}, "does not lead back"},
+		"disembargo of a call that runs": {func(r *raw, boot uint32) {
+			r.call(7, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil }))
+			r.asked() // and is not answered
+			r.loopback(true, 3, func(t rpc.MessageTarget) error { return promised(t.NewPromisedAnswer())(7, []uint16{0}) })
+		}, "was not returned"},
 		"disembargo not asked for": {func(r *raw, boot uint32) {
 			r.send(func(m rpc.Message) error {
 				d, err := m.NewDisembargo()

@@ -266,7 +266,7 @@ func (d reading) Replace(_ context.Context, _ string, r io.Reader, _ vfs.If) (vf
 
 // What one of several ledgers refuses is staged in none.
 func TestStagedInEveryLedger(t *testing.T) {
-	large, small := vfs.NewLedger(vfs.Allowance{Bytes: 100}), vfs.NewLedger(vfs.Allowance{Bytes: 60})
+	large, small := vfs.NewLedger(vfs.Allowance{Bytes: 90}), vfs.NewLedger(vfs.Allowance{Bytes: 60})
 	_, raw := store(t, nil)
 	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: large}, vfs.Guard{Ledger: small})
 	for range 3 {

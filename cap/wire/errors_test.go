@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"capnproto.org/go/capnp/v3"
+
 	"capd/cap/wire"
 	"capd/vat"
 	"capd/vfs"
@@ -55,6 +57,20 @@ func TestEncodeShowsNoCause(t *testing.T) {
 	e := &vat.Exception{Type: vat.Overloaded, Reason: "limit: too many"}
 	if wire.Encode(fmt.Errorf("x: %w", e)) != e {
 		t.Error("an exception does not stand for itself")
+	}
+}
+
+// Why a call of ours was not sent is told to nobody.
+func TestEncodeOfACallNotSent(t *testing.T) {
+	nobody := vat.Serve(vat.NewTable(), new(int))
+	defer nobody.Release()
+	m := vat.Method[capnp.Struct, capnp.Struct]{Name: "none", Params: capnp.ObjectSize{DataSize: 8}}
+	err := vat.Do(t.Context(), nobody, m, func(capnp.Struct, *vat.Caps) error { return errors.New("open /host/path") }, nil)
+	if err == nil || !strings.Contains(err.Error(), "/host/path") {
+		t.Fatalf("the caller is told %v", err)
+	}
+	if e := wire.Encode(err); strings.Contains(e.Reason, "path") || !strings.HasPrefix(e.Reason, string(vfs.Internal)) {
+		t.Errorf("it is sent as %q", e.Reason)
 	}
 }
 
