@@ -1,10 +1,11 @@
 # make check is what to run before every commit; bash .ci/run is everything.
 
 GO       ?= go
-FUZZTIME ?= 30s
+SOAK     ?= 1h
+CAMPAIGN ?=
 BENCH    ?= .
 
-.PHONY: check test race fuzz bench microbench gen
+.PHONY: check test race soak bench microbench gen
 
 check: ## format, vet, lint, generated code, and the tests
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -20,11 +21,8 @@ test:
 race:
 	$(GO) test -race ./...
 
-fuzz: ## every target for FUZZTIME
-	@grep -r -H -o -E --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func / /' | while read -r file target; do \
-		echo "$$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
-	done
+soak: ## tests that find more the longer they run, each CAMPAIGN (kills conformance races fuzz) for SOAK
+	SOAK=$(SOAK) .ci/soak $(CAMPAIGN)
 
 bench: ## capd, a floor and its peers, side by side; BENCHFLAGS=-quick for a smoke run, -help for the rest
 	cd bench && $(GO) run . $(BENCHFLAGS)
