@@ -169,7 +169,9 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	all, err := p.grant(e, a)
 	if err == nil {
 		c.greet(e, st, w, p, all, locate, ways)
+		e.stdout.told = "; the host ends, and every grant with it"
 		if err = e.stdout.Flush(); err == nil { // or nobody has the locators
+			e.stdout.told = ""
 			select {
 			case <-e.Done():
 			case err = <-ended:
