@@ -1,6 +1,7 @@
 package git_test
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -468,3 +469,47 @@ func TestSubmodules(t *testing.T) {
 }
 
 func errorOf[T any](_ T, err error) error { return err }
+
+// TestWrittenWhileCommitting writes again what is being committed, in the moment in which
+// the commit is made: the commit has the one, and the other waits for the next.
+func TestWrittenWhileCommitting(t *testing.T) {
+	f := newFixture(t)
+	f.commit("main", f.fill(vfstest.Tree{"a": {Data: "first"}, "b": {Data: "b"}, "d/c": {Data: "c"}, "e": {Data: "e"}}))
+	s := f.open(git.Options{Revision: "main", Writable: true})
+	root := s.Root()
+	put(t, root, "e", "second")
+	put(t, root, "a", "second")
+	put(t, root, "b", "same")
+	put(t, root, "d/c", "second")
+	ctx := vfs.OnCommit(t.Context(), func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		put(t, root, "a", "third")
+		put(t, root, "d/c", "third")
+		file, err := vfs.WalkFile(t.Context(), root, "e")
+		require.NoError(t, err)
+		defer file.Close()
+		_, err = file.WriteAt(t.Context(), []byte("3"), 0, vfs.If{})
+		require.NoError(t, err)
+		return change()
+	})
+	_, err := s.Commit(ctx, onto("other"))
+	require.NoError(t, err)
+	read := func(d vfs.Dir, path string) string {
+		file, err := vfs.WalkFile(t.Context(), d, path)
+		require.NoError(t, err)
+		defer file.Close()
+		b := make([]byte, 10)
+		n, err := file.ReadAt(t.Context(), b, 0)
+		require.ErrorIs(t, err, io.EOF)
+		return string(b[:n])
+	}
+	for path, want := range map[string]string{"a": "third", "b": "same", "d/c": "third", "e": "3econd"} {
+		assert.Equal(t, want, read(root, path), "what the store shows at %s", path)
+	}
+	committed := f.open(git.Options{Revision: "other"}).Root()
+	for path, want := range map[string]string{"a": "second", "b": "same", "d/c": "second", "e": "second"} {
+		assert.Equal(t, want, read(committed, path), "what was committed at %s", path)
+	}
+	changes, err := s.Changes(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, changes, 3)
+}

@@ -2,10 +2,12 @@ package physical_test
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"capd/backend/physical"
 	"capd/vfs"
 )
 
@@ -54,4 +56,56 @@ func TestSymlinkIsNotFollowed(t *testing.T) {
 		}
 		w.is("a name of the staging", vfs.Symlink(w.ctx, w.root, ".capd-staging-0123456789abcdef0123456789abcdef", "x"), vfs.Invalid, vfs.Denied, vfs.NotFound)
 	})
+}
+
+// What another program does between a replacement's plan and its commit is seen: a new
+// mode is kept, and what is no file any more is not replaced.
+func TestChangedBeforeTheCommit(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes here")
+	}
+	for name, c := range map[string]struct {
+		do   func(path string) error
+		want vfs.Code
+		mode os.FileMode // of what is there at the end
+	}{
+		"mode": {func(path string) error { return os.Chmod(path, 0o640) }, "", 0o640},
+		"link": {func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.Symlink("elsewhere", path)
+		}, vfs.NotRegular, os.ModeSymlink},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "f")
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			root := open(t, dir, physical.Options{}).Root()
+			defer root.Close()
+			once := true
+			ctx := vfs.OnCommit(t.Context(), func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+				if once {
+					once = false
+					if err := c.do(path); err != nil {
+						t.Error(err)
+					}
+				}
+				return change()
+			})
+			_, err := root.Replace(ctx, "f", strings.NewReader("new"), vfs.If{})
+			if vfs.CodeOf(err) != c.want {
+				t.Errorf("Replace: %v, want %q", err, c.want)
+			}
+			fi, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fi.Mode() & (os.ModeType | 0o777); c.mode&os.ModeType != got&os.ModeType || c.mode.IsRegular() && got != c.mode {
+				t.Errorf("there is %v at the end, want %v", got, c.mode)
+			}
+		})
+	}
 }
