@@ -42,7 +42,7 @@ func inOwnMounts(t *testing.T) bool {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "no mounts:") || err != nil && len(out) == 0:
-		t.Logf("this machine lets this user mount nothing, not tried: %v", err)
+		untried(t, "this machine lets this user mount nothing: %v\n%s", err, out)
 	case err != nil:
 		t.Errorf("in a mount namespace: %v\n%s", err, out)
 	}
@@ -158,7 +158,7 @@ func TestOverlay(t *testing.T) {
 			}
 			w.ok(os.WriteFile(base+"/lower/d/e/f", []byte("lower"), 0o644))
 			if err := unix.Mount("none", w.dir, "overlay", 0, fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base)); err != nil {
-				t.Logf("no overlay here: %v", err)
+				untried(t, "no overlay here: %v", err)
 				return
 			}
 			t.Cleanup(func() { unix.Unmount(w.dir, unix.MNT_DETACH) })
