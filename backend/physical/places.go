@@ -8,38 +8,31 @@ import "sync"
 type places struct {
 	names [64]sync.Mutex
 
-	// directories is for os.Root alone, whose moves go by path: a directory is
-	// moved while nothing else changes.
+	// directories is held to move a directory, and shared by every other change: one
+	// through an old path and one through a new must not meet at one file.
 	directories sync.RWMutex
 }
 
 // lock locks the names at these paths, one or two, and returns what unlocks
 // them. What is kept open of a file there is closed then: it may have gone.
 func (s *Store) lock(paths ...string) (unlock func()) {
-	if s.byPath {
-		s.places.directories.RLock()
-		names := s.places.lock(paths)
-		return func() { names(); s.places.directories.RUnlock() }
-	}
+	s.places.directories.RLock()
 	names := s.places.lock(paths)
 	return func() {
 		for _, path := range paths {
 			s.host.forget(path)
 		}
 		names()
+		s.places.directories.RUnlock()
 	}
 }
 
 // lockDirectories is lock for a directory that is moved.
-func (s *Store) lockDirectories(from, to string) (unlock func()) {
-	if s.byPath {
-		s.places.directories.Lock()
-		return s.places.directories.Unlock
-	}
-	names := s.places.lock([]string{from, to})
+func (s *Store) lockDirectories(from string) (unlock func()) {
+	s.places.directories.Lock()
 	return func() {
 		s.host.forgetBelow(from)
-		names()
+		s.places.directories.Unlock()
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,9 @@ func exchangeForever(args []string) {
 		unix.Renameat2(unix.AT_FDCWD, args[0], unix.AT_FDCWD, args[1], unix.RENAME_EXCHANGE)
 	}
 }
+
+// raceLasts is how long a race goes on that cannot tell when it has seen enough.
+var raceLasts = map[bool]time.Duration{false: 400 * time.Millisecond, true: 5 * time.Second}[os.Getenv("CAPD_CI") != ""]
 
 // raceTime is how long a race may take to have seen enough of both outcomes.
 const raceTime = 20 * time.Second
@@ -152,7 +157,7 @@ func TestRaceReplaceAndDirectory(t *testing.T) {
 }
 
 // supersedeForever puts a<n> in place of whatever file is there, by exchange,
-// and prints what it displaced.
+// and prints that and what it displaced.
 func supersedeForever(args []string) {
 	out := bufio.NewWriter(os.Stdout)
 	tmp := args[0] + ".theirs"
@@ -165,51 +170,100 @@ func supersedeForever(args []string) {
 		}
 		b, _ := os.ReadFile(tmp)
 		os.Remove(tmp)
-		fmt.Fprintf(out, "%s\n", b)
+		fmt.Fprintf(out, "a%d %s\n", n, b)
 		out.Flush()
-		time.Sleep(200 * time.Microsecond)
+		time.Sleep(50 * time.Microsecond)
 	}
 }
 
-// TestRaceReplaceIf: of this process's Replace with a condition and another
-// program's exchange, each content is displaced by one alone.
-func TestRaceReplaceIf(t *testing.T) {
+// TestRaceConditions: of this process's changes with a condition and another
+// program's exchange, each content is displaced by one alone, none is lost, and a
+// change that answered conflict has changed nothing.
+func TestRaceConditions(t *testing.T) {
+	for name, change := range map[string]func(w served, mine string, c vfs.If) error{
+		"Replace": func(w served, mine string, c vfs.If) error { return w.put(w.root, "f", mine, c) },
+		"Rename": func(w served, mine string, c vfs.If) error {
+			w.write("source", mine)
+			err := w.root.Rename(w.ctx, "source", w.root, "f", vfs.If{}, c)
+			if vfs.CodeOf(err) == vfs.Conflict {
+				w.has(w.host("source"), mine)
+			}
+			return err
+		},
+		"Remove": func(w served, mine string, c vfs.If) error {
+			err := w.root.Remove(w.ctx, "f", c)
+			if err == nil {
+				w.write("f", mine)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { raceConditions(t, change) })
+	}
+}
+
+func raceConditions(t *testing.T, change func(w served, mine string, c vfs.If) error) {
 	w := serve(t, physical.Options{})
 	w.write("f", "a0")
 	f := w.file("f")
 	attacker := program("supersede", w.host("f"))
-	var displaced bytes.Buffer
-	attacker.Stdout = &displaced
+	var said bytes.Buffer
+	attacker.Stdout = &said
 	w.ok(attacker.Start())
-	did := map[string]bool{}
-	conflicts := 0
-	for start := time.Now(); time.Since(start) < 2*time.Second; {
+	did, refused := map[string]bool{}, map[string]bool{} // what was displaced, and what was not put there
+	start := time.Now()
+	over := func() bool {
+		enough := time.Since(start) > raceLasts && len(did) > 0 && len(refused) > 0
+		return enough || time.Since(start) > raceTime || t.Failed()
+	}
+	for i := 0; !over(); i++ {
 		old, err := w.read(f)
 		if err != nil || !strings.HasPrefix(old, "a") {
 			continue
 		}
-		err = w.put(w.root, "f", "g"+old, vfs.If{Is: sha256.Sum256([]byte(old))})
-		w.is("Replace", err, "", vfs.Conflict, vfs.Busy)
-		if err == nil {
+		mine := fmt.Sprintf("g%d", i)
+		err = change(w, mine, vfs.If{Is: sha256.Sum256([]byte(old))})
+		w.is("the change", err, "", vfs.Conflict, vfs.Busy, vfs.NotFound)
+		switch vfs.CodeOf(err) {
+		case "":
 			did[old] = true
-		} else {
-			conflicts++
+		case vfs.Conflict:
+			refused[mine] = true
 		}
 	}
 	attacker.Process.Kill()
 	attacker.Wait()
-	theirs := strings.Fields(displaced.String())
+
+	there := map[string]bool{} // now
+	for _, name := range []string{"f", "f.theirs"} {
+		if b, err := os.ReadFile(w.host(name)); err == nil {
+			there[string(b)] = true
+		}
+	}
+	placed, displaced := map[string]bool{"a0": true}, map[string]bool{}
+	for line := range strings.Lines(said.String()) {
+		theirs, old, _ := strings.Cut(strings.TrimSpace(line), " ")
+		placed[theirs], displaced[old] = true, true
+	}
 	lost := 0
-	for _, content := range theirs {
-		if did[content] {
+	for content := range placed {
+		switch {
+		case displaced[content] && did[content]:
+			t.Errorf("%s was displaced twice", content)
+		case !displaced[content] && !did[content] && !there[content]:
 			lost++
 		}
 	}
-	t.Logf("%d replaced, %d conflicts, %d by the other program", len(did), conflicts, len(theirs))
-	if lost > 0 {
-		t.Errorf("%d contents were displaced twice", lost)
+	if lost > 1 { // the other program may have been killed before it said what it displaced last
+		t.Errorf("%d of %d contents are lost", lost, len(placed))
 	}
-	if len(did) == 0 || conflicts == 0 {
+	for content := range refused {
+		if displaced[content] || there[content] {
+			t.Errorf("%s was put there, and the answer was conflict", content)
+		}
+	}
+	t.Logf("%d changes, %d conflicts, %d by the other program", len(did), len(refused), len(placed))
+	if len(did) == 0 || len(refused) == 0 {
 		t.Error("vacuous")
 	}
 }
@@ -243,5 +297,65 @@ func TestReadersOutside(t *testing.T) {
 		}
 		close(stop)
 		t.Logf("%d reads", <-done)
+	})
+}
+
+// TestRaceMovedDirectory: a directory moves while a file in it is changed through
+// its old path and its new one. Each change counts by what it did.
+func TestRaceMovedDirectory(t *testing.T) {
+	both(t, func(t *testing.T, w served) {
+		w.mkdir("a")
+		w.write("a/f", "")
+		var grown, done atomic.Int64
+		ctx := vfs.OnCommit(w.ctx, func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+			e, err := change()
+			grown.Add(e.Bytes)
+			return e, err
+		})
+		var all sync.WaitGroup
+		var moves atomic.Int64
+		start := time.Now()
+		over := func() bool {
+			enough := time.Since(start) > 300*time.Millisecond && moves.Load() >= 50 && done.Load() >= 50
+			return enough || time.Since(start) > raceTime
+		}
+		for _, dir := range []string{"a", "b", "a", "b"} {
+			all.Go(func() {
+				for i := 0; !over(); i++ {
+					n, err := walk(ctx, w.root, dir+"/f")
+					if err != nil {
+						continue
+					}
+					f := n.(vfs.File)
+					if i%2 == 0 {
+						_, err = vfs.Append(ctx, f, []byte("0123456789"), vfs.If{})
+					} else {
+						err = f.Truncate(ctx, int64(i%50), vfs.If{})
+					}
+					w.is("in a race", err, "", vfs.Stale, vfs.NotFound, vfs.Busy)
+					if err == nil {
+						done.Add(1)
+					}
+				}
+			})
+		}
+		for !over() {
+			from, to := "a", "b"
+			if moves.Add(1)%2 == 0 {
+				from, to = to, from
+			}
+			w.ok(w.root.Rename(ctx, from, w.root, to, vfs.If{}, vfs.If{}))
+		}
+		all.Wait()
+		f := w.file([]string{"a", "b"}[moves.Load()%2] + "/f")
+		info, err := f.Stat(w.ctx)
+		w.ok(err)
+		if info.Size != grown.Load() {
+			t.Errorf("Commit was told that the file grew by %d bytes, and it has %d", grown.Load(), info.Size)
+		}
+		t.Logf("%d moves, %d changes", moves.Load(), done.Load())
+		if moves.Load() < 50 || done.Load() < 50 {
+			t.Error("vacuous")
+		}
 	})
 }

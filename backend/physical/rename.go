@@ -108,7 +108,7 @@ func (r *renaming) prepare(ctx context.Context) error {
 func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	s := r.src.s
 	if r.was.attr.kind == vfs.DirKind {
-		defer s.lockDirectories(r.oldPath(), r.newPath())()
+		defer s.lockDirectories(r.oldPath())()
 	} else {
 		defer s.lock(r.oldPath(), r.newPath())()
 	}

@@ -8,8 +8,7 @@
 // crossDevice, never the wrong tree, and a Dir costs no descriptor.
 //
 // On Linux the kernel keeps the resolution inside the root: openat2(2) with
-// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS and
-// RESOLVE_NO_XDEV. Elsewhere, and on a kernel without it, os.Root does;
+// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_XDEV. Elsewhere, and on a kernel without it, os.Root does;
 // [Store.Confinement] tells the host which.
 //
 // What a guest changes is atomic against other guests of the same Store.
@@ -47,7 +46,6 @@ type Store struct {
 	top      *os.Root
 	host     host
 	readOnly bool
-	byPath   bool // os.Root renames by path
 	versions versions
 	places   places
 	staging  staging
@@ -84,7 +82,6 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		top.Close()
 		return nil, err
 	}
-	s.byPath = s.Confinement() != "kernel"
 	if !s.readOnly {
 		if d, err := s.enter(place{}); err == nil {
 			s.staging.sweep(d)
