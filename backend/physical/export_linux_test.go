@@ -3,3 +3,38 @@ package physical
 // TellsLess has s treat its file system as one on which not every move of a file
 // shows in its time of change.
 func (s *Store) TellsLess() { s.host.(*kernelHost).tells = false }
+
+// Meddle has before called before each rename that s makes, as if another program
+// came between its last look and the change.
+func (s *Store) Meddle(before func()) { s.host = meddled{s.host, before} }
+
+type meddled struct {
+	host
+	before func()
+}
+
+func (h meddled) enter(p place) (directory, error) {
+	d, err := h.host.enter(p)
+	if err != nil {
+		return nil, err
+	}
+	return meddledDir{d, h.before}, nil
+}
+
+type meddledDir struct {
+	directory
+	before func()
+}
+
+func (d meddledDir) sub(name string) (directory, ident, error) {
+	below, id, err := d.directory.sub(name)
+	if err != nil {
+		return nil, id, err
+	}
+	return meddledDir{below, d.before}, id, nil
+}
+
+func (d meddledDir) move(name string, dst directory, newName string, how how) error {
+	d.before()
+	return d.directory.move(name, dst.(meddledDir).directory, newName, how)
+}

@@ -115,9 +115,6 @@ func (f *File) writable(ctx context.Context, c vfs.If) (seen, error) {
 	default:
 		err = was.attr.regular()
 	}
-	if err == nil {
-		err = sole(was.attr)
-	}
 	if err != nil {
 		return seen{}, held(err)
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // confined is how every path is resolved: below the root it starts at, through
-// no link, no magic link and no mount. See openat2(2).
-const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
+// no link and no mount. See openat2(2); no links means no magic links either.
+const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
 
 // kernelHost confines with openat2(2), Linux 5.6.
 type kernelHost struct {
