@@ -262,6 +262,26 @@ func TestWorldsRunTakesNoLocator(t *testing.T) {
 	}
 }
 
+// TestWorldsRunOutput: an output that cannot be written does not pass for a run that
+// ended well.
+func TestWorldsRunOutput(t *testing.T) {
+	needSandbox(t)
+	r := newUsual(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	ok(t, err)
+	defer full.Close()
+	var errs syncBuffer
+	cmd := r.command("served", "run", "--", "sh", "-c", "printf part > n; echo lost")
+	cmd.Stdout, cmd.Stderr = full, &errs
+	ok(t, cmd.Start())
+	r.waits(cmd)
+	s := said{code: cmd.ProcessState.ExitCode(), errs: errs.String()}
+	if s.code != 1 || !strings.Contains(s.errs, "capd: the program's output cannot be written, so it was ended: no space left on device") {
+		t.Errorf("capd run: %v", s)
+	}
+	r.kept(s, before.with(picture{"n": "file:part"}))
+}
+
 // TestWorldsRunCache: what --cache names lasts for a tree, for no other, and is not
 // shared by two runs at once.
 func TestWorldsRunCache(t *testing.T) {

@@ -42,6 +42,8 @@ func (a *aftermath) close() error {
 func (a *aftermath) settle(ctx context.Context) (err error) {
 	if errors.Is(a.stopped, syscall.EPIPE) { // which ends other commands in silence
 		a.stopped = localError{"nobody reads the program's output any more, so it was ended"}
+	} else if pe, ok := errors.AsType[*fs.PathError](a.stopped); ok && pe.Op == "write" {
+		a.stopped = localError{"the program's output cannot be written, so it was ended: " + pe.Err.Error()}
 	}
 	if a.changed, a.left, err = a.tree.Changes(ctx); err != nil {
 		a.env.logf("capd: what it changed cannot be told, and nothing was synced back")
