@@ -169,9 +169,6 @@ func (r *ref) Close() error {
 // Tries implements vfs.Trier.
 func (r *ref) Tries() bool { return true }
 
-// Immutable implements vfs.Immutable.
-func (r *ref) Immutable() bool { return true }
-
 func (r *ref) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -197,6 +194,7 @@ func (r *ref) derive() (*tree, error) {
 
 type dir struct {
 	ref
+	vfs.ImmutableDir
 	digest Digest
 	depth  int                       // names from the root
 	here   atomic.Pointer[directory] // once it was read
@@ -204,8 +202,7 @@ type dir struct {
 
 var (
 	_ vfs.Dir       = (*dir)(nil)
-	_ vfs.Symlinker = (*dir)(nil)
-	_ vfs.Installer = (*dir)(nil)
+	_ vfs.Immutable = (*dir)(nil)
 )
 
 // Stat implements vfs.Node.
@@ -280,31 +277,4 @@ func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 			}
 		}
 	}
-}
-
-// Create implements vfs.Dir.
-func (d *dir) Create(context.Context, string) (vfs.File, error) { return nil, vfs.ReadOnly }
-
-// Mkdir implements vfs.Dir.
-func (d *dir) Mkdir(context.Context, string) (vfs.Dir, error) { return nil, vfs.ReadOnly }
-
-// Replace implements vfs.Dir.
-func (d *dir) Replace(context.Context, string, io.Reader, vfs.If) (vfs.Version, error) {
-	return vfs.Version{}, vfs.ReadOnly
-}
-
-// Remove implements vfs.Dir.
-func (d *dir) Remove(context.Context, string, vfs.If) error { return vfs.ReadOnly }
-
-// Rename implements vfs.Dir.
-func (d *dir) Rename(context.Context, string, vfs.Dir, string, vfs.If, vfs.If) error {
-	return vfs.ReadOnly
-}
-
-// Symlink implements vfs.Symlinker.
-func (d *dir) Symlink(context.Context, string, string) error { return vfs.ReadOnly }
-
-// Install implements vfs.Installer.
-func (d *dir) Install(context.Context, string, io.Reader, bool, vfs.If) (vfs.Version, error) {
-	return vfs.Version{}, vfs.ReadOnly
 }

@@ -9,6 +9,7 @@ import (
 
 type file struct {
 	ref
+	vfs.ImmutableFile
 	digest Digest
 	exec   bool
 }
@@ -17,8 +18,7 @@ var (
 	_ vfs.File      = (*file)(nil)
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
-	_ vfs.Replacer  = (*file)(nil)
-	_ vfs.Appender  = (*file)(nil)
+	_ vfs.Immutable = (*file)(nil)
 )
 
 // Stat implements vfs.Node.
@@ -69,26 +69,13 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 var errOffset = vfs.Errorf(vfs.Invalid, "an offset is below 0")
 
-// WriteAt implements vfs.File.
-func (f *file) WriteAt(context.Context, []byte, int64, vfs.If) (int, error) { return 0, vfs.ReadOnly }
-
-// Truncate implements vfs.File.
-func (f *file) Truncate(context.Context, int64, vfs.If) error { return vfs.ReadOnly }
-
-// Append implements vfs.Appender.
-func (f *file) Append(context.Context, []byte, vfs.If) (int64, error) { return 0, vfs.ReadOnly }
-
-// Replace implements vfs.Replacer.
-func (f *file) Replace(context.Context, io.Reader, vfs.If) (vfs.Version, error) {
-	return vfs.Version{}, vfs.ReadOnly
-}
-
 // Sync implements vfs.File. What is in a tree was made durable before the tree had a
 // digest.
 func (f *file) Sync(ctx context.Context) error { return f.check(ctx) }
 
 type link struct {
 	ref
+	vfs.ImmutableNode
 	target string
 }
 

@@ -2,7 +2,7 @@ package vfstest_test
 
 import (
 	"context"
-	"io"
+	"iter"
 	"testing"
 
 	"capd/vfs"
@@ -26,7 +26,7 @@ func TestSwitches(t *testing.T) {
 	})
 	t.Run("Immutable", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			return fixedDir{newTree(t, tree)}
+			return fixedDir{inner: newTree(t, tree)}
 		}})
 	})
 }
@@ -37,7 +37,7 @@ func TestNoExecutableBits(t *testing.T) {
 		return plainDir{newTree(t, without(tree))}
 	}})
 	vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-		return fixedDir{newTree(t, without(tree))}
+		return fixedDir{inner: newTree(t, without(tree))}
 	}})
 }
 
@@ -77,41 +77,38 @@ func (d plainDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	return d.Dir.Rename(ctx, name, dst, newName, from, to)
 }
 
-// fixedDir is a store that never changes.
-type fixedDir struct{ vfs.Dir }
+// fixedDir is a store that never changes, in the way that one is written: it has what
+// reads, and vfs.ImmutableDir and vfs.ImmutableFile have the rest.
+type fixedDir struct {
+	vfs.ImmutableDir
+	inner vfs.Dir
+}
+
+func (d fixedDir) Stat(ctx context.Context) (vfs.Info, error) { return d.inner.Stat(ctx) }
+func (d fixedDir) Close() error                               { return d.inner.Close() }
+
+func (d fixedDir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.inner.List(ctx) }
 
 func (d fixedDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
-	n, err := d.Dir.Lookup(ctx, name)
+	n, err := d.inner.Lookup(ctx, name)
 	switch n := n.(type) {
 	case vfs.Dir:
-		return fixedDir{n}, err
+		return fixedDir{inner: n}, err
 	case vfs.File:
-		return fixedFile{n}, err
+		return fixedFile{inner: n}, err
 	}
 	return n, err
 }
 
-func (fixedDir) Immutable() bool { return true }
-
-func (fixedDir) Create(context.Context, string) (vfs.File, error) { return nil, vfs.ReadOnly }
-
-func (fixedDir) Mkdir(context.Context, string) (vfs.Dir, error) { return nil, vfs.ReadOnly }
-
-func (fixedDir) Replace(context.Context, string, io.Reader, vfs.If) (vfs.Version, error) {
-	return vfs.Version{}, vfs.ReadOnly
+type fixedFile struct {
+	vfs.ImmutableFile
+	inner vfs.File
 }
 
-func (fixedDir) Remove(context.Context, string, vfs.If) error { return vfs.ReadOnly }
+func (f fixedFile) Stat(ctx context.Context) (vfs.Info, error) { return f.inner.Stat(ctx) }
+func (f fixedFile) Close() error                               { return f.inner.Close() }
+func (f fixedFile) Sync(ctx context.Context) error             { return f.inner.Sync(ctx) }
 
-func (fixedDir) Rename(context.Context, string, vfs.Dir, string, vfs.If, vfs.If) error {
-	return vfs.ReadOnly
+func (f fixedFile) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return f.inner.ReadAt(ctx, p, off)
 }
-
-type fixedFile struct{ vfs.File }
-
-func (fixedFile) Immutable() bool { return true }
-
-func (f fixedFile) WriteAt(context.Context, []byte, int64, vfs.If) (int, error) {
-	return 0, vfs.ReadOnly
-}
-func (f fixedFile) Truncate(context.Context, int64, vfs.If) error { return vfs.ReadOnly }
