@@ -227,6 +227,32 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// Whoever shares and takes back again and again has only what is its own forgotten.
+func TestForgetOnlyOnesOwn(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	gone := func(secret []byte) (shared []byte) {
+		n, err := h.Restore(secret)
+		ok(t, err)
+		defer n.Close()
+		shared, ctl, err := h.Share(n)
+		ok(t, err)
+		ok(t, ctl.Revoke())
+		ctl.Release()
+		return shared
+	}
+	_, quiet := grant(t, h, "quiet", "a", false)
+	_, busy := grant(t, h, "busy", "a", false)
+	remembered := gone(quiet)
+	first := gone(busy)
+	for range authority.MaxGone + authority.MaxGone/4 + 2 { // not at every grant
+		gone(busy)
+	}
+	_, err := h.Restore(first)
+	is(t, "the busy one's first", err, vfs.Denied)
+	_, err = h.Restore(remembered)
+	is(t, "another's", err, vfs.Revoked)
+}
+
 // What was revoked holds nothing, even while nobody asks.
 func TestRevokedHoldsNothing(t *testing.T) {
 	h := newHost(t, vfs.Allowance{})
@@ -255,8 +281,8 @@ func TestRevokedHoldsNothing(t *testing.T) {
 
 // A grant's own terms come before the host's allowance.
 func TestGrantOn(t *testing.T) {
-	h := newHost(t, vfs.Allowance{Nodes: 5})
-	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Nodes: 1})
+	h := newHost(t, vfs.Allowance{Nodes: 5, Bytes: 50})
+	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Nodes: 1, Bytes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,4 +298,8 @@ func TestGrantOn(t *testing.T) {
 	if _, err := d.Mkdir(t.Context(), "two"); vfs.CodeOf(err) != vfs.Quota {
 		t.Errorf("a node more than the terms allow: %v, want quota", err)
 	}
+	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 11)), vfs.If{}) // where there is 1 byte
+	ok(t, err)
+	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 12)), vfs.If{})
+	is(t, "a byte more than the terms allow", err, vfs.Quota)
 }
