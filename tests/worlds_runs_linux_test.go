@@ -236,11 +236,11 @@ func TestWorldsRunOfGuest(t *testing.T) {
 	other.kept(s, picture{"bin": "exec:#!", "in": "link:a", "lib": "dir", "lib/.git": "dir", "lib/.git/config": "file:hook"})
 	ok(t, os.RemoveAll(other.path("state/unsynced")))
 
-	s = guest(func(*usual) { host.tells("revoke", "guest") }, "printf part > n; echo ready; sleep 60")
-	if s.code != 1 || !strings.Contains(s.errs, "capd: revoked: ") {
+	s = guest(func(*usual) { host.tells("revoke", "guest") }, "printf part > n; printf new > a; echo ready; sleep 60")
+	if s.code != 1 || !strings.Contains(s.errs, "capd: revoked: ") || !strings.Contains(s.errs, "2 changes, not synced back") {
 		t.Errorf("when it was revoked it ended with %d: %v", s.code, s)
 	}
-	other.kept(s, want.with(picture{"n": "file:part"}))
+	other.kept(s, want.with(picture{"n": "file:part", "a": "file:new"}))
 	host.end()
 	if d := want.differs(contents(t, r.path("served"))); d != "" {
 		t.Errorf("what is served then: %s", d)
