@@ -213,6 +213,9 @@ func wrongCalls() (all []wrongCall) {
 				return q.SetPath(p.path)
 			}, nil)
 		}, vfs.Invalid)
+		paths("stage", changes, func(ctx context.Context, d *vat.Cap) error {
+			return vat.Do(ctx, d, schema.Dir_stage, func(q schema.Dir_stage_Params, _ *vat.Caps) error { return q.SetPath(p.path) }, nil)
+		})
 		paths("createDir", changes, func(ctx context.Context, d *vat.Cap) error {
 			return vat.Do(ctx, d, schema.Dir_createDir, func(q schema.Dir_createDir_Params, _ *vat.Caps) error { return q.SetPath(p.path) }, nil)
 		})
@@ -297,6 +300,15 @@ func wrongCalls() (all []wrongCall) {
 	one("writeBytes", "too much", changes, vfs.TooLarge, func(ctx context.Context, _, f *vat.Cap) error {
 		return vat.Do(ctx, f, schema.File_writeBytes, func(q schema.File_writeBytes_Params, _ *vat.Caps) error {
 			return q.SetData(make([]byte, wire.MaxWhole+1))
+		}, nil)
+	})
+	one("stage", "with a bad condition", changes, vfs.Invalid, func(ctx context.Context, _, f *vat.Cap) error {
+		return vat.Do(ctx, f, schema.File_stage, func(q schema.File_stage_Params, _ *vat.Caps) error {
+			c, err := q.NewIfVersion()
+			if err != nil {
+				return err
+			}
+			return c.SetEquals([]byte("short"))
 		}, nil)
 	})
 	one("write", "an offset that no file has", changes, vfs.Invalid, func(ctx context.Context, _, f *vat.Cap) error {
