@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -256,8 +257,8 @@ func TestPins(t *testing.T) {
 	pins[1].About = cas.About{}
 	undated(pins)
 	want := []cas.Pin{{Name: "k", Root: b}, {Name: "t", Root: b}, {Name: "z", Root: b}}
-	if err != nil || len(pins) != 3 || pins[0] != want[0] || pins[1] != want[1] || pins[2] != want[2] {
-		t.Errorf("Pins = %v, %v, want %v", pins, err, want)
+	if !slices.Equal(pins, want) {
+		t.Errorf("Pins = %v, want %v", pins, want)
 	}
 	if err := os.Remove(blobPath(dir, cas.DigestOf([]byte("a")))); err != nil {
 		t.Fatal(err)

@@ -83,6 +83,9 @@ func TestChangedBeforeTheCommit(t *testing.T) {
 			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.Chmod(path, 0o777); err != nil { // as a link's
+				t.Fatal(err)
+			}
 			root := open(t, dir, physical.Options{}).Root()
 			defer root.Close()
 			once := true
