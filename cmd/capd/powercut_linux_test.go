@@ -57,8 +57,12 @@ func TestPowerCutOfAJournal(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if b, err := os.ReadFile(filepath.Join(left, rel, "intent")); err != nil || string(b) != "what will be done" {
-				return fmt.Errorf("the intent is %q, %v", b, err)
+			b, err := os.ReadFile(filepath.Join(left, rel, "intent"))
+			if err == nil && string(b) != "what will be done" {
+				err = fmt.Errorf("the intent is %q", b)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		return nil
