@@ -237,7 +237,8 @@ func TestWorldsRunOfGuest(t *testing.T) {
 	ok(t, os.RemoveAll(other.path("state/unsynced")))
 
 	s = guest(func(*usual) { host.tells("revoke", "guest") }, "printf part > n; printf new > a; echo ready; sleep 60")
-	if s.code != 1 || !strings.Contains(s.errs, "capd: revoked: ") || !strings.Contains(s.errs, "2 changes, not synced back") {
+	if s.code != 1 || !strings.Contains(s.errs, "capd: revoked: ") || !strings.Contains(s.errs, "2 changes, not synced back") ||
+		!strings.Contains(s.errs, "what it was may not be read any more") {
 		t.Errorf("when it was revoked it ended with %d: %v", s.code, s)
 	}
 	other.kept(s, want.with(picture{"n": "file:part", "a": "file:new"}))
