@@ -2,6 +2,7 @@ package cap_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func text(t *testing.T, c *vat.Cap, m vat.Method[schema.Dir_openFile_Params, sch
 	return err.Error()
 }
 
-// An error is "code: path: message", with the path as the caller gave it.
+// An error is "capd: code: path: message", with the path as the caller gave it.
 func TestErrorTexts(t *testing.T) {
 	dir := t.TempDir()
 	store, err := physical.OpenAmbient(dir, physical.Options{})
@@ -36,21 +37,22 @@ func TestErrorTexts(t *testing.T) {
 	loc, _ := s.grant(t, "agent", "a", false)
 	d := dial(t, loc).Dir(context.Background())
 	for path, want := range map[string]string{
-		"missing":            "notFound: missing: ",
-		"b/missing":          "notFound: b/missing: ",
-		"b/f/x":              "notDir: b/f/x: ",
-		"d":                  "isDir: d: ",
-		"../a":               "invalid: ../a: ",
-		"/etc/passwd":        "invalid: /etc/passwd: ",
-		"revoked:":           "notFound: revoked:: ",
-		"revoked: gone":      "notFound: revoked: gone: ",
-		"b\xff\u202e\x1b[2J": `notFound: b\xff\u202e\u001b[2J: `,
+		"missing":             "notFound: missing: ",
+		"b/missing":           "notFound: b/missing: ",
+		"b/f/x":               "notDir: b/f/x: ",
+		"d":                   "isDir: d: ",
+		"../a":                "invalid: ../a: ",
+		"/etc/passwd":         "invalid: /etc/passwd: ",
+		"revoked:":            "notFound: revoked:: ",
+		"revoked: gone":       "notFound: revoked: gone: ",
+		"capd: revoked: gone": "notFound: capd: revoked: gone: ",
+		"b\xff\u202e\x1b[2J":  `notFound: b\xff\u202e\u001b[2J: `,
 	} {
-		if got := text(t, d.Cap(), schema.Dir_openFile, path); !strings.HasPrefix(got, want) || len(got) < len(want)+10 {
+		if got := text(t, d.Cap(), schema.Dir_openFile, path); !strings.HasPrefix(got, "capd: "+want) || len(got) < len(want)+16 {
 			t.Errorf("openFile(%q): %q, want %q and what to do", path, got, want)
 		}
 	}
-	if got := text(t, d.SubDir("b").Cap(), schema.Dir_openFile, "missing"); !strings.HasPrefix(got, "notFound: missing: ") {
+	if got := text(t, d.SubDir("b").Cap(), schema.Dir_openFile, "missing"); !strings.HasPrefix(got, "capd: notFound: missing: ") {
 		t.Errorf("an error of a SubDir names more than its own path: %q", got)
 	}
 	lent, r := d.Revocable()
@@ -113,4 +115,45 @@ func putRaw(t *testing.T, d *client.Dir, path string, data []byte) error {
 		ok(t, p.SetPath(path))
 		return p.SetData(data)
 	}, nil)
+}
+
+// A call of what is not there has a code too, as it comes over the wire.
+func TestNoSuchCall(t *testing.T) {
+	_, _, d := guest(t, vfstest.Tree{"f": {Data: "x"}, "d": {Dir: true}})
+	f := d.OpenFile("f")
+	defer f.Close()
+	walked := vat.Send(t.Context(), d.Cap(), schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+		p.SetStatOnly(true) // so that the node has no capability
+		return p.SetPath("d")
+	})
+	defer walked.Release()
+	null := walked.Cap(schema.Dir_walk_Results_node, schema.Node_dir)
+	defer null.Release()
+	for _, c := range []struct {
+		what string
+		text func() error
+		want vfs.Code
+		kind vat.ExceptionType
+	}{
+		{"an unknown interface", func() error {
+			return vat.Do(t.Context(), d.Cap(), vat.Method[vat.Empty, vat.Empty]{Interface: 1}, nil, nil)
+		}, vfs.Unsupported, vat.Unimplemented},
+		{"an unknown method", func() error {
+			return vat.Do(t.Context(), d.Cap(), vat.Method[vat.Empty, vat.Empty]{Interface: schema.Dir_list.Interface, ID: 999}, nil, nil)
+		}, vfs.Unsupported, vat.Unimplemented},
+		{"a Dir's method on a File", func() error { return vat.Do(t.Context(), f.Cap(), schema.Dir_list, nil, nil) }, vfs.Unsupported, vat.Unimplemented},
+		{"a File's method on a Dir", func() error { return vat.Do(t.Context(), d.Cap(), schema.File_readText, nil, nil) }, vfs.Unsupported, vat.Unimplemented},
+		{"a null capability", func() error { return vat.Do(t.Context(), null, schema.Dir_list, nil, nil) }, vfs.Invalid, vat.Failed},
+	} {
+		err := c.text()
+		e, isOne := errors.AsType[*vat.Exception](err)
+		if !isOne {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		// A call on a part of results that have come already fails here, in the words of package vat.
+		if !e.Own() && !strings.HasPrefix(e.Reason, "capd: "+string(c.want)+": ") || e.Type != c.kind {
+			t.Errorf("%s: %v %q, want the code %s and %v", c.what, e.Type, e.Reason, c.want, c.kind)
+		}
+		is(t, c.what, wire.Decode(err), c.want)
+	}
 }

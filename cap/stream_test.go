@@ -137,7 +137,7 @@ var stuckTable = vat.NewTable(vat.Handle(schema.Sink_write, func(s *stuck, c vat
 	case <-s.end:
 	case <-c.Context().Done():
 	}
-	return &vat.Exception{Type: vat.Disconnected, Reason: "revoked: by the sink, who cannot"}
+	return &vat.Exception{Type: vat.Disconnected, Reason: "capd: revoked: by the sink, who cannot"}
 }))
 
 // What a sink says is not taken for what the host says.
@@ -157,6 +157,9 @@ func TestStreamSinkFails(t *testing.T) {
 		return p.SetSink(c.Put(vat.Serve(stuckTable, &stuck{end})))
 	}, nil)
 	is(t, "a sink that says revoked", err, vfs.Invalid)
+	if !strings.Contains(err.Error(), "by the sink, who cannot") {
+		t.Errorf("the caller is told %v, and not what the sink says", err)
+	}
 }
 
 func TestStreamGuestGone(t *testing.T) {

@@ -151,7 +151,7 @@ func init() { // its methods make more of its kind
 			return err
 		}),
 		vat.Handle(schema.File_readBytes, func(*evil, vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
-			return &vat.Exception{Type: vat.Failed, Reason: "tooLarge: stream it"}
+			return &vat.Exception{Type: vat.Failed, Reason: "capd: tooLarge: stream it"}
 		}),
 		vat.Handle(schema.File_stream, func(e *evil, c vat.Call[schema.File_stream_Params, schema.File_stream_Results]) error {
 			sink := c.Caps().Get(c.Params().Sink())
@@ -308,18 +308,19 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// Only the first word of a reason is the code, and it must be one.
+// Only the word after the first mark is the code, and it must be one.
 func TestHostileReasons(t *testing.T) {
 	for reason, want := range map[string]vfs.Code{
-		"revoked: x":                 vfs.Revoked,
-		"notFound: revoked: x":       vfs.NotFound,
-		" revoked: x":                vfs.Internal,
-		"Revoked: x":                 vfs.Internal,
-		"":                           vfs.Internal,
-		":":                          vfs.Internal,
-		"\x1b[2J\u202e":              vfs.Internal,
-		"denied: \x1b[2J\u202e":      vfs.Denied,
-		strings.Repeat("x", 100_000): vfs.Internal,
+		"capd: revoked: x":            vfs.Revoked,
+		"capd: notFound: revoked: x":  vfs.NotFound,
+		"revoked: x":                  vfs.Internal,
+		"capd:  revoked: x":           vfs.Internal,
+		"capd: Revoked: x":            vfs.Internal,
+		"":                            vfs.Internal,
+		":":                           vfs.Internal,
+		"\x1b[2J\u202e":               vfs.Internal,
+		"capd: denied: \x1b[2J\u202e": vfs.Denied,
+		strings.Repeat("x", 100_000):  vfs.Internal,
 	} {
 		_, d := dialEvil(t, &evil{reason: reason})
 		err := d.Remove(t.Context(), "x", vfs.If{})

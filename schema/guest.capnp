@@ -11,8 +11,8 @@
 # Links are followed in paths, as long as they stay within the Dir on which the call is made; any other is
 # `outside`. remove and move act on the link itself.
 #
-# Errors. An exception's text is "code: path: what to do next"; the code is its first word and one of the set in
-# docs/errors.md. Every method may answer revoked, expired, denied, stale, limit, busy, quota and internal; the
+# Errors. An exception's text is "capd: code: path: what to do next"; the code is the word after the first "capd: ", and
+# one of the set in docs/errors.md. A runtime may put words of its own before the text. Every method may answer revoked, expired, denied, stale, limit, busy, quota and internal; the
 # comments name what else. A method that fails has changed nothing, unless its comment says otherwise.
 #
 # Sizes and offsets are bytes, times milliseconds since the Unix epoch. Text is UTF-8.

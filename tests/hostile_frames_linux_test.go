@@ -343,7 +343,7 @@ func wrongPointers(a *assault) {
 			if r := p.ret(q); r.Which() == rpc.Return_Which_exception {
 				e, err := r.Exception()
 				ok(p, err)
-				if why, _ := e.Reason(); strings.HasPrefix(why, "internal") {
+				if why, _ := e.Reason(); coded(why, "internal") {
 					p.Errorf("method %d of %x with a pointer of kind %d: %s", m.n, m.iface, kind, why)
 				}
 			} else {

@@ -264,7 +264,7 @@ func isLimit(r rpc.Return) bool {
 		return false
 	}
 	why, err := e.Reason()
-	return err == nil && strings.HasPrefix(why, "limit")
+	return err == nil && coded(why, "limit")
 }
 
 // countLimits reads n Returns and counts those that say limit.

@@ -515,7 +515,7 @@ func (n *refusals) swallow(p *peer) {
 			case rpc.Message_Which_abort:
 				e, err := m.Abort()
 				ok(p, err)
-				if why, _ := e.Reason(); strings.HasPrefix(why, "limit") {
+				if why, _ := e.Reason(); strings.HasPrefix(why, "limit: ") {
 					n.conns.Add(1)
 				} else {
 					p.Errorf("the host aborted with %q, want a limit", why)

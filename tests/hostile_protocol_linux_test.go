@@ -327,7 +327,7 @@ func promiseAttacks() []hostileRow {
 				if err != nil {
 					return err
 				}
-				return e.SetReason("revoked: and so are all others")
+				return e.SetReason("capd: revoked: and so are all others")
 			})
 			p.fails(1, "unsupported")
 		}),

@@ -195,11 +195,17 @@ func (p *peer) fails(q uint32, want string) {
 	reason, err := e.Reason()
 	ok(p, err)
 	for w := range strings.SplitSeq(want, "|") {
-		if strings.HasPrefix(reason, w) {
+		if coded(reason, w) {
 			return
 		}
 	}
 	p.Errorf("call %d fails with %q, want %s", q, reason, want)
+}
+
+// coded reports whether an exception's text has the code want; "" is any.
+func coded(text, want string) bool {
+	code, ok := strings.CutPrefix(text, "capd: ")
+	return ok && (want == "" || strings.HasPrefix(code, want+":"))
 }
 
 // failAll reads the Returns of n calls, in any order, which all fail so.
@@ -214,7 +220,7 @@ func (p *peer) failAll(n int, want string) {
 		}
 		e, err := r.Exception()
 		ok(p, err)
-		if reason, _ := e.Reason(); !strings.HasPrefix(reason, want) {
+		if reason, _ := e.Reason(); !coded(reason, want) {
 			p.Errorf("it fails with %q, want %s", reason, want)
 		}
 	}

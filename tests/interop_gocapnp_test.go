@@ -104,7 +104,7 @@ func (g *goGuest) refused(err error, code vfs.Code) {
 		g.Errorf("nothing was refused, want %s", code)
 		return
 	}
-	if !strings.Contains(err.Error(), string(code)+":") {
+	if !strings.Contains(err.Error(), "capd: "+string(code)+": ") {
 		g.Errorf("refused as %q, want %s", err, code)
 	}
 	if got, want := exc.TypeOf(err).String(), exceptionOf(string(code)); got != want {

@@ -157,6 +157,7 @@ stat 4 ` + version([]byte("deep")))},
 		wrote("over", "a.md")(s)
 		absent(s, "dropped", "broken")
 	}},
+	{name: "careless", want: exactly("careless 60 0")},
 	{name: "duplex", setUp: bigFile, after: func(s *cxxScene) {
 		wrote("up", "up")(s)
 		if got, want := s.said("down"), digest(big()); got != want {

@@ -108,17 +108,17 @@ func (a *answer) pick(path []uint16) target {
 	a.mu.Unlock()
 	if res == nil {
 		if exc == nil {
-			exc = errNotCap
+			exc = ErrNotCap
 		}
 		return broken{exc}
 	}
 	defer res.unref()
 	c, err := res.walk(path)
 	if err != nil {
-		return broken{asException(errNotCap)}
+		return broken{asException(ErrNotCap)}
 	}
 	if c == nil {
-		return broken{errNotCap}
+		return broken{ErrNotCap}
 	}
 	return c.use()
 }
@@ -261,7 +261,7 @@ func (a *answer) outcome() (*message, *Exception) {
 		return a.res.ref(), nil
 	}
 	if a.exc == nil {
-		return nil, errReleased
+		return nil, ErrReleased
 	}
 	return nil, a.exc
 }

@@ -60,12 +60,12 @@ func (c *Cap) Release() {
 // use returns what c leads to, as far as that is settled, with a reference of the caller's own.
 func (c *Cap) use() target {
 	if c == nil {
-		return broken{errNull}
+		return broken{ErrNull}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.released {
-		return broken{errReleased}
+		return broken{ErrReleased}
 	}
 	t := settle(c.target)
 	t.retain()

@@ -19,7 +19,10 @@ type Options struct {
 	// reference.
 	Bootstrap *Cap
 	Limits    Limits
-	// Encode says what the caller sees of an error that a handler returned. Nil, or a nil result, is the default:
+	// Encode must not block, and calls nothing of this package.
+	//
+	// Encode says what the peer sees of an error that a handler returned, and of those with which this package fails a call
+	// itself: ErrNoMethod and its like, and what begins with the word limit. Nil, or a nil result, is the default:
 	// an *Exception stands for itself, everything else is Failed "internal error". A caller in this process finds the error
 	// itself in what the call failed with. What a handler's own Send or Do
 	// failed with is an *Exception: returned as it is, the caller reads whatever a third party said.

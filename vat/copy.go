@@ -56,10 +56,10 @@ func copyContent(dst, src *message) error {
 type placeholder int
 
 func (placeholder) Send(context.Context, capnp.Send) (*capnp.Answer, capnp.ReleaseFunc) {
-	return capnp.ErrorAnswer(capnp.Method{}, errNull), func() {}
+	return capnp.ErrorAnswer(capnp.Method{}, ErrNull), func() {}
 }
 func (placeholder) Recv(_ context.Context, r capnp.Recv) capnp.PipelineCaller {
-	r.Reject(errNull)
+	r.Reject(ErrNull)
 	return nil
 }
 func (p placeholder) Brand() capnp.Brand { return capnp.Brand{Value: p} }

@@ -38,9 +38,13 @@ type Exception struct {
 	Reason string // for people; the peer chooses it when the failure is remote
 
 	cause error
+	own   bool // this package's, and not a handler's or the peer's
 }
 
 func (e *Exception) Error() string { return e.Reason }
+
+// Own reports whether this package has made e, and neither a handler nor the peer.
+func (e *Exception) Own() bool { return e.own }
 
 // Unwrap returns the error of this process behind a failure: to send, that of a context, or of what filled in the
 // parameters; of a call that never left the process, its handler's. It does not leave the process, and nor does the reason, which tells it: a peer reads "internal error".
@@ -57,7 +61,7 @@ func notSent(method string, cause error) *Exception {
 const maxReason = 16 << 10
 
 func exceptionf(t ExceptionType, format string, args ...any) *Exception {
-	return &Exception{Type: t, Reason: fmt.Sprintf(format, args...)}
+	return &Exception{Type: t, Reason: fmt.Sprintf(format, args...), own: true}
 }
 
 // limitf is the refusal of one call that would exceed one of the connection's limits. Its reason begins with
@@ -66,18 +70,24 @@ func limitf(format string, args ...any) *Exception {
 	return exceptionf(Failed, "limit: "+format, args...)
 }
 
-// ErrCanceled is the failure of a call that its caller has given up, or that nobody waits for any more.
-var ErrCanceled = &Exception{Type: Failed, Reason: "call was canceled"}
+// What this package itself fails calls with. Options.Encode gets them too, and may give the peer other words.
+var (
+	ErrCanceled = ownFailure(Failed, "call was canceled")                          // the caller gave it up, or nobody waits for it any more
+	ErrNull     = ownFailure(Failed, "call on a null capability")                  // it is aimed at nothing
+	ErrNotCap   = ownFailure(Failed, "null capability: the result has none there") // it is aimed at a part of results where nothing is
+	ErrNoMethod = ownFailure(Unimplemented, "method not implemented")              // the capability has no such method
+	ErrReleased = ownFailure(Failed, "call on a reference that was released")
+)
 
 var (
-	errInternal = &Exception{Type: Failed, Reason: "internal error"}
-	errNull     = &Exception{Type: Failed, Reason: "call on a null capability"}
-	errReleased = &Exception{Type: Failed, Reason: "call on a reference that was released"}
-	errDropped  = &Exception{Type: Failed, Reason: "the answer was released"}
-	errNotCap   = &Exception{Type: Failed, Reason: "null capability: the result has none there"}
-	errCycle    = &Exception{Type: Failed, Reason: "promise resolved to itself"}
-	errUnknown  = &Exception{Type: Unimplemented, Reason: "method not implemented"}
+	errInternal = ownFailure(Failed, "internal error")
+	errDropped  = ownFailure(Failed, "the answer was released")
+	errCycle    = ownFailure(Failed, "promise resolved to itself")
 )
+
+func ownFailure(t ExceptionType, reason string) *Exception {
+	return &Exception{Type: t, Reason: reason, own: true}
+}
 
 // asException is the default Options.Encode: an *Exception anywhere in err's tree stands for itself, and every
 // other error is a failure without a cause, since its text may name what the peer must not know.
@@ -124,7 +134,7 @@ func (e *Exception) short() *Exception {
 	if len(e.Reason) <= maxReason {
 		return e
 	}
-	return &Exception{Type: e.Type, Reason: strings.Clone(clip(e.Reason)), cause: e.cause}
+	return &Exception{Type: e.Type, Reason: strings.Clone(clip(e.Reason)), cause: e.cause, own: e.own}
 }
 
 // clip cuts s to maxReason bytes, at a rune's boundary.

@@ -197,7 +197,7 @@ func (m *message) walk(path []uint16) (*Cap, error) {
 	}
 	i := p.Interface()
 	if !i.IsValid() && p.IsValid() {
-		return nil, errNotCap
+		return nil, ErrNotCap
 	}
 	return m.capAt(i), nil
 }

@@ -56,7 +56,7 @@ func (o *object) release() {
 func (o *object) call(r *request) {
 	h := o.table.find(r.iface, r.method)
 	if h == nil {
-		r.fail(errUnknown)
+		r.fail(ErrNoMethod)
 		return
 	}
 	o.retain() // for as long as r is in progress

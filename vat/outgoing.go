@@ -169,6 +169,7 @@ func (c *Conn) sendReturn(a *answer) {
 	if err != nil {
 		exc = errInternal
 	}
+	exc = c.worded(exc)
 	var few [4]sending
 	var list []sending
 	if out != nil {
@@ -205,7 +206,7 @@ func (c *Conn) sendReturn(a *answer) {
 				old = c.keepTo(out, list)
 			}
 		} else {
-			exc = asException(err)
+			exc = c.worded(asException(err))
 			a.replace(exc)
 		}
 	}

@@ -72,13 +72,13 @@ func (p *promise) release() {
 	}
 	p.mu.Lock()
 	dst := p.dst
-	p.dst, p.final = broken{errReleased}, true
+	p.dst, p.final = broken{ErrReleased}, true
 	queue := p.queue
 	p.queue = nil
 	p.mu.Unlock()
 	for _, it := range queue { // only embargoed echoes can be left: each call holds a reference
 		if it.request != nil {
-			it.request.fail(errReleased)
+			it.request.fail(ErrReleased)
 		} else {
 			it.do()
 		}

@@ -185,6 +185,6 @@ func (c *Conn) notAsked(id uint32) error {
 	gone := c.unexportAll(nil, q.exports)
 	c.mu.Unlock()
 	releaseAll(gone)
-	q.ans.complete(nil, errUnknown)
+	q.ans.complete(nil, ErrNoMethod)
 	return nil
 }

@@ -206,6 +206,17 @@ func (r *request) encode(err error) *Exception {
 	return asException(err).short()
 }
 
+// worded is exc as the peer is to see it, if it is one of this package's own.
+func (c *Conn) worded(exc *Exception) *Exception {
+	if exc == nil || !exc.own || exc.cause != nil || c.options.Encode == nil {
+		return exc
+	}
+	if e := c.options.Encode(exc); e != nil {
+		return e.short()
+	}
+	return exc
+}
+
 func (r *request) logf(format string, args ...any) {
 	if r.conn != nil {
 		r.conn.logf(format, args...)

@@ -220,7 +220,7 @@ func (c *Conn) handleResolve(r rpc.Resolve) error {
 		return err
 	}
 	if t == nil {
-		t = broken{errNull}
+		t = broken{ErrNull}
 	}
 	var p *promise
 	if i != nil {

@@ -24,7 +24,7 @@ const pendingStream = 64 << 10
 // answered even if its Answer is released.
 func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	if c == nil {
-		return errNull
+		return ErrNull
 	}
 	size = max(size, minStreamed)
 	w := c.streamWindow()
@@ -123,7 +123,7 @@ func (w *window) wait(ctx context.Context, ready func() (bool, error)) error {
 // Drain waits until every streaming call made on this reference was answered, and returns the first failure.
 func (c *Cap) Drain(ctx context.Context) error {
 	if c == nil {
-		return errNull
+		return ErrNull
 	}
 	w := c.window.Load()
 	if w == nil {

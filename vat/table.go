@@ -82,7 +82,7 @@ func Handle[S any, P, R ~capnp.StructKind](m Method[P, R], f func(S, Call[P, R])
 		serve: func(self any, r *request) error {
 			s, ok := self.(S)
 			if !ok {
-				return errUnknown
+				return ErrNoMethod
 			}
 			return f(s, Call[P, R]{r})
 		},

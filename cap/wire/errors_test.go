@@ -32,7 +32,7 @@ func TestRoundTrip(t *testing.T) {
 			if e.Type != exceptions[code] {
 				t.Errorf("%v is a %v exception, want %v", err, e.Type, exceptions[code])
 			}
-			if strings.Contains(e.Reason, "/host/path") || !strings.HasPrefix(e.Reason, string(code)) {
+			if strings.Contains(e.Reason, "/host/path") || !strings.HasPrefix(e.Reason, "capd: "+string(code)) {
 				t.Errorf("%v is sent as %q", err, e.Reason)
 			}
 			if got := vfs.CodeOf(wire.Decode(e)); got != code {
@@ -54,7 +54,7 @@ func TestEncodeShowsNoCause(t *testing.T) {
 	if got := vfs.CodeOf(wire.Decode(wire.Encode(context.Canceled))); got != vfs.Stale {
 		t.Errorf("a cancelled call is %q", got)
 	}
-	e := &vat.Exception{Type: vat.Overloaded, Reason: "limit: too many"}
+	e := &vat.Exception{Type: vat.Overloaded, Reason: "capd: busy: too many"}
 	if wire.Encode(fmt.Errorf("x: %w", e)) != e {
 		t.Error("an exception does not stand for itself")
 	}
@@ -69,7 +69,7 @@ func TestEncodeOfACallNotSent(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/host/path") {
 		t.Fatalf("the caller is told %v", err)
 	}
-	if e := wire.Encode(err); strings.Contains(e.Reason, "path") || !strings.HasPrefix(e.Reason, string(vfs.Internal)) {
+	if e := wire.Encode(err); strings.Contains(e.Reason, "path") || !strings.HasPrefix(e.Reason, "capd: "+string(vfs.Internal)) {
 		t.Errorf("it is sent as %q", e.Reason)
 	}
 }
@@ -89,12 +89,33 @@ func TestDecode(t *testing.T) {
 		{vat.Exception{Type: vat.Unimplemented, Reason: "method not implemented"}, vfs.Unsupported},
 		{vat.Exception{Type: vat.Overloaded, Reason: "later"}, vfs.Busy},
 		{vat.Exception{Type: vat.Failed, Reason: "internal error"}, vfs.Internal},
-		{vat.Exception{Type: vat.Failed, Reason: "notFound"}, vfs.NotFound},
-		{vat.Exception{Type: vat.Failed, Reason: "notFound: revoked: gone"}, vfs.NotFound},
-		{vat.Exception{Type: vat.Failed, Reason: "Revoked: no"}, vfs.Internal},
+		{vat.Exception{Type: vat.Failed, Reason: "capd: notFound"}, vfs.NotFound},
+		{vat.Exception{Type: vat.Failed, Reason: "capd: notFound: revoked: gone"}, vfs.NotFound},
+		{vat.Exception{Type: vat.Failed, Reason: "capd: notFound: capd: revoked: gone"}, vfs.NotFound},
+		{vat.Exception{Type: vat.Failed, Reason: "remote exception: capd: notFound: gone"}, vfs.NotFound},
+		{vat.Exception{Type: vat.Failed, Reason: "a: b (remote):0: failed: remote exception: capd: exists: gone"}, vfs.Exists},
+		{vat.Exception{Type: vat.Failed, Reason: "capd: Revoked: no"}, vfs.Internal},
+		{vat.Exception{Type: vat.Failed, Reason: "capd: nonsense: capd: revoked: no"}, vfs.Internal},
+		{vat.Exception{Type: vat.Failed, Reason: "notFound: a word that stands there by chance"}, vfs.Internal},
+		{vat.Exception{Type: vat.Disconnected, Reason: "revoked: by chance"}, vfs.Stale},
 	} {
 		if got := vfs.CodeOf(wire.Decode(&c.e)); got != c.want {
 			t.Errorf("%v %q is %q, want %q", c.e.Type, c.e.Reason, got, c.want)
+		}
+	}
+}
+
+// What package vat fails a call with has a code too, on both sides.
+func TestOfVat(t *testing.T) {
+	for e, want := range map[*vat.Exception]vfs.Code{
+		vat.ErrCanceled: vfs.Stale, vat.ErrReleased: vfs.Stale, vat.ErrNoMethod: vfs.Unsupported, vat.ErrNull: vfs.Invalid, vat.ErrNotCap: vfs.Invalid,
+	} {
+		sent := wire.Encode(e)
+		if !strings.HasPrefix(sent.Reason, "capd: "+string(want)+": ") || sent.Type != exceptions[want] {
+			t.Errorf("%v is sent as %v %q", e, sent.Type, sent.Reason)
+		}
+		if got := vfs.CodeOf(wire.Decode(e)); got != want {
+			t.Errorf("%v here is %q, want %q", e, got, want)
 		}
 	}
 }

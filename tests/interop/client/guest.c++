@@ -49,10 +49,11 @@ static kj::StringPtr typeName(kj::Exception::Type type) {
 }
 
 void refusedWith(const kj::Exception& e, kj::StringPtr code) {
-  kj::StringPtr text = e.getDescription(), prefix = "remote exception: ";
-  KJ_ASSERT(text.startsWith(prefix), "not an answer of the host's", text, code);
-  text = text.slice(prefix.size());
-  KJ_ASSERT(text.startsWith(kj::str(code, ":")), "another refusal", text, code);
+  std::string text = e.getDescription().cStr();
+  size_t mark = text.find("capd: ");
+  KJ_ASSERT(mark != std::string::npos, "not an answer of the host's", text.c_str(), code);
+  text = text.substr(mark + 6);
+  KJ_ASSERT(text.substr(0, text.find(':')) == code.cStr(), "another refusal", text.c_str(), code);
   say("refused", code, typeName(e.getType()));
 }
 

@@ -2,6 +2,7 @@
 
 #include "guest.h"
 
+#include <cstring>
 #include <memory>
 
 // Came is what a sink was given. Sinks share it with the scenario, which may end before the host has given them back.
@@ -274,4 +275,37 @@ SCENARIO(taken) {
   refused(guest, "revoked", call(writer.commitRequest()));
   refused(guest, "revoked", call(guest.dir.statRequest()));
   KJ_ASSERT(guest(call(guest.session.helpRequest())).getText().size() > 0);
+}
+
+// A guest that does not keep the promises of its writes, of every second upload, and so cancels them. Each upload is
+// there whole, or refused.
+SCENARIO(careless) {
+  constexpr int uploads = 60;
+  int whole = 0, cut = 0;
+  Noise noise;
+  for (int i = 0; i < uploads; i++) {
+    auto path = kj::str("up", i);
+    auto writer = call(guest.dir.stageRequest(), [&](auto& p) { p.setPath(path); }).getWriter();
+    Digest sent;
+    kj::Vector<capnp::RemotePromise<capnp::AnyPointer>> kept;
+    for (int k = 0; k < 20; k++) {
+      // Not as a stream, of which the library keeps the promises itself.
+      auto request = writer.typelessRequest(capnp::typeId<Writer>(), 0, nullptr);
+      auto data = request.initAs<Writer::WriteParams>().initData(1000);
+      noise.fill(data);
+      sent.add(data);
+      auto written = request.send();
+      if (i % 2 == 0) kept.add(kj::mv(written));
+    }
+    KJ_IF_MAYBE(e, kj::runCatchingExceptions([&] { guest(call(writer.commitRequest())); })) {
+      KJ_ASSERT(i % 2 == 1 && strstr(e->getDescription().cStr(), "capd: invalid: ") != nullptr, *e);
+      KJ_ASSERT(kj::runCatchingExceptions([&] { readText(guest, openFile(guest.dir, path)); }) != nullptr, "a part is there", path);
+      continue;
+    }
+    Digest there;
+    there.add(guest(call(openFile(guest.dir, path).readBytesRequest())).getData());
+    (there.sum == sent.sum && there.size == sent.size ? whole : cut)++;
+  }
+  KJ_ASSERT(whole >= uploads / 2);
+  say("careless", uploads, cut);
 }

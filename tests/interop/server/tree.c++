@@ -7,7 +7,7 @@ void fail(kj::StringPtr code, kj::StringPtr path, kj::StringPtr text) {
   if (code == "revoked") type = kj::Exception::Type::DISCONNECTED;
   if (code == "busy") type = kj::Exception::Type::OVERLOADED;
   if (code == "unsupported") type = kj::Exception::Type::UNIMPLEMENTED;
-  kj::throwFatalException(kj::Exception(type, __FILE__, __LINE__, kj::str(code, ": ", path, ": ", text)));
+  kj::throwFatalException(kj::Exception(type, __FILE__, __LINE__, kj::str("capd: ", code, ": ", path, ": ", text)));
 }
 
 void Right::look() const {
