@@ -48,7 +48,7 @@ func TestMove(t *testing.T) {
 		"from a read-only Dir":        {move(t, d.ReadOnly().Cap(), "c/h", d.Cap(), "h"), vfs.ReadOnly},
 		"into itself":                 {move(t, d.Cap(), "c", nil, "c/c"), vfs.Invalid},
 		"to a promise that fails":     {move(t, d.Cap(), "c/h", d.SubDir("missing").Cap(), "h"), vfs.Unsupported},
-		"to a File":                   {move(t, d.Cap(), "c/h", d.OpenFile("b/g").Cap(), "h"), vfs.Unsupported},
+		"to a File":                   {move(t, d.Cap(), "c/h", d.OpenFile("b/g").Cap(), "h"), vfs.NotDir},
 		"a directory, with a version": {d.Move(t.Context(), "c", d, "e", vfs.If{Is: vfs.Version{1}}, vfs.If{}), vfs.Invalid},
 		"another version":             {d.Move(t.Context(), "c/h", d, "e", vfs.If{Is: vfs.Version{1}}, vfs.If{}), vfs.Conflict},
 		"over another version":        {d.Move(t.Context(), "c/h", d, "b/g", vfs.If{}, vfs.If{Is: vfs.Version{1}}), vfs.Conflict},

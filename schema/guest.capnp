@@ -88,9 +88,9 @@ interface Session {
   # belongs to another host; revoked or expired when it was taken back. Takes the same time for each.
 
   share @1 (ref :Ref) -> (secret :Data, revoker :Revoker);
-  # A new secret (32 bytes) for a capability that this host serves, in this or another connection, with exactly its
-  # rights: attenuate first. It dies with the capability's own grant; at most 1024 live ones a grant (limit).
-  # Dropping the revoker does not revoke. invalid for a capability that is not ours.
+  # A new secret (32 bytes) for a capability of this connection, with exactly its rights: attenuate first. It dies with the capability's own grant; at most 1024 live ones a grant (limit).
+  # Dropping the revoker does not revoke. invalid for a capability that the guest serves, as one of another connection
+  # is: share it there. isDir for a Dir in the place of a file, notDir for a File in that of a dir.
 
   help @2 (method :Text) -> (text :Text);
   # What this is and how to use it, in Markdown; with a method's name, about that method. notFound: no such method.
@@ -161,7 +161,8 @@ interface Dir {
   move @12 (path :Text, dst :Dir, newPath :Text, ifVersion :IfVersion, ifTarget :IfVersion) -> ();
   # Moves the node at path to newPath in dst, durably. dst is a Dir of this host; null means this Dir. A target that is there
   # is exists, unless ifTarget names its version. Both Dirs must be writable and the source readable. crossDevice
-  # where the host cannot move there, unsupported for a dst that this host does not serve, denied where the rules below differ.
+  # where the host cannot move there, unsupported for a dst that this host does not serve, or that came over another
+  # connection (share it there and restore it here), notDir for a File, denied where the rules below differ.
 
   readOnly @13 () -> (dir :Dir);
   # The same directory, and all below it, without the right to change anything. It is revoked with this one.

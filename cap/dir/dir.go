@@ -423,8 +423,11 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 			return vfs.At(newPath, err)
 		}
 		d, ok := Of(to)
+		if _, isFile := file.Of(to); isFile {
+			return vfs.At(newPath, vfs.Errorf(vfs.NotDir, "dst is a File; move into a Dir"))
+		}
 		if !ok {
-			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "the target directory could not be opened, or is not served by this host; copy instead"))
+			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst could not be opened, or is not a Dir of this connection; share one of another connection there and restore it here, or copy"))
 		}
 		dst = d
 	}

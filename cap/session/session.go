@@ -119,9 +119,9 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 	if err != nil {
 		return wire.Malformed(err)
 	}
-	n, ok := node(c.Context(), ref, c.Caps())
-	if !ok {
-		return vfs.At("", vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this host; this is neither"))
+	n, err := node(c.Context(), ref, c.Caps())
+	if err != nil {
+		return vfs.At("", err)
 	}
 	secret, ctl, err := s.grants.Share(n)
 	if err != nil {
@@ -138,25 +138,33 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 	return r.SetSecret(secret)
 }
 
+var errNotOurs = vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this connection; share one of another connection there")
+
 // node returns what is behind a reference, if we serve it.
-func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, bool) {
+func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error) {
+	var c *vat.Cap
 	switch ref.Which() {
 	case schema.Ref_Which_dir:
-		c := caps.Get(ref.Dir())
-		if wire.Settle(ctx, c) != nil {
-			return nil, false
-		}
-		d, ok := dir.Of(c)
-		return d, ok
+		c = caps.Get(ref.Dir())
 	case schema.Ref_Which_file:
-		c := caps.Get(ref.File())
-		if wire.Settle(ctx, c) != nil {
-			return nil, false
-		}
-		f, ok := file.Of(c)
-		return f, ok
+		c = caps.Get(ref.File())
 	}
-	return nil, false
+	if wire.Settle(ctx, c) != nil {
+		return nil, errNotOurs
+	}
+	if d, ok := dir.Of(c); ok {
+		if ref.Which() == schema.Ref_Which_file {
+			return nil, vfs.Errorf(vfs.IsDir, "this is a Dir in the place of a File; share it as ref.dir")
+		}
+		return d, nil
+	}
+	if f, ok := file.Of(c); ok {
+		if ref.Which() == schema.Ref_Which_dir {
+			return nil, vfs.Errorf(vfs.NotDir, "this is a File in the place of a Dir; share it as ref.file")
+		}
+		return f, nil
+	}
+	return nil, errNotOurs
 }
 
 func (s *server) help(c vat.Call[schema.Session_help_Params, schema.Session_help_Results]) error {
