@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"capd/vfs"
 	"capd/vfs/batch"
@@ -132,4 +133,31 @@ func TestRottenCopy(t *testing.T) {
 	if _, err := io.ReadAll(r); vfs.CodeOf(err) != vfs.Corrupt {
 		t.Errorf("reading the copy: %v, want corrupt", err)
 	}
+}
+
+// Of several batches that are not over the latest is undone first: it may be upon
+// an earlier one.
+func TestRecoverLatestFirst(t *testing.T) {
+	ctx := t.Context()
+	target, j := newPlace(t, before), journal()
+	d, at := target.sound(), before
+	for _, data := range []string{"file:one", "file:two", "file:three"} {
+		next := at.with(tree{"a": data})
+		id, err := batch.Run(ctx, j, d, changes(at, next), batch.Options{Keep: true})
+		must(t, err)
+		must(t, j.Remove(ctx, id+".outcome", vfs.If{}))
+		at = next
+		time.Sleep(2 * time.Millisecond) // ids are in the order of their milliseconds
+	}
+	all, err := batch.Recover(ctx, j, func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil })
+	must(t, err)
+	for _, r := range all {
+		if len(r.Left) > 0 {
+			t.Errorf("left: %v", r.Left)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("%d were recovered, want 3", len(all))
+	}
+	holds(t, d, before)
 }
