@@ -93,8 +93,9 @@ func TestRecoverGone(t *testing.T) {
 func TestBrokenJournal(t *testing.T) {
 	const id = "0123456789abc-0123456789abcdef"
 	for name, files := range map[string]map[string]string{
-		"intent":  {id + ".intent": "{"},
-		"outcome": {id + ".intent": `{"format":1}`, id + ".outcome": "perhaps"},
+		"intent":   {id + ".intent": "{"},
+		"contents": {id + ".intent": `{"format":1,"changes":[{"path":"a","becomes":{"kind":"file","version":"` + version("x").String() + `"}}]}`},
+		"outcome":  {id + ".intent": `{"format":1}`, id + ".outcome": "perhaps"},
 	} {
 		target, journal := halfDone(t, before.with(faultEdit))
 		j := journal.sound()
