@@ -169,10 +169,17 @@ func At(path string, err error) error {
 }
 
 // withoutPath is a message without path, or the last names of it, at its beginning.
+// A path that is longer than any can be is in none: a guest may send megabytes.
 func withoutPath(msg, path string) string {
+	if len(path) > MaxPath {
+		return msg
+	}
+	path = Printable(path) // which leaves each "/" as it is
 	for more := path != ""; more; _, path, more = strings.Cut(path, "/") {
-		if rest, ok := strings.CutPrefix(msg, Printable(path)+": "); ok && path != "" {
-			return rest
+		if rest, ok := strings.CutPrefix(msg, path); ok && path != "" {
+			if rest, ok = strings.CutPrefix(rest, ": "); ok {
+				return rest
+			}
 		}
 	}
 	return msg

@@ -34,3 +34,14 @@ func TestAtNamesOnce(t *testing.T) {
 		}
 	}
 }
+
+// A path without measure, which a guest may send, costs hardly more than a short one.
+func TestAtALongPath(t *testing.T) {
+	err := vfs.Errorf(vfs.Limit, "too long")
+	for _, names := range []int{1 << 20, vfs.MaxPath / 2} {
+		path := strings.Repeat("\x01/", names)
+		if n := testing.AllocsPerRun(1, func() { _ = vfs.At(path, err) }); n > 20 {
+			t.Errorf("%d names: %v allocations", names, n)
+		}
+	}
+}
