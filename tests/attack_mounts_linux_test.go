@@ -14,10 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownMountsVar is set in the process that has a mount namespace of its own, to
-// the directory of the program that was built.
-const ownMountsVar = "CAPD_TESTS_OWN_MOUNTS"
-
 // noMounts is what that process says when it may not mount.
 const noMounts = "no mounts:"
 

@@ -12,6 +12,10 @@ import (
 	"testing"
 )
 
+// ownMountsVar is set in the process that has a mount namespace of its own, to
+// the directory of the program that was built.
+const ownMountsVar = "CAPD_TESTS_OWN_MOUNTS"
+
 // attacks counts, over every TestAttack….
 var attacks tally
 

@@ -190,3 +190,25 @@ func TestKilledInRecover(t *testing.T) {
 		}
 	}
 }
+
+// runAndUndo makes a batch that is kept, undoes it, and makes it again, and says
+// when each has answered and when the next begins.
+func runAndUndo(ctx context.Context, journal, target vfs.Dir) error {
+	after := before.with(faultEdit)
+	id, err := batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target", Keep: true})
+	if err != nil {
+		return err
+	}
+	fmt.Println("done")
+	fmt.Println("undoing")
+	if err := batch.Undo(ctx, journal, id, target); err != nil {
+		return err
+	}
+	fmt.Println("undone")
+	fmt.Println("again")
+	if _, err = batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target"}); err != nil {
+		return err
+	}
+	fmt.Println("done again")
+	return nil
+}

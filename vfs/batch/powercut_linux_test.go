@@ -14,28 +14,6 @@ import (
 	"capd/vfs/batch"
 )
 
-// runAndUndo makes a batch that is kept, undoes it, and makes it again, and says
-// when each has answered and when the next begins.
-func runAndUndo(ctx context.Context, journal, target vfs.Dir) error {
-	after := before.with(faultEdit)
-	id, err := batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target", Keep: true})
-	if err != nil {
-		return err
-	}
-	fmt.Println("done")
-	fmt.Println("undoing")
-	if err := batch.Undo(ctx, journal, id, target); err != nil {
-		return err
-	}
-	fmt.Println("undone")
-	fmt.Println("again")
-	if _, err = batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target"}); err != nil {
-		return err
-	}
-	fmt.Println("done again")
-	return nil
-}
-
 // After a power cut at any moment a batch is wholly done or wholly undone, one that
 // has answered is done, and one that is kept can be undone.
 func TestPowerCut(t *testing.T) {
