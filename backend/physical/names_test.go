@@ -73,6 +73,8 @@ func TestDepth(t *testing.T) {
 		if now := descriptors(); now > before+vfs.MaxDepth+1 {
 			t.Errorf("%d descriptors before and %d now", before, now)
 		}
+		w.write("f", "f")
+		w.is("Rename", w.root.Rename(w.ctx, "f", d, "f", vfs.If{}, vfs.If{}), vfs.Limit)
 		d = w.root
 		long := strings.Repeat("n", 255)
 		for length := 0; ; length += 256 {

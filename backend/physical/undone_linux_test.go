@@ -77,3 +77,20 @@ func TestLinkedAtTheLastMoment(t *testing.T) {
 		}
 	})
 }
+
+// TestForgedTime: a file that was written a moment ago is known by its content
+// alone, whatever time another program gives it.
+func TestForgedTime(t *testing.T) {
+	w := serve(t, physical.Options{})
+	w.write("f", "old")
+	w.store.Meddle(func() {
+		fi, err := os.Stat(w.host("f"))
+		if err != nil {
+			return // it is moved aside already
+		}
+		w.ok(os.WriteFile(w.host("f"), []byte("new"), 0o644))
+		w.ok(os.Chtimes(w.host("f"), fi.ModTime(), fi.ModTime()))
+	})
+	w.is("Remove", w.root.Remove(w.ctx, "f", vfs.If{Is: version("old")}), vfs.Conflict)
+	w.has(w.host("f"), "new")
+}
