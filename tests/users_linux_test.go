@@ -2,6 +2,8 @@ package tests
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,6 +181,8 @@ func TestUsersLetIn(t *testing.T) {
 	// A directory that was named stays, and as it was.
 	loc, _, end = u.serve(0, state, u.at("served"), "--socket-mode", "0666", "--socket-dir", u.at("own"))
 	u.says(otherUser, 0, "f\n", "cat", "project/f", "--cap", loc)
+	u.says(0, 1, "capd: busy: a host has its guests' socket in "+u.at("own"), "serve", u.at("served"), "--state", u.at("state2"), "--socket-mode", "0666", "--socket-dir", u.at("own"))
+	u.says(otherUser, 0, "f\n", "cat", "project/f", "--cap", loc)
 	end()
 	u.mode(u.at("own"), 0o755, 0)
 	ok(t, os.Chmod(u.at("own"), 0o700))
@@ -215,7 +219,17 @@ func TestUsersRefused(t *testing.T) {
 	serve(guestUser, "denied", "it is not yours", "--socket-mode", "0666", "--socket-dir", u.at("theirs"))
 	ok(t, os.Symlink(u.at("served"), u.at("link")))
 	ok(t, os.Lchown(u.at("link"), guestUser, guestUser))
+	theirs := u.at("served/guest.sock") // of another host
+	ok(t, os.WriteFile(theirs, nil, 0o600))
 	serve(guestUser, "denied", "or no directory", "--socket-mode", "0666", "--socket-dir", u.at("link"))
+	ok(t, os.Lchown(u.at("link"), otherUser, otherUser))
+	of := sha256.Sum256([]byte(u.at("tmp/s")))
+	ok(t, os.Rename(u.at("link"), u.at(fmt.Sprintf("tmp/capd-%d-%x", guestUser, of[:4]))))
+	serve(guestUser, "denied", "or no directory", "--socket-mode", "0666")
+	if _, err := os.Lstat(theirs); err != nil {
+		t.Errorf("a host that takes no directory removed what is in it: %v", err)
+	}
+	ok(t, os.Remove(u.at(fmt.Sprintf("tmp/capd-%d-%x", guestUser, of[:4]))))
 	u.says(0, 2, "is not a socket's mode", "serve", "--socket-mode", "0777")
 	if left, _ := filepath.Glob(u.at("tmp/capd-*")); len(left) > 0 {
 		t.Errorf("it left %q", left)

@@ -62,6 +62,10 @@ func (f socketFlags) guestsSocket(st state) (s *socket, err error) {
 	if err := s.directory(f.SocketDir, st, gid, mode); err != nil {
 		return s, err
 	}
+	if nc, err := net.Dial("unix", s.path); err == nil {
+		nc.Close()
+		return s, vfs.Errorf(vfs.Busy, "a host has its guests' socket in %s already; name another directory with --socket-dir", filepath.Dir(s.path))
+	}
 	if s.Listener, err = listen(s.path); err != nil {
 		return s, err
 	}
@@ -160,10 +164,10 @@ func shutTo(dir string, gid int, mode os.FileMode) string {
 
 // end removes the socket, and the directory that was made for it.
 func (s *socket) end() {
-	if s.Listener != nil {
+	if s.Listener != nil { // else what is at the path is not ours
 		s.Close()
+		os.Remove(s.path)
 	}
-	os.Remove(s.path)
 	if s.made != "" {
 		os.Remove(s.made)
 	}
