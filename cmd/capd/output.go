@@ -101,8 +101,7 @@ func (e *env) uninterrupted() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(e), takeBackTimeout)
 }
 
-// takeBackTimeout bounds the taking back of what could not be delivered, and the making
-// of it. the taking back of what could not be delivered.
+// takeBackTimeout bounds the making of what is to be delivered, and the taking back of it.
 const takeBackTimeout = 15 * time.Second
 
 // deliver prints a locator, which nobody else can print again. If that fails, or if
