@@ -67,7 +67,7 @@ func (s state) against(a asks) (all []vfs.Code) {
 type wrongCall struct {
 	verb, what string
 	asks       asks
-	wrong      []vfs.Code // what speaks against it in any state, the first the gravest
+	wrong      []vfs.Code // what speaks against it in any state, the foremost first
 	do         func(ctx context.Context, d, f, foreign *vat.Cap) error
 }
 

@@ -38,7 +38,7 @@ type end struct {
 func carry(ctx context.Context, src, dst end, from, to If) (err error) {
 	_, err = src.dir.end(ctx, src.name, CheckName, noRead|noWrite, true)
 	_, err2 := dst.dir.end(ctx, dst.name, CheckNewName, noWrite|to.reads(), true)
-	if err := gravest(err, err2); err != nil {
+	if err := foremost(err, err2); err != nil {
 		return err
 	}
 	c := &carrier{ctx: ctx, src: src, dst: dst}

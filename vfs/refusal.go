@@ -25,43 +25,43 @@ func (n Need) mode() (m mode) {
 	return m
 }
 
-// gravity is the order that every refusal keeps.
-var gravity = []Code{Revoked, Expired, Denied, ReadOnly, Unsupported}
+// precedence is the order in which refusals are answered.
+var precedence = []Code{Revoked, Expired, Denied, ReadOnly, Unsupported}
 
 // rank is an error's place in it; what is not in it comes after, and nil last.
 func rank(err error) int {
 	if err == nil {
-		return len(gravity) + 1
+		return len(precedence) + 1
 	}
-	if i := slices.Index(gravity, CodeOf(err)); i >= 0 {
+	if i := slices.Index(precedence, CodeOf(err)); i >= 0 {
 		return i
 	}
-	return len(gravity)
+	return len(precedence)
 }
 
-// gravest returns the error that comes first in the order that every refusal
+// foremost returns the error that comes first in the order that every refusal
 // keeps: revoked, expired, denied, readOnly, unsupported, then the first of the
 // others.
-func gravest(errs ...error) (worst error) {
+func foremost(errs ...error) (most error) {
 	for _, err := range errs {
-		if rank(err) < rank(worst) {
-			worst = err
+		if rank(err) < rank(most) {
+			most = err
 		}
 	}
-	return worst
+	return most
 }
 
-// Graver returns err, with which a call on n failed, or what n's rights, and policy
-// on path, have against every such call, if that comes first: revoked, expired,
-// denied, readOnly. So the answer does not depend on what was looked at first. path
-// is below n, or "". nil stays nil.
-func Graver(ctx context.Context, n Node, path string, need Need, err error) error {
+// Refusal returns the error that a call on n answers which failed with err. That is err, unless
+// n's rights or the policy on path refuse every such call with a code that comes before it:
+// revoked, expired, denied, readOnly. So the answer does not depend on what was looked at
+// first. path is below n, or "". nil stays nil.
+func Refusal(ctx context.Context, n Node, path string, need Need, err error) error {
 	if err == nil {
 		return nil
 	}
 	own := rights(n, need)
 	if rank(own) > rank(Denied) && wrongCall(err) {
-		own = gravest(own, policy(ctx, n, path, need))
+		own = foremost(own, policy(ctx, n, path, need))
 	}
 	if rank(own) >= rank(err) {
 		return err

@@ -10,10 +10,10 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 	src, err := v.end(ctx, name, CheckName, noRead|noWrite, true)
 	d, ok := dst.(*dirView)
 	if !ok {
-		return gravest(err, Errorf(Unsupported, "the target directory is not served by this host; copy instead"))
+		return foremost(err, Errorf(Unsupported, "the target directory is not served by this host; copy instead"))
 	}
 	tgt, err2 := d.end(ctx, newName, CheckNewName, noWrite|to.reads(), true)
-	if err := gravest(err, err2); err != nil {
+	if err := foremost(err, err2); err != nil {
 		return err
 	}
 	rename := whileBound(func(ctx context.Context) error {

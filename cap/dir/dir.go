@@ -431,7 +431,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		}
 		dst = d
 	}
-	defer func() { err = vfs.Graver(c.Context(), dst, newPath, vfs.ToChange, err) }()
+	defer func() { err = vfs.Refusal(c.Context(), dst, newPath, vfs.ToChange, err) }()
 	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)

@@ -15,7 +15,7 @@ func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need vfs.Ne
 		if err == nil || err == vat.ErrWouldBlock {
 			return err
 		}
-		return vfs.Graver(c.Context(), s.Node(), pathOf(c.Params()), need, err)
+		return vfs.Refusal(c.Context(), s.Node(), pathOf(c.Params()), need, err)
 	}
 }
 
