@@ -39,12 +39,15 @@ type level struct {
 	from vfs.Dir
 	to   *os.Root
 	path string
+	info vfs.Info
 	own  bool // both are closed at the end
 	refs atomic.Int64
 }
 
+// release closes the directory after its last entry was made.
 func (l *level) release() {
 	if l.refs.Add(-1) == 0 && l.own {
+		setModified(l.to, ".", l.info)
 		l.from.Close()
 		l.to.Close()
 	}
@@ -232,6 +235,9 @@ func (c *copier) subdir(in *level, d vfs.Dir, name, path string, depth int) erro
 		return err
 	}
 	c.add(path, &record{state: batch.State{Kind: vfs.DirKind}}, 0)
+	if sub.info, err = d.Stat(c.ctx); err != nil {
+		return c.skip(path, err)
+	}
 	if err := c.dir(sub, depth+1); err != nil {
 		return c.skip(path, err)
 	}

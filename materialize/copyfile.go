@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"os"
+	"time"
 
 	"capd/vfs"
 	"capd/vfs/batch"
@@ -48,6 +49,7 @@ func (c *copier) file(j job, buf []byte) error {
 	if err != nil {
 		return err
 	}
+	setModified(j.in.to, j.name, info) // before its attributes are taken
 	made, err := out.Stat()
 	if err != nil {
 		return explain(err)
@@ -55,6 +57,16 @@ func (c *copier) file(j job, buf []byte) error {
 	r.attr = attrOf(made)
 	c.add(path, r, size)
 	return nil
+}
+
+// setModified gives what is called name in root the modification time of info, which
+// programs such as make compare. A store that keeps no times says 0. A time that the
+// host's file system does not take stays that of the copy.
+func setModified(root *os.Root, name string, info vfs.Info) {
+	if info.ModifiedMs != 0 {
+		modified := time.UnixMilli(info.ModifiedMs)
+		_ = root.Chtimes(name, modified, modified)
+	}
 }
 
 // content copies to its end a content of expected bytes, as it seemed, and writes

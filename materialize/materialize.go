@@ -116,7 +116,8 @@ type Tree struct {
 // host itself may not read, and a name that the host's file system does not take.
 //
 // A link within the tree is made as it is; a file can be read and written by its
-// owner alone, and executed by him as its Info says.
+// owner alone, and executed by him as its Info says. Files and directories have the
+// modification times that their Infos say, if these are not 0.
 func (b *Base) New(ctx context.Context, d vfs.Dir, o Options) (*Tree, error) {
 	readOnly, err := newScope(o.ReadOnly)
 	if err != nil {
