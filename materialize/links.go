@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"capd/vfs"
@@ -71,11 +72,7 @@ func (l *look) refuseWinding() {
 		if _, err := l.t.root.Stat(path); err == nil || !escapes(err) {
 			continue
 		}
-		for _, f := range l.found {
-			if f.becomes().Kind == vfs.LinkKind {
-				l.refuse(f.path, "with it "+vfs.Printable(path)+" leads out of the tree")
-			}
-		}
+		l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
 	}
 }
 
@@ -85,39 +82,95 @@ func isLink(m fs.FileMode) bool { return m&fs.ModeSymlink != 0 }
 // maxLinks is how many links are followed to find out where one leads.
 const maxLinks = 40
 
-// resolve is where path leads to in the tree when the links on the way are followed,
-// as far as these are known and do not wind.
-func (l *look) resolve(path string) string {
-	for range maxLinks {
-		next := l.follow(path)
-		if next == path {
-			break
+// refuseLed leaves the links that lead, by way of others, to what was not copied, and
+// brings back no link with which one that was there leads there now.
+func (l *look) refuseLed() {
+	fresh := l.links()
+	for _, path := range fresh {
+		if l.t.leftOutPaths.has(l.resolve(path)) {
+			l.refuse(path, whyOutside)
 		}
-		path = next
 	}
-	return path
+	for _, path := range l.turned() {
+		if l.t.leftOutPaths.has(l.resolve(path)) {
+			l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
+		}
+	}
 }
 
-// follow follows the first link on the way of path.
-func (l *look) follow(path string) string {
-	for i := 0; i <= len(path); i++ {
-		if i < len(path) && path[i] != '/' {
+// links are the links that are to be brought back, in byte order.
+func (l *look) links() (all []string) {
+	for _, f := range l.found {
+		if f.becomes().Kind == vfs.LinkKind && !l.out[f.path] {
+			all = append(all, f.path)
+		}
+	}
+	return all
+}
+
+// refuseLinks brings back no link.
+func (l *look) refuseLinks(why string) {
+	for _, path := range l.links() {
+		l.refuse(path, why)
+	}
+}
+
+// turned are the links that stay as they were and lead elsewhere by what is brought
+// back, in byte order.
+func (l *look) turned() (all []string) {
+	if len(l.links()) == 0 {
+		return nil
+	}
+	for path, r := range l.t.records {
+		if r.state.Kind != vfs.LinkKind || l.stateAt(path) != r.state {
 			continue
 		}
-		s := l.stateAt(path[:i])
-		if s.Kind == vfs.LinkKind && s.Target[0] != '/' && !winds(s.Target) {
-			return strings.Trim(vfs.Join(leadsTo(path[:i], s.Target), strings.TrimPrefix(path[i:], "/")), "/")
+		if l.resolve(path) != resolve(path, l.t.stateBefore) {
+			all = append(all, path)
 		}
 	}
-	return path
+	slices.Sort(all)
+	return all
 }
 
-// stateAt is what was found at path, or was there.
+// resolve is where path will lead to in the tree, as far as that is known.
+func (l *look) resolve(path string) string { return resolve(path, l.stateAt) }
+
+// resolve follows the links in path, of which each is what at says.
+func resolve(path string, at func(string) batch.State) string {
+	done, followed := "", 0
+	for rest := path; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			done = parent(done)
+			continue
+		}
+		next := strings.TrimPrefix(done+"/"+name, "/")
+		if s := at(next); s.Kind == vfs.LinkKind && s.Target[0] != '/' && followed < maxLinks {
+			rest = s.Target + "/" + rest
+			followed++
+		} else {
+			done = next
+		}
+	}
+	return done
+}
+
+// stateAt is what will be at path where the tree came from, as far as it was copied.
 func (l *look) stateAt(path string) batch.State {
-	if f, ok := l.find(path); ok {
+	if f, ok := l.find(path); ok && !l.out[path] {
 		return f.becomes()
 	}
-	if r := l.t.records[path]; r != nil {
+	return l.t.stateBefore(path)
+}
+
+// stateBefore is what was copied to path.
+func (t *Tree) stateBefore(path string) batch.State {
+	if r := t.records[path]; r != nil {
 		return r.state
 	}
 	return batch.State{}

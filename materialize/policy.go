@@ -89,17 +89,46 @@ func (l *look) refuseUnable() error {
 		case !execs && was.Exec != becomes.Exec:
 			l.refuse(f.path, "the tree that it came from is not told from here what can be executed")
 		case becomes.Kind == vfs.LinkKind:
-			to := l.resolve(f.path)
-			if to == "" || to == f.path {
-				continue
+			why, err := l.against(f.path)
+			if err != nil {
+				return err
 			}
-			err := l.ask(vfs.Op{Kind: vfs.OpSymlink, Path: to})
-			if isPolicy(err) {
-				l.refuse(f.path, "a link to what may not be changed")
-			} else if err != nil {
-				return vfs.At(f.path, err)
+			if why != "" {
+				l.refuse(f.path, "a link "+why)
 			}
 		}
 	}
+	for _, path := range l.turned() {
+		why, err := l.against(path)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			l.refuseLinks("with it " + vfs.Printable(path) + " is a link " + why)
+		}
+	}
 	return nil
+}
+
+// against is what there is against where the link at path will lead to, or "": the
+// guards of the Dir, and what of it was excluded.
+func (l *look) against(path string) (why string, err error) {
+	to := l.resolve(path)
+	if to == "" || to == path {
+		return "", nil
+	}
+	if len(l.t.exclude) > 0 {
+		n, err := vfs.Walk(l.ctx, l.t.from, to)
+		if vfs.CodeOf(err) == vfs.Outside {
+			return "that leads out of the tree", nil
+		}
+		if err == nil {
+			n.Close()
+		}
+	}
+	err = l.ask(vfs.Op{Kind: vfs.OpSymlink, Path: to})
+	if isPolicy(err) {
+		return "to what may not be changed", nil
+	}
+	return "", vfs.At(path, err)
 }

@@ -74,6 +74,7 @@ func (l *look) refuseAll() {
 		}
 	}
 	l.refuseWinding()
+	l.refuseLed()
 }
 
 // refuse leaves what is at path as it is where the tree came from, names it, and

@@ -135,6 +135,46 @@ var backings = []backing{
 		left: []string{"by"},
 	},
 	{
+		name: "links that lead by others to one that was left out",
+		do: func(t *testing.T, w *work) {
+			w.symlink(t, ".", "top")
+			w.symlink(t, "top/abs/x", "by")
+			w.symlink(t, "winding/up/abs", "wound")
+		},
+		left: []string{"by", "wound"}, holds: tree{"top": "link:."},
+	},
+	{
+		name: "a link with which another leads to one that was left out",
+		do:   func(t *testing.T, w *work) { w.symlink(t, ".", "later"); w.write(t, "a", "new") },
+		left: []string{"later"}, holds: tree{"a": "file:new"},
+	},
+	{
+		name:    "a link to one that was excluded",
+		exclude: []string{"abs"},
+		do:      func(t *testing.T, w *work) { w.symlink(t, "abs/x", "by"); w.symlink(t, ".", "top") },
+		left:    []string{"by"}, holds: tree{"top": "link:."},
+	},
+	{
+		name:    "a link with which another leads to one that was excluded",
+		exclude: []string{"abs"},
+		do:      func(t *testing.T, w *work) { w.symlink(t, ".", "later"); w.write(t, "a", "new") },
+		left:    []string{"later"}, holds: tree{"a": "file:new"},
+	},
+	{
+		name: "a link with which another leads to what is guarded",
+		do:   func(t *testing.T, w *work) { w.symlink(t, "hollow", "soon"); w.write(t, "a", "new") },
+		left: []string{"soon"}, holds: tree{"a": "file:new"},
+	},
+	{
+		name: "a link by one that stays, and seems to be gone",
+		do: func(t *testing.T, w *work) {
+			must(t, os.Remove(w.at("own-hooks")))
+			must(t, unix.Mkfifo(w.at("own-hooks"), 0o600))
+			w.symlink(t, "own-hooks/pre-commit", "by")
+		},
+		left: []string{"by", "own-hooks"},
+	},
+	{
 		name: "something else where a link was left out",
 		do:   func(t *testing.T, w *work) { w.write(t, "abs", "mine"); w.write(t, "a", "new") },
 		left: []string{"abs"}, holds: tree{"a": "file:new"},
@@ -215,8 +255,8 @@ var backings = []backing{
 func TestBack(t *testing.T) {
 	before := sample.with(tree{"abs": "link:/etc/passwd", "obj": "dir", "obj/d.o": "file:object", "obj/d.c": "file:source",
 		"winding": "dir", "winding/2": "dir", "winding/2/n": "dir", "winding/2/by": "link:n/../..",
-		"own-hooks": "link:sub/.git/hooks"})
-	secrets, triggers := deny.Must(deny.Secrets...), deny.Must(deny.Triggers...)
+		"winding/up": "link:2/../..", "dangling": "link:later/abs", "dangles": "link:soon/kept/in", "own-hooks": "link:sub/.git/hooks"})
+	secrets, triggers := deny.Must(deny.Secrets...), deny.Must(append([]string{"hollow/kept/**"}, deny.Triggers...)...)
 	for _, b := range backings {
 		t.Run(b.name, func(t *testing.T) {
 			o := materialize.Options{}
