@@ -169,10 +169,11 @@ func (r *record) unchanged(a attr) bool {
 	return r != nil && r.state.Kind == vfs.FileKind && r.settled && r.attr == a
 }
 
-// several are the names of one file that perhaps changed.
+// several is a file with several names.
 type several struct {
 	attr  attr
-	paths []string
+	names uint64   // in the tree
+	paths []string // those of them that are not surely as they were
 }
 
 // regular looks at a file. One with several names waits for the others.
@@ -184,20 +185,31 @@ func (l *look) regular(root *os.Root, name, path string, a attr, r *record) erro
 	if l.disk += max(a.allocated-a.size-slack, 0); l.disk > l.t.bounds.Bytes || l.disk < 0 {
 		return vfs.At(path, errBytes(l.t.bounds))
 	}
-	if r.unchanged(a) {
+	same := r.unchanged(a)
+	if same {
 		r.seen = l.id
+	}
+	if a.nlink > 1 {
+		l.count(path, a, same)
 		return nil
 	}
-	if a.nlink == 1 {
-		return l.file(root, name, a, path)
+	if same {
+		return nil
 	}
+	return l.file(root, name, a, path)
+}
+
+// count counts path, which is as it was or perhaps not, as a name of a file with several.
+func (l *look) count(path string, a attr, same bool) {
 	s := l.several[a.inode()]
 	if s == nil {
 		s = &several{attr: a}
 		l.several[a.inode()] = s
 	}
-	s.paths = append(s.paths, path)
-	return nil
+	s.names++
+	if !same {
+		s.paths = append(s.paths, path)
+	}
 }
 
 // file reads the file called name in root, which has paths in the tree.
@@ -237,7 +249,10 @@ func (l *look) file(root *os.Root, name string, a attr, paths ...string) error {
 // read: whoever has the other name says what it holds.
 func (l *look) linked() error {
 	for _, s := range l.several {
-		if uint64(len(s.paths)) == s.attr.nlink {
+		if len(s.paths) == 0 {
+			continue
+		}
+		if s.names == s.attr.nlink {
 			if err := l.file(l.t.root, s.paths[0], s.attr, s.paths...); err != nil {
 				return err
 			}

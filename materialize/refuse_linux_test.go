@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,6 +55,17 @@ var backings = []backing{
 			w.link(t, "m/g", "m/h")
 		},
 		holds: tree{"d/g": "", "m": "dir", "m/g": "file:g", "m/h": "file:g"},
+	},
+	{
+		name: "a file that is as it was, with a new name, looked at twice",
+		do: func(t *testing.T, w *work) {
+			w.link(t, "a", "a.bak")
+			w.link(t, "d/g", "g")
+			time.Sleep(30 * time.Millisecond) // by now its times vouch for it
+			_, err := w.tree.Changes(t.Context())
+			must(t, err)
+		},
+		holds: tree{"a.bak": "file:old", "g": "file:g"},
 	},
 	{
 		name: "a file with several names, changed",
