@@ -14,7 +14,7 @@ func isPolicy(err error) bool {
 		return false
 	}
 	switch vfs.CodeOf(err) {
-	case vfs.Denied, vfs.AskDenied, vfs.AskTimeout, vfs.ReadOnly, vfs.Unsupported:
+	case vfs.Denied, vfs.AskDenied, vfs.AskTimeout, vfs.ReadOnly, vfs.Unsupported, vfs.Invalid:
 		return true
 	}
 	return false

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"capd/backend/memory"
+	"capd/backend/physical"
 	"capd/materialize"
 	"capd/vfs"
 	"capd/vfs/deny"
@@ -313,6 +314,29 @@ func TestBackManyRefused(t *testing.T) {
 	w.write(t, "a", "new")
 	skipped(t, w.sync(t).Skipped, left...)
 	w.holds(t, sample.with(tree{"a": "file:new"}))
+}
+
+// A name that the store keeps for itself stays behind as one does that nobody may make,
+// and the rest comes back.
+func TestBackReserved(t *testing.T) {
+	dir := t.TempDir()
+	store, err := physical.OpenAmbient(dir, physical.Options{})
+	must(t, err)
+	defer store.Close()
+	put(t, store.Root(), "a", "old")
+	put(t, store.Root(), "b", "moved")
+	tr, err := newBase(t, t.TempDir()).New(t.Context(), vfs.Guarded(store.Root(), nil), materialize.Options{})
+	must(t, err)
+	defer tr.Close()
+	w := &work{journal: memory.New(memory.Limits{}).Root(), tree: tr, dir: tr.Path()}
+	w.write(t, ".capd-staging-f", "f")
+	w.write(t, ".capd-staging-d/f", "f")
+	w.rename(t, "b", "d/.capd-staging-b")
+	w.symlink(t, "a", ".capd-staging-l")
+	w.write(t, "a", "new")
+	w.write(t, "n", "new")
+	skipped(t, w.sync(t).Skipped, ".capd-staging-d", ".capd-staging-f", ".capd-staging-l", "b", "d/.capd-staging-b")
+	holds(t, store.Root(), tree{"a": "file:new", "n": "file:new", "b": "file:moved", "d": "dir"})
 }
 
 // limited is a Dir in which there are no links and executable files to be made, as one

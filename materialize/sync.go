@@ -34,7 +34,7 @@ type Report struct {
 // then nothing is brought back, and the tree is as it was.
 //
 // What the Dir does not take at a path (denied, readOnly, askDenied, askTimeout,
-// unsupported) does not keep back the rest: it is skipped, with what depends on it.
+// unsupported, and invalid for a name) does not keep back the rest: it is skipped, with what depends on it.
 // A guard that asks somebody may be asked about a path again then.
 func (t *Tree) Sync(ctx context.Context, journal vfs.Dir, o SyncOptions) (Report, error) {
 	only, err := newScope(o.Paths)
