@@ -244,7 +244,7 @@ func otherKinds(p *peer, session, top uint32) {
 		p.fails(q, "invalid")
 		q++
 		p.call(moveTo(q, export(top), theirs(id)))
-		p.fails(q, "unsupported|notFound") // notFound: it was a directory
+		p.fails(q, "unsupported|notFound|notDir") // notFound: it was a directory; notDir: it is a file
 		q++
 		p.call(shareDir(q, session, theirs(id)))
 		if r := p.ret(q); r.Which() == rpc.Return_Which_results && id != top && id != revocable[0] && id != revocable[1] {

@@ -26,6 +26,7 @@ var words = []struct{ said, here string }{
 	{"a pattern is not empty and starts at this Dir, never with \"/\"", "a pattern is not empty and starts at the capability, never with \"/\""},
 	{"; ask for one over TLS, or that the host lets other users in", "; ask whoever runs it for one over TLS (capd grant --via tls), or to let other users in (capd serve --socket-group or --socket-mode)"},
 	{"the host does not know this method", "the host is another version of capd and cannot do this"},
+	{"what this was called on has no such method; a File has none of a Dir's, and a Dir none of a File's", "this is a file where the command needs a directory, or a directory where it needs a file"},
 	{"; connect again", "; is the host still running?"},
 }
 

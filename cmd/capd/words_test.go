@@ -22,8 +22,13 @@ var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|o
 
 // neverShown are messages with such words that no command of this program brings about.
 var neverShown = []string{
-	"the content is not UTF-8 text; use readBytes",              // capd cat streams
-	"share takes a Dir or a File of this host; this is neither", // capd attenuate shares what it was given
+	"the content is not UTF-8 text; use readBytes", // capd cat streams
+	// capd attenuate shares what it was given, and capd mv moves between directories of one capability.
+	"share takes a Dir or a File of this connection; share one of another connection there",
+	"this is a Dir in the place of a File; share it as ref.dir",
+	"this is a File in the place of a Dir; share it as ref.file",
+	"dst is a File; move into a Dir",
+	"dst could not be opened, or is not a Dir of this connection; share one of another connection there and restore it here, or copy",
 }
 
 // Every message that speaks of methods has its words for the command line in the one
