@@ -76,7 +76,8 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	r.host.Stdout, r.host.Stderr = &out, &r.log
 	begun := time.Now()
 	ts.Check(r.host.Start())
-	ts.Defer(func() { r.host.Process.Kill(); r.host.Wait() })
+	host := r.host // and a script may serve again
+	ts.Defer(func() { host.Process.Kill(); host.Wait() })
 	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
 		ts.Fatalf("capd serve printed %s%s", out.String(), r.log.String())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"capd/config"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/overlay"
 	"capd/virtualfs"
 )
 
@@ -124,28 +126,90 @@ func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() erro
 	if err := checkForm(u); err != nil {
 		return nil, nil, err
 	}
-	dir := u.Query.Get("upper")
-	if dir != "" {
-		if err := makeDir(dir); err != nil {
-			return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), reason(err))
-		}
+	if dir := u.Query.Get("upper"); dir != "" {
+		return s.upperDir(dir, u.Below)
 	}
-	if dir == "" {
-		l, err := limits(u)
-		if err != nil {
-			return nil, nil, err
-		}
-		return memory.New(l).Root(), func() error { return nil }, nil
+	l, err := limits(u)
+	if err != nil {
+		return nil, nil, err
+	}
+	return memory.New(l).Root(), func() error { return nil }, nil
+}
+
+// upperDir opens dir, for one overlay over lower at a time. It makes dir where there is
+// none.
+func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() error, error) {
+	if err := apart(dir, lower); err != nil {
+		return nil, nil, err
+	}
+	if err := makeDir(dir); err != nil {
+		return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), reason(err))
 	}
 	store, err := openPhysical(dir, physical.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.outside(store); err != nil {
+	err = s.outside(store)
+	var unlock func() error
+	if err == nil {
+		unlock, err = lockUpper(dir)
+	}
+	if err != nil {
 		store.Close()
 		return nil, nil, err
 	}
-	return store.Root(), store.Close, nil
+	return store.Root(), func() error { return errors.Join(store.Close(), unlock()) }, nil
+}
+
+// lockUpper takes dir for one overlay, until unlock is called or the process ends. It
+// answers busy when another overlay writes there, of this process or of any other.
+func lockUpper(dir string) (unlock func() error, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, overlay.LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), reason(err))
+	}
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, vfs.Errorf(vfs.Busy, "another overlay that is mounted, by this host or by another, keeps what is written in %s; unmount that one, or name another directory with upper=", vfs.Printable(dir))
+	}
+	return f.Close, nil
+}
+
+// apart answers invalid when an overlay's upper directory lies in what it is laid over,
+// or that in the upper directory: each would then show what the overlay keeps.
+func apart(upper string, lower *virtualfs.URL) error {
+	if lower.Scheme != "physical" {
+		return nil
+	}
+	for _, pair := range [][2]string{{lower.Path, upper}, {upper, lower.Path}} {
+		inside, err := holds(pair[0], pair[1])
+		if err != nil {
+			return err
+		}
+		if inside {
+			return vfs.Errorf(vfs.Invalid, "%s lies in %s; name a directory for upper= that neither holds what lies beneath nor is in it",
+				vfs.Printable(pair[1]), vfs.Printable(pair[0]))
+		}
+	}
+	return nil
+}
+
+// holds reports whether path is dir or lies in it, whether or not path is there. Nothing
+// lies in a dir that is not there.
+func holds(dir, path string) (bool, error) {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	store, err := openPhysical(dir, physical.Options{ReadOnly: true})
+	if err != nil {
+		return false, err
+	}
+	defer store.Close()
+	inside, err := store.Holds(path)
+	if err != nil {
+		return false, vfs.Errorf(vfs.Invalid, "%s cannot be placed: %v", vfs.Printable(path), reason(err))
+	}
+	return inside, nil
 }
 
 // absolute makes the host paths of a URL absolute, from dir.

@@ -20,6 +20,10 @@ const (
 	intentName   = "apply"
 )
 
+// LockName is the name in an upper store that an overlay leaves to whoever opens the store:
+// for a file to lock, so that no two overlays write to one store.
+const LockName = "lock"
+
 // index is the record of all changes: lines of a checksum and the edits of one change
 // in JSON, after a line that says which format it is. The last line may be torn: that
 // change was not made.
@@ -183,7 +187,7 @@ func (o *Overlay) opened(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		kept = kept || e.Name == indexName && e.Kind == vfs.FileKind
-		others = others || e.Name != contentsName // which is made before the index is
+		others = others || e.Name != contentsName && e.Name != LockName // which are made before the index is
 	}
 	if others && !kept {
 		return false, vfs.Errorf(vfs.Invalid, "the overlay's upper store holds something else; give it an empty one")
