@@ -9,6 +9,12 @@ import (
 // systemDirs are the directories of the host that every program is shown.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"}
 
+// Where npm and cargo keep their caches.
+const (
+	npmPath   = CachePath + "/npm"
+	cargoPath = CachePath + "/cargo"
+)
+
 // passedOn are the variables of the caller that say how to speak to a user and
 // nothing else.
 var passedOn = []string{"LANG", "LC_ALL", "TERM"}
@@ -25,9 +31,9 @@ func environment(c Command, caller func(string) string) []string {
 		"XDG_CACHE_HOME":   CachePath,
 		"GOCACHE":          CachePath + "/go-build",
 		"GOPATH":           HomePath + "/go",
-		"npm_config_cache": CachePath + "/npm",
+		"npm_config_cache": npmPath,
 		"PIP_CACHE_DIR":    CachePath + "/pip",
-		"CARGO_HOME":       CachePath + "/cargo",
+		"CARGO_HOME":       cargoPath,
 	}
 	for _, name := range passedOn {
 		if v := caller(name); v != "" {

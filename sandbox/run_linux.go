@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,6 +123,9 @@ func makePrivate(c Command, u user) (dir string, err error) {
 		}
 	}
 	if err == nil {
+		err = linkCaches(filepath.Join(dir, privateHome), c.Caches)
+	}
+	if err == nil {
 		err = makeEtc(filepath.Join(dir, privateEtc), u, c.Network)
 	}
 	if err == nil {
@@ -131,6 +135,22 @@ func makePrivate(c Command, u user) (dir string, err error) {
 		return "", errors.Join(err, remove(dir))
 	}
 	return dir, nil
+}
+
+// linkCaches makes links in home, a run's own, to where the environment says that caches
+// are, for programs that do not ask it. That to a part of CachePath is made when a cache
+// lasts there.
+func linkCaches(home string, caches []Cache) error {
+	for name, to := range map[string]string{".cache": CachePath, ".npm": npmPath, ".cargo": cargoPath} {
+		lasts := func(c Cache) bool { return within(c.At, to) }
+		if to != CachePath && !slices.ContainsFunc(caches, lasts) {
+			continue
+		}
+		if err := os.Symlink(to, filepath.Join(home, name)); err != nil && !errors.Is(err, fs.ErrExist) { // a cache of HomePath may be there
+			return err
+		}
+	}
+	return nil
 }
 
 // arguments are bubblewrap's for c, except for what it starts.

@@ -15,7 +15,7 @@
 //
 //	/capd/tree    Command.Tree; where it starts
 //	/capd/home    HOME, private to the run but for Command.Caches
-//	/capd/cache   caches, private to the run but for Command.Caches
+//	/capd/cache   caches, private to the run but for Command.Caches; HOME/.cache is a link to it
 //	/tmp          TMPDIR, private to the run
 //	/usr /bin …   the system's, read-only
 //	Command.Bind  at the same path, read-only

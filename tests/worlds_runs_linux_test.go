@@ -291,7 +291,7 @@ func TestWorldsRunCache(t *testing.T) {
 	r := newUsual(t)
 	r.write("other/a", "one")
 	r.write(".cache/mine", "the user's own")
-	const script = "mkdir -p ~/.tool ${XDG_CACHE_HOME}/go-build; for d in ~/.tool $XDG_CACHE_HOME $GOCACHE; do printf 1 >> $d/n; done; cat ~/.tool/n $XDG_CACHE_HOME/n $GOCACHE/n; ls -A $XDG_CACHE_HOME"
+	const script = "mkdir -p ~/.tool ${XDG_CACHE_HOME}/go-build; for d in ~/.tool ~/.cache ~/.cache/go-build; do printf 1 >> $d/n; done; cat ~/.tool/n $XDG_CACHE_HOME/n $GOCACHE/n; ls -A $XDG_CACHE_HOME"
 	for _, run := range []struct {
 		in    string
 		cache []string
@@ -311,6 +311,11 @@ func TestWorldsRunCache(t *testing.T) {
 		s := r.run(run.in, nil, append(args, "--", "sh", "-c", script)...)
 		if s.code != 0 || s.out != run.want+"go-build\nn\n" {
 			t.Errorf("in %s with %q: %v; want %s", run.in, run.cache, s, run.want)
+		}
+	}
+	for _, want := range []string{"1", "11"} { // where it is for who does not ask npm_config_cache
+		if s := r.run("served", nil, "--cache", "~/.npm", "--", "sh", "-c", "printf 1 >> ~/.npm/n; cat $npm_config_cache/n"); s.code != 0 || s.out != want {
+			t.Errorf("with ~/.npm: %v; want %s", s, want)
 		}
 	}
 	second := usualIn(t, r.dir)
