@@ -49,7 +49,7 @@ func (a *aftermath) settle(ctx context.Context) (err error) {
 		a.env.logf("capd: what it changed cannot be told, and nothing was synced back")
 		return errors.Join(a.stopped, err, a.keep(nil))
 	}
-	show := newChanges(a.env.stderr)
+	show := newOutline(a.env.stderr)
 	for _, ch := range a.changed {
 		_ = show.change(ch) // who does not read it wants the work nevertheless
 	}

@@ -162,11 +162,26 @@ type changes struct {
 	n int
 
 	screen bool     // what would act on a terminal is escaped, and no binary file shown; otherwise the text is a patch
+	most   int      // how many lines of a change's text are shown, of maxLine bytes each; 0: all
 	lacks  []string // what is not in the text
 }
 
+// What capd run shows of a change.
+const (
+	mostLines = 400
+	maxLine   = 2000 // bytes
+)
+
 func newChanges(w io.Writer) *changes {
 	return &changes{w: w, p: newPainter(w), screen: isTerminal(w)}
+}
+
+// newOutline is newChanges for who has the files themselves, and is shown no more of them
+// than somebody reads.
+func newOutline(w io.Writer) *changes {
+	s := newChanges(w)
+	s.screen, s.most = true, mostLines
+	return s
 }
 
 var marks = map[virtualfs.ChangeKind]string{
@@ -207,7 +222,7 @@ func (s *changes) change(c virtualfs.Change) error {
 
 // text shows the unified text of a change.
 func (s *changes) text(text string) error {
-	binary := false
+	binary, n := false, 0
 	for l := range strings.Lines(text) {
 		l = strings.TrimSuffix(l, "\n")
 		if binary = s.screen && (binary && !strings.HasPrefix(l, "diff ") || l == "GIT binary patch"); binary {
@@ -215,6 +230,12 @@ func (s *changes) text(text string) error {
 				continue
 			}
 			l = "(binary)"
+		}
+		if n++; s.most > 0 && n > s.most {
+			continue
+		}
+		if s.most > 0 && len(l) > maxLine {
+			l = fmt.Sprintf("%s (and %s)", l[:maxLine], count(len(l)-maxLine, "more byte"))
 		}
 		if s.screen {
 			l = printableLine(l)
@@ -230,6 +251,10 @@ func (s *changes) text(text string) error {
 		if _, err := fmt.Fprintln(s.w, l); err != nil {
 			return err
 		}
+	}
+	if s.most > 0 && n > s.most {
+		_, err := fmt.Fprintln(s.w, s.p.faint("("+count(n-s.most, "more line")+")"))
+		return err
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (runCommand) Help() string {
 	return `Copies the tree into a private directory and runs the program there, confined: it sees that
 directory, the system's programs and what --bind shows, and nothing else of this machine; no network
 without --network. When it ends well, what it changed is shown and synced back, all or nothing: if
-something was changed on both sides meanwhile, nothing is, and it says where.
+something was changed on both sides meanwhile, nothing is, and it says where. Of a binary file the
+name is shown, and of a long text the first 400 lines.
 
 What cannot come back does not keep back the rest: what is withheld, links that lead out of the tree,
 FIFOs and the like. Each is named and kept in the state directory, below unsynced, and the exit
