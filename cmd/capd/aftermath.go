@@ -59,6 +59,9 @@ func (a *aftermath) settle(ctx context.Context) (err error) {
 	}
 	n := count(len(a.changed), "change")
 	switch {
+	case a.lost():
+		a.env.logf("capd: %s, not synced back, since its tree cannot be written any more", n)
+		return a.ended(a.keep(nil))
 	case a.stopped != nil && !a.command.Apply:
 		a.env.logf("capd: %s, not synced back, since the program was stopped; with --apply %s would be", n, a.them())
 		return a.ended(a.keep(nil))
@@ -70,6 +73,11 @@ func (a *aftermath) settle(ctx context.Context) (err error) {
 		return a.ended(a.keep(a.paths()))
 	}
 	return a.sync(ctx)
+}
+
+// lost reports whether the program was stopped since the capability of its tree went.
+func (a *aftermath) lost() bool {
+	return a.stopped != nil && a.from.ctx.Err() != nil && a.env.Err() == nil
 }
 
 func (a *aftermath) them() string {
