@@ -49,9 +49,12 @@ something was changed on both sides meanwhile, nothing is, and it says where. Of
 name is shown, and of a long text the first 400 lines.
 
 What cannot come back does not keep back the rest: what is withheld, links that lead out of the tree,
-FIFOs and the like. Each is named and kept in the state directory, below unsynced, and the exit
-code is 1. A program that fails, or is stopped (Ctrl-C, --time, --memory, --disk), changes nothing
-without --apply: what it did is shown, and kept there.
+FIFOs and the like. Each is named and kept in the state directory, below unsynced, until you remove
+it, and the exit code is 1. A program that fails, or is stopped (Ctrl-C, --time, --memory, --disk),
+changes nothing without --apply: what it did is shown, and kept there.
+
+Modes do not come back, but for the executable bit: a file that the program makes private has the
+mode of your own umask. Run capd with umask 077 where it makes keys.
 
 Without --cap it serves the directory that you are in, as capd serve does, to this one program.
 Secrets are left out; .git and what else makes other programs run something can be read and not
