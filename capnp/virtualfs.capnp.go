@@ -2424,6 +2424,38 @@ func (s VirtualFs_apply_Results) SetConflictsTotal(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
+func (s VirtualFs_apply_Results) Dropped() (capnp.TextList, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return capnp.TextList(p.List()), err
+}
+
+func (s VirtualFs_apply_Results) HasDropped() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s VirtualFs_apply_Results) SetDropped(v capnp.TextList) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewDropped sets the dropped field to a newly
+// allocated capnp.TextList, preferring placement in s's segment.
+func (s VirtualFs_apply_Results) NewDropped(n int32) (capnp.TextList, error) {
+	l, err := capnp.NewTextList(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return capnp.TextList{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+func (s VirtualFs_apply_Results) DroppedTotal() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s VirtualFs_apply_Results) SetDroppedTotal(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
 type VirtualFs_undo_Params capnp.Struct
 
 // VirtualFs_undo_Params_TypeID is the unique identifier for the type VirtualFs_undo_Params.
@@ -3694,7 +3726,7 @@ var VirtualFs_root = vat.Method[VirtualFs_root_Params, VirtualFs_root_Results]{I
 var VirtualFs_diff = vat.Method[VirtualFs_diff_Params, VirtualFs_diff_Results]{Interface: VirtualFs_TypeID, ID: 4, Name: "VirtualFs.diff", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 5}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 2}}
 
 // VirtualFs_apply describes VirtualFs.apply to package vat.
-var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 6}, Results: capnp.ObjectSize{DataSize: 16, PointerCount: 2}}
+var VirtualFs_apply = vat.Method[VirtualFs_apply_Params, VirtualFs_apply_Results]{Interface: VirtualFs_TypeID, ID: 5, Name: "VirtualFs.apply", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 6}, Results: capnp.ObjectSize{DataSize: 24, PointerCount: 3}}
 
 // VirtualFs_undo describes VirtualFs.undo to package vat.
 var VirtualFs_undo = vat.Method[VirtualFs_undo_Params, VirtualFs_undo_Results]{Interface: VirtualFs_TypeID, ID: 6, Name: "VirtualFs.undo", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}

@@ -158,17 +158,18 @@ interface VirtualFs {
   # same any more: begin again.
   # notFound (no mount there), unsupported (the mount keeps no changes aside).
 
-  apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data, ours :List(Text), theirs :List(Text)) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64);
+  apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data, ours :List(Text), theirs :List(Text)) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64, dropped :List(Text), droppedTotal :UInt64);
   # Lets the changes at and below paths (empty: all) into what lies beneath the mount at path: all of them, or none. id
   # is for undo. Where conflicts is not empty nothing was changed and there is no id: it lists every path that is no
   # longer as the mount found it. Were they more than 4 MiB, the first of them; conflictsTotal counts them all. As diff;
   # denied, readOnly, askDenied and quota of what lies beneath. progress may be null. review, if it is not empty, is
   # what diff answered for the same paths: conflict when the changes are others by now. At and below ours, what the
   # mount holds goes over what changed beneath since. At and below theirs, what is beneath stays and what the mount holds
-  # is dropped. Both lie at or below paths (invalid).
+  # is dropped, and undo does not bring it back: dropped lists those paths, of 1000 the first, and droppedTotal counts them
+  # all. Both lie at or below paths, and each is where the mount holds a change or above one (invalid).
 
   undo @6 (path :Text, id :Text) -> (conflicts :List(Conflict), conflictsTotal :UInt64);
-  # Takes an apply back, wholly; its changes are pending again. notFound: no such apply, or too long ago. conflicts as
+  # Takes an apply back, wholly; what it let in is pending again, and what it dropped is not. notFound: no such apply, or too long ago. conflicts as
   # apply: where what lies beneath is no longer as the apply left it.
 
   revert @7 (path :Text, paths :List(Text)) -> (count :UInt64);

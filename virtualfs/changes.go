@@ -167,7 +167,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress P
 		if err != nil {
 			return err
 		}
-		a = Applied{ID: got.ID, Changes: len(got.Changes)}
+		a = Applied{ID: got.ID, Changes: len(got.Changes), Dropped: got.Dropped, DroppedTotal: len(got.Dropped)}
 		if got.ID != "" {
 			m.applied = append(m.applied, got.ID)
 		}

@@ -103,7 +103,7 @@ type ApplyOptions struct {
 
 	// Where the tree beneath changed as well, at and below Ours what was written to the
 	// overlay wins. At and below Theirs what is beneath stays, and what was written is
-	// dropped.
+	// dropped. Each is where there is a change, or above one (invalid).
 	Ours, Theirs []string
 }
 
@@ -153,6 +153,10 @@ func state(s batch.State) string {
 type Applied struct {
 	ID      string // for Undo
 	Changes int
+	Dropped []string // the paths, sorted, at which what was written gave way to Theirs; Undo brings none back
+
+	// DroppedTotal counts Dropped; a client is told of the first 1000 paths alone.
+	DroppedTotal int
 }
 
 // Commit is what a commit of a git mount says.
@@ -215,7 +219,7 @@ type Host interface {
 	// Apply lets in changes, all that are chosen or none of them. It answers conflict when
 	// they are no longer what was reviewed.
 	Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (Applied, error)
-	// Undo takes an apply back; its changes are pending again.
+	// Undo takes an apply back; what it let in is pending again, and what it dropped is not.
 	Undo(ctx context.Context, path, id string) error
 	// Revert drops the changes that Diff shows at and below paths (nil: all) and counts
 	// them.

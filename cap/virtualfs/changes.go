@@ -76,12 +76,11 @@ func target(p interface {
 
 // list reads one of a call's lists of paths.
 func list(has bool, get func() (capnp.TextList, error)) ([]string, error) {
-	l, err := sound[capnp.TextList](has)(get())
-	if err != nil {
-		return nil, err
-	}
-	return texts(l, wire.MaxWhole)
+	return Texts(sound[capnp.TextList](has)(get()))
 }
+
+// maxDropped is how many of the paths that an apply dropped are listed.
+const maxDropped = 1000
 
 func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualFs_apply_Results]) error {
 	path, paths, err := target(c.Params())
@@ -109,13 +108,18 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 	if err != nil {
 		return err
 	}
-	r, err := c.ResultsFor(conflicts.bytes)
+	dropped := done.Dropped[:min(len(done.Dropped), maxDropped)]
+	r, err := c.ResultsFor(conflicts.bytes + sizeOf(dropped))
 	if err != nil {
 		return err
 	}
 	if conflicts.total > 0 {
 		r.SetConflictsTotal(conflicts.total)
 		return conflicts.set(r.NewConflicts)
+	}
+	r.SetDroppedTotal(uint64(done.DroppedTotal))
+	if err := SetTexts(dropped, r.NewDropped); err != nil {
+		return err
 	}
 	r.SetChanges(uint64(done.Changes))
 	return r.SetId(done.ID)

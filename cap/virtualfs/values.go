@@ -66,6 +66,22 @@ func texts(l capnp.TextList, most int) (all []string, err error) {
 	return all, nil
 }
 
+// Texts reads a list of texts, of a message's length at most.
+func Texts(l capnp.TextList, err error) ([]string, error) {
+	if err != nil {
+		return nil, err
+	}
+	return texts(l, wire.MaxWhole)
+}
+
+// sizeOf is about how many bytes of a message SetTexts takes for all.
+func sizeOf(all []string) (n int) {
+	for _, s := range all {
+		n += textBytes + len(s)
+	}
+	return n
+}
+
 // SetAttenuation writes a, and Attenuation reads it.
 func SetAttenuation(w schema.Attenuation, a virtualfs.Attenuation) error {
 	w.SetReadOnly(a.ReadOnly)

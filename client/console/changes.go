@@ -99,7 +99,10 @@ func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOp
 		if err := conflicts(r); err != nil {
 			return err
 		}
-		a.Changes = number(r.Changes())
+		a.Changes, a.DroppedTotal = number(r.Changes()), number(r.DroppedTotal())
+		if a.Dropped, err = served.Texts(r.Dropped()); err != nil {
+			return err
+		}
 		a.ID, err = r.Id()
 		return err
 	})

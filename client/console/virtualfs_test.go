@@ -139,7 +139,7 @@ func example() *fake {
 			{Path: "type", Kind: virtualfs.Type, Was: batch.State{Kind: vfs.FileKind}, Is: batch.State{Kind: batch.Foreign}},
 		},
 		skipped:  []virtualfs.Skipped{{Path: "fifo\xff", Why: "a FIFO"}, {Path: "link", Why: "a new link"}},
-		applied:  virtualfs.Applied{ID: "b1", Changes: 3},
+		applied:  virtualfs.Applied{ID: "b1", Changes: 3, Dropped: []string{"d"}, DroppedTotal: 2},
 		count:    5,
 		commit:   "abcdef",
 		snapshot: virtualfs.Snapshot{Digest: strings.Repeat("ab", 32), Size: 1, Files: 2, Bytes: 1 << 40, New: 4},

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"capd/client/console"
+	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/virtualfs"
 )
@@ -13,10 +14,10 @@ import (
 type applyCommand struct {
 	Paths []string `arg:"" help:"An overlay's mount, or paths in it."`
 	If    string   `placeholder:"REVIEW" help:"Only what capd diff showed, which printed this at its end."`
-	Undo  string   `placeholder:"ID" help:"Take the apply with this id back; its changes wait again."`
+	Undo  string   `placeholder:"ID" help:"Take the apply with this id back; what it let in waits again."`
 	Ours  []string `placeholder:"PATH" help:"Where what lies beneath has changed as well, put what was written in its place. Can be repeated."`
 
-	Theirs []string `placeholder:"PATH" help:"Leave what lies beneath as it is here, and drop what was written. Can be repeated."`
+	Theirs []string `placeholder:"PATH" help:"Leave what lies beneath as it is here, and drop what was written, for good. Can be repeated."`
 
 	JSON bool `name:"json" help:"Print a JSON object: the id for --undo, how many changes, and conflicts."`
 	stateFlag
@@ -24,7 +25,8 @@ type applyCommand struct {
 
 func (applyCommand) Help() string {
 	return `Lets what was written to an overlay into what lies beneath it: all of it or nothing. When something
-beneath has changed meanwhile, it lists every such path and changes nothing.
+beneath has changed meanwhile, it lists every such path and changes nothing. What --theirs drops is named,
+and --undo does not bring it back.
 
 Examples:
   capd apply draft
@@ -45,7 +47,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		if err := fs.Undo(e, mount, c.Undo); err != nil {
 			return err
 		}
-		e.result("undone; the changes wait in the overlay again")
+		e.result("undone; what was let in waits in the overlay again")
 		return nil
 	}
 	o := virtualfs.ApplyOptions{Paths: paths}
@@ -74,6 +76,12 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		}
 		return err
 	}
+	for _, path := range a.Dropped {
+		fmt.Fprintf(e.stderr, "capd: dropped what was written to %s; --undo does not bring it back\n", vfs.Printable(vfs.Join(mount, path)))
+	}
+	if more := a.DroppedTotal - len(a.Dropped); more > 0 {
+		fmt.Fprintf(e.stderr, "capd: dropped what was written to %s more\n", count(more, "path"))
+	}
 	if a.Changes == 0 {
 		fmt.Fprintln(e.stdout, "nothing to apply")
 		return nil
@@ -99,6 +107,7 @@ func (c *applyCommand) side(e *env, fs *console.VirtualFs, mount string, paths [
 type appliedJSON struct {
 	ID        string         `json:"id,omitempty"` // for --undo; none when nothing was changed
 	Changes   int            `json:"changes"`
+	Dropped   []string       `json:"dropped,omitempty"`   // by --theirs, and --undo does not bring it back
 	Conflicts []conflictJSON `json:"conflicts,omitempty"` // then nothing was changed
 }
 
@@ -109,7 +118,7 @@ type conflictJSON struct {
 
 // print prints what an apply did, or why it did nothing.
 func (c *applyCommand) print(e *env, a virtualfs.Applied, err error) error {
-	out := appliedJSON{ID: a.ID, Changes: a.Changes}
+	out := appliedJSON{ID: a.ID, Changes: a.Changes, Dropped: a.Dropped}
 	conflicts, clash := errors.AsType[*batch.Conflicts](err)
 	if err != nil && !clash {
 		return err

@@ -15,7 +15,8 @@ type ApplyOptions struct {
 
 	// Ours are the paths, each with all below it, at which the overlay's side wins where
 	// the lower tree changed since. At and below Theirs the lower tree stays as it is,
-	// and the overlay's changes are dropped.
+	// and the overlay's changes are dropped. Each is where the overlay has a change, or
+	// above one (invalid).
 	Ours, Theirs []string
 
 	Target  vfs.Dir // the lower tree as it is guarded today; nil is the lower tree itself
@@ -34,6 +35,7 @@ type ApplyOptions struct {
 type Applied struct {
 	ID      string // of the batch, for Undo; "" when there was nothing to do
 	Changes []batch.Change
+	Dropped []string // the paths, sorted, at which the overlay's changes gave way to Theirs; Undo brings none back
 }
 
 // Apply makes the lower tree as the overlay shows it, at the paths that are chosen, all
@@ -84,7 +86,8 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	}
 	inner := inside(context.WithoutCancel(ctx))
 	if len(changes) == 0 {
-		return Applied{}, o.make(inner, s.settle(chosen), true, nil)
+		err := o.make(inner, s.settle(chosen), true, nil)
+		return Applied{Dropped: p.dropped}, err
 	}
 	if err := o.intend(inside(ctx), chosen, changes); err != nil {
 		return Applied{}, err
@@ -99,7 +102,7 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if err != nil {
 		return Applied{}, err
 	}
-	return Applied{ID: id, Changes: changes}, nil
+	return Applied{ID: id, Changes: changes, Dropped: p.dropped}, nil
 }
 
 // carryOut makes changes in the lower tree and then edits in the overlay, which nobody

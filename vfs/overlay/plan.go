@@ -23,6 +23,7 @@ type plan struct {
 	changes map[string]batch.Change
 	forced  map[string]batch.Change // those that a change needs where the overlay's side wins
 	clashes map[string]batch.Conflict
+	dropped []string // changes that the lower tree's side wins over
 }
 
 // plan answers *batch.Conflicts, with all conflicts there are.
@@ -54,6 +55,9 @@ func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection, option
 		maps.Copy(p.changes, p.forced)
 		todo = p.forced
 	}
+	if err := p.decides(slices.Concat(options.Ours, options.Theirs)); err != nil {
+		return nil, err
+	}
 	if len(p.clashes) > 0 {
 		c := &batch.Conflicts{}
 		for _, path := range slices.Sorted(maps.Keys(p.clashes)) {
@@ -76,6 +80,27 @@ func (s *survey) side(paths []string, chosen *selection) (*selection, error) {
 		}
 	}
 	return s.choose(paths, true)
+}
+
+// decides answers invalid for one of sides, the paths at which one side is to win, where
+// nothing is to be decided.
+func (p *plan) decides(sides []string) error {
+	for _, side := range sides {
+		matches := func(path string) bool { return within(path, side) }
+		if !anyOf(p.paths, matches) && !anyOf(p.changes, matches) && !anyOf(p.clashes, matches) {
+			return vfs.At(side, vfs.Errorf(vfs.Invalid, "one side is to win here, and nothing was changed here"))
+		}
+	}
+	return nil
+}
+
+func anyOf[T any](paths map[string]T, matches func(path string) bool) bool {
+	for path := range paths {
+		if matches(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // collect finds the paths that may differ, and that were chosen.
@@ -162,8 +187,10 @@ func (p *plan) weigh(ctx context.Context, path string) error {
 		was = batch.State{}
 	}
 	switch {
-	case was == wanted, p.theirs.has(path): // only the lower tree changed, or is to stay
+	case was == wanted: // only the lower tree changed
 		return nil
+	case p.theirs.has(path):
+		p.dropped = append(p.dropped, path)
 	case was != is && !p.ours.has(path):
 		p.clash(path, was, is, wanted)
 	default:

@@ -10,7 +10,8 @@ import (
 )
 
 // Undo makes the lower tree as it was before the Apply that answered id, all or
-// nothing; the overlay shows what it did, so that the changes are pending again. It
+// nothing; the overlay shows what it did, so that the changes are pending again, but for
+// those that were dropped. It
 // answers *batch.Conflicts when the lower tree is no longer as the Apply left it, and
 // notFound for a batch that the journal does not have.
 func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
