@@ -230,6 +230,16 @@ func TestUsersRefused(t *testing.T) {
 		t.Errorf("a host that takes no directory removed what is in it: %v", err)
 	}
 	ok(t, os.Remove(u.at(fmt.Sprintf("tmp/capd-%d-%x", guestUser, of[:4]))))
+	// Nor one whose place another user could give to a directory of theirs.
+	for dir, change := range map[string]func(string) error{
+		"another's": func(d string) error { return os.Chown(d, otherUser, otherUser) },
+		"anybody's": func(d string) error { return os.Chmod(d, 0o777) },
+	} {
+		ok(t, os.MkdirAll(u.at(dir+"/in"), 0o755))
+		ok(t, os.Chown(u.at(dir+"/in"), guestUser, guestUser))
+		ok(t, change(u.at(dir)))
+		serve(guestUser, "denied", "other users may change "+u.at(dir), "--socket-mode", "0666", "--socket-dir", u.at(dir+"/in"))
+	}
 	u.says(0, 2, "is not a socket's mode", "serve", "--socket-mode", "0777")
 	if left, _ := filepath.Glob(u.at("tmp/capd-*")); len(left) > 0 {
 		t.Errorf("it left %q", left)

@@ -119,6 +119,9 @@ func (s *socket) directory(dir string, st state, gid int, mode os.FileMode) erro
 		s.made = ""
 		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or no directory; name one for the guests' socket with --socket-dir", dir)
 	}
+	if at := replaceable(dir); at != "" {
+		return vfs.Errorf(vfs.Denied, "other users may change %s, and put a socket of theirs in place of the guests'; name another directory with --socket-dir", at)
+	}
 	if s.made != "" {
 		through := os.FileMode(0o710)
 		if mode&0o006 != 0 {
@@ -160,6 +163,25 @@ func shutTo(dir string, gid int, mode os.FileMode) string {
 			return ""
 		}
 	}
+}
+
+// replaceable returns a directory or a link, of those that lead to dir, that another user
+// can change, so that guests who come by that path come to somebody else; "" where there
+// is none.
+func replaceable(dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return dir
+	}
+	for _, at := range []string{dir, real} {
+		for at != filepath.Dir(at) {
+			at = filepath.Dir(at)
+			if fi, err := os.Lstat(at); err != nil || othersChange(fi) {
+				return at
+			}
+		}
+	}
+	return ""
 }
 
 // end removes the socket, and the directory that was made for it.

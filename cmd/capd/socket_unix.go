@@ -31,3 +31,13 @@ func ofGroup(fi os.FileInfo, gid int) bool {
 	}
 	return ok && int(st.Gid) == gid
 }
+
+// othersChange reports whether another user, beside root, owns a file or may put others
+// in place of what is in it.
+func othersChange(fi os.FileInfo) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return true
+	}
+	return fi.IsDir() && fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0
+}
