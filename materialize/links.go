@@ -73,6 +73,7 @@ func (l *look) refuseWinding() {
 			continue
 		}
 		l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
+		return
 	}
 }
 
@@ -94,6 +95,7 @@ func (l *look) refuseLed() {
 	for _, path := range l.turned() {
 		if l.t.leftOutPaths.has(l.resolve(path)) {
 			l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
+			return // none turns without
 		}
 	}
 }

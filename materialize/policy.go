@@ -105,6 +105,7 @@ func (l *look) refuseUnable() error {
 		}
 		if why != "" {
 			l.refuseLinks("with it " + vfs.Printable(path) + " is a link " + why)
+			break // none turns without
 		}
 	}
 	return nil
