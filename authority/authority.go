@@ -71,7 +71,7 @@ const (
 type grant struct {
 	Grant
 	digest   digest
-	node     vfs.Node // what the locator restores; nil once it was found revoked
+	node     vfs.Node // what the locator restores; nil once it was found revoked, or unmounted
 	control  *vfs.Control
 	parent   *grant
 	root     *grant // itself, unless shared
@@ -184,14 +184,14 @@ func (h *Host) add(g *grant) [locator.SecretSize]byte {
 	return secret
 }
 
-// mourn has g buried when it is revoked. h.mu is not held, since a guest may be
+// mourn has g buried when it is revoked, or unmounted. h.mu is not held, since a guest may be
 // busy with the gates.
 func (h *Host) mourn(g *grant) {
 	vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
 }
 
-// bury lets go of what a grant that was revoked, or has expired, holds, once no
-// change goes through it any more. When one is stuck it is left to whoever revokes again.
+// bury lets go of what a grant that was revoked, or has expired, or whose tree was
+// unmounted, holds, once no change goes through it any more. When one is stuck it is left to whoever revokes again.
 func (h *Host) bury(g *grant) {
 	err := g.control.Drain()
 	h.mu.Lock()
@@ -260,7 +260,7 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	case g.dead():
 		return nil, g.control.Ended()
 	case node == nil:
-		return nil, vfs.Revoked
+		return nil, errUnmounted
 	}
 	n, err := vfs.Dup(node)
 	if err != nil && g.dead() {
@@ -268,6 +268,8 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	}
 	return n, err
 }
+
+var errUnmounted = vfs.Errorf(vfs.Stale, "what this capability leads to was unmounted; ask its giver for another")
 
 // RootOf returns the id of the grant that n came from, or that this was shared
 // from; "" for a node of no grant.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"capd/authority"
 	"capd/client/console"
 	"capd/config"
 	"capd/vfs"
@@ -203,5 +204,23 @@ func (c *unmountCommand) Run(e *env) error {
 		return err
 	}
 	e.result("unmounted %s", placeText(path))
+	return c.stale(e, con, path, all)
+}
+
+// stale names the grants that led into what was mounted at path, of all mounts.
+func (c *unmountCommand) stale(e *env, con *console.Console, path string, all []virtualfs.Mount) error {
+	gs, err := con.Grants(e)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, g := range gs {
+		if at := innermost(all, g.Path); at >= 0 && all[at].Path == path && g.Path != "" && g.State != authority.Revoked {
+			ids = append(ids, g.ID+" of "+g.Guest)
+		}
+	}
+	if len(ids) > 0 {
+		fmt.Fprintf(e.stderr, "capd: these grants led there, and are stale from now on; capd revoke takes them back: %s\n", strings.Join(ids, ", "))
+	}
 	return nil
 }

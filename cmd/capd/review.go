@@ -21,12 +21,7 @@ func mounted(e *env, fs *console.VirtualFs, paths []string) (mount string, in []
 	at := -1
 	for _, path := range paths {
 		path = trimPath(path)
-		best := -1
-		for i, m := range all {
-			if (m.Path == "" || path == m.Path || strings.HasPrefix(path, m.Path+"/")) && (best < 0 || len(m.Path) > len(all[best].Path)) {
-				best = i
-			}
-		}
+		best := innermost(all, path)
 		switch {
 		case best < 0:
 			return "", nil, vfs.At(path, vfs.Errorf(vfs.NotFound, "nothing is mounted here; capd mounts lists what is"))
@@ -40,6 +35,18 @@ func mounted(e *env, fs *console.VirtualFs, paths []string) (mount string, in []
 		in = nil
 	}
 	return all[at].Path, in, nil
+}
+
+// innermost is the index of the mount that path lies in; of several the innermost. It is
+// -1 when path lies in none.
+func innermost(all []virtualfs.Mount, path string) int {
+	best := -1
+	for i, m := range all {
+		if (m.Path == "" || path == m.Path || strings.HasPrefix(path, m.Path+"/")) && (best < 0 || len(m.Path) > len(all[best].Path)) {
+			best = i
+		}
+	}
+	return best
 }
 
 // onMount runs do on the running host's mount that paths lie in.
