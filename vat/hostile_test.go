@@ -179,7 +179,7 @@ func TestGivenBack(t *testing.T) {
 
 	r.hold(4, boot, func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
 	for _, back := range []bool{true, false} {
-		a := vat.Send(t.Context(), r.world.held.cap, tp.Echo_cap, func(p tp.Echo_cap_Params, c *vat.Caps) error {
+		a := vat.Send(t.Context(), r.world.kept(), tp.Echo_cap, func(p tp.Echo_cap_Params, c *vat.Caps) error {
 			return p.SetCap(c.Put(r.serve(&echoObj{tracked{r.world}})))
 		})
 		call, err := r.come(rpc.Message_Which_call).Call()

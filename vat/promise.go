@@ -2,6 +2,7 @@ package vat
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -238,20 +239,31 @@ func (p *promise) settled() (target, bool) {
 	return nil, false
 }
 
-// remove takes a cancelled call out of the queue.
+// remove takes a cancelled call out of the queue. The loss is told first: as long as the call is in the queue, what
+// was called after it waits behind it, and does not get there before the loss does.
 func (p *promise) remove(r *request) bool {
 	p.mu.Lock()
-	for i, it := range p.queue {
-		if it.request == r {
-			p.queue = append(p.queue[:i], p.queue[i+1:]...)
-			p.mu.Unlock()
-			p.lose(loss{methodKey{r.iface, r.method}, ErrCanceled})
-			p.release()
-			return true
-		}
-	}
+	there := p.place(r) >= 0
 	p.mu.Unlock()
-	return false
+	if !there {
+		return false
+	}
+	p.lose(loss{methodKey{r.iface, r.method}, ErrCanceled})
+	p.mu.Lock()
+	i := p.place(r)
+	if i < 0 { // it has gone on, and fails there
+		p.mu.Unlock()
+		return false
+	}
+	p.queue = slices.Delete(p.queue, i, i+1)
+	p.mu.Unlock()
+	p.release()
+	return true
+}
+
+// place is where r is in the queue, or -1. p.mu is held.
+func (p *promise) place(r *request) int {
+	return slices.IndexFunc(p.queue, func(it queued) bool { return it.request == r })
 }
 
 // drain moves the queue to where p leads, in order. One goroutine at a time does it.

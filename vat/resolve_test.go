@@ -73,7 +73,7 @@ func (r *raw) quiet() bool {
 func TestFailureNeedsNoEmbargo(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	r.hold(1, r.boot(), func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
-	a := vat.Send(t.Context(), r.world.held.cap, tp.Chain_next, nil)
+	a := vat.Send(t.Context(), r.world.kept(), tp.Chain_next, nil)
 	next := a.Cap(tp.Chain_next_Results_chain)
 	piped := vat.Send(t.Context(), next, tp.Chain_depth, nil)
 	q, _ := r.toImport()

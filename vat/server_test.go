@@ -295,6 +295,13 @@ func newWorld() *world {
 	return w
 }
 
+// kept returns what the peer gave to hold.
+func (w *world) kept() *vat.Cap {
+	w.held.Lock()
+	defer w.held.Unlock()
+	return w.held.cap
+}
+
 func (w *world) drop() {
 	w.held.Lock()
 	old := w.held.cap
