@@ -156,7 +156,7 @@ interface VirtualFs {
   # review has 32 bytes that stand for all changes at and below paths, on this page or not, and apply takes it; it is empty
   # unless the mount is an overlay and no revisions are compared. Where it is not the page before's, the changes are not the
   # same any more: begin again.
-  # notFound (no mount there), unsupported (the mount keeps no changes aside).
+  # notFound (no mount there, or neither a change nor anything else at one of paths), unsupported (the mount keeps no changes aside).
 
   apply @5 (path :Text, paths :List(Text), progress :Progress, review :Data, ours :List(Text), theirs :List(Text)) -> (id :Text, changes :UInt64, conflicts :List(Conflict), conflictsTotal :UInt64, dropped :List(Text), droppedTotal :UInt64);
   # Lets the changes at and below paths (empty: all) into what lies beneath the mount at path: all of them, or none. id

@@ -23,6 +23,11 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 		return Review{}, err
 	}
 	revisions := o.From != "" || o.To != ""
+	if after == "" && !revisions && (m.overlay != nil || m.store.Own != nil) {
+		if err := m.known(ctx, o.Paths); err != nil {
+			return Review{}, inMount(path, err)
+		}
+	}
 	wanted := func(c Change) bool { return c.Path > after && chosen(o.Paths, c) }
 	switch {
 	case m.overlay != nil && !revisions:
@@ -158,6 +163,11 @@ func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress P
 		return Applied{}, err
 	}
 	err = fs.withOverlay(path, func(m *mount) error {
+		if o.If == (Review{}) { // or the review says that what was chosen is gone
+			if err := m.known(ctx, o.Paths); err != nil {
+				return err
+			}
+		}
 		target := vfs.Guarded(m.store.Root(), nil, m.guards...)
 		defer target.Close()
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
@@ -244,6 +254,9 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	}
 	if m.overlay == nil && m.store.Own == nil {
 		return 0, vfs.At(path, errNoChanges)
+	}
+	if err := m.known(ctx, paths); err != nil {
+		return 0, inMount(path, err)
 	}
 	ctx = m.credits(ctx)
 	err = m.alone(func() error {

@@ -169,9 +169,15 @@ func TestReview(t *testing.T) {
 	if got, want := diff(t, fs, "draft", virtualfs.DiffOptions{}), []string{"added also", "modified edit", "removed gone", "added new"}; !slices.Equal(got, want) {
 		t.Errorf("the changes are %q, want %q", got, want)
 	}
-	if got := diff(t, fs, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "x"}}); !slices.Equal(got, []string{"modified edit"}) {
+	if got := diff(t, fs, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "keep"}}); !slices.Equal(got, []string{"modified edit"}) {
 		t.Errorf("the changes at edit are %q", got)
 	}
+	_, err = fs.Diff(ctx, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "x"}}, "", nil)
+	is(t, "diff of a path with nothing there and no change", err, vfs.NotFound)
+	_, err = fs.Revert(ctx, "draft", []string{"gone", "edit/x"})
+	is(t, "revert of such a path", err, vfs.NotFound)
+	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{Paths: []string{"x"}}, nil)
+	is(t, "apply of such a path", err, vfs.NotFound)
 	var text string
 	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c virtualfs.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
 		t.Errorf("the text is %q, %v", text, err)

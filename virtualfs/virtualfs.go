@@ -214,7 +214,8 @@ type Host interface {
 	Root(ctx context.Context) (vfs.Dir, *vfs.Control, error)
 	// Diff yields changes in byte order of paths, those after the path after. The
 	// Review stands for all changes at and below o.Paths, whether or not they were
-	// yielded. It is the zero Review unless they are an overlay's, which Apply takes.
+	// yielded. It is the zero Review unless they are an overlay's, which Apply takes. It answers
+	// notFound for a path at which there is nothing, and no change, as Apply and Revert do.
 	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error)
 	// Apply lets in changes, all that are chosen or none of them. It answers conflict when
 	// they are no longer what was reviewed.

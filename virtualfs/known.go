@@ -1,0 +1,81 @@
+package virtualfs
+
+import (
+	"context"
+	"strings"
+
+	"capd/vfs"
+)
+
+// known answers notFound for one of paths at which m has nothing and never had: neither
+// it, nor what lies beneath it, nor a change is there.
+func (m *mount) known(ctx context.Context, paths []string) error {
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		ok, err := m.knows(ctx, path)
+		if err != nil {
+			return vfs.At(path, err)
+		}
+		if !ok {
+			return vfs.At(path, vfs.Errorf(vfs.NotFound, "nothing has this name, and nothing was changed here"))
+		}
+	}
+	return nil
+}
+
+func (m *mount) knows(ctx context.Context, path string) (bool, error) {
+	trees := []func() vfs.Dir{m.store.Root}
+	if m.overlay != nil {
+		trees = append(trees, m.overlay.Root)
+	}
+	for _, root := range trees {
+		if ok, err := there(ctx, root(), path); ok || err != nil {
+			return ok, err
+		}
+	}
+	return m.changedAt(ctx, path)
+}
+
+// changedAt reports whether there is a change at path or below it.
+func (m *mount) changedAt(ctx context.Context, path string) (found bool, err error) {
+	at := func(c Change) bool {
+		found = chosen([]string{path}, c)
+		return !found
+	}
+	if m.overlay != nil {
+		all, err := m.overlay.Diff(ctx, "")
+		for i := 0; i < len(all) && at(change(all[i])); i++ {
+		}
+		if found || err != nil {
+			return found, err
+		}
+	}
+	if m.store.Own != nil {
+		err = m.store.Own.Diff(ctx, "", "", at)
+	}
+	return found, err
+}
+
+// there reports whether something is at path, following no link. It closes d.
+func there(ctx context.Context, d vfs.Dir, path string) (bool, error) {
+	name, rest, deeper := strings.Cut(path, "/")
+	n, err := d.Lookup(ctx, name)
+	d.Close()
+	switch {
+	case vfs.CodeOf(err) == vfs.NotFound:
+		return false, nil
+	case err != nil || !deeper:
+		if err == nil {
+			n.Close()
+		}
+		return err == nil, err
+	}
+	sub, ok := n.(vfs.Dir)
+	if !ok {
+		n.Close()
+		return false, nil
+	}
+	return there(ctx, sub, rest)
+}
