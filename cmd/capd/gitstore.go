@@ -11,6 +11,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/deny"
+	"capd/vfs/unified"
 	"capd/virtualfs"
 )
 
@@ -103,7 +104,7 @@ func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (text, lacks st
 	case change.From.Mode == submodule || change.To.Mode == submodule:
 		lacks = vfs.Printable(ch.Path) + " is a submodule"
 	case !whole:
-		lacks = vfs.Printable(ch.Path) + " is too long"
+		lacks = vfs.Printable(ch.Path) + " is too long (" + unified.Bounds + ")"
 	}
 	return text, lacks, err
 }

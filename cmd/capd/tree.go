@@ -86,7 +86,10 @@ func (t *tree) text(ctx context.Context, c batch.Change) (string, error) {
 	if !same && c.Becomes.Kind == vfs.FileKind && c.Content != nil {
 		to.Data, to.Long, _ = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
 	}
-	text, _ := unified.Format(from, to, unified.InPlace, same)
+	text, whole := unified.Format(from, to, unified.InPlace, same)
+	if !whole {
+		text = "too long to be shown: " + unified.Bounds + "\n"
+	}
 	return text, ctx.Err()
 }
 

@@ -79,7 +79,7 @@ func (p *Patch) Text(ctx context.Context, c Change) (text, lacks string, err err
 		case b.Len()+len(one) > unified.MaxPatch:
 			return b.String(), "the text is too long; ask for parts of the tree", nil
 		case !whole:
-			missing = append(missing, vfs.Printable(f.path)+" is too long")
+			missing = append(missing, vfs.Printable(f.path)+" is too long ("+unified.Bounds+")")
 		}
 		b.WriteString(one)
 	}

@@ -44,6 +44,9 @@ const (
 	MaxPatch = 4<<20 - 4096
 )
 
+// Bounds says, for people, what is left out.
+const Bounds = "of a file longer than 8 MiB, or of a change whose text is longer than 4 MiB, nothing is in it"
+
 // How says where the new content comes from, if not from the same path.
 type How uint8
 
@@ -56,15 +59,18 @@ const (
 
 // Format writes one change, texts with three lines of context around each place. same
 // says that the contents are known to be the same: then their Data is not needed.
-// whole is false when a content is not in the text, which then says that the files
-// differ; git apply refuses such a text.
+// whole is false, and text empty, when a content is too long to be in it: git apply would
+// refuse a patch with a part of the change, and all of the other files' with it.
 func Format(from, to Side, how How, same bool) (text string, whole bool) {
 	from.settle()
 	to.settle()
 	if from.Mode != Nothing && to.Mode != Nothing && from.Mode&typeBits != to.Mode&typeBits {
 		gone, ok := Format(from, Side{Path: from.Path}, InPlace, false)
 		come, whole := Format(Side{Path: to.Path}, to, InPlace, false)
-		return gone + come, ok && whole
+		if !ok || !whole {
+			return "", false
+		}
+		return gone + come, true
 	}
 	if from.Mode == Nothing && to.Mode == Nothing {
 		return "", true
@@ -74,7 +80,10 @@ func Format(from, to Side, how How, same bool) (text string, whole bool) {
 		return head, true
 	}
 	body, whole := content(from, to, len(head))
-	return head + body, whole
+	if !whole {
+		return "", false
+	}
+	return head + body, true
 }
 
 func (s *Side) settle() {
@@ -105,15 +114,13 @@ func content(from, to Side, head int) (text string, whole bool) {
 	a, z := from.name("a/"), to.name("b/")
 	switch {
 	case from.Long || to.Long:
+		return "", false
 	case isText(from.Data) && isText(to.Data):
 		text = udiff.Unified(a, z, string(from.Data), string(to.Data))
 	default:
 		text = binary(from, to)
 	}
-	if from.Long || to.Long || head+len(text) > MaxPatch {
-		return fmt.Sprintf("Binary files %s and %s differ\n", a, z), false
-	}
-	return text, true
+	return text, head+len(text) <= MaxPatch
 }
 
 func (s *Side) name(prefix string) string {
