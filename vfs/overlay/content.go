@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"sync"
@@ -95,9 +96,20 @@ func (cs *contents) stage(ctx context.Context, r io.Reader) (*content, vfs.Versi
 	v, err := cs.dir.Replace(inside(ctx), c.name(), r, vfs.If{Absent: true})
 	if err != nil {
 		cs.forget(c)
-		return nil, vfs.Version{}, err
+		return nil, vfs.Version{}, besideOld(err)
 	}
 	return c, v, nil
+}
+
+// besideOld adds to a quota error what a replacement needs room for.
+func besideOld(err error) error {
+	var e *vfs.Error
+	if !errors.As(err, &e) || e.Code != vfs.Quota {
+		return err
+	}
+	more := *e
+	more.Msg = e.Msg + "; a change of a file needs room for the old content and the new"
+	return &more
 }
 
 // file returns c as the upper store has it. It stays open until c is removed.
