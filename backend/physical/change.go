@@ -126,12 +126,14 @@ func (d *Dir) seen(ctx context.Context, name string, c vfs.If) (seen, error) {
 		return seen{}, err
 	}
 	a, err := dir.lstat(name)
+	missing := isNotExist(err)
+	err = absent(dir, d.at, err)
 	d.s.leave(dir)
-	if isNotExist(err) {
+	if missing && vfs.CodeOf(err) == vfs.NotFound {
 		return seen{}, nil
 	}
 	if err != nil {
-		return seen{}, explain(err)
+		return seen{}, err
 	}
 	if c.Is.IsZero() || a.kind != vfs.FileKind {
 		return seen{exists: true, attr: a}, nil

@@ -64,7 +64,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	defer d.s.leave(dir)
 	a, err := dir.lstat(name)
 	if err != nil {
-		return nil, explain(err)
+		return nil, absent(dir, d.at, err)
 	}
 	switch a.kind {
 	case vfs.DirKind:
@@ -82,6 +82,17 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	f := &File{spot: d.spot(name)}
 	vfs.Remember(ctx, f, a.info())
 	return f, nil
+}
+
+// absent explains why a name in dir, which is at p, could not be looked up. The served
+// directory itself is held open: that it was removed shows in nothing else.
+func absent(dir directory, p place, err error) error {
+	if p.path == "" && isNotExist(err) {
+		if a, err := dir.attr(); err == nil && a.nlink == 0 {
+			return vfs.At("", vfs.Stale)
+		}
+	}
+	return explain(err)
 }
 
 func (d *Dir) spot(name string) spot {

@@ -66,7 +66,7 @@ func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
 	}
 	defer f.s.leave(d)
 	file, a, err := d.open(f.name, flag)
-	return file, a, held(explain(err))
+	return file, a, held(absent(d, f.in, err))
 }
 
 // reader is the file that has the name, opened for one read.
@@ -85,7 +85,7 @@ func (f *File) reader(ctx context.Context) (reader, error) {
 	defer f.s.leave(d)
 	r, a, err := d.read(f.name)
 	if err != nil {
-		return nil, held(explain(err))
+		return nil, held(absent(d, f.in, err))
 	}
 	if f.again.Swap(true) {
 		f.s.host.keep(f.path, r, a, mark)

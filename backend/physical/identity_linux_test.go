@@ -194,3 +194,30 @@ func TestConfinement(t *testing.T) {
 		t.Errorf("with os.Root it is %q", c)
 	}
 }
+
+// TestRootRemoved: below a served directory that was removed everything is stale, and
+// nothing is notFound.
+func TestRootRemoved(t *testing.T) {
+	both(t, func(t *testing.T, w served) {
+		w.write("f", "inside")
+		w.write("g", "inside")
+		n, err := w.root.Lookup(w.ctx, "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		if err := os.RemoveAll(w.host("")); err != nil {
+			t.Fatal(err)
+		}
+		_, lookup := w.root.Lookup(w.ctx, "g")
+		_, stat := n.Stat(w.ctx)
+		_, open := vfs.Open(w.ctx, n.(vfs.File))
+		for what, err := range map[string]error{
+			"Lookup": lookup, "File.Stat": stat, "File.Open": open, "Remove": w.root.Remove(w.ctx, "g", vfs.If{}),
+		} {
+			if vfs.CodeOf(err) != vfs.Stale {
+				t.Errorf("%s: %v, want stale", what, err)
+			}
+		}
+	})
+}

@@ -65,7 +65,7 @@ func (p *spot) look(ctx context.Context) (attr, error) {
 	}
 	defer p.s.leave(d)
 	a, err := d.lstat(p.name)
-	return a, explain(err)
+	return a, absent(d, p.in, err)
 }
 
 // Link is a symbolic link, which nothing in this package follows.
