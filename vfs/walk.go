@@ -273,7 +273,8 @@ func Within(depth int, target string) bool {
 
 // LeadsOut reports whether the link at path below d, which says target, leads out of
 // d: by its text, or out of the tree that it is in to a place where the host has
-// mounted none. What target names is not d's to show then.
+// mounted none. What target names is not d's to show then. A link whose way ends
+// before that is decided, at a name that is not there, is taken to stay within.
 func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 	names, err := SplitPath(path)
 	if err != nil {
