@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"capd/locator"
@@ -71,8 +72,10 @@ const (
 type grant struct {
 	Grant
 	digest   digest
-	node     vfs.Node // what the locator restores; nil once it was found revoked, or unmounted
-	control  *vfs.Control
+	node     vfs.Node                    // what the locator restores; nil once it was found revoked, or unmounted
+	control  atomic.Pointer[vfs.Control] // nil once the grant is buried
+	ended    error                       // set before that: what every call through it answers
+	unwatch  func()
 	parent   *grant
 	root     *grant // itself, unless shared
 	number   int    // the last part of a shared one's name
@@ -147,14 +150,16 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 	if t.ReadOnly {
 		mode = ReadOnly
 	}
-	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, control: ctl, ledger: ledger, turns: newTurns()}
+	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, ledger: ledger, turns: newTurns()}
+	g.control.Store(ctl)
 	g.root = g
 	ctl.Own(g)
 	h.mu.Lock()
 	secret := h.add(g)
+	given := g.Grant
 	h.mu.Unlock()
 	h.mourn(g)
-	return g.Grant, secret, nil
+	return given, secret, nil
 }
 
 func attenuate(n vfs.Node) (vfs.Node, error) {
@@ -187,23 +192,59 @@ func (h *Host) add(g *grant) [locator.SecretSize]byte {
 // mourn has g buried when it is revoked, or unmounted. h.mu is not held, since a guest may be
 // busy with the gates.
 func (h *Host) mourn(g *grant) {
-	vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
+	stop := vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
+	h.mu.Lock()
+	buried := g.node == nil
+	if !buried {
+		g.unwatch = stop
+	}
+	h.mu.Unlock()
+	if buried {
+		stop()
+	}
 }
 
 // bury lets go of what a grant that was revoked, or has expired, or whose tree was
-// unmounted, holds, once no change goes through it any more. When one is stuck it is left to whoever revokes again.
+// unmounted, holds, once no change goes through it any more. What remains is what
+// Grants tells of it and what its locator answers. When a change is stuck the rest is
+// left to whoever revokes again.
 func (h *Host) bury(g *grant) {
-	err := g.control.Drain()
+	ctl := g.control.Load()
+	if ctl == nil {
+		return
+	}
+	err := ctl.Drain()
 	h.mu.Lock()
-	node := g.node
+	node, stop := g.node, g.unwatch
 	g.node = nil
+	g.unwatch = nil
+	if err == nil && ctl.Ended() != nil { // a grant whose tree was unmounted can be revoked still
+		g.Path = brief(g.Path)
+		g.ended = ctl.Ended()
+		g.control.Store(nil)
+	}
 	h.mu.Unlock()
 	if node != nil {
 		node.Close()
 	}
-	if err == nil {
-		g.control.Release()
+	if stop != nil {
+		stop()
 	}
+	if err == nil {
+		ctl.Release()
+	}
+}
+
+// maxBrief is how many bytes are remembered of the path of a grant that is gone.
+const maxBrief = 128
+
+// brief returns a copy of path, cut after maxBrief bytes. The copy keeps alive no
+// longer string that path is a part of.
+func brief(path string) string {
+	if len(path) > maxBrief {
+		return path[:maxBrief] + "…"
+	}
+	return strings.Clone(path)
 }
 
 // forget drops the oldest revoked grants beyond MaxGone of the kind of added:
@@ -240,7 +281,29 @@ func (h *Host) forget(added *grant) {
 }
 
 // dead reports whether g was revoked. It waits for nothing.
-func (g *grant) dead() bool { return g.control.Revoked() }
+func (g *grant) dead() bool { return g.end() != nil }
+
+// end returns what every call through g answers once it was revoked, has expired or
+// was unmounted; nil before. It waits for nothing.
+func (g *grant) end() error {
+	if ctl := g.control.Load(); ctl != nil {
+		return ctl.Ended()
+	}
+	return g.ended
+}
+
+// revoke revokes g, and waits as [vfs.Gate.Revoke] does.
+func (h *Host) revoke(g *grant) error {
+	ctl := g.control.Load()
+	if ctl == nil {
+		return nil
+	}
+	err := ctl.Revoke()
+	if err == nil {
+		h.burials.Go(func() { h.bury(g) }) // a change that was stuck may have left something
+	}
+	return err
+}
 
 // Restore returns a new reference to the node that a secret stands for. A
 // secret is looked up by its digest, so that the time it takes says nothing of
@@ -258,13 +321,13 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	case g == nil:
 		return nil, vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
 	case g.dead():
-		return nil, g.control.Ended()
+		return nil, g.end()
 	case node == nil:
 		return nil, errUnmounted
 	}
 	n, err := vfs.Dup(node)
 	if err != nil && g.dead() {
-		return nil, g.control.Ended()
+		return nil, g.end()
 	}
 	return n, err
 }
@@ -312,7 +375,7 @@ func (g *grant) now() Grant {
 	switch {
 	case g.dead():
 		out.State = Revoked
-	case g.control.Locked():
+	case g.control.Load().Locked():
 		out.State = Locked
 	}
 	return out
@@ -344,9 +407,7 @@ func (h *Host) Revoke(guest string) (int, error) {
 		return 0, err
 	}
 	// Those that are revoked already too: a change through them may be stuck.
-	return len(alive(gs)), each(gs, func(g *grant) error {
-		return g.control.Revoke()
-	})
+	return len(alive(gs)), each(gs, h.revoke)
 }
 
 // SetWritable locks or unlocks every grant of guest, or the one with that id, and
@@ -359,7 +420,12 @@ func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	if gs = alive(gs); len(gs) == 0 {
 		return 0, vfs.Revoked
 	}
-	return len(gs), each(gs, func(g *grant) error { return g.control.SetWritable(on) })
+	return len(gs), each(gs, func(g *grant) error {
+		if ctl := g.control.Load(); ctl != nil {
+			return ctl.SetWritable(on)
+		}
+		return nil // revoked meanwhile
+	})
 }
 
 // alive returns the grants that are not revoked.
@@ -382,13 +448,17 @@ func (h *Host) Usage(id string) (vfs.Usage, error) {
 
 var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
 
-// Control returns the control of one grant.
+// Control returns the control of one grant. For one that is gone it answers what its
+// calls do.
 func (h *Host) Control(id string) (*vfs.Control, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, g := range h.grants {
 		if g.ID == id {
-			return g.control.Dup(), nil
+			if ctl := g.control.Load(); ctl != nil {
+				return ctl.Dup(), nil
+			}
+			return nil, g.ended
 		}
 	}
 	return nil, errNoGrant
@@ -422,7 +492,7 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	gs := append([]*grant(nil), h.grants...)
 	h.mu.Unlock()
-	err := each(gs, func(g *grant) error { return g.control.Revoke() })
+	err := each(gs, h.revoke)
 	h.burials.Wait()
 	return errors.Join(err, h.root.Close())
 }

@@ -52,11 +52,12 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control) (*grant, []byte, error) {
 			Guest: fmt.Sprintf("%s/%d", parent.Guest, number), Path: place.Path, Mode: parent.Mode,
 			State: Active, Parent: parent.ID,
 		},
-		node: node, control: ctl, parent: parent, root: parent.root, ledger: parent.ledger, number: number,
+		node: node, parent: parent, root: parent.root, ledger: parent.ledger, number: number,
 	}
 	if place.ReadOnly {
 		g.Mode = ReadOnly
 	}
+	g.control.Store(ctl)
 	ctl.Own(g)
 	secret := h.add(g)
 	return g, secret[:], nil
