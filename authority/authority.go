@@ -8,10 +8,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,10 +31,8 @@ type Host struct {
 	allowance vfs.Allowance
 	since     time.Time
 
-	mu       sync.Mutex
-	grants   []*grant // oldest first
-	byDigest map[digest]*grant
-	lastID   uint64
+	mu       sync.Mutex // every guest needs it: it is held for a few steps, whatever there is
+	registry registry
 
 	burials sync.WaitGroup
 }
@@ -76,19 +72,26 @@ type grant struct {
 	control  atomic.Pointer[vfs.Control] // nil once the grant is buried
 	ended    error                       // set before that: what every call through it answers
 	unwatch  func()
-	parent   *grant
 	root     *grant // itself, unless shared
-	number   int    // the last part of a shared one's name
 	order    uint64 // its id's number
+	holder   *guest
 	ledger   *vfs.Ledger
-	turns    turns // of a root grant, as are the listings
+	turns    turns // of a root grant, as is what follows
 	listings listings
+
+	// Of what was shared from a root grant, under the host's lock.
+	live      int
+	gone      []*grant // those that have ended and are remembered, the first to end first
+	forgotten bool     // the root grant itself
 }
+
+// shared reports whether g was shared from another.
+func (g *grant) shared() bool { return g.root != g }
 
 // New returns a host of tree, which it takes over. Every root grant gets its own
 // allowance.
 func New(tree vfs.Dir, a vfs.Allowance) *Host {
-	return &Host{root: tree, allowance: a, since: time.Now(), byDigest: map[digest]*grant{}}
+	return &Host{root: tree, allowance: a, since: time.Now(), registry: newRegistry()}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -154,11 +157,12 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 	g.control.Store(ctl)
 	g.root = g
 	ctl.Own(g)
+	secret := g.mint()
 	h.mu.Lock()
-	secret := h.add(g)
+	h.registry.add(g)
 	given := g.Grant
 	h.mu.Unlock()
-	h.mourn(g)
+	h.mourn(g, node)
 	return given, secret, nil
 }
 
@@ -176,23 +180,20 @@ func derive(n vfs.Node) (vfs.Node, *vfs.Control, error) {
 	return vfs.RevocableFile(n.(vfs.File))
 }
 
-// add files g under a new id and secret. h.mu is held.
-func (h *Host) add(g *grant) [locator.SecretSize]byte {
+// mint makes the secret that stands for g, of which g keeps the digest.
+func (g *grant) mint() [locator.SecretSize]byte {
 	secret := locator.NewSecret()
-	h.lastID++
-	g.order = h.lastID
-	g.ID = fmt.Sprintf("g%d", g.order)
 	g.digest = sha256.Sum256(secret[:])
-	h.byDigest[g.digest] = g
-	h.grants = append(h.grants, g)
-	h.forget(g)
 	return secret
 }
 
-// mourn has g buried when it is revoked, or unmounted. h.mu is not held, since a guest may be
-// busy with the gates.
-func (h *Host) mourn(g *grant) {
-	stop := vfs.OnRevoke(g.node, func(error) { h.burials.Go(func() { h.bury(g) }) })
+// mourn has g, whose node is node, counted as ended when it is, and buried. h.mu is
+// not held, since a guest may be busy with the gates.
+func (h *Host) mourn(g *grant, node vfs.Node) {
+	stop := vfs.OnRevoke(node, func(error) {
+		h.end(g)
+		h.burials.Go(func() { h.bury(g) })
+	})
 	h.mu.Lock()
 	buried := g.node == nil
 	if !buried {
@@ -247,39 +248,6 @@ func brief(path string) string {
 	return strings.Clone(path)
 }
 
-// forget drops the oldest revoked grants beyond MaxGone of the kind of added:
-// those shared from one root grant, so that a guest has only its own forgotten,
-// or root grants, each with what was shared from it. h.mu is held.
-func (h *Host) forget(added *grant) {
-	kind := func(g *grant) bool {
-		if added.parent == nil {
-			return g.parent == nil
-		}
-		return g.parent != nil && g.root == added.root
-	}
-	gone := 0
-	for _, g := range h.grants {
-		if kind(g) && g.dead() {
-			gone++
-		}
-	}
-	if gone <= MaxGone+MaxGone/4 { // not at every grant
-		return
-	}
-	forgotten := map[*grant]bool{}
-	h.grants = slices.DeleteFunc(h.grants, func(g *grant) bool {
-		if gone > MaxGone && kind(g) && g.dead() {
-			gone--
-			forgotten[g] = true
-		}
-		if !forgotten[g] && !forgotten[g.root] {
-			return false
-		}
-		delete(h.byDigest, g.digest)
-		return true
-	})
-}
-
 // dead reports whether g was revoked. It waits for nothing.
 func (g *grant) dead() bool { return g.end() != nil }
 
@@ -311,7 +279,7 @@ func (h *Host) revoke(g *grant) error {
 func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	d := digest(sha256.Sum256(secret))
 	h.mu.Lock()
-	g := h.byDigest[d]
+	g := h.registry.byDigest[d]
 	var node vfs.Node
 	if g != nil {
 		node = g.node
@@ -344,28 +312,26 @@ func (h *Host) RootOf(n vfs.Node) string {
 	return g.root.ID
 }
 
-// Grants returns every grant, oldest first: those after the one with that id,
+// Grants returns at most max grants, oldest first: those after the one with that id,
 // which may be forgotten since, or from the first for "". It answers invalid for
 // what is no id, and notFound for one that no grant ever had.
-func (h *Host) Grants(after string) ([]Grant, error) {
-	var last uint64
+func (h *Host) Grants(after string, max int) (out []Grant, err error) {
+	var order uint64
 	if after != "" {
-		var err error
-		if last, err = strconv.ParseUint(strings.TrimPrefix(after, "g"), 10, 64); err != nil || !grantID.MatchString(after) {
-			return nil, vfs.Errorf(vfs.Invalid, "a grant's id is g and a number")
+		if order, err = orderOf(after); err != nil {
+			return nil, err
 		}
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if last > h.lastID {
+	last := h.registry.lastID
+	h.mu.Unlock()
+	if order > last {
 		return nil, errNoGrant
 	}
-	out := make([]Grant, 0, len(h.grants))
-	for _, g := range h.grants {
-		if g.order > last {
-			out = append(out, g.now())
-		}
-	}
+	h.each(order, func(g *grant) bool {
+		out = append(out, g.now())
+		return len(out) < max
+	})
 	return out, nil
 }
 
@@ -384,16 +350,15 @@ func (g *grant) now() Grant {
 // of returns the grants of a guest, or the one with that id.
 func (h *Host) of(guest string) ([]*grant, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	var gs []*grant
-	for _, g := range h.grants {
-		if g.Guest == guest || g.ID == guest {
-			gs = append(gs, g)
-		}
+	gs := h.registry.ofGuest(guest)
+	if g := h.registry.byID(guest); g != nil {
+		gs = append(gs, g)
 	}
+	h.mu.Unlock()
 	if len(gs) == 0 {
 		return nil, vfs.Errorf(vfs.NotFound, "no guest has that name and no grant that id; see grants")
 	}
+	slices.SortFunc(gs, func(a, b *grant) int { return cmp.Compare(a.order, b.order) })
 	return gs, nil
 }
 
@@ -407,7 +372,7 @@ func (h *Host) Revoke(guest string) (int, error) {
 		return 0, err
 	}
 	// Those that are revoked already too: a change through them may be stuck.
-	return len(alive(gs)), each(gs, h.revoke)
+	return len(alive(gs)), all(gs, h.revoke)
 }
 
 // SetWritable locks or unlocks every grant of guest, or the one with that id, and
@@ -420,7 +385,7 @@ func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	if gs = alive(gs); len(gs) == 0 {
 		return 0, vfs.Revoked
 	}
-	return len(gs), each(gs, func(g *grant) error {
+	return len(gs), all(gs, func(g *grant) error {
 		if ctl := g.control.Load(); ctl != nil {
 			return ctl.SetWritable(on)
 		}
@@ -436,37 +401,40 @@ func alive(gs []*grant) []*grant {
 // Usage returns what the grant with that id uses, with all that was shared from
 // the same root.
 func (h *Host) Usage(id string) (vfs.Usage, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, g := range h.grants {
-		if g.ID == id {
-			return g.ledger.Usage(), nil
-		}
+	g, err := h.byID(id)
+	if err != nil {
+		return vfs.Usage{}, err
 	}
-	return vfs.Usage{}, errNoGrant
+	return g.ledger.Usage(), nil
 }
-
-var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
 
 // Control returns the control of one grant. For one that is gone it answers what its
 // calls do.
 func (h *Host) Control(id string) (*vfs.Control, error) {
+	g, err := h.byID(id)
+	if err != nil {
+		return nil, err
+	}
+	if ctl := g.control.Load(); ctl != nil {
+		return ctl.Dup(), nil
+	}
+	return nil, g.ended
+}
+
+func (h *Host) byID(id string) (*grant, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, g := range h.grants {
-		if g.ID == id {
-			if ctl := g.control.Load(); ctl != nil {
-				return ctl.Dup(), nil
-			}
-			return nil, g.ended
-		}
+	if g := h.registry.byID(id); g != nil {
+		return g, nil
 	}
 	return nil, errNoGrant
 }
 
-// each runs f for all at once, so that one that is stuck does not hold up the
+var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
+
+// all runs f for all at once, so that one that is stuck does not hold up the
 // others.
-func each(gs []*grant, f func(*grant) error) error {
+func all(gs []*grant, f func(*grant) error) error {
 	errs := make([]error, len(gs))
 	var wg sync.WaitGroup
 	for i, g := range gs {
@@ -489,10 +457,12 @@ func each(gs []*grant, f func(*grant) error) error {
 
 // Close revokes every grant and closes the tree.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	gs := append([]*grant(nil), h.grants...)
-	h.mu.Unlock()
-	err := each(gs, h.revoke)
+	var gs []*grant
+	h.each(0, func(g *grant) bool {
+		gs = append(gs, g)
+		return true
+	})
+	err := all(gs, h.revoke)
 	h.burials.Wait()
 	return errors.Join(err, h.root.Close())
 }

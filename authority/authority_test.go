@@ -62,17 +62,17 @@ func TestGrants(t *testing.T) {
 	ok(t, err)
 	_, err = n.Stat(t.Context())
 	ok(t, err)
-	all, err := h.Grants("")
+	all, err := h.Grants("", 1<<20)
 	ok(t, err)
-	gs, err := h.Grants(all[len(all)-1].ID)
+	gs, err := h.Grants(all[len(all)-1].ID, 1<<20)
 	ok(t, err)
 	if len(gs) != 0 {
 		t.Errorf("after the last grant there are %v", gs)
 	}
-	_, err = h.Grants("g7")
+	_, err = h.Grants("g7", 1<<20)
 	is(t, "grants after one that there never was", err, vfs.NotFound)
 	for _, id := range []string{"nonsense", "1", "g", "gg1", "g-1", "g99999999999999999999"} {
-		_, err = h.Grants(id)
+		_, err = h.Grants(id, 1<<20)
 		is(t, "grants after what is no id", err, vfs.Invalid)
 	}
 	_, err = h.Usage("g7")
@@ -169,7 +169,7 @@ func TestSharedNames(t *testing.T) {
 			ctl.Release()
 		}
 	}
-	gs, err := h.Grants("")
+	gs, err := h.Grants("", 1<<20)
 	ok(t, err)
 	var names []string
 	for _, g := range gs {
@@ -192,7 +192,7 @@ func TestSharedNames(t *testing.T) {
 	}
 	_, err = h.SetWritable("agent", true)
 	is(t, "SetWritable of the revoked", err, vfs.Revoked)
-	gs, err = h.Grants("")
+	gs, err = h.Grants("", 1<<20)
 	ok(t, err)
 	for _, g := range gs {
 		if g.State != authority.Revoked {
@@ -221,7 +221,7 @@ func TestForget(t *testing.T) {
 	is(t, "one that is remembered", err, vfs.Revoked)
 	_, err = h.Restore(kept)
 	ok(t, err)
-	gs, err := h.Grants("")
+	gs, err := h.Grants("", 1<<20)
 	if ok(t, err); len(gs) > authority.MaxGone+authority.MaxGone/4+2 {
 		t.Errorf("%d grants are remembered", len(gs))
 	}

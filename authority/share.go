@@ -22,43 +22,33 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 		ctl.Release()
 		return nil, nil, err
 	}
-	h.mourn(g)
+	h.mourn(g, node)
 	return secret, revoker, nil
 }
 
 func (h *Host) share(node vfs.Node, ctl *vfs.Control) (*grant, []byte, error) {
-	place, _ := vfs.PlaceOf(node)
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	parent, ok := vfs.OwnerOf(node).(*grant)
 	if !ok {
 		return nil, nil, vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 	}
-	live, number := 0, 0
-	for _, g := range h.grants {
-		if g.root == parent.root && g != g.root && !g.dead() {
-			live++
-		}
-		if g.parent != nil && g.parent.Guest == parent.Guest { // a guest may hold several grants
-			number = max(number, g.number)
-		}
-	}
-	if live >= MaxShares {
-		return nil, nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
-	}
-	number++
+	place, _ := vfs.PlaceOf(node)
 	g := &grant{
-		Grant: Grant{
-			Guest: fmt.Sprintf("%s/%d", parent.Guest, number), Path: place.Path, Mode: parent.Mode,
-			State: Active, Parent: parent.ID,
-		},
-		node: node, parent: parent, root: parent.root, ledger: parent.ledger, number: number,
+		Grant: Grant{Path: place.Path, Mode: parent.Mode, State: Active, Parent: parent.ID},
+		node:  node, root: parent.root, ledger: parent.ledger,
 	}
 	if place.ReadOnly {
 		g.Mode = ReadOnly
 	}
 	g.control.Store(ctl)
 	ctl.Own(g)
-	secret := h.add(g)
+	secret := g.mint()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if live := g.root.live; live >= MaxShares {
+		return nil, nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
+	}
+	parent.holder.shared++ // a guest may hold several grants
+	g.Guest = fmt.Sprintf("%s/%d", parent.Guest, parent.holder.shared)
+	h.registry.add(g)
 	return g, secret[:], nil
 }

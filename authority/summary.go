@@ -15,21 +15,19 @@ type Summary struct {
 
 // Summary returns what all grants come to now.
 func (h *Host) Summary() Summary {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	s := Summary{Since: h.since}
-	for _, g := range h.grants {
+	h.each(0, func(g *grant) bool {
 		if !g.dead() {
 			s.Grants++
 		}
-		if g.root != g { // its root accounts for it
-			continue
+		if !g.shared() { // its root accounts for it
+			u := g.ledger.Usage()
+			s.Used.Bytes += u.Bytes
+			s.Used.Nodes += u.Nodes
+			s.Used.Open += u.Open
+			s.Used.Streams += u.Streams
 		}
-		u := g.ledger.Usage()
-		s.Used.Bytes += u.Bytes
-		s.Used.Nodes += u.Nodes
-		s.Used.Open += u.Open
-		s.Used.Streams += u.Streams
-	}
+		return true
+	})
 	return s
 }

@@ -42,7 +42,7 @@ func TestShareChain(t *testing.T) {
 	}
 	_, err = n.(*client.File).WriteText(ctx, "x", vfs.If{})
 	is(t, "a write through what was shared from read-only", err, vfs.ReadOnly)
-	gs, err := s.authority.Grants("")
+	gs, err := s.authority.Grants("", 1<<20)
 	ok(t, err)
 	want := []authority.Grant{
 		{Guest: "agent", ID: root.ID, Mode: authority.ReadWrite, State: authority.Active},

@@ -60,7 +60,7 @@ var layers = []layer{
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
-	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/vfs"},
+	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/vfs github.com/tidwall/btree"},
 	{of: "capd/cap/virtualfs", may: "capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/scope capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},

@@ -133,11 +133,11 @@ func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list
 	if err != nil {
 		return err
 	}
-	gs, err := s.host.Grants(after)
+	limit := wire.PageSize(c.Params().Limit())
+	gs, err := s.host.Grants(after, limit+1)
 	if err != nil {
 		return vfs.At(after, err)
 	}
-	limit := wire.PageSize(c.Params().Limit())
 	r, err := c.Results()
 	if err != nil {
 		return err

@@ -1,0 +1,58 @@
+package authority_test
+
+import (
+	"fmt"
+	"testing"
+
+	"capd/authority"
+	"capd/vfs"
+)
+
+// What one guest does costs the same however many grants there are, since each of
+// these takes the lock that all guests need.
+func BenchmarkAmongGrants(b *testing.B) {
+	for _, roots := range []int{1, 16, 64} {
+		h := newHost(b, vfs.Allowance{})
+		for i := range roots {
+			fill(b, h, fmt.Sprintf("agent%d", i))
+		}
+		g, secret := grant(b, h, "honest", "a", false)
+		run := func(name string, f func() error) {
+			b.Run(fmt.Sprintf("%s/roots=%d", name, roots), func(b *testing.B) {
+				for b.Loop() {
+					ok(b, f())
+				}
+			})
+		}
+		run("restore", func() error {
+			n, err := h.Restore(secret)
+			ok(b, err)
+			return n.Close()
+		})
+		run("share", func() error {
+			n, err := h.Restore(secret)
+			ok(b, err)
+			_, ctl, err := h.Share(n)
+			ok(b, err)
+			ok(b, ctl.Revoke())
+			ctl.Release()
+			return n.Close()
+		})
+		run("lock", func() error { _, err := h.SetWritable(g.ID, false); return err })
+		run("usage", func() error { _, err := h.Usage(g.ID); return err })
+		ok(b, h.Close())
+	}
+}
+
+// fill gives guest a grant with as many shares as there may be.
+func fill(b *testing.B, h *authority.Host, guest string) {
+	_, secret := grant(b, h, guest, "a", false)
+	n, err := h.Restore(secret)
+	ok(b, err)
+	defer n.Close()
+	for range authority.MaxShares {
+		_, ctl, err := h.Share(n)
+		ok(b, err)
+		ctl.Release()
+	}
+}

@@ -1,0 +1,148 @@
+package authority_test
+
+import (
+	"fmt"
+	"testing"
+
+	"capd/authority"
+	"capd/backend/memory"
+	"capd/vfs"
+)
+
+// share shares what secret stands for.
+func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *vfs.Control) {
+	t.Helper()
+	n, err := h.Restore(secret)
+	ok(t, err)
+	defer n.Close()
+	shared, ctl, err = h.Share(n)
+	ok(t, err)
+	return shared, ctl
+}
+
+// With a root grant all that was shared from it is forgotten, and no index keeps
+// anything of it.
+func TestForgetWithTheRoot(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	g, secret := grant(t, h, "first", "a", false)
+	gone, ctl := share(t, h, secret)
+	ok(t, ctl.Revoke())
+	ctl.Release()
+	alive, ctl := share(t, h, secret)
+	ctl.Release()
+	below, ctl := share(t, h, alive)
+	ctl.Release()
+	_, err := h.Revoke(g.ID)
+	ok(t, err)
+	for range authority.MaxGone - 1 {
+		g, _ := grant(t, h, "gone", "a", false)
+		_, err := h.Revoke(g.ID)
+		ok(t, err)
+	}
+	for _, s := range [][]byte{secret, gone, alive, below} {
+		_, err = h.Restore(s)
+		is(t, "one of the last that are remembered", err, vfs.Revoked)
+	}
+	last, _ := grant(t, h, "gone", "a", false)
+	_, err = h.Revoke(last.ID)
+	ok(t, err)
+	for _, s := range [][]byte{secret, gone, alive, below} {
+		_, err = h.Restore(s)
+		is(t, "one that is forgotten", err, vfs.Denied)
+	}
+	_, err = h.Usage(g.ID)
+	is(t, "what a forgotten one uses", err, vfs.NotFound)
+	_, err = h.Revoke("first/1")
+	is(t, "a forgotten guest", err, vfs.NotFound)
+	if digests, grants, guests := h.Filed(); digests != authority.MaxGone || grants != authority.MaxGone || guests != 1 {
+		t.Errorf("filed are %d digests, %d grants and %d guests", digests, grants, guests)
+	}
+}
+
+// What was shared from a tree that is unmounted holds nothing, and so it is none of
+// the shares that may be alive.
+func TestUnmountedSharesDoNotCount(t *testing.T) {
+	ns := vfs.NewNamespace()
+	ok(t, ns.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
+	h := authority.New(ns.Root(), vfs.Allowance{})
+	defer h.Close()
+	_, secret := grant(t, h, "agent", "", false)
+	n, err := h.Restore(secret)
+	ok(t, err)
+	defer n.Close()
+	m, err := n.(vfs.Dir).Lookup(t.Context(), "m")
+	ok(t, err)
+	defer m.Close()
+	for range authority.MaxShares {
+		_, ctl, err := h.Share(m)
+		ok(t, err)
+		ctl.Release()
+	}
+	_, _, err = h.Share(n)
+	is(t, "one more", err, vfs.Limit)
+	ok(t, ns.Unmount(t.Context(), "m"))
+	_, ctl, err := h.Share(n)
+	ok(t, err)
+	ctl.Release()
+}
+
+// A list is complete and in order however many grants it has, and where it goes on
+// after one that is forgotten meanwhile.
+func TestLongList(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	_, secret := grant(t, h, "agent", "a", false)
+	for range 2 * authority.MaxShares / 3 {
+		_, ctl := share(t, h, secret)
+		ctl.Release()
+	}
+	var ids []string
+	for after := ""; ; {
+		gs, err := h.Grants(after, 100)
+		ok(t, err)
+		for _, g := range gs {
+			ids = append(ids, g.ID)
+		}
+		if len(gs) < 100 {
+			break
+		}
+		after = ids[len(ids)-1]
+	}
+	for i, id := range ids {
+		if id != fmt.Sprintf("g%d", i+1) {
+			t.Fatalf("number %d is %s", i, id)
+		}
+	}
+	if want := 2*authority.MaxShares/3 + 1; len(ids) != want {
+		t.Errorf("listed are %d grants, want %d", len(ids), want)
+	}
+	for range authority.MaxGone + 1 {
+		_, ctl := share(t, h, secret)
+		ok(t, ctl.Revoke())
+		ctl.Release()
+	}
+	forgotten := fmt.Sprintf("g%d", len(ids)+1)
+	_, err := h.Usage(forgotten)
+	is(t, "the first that was revoked", err, vfs.NotFound)
+	gs, err := h.Grants(forgotten, 1)
+	if ok(t, err); len(gs) != 1 || gs[0].ID != fmt.Sprintf("g%d", len(ids)+2) {
+		t.Errorf("after %s come %v", forgotten, gs)
+	}
+}
+
+// A number is not given twice, also when the one who had it is forgotten.
+func TestSharedNamesAreNotGivenAgain(t *testing.T) {
+	h := newHost(t, vfs.Allowance{})
+	_, secret := grant(t, h, "agent", "a", false)
+	for range authority.MaxGone + 1 {
+		_, ctl := share(t, h, secret)
+		ok(t, ctl.Revoke())
+		ctl.Release()
+	}
+	_, ctl := share(t, h, secret)
+	ctl.Release()
+	gs, err := h.Grants("", 1<<20)
+	ok(t, err)
+	if got, want := gs[len(gs)-1].Guest, fmt.Sprintf("agent/%d", authority.MaxGone+2); got != want {
+		t.Errorf("the last is called %s, want %s", got, want)
+	}
+}
