@@ -26,8 +26,11 @@ import (
 // itself and all below it. The standard library may be imported without
 // mention, but for what hostStd names, which a layer has to be given.
 var layers = []layer{
+	// What everybody who serves guests counts in.
+	{of: "capd/meter", pure: true},
+
 	// The waist.
-	{of: "capd/vfs", pure: true},
+	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/batch", may: "capd/vfs", pure: true},
@@ -37,7 +40,7 @@ var layers = []layer{
 
 	// Storage: no backend knows another, nor anything above the waist.
 	{of: "capd/backend/memory", may: "capd/vfs", pure: true},
-	{of: "capd/backend/physical", may: "capd/vfs golang.org/x/sys/...", host: true},
+	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/backend/git", may: "capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
 	{of: "capd/backend/cas/reapi", may: "capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
@@ -47,11 +50,11 @@ var layers = []layer{
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes and how it is told; neither knows a backend.
-	{of: "capd/virtualfs", may: "capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/overlay"},
-	{of: "capd/config", may: "capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
+	{of: "capd/virtualfs", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/overlay"},
+	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
 	// The wire.
-	{of: "capd/vat", may: "capd/vat/... golang.org/x/sys/unix " + serialization, host: true},
+	{of: "capd/vat", may: "capd/meter capd/vat/... golang.org/x/sys/unix " + serialization, host: true},
 	{of: "capd/vat/...", may: "capd/vat/... " + serialization},
 	{of: "capd/capnp", may: "capd/vat " + serialization},
 	{of: "capd/capnp/gen", may: serialization + " capnproto.org/go/capnp/v3/std/capnp/schema", host: true},
@@ -60,14 +63,14 @@ var layers = []layer{
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
-	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/vfs github.com/tidwall/btree"},
-	{of: "capd/cap/virtualfs", may: "capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/scope capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
-	{of: "capd/cap/console", may: "capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
+	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
+	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/scope capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/console", may: "capd/meter capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
+	{of: "capd/host", may: "capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
 	// The other end of it. The operator's client reads what the console wrote.
-	{of: "capd/client/console", may: "capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/batch capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/console", may: "capd/meter capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/batch capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Where a backend meets a capability.
@@ -92,7 +95,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 
 // capLayer is what translates between the wire and the waist; it knows neither
 // who holds what nor where anything is stored.
-const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/scope capd/cap/session capd/cap/wire " +
+const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/scope capd/cap/session capd/cap/wire capd/meter " +
 	"capd/vfs capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, less the

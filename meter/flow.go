@@ -1,0 +1,105 @@
+package meter
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// A flow is what waits for turns of one lane, of one meter and its parts. All but the counts is
+// under lane.mu.
+type flow struct {
+	meter  *Meter
+	parent *flow
+
+	v       time.Duration // the time that it has had, in the parent's count
+	now     time.Duration // where the count of its own stands
+	own     []*Turn       // the meter's own, in the order they asked
+	ownV    time.Duration // the time that they have had
+	active  []*flow       // parts of which something waits
+	waiting int           // in all
+	stuck   bool          // there is no thread for its own
+	served  time.Time     // when its own last had a turn, or waited for nothing
+
+	turns atomic.Int64 // given
+	spent atomic.Int64 // nanoseconds, of its own
+}
+
+// push appends t to what waits. A flow that nothing waited in begins where the others are, and not
+// with what it did not use.
+func (f *flow) push(t *Turn) {
+	if len(f.own) == 0 {
+		f.ownV = max(f.ownV, f.now)
+		f.served = t.asked
+		f.stuck = false
+	}
+	f.own = append(f.own, t)
+	for at := f; at != nil; at = at.parent {
+		at.waiting++
+		if p := at.parent; at.waiting == 1 && p != nil {
+			at.v = max(at.v, p.now)
+			p.active = append(p.active, at)
+		}
+	}
+}
+
+// remove takes t from what waits, and reports whether it was there.
+func (f *flow) remove(t *Turn) bool {
+	i := slices.Index(f.own, t)
+	if i < 0 {
+		return false
+	}
+	f.own = slices.Delete(f.own, i, i+1)
+	for at := f; at != nil; at = at.parent {
+		at.waiting--
+		if p := at.parent; at.waiting == 0 && p != nil {
+			p.active = slices.DeleteFunc(p.active, func(c *flow) bool { return c == at })
+		}
+	}
+	return true
+}
+
+// next returns the flow whose own is to have the next turn, nil when none of what waits can go.
+func (f *flow) next() *flow {
+	var best *flow
+	v := f.ownV
+	if f.ready() {
+		best = f
+	}
+	for _, c := range f.active {
+		if (best == nil || c.v < v) && c.able() {
+			best, v = c, c.v
+		}
+	}
+	switch {
+	case best == nil:
+		return nil
+	case best == f:
+		f.now = max(f.now, v)
+		return f
+	}
+	f.now = max(f.now, v)
+	return best.next()
+}
+
+// ready reports whether the first of f's own can go.
+func (f *flow) ready() bool { return len(f.own) > 0 && (!f.stuck || f.own[0].thread) }
+
+// able reports whether something in f can go.
+func (f *flow) able() bool { return f.ready() || slices.ContainsFunc(f.active, (*flow).able) }
+
+// charge counts time that f's own had.
+func (f *flow) charge(d time.Duration) {
+	f.ownV += d
+	for at := f; at != nil; at = at.parent {
+		at.v += d
+	}
+}
+
+// each calls do with f and all parts of which something waits.
+func (f *flow) each(do func(*flow)) {
+	do(f)
+	for _, c := range slices.Clone(f.active) {
+		c.each(do)
+	}
+}

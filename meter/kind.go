@@ -1,0 +1,57 @@
+package meter
+
+// A Kind is something that can be held.
+type Kind uint8
+
+// The kinds.
+const (
+	Connections  Kind = iota // that hold something of the grant
+	Nodes                    // open nodes and gates; one at a long path counts for several
+	Streams                  // contents held open, and whole-file writes: each is a descriptor
+	Writers                  // capabilities of whole-file writes that have not ended
+	Listings                 // listings that wait for their next page
+	Shares                   // live shares
+	StoredBytes              // by which stored content has grown
+	StoredNodes              // by which the number of stored nodes has grown
+	StagedBytes              // of whole-file writes under way
+	MessageBytes             // of large messages that came in, until their call is done
+	CallBytes                // that open calls hold
+	ReplyBytes               // that were answered and not read
+	Threads                  // calls that may be waiting in the kernel
+	Kinds                    // how many kinds there are
+)
+
+// kinds says of each kind how it is called, in general and in an error, and what whoever
+// has too many may do.
+var kinds = [Kinds]struct{ name, noun, help string }{
+	Connections:  {"connections", "connections", "close some"},
+	Nodes:        {"nodes", "open nodes", "release some"},
+	Streams:      {"streams", "reads and whole-file writes under way", "let some end"},
+	Writers:      {"writers", "uncommitted writers", "commit or drop some"},
+	Listings:     {"listings", "listings under way", "finish some"},
+	Shares:       {"shares", "live shares", "revoke some"},
+	StoredBytes:  {"storedBytes", "bytes of stored content", "remove something or ask for more"},
+	StoredNodes:  {"storedNodes", "stored files and directories", "remove something or ask for more"},
+	StagedBytes:  {"stagedBytes", "bytes of whole-file writes under way", "let some end"},
+	MessageBytes: {"messageBytes", "bytes of large messages", "wait for some answers"},
+	CallBytes:    {"callBytes", "bytes of open calls", "wait for some answers"},
+	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "read them"},
+	Threads:      {"threads", "calls that wait for the disk", "try again later"},
+}
+
+// String returns the name that configuration, status and schema have for k.
+func (k Kind) String() string { return kinds[k].name }
+
+// KindOf returns the kind of that name.
+func KindOf(name string) (Kind, bool) {
+	for k := range Kinds {
+		if kinds[k].name == name {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// Limits says how much may be held of some kinds. A kind that is missing, or 0, keeps what
+// it had; a negative one has no limit.
+type Limits map[Kind]int64

@@ -1,0 +1,328 @@
+package meter
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Lane is a kind of work, of which a host does so much at once.
+type Lane uint8
+
+// The lanes.
+const (
+	// Light is work that waits for nothing: what the goroutine does that reads a
+	// connection. There are as many turns as processors.
+	Light Lane = iota
+	// Work is calls that may wait in the kernel. There are eight turns for each processor.
+	Work
+	// Heavy is calls that may cost much: half of the processors, and one at least.
+	Heavy
+	lanes
+)
+
+var laneNames = [lanes]string{"light", "work", "heavy"}
+
+// String returns the name that status has for l.
+func (l Lane) String() string { return laneNames[l] }
+
+// Times.
+const (
+	// lendAfter is how long a turn of Work or Heavy lasts at most while somebody waits for one:
+	// whoever has it may be waiting in the kernel. Then another gets it.
+	lendWork, lendHeavy = 2 * time.Millisecond, 20 * time.Millisecond
+	// tick is how often that is looked at.
+	tick = time.Millisecond
+	// busyAfter is how long somebody waits for a turn while nobody of the same grant has had one.
+	busyAfter = time.Second
+)
+
+// nominal is what a turn is taken to cost until it is known.
+var nominal = [lanes]time.Duration{10 * time.Microsecond, 100 * time.Microsecond, 2 * time.Millisecond}
+
+// ErrBusy is why there is no turn: all that this grant has are taken by calls which do not end.
+var ErrBusy = errors.New("all calls that this grant may have in progress wait for a disk that does not answer; try again later")
+
+// lane hands out turns.
+type lane struct {
+	kind  Lane
+	lend  time.Duration // 0: never
+	slots int64
+	state atomic.Int64 // turns taken, and waiting*oneWaiting
+
+	mu    sync.Mutex
+	root  *flow
+	first *Turn // of those of Work and Heavy that have a place, the oldest first
+	last  *Turn
+	timer *time.Timer // nil: it never ran
+	armed bool
+	ticks int
+	stuck atomic.Bool // some flow is
+}
+
+const (
+	oneWaiting = 1 << 32
+	takenMask  = oneWaiting - 1
+)
+
+func (l *lane) init(kind Lane, slots int, root *flow) {
+	l.kind, l.slots, l.root = kind, int64(slots), root
+	l.lend = [lanes]time.Duration{Work: lendWork, Heavy: lendHeavy}[kind]
+}
+
+// enter takes a turn if there is one and nobody waits for it.
+func (l *lane) enter() bool {
+	for {
+		s := l.state.Load()
+		if s >= l.slots { // or somebody waits
+			return false
+		}
+		if l.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+	}
+}
+
+// leave gives a turn back. It reports false, and has not, when somebody waits for it.
+func (l *lane) leave() bool {
+	for {
+		s := l.state.Load()
+		if s >= oneWaiting {
+			return false
+		}
+		if l.state.CompareAndSwap(s, s-1) {
+			return true
+		}
+	}
+}
+
+// wait asks for a turn. When there is one it is given before wait returns.
+func (l *lane) wait(t *Turn) {
+	if t.work == nil && t.ready == nil {
+		t.ready = make(chan error, 1)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Add(oneWaiting)
+	t.asked = time.Now()
+	t.meter.flows[l.kind].push(t)
+	l.dispatch()
+	if l.lend > 0 && l.state.Load() >= oneWaiting && !l.armed {
+		l.arm()
+	}
+}
+
+// dispatch gives what turns there are. l.mu is held.
+func (l *lane) dispatch() {
+	for s := l.state.Load(); s >= oneWaiting && s&takenMask < l.slots; s = l.state.Load() {
+		f := l.root.next()
+		if f == nil {
+			return
+		}
+		t := f.own[0]
+		if l.kind != Light && !t.thread {
+			if !t.meter.takeThread() {
+				f.stuck = true
+				l.stuck.Store(true)
+				continue
+			}
+			t.thread = true
+		}
+		f.remove(t)
+		l.state.Add(1 - oneWaiting)
+		l.give(t, f)
+	}
+}
+
+// give gives t its turn. l.mu is held.
+func (l *lane) give(t *Turn, f *flow) {
+	now := time.Now()
+	f.served = now
+	f.charge(nominal[l.kind])
+	t.given, t.has = now, true
+	t.lent.Store(false)
+	if l.lend > 0 {
+		l.link(t)
+	}
+	if t.ready != nil {
+		t.ready <- nil
+		return
+	}
+	t.ready = make(chan error, 1) // it may wait again
+	go t.run()
+}
+
+func (t *Turn) run() {
+	defer t.End()
+	t.work.Work(t, nil)
+}
+
+// link appends t to those that have a place.
+func (l *lane) link(t *Turn) {
+	t.prev, t.next = l.last, nil
+	if l.last != nil {
+		l.last.next = t
+	} else {
+		l.first = t
+	}
+	l.last = t
+}
+
+func (l *lane) unlink(t *Turn) {
+	if t.prev != nil {
+		t.prev.next = t.next
+	} else {
+		l.first = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	} else {
+		l.last = t.prev
+	}
+	t.prev, t.next = nil, nil
+}
+
+// end gives back what t has, if anything.
+func (l *lane) end(t *Turn) {
+	l.mu.Lock()
+	if l.kind == Light {
+		l.state.Add(-1)
+	}
+	l.vacate(t)
+	l.dispatch()
+	l.mu.Unlock()
+	if t.thread {
+		t.thread = false
+		t.meter.Give(Threads, 1)
+	}
+}
+
+// vacate gives back t's place, if it has one. l.mu is held.
+func (l *lane) vacate(t *Turn) {
+	if !t.has {
+		return
+	}
+	t.has = false
+	f := &t.meter.flows[l.kind]
+	d := time.Since(t.given)
+	f.spent.Add(int64(d))
+	f.charge(d - nominal[l.kind])
+	if l.lend > 0 {
+		l.unlink(t)
+		l.state.Add(-1)
+	}
+}
+
+// due reports whether t is to wait for another turn, and asks for it.
+func (l *lane) due(t *Turn) bool {
+	if s := l.state.Load(); s < oneWaiting && !t.lent.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.has && time.Since(t.given) < nominal[l.kind] || !t.has && !t.lent.Load() {
+		return false
+	}
+	l.vacate(t)
+	l.state.Add(oneWaiting)
+	t.asked = time.Now()
+	t.meter.flows[l.kind].push(t)
+	l.dispatch()
+	return true
+}
+
+// forget takes back what t asks for, and reports false when it was given already.
+func (l *lane) forget(t *Turn) bool {
+	l.mu.Lock()
+	waits := t.meter.flows[l.kind].remove(t)
+	if waits {
+		l.state.Add(-oneWaiting)
+	}
+	l.mu.Unlock()
+	if waits && t.thread {
+		t.thread = false
+		t.meter.Give(Threads, 1)
+	}
+	return waits
+}
+
+func (l *lane) arm() {
+	l.armed = true
+	if l.timer == nil {
+		l.timer = time.AfterFunc(tick, l.tick)
+	} else {
+		l.timer.Reset(tick)
+	}
+}
+
+// tick lends the places of those that have had them for long, and tells busy who waits in vain.
+func (l *lane) tick() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for t := l.first; t != nil && now.Sub(t.given) > l.lend; t = l.first {
+		l.vacate(t)
+		t.lent.Store(true)
+	}
+	l.dispatch()
+	if l.ticks++; l.ticks%64 == 0 {
+		l.root.each(func(f *flow) { l.giveUp(f, now) })
+	}
+	if l.armed = l.state.Load() >= oneWaiting; l.armed {
+		l.arm()
+	}
+}
+
+// giveUp tells busy those of f's own that have waited for long while none of them got a turn. l.mu
+// is held.
+func (l *lane) giveUp(f *flow, now time.Time) {
+	if now.Sub(f.served) < busyAfter {
+		return
+	}
+	for len(f.own) > 0 && now.Sub(f.own[0].asked) >= busyAfter {
+		t := f.own[0]
+		f.remove(t)
+		l.state.Add(-oneWaiting)
+		if t.thread {
+			t.thread = false
+			go t.meter.Give(Threads, 1)
+		}
+		if t.ready != nil {
+			t.ready <- ErrBusy
+		} else {
+			go t.work.Work(t, ErrBusy)
+		}
+	}
+}
+
+// unstick lets those go on for whom there was no thread.
+func (m *Meter) unstick() {
+	for i := range m.lanes {
+		l := &m.lanes[i]
+		if !l.stuck.Load() {
+			continue
+		}
+		l.mu.Lock()
+		l.stuck.Store(false)
+		l.root.each(func(f *flow) { f.stuck = false })
+		l.dispatch()
+		l.mu.Unlock()
+	}
+}
+
+// takeThread is Take for a thread, without a word to those who wait for one.
+func (m *Meter) takeThread() bool {
+	for at := m; at != nil; at = at.parent {
+		at.used[Threads].Add(1)
+	}
+	for at := m; at != nil; at = at.parent {
+		if at.full(Threads, 0) != nil {
+			for at := m; at != nil; at = at.parent {
+				at.used[Threads].Add(-1)
+			}
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,241 @@
+package meter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"capd/meter"
+)
+
+// job is a call that takes its time.
+type job func(t *meter.Turn, err error)
+
+func (j job) Work(t *meter.Turn, err error) { j(t, err) }
+
+// Of two grants each has half of the time, however many calls the one has waiting; and so have a share
+// and its giver.
+func TestFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		a, b := h.Grant("a", nil), h.Grant("b", nil)
+		share := b.Part("share")
+		var had [3]time.Duration
+		var left atomic.Int64
+		var mu sync.Mutex
+		ask := func(m *meter.Meter, i, n int, d time.Duration) {
+			left.Add(int64(n))
+			for range n {
+				m.Go(meter.Heavy, job(func(*meter.Turn, error) {
+					time.Sleep(d)
+					if left.Add(-1) > 600 { // while all wait
+						mu.Lock()
+						had[i] += d
+						mu.Unlock()
+					}
+				}))
+			}
+		}
+		ask(a, 0, 800, 2*time.Millisecond)
+		ask(share, 1, 400, time.Millisecond)
+		ask(b, 2, 400, time.Millisecond)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		all := had[0] + had[1] + had[2]
+		for i, want := range []float64{0.5, 0.25, 0.25} {
+			if got := float64(had[i]) / float64(all); got < want-0.03 || got > want+0.03 {
+				t.Errorf("%d has had %.2f of the time, want %.2f", i, got, want)
+			}
+		}
+	})
+}
+
+// Whoever comes to a crowd is next, and has no turns saved up from when he was alone.
+func TestNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		crowd, one := h.Grant("crowd", nil), h.Grant("one", nil)
+		for range 1000 {
+			crowd.Go(meter.Heavy, job(func(*meter.Turn, error) { time.Sleep(5 * time.Millisecond) }))
+		}
+		time.Sleep(100 * time.Millisecond)
+		begun := time.Now()
+		_, turn, err := one.Begin(t.Context(), meter.Heavy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begun); d > 5*time.Millisecond {
+			t.Errorf("waited %v", d)
+		}
+		turn.End()
+		time.Sleep(time.Minute)
+	})
+}
+
+// Calls that are stuck keep nobody else waiting, and those behind them are told busy.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(meter.Limits{meter.Threads: 64})
+		stuck, other := h.Grant("stuck", nil), h.Grant("other", nil)
+		hang := make(chan struct{})
+		var running, busy atomic.Int64
+		for range 1000 {
+			stuck.Go(meter.Work, job(func(_ *meter.Turn, err error) {
+				if errors.Is(err, meter.ErrBusy) {
+					busy.Add(1)
+					return
+				}
+				running.Add(1)
+				<-hang
+			}))
+		}
+		time.Sleep(200 * time.Millisecond)
+		if n := running.Load(); n != 32 {
+			t.Errorf("%d run, of 64", n)
+		}
+		for range 100 {
+			begun := time.Now()
+			ctx, turn, err := other.Begin(t.Context(), meter.Work)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(begun); d > 5*time.Millisecond {
+				t.Fatalf("waited %v beside them", d)
+			}
+			if err := meter.Wait(ctx, func() { time.Sleep(time.Second) }); err != nil {
+				t.Fatal(err)
+			}
+			turn.End()
+		}
+		if n := busy.Load(); n != 1000-32 {
+			t.Errorf("%d were told busy", n)
+		}
+		close(hang)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if n := h.All().Used(meter.Threads); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+	})
+}
+
+// A turn of a long loop goes round.
+func TestYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		var wg sync.WaitGroup
+		var steps [2]atomic.Int64
+		stop := time.Now().Add(5 * time.Second)
+		for i := range steps {
+			m := h.Grant(fmt.Sprint(i), nil)
+			for range 8 * (i + 1) {
+				wg.Go(func() {
+					ctx, turn, err := m.Begin(t.Context(), meter.Heavy)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer turn.End()
+					for time.Now().Before(stop) {
+						time.Sleep(time.Millisecond)
+						steps[i].Add(1)
+						if err := meter.Yield(ctx); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if a, b := float64(steps[0].Load()), float64(steps[1].Load()); a/b < 0.9 || a/b > 1.1 {
+			t.Errorf("%v and %v steps", a, b)
+		}
+	})
+}
+
+// What is cancelled while it waits leaves nothing behind.
+func TestCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := meter.NewHost(nil).Grant("a", nil)
+		release := make(chan struct{})
+		for range 1024 {
+			m.Go(meter.Work, job(func(*meter.Turn, error) { <-release }))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, _, err := m.Begin(ctx, meter.Work); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		close(release)
+		time.Sleep(2 * time.Second)
+		_, turn, err := m.Begin(t.Context(), meter.Work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.End()
+		if n := m.Used(meter.Threads); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+		for _, turns := range m.Turns() {
+			if turns.Waiting != 0 {
+				t.Errorf("%+v", turns)
+			}
+		}
+	})
+}
+
+// Turns of Light, under the race detector.
+func TestLight(t *testing.T) {
+	h := meter.NewHost(nil)
+	var running, most atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 16 {
+		m := h.Grant(fmt.Sprint(i), nil)
+		wg.Go(func() {
+			var turn meter.Turn
+			for range 20_000 {
+				m.Enter(&turn)
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				running.Add(-1)
+				turn.Leave()
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > int64(h.Turns(meter.Light)) {
+		t.Errorf("%d at once, of %d", most.Load(), h.Turns(meter.Light))
+	}
+	given := int64(0)
+	for _, p := range h.All().Parts() {
+		given += p.Turns()[meter.Light].Given
+	}
+	if given != 320_000 {
+		t.Errorf("%d turns were counted", given)
+	}
+}
+
+func BenchmarkLight(b *testing.B) {
+	m := meter.NewHost(nil).Grant("a", nil)
+	b.RunParallel(func(pb *testing.PB) {
+		var turn meter.Turn
+		for pb.Next() {
+			m.Enter(&turn)
+			turn.Leave()
+		}
+	})
+}
+
+func BenchmarkWork(b *testing.B) {
+	m := meter.NewHost(nil).Grant("a", nil)
+	for b.Loop() {
+		_, turn, _ := m.Begin(b.Context(), meter.Work)
+		turn.End()
+	}
+}

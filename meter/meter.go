@@ -1,0 +1,212 @@
+package meter
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// A Meter counts what one grant, or one share of it, uses. The zero Meter is not usable;
+// see [New], [Host.Grant] and [Meter.Part].
+type Meter struct {
+	name   string
+	parent *Meter // nil: it is nobody's part
+	whose  string // for an error
+
+	used    [Kinds]atomic.Int64
+	limit   [Kinds]atomic.Int64 // 0: none
+	refused [Kinds]atomic.Int64
+
+	stored stored
+	freed  freed
+	flows  [lanes]flow
+	lanes  *[lanes]lane
+
+	mu    sync.Mutex
+	parts map[*Meter]struct{}
+}
+
+// New returns a meter that is nobody's part, with limits. An error calls it whose, as in
+// "the grant".
+func New(name, whose string, l Limits) *Meter {
+	m := &Meter{name: name, whose: whose}
+	for i := range m.flows {
+		m.flows[i].meter = m
+	}
+	m.Set(l)
+	return m
+}
+
+// Part returns a new meter whose use counts in m too. It has no limit of its own but its
+// share of m, and goes with [Meter.End].
+func (m *Meter) Part(name string) *Meter {
+	p := &Meter{name: name, whose: m.whose, parent: m, lanes: m.lanes}
+	for i := range p.flows {
+		p.flows[i].meter = p
+		p.flows[i].parent = &m.flows[i]
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.parts == nil {
+		m.parts = map[*Meter]struct{}{}
+	}
+	m.parts[p] = struct{}{}
+	return p
+}
+
+// End takes the meter from the list of its parent's parts, to whom the time that it has had counts from
+// now on. What it holds still counts until it is given back.
+func (m *Meter) End() {
+	if p := m.parent; p != nil {
+		p.mu.Lock()
+		delete(p.parts, m)
+		p.mu.Unlock()
+		for i := range m.flows {
+			p.flows[i].turns.Add(m.flows[i].turns.Swap(0))
+			p.flows[i].spent.Add(m.flows[i].spent.Swap(0))
+		}
+	}
+}
+
+// Name returns what the meter was called.
+func (m *Meter) Name() string { return m.name }
+
+// Set changes limits. What is held beyond a new one stays until it is given back.
+func (m *Meter) Set(l Limits) {
+	for k, n := range l {
+		switch {
+		case n > 0:
+			m.limit[k].Store(n)
+		case n < 0:
+			m.limit[k].Store(0)
+		}
+	}
+}
+
+// Limit returns how much of k may be held at most, 0 where there is no limit.
+func (m *Meter) Limit(k Kind) int64 { return m.limit[k].Load() }
+
+// Used returns how much of k is held, with what is reserved.
+func (m *Meter) Used(k Kind) int64 {
+	switch k {
+	case StoredBytes:
+		return m.stored.now().Bytes
+	case StoredNodes:
+		return m.stored.now().Nodes
+	}
+	return m.used[k].Load()
+}
+
+// Take takes n of k, in m and in all above, or none of it: then it answers a [*Full]. It
+// does not wait.
+func (m *Meter) Take(k Kind, n int64) error { return m.TakeOver(k, n, 0) }
+
+// TakeOver is Take where the limits are higher by over.
+func (m *Meter) TakeOver(k Kind, n, over int64) error {
+	for at := m; at != nil; at = at.parent {
+		at.used[k].Add(n)
+	}
+	for at := m; at != nil; at = at.parent {
+		if full := at.full(k, over); full != nil {
+			m.Give(k, n)
+			m.refused[k].Add(1)
+			return full
+		}
+	}
+	return nil
+}
+
+// Force is Take whatever the limits are, for what is there already.
+func (m *Meter) Force(k Kind, n int64) {
+	for at := m; at != nil; at = at.parent {
+		at.used[k].Add(n)
+	}
+}
+
+// full says what limit of m's is passed, if one is.
+func (m *Meter) full(k Kind, over int64) *Full {
+	used := m.used[k].Load() - over
+	if limit := m.limit[k].Load(); limit > 0 && used > limit {
+		return &Full{Kind: k, Limit: limit, Whose: m.whose}
+	}
+	if room, some := m.share(k); some && used > room {
+		return &Full{Kind: k, Limit: max(room, 0), Whose: m.whose, Share: true}
+	}
+	return nil
+}
+
+// share is how much of k the meter may hold beside the others of its parent's: as much as
+// is free there.
+func (m *Meter) share(k Kind) (room int64, some bool) {
+	p := m.parent
+	if p == nil {
+		return 0, false
+	}
+	limit := p.limit[k].Load()
+	if limit == 0 {
+		return 0, false
+	}
+	return limit - p.used[k].Load(), true
+}
+
+// Give gives back n of k, in m and in all above.
+func (m *Meter) Give(k Kind, n int64) {
+	for at := m; at != nil; at = at.parent {
+		at.used[k].Add(-n)
+		if k == MessageBytes || k == ReplyBytes {
+			at.freed.tell()
+		}
+	}
+	if k == Threads && m.lanes != nil {
+		m.unstick()
+	}
+}
+
+// Freed returns a channel that is closed when message or reply bytes are given back, in m or
+// beside it: ask for it, try again, and then wait.
+func (m *Meter) Freed() <-chan struct{} {
+	for m.parent != nil {
+		m = m.parent
+	}
+	return m.freed.channel()
+}
+
+// freed tells those who wait for room.
+type freed struct {
+	mu sync.Mutex
+	c  chan struct{} // made when somebody waits
+}
+
+func (f *freed) channel() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.c == nil {
+		f.c = make(chan struct{})
+	}
+	return f.c
+}
+
+func (f *freed) tell() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.c != nil {
+		close(f.c)
+		f.c = nil
+	}
+}
+
+// Full is the error that there is no more of a kind to be had.
+type Full struct {
+	Kind  Kind
+	Limit int64
+	Whose string // meter it is: "this grant"
+	Share bool   // Limit is what it may hold beside others now
+}
+
+func (f *Full) Error() string {
+	k := kinds[f.Kind]
+	if f.Share {
+		return fmt.Sprintf("%s may hold %d %s beside the others now, and does; %s", f.Whose, f.Limit, k.noun, k.help)
+	}
+	return fmt.Sprintf("%s holds all of its %d %s; %s", f.Whose, f.Limit, k.noun, k.help)
+}

@@ -1,0 +1,106 @@
+package meter_test
+
+import (
+	"errors"
+	"testing"
+
+	"capd/meter"
+)
+
+// held takes one after the other until there is no more.
+func held(m *meter.Meter, k meter.Kind) (n int) {
+	for m.Take(k, 1) == nil {
+		n++
+	}
+	return n
+}
+
+func TestShares(t *testing.T) {
+	h := meter.NewHost(meter.Limits{meter.Threads: 120})
+	a := h.Grant("a", meter.Limits{meter.Threads: -1})
+	if n := held(a, meter.Threads); n != 60 {
+		t.Errorf("who is alone has %d of 120", n)
+	}
+	b := h.Grant("b", meter.Limits{meter.Threads: -1})
+	if n := held(b, meter.Threads); n != 30 {
+		t.Errorf("the second has %d of the 60 that are left", n)
+	}
+	a.Give(meter.Threads, 60)
+	if n := held(b, meter.Threads); n != 30 {
+		t.Errorf("when the first has gone it has %d more", n)
+	}
+}
+
+// A share's holder, and those whom he gives shares of it, leave the giver something.
+func TestPartOfAPart(t *testing.T) {
+	h := meter.NewHost(nil)
+	root := h.Grant("root", meter.Limits{meter.Nodes: 64})
+	share := root.Part("share")
+	of := []*meter.Meter{share, share.Part("1"), share.Part("2"), share.Part("3")}
+	all := 0
+	for _, m := range of {
+		all += held(m, meter.Nodes)
+	}
+	if all != 32 {
+		t.Errorf("a share and its own have %d of 64", all)
+	}
+	if n := held(root, meter.Nodes); n != 32 {
+		t.Errorf("the giver has %d of 64", n)
+	}
+	for _, u := range root.Uses() {
+		if u.Kind == meter.Nodes && (u.Used != 64 || u.Limit != 64 || u.Refused != 1) {
+			t.Errorf("reported: %+v", u)
+		}
+	}
+}
+
+func TestLimit(t *testing.T) {
+	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Writers: 2})
+	if n := held(m, meter.Writers); n != 2 {
+		t.Errorf("%d of 2", n)
+	}
+	var full *meter.Full
+	if err := m.Take(meter.Writers, 1); !errors.As(err, &full) || full.Limit != 2 || full.Share {
+		t.Errorf("one more: %v", err)
+	}
+	m.Set(meter.Limits{meter.Writers: 3})
+	if n := held(m, meter.Writers); n != 1 {
+		t.Errorf("%d more of 3", n)
+	}
+	m.Set(meter.Limits{meter.Writers: -1})
+	if m.Take(meter.Writers, 1000) != nil {
+		t.Error("a limit where there is none")
+	}
+}
+
+func TestStored(t *testing.T) {
+	root := meter.NewHost(nil).Grant("a", meter.Limits{meter.StoredBytes: 100})
+	grow := func(m *meter.Meter, n int64) bool {
+		e := meter.Effect{Bytes: n}
+		if m.Reserve(e) != nil {
+			return false
+		}
+		m.Settle(e, e)
+		return true
+	}
+	share := root.Part("s")
+	if grow(share, 51) || !grow(share, 50) {
+		t.Error("a share may store half of what there is")
+	}
+	if grow(root, 51) || !grow(root, 50) {
+		t.Error("and the giver the rest")
+	}
+	var lacks *meter.Lacks
+	if err := root.Reserve(meter.Effect{Bytes: 1}); !errors.As(err, &lacks) || lacks.Left.Bytes != 0 {
+		t.Errorf("one byte more: %v", err)
+	}
+	// What the giver removes is his again, whoever stored it, and no hindrance to the share.
+	if root.Settle(meter.Effect{}, meter.Effect{Bytes: -100}); !grow(share, 40) || !grow(share, 5) || grow(share, 10) {
+		t.Errorf("after all was removed: share %d, root %d", share.Used(meter.StoredBytes), root.Used(meter.StoredBytes))
+	}
+	// Nobody earns an allowance.
+	root.Settle(meter.Effect{}, meter.Effect{Bytes: -1000})
+	if n := root.Used(meter.StoredBytes); n != 0 {
+		t.Errorf("%d are used", n)
+	}
+}

@@ -1,0 +1,154 @@
+package meter
+
+import (
+	"math"
+	"sync"
+)
+
+// An Effect is by how much a change makes what is stored grow. What shrinks is negative.
+type Effect struct{ Bytes, Nodes int64 }
+
+// stored accounts for what is stored. What a change frees is credited, down to zero: nobody
+// earns an allowance by removing what was there before.
+type stored struct {
+	mu       sync.Mutex
+	used     Effect
+	unused   Effect // credited below zero, which counts for nothing but a revert
+	reserved Effect // by changes under way
+}
+
+// Lacks is the error that a change would make what is stored grow beyond a limit.
+type Lacks struct {
+	Whose      string
+	Need, Left Effect
+}
+
+func (l *Lacks) Error() string { return "the quota of " + l.Whose + " is used up" }
+
+// Reserve reserves what a change may make grow by e at most, in m and in all above, or
+// answers a [*Lacks]. Settle ends it.
+func (m *Meter) Reserve(e Effect) error {
+	r := e.growth()
+	for at := m; at != nil; at = at.parent {
+		if lacks := at.reserve(r); lacks != nil {
+			for undo := m; undo != at; undo = undo.parent {
+				undo.settle(r, Effect{})
+			}
+			m.refused[StoredBytes].Add(1)
+			return lacks
+		}
+	}
+	return nil
+}
+
+// growth is e without what shrinks.
+func (e Effect) growth() Effect { return Effect{max(e.Bytes, 0), max(e.Nodes, 0)} }
+
+// Settle ends what Reserve(reserved) began: what is stored has grown by got.
+func (m *Meter) Settle(reserved, got Effect) {
+	for at := m; at != nil; at = at.parent {
+		at.settle(reserved.growth(), got)
+	}
+}
+
+func (m *Meter) reserve(r Effect) *Lacks {
+	share := m.storedShare()
+	s := &m.stored
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.sum()
+	left := Effect{
+		min(share.Bytes, rest(m.limit[StoredBytes].Load(), now.Bytes)),
+		min(share.Nodes, rest(m.limit[StoredNodes].Load(), now.Nodes)),
+	}
+	if r.Bytes > 0 && r.Bytes > left.Bytes || r.Nodes > 0 && r.Nodes > left.Nodes {
+		return &Lacks{Whose: m.whose, Need: r, Left: Effect{max(left.Bytes, 0), max(left.Nodes, 0)}}
+	}
+	s.reserved.Bytes += r.Bytes
+	s.reserved.Nodes += r.Nodes
+	return nil
+}
+
+// rest is what a limit, of which 0 is none, leaves beside what is used.
+func rest(limit, used int64) int64 {
+	if limit == 0 {
+		return math.MaxInt64
+	}
+	return limit - used
+}
+
+// storedShare is by how much a part may let grow what is stored: so that afterwards it has no
+// more than is left. What others have removed is not counted against it.
+func (m *Meter) storedShare() Effect {
+	p := m.parent
+	if p == nil {
+		return Effect{math.MaxInt64, math.MaxInt64}
+	}
+	all, mine := p.stored.now(), m.stored.now()
+	share := func(k Kind, all, mine int64) int64 {
+		free := rest(p.limit[k].Load(), all)
+		if free == math.MaxInt64 {
+			return free
+		}
+		return (free - min(mine, all)) / 2
+	}
+	return Effect{share(StoredBytes, all.Bytes, mine.Bytes), share(StoredNodes, all.Nodes, mine.Nodes)}
+}
+
+// StoredRoom returns by how many bytes what is stored may grow now, by m and all above;
+// bounded is false where no limit says.
+func (m *Meter) StoredRoom() (bytes int64, bounded bool) {
+	bytes = math.MaxInt64
+	for at := m; at != nil; at = at.parent {
+		now := at.stored.now()
+		bytes = min(bytes, at.storedShare().Bytes, rest(at.limit[StoredBytes].Load(), now.Bytes))
+	}
+	return max(bytes, 0), bytes != math.MaxInt64
+}
+
+func (m *Meter) settle(reserved, got Effect) {
+	s := &m.stored
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved.Bytes -= reserved.Bytes
+	s.reserved.Nodes -= reserved.Nodes
+	s.used.Bytes += got.Bytes
+	s.used.Nodes += got.Nodes
+	s.level()
+}
+
+// Revert accounts for a revert by the host, which made what is stored grow by e. What is used
+// afterwards is by how much it has grown since the meter began, if it has: what counted for
+// nothing when it went counts for nothing when it comes back.
+func (m *Meter) Revert(e Effect) {
+	for at := m; at != nil; at = at.parent {
+		at.stored.revert(e)
+	}
+}
+
+func (s *stored) revert(e Effect) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used.Bytes += e.Bytes - s.unused.Bytes
+	s.used.Nodes += e.Nodes - s.unused.Nodes
+	s.unused = Effect{}
+	s.level()
+}
+
+// level moves what was credited below zero to unused. s.mu is held.
+func (s *stored) level() {
+	s.unused.Bytes += max(-s.used.Bytes, 0)
+	s.unused.Nodes += max(-s.used.Nodes, 0)
+	s.used.Bytes, s.used.Nodes = max(s.used.Bytes, 0), max(s.used.Nodes, 0)
+}
+
+func (s *stored) now() Effect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum()
+}
+
+// sum is what is used and reserved. s.mu is held.
+func (s *stored) sum() Effect {
+	return Effect{s.used.Bytes + s.reserved.Bytes, s.used.Nodes + s.reserved.Nodes}
+}
