@@ -72,7 +72,7 @@ func (v *view) control(kind Kind) (*Control, error) {
 		v.world.close(v.path, len(v.world.ledgers))
 		return nil, err
 	}
-	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, fixed: v.mask&noWrite != 0, counted: true}, nil
+	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, rules: v.rules, fixed: v.mask&noWrite != 0, counted: true}, nil
 }
 
 func viewOf[V interface {
@@ -88,7 +88,7 @@ func viewOf[V interface {
 
 func (v *dirView) derived(base *Gate, m mode) (Dir, error) {
 	d := &dirView{dir: v.dir}
-	if err := v.deriveAt(&d.view, v.inner.retain(), v.path, base, m); err != nil {
+	if err := v.deriveAt(&d.view, v.inner.retain(), v.path, v.rules, base, m); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -97,7 +97,7 @@ func (v *dirView) derived(base *Gate, m mode) (Dir, error) {
 func (v *fileView) derived(base *Gate, m mode) (File, error) {
 	f := &fileView{file: v.file}
 	f.leaf = true
-	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, base, m); err != nil {
+	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, v.rules, base, m); err != nil {
 		return nil, err
 	}
 	f.parent, f.dir = v.parent.retain(), v.dir

@@ -133,7 +133,7 @@ func (v *dirView) conceals(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if v.world.hides(Join(v.path, e.Name)) {
+		if v.world.hidesIn(v.rules, e.Name) {
 			return true, nil
 		}
 	}

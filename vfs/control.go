@@ -17,7 +17,8 @@ type Control struct {
 	node  *shared // dir's
 	world *world
 	path  string
-	fixed bool // nothing can be changed through the node, for good
+	rules rules // the world's, at path
+	fixed bool  // nothing can be changed through the node, for good
 	once  sync.Once
 
 	counted bool // as open, in the world's ledgers
@@ -43,7 +44,8 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 		return nil, err
 	}
 	path := Join(c.path, name)
-	if c.world.hides(path) {
+	r := c.rules.step(name)
+	if c.world.hides(r) {
 		return nil, NotFound
 	}
 	if err := listed(ctx, c.dir, name); err != nil {
@@ -53,7 +55,7 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	child := &Control{Kind: FileKind, world: c.world, path: path, fixed: c.fixed || IsImmutable(n)}
+	child := &Control{Kind: FileKind, world: c.world, path: path, rules: r, fixed: c.fixed || IsImmutable(n)}
 	switch n := n.(type) {
 	case Dir:
 		child.Kind, child.dir, child.node = DirKind, n, newShared(n)
@@ -95,7 +97,7 @@ func (c *Control) Release() {
 
 // Dup returns another reference to the same control.
 func (c *Control) Dup() *Control {
-	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path, fixed: c.fixed}
+	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path, rules: c.rules, fixed: c.fixed}
 	c.Gate.retain()
 	if c.node != nil {
 		d.node = c.node.retain()

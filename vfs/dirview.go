@@ -25,8 +25,9 @@ func (v *dirView) child(name string, check func(string) error) (string, error) {
 // moves the node there or not. It asks the gate and policy, and not the store.
 func (v *dirView) end(ctx context.Context, name string, check func(string) error, need mode, moves bool) (target, error) {
 	path, err := v.child(name, check)
-	t := target{&v.view, path, need, moves}
+	t := target{view: &v.view, path: path, need: need, moves: moves}
 	if err == nil {
+		t.rules = v.rules.step(name)
 		err = t.refused(ctx)
 		if rank(err) > rank(Denied) && err != nil && withholds(v.dir, name) {
 			err = Denied
@@ -47,15 +48,16 @@ func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error
 	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
-	if v.world.hides(path) {
+	r := v.rules.step(name)
+	if v.world.hides(r) {
 		return nil, Denied
 	}
-	err = v.world.around(ctx, Op{Kind: OpLookup, Path: path}, func(ctx context.Context) error {
+	err = v.world.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
 		n, err := v.dir.Lookup(ctx, name)
 		if err != nil {
 			return err
 		}
-		node, err = v.wrap(n, path)
+		node, err = v.wrap(n, path, r)
 		return err
 	})
 	if late := v.may(ctx, noRead); late != nil {
@@ -76,7 +78,7 @@ func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] {
 				if err != nil {
 					return err
 				}
-				if v.world.hides(Join(v.path, e.Name)) {
+				if v.world.hidesIn(v.rules, e.Name) {
 					continue
 				}
 				if err := v.may(ctx, noRead); err != nil {
@@ -127,7 +129,7 @@ func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, d
 	if err != nil {
 		return err
 	}
-	if err := v.derive(d, v.inner.retain(), t.path); err != nil {
+	if err := v.derive(d, v.inner.retain(), t.path, t.rules); err != nil {
 		return err
 	}
 	err = v.change(ctx, Op{Kind: kind, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
@@ -225,7 +227,7 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	}
 	do := func(ctx context.Context) error {
 		err := v.dir.Remove(ctx, name, c)
-		if CodeOf(err) == NotEmpty && v.world.seemsEmpty(ctx, v.dir, name, t.path) {
+		if CodeOf(err) == NotEmpty && v.world.seemsEmpty(ctx, v.dir, name, t.rules) {
 			return &Error{Code: Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Told{t.path}}
 		}
 		return err
@@ -236,9 +238,9 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, do)
 }
 
-// seemsEmpty reports whether the directory called name, at path, holds nothing
-// that may be seen.
-func (w *world) seemsEmpty(ctx context.Context, dir Dir, name, path string) bool {
+// seemsEmpty reports whether the directory called name in dir, at r, holds nothing that
+// may be seen.
+func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, r rules) bool {
 	n, err := dir.Lookup(ctx, name)
 	if err != nil {
 		return false
@@ -249,7 +251,7 @@ func (w *world) seemsEmpty(ctx context.Context, dir Dir, name, path string) bool
 		return false
 	}
 	for e, err := range d.List(ctx) {
-		if err != nil || !w.hides(Join(path, e.Name)) {
+		if err != nil || !w.hidesIn(r, e.Name) {
 			return false
 		}
 	}

@@ -69,7 +69,7 @@ func (v *fileView) Append(ctx context.Context, p []byte, c If) (off int64, err e
 }
 
 func (v *fileView) write(ctx context.Context, kind OpKind, c If, do func(context.Context) error) error {
-	t := target{view: &v.view, path: v.path, need: noWrite | c.reads()}
+	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | c.reads()}
 	if err := t.refused(ctx); err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (v *fileView) Sync(ctx context.Context) error {
 	if err := v.may(ctx, 0); err != nil {
 		return err
 	}
-	return v.world.around(ctx, Op{Kind: OpSync, Path: v.path}, v.file.Sync)
+	return v.world.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
 }
 
 // Replace implements [Replacer].
 func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, error) {
-	t := target{view: &v.view, path: v.path, need: noWrite | c.reads()}
+	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | c.reads()}
 	if err := t.refused(ctx); err != nil {
 		return Version{}, err
 	}
@@ -116,7 +116,7 @@ func (v *fileView) Version(ctx context.Context) (version Version, err error) {
 	err = v.look(ctx, OpRead, whileBound(func(ctx context.Context) error {
 		version, err = VersionOf(ctx, v.file)
 		return err
-	}, target{view: &v.view, path: v.path}))
+	}, target{view: &v.view, path: v.path, rules: v.rules}))
 	if err != nil {
 		return Version{}, err
 	}

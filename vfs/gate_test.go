@@ -347,7 +347,7 @@ func TestOrderOfRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, control, raw := guarded(t, sample, vfs.Guard{Hides: func(path string) bool { return path == "f" }})
+				d, control, raw := guarded(t, sample, vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "f" })})
 				other, _, _ := guarded(t, sample)
 				c.set(control)
 				ctx := t.Context()

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -57,19 +58,18 @@ const (
 
 // Guard is a policy. Nil fields have no opinion.
 type Guard struct {
-	// Hides reports a path that policy withholds: enumeration leaves it out,
-	// and naming it is denied before the store is asked. It is pure.
-	Hides func(path string) bool
-
-	// Same reports whether every rule of this guard applies alike to what
-	// lies below from and below to, so that a directory may move whole from
-	// one to the other. It is pure.
-	Same func(from, to string) bool
+	// Hides matches what policy withholds: enumeration leaves it out, and naming it is
+	// denied before the store is asked. It stands at the root.
+	Hides Matcher
 
 	// Around stands around an operation. It calls do at most once and before
 	// it returns, and returns do's error or one of its own. do's context must
 	// descend from ctx.
 	Around func(ctx context.Context, op Op, do func(context.Context) (Effect, error)) (Effect, error)
+
+	// On matches what Around is for: an operation on another path passes it by. It
+	// stands at the root. Nil is for every path.
+	On Matcher
 
 	// Changes says that Around is for operations that change something. Those that
 	// look pass it by, and are the faster for it.
@@ -81,21 +81,36 @@ type Guard struct {
 
 // world is what all views of one guarded tree share.
 type world struct {
-	guards  []Guard
+	root    rules    // of the guards
+	hiding  int      // how many of them hide
 	arounds []around // all
 	looks   []around // those that stand around what only looks
 	ledgers []*Ledger
 }
 
-type around = func(context.Context, Op, func(context.Context) (Effect, error)) (Effect, error)
+type around struct {
+	run func(context.Context, Op, func(context.Context) (Effect, error)) (Effect, error)
+	on  int // which of the rules says on what; below 0: on everything
+}
 
 func newWorld(guards []Guard) *world {
-	w := &world{guards: guards}
+	w := &world{}
+	for _, g := range guards {
+		if g.Hides != nil {
+			w.root = append(w.root, g.Hides)
+		}
+	}
+	w.hiding = len(w.root)
 	for _, g := range guards {
 		if g.Around != nil {
-			w.arounds = append(w.arounds, g.Around)
+			a := around{g.Around, -1}
+			if g.On != nil {
+				a.on = len(w.root)
+				w.root = append(w.root, g.On)
+			}
+			w.arounds = append(w.arounds, a)
 			if !g.Changes {
-				w.looks = append(w.looks, g.Around)
+				w.looks = append(w.looks, a)
 			}
 		}
 		if g.Ledger != nil {
@@ -105,39 +120,33 @@ func newWorld(guards []Guard) *world {
 	return w
 }
 
-func (w *world) hides(path string) bool {
-	for i := range w.guards {
-		if h := w.guards[i].Hides; h != nil && h(path) {
-			return true
-		}
-	}
-	return false
-}
-
-// same asks every guard; a ledger's tree is always the same as itself.
-func (w *world) same(from, to string) bool {
-	for i := range w.guards {
-		if s := w.guards[i].Same; s != nil && !s(from, to) {
-			return false
-		}
-	}
-	return true
-}
-
 var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
 
-// around runs do inside every guard's Around, the first outermost.
-func (w *world) around(ctx context.Context, op Op, do func(context.Context) error) error {
+// around runs do inside the Around of every guard that stands around op, the first
+// outermost. ends are the rules at op's Path, and at its To if it has one.
+func (w *world) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
 	arounds := w.looks
 	if op.Kind.Changes() {
 		arounds = w.arounds
 	}
+	arounds = standing(arounds, ends)
 	if len(arounds) == 0 {
 		return do(ctx)
 	}
 	forget(ctx) // a guard may take its time, or change what is there
 	_, err := step(ctx, op, arounds, do)
 	return err
+}
+
+// standing returns those of all that stand around an operation on ends.
+func standing(all []around, ends []rules) []around {
+	passes := func(a around) bool {
+		return a.on >= 0 && !slices.ContainsFunc(ends, func(r rules) bool { return r[a.on].Matched() })
+	}
+	if !slices.ContainsFunc(all, passes) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), passes)
 }
 
 func step(ctx context.Context, op Op, arounds []around, do func(context.Context) error) (Effect, error) {
@@ -157,7 +166,7 @@ func step(ctx context.Context, op Op, arounds []around, do func(context.Context)
 		ran, over bool
 		inner     error
 	)
-	e, err := arounds[0](ctx, op, func(ctx context.Context) (Effect, error) {
+	e, err := arounds[0].run(ctx, op, func(ctx context.Context) (Effect, error) {
 		if !mu.TryLock() {
 			return Effect{}, errTwice
 		}

@@ -131,9 +131,9 @@ func TestGuardsInOrder(t *testing.T) {
 // TestHidden: enumeration leaves out what is hidden, and naming it is denied
 // before the store is asked.
 func TestHidden(t *testing.T) {
-	hides := vfs.Guard{Hides: func(path string) bool {
+	hides := vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool {
 		return path == "a/secret" || path == "secret" || strings.HasPrefix(path, "a/secret/")
-	}}
+	})}
 	_, raw := store(t, vfstest.Tree{"secret": {Data: "x"}, "f": {Data: "x"}, "a/secret/f": {Data: "x"}, "l": {Link: "a/secret/f"}, "m": {Link: "nope/../secret"}, "a/up": {Link: "../secret"}})
 	plan := &faultfs.Plan{}
 	d := vfs.Guarded(faultfs.New(raw, plan), nil, hides)

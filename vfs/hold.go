@@ -121,11 +121,15 @@ func (v *dirView) targets(op Op) ([]target, error) {
 }
 
 func (v *dirView) targetOf(path string, moves bool) (target, error) {
-	if _, err := SplitPath(path); err != nil {
+	names, err := SplitPath(path)
+	if err != nil {
 		return target{}, At(path, err)
 	}
 	at := Join(v.path, path)
-	return target{&v.view, at, noWrite, moves}, CheckPathSize(at)
+	if err := CheckPathSize(at); err != nil {
+		return target{}, err
+	}
+	return target{view: &v.view, path: at, rules: v.rules.walk(names), need: noWrite, moves: moves}, nil
 }
 
 func (v *dirView) ask(ctx context.Context, b *batch, ops []Op) error {
@@ -139,11 +143,11 @@ func (v *dirView) ask(ctx context.Context, b *batch, ops []Op) error {
 				return At([]string{op.Path, op.To}[i], err)
 			}
 		}
-		here := Op{Kind: op.Kind, Path: targets[0].path, Batch: Ahead}
+		here, ends := Op{Kind: op.Kind, Path: targets[0].path, Batch: Ahead}, []rules{targets[0].rules}
 		if len(targets) > 1 {
-			here.To = targets[1].path
+			here.To, ends = targets[1].path, append(ends, targets[1].rules)
 		}
-		err = v.world.around(ctx, here, func(context.Context) error { return nil })
+		err = v.world.around(ctx, here, ends, func(context.Context) error { return nil })
 		if err != nil {
 			return At(op.Path, err)
 		}

@@ -12,6 +12,7 @@ const (
 	MaxPath  = 4095 // bytes of a path, relative to any root
 	MaxDepth = 128  // segments of a path
 	MaxLinks = 40   // links followed by one Walk
+	MaxWalk  = 1024 // names that one Walk goes, those of links with it
 )
 
 // CheckName answers invalid unless name may name a node: 1 to MaxName bytes,

@@ -126,7 +126,7 @@ func TestNamespaceIsAlsoRevoked(t *testing.T) {
 
 func TestNamespaceUnderDenial(t *testing.T) {
 	_, raw := store(t, sample)
-	root := vfs.Guarded(raw, nil, vfs.Guard{Hides: func(path string) bool { return path == "a" || strings.HasPrefix(path, "a/") }})
+	root := vfs.Guarded(raw, nil, vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "a" || strings.HasPrefix(path, "a/") })})
 	_, other := store(t, sample)
 	ns := compose(t, map[string]vfs.Dir{"": root, "a/tree": other}).Root()
 	if got, err := names(t.Context(), dirAt(t, ns, "a")); err != nil || !slices.Equal(got, []string{"tree"}) {

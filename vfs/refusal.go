@@ -129,7 +129,7 @@ func withholds(d Dir, name string) bool {
 }
 
 func (v *dirView) withholds(name string) bool {
-	return v.world.hides(Join(v.path, name)) || withholds(v.dir, name)
+	return v.world.hidesIn(v.rules, name) || withholds(v.dir, name)
 }
 
 func (d *nsDir) withholds(name string) bool {

@@ -28,7 +28,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 	}
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
 	if d.world == v.world {
-		if !v.world.same(src.path, tgt.path) {
+		if !src.rules.same(tgt.rules) {
 			if err := onlyFile(false); err != nil {
 				return err
 			}

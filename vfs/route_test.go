@@ -238,7 +238,7 @@ func TestPutThroughTheParent(t *testing.T) {
 }
 
 func TestChild(t *testing.T) {
-	_, c, _ := guarded(t, sample, vfs.Guard{Hides: func(path string) bool { return path == "z" }})
+	_, c, _ := guarded(t, sample, vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "z" })})
 	for name, want := range map[string]vfs.Code{
 		"f": "", "a": "", "l": "", "z": vfs.NotFound, "missing": vfs.NotFound, "F": vfs.NotFound, "..": vfs.Invalid, "a/f": vfs.Invalid,
 	} {

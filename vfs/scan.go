@@ -37,19 +37,19 @@ func (v *dirView) Scan(ctx context.Context, names []string, most int, found func
 	}
 	seen := make([]string, 0, len(names))
 	for _, name := range names {
-		if path, err := v.child(name, CheckName); err == nil && v.shows(ctx, path) {
+		if path, err := v.child(name, CheckName); err == nil && v.shows(ctx, path, v.rules.step(name)) {
 			seen = append(seen, name)
 		}
 	}
 	return scan(ctx, v.dir, seen, most, func(name string, entries []Entry, ok bool) {
-		path := Join(v.path, name)
-		if !v.shows(ctx, path) {
+		r := v.rules.step(name)
+		if !v.shows(ctx, Join(v.path, name), r) {
 			found(name, nil, false)
 			return
 		}
 		kept := entries[:0]
 		for _, e := range entries {
-			if len(v.world.guards) == 0 || !v.world.hides(Join(path, e.Name)) {
+			if !v.world.hidesIn(r, e.Name) {
 				kept = append(kept, e)
 			}
 		}
@@ -57,10 +57,10 @@ func (v *dirView) Scan(ctx context.Context, names []string, most int, found func
 	})
 }
 
-// shows reports whether what is at path, below v, may be looked at now: on its own
-// route too.
-func (v *dirView) shows(ctx context.Context, path string) bool {
-	return target{view: &v.view, path: path, need: noRead}.refused(ctx) == nil
+// shows reports whether what is at path, below v, where the rules are r, may be looked
+// at now: on its own route too.
+func (v *dirView) shows(ctx context.Context, path string, r rules) bool {
+	return target{view: &v.view, path: path, rules: r, need: noRead}.refused(ctx) == nil
 }
 
 // Scan implements [Scanner], for what lies in one tree with no mount below.

@@ -18,7 +18,8 @@ func Guarded(d Dir, gate *Gate, guards ...Guard) Dir {
 	} else {
 		gate.retain()
 	}
-	return &dirView{view: view{world: newWorld(guards), base: gate, inner: newShared(d)}, dir: d}
+	w := newWorld(guards)
+	return &dirView{view: view{world: w, rules: w.root, base: gate, inner: newShared(d)}, dir: d}
 }
 
 // shared is an inner node with a count of the views that use it.
@@ -51,8 +52,9 @@ type view struct {
 	world   *world
 	base    *Gate // the gate whose routes apply; the view holds a reference
 	path    string
-	mask    mode // attenuations of this view: noWrite
-	leaf    bool // a file or a link
+	rules   rules // the world's, at path
+	mask    mode  // attenuations of this view: noWrite
+	leaf    bool  // a file or a link
 	inner   *shared
 	counted bool // as open, in the world's ledgers
 
@@ -137,7 +139,7 @@ func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) e
 	if err := v.may(ctx, noRead); err != nil {
 		return err
 	}
-	err := v.world.around(ctx, Op{Kind: kind, Path: v.path}, do)
+	err := v.world.around(ctx, Op{Kind: kind, Path: v.path}, []rules{v.rules}, do)
 	if late := v.may(ctx, noRead); late != nil {
 		return late
 	}
@@ -146,9 +148,10 @@ func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) e
 
 // target is one end of a change: a path below a view's gate.
 type target struct {
-	view *view
-	path string
-	need mode
+	view  *view
+	path  string
+	rules rules // at path
+	need  mode
 	// moves: the node at path itself goes or is replaced by another, so that
 	// neither it nor anything below may be under control of its own.
 	moves bool
@@ -165,7 +168,7 @@ func (t target) refused(ctx context.Context) error {
 	if err := m.refuse(t.need &^ noWrite); err != nil {
 		return err
 	}
-	if t.view.world.hides(t.path) {
+	if t.view.world.hides(t.rules) {
 		return Denied
 	}
 	return first(m.refuse(t.need), busy)
@@ -238,7 +241,11 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 	if len(v.world.arounds) > 0 && v.world.asked(ctx, op) {
 		op.Batch = InBatch
 	}
-	return v.world.around(ctx, op, do)
+	ends := make([]rules, len(targets))
+	for i, t := range targets {
+		ends[i] = t.rules
+	}
+	return v.world.around(ctx, op, ends, do)
 }
 
 // Tries implements [Trier]. A guard may wait, for a human even, so that nothing is
@@ -270,14 +277,14 @@ func (v *view) Close() error {
 	return nil
 }
 
-// derive makes d a view of inner at path with v's rights and v's base. It takes
-// over inner, also when it fails.
-func (v *view) derive(d *view, inner *shared, path string) error {
-	return v.deriveAt(d, inner, path, v.base, v.mask)
+// derive makes d a view of inner at path, where the rules are r, with v's rights and
+// v's base. It takes over inner, also when it fails.
+func (v *view) derive(d *view, inner *shared, path string, r rules) error {
+	return v.deriveAt(d, inner, path, r, v.base, v.mask)
 }
 
 // deriveAt is derive with another base, which it retains, and another mask.
-func (v *view) deriveAt(d *view, inner *shared, path string, base *Gate, m mode) error {
+func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
 	err := CheckPathSize(path)
 	if err == nil {
 		err = v.world.open(path)
@@ -287,7 +294,7 @@ func (v *view) deriveAt(d *view, inner *shared, path string, base *Gate, m mode)
 		return err
 	}
 	base.retain()
-	d.world, d.base, d.path, d.mask, d.inner, d.counted = v.world, base, path, m, inner, true
+	d.world, d.base, d.path, d.rules, d.mask, d.inner, d.counted = v.world, base, path, r, m, inner, true
 	return nil
 }
 
@@ -326,19 +333,20 @@ func (w *world) close(path string, n int) {
 	}
 }
 
-// wrap returns a view of a node found at path in v. It takes over n.
-func (v *dirView) wrap(n Node, path string) (Node, error) {
+// wrap returns a view of a node found at path in v, where the rules are r. It takes
+// over n.
+func (v *dirView) wrap(n Node, path string, r rules) (Node, error) {
 	switch n := n.(type) {
 	case Dir:
 		d := &dirView{dir: n}
-		if err := v.derive(&d.view, newShared(n), path); err != nil {
+		if err := v.derive(&d.view, newShared(n), path, r); err != nil {
 			return nil, err
 		}
 		return d, nil
 	case File:
 		f := &fileView{file: n}
 		f.leaf = true
-		if err := v.derive(&f.view, newShared(n), path); err != nil {
+		if err := v.derive(&f.view, newShared(n), path, r); err != nil {
 			return nil, err
 		}
 		f.parent, f.dir = v.inner.retain(), v.dir
@@ -346,7 +354,7 @@ func (v *dirView) wrap(n Node, path string) (Node, error) {
 	case Link:
 		l := &linkView{link: n}
 		l.leaf = true
-		if err := v.derive(&l.view, newShared(n), path); err != nil {
+		if err := v.derive(&l.view, newShared(n), path, r); err != nil {
 			return nil, err
 		}
 		return l, nil

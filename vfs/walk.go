@@ -37,7 +37,7 @@ func StatAt(ctx context.Context, d Dir, path string, follow bool) (Info, error) 
 // it never rises above d: a link that would, and every absolute one, is
 // outside, and so is one that leaves the tree it is in for a place where the
 // host has mounted none. It answers notDir where a path goes through a file, and limit after
-// [MaxLinks] links.
+// [MaxLinks] links, or [MaxWalk] names of path and of what links say together.
 func Walk(ctx context.Context, d Dir, path string) (Node, error) { return walk(ctx, d, path, true) }
 
 // WalkLink is Walk, but returns a link in the last place as a [Link].
@@ -119,7 +119,7 @@ func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	case ok && !IsTrying(ctx):
 		return w.Walk(ctx, path, follow)
 	}
-	w := walker{ctx: ctx, root: d, rest: names}
+	w := walker{ctx: ctx, root: d, rest: []string{path}}
 	defer w.close()
 	if err := w.walk(follow); err != nil {
 		return nil, err
@@ -134,7 +134,8 @@ type walker struct {
 	root  Dir
 	open  []Dir
 	leaf  Node
-	rest  []string
+	rest  []string // what is left of the path, and then of the targets of links on it, the last first
+	names int      // that were walked
 	links int
 	rose  bool // a link has led up
 }
@@ -156,25 +157,33 @@ func (w *walker) here() Dir {
 	return w.open[len(w.open)-1]
 }
 
+// next takes the next name.
+func (w *walker) next() string {
+	last := len(w.rest) - 1
+	name, rest, more := strings.Cut(w.rest[last], "/")
+	if more {
+		w.rest[last] = rest
+	} else {
+		w.rest = w.rest[:last]
+	}
+	return name
+}
+
 func (w *walker) step(follow bool) error {
-	name := w.rest[0]
-	w.rest = w.rest[1:]
-	if w.leaf != nil {
+	name := w.next()
+	switch {
+	case w.leaf != nil:
 		return NotDir
-	}
-	switch name {
-	case "", ".": // only a link's target has these
-		return nil
-	case "..":
-		if len(w.open) == 0 {
-			return errOutside
-		}
-		w.here().Close()
-		w.open = w.open[:len(w.open)-1]
-		w.rose = true
+	case name == "" || name == ".": // only a link's target has these
 		return nil
 	}
-	if IsTrying(w.ctx) && !CanTry(w.here()) {
+	if w.names++; w.names > MaxWalk {
+		return Errorf(Limit, "links on the way lead through more than %d names", MaxWalk)
+	}
+	if name == ".." {
+		return w.rise()
+	}
+	if IsTrying(w.ctx) && (w.names > maxTried || !CanTry(w.here())) {
 		return ErrWouldBlock
 	}
 	n, err := w.here().Lookup(w.ctx, name)
@@ -204,6 +213,17 @@ func (w *walker) step(follow bool) error {
 	return nil
 }
 
+// rise goes up, as a link says.
+func (w *walker) rise() error {
+	if len(w.open) == 0 {
+		return errOutside
+	}
+	w.here().Close()
+	w.open = w.open[:len(w.open)-1]
+	w.rose = true
+	return nil
+}
+
 var errOutside = Errorf(Outside, "a link leads out of this Dir (where to is not shown); if you hold a higher Dir, call walk or subDir there")
 
 func (w *walker) follow(l Link) error {
@@ -224,7 +244,7 @@ func (w *walker) follow(l Link) error {
 	case len(target) > MaxPath:
 		return Errorf(Limit, "a link's target is longer than %d bytes", MaxPath)
 	}
-	w.rest = append(strings.Split(target, "/"), w.rest...)
+	w.rest = append(w.rest, target)
 	return nil
 }
 
@@ -287,12 +307,15 @@ func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 	if Within(0, target) {
 		return false, nil // it stays below the directory that it is in
 	}
-	w := walker{ctx: ctx, root: d, rest: names[:last:last]}
+	w := walker{ctx: ctx, root: d}
 	defer w.close()
+	if last > 0 {
+		w.rest = []string{path[:strings.LastIndexByte(path, '/')]}
+	}
 	if err := w.walk(true); err != nil {
 		return false, err
 	}
-	w.rest = strings.Split(target, "/")
+	w.rest = []string{target}
 	if err = w.walk(false); err == ErrWouldBlock {
 		return false, err
 	}

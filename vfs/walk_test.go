@@ -1,6 +1,7 @@
 package vfs_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -84,7 +85,35 @@ var walkTests = []struct {
 	{name: "41 hops", fs: append(hops(41, "a"), "a"), path: "h0", want: "limit", link: "link h1"},
 	{name: "41 hops, the last not followed", fs: append(hops(41, "a"), "a"), path: "h1", want: "a", link: "link h2"},
 	{name: "deep", fs: []string{"l => " + strings.Repeat("d/", 10) + "x", strings.Repeat("d/", 10) + "x"}, path: "l", want: strings.Repeat("d/", 10) + "x", link: "link " + strings.Repeat("d/", 10) + "x"},
+	{name: "a long way", fs: []string{"l => " + strings.Repeat("d/../", 510) + "a", "d/", "a"}, path: "l", want: "a", link: "link " + strings.Repeat("d/../", 510) + "a"},
+	{name: "too long a way", fs: append(hops(2, strings.Repeat("d/../", 511)+"a"), "d/", "a"), path: "h0", want: "limit", link: "link h1"},
 	{name: "long target", fs: []string{"l => " + strings.Repeat("./", 2047)}, path: "l/a", want: "notFound"},
+}
+
+// However many links a path goes through and however long they are, a walk looks up only
+// so many names.
+func TestWalkIsBounded(t *testing.T) {
+	fs := []string{"d/"}
+	for i := range vfs.MaxLinks {
+		fs = append(fs, fmt.Sprintf("h%d => %sh%d", i, strings.Repeat("d/../", 800), i+1))
+	}
+	_, raw := store(t, buildTree(append(fs, fmt.Sprintf("h%d", vfs.MaxLinks))))
+	var looked atomic.Int64
+	_, err := vfs.Walk(t.Context(), &looks{raw, &looked}, "h0")
+	if vfs.CodeOf(err) != vfs.Limit || looked.Load() > vfs.MaxWalk {
+		t.Errorf("a walk through %d long links looks up %d names and answers %v", vfs.MaxLinks, looked.Load(), err)
+	}
+}
+
+// looks counts what is looked up in a directory.
+type looks struct {
+	vfs.Dir
+	n *atomic.Int64
+}
+
+func (l *looks) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	l.n.Add(1)
+	return l.Dir.Lookup(ctx, name)
 }
 
 func buildTree(fs []string) vfstest.Tree {

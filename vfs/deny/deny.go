@@ -4,8 +4,8 @@ package deny
 
 import (
 	"context"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -36,28 +36,30 @@ var Triggers = []string{
 // is, and against both with compatible and differently cased characters made
 // alike, as some filesystems do.
 type Rules struct {
-	raw, folded []*vfs.Pattern
-	names       names // the folded ones
-	lower       bool  // every pattern is its own folded form
+	raw, folded names
+	alike       bool // every pattern is its own folded form, so that the two are one
+
+	start *state
+	all   *state // all that follows is covered
 }
 
 // Compile reads patterns. It answers invalid.
 func Compile(patterns ...string) (*Rules, error) {
-	r := &Rules{lower: true}
+	r := &Rules{alike: true}
 	for _, text := range patterns {
-		p, err := vfs.Compile(text)
-		if err != nil {
+		if err := r.raw.add(text); err != nil {
 			return nil, err
 		}
-		f, err := vfs.Compile(fold(text))
-		if err != nil {
+		if err := r.folded.add(fold(text)); err != nil {
 			return nil, err
 		}
-		r.lower = r.lower && fold(text) == text
-		r.raw = append(r.raw, p)
-		r.folded = append(r.folded, f)
-		r.names.add(fold(text), f)
+		r.alike = r.alike && fold(text) == text
 	}
+	r.start = &state{rules: r, folded: r.folded.start()}
+	if !r.alike {
+		r.start.raw = r.raw.start()
+	}
+	r.all = &state{rules: r, hit: true}
 	return r, nil
 }
 
@@ -72,72 +74,69 @@ func Must(patterns ...string) *Rules {
 
 // Match reports whether a pattern covers path.
 func (r *Rules) Match(path string) bool {
-	folded := fold(path)
-	if r.names.match(folded) {
-		return true
-	}
-	if r.lower && (folded == path || isASCII(path)) {
-		return false // lowering ends no match of what is lower
-	}
-	return covers(r.raw, path)
-}
-
-func covers(ps []*vfs.Pattern, path string) bool {
-	return slices.ContainsFunc(ps, func(p *vfs.Pattern) bool { return p.Match(path) })
-}
-
-// Same reports whether every pattern covers the same names below from as below
-// to.
-func (r *Rules) Same(from, to string) bool {
-	return same(r.raw, from, to) && same(r.folded, fold(from), fold(to))
-}
-
-func same(ps []*vfs.Pattern, from, to string) bool {
-	return !slices.ContainsFunc(ps, func(p *vfs.Pattern) bool {
-		return !slices.Equal(after(p, from), after(p, to))
-	})
-}
-
-// after is how far p has matched at path: what it covers below depends on
-// nothing else.
-func after(p *vfs.Pattern, path string) vfs.State {
-	s := p.Start()
+	m := r.Matcher()
 	for name := range strings.SplitSeq(path, "/") {
-		s = p.Step(s, name)
+		m = m.Step(name)
 	}
-	return s
+	return m.Matched()
 }
 
 // fold makes characters alike that a filesystem or a reader may take for the
 // same, as Unicode's NFKC_Casefold does: compatible characters, cases, and those
-// that show nothing. It keeps names apart: what becomes a "/" ends none. ASCII,
-// which is nearly all there is, is only lowered.
+// that show nothing. It keeps names apart: what becomes a "/" ends none.
 func fold(path string) string {
-	for i := range len(path) {
-		if path[i] >= utf8.RuneSelf {
-			names := strings.Split(path, "/")
-			for i, name := range names {
-				names[i] = strings.ReplaceAll(foldName(name), "/", "\u2215")
-			}
-			return strings.Join(names, "/")
-		}
+	names := strings.Split(path, "/")
+	for i, name := range names {
+		names[i] = foldName(name)
 	}
-	return strings.ToLower(path)
+	return strings.Join(names, "/")
 }
 
+// foldName is fold for one name. ASCII, which is nearly all there is, is only lowered.
 func foldName(name string) string {
+	if isASCII(name) {
+		return strings.ToLower(name)
+	}
+	if last := lastFolded.Load(); last != nil && last.name == name {
+		return last.folded
+	}
+	folded := caseFold(name)
+	lastFolded.Store(&foldedName{strings.Clone(name), folded})
+	return folded
+}
+
+// lastFolded is the name that was folded last: the guards of a mount ask about the same
+// name one after the other, and it is much work.
+var lastFolded atomic.Pointer[foldedName]
+
+type foldedName struct{ name, folded string }
+
+func caseFold(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 			return -1
 		}
 		return r
 	}, name)
-	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
+	name = norm.NFKC.String(name)
+	if lower := cases.Fold().String(name); lower != name {
+		name = norm.NFKC.String(lower)
+	}
+	return strings.ReplaceAll(name, "/", "\u2215")
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // Guard withholds what r covers: enumeration leaves it out, and naming it is
 // denied before the store is asked, whether or not it exists.
-func (r *Rules) Guard() vfs.Guard { return vfs.Guard{Hides: r.Match, Same: r.Same} }
+func (r *Rules) Guard() vfs.Guard { return vfs.Guard{Hides: r.Matcher()} }
 
 // Ask lets what r covers be read, and puts every change of it to approve, with
 // the operation that is to be approved; approve answers nil, askDenied or
@@ -147,13 +146,11 @@ func (r *Rules) Ask(approve func(context.Context, vfs.Op) error) vfs.Guard {
 		approve = func(context.Context, vfs.Op) error { return vfs.AskDenied }
 	}
 	return vfs.Guard{
-		Same:    r.Same,
+		On:      r.Matcher(),
 		Changes: true,
 		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-			if r.Match(op.Path) || op.To != "" && r.Match(op.To) {
-				if err := approve(ctx, op); err != nil {
-					return vfs.Effect{}, err
-				}
+			if err := approve(ctx, op); err != nil {
+				return vfs.Effect{}, err
 			}
 			return do(ctx)
 		},

@@ -1,17 +1,17 @@
 package deny
 
 import (
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"capd/vfs"
 )
 
-// names are the patterns that look at one name wherever it stands: **/NAME and
-// **/NAME/**, where NAME has at most one *. Most patterns are of that kind, and a path
-// is held against all of them at once.
+// names are patterns. Most look at one name wherever it stands, **/NAME and **/NAME/**
+// with at most one * in NAME: these are held against a name all at once, and what came
+// before it does not matter.
 type names struct {
-	whole   map[string]bool // true: of any name on the way, and not only of the last
+	whole   map[string]bool // true: with all below
 	affixes []affix
 	rest    []*vfs.Pattern // all others
 }
@@ -19,48 +19,76 @@ type names struct {
 // affix is a name with one *.
 type affix struct {
 	before, after string
-	any           bool // as in names.whole
+	below         bool // as in names.whole
 }
 
-func (n *names) add(text string, p *vfs.Pattern) {
+// add reads a pattern. It answers invalid.
+func (n *names) add(text string) error {
+	p, err := vfs.Compile(text)
+	if err != nil {
+		return err
+	}
 	name, ok := strings.CutPrefix(text, "**/")
-	name, any := strings.CutSuffix(name, "/**")
+	name, below := strings.CutSuffix(name, "/**")
 	before, after, star := strings.Cut(name, "*")
 	switch {
 	case !ok || name == "" || strings.ContainsAny(before+after, `/*?[\{}`):
 		n.rest = append(n.rest, p)
 	case star:
-		n.affixes = append(n.affixes, affix{before, after, any})
+		n.affixes = append(n.affixes, affix{before, after, below})
 	default:
 		if n.whole == nil {
 			n.whole = map[string]bool{}
 		}
-		n.whole[name] = n.whole[name] || any
+		n.whole[name] = n.whole[name] || below
 	}
+	return nil
 }
 
-func (n *names) match(path string) bool {
-	for rest, more := path, true; more; {
-		var name string
-		name, rest, more = strings.Cut(rest, "/")
-		if any, ok := n.whole[name]; ok && (any || !more) {
+// match reports whether a pattern of one name covers name, and all below it too.
+func (n *names) match(name string) (hit, below bool) {
+	below, hit = n.whole[name]
+	for i := range n.affixes {
+		a := &n.affixes[i]
+		if len(name) >= len(a.before)+len(a.after) && strings.HasPrefix(name, a.before) && strings.HasSuffix(name, a.after) {
+			hit, below = true, below || a.below
+		}
+	}
+	return hit, below
+}
+
+// start is how far the rest has matched before the first name.
+func (n *names) start() []vfs.State {
+	var s []vfs.State
+	for _, p := range n.rest {
+		s = append(s, p.Start())
+	}
+	return s
+}
+
+// step is how far the rest has matched after one more name. It answers s itself where
+// that is as far.
+func (n *names) step(s []vfs.State, name string) []vfs.State {
+	next := s
+	for i, p := range n.rest {
+		to := p.Step(s[i], name)
+		if slices.Equal(to, s[i]) {
+			continue
+		}
+		if &next[0] == &s[0] {
+			next = slices.Clone(s)
+		}
+		next[i] = to
+	}
+	return next
+}
+
+// matched reports whether one of the rest has matched.
+func (n *names) matched(s []vfs.State) bool {
+	for i, p := range n.rest {
+		if p.Matched(s[i]) {
 			return true
 		}
-		for i := range n.affixes {
-			a := &n.affixes[i]
-			if (a.any || !more) && len(name) >= len(a.before)+len(a.after) && strings.HasPrefix(name, a.before) && strings.HasSuffix(name, a.after) {
-				return true
-			}
-		}
 	}
-	return covers(n.rest, path)
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return false
 }
