@@ -28,6 +28,7 @@ const (
 // Host gives out grants to one tree. It is safe for concurrent use.
 type Host struct {
 	root      vfs.Dir
+	bulkhead  *vfs.Bulkhead // of root, unless it is composed of mounts
 	allowance vfs.Allowance
 	since     time.Time
 
@@ -91,7 +92,7 @@ func (g *grant) shared() bool { return g.root != g }
 // New returns a host of tree, which it takes over. Every root grant gets its own
 // allowance.
 func New(tree vfs.Dir, a vfs.Allowance) *Host {
-	return &Host{root: tree, allowance: a, since: time.Now(), registry: newRegistry()}
+	return &Host{root: tree, bulkhead: vfs.NewBulkhead(0), allowance: a, since: time.Now(), registry: newRegistry()}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -131,7 +132,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 	allowance.Bytes = cmp.Or(t.Bytes, allowance.Bytes)
 	allowance.Nodes = cmp.Or(t.Nodes, allowance.Nodes)
 	ledger := vfs.NewLedger(allowance)
-	top := vfs.Guarded(h.root, nil, vfs.Guard{Ledger: ledger})
+	top := vfs.Guarded(h.root, nil, vfs.Guard{Ledger: ledger, Bulkhead: h.bulkhead})
 	node, err := vfs.Node(top), error(nil)
 	if path != "" {
 		if node, err = vfs.Walk(ctx, top, path); err != nil {

@@ -68,6 +68,14 @@ func (m *Meter) End() {
 	}
 }
 
+// Grant returns the meter of the root grant that m is of: m itself, unless it is a part of one.
+func (m *Meter) Grant() *Meter {
+	for m.parent != nil && m.parent.parent != nil {
+		m = m.parent
+	}
+	return m
+}
+
 // Name returns what the meter was called.
 func (m *Meter) Name() string { return m.name }
 

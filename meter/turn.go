@@ -114,6 +114,14 @@ func turnOf(ctx context.Context) *Turn {
 	return t
 }
 
+// Of returns the meter whose turn ctx has, nil for none.
+func Of(ctx context.Context) *Meter {
+	if t := turnOf(ctx); t != nil {
+		return t.meter
+	}
+	return nil
+}
+
 // Yield lets others go first, if any wait and ctx's turn has lasted long enough. It answers ctx's error. It
 // is for loops that may take long, every millisecond or so. Without a turn it only looks at
 // ctx.

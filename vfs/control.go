@@ -48,10 +48,13 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	if c.world.hides(r) {
 		return nil, NotFound
 	}
-	if err := listed(ctx, c.dir, name); err != nil {
-		return nil, err
-	}
-	n, err := c.dir.Lookup(ctx, name)
+	var n Node
+	err := c.world.within(ctx, func(ctx context.Context) (err error) {
+		if err = listed(ctx, c.dir, name); err == nil {
+			n, err = c.dir.Lookup(ctx, name)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

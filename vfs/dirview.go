@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 )
@@ -74,7 +75,7 @@ func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		more := true
 		err := v.look(ctx, OpList, func(ctx context.Context) error {
-			for e, err := range v.dir.List(ctx) {
+			for e, err := range v.world.entries(ctx, v.dir) {
 				if err != nil {
 					return err
 				}
@@ -181,27 +182,72 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do fu
 
 // size is that of the file called name, 0 when there is none.
 func (v *dirView) size(ctx context.Context, name string) int64 {
-	n, err := v.dir.Lookup(ctx, name)
-	if err != nil {
-		return 0 // Replace itself says what is wrong
-	}
-	defer n.Close()
-	info, _ := n.Stat(ctx)
+	var info Info
+	_ = v.world.within(ctx, func(ctx context.Context) error { // Replace itself says what is wrong
+		n, err := v.dir.Lookup(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		info, err = n.Stat(ctx)
+		return err
+	})
 	return info.Size
 }
 
 // replace runs do, which replaces the file at t by what is staged. t is not
 // refused.
-func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (version Version, err error) {
+func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (Version, error) {
 	end, err := t.view.world.stream()
 	if err != nil {
 		return Version{}, err
 	}
-	defer end()
-	defer staged.end()
 	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
-	defer t.watch(ctx, func(error) { close(staged.dead) })()
-	err = t.view.change(ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
+	if t.view.world.bulkhead == nil || neverWaits(staged.r) {
+		defer end()
+		return t.put(staged, do)
+	}
+	// Its place is given up while the reader is waited for. Who has none and is told
+	// busy does not wait for the store to clear away what was staged.
+	type outcome struct {
+		version Version
+		err     error
+	}
+	done, gaveUp := make(chan outcome, 1), make(chan error, 1)
+	staged.ctx = unrecalled(ctx)
+	staged.giveUp = func(err error) { gaveUp <- err }
+	go func() {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil { // one write fails, and nothing else
+				o = outcome{err: Hide(fmt.Errorf("panic in a whole-file write: %v", p))}
+			}
+			end()
+			done <- o
+		}()
+		o.version, o.err = t.put(staged, do)
+	}()
+	select {
+	case o := <-done:
+		return o.version, o.err
+	case err := <-gaveUp:
+		return Version{}, err
+	}
+}
+
+// put is replace inside the guards.
+func (t target) put(staged *stagedReader, do func(context.Context) (Version, error)) (version Version, err error) {
+	defer staged.end()
+	defer t.watch(staged.ctx, func(error) { close(staged.dead) })()
+	err = t.view.change(staged.ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
+		if b := t.view.world.bulkhead; b != nil {
+			in, err := b.enter(ctx)
+			if err != nil {
+				return err
+			}
+			staged.in = &in
+			defer func() { in.exit() }()
+		}
 		version, err = do(ctx)
 		return err
 	}, t))

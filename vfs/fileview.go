@@ -29,7 +29,7 @@ func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err 
 				return 0, err
 			}
 		}
-		n, err = v.file.ReadAt(ctx, p, off)
+		n, err = v.readAt(ctx, p, off)
 		if late := v.check(noRead); late != nil {
 			if late = v.unlessHeld(ctx, noRead, late); late != nil {
 				return 0, late
@@ -45,6 +45,18 @@ func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err 
 		n = 0 // withheld, whether it was read or not
 	}
 	return n, err
+}
+
+// readAt reads inside the bulkhead.
+func (v *fileView) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if v.world.bulkhead != nil && !IsTrying(ctx) {
+		in, err := v.world.bulkhead.enter(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer in.exit()
+	}
+	return v.file.ReadAt(ctx, p, off)
 }
 
 func (v *fileView) WriteAt(ctx context.Context, p []byte, off int64, c If) (n int, err error) {
@@ -94,7 +106,11 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, err
 	if err := t.refused(ctx); err != nil {
 		return Version{}, err
 	}
-	info, err := v.file.Stat(ctx) // a File makes nothing where there is none
+	var info Info
+	err := v.world.within(ctx, func(ctx context.Context) (err error) { // a File makes nothing where there is none
+		info, err = v.file.Stat(ctx)
+		return err
+	})
 	if err != nil {
 		return Version{}, err
 	}
@@ -166,8 +182,12 @@ func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
 	if err := c.may(); err != nil {
 		return 0, err
 	}
-	n, err := c.inner.ReadAt(p, off)
-	if late := c.may(); late != nil {
+	n, err := 0, error(nil)
+	late := c.v.world.within(c.ctx, func(context.Context) error {
+		n, err = c.inner.ReadAt(p, off)
+		return nil
+	})
+	if late = first(c.may(), late); late != nil {
 		return 0, late
 	}
 	return n, err
@@ -179,7 +199,8 @@ func (c *contentView) Clone(fd uintptr) error {
 	if err := c.may(); err != nil {
 		return err
 	}
-	return first(Clone(c.inner, fd), c.may())
+	err := c.v.world.within(c.ctx, func(context.Context) error { return Clone(c.inner, fd) })
+	return first(err, c.may())
 }
 
 // may is v's, whether v is closed or not.
@@ -194,13 +215,23 @@ func (c *contentView) may() error {
 
 func (c *contentView) Size() int64 { return c.inner.Size() }
 
+// Close does not wait where the store may: it counts as open until it is closed.
 func (c *contentView) Close() (err error) {
 	c.once.Do(func() {
-		err = c.inner.Close()
-		c.node.release()
-		c.v.base.Release()
-		c.end()
+		if b := c.v.world.bulkhead; b != nil && !CanTry(c.v.file) {
+			b.close(func() { _ = c.close() })
+		} else {
+			err = c.close()
+		}
 	})
+	return err
+}
+
+func (c *contentView) close() error {
+	err := c.inner.Close()
+	c.node.release()
+	c.v.base.Release()
+	c.end()
 	return err
 }
 

@@ -77,6 +77,10 @@ type Guard struct {
 
 	// Ledger, if any, accounts for what is open and what is stored.
 	Ledger *Ledger
+
+	// Bulkhead, if any, bounds how many calls are inside the store at once. One of a
+	// tree's guards has one; a [Namespace] needs none, since each mount has its own.
+	Bulkhead *Bulkhead
 }
 
 // world is what all views of one guarded tree share.
@@ -86,6 +90,8 @@ type world struct {
 	arounds []around // all
 	looks   []around // those that stand around what only looks
 	ledgers []*Ledger
+
+	bulkhead *Bulkhead // nil for none
 }
 
 type around struct {
@@ -116,6 +122,9 @@ func newWorld(guards []Guard) *world {
 		if g.Ledger != nil {
 			w.ledgers = append(w.ledgers, g.Ledger)
 		}
+		if g.Bulkhead != nil {
+			w.bulkhead = g.Bulkhead
+		}
 	}
 	return w
 }
@@ -123,13 +132,19 @@ func newWorld(guards []Guard) *world {
 var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
 
 // around runs do inside the Around of every guard that stands around op, the first
-// outermost. ends are the rules at op's Path, and at its To if it has one.
+// outermost, and then inside the bulkhead. What waits in the midst of itself, a listing or
+// a whole-file write, enters that by itself. ends are the rules at op's Path, and at its
+// To if it has one.
 func (w *world) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
 	arounds := w.looks
 	if op.Kind.Changes() {
 		arounds = w.arounds
 	}
 	arounds = standing(arounds, ends)
+	if w.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
+		bare := do
+		do = func(ctx context.Context) error { return w.within(ctx, bare) }
+	}
 	if len(arounds) == 0 {
 		return do(ctx)
 	}

@@ -71,6 +71,8 @@ type spot struct {
 
 type batchKey struct{}
 
+func isBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
+
 // heldModes are what a batch passes: those that wait for it, and the end of its time.
 const heldModes = noWrite | revoked | expired | unmounted
 

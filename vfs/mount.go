@@ -32,6 +32,9 @@ func newMount(path string, names []string, tree Dir, o MountOptions) (*mount, er
 	} else {
 		m.gate = NewGate()
 		m.root, m.release = Guarded(tree, m.gate, o.Guards...).(*dirView), m.gate.Release
+		if w := m.root.world; w.bulkhead == nil {
+			w.bulkhead = NewBulkhead(0)
+		}
 	}
 	if o.ReadOnly {
 		m.root.mask |= noWrite

@@ -38,6 +38,11 @@ func Recall(ctx context.Context, n Node) (Info, bool) {
 	return r.info, true
 }
 
+// unrecalled is ctx for another goroutine.
+func unrecalled(ctx context.Context) context.Context {
+	return context.WithValue(ctx, recallKey{}, nil)
+}
+
 // forget has nothing recalled that was seen so far.
 func forget(ctx context.Context) {
 	if r, ok := ctx.Value(recallKey{}).(*recalling); ok {

@@ -71,7 +71,15 @@ func (v *dirView) crosses(dst Dir) bool {
 // what they concern, so that only a file goes, and the condition that it is this
 // one is made part of the change. When it is to be measured, size is what a file
 // of that version has, whatever happens to the place meanwhile.
-func (v *dirView) onlyFile(ctx context.Context, name string, from If, measured bool) (_ If, size int64, err error) {
+func (v *dirView) onlyFile(ctx context.Context, name string, from If, measured bool) (is If, size int64, err error) {
+	err = v.world.within(ctx, func(ctx context.Context) error {
+		is, size, err = v.fileAlone(ctx, name, from, measured)
+		return err
+	})
+	return is, size, err
+}
+
+func (v *dirView) fileAlone(ctx context.Context, name string, from If, measured bool) (_ If, size int64, err error) {
 	n, err := v.dir.Lookup(ctx, name)
 	if err != nil {
 		return from, 0, err

@@ -41,7 +41,14 @@ func (v *dirView) Scan(ctx context.Context, names []string, most int, found func
 			seen = append(seen, name)
 		}
 	}
-	return scan(ctx, v.dir, seen, most, func(name string, entries []Entry, ok bool) {
+	return v.world.within(ctx, func(ctx context.Context) error {
+		return v.scan(ctx, seen, most, found)
+	})
+}
+
+// scan is Scan for names that may be looked at.
+func (v *dirView) scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
+	return scan(ctx, v.dir, names, most, func(name string, entries []Entry, ok bool) {
 		r := v.rules.step(name)
 		if !v.shows(ctx, Join(v.path, name), r) {
 			found(name, nil, false)

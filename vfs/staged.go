@@ -22,6 +22,9 @@ type stagedReader struct {
 	last func() error  // if any, asked at the end of r
 	err  error         // the end
 
+	in     *inside     // the place of who stages, in the world's bulkhead; nil for none
+	giveUp func(error) // called when it gets no place again
+
 	mu    sync.Mutex
 	held  int64 // staged, in the world's ledgers
 	ended bool
@@ -63,6 +66,26 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	if neverWaits(s.r) {
 		return s.r.Read(p)
 	}
+	if s.in == nil {
+		return s.await(p)
+	}
+	s.in.exit()
+	n, err := s.await(p)
+	var late error
+	*s.in = s.in.again(s.ctx, func() {
+		if late = first(s.ctx.Err(), errNoAnswer); err != nil && err != io.EOF {
+			late = err
+		}
+		s.giveUp(late)
+	})
+	if late != nil {
+		return 0, late
+	}
+	return n, err
+}
+
+// await reads, for as long as anybody wants that.
+func (s *stagedReader) await(p []byte) (int, error) {
 	type result struct {
 		n   int
 		err error

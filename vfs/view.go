@@ -19,6 +19,9 @@ func Guarded(d Dir, gate *Gate, guards ...Guard) Dir {
 		gate.retain()
 	}
 	w := newWorld(guards)
+	if _, composed := d.(*nsDir); composed {
+		w.bulkhead = nil
+	}
 	return &dirView{view: view{world: w, rules: w.root, base: gate, inner: newShared(d)}, dir: d}
 }
 

@@ -171,7 +171,7 @@ func (s *server) setEntries(ctx context.Context, alloc func(int32) (schema.Stat_
 		n, err := s.dir.Lookup(ctx, e.Name)
 		if err != nil {
 			switch vfs.CodeOf(err) {
-			case vfs.Revoked, vfs.Expired, vfs.Denied, vfs.Limit, vfs.Stale:
+			case vfs.Revoked, vfs.Expired, vfs.Denied, vfs.Limit, vfs.Stale, vfs.Busy:
 				return vfs.At("", err)
 			}
 			continue

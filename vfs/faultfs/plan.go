@@ -61,6 +61,7 @@ const (
 type Plan struct {
 	mu     sync.Mutex
 	faults []*fault
+	watch  func(Op, Stage)
 }
 
 type fault struct {
@@ -86,6 +87,14 @@ func (p *Plan) Pause(op Op, stage Stage, n int) *Pause {
 	return pause
 }
 
+// Watch has f called for each operation that reaches a stage, before its fault comes. f
+// may be called by several goroutines at once.
+func (p *Plan) Watch(f func(op Op, stage Stage)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch = f
+}
+
 func (p *Plan) add(f *fault) {
 	if f.left <= 0 {
 		f.left = -1
@@ -105,6 +114,12 @@ func (p *Plan) Clear() {
 // at waits or fails as planned for an operation that reaches a stage. Of
 // several faults at once the first that was planned comes.
 func (p *Plan) at(op Op, stage Stage) error {
+	p.mu.Lock()
+	watch := p.watch
+	p.mu.Unlock()
+	if watch != nil {
+		watch(op, stage)
+	}
 	f := p.due(op, stage)
 	switch {
 	case f == nil:

@@ -1,0 +1,310 @@
+package vfs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"capd/meter"
+)
+
+// MaxInside is how many calls may be inside one mount at once. Each may block in the
+// kernel, and is a thread then.
+const MaxInside = 32
+
+// patience is how long a call waits while nothing ends. Tests set it.
+var patience = time.Second
+
+var errNoAnswer = Errorf(Busy, "the storage here does not answer: no call on it has ended for %v; try again later", time.Second)
+
+// Bulkhead bounds how many calls are inside a store at once, so that a disk that is
+// slow, or a server that does not answer, takes so many threads and no more. Use it as
+// the Bulkhead of a [Guard]; a tree that is mounted in a [Namespace] has one without
+// being asked.
+//
+// The other calls wait their turn, which costs no thread. Whoever they are for takes
+// turns with the others, and has at most as many inside as are left free for the rest:
+// alone, half of them. When nothing has ended for a second all who wait are told busy,
+// and so is everybody who comes until a call ends. A call is inside from when it is
+// given to the store until it returns, but not while it waits for a reader that its
+// caller supplied, or for whoever takes the entries of a listing.
+//
+// For whom a call is made says the turn of its context (see [meter.Of]): root grants take
+// turns, and among the calls of one its shares do. Without one it is the host's own, which
+// may have all places.
+//
+// Calls with the context of [Trying], which never wait, pass it by. So do those of a
+// batch (see [Hold]) that would have to wait: gates are held meanwhile. They are
+// counted. Safe for concurrent use.
+type Bulkhead struct {
+	max int
+
+	mu      sync.Mutex
+	inside  int
+	waiting int
+	ended   time.Time // when a call ended last, or the first began to wait
+	stuck   bool      // nothing has ended since some were told busy
+	lanes   map[*meter.Meter]*lane
+	turns   []*lane // in which somebody waits; the first is next
+	timer   *time.Timer
+	closes  []func() // that wait for the janitor
+	closing bool     // there is one
+}
+
+// inside is one call that has a place.
+type inside struct {
+	b *Bulkhead
+	l *lane
+}
+
+// NewBulkhead returns a Bulkhead for at most n calls at once; 0 is [MaxInside].
+func NewBulkhead(n int) *Bulkhead {
+	if n <= 0 {
+		n = MaxInside
+	}
+	return &Bulkhead{max: n, lanes: map[*meter.Meter]*lane{}}
+}
+
+// BulkheadStats is what is inside a Bulkhead, and what waits for it.
+type BulkheadStats struct{ Max, Inside, Waiting int }
+
+// Stats returns the numbers of calls now.
+func (b *Bulkhead) Stats() BulkheadStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return BulkheadStats{b.max, b.inside, b.waiting}
+}
+
+// enter waits for a place, and answers busy, or the error of ctx.
+func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
+	m := meter.Of(ctx)
+	b.mu.Lock()
+	l := b.lane(m)
+	if b.lets(ctx, l) {
+		b.mu.Unlock()
+		return inside{b, l}, nil
+	}
+	if b.stuck || l.stuck {
+		b.forget(l)
+		b.mu.Unlock()
+		return inside{}, errNoAnswer
+	}
+	w := b.wait(l, m, false)
+	b.mu.Unlock()
+	var late error
+	err := meter.Wait(ctx, func() { late = b.await(ctx, l, w) })
+	switch {
+	case late != nil:
+		return inside{}, late
+	case err != nil: // there is no turn for it any more
+		inside{b, l}.exit()
+		return inside{}, first(ctx.Err(), errNoAnswer)
+	}
+	return inside{b, l}, nil
+}
+
+// await waits until w is let in, and answers why it is not.
+func (b *Bulkhead) await(ctx context.Context, l *lane, w *waiter) error {
+	select {
+	case <-w.let:
+		return nil
+	case <-w.refused:
+		return errNoAnswer
+	case <-ctx.Done():
+		if b.leaves(l, w) {
+			return ctx.Err()
+		}
+		return nil // it was let in at the same moment
+	}
+}
+
+// exit gives the place back.
+func (p inside) exit() {
+	b, l := p.b, p.l
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inside--
+	l.inside--
+	b.stuck, l.stuck = false, false
+	if b.waiting > 0 {
+		b.ended = time.Now()
+		l.ended = b.ended
+		b.next()
+	}
+	b.forget(l)
+}
+
+// again takes a place for a call that gave its own back and has to have one to end. It
+// waits for as long as that takes. refused is called, once, when others would be told
+// busy, and when ctx ends.
+func (p inside) again(ctx context.Context, refused func()) inside {
+	b, m := p.b, meter.Of(ctx)
+	b.mu.Lock()
+	l := b.lane(m)
+	if b.lets(ctx, l) {
+		b.mu.Unlock()
+		return inside{b, l}
+	}
+	w := b.wait(l, m, true)
+	if b.stuck || l.stuck {
+		w.told = true
+		close(w.refused)
+	}
+	b.mu.Unlock()
+	select {
+	case <-w.let:
+		return inside{b, l}
+	case <-w.refused:
+	case <-ctx.Done():
+	}
+	refused()
+	<-w.let
+	return inside{b, l}
+}
+
+// All that follows but leaves, look, close and janitor is called with b.mu held.
+
+// lane is that of m, which may be nil.
+func (b *Bulkhead) lane(m *meter.Meter) *lane {
+	if m != nil {
+		m = m.Grant()
+	}
+	l := b.lanes[m]
+	if l == nil {
+		l = &lane{grant: m}
+		b.lanes[m] = l
+	}
+	return l
+}
+
+// lets lets a call of l in, unless it has to wait.
+func (b *Bulkhead) lets(ctx context.Context, l *lane) bool {
+	ok := b.room(l) && l.waiting == 0 || isBatch(ctx)
+	if ok {
+		b.let(l)
+	}
+	return ok
+}
+
+// room reports whether l may have one more inside.
+func (b *Bulkhead) room(l *lane) bool {
+	return b.inside < b.max && !b.full(l)
+}
+
+// full reports whether l has as many inside as are left for the others.
+func (b *Bulkhead) full(l *lane) bool {
+	return l.grant != nil && l.inside > 0 && l.inside >= b.max-b.inside
+}
+
+func (b *Bulkhead) let(l *lane) {
+	b.inside++
+	l.inside++
+}
+
+func (b *Bulkhead) wait(l *lane, m *meter.Meter, stays bool) *waiter {
+	w := &waiter{let: make(chan struct{}), refused: make(chan struct{}), stays: stays}
+	now := time.Now()
+	if b.waiting == 0 {
+		b.ended = now
+	}
+	if l.waiting == 0 {
+		l.ended = now
+		b.turns = append(b.turns, l)
+	}
+	b.waiting++
+	l.push(m, w)
+	if b.timer == nil {
+		b.timer = time.AfterFunc(patience, b.look)
+	}
+	return w
+}
+
+// next lets in who may be, in turn. Each who is let in leaves less room for the others.
+func (b *Bulkhead) next() {
+	for i := 0; i < len(b.turns) && b.inside < b.max; {
+		l := b.turns[i]
+		if !b.room(l) {
+			i++
+			continue
+		}
+		w := l.next()
+		b.drop(l, w)
+		b.let(l)
+		close(w.let)
+		if l.waiting > 0 {
+			b.turns = append(slices.Delete(b.turns, i, i+1), l)
+		}
+	}
+}
+
+// leaves takes w from those who wait, and reports false when it was let in.
+func (b *Bulkhead) leaves(l *lane, w *waiter) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w.at == nil {
+		return w.told
+	}
+	b.drop(l, w)
+	b.forget(l)
+	return true
+}
+
+func (b *Bulkhead) drop(l *lane, w *waiter) {
+	l.remove(w)
+	b.waiting--
+	if l.waiting == 0 {
+		b.turns = slices.DeleteFunc(b.turns, func(t *lane) bool { return t == l })
+	}
+}
+
+func (b *Bulkhead) forget(l *lane) {
+	if l.inside == 0 && l.waiting == 0 && b.lanes[l.grant] == l {
+		delete(b.lanes, l.grant)
+	}
+}
+
+// look tells busy those who wait where nothing ends, and comes again while any waits.
+func (b *Bulkhead) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, soonest := time.Now(), patience
+	for _, l := range slices.Clone(b.turns) {
+		since := b.ended
+		if b.inside < b.max { // it waits for its own
+			since = l.ended
+		}
+		if left := patience - now.Sub(since); left > 0 {
+			soonest = min(soonest, left)
+			continue
+		}
+		b.refuse(l)
+	}
+	b.timer = nil
+	if b.waiting > 0 {
+		b.timer = time.AfterFunc(soonest, b.look)
+	}
+}
+
+// refuse tells all who wait in l busy. Those who stay wait on.
+func (b *Bulkhead) refuse(l *lane) {
+	if b.inside >= b.max {
+		b.stuck = true
+	} else {
+		l.stuck = true
+	}
+	for _, s := range slices.Clone(l.shares) {
+		for e := s.waiters.Front(); e != nil; {
+			w := e.Value.(*waiter)
+			e = e.Next()
+			if !w.told {
+				w.told = true
+				close(w.refused)
+			}
+			if !w.stays {
+				b.drop(l, w)
+			}
+		}
+	}
+	b.forget(l)
+}

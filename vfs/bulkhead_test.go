@@ -1,0 +1,387 @@
+package vfs_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/faultfs"
+	"capd/vfs/vfstest"
+)
+
+// behind is a sample behind a bulkhead for n, and what happens in its store.
+func behind(t testing.TB, n int) (vfs.Dir, *vfs.Bulkhead, *faultfs.Plan) {
+	t.Helper()
+	_, raw := store(t, sample)
+	plan, b := new(faultfs.Plan), vfs.NewBulkhead(n)
+	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b}), b, plan
+}
+
+// TestSuiteInside is the whole contract through a bulkhead for very few, which no call
+// may enter twice, and which every call of the store has to be inside of.
+func TestSuiteInside(t *testing.T) {
+	var calls, outside atomic.Int64
+	vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+		_, raw := store(t, tree)
+		plan, b := new(faultfs.Plan), vfs.NewBulkhead(2)
+		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
+			if stage == faultfs.Before && op != faultfs.Close {
+				calls.Add(1)
+				if b.Stats().Inside == 0 {
+					outside.Add(1)
+					t.Errorf("%s is not inside the bulkhead", op)
+				}
+			}
+		})
+		t.Cleanup(func() {
+			if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+				t.Errorf("at the end %+v", s)
+			}
+		})
+		return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b})
+	}})
+	if calls.Load() < 1000 || outside.Load() > 0 {
+		t.Errorf("%d calls, %d of them outside", calls.Load(), outside.Load())
+	}
+}
+
+// jam has calls of op on d, by f, wait until the store is let go, as many as there is
+// room for.
+func jam(t testing.TB, b *vfs.Bulkhead, plan *faultfs.Plan, op faultfs.Op, f func()) (release func()) {
+	t.Helper()
+	free := make(chan struct{})
+	plan.Watch(func(at faultfs.Op, stage faultfs.Stage) {
+		if at == op && stage == faultfs.Before {
+			<-free
+		}
+	})
+	for range b.Stats().Max {
+		go f()
+	}
+	synctest.Wait()
+	if s := b.Stats(); s.Inside != s.Max {
+		t.Fatalf("jammed with %+v", s)
+	}
+	return func() { plan.Watch(nil); close(free) }
+}
+
+// TestBulkheadStuck is a store that stops answering: so many are inside of it and no more,
+// the others are told busy after a second, later ones at once, and all is well when it
+// answers again.
+func TestBulkheadStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b, plan := behind(t, 4)
+		f := fileAt(t, d, "f")
+		look := func() error { _, err := f.Stat(t.Context()); return err }
+		release := jam(t, b, plan, faultfs.Stat, func() { ok(t, look()) })
+		const others = 100
+		told := make(chan error, others)
+		begun := time.Now()
+		for range others {
+			go func() { told <- look() }()
+		}
+		synctest.Wait()
+		if s := b.Stats(); s.Inside != 4 || s.Waiting != others {
+			t.Errorf("while it hangs %+v", s)
+		}
+		for range others {
+			is(t, "waiting where nothing ends", <-told, vfs.Busy)
+		}
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("they were told after %v", took)
+		}
+		is(t, "coming where nothing ends", look(), vfs.Busy)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("who came later was told after %v", took)
+		}
+		release()
+		synctest.Wait()
+		ok(t, look())
+		if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+			t.Errorf("afterwards %+v", s)
+		}
+	})
+}
+
+// TestBulkheadSlow: nobody is told busy as long as calls end.
+func TestBulkheadSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _, plan := behind(t, 2)
+		f := fileAt(t, d, "f")
+		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
+			if op == faultfs.Stat && stage == faultfs.Before {
+				time.Sleep(900 * time.Millisecond)
+			}
+		})
+		done := make(chan error)
+		for range 20 {
+			go func() { _, err := f.Stat(t.Context()); done <- err }()
+		}
+		for range 20 {
+			ok(t, <-done)
+		}
+	})
+}
+
+// TestBulkheadCancel: who does not wait any more is told at once, and takes no turn.
+func TestBulkheadCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b, plan := behind(t, 1)
+		f := fileAt(t, d, "f")
+		release := jam(t, b, plan, faultfs.Stat, func() { _, _ = f.Stat(t.Context()) })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { _, err := f.Stat(ctx); done <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != context.Canceled {
+			t.Errorf("cancelled: %v", err)
+		}
+		release()
+		synctest.Wait()
+		if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+			t.Errorf("afterwards %+v", s)
+		}
+	})
+}
+
+// TestBulkheadWaits: neither a listing whose entries nobody takes nor a write whose
+// content does not come keeps others out.
+func TestBulkheadWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b, _ := behind(t, 1)
+		n := 0
+		for _, err := range d.List(t.Context()) {
+			ok(t, err)
+			n++
+			_, err := d.Stat(t.Context())
+			ok(t, err)
+		}
+		if n != 4 {
+			t.Errorf("%d entries", n)
+		}
+		r, w := io.Pipe()
+		done := make(chan error)
+		go func() { _, err := d.Replace(t.Context(), "new", r, vfs.If{}); done <- err }()
+		for range 3 {
+			_, _ = w.Write([]byte("piece"))
+			synctest.Wait()
+			if s := b.Stats(); s.Inside != 0 {
+				t.Errorf("while the content does not come %+v", s)
+			}
+			_, err := d.Stat(t.Context())
+			ok(t, err)
+		}
+		w.Close()
+		ok(t, <-done)
+		if got := read(t, d, "new"); got != "piecepiecepiece" {
+			t.Errorf("content %q", got)
+		}
+	})
+}
+
+// TestBulkheadWriteStuck: a whole-file write that finds the store stuck when its content
+// comes is told busy, and what was staged is cleared away when the store answers.
+func TestBulkheadWriteStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b, plan := behind(t, 1)
+		f := fileAt(t, d, "f")
+		r, w := io.Pipe()
+		done := make(chan error)
+		go func() { _, err := d.Replace(t.Context(), "new", r, vfs.If{}); done <- err }()
+		synctest.Wait()
+		release := jam(t, b, plan, faultfs.Stat, func() { _, _ = f.Stat(t.Context()) })
+		_, _ = w.Write([]byte("piece"))
+		is(t, "a write to a store that is stuck", <-done, vfs.Busy)
+		release()
+		synctest.Wait()
+		if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+			t.Errorf("afterwards %+v", s)
+		}
+		_, err := d.Lookup(t.Context(), "new")
+		is(t, "what was not written", err, vfs.NotFound)
+	})
+}
+
+// TestBulkheadRevoke: a revoke does not wait for who waits.
+func TestBulkheadRevoke(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, raw := store(t, sample)
+		plan, b := new(faultfs.Plan), vfs.NewBulkhead(1)
+		d, c := controlled(t, vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b}))
+		f := fileAt(t, d, "f")
+		release := jam(t, b, plan, faultfs.Stat, func() { _, _ = f.Stat(t.Context()) })
+		done := make(chan error)
+		go func() { done <- d.Remove(t.Context(), "f", vfs.If{}) }()
+		synctest.Wait()
+		begun := time.Now()
+		ok(t, c.Revoke())
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the revoke took %v", took)
+		}
+		if err := <-done; err == nil {
+			t.Error("what waited was done after the revoke")
+		}
+		release()
+	})
+}
+
+// TestBulkheadClose: a close that the store does not answer keeps nobody.
+func TestBulkheadClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _, plan := behind(t, 1)
+		c, err := vfs.Open(t.Context(), fileAt(t, d, "f"))
+		ok(t, err)
+		p := plan.Pause(faultfs.Close, faultfs.Before, 1)
+		ok(t, c.Close())
+		<-p.Reached()
+		_, err = d.Stat(t.Context())
+		ok(t, err)
+		p.Resume()
+	})
+}
+
+// TestMountsAreApart: each mount has a bulkhead of its own, and a namespace that is
+// guarded has none beside.
+func TestMountsAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, one := store(t, sample)
+		_, other := store(t, sample)
+		plan, free := new(faultfs.Plan), make(chan struct{})
+		ns := compose(t, map[string]vfs.Dir{"stuck": faultfs.New(one, plan), "well": other})
+		d := vfs.Guarded(ns.Root(), nil, vfs.Guard{Bulkhead: vfs.NewBulkhead(1)})
+		stuck, well := fileAt(t, d, "stuck/f"), fileAt(t, d, "well/f")
+		var inside atomic.Int64
+		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
+			if op == faultfs.ReadAt && stage == faultfs.Before {
+				inside.Add(1)
+				<-free
+			}
+		})
+		const calls = 2000
+		told := make(chan error, calls)
+		for range calls {
+			go func() {
+				_, err := stuck.ReadAt(t.Context(), make([]byte, 4), 0)
+				told <- err
+			}()
+		}
+		for range calls - vfs.MaxInside {
+			is(t, "a read of what is stuck", <-told, vfs.Busy)
+		}
+		if inside.Load() != vfs.MaxInside {
+			t.Errorf("%d were inside", inside.Load())
+		}
+		var got bytes.Buffer
+		p := make([]byte, 7)
+		_, err := well.ReadAt(t.Context(), p, 0)
+		ok(t, err)
+		if got.Write(p); got.String() != "content" {
+			t.Errorf("read %q", got.String())
+		}
+		close(free)
+		for range vfs.MaxInside {
+			ok(t, <-told)
+		}
+	})
+}
+
+// turned is a context with a turn of m's.
+func turned(t testing.TB, m *meter.Meter) (ctx context.Context, end func()) {
+	t.Helper()
+	ctx, turn, err := m.Begin(t.Context(), meter.Work)
+	ok(t, err)
+	return ctx, turn.End
+}
+
+// TestBulkheadShares: a grant whose calls do not end leaves room for the others, which do
+// not notice.
+func TestBulkheadShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b, plan := behind(t, 8)
+		h := meter.NewHost(nil)
+		greedy, honest := h.Grant("greedy", nil), h.Grant("honest", nil)
+		f, other := fileAt(t, d, "f"), fileAt(t, d, "a/f")
+		free := make(chan struct{})
+		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
+			if op == faultfs.Version && stage == faultfs.Before {
+				<-free
+			}
+		})
+		told := make(chan error)
+		for range 100 {
+			go func() {
+				ctx, end := turned(t, greedy)
+				defer end()
+				_, err := vfs.VersionOf(ctx, f)
+				told <- err
+			}()
+		}
+		synctest.Wait()
+		if s := b.Stats(); s.Inside != 4 || s.Waiting != 96 {
+			t.Errorf("with one grant alone %+v", s)
+		}
+		for range 100 {
+			begun := time.Now()
+			ctx, end := turned(t, honest)
+			_, err := other.Stat(ctx)
+			ok(t, err)
+			end()
+			if took := time.Since(begun); took > 10*time.Millisecond { // for its turn, at most
+				t.Errorf("another grant waited %v", took)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		for range 96 {
+			is(t, "beyond its share", <-told, vfs.Busy)
+		}
+		close(free)
+		for range 4 {
+			ok(t, <-told)
+		}
+	})
+}
+
+// TestBulkheadTurns: of a slow store each grant has its turns, and so has each share of
+// one, however many calls another has waiting.
+func TestBulkheadTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _, plan := behind(t, 2)
+		h := meter.NewHost(nil)
+		crowd, one := h.Grant("crowd", nil), h.Grant("one", nil)
+		loud, quiet := crowd.Part("loud"), crowd.Part("quiet")
+		f := fileAt(t, d, "f")
+		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
+			if op == faultfs.Stat && stage == faultfs.Before {
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		look := func(m *meter.Meter) time.Duration {
+			begun := time.Now()
+			ctx, end := turned(t, m)
+			defer end()
+			_, err := f.Stat(ctx)
+			ok(t, err)
+			return time.Since(begun)
+		}
+		for range 100 {
+			go look(loud)
+		}
+		synctest.Wait()
+		for range 3 {
+			if took := look(one); took > 40*time.Millisecond {
+				t.Errorf("another grant waited %v", took)
+			}
+			if took := look(quiet); took > 40*time.Millisecond {
+				t.Errorf("another share waited %v", took)
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}

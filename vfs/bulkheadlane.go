@@ -1,0 +1,65 @@
+package vfs
+
+import (
+	"container/list"
+	"slices"
+	"time"
+
+	"capd/meter"
+)
+
+// lane is the calls of one root grant.
+type lane struct {
+	grant   *meter.Meter // nil for the host's own
+	inside  int
+	waiting int
+	shares  []*share  // of which some wait; the first is next
+	ended   time.Time // as the Bulkhead's, of this lane
+	stuck   bool      // likewise, while it has all that it may have inside
+}
+
+// share is those who wait of one part of a grant.
+type share struct {
+	meter   *meter.Meter
+	waiters list.List // of *waiter, in the order they came
+}
+
+// waiter waits for a place.
+type waiter struct {
+	in      *share
+	at      *list.Element // there; nil when it left
+	let     chan struct{} // closed when it has one
+	refused chan struct{} // closed when it is told busy
+	stays   bool          // it waits on when it was told
+	told    bool
+}
+
+// What follows is called with Bulkhead.mu held.
+
+// push appends w, of m, to those who wait.
+func (l *lane) push(m *meter.Meter, w *waiter) {
+	i := slices.IndexFunc(l.shares, func(s *share) bool { return s.meter == m })
+	if i < 0 {
+		i = len(l.shares)
+		l.shares = append(l.shares, &share{meter: m})
+	}
+	w.in = l.shares[i]
+	w.at = w.in.waiters.PushBack(w)
+	l.waiting++
+}
+
+// next returns who has waited longest of the share whose turn it is.
+func (l *lane) next() *waiter {
+	s := l.shares[0]
+	l.shares = append(l.shares[1:], s)
+	return s.waiters.Front().Value.(*waiter)
+}
+
+func (l *lane) remove(w *waiter) {
+	w.in.waiters.Remove(w.at)
+	w.at = nil
+	l.waiting--
+	if w.in.waiters.Len() == 0 {
+		l.shares = slices.DeleteFunc(l.shares, func(s *share) bool { return s == w.in })
+	}
+}

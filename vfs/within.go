@@ -1,0 +1,92 @@
+package vfs
+
+import (
+	"context"
+	"iter"
+)
+
+// within runs do, which calls the store, inside the world's bulkhead. Who tries passes it
+// by.
+func (w *world) within(ctx context.Context, do func(context.Context) error) error {
+	if w.bulkhead == nil || IsTrying(ctx) {
+		return do(ctx)
+	}
+	in, err := w.bulkhead.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.exit()
+	return do(ctx)
+}
+
+// maxBatched is how many entries of a listing are read at once, so that each need not
+// enter the bulkhead.
+const maxBatched = 256
+
+// entries is d.List, inside the world's bulkhead while the store is asked, and outside
+// of it while whoever takes the entries is.
+func (w *world) entries(ctx context.Context, d Dir) iter.Seq2[Entry, error] {
+	if w.bulkhead == nil || IsTrying(ctx) {
+		return d.List(ctx)
+	}
+	return func(yield func(Entry, error) bool) {
+		in, err := w.bulkhead.enter(ctx)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		l := listing{ctx: ctx, in: in, yield: yield, more: true}
+		defer l.exit()
+		for e, err := range d.List(ctx) {
+			if err != nil {
+				l.failed = err
+				break
+			}
+			l.read = append(l.read, e)
+			if len(l.read) == maxBatched && !l.pass(true) {
+				return
+			}
+		}
+		if l.pass(false); l.more && l.failed != nil {
+			yield(Entry{}, l.failed)
+		}
+	}
+}
+
+// listing is a listing on its way through a bulkhead.
+type listing struct {
+	ctx    context.Context
+	in     inside
+	out    bool // it is not inside
+	yield  func(Entry, error) bool
+	more   bool // more is wanted
+	read   []Entry
+	failed error
+}
+
+// pass yields what was read, outside, and goes in again. It reports whether to go on.
+func (l *listing) pass(again bool) bool {
+	l.exit()
+	for _, e := range l.read {
+		if l.more = l.yield(e, nil); !l.more {
+			return false
+		}
+	}
+	l.read = l.read[:0]
+	if again {
+		in, err := l.in.b.enter(l.ctx)
+		if err != nil {
+			l.more = l.yield(Entry{}, err)
+			return false
+		}
+		l.in, l.out = in, false
+	}
+	return again
+}
+
+func (l *listing) exit() {
+	if !l.out {
+		l.out = true
+		l.in.exit()
+	}
+}
