@@ -4,8 +4,10 @@ GO       ?= go
 SOAK     ?= 1h
 CAMPAIGN ?=
 BENCH    ?= .
+FOR      ?= 10s
+ROW      ?= .
 
-.PHONY: check test race soak bench microbench gen
+.PHONY: check test race soak hostile bench microbench gen
 
 check: ## format, vet, lint, generated code, and the tests
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -23,6 +25,9 @@ race:
 
 soak: ## tests that find more the longer they run, each CAMPAIGN (kills conformance races fuzz) for SOAK
 	SOAK=$(SOAK) .ci/soak $(CAMPAIGN)
+
+hostile: ## an honest guest beside each attack on what guests share, FOR so long each; ROW is a pattern of names
+	$(GO) test -v -count=1 -timeout 2h -run '^TestHostileFair$$/$(ROW)' ./tests -hostile.for=$(FOR)
 
 bench: ## capd, a floor and its peers, side by side; BENCHFLAGS=-quick for a smoke run, -help for the rest
 	cd bench && $(GO) run . $(BENCHFLAGS)

@@ -153,10 +153,7 @@ func hoards() []hostileRow {
 		{name: "changes on a condition, of 32 GiB, on 32 connections", must: "nothing: they end with the connections", once: true, do: func(a *assault) {
 			a.sparse()
 			a.heavy(32, func(p *peer, q, top uint32) {
-				p.call(of(q, export(top), schema.Dir_remove, func(s schema.Dir_remove_Params) error {
-					cond, err := s.NewIfVersion()
-					return firstOf(err, cond.SetEquals(make([]byte, 32)), s.SetPath("project/hostile/sparse"))
-				}))
+				p.call(removeIf(q, top, "project/hostile/sparse"))
 			})
 		}},
 		{name: "large pages on 32 connections", must: "answers, in turn", once: true, do: func(a *assault) {

@@ -108,16 +108,16 @@ func TestHostileIsOver(t *testing.T) {
 	s.lasts.TB = t
 	defer s.lasts.end()
 	left := s.leaks(t)
-	crashes := s.crashes(t)
+	crashes := s.crashes(t) + besideRivals.crashed
 	harm := "unharmed"
 	if s.honest.enter(t, idle).Failed != "" || !besieged.unharmed {
 		harm = "harmed"
 	}
 	failed := ""
-	if besieged.failed || t.Failed() {
-		failed = fmt.Sprintf("FAILED, %d of ", len(s.failed))
+	if besieged.failed || besideRivals.failed > 0 || t.Failed() {
+		failed = fmt.Sprintf("FAILED, %d of ", len(s.failed)+besideRivals.failed)
 	}
-	hostileLine = fmt.Sprintf("hostile: %s%d attacks, %d crashes, %d leaks, honest guest %s", failed, len(s.tried), crashes, len(left), harm)
+	hostileLine = fmt.Sprintf("hostile: %s%d attacks, %d crashes, %d leaks, honest guest %s", failed, len(s.tried)+besideRivals.tried, crashes, len(left), harm)
 }
 
 // beyond is a test for what goes on after it, until end.
@@ -268,11 +268,11 @@ func (s *suite) settle(held int) bool {
 
 // held counts the host's descriptors, but for those of the tree that it serves: it
 // keeps these open for a minute after they were used.
-func (s *suite) held() (n int) {
-	dir := "/proc/" + s.pid() + "/fd/"
+func (h *hostProcess) held() (n int) {
+	dir := "/proc/" + h.pid() + "/fd/"
 	all, _ := os.ReadDir(dir)
 	for _, e := range all {
-		if to, err := os.Readlink(dir + e.Name()); err == nil && !strings.HasPrefix(to, s.served) {
+		if to, err := os.Readlink(dir + e.Name()); err == nil && !strings.HasPrefix(to, h.served) {
 			n++
 		}
 	}

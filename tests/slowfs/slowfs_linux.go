@@ -76,7 +76,12 @@ func (f *FS) serve() (*fuse.Server, error) {
 		return nil, err
 	}
 	raw := &slow{RawFileSystem: fs.NewNodeFS(root, &fs.Options{}), fs: f}
-	server, err := fuse.NewServer(raw, f.Path, &fuse.MountOptions{FsName: "slowfs", Name: "slowfs", DirectMount: os.Geteuid() == 0})
+	server, err := fuse.NewServer(raw, f.Path, &fuse.MountOptions{
+		FsName:        "slowfs",
+		Name:          "slowfs",
+		DirectMount:   os.Geteuid() == 0,
+		DisableSplice: true, // its pipes would outlast the mount
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,467 @@
+package tests
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"capd/client/console"
+	"capd/locator"
+	"capd/tests/slowfs"
+	"capd/virtualfs"
+)
+
+// A fairRow is one attack on what guests share: a process takes from the host as
+// much as it can, and an honest guest beside it is measured.
+type fairRow struct {
+	name   string
+	conns  int // connections of the attacker, over all its grants
+	grants int // that the attacker holds; 0: one
+
+	lay    func(tr *trial)    // makes what the attack plays with, before the host starts
+	ready  func(tr *trial)    // the same, when the host serves
+	attack func(a *aggressor) // what the attacker does
+	alike  func(a *aggressor) // the same kind of calls, as a harmless guest makes them; nil: reads
+	begins func(tr *trial)    // when the attacker holds what it needs
+	during func(tr *trial)    // in the middle of the attack
+	over   func(tr *trial)    // when the attacker has ended
+	guest  string             // where the honest guest works; "": in project/honest
+	files  int                // descriptors that the host may have; 0: as many as the system lets it
+	shared bool               // the attacker's grant is shared by the honest guest
+	large  bool               // it is tried where there is time alone: a smaller one stands for it
+	yet    string             // what the row is known not to hold; "": a failure is one
+}
+
+// What the issue of sharing is measured by. Missing one is shown in the table.
+const (
+	aimRatio   = 10.0             // of the honest guest's p99 to that beside a harmless guest
+	aimLongest = time.Second      // for an honest operation
+	aimBack    = 10 * time.Second // until all is as before
+	aimThreads = 500
+	aimMiB     = 64  // resident, and
+	aimMiBEach = 128 // for each of the attacker's grants
+)
+
+// What a row must hold, however busy the machine is.
+const (
+	mostWait = 20 * time.Second // for an honest operation, and for the operator's
+	mostBack = 30 * time.Second // until all is as before
+)
+
+// fewestFairRows is how many there are at least.
+const fewestFairRows = 32
+
+var fairFor = flag.Duration("hostile.for", 0, "how long each row of TestHostileFair attacks (default: a moment)")
+
+// fairTimes are how long the phases of a row last.
+func fairTimes() (calm, attack, harmless time.Duration) {
+	switch {
+	case *fairFor > 0:
+		return *fairFor / 3, *fairFor, *fairFor / 2
+	case thorough && !raceBuilt:
+		return 400 * time.Millisecond, 1200 * time.Millisecond, 600 * time.Millisecond
+	}
+	return 0, 120 * time.Millisecond, 0
+}
+
+// size is how much a row lays: little in a plain run, and all of it where there is
+// time.
+func size(little, much, all int) int {
+	switch {
+	case *fairFor > 0:
+		return all
+	case thorough:
+		return much
+	}
+	return little
+}
+
+// besideRivals is what TestHostileFair leaves to TestHostileIsOver.
+var besideRivals struct{ tried, crashed, failed int }
+
+// TestHostileFair attacks what guests share, row by row, each on a host of its own,
+// and prints what came of an honest guest beside it. Times are shown and not
+// asserted. A row fails when the host crashes, when an honest operation fails or
+// hangs, when memory or threads have no bound, and when something is left.
+func TestHostileFair(t *testing.T) {
+	rows := fairRows()
+	if len(rows) < fewestFairRows {
+		t.Errorf("there are %d rows, of %d", len(rows), fewestFairRows)
+	}
+	table := &fairTable{}
+	besideRivals = struct{ tried, crashed, failed int }{}
+	names := map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		if names[r.name] {
+			t.Errorf("two rows are called %q", r.name)
+		}
+		names[r.name] = true
+		if r.large && hurried() {
+			continue
+		}
+		besideRivals.tried++
+		if !t.Run(r.name, func(t *testing.T) {
+			table.add(r.try(t))
+		}) {
+			besideRivals.failed++
+		}
+	}
+	table.print(os.Stdout)
+}
+
+// try runs a row and judges it.
+func (r *fairRow) try(t *testing.T) *fairOutcome {
+	tr := &trial{row: r, fairOutcome: &fairOutcome{row: r}}
+	tr.TB = &patient{beyond: beyond{TB: t}, trial: tr}
+	tr.run()
+	tr.TB.(*patient).end()
+	tr.judge()
+	if strings.Contains(strings.Join(tr.broken, " "), "crash") {
+		besideRivals.crashed++
+	}
+	for _, what := range tr.broken {
+		if r.yet != "" {
+			t.Logf("not held yet (%s): %s", r.yet, what)
+		} else {
+			t.Errorf("%s", what)
+		}
+	}
+	t.Log(tr.detail())
+	return tr.fairOutcome
+}
+
+// trial is one row under way.
+type trial struct {
+	testing.TB
+	*fairOutcome
+	row  *fairRow
+	host *hostProcess
+	op   *console.Console
+
+	honestLoc string
+	evil      []string // the attacker's locators
+	guest     *rival
+	attacker  *rival
+	slow      *slowfs.FS
+
+	before       footprint
+	held, thread int // of the host, before
+}
+
+// patient notes what goes wrong instead of failing the test at once, so that a row
+// shows all that it came to.
+type patient struct {
+	beyond
+	trial *trial
+}
+
+func (p *patient) Errorf(format string, args ...any) { p.trial.breaks(format, args...) }
+
+func (tr *trial) breaks(format string, args ...any) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.broken = append(tr.broken, head(fmt.Sprintf(format, args...)))
+}
+
+func (tr *trial) run() {
+	calm, attack, harmless := fairTimes()
+	tr.serve()
+	tr.guest = startRival(tr, "fair-honest", tr.honestLoc, tr.place())
+	tr.guest.tell("idle")
+	tr.begin()
+	tr.guest.tell("calm")
+	time.Sleep(calm)
+	tr.guest.tell("idle").into(&tr.calm)
+	if !tr.assault(attack) {
+		return
+	}
+	tr.wait()
+	if harmless > 0 {
+		tr.harmless(harmless)
+	}
+}
+
+// serve starts the host and gives everybody what is his.
+func (tr *trial) serve() {
+	p := newPlaceInMemory(tr.TB)
+	tr.host = &hostProcess{place: p}
+	if tr.row.lay != nil {
+		tr.row.lay(tr)
+	}
+	cmd := execCapd(tr)
+	if n := tr.row.files; n > 0 {
+		cmd = execCapdWith(tr, fmt.Sprintf("ulimit -n %d", n))
+	}
+	tr.host = serveAt(p, cmd)
+	tr.op = tr.host.console()
+	_, loc, ctl, err := tr.op.Grant(context.Background(), "honest", "", false)
+	ok(tr, err)
+	tr.Cleanup(func() { ctl.Close() })
+	tr.honestLoc = loc
+	if tr.row.ready != nil {
+		tr.row.ready(tr)
+	}
+	tr.evil = tr.evilLocators()
+}
+
+// evilLocators are what the attacker is given: grants of its own, or a share of the
+// honest guest's.
+func (tr *trial) evilLocators() (locs []string) {
+	if tr.row.shared {
+		conn, top := guestOf(tr.honestLoc)
+		tr.Cleanup(func() { conn.Close() })
+		loc, _, err := conn.Share(context.Background(), top)
+		ok(tr, err)
+		return []string{loc}
+	}
+	for i := range max(1, tr.row.grants) {
+		_, loc, ctl, err := tr.op.Grant(context.Background(), fmt.Sprintf("evil%d", i), "", false)
+		ok(tr, err)
+		ctl.Close()
+		locs = append(locs, loc)
+	}
+	return locs
+}
+
+// place is where the honest guest works.
+func (tr *trial) place() string {
+	if tr.row.guest != "" {
+		return tr.row.guest
+	}
+	return "project/honest"
+}
+
+// execCapdWith is execCapd behind a command of the shell's.
+func execCapdWith(tr *trial, before string) *exec.Cmd {
+	script := filepath.Join(tr.host.base, "capd.sh")
+	ok(tr, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\n%s\nexec %q \"$@\"\n", before, capd(tr)), 0o755))
+	return exec.Command(script)
+}
+
+// begin notes what the host holds, and has its most resident memory counted anew.
+func (tr *trial) begin() {
+	var err error
+	tr.before, err = tr.footprint()
+	ok(tr, err)
+	tr.held, tr.thread = tr.host.held(), statusOf(tr.host.pid(), "Threads")
+	_ = os.WriteFile("/proc/"+tr.host.pid()+"/clear_refs", []byte("5"), 0)
+}
+
+// footprint collects the host's garbage and looks at what it holds.
+func (tr *trial) footprint() (f footprint, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
+	defer cancel()
+	f.Status, err = tr.op.Status(ctx, true)
+	if err != nil {
+		return f, err
+	}
+	f.files = openFiles(tr.host.pid())
+	return f, nil
+}
+
+// assault has the attacker at it for a while, and reports whether the host is there
+// after it.
+func (tr *trial) assault(lasts time.Duration) bool {
+	tr.attacker = startRival(tr, "fair-attack", append([]string{tr.row.name, "attack", "0"}, tr.evil...)...)
+	tr.attacker.ready()
+	if tr.row.begins != nil {
+		tr.row.begins(tr)
+	}
+	stop := tr.watch()
+	tr.guest.tell("attack")
+	tr.attacker.tell("go")
+	begun := time.Now()
+	time.Sleep(lasts / 2)
+	if tr.row.during != nil {
+		tr.row.during(tr)
+	}
+	time.Sleep(lasts - min(lasts, time.Since(begun)))
+	tr.attacker.tell("count").into(&tr.did)
+	tr.rate = float64(tr.did.Calls) / time.Since(begun).Seconds()
+	tr.guest.tell("idle").into(&tr.attacked)
+	stop()
+	tr.attacker.kill()
+	if tr.row.over != nil {
+		tr.row.over(tr)
+	}
+	if tr.peakMiB = statusOf(tr.host.pid(), "VmHWM") >> 10; tr.peakMiB == 0 { // it has none any more
+		tr.breaks("the host crashed: %s", head(crashOf(tr.host.log.String())))
+		return false
+	}
+	return true
+}
+
+// crashOf is what a log says of the process's end.
+func crashOf(log string) string {
+	for _, sign := range []string{"fatal error", "panic", "runtime:", "DATA RACE"} {
+		if _, rest, found := strings.Cut(log, sign); found {
+			return sign + rest
+		}
+	}
+	return log
+}
+
+// watch looks at the host until stop: at its threads very often, and at the rest as
+// an operator would.
+func (tr *trial) watch() (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for every := time.NewTicker(2 * time.Millisecond); ; {
+			tr.threads = max(tr.threads, statusOf(tr.host.pid(), "Threads"))
+			select {
+			case <-every.C:
+			case <-done:
+				every.Stop()
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		for every := time.NewTicker(100 * time.Millisecond); ; {
+			tr.ask()
+			select {
+			case <-every.C:
+			case <-done:
+				every.Stop()
+				return
+			}
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+// ask asks the host for its status, as an operator does, and times that.
+func (tr *trial) ask() {
+	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
+	defer cancel()
+	begun := time.Now()
+	st, err := tr.op.Status(ctx, false)
+	tr.operator = max(tr.operator, time.Since(begun))
+	if err != nil && tr.operatorErr == nil {
+		tr.operatorErr = err
+	}
+	tr.goroutines = max(tr.goroutines, int(st.Goroutines))
+}
+
+// wait waits until all is as before, and notes how long that took. The host keeps
+// directories open for a while after they were used: that they are closed is an aim.
+func (tr *trial) wait() {
+	begun := time.Now()
+	for {
+		left, cached, err := tr.left()
+		tr.back = time.Since(begun)
+		if err != nil {
+			tr.breaks("the host says nothing after the attack: %v", err)
+			return
+		}
+		if left == "" && tr.stays == 0 {
+			tr.stays = tr.back
+		}
+		if tr.remains = left; left == "" {
+			tr.remains = cached
+		}
+		if tr.remains == "" || tr.back > tr.patience() || left == "" && (tr.back > aimBack+time.Second || hurried()) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// hurried says that this is a plain run.
+func hurried() bool { return !thorough && *fairFor == 0 }
+
+// patience is how long the host is waited for. What a row is known not to hold is not
+// worth it, where there is little time.
+func (tr *trial) patience() time.Duration {
+	if tr.row.yet != "" && hurried() {
+		return time.Second
+	}
+	return mostBack
+}
+
+// left says what of the attack is left in the host, and what of it are directories of
+// the tree that are kept open. The honest guest goes on meanwhile: its connections come
+// and go.
+func (tr *trial) left() (left, cached string, err error) {
+	now, err := tr.footprint()
+	if err != nil {
+		return "", "", err
+	}
+	var what []string
+	note := func(name string, have, had, slack int) {
+		if have > had+slack {
+			what = append(what, fmt.Sprintf("%d %s of %d", have, name, had))
+		}
+	}
+	note("KiB of heap", int(now.HeapBytes>>10), int(tr.before.HeapBytes>>10), 4<<10)
+	note("goroutines", int(now.Goroutines), int(tr.before.Goroutines), 8)
+	note("descriptors", tr.host.held(), tr.held, 8)
+	note("connections", int(now.Connections), int(tr.before.Connections), 2)
+	note("open nodes", int(now.OpenNodes), int(tr.before.OpenNodes), 100) // shares that were made last outlive who made them
+	note("threads", statusOf(tr.host.pid(), "Threads"), tr.thread, 16)
+	left, what = strings.Join(what, ", "), nil
+	note("descriptors, directories that are kept among them,", now.files, tr.before.files, 8)
+	return left, strings.Join(what, ", "), nil
+}
+
+// harmless has a guest make as many calls as the attacker did, one connection and
+// nothing odd.
+func (tr *trial) harmless(lasts time.Duration) {
+	loc := tr.evil[0]
+	if tr.row.during != nil && tr.row.grants > 1 { // it may have been revoked
+		_, fresh, ctl, err := tr.op.Grant(context.Background(), "harmless", "", false)
+		if err != nil {
+			tr.breaks("a grant after the attack: %v", err)
+			return
+		}
+		ctl.Close()
+		loc = fresh
+	}
+	a := startRival(tr, "fair-attack", tr.row.name, "harmless", fmt.Sprint(max(1, tr.rate)), loc)
+	a.ready()
+	tr.guest.tell("harmless")
+	a.tell("go")
+	begun := time.Now()
+	time.Sleep(lasts)
+	a.tell("count").into(&tr.same)
+	tr.sameRate = float64(tr.same.Calls) / time.Since(begun).Seconds()
+	tr.guest.tell("idle").into(&tr.beside)
+	a.kill()
+}
+
+// mount mounts a store where guests see it.
+func (tr *trial) mount(path, url string) {
+	fs, err := tr.op.VirtualFs(context.Background())
+	ok(tr, err)
+	defer fs.Close()
+	ok(tr, fs.Mount(context.Background(), path, url, virtualfs.Attenuation{}))
+}
+
+// revokeAll takes back what the attacker holds.
+func (tr *trial) revokeAll() {
+	for i := range max(1, tr.row.grants) {
+		if _, err := tr.op.Revoke(context.Background(), fmt.Sprintf("evil%d", i)); err != nil {
+			tr.breaks("revoke: %v", err)
+		}
+	}
+}
+
+func parseAll(locs []string) (all []locator.Locator) {
+	for _, s := range locs {
+		l, err := locator.Parse(s)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,203 @@
+package tests
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+// fairOutcome is what a row came to.
+type fairOutcome struct {
+	row *fairRow
+
+	calm, attacked, beside phaseTimes // of the honest guest
+	did, same              attackerDid
+	rate, sameRate         float64 // calls a second
+
+	peakMiB     int // resident
+	threads     int // at most
+	goroutines  int // at most
+	operator    time.Duration
+	operatorErr error
+	back        time.Duration // until all was as before
+	stays       time.Duration // until all but directories that are kept was; 0: never
+	remains     string        // what was not
+
+	mu     sync.Mutex
+	broken []string // what the row had to hold
+}
+
+// fairTable shows the outcomes.
+type fairTable struct{ all []*fairOutcome }
+
+func (t *fairTable) add(o *fairOutcome) { t.all = append(t.all, o) }
+
+// worst is an operation's longest time, of any kind.
+func (p phaseTimes) worst() (longest time.Duration) {
+	for _, o := range p {
+		longest = max(longest, quantile(o.Times, 1000))
+	}
+	return longest
+}
+
+// failures are how many operations failed, and how the first did.
+func (p phaseTimes) failures() (n int, first string) {
+	for _, what := range opKinds {
+		if o := p[what]; o != nil && o.Failed > 0 {
+			if n += o.Failed; first == "" {
+				first = o.First
+			}
+		}
+	}
+	return n, first
+}
+
+// times are a kind's p50, p99 and longest.
+func (p phaseTimes) times(what string) string {
+	o := p[what]
+	if o == nil || len(o.Times) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s %s %s", brief(quantile(o.Times, 500)), brief(quantile(o.Times, 990)), brief(quantile(o.Times, 1000)))
+}
+
+// ratio is how many times the p99 beside a harmless guest the one beside the attack is;
+// 0 where nothing was measured.
+func (o *fairOutcome) ratio(what string) float64 {
+	bad, good := o.attacked[what], o.beside[what]
+	if bad == nil || good == nil || len(bad.Times) == 0 || len(good.Times) == 0 {
+		return 0
+	}
+	return float64(quantile(bad.Times, 990)) / float64(quantile(good.Times, 990))
+}
+
+func (o *fairOutcome) ratios() string {
+	var all []string
+	for _, what := range opKinds {
+		all = append(all, factor(o.ratio(what)))
+	}
+	return strings.Join(all, " ")
+}
+
+func factor(x float64) string {
+	switch {
+	case x == 0:
+		return "-"
+	case x < 9.95:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
+
+// brief is a time in three or four characters and a unit.
+func brief(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.2gms", d.Seconds()*1000)
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}
+
+// mostMiB is what the host's resident memory may come to.
+func (r *fairRow) mostMiB() int { return aimMiB + aimMiBEach*max(1, r.grants) }
+
+// missed are the aims that the row has missed.
+func (o *fairOutcome) missed() (all []string) {
+	miss := func(missed bool, format string, args ...any) {
+		if missed {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, what := range opKinds {
+		x := o.ratio(what)
+		miss(x > aimRatio, "%s ×%s", what, factor(x))
+	}
+	miss(o.attacked.worst() > aimLongest, "longest %s", brief(o.attacked.worst()))
+	n, _ := o.attacked.failures()
+	miss(n > 0, "%d failed", n)
+	miss(o.operator > aimLongest, "operator %s", brief(o.operator))
+	miss(o.peakMiB > o.row.mostMiB() && !raceBuilt, "%d of %d MiB", o.peakMiB, o.row.mostMiB())
+	miss(o.threads >= aimThreads, "%d threads", o.threads)
+	miss(o.back > aimBack, "not back: %s", o.remains)
+	return all
+}
+
+// judge says what the row had to hold and did not.
+func (o *fairOutcome) judge() {
+	fail := func(failed bool, format string, args ...any) {
+		if failed {
+			o.broken = append(o.broken, fmt.Sprintf(format, args...))
+		}
+	}
+	n, first := o.attacked.failures()
+	fail(n > 0, "%d honest operations failed; %s", n, first)
+	fail(o.attacked.worst() > mostWait, "an honest operation took %v", o.attacked.worst())
+	fail(o.operatorErr != nil, "the operator's status: %v", o.operatorErr)
+	fail(o.peakMiB > o.row.mostMiB() && !raceBuilt, "the host came to %d MiB, and may to %d", o.peakMiB, o.row.mostMiB())
+	fail(o.threads >= aimThreads, "the host came to %d threads, and may to %d", o.threads, aimThreads)
+	fail(o.back > 0 && o.stays == 0, "%v after the attack there are %s", o.back.Round(time.Second), o.remains)
+}
+
+// detail is what the table leaves out.
+func (o *fairOutcome) detail() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the attacker: %d connections, %d ended, %d calls answered", o.did.Conns, o.did.Ended, o.did.Calls)
+	for _, code := range slices.Sorted(maps.Keys(o.did.Refused)) {
+		fmt.Fprintf(&b, ", %d %s", o.did.Refused[code], code)
+	}
+	fmt.Fprintf(&b, "; the harmless guest: %.0f calls/s of %.0f; the operator waited %v at most", o.sameRate, o.rate, o.operator.Round(time.Microsecond))
+	for _, phase := range []struct {
+		name string
+		of   phaseTimes
+	}{{"calm", o.calm}, {"harmless", o.beside}, {"attack", o.attacked}} {
+		fmt.Fprintf(&b, "\n%-8s", phase.name)
+		for _, what := range opKinds {
+			if t := phase.of[what]; t != nil {
+				fmt.Fprintf(&b, "  %s %s of %d", what, phase.of.times(what), len(t.Times))
+			}
+		}
+		if n, first := phase.of.failures(); n > 0 {
+			fmt.Fprintf(&b, "  %d failed: %s", n, first)
+		}
+	}
+	for _, what := range o.missed() {
+		fmt.Fprintf(&b, "\nMISSED: %s", what)
+	}
+	return b.String()
+}
+
+// print shows a line for each row: the honest guest's times beside the attack (p50, p99
+// and longest), its p99 over that beside a harmless guest, and what the host came to.
+func (t *fairTable) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "row\tcalls/s\tread p50 p99 max\tput p50 p99 max\tdial p50 p99 max\tp99 ×\tlongest\tfailed\tMiB\tthreads\tgoroutines\tback\tMISSED")
+	held := 0
+	for _, o := range t.all {
+		missed := slices.Concat(o.missed(), o.crash())
+		if len(missed) == 0 {
+			held++
+		}
+		n, _ := o.attacked.failures()
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", o.row.name, o.rate, o.attacked.times("read"), o.attacked.times("put"),
+			o.attacked.times("dial"), o.ratios(), brief(o.attacked.worst()), n, o.peakMiB, o.threads, o.goroutines, brief(o.back), strings.Join(missed, ", "))
+	}
+	w.Flush()
+	fmt.Fprintf(out, "hostile rows beside an honest guest: %d of %d reach every aim\n", held, len(t.all))
+}
+
+// crash is that the host has ended.
+func (o *fairOutcome) crash() []string {
+	for _, what := range o.broken {
+		if strings.Contains(what, "crash") {
+			return []string{"CRASHED"}
+		}
+	}
+	return nil
+}
