@@ -23,7 +23,7 @@ test:
 race:
 	$(GO) test -race ./...
 
-soak: ## tests that find more the longer they run, each CAMPAIGN (kills conformance races fuzz) for SOAK
+soak: ## tests that find more the longer they run, each CAMPAIGN (kills conformance races links fuzz) for SOAK
 	SOAK=$(SOAK) .ci/soak $(CAMPAIGN)
 
 hostile: ## an honest guest beside each attack on what guests share, FOR so long each; ROW is a pattern of names

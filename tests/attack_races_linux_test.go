@@ -27,6 +27,7 @@ func TestAttackRaces(t *testing.T) {
 		setup func(s *scene)
 		run   func(t *testing.T, s *scene)
 	}{
+		{26, "hard link made and unmade", func(s *scene) { s.write("f", "inside") }, raceHardLink},
 		{34, "directory and link exchanged", func(s *scene) {
 			s.mkdir("d")
 			s.write("d/f", "inside")
@@ -87,6 +88,16 @@ func raceDirectoryAndLink(t *testing.T, s *scene) {
 		return readThen(ctx, t, op, s.cap, "d/f", "inside")
 	})
 	t.Logf("%s exchanges", strings.Join(stop(), " "))
+}
+
+// A file that has its name outside is never changed through one that it has inside for
+// a moment.
+func raceHardLink(t *testing.T, s *scene) {
+	start(t, "alias", s.path("f"), filepath.Join(s.outside, "f"))
+	race(t, strings.Split(inPlace, ", "), "denied notFound stale busy", nil, func(ctx context.Context, op string, _ int) error {
+		_, err := try(ctx, op, s.cap, "f")
+		return err
+	})
 }
 
 // The other directory is another one, wherever it is: only the held one may be

@@ -29,6 +29,7 @@ func init() {
 	others["increment"] = incrementForever
 	others["create"] = createForever
 	others["relink"] = relinkForever
+	others["alias"] = aliasForever
 }
 
 // exchangeForever exchanges two names.
@@ -133,6 +134,20 @@ func relinkForever(args []string) {
 		os.Chmod(tmp, 0o755)
 		os.Rename(tmp, args[0])
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// aliasForever makes a name one more of another file, then that of a file of its
+// own, and so on.
+func aliasForever(args []string) {
+	tmp := args[0] + ".tmp"
+	for {
+		unix.Link(args[1], tmp)
+		unix.Rename(tmp, args[0])
+		if fd, err := unix.Open(tmp, unix.O_CREAT|unix.O_WRONLY, 0o644); err == nil {
+			unix.Close(fd)
+		}
+		unix.Rename(tmp, args[0])
 	}
 }
 

@@ -35,6 +35,13 @@ func Benchmark(b *testing.B) {
 				}
 			}
 		})
+		b.Run("WriteAt/"+mode, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := f.WriteAt(b.Context(), buf, 0, vfs.If{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 		b.Run("Stat/"+mode, func(b *testing.B) {
 			for b.Loop() {
 				f.Stat(b.Context())

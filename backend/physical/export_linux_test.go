@@ -4,6 +4,10 @@ package physical
 // shows in its time of change.
 func (s *Store) TellsLess() { s.host.(*kernelHost).tells = false }
 
+// TicksOnly has s treat its file system as one whose times of change are those of
+// a clock that ticks.
+func (s *Store) TicksOnly() { s.host.(*kernelHost).changes.exact.Store(ticks) }
+
 // Meddle has before called before each rename that s makes, as if another program
 // came between its last look and the change.
 func (s *Store) Meddle(before func()) { s.host = meddled{s.host, before} }

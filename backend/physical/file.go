@@ -54,9 +54,14 @@ func held(err error) error {
 	return err
 }
 
-// open is where every descriptor of a file comes from that is not for reading
-// alone, and those of contents.
+// open is where the descriptors of contents come from, and those to sync.
 func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
+	return f.openBy(ctx, flag, directory.open)
+}
+
+// openBy is where every descriptor of a file comes from that is not for one read
+// alone.
+func (f *File) openBy(ctx context.Context, flag int, open func(directory, string, int) (*os.File, attr, error)) (*os.File, attr, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, attr{}, err
 	}
@@ -65,7 +70,7 @@ func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
 		return nil, attr{}, err
 	}
 	defer f.s.leave(d)
-	file, a, err := d.open(f.name, flag)
+	file, a, err := open(d, f.name, flag)
 	return file, a, held(absent(d, f.in, err))
 }
 

@@ -33,6 +33,9 @@ type host interface {
 	// it, once those who read them are done.
 	forget(path string)
 	forgetBelow(path string)
+	// changed is told what a file that a directory's openSole opened is like after
+	// it was changed.
+	changed(a attr)
 	cached() int
 	close()
 }
@@ -57,6 +60,11 @@ type directory interface {
 	// open opens the regular file called name and never waits: notRegular or
 	// isDir for anything else, which is found out without opening it.
 	open(name string, flag int) (*os.File, attr, error)
+	// openSole is open for a file that is to be changed in place. At one moment
+	// between call and answer the file had this name and no other: docs/decisions/0016.
+	// denied when it has another, busy when that cannot be told since names keep moving, and
+	// errUnsettled when it can be told a moment later.
+	openSole(name string, flag int) (*os.File, attr, error)
 	// read is open for reading alone.
 	read(name string) (reader, attr, error)
 	readlink(name string) (string, error)
@@ -87,6 +95,24 @@ type reader interface {
 
 // again bounds how often something is tried anew because names were moving.
 const again = 16
+
+// sole answers denied for a file that has other names.
+func sole(a attr) error {
+	if a.nlink > 1 {
+		return vfs.Errorf(vfs.Denied, "this file has another name, a hard link, which may lie outside; replace the whole file instead of writing in place")
+	}
+	return nil
+}
+
+// soleBetween reports that a file which was looked up and then opened, with these
+// attributes, had one name all the while.
+func soleBetween(found, opened attr) bool {
+	return found.same(opened) && found.nlink == 1 && opened.nlink == 1 && found.ctime == opened.ctime
+}
+
+// errUnsettled says that a file was changed too short a time ago to tell whether it
+// is being changed now.
+var errUnsettled = vfs.Errorf(vfs.Busy, "another program has just changed it; try again")
 
 // how says what move does about a target that exists.
 type how int

@@ -5,15 +5,18 @@ import (
 	"io"
 	"math"
 	"os"
+	"time"
 
 	"capd/vfs"
 )
 
-// A change in place is made on a descriptor that was verified inside Commit, of
-// a file that has no other name: what is written through one name would show
-// through all of them, inside the served directory or not. The condition and
-// the change are one step for the guests of a Store; another program of the host
-// may write in between, as it may into any file that is written in place.
+// A change in place is made on a descriptor that was opened inside Commit, of
+// a file that had this name then and no other: what is written through one name would
+// show through all of them, inside the served directory or not. It counts as made at
+// that moment, and goes with a file that another program moves or links away in the
+// moment after. The condition and the change are one step for the guests of a Store;
+// another program of the host may write in between, as it may into any file that is
+// written in place.
 
 // WriteAt writes in place, as far as it says when it fails.
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
@@ -75,8 +78,14 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 		return err
 	}
 	var was seen
+	var unsettled bool
 	return commit(ctx,
 		func() (vfs.Effect, error) {
+			if unsettled {
+				if err := was.attr.pause(ctx); err != nil {
+					return vfs.Effect{}, err
+				}
+			}
 			var err error
 			if was, err = f.writable(ctx, c); err != nil {
 				return vfs.Effect{}, err
@@ -85,14 +94,14 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 		},
 		func(most vfs.Effect) (e vfs.Effect, again bool, err error) {
 			defer f.s.lock(f.path)()
-			file, a, err := f.open(context.Background(), flag)
+			file, a, err := f.openBy(context.Background(), flag, directory.openSole)
+			if unsettled = err == errUnsettled; unsettled {
+				return e, true, nil
+			}
 			if err != nil {
 				return e, false, err
 			}
 			defer file.Close()
-			if err := sole(a); err != nil {
-				return e, false, err
-			}
 			if sizeAfter(a.size)-a.size > most.Bytes {
 				return e, true, nil
 			}
@@ -100,9 +109,24 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 				return e, true, nil
 			}
 			err = do(file, a.size)
-			e.Bytes = measured(file, a.size, sizeAfter(a.size))
+			e.Bytes = f.measured(file, a.size, sizeAfter(a.size))
 			return e, false, explain(err)
 		})
+}
+
+// pause waits until the tick of the clock in which a was changed is over, or
+// most of one.
+func (a attr) pause(ctx context.Context) error {
+	left := 5 * time.Millisecond
+	if a.ctime%1e9 == 0 { // the file system keeps whole seconds
+		left += min(time.Until(time.Unix(0, a.ctime+1e9)), time.Second)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(left):
+		return nil
+	}
 }
 
 // writable looks at what a change would change.
@@ -131,18 +155,11 @@ func (f *File) unwritten(was seen, a attr) bool {
 	return a.same(b) && was.still(file, b)
 }
 
-// sole answers denied for a file that has other names.
-func sole(a attr) error {
-	if a.nlink > 1 {
-		return vfs.Errorf(vfs.Denied, "this file has another name, a hard link, which may lie outside; replace the whole file instead of writing in place")
-	}
-	return nil
-}
-
 // measured is by how much file grew, or what it should have when nobody can
 // tell.
-func measured(file *os.File, before, after int64) int64 {
+func (f *File) measured(file *os.File, before, after int64) int64 {
 	if a, err := attrOfFile(file); err == nil {
+		f.s.host.changed(a)
 		after = a.size
 	}
 	return after - before

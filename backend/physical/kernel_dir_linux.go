@@ -98,7 +98,12 @@ func (d *kernelDir) descriptor(name string, flag int) (int, attr, error) {
 	if err := before.regular(); err != nil {
 		return -1, attr{}, err
 	}
-	fd, err := openat2(d.fd, name, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+	return openRegular(d.fd, name, flag)
+}
+
+// openRegular opens the regular file at path, which was one a moment ago.
+func openRegular(dir int, path string, flag int) (int, attr, error) {
+	fd, err := openat2(dir, path, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	if err == unix.ELOOP {
 		err = unix.ENXIO // a link took its place a moment ago
 	}

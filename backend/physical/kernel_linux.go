@@ -23,6 +23,8 @@ type kernelHost struct {
 	cache bool        // resolveCached is known: Linux 5.12
 	waits atomic.Bool // nothing can be read without waiting
 	open  *descriptors
+
+	changes changes
 }
 
 // openKernel answers an error that is no *vfs.Error when this kernel, or a

@@ -1,0 +1,169 @@
+package physical
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"capd/vfs"
+)
+
+// openSole looks the file up, opens it and looks at it again. Whatever gives a
+// file a name or takes one sets its time of change, so when that is the same both
+// times and the file has one name, it had one name all the while. It was opened by
+// this one, by its path from the root, so this is the one.
+//
+// A name that is being removed is found for a moment after it was counted off.
+// The barrier between the two looks waits until that is over.
+func (d *kernelDir) openSole(name string, flag int) (*os.File, attr, error) {
+	for range again {
+		now := d.h.changes.now()
+		found, err := d.lstat(name)
+		if err == nil {
+			err = found.regular()
+		}
+		if err == nil {
+			err = sole(found)
+		}
+		if err != nil {
+			return nil, attr{}, err
+		}
+		if !d.h.changes.show(d, found, now) {
+			return nil, attr{}, errUnsettled
+		}
+		if err := d.barrier(name); err != nil {
+			return nil, attr{}, err
+		}
+		fd, a, err := openRegular(d.h.root, vfs.Join(d.path, name), flag)
+		if err != nil {
+			return nil, attr{}, err
+		}
+		if soleBetween(found, a) {
+			return os.NewFile(uintptr(fd), "file"), a, nil
+		}
+		unix.Close(fd)
+	}
+	return nil, attr{}, errKeepsChanging
+}
+
+// barrier waits until whatever was changing names in d is done. It renames the
+// name to itself, which takes the directory's lock and changes nothing: see
+// renameat2(2). With RENAME_NOREPLACE the kernel stops at EEXIST, before it asks
+// anybody for permission.
+func (d *kernelDir) barrier(name string) error {
+	err := uninterrupted(func() error { return unix.Renameat2(d.fd, name, d.fd, name, unix.RENAME_NOREPLACE) })
+	switch err {
+	case unix.EEXIST:
+		return nil
+	case unix.EINVAL, unix.ENOSYS:
+		return uninterrupted(func() error { return unix.Renameat(d.fd, name, d.fd, name) })
+	}
+	return err
+}
+
+func (h *kernelHost) changed(a attr) { h.changes.made(a) }
+
+// changes tells whether a later change of a file's names would show in its time
+// of change.
+//
+// Since Linux 6.13 it always does, on most file systems. Before, and on the
+// others, the time is that of a clock that ticks every 1 to 10 ms: a second change
+// in one tick does not show. There a file that was changed in the present tick is
+// taken only if this store changed it last, so that it was seen with its one name
+// within this tick.
+type changes struct {
+	exact atomic.Int32 // whether every change shows: unknown, always, ticks
+
+	mu   sync.Mutex
+	last map[fileKey]int64 // the times of change that this store made, where they tick
+}
+
+const (
+	unknown int32 = iota
+	always
+	ticks
+)
+
+type fileKey struct{ dev, ino uint64 }
+
+// maxLast bounds changes.last; an entry is about 50 bytes.
+const maxLast = 4096
+
+// now is the clock that times of change are taken of where they tick, in
+// nanoseconds since the Unix epoch: CLOCK_REALTIME_COARSE of clock_gettime(2).
+func (c *changes) now() int64 {
+	var t unix.Timespec
+	if c.exact.Load() == always || unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &t) != nil {
+		return 0
+	}
+	return t.Nano()
+}
+
+// show reports whether a change of a's names would show that is made after a was
+// looked at, which was not before now.
+func (c *changes) show(d *kernelDir, a attr, now int64) bool {
+	if c.exact.Load() == always || past(a.ctime, now) {
+		return true
+	}
+	if c.exact.Load() == unknown {
+		c.exact.Store(probe(d.fd))
+	}
+	return c.exact.Load() == always || c.mine(a)
+}
+
+// past reports whether the tick in which a file was changed was over by now. A file
+// system that keeps whole seconds alone is known by its times.
+func past(ctime, now int64) bool {
+	if ctime%1e9 == 0 {
+		ctime += 1e9 - 1
+	}
+	return ctime < now
+}
+
+func (c *changes) mine(a attr) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ctime, ok := c.last[fileKey{a.dev, a.ino}]
+	return ok && ctime == a.ctime
+}
+
+// made remembers a change that this store made.
+func (c *changes) made(a attr) {
+	if c.exact.Load() == always {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[fileKey]int64{}
+	}
+	for k := range c.last { // any will do
+		if len(c.last) < maxLast {
+			break
+		}
+		delete(c.last, k)
+	}
+	c.last[fileKey{a.dev, a.ino}] = a.ctime
+}
+
+// probe changes a file without a name a few times, as fast as it can, and looks
+// whether each change shows. It is unknown where no such file can be made.
+func probe(dir int) int32 {
+	fd, err := openat2(dir, ".", unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	if err != nil {
+		return unknown
+	}
+	defer unix.Close(fd)
+	var before, after unix.Stat_t
+	for i := range uint32(8) {
+		if fstat(fd, &before) != nil || unix.Fchmod(fd, 0o600|i%2) != nil || fstat(fd, &after) != nil {
+			return unknown
+		}
+		if before.Ctim == after.Ctim {
+			return ticks
+		}
+	}
+	return always
+}
