@@ -278,6 +278,9 @@ func (h *Host) revoke(g *grant) error {
 // secret is looked up by its digest, so that the time it takes says nothing of
 // how near to a right one it was.
 func (h *Host) Restore(secret []byte) (vfs.Node, error) {
+	if len(secret) != locator.SecretSize { // however long it is, nothing of it is read
+		return nil, errNoLocator
+	}
 	d := digest(sha256.Sum256(secret))
 	h.mu.Lock()
 	g := h.registry.byDigest[d]
@@ -288,7 +291,7 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	h.mu.Unlock()
 	switch {
 	case g == nil:
-		return nil, vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
+		return nil, errNoLocator
 	case g.dead():
 		return nil, g.end()
 	case node == nil:
@@ -300,6 +303,8 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	}
 	return n, err
 }
+
+var errNoLocator = vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
 
 var errUnmounted = vfs.Errorf(vfs.Stale, "what this capability leads to was unmounted; ask its giver for another")
 

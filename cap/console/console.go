@@ -54,7 +54,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if err != nil {
 		return err
 	}
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Consol
 }
 
 func (s *server) help(c vat.Call[schema.Console_help_Params, schema.Console_help_Results]) error {
-	return wire.Help(help.Text, "Console", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "Console", c.Params().MethodBytes, c.Results)
 }
 
 func (s *server) virtualFs(c vat.Call[schema.Console_virtualFs_Params, schema.Console_virtualFs_Results]) error {

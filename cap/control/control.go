@@ -31,7 +31,7 @@ func (r *revoker) revoke(vat.Call[schema.Revoker_revoke_Params, schema.Revoker_r
 }
 
 func (r *revoker) help(c vat.Call[schema.Revoker_help_Params, schema.Revoker_help_Results]) error {
-	return wire.Help(help.Text, "Revoker", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "Revoker", c.Params().MethodBytes, c.Results)
 }
 
 // New returns a DirControl or FileControl for ctl, as its kind says; it takes
@@ -137,7 +137,7 @@ func revoke[P, R ~capnp.StructKind](s *server, _ vat.Call[P, R]) error {
 }
 
 func getChild(s *server, c vat.Call[schema.DirControl_getChild_Params, schema.DirControl_getChild_Results]) error {
-	name, err := wire.Text(c.Params().Name())
+	name, err := wire.EntryName(c.Params().NameBytes())
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,10 @@ func getChild(s *server, c vat.Call[schema.DirControl_getChild_Params, schema.Di
 
 func helpOf[P interface {
 	~capnp.StructKind
-	Method() (string, error)
+	MethodBytes() ([]byte, error)
 }, R interface {
 	~capnp.StructKind
 	SetText(string) error
 }](s *server, c vat.Call[P, R]) error {
-	return wire.Help(help.Text, s.iface, c.Params().Method, c.Results)
+	return wire.Help(help.Text, s.iface, c.Params().MethodBytes, c.Results)
 }

@@ -83,7 +83,7 @@ func init() { // its methods make more of its kind
 }
 
 func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) error {
-	name, err := wire.Text(c.Params().Name())
+	name, err := wire.EntryName(c.Params().NameBytes())
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) 
 }
 
 func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -198,10 +198,10 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 // openDir is openDir and subDir: two names, for two purposes, of one thing.
 func openDir[P interface {
 	~capnp.StructKind
-	Path() (string, error)
+	PathBytes() ([]byte, error)
 	NoFollow() bool
 }, R dirResults](s *server, c vat.Call[P, R]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vf
 }
 
 func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func set[R any](results func() (R, error), store func(R, capnp.Interface) error,
 }
 
 func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) error {
-	path, cond, err := s.target(c.Params().Path, c.Params())
+	path, cond, err := s.target(c.Params().PathBytes, c.Params())
 	if err != nil {
 		return err
 	}
@@ -295,8 +295,8 @@ func (*server) place(noFollow bool) func(context.Context, vfs.Dir, string, io.Re
 }
 
 // target reads a path and a condition.
-func (s *server) target(path func() (string, error), cond wire.Conditional) (string, vfs.If, error) {
-	p, err := wire.Text(path())
+func (s *server) target(path func() ([]byte, error), cond wire.Conditional) (string, vfs.If, error) {
+	p, err := wire.Path(path())
 	if err != nil {
 		return "", vfs.If{}, err
 	}
@@ -305,7 +305,7 @@ func (s *server) target(path func() (string, error), cond wire.Conditional) (str
 }
 
 func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Results]) error {
-	path, cond, err := s.target(c.Params().Path, c.Params())
+	path, cond, err := s.target(c.Params().PathBytes, c.Params())
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,7 @@ func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results
 }
 
 func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_createDir_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_cr
 }
 
 func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_
 }
 
 func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_Results]) error {
-	path, cond, err := s.target(c.Params().Path, c.Params())
+	path, cond, err := s.target(c.Params().PathBytes, c.Params())
 	if err != nil {
 		return err
 	}
@@ -405,11 +405,11 @@ func (p onTarget) IfVersion() (schema.IfVersion, error) { return p.IfTarget() }
 func (p onTarget) HasIfVersion() bool                   { return p.HasIfTarget() }
 
 func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results]) (err error) {
-	path, from, err := s.target(c.Params().Path, c.Params())
+	path, from, err := s.target(c.Params().PathBytes, c.Params())
 	if err != nil {
 		return err
 	}
-	newPath, to, err := s.target(c.Params().NewPath, onTarget{c.Params()})
+	newPath, to, err := s.target(c.Params().NewPathBytes, onTarget{c.Params()})
 	if err != nil {
 		return err
 	}
@@ -482,5 +482,5 @@ func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_re
 }
 
 func (s *server) help(c vat.Call[schema.Dir_help_Params, schema.Dir_help_Results]) error {
-	return wire.Help(help.Text, "Dir", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "Dir", c.Params().MethodBytes, c.Results)
 }

@@ -18,7 +18,7 @@ const maxWork = 50_000
 const maxMissed = 1000
 
 func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results]) error {
-	pattern, err := wire.Text(c.Params().Pattern())
+	pattern, err := wire.Path(c.Params().PatternBytes())
 	if err != nil {
 		return err
 	}

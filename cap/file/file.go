@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"capd/cap/control"
@@ -72,14 +71,14 @@ func init() { // its methods make more of its kind
 func (s *server) at(err error) error { return vfs.At(s.path, err) }
 
 func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_writeText_Results]) error {
-	text, err := wire.Text(c.Params().Text())
+	text, err := wire.Data(c.Params().TextBytes())
 	if err != nil {
 		return s.at(err)
 	}
-	if !utf8.ValidString(text) {
+	if !utf8.Valid(text) {
 		return s.at(vfs.Errorf(vfs.Invalid, "the text is not UTF-8; use writeBytes"))
 	}
-	v, err := s.replace(c.Context(), strings.NewReader(text), len(text), c.Params())
+	v, err := s.replace(c.Context(), bytes.NewReader(text), len(text), c.Params())
 	if err != nil {
 		return err
 	}
@@ -295,5 +294,5 @@ func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_
 }
 
 func (s *server) help(c vat.Call[schema.File_help_Params, schema.File_help_Results]) error {
-	return wire.Help(help.Text, "File", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "File", c.Params().MethodBytes, c.Results)
 }

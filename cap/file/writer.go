@@ -22,6 +22,9 @@ import (
 // ctx ends, for put to ask for the content: what put answers before that, such as
 // readOnly, is Stage's own error. It takes n over and closes it afterwards. path
 // is for errors.
+//
+// The Writer has its place in s until put has ended and the Writer is released, so
+// that those which have ended cannot be gathered.
 func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
 	done, err := s.Writer()
 	if err != nil {
@@ -30,28 +33,46 @@ func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, put fun
 	}
 	r, w := io.Pipe()
 	asked := make(chan struct{})
-	sw := &writer{path: path, pipe: w, done: make(chan struct{})}
-	sw.ctx, sw.cancel = context.WithCancelCause(context.Background())
-	stop := vfs.OnRevoke(n, sw.abandon)
+	st := &staging{path: path, pipe: w, done: make(chan struct{})}
+	st.ctx, st.cancel = context.WithCancelCause(context.Background())
+	sw := &writer{place: &place{done: done}}
+	sw.staging.Store(st)
+	stop := vfs.OnRevoke(n, st.abandon)
 	go func() {
-		defer sw.cancel(nil) // when the outcome is there: it is no cause
-		defer done()
-		defer close(sw.done)
+		defer st.cancel(nil) // when the outcome is there: it is no cause
+		defer sw.place.part()
+		defer close(st.done)
 		defer n.Close()
 		defer stop()
-		sw.run(r, &telling{Reader: r, asked: sync.OnceFunc(func() { close(asked) })}, put)
+		st.run(r, &telling{Reader: r, asked: sync.OnceFunc(func() { close(asked) })}, put)
 	}()
 	select {
 	case <-asked:
 		return vat.Serve(writerTable, sw), nil
-	case <-sw.done:
-		if sw.err == nil { // put needs no content
+	case <-st.done:
+		if st.err == nil { // put needs no content
 			return vat.Serve(writerTable, sw), nil
 		}
-		return nil, sw.err
+		err = st.err
 	case <-ctx.Done():
-		sw.abandon(ctx.Err())
-		return nil, ctx.Err()
+		err = ctx.Err()
+	}
+	st.abandon(err)
+	sw.place.part()
+	return nil, err
+}
+
+// place is a Writer's place in its scope, which its write and its capability have
+// together.
+type place struct {
+	parted atomic.Bool
+	done   func()
+}
+
+// part is called by each of the two at its end; the second gives the place back.
+func (p *place) part() {
+	if p.parted.Swap(true) {
+		p.done()
 	}
 }
 
@@ -67,16 +88,16 @@ func (t *telling) Read(p []byte) (int, error) {
 }
 
 // run runs put on content, which comes from the pipe r, and keeps the outcome.
-func (w *writer) run(r *io.PipeReader, content io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) {
-	w.version, w.err = guarded(w.ctx, content, put)
-	if w.err == nil {
+func (s *staging) run(r *io.PipeReader, content io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) {
+	s.version, s.err = guarded(s.ctx, content, put)
+	if s.err == nil {
 		r.Close()
 		return
 	}
-	if cause := context.Cause(w.ctx); cause != nil {
-		w.err = cause
+	if cause := context.Cause(s.ctx); cause != nil {
+		s.err = cause
 	}
-	r.CloseWithError(w.err)
+	r.CloseWithError(s.err)
 }
 
 // guarded is put; a panic is one write's failure.
@@ -95,12 +116,18 @@ var writerTable = vat.NewTable(
 	vat.Handle(schema.Writer_help, (*writer).help),
 )
 
+// writer is a Writer. Of one that has ended nothing is left but that.
 type writer struct {
+	place   *place
+	staging atomic.Pointer[staging] // nil once commit was called
+}
+
+// staging is a whole-file write under way.
+type staging struct {
 	path   string
 	pipe   *io.PipeWriter
 	ctx    context.Context // of put; its cause is why the write was abandoned
 	cancel context.CancelCauseFunc
-	ended  atomic.Bool // commit was called
 
 	done    chan struct{} // closed when these are set
 	version vfs.Version
@@ -113,63 +140,73 @@ var (
 )
 
 // abandon ends the write with err, unless it is committed.
-func (w *writer) abandon(err error) {
-	w.pipe.CloseWithError(err)
-	w.cancel(err)
+func (s *staging) abandon(err error) {
+	s.pipe.CloseWithError(err)
+	s.cancel(err)
 }
 
+// at is err about what is written.
+func (s *staging) at(err error) error { return vfs.At(s.path, err) }
+
 // Release drops what was not committed.
-func (w *writer) Release() { w.abandon(errEnded) }
+func (w *writer) Release() {
+	if s := w.staging.Swap(nil); s != nil {
+		s.abandon(errEnded)
+	}
+	w.place.part()
+}
 
 // StreamBroken ends the write: a part of the content is missing. It is called for
 // every write that fails, and for those that were cancelled or refused and never
 // ran. Those that came after commit are no part of the content.
 func (w *writer) StreamBroken(why *vat.Exception) {
-	if w.ended.Load() {
+	s := w.staging.Load()
+	if s == nil {
 		return
 	}
 	if why == vat.ErrCanceled {
-		w.abandon(errCancelled)
+		s.abandon(errCancelled)
 		return
 	}
 	e, _ := errors.AsType[*vfs.Error](wire.Decode(why))
-	w.abandon(vfs.Errorf(e.Code, "a write failed (%s), so the content is not whole; stage again, and send all of it", e.Msg))
+	s.abandon(vfs.Errorf(e.Code, "a write failed (%s), so the content is not whole; stage again, and send all of it", e.Msg))
 }
 
 func (w *writer) write(c vat.Call[schema.Writer_write_Params, vat.Empty]) error {
-	if w.ended.Load() {
-		return vfs.At(w.path, errEnded)
+	s := w.staging.Load()
+	if s == nil {
+		return vfs.At("", errEnded)
 	}
 	data, err := wire.Data(c.Params().Data())
 	if err == nil {
 		err = wire.CheckChunk(len(data))
 	}
 	if err != nil {
-		w.abandon(err)
-		return vfs.At(w.path, err)
+		s.abandon(err)
+		return s.at(err)
 	}
-	stop := context.AfterFunc(c.Context(), func() { w.abandon(errCancelled) })
-	_, err = w.pipe.Write(data)
+	stop := context.AfterFunc(c.Context(), func() { s.abandon(errCancelled) })
+	_, err = s.pipe.Write(data)
 	if !stop() && err == nil { // so that what the caller is told is what commit will say
 		err = errCancelled
 	}
 	if err != nil {
-		return vfs.At(w.path, w.failure(err))
+		return s.at(s.failure(err))
 	}
 	return nil
 }
 
 // failure is the error of the write as a whole, where there is one.
-func (w *writer) failure(err error) error {
+func (s *staging) failure(err error) error {
 	select {
-	case <-w.done:
-		if w.err != nil {
-			return w.err
+	case <-s.done:
+		if s.err != nil {
+			return s.err
 		}
 		return errEnded
 	default:
 	}
-	if cause := context.Cause(w.ctx); cause != nil { // put has not noticed yet
+	if cause := context.Cause(s.ctx); cause != nil { // put has not noticed yet
 		return cause
 	}
 	if err == io.ErrClosedPipe {
@@ -179,27 +216,28 @@ func (w *writer) failure(err error) error {
 }
 
 func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_commit_Results]) error {
-	if w.ended.Swap(true) {
-		return vfs.At(w.path, errEnded)
+	s := w.staging.Swap(nil)
+	if s == nil {
+		return vfs.At("", errEnded)
 	}
-	w.pipe.Close()
+	s.pipe.Close()
 	c.Go() // and what is written from now on is refused
 	select {
-	case <-w.done:
+	case <-s.done:
 	case <-c.Context().Done():
-		w.abandon(errEnded)
-		<-w.done
+		s.abandon(errEnded)
+		<-s.done
 	}
-	if w.err != nil {
-		return vfs.At(w.path, w.err)
+	if s.err != nil {
+		return s.at(s.err)
 	}
 	r, err := c.Results()
 	if err != nil {
 		return err
 	}
-	return r.SetVersion(w.version[:])
+	return r.SetVersion(s.version[:])
 }
 
 func (w *writer) help(c vat.Call[schema.Writer_help_Params, schema.Writer_help_Results]) error {
-	return wire.Help(help.Text, "Writer", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "Writer", c.Params().MethodBytes, c.Results)
 }

@@ -11,7 +11,7 @@ import (
 
 // Bounds of one connection.
 const (
-	MaxWriters  = 256 // whole-file writes under way
+	MaxWriters  = 256 // Writers, until they have ended and were released
 	MaxListings = 4   // listings that wait for their next page
 )
 
@@ -35,13 +35,13 @@ func New() *Scope {
 	return &Scope{held: &held{looks: make(chan struct{}, MaxHeavy), changes: make(chan struct{}, MaxHeavy)}}
 }
 
-// Writer takes a place for a whole-file write; done gives it back. It answers
+// Writer takes a place for a Writer; done gives it back. It answers
 // limit.
 func (s *Scope) Writer() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.writers >= MaxWriters {
-		return nil, vfs.Errorf(vfs.Limit, "%d writes are under way on this connection already; commit or drop some", s.writers)
+		return nil, vfs.Errorf(vfs.Limit, "%d Writers are held on this connection already; commit some, and release those that have ended", s.writers)
 	}
 	s.writers++
 	return sync.OnceFunc(func() {

@@ -168,5 +168,5 @@ func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error)
 }
 
 func (s *server) help(c vat.Call[schema.Session_help_Params, schema.Session_help_Results]) error {
-	return wire.Help(help.Text, "Session", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "Session", c.Params().MethodBytes, c.Results)
 }

@@ -59,11 +59,11 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 
 // target reads what a call is about: a mount, and paths in it.
 func target(p interface {
-	Path() (string, error)
+	PathBytes() ([]byte, error)
 	Paths() (capnp.TextList, error)
 	HasPaths() bool
 }) (path string, paths []string, err error) {
-	if path, err = wire.Text(p.Path()); err != nil {
+	if path, err = wire.Path(p.PathBytes()); err != nil {
 		return "", nil, err
 	}
 	l, err := sound[capnp.TextList](p.HasPaths())(p.Paths())
@@ -126,7 +126,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 }
 
 func (s *server) undo(c vat.Call[schema.VirtualFs_undo_Params, schema.VirtualFs_undo_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}

@@ -194,5 +194,5 @@ func (m *materialized) sync(c vat.Call[schema.Materialized_sync_Params, schema.M
 }
 
 func (m *materialized) help(c vat.Call[schema.Materialized_help_Params, schema.Materialized_help_Results]) error {
-	return wire.Help(help.Text, "Materialized", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "Materialized", c.Params().MethodBytes, c.Results)
 }

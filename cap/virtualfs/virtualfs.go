@@ -44,7 +44,7 @@ var table = vat.NewTable(
 )
 
 func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualFs_mount_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualF
 }
 
 func (s *server) unmount(c vat.Call[schema.VirtualFs_unmount_Params, schema.VirtualFs_unmount_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_
 }
 
 func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.VirtualFs_commit_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 }
 
 func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.Vi
 }
 
 func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, schema.VirtualFs_materialize_Results]) error {
-	path, err := wire.Text(c.Params().Path())
+	path, err := wire.Path(c.Params().PathBytes())
 	if err != nil {
 		return err
 	}
@@ -218,5 +218,5 @@ func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, sch
 }
 
 func (s *server) help(c vat.Call[schema.VirtualFs_help_Params, schema.VirtualFs_help_Results]) error {
-	return wire.Help(help.Text, "VirtualFs", c.Params().Method, c.Results)
+	return wire.Help(help.Text, "VirtualFs", c.Params().MethodBytes, c.Results)
 }

@@ -21,10 +21,10 @@ func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need vfs.Ne
 
 // pathOf is the path that a call is about, or "".
 func pathOf(params any) string {
-	p, ok := params.(interface{ Path() (string, error) })
+	p, ok := params.(interface{ PathBytes() ([]byte, error) })
 	if !ok {
 		return ""
 	}
-	path, _ := p.Path()
+	path, _ := Path(p.PathBytes())
 	return path
 }

@@ -12,7 +12,27 @@ func Malformed(cause error) error {
 	return &vfs.Error{Code: vfs.Invalid, Msg: "a parameter is malformed", Cause: cause}
 }
 
-// Text passes on a text parameter.
+// Path reads a path or a pattern. It answers limit for one that is longer than any can
+// be, of which nothing is copied: a message may hold megabytes.
+func Path(b []byte, err error) (string, error) {
+	if err != nil {
+		return "", Malformed(err)
+	}
+	if len(b) > vfs.MaxPath {
+		return "", vfs.At("", vfs.CheckPathSize(string(b[:vfs.MaxPath+1])))
+	}
+	return string(b), nil
+}
+
+// EntryName is Path for one name; for one that is too long it answers invalid.
+func EntryName(b []byte, err error) (string, error) {
+	if err == nil && len(b) > vfs.MaxName {
+		return "", vfs.CheckName(string(b[:vfs.MaxName+1]))
+	}
+	return Path(b, err)
+}
+
+// Text passes on a text parameter of the host's own. For a guest's there is [Path].
 func Text(s string, err error) (string, error) {
 	if err != nil {
 		return "", Malformed(err)
@@ -62,8 +82,8 @@ func Depth(path string) int { return strings.Count(path, "/") }
 
 // Help answers a help method.
 func Help[R interface{ SetText(string) error }](text func(iface, method string) (string, error), iface string,
-	method func() (string, error), results func() (R, error)) error {
-	m, err := Text(method())
+	method func() ([]byte, error), results func() (R, error)) error {
+	m, err := Path(method())
 	if err != nil {
 		return err
 	}
