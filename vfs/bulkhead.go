@@ -48,8 +48,8 @@ type Bulkhead struct {
 	lanes   map[*meter.Meter]*lane
 	turns   []*lane // in which somebody waits; the first is next
 	timer   *time.Timer
-	closes  []func() // that wait for the janitor
-	closing bool     // there is one
+
+	closes Janitor // of contents
 }
 
 // inside is one call that has a place.

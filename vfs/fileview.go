@@ -219,7 +219,7 @@ func (c *contentView) Size() int64 { return c.inner.Size() }
 func (c *contentView) Close() (err error) {
 	c.once.Do(func() {
 		if b := c.v.world.bulkhead; b != nil && !CanTry(c.v.file) {
-			b.close(func() { _ = c.close() })
+			b.closes.Do(func() { _ = c.close() })
 		} else {
 			err = c.close()
 		}

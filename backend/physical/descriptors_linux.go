@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // idle is how long what nobody asks for stays open.
@@ -16,8 +18,12 @@ const idle = time.Minute
 // max of them, whoever holds how many nodes, and none that is idle. An open
 // descriptor pins an inode: as long as it is here, the same device and number
 // mean the same directory or file.
+//
+// It closes files on another goroutine than its caller's: the last descriptor of one that
+// was removed frees all of that. While many wait to be closed, none is kept.
 type descriptors struct {
-	max int
+	max    int
+	closes vfs.Janitor
 
 	mu      sync.Mutex
 	byKey   map[string]*list.Element // by path
@@ -117,10 +123,15 @@ func (c *descriptors) mark() uint64 {
 func (c *descriptors) keepFile(path string, f *openFile, mark uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.forgets == mark {
+	if c.forgets == mark && !c.lags() {
 		c.add(&pinned{path: path, file: f.retain()})
 	}
 }
+
+// lags reports whether many wait to be closed.
+func (c *descriptors) lags() bool { return c.closes.Len() > maxCloses }
+
+const maxCloses = 64
 
 // forget closes the file that is kept for path. A directory stays: its number
 // may not be given to another while somebody asks for it.
@@ -160,7 +171,7 @@ func (c *descriptors) touch(e *list.Element) {
 
 func (c *descriptors) add(p *pinned) {
 	if c.max <= 0 {
-		p.close()
+		c.discard(p)
 		return
 	}
 	if e := c.byKey[p.path]; e != nil {
@@ -179,7 +190,7 @@ func (c *descriptors) add(p *pinned) {
 func (c *descriptors) remove(e *list.Element) {
 	p := c.used.Remove(e).(*pinned)
 	delete(c.byKey, p.path)
-	p.close()
+	c.discard(p)
 }
 
 func (c *descriptors) removeFile(e *list.Element) {
@@ -188,11 +199,18 @@ func (c *descriptors) removeFile(e *list.Element) {
 	}
 }
 
-func (p *pinned) close() {
-	if p.file != nil {
-		p.file.Close()
-	} else {
+func (c *descriptors) discard(p *pinned) {
+	if p.file == nil {
 		unix.Close(p.fd)
+	} else {
+		c.closeSoon(p.file)
+	}
+}
+
+// closeSoon closes f, elsewhere.
+func (c *descriptors) closeSoon(f *openFile) {
+	if f.refs.Add(-1) == 0 {
+		c.closes.Do(func() { unix.Close(f.fd) })
 	}
 }
 
@@ -210,9 +228,9 @@ func (c *descriptors) closeIdle() {
 	c.timer = nil
 }
 
+// close returns when all are closed.
 func (c *descriptors) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.max = 0
 	if c.timer != nil {
 		c.timer.Stop()
@@ -220,4 +238,6 @@ func (c *descriptors) close() {
 	for c.used.Len() > 0 {
 		c.remove(c.used.Back())
 	}
+	c.mu.Unlock()
+	<-c.closes.Idle()
 }

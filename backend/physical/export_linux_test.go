@@ -8,6 +8,13 @@ func (s *Store) TellsLess() { s.host.(*kernelHost).tells = false }
 // a clock that ticks.
 func (s *Store) TicksOnly() { s.host.(*kernelHost).changes.exact.Store(ticks) }
 
+// Settle waits until what was kept open, and is no more, is closed.
+func (s *Store) Settle() {
+	if h, ok := s.host.(*kernelHost); ok {
+		<-h.open.closes.Idle()
+	}
+}
+
 // Meddle has before called before each rename that s makes, as if another program
 // came between its last look and the change.
 func (s *Store) Meddle(before func()) { s.host = meddled{s.host, before} }

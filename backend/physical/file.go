@@ -126,7 +126,7 @@ func (f *File) tryReadAt(p []byte, off int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer r.Close()
+	defer r.closeSoon()
 	n, err := r.tryReadAt(p, off)
 	if err == io.EOF {
 		return n, err

@@ -91,6 +91,8 @@ type reader interface {
 	io.Closer
 	// tryReadAt answers vfs.ErrWouldBlock where reading would wait for the disk.
 	tryReadAt(p []byte, off int64) (int, error)
+	// closeSoon is Close for one who must not wait.
+	closeSoon()
 }
 
 // again bounds how often something is tried anew because names were moving.

@@ -37,6 +37,9 @@ func (f *openFile) Close() error {
 	return unix.Close(f.fd)
 }
 
+// closeSoon is Close for one who must not wait.
+func (f *openFile) closeSoon() { f.h.open.closeSoon(f) }
+
 // ReadAt implements io.ReaderAt.
 func (f *openFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.readFully(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(f.fd, p, off) })
@@ -84,7 +87,7 @@ func (h *kernelHost) kept(in place, path string) reader {
 		return nil
 	}
 	a, err := h.look(path)
-	if h.confirm(in, path, f, a, err) {
+	if h.confirm(in, path, f, a, err, h.enter) {
 		return f
 	}
 	return nil // whoever opens it anew finds out what is there
@@ -100,34 +103,35 @@ func (h *kernelHost) tryKept(in place, path string) (reader, error) {
 	}
 	a, err := h.tryLook(path)
 	if err == vfs.ErrWouldBlock {
-		f.Close()
+		f.closeSoon()
 		return nil, vfs.ErrWouldBlock
 	}
-	if h.confirm(in, path, f, a, err) {
+	if h.confirm(in, path, f, a, err, h.tryEnter) {
 		return f, nil
 	}
 	return nil, vfs.ErrWouldBlock
 }
 
 // confirm reports that f, kept for path in in, is what was found there, and closes
-// it otherwise.
-func (h *kernelHost) confirm(in place, path string, f *openFile, found attr, err error) bool {
-	if err == nil && found.vouches(f.attr) && (h.tells || h.is(in)) {
-		return true
+// it otherwise. Where that does not tell, enter is how the directory is reached.
+func (h *kernelHost) confirm(in place, path string, f *openFile, found attr, err error, enter func(place) (directory, error)) bool {
+	if err == nil && found.vouches(f.attr) {
+		if h.tells {
+			return true
+		}
+		d, err := enter(in)
+		if err == nil {
+			d.release()
+			return true
+		}
+		if err == vfs.ErrWouldBlock {
+			f.closeSoon()
+			return false
+		}
 	}
-	f.Close()
+	f.closeSoon()
 	h.open.drop(path, f)
 	return false
-}
-
-// is reports that the directory at p is the one that p was made for. The way there
-// was just looked up, so that it is in memory.
-func (h *kernelHost) is(p place) bool {
-	d, err := h.enter(p)
-	if err == nil {
-		d.release()
-	}
-	return err == nil
 }
 
 // look describes what path leads to.
@@ -136,7 +140,7 @@ func (h *kernelHost) look(path string) (attr, error) {
 	if err != nil {
 		return attr{}, err
 	}
-	return attrOfPath(fd)
+	return h.describeClosing(fd)
 }
 
 // tryLook is look as far as memory goes.
@@ -145,15 +149,13 @@ func (h *kernelHost) tryLook(path string) (attr, error) {
 	if err != nil {
 		return attr{}, err
 	}
-	return attrOfPath(fd)
+	return h.describeClosing(fd)
 }
 
-// attrOfPath describes what fd is open on, and closes it.
-func attrOfPath(fd int) (attr, error) {
+// describeClosing describes what fd is open on, and closes it.
+func (h *kernelHost) describeClosing(fd int) (attr, error) {
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	err := fstat(fd, &st)
-	return attrOfStat(&st), err
+	return h.describe(fd)
 }
 
 // vouches reports that a, found at a path where b was found before, is the same
@@ -175,16 +177,26 @@ func (h *kernelHost) mark() uint64            { return h.open.mark() }
 func (h *kernelHost) forget(path string)      { h.open.forget(path) }
 func (h *kernelHost) forgetBelow(path string) { h.open.forgetBelow(path) }
 
-// manner says of a file system, by its type as statfs(2) has it, whether it is
-// local: nothing but this kernel changes it; and whether it tells: linking,
-// unlinking, renaming and exchanging a file each set its time of change. XFS does
-// not for an exchange, and an overlay may lie on it.
-func manner(kind int64) (local, tells bool) {
+// manner is what is known of a file system.
+type manner struct {
+	local  bool // nothing but this kernel changes it
+	tells  bool // linking, unlinking, renaming and exchanging a file each set its time of change
+	prompt bool // what is in memory of it is told without asking anybody
+}
+
+// mannerOf returns the manner of a file system by its type, as statfs(2) has it. Of one
+// that is not known, nothing is taken for granted: it may be a server on the network, or
+// a program, that does not answer. XFS does not set the time of change for an exchange,
+// and an overlay may lie on it, or on anything: what is asked of that is prompt as long as
+// it is asked with AT_STATX_DONT_SYNC and RESOLVE_CACHED.
+func mannerOf(kind int64) manner {
 	switch kind {
 	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-		return true, true
+		return manner{local: true, tells: true, prompt: true}
 	case unix.XFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		return true, false
+		return manner{local: true, prompt: true}
+	case unix.F2FS_SUPER_MAGIC, unix.RAMFS_MAGIC:
+		return manner{prompt: true}
 	}
-	return false, false
+	return manner{}
 }

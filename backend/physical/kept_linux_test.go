@@ -23,6 +23,7 @@ import (
 // opened is what this process has open of w's directory, other than directories.
 func (w served) opened() (paths []string) {
 	w.Helper()
+	w.store.Settle()
 	all, err := os.ReadDir("/proc/self/fd")
 	w.ok(err)
 	for _, e := range all {

@@ -15,7 +15,7 @@ type kernelDir struct {
 	fd    int    // O_PATH
 	path  string // from the root
 	owned bool
-	try   bool // lstat and sub do not wait
+	try   bool // lstat and sub do not wait: only where the file system is prompt
 }
 
 // descend opens what path leads to in d, as an O_PATH descriptor.
@@ -34,11 +34,7 @@ func (d *kernelDir) release() {
 }
 
 func (d *kernelDir) attr() (attr, error) {
-	stx, err := statx(d.fd, "")
-	if err != nil {
-		return attr{}, err
-	}
-	return attrOfStatx(&stx), nil
+	return d.h.describe(d.fd)
 }
 
 func (d *kernelDir) lstat(name string) (attr, error) {
@@ -47,9 +43,9 @@ func (d *kernelDir) lstat(name string) (attr, error) {
 		if err != nil {
 			return attr{}, err
 		}
-		return attrOfPath(fd)
+		return d.h.describeClosing(fd)
 	}
-	stx, err := statx(d.fd, name)
+	stx, err := d.h.statx(d.fd, name)
 	if err != nil {
 		return attr{}, err
 	}

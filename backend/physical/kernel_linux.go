@@ -16,13 +16,12 @@ const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_
 
 // kernelHost confines with openat2(2), Linux 5.6.
 type kernelHost struct {
-	root  int // O_PATH, held for the life of the store
-	mount uint64
-	local bool        // the file system; see manner
-	tells bool        // likewise
-	cache bool        // resolveCached is known: Linux 5.12
-	waits atomic.Bool // nothing can be read without waiting
-	open  *descriptors
+	root   int // O_PATH, held for the life of the store
+	mount  uint64
+	manner             // of the file system
+	cache  bool        // resolveCached is known: Linux 5.12
+	waits  atomic.Bool // nothing can be read without waiting
+	open   *descriptors
 
 	changes changes
 }
@@ -40,7 +39,7 @@ func openKernel(dir *os.File, maxDescriptors int) (host, error) {
 		return nil, err
 	}
 	unix.Close(probe)
-	stx, err := statx(root, "")
+	stx, err := statx(root, "", 0)
 	if err != nil {
 		unix.Close(root)
 		return nil, err
@@ -48,7 +47,7 @@ func openKernel(dir *os.File, maxDescriptors int) (host, error) {
 	h := &kernelHost{root: root, mount: stx.Mnt_id, open: newDescriptors(maxDescriptors)}
 	var sfs unix.Statfs_t
 	if unix.Fstatfs(root, &sfs) == nil {
-		h.local, h.tells = manner(int64(sfs.Type))
+		h.manner = mannerOf(int64(sfs.Type))
 	}
 	if probe, err := openCached(root, ".", unix.O_PATH|unix.O_DIRECTORY); err == nil {
 		unix.Close(probe)
@@ -73,7 +72,7 @@ func (h *kernelHost) enter(p place) (directory, error) { return h.arrive(p, fals
 
 func (h *kernelHost) tryEnter(p place) (directory, error) { return h.arrive(p, true) }
 
-func (h *kernelHost) tries() bool { return h.cache }
+func (h *kernelHost) tries() bool { return h.cache && h.prompt }
 
 func (h *kernelHost) arrive(p place, try bool) (directory, error) {
 	if p.path == "" {
@@ -97,21 +96,21 @@ func (h *kernelHost) arrive(p place, try bool) (directory, error) {
 }
 
 func (h *kernelHost) verify(fd int, p place) error {
-	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil {
+	a, err := h.describe(fd)
+	if err != nil {
 		return err
 	}
-	if h.open.holds(p.path, p.id, uint64(st.Dev), st.Ino) {
+	if h.open.holds(p.path, p.id, a.dev, a.ino) {
 		return nil
 	}
-	id, err := identOf(fd)
+	id, err := identOf(fd, h.flags())
 	if err != nil {
 		return err
 	}
 	if !id.same(p.id) {
 		return vfs.Stale
 	}
-	h.open.keep(p.path, p.id, uint64(st.Dev), st.Ino, fd)
+	h.open.keep(p.path, p.id, a.dev, a.ino, fd)
 	return nil
 }
 
@@ -132,14 +131,14 @@ func openCached(dir int, path string, flags int) (int, error) {
 
 // identAt identifies the directory at path, which fd is open on.
 func (h *kernelHost) identAt(path string, fd int) (ident, error) {
-	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil {
+	a, err := h.describe(fd)
+	if err != nil {
 		return ident{}, err
 	}
-	if id, ok := h.open.ident(path, uint64(st.Dev), st.Ino); ok {
+	if id, ok := h.open.ident(path, a.dev, a.ino); ok {
 		return id, nil
 	}
-	id, err := identOf(fd)
+	id, err := identOf(fd, h.flags())
 	if err == nil && id.handle == "" { // its number may be given again: pin it while there is room
 		h.open.keep(path, id, id.dev, id.ino, fd)
 	}
@@ -168,9 +167,9 @@ func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 }
 
 // statx describes name in dir, or dir itself for "", and follows nothing.
-func statx(dir int, name string) (unix.Statx_t, error) {
+func statx(dir int, name string, flags int) (unix.Statx_t, error) {
 	var stx unix.Statx_t
-	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	flags |= unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if name == "" {
 		flags |= unix.AT_EMPTY_PATH
 	}
@@ -178,6 +177,28 @@ func statx(dir int, name string) (unix.Statx_t, error) {
 		return unix.Statx(dir, name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME|unix.STATX_MNT_ID, &stx)
 	})
 	return stx, err
+}
+
+// statx is statx as the file system has it. One that is prompt knows without asking
+// anybody; so that somebody is not asked either who is behind a mount on it.
+func (h *kernelHost) statx(dir int, name string) (unix.Statx_t, error) {
+	return statx(dir, name, h.flags())
+}
+
+func (h *kernelHost) flags() int {
+	if h.prompt {
+		return unix.AT_STATX_DONT_SYNC
+	}
+	return 0
+}
+
+// describe describes what fd is open on.
+func (h *kernelHost) describe(fd int) (attr, error) {
+	stx, err := h.statx(fd, "")
+	if err != nil {
+		return attr{}, err
+	}
+	return attrOfStatx(&stx), nil
 }
 
 func fstat(fd int, st *unix.Stat_t) error {
@@ -194,8 +215,8 @@ func uninterrupted(f func() error) error {
 
 // identOf identifies the directory that fd is open on. AT_HANDLE_FID, Linux
 // 6.5, gives a handle on nearly every file system; see name_to_handle_at(2).
-func identOf(fd int) (ident, error) {
-	stx, err := statx(fd, "")
+func identOf(fd, flags int) (ident, error) {
+	stx, err := statx(fd, "", flags)
 	if err != nil {
 		return ident{}, err
 	}

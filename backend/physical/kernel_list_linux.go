@@ -89,7 +89,7 @@ func (d *kernelDir) kindOfType(t byte, name string) vfs.Kind {
 	case unix.DT_LNK:
 		return vfs.LinkKind
 	case unix.DT_UNKNOWN:
-		if stx, err := statx(d.fd, name); err == nil {
+		if stx, err := d.h.statx(d.fd, name); err == nil {
 			return kindOfMode(uint32(stx.Mode))
 		}
 	}

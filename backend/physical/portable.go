@@ -224,6 +224,8 @@ func (d *rootDir) read(name string) (reader, attr, error) {
 // fileReader is a reader that always may wait.
 type fileReader struct{ *os.File }
 
+func (r fileReader) closeSoon() { r.Close() }
+
 func (fileReader) tryReadAt([]byte, int64) (int, error) { return 0, vfs.ErrWouldBlock }
 
 func (d *rootDir) readlink(name string) (string, error) { return d.root.Readlink(name) }

@@ -135,7 +135,7 @@ func (s *Store) Close() error {
 	if !s.closed {
 		s.closed = true
 		if s.inside == 0 {
-			s.drain()
+			go s.drain()
 		}
 	}
 	s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Store) Close() error {
 	}
 }
 
-// drain is called once, with s.mu held.
+// drain is called once. Closing may block, too.
 func (s *Store) drain() {
 	s.host.close()
 	s.top.Close()
@@ -222,7 +222,7 @@ func (s *Store) left() {
 	defer s.mu.Unlock()
 	s.inside--
 	if s.closed && s.inside == 0 {
-		s.drain()
+		go s.drain()
 	}
 }
 

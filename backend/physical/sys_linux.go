@@ -17,7 +17,7 @@ func (a *attr) fromSystem(sys any) {
 	}
 }
 
-func identOfFile(f *os.File) (ident, error) { return identOf(int(f.Fd())) }
+func identOfFile(f *os.File) (ident, error) { return identOf(int(f.Fd()), 0) }
 
 // cloneFile makes src's content that of the file which fd is open on: see
 // ioctl_ficlone(2).

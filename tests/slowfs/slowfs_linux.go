@@ -4,7 +4,8 @@
 //
 // A file system shows the files of a directory of the host ([FS.Backing]), where a test
 // puts them and looks at them without waiting. It begins fast. Nothing of it is cached
-// by the kernel: each look at a name, each stat and each read asks this process.
+// by the kernel unless [KeepNames] says so: each look at a name, each stat and each read
+// asks this process.
 package slowfs
 
 import (
@@ -38,22 +39,33 @@ type FS struct {
 
 // Mount mounts a file system of its own until the end of the test, which ends whatever
 // still waits for it. It skips the test where this user may mount nothing.
-func Mount(t testing.TB) *FS {
+func Mount(t testing.TB, o ...Option) *FS {
 	t.Helper()
 	dir := t.TempDir()
-	return MountAt(t, filepath.Join(dir, "mount"))
+	return MountAt(t, filepath.Join(dir, "mount"), o...)
 }
+
+// An Option is for a whole file system.
+type Option func(*fs.Options)
+
+// KeepNames has the kernel remember for an hour which names are there, and nothing else:
+// a name that was found is found while the file system hangs.
+func KeepNames(o *fs.Options) { o.EntryTimeout = new(time.Hour) }
 
 // MountAt is Mount at path, which is made where it is not there. What is below path is
 // hidden meanwhile.
-func MountAt(t testing.TB, path string) *FS {
+func MountAt(t testing.TB, path string, o ...Option) *FS {
 	t.Helper()
 	f := &FS{Path: path, Backing: t.TempDir(), gate: make(chan struct{}), ended: make(chan struct{})}
 	close(f.gate)
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	server, err := f.serve()
+	var all fs.Options
+	for _, set := range o {
+		set(&all)
+	}
+	server, err := f.serve(&all)
 	if err != nil {
 		t.Skipf("this machine lets this user mount no FUSE file system: %v", err)
 	}
@@ -70,12 +82,12 @@ func MountAt(t testing.TB, path string) *FS {
 	return f
 }
 
-func (f *FS) serve() (*fuse.Server, error) {
+func (f *FS) serve(o *fs.Options) (*fuse.Server, error) {
 	root, err := fs.NewLoopbackRoot(f.Backing)
 	if err != nil {
 		return nil, err
 	}
-	raw := &slow{RawFileSystem: fs.NewNodeFS(root, &fs.Options{}), fs: f}
+	raw := &slow{RawFileSystem: fs.NewNodeFS(root, o), fs: f}
 	server, err := fuse.NewServer(raw, f.Path, &fuse.MountOptions{
 		FsName:        "slowfs",
 		Name:          "slowfs",
