@@ -14,6 +14,7 @@ import (
 	"capd/cap/console"
 	"capd/cap/wire"
 	"capd/locator"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 	"capd/virtualfs"
@@ -55,9 +56,10 @@ type Server struct {
 	mu         sync.Mutex
 	conns      map[*vat.Conn]struct{} // the operator's among them
 	guests     int
-	handshakes []net.Conn          // that may become guests, in the order they came
-	strangers  []*seat             // guests that have restored nothing, in the order they came
-	budget     *vat.Budget         // the strangers'
+	handshakes []net.Conn // that may become guests, in the order they came
+	strangers  []*seat    // guests that have restored nothing, in the order they came
+	meters     *meter.Host
+	strange    *meter.Meter        // of strangers
 	grants     map[string]*holders // of a root grant
 	told       map[string]bool     // directories of which a guest was told that they hold something withheld
 	listeners  map[net.Listener]struct{}
@@ -76,7 +78,8 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	return &Server{host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]*holders{}, told: map[string]bool{}, budget: vat.NewBudget(StrangersBytes), listeners: map[net.Listener]struct{}{}}
+	meters := meter.NewHost(nil)
+	return &Server{meters: meters, strange: meters.Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]*holders{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is
@@ -92,7 +95,7 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.add(nc, vat.Limits{}, console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs}), func() {})
+		s.add(nc, vat.Limits{}, nil, console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs}), func() {})
 	})
 }
 
@@ -139,13 +142,13 @@ func (s *Server) unlisten(l net.Listener) {
 
 // add starts a connection; gone is called, with s.mu held, when it has ended.
 // s.mu is held. It returns nil when the server is closed.
-func (s *Server) add(nc net.Conn, limits vat.Limits, bootstrap *vat.Cap, gone func()) *vat.Conn {
+func (s *Server) add(nc net.Conn, limits vat.Limits, m *meter.Meter, bootstrap *vat.Cap, gone func()) *vat.Conn {
 	if s.closed {
 		bootstrap.Release()
 		nc.Close()
 		return nil
 	}
-	c := vat.NewConn(nc, vat.Options{Bootstrap: bootstrap, Limits: limits, Encode: s.encode, Logf: s.o.Logf})
+	c := vat.NewConn(nc, vat.Options{Bootstrap: bootstrap, Limits: limits, Meter: m, Encode: s.encode, Logf: s.o.Logf})
 	s.conns[c] = struct{}{}
 	s.wg.Go(func() {
 		<-c.Done()

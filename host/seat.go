@@ -1,30 +1,14 @@
 package host
 
 import (
-	"cmp"
 	"net"
 	"slices"
 	"time"
 
 	"capd/cap/session"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
-)
-
-// Bounds on the memory in large messages that have begun to come in, or are being
-// worked on, beside those of each connection.
-const (
-	StrangersBytes = 32 << 20 // of all strangers together
-	GrantBytes     = 64 << 20 // of all connections that hold a grant
-)
-
-// What one connection may have in progress: a stranger has nothing to call but its
-// Session, and a guest is one of several that share a budget.
-const (
-	strangerCalls     = 32
-	strangerCallBytes = 128 << 10
-	guestCalls        = 4096
-	guestCallBytes    = 24 << 20
 )
 
 // StrangerIdle is how long a stranger may say nothing, about; whoever holds a
@@ -33,8 +17,8 @@ const StrangerIdle = time.Minute
 
 // holders are the connections that hold a grant.
 type holders struct {
-	conns  int
-	budget *vat.Budget
+	conns int
+	meter *meter.Meter
 }
 
 // seat is a guest's connection, as the server counts it: a stranger until it has
@@ -58,14 +42,12 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 		nc.Close()
 		return nil
 	}
-	conn := s.add(nc, s.o.Limits, session.New(t), t.leave)
+	conn := s.add(nc, s.o.Limits, s.strange, session.New(t), t.leave)
 	if conn == nil {
 		s.mu.Unlock()
 		return nil
 	}
 	t.conn = conn
-	conn.SetBudget(s.budget)
-	conn.SetCalls(strangerCalls, strangerCallBytes)
 	conn.SetIdleTimeout(StrangerIdle)
 	s.guests++
 	s.strangers = append(s.strangers, t)
@@ -89,6 +71,7 @@ func (t *seat) leave() {
 	t.known()
 	for root := range t.roots {
 		if h := t.s.grants[root]; h.conns == 1 {
+			h.meter.End()
 			delete(t.s.grants, root)
 		} else {
 			h.conns--
@@ -115,7 +98,7 @@ func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	}
 	h := t.s.grants[root]
 	if h == nil {
-		h = &holders{budget: vat.NewBudget(GrantBytes)}
+		h = &holders{meter: t.s.meters.Grant(root, nil)}
 	}
 	if h.conns >= MaxConnsPerGrant {
 		n.Close()
@@ -124,9 +107,7 @@ func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	h.conns++
 	t.s.grants[root] = h
 	if len(t.roots) == 0 { // a connection counts with the first of its grants
-		t.conn.SetBudget(h.budget)
-		l := t.s.o.Limits
-		t.conn.SetCalls(cmp.Or(l.Calls, guestCalls), cmp.Or(l.CallBytes, guestCallBytes))
+		t.conn.SetMeter(h.meter)
 		t.conn.SetIdleTimeout(0)
 	}
 	t.roots[root] = true

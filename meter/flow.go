@@ -33,7 +33,14 @@ func (f *flow) push(t *Turn) {
 		f.served = t.asked
 		f.stuck = false
 	}
-	f.own = append(f.own, t)
+	at := len(f.own)
+	if t.thread { // it needs none, and does not wait behind those who may get none
+		at = slices.IndexFunc(f.own, func(t *Turn) bool { return !t.thread })
+		if at < 0 {
+			at = len(f.own)
+		}
+	}
+	f.own = slices.Insert(f.own, at, t)
 	for at := f; at != nil; at = at.parent {
 		at.waiting++
 		if p := at.parent; at.waiting == 1 && p != nil {

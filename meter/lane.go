@@ -1,7 +1,9 @@
 package meter
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,6 +106,22 @@ func (l *lane) wait(t *Turn) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.push(t)
+}
+
+// again is wait for a turn that was given up, unless it has ended: then it reports false.
+func (l *lane) again(t *Turn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.over {
+		return false
+	}
+	l.push(t)
+	return true
+}
+
+// push puts t among those who wait. l.mu is held.
+func (l *lane) push(t *Turn) {
 	l.state.Add(oneWaiting)
 	t.asked = time.Now()
 	t.meter.flows[l.kind].push(t)
@@ -111,6 +129,48 @@ func (l *lane) wait(t *Turn) {
 	if l.lend > 0 && l.state.Load() >= oneWaiting && !l.armed {
 		l.arm()
 	}
+}
+
+// await waits for a turn that was asked for.
+func (l *lane) await(ctx context.Context, t *Turn) error {
+	select {
+	case err := <-t.ready:
+		return err
+	case <-ctx.Done():
+		if !l.forget(t) {
+			if <-t.ready == nil {
+				l.end(t)
+			}
+		}
+		return ctx.Err()
+	}
+}
+
+// finish is end for good. It reports false when t has moved to another lane.
+func (l *lane) finish(t *Turn) bool {
+	l.mu.Lock()
+	moved := t.lane.Load() != l
+	if !moved {
+		t.over = true
+		if t.meter.flows[l.kind].remove(t) { // a goroutine waits that the call left behind
+			l.state.Add(-oneWaiting)
+			t.ready <- ErrBusy
+		}
+	}
+	l.mu.Unlock()
+	if moved {
+		return false
+	}
+	l.end(t)
+	return true
+}
+
+// pass gives back t's place, and not its thread.
+func (l *lane) pass(t *Turn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.vacate(t)
+	l.dispatch()
 }
 
 // dispatch gives what turns there are. l.mu is held.
@@ -140,7 +200,7 @@ func (l *lane) give(t *Turn, f *flow) {
 	now := time.Now()
 	f.served = now
 	f.charge(nominal[l.kind])
-	t.given, t.has = now, true
+	t.given, t.has, t.began = now, true, true
 	t.lent.Store(false)
 	if l.lend > 0 {
 		l.link(t)
@@ -191,11 +251,17 @@ func (l *lane) end(t *Turn) {
 	}
 	l.vacate(t)
 	l.dispatch()
+	thread := t.dropThread()
 	l.mu.Unlock()
-	if t.thread {
-		t.thread = false
+	if thread {
 		t.meter.Give(Threads, 1)
 	}
+}
+
+// dropThread reports whether t had a thread, which it has no more. lane.mu is held.
+func (t *Turn) dropThread() (had bool) {
+	had, t.thread = t.thread, false
+	return had
 }
 
 // vacate gives back t's place, if it has one. l.mu is held.
@@ -210,6 +276,8 @@ func (l *lane) vacate(t *Turn) {
 	f.charge(d - nominal[l.kind])
 	if l.lend > 0 {
 		l.unlink(t)
+	}
+	if l.kind != Light {
 		l.state.Add(-1)
 	}
 }
@@ -224,11 +292,11 @@ func (l *lane) due(t *Turn) bool {
 	if t.has && time.Since(t.given) < nominal[l.kind] || !t.has && !t.lent.Load() {
 		return false
 	}
+	if t.over {
+		return false
+	}
 	l.vacate(t)
-	l.state.Add(oneWaiting)
-	t.asked = time.Now()
-	t.meter.flows[l.kind].push(t)
-	l.dispatch()
+	l.push(t)
 	return true
 }
 
@@ -236,12 +304,13 @@ func (l *lane) due(t *Turn) bool {
 func (l *lane) forget(t *Turn) bool {
 	l.mu.Lock()
 	waits := t.meter.flows[l.kind].remove(t)
+	thread := false
 	if waits {
 		l.state.Add(-oneWaiting)
+		thread = t.dropThread()
 	}
 	l.mu.Unlock()
-	if waits && t.thread {
-		t.thread = false
+	if thread {
 		t.meter.Give(Threads, 1)
 	}
 	return waits
@@ -274,20 +343,18 @@ func (l *lane) tick() {
 	}
 }
 
-// giveUp tells busy those of f's own that have waited for long while none of them got a turn. l.mu
-// is held.
+// giveUp tells busy those of f's own that have waited for long for their first turn while none of them
+// got one. l.mu is held.
 func (l *lane) giveUp(f *flow, now time.Time) {
 	if now.Sub(f.served) < busyAfter {
 		return
 	}
-	for len(f.own) > 0 && now.Sub(f.own[0].asked) >= busyAfter {
-		t := f.own[0]
+	for _, t := range slices.Clone(f.own) {
+		if t.began || now.Sub(t.asked) < busyAfter {
+			continue
+		}
 		f.remove(t)
 		l.state.Add(-oneWaiting)
-		if t.thread {
-			t.thread = false
-			go t.meter.Give(Threads, 1)
-		}
 		if t.ready != nil {
 			t.ready <- ErrBusy
 		} else {

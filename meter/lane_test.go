@@ -189,6 +189,59 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
+// A turn may move to another lane, and what the call leaves behind has no turn.
+func TestMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		m := h.Grant("a", nil)
+		var heavy, most atomic.Int64
+		left := make(chan error, 1)
+		for range 100 {
+			m.Go(meter.Work, job(func(turn *meter.Turn, _ error) {
+				ctx := turn.Context(t.Context())
+				time.Sleep(100 * time.Microsecond)
+				if err := meter.Move(ctx, meter.Heavy); err != nil {
+					t.Error(err)
+				}
+				if n := heavy.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.Sleep(time.Millisecond)
+				heavy.Add(-1)
+				go func() {
+					err := meter.Wait(ctx, func() { time.Sleep(time.Millisecond) })
+					select {
+					case left <- err:
+					default:
+					}
+				}()
+			}))
+		}
+		time.Sleep(time.Minute)
+		if n := most.Load(); n != int64(h.Turns(meter.Heavy)) {
+			t.Errorf("%d at once, of %d", n, h.Turns(meter.Heavy))
+		}
+		if err := <-left; err != nil {
+			t.Error(err)
+		}
+		if n := m.Used(meter.Threads); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+	})
+}
+
+// A meter of its own gives turns again and again.
+func TestAlone(t *testing.T) {
+	m := meter.Alone(2)
+	for range 10 {
+		_, turn, err := m.Begin(t.Context(), meter.Work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.End()
+	}
+}
+
 // Turns of Light, under the race detector.
 func TestLight(t *testing.T) {
 	h := meter.NewHost(nil)

@@ -26,7 +26,7 @@ type Meter struct {
 	parts map[*Meter]struct{}
 }
 
-// New returns a meter that is nobody's part, with limits. An error calls it whose, as in
+// New returns a meter that is nobody's part, with limits, for what is held alone: it has no lanes. An error calls it whose, as in
 // "the grant".
 func New(name, whose string, l Limits) *Meter {
 	m := &Meter{name: name, whose: whose}
@@ -131,6 +131,20 @@ func (m *Meter) Force(k Kind, n int64) {
 	}
 }
 
+// Passed returns the error that Take would answer for nothing more: that more of k is held, in m or above, than
+// may be. far is true where that is a third more than some limit. See Force.
+func (m *Meter) Passed(k Kind) (full *Full, far bool) {
+	for at := m; at != nil; at = at.parent {
+		if f := at.full(k, 0); f != nil && full == nil {
+			full = f
+		}
+		if limit := at.limit[k].Load(); limit > 0 && at.used[k].Load() > limit+limit/3 {
+			far = true
+		}
+	}
+	return full, far
+}
+
 // full says what limit of m's is passed, if one is.
 func (m *Meter) full(k Kind, over int64) *Full {
 	used := m.used[k].Load() - over
@@ -161,7 +175,7 @@ func (m *Meter) share(k Kind) (room int64, some bool) {
 func (m *Meter) Give(k Kind, n int64) {
 	for at := m; at != nil; at = at.parent {
 		at.used[k].Add(-n)
-		if k == MessageBytes || k == ReplyBytes {
+		if at.parent == nil && (k == MessageBytes || k == ReplyBytes) {
 			at.freed.tell()
 		}
 	}

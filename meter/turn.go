@@ -8,14 +8,17 @@ import (
 
 // A Turn is one to work in a lane. The zero Turn is ready for use, by one goroutine at a time.
 type Turn struct {
-	meter  *Meter
-	lane   *lane
-	fast   bool // it was taken without waiting, in Light
-	thread bool // it counts as a thread
+	meter *Meter
+	lane  atomic.Pointer[lane]
+	fast  bool        // it was taken without waiting, in Light
+	away  atomic.Bool // it waits, or its owner does
 
 	// Under lane.mu.
+	thread     bool // it counts as a thread
 	given      time.Time
 	has        bool // a place in the lane
+	began      bool // it was given once
+	over       bool // it has ended
 	asked      time.Time
 	ready      chan error // made when a goroutine waits
 	work       Worker     // or what is to run
@@ -34,7 +37,8 @@ type Worker interface {
 // waits for nothing.
 func (m *Meter) Enter(t *Turn) {
 	l := &m.lanes[Light]
-	t.meter, t.lane = m, l
+	t.meter = m
+	t.lane.Store(l)
 	n := m.flows[Light].turns.Add(1)
 	if l.enter() {
 		t.fast = true
@@ -62,35 +66,47 @@ func (t *Turn) Leave() {
 			f.spent.Add(int64(time.Since(t.given)) * sampled)
 			t.given = time.Time{}
 		}
-		if t.lane.leave() {
+		if t.lane.Load().leave() {
 			return
 		}
 	}
-	t.lane.end(t)
+	t.lane.Load().end(t)
 }
 
 // Go runs w in a turn of l, now or when there is one, in the order of the calls of Go for this
 // meter.
 func (m *Meter) Go(l Lane, w Worker) {
-	t := &Turn{meter: m, lane: &m.lanes[l], work: w}
+	t := &Turn{meter: m, work: w}
+	t.lane.Store(&m.lanes[l])
 	m.flows[l].turns.Add(1)
-	t.lane.wait(t)
+	m.lanes[l].wait(t)
 }
 
 // Begin waits for a turn of l, until ctx ends. The context that it returns has the turn, for [Yield]
 // and [Wait]; End gives it back.
 func (m *Meter) Begin(ctx context.Context, l Lane) (context.Context, *Turn, error) {
-	t := &Turn{meter: m, lane: &m.lanes[l], ready: make(chan error, 1)}
+	t := &Turn{meter: m, ready: make(chan error, 1)}
+	t.lane.Store(&m.lanes[l])
 	m.flows[l].turns.Add(1)
-	t.lane.wait(t)
-	if err := t.await(ctx); err != nil {
+	m.lanes[l].wait(t)
+	if err := m.lanes[l].await(ctx, t); err != nil {
 		return nil, nil, err
 	}
 	return t.Context(ctx), t, nil
 }
 
-// End gives a turn of Work or Heavy back.
-func (t *Turn) End() { t.lane.end(t) }
+// End gives a turn of Work or Heavy back. Who waits for it again, in another goroutine, goes on without one.
+func (t *Turn) End() {
+	for {
+		l := t.lane.Load()
+		if l.finish(t) {
+			return
+		}
+	}
+}
+
+// Contended reports whether somebody waits for a turn of the same lane.
+func (t *Turn) Contended() bool { return t.lane.Load().state.Load() >= oneWaiting }
 
 type turnKey struct{}
 
@@ -109,14 +125,15 @@ func (c *turnContext) Value(key any) any {
 // Context returns ctx with t, for [Yield] and [Wait].
 func (t *Turn) Context(ctx context.Context) context.Context { return &turnContext{ctx, t} }
 
-func turnOf(ctx context.Context) *Turn {
+// TurnOf returns the turn that ctx has, or nil.
+func TurnOf(ctx context.Context) *Turn {
 	t, _ := ctx.Value(turnKey{}).(*Turn)
 	return t
 }
 
 // Of returns the meter whose turn ctx has, nil for none.
 func Of(ctx context.Context) *Meter {
-	if t := turnOf(ctx); t != nil {
+	if t := TurnOf(ctx); t != nil {
 		return t.meter
 	}
 	return nil
@@ -126,42 +143,55 @@ func Of(ctx context.Context) *Meter {
 // is for loops that may take long, every millisecond or so. Without a turn it only looks at
 // ctx.
 func Yield(ctx context.Context) error {
-	if t := turnOf(ctx); t != nil && t.lane.due(t) {
-		return t.await(ctx)
+	t := TurnOf(ctx)
+	if t == nil || !t.away.CompareAndSwap(false, true) {
+		return ctx.Err()
+	}
+	defer t.away.Store(false)
+	if l := t.lane.Load(); l.due(t) {
+		return l.await(ctx, t)
 	}
 	return ctx.Err()
 }
 
 // Wait runs f, which waits for somebody else and not for the disk, while ctx's turn is others' to have. Then it waits
-// for another, and answers ErrBusy, or ctx's error, when there is none.
+// for another. It answers ctx's error.
 func Wait(ctx context.Context, f func()) error {
-	t := turnOf(ctx)
-	if t == nil {
-		f()
-		return ctx.Err()
+	if t := TurnOf(ctx); t != nil {
+		return t.Wait(ctx, f)
 	}
-	return t.Wait(ctx, f)
+	f()
+	return ctx.Err()
 }
 
 // Wait is the function Wait for a turn that ctx need not have.
 func (t *Turn) Wait(ctx context.Context, f func()) error {
-	t.lane.end(t)
-	f()
-	t.lane.wait(t)
-	return t.await(ctx)
-}
-
-// await waits for a turn that was asked for.
-func (t *Turn) await(ctx context.Context) error {
-	select {
-	case err := <-t.ready:
-		return err
-	case <-ctx.Done():
-		if !t.lane.forget(t) {
-			if <-t.ready == nil {
-				t.lane.end(t)
-			}
-		}
+	if !t.away.CompareAndSwap(false, true) { // another goroutine of the call's waits already
+		f()
 		return ctx.Err()
 	}
+	defer t.away.Store(false)
+	l := t.lane.Load()
+	l.end(t)
+	f()
+	if !l.again(t) {
+		return ctx.Err()
+	}
+	return l.await(ctx, t)
+}
+
+// Move changes ctx's turn for one of another lane.
+func Move(ctx context.Context, to Lane) error {
+	t := TurnOf(ctx)
+	if t == nil || t.lane.Load().kind == to || !t.away.CompareAndSwap(false, true) {
+		return ctx.Err()
+	}
+	defer t.away.Store(false)
+	t.lane.Load().pass(t)
+	l := &t.meter.lanes[to]
+	t.lane.Store(l)
+	if !l.again(t) {
+		return ctx.Err()
+	}
+	return l.await(ctx, t)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"capd/meter"
 )
 
 // An answer is the outcome of one call, whoever made it: the state of a question that was sent, of a call that
@@ -314,10 +316,25 @@ func (a *answer) await(ctx context.Context) error {
 		<-wait
 		return nil
 	}
+	if t := meter.TurnOf(ctx); t != nil { // a handler asks somebody else
+		return awaitAway(ctx, t, wait)
+	}
 	select {
 	case <-wait:
 		return nil
 	case <-done:
 		return context.Cause(ctx)
 	}
+}
+
+// awaitAway waits while others have the turn t of ctx's.
+func awaitAway(ctx context.Context, t *meter.Turn, wait <-chan struct{}) (err error) {
+	_ = t.Wait(ctx, func() {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	})
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"capd/meter"
 )
 
 // A Cap is one counted reference to a capability: hosted here, hosted by a peer, or promised. The nil *Cap is
@@ -109,7 +111,9 @@ func (c *Cap) Settle(ctx context.Context) error {
 			return nil
 		}
 		flushTo(p)
-		if err := p.wait(ctx); err != nil {
+		var err error
+		_ = meter.Wait(ctx, func() { err = p.wait(ctx) })
+		if err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"capd/meter"
 )
 
 // Options configures a connection. The zero value is a client's.
@@ -19,6 +21,9 @@ type Options struct {
 	// reference.
 	Bootstrap *Cap
 	Limits    Limits
+	// Meter is where counts what the peer makes this side hold and do, and where its calls wait for their turns; see
+	// SetMeter. Nil is one of the connection's own, for Limits.Workers calls at once.
+	Meter *meter.Meter
 	// Encode must not block, and calls nothing of this package.
 	//
 	// Encode says what the peer sees of an error that a handler returned, and of those with which this package fails a call
@@ -37,7 +42,8 @@ type Conn struct {
 	limits   Limits
 	nc       net.Conn
 	outbox   outbox
-	pool     pool
+	meter    atomic.Pointer[meter.Meter]
+	metered  atomic.Bool     // it is not the connection's own
 	ctx      context.Context // ends with the connection; the parent of every call's
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
@@ -65,9 +71,8 @@ type Conn struct {
 	pipelined   methodKey // the last whose outcome a call was aimed at before it was there
 	owed        int64     // what the peer keeps until a Finish or Release that does not leave at once, or more
 	idleTimer   *time.Timer
-	budget      *Budget
-	held        int64         // of the budget, for calls
-	rebudget    chan struct{} // closed when budget changes; made when somebody waits
+	held        int64         // what meter counts for calls
+	remeter     chan struct{} // closed when meter changes; made when somebody waits
 }
 
 // A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit.
@@ -92,7 +97,6 @@ func NewConn(nc net.Conn, o Options) *Conn {
 		options:   o,
 		limits:    l,
 		nc:        nc,
-		pool:      pool{max: l.Workers},
 		done:      make(chan struct{}),
 		exportIDs: map[target]uint32{},
 		imports:   map[uint32]*importCap{},
@@ -101,6 +105,13 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
 	c.outbox.inline = inlineFrame
+	m := o.Meter
+	if m == nil {
+		m = meter.Alone(l.Workers)
+	}
+	c.meter.Store(m)
+	c.metered.Store(o.Meter != nil)
+	c.outbox.meter.Store(m)
 	sock := socketOf(nc)
 	c.reader.init(c, newInput(nc, sock, &c.outbox))
 	if c.outbox.sock = sock; sock == nil {

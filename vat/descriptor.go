@@ -254,7 +254,7 @@ func (c *Conn) acceptPayload(m *message, p rpc.Payload) (err error) {
 		}
 		m.takeCap(t)
 	}
-	m.purse.add(c.budget, m.bytes())
+	m.purse.add(c.meter.Load(), m.bytes())
 	return nil
 }
 

@@ -17,7 +17,7 @@
 // and Go.import.
 //
 // The examples in example_test.go are whole but for the schema, internal/testproto: a host that listens, with a
-// Budget for all its connections; capabilities as parameters; pipelining; streams.
+// [meter.Meter] for all its connections; capabilities as parameters; pipelining; streams.
 //
 // # What may run where
 //
@@ -55,8 +55,7 @@
 //	input      frames on their way in, with a buffer only while there is something in it
 //	outbox     frames on their way out
 //	sealer     TLS between an outbox and the socket
-//	Budget     what several connections may hold together
-//	pool       a connection's workers
+//	metered    what several connections may hold together, and when calls run
 //
 // Locks, outermost first: promise.mu, Conn.mu, then any one of answer.mu, request.mu and outbox.mu. No two
 // connections' locks are ever held together, and nothing that belongs to others (a handler, a Release method)

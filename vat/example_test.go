@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"capd/meter"
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -89,7 +90,7 @@ var doublerTable = vat.NewTable(
 	}, vat.Inline()),
 )
 
-// A host that listens: one root for everybody, limits for each connection, and a budget for all of them. Over TLS it would
+// A host that listens: one root for everybody, limits for each connection, and a meter for all of them. Over TLS it would
 // be vat.NewConn(tls.Server(vat.Gather(nc), config), options), and tls.Client at the other end.
 func Example_listen() {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // or "unix"
@@ -98,7 +99,7 @@ func Example_listen() {
 		return
 	}
 	root := vat.Serve(switchboardTable, &switchboard{})
-	budget := vat.NewBudget(64 << 20)
+	guests := meter.NewHost(nil).Grant("everybody", nil)
 	go func() {
 		for {
 			nc, err := l.Accept()
@@ -106,8 +107,7 @@ func Example_listen() {
 				root.Release()
 				return
 			}
-			conn := vat.NewConn(nc, vat.Options{Bootstrap: root.AddRef(), Limits: vat.Limits{Exports: 1000}})
-			conn.SetBudget(budget)
+			vat.NewConn(nc, vat.Options{Bootstrap: root.AddRef(), Limits: vat.Limits{Exports: 1000}, Meter: guests})
 		}
 	}()
 	defer l.Close()

@@ -174,11 +174,11 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 	c.calls++
 	c.callBytes += r.params.bytes()
 	c.hold()
-	crowded, end := c.crowded()
+	full, end := c.crowded()
 	var refuse *Exception
 	switch {
-	case crowded:
-		refuse = exceptionf(Overloaded, "limit: calls hold all of a budget of %d bytes", c.budget.total)
+	case full != nil:
+		refuse = exceptionf(Overloaded, "limit: %v", full)
 	case c.calls > c.limits.Calls:
 		refuse = exceptionf(Overloaded, "limit: %d calls are in progress", c.limits.Calls)
 	case c.callBytes > c.limits.CallBytes:

@@ -6,11 +6,11 @@ import "time"
 //
 // What a limit does when it is reached is said with each one. "Refused" is the failure of one call, with a reason that
 // begins with the word limit; everything else goes on. "Ends" is an Abort. Only times can be negative. What several
-// connections may hold together is a [Budget]'s to say.
+// connections may hold together is Options.Meter's to say.
 type Limits struct {
 	// MessageBytes is the largest message that is read: 8 MiB. Checked before memory is taken, and above 256 KiB
-	// memory is then taken only as bytes arrive: up to four times as much as has; at once where a budget bounds it
-	// (Conn.SetBudget) or this side has no bootstrap capability to give. A larger message ends the connection.
+	// memory is then taken only as bytes arrive: up to four times as much as has; at once where a meter bounds it
+	// (Options.Meter) or this side has no bootstrap capability to give. A larger message ends the connection.
 	MessageBytes int
 	// Segments is the most segments in a message: 512. More end the connection.
 	Segments int
@@ -41,7 +41,8 @@ type Limits struct {
 	Imports int
 	// Questions is the most calls to the peer that have not returned: 65,536. One more is refused.
 	Questions int
-	// Workers is the most handlers that run at once, those on the reader not counted: 64.
+	// Workers is the most handlers that run at once, those on the reader not counted: 64. With Options.Meter it is that
+	// which says.
 	Workers int
 	// ParkedBytes is the most memory in frames that the peer has not read: 4 MiB. Above it this side reads no
 	// further messages and starts no further handlers until the peer has read some, and makes no large results

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"capd/meter"
 )
 
 // An outbox holds frames on their way to the peer. Small ones are put together, large ones are written from
@@ -18,11 +20,12 @@ import (
 // each other at once would both stop reading.
 type outbox struct {
 	nc      net.Conn
-	sock    *socket       // nil: every write may block
-	seal    *sealer       // nil: no TLS, or one whose writes may block
-	inline  int           // bytes up to which a frame is copied together with its neighbours
-	soft    int64         // bytes above which there is no room
-	max     int64         // bytes above which the connection ends
+	sock    *socket // nil: every write may block
+	seal    *sealer // nil: no TLS, or one whose writes may block
+	inline  int     // bytes up to which a frame is copied together with its neighbours
+	soft    int64   // bytes above which there is no room
+	max     int64   // bytes above which the connection ends
+	meter   atomic.Pointer[meter.Meter]
 	timeout time.Duration // for writing anything at all
 	failed  func(error)   // ends the connection; called without locks
 
@@ -41,6 +44,7 @@ type outbox struct {
 	spare    []chunk
 	vec      [][]byte // the writer's
 	held     int64    // reserved for results that are being made
+	counted  int64    // what meter counts for replies
 	calling  int64    // and for calls that are being sent
 	timer    bool     // a flush of what is not urgent is due
 	writing  bool
@@ -123,6 +127,7 @@ func (o *outbox) count(size int, reply, urgent bool) {
 	o.bytes.Add(int64(size))
 	if reply {
 		o.replies.Add(int64(size))
+		o.tally()
 	}
 	if urgent {
 		o.urgent.Store(true)
@@ -395,6 +400,7 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 	}
 	o.mu.Lock()
 	parked, unread := o.bytes.Add(-bytes), o.replies.Add(-replies)
+	o.tally()
 	if o.room != nil && (parked <= o.soft || unread <= o.soft) { // not all who wait are ready
 		close(o.room)
 		o.room = nil
@@ -482,6 +488,7 @@ func (o *outbox) close(grace time.Duration) {
 	}
 	o.mu.Lock()
 	chunks := o.drop()
+	adjust(o.meter.Load(), meter.ReplyBytes, &o.counted, 0) // for good
 	o.mu.Unlock()
 	if o.seal != nil {
 		o.mu.Lock()

@@ -241,7 +241,7 @@ func (c *Conn) acceptPlain(m *message, b []byte, table elements) error {
 		}
 		m.takeCap(t)
 	}
-	m.purse.add(c.budget, m.bytes())
+	m.purse.add(c.meter.Load(), m.bytes())
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"capd/meter"
 )
 
 // A reader is a connection's reading end. One goroutine at a time has it: the connection's own, or a caller that waits
@@ -22,9 +24,11 @@ type reader struct {
 	role atomic.Int32
 
 	// Of whoever has the reader.
-	begin    func()    // method value
-	greeted  bool      // a message came in
-	taken    int       // messages
+	begin    func() // method value
+	greeted  bool   // a message came in
+	taken    int    // messages
+	light    meter.Turn
+	inTurn   bool
 	answered bool      // the last answer that came was to the last open question
 	woken    uint32    // Conn.awaited, when nothing was open last
 	rested   time.Time // and when that was
@@ -70,6 +74,7 @@ func (r *reader) init(c *Conn, in *input) {
 func (c *Conn) read() {
 	r := &c.reader
 	defer r.caught()
+	defer r.leave()
 	if c.options.Bootstrap != nil && c.limits.HandshakeTimeout > 0 {
 		_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.HandshakeTimeout))
 	}
@@ -81,6 +86,7 @@ func (c *Conn) read() {
 	}
 	for {
 		if err := r.step(true); err != nil {
+			r.leave()
 			c.fail(err)
 			return
 		}
@@ -114,12 +120,19 @@ func (r *reader) step(own bool) error {
 		}
 	}
 	c.messages.Add(1)
-	if own && !c.outbox.waitReplies() {
-		return c.Err()
+	if own && !c.outbox.hasRoom() {
+		r.leave()
+		if !c.outbox.waitReplies(c.ctx) {
+			return c.Err()
+		}
+	}
+	if r.inTurn && (!in.whole() || r.light.Contended()) {
+		r.leave()
 	}
 	if in.buffered() >= len(shortFrame{}) {
 		if which, word, ok := readShort(in.peek(len(shortFrame{}))); ok {
 			in.discard(len(shortFrame{}))
+			r.enter()
 			return c.handleShort(which, word)
 		}
 	}
@@ -134,7 +147,24 @@ func (r *reader) step(own bool) error {
 		r.undeadline()
 		r.mu.Unlock()
 	}
+	r.enter()
 	return fault(c.handle(m))
+}
+
+// enter waits for a turn to do what a message says. Calls that wait for nothing are served in it.
+func (r *reader) enter() {
+	if !r.inTurn && r.c.metered.Load() {
+		r.c.meter.Load().Enter(&r.light)
+		r.inTurn = true
+	}
+}
+
+// leave gives the turn back, before the peer is waited for.
+func (r *reader) leave() {
+	if r.inTurn {
+		r.inTurn = false
+		r.light.Leave()
+	}
 }
 
 // whole waits for a caller until a message has come as a whole: what there is only a part of may take as long as the peer

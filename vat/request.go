@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"capnproto.org/go/capnp/v3"
+
+	"capd/meter"
 )
 
 // A request is a call on its way: from the wire or from Send, through promises, to an object's handler or out on
@@ -31,12 +33,17 @@ type request struct {
 	results *message
 	caps    Caps
 
-	reserved int64 // bytes of the outbox for results
+	reserved int64        // bytes of the outbox for results
+	payer    *meter.Meter // that counts them
+
+	turn   *meter.Turn // to run, where it may wait; nil on the reader and for calls made here
+	denied error       // why there is none
 
 	canceled atomic.Bool // set while mu is held
 
 	mu     sync.Mutex
 	ctx    context.Context // made when it is asked for
+	turned context.Context // likewise, with the turn
 	cancel context.CancelFunc
 	queue  *promise // waits there
 }
@@ -46,12 +53,12 @@ func (r *request) complete(res *message, exc *Exception) {
 	if exc != nil && r.handler != nil && r.handler.stream {
 		r.object.streamBroken(exc)
 	}
-	conn, reserved := r.conn, r.reserved
+	conn, reserved, payer := r.conn, r.reserved, r.payer
 	r.reserved = 0
 	r.finish()
 	r.ans.complete(res, exc)
 	if reserved > 0 {
-		conn.outbox.release(reserved)
+		conn.outbox.release(payer, reserved)
 	}
 }
 
@@ -72,14 +79,21 @@ func (r *request) finish() {
 	}
 }
 
-// submit hands r to the pool that runs it.
+// submit has r run in its turn; calls made in this process have one at once, since whoever makes them bounds them, and
+// a bound here would make handlers that call one another wait for each other.
 func (r *request) submit() {
 	r.direct = false
-	if r.conn != nil {
-		r.conn.pool.submit(r)
-	} else {
-		local.submit(r)
+	if r.conn == nil {
+		go r.guarded()
+		return
 	}
+	r.conn.meter.Load().Go(r.handler.lane(r), r)
+}
+
+// Work implements [meter.Worker].
+func (r *request) Work(t *meter.Turn, err error) {
+	r.turn, r.denied = t, err
+	r.guarded()
 }
 
 // guarded is start; a panic of this package's own ends one connection and not the process.
@@ -95,7 +109,15 @@ func (r *request) guarded() {
 	r.start()
 }
 
-// start runs r in a pool.
+// stopped is why r does not go on after it has waited.
+func (r *request) stopped() *Exception {
+	if r.isCanceled() {
+		return ErrCanceled
+	}
+	return r.conn.gone()
+}
+
+// start runs r in its turn.
 func (r *request) start() {
 	o := r.object
 	o.retain() // r gives up its own hold when it completes
@@ -107,9 +129,12 @@ func (r *request) start() {
 	if !waits {
 		o.next(r.conn)
 	}
-	if r.conn != nil && !r.conn.outbox.waitReplies() {
-		r.fail(r.conn.gone())
-	} else {
+	switch {
+	case r.denied != nil:
+		r.fail(r.encode(r.denied))
+	case r.conn != nil && !r.conn.outbox.hasRoom() && !r.conn.outbox.waitReplies(r.context()):
+		r.fail(r.stopped())
+	default:
 		r.run()
 	}
 	if waits && !r.passed {
@@ -254,6 +279,12 @@ func (r *request) context() context.Context {
 			r.cancel()
 		}
 	}
+	if r.turn != nil && r.turned == nil {
+		r.turned = r.turn.Context(r.ctx)
+	}
+	if r.turned != nil {
+		return r.turned
+	}
 	return r.ctx
 }
 
@@ -301,10 +332,11 @@ func (r *request) reserve(bytes int) bool {
 	if bytes < reserveBytes || r.conn == nil || r.direct || r.reserved > 0 {
 		return true
 	}
-	if !r.conn.outbox.reserve(int64(bytes), r.context().Done()) {
+	m := r.conn.meter.Load()
+	if !r.conn.outbox.reserve(r.context(), m, int64(bytes)) {
 		return false
 	}
-	r.reserved = int64(bytes)
+	r.reserved, r.payer = int64(bytes), m
 	return true
 }
 
@@ -356,6 +388,16 @@ func (c Call[P, R]) Conn() *Conn { return c.r.conn }
 // Trying reports whether the handler, registered with [Try], must not wait for anything: it may return
 // [ErrWouldBlock] instead, and will be run again.
 func (c Call[P, R]) Trying() bool { return c.r.trying }
+
+// Weigh says that the call will go through size bytes. Where the method's handler is [HeavyFrom] so many, it waits for
+// its turn to.
+func (c Call[P, R]) Weigh(size int64) error {
+	r := c.r
+	if r.turn == nil || r.handler.heavyFrom == 0 || size < r.handler.heavyFrom {
+		return nil
+	}
+	return meter.Move(r.context(), meter.Heavy)
+}
 
 // Go lets the next call on the object start now. It matters to handlers that are [Serial].
 func (c Call[P, R]) Go() {

@@ -1,45 +1,119 @@
 package vat
 
+import (
+	"context"
+
+	"capd/meter"
+)
+
 // Waiting for the peer to read what it was sent: room in an outbox.
 
 // waitReplies waits until the peer has read enough of what it was answered. It reports false when the outbox was
 // closed.
-func (o *outbox) waitReplies() bool {
-	return o.hasRoom() || o.wait(nil, func() bool { return o.replies.Load() <= o.soft })
-}
+func (o *outbox) waitReplies(ctx context.Context) bool { return o.hasRoom() || o.wait(ctx, o.read) }
 
 // hasRoom reports whether waitReplies would not wait.
-func (o *outbox) hasRoom() bool { return !o.closed.Load() && o.replies.Load() <= o.soft }
+func (o *outbox) hasRoom() bool { return !o.closed.Load() && o.read() }
 
-// waitRoom waits until the peer has read enough of everything. It reports false when the outbox was closed, or done
-// was.
-func (o *outbox) waitRoom(done <-chan struct{}) bool {
-	return o.wait(done, func() bool { return o.bytes.Load() <= o.soft })
+// read reports whether the peer has read enough of what it was answered: more must be read where the connections of one
+// meter have too much of it together.
+func (o *outbox) read() bool {
+	n := o.replies.Load()
+	if n <= heldFree {
+		return true
+	}
+	full, _ := o.meter.Load().Passed(meter.ReplyBytes)
+	return full == nil && n <= o.soft
+}
+
+// tally has the meter count what the peer has not read. o.mu is held.
+func (o *outbox) tally() {
+	n := o.replies.Load()
+	if n <= heldFree && o.counted == 0 || o.closed.Load() {
+		return
+	}
+	adjust(o.meter.Load(), meter.ReplyBytes, &o.counted, steps(n, o.counted))
+}
+
+// setMeter has another meter count it.
+func (o *outbox) setMeter(m *meter.Meter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	counted := o.counted
+	adjust(o.meter.Load(), meter.ReplyBytes, &o.counted, 0)
+	o.meter.Store(m)
+	adjust(m, meter.ReplyBytes, &o.counted, counted)
+}
+
+// waitRoom waits until the peer has read enough of everything. It reports false when the outbox was closed, or ctx
+// ended.
+func (o *outbox) waitRoom(ctx context.Context) bool {
+	return o.wait(ctx, func() bool { return o.bytes.Load() <= o.soft })
 }
 
 // waitStream is waitRoom for a call of a stream: more than a little ahead of the socket would only be more memory to go
 // through.
-func (o *outbox) waitStream(done <-chan struct{}) bool {
-	return o.wait(done, func() bool { return o.bytes.Load() <= min(streamAhead, o.soft) })
+func (o *outbox) waitStream(ctx context.Context) bool {
+	return o.wait(ctx, func() bool { return o.bytes.Load() <= min(streamAhead, o.soft) })
 }
 
 // reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
 // are all there is. release gives them back once the results were appended. It reports false when the outbox was
-// closed, or done was.
-func (o *outbox) reserve(n int64, done <-chan struct{}) bool {
-	return o.wait(done, func() bool {
+// closed, or ctx ended. m counts them too.
+func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) bool {
+	taken := false
+	ready := func() bool {
 		have := o.replies.Load() + o.held
-		if have > 0 && have+n > o.soft {
+		if have > 0 && have+n > o.soft || !takeReplies(m, n) {
 			return false
 		}
 		o.held += n
+		taken = true
 		return true
-	})
+	}
+	ok := o.waitOr(ctx, m.Freed, ready)
+	if taken && !ok {
+		o.release(m, n)
+	}
+	return ok
 }
 
-// wait waits until ready, which is called with o.mu held.
-func (o *outbox) wait(done <-chan struct{}, ready func() bool) bool {
+// takeReplies has m count n bytes of replies if there is room, or if there are none.
+func takeReplies(m *meter.Meter, n int64) bool {
+	if m.Take(meter.ReplyBytes, n) == nil {
+		return true
+	}
+	if m.Used(meter.ReplyBytes) > 0 {
+		return false
+	}
+	m.Force(meter.ReplyBytes, n)
+	return true
+}
+
+// wait waits until ready, which is called with o.mu held. Others have ctx's turn meanwhile.
+func (o *outbox) wait(ctx context.Context, ready func() bool) bool {
+	return o.waitOr(ctx, func() <-chan struct{} { return nil }, ready)
+}
+
+// waitOr is wait, and looks again when what freed returns is closed.
+func (o *outbox) waitOr(ctx context.Context, freed func() <-chan struct{}, ready func() bool) (ok bool) {
+	t := meter.TurnOf(ctx)
+	if t == nil {
+		return o.waitFor(ctx.Done(), freed, ready)
+	}
+	o.mu.Lock()
+	now := !o.closed.Load() && ready()
+	o.mu.Unlock()
+	if now {
+		return true
+	}
+	late := t.Wait(ctx, func() { ok = o.waitFor(ctx.Done(), freed, ready) })
+	return ok && late == nil
+}
+
+func (o *outbox) waitFor(done <-chan struct{}, freed func() <-chan struct{}, ready func() bool) bool {
 	for {
+		also := freed()
 		o.mu.Lock()
 		if o.closed.Load() {
 			o.mu.Unlock()
@@ -57,6 +131,7 @@ func (o *outbox) wait(done <-chan struct{}, ready func() bool) bool {
 		o.flush()
 		select {
 		case <-room:
+		case <-also:
 		case <-done:
 			return false
 		}
@@ -65,17 +140,27 @@ func (o *outbox) wait(done <-chan struct{}, ready func() bool) bool {
 
 // reserveCall is waitRoom, and counts a call of n bytes from then on, so that others see it before it is appended.
 // releaseCall ends that.
-func (o *outbox) reserveCall(n int64, done <-chan struct{}) bool {
-	return o.wait(done, func() bool {
+func (o *outbox) reserveCall(ctx context.Context, n int64) bool {
+	taken := false
+	ok := o.wait(ctx, func() bool {
 		if o.bytes.Load() > o.soft || o.calling > o.soft {
 			return false
 		}
 		o.calling += n
+		taken = true
 		return true
 	})
+	if taken && !ok {
+		o.releaseCall(n)
+	}
+	return ok
 }
 
-func (o *outbox) release(n int64)     { o.unreserve(&o.held, n) }
+func (o *outbox) release(m *meter.Meter, n int64) {
+	o.unreserve(&o.held, n)
+	m.Give(meter.ReplyBytes, n)
+}
+
 func (o *outbox) releaseCall(n int64) { o.unreserve(&o.calling, n) }
 
 func (o *outbox) unreserve(of *int64, n int64) {

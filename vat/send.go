@@ -84,7 +84,7 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 		}
 	} else if n := msg.bytes(); n >= reserveBytes {
 		if conn := via(t); conn != nil {
-			if conn.outbox.reserveCall(n, ctx.Done()) {
+			if conn.outbox.reserveCall(ctx, n) {
 				defer conn.outbox.releaseCall(n)
 			} else if err := ctx.Err(); err != nil {
 				return refuse(notSent(m.Name, err))
@@ -109,7 +109,7 @@ func room(ctx context.Context, t target) error {
 	if conn == nil || conn.outbox.parked() <= conn.limits.ParkedBytes {
 		return nil
 	}
-	conn.outbox.waitRoom(ctx.Done())
+	conn.outbox.waitRoom(ctx)
 	return ctx.Err()
 }
 

@@ -3,6 +3,8 @@ package vat
 import (
 	"context"
 	"sync"
+
+	"capd/meter"
 )
 
 // A window bounds the calls of `-> stream` methods that one reference has in flight, by their bytes.
@@ -33,7 +35,7 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	if conn := via(t); conn != nil {
 		conn.reader.attend()
 		limit = conn.limits.StreamBytes
-		conn.outbox.waitStream(ctx.Done())
+		conn.outbox.waitStream(ctx)
 	} else if pending(t) {
 		limit = pendingStream
 	}
@@ -100,7 +102,16 @@ func (w *window) failure() error {
 }
 
 // wait waits until ready, which is called with w.mu held and says what wait then returns.
-func (w *window) wait(ctx context.Context, ready func() (bool, error)) error {
+func (w *window) wait(ctx context.Context, ready func() (bool, error)) (err error) {
+	t := meter.TurnOf(ctx)
+	if t == nil {
+		return w.waitFor(ctx, ready)
+	}
+	_ = t.Wait(ctx, func() { err = w.waitFor(ctx, ready) })
+	return err
+}
+
+func (w *window) waitFor(ctx context.Context, ready func() (bool, error)) error {
 	for {
 		w.mu.Lock()
 		if ready, err := ready(); ready {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"capnproto.org/go/capnp/v3"
+
+	"capd/meter"
 )
 
 // A Table is the methods that objects answer. It is immutable, and any number of objects share one. A variable whose
@@ -29,7 +31,11 @@ type Handler struct {
 	try     bool
 	serial  bool
 	stream  bool
-	serve   func(self any, r *request) error
+
+	heavy     func(*request) bool // nil: never
+	heavyFrom int64               // bytes; 0: never
+
+	serve func(self any, r *request) error
 }
 
 // A HandleOption says how a handler runs.
@@ -37,13 +43,13 @@ type HandleOption func(*Handler)
 
 // Inline runs the handler on the goroutine that reads the connection. Only for what cannot block: nothing else
 // of that connection happens meanwhile. When earlier calls on the same object still wait to start, the call
-// waits behind them and runs in the pool. A call made in this process runs on its caller's goroutine, beside others, unless
+// waits behind them and for a turn. A call made in this process runs on its caller's goroutine, beside others, unless
 // the handler is [Serial] or of a stream, too.
 func Inline() HandleOption { return func(h *Handler) { h.inline = true } }
 
 // Try runs the handler on the goroutine that reads the connection, as [Inline] does, with [Call.Trying] true. A handler
 // that finds that it would have to wait there returns [ErrWouldBlock] before it has had any effect, and is run again in
-// the pool, in its place among the calls on the object. It is for what can tell beforehand: a read of what is in memory
+// a turn of its own, in its place among the calls on the object. It is for what can tell beforehand: a read of what is in memory
 // already, say.
 func Try() HandleOption { return func(h *Handler) { h.try = true } }
 
@@ -53,6 +59,28 @@ var ErrWouldBlock = errors.New("vat: the handler would block")
 // Serial keeps the next call on the same object from starting until the handler has returned or has called
 // [Call.Go]. Methods declared `-> stream` are serial without saying so.
 func Serial() HandleOption { return func(h *Handler) { h.serial = true } }
+
+// Heavy says that calls of the method may cost much for a small question, such as looking at many entries or at a whole
+// file: they run in the meter's lane for such.
+func Heavy() HandleOption { return func(h *Handler) { h.heavy = func(*request) bool { return true } } }
+
+// HeavyIf is Heavy for calls with such parameters.
+func HeavyIf[P ~capnp.StructKind](is func(P) bool) HandleOption {
+	return func(h *Handler) {
+		h.heavy = func(r *request) bool { return is(P(r.params.content.Struct())) }
+	}
+}
+
+// HeavyFrom is Heavy for calls that go through so many bytes, which the handler tells by [Call.Weigh].
+func HeavyFrom(bytes int64) HandleOption { return func(h *Handler) { h.heavyFrom = bytes } }
+
+// lane is where r runs.
+func (h *Handler) lane(r *request) meter.Lane {
+	if h.heavy != nil && h.heavy(r) {
+		return meter.Heavy
+	}
+	return meter.Work
+}
 
 // NewTable returns a table of the given methods. It panics when two are the same.
 func NewTable(methods ...Handler) *Table {
@@ -70,7 +98,7 @@ func NewTable(methods ...Handler) *Table {
 // results that f filled in are answered when it returns nil, and Options.Encode says what is answered otherwise.
 // A call whose Results were never asked for answers the empty struct.
 //
-// f runs in a bounded pool of its connection's, beside other calls. It may keep neither the Call nor what it got
+// f runs when the connection's meter gives it a turn, beside other calls. It may keep neither the Call nor what it got
 // from it after it returned.
 func Handle[S any, P, R ~capnp.StructKind](m Method[P, R], f func(S, Call[P, R]) error, opts ...HandleOption) Handler {
 	h := Handler{

@@ -8,6 +8,7 @@ import (
 
 	"capd/bench/load"
 	"capd/bench/proto"
+	"capd/meter"
 	"capd/vat"
 )
 
@@ -44,9 +45,9 @@ func serveVat(p Place, l net.Listener) error {
 		return err
 	}
 	s := &vatServer{table, f}
-	budget := vat.NewBudget(64 << 20) // as capd's host gives the guests of a grant
+	guests := meter.NewHost(nil).Grant("bench", nil) // as capd's host gives the guests of a grant
 	return accept(l, func(conn net.Conn) {
-		vat.NewConn(conn, vat.Options{Bootstrap: vat.Serve(vatTable, s)}).SetBudget(budget)
+		vat.NewConn(conn, vat.Options{Bootstrap: vat.Serve(vatTable, s), Meter: guests})
 	})
 }
 

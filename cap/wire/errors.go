@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -31,6 +32,9 @@ func Encode(err error) *vat.Exception {
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = errCancelled
+	}
+	if err == meter.ErrBusy {
+		err = vfs.Errorf(vfs.Busy, "%v", err)
 	}
 	e, ok := errors.AsType[*vfs.Error](err)
 	if !ok {

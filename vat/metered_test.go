@@ -12,6 +12,7 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 	"github.com/stretchr/testify/require"
 
+	"capd/meter"
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -23,18 +24,23 @@ func header(bytes int) []byte {
 	return b
 }
 
-// Connections that share a budget wait for one another's large messages, and what does not wait goes on.
-func TestBudget(t *testing.T) {
-	b := vat.NewBudget(1 << 20)
+// messages is a grant's meter with room for so many bytes of large messages.
+func messages(bytes int64) *meter.Meter {
+	return meter.NewHost(nil).Grant("g", meter.Limits{meter.MessageBytes: bytes})
+}
+
+// Connections that share a meter wait for one another's large messages, and what does not wait goes on.
+func TestMeteredMessages(t *testing.T) {
+	b := messages(1 << 20)
 	limits := vat.Limits{FrameTimeout: 2 * time.Second}
 	first, second := newRaw(t, limits), connect(t, limits)
-	first.conn.SetBudget(b)
-	second.server.SetBudget(b)
+	first.conn.SetMeter(b)
+	second.server.SetMeter(b)
 
 	hold := make([]byte, 900<<10)
 	_, err := first.nc.Write(append(header(1<<20), hold...))
 	require.NoError(t, err)
-	soon(t, func() bool { return b.Used() >= 900<<10 }, "the budget is not taken")
+	soon(t, func() bool { return b.Used(meter.MessageBytes) >= 900<<10 }, "the meter is not taken")
 
 	e := second.echoCap(t)
 	defer e.Release()
@@ -51,27 +57,27 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("a large message did not wait: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	second.server.SetBudget(vat.NewBudget(1 << 20))
-	require.NoError(t, <-done, "what waits takes of the new budget")
+	second.server.SetMeter(messages(1 << 20))
+	require.NoError(t, <-done, "what waits takes of the new one")
 	first.nc.Close()
-	soon(t, func() bool { return b.Used() == 0 }, "the budget is not given back")
+	soon(t, func() bool { return b.Used(meter.MessageBytes) == 0 }, "the meter is not given back")
 }
 
 // A message for which there is no room for FrameTimeout ends its connection, and no other.
-func TestBudgetThatStaysFull(t *testing.T) {
-	b := vat.NewBudget(1 << 20)
+func TestMeterThatStaysFull(t *testing.T) {
+	b := messages(1 << 20)
 	first, second := newRaw(t, vat.Limits{}), newRaw(t, vat.Limits{FrameTimeout: 50 * time.Millisecond})
-	first.conn.SetBudget(b)
-	second.conn.SetBudget(b)
+	first.conn.SetMeter(b)
+	second.conn.SetMeter(b)
 	_, err := first.nc.Write(append(header(1<<20), make([]byte, 900<<10)...))
 	require.NoError(t, err)
-	soon(t, func() bool { return b.Used() >= 900<<10 }, "the budget is not taken")
+	soon(t, func() bool { return b.Used(meter.MessageBytes) >= 900<<10 }, "the meter is not taken")
 	_, err = second.nc.Write(header(500 << 10))
 	require.NoError(t, err)
 	require.Contains(t, second.aborted(), "no room for a message")
 	require.NoError(t, first.conn.Err())
 	first.nc.Close()
-	soon(t, func() bool { return b.Used() == 0 }, "the budget is not given back")
+	soon(t, func() bool { return b.Used(meter.MessageBytes) == 0 }, "the meter is not given back")
 }
 
 func TestIdleTimeout(t *testing.T) {
@@ -119,48 +125,48 @@ func manyCaps(ms uint32, n int32, id uint32) callOpt {
 func TestCapabilitiesCount(t *testing.T) {
 	const n, each = 5000, 8 + 64
 	r := newRaw(t, vat.Limits{CallBytes: 2 * n * each})
-	b := vat.NewBudget(1 << 20)
-	r.conn.SetBudget(b)
+	b := messages(1 << 20)
+	r.conn.SetMeter(b)
 	boot := r.boot()
 	e := r.get(1, boot, 0)
 	sleep := func(q uint32) { r.call(q, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(60_000, n, boot)) }
 	sleep(2)
 	soon(t, func() bool { return r.conn.Stats().Calls == 1 }, "not called")
 	require.GreaterOrEqual(t, r.conn.Stats().CallBytes, int64(n*each))
-	require.GreaterOrEqual(t, b.Used(), int64(n*each))
+	require.GreaterOrEqual(t, b.Used(meter.MessageBytes), int64(n*each))
 	sleep(3)
 	require.Equal(t, "limit: calls in progress hold 720000 bytes", r.exception(3))
-	require.Less(t, b.Used(), int64(2*n*each))
+	require.Less(t, b.Used(meter.MessageBytes), int64(2*n*each))
 	r.finish(2, true)
-	soon(t, func() bool { return r.conn.Stats().CallBytes == 0 && b.Used() == 0 }, "not given back")
+	soon(t, func() bool { return r.conn.Stats().CallBytes == 0 && b.Used(meter.MessageBytes) == 0 }, "not given back")
 	soon(t, func() bool { return len(r.world.cancelled) == 1 }, "not cancelled")
 
 	r.call(4, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(0, 1<<16+1, boot))
 	require.Equal(t, "limit: 65537 capabilities in one message", r.aborted())
 }
 
-// What open calls hold counts in the budget of all connections that share it: one that has a part in it is refused more,
-// and at twice the budget ends; one that has none goes on.
-func TestBudgetOfCalls(t *testing.T) {
-	const total = 1 << 20
-	b := vat.NewBudget(total)
+// What open calls hold counts in the meter of all connections that share it: one that has a part in it is refused more,
+// and at a third more ends; one that has none goes on.
+func TestMeteredCalls(t *testing.T) {
+	const total = 3 << 19
+	b := meter.NewHost(nil).Grant("g", meter.Limits{meter.CallBytes: total})
 	small, other := newRaw(t, vat.Limits{}), newRaw(t, vat.Limits{})
-	small.conn.SetBudget(b)
-	other.conn.SetBudget(b)
+	small.conn.SetMeter(b)
+	other.conn.SetMeter(b)
 	e, calm := small.get(1, small.boot(), 0), other.get(1, other.boot(), 0)
 	fail := func(q uint32) { // with a reason that is kept until Finish
 		small.call(q, tp.Echo_TypeID, tp.Echo_fail.ID, toExport(e), params(capnp.ObjectSize{DataSize: 8, PointerCount: 1}, 0,
 			func(s capnp.Struct, _ rpc.CapDescriptor_List) error { return s.SetText(0, strings.Repeat("x", 20<<10)) }))
 	}
 	q := uint32(2)
-	for reason := ""; !strings.HasPrefix(reason, "limit: calls hold all of a budget"); q++ {
-		require.LessOrEqual(t, small.conn.Stats().ResultBytes, int64(total*3/2+64<<10))
+	for reason := ""; !strings.HasPrefix(reason, "limit: this grant holds all of its 1572864 bytes of open calls"); q++ {
+		require.LessOrEqual(t, small.conn.Stats().ResultBytes, int64(total+64<<10))
 		fail(q)
 		reason = small.exception(q)
 		require.LessOrEqual(t, len(reason), 16<<10)
 	}
-	require.Greater(t, small.conn.Stats().ResultBytes, int64(total))
-	require.Greater(t, b.Held(), int64(total*3/2))
+	require.Greater(t, small.conn.Stats().ResultBytes, int64(total-128<<10))
+	require.Greater(t, b.Used(meter.CallBytes), int64(total))
 	other.echoes(2, calm)
 	for i := range uint32(10) { // there is room again
 		small.finish(2+i, true)
@@ -170,10 +176,10 @@ func TestBudgetOfCalls(t *testing.T) {
 	for i := uint32(12); i <= q; i++ {
 		small.finish(i, true)
 	}
-	soon(t, func() bool { return b.Held() == 0 }, "not given back")
+	soon(t, func() bool { return b.Used(meter.CallBytes) == 0 }, "not given back")
 
 	// Of calls that hold next to nothing, each counts a little.
-	most := uint32(total * 2 >> 10)
+	most := uint32(total * 4 / 3 >> 10)
 	for i := range most + 200 {
 		small.shout(5000+i, e)
 		m, ok := small.recv()
@@ -182,9 +188,9 @@ func TestBudgetOfCalls(t *testing.T) {
 			require.Greater(t, i, most-200)
 			x, _ := m.Abort()
 			reason, _ := x.Reason()
-			require.Equal(t, "limit: open calls hold twice the budget", reason)
+			require.Equal(t, "limit: open calls hold a third more than may be", reason)
 			<-small.conn.Done()
-			require.Zero(t, b.Held())
+			require.Zero(t, b.Used(meter.CallBytes))
 			other.echoes(3, calm)
 			return
 		}
@@ -192,19 +198,19 @@ func TestBudgetOfCalls(t *testing.T) {
 	t.Error("the connection goes on")
 }
 
-// A budget that a connection leaves gets back what its calls held, and the next one has it.
-func TestBudgetThatIsLeft(t *testing.T) {
-	first, second := vat.NewBudget(1<<20), vat.NewBudget(1<<20)
+// A meter that a connection leaves gets back what its calls held, and the next one has it.
+func TestMeterThatIsLeft(t *testing.T) {
+	first, second := messages(1<<20), messages(1<<20)
 	r := newRaw(t, vat.Limits{})
-	r.conn.SetBudget(first)
+	r.conn.SetMeter(first)
 	e := r.get(1, r.boot(), 0)
 	r.doze(2, e, 200<<10)
-	soon(t, func() bool { return first.Held() > 0 }, "nothing is held")
-	r.conn.SetBudget(second)
-	require.Zero(t, first.Held())
-	require.Positive(t, second.Held())
+	soon(t, func() bool { return first.Used(meter.CallBytes) > 0 }, "nothing is held")
+	r.conn.SetMeter(second)
+	require.Zero(t, first.Used(meter.CallBytes))
+	require.Positive(t, second.Used(meter.CallBytes))
 	r.wake(2)
-	soon(t, func() bool { return second.Held() == 0 }, "not given back")
+	soon(t, func() bool { return second.Used(meter.CallBytes) == 0 }, "not given back")
 }
 
 // Of a peer's reason for a failure, which is returned to another call of its own, what is cut off is not kept either.

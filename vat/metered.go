@@ -1,0 +1,166 @@
+package vat
+
+import (
+	"context"
+	"time"
+
+	"capd/meter"
+)
+
+// What calls hold counts in the connection's meter beyond what is its own: what an open call takes at least, what a
+// connection may hold without the meter's knowing, and the steps in which it takes more.
+const (
+	openBytes = 1 << 10
+	heldFree  = 64 << 10
+	heldStep  = 64 << 10
+)
+
+// steps is what counts in a meter of so many bytes, where counted counts already.
+func steps(bytes, counted int64) int64 {
+	want := (max(0, bytes-heldFree) + heldStep - 1) / heldStep * heldStep
+	if want > counted || want < counted-heldStep || want == 0 {
+		return want
+	}
+	return counted
+}
+
+// adjust makes counted be want, in m.
+func adjust(m *meter.Meter, k meter.Kind, counted *int64, want int64) {
+	switch {
+	case want > *counted:
+		m.Force(k, want-*counted)
+	case want < *counted:
+		m.Give(k, *counted-want)
+	}
+	*counted = want
+}
+
+// hold keeps what the connection's meter counts near to what calls hold. Called with c.mu held.
+func (c *Conn) hold() {
+	if c.closed {
+		return
+	}
+	want := steps(int64(c.answers.len())*openBytes+c.callBytes+c.resultBytes, c.held)
+	if want != c.held {
+		adjust(c.meter.Load(), meter.CallBytes, &c.held, want)
+	}
+}
+
+// letGo takes what calls hold from the meter. Called with c.mu held.
+func (c *Conn) letGo() { adjust(c.meter.Load(), meter.CallBytes, &c.held, 0) }
+
+// crowded reports whether calls hold so much that this connection, which has a part in it, is to have no more, or is to
+// end. Called with c.mu held.
+func (c *Conn) crowded() (full *meter.Full, end bool) {
+	if c.held == 0 {
+		return nil, false
+	}
+	return c.meter.Load().Passed(meter.CallBytes)
+}
+
+var errCrowded = protocolf("limit: open calls hold a third more than may be")
+
+// SetMeter makes what the peer uses count in m from now on: see Options.Meter.
+func (c *Conn) SetMeter(m *meter.Meter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.letGo()
+	c.outbox.setMeter(m)
+	c.meter.Store(m)
+	c.metered.Store(true)
+	c.hold()
+	if c.remeter != nil {
+		close(c.remeter)
+		c.remeter = nil
+	}
+}
+
+// eager reports whether memory for a large message may be taken before its bytes arrive: where a meter bounds it, and
+// on a connection that this side has made to have somebody to call.
+func (c *Conn) eager() bool { return c.metered.Load() || c.options.Bootstrap == nil }
+
+// meteredBytes is from which size on a message counts in a meter.
+const meteredBytes = 64 << 10
+
+// A purse is what one message has taken of a meter.
+type purse struct {
+	meter *meter.Meter
+	taken int64
+}
+
+// grow takes what a message that is to have n bytes needs beside what it has. It waits until there is room.
+func (p *purse) grow(c *Conn, n int) error {
+	if n <= meteredBytes || int64(n) <= p.taken {
+		return nil
+	}
+	if p.take(c, n) {
+		return nil
+	}
+	var late <-chan time.Time
+	if c.limits.FrameTimeout > 0 {
+		timer := time.NewTimer(c.limits.FrameTimeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for {
+		freed, changed := c.room()
+		if p.take(c, n) {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-changed:
+		case <-late:
+			return protocolf("limit: no room for a message of %d bytes beside the others", n)
+		case <-c.ctx.Done():
+			return context.Cause(c.ctx)
+		}
+	}
+}
+
+// room returns what is closed when there may be room for a message: some was given back, or there is another meter.
+func (c *Conn) room() (freed, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.remeter == nil {
+		c.remeter = make(chan struct{})
+	}
+	return c.meter.Load().Freed(), c.remeter
+}
+
+// take takes what grow is to take if there is room, or if nothing is taken.
+func (p *purse) take(c *Conn, n int) bool {
+	m := c.meter.Load()
+	if p.taken > 0 {
+		m = p.meter
+	}
+	more := int64(n) - p.taken
+	if m.Take(meter.MessageBytes, more) != nil {
+		if m.Used(meter.MessageBytes) > 0 {
+			return false
+		}
+		m.Force(meter.MessageBytes, more)
+	}
+	p.meter, p.taken = m, int64(n)
+	return true
+}
+
+// add notes that a message turned out to take n bytes of memory in all, of which the meter is m: they are there
+// already, so that those who come later wait for them.
+func (p *purse) add(m *meter.Meter, n int64) {
+	if p.taken > 0 {
+		m = p.meter
+	}
+	if n <= meteredBytes || n <= p.taken {
+		return
+	}
+	m.Force(meter.MessageBytes, n-p.taken)
+	p.meter, p.taken = m, n
+}
+
+func (p *purse) empty() {
+	if p.taken > 0 {
+		p.meter.Give(meter.MessageBytes, p.taken)
+	}
+	*p = purse{}
+}
