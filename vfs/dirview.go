@@ -273,7 +273,14 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	}
 	do := func(ctx context.Context) error {
 		err := v.dir.Remove(ctx, name, c)
-		if CodeOf(err) == NotEmpty && v.world.seemsEmpty(ctx, v.dir, name, t.rules) {
+		if CodeOf(err) != NotEmpty {
+			return err
+		}
+		empty := v.world.seemsEmpty(ctx, v.dir, name, t)
+		if late := t.refused(ctx); late != nil {
+			return late
+		}
+		if empty {
 			return &Error{Code: Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Told{t.path}}
 		}
 		return err
@@ -284,9 +291,13 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, do)
 }
 
-// seemsEmpty reports whether the directory called name in dir, at r, holds nothing that
-// may be seen.
-func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, r rules) bool {
+// seemsEmpty reports whether the directory called name in dir, at t, holds nothing that
+// may be seen. It reads no further than the first entry that may, and ends when what
+// binds t is revoked.
+func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, t target) bool {
+	if w.hiding == 0 {
+		return false
+	}
 	n, err := dir.Lookup(ctx, name)
 	if err != nil {
 		return false
@@ -296,12 +307,12 @@ func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, r rules) b
 	if !ok {
 		return false
 	}
-	for e, err := range d.List(ctx) {
-		if err != nil || !w.hidesIn(r, e.Name) {
-			return false
-		}
-	}
-	return true
+	seen := false
+	err = whileBound(func(ctx context.Context) error {
+		seen, err = Any(ctx, d, func(e Entry) bool { return !w.hidesIn(t.rules, e.Name) })
+		return err
+	}, t)(ctx)
+	return err == nil && !seen
 }
 
 // first returns the first error that is one: what a capability may not do at

@@ -81,3 +81,56 @@ func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(s
 	}
 	return p.dir.Scan(ctx, names, most, found)
 }
+
+// Searcher is a Dir that can be searched without all of it being read.
+type Searcher interface {
+	// Any reports whether is holds for some entry that List would yield. It asks in no
+	// order, and stops at the first. is must be quick and not use the store.
+	Any(ctx context.Context, is func(Entry) bool) (bool, error)
+}
+
+// Any reports whether is holds for some entry of d, as [Searcher] says.
+func Any(ctx context.Context, d Dir, is func(Entry) bool) (bool, error) {
+	if s, ok := d.(Searcher); ok {
+		return s.Any(ctx, is)
+	}
+	for e, err := range d.List(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if is(e) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Any implements [Searcher]. What is withheld is not asked about.
+func (v *dirView) Any(ctx context.Context, is func(Entry) bool) (found bool, err error) {
+	err = v.look(ctx, OpList, func(ctx context.Context) error {
+		return v.world.within(ctx, func(ctx context.Context) error {
+			found, err = Any(ctx, v.dir, func(e Entry) bool { return !v.world.hidesIn(v.rules, e.Name) && is(e) })
+			return err
+		})
+	})
+	return found && err == nil, err
+}
+
+// Any implements [Searcher].
+func (d *nsDir) Any(ctx context.Context, is func(Entry) bool) (bool, error) {
+	p, err := d.now()
+	if err != nil {
+		return false, err
+	}
+	if p.at != nil {
+		for _, name := range p.at.names {
+			if is(Entry{name, DirKind}) {
+				return true, nil
+			}
+		}
+	}
+	if p.dir == nil {
+		return false, nil
+	}
+	return Any(ctx, p.dir, func(e Entry) bool { return p.mounted(e.Name) == nil && is(e) })
+}

@@ -2,6 +2,7 @@ package physical
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ var (
 	_ vfs.Dir       = (*Dir)(nil)
 	_ vfs.Trier     = (*Dir)(nil)
 	_ vfs.Scanner   = (*Dir)(nil)
+	_ vfs.Searcher  = (*Dir)(nil)
 	_ vfs.Symlinker = (*Dir)(nil)
 	_ vfs.Installer = (*Dir)(nil)
 )
@@ -151,12 +153,42 @@ func (d *Dir) entries(ctx context.Context) ([]vfs.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := dir.entries(func() error { return d.usable(ctx) })
+	var all []vfs.Entry
+	err = dir.entries(func(some []vfs.Entry) error {
+		all = append(all, some...)
+		return d.usable(ctx)
+	})
 	d.s.leave(dir)
 	if err != nil {
 		return nil, gone(err)
 	}
 	return listed(all), nil
+}
+
+var errFound = errors.New("found")
+
+// Any implements vfs.Searcher.
+func (d *Dir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
+	if err := d.usable(ctx); err != nil {
+		return false, err
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return false, err
+	}
+	err = dir.entries(func(some []vfs.Entry) error {
+		for _, e := range some {
+			if !hidden(e.Name) && is(e) {
+				return errFound
+			}
+		}
+		return d.usable(ctx)
+	})
+	d.s.leave(dir)
+	if err == errFound {
+		return true, nil
+	}
+	return false, gone(err)
 }
 
 // listed is what List yields of what is there.

@@ -68,8 +68,12 @@ type directory interface {
 	// read is open for reading alone.
 	read(name string) (reader, attr, error)
 	readlink(name string) (string, error)
-	// entries are all of them, in the order of the file system.
-	entries(more func() error) ([]vfs.Entry, error)
+	// entries calls each for all of them, some at a time, in the order of the file
+	// system, and ends with each's error.
+	entries(each func(some []vfs.Entry) error) error
+	// pin keeps what is called name from being freed until unpin is called, where the
+	// system can: to free a large file takes time, wherever its last name goes.
+	pin(name string) (unpin func())
 	// create makes a file that is not there; perm passes the umask.
 	create(name string, perm os.FileMode) (*os.File, error)
 	mkdir(name string, perm os.FileMode) error

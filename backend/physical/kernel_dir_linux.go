@@ -159,6 +159,15 @@ func (d *kernelDir) rmdir(name string) error {
 	return uninterrupted(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) })
 }
 
+// pin holds an O_PATH descriptor, which needs no right to read.
+func (d *kernelDir) pin(name string) (unpin func()) {
+	fd, err := openat2(d.fd, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return func() {} // it may take its time then
+	}
+	return func() { unix.Close(fd) }
+}
+
 // move uses renameat2(2). A file system that lacks RENAME_NOREPLACE gets a
 // hard link for a file, which is as atomic, and a check beforehand for the
 // rest.

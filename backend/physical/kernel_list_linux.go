@@ -15,53 +15,49 @@ const direntBytes = 128 << 10
 
 var direntBuffers = sync.Pool{New: func() any { return new([direntBytes]byte) }}
 
-// entries lists the directory. more is asked between two reads.
-func (d *kernelDir) entries(more func() error) ([]vfs.Entry, error) {
+// entries implements directory.
+func (d *kernelDir) entries(each func([]vfs.Entry) error) error {
 	fd, err := d.reopen()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(fd)
-	return d.read64(fd, more)
+	return d.read64(fd, each)
 }
 
-// scan lists the directory called name.
-func (d *kernelDir) scan(name string, more func() error) ([]vfs.Entry, error) {
+// scan is entries of the directory called name.
+func (d *kernelDir) scan(name string, each func([]vfs.Entry) error) error {
 	fd, err := openat2(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(fd)
 	below := &kernelDir{h: d.h, fd: fd}
-	return below.read64(fd, more)
+	return below.read64(fd, each)
 }
 
-// read64 reads with getdents64(2), which tells most kinds. Memory is that of the
-// names.
-func (d *kernelDir) read64(fd int, more func() error) ([]vfs.Entry, error) {
+// read64 reads with getdents64(2), which tells most kinds.
+func (d *kernelDir) read64(fd int, each func([]vfs.Entry) error) error {
 	buf := direntBuffers.Get().(*[direntBytes]byte)
 	defer direntBuffers.Put(buf)
-	var all []vfs.Entry
 	for {
-		if err := more(); err != nil {
-			return nil, err
-		}
 		var n int
 		err := uninterrupted(func() (err error) { n, err = unix.Getdents(fd, buf[:]); return })
+		if n <= 0 || err != nil {
+			return err
+		}
+		some, err := d.parse(buf[:n])
+		if err == nil {
+			err = each(some)
+		}
 		if err != nil {
-			return nil, err
-		}
-		if n <= 0 {
-			return all, nil
-		}
-		if all, err = d.parse(all, buf[:n]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-// parse appends the records of struct linux_dirent64 in buf.
-func (d *kernelDir) parse(all []vfs.Entry, buf []byte) ([]vfs.Entry, error) {
+// parse reads the records of struct linux_dirent64 in buf.
+func (d *kernelDir) parse(buf []byte) (all []vfs.Entry, err error) {
 	const header = 19 // d_ino, d_off, d_reclen, d_type
 	for len(buf) > header {
 		size := int(binary.NativeEndian.Uint16(buf[16:]))

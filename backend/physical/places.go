@@ -1,59 +1,128 @@
 package physical
 
-import "sync"
+import (
+	"slices"
+	"strings"
+	"sync"
+)
 
-// places are locks on names: within this process, changes of one name exclude
-// each other. A lock is taken inside Commit and held for the length of a few
-// system calls.
+// places are locks on names: within this process, changes of one name exclude each
+// other, and a directory that is moved excludes every change below it. Changes of
+// other names wait for none of this. A lock is taken inside Commit and held for the
+// length of a few system calls.
 type places struct {
-	names [64]sync.Mutex
-
-	// directories is held to move a directory, and shared by every other change: one
-	// through an old path and one through a new must not meet at one file.
-	directories sync.RWMutex
+	mu   sync.Mutex
+	held map[string]*name // by path
 }
 
-// lock locks the names at these paths, one or two, and returns what unlocks
-// them. What is kept open of a file there is closed then: it may have gone.
+// name is the lock of one path, which is there while somebody uses it. Who changes a
+// name locks it; the directories that lead to it are locked for reading.
+type name struct {
+	lock  sync.RWMutex
+	users int // under places.mu
+}
+
+// claim is a use of one name.
+type claim struct {
+	path    string
+	changes bool
+	name    *name
+}
+
+// lock locks the names at these paths, and returns what unlocks them. What is kept
+// open of a file there is closed then: it may have gone.
 func (s *Store) lock(paths ...string) (unlock func()) {
-	s.places.directories.RLock()
 	names := s.places.lock(paths)
 	return func() {
 		for _, path := range paths {
 			s.host.forget(path)
 		}
 		names()
-		s.places.directories.RUnlock()
 	}
 }
 
-// lockDirectories is lock for a directory that is moved.
-func (s *Store) lockDirectories(from string) (unlock func()) {
-	s.places.directories.Lock()
+// lockDirectory is lock for a directory that is moved.
+func (s *Store) lockDirectory(from, to string) (unlock func()) {
+	names := s.places.lock([]string{from, to})
 	return func() {
 		s.host.forgetBelow(from)
-		s.places.directories.Unlock()
+		names()
 	}
 }
 
 func (l *places) lock(paths []string) (unlock func()) {
-	first := l.of(paths[0])
-	last := l.of(paths[len(paths)-1])
-	if first > last { // in one order, so that no two wait for each other
-		first, last = last, first
+	claims := claimsOf(paths)
+	l.mu.Lock()
+	if l.held == nil {
+		l.held = map[string]*name{}
 	}
-	l.names[first].Lock()
-	if first == last {
-		return l.names[first].Unlock
+	for i := range claims {
+		c := &claims[i]
+		if c.name = l.held[c.path]; c.name == nil {
+			c.name = &name{}
+			l.held[c.path] = c.name
+		}
+		c.name.users++
 	}
-	l.names[last].Lock()
-	return func() { l.names[last].Unlock(); l.names[first].Unlock() }
+	l.mu.Unlock()
+	for _, c := range claims {
+		c.lock()
+	}
+	return func() { l.unlock(claims) }
 }
 
-func (l *places) of(path string) int {
-	h := uint32(2166136261) // FNV-1a
-	for i := range len(path) {
-		h = (h ^ uint32(path[i])) * 16777619
+func (l *places) unlock(claims []claim) {
+	for _, c := range claims {
+		c.unlock()
 	}
-	return int(h % uint32(len(l.names)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range claims {
+		if c.name.users--; c.name.users == 0 {
+			delete(l.held, c.path)
+		}
+	}
+}
+
+// claimsOf are the names at paths and the directories that lead there, each once, in
+// one order for all, so that no two wait for each other.
+func claimsOf(paths []string) []claim {
+	var claims []claim
+	for _, path := range paths {
+		for i := range len(path) {
+			if path[i] == '/' {
+				claims = append(claims, claim{path: path[:i]})
+			}
+		}
+		claims = append(claims, claim{path: path, changes: true})
+	}
+	if len(paths) == 1 {
+		return claims // in order already
+	}
+	slices.SortFunc(claims, func(a, b claim) int {
+		if c := strings.Compare(a.path, b.path); c != 0 || a.changes == b.changes {
+			return c
+		}
+		if a.changes {
+			return -1
+		}
+		return 1
+	})
+	return slices.CompactFunc(claims, func(a, b claim) bool { return a.path == b.path })
+}
+
+func (c claim) lock() {
+	if c.changes {
+		c.name.lock.Lock()
+	} else {
+		c.name.lock.RLock()
+	}
+}
+
+func (c claim) unlock() {
+	if c.changes {
+		c.name.lock.Unlock()
+	} else {
+		c.name.lock.RUnlock()
+	}
 }

@@ -230,26 +230,28 @@ func (fileReader) tryReadAt([]byte, int64) (int, error) { return 0, vfs.ErrWould
 
 func (d *rootDir) readlink(name string) (string, error) { return d.root.Readlink(name) }
 
-func (d *rootDir) entries(more func() error) (all []vfs.Entry, err error) {
-	err = d.itself(func(f *os.File) error {
+func (d *rootDir) entries(each func([]vfs.Entry) error) error {
+	return d.itself(func(f *os.File) error {
 		for {
-			if err := more(); err != nil {
+			some, err := f.ReadDir(4096)
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
 				return err
 			}
-			some, err := f.ReadDir(4096)
+			all := make([]vfs.Entry, 0, len(some))
 			for _, e := range some {
 				all = append(all, vfs.Entry{Name: e.Name(), Kind: kindOf(e.Type())})
 			}
-			if len(some) == 0 || err != nil {
-				if err == io.EOF {
-					err = nil
-				}
+			if err := each(all); err != nil {
 				return err
 			}
 		}
 	})
-	return all, err
 }
+
+func (d *rootDir) pin(string) func() { return func() {} }
 
 func (d *rootDir) create(name string, perm os.FileMode) (*os.File, error) {
 	return d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)

@@ -3,6 +3,7 @@ package physical
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 
 	"capd/vfs"
@@ -18,45 +19,65 @@ func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	var was seen
-	var err error
-	var st *stage
-	done := func() {}
-	defer func() { done() }()
-	changing := changing{s: d.s}
-	defer changing.drop()
-	err = commit(ctx,
-		func() (vfs.Effect, error) {
-			if was, err = d.removable(ctx, name, c); err != nil {
-				return vfs.Effect{}, err
-			}
-			if !c.Is.IsZero() && st == nil {
-				if st, done, err = d.s.staging.near(d.at); err != nil {
-					done = func() {}
-					return vfs.Effect{}, err
-				}
-			}
-			return vfs.Effect{}, nil
-		},
-		func(vfs.Effect) (vfs.Effect, bool, error) {
-			defer d.s.lock(vfs.Join(d.at.path, name))()
-			dir, err := d.s.enter(d.at)
-			if err != nil {
-				return vfs.Effect{}, false, err
-			}
-			defer d.s.leave(dir)
-			if err := changing.of(dir, d.at); err != nil {
-				return vfs.Effect{}, false, err
-			}
-			if st != nil {
-				return d.removeVerified(dir, name, st, was)
-			}
-			return d.remove(dir, name, was)
-		})
+	err := d.removeOnce(ctx, name, c)
+	if vfs.CodeOf(err) == vfs.NotEmpty && d.swept(ctx, name) {
+		err = d.removeOnce(ctx, name, c)
+	}
+	return err
+}
+
+func (d *Dir) removeOnce(ctx context.Context, name string, c vfs.If) error {
+	r := removal{d: d, name: name, c: c, changing: changing{s: d.s}, done: func() {}}
+	defer func() { r.unpin(); r.done() }()
+	defer r.changing.drop()
+	err := commit(ctx,
+		func() (vfs.Effect, error) { return vfs.Effect{}, r.prepare(ctx) },
+		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
 	if err != nil {
 		return err
 	}
-	return changing.sync(ctx)
+	return r.changing.sync(ctx)
+}
+
+type removal struct {
+	d        *Dir
+	name     string
+	c        vfs.If
+	was      seen
+	st       *stage // where what is verified is moved to; nil without a condition
+	done     func() // gives st up
+	changing changing
+	pins
+}
+
+func (r *removal) prepare(ctx context.Context) (err error) {
+	if r.was, err = r.d.removable(ctx, r.name, r.c); err != nil || r.c.Is.IsZero() || r.st != nil {
+		return err
+	}
+	st, done, err := r.d.s.staging.near(r.d.at)
+	if err == nil {
+		r.st, r.done = st, done
+	}
+	return err
+}
+
+// commit removes, inside Commit.
+func (r *removal) commit() (e vfs.Effect, again bool, err error) {
+	d := r.d
+	defer d.s.lock(vfs.Join(d.at.path, r.name))()
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return e, false, err
+	}
+	defer d.s.leave(dir)
+	if err := r.changing.of(dir, d.at); err != nil {
+		return e, false, err
+	}
+	r.pin(dir, r.name, r.was.attr)
+	if r.st != nil {
+		return d.removeVerified(dir, r.name, r.st, r.was)
+	}
+	return d.remove(dir, r.name, r.was)
 }
 
 func (d *Dir) removable(ctx context.Context, name string, c vfs.If) (seen, error) {
@@ -91,12 +112,7 @@ func (d *Dir) remove(dir directory, name string, was seen) (e vfs.Effect, again 
 		return e, true, nil
 	}
 	if now.kind == vfs.DirKind {
-		err = dir.rmdir(name)
-		if vfs.CodeOf(explain(err)) == vfs.NotEmpty || isExist(err) {
-			d.sweepBelow(dir, name)
-			err = dir.rmdir(name)
-		}
-		if isExist(err) {
+		if err = dir.rmdir(name); isExist(err) {
 			err = vfs.NotEmpty
 		}
 	} else {
@@ -109,13 +125,31 @@ func (d *Dir) remove(dir directory, name string, was seen) (e vfs.Effect, again 
 	return growth(now, -1), false, nil
 }
 
-// sweepBelow removes dead staging directories, which no Dir shows, from the
-// directory called name.
-func (d *Dir) sweepBelow(dir directory, name string) {
-	if sub, _, err := dir.sub(name); err == nil {
-		d.s.staging.sweep(sub)
-		sub.release()
+// swept reports whether the directory called name held nothing but staging
+// directories, which no Dir shows, and removes those of processes that died. It stops
+// at the first entry that is something else.
+func (d *Dir) swept(ctx context.Context, name string) bool {
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return false
 	}
+	defer d.s.leave(dir)
+	sub, _, err := dir.sub(name)
+	if err != nil {
+		return false
+	}
+	defer sub.release()
+	err = sub.entries(func(some []vfs.Entry) error {
+		if slices.ContainsFunc(some, func(e vfs.Entry) bool { return !isStaging(e.Name) }) {
+			return errFound
+		}
+		return d.usable(ctx)
+	})
+	if err != nil {
+		return false
+	}
+	d.s.staging.sweep(sub)
+	return true
 }
 
 // growth is what n more nodes like a come to.

@@ -47,6 +47,7 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 		return err
 	}
 	r.changing.s = d.s
+	defer r.unpin()
 	defer r.changing.drop()
 	err := commit(ctx,
 		func() (vfs.Effect, error) { return vfs.Effect{}, r.prepare(ctx) },
@@ -63,6 +64,7 @@ type renaming struct {
 	from, to      vfs.If
 	was, over     seen // the source and the target
 	changing      changing
+	pins
 }
 
 func (r *renaming) oldPath() string { return vfs.Join(r.src.at.path, r.name) }
@@ -108,7 +110,7 @@ func (r *renaming) prepare(ctx context.Context) error {
 func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	s := r.src.s
 	if r.was.attr.kind == vfs.DirKind {
-		defer s.lockDirectories(r.oldPath())()
+		defer s.lockDirectory(r.oldPath(), r.newPath())()
 	} else {
 		defer s.lock(r.oldPath(), r.newPath())()
 	}
@@ -169,6 +171,7 @@ func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err er
 	if err != nil || !r.over.attr.unchanged(now) {
 		return e, err == nil || isNotExist(err), explain(err)
 	}
+	r.pin(dst, r.newName, now)
 	if now.same(r.was.attr) { // two names of one file
 		return e, false, vfs.At("", vfs.Exists)
 	}

@@ -56,6 +56,8 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 		return vfs.Version{}, err
 	}
 	var was seen
+	var held pins
+	defer held.unpin()
 	changing := changing{s: d.s}
 	defer changing.drop()
 	err = commit(ctx,
@@ -71,7 +73,9 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 			}
 			return vfs.Effect{Bytes: max(0, t.size-was.attr.size)}, nil
 		},
-		func(most vfs.Effect) (vfs.Effect, bool, error) { return d.place(t, name, was, c, most, &changing) })
+		func(most vfs.Effect) (vfs.Effect, bool, error) {
+			return d.place(t, name, was, c, most, &changing, &held)
+		})
 	if err != nil {
 		return vfs.Version{}, err
 	}
@@ -105,7 +109,7 @@ func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If, how replac
 // place puts t at name, inside Commit. Without a condition, another program
 // that puts a link or a FIFO there between the last look and the change may lose
 // that; a directory is never lost.
-func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect, changing *changing) (e vfs.Effect, again bool, err error) {
+func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect, changing *changing, held *pins) (e vfs.Effect, again bool, err error) {
 	defer d.s.lock(vfs.Join(d.at.path, name))()
 	dir, err := d.s.enter(d.at)
 	if err != nil {
@@ -138,6 +142,7 @@ func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect,
 		return e, true, nil
 	}
 
+	held.pin(dir, name, now)
 	if c.Is.IsZero() { // rename(2) itself refuses to replace a directory
 		err = from.move(t.name, dir, name, replace)
 	} else {

@@ -9,7 +9,7 @@ import (
 
 // scanner is a directory in which others can be listed without being identified.
 type scanner interface {
-	scan(name string, more func() error) ([]vfs.Entry, error)
+	scan(name string, each func(some []vfs.Entry) error) error
 }
 
 var errMany = errors.New("more than was asked for")
@@ -42,12 +42,15 @@ func (d *Dir) scan(ctx context.Context, s scanner, name string, most int) ([]vfs
 	if err := d.checkDepth(name); err != nil {
 		return nil, err
 	}
-	all, err := s.scan(name, func() error { return d.usable(ctx) })
+	var all []vfs.Entry
+	err := s.scan(name, func(some []vfs.Entry) error {
+		if all = append(all, listed(some)...); len(all) > most {
+			return errMany
+		}
+		return d.usable(ctx)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if all = listed(all); len(all) > most {
-		return nil, errMany
-	}
-	return all, nil
+	return listed(all), nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -211,14 +212,17 @@ func (st *stage) remove() {
 // is in one is removed only when it is a regular file, so that whatever else was
 // left there, by a change undone in vain, is there still.
 func (g *staging) sweep(d directory) {
-	all, err := d.entries(func() error { return nil })
-	if err != nil {
-		return
-	}
-	for _, e := range all {
-		if e.Kind == vfs.DirKind && isStaging(e.Name) {
-			sweepOne(d, e.Name)
+	var left []string
+	_ = d.entries(func(some []vfs.Entry) error {
+		for _, e := range some {
+			if e.Kind == vfs.DirKind && isStaging(e.Name) {
+				left = append(left, e.Name)
+			}
 		}
+		return nil
+	})
+	for _, name := range left {
+		sweepOne(d, name)
 	}
 }
 
@@ -248,24 +252,25 @@ func sweepOne(d directory, name string) {
 
 // empty removes every regular file but the lock.
 func empty(d directory) {
-	all, err := d.entries(func() error { return nil })
-	if err != nil {
-		return
-	}
-	for _, e := range all {
-		if e.Name == lockName {
-			continue
+	_ = d.entries(func(some []vfs.Entry) error {
+		for _, e := range some {
+			if a, err := d.lstat(e.Name); err == nil && a.kind == vfs.FileKind && e.Name != lockName {
+				d.unlink(e.Name)
+			}
 		}
-		if a, err := d.lstat(e.Name); err == nil && a.kind == vfs.FileKind {
-			d.unlink(e.Name)
-		}
-	}
+		return nil
+	})
 }
 
 // removeLast removes the lock and the directory, if nothing else is in it.
 func removeLast(d directory, name string, sub directory, lock *os.File) {
-	all, err := sub.entries(func() error { return nil })
-	if err != nil || len(all) != 1 || all[0].Name != lockName {
+	err := sub.entries(func(some []vfs.Entry) error {
+		if slices.ContainsFunc(some, func(e vfs.Entry) bool { return e.Name != lockName }) {
+			return errFound
+		}
+		return nil
+	})
+	if err != nil {
 		return
 	}
 	if lockedFilesStay {

@@ -20,6 +20,7 @@ var readRules = []rule{
 	{"Read/List", anyStore, testList},
 	{"Read/ListHuge", anyStore, testListHuge},
 	{"Read/Scan", anyStore, testScan},
+	{"Read/Any", anyStore, testAny},
 	{"Read/ReadAt", anyStore, testReadAt},
 	{"Read/Trying", anyStore, testTrying},
 	{"Read/Content", anyStore, testContent},

@@ -1,6 +1,7 @@
 package vfstest
 
 import (
+	"context"
 	"slices"
 
 	"capd/vfs"
@@ -56,5 +57,43 @@ func testScan(w *world) {
 			}
 			rest = rest[i+1:]
 		}
+	}
+}
+
+// testAny compares what a Dir finds with what it lists.
+func testAny(w *world) {
+	w.make(sample)
+	all, err := list(w.ctx, w.root)
+	w.ok("List", err)
+	asked := map[vfs.Entry]bool{}
+	found, err := vfs.Any(w.ctx, w.root, func(e vfs.Entry) bool {
+		if asked[e] || !slices.Contains(all, e) {
+			w.Errorf("Any asks about %v, of %v", e, all)
+		}
+		asked[e] = true
+		return false
+	})
+	if w.ok("Any", err); found || len(asked) != len(all) {
+		w.Errorf("Any asks about %d entries of %d, and finds one that is not: %v", len(asked), len(all), found)
+	}
+	for _, want := range all {
+		times := 0
+		found, err := vfs.Any(w.ctx, w.root, func(e vfs.Entry) bool {
+			if times > 0 {
+				w.Errorf("Any asks on after %v", want)
+			}
+			if e == want {
+				times++
+			}
+			return e == want
+		})
+		if w.ok("Any", err); !found {
+			w.Errorf("Any does not find %v", want)
+		}
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if _, err := vfs.Any(ctx, w.root, func(vfs.Entry) bool { return false }); err == nil {
+		w.Errorf("Any does not end with its context")
 	}
 }
