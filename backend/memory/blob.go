@@ -29,8 +29,8 @@ type blob struct {
 	frozen  atomic.Bool
 	version atomic.Pointer[vfs.Version] // nil: not known
 
-	readers  int  // contents that hold it open, under Store.mu
-	detached bool // in no tree any more but still held open, under Store.mu
+	readers  []*content // that hold it open, under Store.mu
+	detached bool       // in no tree any more but still held open, under Store.mu
 }
 
 // readAt is as io.ReaderAt has it.

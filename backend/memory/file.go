@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -94,7 +95,7 @@ func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64,
 		grows := size - n.data.size
 		st := step{grows: vfs.Effect{Bytes: grows}, apply: func() {}}
 		if change != nil {
-			st.needs = grows > 0 || n.data.readers > 0
+			st.needs = grows > 0 || len(n.data.readers) > 0
 			st.apply = func() {
 				if n.data.frozen.Load() {
 					old := n.data
@@ -144,23 +145,21 @@ func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.data.frozen.Store(true)
-	n.data.readers++
-	return &content{ctx: ctx, store: s, blob: n.data}, nil
-}
-
-// detach accounts for b, which has left the tree. s.mu is held.
-func (s *Store) detach(b *blob) {
-	if b.readers > 0 && !b.detached {
-		b.detached = true
-		s.spare += b.size
+	who := meter.Of(ctx)
+	if s.held.full(who) {
+		return nil, errHeld
 	}
+	n.data.frozen.Store(true)
+	c := &content{ctx: ctx, store: s, blob: n.data, who: who}
+	n.data.readers = append(n.data.readers, c)
+	return c, nil
 }
 
 type content struct {
 	ctx    context.Context
 	store  *Store
 	blob   *blob
+	who    *meter.Meter // whose it is
 	closed atomic.Bool
 }
 
@@ -187,9 +186,6 @@ func (c *content) Close() error {
 	}
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
-	if c.blob.readers--; c.blob.readers == 0 && c.blob.detached {
-		c.blob.detached = false
-		c.store.spare -= c.blob.size
-	}
+	c.store.closed(c)
 	return nil
 }

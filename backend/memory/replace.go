@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -60,7 +61,7 @@ func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, erro
 	if err := s.foresee(ctx, rep.check); err != nil {
 		return vfs.Version{}, err
 	}
-	st := staging{store: s}
+	st := staging{store: s, who: meter.Of(ctx)}
 	defer st.release()
 	staged, err := st.read(ctx, r, rep.oldSize)
 	if err != nil {

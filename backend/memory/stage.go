@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)
 		s.mu.RLock()
 		plan, err := check(tries)
 		if err == nil {
-			err = s.room(plan)
+			err = s.room(ctx, plan)
 		}
 		s.mu.RUnlock()
 		u, ok := errors.AsType[*unknownVersion](err)
@@ -36,16 +37,17 @@ func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)
 }
 
 // staging is content on its way into the tree. What it has read counts as
-// spare until release.
+// staged until release.
 type staging struct {
 	store    *Store
+	who      *meter.Meter // whose it is
 	reserved int64
 }
 
 func (st *staging) release() {
 	st.store.mu.Lock()
 	defer st.store.mu.Unlock()
-	st.store.spare -= st.reserved
+	st.store.held.unstage(st.who, st.reserved)
 	st.reserved = 0
 }
 
@@ -86,10 +88,9 @@ func (st *staging) reserve(n int64, old func() int64) error {
 	switch grows := st.reserved + n - old(); {
 	case grows > 0 && grows > s.limits.Bytes-s.used.Bytes:
 		return s.full()
-	case n > 0 && n > s.limits.Bytes-s.spare:
-		return errSpare
+	case n > 0 && !s.held.stage(st.who, n):
+		return errStaged
 	}
-	s.spare += n
 	st.reserved += n
 	return nil
 }

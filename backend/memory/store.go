@@ -2,10 +2,12 @@
 // It is ephemeral: the tree is gone with the process.
 //
 // A full store answers quota. Beside what is in the tree, a store holds what is
-// being staged by Replace and old contents that readers hold open; once these
-// come to Limits.Bytes too, whatever needs more of them answers busy until some
-// are closed. So a store never holds more than three times Limits.Bytes of
-// content.
+// being staged by Replace and old contents that readers hold open. What is staged
+// comes to twice Limits.Bytes at most, and each grant may stage as much as the
+// others have left free of that, so that none can keep the others from
+// writing: more answers busy. A grant that holds open more old content than Limits.Bytes
+// can open and write nothing more until it closes some, which answers busy too. So
+// one grant alone never makes a store hold more than four times Limits.Bytes.
 package memory
 
 import (
@@ -14,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -37,9 +40,9 @@ type Store struct {
 
 	// mu guards the tree and every blob that is not frozen. Nothing that may
 	// block is called under it: neither a reader of Replace nor vfs.Commit.
-	mu    sync.RWMutex
-	used  vfs.Effect // what the tree holds
-	spare int64      // bytes staged, or held open and in the tree no more
+	mu   sync.RWMutex
+	used vfs.Effect // what the tree holds
+	held holdings
 }
 
 // New returns an empty store.
@@ -50,7 +53,7 @@ func New(limits Limits) *Store {
 	if limits.Nodes <= 0 {
 		limits.Nodes = DefaultNodes
 	}
-	return &Store{limits: limits, root: newInode(vfs.DirKind)}
+	return &Store{limits: limits, root: newInode(vfs.DirKind), held: holdings{limit: limits.Bytes}}
 }
 
 // Root returns the whole tree. Each call returns a reference of its own.
@@ -189,7 +192,7 @@ func (s *Store) change(ctx context.Context, check func(tries int) (step, error))
 				again, err = true, vfs.Busy
 			}
 			if err == nil {
-				err = s.room(now)
+				err = s.room(ctx, now)
 			}
 			if err != nil {
 				return vfs.Effect{}, err
@@ -205,15 +208,16 @@ func (s *Store) change(ctx context.Context, check func(tries int) (step, error))
 	}
 }
 
-// room answers quota when the tree is too full for st. s.mu is held.
-func (s *Store) room(st step) error {
+// room answers quota when the tree is too full for st, and busy when whoever makes it
+// holds too much open. s.mu is held.
+func (s *Store) room(ctx context.Context, st step) error {
 	switch {
 	case st.grows.Bytes > 0 && st.grows.Bytes > s.limits.Bytes-s.used.Bytes:
 		return s.full()
 	case st.grows.Nodes > 0 && st.grows.Nodes > s.limits.Nodes-s.used.Nodes:
 		return vfs.Errorf(vfs.Quota, "this store is full: it holds at most %d files, directories and links; remove some", s.limits.Nodes)
-	case st.needs && s.spare > s.limits.Bytes:
-		return errSpare
+	case st.needs && s.held.full(meter.Of(ctx)):
+		return errHeld
 	}
 	return nil
 }
@@ -222,7 +226,10 @@ func (s *Store) full() error {
 	return vfs.Errorf(vfs.Quota, "this store is full: it holds at most %d bytes; remove something", s.limits.Bytes)
 }
 
-var errSpare = vfs.Errorf(vfs.Busy, "too much is being written or held open here at once; close some or try again")
+var (
+	errStaged = vfs.Errorf(vfs.Busy, "the whole-file writes that are under way here come to too much; let some end, or try again")
+	errHeld   = vfs.Errorf(vfs.Busy, "too much is held open here that was replaced since; close some, or try again")
+)
 
 // versionTries is how often a conditional change is overtaken before the
 // version is computed under the lock, which nobody can overtake; of a file
