@@ -77,8 +77,7 @@ type grant struct {
 	order    uint64 // its id's number
 	holder   *guest
 	ledger   *vfs.Ledger
-	turns    turns // of a root grant, as is what follows
-	listings listings
+	listings listings // of a root grant
 
 	// Of what was shared from a root grant, under the host's lock.
 	live      int
@@ -154,7 +153,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 	if t.ReadOnly {
 		mode = ReadOnly
 	}
-	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, ledger: ledger, turns: newTurns()}
+	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, ledger: ledger}
 	g.control.Store(ctl)
 	g.root = g
 	ctl.Own(g)

@@ -1,56 +1,17 @@
 package authority_test
 
 import (
-	"context"
-	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"capd/vfs"
 )
 
-// Heavy calls take turns by the root grant: what was shared from it has the same
-// ones, and another grant has its own.
-func TestTurns(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
-	_, secret := grant(t, h, "agent", "a", false)
-	_, other := grant(t, h, "other", "a", false)
-	n, err := h.Restore(secret)
-	ok(t, err)
-	shared, ctl, err := h.Share(n)
-	ok(t, err)
-	defer ctl.Release()
-	ok(t, n.Close())
-
-	ofFirst, ofShared, ofOther := owner(t, h, secret), owner(t, h, shared), owner(t, h, other)
-	var done []func()
-	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		give, err := ofFirst.Look(t.Context())
-		ok(t, err)
-		done = append(done, give)
-	}
-	if free(t, ofFirst.Look) || free(t, ofShared.Look) {
-		t.Error("there is no bound")
-	}
-	if !free(t, ofFirst.Change) || !free(t, ofOther.Look) {
-		t.Error("a change, or another grant, waits for looks")
-	}
-	done[0]()
-	done[0]()
-	if !free(t, ofShared.Look) {
-		t.Error("a turn that was given back is not free")
-	}
-	ok(t, h.Close())
-}
-
 type turns interface {
-	Look(context.Context) (func(), error)
-	Change(context.Context) (func(), error)
 	Keep(drop func()) (forget, dropOldest func())
 }
 
-// So do the listings that are kept: the oldest makes room.
+// Listings are kept for the root grant: the oldest makes room.
 func TestListings(t *testing.T) {
 	h := newHost(t, vfs.Allowance{})
 	_, secret := grant(t, h, "agent", "a", false)
@@ -99,19 +60,6 @@ func owner(t *testing.T, h interface {
 	ok(t, err)
 	defer n.Close()
 	return vfs.OwnerOf(n).(turns)
-}
-
-// free reports whether a turn is to be had.
-func free(t *testing.T, take func(context.Context) (func(), error)) bool {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	done, err := take(ctx)
-	if err != nil {
-		return false
-	}
-	done()
-	return true
 }
 
 // The summary counts what is there, each grant's use once.

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+
+	"capd/meter"
 )
 
 // Version identifies a file's content: the sha256 of all its bytes. The zero
@@ -99,7 +101,7 @@ func hash(ctx context.Context, c Content) (v Version, size int64, err error) {
 	h := sha256.New()
 	r := io.NewSectionReader(c, 0, c.Size())
 	for err == nil {
-		if err = ctx.Err(); err == nil {
+		if err = meter.Yield(ctx); err == nil {
 			var n int64
 			n, err = io.CopyN(h, r, 1<<20)
 			size += n

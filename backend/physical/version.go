@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -150,7 +151,7 @@ func digest(ctx context.Context, f *os.File, most int64) (vfs.Version, error) {
 	h := sha256.New()
 	buf := make([]byte, 128<<10)
 	for off := int64(0); ; {
-		if err := ctx.Err(); err != nil {
+		if err := meter.Yield(ctx); err != nil {
 			return vfs.Version{}, err
 		}
 		n, err := f.ReadAt(buf, off)

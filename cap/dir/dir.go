@@ -62,19 +62,19 @@ var table *vat.Table
 
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
-		vat.Handle(schema.Dir_list, wire.Ordered(vfs.ToLook, (*server).list)),
+		vat.Handle(schema.Dir_list, wire.Ordered(vfs.ToLook, (*server).list), vat.Heavy()),
 		vat.Handle(schema.Dir_get, wire.Ordered(vfs.ToLook, (*server).get), vat.Try()),
 		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, (*server).walk), vat.Try()),
 		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results]), vat.Try()),
 		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, (*server).openFile), vat.Try()),
-		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put)),
+		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put), vat.HeavyIf(wire.OnVersion[schema.Dir_put_Params])),
 		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage)),
 		vat.Handle(schema.Dir_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
-		vat.Handle(schema.Dir_glob, wire.Ordered(vfs.ToLook, (*server).glob)),
+		vat.Handle(schema.Dir_glob, wire.Ordered(vfs.ToLook, (*server).glob), vat.Heavy()),
 		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, (*server).createDir)),
 		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, (*server).createFile)),
-		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove)),
-		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move)),
+		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove), vat.HeavyIf(wire.OnVersion[schema.Dir_remove_Params])),
+		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move), vat.Heavy()), // where other rules apply the source's version is needed, asked for or not
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results]), vat.Try()),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
@@ -270,11 +270,6 @@ func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) 
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	done, err := s.scope.ChangeIf(c.Context(), cond)
-	if err != nil {
-		return err
-	}
-	defer done()
 	v, err := s.place(c.Params().NoFollow())(c.Context(), s.dir, path, bytes.NewReader(data), cond)
 	if err != nil {
 		return vfs.At(path, err)
@@ -315,10 +310,8 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 		return vfs.At(path, err)
 	}
 	place := s.place(c.Params().NoFollow())
-	w, err := file.Stage(c.Context(), s.scope, d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return s.scope.ChangeFrom(ctx, cond, r, func(r io.Reader) (vfs.Version, error) {
-			return place(ctx, d.(vfs.Dir), path, r, cond)
-		})
+	w, err := file.Stage(c.Context(), s.scope, d, path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		return place(ctx, d.(vfs.Dir), path, r, cond)
 	})
 	if err != nil {
 		return vfs.At(path, err)
@@ -390,11 +383,6 @@ func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_R
 		return vfs.At(path, err)
 	}
 	defer release()
-	done, err := s.scope.ChangeIf(c.Context(), cond)
-	if err != nil {
-		return err
-	}
-	defer done()
 	return vfs.At(path, parent.Remove(c.Context(), name, cond))
 }
 
@@ -442,12 +430,6 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		return vfs.At(newPath, err)
 	}
 	defer release()
-	// Where other rules apply the source's version is needed, asked for or not.
-	done, err := s.scope.Change(c.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
 	err = src.Rename(c.Context(), name, tgt, newName, from, to)
 	if vfs.CodeOf(err) == vfs.Exists {
 		return vfs.At(newPath, err)

@@ -5,6 +5,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -30,12 +31,7 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 		return vfs.At(pattern, err)
 	}
 	limit := wire.PageSize(c.Params().Limit())
-	done, err := s.scope.Look(c.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
-	p, err := vfs.Compile(pattern) // in its turn: it is work
+	p, err := vfs.Compile(pattern)
 	if err != nil {
 		return vfs.At(pattern, err)
 	}
@@ -72,7 +68,7 @@ type findings struct {
 	cursor string // the last path that was looked at
 	more   bool
 
-	work, bytes int
+	looked, work, bytes int
 }
 
 // missed is what a search could not look into.
@@ -91,6 +87,9 @@ func (f *findings) visit(path string, kind vfs.Kind, hit bool, work int) bool {
 	if hit {
 		f.page = append(f.page, vfs.Entry{Name: path, Kind: kind})
 		f.bytes += len(path) + 16
+	}
+	if f.looked++; f.looked%256 == 0 {
+		return meter.Yield(f.ctx) == nil
 	}
 	return f.ctx.Err() == nil
 }

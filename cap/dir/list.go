@@ -37,11 +37,6 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	}
 	after := string(raw)
 	limit := wire.PageSize(c.Params().Limit())
-	done, err := s.scope.Look(c.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
 	l := s.takeListing(after)
 	if l == nil {
 		l = s.newListing()

@@ -50,18 +50,18 @@ var table *vat.Table
 
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
-		vat.Handle(schema.File_readText, wire.Ordered(vfs.ToLook, (*server).readText)),
-		vat.Handle(schema.File_readBytes, wire.Ordered(vfs.ToLook, (*server).readBytes)),
+		vat.Handle(schema.File_readText, wire.Ordered(vfs.ToLook, (*server).readText), vat.HeavyFrom(heavyBytes)),
+		vat.Handle(schema.File_readBytes, wire.Ordered(vfs.ToLook, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
 		vat.Handle(schema.File_read, wire.Ordered(vfs.ToLook, (*server).read), vat.Try()),
 		vat.Handle(schema.File_stream, wire.Ordered(vfs.ToLook, (*server).stream)),
-		vat.Handle(schema.File_writeText, wire.Ordered(vfs.ToChange, (*server).writeText), vat.Serial()),
-		vat.Handle(schema.File_writeBytes, wire.Ordered(vfs.ToChange, (*server).writeBytes), vat.Serial()),
+		vat.Handle(schema.File_writeText, wire.Ordered(vfs.ToChange, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
+		vat.Handle(schema.File_writeBytes, wire.Ordered(vfs.ToChange, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
 		vat.Handle(schema.File_stage, wire.Ordered(vfs.ToChange, (*server).stage)),
-		vat.Handle(schema.File_write, wire.Ordered(vfs.ToChange, (*server).write), vat.Serial()),
-		vat.Handle(schema.File_append, wire.Ordered(vfs.ToChange, (*server).append), vat.Serial()),
-		vat.Handle(schema.File_truncate, wire.Ordered(vfs.ToChange, (*server).truncate), vat.Serial()),
+		vat.Handle(schema.File_write, wire.Ordered(vfs.ToChange, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
+		vat.Handle(schema.File_append, wire.Ordered(vfs.ToChange, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
+		vat.Handle(schema.File_truncate, wire.Ordered(vfs.ToChange, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
 		vat.Handle(schema.File_sync, (*server).sync),
-		vat.Handle(schema.File_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
+		vat.Handle(schema.File_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
 		vat.Handle(schema.File_help, (*server).help),
@@ -113,11 +113,6 @@ func (s *server) replace(ctx context.Context, r io.Reader, size int, cond wire.C
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	done, err := s.scope.ChangeIf(ctx, c)
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	defer done()
 	v, err := vfs.ReplaceFile(ctx, s.file, r, c)
 	return v, s.at(err)
 }
@@ -137,10 +132,8 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 	if err != nil {
 		return s.at(err)
 	}
-	w, err := Stage(c.Context(), s.scope, f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return s.scope.ChangeFrom(ctx, cond, r, func(r io.Reader) (vfs.Version, error) {
-			return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
-		})
+	w, err := Stage(c.Context(), s.scope, f, s.path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
 	})
 	if err != nil {
 		return s.at(err)
@@ -169,11 +162,6 @@ func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Re
 	if err != nil {
 		return err
 	}
-	done, err := s.scope.ChangeIf(c.Context(), cond)
-	if err != nil {
-		return err
-	}
-	defer done()
 	_, err = s.file.WriteAt(c.Context(), data, off, cond)
 	return s.at(err)
 }
@@ -190,11 +178,6 @@ func (s *server) append(c vat.Call[schema.File_append_Params, schema.File_append
 	if err != nil {
 		return err
 	}
-	done, err := s.scope.ChangeIf(c.Context(), cond)
-	if err != nil {
-		return err
-	}
-	defer done()
 	off, err := vfs.Append(c.Context(), s.file, data, cond)
 	if err != nil {
 		return s.at(err)
@@ -216,11 +199,6 @@ func (s *server) truncate(c vat.Call[schema.File_truncate_Params, schema.File_tr
 	if err != nil {
 		return err
 	}
-	done, err := s.scope.ChangeIf(c.Context(), cond)
-	if err != nil {
-		return err
-	}
-	defer done()
 	return s.at(s.file.Truncate(c.Context(), size, cond))
 }
 
@@ -246,11 +224,6 @@ func (s *server) stat(c vat.Call[schema.File_stat_Params, schema.File_stat_Resul
 	}
 	wire.SetInfo(st, info)
 	if c.Params().WithVersion() {
-		done, err := s.scope.Look(c.Context())
-		if err != nil {
-			return err
-		}
-		defer done()
 		v, err := vfs.VersionOf(c.Context(), s.file)
 		if err != nil {
 			return s.at(err)

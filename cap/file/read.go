@@ -53,7 +53,7 @@ func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Resul
 
 // whole reads one whole content into memory that room gives for its size, which
 // use shortens to what it gets.
-func (s *server) whole(ctx context.Context, room func(size int) ([]byte, error), use func([]byte) error) (vfs.Version, error) {
+func (s *server) whole(ctx context.Context, weigh func(int64) error, room func(size int) ([]byte, error), use func([]byte) error) (vfs.Version, error) {
 	c, err := vfs.Open(ctx, s.file)
 	if err != nil {
 		return vfs.Version{}, err
@@ -66,12 +66,8 @@ func (s *server) whole(ctx context.Context, room func(size int) ([]byte, error),
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	if c.Size() > heavyBytes {
-		done, err := s.scope.Look(ctx)
-		if err != nil {
-			return vfs.Version{}, err
-		}
-		defer done()
+	if err := weigh(c.Size()); err != nil {
+		return vfs.Version{}, err
 	}
 	n, err := c.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
@@ -89,7 +85,7 @@ const text vat.Field = 0
 
 func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_readText_Results]) error {
 	var all []byte // and the zero
-	v, err := s.whole(c.Context(), func(size int) (_ []byte, err error) {
+	v, err := s.whole(c.Context(), c.Weigh, func(size int) (_ []byte, err error) {
 		if all, err = c.Data(text, size+1); err != nil {
 			return nil, err
 		}
@@ -113,7 +109,7 @@ func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_re
 }
 
 func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
-	v, err := s.whole(c.Context(), func(size int) ([]byte, error) {
+	v, err := s.whole(c.Context(), c.Weigh, func(size int) ([]byte, error) {
 		return c.Data(schema.File_readBytes_Results_data, size)
 	}, func(b []byte) error {
 		c.Cut(len(b))

@@ -12,6 +12,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -25,7 +26,7 @@ import (
 //
 // The Writer has its place in s until put has ended and the Writer is released, so
 // that those which have ended cannot be gathered.
-func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
+func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, cond vfs.If, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
 	done, err := s.Writer()
 	if err != nil {
 		n.Close()
@@ -33,8 +34,12 @@ func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, put fun
 	}
 	r, w := io.Pipe()
 	asked := make(chan struct{})
-	st := &staging{path: path, pipe: w, done: make(chan struct{})}
+	st := &staging{path: path, pipe: w, lane: meter.Work, done: make(chan struct{})}
 	st.ctx, st.cancel = context.WithCancelCause(context.Background())
+	st.meter = meter.Of(ctx)
+	if !cond.Is.IsZero() {
+		st.lane = meter.Heavy
+	}
 	sw := &writer{place: &place{done: done}}
 	sw.staging.Store(st)
 	stop := vfs.OnRevoke(n, st.abandon)
@@ -89,7 +94,7 @@ func (t *telling) Read(p []byte) (int, error) {
 
 // run runs put on content, which comes from the pipe r, and keeps the outcome.
 func (s *staging) run(r *io.PipeReader, content io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) {
-	s.version, s.err = guarded(s.ctx, content, put)
+	s.version, s.err = s.inTurn(content, put)
 	if s.err == nil {
 		r.Close()
 		return
@@ -98,6 +103,35 @@ func (s *staging) run(r *io.PipeReader, content io.Reader, put func(context.Cont
 		s.err = cause
 	}
 	r.CloseWithError(s.err)
+}
+
+// inTurn is put in a turn of its own, which it has while it does not wait for content.
+func (s *staging) inTurn(content io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) (vfs.Version, error) {
+	if s.meter == nil {
+		return guarded(s.ctx, content, put)
+	}
+	ctx, turn, err := s.meter.Begin(s.ctx, s.lane)
+	switch {
+	case err == meter.ErrBusy:
+		return vfs.Version{}, vfs.Errorf(vfs.Busy, "%v", err)
+	case err != nil:
+		return vfs.Version{}, err
+	}
+	defer turn.End()
+	return guarded(ctx, &awaited{ctx, content}, put)
+}
+
+// awaited is a reader that is waited for while others have ctx's turn.
+type awaited struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (a *awaited) Read(p []byte) (n int, err error) {
+	if late := meter.Wait(a.ctx, func() { n, err = a.r.Read(p) }); late != nil && err == nil {
+		err = late
+	}
+	return n, err
 }
 
 // guarded is put; a panic is one write's failure.
@@ -128,6 +162,9 @@ type staging struct {
 	pipe   *io.PipeWriter
 	ctx    context.Context // of put; its cause is why the write was abandoned
 	cancel context.CancelCauseFunc
+
+	meter *meter.Meter // for its turns; nil for a call made in this process
+	lane  meter.Lane
 
 	done    chan struct{} // closed when these are set
 	version vfs.Version
@@ -186,7 +223,7 @@ func (w *writer) write(c vat.Call[schema.Writer_write_Params, vat.Empty]) error 
 		return s.at(err)
 	}
 	stop := context.AfterFunc(c.Context(), func() { s.abandon(errCancelled) })
-	_, err = s.pipe.Write(data)
+	_ = meter.Wait(c.Context(), func() { _, err = s.pipe.Write(data) })
 	if !stop() && err == nil { // so that what the caller is told is what commit will say
 		err = errCancelled
 	}
@@ -222,12 +259,14 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 	}
 	s.pipe.Close()
 	c.Go() // and what is written from now on is refused
-	select {
-	case <-s.done:
-	case <-c.Context().Done():
-		s.abandon(errEnded)
-		<-s.done
-	}
+	_ = meter.Wait(c.Context(), func() {
+		select {
+		case <-s.done:
+		case <-c.Context().Done():
+			s.abandon(errEnded)
+			<-s.done
+		}
+	})
 	if s.err != nil {
 		return s.at(s.err)
 	}

@@ -26,13 +26,25 @@ type held struct {
 	mu       sync.Mutex
 	writers  int
 	listings []*Listing
-
-	looks, changes chan struct{} // the turns that are taken
 }
 
 // New returns the scope of a new connection.
 func New() *Scope {
-	return &Scope{held: &held{looks: make(chan struct{}, MaxHeavy), changes: make(chan struct{}, MaxHeavy)}}
+	return &Scope{held: &held{}}
+}
+
+// Turns is what the owner of nodes may have (vfs.OwnerOf): a bound on the listings
+// that wait on all of them.
+type Turns interface {
+	// Keep counts one listing more, until forget. It calls nothing: when there are
+	// too many, dropOldest is the drop of the oldest, which counts no more.
+	Keep(drop func()) (forget, dropOldest func())
+}
+
+// Of returns the scope, on the same connection, of what owner owns.
+func (s *Scope) Of(owner any) *Scope {
+	t, _ := owner.(Turns)
+	return &Scope{s.held, t}
 }
 
 // Writer takes a place for a Writer; done gives it back. It answers

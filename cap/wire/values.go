@@ -159,6 +159,12 @@ func If(p Conditional) (vfs.If, error) {
 	return vfs.If{}, vfs.Errorf(vfs.Invalid, "this host does not know that condition")
 }
 
+// OnVersion reports whether parameters have a condition on a version, which it may cost much to know.
+func OnVersion[P Conditional](p P) bool {
+	c, err := p.IfVersion()
+	return err == nil && c.Which() == schema.IfVersion_Which_equals
+}
+
 // SetIf writes a condition with make, which is asked only when there is one.
 func SetIf(c vfs.If, make func() (schema.IfVersion, error)) error {
 	if c.IsZero() {

@@ -1,0 +1,91 @@
+package dir_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"capd/backend/memory"
+	"capd/cap/dir"
+	"capd/cap/scope"
+	"capd/cap/wire"
+	schema "capd/capnp"
+	"capd/meter"
+	"capd/vat"
+	"capd/vfs"
+)
+
+// What may cost much for a small question takes a turn for that, whether it succeeds or not, and nothing else
+// does.
+func TestHeavy(t *testing.T) {
+	m := meter.NewHost(nil).Grant("g", nil)
+	a, b := net.Pipe()
+	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(scope.New(), memory.New(memory.Limits{}).Root()), Encode: wire.Encode, Meter: m})
+	g := vat.NewConn(b, vat.Options{})
+	defer h.Close()
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d := g.Bootstrap(ctx)
+	defer d.Release()
+	heavy := func(what string, want int64, call error, code vfs.Code, before int64) {
+		t.Helper()
+		if got := m.Turns()[meter.Heavy].Given - before; got != want {
+			t.Errorf("%s: %d turns for what is heavy, want %d", what, got, want)
+		}
+		if err := wire.Decode(call); vfs.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %v", what, err, code)
+		}
+	}
+	given := func() int64 { return m.Turns()[meter.Heavy].Given }
+	put := func(cond func(schema.IfVersion) error) error {
+		return vat.Do(ctx, d, schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error {
+			c, err := p.NewIfVersion()
+			if err == nil {
+				err = cond(c)
+			}
+			if err == nil {
+				err = p.SetPath("f")
+			}
+			return err
+		}, nil)
+	}
+	glob := func(pattern string) error {
+		return vat.Do(ctx, d, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error { return p.SetPattern(pattern) }, nil)
+	}
+	n := given()
+	heavy("put", 0, put(func(schema.IfVersion) error { return nil }), "", n)
+	n = given()
+	heavy("put what is absent", 0, put(func(c schema.IfVersion) error { c.SetAbsent(); return nil }), vfs.Conflict, n)
+	n = given()
+	heavy("put on a version", 1, put(func(c schema.IfVersion) error { return c.SetEquals([]byte(strings.Repeat("x", 32))) }), vfs.Conflict, n)
+	n = given()
+	heavy("list", 1, vat.Do(ctx, d, schema.Dir_list, nil, nil), "", n)
+	n = given()
+	heavy("glob", 1, glob("*"), "", n)
+	n = given()
+	heavy("a bad pattern", 1, glob("["), vfs.Invalid, n)
+	n = given()
+	heavy("a pattern that is too long", 1, glob(strings.Repeat("x", vfs.MaxPath+1)), vfs.Limit, n)
+	n = given()
+	heavy("stat", 0, vat.Do(ctx, d, schema.Dir_stat, nil, nil), "", n)
+	n = given()
+	heavy("move", 1, vat.Do(ctx, d, schema.Dir_move, func(p schema.Dir_move_Params, _ *vat.Caps) error {
+		if err := p.SetPath("f"); err != nil {
+			return err
+		}
+		return p.SetNewPath("h")
+	}, nil), "", n)
+
+	f := vat.Send(ctx, d, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error { return p.SetPath("h") }).Cap(schema.Dir_openFile_Results_file)
+	defer f.Release()
+	for want, withVersion := range []bool{false, true} {
+		n = given()
+		heavy("stat of a file", int64(want), vat.Do(ctx, f, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
+			p.SetWithVersion(withVersion)
+			return nil
+		}, nil), "", n)
+	}
+}
