@@ -70,7 +70,7 @@ func TestHostile(t *testing.T) {
 	lasts := &beyond{TB: t}
 	atEnd = append(atEnd, lasts.end)
 	s := newSuite(lasts)
-	// What has directories opened goes first: the host keeps these for a minute.
+	// What has directories opened goes first: the host keeps these for some seconds.
 	rows := slices.Concat(lastingAttacks(), hoards(), sharedHoards(), objectAttacks(), sinkAttacks(), protocolAttacks(), frameAttacks())
 	if len(rows) < fewestRows {
 		t.Errorf("there are %d attacks, of %d", len(rows), fewestRows)
@@ -98,7 +98,7 @@ func picked() bool {
 }
 
 // TestHostileIsOver finds that nothing is left of the attacks. The host keeps
-// directories open for a minute after they were used: other tests run meanwhile.
+// directories open for some seconds after they were used: other tests run meanwhile.
 func TestHostileIsOver(t *testing.T) {
 	t.Parallel()
 	s := besieged.suite
@@ -267,7 +267,7 @@ func (s *suite) settle(held int) bool {
 }
 
 // held counts the host's descriptors, but for those of the tree that it serves: it
-// keeps these open for a minute after they were used.
+// keeps these open for some seconds after they were used.
 func (h *hostProcess) held() (n int) {
 	dir := "/proc/" + h.pid() + "/fd/"
 	all, _ := os.ReadDir(dir)
@@ -340,7 +340,7 @@ func (s *suite) compare(t *testing.T, rows []hostileRow) bool {
 func (s *suite) leaks(t *testing.T) []string {
 	var left []string
 	var now footprint
-	waitFor(75*time.Second, func() bool { // with the minute for which directories are kept open
+	waitFor(30*time.Second, func() bool { // with the time for which directories are kept open
 		now, left = s.footprint(t), nil
 		note := func(what string, have, had, slack int64) {
 			if have > had+slack {

@@ -11,8 +11,10 @@ import (
 	"capd/vfs"
 )
 
-// idle is how long what nobody asks for stays open.
-const idle = time.Minute
+// idle is how long what nobody asks for stays open: longer than a program rests
+// between two reads, and short enough that what a guest has had opened is closed
+// soon after it has gone.
+const idle = 5 * time.Second
 
 // descriptors keeps the most recently used directories and files open, at most
 // max of them, whoever holds how many nodes, and none that is idle. An open

@@ -14,7 +14,7 @@ import (
 // else has the name, every method answers stale.
 //
 // The second read on leaves the file open for those that follow, until another
-// change of the name, a minute without a read, or Close. Each read makes sure
+// change of the name, five seconds without a read, or Close. Each read makes sure
 // that it is still what has the name; docs/decisions/0008 says how.
 type File struct {
 	spot

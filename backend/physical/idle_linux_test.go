@@ -37,7 +37,7 @@ func TestIdleDescriptors(t *testing.T) {
 	})
 }
 
-// A file is closed after a minute that nobody asked for it, and not before its
+// A file is closed after idle that nobody asked for it, and not before its
 // last reader is done.
 func TestIdleFile(t *testing.T) {
 	path := t.TempDir() + "/f"
@@ -75,11 +75,11 @@ func TestIdleFile(t *testing.T) {
 		reader := c.file("read")
 		time.Sleep(2 * time.Second)
 		if isOpen(idler) || !isOpen(used) || c.len() != 2 {
-			t.Errorf("after a minute %d are kept", c.len())
+			t.Errorf("after idle %d are kept", c.len())
 		}
 		time.Sleep(idle)
 		if isOpen(used) || !isOpen(read) || c.len() != 0 {
-			t.Errorf("after two minutes %d are kept", c.len())
+			t.Errorf("after twice idle %d are kept", c.len())
 		}
 		if n, err := reader.ReadAt(make([]byte, 1), 0); n != 1 {
 			t.Errorf("its reader is cut off: %v", err)
