@@ -28,7 +28,7 @@ func holdRows() []fairRow {
 				g.unread(200, func(q uint32) call { return read(q, export(file), 0, 1<<20) })
 			})
 		}},
-		{name: "listings of a directory of long names, kept on 256 connections", conns: 256, alike: lists,
+		{name: "listings of a directory of long names, kept on 256 connections", conns: 256, alike: lists, yet: "listings count for less than they hold",
 			lay: func(tr *trial) { tr.layLarge("wide", size(4000, 20_000, 100_000), 250) },
 			attack: func(a *aggressor) {
 				a.each(func(_ int, g *grip) {
@@ -44,7 +44,7 @@ func holdRows() []fairRow {
 				})
 			})
 		}},
-		{name: "open files until there are no descriptors, of 1,024", conns: 64, files: 1024, alike: walks,
+		{name: "open files until there are no descriptors, of 1,024", conns: 64, files: 1024, alike: walks, yet: "open nodes count for less than they hold",
 			lay: func(tr *trial) { tr.layLarge("hostile", 2000, 8) },
 			attack: func(a *aggressor) {
 				a.each(func(i int, g *grip) {
@@ -53,7 +53,7 @@ func holdRows() []fairRow {
 					})
 				})
 			}},
-		{name: "a share's holder who takes all that he can, 255 connections", conns: 255, shared: true, yet: "a share may hold what its giver may", lay: layHeavy, attack: takesAll, alike: walks},
+		{name: "a share's holder who takes all that he can, 255 connections", conns: 255, shared: true, yet: "a share may hold what its giver may", lay: layHeavy, attack: takesAll, alike: walks, during: (*trial).shows},
 	}
 }
 
@@ -87,11 +87,11 @@ func takesAll(a *aggressor) {
 func crowdRows() []fairRow {
 	grants := size(4, 16, 16)
 	return []fairRow{
-		{name: "revoked guests that stay, 16 grants", conns: grants * size(32, 256, 256), grants: grants, attack: stays, during: goneInASecond, yet: "connections outlast what they hold"},
+		{name: "revoked guests that stay, 16 grants", conns: grants * size(32, 256, 256), grants: grants, attack: stays, during: goneInASecond, revoked: true, yet: "connections outlast what they hold"},
 		{name: "connections without a secret that come and go", conns: 64, alike: dials, attack: func(a *aggressor) {
 			a.dialAll(func(nc net.Conn, _ locator.Locator) { dialogue(nc, boot) })
 		}},
-		{name: "connections without a secret that stay, 2,000", conns: 64, alike: dials, attack: func(a *aggressor) {
+		{name: "connections without a secret that stay, 2,000", conns: 64, alike: dials, yet: "strangers have no share of accepting", attack: func(a *aggressor) {
 			held := make(chan net.Conn, 2000)
 			a.dialAll(func(nc net.Conn, _ locator.Locator) {
 				for {

@@ -25,18 +25,19 @@ type fairRow struct {
 	conns  int // connections of the attacker, over all its grants
 	grants int // that the attacker holds; 0: one
 
-	lay    func(tr *trial)    // makes what the attack plays with, before the host starts
-	ready  func(tr *trial)    // the same, when the host serves
-	attack func(a *aggressor) // what the attacker does
-	alike  func(a *aggressor) // the same kind of calls, as a harmless guest makes them; nil: reads
-	begins func(tr *trial)    // when the attacker holds what it needs
-	during func(tr *trial)    // in the middle of the attack
-	over   func(tr *trial)    // when the attacker has ended
-	guest  string             // where the honest guest works; "": in project/honest
-	files  int                // descriptors that the host may have; 0: as many as the system lets it
-	shared bool               // the attacker's grant is shared by the honest guest
-	large  bool               // it is tried where there is time alone: a smaller one stands for it
-	yet    string             // what the row is known not to hold; "": a failure is one
+	lay     func(tr *trial)    // makes what the attack plays with, before the host starts
+	ready   func(tr *trial)    // the same, when the host serves
+	attack  func(a *aggressor) // what the attacker does
+	alike   func(a *aggressor) // the same kind of calls, as a harmless guest makes them; nil: reads
+	begins  func(tr *trial)    // when the attacker holds what it needs
+	during  func(tr *trial)    // in the middle of the attack
+	over    func(tr *trial)    // when the attacker has ended
+	guest   string             // where the honest guest works; "": in project/honest
+	files   int                // descriptors that the host may have; 0: as many as the system lets it
+	revoked bool               // the attacker's grants are taken back meanwhile
+	shared  bool               // the attacker's grant is shared by the honest guest
+	large   bool               // it is tried where there is time alone: a smaller one stands for it
+	yet     string             // what the row is known not to hold; "": a failure is one
 }
 
 // What the issue of sharing is measured by. Missing one is shown in the table.
@@ -402,7 +403,7 @@ func (tr *trial) left() (left, cached string, err error) {
 			what = append(what, fmt.Sprintf("%d %s of %d", have, name, had))
 		}
 	}
-	note("KiB of heap", int(now.HeapBytes>>10), int(tr.before.HeapBytes>>10), 4<<10)
+	note("KiB of heap", int(now.HeapBytes>>10), int(tr.before.HeapBytes>>10), slackHeap>>10)
 	note("goroutines", int(now.Goroutines), int(tr.before.Goroutines), 8)
 	note("descriptors", tr.host.held(), tr.held, 8)
 	note("connections", int(now.Connections), int(tr.before.Connections), 2)
@@ -417,7 +418,7 @@ func (tr *trial) left() (left, cached string, err error) {
 // nothing odd.
 func (tr *trial) harmless(lasts time.Duration) {
 	loc := tr.evil[0]
-	if tr.row.during != nil && tr.row.grants > 1 { // it may have been revoked
+	if tr.row.revoked {
 		_, fresh, ctl, err := tr.op.Grant(context.Background(), "harmless", "", false)
 		if err != nil {
 			tr.breaks("a grant after the attack: %v", err)
@@ -444,6 +445,19 @@ func (tr *trial) mount(path, url string) {
 	ok(tr, err)
 	defer fs.Close()
 	ok(tr, fs.Mount(context.Background(), path, url, virtualfs.Attenuation{}))
+}
+
+// shows logs who uses what, as an operator sees it.
+func (tr *trial) shows() {
+	help, err := execCapd(tr, "status", "--help").CombinedOutput()
+	if ok(tr, err); !strings.Contains(string(help), "--guests") {
+		return
+	}
+	out, err := execCapd(tr, "status", "--guests", "--json", "--state", tr.host.state).CombinedOutput()
+	if err != nil {
+		tr.breaks("capd status --guests: %v: %s", err, out)
+	}
+	tr.seen = string(out)
 }
 
 // revokeAll takes back what the attacker holds.

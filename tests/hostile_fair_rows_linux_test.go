@@ -114,8 +114,8 @@ func costRows() []fairRow {
 	costly := strings.TrimSuffix(strings.Repeat(strings.Repeat("\uFDFA", 10)+"/", 121), "/")
 	deep := strings.TrimSuffix(strings.Repeat("d/", 126), "/")
 	return slices.Concat(
-		onMany(fairRow{name: "harmless reads", attack: readsBig}),
-		onMany(fairRow{name: "walks of 121 costly names", alike: walks,
+		onMany(fairRow{name: "harmless reads", attack: readsBig, during: (*trial).shows}),
+		onMany(fairRow{name: "walks of 121 costly names", alike: walks, yet: "calls that wait have no bound in all",
 			lay:    func(tr *trial) { tr.mkdirs(costly) },
 			attack: repeats(2, func(g *grip, q uint32) call { return walkTo(q, g.top, "project/"+costly) })}),
 		onMany(fairRow{name: "walks of 39 long links", alike: walks, lay: layLongLinks,
@@ -195,6 +195,7 @@ func threadRows() (rows []fairRow) {
 		ready:  func(tr *trial) { tr.mount("slow", "physical:"+tr.slow.Path) },
 		attack: callsSlow,
 		begins: func(tr *trial) { tr.slow.Hang() },
+		during: (*trial).shows,
 		over:   func(tr *trial) { tr.slow.Release() },
 		alike:  walks,
 		yet:    "threads have no bound",

@@ -28,6 +28,8 @@ type fairOutcome struct {
 	stays       time.Duration // until all but directories that are kept was; 0: never
 	remains     string        // what was not
 
+	seen string // of capd status --guests, in the middle
+
 	mu     sync.Mutex
 	broken []string // what the row had to hold
 }
@@ -169,6 +171,9 @@ func (o *fairOutcome) detail() string {
 	}
 	for _, what := range o.missed() {
 		fmt.Fprintf(&b, "\nMISSED: %s", what)
+	}
+	if o.seen != "" {
+		fmt.Fprintf(&b, "\nin the middle of it, capd status --guests --json:\n%s", o.seen)
 	}
 	return b.String()
 }
