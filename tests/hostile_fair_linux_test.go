@@ -66,7 +66,7 @@ func fairTimes() (calm, attack, harmless time.Duration) {
 	switch {
 	case *fairFor > 0:
 		return *fairFor / 3, *fairFor, *fairFor / 2
-	case thorough && !raceBuilt:
+	case !hurried():
 		return 400 * time.Millisecond, 1200 * time.Millisecond, 600 * time.Millisecond
 	}
 	return 0, 120 * time.Millisecond, 0
@@ -78,7 +78,7 @@ func size(little, much, all int) int {
 	switch {
 	case *fairFor > 0:
 		return all
-	case thorough:
+	case !hurried():
 		return much
 	}
 	return little
@@ -377,8 +377,8 @@ func (tr *trial) wait() {
 	}
 }
 
-// hurried says that this is a plain run.
-func hurried() bool { return !thorough && *fairFor == 0 }
+// hurried says that this is a plain run, or one whose times say nothing.
+func hurried() bool { return (!thorough || raceBuilt) && *fairFor == 0 }
 
 // patience is how long the host is waited for. What a row is known not to hold is not
 // worth it, where there is little time.
