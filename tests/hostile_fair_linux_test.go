@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ const (
 )
 
 // fewestFairRows is how many there are at least.
-const fewestFairRows = 32
+const fewestFairRows = 33
 
 var fairFor = flag.Duration("hostile.for", 0, "how long each row of TestHostileFair attacks (default: a moment)")
 
@@ -247,27 +246,6 @@ func execCapdWith(tr *trial, before string) *exec.Cmd {
 	return exec.Command(script)
 }
 
-// begin notes what the host holds, and has its most resident memory counted anew.
-func (tr *trial) begin() {
-	var err error
-	tr.before, err = tr.footprint()
-	ok(tr, err)
-	tr.held, tr.thread = tr.host.held(), statusOf(tr.host.pid(), "Threads")
-	_ = os.WriteFile("/proc/"+tr.host.pid()+"/clear_refs", []byte("5"), 0)
-}
-
-// footprint collects the host's garbage and looks at what it holds.
-func (tr *trial) footprint() (f footprint, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
-	defer cancel()
-	f.Status, err = tr.op.Status(ctx, true)
-	if err != nil {
-		return f, err
-	}
-	f.files = openFiles(tr.host.pid())
-	return f, nil
-}
-
 // assault has the attacker at it for a while, and reports whether the host is there
 // after it.
 func (tr *trial) assault(lasts time.Duration) bool {
@@ -298,120 +276,6 @@ func (tr *trial) assault(lasts time.Duration) bool {
 		return false
 	}
 	return true
-}
-
-// crashOf is what a log says of the process's end.
-func crashOf(log string) string {
-	for _, sign := range []string{"fatal error", "panic", "runtime:", "DATA RACE"} {
-		if _, rest, found := strings.Cut(log, sign); found {
-			return sign + rest
-		}
-	}
-	return log
-}
-
-// watch looks at the host until stop: at its threads very often, and at the rest as
-// an operator would.
-func (tr *trial) watch() (stop func()) {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for every := time.NewTicker(2 * time.Millisecond); ; {
-			tr.threads = max(tr.threads, statusOf(tr.host.pid(), "Threads"))
-			select {
-			case <-every.C:
-			case <-done:
-				every.Stop()
-				return
-			}
-		}
-	})
-	wg.Go(func() {
-		for every := time.NewTicker(100 * time.Millisecond); ; {
-			tr.ask()
-			select {
-			case <-every.C:
-			case <-done:
-				every.Stop()
-				return
-			}
-		}
-	})
-	return func() { close(done); wg.Wait() }
-}
-
-// ask asks the host for its status, as an operator does, and times that.
-func (tr *trial) ask() {
-	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
-	defer cancel()
-	begun := time.Now()
-	st, err := tr.op.Status(ctx, false)
-	tr.operator = max(tr.operator, time.Since(begun))
-	if err != nil && tr.operatorErr == nil {
-		tr.operatorErr = err
-	}
-	tr.goroutines = max(tr.goroutines, int(st.Goroutines))
-}
-
-// wait waits until all is as before, and notes how long that took. The host keeps
-// directories open for a while after they were used: that they are closed is an aim.
-func (tr *trial) wait() {
-	begun := time.Now()
-	for {
-		left, cached, err := tr.left()
-		tr.back = time.Since(begun)
-		if err != nil {
-			tr.breaks("the host says nothing after the attack: %v", err)
-			return
-		}
-		if left == "" && tr.stays == 0 {
-			tr.stays = tr.back
-		}
-		if tr.remains = left; left == "" {
-			tr.remains = cached
-		}
-		if tr.remains == "" || tr.back > tr.patience() || left == "" && (tr.back > aimBack+time.Second || hurried()) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// hurried says that this is a plain run, or one whose times say nothing.
-func hurried() bool { return (!thorough || raceBuilt) && *fairFor == 0 }
-
-// patience is how long the host is waited for. What a row is known not to hold is not
-// worth it, where there is little time.
-func (tr *trial) patience() time.Duration {
-	if tr.row.yet != "" && hurried() {
-		return time.Second
-	}
-	return mostBack
-}
-
-// left says what of the attack is left in the host, and what of it are directories of
-// the tree that are kept open. The honest guest goes on meanwhile: its connections come
-// and go.
-func (tr *trial) left() (left, cached string, err error) {
-	now, err := tr.footprint()
-	if err != nil {
-		return "", "", err
-	}
-	var what []string
-	note := func(name string, have, had, slack int) {
-		if have > had+slack {
-			what = append(what, fmt.Sprintf("%d %s of %d", have, name, had))
-		}
-	}
-	note("KiB of heap", int(now.HeapBytes>>10), int(tr.before.HeapBytes>>10), slackHeap>>10)
-	note("goroutines", int(now.Goroutines), int(tr.before.Goroutines), 8)
-	note("descriptors", tr.host.held(), tr.held, 8)
-	note("connections", int(now.Connections), int(tr.before.Connections), 2)
-	note("open nodes", int(now.OpenNodes), int(tr.before.OpenNodes), 100) // shares that were made last outlive who made them
-	note("threads", statusOf(tr.host.pid(), "Threads"), tr.thread, 16)
-	left, what = strings.Join(what, ", "), nil
-	note("descriptors, directories that are kept among them,", now.files, tr.before.files, 8)
-	return left, strings.Join(what, ", "), nil
 }
 
 // harmless has a guest make as many calls as the attacker did, one connection and
@@ -445,19 +309,6 @@ func (tr *trial) mount(path, url string) {
 	ok(tr, err)
 	defer fs.Close()
 	ok(tr, fs.Mount(context.Background(), path, url, virtualfs.Attenuation{}))
-}
-
-// shows logs who uses what, as an operator sees it.
-func (tr *trial) shows() {
-	help, err := execCapd(tr, "status", "--help").CombinedOutput()
-	if ok(tr, err); !strings.Contains(string(help), "--guests") {
-		return
-	}
-	out, err := execCapd(tr, "status", "--guests", "--json", "--state", tr.host.state).CombinedOutput()
-	if err != nil {
-		tr.breaks("capd status --guests: %v: %s", err, out)
-	}
-	tr.seen = string(out)
 }
 
 // revokeAll takes back what the attacker holds.

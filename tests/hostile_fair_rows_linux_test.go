@@ -177,16 +177,20 @@ func looksAndChanges(a *aggressor) {
 
 // threadRows have the host wait for a disk.
 func threadRows() (rows []fairRow) {
-	for _, iops := range []int{100, 2000} {
+	for _, r := range []struct {
+		iops  int
+		guest string
+	}{{100, ""}, {2000, ""}, {2000, "slow/honest"}} {
+		name := fmt.Sprintf("reads on a disk of %d a second, 256 connections", r.iops)
+		if r.guest != "" {
+			name += ", which others use"
+		}
 		rows = append(rows, fairRow{
-			name: fmt.Sprintf("reads on a disk of %d a second, 256 connections", iops), conns: 256, large: iops != 100,
-			lay: func(tr *trial) { tr.laySlow() },
-			ready: func(tr *trial) {
-				tr.mount("slow", "physical:"+tr.slow.Path)
-				tr.slow.Delay(iops)
-			},
-			attack: readsSlow, alike: readsSlow, yet: "threads have no bound",
-			over: func(tr *trial) { tr.slow.Delay(0) },
+			name: name, conns: 256, large: r.iops != 100, guest: r.guest,
+			lay:    func(tr *trial) { tr.laySlow() },
+			ready:  func(tr *trial) { tr.mount("slow", "physical:"+tr.slow.Path) },
+			begins: func(tr *trial) { tr.slow.Delay(r.iops) },
+			attack: readsSlow, alike: readsSlow, yet: "calls that wait have no bound in all",
 		})
 	}
 	return append(rows, fairRow{
