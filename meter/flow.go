@@ -14,7 +14,8 @@ type flow struct {
 
 	v       time.Duration // the time that it has had, in the parent's count
 	now     time.Duration // where the count of its own stands
-	own     []*Turn       // the meter's own, in the order they asked
+	own     turnList      // the meter's own, in the order they asked
+	going   turnList      // likewise, those that have a thread: they do not wait behind others, who may get none
 	ownV    time.Duration // the time that they have had
 	active  []*flow       // parts of which something waits
 	waiting int           // in all
@@ -28,19 +29,16 @@ type flow struct {
 // push appends t to what waits. A flow that nothing waited in begins where the others are, and not
 // with what it did not use.
 func (f *flow) push(t *Turn) {
-	if len(f.own) == 0 {
+	if !f.some() {
 		f.ownV = max(f.ownV, f.now)
 		f.served = t.asked
 		f.stuck = false
 	}
-	at := len(f.own)
-	if t.thread { // it needs none, and does not wait behind those who may get none
-		at = slices.IndexFunc(f.own, func(t *Turn) bool { return !t.thread })
-		if at < 0 {
-			at = len(f.own)
-		}
+	if t.thread {
+		f.going.push(t)
+	} else {
+		f.own.push(t)
 	}
-	f.own = slices.Insert(f.own, at, t)
 	for at := f; at != nil; at = at.parent {
 		at.waiting++
 		if p := at.parent; at.waiting == 1 && p != nil {
@@ -50,13 +48,15 @@ func (f *flow) push(t *Turn) {
 	}
 }
 
+// some reports whether something of f's own waits.
+func (f *flow) some() bool { return f.own.first != nil || f.going.first != nil }
+
 // remove takes t from what waits, and reports whether it was there.
 func (f *flow) remove(t *Turn) bool {
-	i := slices.Index(f.own, t)
-	if i < 0 {
+	if t.in != &f.own && t.in != &f.going {
 		return false
 	}
-	f.own = slices.Delete(f.own, i, i+1)
+	t.in.remove(t)
 	for at := f; at != nil; at = at.parent {
 		at.waiting--
 		if p := at.parent; at.waiting == 0 && p != nil {
@@ -90,7 +90,15 @@ func (f *flow) next() *flow {
 }
 
 // ready reports whether the first of f's own can go.
-func (f *flow) ready() bool { return len(f.own) > 0 && (!f.stuck || f.own[0].thread) }
+func (f *flow) ready() bool { return f.going.first != nil || f.own.first != nil && !f.stuck }
+
+// head is the first of f's own that can go.
+func (f *flow) head() *Turn {
+	if f.going.first != nil {
+		return f.going.first
+	}
+	return f.own.first
+}
 
 // able reports whether something in f can go.
 func (f *flow) able() bool { return f.ready() || slices.ContainsFunc(f.active, (*flow).able) }

@@ -34,7 +34,7 @@ func GrantLimits() Limits {
 		Listings:     16,
 		Shares:       1024,
 		MessageBytes: 64 << 20,
-		CallBytes:    96 << 20,
+		CallBytes:    48 << 20,
 		ReplyBytes:   32 << 20,
 		Threads:      128,
 	}

@@ -3,7 +3,6 @@ package meter
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,8 +54,7 @@ type lane struct {
 
 	mu    sync.Mutex
 	root  *flow
-	first *Turn // of those of Work and Heavy that have a place, the oldest first
-	last  *Turn
+	turns turnList    // of Work and Heavy that have a place, the oldest first
 	timer *time.Timer // nil: it never ran
 	armed bool
 	ticks int
@@ -180,7 +178,7 @@ func (l *lane) dispatch() {
 		if f == nil {
 			return
 		}
-		t := f.own[0]
+		t := f.head()
 		if l.kind != Light && !t.thread {
 			if !t.meter.takeThread() {
 				f.stuck = true
@@ -203,7 +201,7 @@ func (l *lane) give(t *Turn, f *flow) {
 	t.given, t.has, t.began = now, true, true
 	t.lent.Store(false)
 	if l.lend > 0 {
-		l.link(t)
+		l.turns.push(t)
 	}
 	if t.ready != nil {
 		t.ready <- nil
@@ -216,31 +214,6 @@ func (l *lane) give(t *Turn, f *flow) {
 func (t *Turn) run() {
 	defer t.End()
 	t.work.Work(t, nil)
-}
-
-// link appends t to those that have a place.
-func (l *lane) link(t *Turn) {
-	t.prev, t.next = l.last, nil
-	if l.last != nil {
-		l.last.next = t
-	} else {
-		l.first = t
-	}
-	l.last = t
-}
-
-func (l *lane) unlink(t *Turn) {
-	if t.prev != nil {
-		t.prev.next = t.next
-	} else {
-		l.first = t.next
-	}
-	if t.next != nil {
-		t.next.prev = t.prev
-	} else {
-		l.last = t.prev
-	}
-	t.prev, t.next = nil, nil
 }
 
 // end gives back what t has, if anything.
@@ -275,7 +248,7 @@ func (l *lane) vacate(t *Turn) {
 	f.spent.Add(int64(d))
 	f.charge(d - nominal[l.kind])
 	if l.lend > 0 {
-		l.unlink(t)
+		l.turns.remove(t)
 	}
 	if l.kind != Light {
 		l.state.Add(-1)
@@ -330,7 +303,7 @@ func (l *lane) tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	for t := l.first; t != nil && now.Sub(t.given) > l.lend; t = l.first {
+	for t := l.turns.first; t != nil && now.Sub(t.given) > l.lend; t = l.turns.first {
 		l.vacate(t)
 		t.lent.Store(true)
 	}
@@ -343,13 +316,14 @@ func (l *lane) tick() {
 	}
 }
 
-// giveUp tells busy those of f's own that have waited for long for their first turn while none of them
-// got one. l.mu is held.
+// giveUp tells busy those of f's own that have waited for long for their first turn, while there was no thread for any
+// of them. l.mu is held.
 func (l *lane) giveUp(f *flow, now time.Time) {
-	if now.Sub(f.served) < busyAfter {
+	if !f.stuck || now.Sub(f.served) < busyAfter {
 		return
 	}
-	for _, t := range slices.Clone(f.own) {
+	for t, next := f.own.first, (*Turn)(nil); t != nil; t = next {
+		next = t.next
 		if t.began || now.Sub(t.asked) < busyAfter {
 			continue
 		}

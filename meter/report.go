@@ -72,8 +72,10 @@ func (m *Meter) turns(l Lane) Turns {
 	t.Waiting = f.waiting
 	now := time.Now()
 	f.each(func(f *flow) {
-		if len(f.own) > 0 {
-			t.Longest = max(t.Longest, now.Sub(f.own[0].asked))
+		for _, first := range []*Turn{f.own.first, f.going.first} {
+			if first != nil {
+				t.Longest = max(t.Longest, now.Sub(first.asked))
+			}
 		}
 	})
 	return t

@@ -22,7 +22,8 @@ type Turn struct {
 	asked      time.Time
 	ready      chan error // made when a goroutine waits
 	work       Worker     // or what is to run
-	prev, next *Turn
+	prev, next *Turn      // in the list in
+	in         *turnList
 	lent       atomic.Bool // its place was given to another
 }
 

@@ -67,6 +67,7 @@ type Conn struct {
 	echoes      int       // Disembargoes of the peer's that wait for a promise
 	calls       int       // of the peer's, in progress
 	callBytes   int64     // their parameters
+	pursed      int64     // of those, what counts as large messages
 	resultBytes int64     // results kept until Finish
 	pipelined   methodKey // the last whose outcome a call was aimed at before it was there
 	owed        int64     // what the peer keeps until a Finish or Release that does not leave at once, or more
@@ -229,10 +230,11 @@ func (c *Conn) Stats() Stats {
 }
 
 // callDone notes that a call of the peer's is no longer in progress.
-func (c *Conn) callDone(bytes int64) {
+func (c *Conn) callDone(bytes, pursed int64) {
 	c.mu.Lock()
 	c.calls--
 	c.callBytes -= bytes
+	c.pursed -= pursed
 	c.hold()
 	c.mu.Unlock()
 }

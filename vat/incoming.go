@@ -173,6 +173,7 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 	}
 	c.calls++
 	c.callBytes += r.params.bytes()
+	c.pursed += r.params.purse.taken
 	c.hold()
 	full, end := c.crowded()
 	var refuse *Exception

@@ -7,10 +7,10 @@ import (
 	"capd/meter"
 )
 
-// What calls hold counts in the connection's meter beyond what is its own: what an open call takes at least, what a
+// What calls hold, but for large messages, counts in the connection's meter beyond what is its own: what an open call takes at least, what a
 // connection may hold without the meter's knowing, and the steps in which it takes more.
 const (
-	openBytes = 1 << 10
+	openBytes = 2 << 10
 	heldFree  = 64 << 10
 	heldStep  = 64 << 10
 )
@@ -40,7 +40,7 @@ func (c *Conn) hold() {
 	if c.closed {
 		return
 	}
-	want := steps(int64(c.answers.len())*openBytes+c.callBytes+c.resultBytes, c.held)
+	want := steps(int64(c.answers.len())*openBytes+c.callBytes-c.pursed+c.resultBytes, c.held)
 	if want != c.held {
 		adjust(c.meter.Load(), meter.CallBytes, &c.held, want)
 	}

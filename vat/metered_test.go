@@ -179,7 +179,7 @@ func TestMeteredCalls(t *testing.T) {
 	soon(t, func() bool { return b.Used(meter.CallBytes) == 0 }, "not given back")
 
 	// Of calls that hold next to nothing, each counts a little.
-	most := uint32(total * 4 / 3 >> 10)
+	most := uint32(total * 4 / 3 >> 11)
 	for i := range most + 200 {
 		small.shout(5000+i, e)
 		m, ok := small.recv()
@@ -204,12 +204,16 @@ func TestMeterThatIsLeft(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	r.conn.SetMeter(first)
 	e := r.get(1, r.boot(), 0)
-	r.doze(2, e, 200<<10)
+	for q := range uint32(5) { // none of which is large
+		r.doze(2+q, e, 40<<10)
+	}
 	soon(t, func() bool { return first.Used(meter.CallBytes) > 0 }, "nothing is held")
 	r.conn.SetMeter(second)
 	require.Zero(t, first.Used(meter.CallBytes))
 	require.Positive(t, second.Used(meter.CallBytes))
-	r.wake(2)
+	for q := range uint32(5) {
+		r.wake(2 + q)
+	}
 	soon(t, func() bool { return second.Used(meter.CallBytes) == 0 }, "not given back")
 }
 

@@ -69,7 +69,7 @@ func (r *request) finish() {
 	if m := r.params; m != nil {
 		r.params = nil
 		if r.conn != nil {
-			r.conn.callDone(m.bytes())
+			r.conn.callDone(m.bytes(), m.purse.taken)
 		}
 		m.unref()
 	}

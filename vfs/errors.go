@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"capd/meter"
 )
 
 // Code is one of the closed set of errors, the same word on every surface. A
@@ -143,6 +145,9 @@ func CodeOf(err error) Code {
 	if c, ok := errors.AsType[Code](err); ok {
 		return c
 	}
+	if err == meter.ErrBusy {
+		return Busy
+	}
 	return Internal
 }
 
@@ -162,6 +167,9 @@ func At(path string, err error) error {
 	}
 	if c, ok := errors.AsType[Code](err); ok {
 		return &Error{Code: c, Path: path, Msg: hint(c)}
+	}
+	if err == meter.ErrBusy {
+		return &Error{Code: Busy, Path: path, Msg: err.Error()}
 	}
 	at := Hide(err).(*Error)
 	at.Path = path

@@ -111,10 +111,7 @@ func (s *staging) inTurn(content io.Reader, put func(context.Context, io.Reader)
 		return guarded(s.ctx, content, put)
 	}
 	ctx, turn, err := s.meter.Begin(s.ctx, s.lane)
-	switch {
-	case err == meter.ErrBusy:
-		return vfs.Version{}, vfs.Errorf(vfs.Busy, "%v", err)
-	case err != nil:
+	if err != nil {
 		return vfs.Version{}, err
 	}
 	defer turn.End()

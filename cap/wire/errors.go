@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -32,9 +31,6 @@ func Encode(err error) *vat.Exception {
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = errCancelled
-	}
-	if err == meter.ErrBusy {
-		err = vfs.Errorf(vfs.Busy, "%v", err)
 	}
 	e, ok := errors.AsType[*vfs.Error](err)
 	if !ok {
