@@ -204,14 +204,14 @@ func TestMeterThatIsLeft(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	r.conn.SetMeter(first)
 	e := r.get(1, r.boot(), 0)
-	for q := range uint32(5) { // none of which is large
-		r.doze(2+q, e, 40<<10)
+	for q := range uint32(10) { // none of which is large
+		r.doze(2+q, e, 20<<10)
 	}
 	soon(t, func() bool { return first.Used(meter.CallBytes) > 0 }, "nothing is held")
 	r.conn.SetMeter(second)
 	require.Zero(t, first.Used(meter.CallBytes))
 	require.Positive(t, second.Used(meter.CallBytes))
-	for q := range uint32(5) {
+	for q := range uint32(10) {
 		r.wake(2 + q)
 	}
 	soon(t, func() bool { return second.Used(meter.CallBytes) == 0 }, "not given back")
