@@ -57,17 +57,18 @@ func (alone) Helper()               {}
 func (alone) Errorf(string, ...any) {}
 func (alone) Fatalf(string, ...any) { runtime.Goexit() }
 
-// fairAttack runs as a process: the row's name, what to do of it, calls a second, and
-// locators. It says when it is ready, begins at "go", answers "count", and goes on until
+// fairAttack runs as a process: the row's name, what to do of it, calls a second, on how
+// many connections, and locators. It says when it is ready, begins at "go", answers "count", and goes on until
 // it is killed.
 func fairAttack(args []string) {
 	rows := fairRows()
 	r := &rows[slices.IndexFunc(rows, func(r fairRow) bool { return r.name == args[0] })]
 	rate, _ := strconv.ParseFloat(args[2], 64)
-	a := &aggressor{row: r, locs: parseAll(args[3:]), conns: max(1, r.conns), rate: rate, start: make(chan struct{}), codes: map[string]int64{}}
+	conns, _ := strconv.Atoi(args[3])
+	a := &aggressor{row: r, locs: parseAll(args[4:]), conns: conns, rate: rate, start: make(chan struct{}), codes: map[string]int64{}}
 	do := r.attack
 	if args[1] == "harmless" {
-		if a.conns, do = 1, r.alike; do == nil {
+		if do = r.alike; do == nil {
 			do = readsBig
 		}
 	}
@@ -116,8 +117,14 @@ type grip struct {
 	waited       bool
 }
 
+// dialling is how many connections are made at once: the host drops the oldest of more
+// that have restored nothing.
+var dialling = make(chan struct{}, 32)
+
 // connect dials and restores; a queue that is full is tried again.
 func (g *grip) connect(loc locator.Locator) bool {
+	dialling <- struct{}{}
+	defer func() { <-dialling }()
 	var nc net.Conn
 	waitFor(10*time.Second, func() (there bool) {
 		var err error

@@ -249,7 +249,7 @@ func execCapdWith(tr *trial, before string) *exec.Cmd {
 // assault has the attacker at it for a while, and reports whether the host is there
 // after it.
 func (tr *trial) assault(lasts time.Duration) bool {
-	tr.attacker = startRival(tr, "fair-attack", append([]string{tr.row.name, "attack", "0"}, tr.evil...)...)
+	tr.attacker = startRival(tr, "fair-attack", append([]string{tr.row.name, "attack", "0", fmt.Sprint(tr.row.conns)}, tr.evil...)...)
 	tr.attacker.ready()
 	if tr.row.begins != nil {
 		tr.row.begins(tr)
@@ -291,7 +291,7 @@ func (tr *trial) harmless(lasts time.Duration) {
 		ctl.Close()
 		loc = fresh
 	}
-	a := startRival(tr, "fair-attack", tr.row.name, "harmless", fmt.Sprint(max(1, tr.rate)), loc)
+	a := startRival(tr, "fair-attack", tr.row.name, "harmless", fmt.Sprint(max(1, tr.rate)), "1", loc)
 	a.ready()
 	tr.guest.tell("harmless")
 	a.tell("go")
