@@ -16,21 +16,21 @@ import (
 	"time"
 
 	"capd/locator"
+	"capd/meter"
 	"capd/vfs"
 )
 
-// Bounds.
-const (
-	MaxShares = 1024 // live grants shared from one root grant
-	MaxGone   = 4096 // revoked grants that are remembered, so that their locators answer revoked
-)
+// MaxGone is how many revoked grants are remembered, so that their locators answer
+// revoked.
+const MaxGone = 4096
 
 // Host gives out grants to one tree. It is safe for concurrent use.
 type Host struct {
-	root      vfs.Dir
-	bulkhead  *vfs.Bulkhead // of root, unless it is composed of mounts
-	allowance vfs.Allowance
-	since     time.Time
+	root     vfs.Dir
+	bulkhead *vfs.Bulkhead // of root, unless it is composed of mounts
+	meters   *meter.Host
+	limits   meter.Limits
+	since    time.Time
 
 	mu       sync.Mutex // every guest needs it: it is held for a few steps, whatever there is
 	registry registry
@@ -68,19 +68,18 @@ const (
 
 type grant struct {
 	Grant
-	digest   digest
-	node     vfs.Node                    // what the locator restores; nil once it was found revoked, or unmounted
-	control  atomic.Pointer[vfs.Control] // nil once the grant is buried
-	ended    error                       // set before that: what every call through it answers
-	unwatch  func()
-	root     *grant // itself, unless shared
-	order    uint64 // its id's number
-	holder   *guest
-	ledger   *vfs.Ledger
-	listings listings // of a root grant
+	digest  digest
+	node    vfs.Node                    // what the locator restores; nil once it was found revoked, or unmounted
+	control atomic.Pointer[vfs.Control] // nil once the grant is buried
+	ended   error                       // set before that: what every call through it answers
+	unwatch func()
+	root    *grant // itself, unless shared
+	order   uint64 // its id's number
+	holder  *guest
+	meter   *meter.Meter // what is done through it counts there; nil once the grant is buried
+	giver   *meter.Meter // of a share: whose it is
 
-	// Of what was shared from a root grant, under the host's lock.
-	live      int
+	// Of a root grant, of what was shared from it, under the host's lock.
 	gone      []*grant // those that have ended and are remembered, the first to end first
 	forgotten bool     // the root grant itself
 }
@@ -88,10 +87,13 @@ type grant struct {
 // shared reports whether g was shared from another.
 func (g *grant) shared() bool { return g.root != g }
 
-// New returns a host of tree, which it takes over. Every root grant gets its own
-// allowance.
-func New(tree vfs.Dir, a vfs.Allowance) *Host {
-	return &Host{root: tree, bulkhead: vfs.NewBulkhead(0), allowance: a, since: time.Now(), registry: newRegistry()}
+// New returns a host of tree, which it takes over. Every root grant gets a meter of m, with
+// limits; what they do not say is as [meter.GrantLimits] has it. A nil m is a new one.
+func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
+	if m == nil {
+		m = meter.NewHost(nil)
+	}
+	return &Host{root: tree, bulkhead: vfs.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry()}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -109,8 +111,7 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Gr
 // Terms are what a grant is given on.
 type Terms struct {
 	ReadOnly bool
-	Bytes    int64 // by which stored content may grow; 0: as the host's allowance has it
-	Nodes    int64 // by which the number of stored nodes may grow; likewise
+	Limits   meter.Limits // what it does not say is as for every grant of the host
 }
 
 // GrantOn is Grant on terms.
@@ -127,14 +128,9 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 	// The view of the whole tree is left open: it would close the tree, which
 	// the grants share, and holds nothing else. (A wrapper that does not close
 	// would not do: a store moves nodes only to directories that are its own.)
-	allowance := h.allowance
-	allowance.Bytes = cmp.Or(t.Bytes, allowance.Bytes)
-	allowance.Nodes = cmp.Or(t.Nodes, allowance.Nodes)
-	ledger := vfs.NewLedger(allowance)
-	top := vfs.Guarded(h.root, nil, vfs.Guard{Ledger: ledger, Bulkhead: h.bulkhead})
-	node, err := vfs.Node(top), error(nil)
+	node, err := vfs.Node(vfs.Guarded(h.root, nil, vfs.Guard{Bulkhead: h.bulkhead})), error(nil)
 	if path != "" {
-		if node, err = vfs.Walk(ctx, top, path); err != nil {
+		if node, err = vfs.Walk(ctx, node.(vfs.Dir), path); err != nil {
 			return fail(vfs.At(path, err))
 		}
 		defer node.Close()
@@ -145,18 +141,20 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 		}
 		defer node.Close()
 	}
-	node, ctl, err := derive(node)
+	m := h.meters.Grant(guest, h.limits)
+	m.Set(t.Limits)
+	node, ctl, err := vfs.Revocable(node, m)
 	if err != nil {
+		m.End()
 		return fail(vfs.At(path, err))
 	}
 	mode := ReadWrite
 	if t.ReadOnly {
 		mode = ReadOnly
 	}
-	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, ledger: ledger}
+	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, meter: m}
 	g.control.Store(ctl)
 	g.root = g
-	ctl.Own(g)
 	secret := g.mint()
 	h.mu.Lock()
 	h.registry.add(g)
@@ -171,13 +169,6 @@ func attenuate(n vfs.Node) (vfs.Node, error) {
 		return vfs.ReadOnlyDir(d)
 	}
 	return vfs.ReadOnlyFile(n.(vfs.File))
-}
-
-func derive(n vfs.Node) (vfs.Node, *vfs.Control, error) {
-	if d, ok := n.(vfs.Dir); ok {
-		return vfs.RevocableDir(d)
-	}
-	return vfs.RevocableFile(n.(vfs.File))
 }
 
 // mint makes the secret that stands for g, of which g keeps the digest.
@@ -219,12 +210,17 @@ func (h *Host) bury(g *grant) {
 	node, stop := g.node, g.unwatch
 	g.node = nil
 	g.unwatch = nil
+	var m *meter.Meter
 	if err == nil && ctl.Ended() != nil { // a grant whose tree was unmounted can be revoked still
 		g.Path = brief(g.Path)
 		g.ended = ctl.Ended()
 		g.control.Store(nil)
+		m = h.registry.unmeter(g)
 	}
 	h.mu.Unlock()
+	if m != nil {
+		m.End()
+	}
 	if node != nil {
 		node.Close()
 	}
@@ -273,12 +269,12 @@ func (h *Host) revoke(g *grant) error {
 	return err
 }
 
-// Restore returns a new reference to the node that a secret stands for. A
-// secret is looked up by its digest, so that the time it takes says nothing of
-// how near to a right one it was.
-func (h *Host) Restore(secret []byte) (vfs.Node, error) {
+// Restore returns a new reference to the node that a secret stands for, and the meter that what
+// is done through it counts in. A secret is looked up by its digest, so that the time it
+// takes says nothing of how near to a right one it was.
+func (h *Host) Restore(secret []byte) (vfs.Node, *meter.Meter, error) {
 	if len(secret) != locator.SecretSize { // however long it is, nothing of it is read
-		return nil, errNoLocator
+		return nil, nil, errNoLocator
 	}
 	d := digest(sha256.Sum256(secret))
 	h.mu.Lock()
@@ -290,32 +286,25 @@ func (h *Host) Restore(secret []byte) (vfs.Node, error) {
 	h.mu.Unlock()
 	switch {
 	case g == nil:
-		return nil, errNoLocator
+		return nil, nil, errNoLocator
 	case g.dead():
-		return nil, g.end()
+		return nil, nil, g.end()
 	case node == nil:
-		return nil, errUnmounted
+		return nil, nil, errUnmounted
 	}
 	n, err := vfs.Dup(node)
-	if err != nil && g.dead() {
-		return nil, g.end()
+	if err == nil {
+		return n, vfs.MeterOf(n), nil
 	}
-	return n, err
+	if g.dead() {
+		err = g.end()
+	}
+	return nil, nil, err
 }
 
 var errNoLocator = vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
 
 var errUnmounted = vfs.Errorf(vfs.Stale, "what this capability leads to was unmounted; ask its giver for another")
-
-// RootOf returns the id of the grant that n came from, or that this was shared
-// from; "" for a node of no grant.
-func (h *Host) RootOf(n vfs.Node) string {
-	g, ok := vfs.OwnerOf(n).(*grant)
-	if !ok {
-		return ""
-	}
-	return g.root.ID
-}
 
 // Grants returns at most max grants, oldest first: those after the one with that id,
 // which may be forgotten since, or from the first for "". It answers invalid for
@@ -403,15 +392,47 @@ func alive(gs []*grant) []*grant {
 	return slices.DeleteFunc(slices.Clone(gs), (*grant).dead)
 }
 
-// Usage returns what the grant with that id uses, with all that was shared from
-// the same root.
-func (h *Host) Usage(id string) (vfs.Usage, error) {
+// SetLimits changes limits of every grant of guest, or of the one with that id, and counts
+// them. It answers revoked when all of them were taken back. See [meter.Meter.Set].
+func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
+	gs, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, g := range gs {
+		if m := h.meterOf(g); m != nil {
+			m.Set(l)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, vfs.Revoked
+	}
+	return n, nil
+}
+
+// Meter returns the meter of one grant. For one that is gone it answers what its calls
+// do.
+func (h *Host) Meter(id string) (*meter.Meter, error) {
 	g, err := h.byID(id)
 	if err != nil {
-		return vfs.Usage{}, err
+		return nil, err
 	}
-	return g.ledger.Usage(), nil
+	if m := h.meterOf(g); m != nil {
+		return m, nil
+	}
+	return nil, g.ended
 }
+
+func (h *Host) meterOf(g *grant) *meter.Meter {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return g.meter
+}
+
+// Meters returns what the meters of all grants are parts of.
+func (h *Host) Meters() *meter.Host { return h.meters }
 
 // Control returns the control of one grant. For one that is gone it answers what its
 // calls do.

@@ -8,10 +8,11 @@ import (
 
 	"capd/authority"
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 )
 
-func newHost(t testing.TB, a vfs.Allowance) *authority.Host {
+func newHost(t testing.TB, limits meter.Limits) *authority.Host {
 	t.Helper()
 	root := memory.New(memory.Limits{}).Root()
 	for _, name := range []string{"a", "b"} {
@@ -20,7 +21,7 @@ func newHost(t testing.TB, a vfs.Allowance) *authority.Host {
 	}
 	_, err := root.Replace(context.Background(), "f", strings.NewReader("f"), vfs.If{})
 	ok(t, err)
-	h := authority.New(root, a)
+	h := authority.New(root, nil, limits)
 	t.Cleanup(func() { h.Close() })
 	return h
 }
@@ -47,18 +48,18 @@ func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (
 }
 
 func TestGrants(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", true)
 	if g != (authority.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: authority.ReadOnly, State: authority.Active}) {
 		t.Errorf("granted %+v", g)
 	}
-	n, err := h.Restore(secret)
+	n, _, err := h.Restore(secret)
 	ok(t, err)
 	_, err = n.(vfs.Dir).Create(t.Context(), "x")
 	is(t, "a change through a read-only grant", err, vfs.ReadOnly)
 	ok(t, n.Close())
 	ok(t, n.Close())
-	n, err = h.Restore(secret) // closing one reference is none of another's business
+	n, _, err = h.Restore(secret) // closing one reference is none of another's business
 	ok(t, err)
 	_, err = n.Stat(t.Context())
 	ok(t, err)
@@ -75,8 +76,8 @@ func TestGrants(t *testing.T) {
 		_, err = h.Grants(id, 1<<20)
 		is(t, "grants after what is no id", err, vfs.Invalid)
 	}
-	_, err = h.Usage("g7")
-	is(t, "usage of one that is not there", err, vfs.NotFound)
+	_, err = h.Meter("g7")
+	is(t, "the meter of one that is not there", err, vfs.NotFound)
 	for _, path := range []string{"../a", "/a", "a/", "missing"} {
 		_, _, err := h.Grant(t.Context(), "x", path, false)
 		if code := vfs.CodeOf(err); code != vfs.Invalid && code != vfs.NotFound {
@@ -89,65 +90,87 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// Each root grant has its own allowance, and what is shared from it pays there.
-func TestAllowances(t *testing.T) {
-	h := newHost(t, vfs.Allowance{Nodes: 2})
+// Each root grant has its own meter, and what is shared from it counts in a part of that.
+func TestMeters(t *testing.T) {
+	h := newHost(t, meter.Limits{meter.StoredNodes: 2})
 	_, one := grant(t, h, "one", "", false)
 	_, two := grant(t, h, "two", "", false)
-	n, err := h.Restore(one)
+	n, _, err := h.Restore(one)
 	ok(t, err)
 	shared, ctl, err := h.Share(n)
 	ok(t, err)
 	defer ctl.Release()
-	m, err := h.Restore(shared)
+	m, _, err := h.Restore(shared)
 	ok(t, err)
-	for i, d := range []vfs.Node{n, m} {
+	for i, d := range []vfs.Node{m, n} {
 		_, err := d.(vfs.Dir).Create(t.Context(), fmt.Sprint(i))
 		ok(t, err)
+		_, err = m.(vfs.Dir).Create(t.Context(), "more")
+		is(t, "more than the share's part", err, vfs.Quota)
 	}
-	_, err = m.(vfs.Dir).Create(t.Context(), "more")
+	_, err = n.(vfs.Dir).Create(t.Context(), "more")
 	is(t, "a third node", err, vfs.Quota)
-	ofRoot, err := h.Usage("g1")
-	ok(t, err)
-	ofShare, err := h.Usage("g3")
-	ok(t, err)
-	if ofRoot != ofShare || ofRoot.Nodes != 2 {
-		t.Errorf("the grant uses %+v, and what was shared from it %+v", ofRoot, ofShare)
+	if of := nodes(t, h, "g1"); of != 2 {
+		t.Errorf("the grant uses %d nodes", of)
 	}
-	n, err = h.Restore(two)
+	if of := nodes(t, h, "g3"); of != 1 {
+		t.Errorf("what was shared from it uses %d nodes", of)
+	}
+	n, _, err = h.Restore(two)
 	ok(t, err)
 	_, err = n.(vfs.Dir).Create(t.Context(), "more")
 	is(t, "the other's first", err, "")
 }
 
+// nodes is how many the grant with that id stores.
+func nodes(t *testing.T, h *authority.Host, id string) int64 {
+	t.Helper()
+	m, err := h.Meter(id)
+	ok(t, err)
+	return m.Used(meter.StoredNodes)
+}
+
 // The bound on shares is of the grant that all of them come from: sharing what was
 // shared is no way round it.
 func TestSharesAreBounded(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
 	_, other := grant(t, h, "other", "a", false)
 	share := func(secret []byte) (shared []byte, ctl *vfs.Control, err error) {
-		n, err := h.Restore(secret)
+		n, _, err := h.Restore(secret)
 		ok(t, err)
 		defer n.Close()
 		return h.Share(n)
 	}
-	from := secret
+	all := 0
 	var last *vfs.Control
-	for i := range authority.MaxShares {
-		shared, ctl, err := share(from)
-		ok(t, err)
-		defer ctl.Release()
-		last = ctl
-		if i < 2 {
-			from = shared // of the grant, of what it shared, and of what that shared
+	shareAll := func(from []byte) (first []byte) {
+		for {
+			shared, ctl, err := share(from)
+			if err != nil {
+				is(t, "one more", err, vfs.Limit)
+				return first
+			}
+			defer ctl.Release()
+			if all++; first == nil {
+				first = shared
+			}
+			last = ctl
 		}
 	}
-	for what, s := range map[string][]byte{"of the grant": secret, "of a share": from} {
+	below, ctl, err := share(secret) // leaves something to whom it is of
+	ok(t, err)
+	defer ctl.Release()
+	shareAll(shareAll(below))
+	shareAll(secret)
+	if want := int(meter.GrantLimits()[meter.Shares]) - 1; all != want {
+		t.Errorf("%d shares beside the first, want %d", all, want)
+	}
+	for what, s := range map[string][]byte{"of the grant": secret, "of a share": below} {
 		_, _, err := share(s)
 		is(t, "one more "+what, err, vfs.Limit)
 	}
-	_, ctl, err := share(other)
+	_, ctl, err = share(other)
 	ok(t, err)
 	ctl.Release()
 	ok(t, last.Revoke())
@@ -158,10 +181,10 @@ func TestSharesAreBounded(t *testing.T) {
 
 // Two grants of one guest name what is shared from them in one series.
 func TestSharedNames(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	for range 2 {
 		_, secret := grant(t, h, "agent", "", false)
-		n, err := h.Restore(secret)
+		n, _, err := h.Restore(secret)
 		ok(t, err)
 		for range 2 {
 			_, ctl, err := h.Share(n)
@@ -203,7 +226,7 @@ func TestSharedNames(t *testing.T) {
 
 // Revoked grants are remembered, but not all of them for ever.
 func TestForget(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	_, kept := grant(t, h, "kept", "", false)
 	var first, last []byte
 	for i := range 2 * authority.MaxGone {
@@ -215,11 +238,11 @@ func TestForget(t *testing.T) {
 		_, err := h.Revoke(g.ID)
 		ok(t, err)
 	}
-	_, err := h.Restore(first)
+	_, _, err := h.Restore(first)
 	is(t, "one that is forgotten", err, vfs.Denied)
-	_, err = h.Restore(last)
+	_, _, err = h.Restore(last)
 	is(t, "one that is remembered", err, vfs.Revoked)
-	_, err = h.Restore(kept)
+	_, _, err = h.Restore(kept)
 	ok(t, err)
 	gs, err := h.Grants("", 1<<20)
 	if ok(t, err); len(gs) > authority.MaxGone+authority.MaxGone/4+2 {
@@ -229,9 +252,9 @@ func TestForget(t *testing.T) {
 
 // Whoever shares and takes back again and again has only what is its own forgotten.
 func TestForgetOnlyOnesOwn(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	gone := func(secret []byte) (shared []byte) {
-		n, err := h.Restore(secret)
+		n, _, err := h.Restore(secret)
 		ok(t, err)
 		defer n.Close()
 		shared, ctl, err := h.Share(n)
@@ -247,19 +270,20 @@ func TestForgetOnlyOnesOwn(t *testing.T) {
 	for range authority.MaxGone + authority.MaxGone/4 + 2 { // not at every grant
 		gone(busy)
 	}
-	_, err := h.Restore(first)
+	_, _, err := h.Restore(first)
 	is(t, "the busy one's first", err, vfs.Denied)
-	_, err = h.Restore(remembered)
+	_, _, err = h.Restore(remembered)
 	is(t, "another's", err, vfs.Revoked)
 }
 
 // What was revoked holds nothing, even while nobody asks.
 func TestRevokedHoldsNothing(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", false)
-	before, err := h.Usage(g.ID)
+	m, err := h.Meter(g.ID)
 	ok(t, err)
-	n, err := h.Restore(secret)
+	before := m.Used(meter.Nodes)
+	n, _, err := h.Restore(secret)
 	ok(t, err)
 	for range 10 {
 		_, ctl, err := h.Share(n)
@@ -269,24 +293,30 @@ func TestRevokedHoldsNothing(t *testing.T) {
 	}
 	ok(t, n.Close())
 	ok(t, h.Close()) // which waits
-	after, err := h.Usage(g.ID)
-	if ok(t, err); after.Open != 0 || before.Open == 0 {
-		t.Errorf("open before: %d, after: %d", before.Open, after.Open)
+	if after := m.Used(meter.Nodes); after != 0 || before == 0 {
+		t.Errorf("open before: %d, after: %d", before, after)
 	}
+	if parts := h.Meters().All().Parts(); len(parts) != 0 {
+		t.Errorf("%d meters are left", len(parts))
+	}
+	_, err = h.Meter(g.ID)
+	is(t, "the meter of what was revoked", err, vfs.Revoked)
+	_, err = h.SetLimits("agent", meter.Limits{meter.Nodes: 1})
+	is(t, "limits for what was revoked", err, vfs.Revoked)
 	_, _, err = h.Grant(context.Background(), "late", "a", false)
 	if err == nil {
 		t.Error("a closed host grants")
 	}
 }
 
-// A grant's own terms come before the host's allowance.
+// A grant's own terms come before what every grant has, and can be changed.
 func TestGrantOn(t *testing.T) {
-	h := newHost(t, vfs.Allowance{Nodes: 5, Bytes: 50})
-	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Nodes: 1, Bytes: 10})
+	h := newHost(t, meter.Limits{meter.StoredNodes: 5, meter.StoredBytes: 50})
+	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Limits: meter.Limits{meter.StoredNodes: 1, meter.StoredBytes: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := h.Restore(secret[:])
+	n, _, err := h.Restore(secret[:])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,4 +332,18 @@ func TestGrantOn(t *testing.T) {
 	ok(t, err)
 	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 12)), vfs.If{})
 	is(t, "a byte more than the terms allow", err, vfs.Quota)
+	set, err := h.SetLimits("g", meter.Limits{meter.StoredBytes: 11})
+	if ok(t, err); set != 1 {
+		t.Errorf("limits were set of %d grants", set)
+	}
+	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 12)), vfs.If{})
+	ok(t, err)
+	_, err = d.Mkdir(t.Context(), "two")
+	is(t, "what was not changed", err, vfs.Quota)
+	_, err = h.SetLimits("g1", meter.Limits{meter.StoredNodes: -1})
+	ok(t, err)
+	_, err = d.Mkdir(t.Context(), "two")
+	ok(t, err)
+	_, err = h.SetLimits("nobody", nil)
+	is(t, "limits of nobody", err, vfs.NotFound)
 }

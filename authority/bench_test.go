@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"capd/authority"
-	"capd/vfs"
+	"capd/meter"
 )
 
 // What one guest does costs the same however many grants there are, since each of
 // these takes the lock that all guests need.
 func BenchmarkAmongGrants(b *testing.B) {
 	for _, roots := range []int{1, 16, 64} {
-		h := newHost(b, vfs.Allowance{})
+		h := newHost(b, nil)
 		for i := range roots {
 			fill(b, h, fmt.Sprintf("agent%d", i))
 		}
@@ -25,12 +25,12 @@ func BenchmarkAmongGrants(b *testing.B) {
 			})
 		}
 		run("restore", func() error {
-			n, err := h.Restore(secret)
+			n, _, err := h.Restore(secret)
 			ok(b, err)
 			return n.Close()
 		})
 		run("share", func() error {
-			n, err := h.Restore(secret)
+			n, _, err := h.Restore(secret)
 			ok(b, err)
 			_, ctl, err := h.Share(n)
 			ok(b, err)
@@ -39,7 +39,7 @@ func BenchmarkAmongGrants(b *testing.B) {
 			return n.Close()
 		})
 		run("lock", func() error { _, err := h.SetWritable(g.ID, false); return err })
-		run("usage", func() error { _, err := h.Usage(g.ID); return err })
+		run("meter", func() error { _, err := h.Meter(g.ID); return err })
 		ok(b, h.Close())
 	}
 }
@@ -47,10 +47,10 @@ func BenchmarkAmongGrants(b *testing.B) {
 // fill gives guest a grant with as many shares as there may be.
 func fill(b *testing.B, h *authority.Host, guest string) {
 	_, secret := grant(b, h, guest, "a", false)
-	n, err := h.Restore(secret)
+	n, _, err := h.Restore(secret)
 	ok(b, err)
 	defer n.Close()
-	for range authority.MaxShares {
+	for range meter.GrantLimits()[meter.Shares] {
 		_, ctl, err := h.Share(n)
 		ok(b, err)
 		ctl.Release()

@@ -15,10 +15,10 @@ import (
 func TestGoneCostsLittle(t *testing.T) {
 	names := vfs.NewNamespace()
 	ok(t, names.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
-	h := authority.New(names.Root(), vfs.Allowance{})
+	h := authority.New(names.Root(), nil, nil)
 	t.Cleanup(func() { h.Close() })
 	_, secret := grant(t, h, "agent", "m", false)
-	n, err := h.Restore(secret)
+	n, _, err := h.Restore(secret)
 	ok(t, err)
 	defer n.Close()
 	top := n.(vfs.Dir)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -15,6 +16,7 @@ import (
 type registry struct {
 	byDigest map[digest]*grant
 	byOrder  btree.Map[uint64, *grant]
+	byMeter  map[*meter.Meter]*grant // those that are not buried
 	guests   map[string]*guest
 	lastID   uint64
 	gone     []*grant // root grants that have ended, the first to end first
@@ -27,7 +29,7 @@ type guest struct {
 }
 
 func newRegistry() registry {
-	return registry{byDigest: map[digest]*grant{}, guests: map[string]*guest{}}
+	return registry{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, guests: map[string]*guest{}}
 }
 
 // add files g, which has its digest, under a new id and the name of its guest.
@@ -37,6 +39,7 @@ func (r *registry) add(g *grant) {
 	g.ID = "g" + strconv.FormatUint(g.order, 10)
 	r.byDigest[g.digest] = g
 	r.byOrder.Set(g.order, g)
+	r.byMeter[g.meter] = g
 	holder := r.guests[g.Guest]
 	if holder == nil {
 		holder = &guest{grants: map[*grant]struct{}{}}
@@ -44,9 +47,14 @@ func (r *registry) add(g *grant) {
 	}
 	holder.grants[g] = struct{}{}
 	g.holder = holder
-	if g.shared() {
-		g.root.live++
-	}
+}
+
+// unmeter takes g's meter from it.
+func (r *registry) unmeter(g *grant) *meter.Meter {
+	m := g.meter
+	delete(r.byMeter, m)
+	g.meter = nil
+	return m
 }
 
 // remove forgets g.
@@ -59,13 +67,12 @@ func (r *registry) remove(g *grant) {
 	}
 }
 
-// end notes that g has ended: it counts as live no more. Of those that have ended,
+// end notes that g has ended. Of those that have ended,
 // MaxGone root grants are remembered, and MaxGone of those shared from one root
 // grant, so that a guest has only its own forgotten. With a root grant all that was
 // shared from it is forgotten: end returns what of this is left to remove.
 func (r *registry) end(g *grant) (left []*grant) {
 	if g.shared() {
-		g.root.live--
 		if g.root.forgotten {
 			r.remove(g)
 		} else if oldest := push(&g.root.gone, g); oldest != nil {
@@ -161,7 +168,12 @@ func (h *Host) eachOfFew(order uint64, f func(*grant) bool) (last uint64, more b
 func (h *Host) end(g *grant) {
 	h.mu.Lock()
 	left := h.registry.end(g)
+	giver := g.giver
+	g.giver = nil
 	h.mu.Unlock()
+	if giver != nil {
+		giver.Give(meter.Shares, 1)
+	}
 	for part := range slices.Chunk(left, few) {
 		h.mu.Lock()
 		for _, g := range part {

@@ -6,13 +6,14 @@ import (
 
 	"capd/authority"
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 )
 
 // share shares what secret stands for.
 func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *vfs.Control) {
 	t.Helper()
-	n, err := h.Restore(secret)
+	n, _, err := h.Restore(secret)
 	ok(t, err)
 	defer n.Close()
 	shared, ctl, err = h.Share(n)
@@ -23,7 +24,7 @@ func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *
 // With a root grant all that was shared from it is forgotten, and no index keeps
 // anything of it.
 func TestForgetWithTheRoot(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	g, secret := grant(t, h, "first", "a", false)
 	gone, ctl := share(t, h, secret)
 	ok(t, ctl.Revoke())
@@ -40,17 +41,17 @@ func TestForgetWithTheRoot(t *testing.T) {
 		ok(t, err)
 	}
 	for _, s := range [][]byte{secret, gone, alive, below} {
-		_, err = h.Restore(s)
+		_, _, err = h.Restore(s)
 		is(t, "one of the last that are remembered", err, vfs.Revoked)
 	}
 	last, _ := grant(t, h, "gone", "a", false)
 	_, err = h.Revoke(last.ID)
 	ok(t, err)
 	for _, s := range [][]byte{secret, gone, alive, below} {
-		_, err = h.Restore(s)
+		_, _, err = h.Restore(s)
 		is(t, "one that is forgotten", err, vfs.Denied)
 	}
-	_, err = h.Usage(g.ID)
+	_, err = h.Meter(g.ID)
 	is(t, "what a forgotten one uses", err, vfs.NotFound)
 	_, err = h.Revoke("first/1")
 	is(t, "a forgotten guest", err, vfs.NotFound)
@@ -64,16 +65,16 @@ func TestForgetWithTheRoot(t *testing.T) {
 func TestUnmountedSharesDoNotCount(t *testing.T) {
 	ns := vfs.NewNamespace()
 	ok(t, ns.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
-	h := authority.New(ns.Root(), vfs.Allowance{})
+	h := authority.New(ns.Root(), nil, nil)
 	defer h.Close()
 	_, secret := grant(t, h, "agent", "", false)
-	n, err := h.Restore(secret)
+	n, _, err := h.Restore(secret)
 	ok(t, err)
 	defer n.Close()
 	m, err := n.(vfs.Dir).Lookup(t.Context(), "m")
 	ok(t, err)
 	defer m.Close()
-	for range authority.MaxShares {
+	for range meter.GrantLimits()[meter.Shares] {
 		_, ctl, err := h.Share(m)
 		ok(t, err)
 		ctl.Release()
@@ -89,9 +90,9 @@ func TestUnmountedSharesDoNotCount(t *testing.T) {
 // A list is complete and in order however many grants it has, and where it goes on
 // after one that is forgotten meanwhile.
 func TestLongList(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
-	for range 2 * authority.MaxShares / 3 {
+	for range 2 * meter.GrantLimits()[meter.Shares] / 3 {
 		_, ctl := share(t, h, secret)
 		ctl.Release()
 	}
@@ -112,7 +113,7 @@ func TestLongList(t *testing.T) {
 			t.Fatalf("number %d is %s", i, id)
 		}
 	}
-	if want := 2*authority.MaxShares/3 + 1; len(ids) != want {
+	if want := 2*meter.GrantLimits()[meter.Shares]/3 + 1; int64(len(ids)) != want {
 		t.Errorf("listed are %d grants, want %d", len(ids), want)
 	}
 	for range authority.MaxGone + 1 {
@@ -121,7 +122,7 @@ func TestLongList(t *testing.T) {
 		ctl.Release()
 	}
 	forgotten := fmt.Sprintf("g%d", len(ids)+1)
-	_, err := h.Usage(forgotten)
+	_, err := h.Meter(forgotten)
 	is(t, "the first that was revoked", err, vfs.NotFound)
 	gs, err := h.Grants(forgotten, 1)
 	if ok(t, err); len(gs) != 1 || gs[0].ID != fmt.Sprintf("g%d", len(ids)+2) {
@@ -131,7 +132,7 @@ func TestLongList(t *testing.T) {
 
 // A number is not given twice, also when the one who had it is forgotten.
 func TestSharedNamesAreNotGivenAgain(t *testing.T) {
-	h := newHost(t, vfs.Allowance{})
+	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
 	for range authority.MaxGone + 1 {
 		_, ctl := share(t, h, secret)

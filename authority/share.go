@@ -3,49 +3,60 @@ package authority
 import (
 	"fmt"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
 // Share mints a secret for n, which a guest of this host holds, with exactly its
-// rights. It dies with the grant that n came from. The control is the sharer's,
-// to take it back.
+// rights. It dies with the grant that n came from. What its holder uses counts in a part of the
+// sharer's meter. The control is the sharer's, to take it back.
 func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
-	node, ctl, err := derive(n)
+	of := vfs.MeterOf(n)
+	if of == nil {
+		return nil, nil, errForeign
+	}
+	part := of.Part(of.Name())
+	node, ctl, err := vfs.Revocable(n, part)
 	if err != nil {
+		part.End()
 		return nil, nil, err
 	}
 	revoker := ctl.Dup()
-	g, secret, err := h.share(node, ctl)
+	g, secret, err := h.share(node, ctl, of, part)
 	if err != nil {
 		revoker.Release()
 		node.Close()
 		ctl.Release()
+		part.End()
 		return nil, nil, err
 	}
 	h.mourn(g, node)
 	return secret, revoker, nil
 }
 
-func (h *Host) share(node vfs.Node, ctl *vfs.Control) (*grant, []byte, error) {
-	parent, ok := vfs.OwnerOf(node).(*grant)
-	if !ok {
-		return nil, nil, vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
-	}
+var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
+
+// share files what is shared from whoever has the meter of, and who holds one share more.
+func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*grant, []byte, error) {
 	place, _ := vfs.PlaceOf(node)
-	g := &grant{
-		Grant: Grant{Path: place.Path, Mode: parent.Mode, State: Active, Parent: parent.ID},
-		node:  node, root: parent.root, ledger: parent.ledger,
-	}
-	if place.ReadOnly {
-		g.Mode = ReadOnly
-	}
+	g := &grant{Grant: Grant{Path: place.Path, State: Active}, node: node, meter: part, giver: of}
 	g.control.Store(ctl)
-	ctl.Own(g)
 	secret := g.mint()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if live := g.root.live; live >= MaxShares {
-		return nil, nil, vfs.Errorf(vfs.Limit, "%d shares of this grant are alive; revoke some", live)
+	parent := h.registry.byMeter[of]
+	if parent == nil { // it was buried meanwhile
+		if err := ctl.Ended(); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, errForeign
+	}
+	if err := vfs.Take(of, meter.Shares, 1); err != nil {
+		return nil, nil, err
+	}
+	g.Parent, g.Mode, g.root = parent.ID, parent.Mode, parent.root
+	if place.ReadOnly {
+		g.Mode = ReadOnly
 	}
 	parent.holder.shared++ // a guest may hold several grants
 	g.Guest = fmt.Sprintf("%s/%d", parent.Guest, parent.holder.shared)

@@ -32,7 +32,7 @@ var controlTree = vfstest.Tree{"a/b/f": {Data: "f"}, "a/g": {Data: "g"}, "h": {D
 
 func TestConsole(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, controlTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, controlTree), nil)
 	c := operator(t, s)
 	none, err := c.Grants(ctx)
 	if ok(t, err); len(none) != 0 {
@@ -101,7 +101,7 @@ func TestConsole(t *testing.T) {
 
 func TestControls(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, controlTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, controlTree), nil)
 	c := operator(t, s)
 	_, line, root, err := c.Grant(ctx, "agent", "", false)
 	ok(t, err)
@@ -164,7 +164,7 @@ func TestControls(t *testing.T) {
 // The control of a grant of one file.
 func TestFileControl(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, controlTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, controlTree), nil)
 	c := operator(t, s)
 	g, line, _, err := c.Grant(ctx, "agent", "h", false)
 	ok(t, err)
@@ -186,7 +186,7 @@ func TestFileControl(t *testing.T) {
 
 // A host that makes no locators grants nothing, and says so.
 func TestNoLocators(t *testing.T) {
-	s := serve(t, inMemory(t, controlTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, controlTree), nil)
 	path := filepath.Join(filepath.Dir(s.socket), "c")
 	l, err := net.Listen("unix", path)
 	ok(t, err)

@@ -28,7 +28,7 @@ func moveTo(t *testing.T, d, dst *vat.Cap) error {
 // same. Shared there and restored here it is as good as any.
 func TestOfAnotherConnection(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, vfstest.Tree{"one/a": {Data: "a"}, "two": {Dir: true}}), vfs.Allowance{})
+	s := serve(t, inMemory(t, vfstest.Tree{"one/a": {Data: "a"}, "two": {Dir: true}}), nil)
 	loc, _ := s.grant(t, "one", "one", false)
 	here := dial(t, loc)
 	there, _ := s.grant(t, "two", "two", false)

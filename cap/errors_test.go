@@ -33,7 +33,7 @@ func TestErrorTexts(t *testing.T) {
 	ok(t, err)
 	t.Cleanup(func() { store.Close() })
 	vfstest.Fill(t, store.Root(), vfstest.Tree{"a/b/f": {Data: "x"}, "a/d": {Dir: true}}, nil, nil)
-	s := serve(t, store.Root(), vfs.Allowance{})
+	s := serve(t, store.Root(), nil)
 	loc, _ := s.grant(t, "agent", "a", false)
 	d := dial(t, loc).Dir(context.Background())
 	for path, want := range map[string]string{

@@ -123,7 +123,7 @@ func TestGlobMissed(t *testing.T) {
 			return do(ctx)
 		},
 	})
-	s := serve(t, tree, vfs.Allowance{})
+	s := serve(t, tree, nil)
 	loc, _ := s.grant(t, "agent", "", false)
 	d := dial(t, loc).Dir(t.Context())
 	for _, c := range []struct {

@@ -21,6 +21,7 @@ import (
 	"capd/client"
 	"capd/host"
 	"capd/locator"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -36,11 +37,11 @@ type served struct {
 	logs []string
 }
 
-func serve(t testing.TB, tree vfs.Dir, a vfs.Allowance) *served {
+func serve(t testing.TB, tree vfs.Dir, limits meter.Limits) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "capd")
 	ok(t, err)
-	s := &served{authority: authority.New(tree, a), socket: filepath.Join(dir, "s")}
+	s := &served{authority: authority.New(tree, nil, limits), socket: filepath.Join(dir, "s")}
 	s.server = host.New(s.authority, host.Options{Logf: func(format string, args ...any) {
 		s.mu.Lock()
 		s.logs = append(s.logs, fmt.Sprintf(format, args...))
@@ -82,7 +83,7 @@ func dial(t testing.TB, loc locator.Locator) *client.Conn {
 // guest is a guest of a host of tree in memory.
 func guest(t testing.TB, tree vfstest.Tree) (*served, *client.Conn, *client.Dir) {
 	t.Helper()
-	s := serve(t, inMemory(t, tree), vfs.Allowance{})
+	s := serve(t, inMemory(t, tree), nil)
 	loc, _ := s.grant(t, "agent", "", false)
 	c := dial(t, loc)
 	return s, c, c.Dir(context.Background())

@@ -199,7 +199,7 @@ func TestListDroppedOfGrant(t *testing.T) {
 		names[fmt.Sprintf("g%03d", i)] = vfstest.Node{}
 	}
 	tree := &counting{Dir: inMemory(t, names)}
-	s := serve(t, tree, vfs.Allowance{})
+	s := serve(t, tree, nil)
 	loc, _ := s.grant(t, "agent", "", false)
 	var dirs []*client.Dir
 	for range 20 {

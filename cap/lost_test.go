@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"capd/cap/dir"
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
@@ -121,11 +120,11 @@ func TestLostWrite(t *testing.T) {
 				tree := &slow{inMemory(t, vfstest.Tree{"f": {Data: "old"}}), make(chan struct{})}
 				var d *client.Dir
 				if !here {
-					s := serve(t, tree, vfs.Allowance{})
+					s := serve(t, tree, nil)
 					loc, _ := s.grant(t, "agent", "", false)
 					d = dial(t, loc).Dir(context.Background())
 				} else {
-					d = client.NewDir(dir.New(scope.New(), vfs.Guarded(tree, nil)))
+					d = client.NewDir(dir.New(vfs.Guarded(tree, nil)))
 				}
 				w := stage(t, d, "f", vfs.If{})
 				defer w.Release()

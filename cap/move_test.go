@@ -7,6 +7,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -65,18 +66,20 @@ func TestMove(t *testing.T) {
 // Two grants of one host, held over one connection, and over two.
 func TestMoveBetweenGrants(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, moveTree), vfs.Allowance{Bytes: 1000, Nodes: 10})
+	s := serve(t, inMemory(t, moveTree), meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
 	one, g1 := s.grant(t, "one", "a", false)
 	two, g2 := s.grant(t, "two", "", false)
 	session := s.session(t)
 	a, b := restore(ctx, session, one.Secret[:]), restore(ctx, session, two.Secret[:]) // not waited for
 	ok(t, move(t, a, "f", b, "moved"))
-	u1, err := s.authority.Usage(g1.ID)
+	u1, err := s.authority.Meter(g1.ID)
 	ok(t, err)
-	u2, err := s.authority.Usage(g2.ID)
+	u2, err := s.authority.Meter(g2.ID)
 	ok(t, err)
-	if u2.Nodes != 1 || u2.Bytes != 1 || u1.Nodes != 0 || u1.Bytes != 0 {
-		t.Errorf("the target's grant has to pay: %+v, %+v", u1, u2)
+	for _, k := range []meter.Kind{meter.StoredNodes, meter.StoredBytes} {
+		if of, has := u1.Used(k), u2.Used(k); of != 0 || has != 1 {
+			t.Errorf("the target's grant has to pay: %v are %d, %d", k, of, has)
+		}
 	}
 	ok(t, move(t, b, "moved", a, "f")) // from the root of one to that of the other
 

@@ -91,7 +91,7 @@ func TestPrecedence(t *testing.T) {
 	calls := wrongCalls()
 	tried := 0
 	for _, st := range states() {
-		s := serve(t, ruled(t), vfs.Allowance{})
+		s := serve(t, ruled(t), nil)
 		loc, g := s.grant(t, "agent", "m", false)
 		conn := dial(t, loc)
 		d := conn.Dir(ctx)

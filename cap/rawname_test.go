@@ -11,7 +11,6 @@ import (
 	"capd/backend/physical"
 	schema "capd/capnp"
 	"capd/vat"
-	"capd/vfs"
 )
 
 // Names that are not UTF-8 are listed, in order, and can be used as they are.
@@ -26,7 +25,7 @@ func TestRawNames(t *testing.T) {
 	store, err := physical.OpenAmbient(dir, physical.Options{})
 	ok(t, err)
 	t.Cleanup(func() { store.Close() })
-	s := serve(t, store.Root(), vfs.Allowance{})
+	s := serve(t, store.Root(), nil)
 	loc, _ := s.grant(t, "agent", "", false)
 	d := dial(t, loc).Dir(context.Background())
 

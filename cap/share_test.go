@@ -10,6 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/locator"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -19,7 +20,7 @@ var shareTree = vfstest.Tree{"a/f": {Data: "f"}, "a/b/g": {Data: "g"}, "c": {Dat
 
 func TestShareChain(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, shareTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, shareTree), nil)
 	loc, root := s.grant(t, "agent", "", false)
 	c := dial(t, loc)
 
@@ -71,7 +72,7 @@ func TestShareChain(t *testing.T) {
 // Whoever shares may be gone: what he shared lives as long as his own grant.
 func TestShareOutlivesItsConnection(t *testing.T) {
 	ctx := context.Background()
-	s := serve(t, inMemory(t, shareTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, shareTree), nil)
 	loc, g := s.grant(t, "agent", "", false)
 	c := dial(t, loc)
 	line, r, err := c.Share(ctx, c.Dir(ctx).SubDir("a"))
@@ -131,7 +132,7 @@ func TestShareLimit(t *testing.T) {
 	ctx := t.Context()
 	s, c, d := guest(t, shareTree)
 	var last *client.Revoker
-	for range authority.MaxShares {
+	for range meter.GrantLimits()[meter.Shares] {
 		_, r, err := c.Share(ctx, d)
 		ok(t, err)
 		if last != nil {
@@ -151,7 +152,7 @@ func TestShareLimit(t *testing.T) {
 }
 
 func TestRestore(t *testing.T) {
-	s := serve(t, inMemory(t, shareTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, shareTree), nil)
 	loc, _ := s.grant(t, "agent", "c", false)
 	session := s.session(t)
 	wrong := make([]byte, locator.SecretSize)
@@ -198,7 +199,7 @@ func restores(t *testing.T, session *vat.Cap) map[string]func(secret []byte) err
 
 // What a promise of a locator's node turns out not to be is said by its code.
 func TestPromisedNode(t *testing.T) {
-	s := serve(t, inMemory(t, shareTree), vfs.Allowance{})
+	s := serve(t, inMemory(t, shareTree), nil)
 	file, _ := s.grant(t, "file", "c", false)
 	dir, _ := s.grant(t, "dir", "a", false)
 	ctx := t.Context()

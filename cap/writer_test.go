@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/deny"
@@ -103,7 +103,7 @@ func stageOf(t *testing.T, d *client.Dir, path string, cond vfs.If) error {
 // not wait for that.
 func TestWriterRefused(t *testing.T) {
 	tree := inMemory(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}, ".env": {}, ".git/config": {}, "link": {Link: "f"}, "dangling": {Link: "nowhere"}})
-	s := serve(t, vfs.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask(nil)), vfs.Allowance{})
+	s := serve(t, vfs.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask(nil)), nil)
 	loc, _ := s.grant(t, "agent", "", false)
 	d := dial(t, loc).Dir(context.Background())
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestWriterKeepsItsError(t *testing.T) {
 
 func TestWriterDropped(t *testing.T) {
 	s, c, d := guest(t, vfstest.Tree{"f": {Data: "old"}})
-	for range 3 * scope.MaxWriters {
+	for range 3 * meter.GrantLimits()[meter.Streams] {
 		w := stage(t, d, "f", vfs.If{})
 		ok(t, write(t, w, "half"))
 		w.Release()
@@ -208,9 +208,12 @@ func TestWriterRevoked(t *testing.T) {
 }
 
 func TestWritersAreBounded(t *testing.T) {
-	_, _, d := guest(t, vfstest.Tree{})
+	s, _, d := guest(t, vfstest.Tree{})
+	const most = 100
+	_, err := s.authority.SetLimits("agent", meter.Limits{meter.Writers: most})
+	ok(t, err)
 	var ws []*vat.Cap
-	for range scope.MaxWriters {
+	for range most {
 		w := stage(t, d, "f", vfs.If{})
 		ok(t, write(t, w, "x"))
 		ws = append(ws, w)

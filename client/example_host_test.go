@@ -38,7 +38,7 @@ func exampleHost() (line string, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	grants := authority.New(tree, vfs.Allowance{})
+	grants := authority.New(tree, nil, nil)
 	server := host.New(grants, host.Options{})
 	go server.ServeGuests(l)
 	_, secret, err := grants.Grant(ctx, "agent", "", false)

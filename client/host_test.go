@@ -52,7 +52,7 @@ func serveTLS(t testing.TB, tree vfs.Dir) *served {
 
 func serveOn(t testing.TB, tree vfs.Dir, l net.Listener, at locator.Locator, run func(*host.Server) error) *served {
 	t.Helper()
-	s := &served{authority: authority.New(tree, vfs.Allowance{}), at: at}
+	s := &served{authority: authority.New(tree, nil, nil), at: at}
 	s.server = host.New(s.authority, host.Options{Logf: func(format string, args ...any) {
 		t.Errorf("the host logs: "+format, args...)
 	}})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"capd/client"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -16,7 +17,7 @@ import (
 type usage struct {
 	goroutines, descriptors int
 	host, guest             vat.Stats
-	open                    int64 // in the grant's ledger
+	open                    int64 // of the grant
 }
 
 // TestNothingIsLeft counts before and after a guest that holds something of
@@ -31,9 +32,9 @@ func TestNothingIsLeft(t *testing.T) {
 			_, err := root.Stat(t.Context())
 			ok(t, err)
 			now := func() usage {
-				used, err := s.authority.Usage(id)
+				used, err := s.authority.Meter(id)
 				ok(t, err)
-				u := usage{goroutines: runtime.NumGoroutine(), descriptors: openDescriptors(), guest: c.Stats(), open: used.Open}
+				u := usage{goroutines: runtime.NumGoroutine(), descriptors: openDescriptors(), guest: c.Stats(), open: used.Used(meter.Nodes)}
 				for _, st := range s.server.Stats() { // of one connection, or of none
 					u.host = st
 				}
@@ -68,14 +69,13 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			comesBackTo("closed", before)
 
-			fresh, err := s.authority.Usage(id)
+			m, err := s.authority.Meter(id)
 			ok(t, err)
+			fresh := m.Used(meter.Nodes)
 			other := dial(t, loc)
 			useEverything(t, other, other.Dir(context.Background()))
-			held, err := s.authority.Usage(id)
-			ok(t, err)
-			if held.Open <= fresh.Open {
-				t.Errorf("the guest holds nothing: %+v", held)
+			if held := m.Used(meter.Nodes); held <= fresh {
+				t.Errorf("the guest holds nothing: %d nodes", held)
 			}
 			ok(t, other.Close())
 			<-other.Done()

@@ -7,6 +7,7 @@ package config
 import (
 	_ "embed"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -56,6 +57,11 @@ type Guest struct {
 type Quota struct {
 	Bytes Size  // of content
 	Nodes int64 // files, directories and links
+}
+
+// Limits returns what q says of a grant.
+func (q Quota) Limits() meter.Limits {
+	return meter.Limits{meter.StoredBytes: int64(q.Bytes), meter.StoredNodes: q.Nodes}
 }
 
 // MaxFile is how long a file may be, in bytes.

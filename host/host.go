@@ -26,9 +26,6 @@ const (
 	// MaxConns is how many there are at once, unless Options says otherwise.
 	// One more is closed as soon as it is accepted.
 	MaxConns = 4096
-	// MaxConnsPerGrant is how many may hold the same grant, or what was shared
-	// from it. One more answers limit when it restores.
-	MaxConnsPerGrant = 256
 	// MaxStrangers is how many may have restored nothing. One more ends the one
 	// that has waited longest, of those that come from where most do.
 	MaxStrangers = 256
@@ -56,12 +53,10 @@ type Server struct {
 	mu         sync.Mutex
 	conns      map[*vat.Conn]struct{} // the operator's among them
 	guests     int
-	handshakes []net.Conn // that may become guests, in the order they came
-	strangers  []*seat    // guests that have restored nothing, in the order they came
-	meters     *meter.Host
-	strange    *meter.Meter        // of strangers
-	grants     map[string]*holders // of a root grant
-	told       map[string]bool     // directories of which a guest was told that they hold something withheld
+	handshakes []net.Conn      // that may become guests, in the order they came
+	strangers  []*seat         // guests that have restored nothing, in the order they came
+	strange    *meter.Meter    // of strangers
+	told       map[string]bool // directories of which a guest was told that they hold something withheld
 	listeners  map[net.Listener]struct{}
 	closed     bool
 	wg         sync.WaitGroup
@@ -78,8 +73,7 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	meters := meter.NewHost(nil)
-	return &Server{meters: meters, strange: meters.Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, grants: map[string]*holders{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
+	return &Server{strange: h.Meters().Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is

@@ -28,7 +28,7 @@ func start(t *testing.T, tree vfs.Dir, o host.Options) (s *host.Server, served c
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
 	ok(t, err)
-	a := authority.New(tree, vfs.Allowance{})
+	a := authority.New(tree, nil, nil)
 	s = host.New(a, o)
 	served = make(chan error, 1)
 	go func() { served <- s.ServeGuests(l) }()

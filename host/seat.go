@@ -15,12 +15,6 @@ import (
 // grant may be silent for ever.
 const StrangerIdle = time.Minute
 
-// holders are the connections that hold a grant.
-type holders struct {
-	conns int
-	meter *meter.Meter
-}
-
 // seat is a guest's connection, as the server counts it: a stranger until it has
 // restored something, and then one of those that hold a grant. It is what the
 // connection's Session asks for nodes.
@@ -28,14 +22,14 @@ type seat struct {
 	s     *Server
 	conn  *vat.Conn
 	from  origin
-	roots map[string]bool // the root grants it holds
+	holds map[*meter.Meter]*meter.Meter // by the root grant's meter: which the connection counts in
 	ended bool
 }
 
 // Guest answers one guest on nc, which it takes over. It returns nil, and closes
 // nc, when there are too many.
 func (s *Server) Guest(nc net.Conn) *vat.Conn {
-	t := &seat{s: s, from: originOf(nc), roots: map[string]bool{}}
+	t := &seat{s: s, from: originOf(nc), holds: map[*meter.Meter]*meter.Meter{}}
 	s.mu.Lock()
 	if s.guests >= s.o.MaxConns {
 		s.mu.Unlock()
@@ -69,13 +63,8 @@ func (t *seat) leave() {
 	t.ended = true
 	t.s.guests--
 	t.known()
-	for root := range t.roots {
-		if h := t.s.grants[root]; h.conns == 1 {
-			h.meter.End()
-			delete(t.s.grants, root)
-		} else {
-			h.conns--
-		}
+	for _, m := range t.holds {
+		m.Give(meter.Connections, 1)
 	}
 }
 
@@ -86,31 +75,25 @@ func (t *seat) known() {
 
 // Restore implements session.Grants.
 func (t *seat) Restore(secret []byte) (vfs.Node, error) {
-	n, err := t.s.host.Restore(secret)
+	n, m, err := t.s.host.Restore(secret)
 	if err != nil {
 		return nil, err
 	}
-	root := t.s.host.RootOf(n)
+	root := m.Grant()
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	if t.ended || t.roots[root] {
+	if t.ended || t.holds[root] != nil {
 		return n, nil
 	}
-	h := t.s.grants[root]
-	if h == nil {
-		h = &holders{meter: t.s.meters.Grant(root, nil)}
-	}
-	if h.conns >= MaxConnsPerGrant {
+	if err := vfs.Take(m, meter.Connections, 1); err != nil {
 		n.Close()
-		return nil, vfs.Errorf(vfs.Limit, "%d connections hold this grant already; close some", MaxConnsPerGrant)
+		return nil, err
 	}
-	h.conns++
-	t.s.grants[root] = h
-	if len(t.roots) == 0 { // a connection counts with the first of its grants
-		t.conn.SetMeter(h.meter)
+	if len(t.holds) == 0 { // a connection counts with the first of its grants
+		t.conn.SetMeter(m)
 		t.conn.SetIdleTimeout(0)
 	}
-	t.roots[root] = true
+	t.holds[root] = m
 	t.known()
 	return n, nil
 }

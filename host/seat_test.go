@@ -11,6 +11,7 @@ import (
 	"capd/client"
 	"capd/host"
 	"capd/locator"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -37,7 +38,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 // ever.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := authority.New(memory.New(memory.Limits{}).Root(), vfs.Allowance{})
+		a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
 		defer a.Close()
 		_, secret, err := a.Grant(t.Context(), "agent", "", false)
 		ok(t, err)
@@ -71,7 +72,7 @@ func TestSilence(t *testing.T) {
 func TestConnsPerGrant(t *testing.T) {
 	_, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	var conns []*client.Conn
-	for range host.MaxConnsPerGrant {
+	for range meter.GrantLimits()[meter.Connections] {
 		c := client.NewConn(dial(), loc)
 		defer c.Close()
 		_, err := c.Node(t.Context())

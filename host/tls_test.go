@@ -30,7 +30,7 @@ func startTLS(t *testing.T, o host.Options) (s *host.Server, address string, loc
 	ok(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
-	a := authority.New(memory.New(memory.Limits{}).Root(), vfs.Allowance{})
+	a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
 	s = host.New(a, o)
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(l, id) }()

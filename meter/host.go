@@ -30,8 +30,10 @@ func HostLimits() Limits {
 func GrantLimits() Limits {
 	return Limits{
 		Connections:  256,
+		Nodes:        65_536,
+		Streams:      256,
 		Writers:      1024,
-		Listings:     16,
+		Listings:     4,
 		Shares:       1024,
 		MessageBytes: 64 << 20,
 		CallBytes:    48 << 20,

@@ -8,12 +8,12 @@ const (
 	Connections  Kind = iota // that hold something of the grant
 	Nodes                    // open nodes and gates; one at a long path counts for several
 	Streams                  // contents held open, and whole-file writes: each is a descriptor
-	Writers                  // capabilities of whole-file writes that have not ended
+	Writers                  // capabilities of whole-file writes, until they have ended and were released
 	Listings                 // listings that wait for their next page
 	Shares                   // live shares
 	StoredBytes              // by which stored content has grown
 	StoredNodes              // by which the number of stored nodes has grown
-	StagedBytes              // of whole-file writes under way
+	StagedBytes              // of whole-file writes under way; at most what StoredBytes allows
 	MessageBytes             // of large messages that came in, until their call is done
 	CallBytes                // that open calls hold
 	ReplyBytes               // that were answered and not read
@@ -27,7 +27,7 @@ var kinds = [Kinds]struct{ name, noun, help string }{
 	Connections:  {"connections", "connections", "close some"},
 	Nodes:        {"nodes", "open nodes", "release some"},
 	Streams:      {"streams", "reads and whole-file writes under way", "let some end"},
-	Writers:      {"writers", "uncommitted writers", "commit or drop some"},
+	Writers:      {"writers", "Writers", "commit some, and release those that have ended"},
 	Listings:     {"listings", "listings under way", "finish some"},
 	Shares:       {"shares", "live shares", "revoke some"},
 	StoredBytes:  {"storedBytes", "bytes of stored content", "remove something or ask for more"},

@@ -19,6 +19,7 @@ type Meter struct {
 
 	stored stored
 	freed  freed
+	keeps  keeps
 	flows  [lanes]flow
 	lanes  *[lanes]lane
 
@@ -91,8 +92,17 @@ func (m *Meter) Set(l Limits) {
 	}
 }
 
-// Limit returns how much of k may be held at most, 0 where there is no limit.
-func (m *Meter) Limit(k Kind) int64 { return m.limit[k].Load() }
+// Limit returns how much of k may be held at most, 0 where there is no limit. Nobody stages more
+// than he could keep.
+func (m *Meter) Limit(k Kind) int64 {
+	limit := m.limit[k].Load()
+	if k == StagedBytes {
+		if stored := m.limit[StoredBytes].Load(); limit == 0 || stored > 0 && stored < limit {
+			return stored
+		}
+	}
+	return limit
+}
 
 // Used returns how much of k is held, with what is reserved.
 func (m *Meter) Used(k Kind) int64 {
@@ -148,7 +158,7 @@ func (m *Meter) Passed(k Kind) (full *Full, far bool) {
 // full says what limit of m's is passed, if one is.
 func (m *Meter) full(k Kind, over int64) *Full {
 	used := m.used[k].Load() - over
-	if limit := m.limit[k].Load(); limit > 0 && used > limit {
+	if limit := m.Limit(k); limit > 0 && used > limit {
 		return &Full{Kind: k, Limit: limit, Whose: m.whose}
 	}
 	if room, some := m.share(k); some && used > room {
@@ -164,7 +174,7 @@ func (m *Meter) share(k Kind) (room int64, some bool) {
 	if p == nil {
 		return 0, false
 	}
-	limit := p.limit[k].Load()
+	limit := p.Limit(k)
 	if limit == 0 {
 		return 0, false
 	}

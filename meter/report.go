@@ -18,7 +18,7 @@ type Use struct {
 func (m *Meter) Uses() []Use {
 	all := make([]Use, Kinds)
 	for k := range Kinds {
-		u := Use{Kind: k, Used: m.Used(k), Limit: m.limit[k].Load(), Refused: m.refused[k].Load()}
+		u := Use{Kind: k, Used: m.Used(k), Limit: m.Limit(k), Refused: m.refused[k].Load()}
 		if left, bounded := m.leftShare(k); bounded {
 			u.Share = u.Used + max(left, 0)
 		}

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"fmt"
 	"math"
 	"sync"
 )
@@ -19,11 +20,14 @@ type stored struct {
 
 // Lacks is the error that a change would make what is stored grow beyond a limit.
 type Lacks struct {
-	Whose      string
+	Whose      string // meter it is: "this grant"
 	Need, Left Effect
 }
 
-func (l *Lacks) Error() string { return "the quota of " + l.Whose + " is used up" }
+func (l *Lacks) Error() string {
+	return fmt.Sprintf("the quota of %s is used up (this needs %d bytes and %d nodes; left are %d and %d); %s",
+		l.Whose, l.Need.Bytes, l.Need.Nodes, l.Left.Bytes, l.Left.Nodes, kinds[StoredBytes].help)
+}
 
 // Reserve reserves what a change may make grow by e at most, in m and in all above, or
 // answers a [*Lacks]. Settle ends it.
@@ -95,15 +99,17 @@ func (m *Meter) storedShare() Effect {
 	return Effect{share(StoredBytes, all.Bytes, mine.Bytes), share(StoredNodes, all.Nodes, mine.Nodes)}
 }
 
-// StoredRoom returns by how many bytes what is stored may grow now, by m and all above;
-// bounded is false where no limit says.
-func (m *Meter) StoredRoom() (bytes int64, bounded bool) {
+// StoredRoom returns by how many bytes what is stored may grow now, by m and all above, and
+// whose limit that is; bounded is false where no limit says.
+func (m *Meter) StoredRoom() (bytes int64, whose string, bounded bool) {
 	bytes = math.MaxInt64
 	for at := m; at != nil; at = at.parent {
-		now := at.stored.now()
-		bytes = min(bytes, at.storedShare().Bytes, rest(at.limit[StoredBytes].Load(), now.Bytes))
+		room := min(at.storedShare().Bytes, rest(at.limit[StoredBytes].Load(), at.stored.now().Bytes))
+		if room < bytes {
+			bytes, whose, bounded = room, at.whose, true
+		}
 	}
-	return max(bytes, 0), bytes != math.MaxInt64
+	return max(bytes, 0), whose, bounded
 }
 
 func (m *Meter) settle(reserved, got Effect) {

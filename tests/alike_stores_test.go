@@ -203,7 +203,7 @@ func mountAll(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
 func serveTree(t testing.TB, tree vfs.Dir, logf func(format string, args ...any)) *inProcess {
 	t.Helper()
 	p := newPlaceInMemory(t)
-	h := &inProcess{place: p, authority: authority.New(tree, vfs.Allowance{Open: 65_536}), socket: filepath.Join(p.base, "s")}
+	h := &inProcess{place: p, authority: authority.New(tree, nil, nil), socket: filepath.Join(p.base, "s")}
 	h.server = host.New(h.authority, host.Options{Logf: logf})
 	l, err := net.Listen("unix", h.socket)
 	ok(t, err)

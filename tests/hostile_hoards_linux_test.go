@@ -15,7 +15,7 @@ import (
 
 	schema "capd/capnp"
 	"capd/client"
-	"capd/host"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -204,7 +204,7 @@ func hoards() []hostileRow {
 		}},
 		{name: "connections of one grant, beyond the limit", must: "limit beyond 256, and room again when one ends", once: true, do: func(a *assault) {
 			first, _, top := a.guest()
-			for range host.MaxConnsPerGrant - 1 {
+			for range meter.GrantLimits()[meter.Connections] - 1 {
 				a.guest()
 			}
 			p := a.stranger()
@@ -395,7 +395,7 @@ func (a *assault) manyGrants(n int) {
 		}
 		defer ctl.Close()
 		defer a.console.Revoke(context.Background(), fmt.Sprintf("evil%d", i))
-		for range host.MaxConnsPerGrant {
+		for range meter.GrantLimits()[meter.Connections] {
 			c, err := client.Dial(context.Background(), loc)
 			if err != nil {
 				continue // its queue is full

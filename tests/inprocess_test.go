@@ -36,7 +36,7 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *i
 	}
 	tree := vfs.NewNamespace()
 	ok(t, tree.Mount("project", root, vfs.MountOptions{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))}))
-	h := &inProcess{place: p, authority: authority.New(tree.Root(), vfs.Allowance{Open: 65_536}), socket: filepath.Join(p.base, "s")}
+	h := &inProcess{place: p, authority: authority.New(tree.Root(), nil, nil), socket: filepath.Join(p.base, "s")}
 	h.server = host.New(h.authority, host.Options{Logf: func(format string, args ...any) { t.Errorf("the host logs: "+format, args...) }})
 	l, err := net.Listen("unix", h.socket)
 	ok(t, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -152,8 +153,9 @@ func TestKilledGuestInProcess(t *testing.T) {
 		t.Errorf("%d connections are left", h.server.Conns())
 	}
 	before := runtime.NumGoroutine()
-	used, err := h.authority.Usage(g.id)
+	m, err := h.authority.Meter(g.id)
 	ok(t, err)
+	nodes, streams := m.Used(meter.Nodes), m.Used(meter.Streams)
 	h.killMany(g.locator, 40)
 	if !waitFor(10*time.Second, gone) {
 		t.Errorf("%d connections are left", h.server.Conns())
@@ -161,12 +163,10 @@ func TestKilledGuestInProcess(t *testing.T) {
 	if !waitFor(10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
 		t.Errorf("%d goroutines, and %d before", runtime.NumGoroutine(), before)
 	}
-	var now vfs.Usage
 	if !waitFor(10*time.Second, func() bool {
-		now, err = h.authority.Usage(g.id)
-		return err == nil && now.Open == used.Open && now.Streams == used.Streams
+		return m.Used(meter.Nodes) == nodes && m.Used(meter.Streams) == streams
 	}) {
-		t.Errorf("the grant uses %+v, %v, and used %+v", now, err, used)
+		t.Errorf("the grant uses %+v, and used %d nodes and %d streams", m.Uses(), nodes, streams)
 	}
 	h.noStagedFiles()
 }

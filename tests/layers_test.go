@@ -64,7 +64,7 @@ var layers = []layer{
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
-	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/scope capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/meter capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
@@ -95,7 +95,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 
 // capLayer is what translates between the wire and the waist; it knows neither
 // who holds what nor where anything is stored.
-const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/scope capd/cap/session capd/cap/wire capd/meter " +
+const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/session capd/cap/wire capd/meter " +
 	"capd/vfs capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, less the

@@ -1,5 +1,7 @@
 package vfs
 
+import "capd/meter"
+
 // The functions here derive a narrower view from a view: a node behind a
 // membrane (see [Guarded]). They take over nothing: what they return is closed
 // by itself. They answer unsupported for a node behind no membrane.
@@ -29,7 +31,11 @@ func RevocableDir(d Dir) (Dir, *Control, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := v.control(DirKind)
+	return v.revocable(v.base.meter)
+}
+
+func (v *dirView) revocable(m *meter.Meter) (Dir, *Control, error) {
+	c, err := v.control(DirKind, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,7 +54,11 @@ func RevocableFile(f File) (File, *Control, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := v.control(FileKind)
+	return v.revocable(v.base.meter)
+}
+
+func (v *fileView) revocable(m *meter.Meter) (File, *Control, error) {
+	c, err := v.control(FileKind, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,15 +71,34 @@ func RevocableFile(f File) (File, *Control, error) {
 	return r, c, nil
 }
 
-// control returns the control of a new gate below v's. It counts as open, since
-// the gate stays as long as it is held.
-func (v *view) control(kind Kind) (*Control, error) {
-	if err := v.world.open(v.path); err != nil {
+// Revocable is [RevocableDir] or [RevocableFile] of a directory or a file. What it returns, and
+// all that is derived from that, counts in m and not where n counts: m is of another, who has
+// it of n's holder.
+func Revocable(n Node, m *meter.Meter) (Node, *Control, error) {
+	if f, ok := n.(File); ok {
+		v, err := viewOf[*fileView](f)
+		if err != nil {
+			return nil, nil, err
+		}
+		return v.revocable(m)
+	}
+	v, err := viewOf[*dirView](n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.revocable(m)
+}
+
+// control returns the control of a new gate below v's, through which all counts in m. It
+// counts as open, since the gate stays as long as it is held.
+func (v *view) control(kind Kind, m *meter.Meter) (*Control, error) {
+	p := payers{m, v.world.meters}
+	if err := p.open(v.path); err != nil {
 		return nil, err
 	}
-	g, err := v.base.derive(v.path)
+	g, err := v.base.derive(v.path, m)
 	if err != nil {
-		v.world.close(v.path, len(v.world.ledgers))
+		p.close(v.path)
 		return nil, err
 	}
 	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, rules: v.rules, fixed: v.mask&noWrite != 0, counted: true}, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
@@ -85,12 +86,12 @@ func below(all map[string]string, dir string) map[string]string {
 func TestMoveBetweenTrees(t *testing.T) {
 	w := trees(t, cargo, vfstest.Tree{"z": {Dir: true}})
 	before := nodes(t, w.a)
-	ledger := vfs.NewLedger(vfs.Allowance{Bytes: 1 << 20, Nodes: 100})
-	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Ledger: ledger})
+	ledger := newMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
+	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: ledger})
 	ok(t, put(t.Context(), w.root, "a/mine", strings.Repeat("x", 40)))
-	used := ledger.Usage()
+	used := usageOf(ledger)
 	ok(t, w.move(t, "mine", "yours", vfs.If{}, vfs.If{}))
-	if now := ledger.Usage(); now != used {
+	if now := usageOf(ledger); now != used {
 		t.Errorf("the allowance used was %+v, is %+v", used, now)
 	}
 	ok(t, w.move(t, "d", "d2", vfs.If{}, vfs.If{}))
@@ -202,7 +203,7 @@ func TestMoveUnderRules(t *testing.T) {
 		"a link, none at the source": {a: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
 		"a link, none at the target": {b: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
 		"a link within":              {b: vfs.MountOptions{NoLinks: true}, move: "e", want: vfs.Denied},
-		"quota":                      {b: vfs.MountOptions{Guards: []vfs.Guard{{Ledger: vfs.NewLedger(vfs.Allowance{Nodes: 2})}}}, move: "d", want: vfs.Quota},
+		"quota":                      {b: vfs.MountOptions{Guards: []vfs.Guard{{Meter: newMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sa, a := store(t, plain)
@@ -260,14 +261,14 @@ func TestMoveUnderRules(t *testing.T) {
 	t.Run("between grants", func(t *testing.T) {
 		w := trees(t, cargo, nil)
 		var d [2]vfs.Dir
-		var l [2]*vfs.Ledger
+		var l [2]*meter.Meter
 		for i, path := range []string{"a", "b"} {
-			l[i] = vfs.NewLedger(vfs.Allowance{Bytes: 1000, Nodes: 10})
-			d[i] = dirAt(t, vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Ledger: l[i]}), path)
+			l[i] = newMeter(meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
+			d[i] = dirAt(t, vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: l[i]}), path)
 		}
 		ok(t, put(t.Context(), d[0], "mine", strings.Repeat("x", 40)))
 		ok(t, d[0].Rename(t.Context(), "mine", d[1], "yours", vfs.If{}, vfs.If{}))
-		if u, v := l[0].Usage(), l[1].Usage(); u.Bytes != 0 || u.Nodes != 0 || v.Bytes != 40 || v.Nodes != 1 {
+		if u, v := usageOf(l[0]), usageOf(l[1]); u.Bytes != 0 || u.Nodes != 0 || v.Bytes != 40 || v.Nodes != 1 {
 			t.Errorf("the ledgers have %+v and %+v", u, v)
 		}
 		is(t, "a directory", d[0].Rename(t.Context(), "d", d[1], "d", vfs.If{}, vfs.If{}), vfs.Denied)

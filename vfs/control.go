@@ -21,7 +21,7 @@ type Control struct {
 	fixed bool  // nothing can be changed through the node, for good
 	once  sync.Once
 
-	counted bool // as open, in the world's ledgers
+	counted bool // as open
 }
 
 // Writable reports what SetWritable set here, and whether changes are possible now:
@@ -91,7 +91,7 @@ func (c *Control) Release() {
 		}
 		if c.counted {
 			c.Gate.Release()
-			c.world.close(c.path, len(c.world.ledgers))
+			payers{c.Gate.meter, c.world.meters}.close(c.path)
 		} else {
 			c.Gate.uncontrol()
 		}

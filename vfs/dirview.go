@@ -176,7 +176,7 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do fu
 	if err != nil {
 		return Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.world.room(func() int64 { return v.size(ctx, name) })}
+	staged := &stagedReader{r: r, room: v.payers().room(func() int64 { return v.size(ctx, name) })}
 	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) { return do(ctx, staged) })
 }
 
@@ -198,7 +198,7 @@ func (v *dirView) size(ctx context.Context, name string) int64 {
 // replace runs do, which replaces the file at t by what is staged. t is not
 // refused.
 func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (Version, error) {
-	end, err := t.view.world.stream()
+	end, err := t.view.payers().stream()
 	if err != nil {
 		return Version{}, err
 	}

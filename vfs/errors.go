@@ -38,7 +38,7 @@ const (
 	Revoked Code = "revoked" // the capability was taken back
 	Expired Code = "expired" // the capability's time is over
 
-	Quota Code = "quota" // the grant's allowance is used up
+	Quota Code = "quota" // what may be stored is used up
 	Busy  Code = "busy"  // in use; try again
 
 	Unsupported Code = "unsupported" // this store or peer cannot do that

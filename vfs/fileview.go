@@ -114,7 +114,7 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, err
 	if err != nil {
 		return Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.world.room(func() int64 { return info.Size })}
+	staged := &stagedReader{r: r, room: v.payers().room(func() int64 { return info.Size })}
 	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) {
 		if f, ok := v.file.(Replacer); ok {
 			return f.Replace(ctx, staged, c)
@@ -144,7 +144,7 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
-	end, err := v.world.stream()
+	end, err := v.payers().stream()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
@@ -250,10 +251,10 @@ func TestFindInTheDeep(t *testing.T) {
 }
 
 func TestFindLeavesNothingOpen(t *testing.T) {
-	d, l, _, _ := metered(t, vfs.Allowance{Open: 100})
+	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 100})
 	for _, pattern := range []string{"**", "a/b/f", "*/b/*", "l"} {
 		hits(t, d, pattern, "")
-		if n := l.Usage().Open; n != 0 {
+		if n := usageOf(l).Open; n != 0 {
 			t.Errorf("%s: %d are open", pattern, n)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"capd/meter"
 )
 
 // Grace is how long Revoke and SetWritable(false) wait for changes that had
@@ -65,11 +67,11 @@ func (m mode) refuse(need mode) error {
 // depth. The zero Gate is not usable; see [NewGate].
 type Gate struct {
 	tree   *gateTree
-	origin string // path, from the membrane's root, at which it begins
-	name   string // of a route: its last name
-	outer  *Gate  // the gate that the view it was derived from stood at; nil for a root or a route
-	depth  int    // how often it was derived
-	owner  any    // see Control.Own; inherited
+	origin string       // path, from the membrane's root, at which it begins
+	name   string       // of a route: its last name
+	outer  *Gate        // the gate that the view it was derived from stood at; nil for a root or a route
+	depth  int          // how often it was derived
+	meter  *meter.Meter // what is done through it counts there; nil: nowhere. See Revocable; inherited
 
 	word atomic.Uint32 // the effective mode, and a generation
 
@@ -186,7 +188,7 @@ const MaxDerived = 4096
 
 // derive makes a gate of its own for a view of base gate g that stands at path.
 // It answers limit.
-func (g *Gate) derive(path string) (*Gate, error) {
+func (g *Gate) derive(path string, m *meter.Meter) (*Gate, error) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
 	if g.depth >= MaxDerived {
@@ -194,7 +196,7 @@ func (g *Gate) derive(path string) (*Gate, error) {
 	}
 	at := g.at(path)
 	d := g.tree.newGate(path, []*Gate{at})
-	d.outer, d.depth, d.owner = at, g.depth+1, g.owner
+	d.outer, d.depth, d.meter = at, g.depth+1, m
 	return d, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"capd/meter"
 )
 
 // OpKind names an operation of the waist.
@@ -75,8 +77,9 @@ type Guard struct {
 	// look pass it by, and are the faster for it.
 	Changes bool
 
-	// Ledger, if any, accounts for what is open and what is stored.
-	Ledger *Ledger
+	// Meter, if any, counts what is open and what is stored. Beyond its limits a change
+	// answers quota, and one node open more answers limit.
+	Meter *meter.Meter
 
 	// Bulkhead, if any, bounds how many calls are inside the store at once. One of a
 	// tree's guards has one; a [Namespace] needs none, since each mount has its own.
@@ -89,7 +92,7 @@ type world struct {
 	hiding  int      // how many of them hide
 	arounds []around // all
 	looks   []around // those that stand around what only looks
-	ledgers []*Ledger
+	meters  []*meter.Meter
 
 	bulkhead *Bulkhead // nil for none
 }
@@ -119,8 +122,8 @@ func newWorld(guards []Guard) *world {
 				w.looks = append(w.looks, a)
 			}
 		}
-		if g.Ledger != nil {
-			w.ledgers = append(w.ledgers, g.Ledger)
+		if g.Meter != nil {
+			w.meters = append(w.meters, g.Meter)
 		}
 		if g.Bulkhead != nil {
 			w.bulkhead = g.Bulkhead

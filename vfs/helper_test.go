@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
@@ -230,4 +231,12 @@ func tryAll(t testing.TB, what string, h held, reads, changes vfs.Code) {
 		}
 		is(t, what+": "+o.name, o.do(t.Context(), h), want)
 	}
+}
+
+func newMeter(l meter.Limits) *meter.Meter { return meter.New("test", "this grant", l) }
+
+type usage struct{ Bytes, Nodes, Open, Streams int64 }
+
+func usageOf(m *meter.Meter) usage {
+	return usage{m.Used(meter.StoredBytes), m.Used(meter.StoredNodes), m.Used(meter.Nodes), m.Used(meter.Streams)}
 }

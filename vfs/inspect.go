@@ -1,5 +1,7 @@
 package vfs
 
+import "capd/meter"
+
 // What follows is for the host, which asks about views that guests hand in.
 
 // Dup returns another reference to n, with the same rights and the same gate. It
@@ -40,18 +42,14 @@ func PlaceOf(n Node) (Place, bool) {
 
 func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
 
-// Own says to whom what c controls, and all that will be derived from it,
-// belongs. It is called before the node is handed out.
-func (c *Control) Own(owner any) { c.Gate.owner = owner }
-
-// OwnerOf returns what was said with Own of the gate that n was derived from
-// last, or nil.
-func OwnerOf(n Node) any {
+// MeterOf returns the meter that what is done through n counts in (see [Revocable]), nil for
+// none.
+func MeterOf(n Node) *meter.Meter {
 	switch v := n.(type) {
 	case *dirView:
-		return v.base.owner
+		return v.base.meter
 	case *fileView:
-		return v.base.owner
+		return v.base.meter
 	}
 	return nil
 }

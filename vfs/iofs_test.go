@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
@@ -75,7 +76,7 @@ func TestFSErrors(t *testing.T) {
 }
 
 func TestFSLeavesNothingOpen(t *testing.T) {
-	d, l, _, _ := metered(t, vfs.Allowance{Open: 100})
+	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 100})
 	f := vfs.FS(t.Context(), d)
 	ok(t, fs.WalkDir(f, ".", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
@@ -83,7 +84,7 @@ func TestFSLeavesNothingOpen(t *testing.T) {
 		}
 		return err
 	}))
-	if n := l.Usage().Open; n != 0 {
+	if n := usageOf(l).Open; n != 0 {
 		t.Errorf("%d are open", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
@@ -156,11 +157,11 @@ func TestMountAttenuates(t *testing.T) {
 	ctx := t.Context()
 	ns := vfs.NewNamespace()
 	tree := vfstest.Tree{"f": {Data: "content"}, "secret.pem": {Data: "x"}, "d/f": {Data: "x"}, "l": {Link: "f"}, "d/l": {Link: "f"}}
-	ledger := vfs.NewLedger(vfs.Allowance{Bytes: 10})
+	ledger := newMeter(meter.Limits{meter.StoredBytes: 10})
 	for path, o := range map[string]vfs.MountOptions{
 		"ro": {ReadOnly: true}, "nolinks": {NoLinks: true}, "free": {},
 		"deny":  {Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
-		"quota": {Guards: []vfs.Guard{{Ledger: ledger}}},
+		"quota": {Guards: []vfs.Guard{{Meter: ledger}}},
 		"both":  {ReadOnly: true, NoLinks: true, Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
 	} {
 		_, d := store(t, tree)

@@ -10,20 +10,21 @@ import (
 	"testing"
 
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
 )
 
-func metered(t testing.TB, a vfs.Allowance) (vfs.Dir, *vfs.Ledger, *faultfs.Plan, vfs.Dir) {
+func metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan, vfs.Dir) {
 	t.Helper()
-	l := vfs.NewLedger(a)
+	l := newMeter(a)
 	_, raw := store(t, sample)
 	plan := &faultfs.Plan{}
-	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Ledger: l}), l, plan, raw
+	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Meter: l}), l, plan, raw
 }
 
 func TestLedger(t *testing.T) {
-	d, l, plan, _ := metered(t, vfs.Allowance{Bytes: 100, Nodes: 3})
+	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 3})
 	ctx := t.Context()
 	f := fileAt(t, d, "f") // 7 bytes, from before
 	bytes, nodes := int64(0), int64(0)
@@ -31,7 +32,7 @@ func TestLedger(t *testing.T) {
 		t.Helper()
 		is(t, what, err, want)
 		bytes, nodes = max(bytes+grows, 0), max(nodes+made, 0)
-		if u := l.Usage(); u.Bytes != bytes || u.Nodes != nodes {
+		if u := usageOf(l); u.Bytes != bytes || u.Nodes != nodes {
 			t.Errorf("%s: %+v, want %d bytes, %d nodes", what, u, bytes, nodes)
 		}
 	}
@@ -85,9 +86,9 @@ func TestLedger(t *testing.T) {
 
 // TestOverflow: there is no size that is too large to be refused.
 func TestOverflow(t *testing.T) {
-	l := vfs.NewLedger(vfs.Allowance{Bytes: 100})
+	l := newMeter(meter.Limits{meter.StoredBytes: 100})
 	raw := memory.New(memory.Limits{Bytes: math.MaxInt64}).Root()
-	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: l})
+	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: l})
 	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 100)))
 	ok(t, raw.Remove(t.Context(), "f", vfs.If{})) // by the host: the store has room
 	ok(t, put(t.Context(), d, "g", ""))
@@ -97,7 +98,7 @@ func TestOverflow(t *testing.T) {
 		_, err := g.WriteAt(t.Context(), []byte("x"), size-1, vfs.If{})
 		is(t, "write", err, vfs.Quota)
 	}
-	if u := l.Usage(); u.Bytes != 100 {
+	if u := usageOf(l); u.Bytes != 100 {
 		t.Errorf("%+v", u)
 	}
 }
@@ -111,7 +112,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestStagingStopsEarly(t *testing.T) {
-	d, l, _, raw := metered(t, vfs.Allowance{Bytes: 1000})
+	d, l, _, raw := metered(t, meter.Limits{meter.StoredBytes: 1000})
 	before := picture(t, raw)
 	for name, replace := range map[string]func(io.Reader) error{
 		"dir": func(r io.Reader) error { _, err := d.Replace(t.Context(), "f", r, vfs.If{}); return err },
@@ -127,7 +128,7 @@ func TestStagingStopsEarly(t *testing.T) {
 			t.Errorf("%s: %d bytes were read", name, e.read)
 		}
 	}
-	if u := l.Usage(); u.Bytes != 0 || u.Nodes != 0 || picture(t, raw) != before {
+	if u := usageOf(l); u.Bytes != 0 || u.Nodes != 0 || picture(t, raw) != before {
 		t.Errorf("used %+v", u)
 	}
 	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 1007))) // in place of 7
@@ -135,7 +136,7 @@ func TestStagingStopsEarly(t *testing.T) {
 
 // All that is staged at once is bounded, and not only what each write stages.
 func TestStagedAtOnce(t *testing.T) {
-	d, l, plan, _ := metered(t, vfs.Allowance{Bytes: 100})
+	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100})
 	begin := func(name string, n int) (end func(error) error) {
 		r, w := io.Pipe()
 		done := make(chan error, 1)
@@ -169,7 +170,7 @@ func TestStagedAtOnce(t *testing.T) {
 		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
 		ok(t, d.Remove(t.Context(), "second", vfs.If{}))
 	}
-	if u := l.Usage(); u.Bytes != 0 {
+	if u := usageOf(l); u.Bytes != 0 {
 		t.Errorf("used %+v", u)
 	}
 }
@@ -177,19 +178,19 @@ func TestStagedAtOnce(t *testing.T) {
 // TestFreedWhileReserved: what is freed while a change is under way earns no
 // more than it does otherwise.
 func TestFreedWhileReserved(t *testing.T) {
-	d, l, plan, _ := metered(t, vfs.Allowance{Bytes: 100})
+	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100})
 	pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 	done := make(chan error, 1)
 	go func() { done <- put(t.Context(), d, "new", strings.Repeat("x", 60)) }()
 	<-pause.Reached()
-	if u := l.Usage(); u.Bytes != 60 {
+	if u := usageOf(l); u.Bytes != 60 {
 		t.Errorf("reserved %+v", u)
 	}
 	is(t, "more than is left", put(t.Context(), d, "more", strings.Repeat("x", 41)), vfs.Quota)
 	ok(t, d.Remove(t.Context(), "f", vfs.If{}))
 	pause.Resume()
 	ok(t, <-done)
-	if u := l.Usage(); u.Bytes != 60 {
+	if u := usageOf(l); u.Bytes != 60 {
 		t.Errorf("used %+v", u)
 	}
 }
@@ -214,7 +215,7 @@ func TestReservedTogether(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, l, plan, raw := metered(t, vfs.Allowance{Bytes: 100, Nodes: 1})
+			d, l, plan, raw := metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 1})
 			ok(t, put(t.Context(), raw, "one", "")) // which nobody pays for
 			ok(t, put(t.Context(), raw, "two", ""))
 			pause := plan.Pause(c.op, faultfs.Commit, 1)
@@ -224,7 +225,7 @@ func TestReservedTogether(t *testing.T) {
 			is(t, "beside another", c.change(d, "two"), vfs.Quota)
 			pause.Resume()
 			ok(t, <-done)
-			if u := l.Usage(); u.Bytes+u.Nodes*60 != 60 {
+			if u := usageOf(l); u.Bytes+u.Nodes*60 != 60 {
 				t.Errorf("used %+v", u)
 			}
 			is(t, "after it", c.change(d, "two"), vfs.Quota)
@@ -239,12 +240,12 @@ func (greedy) Read(p []byte) (int, error) { return len(p) + 1, nil }
 
 func TestReaderThatLies(t *testing.T) {
 	for _, buffer := range []int{1, 4 << 10, 1 << 20} {
-		l := vfs.NewLedger(vfs.Allowance{Bytes: 1 << 30})
+		l := newMeter(meter.Limits{meter.StoredBytes: 1 << 30})
 		_, raw := store(t, sample)
-		d := vfs.Guarded(reading{raw, buffer}, nil, vfs.Guard{Ledger: l})
+		d := vfs.Guarded(reading{raw, buffer}, nil, vfs.Guard{Meter: l})
 		_, err := d.Replace(t.Context(), "f", greedy{}, vfs.If{})
 		is(t, fmt.Sprint("replace by ", buffer, " bytes"), err, vfs.Invalid)
-		if u := l.Usage(); u.Bytes != 0 || u.Streams != 0 {
+		if u := usageOf(l); u.Bytes != 0 || u.Streams != 0 {
 			t.Errorf("used %+v", u)
 		}
 	}
@@ -266,9 +267,9 @@ func (d reading) Replace(_ context.Context, _ string, r io.Reader, _ vfs.If) (vf
 
 // What one of several ledgers refuses is staged in none.
 func TestStagedInEveryLedger(t *testing.T) {
-	large, small := vfs.NewLedger(vfs.Allowance{Bytes: 90}), vfs.NewLedger(vfs.Allowance{Bytes: 60})
+	large, small := newMeter(meter.Limits{meter.StoredBytes: 90}), newMeter(meter.Limits{meter.StoredBytes: 60})
 	_, raw := store(t, nil)
-	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: large}, vfs.Guard{Ledger: small})
+	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: large}, vfs.Guard{Meter: small})
 	for range 3 {
 		r, w := io.Pipe()
 		first := make(chan error, 1)
@@ -288,10 +289,10 @@ func TestStagedInEveryLedger(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	d, l, _, _ := metered(t, vfs.Allowance{Open: 7, Streams: 1})
+	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 7, meter.Streams: 1})
 	open := func(what string, want int64) {
 		t.Helper()
-		if got := l.Usage().Open; got != want {
+		if got := usageOf(l).Open; got != want {
 			t.Errorf("%s: %d open, want %d", what, got, want)
 		}
 	}
@@ -313,7 +314,7 @@ func TestOpen(t *testing.T) {
 	keep("walk", f, err)
 	c, err := vfs.Open(t.Context(), f)
 	ok(t, err)
-	if n := l.Usage().Streams; n != 1 {
+	if n := usageOf(l).Streams; n != 1 {
 		t.Errorf("a content held open: %d streams", n)
 	}
 	_, err = vfs.Open(t.Context(), f)
@@ -322,7 +323,7 @@ func TestOpen(t *testing.T) {
 	is(t, "a whole-file write beside it", err, vfs.Limit)
 	ok(t, c.Close())
 	ok(t, c.Close())
-	if n := l.Usage().Streams; n != 0 {
+	if n := usageOf(l).Streams; n != 0 {
 		t.Errorf("a content closed: %d streams", n)
 	}
 	made, err := d.Create(t.Context(), "made")
@@ -357,8 +358,8 @@ func TestOpen(t *testing.T) {
 
 // A node at a long path counts for more, as long as it is open.
 func TestOpenLongPath(t *testing.T) {
-	l, small := vfs.NewLedger(vfs.Allowance{Open: 1000}), vfs.NewLedger(vfs.Allowance{Open: 17})
-	d := vfs.Guarded(memory.New(memory.Limits{}).Root(), nil, vfs.Guard{Ledger: l}, vfs.Guard{Ledger: small})
+	l, small := newMeter(meter.Limits{meter.Nodes: 1000}), newMeter(meter.Limits{meter.Nodes: 17})
+	d := vfs.Guarded(memory.New(memory.Limits{}).Root(), nil, vfs.Guard{Meter: l}, vfs.Guard{Meter: small})
 	top := d
 	var dirs []vfs.Dir
 	var costs []int64
@@ -368,7 +369,7 @@ func TestOpenLongPath(t *testing.T) {
 		for _, c := range costs {
 			want += c
 		}
-		if a, b := l.Usage().Open, small.Usage().Open; a != want || b != want {
+		if a, b := usageOf(l).Open, usageOf(small).Open; a != want || b != want {
 			t.Errorf("%s: %d and %d, want %d", what, a, b, want)
 		}
 	}
@@ -427,7 +428,7 @@ func (r releaser) Close() error {
 
 // TestOpenReturnsToZero tries everything, also what fails, at once.
 func TestOpenReturnsToZero(t *testing.T) {
-	d, l, plan, _ := metered(t, vfs.Allowance{Open: 6})
+	d, l, plan, _ := metered(t, meter.Limits{meter.Nodes: 6})
 	plan.Fail(faultfs.Lookup, faultfs.After, 7, vfs.Busy)
 	plan.Fail(faultfs.Open, faultfs.After, 2, vfs.Busy)
 	plan.Fail(faultfs.Create, faultfs.After, 2, vfs.Busy)
@@ -453,7 +454,7 @@ func TestOpenReturnsToZero(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if u := l.Usage(); u.Open != 0 {
+	if u := usageOf(l); u.Open != 0 {
 		t.Errorf("%+v", u)
 	}
 }
@@ -472,7 +473,7 @@ func TestNothingStagedIsNeverBusy(t *testing.T) {
 	ctx := t.Context()
 	_, raw := store(t, sample)
 	ok(t, put(ctx, raw, "big", strings.Repeat("x", 4000)))
-	d := vfs.Guarded(raw, nil, vfs.Guard{Ledger: vfs.NewLedger(vfs.Allowance{Bytes: 1000})})
+	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: newMeter(meter.Limits{meter.StoredBytes: 1000})})
 	defer d.Close()
 	smallRead, bigRead, bigGo := make(chan bool), make(chan bool), make(chan bool)
 	res := make(chan error, 2)

@@ -62,7 +62,7 @@ func TestRemoveReadsLittle(t *testing.T) {
 		_, raw := store(t, tree)
 		reads := 0
 		ns := compose(t, map[string]vfs.Dir{"m": vfs.Guarded(&telling{raw, func() { reads++ }}, nil, c.guards...)})
-		top := vfs.Guarded(ns.Root(), nil, vfs.Guard{Ledger: vfs.NewLedger(vfs.Allowance{})})
+		top := vfs.Guarded(ns.Root(), nil, vfs.Guard{Meter: newMeter(nil)})
 		m, err := top.Lookup(t.Context(), "m")
 		ok(t, err)
 		is(t, c.what, m.(vfs.Dir).Remove(t.Context(), c.name, vfs.If{}), c.want)

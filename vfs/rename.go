@@ -41,7 +41,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 		}
 		return carry(ctx, end{dir: v, name: name}, end{dir: d, name: newName}, from, to)
 	}
-	// Two grants: each one's guards see it, and each one's ledger pays. What
+	// Two grants: each one's guards see it, and each one's meters count it. What
 	// the store tells of is what was overwritten, which is the target's.
 	if err := onlyFile(true); err != nil {
 		return err

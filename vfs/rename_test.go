@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
 // two returns two grants over one store, each with a ledger and its control.
-func two(t testing.TB) (d [2]vfs.Dir, c [2]*vfs.Control, l [2]*vfs.Ledger, raw vfs.Dir) {
+func two(t testing.TB) (d [2]vfs.Dir, c [2]*vfs.Control, l [2]*meter.Meter, raw vfs.Dir) {
 	t.Helper()
 	s, raw := store(t, sample)
 	for i := range 2 {
-		l[i] = vfs.NewLedger(vfs.Allowance{Bytes: 100, Nodes: 10})
-		d[i], c[i] = controlled(t, vfs.Guarded(s.Root(), nil, vfs.Guard{Ledger: l[i]}))
+		l[i] = newMeter(meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 10})
+		d[i], c[i] = controlled(t, vfs.Guarded(s.Root(), nil, vfs.Guard{Meter: l[i]}))
 	}
 	return d, c, l, raw
 }
@@ -28,7 +29,7 @@ func TestRenameBetweenGrants(t *testing.T) {
 	ok(t, put(ctx, d[0], "mine", strings.Repeat("x", 40)))
 	used := func(what string, i int, bytes, nodes int64) {
 		t.Helper()
-		if u := l[i].Usage(); u.Bytes != bytes || u.Nodes != nodes {
+		if u := usageOf(l[i]); u.Bytes != bytes || u.Nodes != nodes {
 			t.Errorf("%s: ledger %d has %+v, want %d bytes, %d nodes", what, i, u, bytes, nodes)
 		}
 	}
@@ -112,7 +113,7 @@ func TestRenameMeasuresWhatMoves(t *testing.T) {
 			moved++
 			info, err := fileAt(t, raw, "got").Stat(t.Context())
 			ok(t, err)
-			if u := l[1].Usage(); u.Bytes != info.Size {
+			if u := usageOf(l[1]); u.Bytes != info.Size {
 				t.Fatalf("paid %d for %d bytes", u.Bytes, info.Size)
 			}
 			ok(t, d[1].Remove(t.Context(), "got", vfs.If{}))
@@ -151,10 +152,10 @@ func (f lyingFile) Open(ctx context.Context) (vfs.Content, error) { return vfs.O
 // be that of what moves.
 func TestRenameReadsWhatMoves(t *testing.T) {
 	s, raw := store(t, sample)
-	l := vfs.NewLedger(vfs.Allowance{Bytes: 100})
-	dst := vfs.Guarded(s.Root(), nil, vfs.Guard{Ledger: l})
+	l := newMeter(meter.Limits{meter.StoredBytes: 100})
+	dst := vfs.Guarded(s.Root(), nil, vfs.Guard{Meter: l})
 	ok(t, vfs.Guarded(lying{raw}, nil).Rename(t.Context(), "f", dst, "g", vfs.If{}, vfs.If{}))
-	if u := l.Usage(); u.Bytes != 7 {
+	if u := usageOf(l); u.Bytes != 7 {
 		t.Errorf("paid %d bytes", u.Bytes)
 	}
 }

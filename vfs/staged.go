@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"sync"
+
+	"capd/meter"
 )
 
 // stagedReader is what a store stages from. It ends when the right to write
@@ -26,7 +28,7 @@ type stagedReader struct {
 	giveUp func(error) // called when it gets no place again
 
 	mu    sync.Mutex
-	held  int64 // staged, in the world's ledgers
+	held  int64 // counted as staged
 	ended bool
 }
 
@@ -43,7 +45,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	case n < 0:
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
 	case s.left >= 0 && int64(n) > s.left:
-		n, err = 0, Errorf(Quota, "this is more than %s has left; remove something or ask for more", s.of)
+		n, err = 0, Errorf(Quota, "this is more than the quota of %s has left; remove something or ask for more", s.of)
 	case s.left >= 0 && n > 0:
 		if late := s.stage(int64(n)); late != nil {
 			n, err = 0, late
@@ -126,18 +128,15 @@ func neverWaits(r io.Reader) bool {
 	return false
 }
 
-// stage counts n bytes more in every ledger, or in none.
+// stage counts n bytes more as staged.
 func (s *stagedReader) stage(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended { // a Read that was left to itself
 		return nil
 	}
-	for i, l := range s.t.view.world.ledgers {
-		if err := l.stage(n, s.there); err != nil {
-			s.t.view.world.unstage(n, i)
-			return err
-		}
+	if err := s.t.view.payers().take(meter.StagedBytes, n, s.there); err != nil {
+		return err
 	}
 	s.held += n
 	return nil
@@ -147,14 +146,8 @@ func (s *stagedReader) stage(n int64) error {
 func (s *stagedReader) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.t.view.world.unstage(s.held, len(s.t.view.world.ledgers))
+	s.t.view.payers().give(meter.StagedBytes, s.held)
 	s.held, s.ended = 0, true
-}
-
-func (w *world) unstage(n int64, ledgers int) {
-	for _, l := range w.ledgers[:ledgers] {
-		l.unstage(n)
-	}
 }
 
 // room is what may be staged.
@@ -169,14 +162,12 @@ var boundless = room{left: -1}
 
 // room returns what may be staged in place of the size there are: nobody stages
 // more than he could keep.
-func (w *world) room(size func() int64) room {
+func (p payers) room(size func() int64) room {
 	r := boundless
-	for _, l := range w.ledgers {
-		if l.allowed.Bytes > 0 {
-			left := max(l.allowed.Bytes-l.Usage().Bytes, 0)
-			if r.left < 0 || left < r.left {
-				r.left, r.of = left, l.name()
-			}
+	for m := range p.all {
+		left, of, bounded := m.StoredRoom()
+		if bounded && (r.left < 0 || left < r.left) {
+			r.left, r.of = left, of
 		}
 	}
 	if r.left < 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
@@ -15,7 +16,7 @@ func policies() []vfs.Guard {
 	return []vfs.Guard{
 		deny.Must("**/.ssh/**", "**/*.pem").Guard(),
 		deny.Must("**/.git/hooks/**").Ask(nil),
-		{Ledger: vfs.NewLedger(vfs.Allowance{Bytes: 1 << 40, Nodes: 1 << 20, Open: 1 << 20})},
+		{Meter: newMeter(meter.Limits{meter.StoredBytes: 1 << 40, meter.StoredNodes: 1 << 20, meter.Nodes: 1 << 20})},
 		{Around: func(ctx context.Context, _ vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 			return do(ctx)
 		}},

@@ -59,7 +59,7 @@ type view struct {
 	mask    mode  // attenuations of this view: noWrite
 	leaf    bool  // a file or a link
 	inner   *shared
-	counted bool // as open, in the world's ledgers
+	counted bool // as open
 
 	bound  atomic.Pointer[binding]
 	closed atomic.Bool
@@ -214,8 +214,8 @@ func (t target) bind() (b binding, busy, err error) {
 // change runs a change inside the guards of v's world; refused has been asked
 // for its targets. The commit enters the gate of each.
 //
-// account says what the change comes to in this world's ledgers, given what the
-// store says; nil for the same.
+// account says what the change comes to in v's meters, given what the store
+// says; nil for the same.
 func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
 	asked := ctx
 	ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
@@ -238,8 +238,8 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 		}
 		return change()
 	})
-	for _, l := range v.world.ledgers {
-		ctx = OnCommit(ctx, l.commits(account))
+	for m := range v.payers().all {
+		ctx = OnCommit(ctx, commits(m, account))
 	}
 	if len(v.world.arounds) > 0 && v.world.asked(ctx, op) {
 		op.Batch = InBatch
@@ -275,7 +275,7 @@ func (v *view) Close() error {
 	v.inner.release()
 	v.base.Release()
 	if v.counted {
-		v.world.close(v.path, len(v.world.ledgers))
+		v.payers().close(v.path)
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (v *view) derive(d *view, inner *shared, path string, r rules) error {
 func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
 	err := CheckPathSize(path)
 	if err == nil {
-		err = v.world.open(path)
+		err = payers{base.meter, v.world.meters}.open(path)
 	}
 	if err != nil {
 		inner.release()
@@ -299,41 +299,6 @@ func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate
 	base.retain()
 	d.world, d.base, d.path, d.rules, d.mask, d.inner, d.counted = v.world, base, path, r, m, inner, true
 	return nil
-}
-
-// open counts one view more, at path, in every ledger, or in none.
-func (w *world) open(path string) error {
-	for i, l := range w.ledgers {
-		if err := l.open(path); err != nil {
-			w.close(path, i)
-			return err
-		}
-	}
-	return nil
-}
-
-// stream counts one content or whole-file write more in every ledger, or in none;
-// end takes it back.
-func (w *world) stream() (end func(), err error) {
-	for i, l := range w.ledgers {
-		if err := l.stream(); err != nil {
-			w.unstream(i)
-			return nil, err
-		}
-	}
-	return func() { w.unstream(len(w.ledgers)) }, nil
-}
-
-func (w *world) unstream(n int) {
-	for _, l := range w.ledgers[:n] {
-		l.unstream()
-	}
-}
-
-func (w *world) close(path string, n int) {
-	for _, l := range w.ledgers[:n] {
-		l.close(path)
-	}
 }
 
 // wrap returns a view of a node found at path in v, where the rules are r. It takes

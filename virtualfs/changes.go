@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/overlay"
@@ -284,15 +285,15 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 }
 
 // credits returns a context in which a revert gives back what it frees of the mount's
-// allowance.
+// quota.
 func (m *mount) credits(ctx context.Context) context.Context {
-	if m.ledger == nil {
+	if m.meter == nil {
 		return ctx
 	}
 	return vfs.OnCommit(ctx, func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
 		e, err := change()
 		if err == nil {
-			m.ledger.Revert(e)
+			m.meter.Revert(meter.Effect(e))
 		}
 		return e, err
 	})

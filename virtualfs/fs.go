@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/deny"
@@ -66,8 +67,8 @@ type mount struct {
 	Mount
 	url     *URL
 	store   *Store
-	guards  []vfs.Guard // deny and ask
-	ledger  *vfs.Ledger // nil for a mount without an allowance of its own
+	guards  []vfs.Guard  // deny and ask
+	meter   *meter.Meter // nil for a mount without a quota
 	overlay *overlay.Overlay
 	applied []string // kept in the journal, oldest first
 
@@ -111,8 +112,8 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 	guards := m.guards
 	a := m.Attenuation
 	if a.Bytes > 0 || a.Nodes > 0 {
-		m.ledger = vfs.NewLedger(vfs.Allowance{Bytes: a.Bytes, Nodes: a.Nodes, Of: "the allowance of what is mounted here"})
-		guards = append(slices.Clip(guards), vfs.Guard{Ledger: m.ledger})
+		m.meter = meter.New(m.Path, "what is mounted here", meter.Limits{meter.StoredBytes: a.Bytes, meter.StoredNodes: a.Nodes})
+		guards = append(slices.Clip(guards), vfs.Guard{Meter: m.meter})
 	}
 	err := fs.names.Mount(m.Path, tree, vfs.MountOptions{
 		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {

@@ -320,7 +320,7 @@ func TestRevertGivesBack(t *testing.T) {
 	is(t, "put", write("dir/in", 110), "")
 	full("with two written", 100)
 	err := write("more", 200)
-	if err == nil || !strings.Contains(err.Error(), "allowance of what is mounted here") {
+	if err == nil || !strings.Contains(err.Error(), "quota of what is mounted here") {
 		t.Errorf("what the mount has no room for: %v; it is to be said that it is the mount", err)
 	}
 	revert("dir")

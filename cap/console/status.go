@@ -7,6 +7,7 @@ import (
 	"time"
 
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/version"
 )
@@ -48,10 +49,10 @@ func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_
 }
 
 func (s *server) measure() Status {
-	sum := s.host.Summary()
+	sum, used := s.host.Summary(), s.host.Meters().All()
 	st := Status{
 		Process: s.options.Process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
-		OpenNodes: sum.Used.Open, Streams: sum.Used.Streams, Goroutines: runtime.NumGoroutine(),
+		OpenNodes: used.Used(meter.Nodes), Streams: used.Used(meter.Streams), Goroutines: runtime.NumGoroutine(),
 	}
 	m := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},

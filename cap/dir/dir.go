@@ -13,7 +13,6 @@ import (
 
 	"capd/cap/control"
 	"capd/cap/file"
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
@@ -23,11 +22,11 @@ import (
 
 // New returns a capability for d, which it takes over and closes when the
 // capability is gone.
-func New(s *scope.Scope, d vfs.Dir) *vat.Cap { return reached(s, d, "") }
+func New(d vfs.Dir) *vat.Cap { return reached(d, "") }
 
 // reached is New for a directory that was reached by path.
-func reached(s *scope.Scope, d vfs.Dir, path string) *vat.Cap {
-	return vat.Serve(table, &server{scope: s, dir: d, name: strings.Clone(wire.Base(path))})
+func reached(d vfs.Dir, path string) *vat.Cap {
+	return vat.Serve(table, &server{dir: d, name: strings.Clone(wire.Base(path))})
 }
 
 // Of returns the directory behind a capability that New made; it stays the
@@ -41,9 +40,8 @@ func Of(c *vat.Cap) (vfs.Dir, bool) {
 }
 
 type server struct {
-	scope *scope.Scope
-	dir   vfs.Dir
-	name  string // the last of the path that it was reached by, or ""
+	dir  vfs.Dir
+	name string // the last of the path that it was reached by, or ""
 
 	mu   sync.Mutex
 	next *listing // goes on after the page that was answered last
@@ -167,13 +165,13 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 			return w.SetDir(capnp.Interface{})
 		}
 		keep = true
-		return w.SetDir(caps.Put(reached(s.scope, n, path)))
+		return w.SetDir(caps.Put(reached(n, path)))
 	case vfs.File:
 		if caps == nil {
 			return w.SetFile(capnp.Interface{})
 		}
 		keep = true
-		return w.SetFile(caps.Put(file.New(s.scope, n, path)))
+		return w.SetFile(caps.Put(file.New(n, path)))
 	case vfs.Link:
 		target, err := n.Target(ctx)
 		if err != nil {
@@ -230,7 +228,7 @@ func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vf
 		d.Close()
 		return err
 	}
-	return r.SetDir(c.Caps().Put(reached(s.scope, d, path)))
+	return r.SetDir(c.Caps().Put(reached(d, path)))
 }
 
 func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
@@ -246,7 +244,7 @@ func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_open
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
+	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(f, path)))
 }
 
 // set stores a capability in results.
@@ -310,7 +308,7 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 		return vfs.At(path, err)
 	}
 	place := s.place(c.Params().NoFollow())
-	w, err := file.Stage(c.Context(), s.scope, d, path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	w, err := file.Stage(c.Context(), d, path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return place(ctx, d.(vfs.Dir), path, r, cond)
 	})
 	if err != nil {
@@ -370,7 +368,7 @@ func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return set(c.Results, schema.Dir_createFile_Results.SetFile, c.Caps().Put(file.New(s.scope, f, path)))
+	return set(c.Results, schema.Dir_createFile_Results.SetFile, c.Caps().Put(file.New(f, path)))
 }
 
 func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_Results]) error {
@@ -460,7 +458,7 @@ func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_re
 		d.Close()
 		return err
 	}
-	return r.SetDir(c.Caps().Put(reached(s.scope, d, s.name)))
+	return r.SetDir(c.Caps().Put(reached(d, s.name)))
 }
 
 func (s *server) help(c vat.Call[schema.Dir_help_Params, schema.Dir_help_Results]) error {

@@ -9,7 +9,6 @@ import (
 
 	"capd/backend/memory"
 	"capd/cap/dir"
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
@@ -22,7 +21,7 @@ import (
 func TestHeavy(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", nil)
 	a, b := net.Pipe()
-	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(scope.New(), memory.New(memory.Limits{}).Root()), Encode: wire.Encode, Meter: m})
+	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(memory.New(memory.Limits{}).Root()), Encode: wire.Encode, Meter: m})
 	g := vat.NewConn(b, vat.Options{})
 	defer h.Close()
 	defer g.Close()

@@ -4,9 +4,9 @@ import (
 	"context"
 	"iter"
 
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -22,7 +22,7 @@ type listing struct {
 	next   func() (vfs.Entry, error, bool)
 	stop   func()
 	cancel context.CancelFunc
-	kept   *scope.Listing
+	kept   *meter.Kept
 }
 
 func (l *listing) end() {
@@ -72,7 +72,7 @@ func (s *server) takeListing(after string) *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.next
-	if l == nil || after == "" || l.after != after || !s.scope.Forget(l.kept) {
+	if l == nil || after == "" || l.after != after || !l.kept.Forget() {
 		return nil
 	}
 	s.next = nil
@@ -89,7 +89,7 @@ func (s *server) keepListing(l *listing) {
 	}
 	s.next = l
 	var dropOldest func()
-	l.kept, dropOldest = s.scope.Keep(func() {
+	l.kept, dropOldest = vfs.MeterOf(s.dir).Keep(meter.Listings, func() {
 		s.mu.Lock()
 		if s.next == l {
 			s.next = nil
@@ -97,8 +97,14 @@ func (s *server) keepListing(l *listing) {
 		s.mu.Unlock()
 		l.end()
 	})
+	if l.kept == nil {
+		s.next = nil
+	}
 	s.mu.Unlock()
 	dropOldest() // it locks another directory
+	if l.kept == nil {
+		l.end()
+	}
 }
 
 func (s *server) dropListing() {
@@ -106,7 +112,7 @@ func (s *server) dropListing() {
 	l := s.next
 	s.next = nil
 	s.mu.Unlock()
-	if l != nil && s.scope.Forget(l.kept) {
+	if l != nil && l.kept.Forget() {
 		l.end()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"capd/cap/control"
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
@@ -20,8 +19,8 @@ import (
 
 // New returns a capability for f, which it takes over and closes when the
 // capability is gone. path is how its holder reached it, for errors.
-func New(s *scope.Scope, f vfs.File, path string) *vat.Cap {
-	return vat.Serve(table, &server{scope: s, file: f, path: path})
+func New(f vfs.File, path string) *vat.Cap {
+	return vat.Serve(table, &server{file: f, path: path})
 }
 
 // Of returns the file behind a capability that New made; it stays the
@@ -35,9 +34,8 @@ func Of(c *vat.Cap) (vfs.File, bool) {
 }
 
 type server struct {
-	scope *scope.Scope
-	file  vfs.File
-	path  string
+	file vfs.File
+	path string
 }
 
 // Node is what the server serves.
@@ -132,7 +130,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 	if err != nil {
 		return s.at(err)
 	}
-	w, err := Stage(c.Context(), s.scope, f, s.path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	w, err := Stage(c.Context(), f, s.path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
 	})
 	if err != nil {
@@ -245,7 +243,7 @@ func (s *server) readOnly(c vat.Call[schema.File_readOnly_Params, schema.File_re
 		f.Close()
 		return err
 	}
-	return r.SetFile(c.Caps().Put(New(s.scope, f, s.path)))
+	return r.SetFile(c.Caps().Put(New(f, s.path)))
 }
 
 func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_revocable_Results]) error {
@@ -263,7 +261,7 @@ func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_
 		f.Close()
 		return err
 	}
-	return r.SetFile(c.Caps().Put(New(s.scope, f, s.path)))
+	return r.SetFile(c.Caps().Put(New(f, s.path)))
 }
 
 func (s *server) help(c vat.Call[schema.File_help_Params, schema.File_help_Results]) error {

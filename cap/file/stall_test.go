@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
@@ -26,7 +25,7 @@ func TestStreamStalls(t *testing.T) {
 	defer func(d time.Duration) { stalled = d }(stalled)
 	stalled = 100 * time.Millisecond
 	a, b := net.Pipe()
-	h := vat.NewConn(a, vat.Options{Bootstrap: New(scope.New(), endless{}, "f"), Encode: wire.Encode})
+	h := vat.NewConn(a, vat.Options{Bootstrap: New(endless{}, "f"), Encode: wire.Encode})
 	g := vat.NewConn(b, vat.Options{})
 	defer h.Close()
 	defer g.Close()

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
@@ -24,10 +23,11 @@ import (
 // readOnly, is Stage's own error. It takes n over and closes it afterwards. path
 // is for errors.
 //
-// The Writer has its place in s until put has ended and the Writer is released, so
+// The Writer counts in n's meter until put has ended and the Writer is released, so
 // that those which have ended cannot be gathered.
-func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, cond vfs.If, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
-	done, err := s.Writer()
+func Stage(ctx context.Context, n vfs.Node, path string, cond vfs.If, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
+	m := vfs.MeterOf(n)
+	err := vfs.Take(m, meter.Writers, 1)
 	if err != nil {
 		n.Close()
 		return nil, err
@@ -40,7 +40,7 @@ func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, cond vf
 	if !cond.Is.IsZero() {
 		st.lane = meter.Heavy
 	}
-	sw := &writer{place: &place{done: done}}
+	sw := &writer{place: &place{done: func() { vfs.Give(m, meter.Writers, 1) }}}
 	sw.staging.Store(st)
 	stop := vfs.OnRevoke(n, st.abandon)
 	go func() {
@@ -67,7 +67,7 @@ func Stage(ctx context.Context, s *scope.Scope, n vfs.Node, path string, cond vf
 	return nil, err
 }
 
-// place is a Writer's place in its scope, which its write and its capability have
+// place is a Writer's place in its meter, which its write and its capability have
 // together.
 type place struct {
 	parted atomic.Bool

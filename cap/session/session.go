@@ -8,7 +8,6 @@ import (
 	"capd/cap/control"
 	"capd/cap/dir"
 	"capd/cap/file"
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
@@ -27,12 +26,9 @@ type Grants interface {
 }
 
 // New returns the Session of one connection.
-func New(g Grants) *vat.Cap { return vat.Serve(table, &server{grants: g, scope: scope.New()}) }
+func New(g Grants) *vat.Cap { return vat.Serve(table, &server{g}) }
 
-type server struct {
-	grants Grants
-	scope  *scope.Scope
-}
+type server struct{ grants Grants }
 
 // What restores is done before whatever was sent after it is read.
 var table = vat.NewTable(
@@ -52,11 +48,6 @@ func (s *server) restored(secret []byte, err error) (vfs.Node, error) {
 	return n, vfs.At("", err)
 }
 
-func (s *server) serveDir(d vfs.Dir) *vat.Cap { return dir.New(s.scope.Of(vfs.OwnerOf(d)), d) }
-func (s *server) serveFile(f vfs.File) *vat.Cap {
-	return file.New(s.scope.Of(vfs.OwnerOf(f)), f, "")
-}
-
 func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Session_restore_Results]) error {
 	n, err := s.restored(c.Params().Secret())
 	if err != nil {
@@ -73,9 +64,9 @@ func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Sessio
 		return err
 	}
 	if d, ok := n.(vfs.Dir); ok {
-		return ref.SetDir(c.Caps().Put(s.serveDir(d)))
+		return ref.SetDir(c.Caps().Put(dir.New(d)))
 	}
-	return ref.SetFile(c.Caps().Put(s.serveFile(n.(vfs.File))))
+	return ref.SetFile(c.Caps().Put(file.New(n.(vfs.File), "")))
 }
 
 func (s *server) restoreDir(c vat.Call[schema.Session_restoreDir_Params, schema.Session_restoreDir_Results]) error {
@@ -87,7 +78,7 @@ func (s *server) restoreDir(c vat.Call[schema.Session_restoreDir_Params, schema.
 	if err != nil {
 		return vfs.At("", err)
 	}
-	served := s.serveDir(d)
+	served := dir.New(d)
 	r, err := c.Results()
 	if err != nil {
 		served.Release()
@@ -105,7 +96,7 @@ func (s *server) restoreFile(c vat.Call[schema.Session_restoreFile_Params, schem
 	if err != nil {
 		return vfs.At("", err)
 	}
-	served := s.serveFile(f)
+	served := file.New(f, "")
 	r, err := c.Results()
 	if err != nil {
 		served.Release()

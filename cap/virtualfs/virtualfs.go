@@ -9,7 +9,6 @@ import (
 
 	"capd/cap/control"
 	"capd/cap/dir"
-	"capd/cap/scope"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
@@ -19,12 +18,9 @@ import (
 )
 
 // New returns a VirtualFs for h, which stays its caller's.
-func New(h virtualfs.Host) *vat.Cap { return vat.Serve(table, &server{h, scope.New()}) }
+func New(h virtualfs.Host) *vat.Cap { return vat.Serve(table, &server{h}) }
 
-type server struct {
-	host  virtualfs.Host
-	scope *scope.Scope // of the roots that were answered
-}
+type server struct{ host virtualfs.Host }
 
 // Whatever may take long is neither Inline nor Serial: it takes a worker of its
 // connection's and holds up nothing else.
@@ -131,7 +127,7 @@ func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_
 		ctl.Release()
 		return err
 	}
-	dirErr := r.SetDir(c.Caps().Put(dir.New(s.scope, d)))
+	dirErr := r.SetDir(c.Caps().Put(dir.New(d)))
 	return errors.Join(dirErr, r.SetControl(c.Caps().Put(control.New(ctl))))
 }
 

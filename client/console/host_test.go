@@ -147,7 +147,7 @@ func serve(t *testing.T, fs virtualfs.Host) (dial func() net.Conn) {
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
 	ok(t, err)
-	a := authority.New(memory.New(memory.Limits{}).Root(), vfs.Allowance{})
+	a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
 	s := host.New(a, host.Options{VirtualFs: fs, Logf: func(format string, args ...any) {
 		t.Errorf("the host logs: "+format, args...)
 	}})

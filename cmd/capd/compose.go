@@ -190,7 +190,7 @@ func message(err error) string {
 func (p *plan) grant(ctx context.Context, a *authority.Host) ([]granted, error) {
 	var all []granted
 	for _, g := range p.guests {
-		_, secret, err := a.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Bytes: int64(g.Quota.Bytes), Nodes: g.Quota.Nodes})
+		_, secret, err := a.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Limits: g.Quota.Limits()})
 		if err != nil && g.Where != "" {
 			return nil, vfs.Errorf(vfs.CodeOf(err), "%s: a grant of %q: %s", g.Where, g.Path, message(err))
 		}

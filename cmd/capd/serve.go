@@ -19,14 +19,6 @@ import (
 	"capd/virtualfs"
 )
 
-// maxOpen is how many nodes a grant may hold open, on all its connections: fewer
-// where their paths are long.
-const maxOpen = 65_536
-
-// maxStreams is how many files a grant may read or write whole at once: each
-// costs a descriptor.
-const maxStreams = 256
-
 type serveCommand struct {
 	Dir      string `arg:"" optional:"" help:"The directory to serve, at project/ (default: the one you are in)."`
 	ReadOnly bool   `help:"Serve it read-only; tmp/ stays writable."`
@@ -86,7 +78,7 @@ func (c *serveCommand) Run(e *env) (err error) {
 	if err := p.mount(e, w.FS, c.Config != ""); err != nil {
 		return err
 	}
-	a := authority.New(w.Tree(), vfs.Allowance{Open: maxOpen, Streams: maxStreams})
+	a := authority.New(w.Tree(), nil, nil)
 	return c.serve(e, st, w, p, a)
 }
 

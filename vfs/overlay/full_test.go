@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"capd/backend/memory"
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/overlay"
 )
@@ -169,7 +170,7 @@ func TestCopyUnpaid(t *testing.T) {
 			}
 			staged := &counter{Dir: memoryUpper(t)}
 			o := laid(t, store.Root(), staged)
-			root := vfs.Guarded(o.Root(), nil, vfs.Guard{Ledger: vfs.NewLedger(vfs.Allowance{Bytes: test.allowed})})
+			root := vfs.Guarded(o.Root(), nil, vfs.Guard{Meter: meter.New("test", "this grant", meter.Limits{meter.StoredBytes: test.allowed})})
 			var done sync.WaitGroup
 			made := make(chan int, 8)
 			for i := range 8 {

@@ -1,0 +1,33 @@
+package authority_test
+
+import (
+	"testing"
+
+	"capd/meter"
+)
+
+// The summary counts what is there, and the host's meter what all use, each grant's use once.
+func TestSummary(t *testing.T) {
+	h := newHost(t, nil)
+	g, secret := grant(t, h, "agent", "a", false)
+	n, _, err := h.Restore(secret)
+	ok(t, err)
+	_, ctl, err := h.Share(n)
+	ok(t, err)
+	defer ctl.Release()
+	m, err := h.Meter(g.ID)
+	ok(t, err)
+	used := m.Used(meter.Nodes)
+	if s := h.Summary(); s.Grants != 2 || s.Since.IsZero() {
+		t.Errorf("the summary is %+v", s)
+	}
+	if all := h.Meters().All().Used(meter.Nodes); all != used || used == 0 {
+		t.Errorf("all use %d nodes, and the one root grant %d", all, used)
+	}
+	_, err = h.Revoke(g.ID)
+	ok(t, err)
+	if s := h.Summary(); s.Grants != 0 {
+		t.Errorf("%d grants after a revoke", s.Grants)
+	}
+	ok(t, n.Close())
+}
