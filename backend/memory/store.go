@@ -13,6 +13,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ func New(limits Limits) *Store {
 	if limits.Nodes <= 0 {
 		limits.Nodes = DefaultNodes
 	}
-	return &Store{limits: limits, root: newInode(vfs.DirKind), held: holdings{limit: limits.Bytes}}
+	return &Store{limits: limits, root: newInode(vfs.DirKind), held: holdings{limit: min(limits.Bytes, math.MaxInt64/4)}}
 }
 
 // Root returns the whole tree. Each call returns a reference of its own.
