@@ -129,7 +129,7 @@ type concealer interface {
 }
 
 func (v *dirView) conceals(ctx context.Context) (bool, error) {
-	for e, err := range v.world.entries(ctx, v.dir) {
+	for e, err := range v.world.entries(ctx, v.dir, "") {
 		if err != nil {
 			return false, err
 		}

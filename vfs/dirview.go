@@ -71,11 +71,14 @@ func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error
 	return node, err
 }
 
-func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] {
+func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] { return v.ListFrom(ctx, "") }
+
+// ListFrom implements [FromLister].
+func (v *dirView) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		more := true
 		err := v.look(ctx, OpList, func(ctx context.Context) error {
-			for e, err := range v.world.entries(ctx, v.dir) {
+			for e, err := range v.world.entries(ctx, v.dir, from) {
 				if err != nil {
 					return err
 				}

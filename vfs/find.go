@@ -142,15 +142,16 @@ func (f *finder) dir(d *place, path string, s State, after string, resume bool) 
 	}
 	var ahead []sight
 	compared := 0
-	for e, err := range d.list(f.ctx) {
+	from := ""
+	if resume {
+		from = w.skip
+	}
+	for e, err := range d.list(f.ctx, from) {
 		if err != nil {
 			if path != "" {
 				err = f.miss(d, path, err)
 			}
 			return err == nil, err
-		}
-		if resume && e.Name < w.skip {
-			continue
 		}
 		view := f.look(e, path, s)
 		ahead, compared = append(ahead, view), compared+view.compared

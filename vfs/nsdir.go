@@ -3,6 +3,7 @@ package vfs
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -197,7 +198,10 @@ func (d *nsDir) below(p nsPlace, dir *dirView, m *mountPoint) *nsDir {
 	return b
 }
 
-func (d *nsDir) List(ctx context.Context) iter.Seq2[Entry, error] {
+func (d *nsDir) List(ctx context.Context) iter.Seq2[Entry, error] { return d.ListFrom(ctx, "") }
+
+// ListFrom implements [FromLister].
+func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		p, err := d.now()
 		if err != nil {
@@ -206,10 +210,11 @@ func (d *nsDir) List(ctx context.Context) iter.Seq2[Entry, error] {
 		}
 		var mounts []string
 		if p.at != nil {
-			mounts = p.at.names
+			first, _ := slices.BinarySearch(p.at.names, from)
+			mounts = p.at.names[first:]
 		}
 		if p.dir != nil {
-			for e, err := range p.dir.List(ctx) {
+			for e, err := range p.dir.ListFrom(ctx, from) {
 				if err != nil {
 					yield(Entry{}, err)
 					return

@@ -276,14 +276,14 @@ func (p *place) close() {
 	}
 }
 
-// list is what it lists.
-func (p *place) list(ctx context.Context) iter.Seq2[Entry, error] {
+// list is what it lists from a name on.
+func (p *place) list(ctx context.Context, from string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		d, err := p.open(ctx)
 		if err != nil {
 			yield(Entry{}, err)
 		} else if d != nil {
-			d.List(ctx)(yield)
+			ListFrom(ctx, d, from)(yield)
 		}
 	}
 }

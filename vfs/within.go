@@ -23,11 +23,11 @@ func (w *world) within(ctx context.Context, do func(context.Context) error) erro
 // enter the bulkhead.
 const maxBatched = 256
 
-// entries is d.List, inside the world's bulkhead while the store is asked, and outside
+// entries is ListFrom of d, inside the world's bulkhead while the store is asked, and outside
 // of it while whoever takes the entries is.
-func (w *world) entries(ctx context.Context, d Dir) iter.Seq2[Entry, error] {
+func (w *world) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry, error] {
 	if w.bulkhead == nil || IsTrying(ctx) {
-		return d.List(ctx)
+		return ListFrom(ctx, d, from)
 	}
 	return func(yield func(Entry, error) bool) {
 		in, err := w.bulkhead.enter(ctx)
@@ -37,7 +37,7 @@ func (w *world) entries(ctx context.Context, d Dir) iter.Seq2[Entry, error] {
 		}
 		l := listing{ctx: ctx, in: in, yield: yield, more: true}
 		defer l.exit()
-		for e, err := range d.List(ctx) {
+		for e, err := range ListFrom(ctx, d, from) {
 			if err != nil {
 				l.failed = err
 				break

@@ -3,7 +3,6 @@ package physical
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 
@@ -122,47 +121,6 @@ func (d *Dir) checkDepth(name string) error {
 		return vfs.Errorf(vfs.Limit, "its path is longer than %d bytes; ask the host to serve a directory on the way", vfs.MaxPath)
 	}
 	return nil
-}
-
-// List reads all names before it yields the first, and holds no descriptor
-// while it yields.
-func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) {
-		all, err := d.entries(ctx)
-		if err != nil {
-			yield(vfs.Entry{}, err)
-			return
-		}
-		for _, e := range all {
-			if err := d.usable(ctx); err != nil {
-				yield(vfs.Entry{}, err)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (d *Dir) entries(ctx context.Context) ([]vfs.Entry, error) {
-	if err := d.usable(ctx); err != nil {
-		return nil, err
-	}
-	dir, err := d.s.enter(d.at)
-	if err != nil {
-		return nil, err
-	}
-	var all []vfs.Entry
-	err = dir.entries(func(some []vfs.Entry) error {
-		all = append(all, some...)
-		return d.usable(ctx)
-	})
-	d.s.leave(dir)
-	if err != nil {
-		return nil, gone(err)
-	}
-	return listed(all), nil
 }
 
 var errFound = errors.New("found")

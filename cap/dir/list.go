@@ -39,7 +39,7 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	limit := wire.PageSize(c.Params().Limit())
 	l := s.takeListing(after)
 	if l == nil {
-		l = s.newListing()
+		l = s.newListing(after)
 	}
 	// The listing has a context of its own, since it may outlive this call.
 	stop := context.AfterFunc(c.Context(), l.cancel)
@@ -61,9 +61,14 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	return s.setEntries(c.Context(), r.NewEntries, page, c.Params().WithStat())
 }
 
-func (s *server) newListing() *listing {
+// newListing begins a listing after a name, or the first one for "".
+func (s *server) newListing(after string) *listing {
 	ctx, cancel := context.WithCancel(context.Background())
-	next, stop := iter.Pull2(s.dir.List(ctx))
+	from := ""
+	if after != "" {
+		from = after + "\x00" // the next name that there can be
+	}
+	next, stop := iter.Pull2(vfs.ListFrom(ctx, s.dir, from))
 	return &listing{next: next, stop: stop, cancel: cancel}
 }
 

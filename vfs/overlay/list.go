@@ -11,9 +11,12 @@ import (
 
 // List implements vfs.Dir. What the overlay has of its own is as it was when the
 // iteration began.
-func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
+
+// ListFrom implements vfs.FromLister.
+func (d *dir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
-		l := &listing{d: d, yield: func(e vfs.Entry) bool { return yield(e, nil) }}
+		l := &listing{d: d, from: from, yield: func(e vfs.Entry) bool { return yield(e, nil) }}
 		if err := l.run(ctx); err != nil {
 			yield(vfs.Entry{}, err)
 		}
@@ -30,6 +33,7 @@ type listing struct {
 	moved map[string]bool // of own: they read through, and may be gone from the lower tree
 	names []string        // of own, still to come
 
+	from string // what is before it is not wanted
 	last string // the newest name that the lower directory has answered
 	over bool   // nobody wants more, or late says why there is none
 	late error
@@ -65,7 +69,7 @@ func (l *listing) begin(ctx context.Context) (path string, below, stands bool, e
 	}
 	l.own, l.moved = map[string]vfs.Entry{}, map[string]bool{}
 	for name, n := range here.children {
-		if !n.through() || n.holds() {
+		if name >= l.from && (!n.through() || n.holds()) {
 			l.own[name] = vfs.Entry{Name: name, Kind: n.kind}
 			l.moved[name] = n.below && n.kind != vfs.DirKind
 		}
@@ -81,7 +85,7 @@ func (l *listing) merge(ctx context.Context, n vfs.Node) error {
 	if !ok {
 		return nil
 	}
-	for e, err := range lower.List(ctx) {
+	for e, err := range vfs.ListFrom(ctx, lower, max(l.from, l.last)) {
 		if err != nil {
 			return err
 		}

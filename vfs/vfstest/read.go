@@ -18,6 +18,7 @@ var readRules = []rule{
 	{"Read/Stat", anyStore, testStat},
 	{"Read/Lookup", anyStore, testLookup},
 	{"Read/List", anyStore, testList},
+	{"Read/ListFrom", anyStore, testListFrom},
 	{"Read/ListHuge", anyStore, testListHuge},
 	{"Read/Scan", anyStore, testScan},
 	{"Read/Any", anyStore, testAny},
@@ -157,6 +158,23 @@ func testList(w *world) {
 	}
 	if n != len(want) {
 		w.Errorf("List for the second time yields %d entries, want %d", n, len(want))
+	}
+}
+
+func testListFrom(w *world) {
+	w.make(Tree{"a": {}, "b/in": {}, "b.x": {}, "c": {Data: "c"}, "B": {}, "é": {}})
+	all, err := list(w.ctx, w.root)
+	w.ok("List", err)
+	for _, from := range []string{"", "A", "B", "B\x00", "b", "b.", "c", "\xc2", "é", "é\x00", "\xff"} {
+		want := slices.DeleteFunc(slices.Clone(all), func(e vfs.Entry) bool { return e.Name < from })
+		var got []vfs.Entry
+		for e, err := range vfs.ListFrom(w.ctx, w.root, from) {
+			w.ok("ListFrom", err)
+			got = append(got, e)
+		}
+		if !slices.Equal(got, want) {
+			w.Errorf("ListFrom %q = %v, want %v", from, got, want)
+		}
 	}
 }
 

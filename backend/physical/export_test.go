@@ -1,0 +1,4 @@
+package physical
+
+// ListBytes is how much of a directory a listing holds.
+var ListBytes = &listBytes

@@ -1,0 +1,103 @@
+package physical
+
+import (
+	"context"
+	"iter"
+
+	"capd/vfs"
+)
+
+// listBytes is how much of a directory a listing holds, and gathers up to twice of
+// before it sorts. What is larger is read again for each such part. Tests make it less.
+var listBytes = 8 << 20
+
+// entryBytes is what an entry takes beside its name.
+const entryBytes = 40
+
+// List reads all names before it yields the first, of a large directory as many of the
+// next ones as go into 8 MiB. It holds no descriptor while it yields.
+func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
+
+// ListFrom implements vfs.FromLister.
+func (d *Dir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		for first := true; first || from != ""; first = false {
+			part, err := d.gather(ctx, from)
+			if err != nil {
+				yield(vfs.Entry{}, err)
+				return
+			}
+			for _, e := range part.all {
+				if err := d.usable(ctx); err != nil {
+					yield(vfs.Entry{}, err)
+					return
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+			from = part.end
+		}
+	}
+}
+
+// gather reads the part of the directory that begins with the name from.
+func (d *Dir) gather(ctx context.Context, from string) (*gathering, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := d.s.enter(d.at)
+	if err != nil {
+		return nil, err
+	}
+	defer d.s.leave(dir)
+	g := &gathering{from: from}
+	err = dir.entries(func(some []vfs.Entry) error {
+		g.add(some)
+		return d.usable(ctx)
+	})
+	if err != nil {
+		return nil, gone(err)
+	}
+	g.cut(listBytes)
+	return g, nil
+}
+
+// gathering is a part of a directory, whose entries come in no order: the first ones
+// of those that begin with a name.
+type gathering struct {
+	from  string // the name
+	end   string // the name that the next part begins with; "" when this is the last
+	all   []vfs.Entry
+	bytes int
+}
+
+func (g *gathering) add(some []vfs.Entry) {
+	for _, e := range some {
+		if e.Name < g.from || g.end != "" && e.Name >= g.end || hidden(e.Name) {
+			continue
+		}
+		g.all = append(g.all, e)
+		g.bytes += len(e.Name) + entryBytes
+	}
+	if g.bytes > 2*listBytes {
+		g.cut(listBytes)
+	}
+}
+
+// cut puts in order what was gathered, and leaves the first ones, at least one, that go
+// into most bytes.
+func (g *gathering) cut(most int) {
+	g.all = listed(g.all)
+	bytes := 0
+	for i, e := range g.all {
+		size := len(e.Name) + entryBytes
+		if bytes+size > most && i > 0 {
+			g.end, g.bytes = e.Name, bytes
+			clear(g.all[i:])
+			g.all = g.all[:i]
+			return
+		}
+		bytes += size
+	}
+}
