@@ -151,6 +151,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 		return locator.Locator{Socket: guests.path, Secret: secret}.String()
 	}
 	s := host.New(a, host.Options{VirtualFs: w, Logf: e.logf})
+	go host.RetireThreads(e)
 	ended := make(chan error, 2+len(tls))
 	go func() { ended <- s.ServeGuests(guests) }()
 	go func() { ended <- s.ServeConsole(control, locate) }()
