@@ -241,6 +241,7 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 	for m := range v.payers().all {
 		ctx = OnCommit(ctx, commits(m, account))
 	}
+	ctx = onStage(ctx, v.payers())
 	if len(v.world.arounds) > 0 && v.world.asked(ctx, op) {
 		op.Batch = InBatch
 	}

@@ -55,6 +55,7 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if options.Journal == nil {
 		return Applied{}, vfs.Errorf(vfs.Invalid, "an apply needs a journal")
 	}
+	o.warm(ctx, "")
 	if err := o.begin(ctx); err != nil {
 		return Applied{}, err
 	}
@@ -137,9 +138,7 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Ch
 	}
 	inner := inside(context.WithoutCancel(ctx))
 	o.mustRecord(inner, edits)
-	for _, c := range o.edit(edits) {
-		o.contents.remove(inner, c)
-	}
+	o.trash = append(o.trash, o.edit(edits)...)
 	return id, nil
 }
 

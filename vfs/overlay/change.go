@@ -80,7 +80,7 @@ func (d *dir) Symlink(ctx context.Context, name, target string) error {
 // add makes a node called name and returns a reference to it: with an error a closed one,
 // if the node was made all the same.
 func (d *dir) add(ctx context.Context, name string, n state) (made *ref, err error) {
-	err = d.o.change(ctx, func() (*step, error) {
+	err = d.o.change(ctx, func(ctx context.Context) (*step, error) {
 		s, err := d.spot(ctx, name)
 		if err != nil {
 			return nil, taken(err)
@@ -117,7 +117,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	if err := vfs.CheckName(name); err != nil {
 		return err
 	}
-	return d.o.change(ctx, func() (*step, error) {
+	return d.o.change(ctx, func(ctx context.Context) (*step, error) {
 		s, err := d.spot(ctx, name)
 		if err != nil {
 			return nil, err
@@ -130,7 +130,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 		case gone:
 			return nil, vfs.NotFound
 		case vfs.DirKind:
-			if err := d.empty(ctx, name); err != nil {
+			if err := foundIn(ctx).emptyIn(s); err != nil {
 				return nil, err
 			}
 		}
@@ -149,24 +149,4 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 		edits = append(append(edits, away...), touches(s.parent, nowMs()))
 		return &step{grows: grows, edits: edits}, nil
 	})
-}
-
-// empty answers notEmpty for a directory that holds something.
-func (d *dir) empty(ctx context.Context, name string) error {
-	n, err := d.Lookup(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	below, ok := n.(vfs.Dir)
-	if !ok {
-		return vfs.Stale
-	}
-	for _, err := range below.List(ctx) {
-		if err != nil {
-			return err
-		}
-		return vfs.NotEmpty
-	}
-	return nil
 }

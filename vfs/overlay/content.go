@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"capd/vfs"
 )
 
 // content is what was written to a file: a file of its own in the upper store.
 type content struct {
-	id    int64
+	id     int64
+	writes atomic.Uint64 // grows when a write in place begins, and when it ends
+
 	mu    sync.Mutex
 	known vfs.File // nil until it was opened
 }
@@ -48,7 +53,10 @@ func (cs *contents) open(ctx context.Context, upper vfs.Dir) error {
 }
 
 func (cs *contents) close() {
-	for _, c := range cs.all {
+	cs.mu.Lock()
+	all := slices.Collect(maps.Values(cs.all))
+	cs.mu.Unlock()
+	for _, c := range all {
 		c.close()
 	}
 	if cs.dir != nil {

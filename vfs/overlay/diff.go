@@ -39,12 +39,17 @@ func (o *Overlay) Diff(ctx context.Context, under string) ([]Change, error) {
 	if err := checkPath(under); err != nil {
 		return nil, err
 	}
+	o.warm(ctx, under)
 	if err := o.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer o.end()
 	return o.diff(ctx, o.survey(), under)
 }
+
+// warm has both stores find out the versions that diff will ask for, which they
+// remember as a rule, so that nobody waits for that.
+func (o *Overlay) warm(ctx context.Context, under string) { _, _ = o.diff(ctx, o.survey(), under) }
 
 func checkPath(path string) error {
 	if path == "" {

@@ -13,6 +13,7 @@ var (
 	_ vfs.Symlinker = (*dir)(nil)
 	_ vfs.Installer = (*dir)(nil)
 	_ vfs.Trier     = (*dir)(nil)
+	_ vfs.Searcher  = (*dir)(nil)
 )
 
 // Stat implements vfs.Node.

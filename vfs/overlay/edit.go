@@ -100,23 +100,23 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 			if e.Node.Content != 0 {
 				n.content = o.contents.get(e.Node.Content)
 			}
-			freed = o.leave(o.reach(parent).put(name, n), freed)
+			freed = o.leave(o.edited(parent).put(name, n), freed)
 			o.count(n)
 		case drop:
-			freed = o.leave(o.reach(parent).take(name), freed)
+			freed = o.leave(o.edited(parent).take(name), freed)
 		case move:
 			toParent, toName := split(string(e.To))
-			from, to := o.reach(parent), o.reach(toParent)
+			from, to := o.edited(parent), o.edited(toParent)
 			n := from.child(name)
 			from.take(name)
 			freed = o.leave(to.put(toName, n), freed)
 			o.count(n)
 		case adopt:
-			n := o.reach(path)
+			n := o.edited(path)
 			n.adopt(string(e.To))
 			o.countAll(n)
 		case detach:
-			n := o.reach(path)
+			n := o.edited(path)
 			n.below, n.origin = false, ""
 			o.countAll(n)
 		case touch:
@@ -142,6 +142,13 @@ func (o *Overlay) reach(path string) *node {
 	return n
 }
 
+// edited is reach for a directory whose entries change. mu is held.
+func (o *Overlay) edited(path string) *node {
+	n := o.reach(path)
+	n.edits++
+	return n
+}
+
 // adopt lets n read through to origin, and the directories in it that read through
 // with it.
 func (n *node) adopt(origin string) {
@@ -152,6 +159,7 @@ func (n *node) adopt(origin string) {
 		}
 	}
 	n.origin, n.below, n.modified = origin, true, 0
+	n.edits++
 	for _, c := range with {
 		c.adopt(vfs.Join(origin, c.name))
 	}

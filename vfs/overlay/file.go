@@ -154,22 +154,17 @@ func (f *file) Open(ctx context.Context) (c vfs.Content, err error) {
 
 // Sync implements vfs.File.
 func (f *file) Sync(ctx context.Context) error {
-	if err := f.o.begin(ctx); err != nil {
-		return err
-	}
-	defer f.o.end()
-	st, err := f.stands(ctx)
+	err := f.read(ctx, func(at vfs.File, st standing) error { // for which nobody waits
+		if st.content == nil {
+			_, err := at.Stat(ctx)
+			return err
+		}
+		return at.Sync(inside(ctx))
+	})
 	if err != nil {
 		return err
 	}
-	if st.content == nil {
-		if _, err := st.node.Stat(ctx); err != nil {
-			return err
-		}
-	} else if err := st.node.(vfs.File).Sync(inside(ctx)); err != nil {
-		return err
-	}
-	return f.o.index.sync(inside(ctx))
+	return f.o.oneTurn(ctx, func(ctx context.Context) error { return f.o.index.sync(inside(ctx)) })
 }
 
 // Replace implements vfs.Replacer. It makes no file where there is none.

@@ -122,3 +122,42 @@ func (l *listing) kind(ctx context.Context, name string) (vfs.Kind, error) {
 	s.close()
 	return s.kind, err
 }
+
+// Any implements vfs.Searcher.
+func (d *dir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
+	l := &listing{d: d}
+	path, below, stands, err := l.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range l.names {
+		e := l.own[name]
+		if l.moved[name] {
+			if e.Kind, err = l.kind(ctx, name); err != nil {
+				return false, err
+			}
+		}
+		if err := ctx.Err(); err != nil || e.Kind != gone && is(e) {
+			return err == nil, err
+		}
+	}
+	if !below {
+		return false, nil
+	}
+	some := false
+	err = d.beneath(ctx, path, stands, func(n vfs.Node) error {
+		lower, ok := n.(vfs.Dir)
+		if !ok {
+			return nil
+		}
+		some, err = vfs.Any(ctx, lower, func(e vfs.Entry) bool {
+			_, ours := l.own[e.Name]
+			return !ours && is(e)
+		})
+		return err
+	})
+	if stands && (missing(err) || replaced(err)) {
+		err = nil
+	}
+	return some && err == nil, err
+}

@@ -30,7 +30,8 @@ type node struct {
 	content  *content
 	target   string // of a link, unless it is below
 
-	recorded bool // it counts in Overlay.recorded
+	recorded bool   // it counts in Overlay.recorded
+	edits    uint64 // how often what a directory holds was edited
 
 	children map[string]*node
 	refs     atomic.Int64 // references that are open; none is added without mu

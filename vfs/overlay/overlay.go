@@ -49,12 +49,12 @@ type Overlay struct {
 	index        index
 
 	// turn is held by who changes the tree, from the plan to the end of the commit,
-	// and by who must not see it change. Reading needs no turn.
-	turn chan struct{}
+	// and by who must not see it change. Reading needs no turn. What takes as long as
+	// a file or a directory is large is done before it or after; see found.
+	turn   chan struct{}
+	copies copies
 
-	// copying is held by who copies a file of the lower tree, from before the first
-	// byte until the copy is paid for, so that no more than one is unpaid.
-	copying chan struct{}
+	trash []*content // that are in the tree no more; who has the turn adds, and removes them after it
 
 	// mu guards the tree and bases. Neither store is asked under it, but for the
 	// moment in which Apply changes the lower tree.
@@ -73,7 +73,7 @@ type Overlay struct {
 // is damaged; then it has taken over nothing.
 func New(ctx context.Context, lower, upper vfs.Dir, options Options) (*Overlay, error) {
 	o := &Overlay{lower: lower, upper: upper, name: options.Name,
-		turn: make(chan struct{}, 1), copying: make(chan struct{}, 1), bound: options.Nodes}
+		turn: make(chan struct{}, 1), copies: newCopies(), bound: options.Nodes}
 	if o.bound <= 0 {
 		o.bound = DefaultNodes
 	}
@@ -130,7 +130,16 @@ func (o *Overlay) begin(ctx context.Context) error {
 	}
 }
 
-func (o *Overlay) end() { <-o.turn }
+// end gives the turn to the next, and removes then what is in the tree no more: that
+// takes as long as a content is large.
+func (o *Overlay) end() {
+	trash := o.trash
+	o.trash = nil
+	<-o.turn
+	for _, c := range trash {
+		o.contents.remove(context.Background(), c)
+	}
+}
 
 // step is a change that was found to be possible.
 type step struct {
@@ -145,13 +154,15 @@ type step struct {
 	write func(ctx context.Context) (int64, error)
 }
 
-// change makes the change that plan finds, which runs when no other change does.
-func (o *Overlay) change(ctx context.Context, plan func() (*step, error)) error {
-	if err := o.begin(ctx); err != nil {
-		return err
-	}
-	defer o.end()
-	st, err := plan()
+// change makes the change that plan finds, which runs when no other change does, and
+// may run more than once.
+func (o *Overlay) change(ctx context.Context, plan func(context.Context) (*step, error)) error {
+	return o.inTurn(ctx, func(ctx context.Context) error { return o.changeNow(ctx, plan) })
+}
+
+// changeNow is change for who has the turn.
+func (o *Overlay) changeNow(ctx context.Context, plan func(context.Context) (*step, error)) error {
+	st, err := plan(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,9 +200,7 @@ func (o *Overlay) make(ctx context.Context, edits []edit, sync bool, made func()
 	}
 	o.mu.Unlock()
 	if len(freed) > 0 && (sync || o.index.sync(ctx) == nil) { // or a lost record would miss them
-		for _, b := range freed {
-			o.contents.remove(ctx, b)
-		}
+		o.trash = append(o.trash, freed...)
 	}
 	o.compact(ctx)
 	return nil

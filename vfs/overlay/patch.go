@@ -31,6 +31,7 @@ type filePatch struct {
 
 // Patch returns what Diff does for the whole tree, and the text of it.
 func (o *Overlay) Patch(ctx context.Context) ([]Change, *Patch, error) {
+	o.warm(ctx, "")
 	if err := o.begin(ctx); err != nil {
 		return nil, nil, err
 	}

@@ -18,7 +18,7 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if !ok || into.o != d.o {
 		return vfs.CrossDevice
 	}
-	return d.o.change(ctx, func() (*step, error) {
+	return d.o.change(ctx, func(ctx context.Context) (*step, error) {
 		s, err := d.spot(ctx, name)
 		if err != nil {
 			return nil, err

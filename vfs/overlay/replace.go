@@ -30,7 +30,7 @@ func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bo
 		return vfs.Version{}, err
 	}
 	used := false
-	err = r.o.change(ctx, func() (*step, error) {
+	err = r.o.change(ctx, func(ctx context.Context) (*step, error) {
 		s, err := r.replaceable(ctx, name, c)
 		if err != nil {
 			return nil, err
@@ -54,15 +54,13 @@ func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bo
 // foresee answers what a replacement would now, before its reader is touched, which may
 // be slow and large.
 func (r *ref) foresee(ctx context.Context, name string, c vfs.If) error {
-	if err := r.o.begin(ctx); err != nil {
+	return r.o.inTurn(ctx, func(ctx context.Context) error {
+		s, err := r.replaceable(ctx, name, c)
+		if err == nil {
+			s.close()
+		}
 		return err
-	}
-	defer r.o.end()
-	s, err := r.replaceable(ctx, name, c)
-	if err == nil {
-		s.close()
-	}
-	return err
+	})
 }
 
 // replaceable returns the spot called name, if a file can be put there.

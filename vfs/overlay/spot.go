@@ -51,7 +51,7 @@ func (r *ref) spot(ctx context.Context, name string) (*spot, error) {
 func (s *spot) state(ctx context.Context) (batch.State, error) {
 	switch {
 	case s.lower != nil:
-		return stateOf(ctx, s.lower)
+		return foundIn(ctx).stateIn(ctx, s.origin, s.lower)
 	case s.kind == vfs.DirKind && !s.through:
 		return batch.State{Kind: vfs.DirKind}, nil
 	}
@@ -138,11 +138,7 @@ func (s *spot) meets(ctx context.Context, c vfs.If) error {
 	if c.IsZero() || s.kind == gone || c.Absent {
 		return c.Check(s.kind != gone, vfs.Version{})
 	}
-	f, err := s.file(ctx)
-	if err != nil {
-		return err
-	}
-	v, err := vfs.VersionOf(ctx, f)
+	v, err := foundIn(ctx).versionIn(ctx, s)
 	if err != nil {
 		return err
 	}

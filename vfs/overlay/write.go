@@ -76,6 +76,7 @@ type copied struct {
 	version vfs.Version // of the original
 	bytes   int64
 	grows   int64 // what the write comes to beside, in bytes
+	end     func()
 }
 
 var errOvertaken = errors.New("overlay: the file was changed while it was copied")
@@ -92,7 +93,7 @@ func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 			return err
 		}
 		used := false
-		err = f.o.change(ctx, func() (*step, error) {
+		err = f.o.change(ctx, func(ctx context.Context) (*step, error) {
 			s, err := f.replaceable(ctx, f.name, c)
 			if err != nil {
 				return nil, err
@@ -108,18 +109,18 @@ func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 			if !used {
 				f.o.contents.remove(ctx, up.content)
 			}
-			<-f.o.copying
+			up.end()
 		}
 		if err != errOvertaken {
 			return err
 		}
 	}
-	return vfs.Errorf(vfs.Busy, "it is being changed all the while; try again")
+	return errChanging
 }
 
 // copyUp copies the file at f's place, if it is one of the lower tree that w changes, and
-// if the commit would not be refused for what that declares. Until the copy is in the
-// tree or removed the caller has o.copying.
+// if the commit would not be refused for what that declares. The copy counts as staged
+// until it is in the tree or removed; the caller calls its end then.
 //
 // It returns the context for the write: one that does not end when the commit that asked
 // had begun before ctx did.
@@ -129,35 +130,38 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 		return ctx, nil, err
 	}
 	defer old.Close()
-	select {
-	case f.o.copying <- struct{}{}:
-	case <-ctx.Done():
-		return ctx, nil, ctx.Err()
-	}
 	asked := false
 	err = vfs.Commit(ctx, vfs.Effect{Bytes: max(up.bytes+up.grows, 0)}, func() (vfs.Effect, error) {
 		asked = true
 		return vfs.Effect{}, nil
 	})
-	if asked { // an answer that came later is given again by the write's own commit
-		if ctx.Err() != nil {
-			ctx = context.WithoutCancel(ctx)
-		}
-		up.content, _, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes))
+	if !asked { // an answer that came later is given again by the write's own commit
+		return ctx, nil, err
 	}
-	if err != nil {
-		<-f.o.copying
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if up.end, err = f.o.copies.begin(ctx, up.bytes); err != nil {
+		return ctx, nil, err
+	}
+	if up.content, _, err = f.o.contents.stage(ctx, io.NewSectionReader(old, 0, up.bytes)); err != nil {
+		up.end()
 		return ctx, nil, err
 	}
 	return ctx, up, nil
 }
 
 // original opens what copyUp copies, nil if it has nothing to copy.
-func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
-	if err := f.o.begin(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer f.o.end()
+func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (old vfs.Content, up *copied, err error) {
+	err = f.o.inTurn(ctx, func(ctx context.Context) error {
+		old, up, err = f.originalNow(ctx, c, w)
+		return err
+	})
+	return old, up, err
+}
+
+// originalNow is original for who has the turn.
+func (f *file) originalNow(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
 	s, err := f.replaceable(ctx, f.name, c)
 	if err != nil {
 		return nil, nil, err
@@ -222,7 +226,9 @@ func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error)
 		if err != nil {
 			return 0, err
 		}
+		to.writes.Add(1)
 		err = w.do(ctx, at, size)
+		to.writes.Add(1)
 		if err == nil || s.content == nil { // what failed in a copy is not to be seen
 			return 0, err
 		}

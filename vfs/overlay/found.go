@@ -1,0 +1,250 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+
+	"capd/vfs"
+	"capd/vfs/batch"
+)
+
+// Who has the turn looks at nothing that may take as long as a file or a directory is
+// large. A plan that needs the version of a long file, or needs to know whether a
+// directory of the lower tree is empty, answers unknown. That is found out with no turn
+// held, and the plan runs again; it uses what was found where nothing shows that it is
+// so no more. A lower tree that changes in between could have done so a moment later
+// as well: no turn holds it.
+
+// shortFile is how long a file is, in bytes, that is read by who has the turn.
+const shortFile = 64 << 10
+
+// unknown is the error of a plan that needs what takes long to find out: the state of
+// the lower path, the version of a content, or whether the directory at a spot is empty.
+type unknown struct {
+	path    string
+	content *content
+	dir     *dir
+	name    string // in dir
+}
+
+func (*unknown) Error() string { return "overlay: this is found out with no turn held" }
+
+// found is what one call has found out so far.
+type found struct {
+	states  map[string]stateAs
+	written map[*content]versionAs
+	empty   map[string]emptyAs // by path
+	open    []vfs.Node         // the directories of empty
+}
+
+type stateAs struct {
+	info  vfs.Info // as it was
+	state batch.State
+}
+
+type versionAs struct {
+	writes  uint64 // as it was
+	version vfs.Version
+}
+
+type emptyAs struct {
+	node  *node
+	edits uint64 // as it was
+	empty bool
+}
+
+type foundKey struct{}
+
+// foundIn is what the call of ctx has found out; nil for one that reads whatever it
+// needs.
+func foundIn(ctx context.Context) *found {
+	f, _ := ctx.Value(foundKey{}).(*found)
+	return f
+}
+
+// turns is how often a call takes the turn before it gives up on what keeps changing.
+const turns = 16
+
+var errChanging = vfs.Errorf(vfs.Busy, "it is being changed all the while; try again")
+
+// inTurn runs do with the turn, and again when it answered unknown, with what was found.
+func (o *Overlay) inTurn(ctx context.Context, do func(context.Context) error) error {
+	f := &found{}
+	defer f.close()
+	known := context.WithValue(ctx, foundKey{}, f)
+	for range turns {
+		err := o.oneTurn(known, do)
+		need, ok := errors.AsType[*unknown](err)
+		if !ok {
+			return err
+		}
+		if err := f.find(ctx, o, need); err != nil {
+			return err
+		}
+	}
+	return errChanging
+}
+
+func (o *Overlay) oneTurn(ctx context.Context, do func(context.Context) error) error {
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	defer o.end()
+	return do(ctx)
+}
+
+func (f *found) close() {
+	for _, n := range f.open {
+		n.Close()
+	}
+}
+
+// find finds out what is needed. What is gone meanwhile is left for the plan to see.
+func (f *found) find(ctx context.Context, o *Overlay, need *unknown) error {
+	var err error
+	switch {
+	case need.dir != nil:
+		err = f.look(ctx, need.dir, need.name)
+	case need.content != nil:
+		err = f.sum(ctx, o, need.content)
+	default:
+		err = f.weigh(ctx, o, need.path)
+	}
+	if missing(err) || lost(err) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// weigh finds the state of a lower path.
+func (f *found) weigh(ctx context.Context, o *Overlay, path string) error {
+	n, err := o.lowerAt(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	before, err := n.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	state, err := stateOf(ctx, n)
+	if err != nil {
+		return err
+	}
+	after, err := n.Stat(ctx)
+	if err != nil || !alike(before, after) {
+		return err
+	}
+	if f.states == nil {
+		f.states = map[string]stateAs{}
+	}
+	f.states[path] = stateAs{after, state}
+	return nil
+}
+
+// sum finds the version of a content.
+func (f *found) sum(ctx context.Context, o *Overlay, c *content) error {
+	writes := c.writes.Load()
+	at, err := o.contents.file(ctx, c)
+	if err != nil {
+		return err
+	}
+	v, err := vfs.VersionOf(ctx, at)
+	if err != nil {
+		return err
+	}
+	if f.written == nil {
+		f.written = map[*content]versionAs{}
+	}
+	f.written[c] = versionAs{writes, v}
+	return nil
+}
+
+// look finds out whether the directory called name in d is empty. It stays open, so that
+// its node is the same for as long as it is there.
+func (f *found) look(ctx context.Context, d *dir, name string) error {
+	n, err := d.Lookup(ctx, name)
+	if err != nil {
+		return err
+	}
+	f.open = append(f.open, n)
+	at, ok := n.(*dir)
+	if !ok {
+		return nil
+	}
+	d.o.mu.RLock()
+	here := at.in.node
+	path, edits := here.path(), here.edits
+	d.o.mu.RUnlock()
+	some, err := at.Any(ctx, func(vfs.Entry) bool { return true })
+	if err != nil {
+		return err
+	}
+	if f.empty == nil {
+		f.empty = map[string]emptyAs{}
+	}
+	f.empty[path] = emptyAs{here, edits, !some}
+	return nil
+}
+
+// alike reports that nothing shows in b that the file has changed since a.
+func alike(a, b vfs.Info) bool {
+	return a.Kind == b.Kind && a.Size == b.Size && a.ModifiedMs == b.ModifiedMs && a.Exec == b.Exec
+}
+
+// stateIn is stateOf for what the lower tree has at path, as far as f knows it.
+func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (batch.State, error) {
+	if _, ok := n.(vfs.File); !ok || f == nil {
+		return stateOf(ctx, n)
+	}
+	info, err := n.Stat(ctx)
+	if err != nil {
+		return batch.State{}, err
+	}
+	if info.Size <= shortFile {
+		return stateOf(ctx, n)
+	}
+	if have, ok := f.states[path]; ok && alike(have.info, info) {
+		return have.state, nil
+	}
+	return batch.State{}, &unknown{path: path}
+}
+
+// versionIn is the version of the file at s, as far as f knows it.
+func (f *found) versionIn(ctx context.Context, s *spot) (vfs.Version, error) {
+	at, err := s.file(ctx)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	info, err := at.Stat(ctx)
+	if err == nil {
+		err = vfs.CheckVersioned(info.Size)
+	}
+	switch {
+	case err != nil:
+		return vfs.Version{}, err
+	case f == nil || info.Size <= shortFile:
+		return vfs.VersionOf(ctx, at)
+	case s.content == nil:
+		state, err := f.stateIn(ctx, s.origin, at)
+		return state.Version, err
+	}
+	if have, ok := f.written[s.content]; ok && have.writes == s.content.writes.Load() {
+		return have.version, nil
+	}
+	return vfs.Version{}, &unknown{content: s.content}
+}
+
+// emptyIn answers notEmpty for a directory at s that holds something, as far as f knows.
+func (f *found) emptyIn(s *spot) error {
+	s.ref.o.mu.RLock()
+	defer s.ref.o.mu.RUnlock()
+	have, ok := f.empty[s.path]
+	switch {
+	case !ok || have.node != s.node || have.edits != s.node.edits:
+		return &unknown{dir: &dir{s.ref}, name: s.name}
+	case !have.empty:
+		return vfs.NotEmpty
+	}
+	return nil
+}
