@@ -39,6 +39,7 @@ func GrantLimits() Limits {
 		CallBytes:    48 << 20,
 		ReplyBytes:   32 << 20,
 		Threads:      128,
+		Waits:        2048,
 	}
 }
 
@@ -50,6 +51,7 @@ func StrangerLimits() Limits {
 		CallBytes:    8 << 20,
 		ReplyBytes:   8 << 20,
 		Threads:      16,
+		Waits:        64,
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	CallBytes                // that open calls hold
 	ReplyBytes               // that were answered and not read
 	Threads                  // calls that may be waiting in the kernel
+	Waits                    // calls that wait for a guest, or for another call
 	Kinds                    // how many kinds there are
 )
 
@@ -37,6 +38,7 @@ var kinds = [Kinds]struct{ name, noun, help string }{
 	CallBytes:    {"callBytes", "bytes of open calls", "wait for some answers"},
 	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "read them"},
 	Threads:      {"threads", "calls that wait for the disk", "try again later"},
+	Waits:        {"waits", "calls that wait for a guest", "let some end"},
 }
 
 // String returns the name that configuration, status and schema have for k.

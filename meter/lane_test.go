@@ -230,6 +230,35 @@ func TestMove(t *testing.T) {
 	})
 }
 
+// What waits for somebody is bounded, and says so.
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Waits: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		var waited, full atomic.Int64
+		for range 25 {
+			m.Go(meter.Work, job(func(turn *meter.Turn, _ error) {
+				err := turn.Wait(ctx, func() {
+					waited.Add(1)
+					<-ctx.Done()
+				})
+				if _, ok := errors.AsType[*meter.Full](err); ok {
+					full.Add(1)
+				}
+			}))
+		}
+		time.Sleep(time.Second)
+		if waited.Load() != 10 || full.Load() != 15 {
+			t.Errorf("%d wait, %d were refused", waited.Load(), full.Load())
+		}
+		cancel()
+		synctest.Wait()
+		if m.Used(meter.Waits) != 0 || m.Used(meter.Threads) != 0 {
+			t.Error("something is left")
+		}
+	})
+}
+
 // A meter of its own gives turns again and again.
 func TestAlone(t *testing.T) {
 	m := meter.Alone(2)

@@ -156,7 +156,7 @@ func Yield(ctx context.Context) error {
 }
 
 // Wait runs f, which waits for somebody else and not for the disk, while ctx's turn is others' to have. Then it waits
-// for another. It answers ctx's error.
+// for another. It answers a [*Full], and has not run f, when too many wait already, and otherwise ctx's error.
 func Wait(ctx context.Context, f func()) error {
 	if t := TurnOf(ctx); t != nil {
 		return t.Wait(ctx, f)
@@ -172,8 +172,30 @@ func (t *Turn) Wait(ctx context.Context, f func()) error {
 		return ctx.Err()
 	}
 	defer t.away.Store(false)
+	if err := t.meter.Take(Waits, 1); err != nil {
+		return err
+	}
 	l := t.lane.Load()
 	l.end(t)
+	f()
+	t.meter.Give(Waits, 1)
+	if !l.again(t) {
+		return ctx.Err()
+	}
+	return l.await(ctx, t)
+}
+
+// Rest is Wait for a place where the disk is waited for: the call counts as a thread meanwhile, so that no more
+// wait than may be there.
+func Rest(ctx context.Context, f func()) error {
+	t := TurnOf(ctx)
+	if t == nil || !t.away.CompareAndSwap(false, true) {
+		f()
+		return ctx.Err()
+	}
+	defer t.away.Store(false)
+	l := t.lane.Load()
+	l.pass(t)
 	f()
 	if !l.again(t) {
 		return ctx.Err()

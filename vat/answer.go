@@ -329,12 +329,17 @@ func (a *answer) await(ctx context.Context) error {
 
 // awaitAway waits while others have the turn t of ctx's.
 func awaitAway(ctx context.Context, t *meter.Turn, wait <-chan struct{}) (err error) {
-	_ = t.Wait(ctx, func() {
+	var waited bool
+	late := t.Wait(ctx, func() {
+		waited = true
 		select {
 		case <-wait:
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
 	})
+	if !waited {
+		err = late
+	}
 	return err
 }

@@ -112,7 +112,9 @@ func (c *Cap) Settle(ctx context.Context) error {
 		}
 		flushTo(p)
 		var err error
-		_ = meter.Wait(ctx, func() { err = p.wait(ctx) })
+		if late := meter.Wait(ctx, func() { err = p.wait(ctx) }); err == nil {
+			err = late
+		}
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,11 @@ func (w *window) wait(ctx context.Context, ready func() (bool, error)) (err erro
 	if t == nil {
 		return w.waitFor(ctx, ready)
 	}
-	_ = t.Wait(ctx, func() { err = w.waitFor(ctx, ready) })
+	waited := false
+	late := t.Wait(ctx, func() { waited, err = true, w.waitFor(ctx, ready) })
+	if !waited {
+		err = late
+	}
 	return err
 }
 

@@ -93,7 +93,7 @@ func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 	w := b.wait(l, m, false)
 	b.mu.Unlock()
 	var late error
-	err := meter.Wait(ctx, func() { late = b.await(ctx, l, w) })
+	err := meter.Rest(ctx, func() { late = b.await(ctx, l, w) })
 	switch {
 	case late != nil:
 		return inside{}, late

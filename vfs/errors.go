@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-
-	"capd/meter"
 )
 
 // Code is one of the closed set of errors, the same word on every surface. A
@@ -145,8 +143,8 @@ func CodeOf(err error) Code {
 	if c, ok := errors.AsType[Code](err); ok {
 		return c
 	}
-	if err == meter.ErrBusy {
-		return Busy
+	if c, ok := ofMeter(err); ok {
+		return c
 	}
 	return Internal
 }
@@ -168,8 +166,8 @@ func At(path string, err error) error {
 	if c, ok := errors.AsType[Code](err); ok {
 		return &Error{Code: c, Path: path, Msg: hint(c)}
 	}
-	if err == meter.ErrBusy {
-		return &Error{Code: Busy, Path: path, Msg: err.Error()}
+	if c, ok := ofMeter(err); ok {
+		return &Error{Code: c, Path: path, Msg: err.Error()}
 	}
 	at := Hide(err).(*Error)
 	at.Path = path

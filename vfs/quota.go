@@ -58,14 +58,29 @@ func Give(m *meter.Meter, k meter.Kind, n int64) { payers{gate: m}.give(k, n) }
 
 // refused is err, which a meter answered, with its code.
 func refused(err error) error {
+	c, ok := ofMeter(err)
+	if !ok {
+		c = Quota
+	}
+	return Errorf(c, "%v", err)
+}
+
+// ofMeter returns the code of an error of package meter.
+func ofMeter(err error) (Code, bool) {
+	if err == meter.ErrBusy {
+		return Busy, true
+	}
+	if _, ok := errors.AsType[*meter.Lacks](err); ok {
+		return Quota, true
+	}
 	full, ok := errors.AsType[*meter.Full](err)
 	switch {
 	case !ok:
-		return Errorf(Quota, "%v", err)
+		return "", false
 	case full.Kind == meter.StagedBytes:
-		return Errorf(Busy, "%v", err)
+		return Busy, true
 	}
-	return Errorf(Limit, "%v", err)
+	return Limit, true
 }
 
 // pathShare is how much of its path a node that is open has for nothing: it

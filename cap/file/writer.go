@@ -220,7 +220,15 @@ func (w *writer) write(c vat.Call[schema.Writer_write_Params, vat.Empty]) error 
 		return s.at(err)
 	}
 	stop := context.AfterFunc(c.Context(), func() { s.abandon(errCancelled) })
-	_ = meter.Wait(c.Context(), func() { _, err = s.pipe.Write(data) })
+	waited := false
+	late := meter.Wait(c.Context(), func() {
+		waited = true
+		_, err = s.pipe.Write(data)
+	})
+	if !waited { // what is not written breaks the whole
+		err = late
+		s.abandon(late)
+	}
 	if !stop() && err == nil { // so that what the caller is told is what commit will say
 		err = errCancelled
 	}
@@ -256,14 +264,10 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 	}
 	s.pipe.Close()
 	c.Go() // and what is written from now on is refused
-	_ = meter.Wait(c.Context(), func() {
-		select {
-		case <-s.done:
-		case <-c.Context().Done():
-			s.abandon(errEnded)
-			<-s.done
-		}
-	})
+	if err := s.await(c.Context()); err != nil {
+		s.abandon(err)
+		<-s.done
+	}
 	if s.err != nil {
 		return s.at(s.err)
 	}
@@ -272,6 +276,23 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 		return err
 	}
 	return r.SetVersion(s.version[:])
+}
+
+// await waits until the outcome is there, while others have ctx's turn. It answers an error when it is not
+// waited for.
+func (s *staging) await(ctx context.Context) error {
+	err := errEnded
+	late := meter.Wait(ctx, func() {
+		select {
+		case <-s.done:
+			err = nil
+		case <-ctx.Done():
+		}
+	})
+	if _, full := errors.AsType[*meter.Full](late); full {
+		return late
+	}
+	return err
 }
 
 func (w *writer) help(c vat.Call[schema.Writer_help_Params, schema.Writer_help_Results]) error {
