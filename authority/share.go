@@ -21,7 +21,13 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 		part.End()
 		return nil, nil, err
 	}
-	revoker := ctl.Dup()
+	revoker, err := ctl.Hand()
+	if err != nil {
+		node.Close()
+		ctl.Release()
+		part.End()
+		return nil, nil, err
+	}
 	g, secret, err := h.share(node, ctl, of, part)
 	if err != nil {
 		revoker.Release()

@@ -9,6 +9,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/client"
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
@@ -104,4 +105,31 @@ func TestLongPaths(t *testing.T) {
 	if kept := heap() - before; kept > 2<<20 {
 		t.Errorf("%d KiB are kept", kept>>10)
 	}
+}
+
+// The Revoker of a share that was taken back counts as long as it is held.
+func TestHeldRevokersAreBounded(t *testing.T) {
+	const nodes = 50
+	s := serve(t, inMemory(t, vfstest.Tree{"d/f": {}}), meter.Limits{meter.Nodes: nodes})
+	loc, _ := s.grant(t, "agent", "", false)
+	c := dial(t, loc)
+	d := c.Dir(t.Context())
+	var held []*client.Revoker
+	share := func() error {
+		_, r, err := c.Share(t.Context(), d)
+		if err == nil {
+			held = append(held, r)
+			err = r.Revoke(t.Context())
+		}
+		return err
+	}
+	var err error
+	for err == nil && len(held) <= nodes {
+		err = share()
+	}
+	is(t, "one Revoker more than there may be nodes", err, vfs.Limit)
+	for _, r := range held {
+		r.Close()
+	}
+	eventually(t, "there is room again", func() bool { return share() == nil })
 }

@@ -98,7 +98,18 @@ func (c *Control) Release() {
 	})
 }
 
-// Dup returns another reference to the same control.
+// Hand returns another reference to the same control, for a guest to hold: it counts as
+// open, as c does. It answers limit.
+func (c *Control) Hand() (*Control, error) {
+	if err := (payers{c.Gate.meter, c.world.meters}).open(c.path); err != nil {
+		return nil, err
+	}
+	d := c.Dup()
+	d.counted = true
+	return d, nil
+}
+
+// Dup returns another reference to the same control, for the host.
 func (c *Control) Dup() *Control {
 	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path, rules: c.rules, fixed: c.fixed}
 	c.Gate.retain()
