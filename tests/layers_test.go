@@ -39,7 +39,7 @@ var layers = []layer{
 	{of: "capd/vfs/vfstest", may: "capd/vfs capd/vfs/faultfs"},
 
 	// Storage: no backend knows another, nor anything above the waist.
-	{of: "capd/backend/memory", may: "capd/meter capd/vfs", pure: true},
+	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
 	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/backend/git", may: "capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
 	{of: "capd/backend/cas/reapi", may: "capd/vfs capd/backend/cas/... " + remoteExecution, host: true},

@@ -90,25 +90,44 @@ func (d *dir) file(name string) *file {
 
 // List implements vfs.Dir. It yields the directory as it was when the iteration
 // began.
-func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
+func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
+
+// ListFrom implements vfs.FromLister.
+func (d *dir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
-		var all []vfs.Entry
-		err := d.read(ctx, func(here *inode) error {
-			all = here.entries()
-			return nil
-		})
-		for _, e := range all {
-			if err = ctx.Err(); err != nil {
-				break
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
+		all, err := d.entries(ctx)
 		if err != nil {
 			yield(vfs.Entry{}, err)
+			return
 		}
+		all.Ascend(from, func(name string, kind vfs.Kind) bool {
+			if err := ctx.Err(); err != nil {
+				yield(vfs.Entry{}, err)
+				return false
+			}
+			return yield(vfs.Entry{Name: name, Kind: kind}, nil)
+		})
 	}
+}
+
+// entries returns what is in the directory now. The store's lock is held for no longer
+// the more that is.
+func (d *dir) entries(ctx context.Context) (*kinds, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := d.at.store
+	if !vfs.IsTrying(ctx) {
+		s.mu.Lock()
+	} else if !s.mu.TryLock() {
+		return nil, vfs.ErrWouldBlock
+	}
+	defer s.mu.Unlock()
+	here, err := d.here()
+	if err != nil {
+		return nil, err
+	}
+	return here.entries(), nil
 }
 
 // Create implements vfs.Dir.

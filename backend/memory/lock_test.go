@@ -66,3 +66,69 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// A listing that begins copies nothing that is as long as the directory: the lock is
+// held meanwhile.
+func TestListingBeginsAtOnce(t *testing.T) {
+	const files, rounds = 4000, 20
+	d := New(Limits{}).Root()
+	for i := range files {
+		if _, err := d.Create(t.Context(), fmt.Sprintf("%05d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range rounds {
+		if _, err := d.Create(t.Context(), fmt.Sprintf("new%d", i)); err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range d.List(t.Context()) {
+			if err != nil || e.Name != "00000" {
+				t.Fatalf("the first is %q: %v", e.Name, err)
+			}
+			break
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / rounds; each > 32<<10 {
+		t.Errorf("to begin a listing of %d names after a change takes %d bytes", files, each)
+	}
+}
+
+// A listing shows the directory as it was when it began, whatever changes meanwhile.
+func TestListingIsOfOneMoment(t *testing.T) {
+	d := New(Limits{}).Root()
+	for i := range 1000 {
+		if _, err := d.Create(t.Context(), fmt.Sprintf("%04d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed := make(chan error)
+	n := 0
+	for e, err := range d.List(t.Context()) {
+		if n == 0 {
+			go func() {
+				for i := range 1000 {
+					name := fmt.Sprintf("%04d", i)
+					err := d.Remove(context.Background(), name, vfs.If{})
+					if err == nil {
+						_, err = d.Mkdir(context.Background(), name+"x")
+					}
+					if err != nil {
+						changed <- err
+						return
+					}
+				}
+				changed <- nil
+			}()
+		}
+		if want := fmt.Sprintf("%04d", n); err != nil || e.Name != want || e.Kind != vfs.FileKind {
+			t.Fatalf("number %d is %q, a %v: %v", n, e.Name, e.Kind, err)
+		}
+		n++
+	}
+	if err := <-changed; err != nil || n != 1000 {
+		t.Errorf("%d were listed: %v", n, err)
+	}
+}

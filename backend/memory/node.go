@@ -2,9 +2,9 @@ package memory
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync/atomic"
+
+	"github.com/tidwall/btree"
 
 	"capd/vfs"
 )
@@ -16,12 +16,17 @@ type inode struct {
 	parent   *inode // nil for the root and for what is in the tree no more
 	name     string // in parent
 
-	exec     bool                        // of a file
-	data     *blob                       // of a file
-	target   string                      // of a link
-	children map[string]*inode           // of a directory
-	listing  atomic.Pointer[[]vfs.Entry] // of a directory: sorted, nil when not known
+	exec     bool              // of a file
+	data     *blob             // of a file
+	target   string            // of a link
+	children map[string]*inode // of a directory
+	sorted   kinds             // of a directory: what List yields
+	listing  *kinds            // of a directory: a copy of sorted, nil when not taken
 }
+
+// kinds are entries in byte order of names. A copy takes no longer the more there are,
+// and neither shows what is changed in the other.
+type kinds = btree.Map[string, vfs.Kind]
 
 func newInode(kind vfs.Kind) *inode {
 	n := &inode{kind: kind, modified: nowMs()}
@@ -46,6 +51,7 @@ func (n *inode) info() vfs.Info {
 func (d *inode) put(name string, child *inode) {
 	d.take(name)
 	d.children[name] = child
+	d.sorted.Set(name, child.kind)
 	child.parent, child.name = d, name
 }
 
@@ -54,23 +60,18 @@ func (d *inode) take(name string) {
 	if old := d.children[name]; old != nil {
 		old.parent, old.name = nil, ""
 		delete(d.children, name)
+		d.sorted.Delete(name)
 	}
-	d.listing.Store(nil)
+	d.listing = nil
 	d.modified = nowMs()
 }
 
-// entries returns d's entries in byte order of names; nobody may change them.
-func (d *inode) entries() []vfs.Entry {
-	if l := d.listing.Load(); l != nil {
-		return *l
+// entries returns d's entries, which nobody changes. Store.mu is held for writing.
+func (d *inode) entries() *kinds {
+	if d.listing == nil {
+		d.listing = d.sorted.Copy()
 	}
-	l := make([]vfs.Entry, 0, len(d.children))
-	for name, n := range d.children {
-		l = append(l, vfs.Entry{Name: name, Kind: n.kind})
-	}
-	slices.SortFunc(l, func(a, b vfs.Entry) int { return strings.Compare(a.Name, b.Name) })
-	d.listing.Store(&l)
-	return l
+	return d.listing
 }
 
 // within reports whether n is d or lies below it.
