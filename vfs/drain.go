@@ -75,18 +75,7 @@ func (g *Gate) drain(ctx context.Context) error {
 	if g.tree.commits.Load() == 0 { // as a guest may revoke again and again
 		return nil
 	}
-	var pending []*commit
-	g.walks.Lock() // one at a time, so that who revokes again and again is alone in it
-	g.tree.mu.Lock()
-	for _, b := range g.below() {
-		b.mu.Lock()
-		for c := range b.commits {
-			pending = append(pending, c)
-		}
-		b.mu.Unlock()
-	}
-	g.tree.mu.Unlock()
-	g.walks.Unlock()
+	pending := g.pending()
 	if len(pending) == 0 {
 		return nil
 	}
@@ -103,6 +92,32 @@ func (g *Gate) drain(ctx context.Context) error {
 	}
 	return nil
 }
+
+// pending returns the changes that have begun at g or below it. Gates that are dead and
+// have none are passed over from then on: nothing can begin there any more, and a guest
+// may revoke what it has again and again.
+func (g *Gate) pending() (all []*commit) {
+	g.walks.Lock() // one at a time, so that who revokes again and again is alone in it
+	defer g.walks.Unlock()
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	walked := g.belowBut((*Gate).isQuiet)
+	for _, b := range walked {
+		b.mu.Lock()
+		for c := range b.commits {
+			all = append(all, c)
+		}
+		b.mu.Unlock()
+	}
+	if len(all) == 0 && g.Revoked() {
+		for _, b := range walked {
+			b.quiet = true
+		}
+	}
+	return all
+}
+
+func (g *Gate) isQuiet() bool { return g.quiet }
 
 // stuck answers busy for those of cs that have not ended. Paths are relative to
 // where g begins: who revokes need not know what is above.

@@ -89,6 +89,7 @@ type Gate struct {
 	watchers   map[*watcher]struct{}
 	id         uint64
 	refs       int
+	quiet      bool // it is dead, and so is all below it, and no commit is under way there
 	timer      *time.Timer
 	deadline   time.Time // of timer
 
@@ -169,12 +170,17 @@ func (g *Gate) setWord(m mode) {
 }
 
 // below returns g and everything below it, each once. tree.mu is held.
-func (g *Gate) below() []*Gate {
-	all := []*Gate{g}
+func (g *Gate) below() []*Gate { return g.belowBut(func(*Gate) bool { return false }) }
+
+// belowBut is below without the gates for which but holds and what is below them.
+func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
+	if !but(g) {
+		all = append(all, g)
+	}
 	seen := map[*Gate]bool{g: true}
 	for i := 0; i < len(all); i++ {
 		for c := range all[i].children {
-			if !seen[c] {
+			if !seen[c] && !but(c) {
 				seen[c] = true
 				all = append(all, c)
 			}
