@@ -23,8 +23,11 @@ const idle = 5 * time.Second
 //
 // It closes files on another goroutine than its caller's: the last descriptor of one that
 // was removed frees all of that. While many wait to be closed, none is kept.
+//
+// Where the process is out of descriptors, what is kept is closed first; see withRoom.
 type descriptors struct {
 	max    int
+	shared bool // max is for all that are shared together
 	closes vfs.Janitor
 
 	mu      sync.Mutex
@@ -45,8 +48,18 @@ type pinned struct {
 	fd       int
 }
 
-func newDescriptors(max int) *descriptors {
-	return &descriptors{max: max, byKey: map[string]*list.Element{}}
+func newDescriptors(max int, shared bool) *descriptors {
+	c := &descriptors{max: max, shared: shared, byKey: map[string]*list.Element{}}
+	keeping.begin(c)
+	return c
+}
+
+// most is how many c may keep now.
+func (c *descriptors) most() int {
+	if c.shared && c.max > 0 {
+		return max(c.max/keeping.shares(), 1)
+	}
+	return c.max
 }
 
 func (c *descriptors) len() int {
@@ -172,14 +185,15 @@ func (c *descriptors) touch(e *list.Element) {
 }
 
 func (c *descriptors) add(p *pinned) {
-	if c.max <= 0 {
+	most := c.most()
+	if most <= 0 {
 		c.discard(p)
 		return
 	}
 	if e := c.byKey[p.path]; e != nil {
 		c.remove(e)
 	}
-	for c.used.Len() >= c.max {
+	for c.used.Len() >= most {
 		c.remove(c.used.Back())
 	}
 	p.last = time.Now()
@@ -232,6 +246,7 @@ func (c *descriptors) closeIdle() {
 
 // close returns when all are closed.
 func (c *descriptors) close() {
+	keeping.end(c)
 	c.mu.Lock()
 	c.max = 0
 	if c.timer != nil {

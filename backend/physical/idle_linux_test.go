@@ -18,7 +18,7 @@ func TestIdleDescriptors(t *testing.T) {
 	}
 	defer f.Close()
 	synctest.Test(t, func(t *testing.T) {
-		c := newDescriptors(8)
+		c := newDescriptors(8, false)
 		defer c.close()
 		c.keep("a", ident{}, 1, 1, int(f.Fd()))
 		c.keep("b", ident{}, 1, 2, int(f.Fd()))
@@ -56,7 +56,7 @@ func TestIdleFile(t *testing.T) {
 		return err == nil && at == path
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := newDescriptors(8)
+		c := newDescriptors(8, false)
 		defer c.close()
 		idler, used, read := open(), open(), open()
 		for name, f := range map[string]*openFile{"idler": idler, "used": used, "read": read} {
@@ -93,7 +93,7 @@ func TestIdleFile(t *testing.T) {
 
 // A file that was opened before something was forgotten is not kept after it.
 func TestKeptTooLate(t *testing.T) {
-	c := newDescriptors(8)
+	c := newDescriptors(8, false)
 	defer c.close()
 	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

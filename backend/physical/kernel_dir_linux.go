@@ -136,7 +136,10 @@ func (d *kernelDir) readlink(name string) (string, error) {
 func (d *kernelDir) create(name string, perm os.FileMode) (*os.File, error) {
 	flags := unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
 	var fd int
-	err := uninterrupted(func() (err error) { fd, err = unix.Openat(d.fd, name, flags, uint32(perm)); return })
+	err := uninterrupted(func() (err error) {
+		fd, err = withRoom(func() (int, error) { return unix.Openat(d.fd, name, flags, uint32(perm)) })
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

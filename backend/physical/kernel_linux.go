@@ -28,7 +28,7 @@ type kernelHost struct {
 
 // openKernel answers an error that is no *vfs.Error when this kernel, or a
 // filter on its system calls, has no openat2.
-func openKernel(dir *os.File, maxDescriptors int) (host, error) {
+func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 	root, err := unix.Openat(int(dir.Fd()), ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func openKernel(dir *os.File, maxDescriptors int) (host, error) {
 		unix.Close(root)
 		return nil, err
 	}
-	h := &kernelHost{root: root, mount: stx.Mnt_id, open: newDescriptors(maxDescriptors)}
+	h := &kernelHost{root: root, mount: stx.Mnt_id, open: newDescriptors(maxDescriptors, shared)}
 	var sfs unix.Statfs_t
 	if unix.Fstatfs(root, &sfs) == nil {
 		h.manner = mannerOf(int64(sfs.Type))
@@ -147,7 +147,12 @@ func (h *kernelHost) identAt(path string, fd int) (ident, error) {
 
 // openOnce opens one path, resolved as resolve says.
 func openOnce(dir int, path string, flags int, mode os.FileMode, resolve uint64) (int, error) {
-	return unix.Openat2(dir, path, &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: resolve})
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: resolve}
+	fd, err := unix.Openat2(dir, path, &how)
+	if err == unix.EMFILE || err == unix.ENFILE {
+		return withRoom(func() (int, error) { return unix.Openat2(dir, path, &how) })
+	}
+	return fd, err
 }
 
 // openat2 opens one path, confined. It never waits and never follows.

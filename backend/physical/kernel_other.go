@@ -8,4 +8,4 @@ import (
 )
 
 // openKernel: only Linux resolves a path confined.
-func openKernel(*os.File, int) (host, error) { return nil, errors.ErrUnsupported }
+func openKernel(*os.File, int, bool) (host, error) { return nil, errors.ErrUnsupported }

@@ -36,8 +36,8 @@ import (
 // Options are what a host may choose; the zero value is right for everybody.
 type Options struct {
 	ReadOnly       bool // every change answers readOnly, and nothing is written below the directory
-	MaxDescriptors int  // directories and files kept open; 0: a quarter of the process's limit, at most 4096
-	MaxContents    int  // contents held open at once; 0: the same
+	MaxDescriptors int  // directories and files kept open; 0: of all Stores a quarter of the process's limit, at most 4096
+	MaxContents    int  // contents held open at once; 0: of each Store a quarter of the limit, at most 4096
 	Portable       bool // use os.Root even where the kernel confines
 }
 
@@ -78,7 +78,7 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	if o.MaxDescriptors > 0 {
 		share = o.MaxDescriptors
 	}
-	if s.host, err = openHost(top, o.Portable, share); err != nil {
+	if s.host, err = openHost(top, o.Portable, share, o.MaxDescriptors <= 0); err != nil {
 		top.Close()
 		return nil, err
 	}
@@ -91,14 +91,14 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func openHost(top *os.Root, portable bool, maxDescriptors int) (host, error) {
+func openHost(top *os.Root, portable bool, maxDescriptors int, shared bool) (host, error) {
 	self, err := top.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer self.Close()
 	if !portable {
-		if h, err := openKernel(self, maxDescriptors); err == nil {
+		if h, err := openKernel(self, maxDescriptors, shared); err == nil {
 			return h, nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"capd/config"
 	"capd/host"
 	"capd/locator"
+	"capd/meter"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -78,7 +79,7 @@ func (c *serveCommand) Run(e *env) (err error) {
 	if err := p.mount(e, w.FS, c.Config != ""); err != nil {
 		return err
 	}
-	a := authority.New(w.Tree(), nil, nil)
+	a := authority.New(w.Tree(), meter.NewHost(host.Limits()), nil)
 	return c.serve(e, st, w, p, a)
 }
 

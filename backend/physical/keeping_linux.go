@@ -1,0 +1,84 @@
+package physical
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepers are all descriptors of the process.
+type keepers struct {
+	mu     sync.Mutex
+	all    map[*descriptors]struct{}
+	shared atomic.Int64 // how many of them are
+}
+
+var keeping = keepers{all: map[*descriptors]struct{}{}}
+
+func (k *keepers) begin(c *descriptors) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all[c] = struct{}{}
+	if c.shared {
+		k.shared.Add(1)
+	}
+}
+
+func (k *keepers) end(c *descriptors) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, there := k.all[c]; there && c.shared {
+		k.shared.Add(-1)
+	}
+	delete(k.all, c)
+}
+
+// shares is how many share one bound, and 1 at least.
+func (k *keepers) shares() int { return int(max(k.shared.Load(), 1)) }
+
+// letGo closes half of what each keeps, the longest unused first, and reports whether
+// that was anything.
+func (k *keepers) letGo() (some bool) {
+	k.mu.Lock()
+	all := slices.Collect(maps.Keys(k.all))
+	k.mu.Unlock()
+	for _, c := range all {
+		some = c.letGo() || some
+	}
+	return some
+}
+
+// closeWait is how long one waits for files to be closed, on a disk that may not answer.
+const closeWait = 20 * time.Millisecond
+
+func (c *descriptors) letGo() bool {
+	c.mu.Lock()
+	n := (c.used.Len() + 1) / 2
+	for range n {
+		c.remove(c.used.Back())
+	}
+	c.mu.Unlock()
+	if n == 0 {
+		return false
+	}
+	select {
+	case <-c.closes.Idle():
+	case <-time.After(closeWait):
+	}
+	return true
+}
+
+// withRoom is open, again while the process has no descriptor for it and something is
+// kept open that can be closed: what is kept only saves time.
+func withRoom(open func() (int, error)) (int, error) {
+	for {
+		fd, err := open()
+		if err != unix.EMFILE && err != unix.ENFILE || !keeping.letGo() {
+			return fd, err
+		}
+	}
+}
