@@ -73,7 +73,11 @@ func New(h *authority.Host, o Options) *Server {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	return &Server{strange: h.Meters().Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
+	meters := h.Meters()
+	if all, most := meters.All(), int64(Threads()); all.Limit(meter.Threads) == 0 || all.Limit(meter.Threads) > most {
+		all.Set(meter.Limits{meter.Threads: most})
+	}
+	return &Server{strange: meters.Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
 }
 
 // ServeGuests answers guests on l, each with a Session, until l or the server is

@@ -11,6 +11,7 @@ package slowfs
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,13 +33,14 @@ type FS struct {
 
 	mu    sync.Mutex
 	gate  chan struct{} // closed unless the file system hangs
+	limit *time.Timer   // of how long it does
 	pause time.Duration // for each read, write and sync; 0: none
 	free  time.Time     // when the disk is done with what was asked so far
 	ended chan struct{} // closed at the end of the test
 }
 
 // Mount mounts a file system of its own until the end of the test, which ends whatever
-// still waits for it. It skips the test where this user may mount nothing.
+// still waits for it. What has files open there ends before: let it be started later. It skips the test where this user may mount nothing.
 func Mount(t testing.TB, o ...Option) *FS {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,13 +73,14 @@ func MountAt(t testing.TB, path string, o ...Option) *FS {
 	}
 	t.Cleanup(func() {
 		close(f.ended)
-		for server.Unmount() != nil {
-			if unix.Unmount(path, unix.MNT_DETACH) == nil {
-				break
+		for range 100 {
+			if server.Unmount() == nil {
+				server.Wait()
+				return
 			}
 			time.Sleep(10 * time.Millisecond) // a call that was let go has not ended yet
 		}
-		server.Wait()
+		_ = unix.Unmount(path, unix.MNT_DETACH) // it ends with who has something open there
 	})
 	return f
 }
@@ -92,23 +95,44 @@ func (f *FS) serve(o *fs.Options) (*fuse.Server, error) {
 		FsName:        "slowfs",
 		Name:          "slowfs",
 		DirectMount:   os.Geteuid() == 0,
+		AllowOther:    os.Geteuid() == 0,
 		DisableSplice: true, // its pipes would outlast the mount
 	})
 	if err != nil {
 		return nil, err
 	}
+	shut()
 	go server.Serve()
 	return server, server.WaitMount()
 }
 
+// shut keeps the device from this process's children: what waits here would not end with
+// this process.
+func shut() {
+	all, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range all {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && to == "/dev/fuse" {
+			if fd, err := strconv.Atoi(e.Name()); err == nil {
+				unix.CloseOnExec(fd)
+			}
+		}
+	}
+}
+
+// mostHang is how long a file system hangs at most: a process that waits for it cannot be
+// killed.
+const mostHang = 2 * time.Minute
+
 // Hang has every call on the file system wait from now on, until Release or the end of
-// the test.
+// the test. What a test starts that waits there cannot be killed: let it be released
+// first.
 func (f *FS) Hang() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
 	case <-f.gate:
 		f.gate = make(chan struct{})
+		f.limit = time.AfterFunc(mostHang, f.Release)
 	default:
 	}
 }
@@ -121,6 +145,7 @@ func (f *FS) Release() {
 	case <-f.gate:
 	default:
 		close(f.gate)
+		f.limit.Stop()
 	}
 }
 
