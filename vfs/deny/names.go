@@ -13,8 +13,15 @@ import (
 type names struct {
 	whole   map[string]bool // true: with all below
 	affixes []affix
+	ends    [256]uint8     // which bytes a name that one of these matches may begin and end with
 	rest    []*vfs.Pattern // all others
 }
+
+// What names.ends says of a byte.
+const (
+	begins = 1 << iota
+	ends
+)
 
 // affix is a name with one *.
 type affix struct {
@@ -36,7 +43,9 @@ func (n *names) add(text string) error {
 		n.rest = append(n.rest, p)
 	case star:
 		n.affixes = append(n.affixes, affix{before, after, below})
+		n.mayEnd(before, after)
 	default:
+		n.mayEnd(name, "")
 		if n.whole == nil {
 			n.whole = map[string]bool{}
 		}
@@ -45,8 +54,26 @@ func (n *names) add(text string) error {
 	return nil
 }
 
-// match reports whether a pattern of one name covers name, and all below it too.
+// mayEnd notes that a name may begin or end so. One of the two will do.
+func (n *names) mayEnd(before, after string) {
+	switch {
+	case before != "":
+		n.ends[before[0]] |= begins
+	case after != "":
+		n.ends[after[len(after)-1]] |= ends
+	default: // any name
+		for i := range n.ends {
+			n.ends[i] |= begins
+		}
+	}
+}
+
+// match reports whether a pattern of one name covers name, and all below it too. Most
+// names are told from all that are covered by their first byte and their last.
 func (n *names) match(name string) (hit, below bool) {
+	if len(name) > 0 && n.ends[name[0]]&begins == 0 && n.ends[name[len(name)-1]]&ends == 0 {
+		return false, false
+	}
 	below, hit = n.whole[name]
 	for i := range n.affixes {
 		a := &n.affixes[i]
