@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"syscall"
 	"time"
 
 	"capd/cap/wire"
@@ -55,6 +56,10 @@ func NewConn(nc net.Conn, loc locator.Locator) *Conn {
 
 func dialSocket(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
+	// Where as many wait to be accepted as may be, one more is refused at once.
+	for pause := time.Millisecond; errors.Is(err, syscall.EAGAIN) && wait(ctx, pause); pause = min(2*pause, maxPause) {
+		nc, err = (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &vfs.Error{Code: vfs.Denied, Msg: refused(loc.Socket), Cause: err}
 	}
@@ -62,6 +67,19 @@ func dialSocket(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host answers at this locator; is it running?", Cause: err}
 	}
 	return nc, nil
+}
+
+// maxPause is how long is waited at most between two tries.
+const maxPause = 20 * time.Millisecond
+
+// wait waits, and reports whether ctx has not ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // refused says why a socket does not let this user in, and what to do.

@@ -1,6 +1,13 @@
 package host
 
-import "time"
+import (
+	"time"
+
+	"capd/authority"
+)
+
+// Authority returns what s serves.
+func (s *Server) Authority() *authority.Host { return s.host }
 
 // HandshakesOf has handshakes take no longer than d.
 func HandshakesOf(d time.Duration) Options { return Options{handshakeTimeout: d} }

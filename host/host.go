@@ -20,21 +20,9 @@ import (
 	"capd/virtualfs"
 )
 
-// Bounds on guests' connections. The operator's are not counted: whoever reaches
-// the console is trusted.
-const (
-	// MaxConns is how many there are at once, unless Options says otherwise.
-	// One more is closed as soon as it is accepted.
-	MaxConns = 4096
-	// MaxStrangers is how many may have restored nothing. One more ends the one
-	// that has waited longest, of those that come from where most do.
-	MaxStrangers = 256
-)
-
 // Options configures a Server. The zero value is right for a Unix socket.
 type Options struct {
-	Limits   vat.Limits // of each guest's connection
-	MaxConns int        // of guests
+	Limits vat.Limits // of each guest's connection
 	// Logf tells the host what a guest is not told: the causes of internal
 	// errors. Nil is the log package.
 	Logf func(format string, args ...any)
@@ -52,21 +40,20 @@ type Server struct {
 
 	mu         sync.Mutex
 	conns      map[*vat.Conn]struct{} // the operator's among them
-	guests     int
-	handshakes []net.Conn      // that may become guests, in the order they came
-	strangers  []*seat         // guests that have restored nothing, in the order they came
-	strange    *meter.Meter    // of strangers
-	told       map[string]bool // directories of which a guest was told that they hold something withheld
+	handshakes crowd                  // of who may become guests
+	strangers  crowd                  // of guests that have restored nothing
+	strange    *meter.Meter           // of strangers
+	left       chan struct{}          // closed when a stranger is none any more; made when somebody waits for that
+	told       map[string]bool        // directories of which a guest was told that they hold something withheld
 	listeners  map[net.Listener]struct{}
 	closed     bool
 	wg         sync.WaitGroup
 }
 
-// New returns a server of h, which stays its caller's.
+// New returns a server of h, which stays its caller's. How many connections there may be, in all and of
+// each grant, is said by h's meters; the operator's are not counted. Those that have restored nothing count together in
+// a meter of their own. When they are as many as may be, one more ends another of them.
 func New(h *authority.Host, o Options) *Server {
-	if o.MaxConns == 0 {
-		o.MaxConns = MaxConns
-	}
 	if o.handshakeTimeout == 0 {
 		o.handshakeTimeout = HandshakeTimeout
 	}
@@ -227,9 +214,7 @@ func (s *Server) Close() error {
 	for l := range s.listeners {
 		l.Close()
 	}
-	for _, nc := range s.handshakes {
-		nc.Close()
-	}
+	s.handshakes.each(func(h *stranger) { h.leave() })
 	s.mu.Unlock()
 	for _, c := range conns {
 		s.wg.Go(func() { c.Close() }) // each may take a moment to say goodbye

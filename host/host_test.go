@@ -84,25 +84,6 @@ func TestClose(t *testing.T) {
 	ok(t, s.Close())
 }
 
-func TestMaxConns(t *testing.T) {
-	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{MaxConns: 2})
-	first, second := client.NewConn(dial(), loc), client.NewConn(dial(), loc)
-	defer second.Close()
-	for _, c := range []*client.Conn{first, second} {
-		_, err := c.Dir(t.Context()).Stat(t.Context())
-		ok(t, err)
-	}
-	if _, err := dial().Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("one connection too many: %v", err)
-	}
-	ok(t, first.Close())
-	eventually(t, "there is room again", func() bool { return s.Conns() == 1 })
-	third := client.NewConn(dial(), loc)
-	defer third.Close()
-	_, err := third.Dir(t.Context()).Stat(t.Context())
-	ok(t, err)
-}
-
 // What is no message ends the connection it came on, and no other.
 func TestMalformedFrames(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})

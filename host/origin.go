@@ -33,21 +33,3 @@ func originOf(nc net.Conn) origin {
 	}
 	return origin{net: p}
 }
-
-// makesRoom returns the index of the one among many that has to go: who has waited
-// longest, of those that come from where most do. So a crowd gets in nobody's
-// way but its own. The many are in the order they came.
-func makesRoom[T any](many []T, from func(T) origin) int {
-	count := map[origin]int{}
-	most := 0
-	for _, m := range many {
-		count[from(m)]++
-		most = max(most, count[from(m)])
-	}
-	for i, m := range many {
-		if count[from(m)] == most {
-			return i
-		}
-	}
-	return 0
-}

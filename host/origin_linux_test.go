@@ -42,7 +42,7 @@ func TestCrowdsMakeRoom(t *testing.T) {
 	}
 	shook := handshake(early)
 	eventually(t, "the early one is a stranger", func() bool { return s.Conns() == 1 })
-	for range host.MaxStrangers + 10 {
+	for range mostStrangers + 10 {
 		handshake(dialFrom("127.0.0.3"))
 	}
 	c := client.NewConn(shook, loc)
@@ -63,10 +63,10 @@ func TestCrowdsLeaveTheSocketAlone(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); s.ServeGuests(l) }()
 	defer func() { l.Close(); <-done }()
-	for range host.MaxStrangers + 10 {
+	for range mostStrangers + 10 {
 		dialTCP(t, l.Addr().String())
 	}
-	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == host.MaxStrangers })
+	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == mostStrangers })
 	c := client.NewConn(early, loc)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -96,7 +96,7 @@ func TestCrowdsOfAnotherUser(t *testing.T) {
 			crowd <- errno
 			return
 		}
-		for range host.MaxStrangers + 10 {
+		for range mostStrangers + 10 {
 			nc, err := net.Dial("unix", l.Addr().String())
 			if err != nil {
 				crowd <- err
@@ -108,7 +108,7 @@ func TestCrowdsOfAnotherUser(t *testing.T) {
 		<-done
 	}()
 	ok(t, <-crowd)
-	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == host.MaxStrangers })
+	eventually(t, "there are as many strangers as may be", func() bool { return s.Conns() == mostStrangers })
 	c := client.NewConn(early, loc)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"net"
+	"slices"
 	"testing"
 )
 
@@ -36,20 +37,51 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-func TestMakesRoom(t *testing.T) {
+// Of those who come from where most do, whoever failed goes first, then whoever has said nothing,
+// then whoever has said something; nobody goes who is about to be heard.
+func TestCrowd(t *testing.T) {
 	a, b, c := tcp("192.0.2.1"), tcp("192.0.2.2"), from{addr: &net.UnixAddr{}}
+	type one struct {
+		nc       net.Conn
+		standing standing
+		failed   bool
+	}
 	for _, x := range []struct {
-		many []net.Conn
-		want int
+		many []one
+		want int // -1: nobody
 	}{
-		{[]net.Conn{a}, 0},
-		{[]net.Conn{a, b, c}, 0}, // a tie
-		{[]net.Conn{a, b, b}, 1},
-		{[]net.Conn{a, c, b, b, c, c}, 1},
-		{[]net.Conn{c, b, a, b, a, a}, 2},
+		{[]one{{nc: a}}, 0},
+		{[]one{{nc: a}, {nc: b}, {nc: c}}, 0}, // a tie
+		{[]one{{nc: a}, {nc: b}, {nc: b}}, 1},
+		{[]one{{nc: a}, {nc: c}, {nc: b}, {nc: b}, {nc: c}, {nc: c}}, 1},
+		{[]one{{nc: c}, {nc: b}, {nc: a}, {nc: b}, {nc: a}, {nc: a}}, 2},
+		{[]one{{nc: a, standing: heard}, {nc: a, standing: speaking}, {nc: a}, {nc: a, standing: heard, failed: true}}, 3},
+		{[]one{{nc: a, standing: heard}, {nc: a, standing: speaking}, {nc: a}}, 2},
+		{[]one{{nc: a, standing: speaking}, {nc: a, standing: heard}, {nc: a, standing: heard}}, 1},
+		{[]one{{nc: a, standing: speaking}, {nc: a, standing: speaking}, {nc: b}}, -1},
+		{nil, -1},
 	} {
-		if got := makesRoom(x.many, originOf); got != x.want {
-			t.Errorf("%d of %d makes room, want %d", got, len(x.many), x.want)
+		var crowd crowd
+		var all []*stranger
+		for _, o := range x.many {
+			s := &stranger{from: originOf(o.nc), standing: func() standing { return o.standing }}
+			crowd.add(s)
+			if o.failed {
+				crowd.fail(s)
+			}
+			all = append(all, s)
+		}
+		goes := crowd.goes()
+		if got := slices.Index(all, goes); got != x.want {
+			t.Errorf("%d of %v goes, want %d", got, x.many, x.want)
+		}
+		for _, s := range all {
+			crowd.remove(s)
+			crowd.remove(s)
+			crowd.fail(s)
+		}
+		if crowd.len() != 0 || crowd.first() != nil || len(crowd.from) != 0 {
+			t.Errorf("somebody of %v is left", x.many)
 		}
 	}
 }

@@ -3,100 +3,299 @@ package host
 import (
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"capd/cap/session"
+	"capd/cap/wire"
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
 
-// StrangerIdle is how long a stranger may say nothing, about; whoever holds a
-// grant may be silent for ever.
-const StrangerIdle = time.Minute
+// Times.
+const (
+	// StrangerIdle is how long a stranger may say nothing, about; whoever holds a
+	// grant may be silent for ever.
+	StrangerIdle = time.Minute
+	// Afterlife is how long a connection stays when everything that it had restored was
+	// taken back, so that what it calls is answered.
+	Afterlife = 500 * time.Millisecond
+)
+
+// maxFailures is how often a stranger may show something that lets it in nowhere.
+const maxFailures = 32
 
 // seat is a guest's connection, as the server counts it: a stranger until it has
 // restored something, and then one of those that hold a grant. It is what the
-// connection's Session asks for nodes.
+// connection's Session asks for nodes. It is under Server.mu.
 type seat struct {
-	s     *Server
-	conn  *vat.Conn
-	from  origin
-	holds map[*meter.Meter]*meter.Meter // by the root grant's meter: which the connection counts in
-	ended bool
+	s        *Server
+	raw      syscall.RawConn // its socket, or nil
+	conn     *vat.Conn
+	came     time.Time
+	stranger stranger
+	live     []hold         // what it has restored and that was not taken back
+	counts   []*meter.Meter // it is a connection of these, of one for each root grant
+	failures int
+	ended    bool
+}
+
+// hold is a grant, or a share, that a connection has restored.
+type hold struct {
+	meter *meter.Meter // which stands for it
+	stop  func()       // stops waiting for its end
 }
 
 // Guest answers one guest on nc, which it takes over. It returns nil, and closes
-// nc, when there are too many.
+// nc, when there is no room, or nobody at the other end any more. It waits a moment when there are as many
+// strangers as may be and all of them are about to be heard.
 func (s *Server) Guest(nc net.Conn) *vat.Conn {
-	t := &seat{s: s, from: originOf(nc), holds: map[*meter.Meter]*meter.Meter{}}
+	t := &seat{s: s, raw: rawOf(nc)}
+	if gone, _ := glance(t.raw); gone {
+		hangUp(nc)
+		return nil
+	}
+	t.stranger = stranger{from: originOf(nc), standing: t.standing, leave: func() { hangUp(nc) }}
+	if !s.room() {
+		hangUp(nc)
+		return nil
+	}
 	s.mu.Lock()
-	if s.guests >= s.o.MaxConns {
-		s.mu.Unlock()
-		nc.Close()
+	defer s.mu.Unlock()
+	t.conn = s.add(nc, s.o.Limits, s.strange, session.New(t), t.leave)
+	if t.conn == nil {
+		s.strange.Give(meter.Connections, 1)
 		return nil
 	}
-	conn := s.add(nc, s.o.Limits, s.strange, session.New(t), t.leave)
-	if conn == nil {
+	t.came = time.Now()
+	t.conn.SetIdleTimeout(StrangerIdle)
+	s.strangers.add(&t.stranger)
+	return t.conn
+}
+
+// mostPatience is how long a new stranger waits for those to be heard who were there before it.
+const mostPatience = 50 * time.Millisecond
+
+// room takes a place for one stranger more. Where there is none somebody has to go.
+func (s *Server) room() bool {
+	for end := time.Now().Add(mostPatience); ; {
+		s.mu.Lock()
+		ok, left := s.makeRoom(time.Now().After(end))
 		s.mu.Unlock()
-		return nil
+		switch {
+		case ok:
+			return true
+		case left == nil:
+			return false
+		}
+		select {
+		case <-left:
+		case <-time.After(time.Millisecond):
+		}
 	}
-	t.conn = conn
-	conn.SetIdleTimeout(StrangerIdle)
-	s.guests++
-	s.strangers = append(s.strangers, t)
-	var leaves *seat
-	if len(s.strangers) > MaxStrangers {
-		i := makesRoom(s.strangers, func(t *seat) origin { return t.from })
-		leaves = s.strangers[i]
-		s.strangers = slices.Delete(s.strangers, i, i+1)
+}
+
+// makeRoom is room once. left is closed when there may be room again; nil where there
+// will be none. s.mu is held.
+func (s *Server) makeRoom(late bool) (ok bool, left chan struct{}) {
+	for s.strange.Take(meter.Connections, 1) != nil {
+		goes := s.strangers.goes()
+		if goes == nil && late {
+			goes = s.strangers.first()
+		}
+		switch {
+		case goes == nil && (late || s.strangers.from == nil):
+			return false, nil
+		case goes == nil:
+			if s.left == nil {
+				s.left = make(chan struct{})
+			}
+			return false, s.left
+		}
+		s.part(goes)
+		goes.leave()
 	}
-	s.mu.Unlock()
-	if leaves != nil {
-		go leaves.conn.Close() // it may take a moment to say goodbye
+	return true, nil
+}
+
+// part takes somebody from among the strangers, if it is one of them. s.mu is held.
+func (s *Server) part(who *stranger) {
+	if who.at == nil {
+		return
 	}
-	return conn
+	s.strangers.remove(who)
+	s.strange.Give(meter.Connections, 1)
+	if s.left != nil {
+		close(s.left)
+		s.left = nil
+	}
+}
+
+// How long a stranger has at least: until its first words are there, when it has sent them at once, and until
+// what it says next is.
+const (
+	timeToSpeak = 5 * time.Millisecond
+	timeToGoOn  = 25 * time.Millisecond
+)
+
+// standing is what a stranger has done so far.
+func (t *seat) standing() standing {
+	any, now := t.conn.Heard()
+	age := time.Since(t.came)
+	if _, spoke := glance(t.raw); spoke || now || age < timeToSpeak {
+		return speaking
+	}
+	switch {
+	case !any:
+		return silent
+	case age < timeToGoOn:
+		return speaking
+	}
+	return heard
 }
 
 // leave gives up the seat. s.mu is held.
 func (t *seat) leave() {
 	t.ended = true
-	t.s.guests--
-	t.known()
-	for _, m := range t.holds {
+	t.s.part(&t.stranger)
+	for _, m := range t.counts {
 		m.Give(meter.Connections, 1)
 	}
-}
-
-// known takes the seat from among the strangers. s.mu is held.
-func (t *seat) known() {
-	t.s.strangers = slices.DeleteFunc(t.s.strangers, func(u *seat) bool { return u == t })
+	for _, h := range t.live {
+		if h.stop != nil {
+			h.stop()
+		}
+	}
+	t.counts, t.live = nil, nil
 }
 
 // Restore implements session.Grants.
 func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	n, m, err := t.s.host.Restore(secret)
+	if err == nil {
+		err = t.hold(n, m)
+	}
 	if err != nil {
+		t.fail()
 		return nil, err
 	}
-	root := m.Grant()
+	return n, nil
+}
+
+// fail notes that nothing was restored.
+func (t *seat) fail() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	if t.ended || t.holds[root] != nil {
-		return n, nil
+	t.s.strangers.fail(&t.stranger)
+	if t.failures++; t.failures == maxFailures && t.stranger.at != nil {
+		go t.conn.Abort("limit: too many locators that lead nowhere")
 	}
-	if err := vfs.Take(m, meter.Connections, 1); err != nil {
+}
+
+// hold notes that the connection has restored n, of the grant whose meter is m. It closes
+// n where that may not be.
+func (t *seat) hold(n vfs.Node, m *meter.Meter) error {
+	first, err := t.count(m)
+	if err != nil {
 		n.Close()
-		return nil, err
+		return err
 	}
-	if len(t.holds) == 0 { // a connection counts with the first of its grants
-		t.conn.SetMeter(m)
+	if !first {
+		return nil
+	}
+	stop := vfs.OnRevoke(n, func(err error) { t.lose(m, err) })
+	t.s.mu.Lock()
+	i := t.at(m)
+	if i >= 0 {
+		t.live[i].stop = stop
+	}
+	t.s.mu.Unlock()
+	if i < 0 {
+		stop()
+	}
+	return nil
+}
+
+// count counts the connection in m, unless it counts in another of the same root grant. first is true
+// when it did not hold what m is of before.
+func (t *seat) count(m *meter.Meter) (first bool, err error) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if t.ended || t.at(m) >= 0 {
+		return false, nil
+	}
+	root := m.Grant()
+	if !slices.ContainsFunc(t.counts, func(o *meter.Meter) bool { return o.Grant() == root }) {
+		if err := vfs.Take(m, meter.Connections, 1); err != nil {
+			return false, err
+		}
+		t.counts = append(t.counts, m)
+	}
+	t.live = append(t.live, hold{meter: m})
+	if t.stranger.at != nil || len(t.counts) == 1 && len(t.live) == 1 {
+		t.s.part(&t.stranger)
+		t.conn.SetMeter(m) // what a connection does counts with the first of its grants
 		t.conn.SetIdleTimeout(0)
 	}
-	t.holds[root] = m
-	t.known()
-	return n, nil
+	return true, nil
+}
+
+// at is the index in live of the one whose meter is m, or -1.
+func (t *seat) at(m *meter.Meter) int {
+	return slices.IndexFunc(t.live, func(h hold) bool { return h.meter == m })
+}
+
+// lose notes that what m is of was taken back. Without anything else the connection ends.
+func (t *seat) lose(m *meter.Meter, why error) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	i := t.at(m)
+	if i < 0 {
+		return
+	}
+	t.live = slices.Delete(t.live, i, i+1)
+	if len(t.live) == 0 {
+		time.AfterFunc(Afterlife, func() { t.end(why) })
+	}
+}
+
+// end ends the connection, unless it holds something again. Whoever is there is told why
+// in the words that a call would have been answered in.
+func (t *seat) end(why error) {
+	t.s.mu.Lock()
+	over := !t.ended && len(t.live) == 0
+	t.s.mu.Unlock()
+	if over {
+		t.conn.Abort(wire.Encode(vfs.At("", why)).Reason)
+	}
 }
 
 // Share implements session.Grants.
 func (t *seat) Share(n vfs.Node) ([]byte, *vfs.Control, error) { return t.s.host.Share(n) }
+
+// socketBelow returns the connection that nc is laid over in the end.
+func socketBelow(nc net.Conn) net.Conn {
+	for {
+		over, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = over.NetConn()
+	}
+}
+
+func rawOf(nc net.Conn) syscall.RawConn {
+	c, ok := socketBelow(nc).(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// hangUp closes nc at once, with no word of goodbye.
+func hangUp(nc net.Conn) { socketBelow(nc).Close() }

@@ -8,12 +8,16 @@ import (
 
 	"capd/authority"
 	"capd/backend/memory"
+	schema "capd/capnp"
 	"capd/client"
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
+	"capd/vat"
 	"capd/vfs"
 )
+
+var mostStrangers = int(meter.StrangerLimits()[meter.Connections])
 
 // Whoever connects and restores nothing makes room for those who come after.
 func TestStrangersMakeRoom(t *testing.T) {
@@ -22,10 +26,10 @@ func TestStrangersMakeRoom(t *testing.T) {
 	defer first.Close()
 	_, err := first.Node(t.Context())
 	ok(t, err)
-	for range 2 * host.MaxStrangers {
+	for range 2 * mostStrangers {
 		dial()
 	}
-	eventually(t, "the oldest strangers are gone", func() bool { return s.Conns() <= host.MaxStrangers+1 })
+	eventually(t, "the oldest strangers are gone", func() bool { return s.Conns() <= mostStrangers+1 })
 	late := client.NewConn(dial(), loc)
 	defer late.Close()
 	_, err = late.Node(t.Context())
@@ -90,5 +94,154 @@ func TestConnsPerGrant(t *testing.T) {
 	eventually(t, "there is room again", func() bool {
 		_, err := more.Node(t.Context())
 		return err == nil
+	})
+}
+
+// held is how many connections can hold what loc stands for, until one more is refused.
+func held(t *testing.T, dial func() net.Conn, loc locator.Locator) (conns []*client.Conn) {
+	t.Helper()
+	for {
+		c := client.NewConn(dial(), loc)
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Node(t.Context()); err != nil {
+			if vfs.CodeOf(err) != vfs.Limit {
+				t.Fatalf("one more: %v", err)
+			}
+			return conns
+		}
+		conns = append(conns, c)
+	}
+}
+
+// No grant has all connections that a host may have, and no share all of its giver's: there is always
+// room for another, and for a stranger.
+func TestConnectionsAreShared(t *testing.T) {
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	a := s.Authority()
+	const all = 64
+	a.Meters().All().Set(meter.Limits{meter.Connections: all})
+	greedy := held(t, dial, loc)
+	if n := len(greedy); n < all/2-2 || n > all/2 {
+		t.Errorf("one grant that is alone has %d connections of %d", n, all)
+	}
+	_, secret, err := a.Grant(t.Context(), "honest", "", false)
+	ok(t, err)
+	honest := loc
+	honest.Secret = secret
+	first := client.NewConn(dial(), honest)
+	defer first.Close()
+	n, err := first.Node(t.Context())
+	ok(t, err)
+	text, _, err := first.Share(t.Context(), n)
+	ok(t, err)
+	shared, err := locator.Parse(text)
+	ok(t, err)
+	beside := len(held(t, dial, shared))
+	if beside < 4 {
+		t.Errorf("a share has %d connections beside a greedy grant", beside)
+	}
+	if more := len(held(t, dial, honest)); more < 1 {
+		t.Errorf("its giver has %d beside it, and it %d", more, beside)
+	}
+	late := client.NewConn(dial(), honest)
+	defer late.Close()
+	_, err = late.Help(t.Context(), "") // a stranger is answered
+	ok(t, err)
+}
+
+// Whoever's grants were all taken back is told so and ended within a second, idle or not, and
+// its place is another's.
+func TestRevokedConnectionsEnd(t *testing.T) {
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	a := s.Authority()
+	_, secret, err := a.Grant(t.Context(), "other", "", false)
+	ok(t, err)
+	other := loc
+	other.Secret = secret
+	var dirs []*client.Dir
+	var conns []*client.Conn
+	for range 64 {
+		c := client.NewConn(dial(), loc)
+		defer c.Close()
+		n, err := c.Node(t.Context())
+		ok(t, err)
+		conns, dirs = append(conns, c), append(dirs, n.(*client.Dir))
+	}
+	m, err := a.Meter("g1")
+	ok(t, err)
+	begun := time.Now()
+	_, err = a.Revoke("agent")
+	ok(t, err)
+	for i, d := range dirs {
+		if _, err := d.Stat(t.Context()); vfs.CodeOf(err) != vfs.Revoked {
+			t.Fatalf("connection %d, just revoked: %v", i, err)
+		}
+	}
+	for i, c := range conns {
+		select {
+		case <-c.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatalf("connection %d goes on", i)
+		}
+		if _, err := dirs[i].Stat(t.Context()); vfs.CodeOf(err) != vfs.Revoked {
+			t.Errorf("connection %d, ended: %v", i, err)
+		}
+		if _, err := c.Node(t.Context()); vfs.CodeOf(err) != vfs.Revoked {
+			t.Errorf("connection %d, restoring: %v", i, err)
+		}
+	}
+	t.Logf("all were ended after %v", time.Since(begun))
+	eventually(t, "nothing is left", func() bool { return s.Conns() == 0 && m.Used(meter.Connections) == 0 })
+	c := client.NewConn(dial(), other)
+	defer c.Close()
+	_, err = c.Node(t.Context())
+	ok(t, err)
+}
+
+// A connection that holds anything still, also what it restored since, goes on.
+func TestRevokedInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
+		defer a.Close()
+		s := host.New(a, host.Options{})
+		defer s.Close()
+		secrets := map[string][]byte{}
+		for _, name := range []string{"one", "two", "three"} {
+			_, secret, err := a.Grant(t.Context(), name, "", false)
+			ok(t, err)
+			secrets[name] = secret[:]
+		}
+		near, far := net.Pipe()
+		s.Guest(far)
+		c := vat.NewConn(near, vat.Options{})
+		defer c.Close()
+		session := c.Bootstrap(t.Context())
+		defer session.Release()
+		restore := func(name string) error {
+			return vat.Do(t.Context(), session, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
+				return p.SetSecret(secrets[name])
+			}, nil)
+		}
+		goesOn := func(what string, want bool) {
+			t.Helper()
+			time.Sleep(3 * host.Afterlife)
+			synctest.Wait()
+			err := vat.Do(t.Context(), session, schema.Session_help, nil, nil)
+			if (err == nil) != want {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		ok(t, restore("one"))
+		ok(t, restore("two"))
+		_, err := a.Revoke("one")
+		ok(t, err)
+		goesOn("holding another", true)
+		_, err = a.Revoke("two")
+		ok(t, err)
+		ok(t, restore("three"))
+		goesOn("restored since", true)
+		_, err = a.Revoke("three")
+		ok(t, err)
+		goesOn("all revoked", false)
 	})
 }

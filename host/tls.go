@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"net"
-	"slices"
 	"time"
 
 	"capd/locator"
@@ -82,11 +81,12 @@ func (s *Server) handshake(nc net.Conn, id *Identity) {
 		nc.Close()
 		return
 	}
-	s.handshakes = append(s.handshakes, nc)
-	if len(s.handshakes) > MaxHandshakes {
-		i := makesRoom(s.handshakes, originOf)
-		s.handshakes[i].Close()
-		s.handshakes = slices.Delete(s.handshakes, i, i+1)
+	who := &stranger{from: originOf(nc), leave: func() { nc.Close() }}
+	s.handshakes.add(who)
+	if s.handshakes.len() > MaxHandshakes {
+		goes := s.handshakes.goes()
+		s.handshakes.remove(goes)
+		goes.leave()
 	}
 	s.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.handshakeTimeout)
@@ -94,7 +94,7 @@ func (s *Server) handshake(nc net.Conn, id *Identity) {
 		c := id.answer(nc)
 		err := c.HandshakeContext(ctx)
 		s.mu.Lock()
-		s.handshakes = slices.DeleteFunc(s.handshakes, func(o net.Conn) bool { return o == nc })
+		s.handshakes.remove(who)
 		s.mu.Unlock()
 		if err != nil {
 			nc.Close()

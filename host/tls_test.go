@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"capd/client"
 	"capd/host"
 	"capd/locator"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -184,23 +184,22 @@ func TestCloseInHandshake(t *testing.T) {
 
 // Guests over TLS are counted as all others are.
 func TestTLSGuestsAreCounted(t *testing.T) {
-	s, _, loc := startTLS(t, host.Options{MaxConns: 1})
+	s, _, loc := startTLS(t, host.Options{})
+	m, err := s.Authority().Meter("g1")
+	ok(t, err)
+	m.Set(meter.Limits{meter.Connections: 1})
 	c, err := client.Dial(t.Context(), loc.String())
 	ok(t, err)
 	defer c.Close()
 	_, err = c.Node(t.Context())
 	ok(t, err)
 	more, err := client.Dial(t.Context(), loc.String())
-	if err == nil {
-		defer more.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err = more.Node(ctx)
-	}
-	if vfs.CodeOf(err) != vfs.Stale {
+	ok(t, err)
+	defer more.Close()
+	if _, err = more.Node(t.Context()); vfs.CodeOf(err) != vfs.Limit {
 		t.Errorf("one connection too many: %v", err)
 	}
 	ok(t, c.Close())
-	eventually(t, "there is room again", func() bool { return s.Conns() == 0 })
+	eventually(t, "there is room again", func() bool { return m.Used(meter.Connections) == 0 })
 	works(t, loc)
 }

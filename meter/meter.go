@@ -170,15 +170,23 @@ func (m *Meter) full(k Kind, over int64) *Full {
 // share is how much of k the meter may hold beside the others of its parent's: as much as
 // is free there.
 func (m *Meter) share(k Kind) (room int64, some bool) {
-	p := m.parent
-	if p == nil {
+	if m.parent == nil {
 		return 0, false
 	}
-	limit := p.Limit(k)
-	if limit == 0 {
-		return 0, false
+	return m.parent.free(k)
+}
+
+// free is how much more of k the meter and its parts may hold, by its limit and beside the others of
+// its parent's, of which each one more leaves one less.
+func (m *Meter) free(k Kind) (free int64, some bool) {
+	used := m.used[k].Load()
+	if room, shared := m.share(k); shared {
+		free, some = (room-used)/2, true
 	}
-	return limit - p.used[k].Load(), true
+	if limit := m.Limit(k); limit > 0 && (!some || limit-used < free) {
+		free, some = limit-used, true
+	}
+	return free, some
 }
 
 // Give gives back n of k, in m and in all above.

@@ -54,6 +54,35 @@ func TestPartOfAPart(t *testing.T) {
 	}
 }
 
+// So it is where the giver has no limit of its own, but one beside others.
+func TestPartOfWhatIsShared(t *testing.T) {
+	h := meter.NewHost(meter.Limits{meter.Threads: 64})
+	greedy := h.Grant("greedy", meter.Limits{meter.Threads: -1})
+	held(greedy, meter.Threads)
+	root := h.Grant("root", meter.Limits{meter.Threads: -1})
+	share := root.Part("share")
+	first, below := held(share, meter.Threads), held(share.Part("below"), meter.Threads)
+	if first != 8 || below > 4 {
+		t.Errorf("a share has %d of the 16 that its giver may have, and a share of that %d", first, below)
+	}
+	if n := held(root, meter.Threads); n < 3 {
+		t.Errorf("the giver has %d beside them", n)
+	}
+	root = h.Grant("stores", meter.Limits{meter.StoredBytes: 100})
+	share = root.Part("share")
+	last := share.Part("below")
+	room, _, _ := last.StoredRoom()
+	if room > 25 || last.Reserve(meter.Effect{Bytes: room + 1}) == nil || last.Reserve(meter.Effect{Bytes: room}) != nil {
+		t.Errorf("a share of a share has room for %d of 100", room)
+	}
+	if room, _, _ := root.StoredRoom(); room == 0 {
+		t.Error("the giver can store nothing")
+	}
+	if room, _, _ := share.StoredRoom(); room == 0 {
+		t.Error("the giver of the second can store nothing")
+	}
+}
+
 func TestLimit(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Writers: 2})
 	if n := held(m, meter.Writers); n != 2 {

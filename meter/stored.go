@@ -88,15 +88,15 @@ func (m *Meter) storedShare() Effect {
 	if p == nil {
 		return Effect{math.MaxInt64, math.MaxInt64}
 	}
-	all, mine := p.stored.now(), m.stored.now()
-	share := func(k Kind, all, mine int64) int64 {
-		free := rest(p.limit[k].Load(), all)
+	all, mine, beside := p.stored.now(), m.stored.now(), p.storedShare()
+	share := func(k Kind, all, mine, beside int64) int64 {
+		free := min(beside, rest(p.limit[k].Load(), all))
 		if free == math.MaxInt64 {
 			return free
 		}
 		return (free - min(mine, all)) / 2
 	}
-	return Effect{share(StoredBytes, all.Bytes, mine.Bytes), share(StoredNodes, all.Nodes, mine.Nodes)}
+	return Effect{share(StoredBytes, all.Bytes, mine.Bytes, beside.Bytes), share(StoredNodes, all.Nodes, mine.Nodes, beside.Nodes)}
 }
 
 // StoredRoom returns by how many bytes what is stored may grow now, by m and all above, and

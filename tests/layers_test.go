@@ -67,7 +67,7 @@ var layers = []layer{
 	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/meter capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
+	{of: "capd/host", may: "golang.org/x/sys/unix capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
 	// The other end of it. The operator's client reads what the console wrote.
 	{of: "capd/client/console", may: "capd/meter capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/batch capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},

@@ -76,7 +76,7 @@ type Conn struct {
 	remeter     chan struct{} // closed when meter changes; made when somebody waits
 }
 
-// A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit.
+// A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit, or [Conn.Abort] said so.
 type ProtocolError struct{ Reason string }
 
 func (e *ProtocolError) Error() string { return "vat: " + e.Reason }
@@ -131,6 +131,16 @@ func NewConn(nc net.Conn, o Options) *Conn {
 func (c *Conn) Close() error {
 	c.shutdown(ErrClosed)
 	return nil
+}
+
+// Abort ends the connection as Close does, and tells the peer why. What it calls fails with that from then on.
+func (c *Conn) Abort(reason string) { c.shutdown(&ProtocolError{Reason: reason}) }
+
+// Heard reports whether a message has come in as a whole, and whether one waits for its turn or is being looked at now.
+// Without a meter it never has.
+func (c *Conn) Heard() (any, now bool) {
+	h := c.reader.heard.Load()
+	return h != 0, h == hearing
 }
 
 // Done is closed when the connection has ended and everything it held has been released.

@@ -23,6 +23,9 @@ type gathered struct {
 	size int
 }
 
+// NetConn returns what g wraps.
+func (g *gathered) NetConn() net.Conn { return g.Conn }
+
 // maxGathered is how many bytes may wait to be taken: what is sealed at once, and as much again for what TLS says of its
 // own accord, which a peer can ask for.
 const maxGathered = 4 * sealBytes

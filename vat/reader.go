@@ -29,6 +29,7 @@ type reader struct {
 	taken    int    // messages
 	light    meter.Turn
 	inTurn   bool
+	heard    atomic.Uint32
 	answered bool      // the last answer that came was to the last open question
 	woken    uint32    // Conn.awaited, when nothing was open last
 	rested   time.Time // and when that was
@@ -41,6 +42,12 @@ type reader struct {
 	partial bool // a message has begun to come; set by whoever has the reader
 	aside   bool // there is a deadline in the past: whoever waits for a message is to give the reader up
 }
+
+// What has been heard of the peer.
+const (
+	hearing uint32 = iota + 1 // something, just now
+	heard                     // something
+)
 
 // Who has the reader. Only its owner gives it up, holding Conn.mu when nobody is to read, so that whoever asks something
 // afterwards sees that; it is taken from nobody by comparing and swapping.
@@ -154,6 +161,7 @@ func (r *reader) step(own bool) error {
 // enter waits for a turn to do what a message says. Calls that wait for nothing are served in it.
 func (r *reader) enter() {
 	if !r.inTurn && r.c.metered.Load() {
+		r.heard.Store(hearing)
 		r.c.meter.Load().Enter(&r.light)
 		r.inTurn = true
 	}
@@ -164,6 +172,7 @@ func (r *reader) leave() {
 	if r.inTurn {
 		r.inTurn = false
 		r.light.Leave()
+		r.heard.Store(heard)
 	}
 }
 

@@ -1,0 +1,162 @@
+package host
+
+import "container/list"
+
+// A crowd is those who have shown nothing yet that lets them in, by where they come from.
+// When there are too many one has to go. It is under Server.mu.
+type crowd struct {
+	from map[origin]*group
+	last uint64
+}
+
+// group is those of a crowd who come from one place, each in the order they came.
+type group struct {
+	failed list.List // of *stranger, who showed something wrong
+	others list.List
+}
+
+// stranger is one of a crowd.
+type stranger struct {
+	from     origin
+	order    uint64          // the lower, the longer it has waited
+	standing func() standing // asked when one has to go; nil: it has said nothing
+	leave    func()          // must not block
+
+	failed bool
+	at     *list.Element // nil: it is in no crowd any more
+}
+
+// standing is what a stranger has done so far.
+type standing uint8
+
+const (
+	silent   standing = iota // it has sent nothing
+	heard                    // it has sent something, and nothing that lets it in
+	speaking                 // what it has sent was not read yet
+)
+
+func (g *group) len() int { return g.failed.Len() + g.others.Len() }
+
+// oldest is the order of whoever has waited longest.
+func (g *group) oldest() uint64 {
+	oldest := ^uint64(0)
+	for _, l := range []*list.List{&g.failed, &g.others} {
+		if e := l.Front(); e != nil {
+			oldest = min(oldest, e.Value.(*stranger).order)
+		}
+	}
+	return oldest
+}
+
+func (g *group) list(failed bool) *list.List {
+	if failed {
+		return &g.failed
+	}
+	return &g.others
+}
+
+func (c *crowd) add(s *stranger) {
+	g := c.from[s.from]
+	if g == nil {
+		if c.from == nil {
+			c.from = map[origin]*group{}
+		}
+		g = &group{}
+		c.from[s.from] = g
+	}
+	c.last++
+	s.order = c.last
+	s.at = g.others.PushBack(s)
+}
+
+// remove takes s out, if it is in the crowd.
+func (c *crowd) remove(s *stranger) {
+	if s.at == nil {
+		return
+	}
+	g := c.from[s.from]
+	g.list(s.failed).Remove(s.at)
+	s.at = nil
+	if g.len() == 0 {
+		delete(c.from, s.from)
+	}
+}
+
+// fail notes that s showed something wrong.
+func (c *crowd) fail(s *stranger) {
+	if s.at == nil || s.failed {
+		return
+	}
+	g := c.from[s.from]
+	g.others.Remove(s.at)
+	s.failed = true
+	s.at = g.failed.PushBack(s)
+}
+
+func (c *crowd) len() (n int) {
+	for _, g := range c.from {
+		n += g.len()
+	}
+	return n
+}
+
+// each calls f with everyone.
+func (c *crowd) each(f func(*stranger)) {
+	for _, g := range c.from {
+		for _, l := range []*list.List{&g.failed, &g.others} {
+			for e := l.Front(); e != nil; e = e.Next() {
+				f(e.Value.(*stranger))
+			}
+		}
+	}
+}
+
+// first returns who has waited longest; nil where there is nobody.
+func (c *crowd) first() (first *stranger) {
+	for _, g := range c.from {
+		for _, l := range []*list.List{&g.failed, &g.others} {
+			if e := l.Front(); e != nil && (first == nil || e.Value.(*stranger).order < first.order) {
+				first = e.Value.(*stranger)
+			}
+		}
+	}
+	return first
+}
+
+// looked is how many are looked at to find one who has to go.
+const looked = 8
+
+// goes returns who has to go, of those who come from where most do, so that a crowd
+// gets in nobody's way but its own: first whoever showed something wrong, then whoever has
+// said nothing, then whoever has said something, and of these the one that has waited longest, about. Nil: all
+// who were looked at are about to be heard.
+func (c *crowd) goes() *stranger {
+	var most *group
+	for _, g := range c.from {
+		if most == nil || g.len() > most.len() || g.len() == most.len() && g.oldest() < most.oldest() {
+			most = g
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	if e := most.failed.Front(); e != nil {
+		return e.Value.(*stranger)
+	}
+	var best *stranger
+	for e, i := most.others.Front(), 0; e != nil && i < looked; e, i = e.Next(), i+1 {
+		s := e.Value.(*stranger)
+		if s.standing == nil {
+			return s
+		}
+		switch s.standing() {
+		case silent:
+			return s
+		case heard:
+			if best == nil {
+				best = s
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,113 @@
+package host_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"capd/backend/memory"
+	"capd/client"
+	"capd/host"
+	"capd/locator"
+)
+
+// Beside a crowd of connections that hold nothing every honest guest gets in. The crowd comes
+// by the same socket, from the same user.
+func TestFloods(t *testing.T) {
+	wrong := func(t *testing.T, loc locator.Locator) *client.Conn {
+		loc.Secret[0] ^= 1
+		nc, err := net.Dial("unix", loc.Socket)
+		if err != nil {
+			return nil
+		}
+		c := client.NewConn(nc, loc)
+		c.Node(t.Context())
+		return c
+	}
+	for name, flood := range map[string]func(t *testing.T, loc locator.Locator, stay func(interface{ Close() error })){
+		"nobody": nil,
+		"connect and close": func(_ *testing.T, loc locator.Locator, _ func(interface{ Close() error })) {
+			if nc, err := net.Dial("unix", loc.Socket); err == nil {
+				nc.Close()
+			}
+		},
+		"connect and stay": func(_ *testing.T, loc locator.Locator, stay func(interface{ Close() error })) {
+			if nc, err := net.Dial("unix", loc.Socket); err == nil {
+				stay(nc)
+			}
+		},
+		"speak and stay": func(_ *testing.T, loc locator.Locator, stay func(interface{ Close() error })) {
+			if nc, err := net.Dial("unix", loc.Socket); err == nil {
+				stay(client.NewConn(nc, loc)) // which asks for the Session and for nothing of it
+			}
+		},
+		"wrong secrets": func(t *testing.T, loc locator.Locator, _ func(interface{ Close() error })) {
+			if c := wrong(t, loc); c != nil {
+				c.Close()
+			}
+		},
+		"wrong secrets that stay": func(t *testing.T, loc locator.Locator, stay func(interface{ Close() error })) {
+			if c := wrong(t, loc); c != nil {
+				stay(c)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, _, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			var floods sync.WaitGroup
+			begun := make(chan bool, 4)
+			defer floods.Wait()
+			defer cancel()
+			for range 4 {
+				if flood == nil {
+					break
+				}
+				floods.Go(func() {
+					var stay []interface{ Close() error }
+					for i := 0; ctx.Err() == nil; i++ {
+						if i == 20 {
+							begun <- true
+						}
+						flood(t, loc, func(c interface{ Close() error }) { stay = append(stay, c) })
+						if len(stay) > 500 {
+							stay[0].Close()
+							stay = stay[1:]
+						}
+					}
+					for _, c := range stay {
+						c.Close()
+					}
+				})
+			}
+			if flood != nil {
+				<-begun
+			}
+			dials := 4
+			if os.Getenv("CAPD_CI") != "" {
+				dials = 50
+			}
+			var took []time.Duration
+			for range dials {
+				begun := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				c, err := client.Dial(ctx, loc.String())
+				if err == nil {
+					_, err = c.Dir(ctx).Stat(ctx)
+					c.Close()
+				}
+				cancel()
+				took = append(took, time.Since(begun))
+				if err != nil {
+					t.Errorf("dial %d, after %v: %v", len(took), took[len(took)-1], err)
+				}
+			}
+			slices.Sort(took)
+			t.Logf("p50 %v, p90 %v, longest %v", took[len(took)/2], took[len(took)*9/10], took[len(took)-1])
+		})
+	}
+}
