@@ -31,18 +31,20 @@ func TestChangesShow(t *testing.T) {
 	h.changes.exact.Store(ticks)
 	file := filepath.Join(dir, "f")
 	open := func() error {
-		f, a, err := d.openSole("f", os.O_WRONLY)
-		if err == nil {
-			if _, err := f.WriteString("x"); err != nil {
-				t.Fatal(err)
-			}
-			if a, err = attrOfFile(f); err != nil {
-				t.Fatal(err)
-			}
-			h.changed(a)
-			f.Close()
+		f, _, err := d.openSole("f", os.O_WRONLY)
+		if err != nil {
+			return err
 		}
-		return err
+		defer f.Close()
+		if _, err := f.WriteString("x"); err != nil {
+			t.Fatal(err)
+		}
+		a, err := attrOfFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.changed(a)
+		return nil
 	}
 	write := func() { // until the change and the look at it are in one tick
 		if err := os.WriteFile(file, []byte("theirs"), 0o644); err != nil {
