@@ -58,7 +58,8 @@ type blobs struct {
 	versions *lru[plumbing.Hash, vfs.Version]
 	onDisk   int64 // what a blob in a file weighs: as much as to bound how many are kept
 
-	spooling sync.Mutex // one large blob at a time
+	mu       sync.Mutex
+	spooling map[plumbing.Hash]chan struct{} // large blobs on their way to a file; closed at the end
 }
 
 const (
@@ -73,6 +74,7 @@ func newBlobs(o *objects, room int64) *blobs {
 		kept:     newLRU[plumbing.Hash](room, (*blob).release),
 		versions: newLRU[plumbing.Hash, vfs.Version](keptVersions, nil),
 		onDisk:   room / keptOnDisk,
+		spooling: map[plumbing.Hash]chan struct{}{},
 	}
 }
 
@@ -104,11 +106,46 @@ func (s *blobs) keep(id plumbing.Hash, b *blob, weight int64) {
 	}
 }
 
-// spool writes a large blob to a file, so that it can be read anywhere.
+// spool writes a large blob to a file, so that it can be read anywhere. Who wants a
+// blob that another is writing waits for that, and for no other.
 func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (*blob, error) {
-	s.spooling.Lock()
-	defer s.spooling.Unlock()
-	if b, ok := s.cached(id); ok {
+	for {
+		if b, ok := s.cached(id); ok {
+			return b, nil
+		}
+		other, end := s.beginSpooling(id)
+		if other == nil {
+			defer end()
+			return s.spoolNow(ctx, id)
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// beginSpooling returns what is closed when another has ended, or what ends one's own.
+func (s *blobs) beginSpooling(id plumbing.Hash) (other <-chan struct{}, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.spooling[id]; other != nil {
+		return other, nil
+	}
+	mine := make(chan struct{})
+	s.spooling[id] = mine
+	return nil, func() {
+		s.mu.Lock()
+		delete(s.spooling, id)
+		s.mu.Unlock()
+		close(mine)
+	}
+}
+
+// spoolNow is spool for a blob that nobody else writes.
+func (s *blobs) spoolNow(ctx context.Context, id plumbing.Hash) (*blob, error) {
+	if b, ok := s.cached(id); ok { // since
 		return b, nil
 	}
 	file, err := newTemp()
@@ -118,7 +155,7 @@ func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (*blob, error) {
 	b := &blob{file: file}
 	err = s.objects.again(func() error {
 		b.size = 0
-		return s.objects.copy(writerFunc(func(p []byte) (int, error) {
+		return s.objects.copy(ctx, writerFunc(func(p []byte) (int, error) {
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}

@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -140,6 +141,43 @@ func TestLargeFiles(t *testing.T) {
 	assert.True(t, bytes.Equal(data, all), "what was open before the commit stays so")
 	sound(t, dir)
 	require.ErrorIs(t, f.Truncate(ctx, 1<<40, vfs.If{}), vfs.Limit)
+}
+
+// While one large file is read for the first time, which takes as long as it is large,
+// others can be; who wants the same one waits, and no longer than he has.
+func TestLargeFilesOneBesideAnother(t *testing.T) {
+	dir := packOf(t, 2, func(i int) []byte { return noise(uint64(i), 5<<20) })
+	s, err := git.OpenAmbient(dir, git.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	end := s.Spooling(strings.TrimSpace(gitCLI(t, dir, "", "rev-parse", "main:f0")))
+	read := func(ctx context.Context, name string) error {
+		f, err := vfs.WalkFile(ctx, s.Root(), name)
+		if err == nil {
+			_, err = f.ReadAt(ctx, make([]byte, 10), 0)
+		}
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- read(t.Context(), "f1") }()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Error("one large file waits for another")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	same := make(chan error, 1)
+	go func() { same <- read(ctx, "f0") }()
+	cancel()
+	select {
+	case err := <-same:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(10 * time.Second):
+		t.Error("who has gone waits")
+	}
+	end()
+	require.NoError(t, read(t.Context(), "f0"))
 }
 
 // Git packs the repository anew while a store reads it.

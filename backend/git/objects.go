@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"crypto/sha1"
 	"errors"
 	"io"
@@ -27,6 +28,7 @@ type objects struct {
 	confined bool      // others have no part in it
 	replaced map[plumbing.Hash]plumbing.Hash
 	bases    *lru[base, whole]
+	deltas   chan struct{} // held by who applies the deltas of a large object, in memory
 
 	mu    sync.Mutex // guards a change of packs
 	packs atomic.Pointer[[]*pack]
@@ -45,7 +47,7 @@ var errTooLarge = vfs.Errorf(vfs.TooLarge, "this is larger than can be read here
 // openObjects opens the objects of a repository, and keeps at most baseBytes of what
 // deltas were based on.
 func openObjects(l layout, baseBytes int64) (*objects, error) {
-	o := &objects{root: l.root, confined: l.common.root != nil, bases: newLRU[base, whole](baseBytes, nil)}
+	o := &objects{root: l.root, confined: l.common.root != nil, bases: newLRU[base, whole](baseBytes, nil), deltas: make(chan struct{}, 1)}
 	if err := o.borrow(l.common.sub("objects"), 0); err != nil {
 		return nil, err
 	}
@@ -219,7 +221,7 @@ func (o *objects) readAs(id plumbing.Hash, kind plumbing.ObjectType, most int64)
 
 // copy writes a blob to w, however large. What has been written is worth nothing when it
 // fails.
-func (o *objects) copy(w io.Writer, id plumbing.Hash) error {
+func (o *objects) copy(ctx context.Context, w io.Writer, id plumbing.Hash) error {
 	id = o.real(id)
 	at, err := o.find(id)
 	if err != nil {
@@ -234,14 +236,11 @@ func (o *objects) copy(w io.Writer, id plumbing.Hash) error {
 		if err != nil {
 			return o.broken(id, err)
 		}
-		defer head.in.release()
-		if head.isDelta() { // deltas are applied in memory
-			data, err := o.readAs(id, plumbing.BlobObject, maxDelta)
-			if err == nil {
-				_, err = w.Write(data)
-			}
-			return err
+		if head.isDelta() {
+			head.in.release()
+			return o.copyDelta(ctx, w, id)
 		}
+		defer head.in.release()
 		kind, size, in = head.kind, head.size, head.in
 	}
 	if kind != plumbing.BlobObject {
@@ -264,6 +263,22 @@ func (o *objects) copy(w io.Writer, id plumbing.Hash) error {
 		return corrupt(id, "does not hold what its name says")
 	}
 	return nil
+}
+
+// copyDelta is copy for an object that is a delta to another. Both have to be in
+// memory, so that it is one object's turn at a time.
+func (o *objects) copyDelta(ctx context.Context, w io.Writer, id plumbing.Hash) error {
+	select {
+	case o.deltas <- struct{}{}:
+		defer func() { <-o.deltas }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	data, err := o.readAs(id, plumbing.BlobObject, maxDelta)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
 }
 
 // writer keeps the error of writing apart from that of what is copied.
