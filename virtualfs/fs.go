@@ -314,8 +314,8 @@ func (m *mount) changed() bool {
 	if m.overlay == nil {
 		return false
 	}
-	all, err := m.overlay.Diff(context.Background(), "")
-	return err == nil && len(all) > 0
+	changed, err := m.overlay.Changed(context.Background())
+	return err == nil && changed
 }
 
 // Root implements [Host].

@@ -59,54 +59,73 @@ func checkPath(path string) error {
 	return err
 }
 
+// Changed reports whether Diff would answer any change. It looks for one and no further,
+// and nobody waits for it.
+func (o *Overlay) Changed(ctx context.Context) (changed bool, err error) {
+	err = o.differences(ctx, o.survey(), "", func(Change) bool {
+		changed = true
+		return false
+	})
+	return changed, err
+}
+
 func (o *Overlay) diff(ctx context.Context, s *survey, under string) ([]Change, error) {
 	var changes []Change
+	err := o.differences(ctx, s, under, func(c Change) bool {
+		changes = append(changes, c)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+// differences calls f for each change at or below under, until it answers false.
+func (o *Overlay) differences(ctx context.Context, s *survey, under string, f func(Change) bool) error {
 	for _, n := range s.nodes {
 		if n.through || !within(n.path, under) {
 			continue
 		}
-		c, err := o.compare(ctx, s, n)
-		if err != nil {
-			return nil, err
-		}
-		if c.Kind != "" {
-			changes = append(changes, c)
+		if c, err := o.compare(ctx, s, n); err != nil || c.Kind != "" && !f(c) {
+			return err
 		}
 	}
-	// What was hidden or removed where no node is any more.
 	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
-		b := s.bases[path]
-		parent, _ := split(path)
-		_, shown := s.shows[parent]
-		if _, noted := s.at[path]; shown || noted || !within(path, under) {
+		if !within(path, under) {
 			continue
 		}
-		if b.moved {
-			told, err := o.told(ctx, s, path)
-			if err != nil {
-				return nil, err
-			}
-			if told {
-				continue
-			}
-			if b.state, err = o.lowerState(ctx, path); err != nil {
-				return nil, err
-			}
-		}
-		is, err := o.visible(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		c, err := o.differs(ctx, Change{Path: path, Was: b.state, Is: is}, path)
-		if err != nil {
-			return nil, err
-		}
-		if c.Kind != "" {
-			changes = append(changes, c)
+		if c, err := o.nodeless(ctx, s, path); err != nil || c.Kind != "" && !f(c) {
+			return err
 		}
 	}
-	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return changes, nil
+	return nil
+}
+
+// nodeless says what has changed at a lower path where no node says it: what was hidden
+// there, or removed.
+func (o *Overlay) nodeless(ctx context.Context, s *survey, path string) (Change, error) {
+	b := s.bases[path]
+	parent, _ := split(path)
+	_, shown := s.shows[parent]
+	if _, noted := s.at[path]; shown || noted {
+		return Change{}, nil
+	}
+	if b.moved {
+		told, err := o.told(ctx, s, path)
+		if err != nil || told {
+			return Change{}, err
+		}
+		if b.state, err = o.lowerState(ctx, path); err != nil {
+			return Change{}, err
+		}
+	}
+	is, err := o.visible(ctx, path)
+	if err != nil {
+		return Change{}, err
+	}
+	return o.differs(ctx, Change{Path: path, Was: b.state, Is: is}, path)
 }
 
 // compare says what has changed at n, if anything has. What took the place of something

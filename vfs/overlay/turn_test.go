@@ -135,6 +135,17 @@ var calls = map[string]struct {
 		at:    func(h *held) *faultfs.Pause { return h.upper.Pause(faultfs.Remove, faultfs.Before, 1) },
 		do:    func(h *held, ctx context.Context) error { return h.root.Remove(ctx, "big", vfs.If{}) },
 	},
+	"Changed": {
+		setUp: func(h *held) { h.must(h.root.Rename(h.Context(), "big", h.root, "moved", vfs.If{}, vfs.If{})) },
+		at:    versionBelow,
+		do: func(h *held, ctx context.Context) error {
+			changed, err := h.o.Changed(ctx)
+			if err == nil && !changed {
+				err = vfs.Errorf(vfs.Internal, "there are changes")
+			}
+			return err
+		},
+	},
 	"Diff": {
 		setUp: func(h *held) { h.must(h.root.Rename(h.Context(), "big", h.root, "moved", vfs.If{}, vfs.If{})) },
 		at:    versionBelow,
