@@ -135,7 +135,7 @@ func (s *Server) part(who *stranger) {
 // How long a stranger has at least: until its first words are there, when it has sent them at once, and until
 // what it says next is.
 const (
-	timeToSpeak = 5 * time.Millisecond
+	timeToSpeak = 10 * time.Millisecond
 	timeToGoOn  = 25 * time.Millisecond
 )
 
