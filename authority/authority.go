@@ -310,23 +310,32 @@ var errUnmounted = vfs.Errorf(vfs.Stale, "what this capability leads to was unmo
 // which may be forgotten since, or from the first for "". It answers invalid for
 // what is no id, and notFound for one that no grant ever had.
 func (h *Host) Grants(after string, max int) (out []Grant, err error) {
-	var order uint64
-	if after != "" {
-		if order, err = orderOf(after); err != nil {
-			return nil, err
-		}
-	}
-	h.mu.Lock()
-	last := h.registry.lastID
-	h.mu.Unlock()
-	if order > last {
-		return nil, errNoGrant
+	order, err := h.orderAfter(after)
+	if err != nil {
+		return nil, err
 	}
 	h.each(order, func(g *grant) bool {
 		out = append(out, g.now())
 		return len(out) < max
 	})
 	return out, nil
+}
+
+// orderAfter is the order of the grant with that id, 0 for "".
+func (h *Host) orderAfter(id string) (order uint64, err error) {
+	if id == "" {
+		return 0, nil
+	}
+	if order, err = orderOf(id); err != nil {
+		return 0, err
+	}
+	h.mu.Lock()
+	last := h.registry.lastID
+	h.mu.Unlock()
+	if order > last {
+		return 0, errNoGrant
+	}
+	return order, nil
 }
 
 // now is the grant with its state. h.mu is held.
@@ -400,7 +409,7 @@ func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
 		return 0, err
 	}
 	n := 0
-	for _, g := range gs {
+	for _, g := range alive(gs) {
 		if m := h.meterOf(g); m != nil {
 			m.Set(l)
 			n++

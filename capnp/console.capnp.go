@@ -247,12 +247,12 @@ type Status capnp.Struct
 const Status_TypeID = 0xcfe3b5520dfd0f91
 
 func NewStatus(s *capnp.Segment) (Status, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 64, PointerCount: 1})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 72, PointerCount: 1})
 	return Status(st), err
 }
 
 func NewRootStatus(s *capnp.Segment) (Status, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 64, PointerCount: 1})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 72, PointerCount: 1})
 	return Status(st), err
 }
 
@@ -375,13 +375,631 @@ func (s Status) SetMemoryBytes(v uint64) {
 	capnp.Struct(s).SetUint64(56, v)
 }
 
+func (s Status) Threads() uint32 {
+	return capnp.Struct(s).Uint32(64)
+}
+
+func (s Status) SetThreads(v uint32) {
+	capnp.Struct(s).SetUint32(64, v)
+}
+
 // Status_List is a list of Status.
 type Status_List = capnp.StructList[Status]
 
 // NewStatus creates a new list of Status.
 func NewStatus_List(s *capnp.Segment, sz int32) (Status_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 64, PointerCount: 1}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 72, PointerCount: 1}, sz)
 	return capnp.StructList[Status](l), err
+}
+
+type Limit capnp.Struct
+
+// Limit_TypeID is the unique identifier for the type Limit.
+const Limit_TypeID = 0xbc8606a42cd136cb
+
+func NewLimit(s *capnp.Segment) (Limit, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
+	return Limit(st), err
+}
+
+func NewRootLimit(s *capnp.Segment) (Limit, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0})
+	return Limit(st), err
+}
+
+func ReadRootLimit(msg *capnp.Message) (Limit, error) {
+	root, err := msg.Root()
+	return Limit(root.Struct()), err
+}
+
+func (s Limit) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Limit) DecodeFromPtr(p capnp.Ptr) Limit {
+	return Limit(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Limit) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Limit) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Limit) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Limit) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Limit) Kind() Limit_Kind {
+	return Limit_Kind(capnp.Struct(s).Uint16(0))
+}
+
+func (s Limit) SetKind(v Limit_Kind) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Limit) Most() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Limit) SetMost(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+// Limit_List is a list of Limit.
+type Limit_List = capnp.StructList[Limit]
+
+// NewLimit creates a new list of Limit.
+func NewLimit_List(s *capnp.Segment, sz int32) (Limit_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 16, PointerCount: 0}, sz)
+	return capnp.StructList[Limit](l), err
+}
+
+type Limit_Kind uint16
+
+// Limit_Kind_TypeID is the unique identifier for the type Limit_Kind.
+const Limit_Kind_TypeID = 0xc4f2d7a08e6ee302
+
+// Values of Limit_Kind.
+const (
+	Limit_Kind_connections  Limit_Kind = 0
+	Limit_Kind_nodes        Limit_Kind = 1
+	Limit_Kind_streams      Limit_Kind = 2
+	Limit_Kind_writers      Limit_Kind = 3
+	Limit_Kind_listings     Limit_Kind = 4
+	Limit_Kind_shares       Limit_Kind = 5
+	Limit_Kind_storedBytes  Limit_Kind = 6
+	Limit_Kind_storedNodes  Limit_Kind = 7
+	Limit_Kind_stagedBytes  Limit_Kind = 8
+	Limit_Kind_messageBytes Limit_Kind = 9
+	Limit_Kind_callBytes    Limit_Kind = 10
+	Limit_Kind_replyBytes   Limit_Kind = 11
+	Limit_Kind_threads      Limit_Kind = 12
+	Limit_Kind_waits        Limit_Kind = 13
+)
+
+// String returns the enum's constant name.
+func (c Limit_Kind) String() string {
+	switch c {
+	case Limit_Kind_connections:
+		return "connections"
+	case Limit_Kind_nodes:
+		return "nodes"
+	case Limit_Kind_streams:
+		return "streams"
+	case Limit_Kind_writers:
+		return "writers"
+	case Limit_Kind_listings:
+		return "listings"
+	case Limit_Kind_shares:
+		return "shares"
+	case Limit_Kind_storedBytes:
+		return "storedBytes"
+	case Limit_Kind_storedNodes:
+		return "storedNodes"
+	case Limit_Kind_stagedBytes:
+		return "stagedBytes"
+	case Limit_Kind_messageBytes:
+		return "messageBytes"
+	case Limit_Kind_callBytes:
+		return "callBytes"
+	case Limit_Kind_replyBytes:
+		return "replyBytes"
+	case Limit_Kind_threads:
+		return "threads"
+	case Limit_Kind_waits:
+		return "waits"
+
+	default:
+		return ""
+	}
+}
+
+// Limit_KindFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func Limit_KindFromString(c string) Limit_Kind {
+	switch c {
+	case "connections":
+		return Limit_Kind_connections
+	case "nodes":
+		return Limit_Kind_nodes
+	case "streams":
+		return Limit_Kind_streams
+	case "writers":
+		return Limit_Kind_writers
+	case "listings":
+		return Limit_Kind_listings
+	case "shares":
+		return Limit_Kind_shares
+	case "storedBytes":
+		return Limit_Kind_storedBytes
+	case "storedNodes":
+		return Limit_Kind_storedNodes
+	case "stagedBytes":
+		return Limit_Kind_stagedBytes
+	case "messageBytes":
+		return Limit_Kind_messageBytes
+	case "callBytes":
+		return Limit_Kind_callBytes
+	case "replyBytes":
+		return Limit_Kind_replyBytes
+	case "threads":
+		return Limit_Kind_threads
+	case "waits":
+		return Limit_Kind_waits
+
+	default:
+		return 0
+	}
+}
+
+type Limit_Kind_List = capnp.EnumList[Limit_Kind]
+
+func NewLimit_Kind_List(s *capnp.Segment, sz int32) (Limit_Kind_List, error) {
+	return capnp.NewEnumList[Limit_Kind](s, sz)
+}
+
+type Usage capnp.Struct
+
+// Usage_TypeID is the unique identifier for the type Usage.
+const Usage_TypeID = 0x9ec8d11c555c5179
+
+func NewUsage(s *capnp.Segment) (Usage, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
+	return Usage(st), err
+}
+
+func NewRootUsage(s *capnp.Segment) (Usage, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
+	return Usage(st), err
+}
+
+func ReadRootUsage(msg *capnp.Message) (Usage, error) {
+	root, err := msg.Root()
+	return Usage(root.Struct()), err
+}
+
+func (s Usage) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Usage) DecodeFromPtr(p capnp.Ptr) Usage {
+	return Usage(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Usage) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Usage) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Usage) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Usage) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Usage) Holdings() (Usage_Holding_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Usage_Holding_List(p.List()), err
+}
+
+func (s Usage) HasHoldings() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Usage) SetHoldings(v Usage_Holding_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewHoldings sets the holdings field to a newly
+// allocated Usage_Holding_List, preferring placement in s's segment.
+func (s Usage) NewHoldings(n int32) (Usage_Holding_List, error) {
+	l, err := NewUsage_Holding_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Usage_Holding_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Usage) Lanes() (Usage_Lane_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Usage_Lane_List(p.List()), err
+}
+
+func (s Usage) HasLanes() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Usage) SetLanes(v Usage_Lane_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewLanes sets the lanes field to a newly
+// allocated Usage_Lane_List, preferring placement in s's segment.
+func (s Usage) NewLanes(n int32) (Usage_Lane_List, error) {
+	l, err := NewUsage_Lane_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Usage_Lane_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+// Usage_List is a list of Usage.
+type Usage_List = capnp.StructList[Usage]
+
+// NewUsage creates a new list of Usage.
+func NewUsage_List(s *capnp.Segment, sz int32) (Usage_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
+	return capnp.StructList[Usage](l), err
+}
+
+type Usage_Holding capnp.Struct
+
+// Usage_Holding_TypeID is the unique identifier for the type Usage_Holding.
+const Usage_Holding_TypeID = 0xea97ac73ea5d89d5
+
+func NewUsage_Holding(s *capnp.Segment) (Usage_Holding, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
+	return Usage_Holding(st), err
+}
+
+func NewRootUsage_Holding(s *capnp.Segment) (Usage_Holding, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
+	return Usage_Holding(st), err
+}
+
+func ReadRootUsage_Holding(msg *capnp.Message) (Usage_Holding, error) {
+	root, err := msg.Root()
+	return Usage_Holding(root.Struct()), err
+}
+
+func (s Usage_Holding) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Usage_Holding) DecodeFromPtr(p capnp.Ptr) Usage_Holding {
+	return Usage_Holding(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Usage_Holding) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Usage_Holding) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Usage_Holding) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Usage_Holding) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Usage_Holding) Kind() Limit_Kind {
+	return Limit_Kind(capnp.Struct(s).Uint16(0))
+}
+
+func (s Usage_Holding) SetKind(v Limit_Kind) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Usage_Holding) Used() int64 {
+	return int64(capnp.Struct(s).Uint64(8))
+}
+
+func (s Usage_Holding) SetUsed(v int64) {
+	capnp.Struct(s).SetUint64(8, uint64(v))
+}
+
+func (s Usage_Holding) Limit() int64 {
+	return int64(capnp.Struct(s).Uint64(16))
+}
+
+func (s Usage_Holding) SetLimit(v int64) {
+	capnp.Struct(s).SetUint64(16, uint64(v))
+}
+
+func (s Usage_Holding) Share() int64 {
+	return int64(capnp.Struct(s).Uint64(24))
+}
+
+func (s Usage_Holding) SetShare(v int64) {
+	capnp.Struct(s).SetUint64(24, uint64(v))
+}
+
+func (s Usage_Holding) Refused() uint64 {
+	return capnp.Struct(s).Uint64(32)
+}
+
+func (s Usage_Holding) SetRefused(v uint64) {
+	capnp.Struct(s).SetUint64(32, v)
+}
+
+// Usage_Holding_List is a list of Usage_Holding.
+type Usage_Holding_List = capnp.StructList[Usage_Holding]
+
+// NewUsage_Holding creates a new list of Usage_Holding.
+func NewUsage_Holding_List(s *capnp.Segment, sz int32) (Usage_Holding_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0}, sz)
+	return capnp.StructList[Usage_Holding](l), err
+}
+
+type Usage_Lane capnp.Struct
+
+// Usage_Lane_TypeID is the unique identifier for the type Usage_Lane.
+const Usage_Lane_TypeID = 0x864f07d77c253d08
+
+func NewUsage_Lane(s *capnp.Segment) (Usage_Lane, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0})
+	return Usage_Lane(st), err
+}
+
+func NewRootUsage_Lane(s *capnp.Segment) (Usage_Lane, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0})
+	return Usage_Lane(st), err
+}
+
+func ReadRootUsage_Lane(msg *capnp.Message) (Usage_Lane, error) {
+	root, err := msg.Root()
+	return Usage_Lane(root.Struct()), err
+}
+
+func (s Usage_Lane) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Usage_Lane) DecodeFromPtr(p capnp.Ptr) Usage_Lane {
+	return Usage_Lane(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Usage_Lane) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Usage_Lane) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Usage_Lane) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Usage_Lane) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Usage_Lane) Kind() Usage_Lane_Kind {
+	return Usage_Lane_Kind(capnp.Struct(s).Uint16(0))
+}
+
+func (s Usage_Lane) SetKind(v Usage_Lane_Kind) {
+	capnp.Struct(s).SetUint16(0, uint16(v))
+}
+
+func (s Usage_Lane) Given() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Usage_Lane) SetGiven(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Usage_Lane) SpentMs() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Usage_Lane) SetSpentMs(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s Usage_Lane) Waiting() uint32 {
+	return capnp.Struct(s).Uint32(4)
+}
+
+func (s Usage_Lane) SetWaiting(v uint32) {
+	capnp.Struct(s).SetUint32(4, v)
+}
+
+func (s Usage_Lane) LongestMs() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s Usage_Lane) SetLongestMs(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+// Usage_Lane_List is a list of Usage_Lane.
+type Usage_Lane_List = capnp.StructList[Usage_Lane]
+
+// NewUsage_Lane creates a new list of Usage_Lane.
+func NewUsage_Lane_List(s *capnp.Segment, sz int32) (Usage_Lane_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0}, sz)
+	return capnp.StructList[Usage_Lane](l), err
+}
+
+type Usage_Lane_Kind uint16
+
+// Usage_Lane_Kind_TypeID is the unique identifier for the type Usage_Lane_Kind.
+const Usage_Lane_Kind_TypeID = 0xb0102bb7c747bab1
+
+// Values of Usage_Lane_Kind.
+const (
+	Usage_Lane_Kind_light Usage_Lane_Kind = 0
+	Usage_Lane_Kind_work  Usage_Lane_Kind = 1
+	Usage_Lane_Kind_heavy Usage_Lane_Kind = 2
+)
+
+// String returns the enum's constant name.
+func (c Usage_Lane_Kind) String() string {
+	switch c {
+	case Usage_Lane_Kind_light:
+		return "light"
+	case Usage_Lane_Kind_work:
+		return "work"
+	case Usage_Lane_Kind_heavy:
+		return "heavy"
+
+	default:
+		return ""
+	}
+}
+
+// Usage_Lane_KindFromString returns the enum value with a name,
+// or the zero value if there's no such value.
+func Usage_Lane_KindFromString(c string) Usage_Lane_Kind {
+	switch c {
+	case "light":
+		return Usage_Lane_Kind_light
+	case "work":
+		return Usage_Lane_Kind_work
+	case "heavy":
+		return Usage_Lane_Kind_heavy
+
+	default:
+		return 0
+	}
+}
+
+type Usage_Lane_Kind_List = capnp.EnumList[Usage_Lane_Kind]
+
+func NewUsage_Lane_Kind_List(s *capnp.Segment, sz int32) (Usage_Lane_Kind_List, error) {
+	return capnp.NewEnumList[Usage_Lane_Kind](s, sz)
+}
+
+type GrantUsage capnp.Struct
+
+// GrantUsage_TypeID is the unique identifier for the type GrantUsage.
+const GrantUsage_TypeID = 0xe16abe489b7f264c
+
+func NewGrantUsage(s *capnp.Segment) (GrantUsage, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
+	return GrantUsage(st), err
+}
+
+func NewRootGrantUsage(s *capnp.Segment) (GrantUsage, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2})
+	return GrantUsage(st), err
+}
+
+func ReadRootGrantUsage(msg *capnp.Message) (GrantUsage, error) {
+	root, err := msg.Root()
+	return GrantUsage(root.Struct()), err
+}
+
+func (s GrantUsage) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (GrantUsage) DecodeFromPtr(p capnp.Ptr) GrantUsage {
+	return GrantUsage(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s GrantUsage) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s GrantUsage) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s GrantUsage) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s GrantUsage) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s GrantUsage) Grant() (Grant, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return Grant(p.Struct()), err
+}
+
+func (s GrantUsage) HasGrant() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s GrantUsage) SetGrant(v Grant) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewGrant sets the grant field to a newly
+// allocated Grant struct, preferring placement in s's segment.
+func (s GrantUsage) NewGrant() (Grant, error) {
+	ss, err := NewGrant(capnp.Struct(s).Segment())
+	if err != nil {
+		return Grant{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s GrantUsage) Usage() (Usage, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Usage(p.Struct()), err
+}
+
+func (s GrantUsage) HasUsage() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s GrantUsage) SetUsage(v Usage) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewUsage sets the usage field to a newly
+// allocated Usage struct, preferring placement in s's segment.
+func (s GrantUsage) NewUsage() (Usage, error) {
+	ss, err := NewUsage(capnp.Struct(s).Segment())
+	if err != nil {
+		return Usage{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+// GrantUsage_List is a list of GrantUsage.
+type GrantUsage_List = capnp.StructList[GrantUsage]
+
+// NewGrantUsage creates a new list of GrantUsage.
+func NewGrantUsage_List(s *capnp.Segment, sz int32) (GrantUsage_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 2}, sz)
+	return capnp.StructList[GrantUsage](l), err
 }
 
 // Console_TypeID is the unique identifier for the type Console.
@@ -458,6 +1076,30 @@ func (s Console_grant_Params) ReadOnly() bool {
 
 func (s Console_grant_Params) SetReadOnly(v bool) {
 	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Console_grant_Params) Limits() (Limit_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Limit_List(p.List()), err
+}
+
+func (s Console_grant_Params) HasLimits() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Console_grant_Params) SetLimits(v Limit_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewLimits sets the limits field to a newly
+// allocated Limit_List, preferring placement in s's segment.
+func (s Console_grant_Params) NewLimits(n int32) (Limit_List, error) {
+	l, err := NewLimit_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Limit_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
 }
 
 type Console_grant_Results capnp.Struct
@@ -1202,8 +1844,280 @@ func (s Console_virtualFs_Results) SetFs(v capnp.Interface) error {
 	return capnp.Struct(s).SetPtr(0, v.ToPtr())
 }
 
+type Console_setLimits_Params capnp.Struct
+
+// Console_setLimits_Params_TypeID is the unique identifier for the type Console_setLimits_Params.
+const Console_setLimits_Params_TypeID = 0xb3d6c15121c9ec2e
+
+func (s Console_setLimits_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_setLimits_Params) DecodeFromPtr(p capnp.Ptr) Console_setLimits_Params {
+	return Console_setLimits_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_setLimits_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_setLimits_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_setLimits_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_setLimits_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_setLimits_Params) Guest() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_setLimits_Params) HasGuest() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_setLimits_Params) GuestBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_setLimits_Params) SetGuest(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_setLimits_Params) Limits() (Limit_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Limit_List(p.List()), err
+}
+
+func (s Console_setLimits_Params) HasLimits() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_setLimits_Params) SetLimits(v Limit_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewLimits sets the limits field to a newly
+// allocated Limit_List, preferring placement in s's segment.
+func (s Console_setLimits_Params) NewLimits(n int32) (Limit_List, error) {
+	l, err := NewLimit_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Limit_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+type Console_setLimits_Results capnp.Struct
+
+// Console_setLimits_Results_TypeID is the unique identifier for the type Console_setLimits_Results.
+const Console_setLimits_Results_TypeID = 0x87de339b8b123fa4
+
+func (s Console_setLimits_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_setLimits_Results) DecodeFromPtr(p capnp.Ptr) Console_setLimits_Results {
+	return Console_setLimits_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_setLimits_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_setLimits_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_setLimits_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_setLimits_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_setLimits_Results) Count() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Console_setLimits_Results) SetCount(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+type Console_usage_Params capnp.Struct
+
+// Console_usage_Params_TypeID is the unique identifier for the type Console_usage_Params.
+const Console_usage_Params_TypeID = 0xd93bbbfaf7aab5e9
+
+func (s Console_usage_Params) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_usage_Params) DecodeFromPtr(p capnp.Ptr) Console_usage_Params {
+	return Console_usage_Params(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_usage_Params) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_usage_Params) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_usage_Params) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_usage_Params) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_usage_Params) After() (string, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.Text(), err
+}
+
+func (s Console_usage_Params) HasAfter() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_usage_Params) AfterBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return p.TextBytes(), err
+}
+
+func (s Console_usage_Params) SetAfter(v string) error {
+	return capnp.Struct(s).SetText(0, v)
+}
+
+func (s Console_usage_Params) Limit() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Console_usage_Params) SetLimit(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+type Console_usage_Results capnp.Struct
+
+// Console_usage_Results_TypeID is the unique identifier for the type Console_usage_Results.
+const Console_usage_Results_TypeID = 0x8f523968a5d0ab08
+
+func (s Console_usage_Results) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Console_usage_Results) DecodeFromPtr(p capnp.Ptr) Console_usage_Results {
+	return Console_usage_Results(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Console_usage_Results) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+
+func (s Console_usage_Results) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Console_usage_Results) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Console_usage_Results) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+
+func (s Console_usage_Results) Grants() (GrantUsage_List, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return GrantUsage_List(p.List()), err
+}
+
+func (s Console_usage_Results) HasGrants() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Console_usage_Results) SetGrants(v GrantUsage_List) error {
+	return capnp.Struct(s).SetPtr(0, v.ToPtr())
+}
+
+// NewGrants sets the grants field to a newly
+// allocated GrantUsage_List, preferring placement in s's segment.
+func (s Console_usage_Results) NewGrants(n int32) (GrantUsage_List, error) {
+	l, err := NewGrantUsage_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return GrantUsage_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
+	return l, err
+}
+
+func (s Console_usage_Results) More() bool {
+	return capnp.Struct(s).Bit(0)
+}
+
+func (s Console_usage_Results) SetMore(v bool) {
+	capnp.Struct(s).SetBit(0, v)
+}
+
+func (s Console_usage_Results) Host() (Usage, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Usage(p.Struct()), err
+}
+
+func (s Console_usage_Results) HasHost() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Console_usage_Results) SetHost(v Usage) error {
+	return capnp.Struct(s).SetPtr(1, capnp.Struct(v).ToPtr())
+}
+
+// NewHost sets the host field to a newly
+// allocated Usage struct, preferring placement in s's segment.
+func (s Console_usage_Results) NewHost() (Usage, error) {
+	ss, err := NewUsage(capnp.Struct(s).Segment())
+	if err != nil {
+		return Usage{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Console_usage_Results) Strangers() (Usage, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Usage(p.Struct()), err
+}
+
+func (s Console_usage_Results) HasStrangers() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Console_usage_Results) SetStrangers(v Usage) error {
+	return capnp.Struct(s).SetPtr(2, capnp.Struct(v).ToPtr())
+}
+
+// NewStrangers sets the strangers field to a newly
+// allocated Usage struct, preferring placement in s's segment.
+func (s Console_usage_Results) NewStrangers() (Usage, error) {
+	ss, err := NewUsage(capnp.Struct(s).Segment())
+	if err != nil {
+		return Usage{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
 // Console_grant describes Console.grant to package vat.
-var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
+var Console_grant = vat.Method[Console_grant_Params, Console_grant_Results]{Interface: Console_TypeID, ID: 0, Name: "Console.grant", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 3}, Results: capnp.ObjectSize{DataSize: 0, PointerCount: 3}}
 
 // Console_list describes Console.list to package vat.
 var Console_list = vat.Method[Console_list_Params, Console_list_Results]{Interface: Console_TypeID, ID: 1, Name: "Console.list", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 1}}
@@ -1226,6 +2140,12 @@ var Console_status = vat.Method[Console_status_Params, Console_status_Results]{I
 // Console_virtualFs describes Console.virtualFs to package vat.
 var Console_virtualFs = vat.Method[Console_virtualFs_Params, Console_virtualFs_Results]{Interface: Console_TypeID, ID: 7, Name: "Console.virtualFs", Results: capnp.ObjectSize{DataSize: 0, PointerCount: 1}}
 
+// Console_setLimits describes Console.setLimits to package vat.
+var Console_setLimits = vat.Method[Console_setLimits_Params, Console_setLimits_Results]{Interface: Console_TypeID, ID: 8, Name: "Console.setLimits", Params: capnp.ObjectSize{DataSize: 0, PointerCount: 2}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 0}}
+
+// Console_usage describes Console.usage to package vat.
+var Console_usage = vat.Method[Console_usage_Params, Console_usage_Results]{Interface: Console_TypeID, ID: 9, Name: "Console.usage", Params: capnp.ObjectSize{DataSize: 8, PointerCount: 1}, Results: capnp.ObjectSize{DataSize: 8, PointerCount: 3}}
+
 // Console_control_Results_control is the place of the field control of Console_control_Results in a pipelined path.
 const Console_control_Results_control vat.Field = 0
 
@@ -1238,5 +2158,17 @@ const Console_grant_Results_control vat.Field = 2
 // Console_status_Results_status is the place of the field status of Console_status_Results in a pipelined path.
 const Console_status_Results_status vat.Field = 0
 
+// Console_usage_Results_host is the place of the field host of Console_usage_Results in a pipelined path.
+const Console_usage_Results_host vat.Field = 1
+
+// Console_usage_Results_strangers is the place of the field strangers of Console_usage_Results in a pipelined path.
+const Console_usage_Results_strangers vat.Field = 2
+
 // Console_virtualFs_Results_fs is the place of the field fs of Console_virtualFs_Results in a pipelined path.
 const Console_virtualFs_Results_fs vat.Field = 0
+
+// GrantUsage_grant is the place of the field grant of GrantUsage in a pipelined path.
+const GrantUsage_grant vat.Field = 0
+
+// GrantUsage_usage is the place of the field usage of GrantUsage in a pipelined path.
+const GrantUsage_usage vat.Field = 1

@@ -4,12 +4,16 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 )
 
 // A Host is what one process has to give to all root grants.
 type Host struct {
 	all   *Meter // of which every root grant's meter is a part
 	lanes [lanes]lane
+
+	begun     sync.Once // for strangers
+	strangers *Meter
 }
 
 // HostLimits is what a host has for all guests, unless it is told otherwise.
@@ -89,12 +93,14 @@ func (h *Host) Grant(name string, l Limits) *Meter {
 	return m
 }
 
-// Strangers returns a meter for connections that hold nothing yet.
+// Strangers returns the meter of all connections that hold nothing yet.
 func (h *Host) Strangers() *Meter {
-	m := h.all.Part("")
-	m.whose = "whoever has restored nothing"
-	m.Set(StrangerLimits())
-	return m
+	h.begun.Do(func() {
+		h.strangers = h.all.Part("")
+		h.strangers.whose = "whoever has restored nothing"
+		h.strangers.Set(StrangerLimits())
+	})
+	return h.strangers
 }
 
 // Turns returns how many turns of l there are at once.

@@ -25,24 +25,36 @@ const (
 // kinds says of each kind how it is called, in general and in an error, and what whoever
 // has too many may do.
 var kinds = [Kinds]struct{ name, noun, help string }{
-	Connections:  {"connections", "connections", "close some"},
-	Nodes:        {"nodes", "open nodes", "release some"},
-	Streams:      {"streams", "reads and whole-file writes under way", "let some end"},
-	Writers:      {"writers", "Writers", "commit some, and release those that have ended"},
-	Listings:     {"listings", "listings under way", "finish some"},
-	Shares:       {"shares", "live shares", "revoke some"},
-	StoredBytes:  {"storedBytes", "bytes of stored content", "remove something or ask for more"},
-	StoredNodes:  {"storedNodes", "stored files and directories", "remove something or ask for more"},
-	StagedBytes:  {"stagedBytes", "bytes of whole-file writes under way", "let some end"},
-	MessageBytes: {"messageBytes", "bytes of large messages", "wait for some answers"},
-	CallBytes:    {"callBytes", "bytes of open calls", "wait for some answers"},
-	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "read them"},
-	Threads:      {"threads", "calls that wait for the disk", "try again later"},
-	Waits:        {"waits", "calls that wait for a guest", "let some end"},
+	Connections:  {"connections", "connections", "; close some"},
+	Nodes:        {"nodes", "open nodes", "; release some"},
+	Streams:      {"streams", "reads and whole-file writes under way", "; let some end"},
+	Writers:      {"writers", "Writers", "; commit some, and release those that have ended"},
+	Listings:     {"listings", "listings under way", "; finish some"},
+	Shares:       {"shares", "live shares", "; revoke some"},
+	StoredBytes:  {"storedBytes", "bytes of stored content", "; remove something or ask for more"},
+	StoredNodes:  {"storedNodes", "stored files and directories", "; remove something or ask for more"},
+	StagedBytes:  {"stagedBytes", "bytes of whole-file writes under way", "; let some end"},
+	MessageBytes: {"messageBytes", "bytes of large messages", "; wait for some answers"},
+	CallBytes:    {"callBytes", "bytes of open calls", "; wait for some answers"},
+	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them"},
+	Threads:      {"threads", "calls that wait for the disk", "; try again later"},
+	Waits:        {"waits", "calls that wait for a guest", "; let some end"},
 }
 
 // String returns the name that configuration, status and schema have for k.
 func (k Kind) String() string { return kinds[k].name }
+
+// Noun returns what k counts, as an error says it.
+func (k Kind) Noun() string { return kinds[k].noun }
+
+// Bytes reports whether k is counted in bytes.
+func (k Kind) Bytes() bool {
+	switch k {
+	case StoredBytes, StagedBytes, MessageBytes, CallBytes, ReplyBytes:
+		return true
+	}
+	return false
+}
 
 // KindOf returns the kind of that name.
 func KindOf(name string) (Kind, bool) {

@@ -134,6 +134,9 @@ func (m *Meter) TakeOver(k Kind, n, over int64) error {
 	return nil
 }
 
+// Refused counts a request for k that was refused without asking m to take it.
+func (m *Meter) Refused(k Kind) { m.refused[k].Add(1) }
+
 // Force is Take whatever the limits are, for what is there already.
 func (m *Meter) Force(k Kind, n int64) {
 	for at := m; at != nil; at = at.parent {
@@ -246,7 +249,7 @@ type Full struct {
 func (f *Full) Error() string {
 	k := kinds[f.Kind]
 	if f.Share {
-		return fmt.Sprintf("%s may hold %d %s beside the others now, and does; %s", f.Whose, f.Limit, k.noun, k.help)
+		return fmt.Sprintf("%s may hold %d %s beside the others now, and does%s", f.Whose, f.Limit, k.noun, k.help)
 	}
-	return fmt.Sprintf("%s holds all of its %d %s; %s", f.Whose, f.Limit, k.noun, k.help)
+	return fmt.Sprintf("%s holds all of its %d %s%s", f.Whose, f.Limit, k.noun, k.help)
 }

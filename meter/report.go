@@ -9,16 +9,22 @@ import (
 type Use struct {
 	Kind    Kind
 	Used    int64
-	Limit   int64 // 0: none
-	Share   int64 // what it may hold beside others now, at most; 0: whatever there is
+	Limit   int64 // NoLimit: none
+	Share   int64 // what it may hold beside others now, at most; NoLimit: whatever there is
 	Refused int64 // how often there was none
 }
+
+// NoLimit stands for no limit in [Limits] and [Use].
+const NoLimit = -1
 
 // Uses returns what is held of each kind, in their order.
 func (m *Meter) Uses() []Use {
 	all := make([]Use, Kinds)
 	for k := range Kinds {
-		u := Use{Kind: k, Used: m.Used(k), Limit: m.Limit(k), Refused: m.refused[k].Load()}
+		u := Use{Kind: k, Used: m.Used(k), Limit: NoLimit, Share: NoLimit, Refused: m.refused[k].Load()}
+		if limit := m.Limit(k); limit > 0 {
+			u.Limit = limit
+		}
 		if left, bounded := m.leftShare(k); bounded {
 			u.Share = u.Used + max(left, 0)
 		}

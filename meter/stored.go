@@ -25,8 +25,16 @@ type Lacks struct {
 }
 
 func (l *Lacks) Error() string {
-	return fmt.Sprintf("the quota of %s is used up (this needs %d bytes and %d nodes; left are %d and %d); %s",
+	return fmt.Sprintf("the quota of %s is used up (this needs %d bytes and %d nodes; left are %d and %d)%s",
 		l.Whose, l.Need.Bytes, l.Need.Nodes, l.Left.Bytes, l.Left.Nodes, kinds[StoredBytes].help)
+}
+
+// Kind returns which limit it is.
+func (l *Lacks) Kind() Kind {
+	if l.Need.Bytes > l.Left.Bytes {
+		return StoredBytes
+	}
+	return StoredNodes
 }
 
 // Reserve reserves what a change may make grow by e at most, in m and in all above, or
@@ -38,7 +46,7 @@ func (m *Meter) Reserve(e Effect) error {
 			for undo := m; undo != at; undo = undo.parent {
 				undo.settle(r, Effect{})
 			}
-			m.refused[StoredBytes].Add(1)
+			m.Refused(lacks.Kind())
 			return lacks
 		}
 	}

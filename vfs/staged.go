@@ -45,6 +45,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	case n < 0:
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
 	case s.left >= 0 && int64(n) > s.left:
+		s.by.Refused(meter.StoredBytes)
 		n, err = 0, Errorf(Quota, "this is more than the quota of %s has left; remove something or ask for more", s.of)
 	case s.left >= 0 && n > 0:
 		if late := s.stage(int64(n)); late != nil {
@@ -156,6 +157,7 @@ type room struct {
 	there int64 // bytes that it takes the place of
 
 	of string // whose bound it is, for a refusal
+	by *meter.Meter
 }
 
 var boundless = room{left: -1}
@@ -167,7 +169,7 @@ func (p payers) room(size func() int64) room {
 	for m := range p.all {
 		left, of, bounded := m.StoredRoom()
 		if bounded && (r.left < 0 || left < r.left) {
-			r.left, r.of = left, of
+			r.left, r.of, r.by = left, of, m
 		}
 	}
 	if r.left < 0 {

@@ -47,6 +47,8 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_help, (*server).help),
 	vat.Handle(schema.Console_status, (*server).status),
 	vat.Handle(schema.Console_virtualFs, (*server).virtualFs),
+	vat.Handle(schema.Console_setLimits, (*server).setLimits),
+	vat.Handle(schema.Console_usage, (*server).usage),
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {
@@ -61,7 +63,11 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if s.locate == nil {
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no locators, without which nobody gets a grant"))
 	}
-	g, secret, err := s.host.Grant(c.Context(), guest, path, c.Params().ReadOnly())
+	l, err := limitsOf(wire.Sound[schema.Limit_List](c.Params().HasLimits())(c.Params().Limits()))
+	if err != nil {
+		return vfs.At(path, err)
+	}
+	g, secret, err := s.host.GrantOn(c.Context(), guest, path, authority.Terms{ReadOnly: c.Params().ReadOnly(), Limits: l})
 	if err != nil {
 		return err
 	}

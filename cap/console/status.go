@@ -28,6 +28,7 @@ type Status struct {
 	OpenNodes   int64
 	Streams     int64
 	Goroutines  int
+	Threads     int // of the operating system
 	HeapBytes   uint64
 	MemoryBytes uint64
 }
@@ -58,10 +59,12 @@ func (s *server) measure() Status {
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/sched/threads/total:threads"},
 	}
 	metrics.Read(m)
 	st.HeapBytes = m[0].Value.Uint64()
 	st.MemoryBytes = m[1].Value.Uint64() - m[2].Value.Uint64()
+	st.Threads = int(m[3].Value.Uint64())
 	return st
 }
 
@@ -73,20 +76,24 @@ func setStatus(w schema.Status, s Status) error {
 	w.SetConnections(s.Connections)
 	w.SetDescriptors(s.Descriptors)
 	w.SetGoroutines(uint32(s.Goroutines))
+	w.SetThreads(uint32(s.Threads))
 	w.SetHeapBytes(s.HeapBytes)
 	w.SetMemoryBytes(s.MemoryBytes)
 	return w.SetVersion(s.Version)
 }
 
+func milliseconds(n uint64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // StatusOf reads what the method status answered.
 func StatusOf(w schema.Status) (s Status, err error) {
 	s = Status{
 		Process:     Process{w.Connections(), w.Descriptors()},
-		Uptime:      time.Duration(w.UptimeMs()) * time.Millisecond,
+		Uptime:      milliseconds(w.UptimeMs()),
 		Grants:      int(w.Grants()),
 		OpenNodes:   int64(w.OpenNodes()),
 		Streams:     int64(w.Streams()),
 		Goroutines:  int(w.Goroutines()),
+		Threads:     int(w.Threads()),
 		HeapBytes:   w.HeapBytes(),
 		MemoryBytes: w.MemoryBytes(),
 	}

@@ -66,7 +66,7 @@ func target(p interface {
 	if path, err = wire.Path(p.PathBytes()); err != nil {
 		return "", nil, err
 	}
-	l, err := sound[capnp.TextList](p.HasPaths())(p.Paths())
+	l, err := wire.Sound[capnp.TextList](p.HasPaths())(p.Paths())
 	if err != nil {
 		return path, nil, err
 	}
@@ -76,7 +76,7 @@ func target(p interface {
 
 // list reads one of a call's lists of paths.
 func list(has bool, get func() (capnp.TextList, error)) ([]string, error) {
-	return Texts(sound[capnp.TextList](has)(get()))
+	return Texts(wire.Sound[capnp.TextList](has)(get()))
 }
 
 // maxDropped is how many of the paths that an apply dropped are listed.

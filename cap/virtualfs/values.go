@@ -15,23 +15,6 @@ import (
 // The functions here translate a value. Those with two directions, and those that
 // read what a host answered, are exported for the client.
 
-// sound passes on a struct or a list that has a pointer. One that points to
-// something else is malformed, though it reads as if it were empty: which would ask
-// for all where a part was meant, or take nothing away where something was.
-func sound[T interface{ IsValid() bool }](has bool) func(T, error) (T, error) {
-	return func(v T, err error) (T, error) {
-		if err == nil && has && !v.IsValid() {
-			err = errPointer
-		}
-		if err != nil {
-			return v, wire.Malformed(err)
-		}
-		return v, nil
-	}
-}
-
-var errPointer = errors.New("a pointer to something else")
-
 // SetTexts writes a list of texts with make.
 func SetTexts(all []string, make func(int32) (capnp.TextList, error)) error {
 	l, err := make(int32(len(all)))
@@ -100,10 +83,10 @@ func Attenuation(w schema.Attenuation) (a virtualfs.Attenuation, err error) {
 	if a.Nodes, err = count(w.Nodes()); err != nil {
 		return a, err
 	}
-	if a.Deny, err = patterns(sound[schema.Patterns](w.HasDeny())(w.Deny())); err != nil {
+	if a.Deny, err = patterns(wire.Sound[schema.Patterns](w.HasDeny())(w.Deny())); err != nil {
 		return a, err
 	}
-	a.Ask, err = patterns(sound[schema.Patterns](w.HasAsk())(w.Ask()))
+	a.Ask, err = patterns(wire.Sound[schema.Patterns](w.HasAsk())(w.Ask()))
 	return a, err
 }
 
@@ -127,7 +110,7 @@ func patterns(w schema.Patterns, err error) ([]string, error) {
 	case schema.Patterns_Which_default:
 		return nil, nil
 	case schema.Patterns_Which_list:
-		l, err := sound[capnp.TextList](w.HasList())(w.List())
+		l, err := wire.Sound[capnp.TextList](w.HasList())(w.List())
 		if err != nil {
 			return nil, err
 		}

@@ -48,7 +48,7 @@ func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualF
 	if err != nil {
 		return err
 	}
-	w, err := sound[schema.Attenuation](c.Params().HasAttenuation())(c.Params().Attenuation())
+	w, err := wire.Sound[schema.Attenuation](c.Params().HasAttenuation())(c.Params().Attenuation())
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 	if err != nil {
 		return err
 	}
-	w, err := sound[schema.Commit](c.Params().HasCommit())(c.Params().Commit())
+	w, err := wire.Sound[schema.Commit](c.Params().HasCommit())(c.Params().Commit())
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, sch
 	if err != nil {
 		return err
 	}
-	w, err := sound[schema.Bounds](c.Params().HasBounds())(c.Params().Bounds())
+	w, err := wire.Sound[schema.Bounds](c.Params().HasBounds())(c.Params().Bounds())
 	if err != nil {
 		return err
 	}

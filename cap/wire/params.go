@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"strings"
 
 	"capd/vfs"
@@ -97,3 +98,20 @@ func Help[R interface{ SetText(string) error }](text func(iface, method string) 
 	}
 	return r.SetText(t)
 }
+
+// Sound passes on a struct or a list that has a pointer. One that points to
+// something else is malformed, though it reads as if it were empty: which would ask
+// for all where a part was meant, or take nothing away where something was.
+func Sound[T interface{ IsValid() bool }](has bool) func(T, error) (T, error) {
+	return func(v T, err error) (T, error) {
+		if err == nil && has && !v.IsValid() {
+			err = errPointer
+		}
+		if err != nil {
+			return v, Malformed(err)
+		}
+		return v, nil
+	}
+}
+
+var errPointer = errors.New("a pointer to something else")

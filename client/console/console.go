@@ -13,6 +13,7 @@ import (
 	served "capd/cap/console"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -52,12 +53,14 @@ func (c *Console) Close() error {
 // Grant gives guest the node at path ("" for everything) and returns its
 // locator, which is a secret, and its control.
 func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) (g authority.Grant, locator string, ctl *Control, err error) {
+	return c.GrantOn(ctx, guest, path, authority.Terms{ReadOnly: readOnly})
+}
+
+// GrantOn is Grant on terms.
+func (c *Console) GrantOn(ctx context.Context, guest, path string, t authority.Terms) (g authority.Grant, locator string, ctl *Control, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
-		p.SetReadOnly(readOnly)
-		if err := p.SetGuest(guest); err != nil {
-			return err
-		}
-		return p.SetPath(path)
+		p.SetReadOnly(t.ReadOnly)
+		return errors.Join(p.SetGuest(guest), p.SetPath(path), served.SetLimits(t.Limits, p.NewLimits))
 	}, func(r schema.Console_grant_Results, caps *vat.Caps) error {
 		w, err := r.Grant()
 		if err != nil {
@@ -122,6 +125,18 @@ func (c *Console) SetWritable(ctx context.Context, guest string, on bool) (n int
 		p.SetWritable(on)
 		return p.SetGuest(guest)
 	}, func(r schema.Console_setWritable_Results, _ *vat.Caps) error {
+		n = int(r.Count())
+		return nil
+	})
+	return n, wire.Decode(err)
+}
+
+// SetLimits changes limits of every grant of guest, or of the one with that id, and counts them.
+// What l does not name stays as it is.
+func (c *Console) SetLimits(ctx context.Context, guest string, l meter.Limits) (n int, err error) {
+	err = vat.Do(ctx, c.cap, schema.Console_setLimits, func(p schema.Console_setLimits_Params, _ *vat.Caps) error {
+		return errors.Join(p.SetGuest(guest), served.SetLimits(l, p.NewLimits))
+	}, func(r schema.Console_setLimits_Results, _ *vat.Caps) error {
 		n = int(r.Count())
 		return nil
 	})
