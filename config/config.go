@@ -22,6 +22,9 @@ type Config struct {
 	SocketGroup string
 	SocketDir   string
 
+	Limits      meter.Limits // of all guests together; what it does not say is as meter.HostLimits has it
+	GuestLimits meter.Limits // of each grant; what it does not say is as meter.GrantLimits has it
+
 	Mounts []Mount // at least one
 	Guests []Guest // who get a grant when the host starts
 }
@@ -49,19 +52,14 @@ type Guest struct {
 	Name     string // each its own
 	Path     string // in the tree; "" for all of it. It need not lie in a mount, nor exist
 	ReadOnly bool
-	Quota    Quota
-	Where    string // "NAME:LINE:COLUMN" of the guest in the file
+	Limits   meter.Limits // what it does not say is as Config.GuestLimits has it
+	Where    string       // "NAME:LINE:COLUMN" of the guest in the file
 }
 
-// Quota bounds what may be added. A zero field is no bound.
+// Quota bounds what may be added to a mount. A zero field is no bound.
 type Quota struct {
 	Bytes Size  // of content
 	Nodes int64 // files, directories and links
-}
-
-// Limits returns what q says of a grant.
-func (q Quota) Limits() meter.Limits {
-	return meter.Limits{meter.StoredBytes: int64(q.Bytes), meter.StoredNodes: q.Nodes}
 }
 
 // MaxFile is how long a file may be, in bytes.

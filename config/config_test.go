@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"capd/config"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -28,6 +29,8 @@ var full = &config.Config{
 	Advertise: "files.example.org:7000",
 
 	SocketMode: "0660", SocketGroup: "agents", SocketDir: "sockets",
+	Limits:      meter.Limits{meter.Connections: 512, meter.ReplyBytes: -1},
+	GuestLimits: meter.Limits{meter.StoredBytes: 1024, meter.Nodes: 1000},
 	Mounts: []config.Mount{
 		{
 			Path: "project", URL: "overlay:physical:../src", ReadOnly: true, Links: config.LinksRefuse,
@@ -38,8 +41,8 @@ var full = &config.Config{
 		{Path: "tmp", URL: "memory:?max=64MiB", Links: config.LinksFollow, Quota: config.Quota{Bytes: 1024}, Where: "full.yaml:21:5"},
 	},
 	Guests: []config.Guest{
-		{Name: "agent", Path: "project", ReadOnly: true, Quota: config.Quota{Bytes: 1e9, Nodes: 65_536}, Where: "full.yaml:26:5"},
-		{Name: "g1.reader", Where: "full.yaml:32:5"},
+		{Name: "agent", Path: "project", ReadOnly: true, Limits: meter.Limits{meter.StoredBytes: 1e9, meter.StoredNodes: 65_536, meter.Threads: -1}, Where: "full.yaml:26:5"},
+		{Name: "g1.reader", Where: "full.yaml:33:5"},
 	},
 }
 
@@ -252,7 +255,22 @@ var mistakes = []struct {
 	{guest("name: a, path: /a"), "3:19", `never with "/"`, true},
 	{guest("name: a, path: a/.."), "3:19", "no parent", true},
 	{guest("name: a, readOnly: 'true'"), "3:23", "readOnly is a text", true},
-	{guest("name: a, quota: {bytes: x}"), "3:28", "no size", true},
+	{guest("name: a, limits: {storedBytes: x}"), "3:35", "no size", true},
+
+	// Limits.
+	{top("limits: []"), "2:9", "limits is a list; write a mapping", true},
+	{top("limits: {conections: 1}"), "2:10", `limits has no key "conections" (did you mean connections?); it has connections, nodes, streams,`, true},
+	{top("guestLimits: {stored_bytes: 1}"), "2:15", "did you mean storedBytes?", true},
+	{top("limits: {threads: 0}"), "2:19", "threads is 0; write a whole number from 1, in digits, or none for no limit, or leave it out for the default", true},
+	{top("limits: {threads: 1k}"), "2:19", "threads is a text; write a whole number from 1, in digits, or none", true},
+	{top("limits: {threads: '7'}"), "2:19", "threads is a text", true},
+	{top("limits: {threads: -1}"), "2:19", "or none for no limit", true},
+	{top("limits: {callBytes: 0}"), "2:21", "or none for no limit, or leave it out for the default", true},
+	{top("limits: {callBytes: None}"), "2:21", "no size", true},
+	{top("limits: {callBytes: 64M}"), "2:21", "no size", true},
+	{top("limits: {nodes: 1, nodes: 2}"), "2:20", "nodes is here twice", false},
+	{top("limits: {nodes: }"), "2:10", "nodes is nothing", true},
+	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, path, readOnly, limits`, true},
 
 	// Addresses.
 	{top("listen: [localhost:7000]"), "2:10", "tls:HOST:PORT", true},
@@ -413,6 +431,41 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+func TestParseLimit(t *testing.T) {
+	for s, want := range map[string]meter.Limits{
+		"connections=1": {meter.Connections: 1}, "threads=none": {meter.Threads: -1}, "storedNodes=9223372036854775807": {meter.StoredNodes: 1<<63 - 1},
+		"storedBytes=1": {meter.StoredBytes: 1}, "storedBytes=64MiB": {meter.StoredBytes: 64 << 20}, "replyBytes=none": {meter.ReplyBytes: -1},
+	} {
+		k, most, err := config.ParseLimit(s)
+		if got := (meter.Limits{k: most}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for s, says := range map[string]string{
+		"":                       "write KIND=N",
+		"nodes":                  "write KIND=N",
+		"=1":                     "there is no kind",
+		"conections=1":           "did you mean connections?",
+		"stored-bytes=1":         "did you mean storedBytes?",
+		"colour=1":               `"colour"; there are connections, nodes,`,
+		"nodes=":                 "a whole number from 1",
+		"nodes=0":                "a whole number from 1",
+		"nodes=-1":               "or none for no limit",
+		"nodes=+1":               "a whole number from 1",
+		"nodes=01":               "a whole number from 1",
+		"nodes=1MiB":             "a whole number from 1",
+		"storedBytes=0":          "such as 1024 or 64MiB",
+		"storedBytes=":           "such as 1024 or 64MiB",
+		"storedBytes=64M":        "such as 1024 or 64MiB",
+		"storedBytes=8388608TiB": "such as 1024 or 64MiB",
+		"storedBytes=None":       "or none for no limit",
+	} {
+		if _, _, err := config.ParseLimit(s); vfs.CodeOf(err) != vfs.Invalid || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
 // FuzzParse: whatever the file, Parse answers a config that holds to its contract,
 // or where it is wrong; and answers the same for the same text with other line ends.
 func FuzzParse(f *testing.F) {
@@ -462,10 +515,15 @@ func FuzzParse(f *testing.F) {
 			paths[m.Path] = true
 		}
 		for _, g := range c.Guests {
-			if names[g.Name] || g.Name == "" || strings.HasPrefix(g.Path, "/") || g.Quota.Bytes < 0 || g.Quota.Nodes < 0 {
+			if names[g.Name] || g.Name == "" || strings.HasPrefix(g.Path, "/") {
 				t.Errorf("%+v", g)
 			}
 			names[g.Name] = true
+			for k, most := range g.Limits {
+				if k >= meter.Kinds || most < -1 || most == 0 {
+					t.Errorf("%+v", g)
+				}
+			}
 		}
 		if len(c.Mounts) == 0 {
 			t.Error("no mounts")

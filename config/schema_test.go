@@ -16,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"capd/config"
+	"capd/meter"
 	"capd/vfs/deny"
 )
 
@@ -87,6 +88,8 @@ func TestSchemaTakes(t *testing.T) {
 		mount("quota: {bytes: 1kB}"), mount("quota: {bytes: 1KiB}"), mount("quota: {bytes: 8388607TiB}"),
 		mount("links: follow"), mount("deny: ['**', '{a,b}/c', '[a-z]', '**/.env.*']"), mount("readOnly: True"),
 		guest("name: g"), guest("name: g1x"), guest("name: '.'"), guest("name: a, path: '...'"),
+		top("limits: {}"), top("guestLimits: {storedBytes: none, threads: none, nodes: 9223372036854775807, replyBytes: 1KiB}"),
+		guest("name: a, limits: {callBytes: '7'}"), guest("name: a, limits: {callBytes: 7}"),
 		mounts(`path: é b/.c, url: "cas:DIR#x"`),
 	}
 	for _, name := range testFiles(t) {
@@ -187,6 +190,24 @@ func agree(t *testing.T, root, o object, v reflect.Value, at string) {
 	}
 	if o.Additional == nil || *o.Additional {
 		t.Errorf("%s: the schema takes unknown keys", at)
+	}
+}
+
+// TestSchemaLimits: the schema has the kinds that there are, in their order, and says the same of
+// each as its type is.
+func TestSchemaLimits(t *testing.T) {
+	of := parsed(t).Defs["limits"].Properties
+	for k := range meter.Kinds {
+		want := "#/$defs/countLimit"
+		if k.Bytes() {
+			want = "#/$defs/bytesLimit"
+		}
+		if of[k.String()].Ref != want || of[k.String()].Text == "" {
+			t.Errorf("of %s the schema says %q, %q", k, of[k.String()].Ref, of[k.String()].Text)
+		}
+	}
+	if len(of) != int(meter.Kinds) {
+		t.Errorf("the schema has %d kinds, there are %d", len(of), meter.Kinds)
 	}
 }
 

@@ -2,17 +2,17 @@ package config
 
 import "strings"
 
-// didYouMean names the key that name was probably meant to be, or nothing.
-func didYouMean(name string, keys []key) string {
+// didYouMean names the known one that name was probably meant to be, or nothing.
+func didYouMean(name string, known []string) string {
 	plain := strings.NewReplacer("-", "", "_", "")
 	best, at := "", 3
-	for _, k := range keys {
-		if strings.EqualFold(plain.Replace(name), k.name) {
-			return " (did you mean " + k.name + "?)"
+	for _, k := range known {
+		if strings.EqualFold(plain.Replace(name), k) {
+			return " (did you mean " + k + "?)"
 		}
 		// Of three letters no more than one may be wrong, of two none.
-		if d := distance(name, k.name); d < at && d <= len(k.name)/3 {
-			best, at = k.name, d
+		if d := distance(name, k); d < at && d <= len(k)/3 {
+			best, at = k, d
 		}
 	}
 	if best == "" {

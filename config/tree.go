@@ -46,6 +46,8 @@ func (r *reader) config(n ast.Node) *Config {
 				r.mistake(at, "socketDir is empty; write a directory, or leave it out for the usual one")
 			}
 		})},
+		key{"limits", "", r.limits("limits", &c.Limits)},
+		key{"guestLimits", "", r.limits("guestLimits", &c.GuestLimits)},
 		key{"mounts", "mounts: and at least one mount, with path and url", func(n ast.Node) {
 			r.list(n, "mounts", func(n ast.Node) { c.Mounts = append(c.Mounts, r.mount(n, mounts)) })
 			if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {
@@ -108,7 +110,7 @@ func (r *reader) guest(n ast.Node, others map[string]place) Guest {
 		})},
 		key{"path", "", r.text("path", &g.Path, func(at place, s string) { r.checkPath(at, s, vfs.CheckName) })},
 		key{"readOnly", "", r.flag("readOnly", &g.ReadOnly)},
-		key{"quota", "", r.quota(&g.Quota)},
+		key{"limits", "", r.limits("limits", &g.Limits)},
 	)
 	return g
 }

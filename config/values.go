@@ -24,7 +24,7 @@ type key struct {
 func (r *reader) mapping(n ast.Node, what string, keys ...key) {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
-		r.mistake(placeOf(n), "%s is %s; write a mapping, with the keys %s", what, kind(n), names(keys))
+		r.mistake(placeOf(n), "%s is %s; write a mapping, with the keys %s", what, kind(n), listed(keys))
 		return
 	}
 	first := map[string]place{}
@@ -35,7 +35,7 @@ func (r *reader) mapping(n ast.Node, what string, keys ...key) {
 		_, nothing := v.Value.(*ast.NullNode)
 		switch {
 		case i < 0:
-			r.mistake(at, "%s has no key %s%s; it has %s", what, quote(name), didYouMean(name, keys), names(keys))
+			r.mistake(at, "%s has no key %s%s; it has %s", what, quote(name), didYouMean(name, names(keys)), listed(keys))
 		case twice:
 			r.mistake(at, "%s is here twice, first in line %d; keep one", name, before.line)
 		case nothing:
@@ -53,13 +53,14 @@ func (r *reader) mapping(n ast.Node, what string, keys ...key) {
 	}
 }
 
-func names(keys []key) string {
-	var all []string
+func names(keys []key) (all []string) {
 	for _, k := range keys {
 		all = append(all, k.name)
 	}
-	return strings.Join(all, ", ")
+	return all
 }
+
+func listed(keys []key) string { return strings.Join(names(keys), ", ") }
 
 // list reads n, the value of key, and hands each of its items to item.
 func (r *reader) list(n ast.Node, key string, item func(ast.Node)) {
@@ -131,37 +132,38 @@ func (r *reader) flag(key string, into *bool) func(ast.Node) {
 // count reads a number from 1.
 func (r *reader) count(key string, into *int64) func(ast.Node) {
 	return func(n ast.Node) {
-		if v, ok := r.number(n, key, "a whole number from 1, in digits"); ok {
-			*into = v
-		}
+		*into, _ = r.number(n, key, "a whole number from 1, in digits", "no bound")
 	}
 }
 
 // size reads a number of bytes from 1.
 func (r *reader) size(key string, into *Size) func(ast.Node) {
 	return func(n ast.Node) {
-		const right = "a number of bytes from 1, such as 1024 or 64MiB"
-		text, ok := n.(*ast.StringNode)
-		if !ok {
-			if v, ok := r.number(n, key, right); ok {
-				*into = Size(v)
-			}
-			return
-		}
-		v, err := ParseSize(text.Value)
-		switch {
-		case err != nil:
-			r.mistake(placeOf(n), "%s is %s: %s", key, quote(text.Value), reason(err))
-		case v == 0:
-			r.mistake(placeOf(n), "%s is 0; write %s, or leave it out for no bound", key, right)
-		}
-		*into = v
+		*into = r.bytes(n, key, "a number of bytes from 1, such as 1024 or 64MiB", "no bound")
 	}
+}
+
+// bytes reads a size. right says what one looks like, and without what is there where it is left
+// out.
+func (r *reader) bytes(n ast.Node, key, right, without string) Size {
+	text, ok := n.(*ast.StringNode)
+	if !ok {
+		v, _ := r.number(n, key, right, without)
+		return Size(v)
+	}
+	v, err := ParseSize(text.Value)
+	switch {
+	case err != nil:
+		r.mistake(placeOf(n), "%s is %s: %s", key, quote(text.Value), reason(err))
+	case v == 0:
+		r.mistake(placeOf(n), "%s is 0; write %s, or leave it out for %s", key, right, without)
+	}
+	return v
 }
 
 // number reads an integer from 1 in decimal digits, which alone every reader of YAML
 // takes for the same.
-func (r *reader) number(n ast.Node, key, right string) (int64, bool) {
+func (r *reader) number(n ast.Node, key, right, without string) (int64, bool) {
 	digits := n.GetToken().Value
 	v, err := strconv.ParseInt(digits, 10, 64)
 	_, integer := n.(*ast.IntegerNode)
@@ -169,7 +171,7 @@ func (r *reader) number(n ast.Node, key, right string) (int64, bool) {
 	case integer && n.GetToken().Type == token.IntegerType && strconv.FormatInt(v, 10) == digits && v > 0:
 		return v, true
 	case integer && err == nil && v <= 0:
-		r.mistake(at, "%s is %s; write %s, or leave it out for no bound", key, digits, right)
+		r.mistake(at, "%s is %s; write %s, or leave it out for %s", key, digits, right, without)
 	case integer:
 		r.mistake(at, "%s is %s, which is too large or not in plain digits; write %s", key, quote(digits), right)
 	default:

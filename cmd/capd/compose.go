@@ -10,6 +10,7 @@ import (
 	"capd/authority"
 	"capd/backend/git"
 	"capd/config"
+	"capd/meter"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -29,7 +30,9 @@ type plan struct {
 	mounts []planned
 	guests []config.Guest
 	listen []tlsAddress
-	notes  []string // for whoever starts it
+	limits meter.Limits // of all guests together
+	each   meter.Limits // of each grant
+	notes  []string     // for whoever starts it
 }
 
 // planned is a mount to be.
@@ -100,7 +103,7 @@ func configured(name string) (plan, *config.Config, error) {
 	if err != nil {
 		return plan{}, nil, err
 	}
-	p := plan{guests: c.Guests}
+	p := plan{guests: c.Guests, limits: c.Limits, each: c.GuestLimits}
 	for _, m := range c.Mounts {
 		u, err := virtualfs.ParseURL(m.URL)
 		if err == nil {
@@ -190,7 +193,7 @@ func message(err error) string {
 func (p *plan) grant(ctx context.Context, a *authority.Host) ([]granted, error) {
 	var all []granted
 	for _, g := range p.guests {
-		_, secret, err := a.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Limits: g.Quota.Limits()})
+		_, secret, err := a.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
 		if err != nil && g.Where != "" {
 			return nil, vfs.Errorf(vfs.CodeOf(err), "%s: a grant of %q: %s", g.Where, g.Path, message(err))
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -79,8 +80,20 @@ func (c *serveCommand) Run(e *env) (err error) {
 	if err := p.mount(e, w.FS, c.Config != ""); err != nil {
 		return err
 	}
-	a := authority.New(w.Tree(), meter.NewHost(host.Limits()), nil)
+	a := authority.New(w.Tree(), meter.NewHost(hostLimits(p.limits)), p.each)
 	return c.serve(e, st, w, p, a)
+}
+
+// hostLimits are what all guests may have together: as the configuration has it, and otherwise as the
+// system allows. There are no more threads than that in any case.
+func hostLimits(configured meter.Limits) meter.Limits {
+	l := host.Limits()
+	threads := l[meter.Threads]
+	maps.Copy(l, configured)
+	if n := l[meter.Threads]; n < 1 || n > threads {
+		l[meter.Threads] = threads
+	}
+	return l
 }
 
 // plan is what to serve; it settles the options that a configuration may have too.

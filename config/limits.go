@@ -1,0 +1,92 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// noLimit is what stands for no limit, where a number could.
+const noLimit = "none"
+
+// ParseLimit reads a limit as a command line has it: KIND=N, where N is a whole number from 1, a
+// size for a kind that is counted in bytes, or "none". The number is -1 for none, as
+// [meter.Limits] has it. It answers invalid.
+func ParseLimit(s string) (k meter.Kind, most int64, err error) {
+	name, value, ok := strings.Cut(s, "=")
+	if !ok {
+		return 0, 0, vfs.Errorf(vfs.Invalid, "%s is no limit; write KIND=N, such as storedBytes=64MiB", quote(s))
+	}
+	k, ok = meter.KindOf(name)
+	if !ok {
+		return 0, 0, vfs.Errorf(vfs.Invalid, "there is no kind of limit called %s%s; there are %s", quote(name), didYouMean(name, LimitNames()), strings.Join(LimitNames(), ", "))
+	}
+	most, err = parseMost(k, value)
+	return k, most, err
+}
+
+func parseMost(k meter.Kind, value string) (int64, error) {
+	if value == noLimit {
+		return meter.NoLimit, nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if k.Bytes() {
+		var size Size
+		size, err = ParseSize(value)
+		n = int64(size)
+	}
+	if err != nil || n < 1 || value[0] == '+' || value[0] == '0' {
+		return 0, vfs.Errorf(vfs.Invalid, "%s is %s; write %s", k, quote(value), right(k))
+	}
+	return n, nil
+}
+
+// right is what a limit of k looks like.
+func right(k meter.Kind) string {
+	if k.Bytes() {
+		return "a number of bytes from 1, such as 1024 or 64MiB, or none for no limit"
+	}
+	return "a whole number from 1, in digits, or none for no limit"
+}
+
+// LimitNames returns the names of the kinds, in their order.
+func LimitNames() (all []string) {
+	for k := range meter.Kinds {
+		all = append(all, k.String())
+	}
+	return all
+}
+
+// limits reads a mapping of kinds.
+func (r *reader) limits(what string, into *meter.Limits) func(ast.Node) {
+	return func(n ast.Node) {
+		l := meter.Limits{}
+		var keys []key
+		for k := range meter.Kinds {
+			keys = append(keys, key{k.String(), "", r.most(k, l)})
+		}
+		r.mapping(n, what, keys...)
+		*into = l
+	}
+}
+
+// most reads the limit of one kind.
+func (r *reader) most(k meter.Kind, into meter.Limits) func(ast.Node) {
+	return func(n ast.Node) {
+		if text, ok := n.(*ast.StringNode); ok && text.Value == noLimit {
+			into[k] = meter.NoLimit
+			return
+		}
+		var v int64
+		if k.Bytes() {
+			v = int64(r.bytes(n, k.String(), right(k), "the default"))
+		} else {
+			v, _ = r.number(n, k.String(), right(k), "the default")
+		}
+		into[k] = v
+	}
+}
