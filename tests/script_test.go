@@ -3,10 +3,13 @@ package tests
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +25,8 @@ import (
 //	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
 //	locator VAR [json] puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
+//	jsonpath PATH KEY… at .a.0.b of the output is an object with just these keys
+//	jsonis PATH VALUE  at .a.0.b of the output is this value, in JSON
 //	refused CODE       the last command ended with 1 and said only "capd: CODE: …", and
 //	                   nothing secret, unless it is the operator who is told: refused CODE host
 //	usage              the last command ended with 2 and said "capd: usage: …"
@@ -45,7 +50,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": scriptServe, "end": scriptEnd, "locator": scriptLocator, "jsonkeys": scriptKeys, "run": scriptExec,
+			"serve": scriptServe, "end": scriptEnd, "locator": scriptLocator, "jsonkeys": scriptKeys, "jsonpath": scriptPath, "jsonis": scriptIs, "run": scriptExec,
 			"refused": scriptRefused, "usage": scriptUsage, "secretive": scriptSecretive, "bytes": scriptBytes, "odd": scriptOdd,
 		},
 	})
@@ -214,6 +219,40 @@ func scriptKeys(ts *testscript.TestScript, _ bool, want []string) {
 	}
 	if len(all) == 0 {
 		ts.Fatalf("there is nothing in %q", text)
+	}
+}
+
+// valueAt is what is at .a.0.b of the last command's output.
+func valueAt(ts *testscript.TestScript, path string) (v any) {
+	ts.Check(json.Unmarshal([]byte(lastRun(ts).out), &v))
+	for key := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if ts.Check(err); i >= len(in) {
+				ts.Fatalf("%s: there are %d", path, len(in))
+			}
+			v = in[i]
+		default:
+			ts.Fatalf("there is nothing at %s", path)
+		}
+	}
+	return v
+}
+
+func scriptPath(ts *testscript.TestScript, _ bool, args []string) {
+	o, _ := valueAt(ts, args[0]).(map[string]any)
+	have, want := slices.Sorted(maps.Keys(o)), slices.Sorted(slices.Values(args[1:]))
+	if !slices.Equal(have, want) {
+		ts.Fatalf("%s has %q, want %q", args[0], have, want)
+	}
+}
+
+func scriptIs(ts *testscript.TestScript, _ bool, args []string) {
+	if have, err := json.Marshal(valueAt(ts, args[0])); err != nil || string(have) != args[1] {
+		ts.Fatalf("%s is %s, want %s", args[0], have, args[1])
 	}
 }
 

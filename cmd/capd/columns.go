@@ -11,8 +11,8 @@ import (
 )
 
 // columns writes lines of cells, which tabs separate, as columns with two spaces
-// between them. Colours take no room, and wide characters take two places. Nothing is
-// written before Flush.
+// between them. A line without a tab is no part of the columns. Colours take no room, and
+// wide characters take two places. Nothing is written before Flush.
 type columns struct {
 	to    io.Writer
 	right bool // all columns but the last are aligned right
@@ -34,7 +34,9 @@ func (c *columns) Flush() error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], places(cell))
+			if len(cells) > 1 {
+				widths[i] = max(widths[i], places(cell))
+			}
 		}
 		rows = append(rows, cells)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"capd/authority"
 	"capd/client"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -32,7 +33,7 @@ var valueKinds = map[string]string{
 	"ls path": "path", "tree path": "path", "cat path": "path", "put path": "path", "append path": "path", "stat path": "path",
 	"mkdir path": "path", "rm path": "path", "mv from": "path", "mv to": "path", "attenuate path": "path", "glob pattern": "path",
 
-	"revoke guest": "guest", "set-writable guest": "guest",
+	"revoke guest": "guest", "set-writable guest": "guest", "limit guest": "guest", "limit kind=n": "limit", "grant limit": "limit",
 	"unmount path": "mount", "diff path": "mount", "apply paths": "mount", "revert paths": "mount", "commit path": "mount", "snapshot path": "mount",
 	"run command": "files", "help method": "command", "man command": "command",
 }
@@ -220,6 +221,8 @@ func (w *wanted) value(v *kong.Value, word string) (all []string) {
 		return w.paths(word)
 	case "guest":
 		return w.guests(word)
+	case "limit":
+		return limitWords(word)
 	case "mount":
 		return w.mounts(word)
 	}
@@ -288,6 +291,16 @@ func (w *wanted) guests(word string) (all []string) {
 		}
 		if strings.HasPrefix(g.ID, word) {
 			all = append(all, g.ID+"\t"+g.Guest)
+		}
+	}
+	return all
+}
+
+// limitWords are the kinds of limits.
+func limitWords(word string) (all []string) {
+	for k := range meter.Kinds {
+		if name := k.String() + "="; strings.HasPrefix(name, word) {
+			all = append(all, name+"\t"+k.Noun())
 		}
 	}
 	return all

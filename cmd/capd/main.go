@@ -34,7 +34,8 @@ type commands struct {
 	Grants      grantsCommand      `cmd:"" group:"host" help:"List the grants."`
 	Revoke      revokeCommand      `cmd:"" group:"host" help:"Take back everything a guest holds."`
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
-	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds: memory, connections, open nodes."`
+	Limit       limitCommand       `cmd:"" group:"host" help:"Change how much a guest may hold."`
+	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of what it may."`
 
 	Mounts    mountsCommand    `cmd:"" group:"tree" help:"List what is mounted."`
 	Mount     mountCommand     `cmd:"" group:"tree" help:"Mount a directory, a git revision, memory, a snapshot or an overlay."`

@@ -23,11 +23,12 @@ func (f stateFlag) console(e *env) (*console.Console, error) {
 }
 
 type grantCommand struct {
-	Guest    string `arg:"" help:"The guest's name: letters, digits and . _ -"`
-	Path     string `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
-	ReadOnly bool   `help:"Give it for reading only."`
-	JSON     bool   `name:"json" help:"Print a JSON object: the grant, and its locators with the ways they are for."`
-	Via      string `default:"unix" placeholder:"WAY" help:"How the guest comes: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
+	Guest    string  `arg:"" help:"The guest's name: letters, digits and . _ -"`
+	Path     string  `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
+	ReadOnly bool    `help:"Give it for reading only."`
+	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much it may hold of one kind, such as storedBytes=64MiB; none for no limit. May be repeated."`
+	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators with the ways they are for."`
+	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest comes: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
 	stateFlag
 }
 
@@ -35,8 +36,12 @@ func (grantCommand) Help() string {
 	return `The locator is printed once and kept nowhere: if it cannot be printed, the grant is taken back. A guest may have several grants. Where --via names
 several ways, there is one line for each, the Unix socket first; all are the same grant.
 
+capd limit --help lists the kinds for --limit, and changes limits later. What is not said is as the
+configuration's guestLimits have it.
+
 Examples:
   capd grant reviewer --path project --read-only
+  capd grant builder --limit storedBytes=1GiB --limit connections=4
   capd grant reviewer --via tls
   capd grant reviewer --json | jq -r '.locators[0].locator'
   CAPD_CAP=$(capd grant builder --path project) capd ls`
@@ -44,6 +49,10 @@ Examples:
 
 func (c *grantCommand) Run(e *env) error {
 	if err := e.stdout.open(); err != nil {
+		return err
+	}
+	limits, err := limitsOf(c.Limit)
+	if err != nil {
 		return err
 	}
 	con, err := c.console(e)
@@ -58,7 +67,7 @@ func (c *grantCommand) Run(e *env) error {
 	// Interrupted now, it would leave a grant behind of which nobody has the locator.
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
-	g, text, ctl, err := con.Grant(ctx, c.Guest, trimPath(c.Path), c.ReadOnly)
+	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), authority.Terms{ReadOnly: c.ReadOnly, Limits: limits})
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,13 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"capd/cap/console"
+	client "capd/client/console"
 )
 
 type statusCommand struct {
+	Guests  bool `help:"Show what each grant uses, of what it may, and who waits."`
 	Collect bool `help:"Collect garbage first: the heap is then what is held and no more."`
 	JSON    bool `name:"json" help:"Print a JSON object."`
 	stateFlag
@@ -15,8 +19,17 @@ func (statusCommand) Help() string {
 	return `Open nodes and streams are the guests'; they count against what a grant may hold.
 What a host cannot tell is -1, or "unknown".
 
+With --guests: the host, each grant with what was shared from it below, and strangers (connections that
+have shown no locator yet). Of what can be held it shows what is used, was refused or has a limit of its
+own: "12 of 40 now, 128 at most" says that others hold so much that the grant gets no more than 40. Turns
+are work by the lane it waits in, with the time it took. --json has all of it, used or not.
+docs/limits.md says what each is; capd limit changes it.
+
 Examples:
   capd status
+  capd status --guests
+  capd status --guests --json | jq '.grants[] | {guest, id, nodes: .kinds.nodes.used}'
+  capd status --guests --json | jq '.grants[] | select(.lanes.heavy.waiting > 0) | .guest'
   capd status --collect --json | jq .heapBytes`
 }
 
@@ -30,8 +43,16 @@ type statusJSON struct {
 	Connections int64  `json:"connections"`
 	Descriptors int64  `json:"descriptors"`
 	Goroutines  int    `json:"goroutines"`
+	Threads     int    `json:"threads"`
 	HeapBytes   uint64 `json:"heapBytes"`
 	MemoryBytes uint64 `json:"memoryBytes"`
+}
+
+func statusToJSON(s console.Status) statusJSON {
+	return statusJSON{
+		s.Version, s.Uptime.Milliseconds(), s.Grants, s.OpenNodes, s.Streams, s.Connections, s.Descriptors,
+		s.Goroutines, s.Threads, s.HeapBytes, s.MemoryBytes,
+	}
 }
 
 func (c *statusCommand) Run(e *env) error {
@@ -44,11 +65,11 @@ func (c *statusCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(e.stdout, statusJSON{
-			s.Version, s.Uptime.Milliseconds(), s.Grants, s.OpenNodes, s.Streams, s.Connections, s.Descriptors,
-			s.Goroutines, s.HeapBytes, s.MemoryBytes,
-		})
+	switch {
+	case c.Guests:
+		return c.guests(e, con, s)
+	case c.JSON:
+		return printJSON(e.stdout, statusToJSON(s))
 	}
 	w := newColumns(e.stdout)
 	fmt.Fprintf(w, "version\t%s\n", s.Version)
@@ -59,9 +80,21 @@ func (c *statusCommand) Run(e *env) error {
 	fmt.Fprintf(w, "connections\t%s\n", known(s.Connections))
 	fmt.Fprintf(w, "descriptors\t%s\n", known(s.Descriptors))
 	fmt.Fprintf(w, "goroutines\t%d\n", s.Goroutines)
+	fmt.Fprintf(w, "threads\t%d\n", s.Threads)
 	fmt.Fprintf(w, "heap\t%s\n", mib(s.HeapBytes))
 	fmt.Fprintf(w, "memory\t%s\n", mib(s.MemoryBytes))
 	return w.Flush()
+}
+
+func (c *statusCommand) guests(e *env, con *client.Console, s console.Status) error {
+	u, err := con.Usage(e)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(e.stdout, guestsToJSON(s, u))
+	}
+	return printUsage(e, s, u)
 }
 
 func known(n int64) string {

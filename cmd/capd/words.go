@@ -27,6 +27,11 @@ var words = []struct{ said, here string }{
 	{"; ask for one over TLS, or that the host lets other users in", "; ask whoever runs it for one over TLS (capd grant --via tls), or to let other users in (capd serve --socket-group or --socket-mode)"},
 	{"the host does not know this method", "the host is another version of capd and cannot do this"},
 	{"what this was called on has no such method; a File has none of a Dir's, and a Dir none of a File's", "this is a file where the command needs a directory, or a directory where it needs a file"},
+	{"; remove something or ask for more", "; remove something with capd rm, or ask whoever runs the host for more (capd limit)"},
+	{"; release some", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
+	{"; close some", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
+	{"; let some end", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
+	{"; revoke some", "; have some taken back (capd revoke), or ask whoever runs the host for more (capd limit)"},
 	{"; connect again", "; is the host still running?"},
 }
 

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"capd/config"
+	"capd/meter"
+)
+
+// limit is one that a command line sets: KIND=N.
+type limit struct {
+	kind meter.Kind
+	most int64
+}
+
+// UnmarshalText reads KIND=N.
+func (l *limit) UnmarshalText(text []byte) (err error) {
+	l.kind, l.most, err = config.ParseLimit(string(text))
+	if err != nil {
+		return usageError{message(err)}
+	}
+	return nil
+}
+
+// limits are what all say together, which may name a kind once.
+func limitsOf(all []limit) (meter.Limits, error) {
+	l := meter.Limits{}
+	for _, one := range all {
+		if _, twice := l[one.kind]; twice {
+			return nil, usageError{fmt.Sprintf("the limit of %s is there twice; give one", one.kind)}
+		}
+		l[one.kind] = one.most
+	}
+	return l, nil
+}
+
+// kindsHelp lists the kinds of limits with what they are of a grant that nothing is said of.
+func kindsHelp() string {
+	var b strings.Builder
+	w := newColumns(&b)
+	defaults := meter.GrantLimits()
+	for k := range meter.Kinds {
+		most := "no limit"
+		if n := defaults[k]; n > 0 {
+			most = amount(k, n)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", k, most, k.Noun())
+	}
+	_ = w.Flush() // to memory
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+type limitCommand struct {
+	Guest  string  `arg:"" help:"The guest's name, or a grant's id."`
+	Limits []limit `arg:"" name:"kind=n" help:"What it may hold: storedBytes=64MiB, threads=16; none for no limit."`
+	stateFlag
+}
+
+func (limitCommand) Help() string {
+	return `It takes effect at once, in the middle of a connection too. What is held beyond a new limit stays until
+it is given back; there is no more until then. What is not named stays as it is. capd status --guests
+shows the limits and what is used of them; docs/limits.md says what each is.
+
+The kinds, with what a grant has where nobody says otherwise:
+
+` + kindsHelp() + `
+
+Examples:
+  capd limit builder storedBytes=1GiB storedNodes=100000
+  capd limit g3 connections=4 threads=8
+  capd limit builder storedBytes=none`
+}
+
+func (c *limitCommand) Run(e *env) error {
+	l, err := limitsOf(c.Limits)
+	if err != nil {
+		return err
+	}
+	con, err := c.console(e)
+	if err != nil {
+		return err
+	}
+	defer con.Close()
+	n, err := con.SetLimits(e, c.Guest, l)
+	if err != nil {
+		return err
+	}
+	e.result("set %s of %s of %s", count(len(l), "limit"), count(n, "grant"), c.Guest)
+	return nil
+}
