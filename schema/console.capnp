@@ -56,7 +56,7 @@ struct Limit {
     callBytes @10;           # that open calls hold
     replyBytes @11;          # that were answered and not read
     threads @12;             # calls that may be waiting in the kernel
-    waits @13;               # calls that wait for a guest, as for a sink to take a chunk
+    waits @13;               # calls that wait for a guest, or for another call
   }
 }
 

@@ -46,19 +46,19 @@ var long = map[string]func(context.Context, *vat.Cap, *vat.Cap) error{
 	},
 }
 
-// meter is a Progress of the test's.
-type meter struct {
+// gauge is a Progress of the test's.
+type gauge struct {
 	report   func(entries, bytes uint64) error
 	released chan struct{} // if any, closed when nobody has it any more
 }
 
-func (m *meter) Release() {
+func (m *gauge) Release() {
 	if m.released != nil {
 		close(m.released)
 	}
 }
 
-var meterTable = vat.NewTable(vat.Handle(schema.Progress_report, func(m *meter, c vat.Call[schema.Progress_report_Params, schema.Progress_report_Results]) error {
+var gaugeTable = vat.NewTable(vat.Handle(schema.Progress_report, func(m *gauge, c vat.Call[schema.Progress_report_Params, schema.Progress_report_Results]) error {
 	return m.report(c.Params().Entries(), c.Params().Bytes())
 }))
 
@@ -95,7 +95,7 @@ func TestProgressThatNeverAnswers(t *testing.T) {
 				}
 				return nil
 			}
-			ok(t, call(t.Context(), fs, vat.Serve(meterTable, &meter{released: released, report: func(_, _ uint64) error {
+			ok(t, call(t.Context(), fs, vat.Serve(gaugeTable, &gauge{released: released, report: func(_, _ uint64) error {
 				reports.Add(1)
 				reported <- struct{}{}
 				<-never
@@ -132,7 +132,7 @@ func TestProgressThatFails(t *testing.T) {
 				}
 				return nil
 			}
-			ok(t, call(t.Context(), fs, vat.Serve(meterTable, &meter{report: func(_, _ uint64) error {
+			ok(t, call(t.Context(), fs, vat.Serve(gaugeTable, &gauge{report: func(_, _ uint64) error {
 				reports.Add(1)
 				reported <- struct{}{}
 				return io.ErrUnexpectedEOF
@@ -228,7 +228,7 @@ func TestCancellation(t *testing.T) {
 			const n = 10
 			for range n {
 				all.Go(func() {
-					if err := call(ctx, fs, vat.Serve(meterTable, &meter{report: func(_, _ uint64) error { return nil }})); err == nil {
+					if err := call(ctx, fs, vat.Serve(gaugeTable, &gauge{report: func(_, _ uint64) error { return nil }})); err == nil {
 						t.Error("a call that was cancelled succeeded")
 					}
 				})
