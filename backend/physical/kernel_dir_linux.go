@@ -74,6 +74,12 @@ func (d *kernelDir) open(name string, flag int) (*os.File, attr, error) {
 	if err != nil {
 		return nil, attr{}, err
 	}
+	// Package os has a descriptor that does not block watched, and a file system may be
+	// asked for that: epoll_ctl(2) would wait for it with a processor of Go's held.
+	if err := unix.SetNonblock(fd, false); err != nil {
+		unix.Close(fd)
+		return nil, attr{}, err
+	}
 	return os.NewFile(uintptr(fd), "file"), a, nil
 }
 
