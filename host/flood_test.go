@@ -60,10 +60,10 @@ func TestFloods(t *testing.T) {
 			_, _, _, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 			ctx, cancel := context.WithCancel(t.Context())
 			var floods sync.WaitGroup
-			begun := make(chan bool, 4)
+			begun := make(chan bool, 2)
 			defer floods.Wait()
 			defer cancel()
-			for range 4 {
+			for range 2 {
 				if flood == nil {
 					break
 				}
