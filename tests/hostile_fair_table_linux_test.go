@@ -127,7 +127,7 @@ func (o *fairOutcome) missed() (all []string) {
 	miss(o.operator > aimLongest, "operator %s", brief(o.operator))
 	miss(o.peakMiB > o.row.mostMiB() && !raceBuilt, "%d of %d MiB", o.peakMiB, o.row.mostMiB())
 	miss(o.threads >= aimThreads, "%d threads", o.threads)
-	miss(o.back > aimBack, "not back: %s", o.remains)
+	miss(o.back > aimBack, "back after %s %s", brief(o.back), o.remains)
 	return all
 }
 
