@@ -1,6 +1,7 @@
 package help_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"capd/cap/wire"
+	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
 )
@@ -43,6 +45,46 @@ func TestErrorTable(t *testing.T) {
 	if want := slices.Sorted(slices.Values(vfs.Codes)); !slices.Equal(seen, want) {
 		t.Errorf("the table has %v\nthe set is %v", seen, want)
 	}
+}
+
+// docs/limits.md has one row for each kind that a meter counts, in their order, with what there is
+// of it unless somebody says otherwise, and one for each lane.
+func TestLimitsTable(t *testing.T) {
+	text, err := os.ReadFile("../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| .+ \\| (.+) \\| (.+) \\| (.+) \\| .+ \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) != int(meter.Kinds) {
+		t.Fatalf("the table has %d kinds, there are %d", len(rows), meter.Kinds)
+	}
+	for k := range meter.Kinds {
+		want := []string{k.String(), written(k, meter.GrantLimits()), written(k, meter.HostLimits()), written(k, meter.StrangerLimits())}
+		if have := rows[k][1:]; !slices.Equal(have, want) {
+			t.Errorf("the table has %q, there is %q", have, want)
+		}
+	}
+	for _, l := range meter.NewHost(nil).All().Turns() {
+		if !strings.Contains(string(text), "\n| `"+l.Lane.String()+"` | ") {
+			t.Errorf("no row says what the lane %s is", l.Lane)
+		}
+	}
+}
+
+// written is how the table has l's limit of k.
+func written(k meter.Kind, l meter.Limits) string {
+	n := l[k]
+	switch {
+	case n == 0:
+		return "none"
+	case k.Bytes() && n >= 1<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case k.Bytes():
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1000:
+		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	}
+	return fmt.Sprint(n)
 }
 
 // standard is the name of the error of io/fs that code matches, or "".

@@ -88,7 +88,7 @@ interface Session {
   # belongs to another host; revoked or expired when it was taken back. Takes the same time for each.
 
   share @1 (ref :Ref) -> (secret :Data, revoker :Revoker);
-  # A new secret (32 bytes) for a capability of this connection, with exactly its rights: attenuate first. It dies with the capability's own grant; at most 1024 live ones a grant (limit).
+  # A new secret (32 bytes) for a capability of this connection, with exactly its rights: attenuate first. It dies with the capability's own grant; the host bounds how many are live (limit).
   # Dropping the revoker does not revoke. invalid for a capability that the guest serves, as one of another connection
   # is: share it there. isDir for a Dir in the place of a file, notDir for a File in that of a dir.
 
