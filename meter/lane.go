@@ -358,7 +358,7 @@ func (m *Meter) takeThread() bool {
 		at.used[Threads].Add(1)
 	}
 	for at := m; at != nil; at = at.parent {
-		if at.full(Threads, 0) != nil {
+		if at.full(Threads, 0, 0) != nil {
 			for at := m; at != nil; at = at.parent {
 				at.used[Threads].Add(-1)
 			}

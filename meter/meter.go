@@ -119,13 +119,18 @@ func (m *Meter) Used(k Kind) int64 {
 // does not wait.
 func (m *Meter) Take(k Kind, n int64) error { return m.TakeOver(k, n, 0) }
 
-// TakeOver is Take where the limits are higher by over.
+// TakeOver is Take where the limits are higher by over. It looks before it takes, so that whoever waits
+// and tries in vain wakes nobody, and not himself, by what he gives back.
 func (m *Meter) TakeOver(k Kind, n, over int64) error {
 	for at := m; at != nil; at = at.parent {
-		at.used[k].Add(n)
+		if full := at.full(k, over, n); full != nil {
+			m.refused[k].Add(1)
+			return full
+		}
 	}
+	m.Force(k, n)
 	for at := m; at != nil; at = at.parent {
-		if full := at.full(k, over); full != nil {
+		if full := at.full(k, over, 0); full != nil { // others took some in the same moment
 			m.Give(k, n)
 			m.refused[k].Add(1)
 			return full
@@ -136,6 +141,25 @@ func (m *Meter) TakeOver(k Kind, n, over int64) error {
 
 // Refused counts a request for k that was refused without asking m to take it.
 func (m *Meter) Refused(k Kind) { m.refused[k].Add(1) }
+
+// TakeFirst is Take which also lets whoever holds nothing have his first, beyond his share beside the
+// others: as long as the root grant stays within its limit, or holds nothing else.
+func (m *Meter) TakeFirst(k Kind, n int64) bool {
+	if m.Take(k, n) == nil {
+		return true
+	}
+	g := m.Grant()
+	fits := func(used int64) bool { return used == n || used <= g.Limit(k) || g.Limit(k) == 0 }
+	if m.Used(k) > 0 || !fits(g.Used(k)+n) {
+		return false
+	}
+	m.Force(k, n)
+	if !fits(g.Used(k)) {
+		m.Give(k, n)
+		return false
+	}
+	return true
+}
 
 // Force is Take whatever the limits are, for what is there already.
 func (m *Meter) Force(k Kind, n int64) {
@@ -148,7 +172,7 @@ func (m *Meter) Force(k Kind, n int64) {
 // may be. far is true where that is a third more than some limit. See Force.
 func (m *Meter) Passed(k Kind) (full *Full, far bool) {
 	for at := m; at != nil; at = at.parent {
-		if f := at.full(k, 0); f != nil && full == nil {
+		if f := at.full(k, 0, 0); f != nil && full == nil {
 			full = f
 		}
 		if limit := at.limit[k].Load(); limit > 0 && at.used[k].Load() > limit+limit/3 {
@@ -158,32 +182,32 @@ func (m *Meter) Passed(k Kind) (full *Full, far bool) {
 	return full, far
 }
 
-// full says what limit of m's is passed, if one is.
-func (m *Meter) full(k Kind, over int64) *Full {
-	used := m.used[k].Load() - over
+// full says what limit of m's is passed, if one is, with more of k.
+func (m *Meter) full(k Kind, over, more int64) *Full {
+	used := m.used[k].Load() + more - over
 	if limit := m.Limit(k); limit > 0 && used > limit {
 		return &Full{Kind: k, Limit: limit, Whose: m.whose}
 	}
-	if room, some := m.share(k); some && used > room {
+	if room, some := m.share(k, more); some && used > room {
 		return &Full{Kind: k, Limit: max(room, 0), Whose: m.whose, Share: true}
 	}
 	return nil
 }
 
 // share is how much of k the meter may hold beside the others of its parent's: as much as
-// is free there.
-func (m *Meter) share(k Kind) (room int64, some bool) {
+// is free there with more of it.
+func (m *Meter) share(k Kind, more int64) (room int64, some bool) {
 	if m.parent == nil {
 		return 0, false
 	}
-	return m.parent.free(k)
+	return m.parent.free(k, more)
 }
 
 // free is how much more of k the meter and its parts may hold, by its limit and beside the others of
 // its parent's, of which each one more leaves one less.
-func (m *Meter) free(k Kind) (free int64, some bool) {
-	used := m.used[k].Load()
-	if room, shared := m.share(k); shared {
+func (m *Meter) free(k Kind, more int64) (free int64, some bool) {
+	used := m.used[k].Load() + more
+	if room, shared := m.share(k, more); shared {
 		free, some = (room-used)/2, true
 	}
 	if limit := m.Limit(k); limit > 0 && (!some || limit-used < free) {

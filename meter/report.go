@@ -44,7 +44,7 @@ func (m *Meter) leftShare(k Kind) (left int64, bounded bool) {
 		left = m.storedShare().Nodes
 		return left, left != math.MaxInt64
 	}
-	room, bounded := m.share(k)
+	room, bounded := m.share(k, 0)
 	return (room - m.used[k].Load()) / 2, bounded
 }
 

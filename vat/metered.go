@@ -128,18 +128,15 @@ func (c *Conn) room() (freed, changed <-chan struct{}) {
 	return c.meter.Load().Freed(), c.remeter
 }
 
-// take takes what grow is to take if there is room, or if nothing is taken.
+// take takes what grow is to take if there is room, or if nothing is taken; see [meter.Meter.TakeFirst].
 func (p *purse) take(c *Conn, n int) bool {
 	m := c.meter.Load()
 	if p.taken > 0 {
 		m = p.meter
 	}
 	more := int64(n) - p.taken
-	if m.Take(meter.MessageBytes, more) != nil {
-		if m.Used(meter.MessageBytes) > 0 {
-			return false
-		}
-		m.Force(meter.MessageBytes, more)
+	if !m.TakeFirst(meter.MessageBytes, more) {
+		return false
 	}
 	p.meter, p.taken = m, int64(n)
 	return true

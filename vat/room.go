@@ -64,7 +64,7 @@ func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) bool {
 	taken := false
 	ready := func() bool {
 		have := o.replies.Load() + o.held
-		if have > 0 && have+n > o.soft || !takeReplies(m, n) {
+		if have > 0 && have+n > o.soft || !m.TakeFirst(meter.ReplyBytes, n) {
 			return false
 		}
 		o.held += n
@@ -76,18 +76,6 @@ func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) bool {
 		o.release(m, n)
 	}
 	return ok
-}
-
-// takeReplies has m count n bytes of replies if there is room, or if there are none.
-func takeReplies(m *meter.Meter, n int64) bool {
-	if m.Take(meter.ReplyBytes, n) == nil {
-		return true
-	}
-	if m.Used(meter.ReplyBytes) > 0 {
-		return false
-	}
-	m.Force(meter.ReplyBytes, n)
-	return true
 }
 
 // wait waits until ready, which is called with o.mu held. Others have ctx's turn meanwhile.
