@@ -19,7 +19,9 @@ type flow struct {
 	ownV    time.Duration // the time that they have had
 	active  []*flow       // parts of which something waits
 	waiting int           // in all
-	stuck   bool          // there is no thread for its own
+	stuck   bool          // there is no thread for its own; see setStuck
+	counted bool          // it counts as ready
+	able    int           // how many can go, of it and all parts
 	served  time.Time     // when its own last had a turn, or waited for nothing
 
 	turns atomic.Int64 // given
@@ -46,6 +48,7 @@ func (f *flow) push(t *Turn) {
 			p.active = append(p.active, at)
 		}
 	}
+	f.count()
 }
 
 // some reports whether something of f's own waits.
@@ -57,6 +60,7 @@ func (f *flow) remove(t *Turn) bool {
 		return false
 	}
 	t.in.remove(t)
+	f.count()
 	for at := f; at != nil; at = at.parent {
 		at.waiting--
 		if p := at.parent; at.waiting == 0 && p != nil {
@@ -74,7 +78,7 @@ func (f *flow) next() *flow {
 		best = f
 	}
 	for _, c := range f.active {
-		if (best == nil || c.v < v) && c.able() {
+		if (best == nil || c.v < v) && c.able > 0 {
 			best, v = c, c.v
 		}
 	}
@@ -100,8 +104,28 @@ func (f *flow) head() *Turn {
 	return f.own.first
 }
 
-// able reports whether something in f can go.
-func (f *flow) able() bool { return f.ready() || slices.ContainsFunc(f.active, (*flow).able) }
+// setStuck says whether there is a thread for f's own.
+func (f *flow) setStuck(stuck bool) {
+	f.stuck = stuck
+	f.count()
+}
+
+// count keeps what able says, here and above: looking for it at each turn would cost the more
+// the deeper the parts lie in one another.
+func (f *flow) count() {
+	ready := f.ready()
+	if ready == f.counted {
+		return
+	}
+	f.counted = ready
+	n := -1
+	if ready {
+		n = 1
+	}
+	for at := f; at != nil; at = at.parent {
+		at.able += n
+	}
+}
 
 // charge counts time that f's own had.
 func (f *flow) charge(d time.Duration) {

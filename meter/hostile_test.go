@@ -1,10 +1,33 @@
 package meter_test
 
 import (
+	"sync"
 	"testing"
 
 	"capd/meter"
 )
+
+// A thread that is given back in the moment in which another is asked for in vain is noticed.
+func TestNoThreadIsMissed(t *testing.T) {
+	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Threads: 1})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 5000 {
+				_, turn, err := m.Begin(t.Context(), []meter.Lane{meter.Work, meter.Heavy}[i%2])
+				if err != nil {
+					t.Errorf("nothing is stuck, and yet: %v", err)
+					return
+				}
+				turn.End()
+			}
+		})
+	}
+	wg.Wait()
+	if n := m.Used(meter.Threads); n != 0 {
+		t.Errorf("%d threads are left", n)
+	}
+}
 
 // Who waits for room, and tries in vain, does not wake those who wait, and himself.
 func TestTriesInVainWakeNobody(t *testing.T) {
@@ -44,4 +67,39 @@ func TestFirstOfManyShares(t *testing.T) {
 	if !root.Part("s").TakeFirst(meter.MessageBytes, 2*most) {
 		t.Error("what is larger than the limit is let through where nothing else is")
 	}
+}
+
+// Turns beside a share of a share, and so on, of which many wait.
+func BenchmarkDeepShares(b *testing.B) {
+	h := meter.NewHost(nil)
+	deep := h.Grant("a", nil)
+	for range 500 {
+		deep = deep.Part("s")
+	}
+	honest := h.Grant("b", nil)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, turn, err := deep.Begin(b.Context(), meter.Work); err == nil {
+					turn.End()
+				}
+			}
+		})
+	}
+	for b.Loop() {
+		_, turn, err := honest.Begin(b.Context(), meter.Work)
+		if err != nil {
+			b.Fatal(err)
+		}
+		turn.End()
+	}
+	close(stop)
+	wg.Wait()
 }

@@ -180,17 +180,29 @@ func (l *lane) dispatch() {
 		}
 		t := f.head()
 		if l.kind != Light && !t.thread {
-			if !t.meter.takeThread() {
-				f.stuck = true
-				l.stuck.Store(true)
+			if t.thread = l.thread(t.meter, f); !t.thread {
 				continue
 			}
-			t.thread = true
 		}
 		f.remove(t)
 		l.state.Add(1 - oneWaiting)
 		l.give(t, f)
 	}
+}
+
+// thread takes a thread of m's, or notes that f is stuck. That is said before it is asked for a second
+// time: whoever gives one back either comes before that, or sees it.
+func (l *lane) thread(m *Meter, f *flow) bool {
+	if m.takeThread() {
+		return true
+	}
+	f.setStuck(true)
+	l.stuck.Store(true)
+	if !m.takeThread() {
+		return false
+	}
+	f.setStuck(false)
+	return true
 }
 
 // give gives t its turn. l.mu is held.
@@ -307,8 +319,13 @@ func (l *lane) tick() {
 		l.vacate(t)
 		t.lent.Store(true)
 	}
+	l.ticks++
+	look := l.ticks%64 == 0
+	if look { // another lane may have asked for threads in the moment in which this one did
+		l.root.each(func(f *flow) { f.setStuck(false) })
+	}
 	l.dispatch()
-	if l.ticks++; l.ticks%64 == 0 {
+	if look {
 		l.root.each(func(f *flow) { l.giveUp(f, now) })
 	}
 	if l.armed = l.state.Load() >= oneWaiting; l.armed {
@@ -346,7 +363,7 @@ func (m *Meter) unstick() {
 		}
 		l.mu.Lock()
 		l.stuck.Store(false)
-		l.root.each(func(f *flow) { f.stuck = false })
+		l.root.each(func(f *flow) { f.setStuck(false) })
 		l.dispatch()
 		l.mu.Unlock()
 	}
