@@ -51,20 +51,30 @@ func Stage(ctx context.Context, n vfs.Node, path string, cond vfs.If, put func(c
 		defer stop()
 		st.run(r, &telling{Reader: r, asked: sync.OnceFunc(func() { close(asked) })}, put)
 	}()
-	select {
-	case <-asked:
+	if err = st.begun(ctx, asked); err == nil {
 		return vat.Serve(writerTable, sw), nil
-	case <-st.done:
-		if st.err == nil { // put needs no content
-			return vat.Serve(writerTable, sw), nil
-		}
-		err = st.err
-	case <-ctx.Done():
-		err = ctx.Err()
 	}
 	st.abandon(err)
 	sw.place.part()
 	return nil, err
+}
+
+// begun waits until put asks for content, or needs none. Others have ctx's turn meanwhile, put among them:
+// else so many stages at once as there are threads would wait for each other.
+func (s *staging) begun(ctx context.Context, asked <-chan struct{}) (err error) {
+	late := meter.Wait(ctx, func() {
+		select {
+		case <-asked:
+		case <-s.done:
+			err = s.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	})
+	if err == nil {
+		err = late
+	}
+	return err
 }
 
 // place is a Writer's place in its meter, which its write and its capability have
