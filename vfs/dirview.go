@@ -248,8 +248,8 @@ func (t target) put(staged *stagedReader, do func(context.Context) (Version, err
 			if err != nil {
 				return err
 			}
-			staged.in = &in
-			defer func() { in.exit() }()
+			staged.in = &seat{of: in, in: in, has: true}
+			defer staged.in.end()
 		}
 		version, err = do(ctx)
 		return err

@@ -24,7 +24,7 @@ type stagedReader struct {
 	last func() error  // if any, asked at the end of r
 	err  error         // the end
 
-	in     *inside     // the place of who stages, in the world's bulkhead; nil for none
+	in     *seat       // the place of who stages, in the world's bulkhead; nil for none
 	giveUp func(error) // called when it gets no place again
 
 	mu    sync.Mutex
@@ -69,13 +69,12 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	if neverWaits(s.r) {
 		return s.r.Read(p)
 	}
-	if s.in == nil {
+	if s.in == nil || !s.in.leave() {
 		return s.await(p)
 	}
-	s.in.exit()
 	n, err := s.await(p)
 	var late error
-	*s.in = s.in.again(s.ctx, func() {
+	s.in.again(s.ctx, func() {
 		if late = first(s.ctx.Err(), errNoAnswer); err != nil && err != io.EOF {
 			late = err
 		}
