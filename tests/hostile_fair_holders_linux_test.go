@@ -22,7 +22,7 @@ func holdRows() []fairRow {
 				g.hoard(4, func(q uint32) []call { return []call{stageAt(q, g.top, path)} })
 			})
 		}},
-		{name: "replies of 1 MiB that are never read, 256 connections", conns: 256, yet: "replies that are not read have no bound", attack: func(a *aggressor) {
+		{name: "replies of 1 MiB that are never read, 256 connections", conns: 256, yet: "replies that are not read hold more than they count for", attack: func(a *aggressor) {
 			a.each(func(_ int, g *grip) {
 				file := g.open("project/honest/big")
 				g.unread(200, func(q uint32) call { return read(q, export(file), 0, 1<<20) })
@@ -44,7 +44,7 @@ func holdRows() []fairRow {
 				})
 			})
 		}},
-		{name: "open files until there are no descriptors, of 1,024", conns: 64, files: 1024, alike: walks, yet: "open nodes count for less than they hold",
+		{name: "open files until there are no descriptors, of 1,024", conns: 64, files: 1024, alike: walks,
 			lay: func(tr *trial) { tr.layLarge("hostile", 2000, 8) },
 			attack: func(a *aggressor) {
 				a.each(func(i int, g *grip) {
@@ -53,7 +53,7 @@ func holdRows() []fairRow {
 					})
 				})
 			}},
-		{name: "a share's holder who takes all that he can, 255 connections", conns: 255, shared: true, yet: "a share may hold what its giver may", lay: layHeavy, attack: takesAll, alike: walks, during: (*trial).shows},
+		{name: "a share's holder who takes all that he can, 255 connections", conns: 255, shared: true, lay: layHeavy, attack: takesAll, alike: walks, during: (*trial).shows},
 	}
 }
 
@@ -87,11 +87,11 @@ func takesAll(a *aggressor) {
 func crowdRows() []fairRow {
 	grants := size(4, 16, 16)
 	return []fairRow{
-		{name: "revoked guests that stay, 16 grants", conns: grants * size(32, 256, 256), grants: grants, attack: stays, during: goneInASecond, revoked: true, yet: "connections outlast what they hold"},
+		{name: "revoked guests that stay, 16 grants", conns: grants * size(32, 256, 256), grants: grants, attack: stays, during: goneInASecond, revoked: true},
 		{name: "connections without a secret that come and go", conns: 64, alike: dials, attack: func(a *aggressor) {
 			a.dialAll(func(nc net.Conn, _ locator.Locator) { dialogue(nc, boot) })
 		}},
-		{name: "connections without a secret that stay, 2,000", conns: 64, alike: dials, yet: "strangers have no share of accepting", attack: func(a *aggressor) {
+		{name: "connections without a secret that stay, 2,000", conns: 64, alike: dials, attack: func(a *aggressor) {
 			held := make(chan net.Conn, 2000)
 			a.dialAll(func(nc net.Conn, _ locator.Locator) {
 				for {

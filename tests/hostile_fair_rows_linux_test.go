@@ -115,7 +115,7 @@ func costRows() []fairRow {
 	deep := strings.TrimSuffix(strings.Repeat("d/", 126), "/")
 	return slices.Concat(
 		onMany(fairRow{name: "harmless reads", attack: readsBig, during: (*trial).shows}),
-		onMany(fairRow{name: "walks of 121 costly names", alike: walks, yet: "calls that wait have no bound in all",
+		onMany(fairRow{name: "walks of 121 costly names", alike: walks,
 			lay:    func(tr *trial) { tr.mkdirs(costly) },
 			attack: repeats(2, func(g *grip, q uint32) call { return walkTo(q, g.top, "project/"+costly) })}),
 		onMany(fairRow{name: "walks of 39 long links", alike: walks, lay: layLongLinks,
@@ -190,7 +190,7 @@ func threadRows() (rows []fairRow) {
 			lay:    func(tr *trial) { tr.laySlow() },
 			ready:  func(tr *trial) { tr.mount("slow", "physical:"+tr.slow.Path) },
 			begins: func(tr *trial) { tr.slow.Delay(r.iops) },
-			attack: readsSlow, alike: readsSlow, yet: "calls that wait have no bound in all",
+			attack: readsSlow, alike: readsSlow,
 		})
 	}
 	return append(rows, fairRow{
@@ -202,7 +202,7 @@ func threadRows() (rows []fairRow) {
 		during: (*trial).shows,
 		over:   func(tr *trial) { tr.slow.Release() },
 		alike:  walks,
-		yet:    "threads have no bound",
+		yet:    "what calls hold that wait is not bounded as memory",
 	})
 }
 

@@ -146,10 +146,6 @@ func (tr *trial) left() (left, cached string, err error) {
 
 // shows logs who uses what, as an operator sees it.
 func (tr *trial) shows() {
-	help, err := execCapd(tr, "status", "--help").CombinedOutput()
-	if ok(tr, err); !strings.Contains(string(help), "--guests") {
-		return
-	}
 	out, err := execCapd(tr, "status", "--guests", "--json", "--state", tr.host.state).CombinedOutput()
 	if err != nil {
 		tr.breaks("capd status --guests: %v: %s", err, out)
