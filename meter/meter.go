@@ -104,6 +104,17 @@ func (m *Meter) Limit(k Kind) int64 {
 	return limit
 }
 
+// Most returns the least limit of k that m or one above has, and whose that is; bounded is false
+// where none has one.
+func (m *Meter) Most(k Kind) (most int64, whose string, bounded bool) {
+	for at := m; at != nil; at = at.parent {
+		if limit := at.Limit(k); limit > 0 && (!bounded || limit < most) {
+			most, whose, bounded = limit, at.whose, true
+		}
+	}
+	return most, whose, bounded
+}
+
 // Used returns how much of k is held, with what is reserved.
 func (m *Meter) Used(k Kind) int64 {
 	switch k {

@@ -175,6 +175,41 @@ func TestStagedAtOnce(t *testing.T) {
 	}
 }
 
+// What is staged counts, and is bounded, where nothing bounds what is stored.
+func TestStagedAlone(t *testing.T) {
+	for name, l := range map[string]meter.Limits{"bounded": {meter.StagedBytes: 100}, "unbounded": nil} {
+		t.Run(name, func(t *testing.T) {
+			d, m, _, _ := metered(t, l)
+			r, w := io.Pipe()
+			done := make(chan error, 1)
+			go func() {
+				_, err := d.Replace(t.Context(), "first", r, vfs.If{})
+				done <- err
+			}()
+			w.Write(make([]byte, 80))
+			w.Write(nil) // until it was read
+			if used := m.Used(meter.StagedBytes); used != 80 {
+				t.Errorf("%d bytes are staged, want 80", used)
+			}
+			want := vfs.Code("")
+			if l != nil {
+				want = vfs.Busy
+			}
+			is(t, "beside it", put(t.Context(), d, "second", strings.Repeat("x", 21)), want)
+			w.Close()
+			ok(t, <-done)
+			is(t, "in place of what is there", put(t.Context(), d, "first", strings.Repeat("x", 180)), "")
+			if l != nil {
+				want = vfs.Quota // which no other write that ends would help
+			}
+			is(t, "more", put(t.Context(), d, "third", strings.Repeat("x", 101)), want)
+			if used := m.Used(meter.StagedBytes); used != 0 {
+				t.Errorf("%d bytes are staged in the end", used)
+			}
+		})
+	}
+}
+
 // TestFreedWhileReserved: what is freed while a change is under way earns no
 // more than it does otherwise.
 func TestFreedWhileReserved(t *testing.T) {

@@ -45,13 +45,14 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	case n < 0:
 		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
 	case s.left >= 0 && int64(n) > s.left:
-		s.by.Refused(meter.StoredBytes)
-		n, err = 0, Errorf(Quota, "this is more than the quota of %s has left; remove something or ask for more", s.of)
-	case s.left >= 0 && n > 0:
+		n, err = 0, s.tooMuch()
+	case n > 0:
 		if late := s.stage(int64(n)); late != nil {
 			n, err = 0, late
 		}
-		s.left -= int64(n)
+		if s.left >= 0 {
+			s.left -= int64(n)
+		}
 	}
 	if err == io.EOF && s.last != nil {
 		if late := s.last(); late != nil {
@@ -155,8 +156,10 @@ type room struct {
 	left  int64 // bytes, with those of there; < 0: no bound
 	there int64 // bytes that it takes the place of
 
-	of string // whose bound it is, for a refusal
-	by *meter.Meter
+	of   string // whose bound it is, for a refusal
+	by   *meter.Meter
+	kind meter.Kind // StoredBytes, or StagedBytes where that leaves less
+	most int64      // of StagedBytes
 }
 
 var boundless = room{left: -1}
@@ -168,7 +171,11 @@ func (p payers) room(size func() int64) room {
 	for m := range p.all {
 		left, of, bounded := m.StoredRoom()
 		if bounded && (r.left < 0 || left < r.left) {
-			r.left, r.of, r.by = left, of, m
+			r.left, r.of, r.by, r.kind = left, of, m, meter.StoredBytes
+		}
+		most, of, bounded := m.Most(meter.StagedBytes)
+		if bounded && (r.left < 0 || most < r.left) {
+			r.left, r.of, r.by, r.kind, r.most = most, of, m, meter.StagedBytes, most
 		}
 	}
 	if r.left < 0 {
@@ -179,4 +186,13 @@ func (p payers) room(size func() int64) room {
 		r.left += there
 	}
 	return r
+}
+
+// tooMuch is the refusal of a write that alone is more than the bound.
+func (r *room) tooMuch() error {
+	r.by.Refused(r.kind)
+	if r.kind == meter.StagedBytes {
+		return Errorf(Quota, "%s may have whole-file writes of %d bytes under way, and this one alone is more; ask for more", r.of, r.most)
+	}
+	return Errorf(Quota, "this is more than the quota of %s has left; remove something or ask for more", r.of)
 }

@@ -145,8 +145,15 @@ func (t *usageTable) grant(indent string, g console.GrantUsage, below map[string
 }
 
 func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits) {
+	stored := int64(meter.NoLimit)
 	for _, use := range u.Uses {
-		set := max(use.Limit, 0) != defaults[use.Kind] && use.Kind != meter.StagedBytes // which has the limit of storedBytes
+		set := max(use.Limit, 0) != defaults[use.Kind]
+		switch use.Kind {
+		case meter.StoredBytes:
+			stored = use.Limit
+		case meter.StagedBytes: // which is never more
+			set = set && use.Limit != stored
+		}
 		if use.Used > 0 || use.Refused > 0 || set {
 			t.use(indent, use)
 		}

@@ -28,6 +28,7 @@ var words = []struct{ said, here string }{
 	{"the host does not know this method", "the host is another version of capd and cannot do this"},
 	{"what this was called on has no such method; a File has none of a Dir's, and a Dir none of a File's", "this is a file where the command needs a directory, or a directory where it needs a file"},
 	{"; remove something or ask for more", "; remove something with capd rm, or ask whoever runs the host for more (capd limit)"},
+	{"; ask for more", "; ask whoever runs the host for more (capd limit)"},
 	{"; release some", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
 	{"; close some", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
 	{"; let some end", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
