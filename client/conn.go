@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	"capnproto.org/go/capnp/v3"
 
@@ -29,8 +30,23 @@ func (c *Conn) Close() error {
 // Stats returns what the connection holds now.
 func (c *Conn) Stats() vat.Stats { return c.vat.Stats() }
 
-// Done is closed when the connection has ended.
+// Done is closed when the connection has ended; Err says why.
 func (c *Conn) Done() <-chan struct{} { return c.vat.Done() }
+
+// Err returns why the connection has ended, and nil before: revoked where the host ended
+// it because all that it had restored was taken back, and stale otherwise. Calls end with
+// the same.
+func (c *Conn) Err() error {
+	err := c.vat.Err()
+	if err == nil {
+		return nil
+	}
+	why := &vat.Exception{Type: vat.Disconnected}
+	if abort, ok := errors.AsType[*vat.AbortError](err); ok {
+		why.Reason = abort.Reason
+	}
+	return wire.Decode(why)
+}
 
 // Dir returns the directory that the locator stands for, without waiting: what
 // is wrong with it shows at its first use. Should it be a file, every method

@@ -194,3 +194,23 @@ func TestNobodyThere(t *testing.T) {
 		t.Errorf("a cancelled Dial: %v", err)
 	}
 }
+
+// A connection of which everything was taken back says so when it has ended, and one that was closed is gone.
+func TestWhyAConnectionEnded(t *testing.T) {
+	s := serve(t, inMemory(t, nil))
+	loc, _ := s.grant(t, "", false)
+	revoked, closed := dial(t, loc), dial(t, loc)
+	for _, c := range []*client.Conn{revoked, closed} {
+		_, err := c.Node(t.Context())
+		ok(t, err)
+		is(t, "in progress", c.Err(), "")
+	}
+	ok(t, closed.Close())
+	is(t, "closed", closed.Err(), vfs.Stale)
+	_, err := s.authority.Revoke("agent")
+	ok(t, err)
+	<-revoked.Done()
+	is(t, "revoked", revoked.Err(), vfs.Revoked)
+	_, err = revoked.Node(t.Context())
+	is(t, "a call after it", err, vfs.Revoked)
+}

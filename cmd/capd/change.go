@@ -86,7 +86,7 @@ func (c *putCommand) Run(e *env) error {
 		return err
 	}
 	defer conn.Close()
-	in := newProgress(e, interruptible(e, conn.Done()), "sent")
+	in := newProgress(e, interruptible(e, conn), "sent")
 	defer in.end()
 	var v vfs.Version
 	switch n := n.(type) {
@@ -144,7 +144,7 @@ func (c *appendCommand) Run(e *env) error {
 		}
 	}
 	b := make([]byte, wire.MaxChunk)
-	in := interruptible(e, conn.Done())
+	in := interruptible(e, conn)
 	for {
 		n, rerr := io.ReadFull(in, b)
 		if n > 0 {

@@ -6,14 +6,14 @@ import (
 	"io"
 	"os"
 
-	"capd/vfs"
+	"capd/client"
 )
 
 // input is standard input, of which a read ends when the command is interrupted
 // or the connection is gone. A read that has begun is left to itself.
 type input struct {
 	ctx  context.Context
-	gone <-chan struct{}
+	conn *client.Conn
 	r    io.Reader
 	got  chan piece
 	rest []byte
@@ -26,11 +26,11 @@ type piece struct {
 }
 
 // interruptible returns e's standard input. It says so when a person is to type.
-func interruptible(e *env, gone <-chan struct{}) *input {
+func interruptible(e *env, conn *client.Conn) *input {
 	if isTerminal(e.stdin) {
 		fmt.Fprintln(e.stderr, "Reading from the terminal; end with Ctrl-D.")
 	}
-	i := &input{ctx: e, gone: gone, r: e.stdin, got: make(chan piece, 1)}
+	i := &input{ctx: e, conn: conn, r: e.stdin, got: make(chan piece, 1)}
 	if f, ok := e.stdin.(*os.File); ok && wasClosed(f) { // or it would be read as empty
 		i.err = localError{"standard input is not open; for nothing at all, say </dev/null"}
 	}
@@ -52,8 +52,8 @@ func (i *input) Read(p []byte) (int, error) {
 			}
 		case <-i.ctx.Done():
 			i.err = i.ctx.Err()
-		case <-i.gone:
-			i.err = &vfs.Error{Code: vfs.Stale, Msg: "the connection to the host is gone"}
+		case <-i.conn.Done():
+			i.err = i.conn.Err()
 		}
 	}
 	if len(i.rest) > 0 {
