@@ -56,7 +56,7 @@ func (m *Meter) Part(name string) *Meter {
 }
 
 // End takes the meter from the list of its parent's parts, to whom the time that it has had counts from
-// now on. What it holds still counts until it is given back.
+// now on. What a share was refused counts to its giver. What it holds still counts until it is given back.
 func (m *Meter) End() {
 	if p := m.parent; p != nil {
 		p.mu.Lock()
@@ -65,6 +65,11 @@ func (m *Meter) End() {
 		for i := range m.flows {
 			p.flows[i].turns.Add(m.flows[i].turns.Swap(0))
 			p.flows[i].spent.Add(m.flows[i].spent.Swap(0))
+		}
+		for k := range m.refused {
+			if n := m.refused[k].Swap(0); p.parent != nil {
+				p.refused[k].Add(n)
+			}
 		}
 	}
 }
@@ -284,7 +289,7 @@ type Full struct {
 func (f *Full) Error() string {
 	k := kinds[f.Kind]
 	if f.Share {
-		return fmt.Sprintf("%s may hold %d %s beside the others now, and does%s", f.Whose, f.Limit, k.noun, k.help)
+		return fmt.Sprintf("others leave %s only %d %s now%s", f.Whose, f.Limit, k.noun, k.help)
 	}
 	return fmt.Sprintf("%s holds all of its %d %s%s", f.Whose, f.Limit, k.noun, k.help)
 }

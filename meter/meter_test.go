@@ -133,3 +133,16 @@ func TestStored(t *testing.T) {
 		t.Errorf("%d are used", n)
 	}
 }
+
+// What a share was refused counts in its grant when the share has ended.
+func TestRefusedOfAnEndedPart(t *testing.T) {
+	m := meter.NewHost(nil).Grant("test", meter.Limits{meter.Nodes: 1})
+	p := m.Part("share")
+	if p.Take(meter.Nodes, 2) == nil {
+		t.Fatal("it was not refused")
+	}
+	p.End()
+	if n := m.Uses()[meter.Nodes].Refused; n != 1 {
+		t.Errorf("%d refused, want 1", n)
+	}
+}
