@@ -88,7 +88,8 @@ type grant struct {
 func (g *grant) shared() bool { return g.root != g }
 
 // New returns a host of tree, which it takes over. Every root grant gets a meter of m, with
-// limits; what they do not say is as [meter.GrantLimits] has it. A nil m is a new one.
+// limits; what they do not say is as [meter.GrantLimits] has it. A nil m is a new one, which does
+// not know what the system allows: a program that serves guests passes meter.NewHost(host.Limits()).
 func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 	if m == nil {
 		m = meter.NewHost(nil)

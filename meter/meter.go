@@ -205,7 +205,7 @@ func (m *Meter) full(k Kind, over, more int64) *Full {
 		return &Full{Kind: k, Limit: limit, Whose: m.whose}
 	}
 	if room, some := m.share(k, more); some && used > room {
-		return &Full{Kind: k, Limit: max(room, 0), Whose: m.whose, Share: true}
+		return &Full{Kind: k, Limit: max((room+used)/2, 0), Whose: m.whose, Share: true} // room is less by what was just taken
 	}
 	return nil
 }
