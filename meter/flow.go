@@ -82,14 +82,13 @@ func (f *flow) next() *flow {
 			best, v = c, c.v
 		}
 	}
-	switch {
-	case best == nil:
+	if best == nil {
 		return nil
-	case best == f:
-		f.now = max(f.now, v)
-		return f
 	}
 	f.now = max(f.now, v)
+	if best == f {
+		return f
+	}
 	return best.next()
 }
 

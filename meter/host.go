@@ -67,6 +67,7 @@ func NewHost(l Limits) *Host {
 	for kind, slots := range [lanes]int{Light: procs, Work: 8 * procs, Heavy: max(1, procs/2)} {
 		h.lanes[kind].init(Lane(kind), slots, &h.all.flows[kind])
 	}
+	h.lanes[Work].shared = max(1, int64(procs)/2)
 	h.all.lanes = &h.lanes
 	return h
 }
@@ -103,8 +104,8 @@ func (h *Host) Strangers() *Meter {
 	return h.strangers
 }
 
-// Turns returns how many turns of l there are at once.
-func (h *Host) Turns(l Lane) int { return int(h.lanes[l].slots) }
+// Turns returns how many turns of l there are at once for a grant that is alone.
+func (h *Host) Turns(l Lane) int { return int(h.lanes[l].alone) }
 
 // All returns what all guests use together, and may.
 func (h *Host) All() *Meter { return h.all }

@@ -16,7 +16,8 @@ const (
 	// Light is work that waits for nothing: what the goroutine does that reads a
 	// connection. There are as many turns as processors.
 	Light Lane = iota
-	// Work is calls that may wait in the kernel. There are eight turns for each processor.
+	// Work is calls that may wait in the kernel. There are eight turns for each processor, and for half of the
+	// processors, and one at least, when several root grants do something.
 	Work
 	// Heavy is calls that may cost much: half of the processors, and one at least.
 	Heavy
@@ -42,15 +43,19 @@ const (
 // nominal is what a turn is taken to cost until it is known.
 var nominal = [lanes]time.Duration{10 * time.Microsecond, 100 * time.Microsecond, 2 * time.Millisecond}
 
+// quantum is how long a turn lasts at least before it yields.
+var quantum = [lanes]time.Duration{Work: time.Millisecond, Heavy: 2 * time.Millisecond}
+
 // ErrBusy is why there is no turn: all that this grant has are taken by calls which do not end.
 var ErrBusy = errors.New("all calls that this grant may have in progress wait for a disk that does not answer; try again later")
 
 // lane hands out turns.
 type lane struct {
-	kind  Lane
-	lend  time.Duration // 0: never
-	slots int64
-	state atomic.Int64 // turns taken, and waiting*oneWaiting
+	kind          Lane
+	lend          time.Duration // 0: never
+	slots         int64         // of Work they change, under mu
+	alone, shared int64         // how many for one root grant, and for several; shared is 0 where that is the same
+	state         atomic.Int64  // turns taken, and waiting*oneWaiting
 
 	mu    sync.Mutex
 	root  *flow
@@ -67,7 +72,7 @@ const (
 )
 
 func (l *lane) init(kind Lane, slots int, root *flow) {
-	l.kind, l.slots, l.root = kind, int64(slots), root
+	l.kind, l.slots, l.alone, l.root = kind, int64(slots), int64(slots), root
 	l.lend = [lanes]time.Duration{Work: lendWork, Heavy: lendHeavy}[kind]
 }
 
@@ -274,7 +279,7 @@ func (l *lane) due(t *Turn) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.has && time.Since(t.given) < nominal[l.kind] || !t.has && !t.lent.Load() {
+	if t.has && time.Since(t.given) < quantum[l.kind] || !t.has && !t.lent.Load() {
 		return false
 	}
 	if t.over {
@@ -321,6 +326,9 @@ func (l *lane) tick() {
 	}
 	l.ticks++
 	look := l.ticks%64 == 0
+	if l.shared > 0 && l.ticks%16 == 0 {
+		l.press(now)
+	}
 	if look { // another lane may have asked for threads in the moment in which this one did
 		l.root.each(func(f *flow) { f.setStuck(false) })
 	}

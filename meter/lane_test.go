@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -256,6 +257,49 @@ func TestWaits(t *testing.T) {
 		if m.Used(meter.Waits) != 0 || m.Used(meter.Threads) != 0 {
 			t.Error("something is left")
 		}
+	})
+}
+
+// Who is alone has all turns for work, and when others do something half of the processors is for work.
+func TestPressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		a, b := h.Grant("a", nil), h.Grant("b", nil)
+		var running, most atomic.Int64
+		end := time.Now().Add(4 * time.Second)
+		for range 100 {
+			var again job
+			again = func(turn *meter.Turn, _ error) {
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.Sleep(500 * time.Microsecond)
+				running.Add(-1)
+				if time.Now().Before(end) {
+					a.Go(meter.Work, again)
+				}
+			}
+			a.Go(meter.Work, again)
+		}
+		time.Sleep(time.Second)
+		if n := most.Load(); n != int64(h.Turns(meter.Work)) {
+			t.Errorf("alone: %d at once, want %d", n, h.Turns(meter.Work))
+		}
+		for i := range 1000 {
+			_, turn, err := b.Begin(t.Context(), meter.Work)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn.End()
+			time.Sleep(time.Millisecond)
+			if i == 100 {
+				most.Store(0)
+			}
+		}
+		if n := most.Load(); n != max(1, int64(runtime.GOMAXPROCS(0)/2)) {
+			t.Errorf("beside another: %d at once", n)
+		}
+		time.Sleep(time.Minute)
 	})
 }
 

@@ -21,7 +21,9 @@ type Meter struct {
 	freed  freed
 	keeps  keeps
 	flows  [lanes]flow
-	lanes  *[lanes]lane
+
+	activity activity
+	lanes    *[lanes]lane
 
 	mu    sync.Mutex
 	parts map[*Meter]struct{}

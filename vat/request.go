@@ -111,10 +111,13 @@ func (r *request) guarded() {
 
 // stopped is why r does not go on after it has waited.
 func (r *request) stopped() *Exception {
-	if r.isCanceled() {
+	switch {
+	case r.isCanceled():
 		return ErrCanceled
+	case r.conn.Err() != nil:
+		return r.conn.gone()
 	}
-	return r.conn.gone()
+	return exceptionf(Overloaded, "limit: as many calls as may be wait already; let some end")
 }
 
 // start runs r in its turn.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"capd/meter"
 )
 
 // Walker is a Dir that walks a path by itself, by the rules of [Walk]: one that
@@ -143,6 +145,9 @@ type walker struct {
 // walk goes the names that are left; a link in the last place is followed or not.
 func (w *walker) walk(follow bool) error {
 	for len(w.rest) > 0 {
+		if err := meter.Yield(w.ctx); err != nil {
+			return err
+		}
 		if err := w.step(follow); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -109,7 +110,12 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	defer r.Close()
-	return readAt(r, p, off)
+	n := 0
+	late := meter.Rest(ctx, func() { n, err = readAt(r, p, off) })
+	if err == nil {
+		err = late
+	}
+	return n, err
 }
 
 func (f *File) tryReadAt(p []byte, off int64) (int, error) {

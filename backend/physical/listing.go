@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -54,6 +55,9 @@ func (d *Dir) gather(ctx context.Context, from string) (*gathering, error) {
 	g := &gathering{from: from}
 	err = dir.entries(func(some []vfs.Entry) error {
 		g.add(some)
+		if err := meter.Yield(ctx); err != nil {
+			return err
+		}
 		return d.usable(ctx)
 	})
 	if err != nil {

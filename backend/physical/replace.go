@@ -65,7 +65,7 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 			if was, err = d.replaceable(ctx, name, c, how); err != nil {
 				return vfs.Effect{}, err
 			}
-			if err := t.dress(d, name, was); err != nil {
+			if err := t.dress(ctx, d, name, was); err != nil {
 				return vfs.Effect{}, err
 			}
 			if !was.exists {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -82,7 +83,7 @@ func (t *staged) fill(ctx context.Context, r io.Reader) error {
 
 // dress gives t what it keeps of the file at name, or what a new file has, and
 // writes it to disk.
-func (t *staged) dress(d *Dir, name string, was seen) error {
+func (t *staged) dress(ctx context.Context, d *Dir, name string, was seen) error {
 	if t.dressed && (!was.exists || was.attr.perm == t.perm) {
 		return nil
 	}
@@ -114,7 +115,10 @@ func (t *staged) dress(d *Dir, name string, was seen) error {
 		}
 	}
 	t.perm, t.dressed = perm, true
-	return explain(t.file.Sync())
+	if late := meter.Rest(ctx, func() { err = t.file.Sync() }); err == nil && late != nil {
+		return late
+	}
+	return explain(err)
 }
 
 // executable is perm for a file that can, or cannot, be executed.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -59,7 +60,7 @@ func (c *changing) of(dir directory, p place) error {
 func (c *changing) sync(ctx context.Context) (err error) {
 	for _, n := range c.all {
 		if !vfs.SyncLater(ctx, n.at, n) {
-			err = errors.Join(err, n.Sync())
+			_ = meter.Rest(ctx, func() { err = errors.Join(err, n.Sync()) }) // it is synced, whether or not there is a turn afterwards
 			n.Close()
 		}
 	}

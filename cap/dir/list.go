@@ -3,6 +3,7 @@ package dir
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 
 	"capd/cap/wire"
 	schema "capd/capnp"
@@ -22,6 +23,7 @@ type listing struct {
 	next   func() (vfs.Entry, error, bool)
 	stop   func()
 	cancel context.CancelFunc
+	ctx    *pageContext
 	kept   *meter.Kept
 }
 
@@ -43,7 +45,9 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	}
 	// The listing has a context of its own, since it may outlive this call.
 	stop := context.AfterFunc(c.Context(), l.cancel)
+	l.ctx.turn.Store(meter.TurnOf(c.Context()))
 	page, more, err := l.page(after, limit)
+	l.ctx.turn.Store(nil)
 	ended := !stop()
 	if err != nil || !more || ended {
 		l.end()
@@ -63,13 +67,27 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 
 // newListing begins a listing after a name, or the first one for "".
 func (s *server) newListing(after string) *listing {
-	ctx, cancel := context.WithCancel(context.Background())
+	base, cancel := context.WithCancel(context.Background())
+	ctx := &pageContext{Context: base}
 	from := ""
 	if after != "" {
 		from = after + "\x00" // the next name that there can be
 	}
 	next, stop := iter.Pull2(vfs.ListFrom(ctx, s.dir, from))
-	return &listing{next: next, stop: stop, cancel: cancel}
+	return &listing{next: next, stop: stop, cancel: cancel, ctx: ctx}
+}
+
+// pageContext is a listing's, with the turn of the call that a page is made for.
+type pageContext struct {
+	context.Context
+	turn atomic.Pointer[meter.Turn] // nil between calls
+}
+
+func (c *pageContext) Value(key any) any {
+	if t := c.turn.Load(); t != nil {
+		return t.Context(c.Context).Value(key)
+	}
+	return c.Context.Value(key)
 }
 
 // takeListing takes out the listing that goes on after a name, if it is there.

@@ -166,6 +166,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	}
 	s := host.New(a, host.Options{VirtualFs: w, Logf: e.logf})
 	go host.RetireThreads(e)
+	go host.BoundMemory(e, a.Meters())
 	ended := make(chan error, 2+len(tls))
 	go func() { ended <- s.ServeGuests(guests) }()
 	go func() { ended <- s.ServeConsole(control, locate) }()

@@ -36,16 +36,6 @@ func newHeld(t *testing.T) *held {
 	return h
 }
 
-func (h *held) version(path string) vfs.Version {
-	h.Helper()
-	f, err := vfs.WalkFile(h.Context(), h.root, path)
-	h.must(err)
-	defer f.Close()
-	v, err := vfs.VersionOf(h.Context(), f)
-	h.must(err)
-	return v
-}
-
 func (h *held) must(err error) {
 	h.Helper()
 	if err != nil {

@@ -1,0 +1,86 @@
+package host
+
+import (
+	"context"
+	"math"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"capd/meter"
+)
+
+// Memory of a process, in bytes.
+const (
+	baseMemory  = 64 << 20  // without guests
+	grantMemory = 128 << 20 // for each root grant that is connected
+	spareMemory = 32 << 20  // that may be free and not given back
+	calmBytes   = 16 << 20  // allocated in a second: less is calm
+)
+
+// BoundMemory keeps this process from holding much more memory than it uses, until ctx ends.
+//
+// Go lets garbage grow to as much as is in use before it collects. What guests may make a
+// host hold is bounded, but twice that is much. So once a second Go's memory limit is set to
+// 64 MiB and 128 MiB for each root grant of m that is connected, or to half as much again
+// as is in use, when that is more: then it collects sooner. Memory that is free and was needed before is given back to the
+// system when little is allocated.
+//
+// It is for a program and not for a library. It does nothing where GOMEMLIMIT is set.
+func BoundMemory(ctx context.Context, m *meter.Host) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	defer debug.SetMemoryLimit(math.MaxInt64)
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for before := readMemory(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := readMemory()
+		debug.SetMemoryLimit(memoryLimit(connected(m), now.live))
+		if now.free > spareMemory && now.allocated-before.allocated < calmBytes {
+			debug.FreeOSMemory()
+		}
+		before = now
+	}
+}
+
+// memoryLimit is the limit for so many connected grants and so many bytes in use.
+func memoryLimit(grants int, live uint64) int64 {
+	return max(baseMemory+int64(max(grants, 1))*grantMemory, int64(live+live/2)+baseMemory)
+}
+
+// connected returns how many root grants have a connection.
+func connected(m *meter.Host) (n int) {
+	for _, g := range m.All().Parts() {
+		if g.Used(meter.Connections) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// memory is what Go's runtime tells of it, in bytes.
+type memory struct {
+	live      uint64 // in use when it was collected last
+	free      uint64 // garbage, or empty, and not given back
+	allocated uint64 // since the process began
+}
+
+func readMemory() memory {
+	s := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+	}
+	metrics.Read(s)
+	m := memory{live: s[0].Value.Uint64(), allocated: s[1].Value.Uint64(), free: s[2].Value.Uint64()}
+	if objects := s[3].Value.Uint64(); objects > m.live {
+		m.free += objects - m.live
+	}
+	return m
+}
