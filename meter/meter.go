@@ -206,7 +206,8 @@ func (m *Meter) full(k Kind, over, more int64) *Full {
 	if limit := m.Limit(k); limit > 0 && used > limit {
 		return &Full{Kind: k, Limit: limit, Whose: m.whose}
 	}
-	if room, some := m.share(k, more); some && used > room {
+	first := used <= 1 // which everybody may have, while there is one
+	if room, some := m.share(k, more); some && used > room && !(first && room >= 0) {
 		return &Full{Kind: k, Limit: max((room+used)/2, 0), Whose: m.whose, Share: true} // room is less by what was just taken
 	}
 	return nil

@@ -83,6 +83,24 @@ func TestPartOfWhatIsShared(t *testing.T) {
 	}
 }
 
+// Where there is one there is one for whoever comes first, although a half of it is none.
+func TestOne(t *testing.T) {
+	h := meter.NewHost(meter.Limits{meter.Connections: 1})
+	a, b := h.Grant("a", meter.Limits{meter.Threads: 1}), h.Grant("b", nil)
+	if n := held(a, meter.Connections); n != 1 {
+		t.Errorf("the first has %d of 1", n)
+	}
+	if n := held(b, meter.Connections); n != 0 {
+		t.Errorf("the second has %d", n)
+	}
+	if n := held(a.Part("share"), meter.Threads); n != 1 {
+		t.Errorf("a share has %d of 1", n)
+	}
+	if n := held(a, meter.Threads); n != 0 {
+		t.Errorf("its giver has %d beside it", n)
+	}
+}
+
 func TestLimit(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Writers: 2})
 	if n := held(m, meter.Writers); n != 2 {
