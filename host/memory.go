@@ -16,13 +16,16 @@ const (
 	baseMemory  = 64 << 20  // without guests
 	grantMemory = 128 << 20 // for each root grant that is connected
 	spareMemory = 32 << 20  // that may be free and not given back
-	calmBytes   = 16 << 20  // allocated in a second: less is calm
+	calmBytes   = 4 << 20   // allocated in a period: less is calm
 )
+
+// memoryPeriod is how often it is looked at.
+const memoryPeriod = 250 * time.Millisecond
 
 // BoundMemory keeps this process from holding much more memory than it uses, until ctx ends.
 //
 // Go lets garbage grow to as much as is in use before it collects. What guests may make a
-// host hold is bounded, but twice that is much. So once a second Go's memory limit is set to
+// host hold is bounded, but twice that is much. So four times a second Go's memory limit is set to
 // 64 MiB and 128 MiB for each root grant of m that is connected, or to half as much again
 // as is in use, when that is more: then it collects sooner. Memory that is free and was needed before is given back to the
 // system when little is allocated.
@@ -33,7 +36,7 @@ func BoundMemory(ctx context.Context, m *meter.Host) {
 		return
 	}
 	defer debug.SetMemoryLimit(math.MaxInt64)
-	t := time.NewTicker(time.Second)
+	t := time.NewTicker(memoryPeriod)
 	defer t.Stop()
 	for before := readMemory(); ; {
 		select {

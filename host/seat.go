@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"syscall"
@@ -20,11 +21,14 @@ const (
 	StrangerIdle = time.Minute
 	// Afterlife is how long a connection stays when everything that it had restored was
 	// taken back, so that what it calls is answered.
-	Afterlife = 500 * time.Millisecond
+	Afterlife = 250 * time.Millisecond
 )
 
 // maxFailures is how often a stranger may show something that lets it in nowhere.
 const maxFailures = 32
+
+// guestCallBytes is how much the calls in progress of one connection may hold, unless Options says otherwise.
+const guestCallBytes = 24 << 20
 
 // seat is a guest's connection, as the server counts it: a stranger until it has
 // restored something, and then one of those that hold a grant. It is what the
@@ -63,7 +67,9 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.conn = s.add(nc, s.o.Limits, s.strange, session.New(t), t.leave)
+	limits := s.o.Limits
+	limits.CallBytes = cmp.Or(limits.CallBytes, guestCallBytes)
+	t.conn = s.add(nc, limits, s.strange, session.New(t), t.leave)
 	if t.conn == nil {
 		s.strange.Give(meter.Connections, 1)
 		return nil
