@@ -22,6 +22,9 @@ const (
 // memoryPeriod is how often it is looked at.
 const memoryPeriod = 250 * time.Millisecond
 
+// freePeriod is how often memory is given back at most: all of it is looked at for that.
+const freePeriod = 3 * time.Second
+
 // BoundMemory keeps this process from holding much more memory than it uses, until ctx ends.
 //
 // Go lets garbage grow to as much as is in use before it collects. What guests may make a
@@ -38,6 +41,7 @@ func BoundMemory(ctx context.Context, m *meter.Host) {
 	defer debug.SetMemoryLimit(math.MaxInt64)
 	t := time.NewTicker(memoryPeriod)
 	defer t.Stop()
+	var freed time.Time
 	for before := readMemory(); ; {
 		select {
 		case <-ctx.Done():
@@ -46,7 +50,8 @@ func BoundMemory(ctx context.Context, m *meter.Host) {
 		}
 		now := readMemory()
 		debug.SetMemoryLimit(memoryLimit(connected(m), now.live))
-		if now.free > spareMemory && now.allocated-before.allocated < calmBytes {
+		if now.free > spareMemory && now.allocated-before.allocated < calmBytes && time.Since(freed) > freePeriod {
+			freed = time.Now()
 			debug.FreeOSMemory()
 		}
 		before = now

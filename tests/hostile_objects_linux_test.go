@@ -14,7 +14,7 @@ import (
 // parameters without measure.
 func objectAttacks() []hostileRow {
 	return []hostileRow{
-		{name: "a thousand wrong secrets", must: "denied, each", once: true, do: func(a *assault) {
+		{name: "a thousand wrong secrets", must: "denied, and abort: limit after 32", once: true, do: func(a *assault) {
 			p := a.stranger()
 			p.bootstrap(askedBoot)
 			secret := make([]byte, 32)
@@ -22,9 +22,10 @@ func objectAttacks() []hostileRow {
 				rand.Read(secret)
 				p.call(restore(q, result(askedBoot), secret))
 			}
-			for q := range uint32(1000) {
+			for q := range uint32(31) {
 				p.fails(q, "denied")
 			}
+			p.aborted("limit: too many locators that lead nowhere")
 		}},
 		{name: "secrets of other lengths, and nearly right ones", must: "denied, each", do: func(a *assault) {
 			p, session, top := a.guest()

@@ -2,8 +2,10 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -23,6 +25,9 @@ func Settle(ctx context.Context, c *vat.Cap) error {
 		return nil
 	case ctx.Err() != nil: // the call is over
 		return ctx.Err()
+	}
+	if _, full := errors.AsType[*meter.Full](err); full { // too many wait
+		return err
 	}
 	return vfs.Errorf(vfs.Busy, "the capability is a promise that has not been kept for %v; send it when it is known", settleTime)
 }
