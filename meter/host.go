@@ -78,7 +78,7 @@ func Alone(calls int) *Meter {
 	h := &Host{all: New("host", "this connection", nil)}
 	for kind, slots := range [lanes]int{Light: math.MaxInt32, Work: calls, Heavy: calls} {
 		h.lanes[kind].init(Lane(kind), slots, &h.all.flows[kind])
-		h.lanes[kind].lend = 0
+		h.lanes[kind].lend, h.lanes[kind].ticks = 0, -1 // nobody looks after it
 	}
 	h.all.lanes = &h.lanes
 	return h.all

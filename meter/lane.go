@@ -38,6 +38,8 @@ const (
 	tick = time.Millisecond
 	// busyAfter is how long somebody waits for a turn while nobody of the same grant has had one.
 	busyAfter = time.Second
+	// stuckLight is how long nobody gets a turn of Light, while somebody waits, before there is one more.
+	stuckLight = 5 * time.Millisecond
 )
 
 // nominal is what a turn is taken to cost until it is known.
@@ -53,7 +55,7 @@ var ErrBusy = errors.New("all calls that this grant may have in progress wait fo
 type lane struct {
 	kind          Lane
 	lend          time.Duration // 0: never
-	slots         int64         // of Work they change, under mu
+	slots         atomic.Int64  // of Work and Light they change, under mu
 	alone, shared int64         // how many for one root grant, and for several; shared is 0 where that is the same
 	state         atomic.Int64  // turns taken, and waiting*oneWaiting
 
@@ -62,6 +64,7 @@ type lane struct {
 	turns turnList    // of Work and Heavy that have a place, the oldest first
 	timer *time.Timer // nil: it never ran
 	armed bool
+	gave  time.Time // a turn, to somebody who waited
 	ticks int
 	stuck atomic.Bool // some flow is
 }
@@ -72,7 +75,8 @@ const (
 )
 
 func (l *lane) init(kind Lane, slots int, root *flow) {
-	l.kind, l.slots, l.alone, l.root = kind, int64(slots), int64(slots), root
+	l.kind, l.alone, l.root = kind, int64(slots), root
+	l.slots.Store(l.alone)
 	l.lend = [lanes]time.Duration{Work: lendWork, Heavy: lendHeavy}[kind]
 }
 
@@ -80,7 +84,7 @@ func (l *lane) init(kind Lane, slots int, root *flow) {
 func (l *lane) enter() bool {
 	for {
 		s := l.state.Load()
-		if s >= l.slots { // or somebody waits
+		if s >= l.slots.Load() { // or somebody waits
 			return false
 		}
 		if l.state.CompareAndSwap(s, s+1) {
@@ -129,7 +133,7 @@ func (l *lane) push(t *Turn) {
 	t.asked = time.Now()
 	t.meter.flows[l.kind].push(t)
 	l.dispatch()
-	if l.lend > 0 && l.state.Load() >= oneWaiting && !l.armed {
+	if l.ticks >= 0 && l.state.Load() >= oneWaiting && !l.armed {
 		l.arm()
 	}
 }
@@ -178,7 +182,7 @@ func (l *lane) pass(t *Turn) {
 
 // dispatch gives what turns there are. l.mu is held.
 func (l *lane) dispatch() {
-	for s := l.state.Load(); s >= oneWaiting && s&takenMask < l.slots; s = l.state.Load() {
+	for s := l.state.Load(); s >= oneWaiting && s&takenMask < l.slots.Load(); s = l.state.Load() {
 		f := l.root.next()
 		if f == nil {
 			return
@@ -213,6 +217,7 @@ func (l *lane) thread(m *Meter, f *flow) bool {
 // give gives t its turn. l.mu is held.
 func (l *lane) give(t *Turn, f *flow) {
 	now := time.Now()
+	l.gave = now
 	f.served = now
 	f.charge(nominal[l.kind])
 	t.given, t.has, t.began = now, true, true
@@ -320,6 +325,9 @@ func (l *lane) tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
+	if l.kind == Light {
+		l.widen(now)
+	}
 	for t := l.turns.first; t != nil && now.Sub(t.given) > l.lend; t = l.turns.first {
 		l.vacate(t)
 		t.lent.Store(true)
@@ -338,6 +346,17 @@ func (l *lane) tick() {
 	}
 	if l.armed = l.state.Load() >= oneWaiting; l.armed {
 		l.arm()
+	}
+}
+
+// widen gives one turn of Light more when none was given for a while: whoever has them may be stuck, although nothing
+// there is to wait. l.mu is held.
+func (l *lane) widen(now time.Time) {
+	if l.state.Load()&takenMask < l.alone {
+		l.slots.Store(l.alone)
+	}
+	if now.Sub(l.gave) > stuckLight {
+		l.slots.Add(1)
 	}
 }
 

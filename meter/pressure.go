@@ -27,9 +27,11 @@ func (l *lane) press(now time.Time) {
 			active++
 		}
 	}
-	if l.slots = l.alone; active > 1 {
-		l.slots = l.shared
+	slots := l.alone
+	if active > 1 {
+		slots = l.shared
 	}
+	l.slots.Store(slots)
 }
 
 // given returns how many turns m and its parts were given in all lanes.
