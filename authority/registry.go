@@ -139,30 +139,6 @@ func orderOf(id string) (uint64, error) {
 	return 0, vfs.Errorf(vfs.Invalid, "a grant's id is g and a number")
 }
 
-// few is how many grants are looked at while the host's lock is held.
-const few = 256
-
-// each calls f for every grant after the one with that order, oldest first, until f
-// answers false. h.mu is held while f runs and let go after every few, so that grants
-// which come or are forgotten meanwhile may be left out.
-func (h *Host) each(order uint64, f func(*grant) bool) {
-	for more := true; more; {
-		order, more = h.eachOfFew(order, f)
-	}
-}
-
-func (h *Host) eachOfFew(order uint64, f func(*grant) bool) (last uint64, more bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	gs := h.registry.after(order, few)
-	for _, g := range gs {
-		if order = g.order; !f(g) {
-			return order, false
-		}
-	}
-	return order, len(gs) == few
-}
-
 // end is called once for every grant, when it was revoked, or has expired, or its
 // tree was unmounted.
 func (h *Host) end(g *grant) {
@@ -182,3 +158,7 @@ func (h *Host) end(g *grant) {
 		h.mu.Unlock()
 	}
 }
+
+// MaxGone is how many revoked grants are remembered, so that their locators answer
+// revoked.
+const MaxGone = 4096

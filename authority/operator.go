@@ -1,0 +1,149 @@
+package authority
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// of returns the grants of a guest, or the one with that id.
+func (h *Host) of(guest string) ([]*grant, error) {
+	h.mu.Lock()
+	gs := h.registry.ofGuest(guest)
+	if g := h.registry.byID(guest); g != nil {
+		gs = append(gs, g)
+	}
+	h.mu.Unlock()
+	if len(gs) == 0 {
+		return nil, vfs.Errorf(vfs.NotFound, "no guest has that name and no grant that id; see grants")
+	}
+	slices.SortFunc(gs, func(a, b *grant) int { return cmp.Compare(a.order, b.order) })
+	return gs, nil
+}
+
+// Revoke revokes every grant of guest, or the one with that id, and all that was
+// shared from it, and returns when nothing can change through it any more. It
+// counts those that were not revoked before. It answers busy as vfs.Gate.Revoke
+// does.
+func (h *Host) Revoke(guest string) (int, error) {
+	gs, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	// Those that are revoked already too: a change through them may be stuck.
+	return len(alive(gs)), all(gs, h.revoke)
+}
+
+// SetWritable locks or unlocks every grant of guest, or the one with that id, and
+// counts them. It answers revoked when all of them were taken back.
+func (h *Host) SetWritable(guest string, on bool) (int, error) {
+	gs, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	if gs = alive(gs); len(gs) == 0 {
+		return 0, vfs.Revoked
+	}
+	return len(gs), all(gs, func(g *grant) error {
+		if ctl := g.control.Load(); ctl != nil {
+			return ctl.SetWritable(on)
+		}
+		return nil // revoked meanwhile
+	})
+}
+
+// alive returns the grants that are not revoked.
+func alive(gs []*grant) []*grant {
+	return slices.DeleteFunc(slices.Clone(gs), (*grant).dead)
+}
+
+// SetLimits changes limits of every grant of guest, or of the one with that id, and counts
+// them. It answers revoked when all of them were taken back. See [meter.Meter.Set].
+func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
+	gs, err := h.of(guest)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, g := range alive(gs) {
+		if m := h.meterOf(g); m != nil {
+			m.Set(l)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, vfs.Revoked
+	}
+	return n, nil
+}
+
+// Meter returns the meter of one grant. For one that is gone it answers what its calls
+// do.
+func (h *Host) Meter(id string) (*meter.Meter, error) {
+	g, err := h.byID(id)
+	if err != nil {
+		return nil, err
+	}
+	if m := h.meterOf(g); m != nil {
+		return m, nil
+	}
+	return nil, g.ended
+}
+
+func (h *Host) meterOf(g *grant) *meter.Meter {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return g.meter
+}
+
+// Control returns the control of one grant. For one that is gone it answers what its
+// calls do.
+func (h *Host) Control(id string) (*vfs.Control, error) {
+	g, err := h.byID(id)
+	if err != nil {
+		return nil, err
+	}
+	if ctl := g.control.Load(); ctl != nil {
+		return ctl.Dup(), nil
+	}
+	return nil, g.ended
+}
+
+func (h *Host) byID(id string) (*grant, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.registry.byID(id); g != nil {
+		return g, nil
+	}
+	return nil, errNoGrant
+}
+
+var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
+
+// all runs f for all at once, so that one that is stuck does not hold up the
+// others.
+func all(gs []*grant, f func(*grant) error) error {
+	errs := make([]error, len(gs))
+	var wg sync.WaitGroup
+	for i, g := range gs {
+		wg.Go(func() { errs[i] = f(g) })
+	}
+	wg.Wait()
+	var texts []string
+	for i, err := range errs {
+		if e, ok := errors.AsType[*vfs.Error](err); ok {
+			texts = append(texts, gs[i].ID+": "+e.Msg)
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(texts) > 0 {
+		return vfs.Errorf(vfs.Busy, "%s", strings.Join(texts, "; "))
+	}
+	return nil
+}
