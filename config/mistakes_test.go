@@ -1,0 +1,283 @@
+package config_test
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"capd/config"
+	"capd/vfs"
+)
+
+// mounts is a file whose only mount is the flow mapping that holds keys, on line 2.
+func mounts(keys string) string { return "mounts:\n- {" + keys + "}\n" }
+
+// mount is a file with one more key of its mount, on line 4.
+func mount(key string) string { return "mounts:\n- path: a\n  url: memory:x\n  " + key + "\n" }
+
+// guest is a file with one guest, on line 3.
+func guest(keys string) string {
+	return "mounts: [{path: a, url: 'memory:'}]\nguests:\n- {" + keys + "}\n"
+}
+
+// top is a file with one more key, on line 2.
+func top(key string) string { return "mounts: [{path: a, url: 'memory:'}]\n" + key + "\n" }
+
+// mistakes are files with a mistake, where it is, and a part of what is said.
+var mistakes = []struct {
+	file, at, says string
+	schema         bool // the schema refuses it too
+}{
+	// The file.
+	{"", "1:1", "says nothing", true},
+	{"\ufeff", "1:1", "says nothing", true},
+	{"# nothing\n", "1:1", "says nothing", true},
+	{"---\n", "1:1", "says nothing", true},
+	{"null\n", "1:1", "says nothing", true},
+	{"x\n", "1:1", "the file is a text", true},
+	{"- a\n", "1:1", "the file is a list", true},
+	{"7\n", "1:1", "the file is a number", true},
+	{"{}\n", "1:1", "no mounts; write mounts:", true},
+	{"mounts: []\n", "1:9", "mounts is empty", true},
+	{"mounts:\n", "1:1", "mounts is nothing", true},
+	{"mounts: {}\n", "1:9", "mounts is a mapping", true},
+	{"mounts: [a]\n", "1:10", "a mount is a text", true},
+	{"mounts: [~]\n", "1:10", "a mount is nothing", true},
+	{top("---\nmounts: []"), "2:1", "second document", false},
+	{top("...\nx: y"), "3:1", "second document", false},
+	{"a\x00b\n", "1:2", "U+0000", false},
+	{"a: é\x1b\n", "1:5", "U+001B", false},
+	{"a: x\u0085y\n", "1:5", "U+0085", false},
+	{"é: \n  é\xff\n", "2:4", "not UTF-8", false},
+	{"\xff\xfem\x00o\x00", "1:1", "not UTF-8", false},
+	{"mounts:\n\t- a\n", "2:1", "not YAML", false},
+	{"mounts:\n  - path: a\n   url: b\n", "3:4", "not YAML", false},
+	{"mounts: [\n", "1:9", "not YAML", false},
+	{mount("x: \"é"), "4:6", "not YAML", false},
+	{"mounts:\n- path: a\n  url: memory:\n", "3:8", "ends in \":\"", false},
+	{"state: " + strings.Repeat("<\t", 128) + "<", "1:264", "more than 256 tabs", false},
+	{"state: &a x\nlisten: [*a]\n", "1:8", "anchors", false},
+	{"state: *a\n", "1:8", "aliases", false},
+	{"state: !!str 7\n", "1:8", "tags", false},
+	{"? state\n: x\n", "1:1", "KEY: VALUE", false},
+	{"<<: {state: x}\n", "1:1", "merge keys", false},
+	{"%YAML 1.2\n---\nstate: x\n", "1:1", "directives", false},
+	{"state: " + strings.Repeat("[", 33), "1:39", "levels", false},
+	{"state:\n" + strings.Repeat("- ", 33), "2:65", "levels", false},
+	{"state: [" + strings.Repeat("- ", 31), "1:69", "levels", false},
+	{strings.Repeat("a:\n", 65), "65:1", "more than 64 keys", false},
+	{"m:\n  - b: 1\n" + strings.Repeat("    a: 1\n", 64), "66:5", "more than 64 keys", false},
+
+	// Keys.
+	{top("mount: []"), "2:1", `the file has no key "mount" (did you mean mounts?); it has state, listen,`, true},
+	{top("colour: red"), "2:1", `no key "colour"; it has`, true},
+	{top("7: x"), "2:1", `no key "7"`, true},
+	{top("true: x"), "2:1", `no key "true"`, true},
+	{top("null: x"), "2:1", `no key "null"`, true},
+	{top("\"a\\u202e\": x"), "2:1", `no key "a\u202e"`, true},
+	{top(strings.Repeat("k", 70) + ": x"), "2:1", `"` + strings.Repeat("k", 64) + `…";`, true},
+	{top("mounts: []"), "2:1", "mounts is here twice, first in line 1", false},
+	{mount("readonly: true"), "4:3", "did you mean readOnly?", true},
+	{mount("read-only: true"), "4:3", "did you mean readOnly?", true},
+	{mount("READ_ONLY: true"), "4:3", "did you mean readOnly?", true},
+	{mount("aks: []"), "4:3", "did you mean ask?", true},
+	{mount("qouta: {}"), "4:3", "did you mean quota?", true},
+	{mount("denies: []"), "4:3", `no key "denies"; it`, true},
+	{mount("x: []"), "4:3", `no key "x"; it`, true},
+	{mount("url: git:x"), "4:3", "url is here twice, first in line 3", false},
+	{mount("quota: {byte: 1}"), "4:11", "quota has no key \"byte\" (did you mean bytes?)", true},
+	{mount("quota: {nodes: 1, nodes: 1}"), "4:21", "twice", false},
+	{guest("name: a, nam: b"), "3:13", "a guest has no key \"nam\" (did you mean name?)", true},
+	{mounts("path: a"), "2:3", "a mount has no url", true},
+	{mounts("url: 'memory:'"), "2:3", "a mount has no path", true},
+	{"mounts:\n- url: memory:x\n", "2:3", "a mount has no path", true},
+	{guest("path: a"), "3:3", "a guest has no name", true},
+	{guest(""), "3:3", "a guest has no name", true},
+
+	// Types.
+	{top("state: 7"), "2:8", `a number; if it is meant as a text, write "7"`, true},
+	{top("state: 7.5"), "2:8", `write "7.5"`, true},
+	{top("state: .nan"), "2:8", `write ".nan"`, true},
+	{top("state: true"), "2:8", `write "true"`, true},
+	{top("state:"), "2:1", "state is nothing", true},
+	{top("state: ~"), "2:1", "state is nothing", true},
+	{top("state: []"), "2:8", "state is a list", true},
+	{top("state: {a: b}"), "2:8", "state is a mapping", true},
+	{top("state:\n  a: b"), "3:3", "state is a mapping", true},
+	{top("state: ''"), "2:8", "state is empty", true},
+	{top("state: \"a\\0b\""), "2:8", `control character, or more lines than one; write "ab"`, false},
+	{top("state: |\n  a"), "2:8", `write "a"`, false},
+	{top("listen: tls::0"), "2:9", "listen is a text; write a list", true},
+	{top("guests: x"), "2:9", "guests is a text; write a list", true},
+	{top("guests: [x]"), "2:10", "a guest is a text", true},
+	{mount("readOnly: yes"), "4:13", "readOnly is a text; write true or false", true},
+	{mount("readOnly: 1"), "4:13", "readOnly is a number; write true or false", true},
+	{mount("readOnly:"), "4:3", "readOnly is nothing", true},
+	{mount("links: [follow]"), "4:10", "links is a list", true},
+	{mount("deny: x"), "4:9", "deny is a text; write a list", true},
+	{mount("deny:"), "4:3", "[] for an empty list", true},
+	{mount("ask: [1]"), "4:9", "an item of ask is a number", true},
+	{mount("ask: [~]"), "4:9", "an item of ask is nothing", true},
+	{mount("ask: [a, ]\n  quota: 7"), "5:10", "quota is a number; write a mapping", true},
+	{mount("quota: []"), "4:10", "quota is a list", true},
+
+	// Mounts.
+	{mounts("path: /a, url: 'memory:'"), "2:10", `never with "/"`, true},
+	{mounts("path: a/../b, url: 'memory:'"), "2:10", "no parent", true},
+	{mounts("path: ., url: 'memory:'"), "2:10", "not a name", true},
+	{mounts("path: a//b, url: 'memory:'"), "2:10", "a name is empty", true},
+	{mounts("path: a/, url: 'memory:'"), "2:10", "a name is empty", true},
+	{mounts(`path: 'a\b', url: 'memory:'`), "2:10", "backslash", false},
+	{mounts(`path: "a\u202eb", url: 'memory:'`), "2:10", "U+202E", false},
+	{mounts("path: " + strings.Repeat("a", 256) + ", url: 'memory:'"), "2:10", "longer than 255", false},
+	{mounts("path: " + strings.Repeat("a/", 2048) + "a, url: 'memory:'"), "2:10", "longer than 4095", true},
+	{mounts("path: " + strings.Repeat("a/", 128) + "a, url: 'memory:'"), "2:10", "deeper than 128", false},
+	{top("guests: []\n") + "#", "", "", false},
+	{"mounts:\n- {path: a/b, url: 'memory:'}\n- {path: c, url: 'memory:'}\n- path: \"a/b\"\n  url: 'git:x'\n", "4:9", `the mount in line 2 is at "a/b" too`, false},
+	{"mounts: [{path: '', url: 'memory:'}, {path: '', url: 'memory:'}]", "1:45", `line 1 is at "" too`, false},
+	{mounts("path: a, url: ''"), "2:18", "what kind of store", true},
+	{mounts("path: a, url: ../src"), "2:18", "what kind of store", true},
+	{mounts("path: a, url: C:\\src"), "2:18", "what kind of store", true},
+	{mounts("path: a, url: c:/src"), "2:18", "what kind of store", true},
+	{mounts("path: a, url: ':x'"), "2:18", "what kind of store", true},
+	{mounts("path: a, url: \"git:\\n\""), "2:18", "more lines than one", false},
+	{mount("links: ignore"), "4:10", "follow or refuse", true},
+	{mount("deny: ['[']"), "4:10", `the pattern is "[": a pattern holds an open`, false},
+	{mount("deny: [a, /b]"), "4:13", `never with "/"`, true},
+	{mount("deny: ['']"), "4:10", "not empty", true},
+	{mount("ask:\n  - 'a/../b'"), "5:5", `".."`, false},
+	{mount("ask: ['{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}']"), "4:9", "more than 64", false},
+
+	// Sizes and counts.
+	{mount("quota: {bytes: 0}"), "4:18", "leave it out for no bound", true},
+	{mount("quota: {bytes: '0'}"), "4:18", "leave it out for no bound", true},
+	{mount("quota: {bytes: -1}"), "4:18", "bytes is -1", true},
+	{mount("quota: {bytes: -1MiB}"), "4:18", "no size", true},
+	{mount("quota: {bytes: 1.5}"), "4:18", "bytes is a number", true},
+	{mount("quota: {bytes: 1.5MiB}"), "4:18", "no size", true},
+	{mount("quota: {bytes: 0x10}"), "4:18", "plain digits", false},
+	{mount("quota: {bytes: 010}"), "4:18", "plain digits", false},
+	{mount("quota: {bytes: 1_000}"), "4:18", "plain digits", false},
+	{mount("quota: {bytes: +5}"), "4:18", "plain digits", false},
+	{mount("quota: {bytes: 9223372036854775808}"), "4:18", "too large", true},
+	{mount("quota: {bytes: 99999999999999999999}"), "4:18", "too large", true},
+	{mount("quota: {bytes: 9223372036854775808B}"), "4:18", "too large", false},
+	{mount("quota: {bytes: 8388608TiB}"), "4:18", "too large", false},
+	{mount("quota: {bytes: 64 MiB}"), "4:18", "no size", true},
+	{mount("quota: {bytes: 64mib}"), "4:18", "no size", true},
+	{mount("quota: {bytes: MiB}"), "4:18", "no size", true},
+	{mount("quota: {bytes: }"), "4:11", "bytes is nothing", true},
+	{mount("quota: {bytes: true}"), "4:18", "bytes is true or false", true},
+	{mount("quota: {nodes: 0}"), "4:18", "nodes is 0", true},
+	{mount("quota: {nodes: -7}"), "4:18", "nodes is -7", true},
+	{mount("quota: {nodes: -9223372036854775809}"), "4:18", "nodes is", true},
+	{mount("quota: {nodes: 1k}"), "4:18", "nodes is a text", true},
+	{mount("quota: {nodes: '1'}"), "4:18", "nodes is a text", true},
+	{mount("quota: {nodes: 1.5}"), "4:18", "nodes is a number", true},
+	{mount("quota: {nodes: 18446744073709551615}"), "4:18", "too large", true},
+
+	// Guests.
+	{guest("name: ''"), "3:10", "1 to 64", true},
+	{guest("name: a b"), "3:10", "1 to 64", true},
+	{guest("name: a/1"), "3:10", "1 to 64", true},
+	{guest("name: é"), "3:10", "1 to 64", true},
+	{guest("name: " + strings.Repeat("x", 65)), "3:10", "1 to 64", true},
+	{guest("name: g12"), "3:10", "grant's id", true},
+	{guest("name: 7"), "3:10", `write "7"`, true},
+	{guest("name: a}\n- {name: b}\n- {name: a"), "5:10", "the guest in line 3", false},
+	{guest("name: a, path: /a"), "3:19", `never with "/"`, true},
+	{guest("name: a, path: a/.."), "3:19", "no parent", true},
+	{guest("name: a, readOnly: 'true'"), "3:23", "readOnly is a text", true},
+	{guest("name: a, limits: {storedBytes: x}"), "3:35", "no size", true},
+
+	// Limits.
+	{top("limits: []"), "2:9", "limits is a list; write a mapping", true},
+	{top("limits: {conections: 1}"), "2:10", `limits has no key "conections" (did you mean connections?); it has connections, nodes, streams,`, true},
+	{top("guestLimits: {stored_bytes: 1}"), "2:15", "did you mean storedBytes?", true},
+	{top("limits: {threads: 0}"), "2:19", "threads is 0; write a whole number from 1, in digits, or none for no limit, or leave it out for the default", true},
+	{top("limits: {threads: 1k}"), "2:19", "threads is a text; write a whole number from 1, in digits, or none", true},
+	{top("limits: {threads: '7'}"), "2:19", "threads is a text", true},
+	{top("limits: {threads: -1}"), "2:19", "or none for no limit", true},
+	{top("limits: {callBytes: 0}"), "2:21", "or none for no limit, or leave it out for the default", true},
+	{top("limits: {callBytes: None}"), "2:21", "no size", true},
+	{top("limits: {callBytes: 64M}"), "2:21", "no size", true},
+	{top("limits: {nodes: 1, nodes: 2}"), "2:20", "nodes is here twice", false},
+	{top("limits: {nodes: }"), "2:10", "nodes is nothing", true},
+	{guest("name: a, quota: {bytes: 1}"), "3:13", `a guest has no key "quota"; it has name, path, readOnly, limits`, true},
+
+	// Addresses.
+	{top("listen: [localhost:7000]"), "2:10", "tls:HOST:PORT", true},
+	{top("listen: ['tls:localhost']"), "2:10", "tls:HOST:PORT", true},
+	{top("listen: ['tls:localhost:']"), "2:10", "tls:HOST:PORT", true},
+	{top("listen: ['tls:::1:7000']"), "2:10", "tls:HOST:PORT", true},
+	{top("listen: ['tls:a b:7000']"), "2:10", "tls:HOST:PORT", true},
+	{top("listen: ['tls:h:65536']"), "2:10", "tls:HOST:PORT", false},
+	{top("listen: ['tls:h:-1']"), "2:10", "tls:HOST:PORT", true},
+	{top("socketMode: 0660"), "2:13", "a number; if it is meant as a text", true},
+	{top("socketMode: '0777'"), "2:13", "write an octal number in quotes", true},
+	{top("socketMode: '0066'"), "2:13", "write an octal number in quotes", true},
+	{top("socketMode: '660 '"), "2:13", "write an octal number in quotes", true},
+	{top("socketGroup: ''"), "2:14", "write a group's name", true},
+	{top("socketGroup: 7"), "2:14", `write "7"`, true},
+	{top("socketDir: ''"), "2:12", "write a directory", true},
+	{top("advertise: ''"), "2:12", "HOST or HOST:PORT", true},
+	{top("advertise: ::1"), "2:12", "in brackets", true},
+	{top("advertise: h:0"), "2:12", "HOST or HOST:PORT", true},
+	{top("advertise: h:65536"), "2:12", "HOST or HOST:PORT", false},
+	{top("advertise: tls:h:1"), "2:12", "HOST or HOST:PORT", true},
+}
+
+// TestMistakes: every mistake is named with its place, with nothing that could be
+// taken for another line, and with what to do.
+func TestMistakes(t *testing.T) {
+	line := regexp.MustCompile(`^capd\.yaml:\d+:\d+: [^\n]+; [^\n]+$`)
+	for _, m := range mistakes {
+		c, err := config.Parse("capd.yaml", []byte(m.file))
+		if m.at == "" {
+			if err != nil {
+				t.Errorf("%q: %v", m.file, err)
+			}
+			continue
+		}
+		e, ok := err.(*vfs.Error)
+		if !ok || c != nil || e.Code != vfs.Invalid {
+			t.Errorf("%q: %v, %v", m.file, c, err)
+			continue
+		}
+		found := false
+		for text := range strings.SplitSeq(e.Msg, "\n") {
+			if !line.MatchString(text) || text != vfs.Printable(text) {
+				t.Errorf("%q: says %q", m.file, text)
+			}
+			found = found || strings.HasPrefix(text, "capd.yaml:"+m.at+": ") && strings.Contains(text, m.says)
+		}
+		if !found {
+			t.Errorf("%q: not %s %q but\n%s", m.file, m.at, m.says, e.Msg)
+		}
+	}
+}
+
+// TestAllMistakes: what is wrong in several places is said at once, in order.
+func TestAllMistakes(t *testing.T) {
+	_, err := config.Parse("dir\n/capd.yaml", []byte("guests: [{nam: 7}]\nmounts:\n- path: /a\n  url: x\n  deny: ['[', b, '{']\n"))
+	want := []string{"1:10", "1:11", "3:9", "4:8", "5:10", "5:18"}
+	e, _ := err.(*vfs.Error)
+	if e == nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for text := range strings.SplitSeq(e.Msg, "\n") {
+		at, _, _ := strings.Cut(strings.TrimPrefix(text, `dir\u000a/capd.yaml:`), ": ")
+		got = append(got, at)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("at %q rather than %q:\n%s", got, want, e.Msg)
+	}
+
+	_, err = config.Parse("f", []byte("mounts:\n"+strings.Repeat("- {}\n", 1000)))
+	lines := strings.Split(err.Error(), "\n")
+	if n := len(lines); n != 21 || lines[20] != "f:12:3: 1980 more mistakes from here on; correct those above first" {
+		t.Errorf("%d lines, the last %q", n, lines[n-1])
+	}
+}

@@ -1,0 +1,184 @@
+package vfs_test
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/faultfs"
+)
+
+func TestOpen(t *testing.T) {
+	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 7, meter.Streams: 1})
+	open := func(what string, want int64) {
+		t.Helper()
+		if got := usageOf(l).Open; got != want {
+			t.Errorf("%s: %d open, want %d", what, got, want)
+		}
+	}
+	open("the root", 0)
+	var closers []io.Closer
+	keep := func(what string, n io.Closer, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		closers = append(closers, n)
+		open(what, int64(len(closers)))
+	}
+	a, err := d.Lookup(t.Context(), "a")
+	keep("lookup", a, err)
+	ro, err := vfs.ReadOnlyDir(d)
+	keep("readOnly", ro, err)
+	f, err := vfs.WalkFile(t.Context(), d, "a/b/f")
+	keep("walk", f, err)
+	c, err := vfs.Open(t.Context(), f)
+	ok(t, err)
+	if n := usageOf(l).Streams; n != 1 {
+		t.Errorf("a content held open: %d streams", n)
+	}
+	_, err = vfs.Open(t.Context(), f)
+	is(t, "another content", err, vfs.Limit)
+	_, err = d.Replace(t.Context(), "f", strings.NewReader("x"), vfs.If{})
+	is(t, "a whole-file write beside it", err, vfs.Limit)
+	ok(t, c.Close())
+	ok(t, c.Close())
+	if n := usageOf(l).Streams; n != 0 {
+		t.Errorf("a content closed: %d streams", n)
+	}
+	made, err := d.Create(t.Context(), "made")
+	keep("create", made, err)
+	dir, err := d.Mkdir(t.Context(), "dir")
+	keep("mkdir", dir, err)
+	r, control, err := vfs.RevocableDir(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closers = append(closers, r)
+	keep("revocable", releaser{control}, nil)
+
+	_, err = d.Lookup(t.Context(), "f")
+	is(t, "one more", err, vfs.Limit)
+	_, err = d.Create(t.Context(), "another")
+	is(t, "create", err, vfs.Limit)
+	_, _, err = vfs.RevocableFile(made)
+	is(t, "revocable", err, vfs.Limit)
+	_, err = vfs.ReadOnlyDir(d)
+	is(t, "readOnly", err, vfs.Limit)
+	is(t, "no file was made", d.Remove(t.Context(), "another", vfs.If{}), vfs.NotFound)
+	open("refused", 7)
+	_, err = ro.Lookup(t.Context(), "..")
+	is(t, "failing", err, vfs.Invalid)
+	for i, c := range closers {
+		ok(t, c.Close())
+		ok(t, c.Close())
+		open("closed", int64(len(closers)-1-i))
+	}
+}
+
+// A node at a long path counts for more, as long as it is open.
+func TestOpenLongPath(t *testing.T) {
+	l, small := newMeter(meter.Limits{meter.Nodes: 1000}), newMeter(meter.Limits{meter.Nodes: 17})
+	d := vfs.Guarded(memory.New(memory.Limits{}).Root(), nil, vfs.Guard{Meter: l}, vfs.Guard{Meter: small})
+	top := d
+	var dirs []vfs.Dir
+	var costs []int64
+	open := func(what string) {
+		t.Helper()
+		want := int64(0)
+		for _, c := range costs {
+			want += c
+		}
+		if a, b := usageOf(l).Open, usageOf(small).Open; a != want || b != want {
+			t.Errorf("%s: %d and %d, want %d", what, a, b, want)
+		}
+	}
+	for i := range 5 { // paths of 127, 255, 383 bytes and so on
+		sub, err := d.Mkdir(t.Context(), strings.Repeat("n", 127))
+		ok(t, err)
+		d, dirs, costs = sub, append(dirs, sub), append(costs, []int64{1, 1, 2, 2, 3}[i])
+		open("mkdir")
+	}
+	f, err := d.Create(t.Context(), strings.Repeat("f", 128)) // 768 bytes
+	ok(t, err)
+	costs = append(costs, 3)
+	open("create")
+	_, _, err = vfs.RevocableFile(f)
+	is(t, "one that would be too many, though its gate were not", err, vfs.Limit)
+	open("refused")
+	ro, err := vfs.ReadOnlyFile(f)
+	ok(t, err)
+	costs = append(costs, 3)
+	open("read-only")
+	_, err = d.Lookup(t.Context(), strings.Repeat("f", 128))
+	is(t, "with room for less than it counts for", err, vfs.Limit)
+	_, err = d.Mkdir(t.Context(), strings.Repeat("m", 200))
+	is(t, "one more made", err, vfs.Limit)
+	short, err := vfs.ReadOnlyDir(top)
+	ok(t, err)
+	costs = append(costs, 1)
+	open("with room for one")
+	for _, n := range []vfs.Node{short, ro, f} {
+		ok(t, n.Close())
+		ok(t, n.Close())
+		costs = costs[:len(costs)-1]
+		open("closed")
+	}
+	r, c, err := vfs.RevocableDir(dirs[4])
+	ok(t, err)
+	costs = append(costs, 6)
+	open("revocable")
+	ok(t, r.Close())
+	c.Release()
+	costs = costs[:5]
+	open("released")
+	for i, d := range dirs {
+		ok(t, d.Close())
+		costs[i] = 0
+	}
+	open("all closed")
+}
+
+type releaser struct{ c *vfs.Control }
+
+func (r releaser) Close() error {
+	r.c.Release()
+	return nil
+}
+
+// TestOpenReturnsToZero tries everything, also what fails, at once.
+func TestOpenReturnsToZero(t *testing.T) {
+	d, l, plan, _ := metered(t, meter.Limits{meter.Nodes: 6})
+	plan.Fail(faultfs.Lookup, faultfs.After, 7, vfs.Busy)
+	plan.Fail(faultfs.Open, faultfs.After, 2, vfs.Busy)
+	plan.Fail(faultfs.Create, faultfs.After, 2, vfs.Busy)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				for _, path := range []string{"f", "l", "a/b/c/f", "missing", "a/f/x"} {
+					f, err := vfs.WalkFile(t.Context(), d, path)
+					if err != nil {
+						continue
+					}
+					if c, err := vfs.Open(t.Context(), f); err == nil {
+						c.Close()
+					}
+					f.Close()
+				}
+				if f, err := d.Create(t.Context(), "made"); err == nil {
+					f.Close()
+				}
+				d.Remove(t.Context(), "made", vfs.If{})
+			}
+		})
+	}
+	wg.Wait()
+	if u := usageOf(l); u.Open != 0 {
+		t.Errorf("%+v", u)
+	}
+}
