@@ -139,19 +139,15 @@ func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list
 	if err != nil {
 		return err
 	}
-	limit := wire.PageSize(c.Params().Limit())
-	gs, err := s.host.Grants(after, limit+1)
+	gs, more, err := pageOf(s.host.Grants, after, wire.PageSize(c.Params().Limit()))
 	if err != nil {
-		return vfs.At(after, err)
+		return err
 	}
 	r, err := c.Results()
 	if err != nil {
 		return err
 	}
-	if len(gs) > limit {
-		gs = gs[:limit]
-		r.SetMore(true)
-	}
+	r.SetMore(more)
 	l, err := r.NewGrants(int32(len(gs)))
 	if err != nil {
 		return err
@@ -164,21 +160,25 @@ func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list
 	return nil
 }
 
+// pageOf returns at most limit grants after the one with that id, and whether there are more.
+func pageOf[G any](list func(after string, max int) ([]G, error), after string, limit int) (gs []G, more bool, err error) {
+	gs, err = list(after, limit+1)
+	if err != nil {
+		return nil, false, vfs.At(after, err)
+	}
+	if more = len(gs) > limit; more {
+		gs = gs[:limit]
+	}
+	return gs, more, nil
+}
+
 func (s *server) revoke(c vat.Call[schema.Console_revoke_Params, schema.Console_revoke_Results]) error {
 	guest, err := wire.Text(c.Params().Guest())
 	if err != nil {
 		return err
 	}
 	n, err := s.host.Revoke(guest)
-	if err != nil {
-		return vfs.At(guest, err)
-	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetCount(uint32(n))
-	return nil
+	return counted(c.Results, n, vfs.At(guest, err))
 }
 
 func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schema.Console_setWritable_Results]) error {
@@ -187,10 +187,15 @@ func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schem
 		return err
 	}
 	n, err := s.host.SetWritable(guest, c.Params().Writable())
+	return counted(c.Results, n, vfs.At(guest, err))
+}
+
+// counted answers how many grants a method changed, or its error.
+func counted[R interface{ SetCount(uint32) }](results func() (R, error), n int, err error) error {
 	if err != nil {
-		return vfs.At(guest, err)
+		return err
 	}
-	r, err := c.Results()
+	r, err := results()
 	if err != nil {
 		return err
 	}

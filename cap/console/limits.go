@@ -85,15 +85,7 @@ func (s *server) setLimits(c vat.Call[schema.Console_setLimits_Params, schema.Co
 		return vfs.At(guest, err)
 	}
 	n, err := s.host.SetLimits(guest, l)
-	if err != nil {
-		return vfs.At(guest, err)
-	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetCount(uint32(n))
-	return nil
+	return counted(c.Results, n, vfs.At(guest, err))
 }
 
 // Usage is what a grant, or several together, uses.
@@ -113,19 +105,15 @@ func (s *server) usage(c vat.Call[schema.Console_usage_Params, schema.Console_us
 	if err != nil {
 		return err
 	}
-	limit := min(wire.PageSize(c.Params().Limit()), maxUsages)
-	gs, err := s.host.Metered(after, limit+1)
+	gs, more, err := pageOf(s.host.Metered, after, min(wire.PageSize(c.Params().Limit()), maxUsages))
 	if err != nil {
-		return vfs.At(after, err)
+		return err
 	}
 	r, err := c.Results()
 	if err != nil {
 		return err
 	}
-	if len(gs) > limit {
-		gs = gs[:limit]
-		r.SetMore(true)
-	}
+	r.SetMore(more)
 	l, err := r.NewGrants(int32(len(gs)))
 	if err != nil {
 		return err
