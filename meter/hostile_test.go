@@ -1,6 +1,7 @@
 package meter_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 
@@ -77,17 +78,13 @@ func BenchmarkDeepShares(b *testing.B) {
 		deep = deep.Part("s")
 	}
 	honest := h.Grant("b", nil)
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if _, turn, err := deep.Begin(b.Context(), meter.Work); err == nil {
+			for ctx.Err() == nil {
+				if _, turn, err := deep.Begin(ctx, meter.Work); err == nil {
 					turn.End()
 				}
 			}
@@ -100,6 +97,6 @@ func BenchmarkDeepShares(b *testing.B) {
 		}
 		turn.End()
 	}
-	close(stop)
+	stop()
 	wg.Wait()
 }

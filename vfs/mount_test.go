@@ -295,16 +295,12 @@ func TestUnmountUnderLoad(t *testing.T) {
 	ns := vfs.NewNamespace()
 	mount(t, ns, "", vfstest.Tree{"f": {Data: "beside"}})
 	d := vfs.Guarded(ns.Root(), nil)
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for n := 0; ctx.Err() == nil; n++ {
 				err := put(context.Background(), d, "m/sub/"+fmt.Sprint(i), fmt.Sprint(n))
 				if err == nil {
 					err = d.Rename(context.Background(), "m", d, "q", vfs.If{}, vfs.If{})
@@ -329,7 +325,7 @@ func TestUnmountUnderLoad(t *testing.T) {
 			t.Fatalf("after unmount %s became %s", before, after)
 		}
 	}
-	close(stop)
+	stop()
 	wg.Wait()
 }
 
@@ -375,16 +371,12 @@ func TestMountsOfMany(t *testing.T) {
 	ns := vfs.NewNamespace()
 	mount(t, ns, "", vfstest.Tree{"a/b/c/f": {Data: "beneath"}})
 	d := vfs.Guarded(ns.Root(), nil)
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for ctx.Err() == nil {
 				n, err := vfs.Walk(context.Background(), d, "a/b/c/f")
 				if err == nil {
 					_, err = n.(vfs.File).ReadAt(context.Background(), make([]byte, 1), 0)
@@ -411,7 +403,7 @@ func TestMountsOfMany(t *testing.T) {
 		})
 	}
 	mounting.Wait()
-	close(stop)
+	stop()
 	wg.Wait()
 	if got := read(t, d, "a/b/c/f"); got != "beneath" {
 		t.Error(got)
