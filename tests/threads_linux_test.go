@@ -131,19 +131,25 @@ func works(t testing.TB, d *client.Dir, cond func() bool) (longest time.Duration
 	return longest
 }
 
+// besideMount is a host that serves fs beside another directory. The attacker has fs, and so has an
+// honest guest, who opened file there; here is an honest guest's of the other directory.
+func besideMount(t *testing.T, fs *slowfs.FS) (h *hostProcess, attacker string, here *client.Dir, file vfs.File) {
+	t.Helper()
+	h = serve(t)
+	h.mount("slow", fs.Path)
+	attacker, _, _ = h.grant("attacker", "slow")
+	honest, _, _ := h.grant("honest", "project")
+	there, _, _ := h.grant("there", "slow")
+	return h, attacker, dial(t, honest).Dir(t.Context()), remoteFile(t, there, "file")
+}
+
 // TestHungMountTakesItsShare: a mount that hangs, and 2,000 reads of it on 256
 // connections, keep so many threads and no more, and nobody from another mount. Who waits
 // there is told busy, whoever's guest it is, and all is well when it answers again.
 func TestHungMountTakesItsShare(t *testing.T) {
 	fs := slowfs.Mount(t)
 	fs.File(t, "file", 1<<20)
-	h := serve(t)
-	h.mount("hung", fs.Path)
-	attacker, _, _ := h.grant("attacker", "hung")
-	honest, _, _ := h.grant("honest", "project")
-	there, _, _ := h.grant("there", "hung")
-	here := dial(t, honest).Dir(t.Context())
-	file := remoteFile(t, there, "file")
+	h, attacker, here, file := besideMount(t, fs)
 	before := h.threads()
 
 	const conns, each = 256, 8
@@ -226,12 +232,7 @@ func TestHungMountIsLetGo(t *testing.T) {
 func TestSlowDiskIsShared(t *testing.T) {
 	fs := slowfs.Mount(t)
 	fs.File(t, "file", 64<<20)
-	h := serve(t)
-	h.mount("slow", fs.Path)
-	attacker, _, _ := h.grant("attacker", "slow")
-	honest, _, _ := h.grant("honest", "project")
-	there, _, _ := h.grant("there", "slow")
-	here, file := dial(t, honest).Dir(t.Context()), remoteFile(t, there, "file")
+	h, attacker, here, file := besideMount(t, fs)
 	before := h.threads()
 	f := flooding(t, 256, 8, []string{attacker}, []string{"file"}, func() { fs.Delay(200) })
 	reads, most := 0, 0
