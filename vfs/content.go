@@ -86,3 +86,29 @@ func Append(ctx context.Context, f File, p []byte, c If) (int64, error) {
 	}
 	return 0, Errorf(Unsupported, "this store cannot append; write the whole file")
 }
+
+// maxIdleReads is how often in a row a reader may return nothing and no error.
+const maxIdleReads = 100
+
+// ReadFull reads from r until buf is full or r ends or fails, for a store that takes a whole file. It answers
+// how much it read, with io.EOF when r has ended. It looks at ctx between reads. A reader that returns nothing
+// too often answers [io.ErrNoProgress], and one that returns more than it has room for invalid.
+func ReadFull(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
+	for idle := 0; n < len(buf) && err == nil; {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		var k int
+		k, err = r.Read(buf[n:])
+		if k < 0 || k > len(buf)-n {
+			return n, Errorf(Invalid, "the reader says that it read more than it was given room for")
+		}
+		n += k
+		if k > 0 {
+			idle = 0
+		} else if idle++; idle >= maxIdleReads {
+			return n, io.ErrNoProgress
+		}
+	}
+	return n, err
+}

@@ -127,9 +127,6 @@ func (rep *replacement) check(tries int) (step, error) {
 	}}, nil
 }
 
-// maxIdleReads is how often in a row a reader may return nothing and no error.
-const maxIdleReads = 100
-
 // stage reads r to its end into a content whose version is known.
 func (s *Store) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, error) {
 	fresh := newContent(s.spool)
@@ -146,7 +143,7 @@ func (c *content) readFrom(ctx context.Context, r io.Reader) (v vfs.Version, err
 	h := sha256.New()
 	buf := make([]byte, slotSize)
 	for {
-		n, end := fill(ctx, r, buf)
+		n, end := vfs.ReadFull(ctx, r, buf)
 		if end != nil && end != io.EOF {
 			return v, end
 		}
@@ -163,26 +160,4 @@ func (c *content) readFrom(ctx context.Context, r io.Reader) (v vfs.Version, err
 			return v, nil
 		}
 	}
-}
-
-// fill reads until buf is full or r ends or fails; io.EOF is an end. It looks at ctx
-// between reads.
-func fill(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
-	for idle := 0; n < len(buf) && err == nil; {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		var k int
-		k, err = r.Read(buf[n:])
-		if k < 0 || k > len(buf)-n {
-			return n, vfs.Errorf(vfs.Invalid, "the reader says that it read more than it was given room for")
-		}
-		n += k
-		if k > 0 {
-			idle = 0
-		} else if idle++; idle >= maxIdleReads {
-			return n, io.ErrNoProgress
-		}
-	}
-	return n, err
 }

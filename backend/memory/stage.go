@@ -11,9 +11,6 @@ import (
 	"capd/vfs"
 )
 
-// maxIdleReads is how often in a row a reader may return nothing and no error.
-const maxIdleReads = 100
-
 // foresee answers the error that a change would have now, without making it.
 func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)) error {
 	for tries := 0; ; tries++ {
@@ -60,7 +57,7 @@ func (st *staging) read(ctx context.Context, r io.Reader, old func() int64) (*bl
 	h := sha256.New()
 	buf := make([]byte, chunkSize)
 	for {
-		n, end := fill(ctx, r, buf)
+		n, end := vfs.ReadFull(ctx, r, buf)
 		if end != nil && end != io.EOF {
 			return nil, end
 		}
@@ -93,26 +90,4 @@ func (st *staging) reserve(n int64, old func() int64) error {
 	}
 	st.reserved += n
 	return nil
-}
-
-// fill reads until buf is full or r ends or fails; io.EOF is an end. It looks
-// at ctx between reads.
-func fill(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
-	for idle := 0; n < len(buf) && err == nil; {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		var k int
-		k, err = r.Read(buf[n:])
-		if k < 0 || k > len(buf)-n {
-			return n, vfs.Errorf(vfs.Invalid, "the reader says that it read more than it was given room for")
-		}
-		n += k
-		if k > 0 {
-			idle = 0
-		} else if idle++; idle >= maxIdleReads {
-			return n, io.ErrNoProgress
-		}
-	}
-	return n, err
 }
