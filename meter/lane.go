@@ -338,7 +338,7 @@ func (l *lane) tick() {
 		l.press(now)
 	}
 	if look { // another lane may have asked for threads in the moment in which this one did
-		l.root.each(func(f *flow) { f.setStuck(false) })
+		l.lookForThreads()
 	}
 	l.dispatch()
 	if look {
@@ -389,11 +389,32 @@ func (m *Meter) unstick() {
 			continue
 		}
 		l.mu.Lock()
-		l.stuck.Store(false)
-		l.root.each(func(f *flow) { f.setStuck(false) })
+		l.lookForThreads()
 		l.dispatch()
 		l.mu.Unlock()
 	}
+}
+
+// lookForThreads lets the flows go on for which there is a thread again. l.stuck stays set until all were looked at, so
+// that whoever gives a thread back meanwhile looks once more. A flow for which there is none stays stuck, although no
+// place may be free to try it: else giveUp would not see it. l.mu is held.
+func (l *lane) lookForThreads() {
+	some := false
+	l.root.each(func(f *flow) {
+		f.setStuck(f.stuck && !f.meter.hasThread())
+		some = some || f.stuck
+	})
+	l.stuck.Store(some)
+}
+
+// hasThread reports whether m could have a thread now.
+func (m *Meter) hasThread() bool {
+	for at := m; at != nil; at = at.parent {
+		if at.full(Threads, 0, 1) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // takeThread is Take for a thread, without a word to those who wait for one.

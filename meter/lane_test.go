@@ -125,6 +125,55 @@ func TestStuck(t *testing.T) {
 	})
 }
 
+// Those for whom there is no thread are told busy, although somebody else has the only turn at almost every moment.
+func TestStuckBesideBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(meter.Limits{meter.Threads: 64})
+		stuck, other := h.Grant("stuck", nil), h.Grant("other", nil)
+		stop := time.Now().Add(5 * time.Second)
+		var rest sync.WaitGroup
+		for range 4 {
+			rest.Go(func() {
+				for time.Now().Before(stop) {
+					_, turn, err := other.Begin(t.Context(), meter.Work)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(1700 * time.Microsecond)
+					turn.End()
+				}
+			})
+		}
+		rest.Go(func() { // something of the stuck grant's goes on
+			for time.Now().Before(stop) {
+				var turn meter.Turn
+				stuck.Enter(&turn)
+				turn.Leave()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+		hang := make(chan struct{})
+		var busy atomic.Int64
+		const calls = 100
+		for range calls {
+			stuck.Go(meter.Work, job(func(_ *meter.Turn, err error) {
+				if errors.Is(err, meter.ErrBusy) {
+					busy.Add(1)
+					return
+				}
+				<-hang
+			}))
+		}
+		rest.Wait()
+		if n := busy.Load(); n != calls-32 && n != calls-31 {
+			t.Errorf("%d of %d were told busy", n, calls)
+		}
+		close(hang)
+	})
+}
+
 // A turn of a long loop goes round.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
