@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/client"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/deny"
@@ -93,8 +94,11 @@ func TestPrecedence(t *testing.T) {
 	for _, st := range states() {
 		s := serve(t, ruled(t), nil)
 		loc, g := s.grant(t, "agent", "m", false)
-		conn := dial(t, loc)
-		d := conn.Dir(ctx)
+		other, _ := s.grant(t, "other", "m", false)
+		session := s.session(t)
+		lives := restore(ctx, session, other.Secret[:]) // so that the connection goes on
+		ok(t, lives.Settle(ctx))
+		d := client.NewDir(restore(ctx, session, loc.Secret[:]))
 		if st.readOnly {
 			d = d.ReadOnly()
 		}

@@ -64,6 +64,7 @@ type hostProcess struct {
 	cmd     *exec.Cmd
 	locator string // the first guest's
 	log     *syncBuffer
+	told    bool // to end
 }
 
 // serve starts capd on a fresh place. At the test's end it is asked to end, and
@@ -108,7 +109,9 @@ func (h *hostProcess) pid() string { return strconv.Itoa(h.cmd.Process.Pid) }
 
 // end ends the host and looks at what it left.
 func (h *hostProcess) end() {
-	h.cmd.Process.Signal(syscall.SIGTERM)
+	if !h.told { // a second signal would end it at once
+		h.cmd.Process.Signal(syscall.SIGTERM)
+	}
 	killer := time.AfterFunc(20*time.Second, func() { h.cmd.Process.Kill() })
 	defer killer.Stop()
 	if err := h.cmd.Wait(); err != nil {

@@ -221,6 +221,7 @@ func TestHungMountIsLetGo(t *testing.T) {
 	within("an unmount", func(ctx context.Context) error { return mounts.Unmount(ctx, "hung") })
 	f.end()
 	ok(t, h.cmd.Process.Signal(syscall.SIGTERM))
+	h.told = true
 	if !waitFor(3*patience, func() bool { _, err := os.Stat(filepath.Join(h.state, "guest.sock")); return err != nil }) {
 		t.Error("the host goes on")
 	}
