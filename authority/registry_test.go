@@ -147,3 +147,22 @@ func TestSharedNamesAreNotGivenAgain(t *testing.T) {
 		t.Errorf("the last is called %s, want %s", got, want)
 	}
 }
+
+// A share of a share, and so on, ends somewhere, also where no limit says how many shares there may be.
+func TestDeepShares(t *testing.T) {
+	h := newHost(t, meter.Limits{meter.Shares: meter.NoLimit, meter.Nodes: meter.NoLimit})
+	_, secret := grant(t, h, "agent", "a", false)
+	for range meter.MaxDepth {
+		shared, ctl := share(t, h, secret)
+		defer ctl.Release()
+		secret = shared
+	}
+	n, _, err := h.Restore(secret)
+	ok(t, err)
+	defer n.Close()
+	_, _, err = h.Share(n)
+	is(t, "one more", err, vfs.Limit)
+	if got := vfs.MeterOf(n).Used(meter.Shares); got != 0 {
+		t.Errorf("%d shares are counted of what was refused", got)
+	}
+}

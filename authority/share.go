@@ -15,6 +15,9 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 	if of == nil {
 		return nil, nil, errForeign
 	}
+	if of.Depth() >= meter.MaxDepth {
+		return nil, nil, errDeep
+	}
 	part := of.Part(of.Name())
 	node, ctl, err := vfs.Revocable(n, part)
 	if err != nil {
@@ -39,6 +42,8 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 	h.mourn(g, node)
 	return secret, revoker, nil
 }
+
+var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share of what lies nearer to the grant", meter.MaxDepth)
 
 var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 

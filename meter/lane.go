@@ -409,26 +409,16 @@ func (l *lane) lookForThreads() {
 
 // hasThread reports whether m could have a thread now.
 func (m *Meter) hasThread() bool {
-	for at := m; at != nil; at = at.parent {
-		if at.full(Threads, 0, 1) != nil {
-			return false
-		}
-	}
-	return true
+	full, _, _ := m.look(Threads, 0, 1)
+	return full == nil
 }
 
 // takeThread is Take for a thread, without a word to those who wait for one.
 func (m *Meter) takeThread() bool {
-	for at := m; at != nil; at = at.parent {
-		at.used[Threads].Add(1)
-	}
-	for at := m; at != nil; at = at.parent {
-		if at.full(Threads, 0, 0) != nil {
-			for at := m; at != nil; at = at.parent {
-				at.used[Threads].Add(-1)
-			}
-			return false
-		}
+	m.Force(Threads, 1)
+	if full, _, _ := m.look(Threads, 0, 0); full != nil {
+		m.Force(Threads, -1)
+		return false
 	}
 	return true
 }

@@ -12,6 +12,7 @@ type Meter struct {
 	name   string
 	parent *Meter // nil: it is nobody's part
 	whose  string // for an error
+	depth  int    // of how many it is a part
 
 	used    [Kinds]atomic.Int64
 	limit   [Kinds]atomic.Int64 // 0: none
@@ -40,10 +41,18 @@ func New(name, whose string, l Limits) *Meter {
 	return m
 }
 
+// MaxDepth is how far below the meter of its root grant that of a share may be, where somebody else makes them: what is
+// taken costs as much again for each meter above. A share has half of what its giver may have, at most, so that there is next to
+// nothing to share there. Part does not look at it.
+const MaxDepth = 16
+
+// Depth returns how far below the meter of its root grant m is: 1 for a share, 2 for a share of that.
+func (m *Meter) Depth() int { return max(m.depth-1, 0) }
+
 // Part returns a new meter whose use counts in m too. It has no limit of its own but its
 // share of m, and goes with [Meter.End].
 func (m *Meter) Part(name string) *Meter {
-	p := &Meter{name: name, whose: m.whose, parent: m, lanes: m.lanes}
+	p := &Meter{name: name, whose: m.whose, depth: m.depth + 1, parent: m, lanes: m.lanes}
 	for i := range p.flows {
 		p.flows[i].meter = p
 		p.flows[i].parent = &m.flows[i]
@@ -140,19 +149,15 @@ func (m *Meter) Take(k Kind, n int64) error { return m.TakeOver(k, n, 0) }
 // TakeOver is Take where the limits are higher by over. It looks before it takes, so that whoever waits
 // and tries in vain wakes nobody, and not himself, by what he gives back.
 func (m *Meter) TakeOver(k Kind, n, over int64) error {
-	for at := m; at != nil; at = at.parent {
-		if full := at.full(k, over, n); full != nil {
-			m.refused[k].Add(1)
-			return full
-		}
+	if full, _, _ := m.look(k, over, n); full != nil {
+		m.refused[k].Add(1)
+		return full
 	}
 	m.Force(k, n)
-	for at := m; at != nil; at = at.parent {
-		if full := at.full(k, over, 0); full != nil { // others took some in the same moment
-			m.Give(k, n)
-			m.refused[k].Add(1)
-			return full
-		}
+	if full, _, _ := m.look(k, over, 0); full != nil { // others took some in the same moment
+		m.Give(k, n)
+		m.refused[k].Add(1)
+		return full
 	}
 	return nil
 }
@@ -189,10 +194,8 @@ func (m *Meter) Force(k Kind, n int64) {
 // Passed returns the error that Take would answer for nothing more: that more of k is held, in m or above, than
 // may be. far is true where that is a third more than some limit. See Force.
 func (m *Meter) Passed(k Kind) (full *Full, far bool) {
+	full, _, _ = m.look(k, 0, 0)
 	for at := m; at != nil; at = at.parent {
-		if f := at.full(k, 0, 0); f != nil && full == nil {
-			full = f
-		}
 		if limit := at.limit[k].Load(); limit > 0 && at.used[k].Load() > limit+limit/3 {
 			far = true
 		}
@@ -200,39 +203,38 @@ func (m *Meter) Passed(k Kind) (full *Full, far bool) {
 	return full, far
 }
 
-// full says what limit of m's is passed, if one is, with more of k.
-func (m *Meter) full(k Kind, over, more int64) *Full {
+// look goes from the top down to m once. It says which limit is passed with more of k, the lowest if several are, and how much
+// m leaves free for its parts: by its limit, and beside the others of its parent's, of which each one more leaves one less.
+func (m *Meter) look(k Kind, over, more int64) (full *Full, free int64, bounded bool) {
+	var room int64 // what the parent leaves
+	var shared bool
+	if m.parent != nil {
+		full, room, shared = m.parent.look(k, over, more)
+	}
+	if own := m.full(k, over, more, room, shared); own != nil {
+		full = own
+	}
+	used := m.used[k].Load() + more
+	if shared {
+		free, bounded = (room-used)/2, true
+	}
+	if limit := m.Limit(k); limit > 0 && (!bounded || limit-used < free) {
+		free, bounded = limit-used, true
+	}
+	return full, free, bounded
+}
+
+// full says what limit of m's is passed, if one is, with more of k. Where it is shared m may have as much as its parent has room for.
+func (m *Meter) full(k Kind, over, more, room int64, shared bool) *Full {
 	used := m.used[k].Load() + more - over
 	if limit := m.Limit(k); limit > 0 && used > limit {
 		return &Full{Kind: k, Limit: limit, Whose: m.whose}
 	}
 	first := used <= 1 // which everybody may have, while there is one
-	if room, some := m.share(k, more); some && used > room && !(first && room >= 0) {
+	if shared && used > room && !(first && room >= 0) {
 		return &Full{Kind: k, Limit: max((room+used)/2, 0), Whose: m.whose, Share: true} // room is less by what was just taken
 	}
 	return nil
-}
-
-// share is how much of k the meter may hold beside the others of its parent's: as much as
-// is free there with more of it.
-func (m *Meter) share(k Kind, more int64) (room int64, some bool) {
-	if m.parent == nil {
-		return 0, false
-	}
-	return m.parent.free(k, more)
-}
-
-// free is how much more of k the meter and its parts may hold, by its limit and beside the others of
-// its parent's, of which each one more leaves one less.
-func (m *Meter) free(k Kind, more int64) (free int64, some bool) {
-	used := m.used[k].Load() + more
-	if room, shared := m.share(k, more); shared {
-		free, some = (room-used)/2, true
-	}
-	if limit := m.Limit(k); limit > 0 && (!some || limit-used < free) {
-		free, some = limit-used, true
-	}
-	return free, some
 }
 
 // Give gives back n of k, in m and in all above.

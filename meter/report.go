@@ -44,7 +44,10 @@ func (m *Meter) leftShare(k Kind) (left int64, bounded bool) {
 		left = m.storedShare().Nodes
 		return left, left != math.MaxInt64
 	}
-	room, bounded := m.share(k, 0)
+	if m.parent == nil {
+		return 0, false
+	}
+	_, room, bounded := m.parent.look(k, 0, 0)
 	return (room - m.used[k].Load()) / 2, bounded
 }
 

@@ -41,8 +41,10 @@ func (l *Lacks) Kind() Kind {
 // answers a [*Lacks]. Settle ends it.
 func (m *Meter) Reserve(e Effect) error {
 	r := e.growth()
-	for at := m; at != nil; at = at.parent {
-		if lacks := at.reserve(r); lacks != nil {
+	var few [8]Effect
+	shares := m.storedShares(few[:0])
+	for at, i := m, len(shares)-1; at != nil; at, i = at.parent, i-1 {
+		if lacks := at.reserve(r, shares[i]); lacks != nil {
 			for undo := m; undo != at; undo = undo.parent {
 				undo.settle(r, Effect{})
 			}
@@ -63,8 +65,7 @@ func (m *Meter) Settle(reserved, got Effect) {
 	}
 }
 
-func (m *Meter) reserve(r Effect) *Lacks {
-	share := m.storedShare()
+func (m *Meter) reserve(r, share Effect) *Lacks {
 	s := &m.stored
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,14 +90,15 @@ func rest(limit, used int64) int64 {
 	return limit - used
 }
 
-// storedShare is by how much a part may let grow what is stored: so that afterwards it has no
-// more than is left. What others have removed is not counted against it.
-func (m *Meter) storedShare() Effect {
+// storedShares appends by how much each may let grow what is stored, from the top down to m: a part so that afterwards it
+// has no more than is left. What others have removed is not counted against it.
+func (m *Meter) storedShares(list []Effect) []Effect {
 	p := m.parent
 	if p == nil {
-		return Effect{math.MaxInt64, math.MaxInt64}
+		return append(list, Effect{math.MaxInt64, math.MaxInt64})
 	}
-	all, mine, beside := p.stored.now(), m.stored.now(), p.storedShare()
+	list = p.storedShares(list)
+	all, mine, beside := p.stored.now(), m.stored.now(), list[len(list)-1]
 	share := func(k Kind, all, mine, beside int64) int64 {
 		free := min(beside, rest(p.limit[k].Load(), all))
 		if free == math.MaxInt64 {
@@ -104,15 +106,24 @@ func (m *Meter) storedShare() Effect {
 		}
 		return (free - min(mine, all)) / 2
 	}
-	return Effect{share(StoredBytes, all.Bytes, mine.Bytes, beside.Bytes), share(StoredNodes, all.Nodes, mine.Nodes, beside.Nodes)}
+	return append(list, Effect{share(StoredBytes, all.Bytes, mine.Bytes, beside.Bytes), share(StoredNodes, all.Nodes, mine.Nodes, beside.Nodes)})
+}
+
+// storedShare is the last of storedShares.
+func (m *Meter) storedShare() Effect {
+	var few [8]Effect
+	shares := m.storedShares(few[:0])
+	return shares[len(shares)-1]
 }
 
 // StoredRoom returns by how many bytes what is stored may grow now, by m and all above, and
 // whose limit that is; bounded is false where no limit says.
 func (m *Meter) StoredRoom() (bytes int64, whose string, bounded bool) {
 	bytes = math.MaxInt64
-	for at := m; at != nil; at = at.parent {
-		room := min(at.storedShare().Bytes, rest(at.limit[StoredBytes].Load(), at.stored.now().Bytes))
+	var few [8]Effect
+	shares := m.storedShares(few[:0])
+	for at, i := m, len(shares)-1; at != nil; at, i = at.parent, i-1 {
+		room := min(shares[i].Bytes, rest(at.limit[StoredBytes].Load(), at.stored.now().Bytes))
 		if room < bytes {
 			bytes, whose, bounded = room, at.whose, true
 		}
