@@ -52,7 +52,7 @@ func (m *Meter) Enter(t *Turn) {
 		t.ready = make(chan error, 1)
 	}
 	l.wait(t)
-	_ = <-t.ready // nobody is told busy there
+	<-t.ready // nobody is told busy there
 }
 
 // sampled is of how many turns of Light that nobody waited for one is measured.
