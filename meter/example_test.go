@@ -22,9 +22,9 @@ func Example() {
 
 	// Output:
 	// <nil>
-	// others leave this grant only 4 open nodes now; release some
+	// others leave this grant only 4 open nodes now (limit nodes); release some, or try again later
 	// <nil>
-	// this grant holds all of its 8 open nodes; release some
+	// this grant holds all of its 8 open nodes (limit nodes); release some, or ask its giver for more
 	// 8 of 8
 }
 

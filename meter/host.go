@@ -84,11 +84,14 @@ func Alone(calls int) *Meter {
 	return h.all
 }
 
+// thisGrant is what errors call a grant. Its giver can change its limits.
+const thisGrant = "this grant"
+
 // Grant returns the meter of a new root grant, with limits; what l does not say is as GrantLimits
 // has it.
 func (h *Host) Grant(name string, l Limits) *Meter {
 	m := h.all.Part(name)
-	m.whose = "this grant"
+	m.whose = thisGrant
 	m.Set(GrantLimits())
 	m.Set(l)
 	return m

@@ -23,7 +23,7 @@ const (
 )
 
 // kinds says of each kind how it is called, in general and in an error, and what whoever
-// has too many may do.
+// has too many may do himself.
 var kinds = [Kinds]struct{ name, noun, help string }{
 	Connections:  {"connections", "connections", "; close some"},
 	Nodes:        {"nodes", "open nodes", "; release some"},
@@ -31,13 +31,13 @@ var kinds = [Kinds]struct{ name, noun, help string }{
 	Writers:      {"writers", "Writers", "; commit some, and release those that have ended"},
 	Listings:     {"listings", "listings under way", "; finish some"},
 	Shares:       {"shares", "live shares", "; revoke some"},
-	StoredBytes:  {"storedBytes", "bytes of stored content", "; remove something or ask for more"},
-	StoredNodes:  {"storedNodes", "stored files and directories", "; remove something or ask for more"},
+	StoredBytes:  {"storedBytes", "bytes of stored content", "; remove something"},
+	StoredNodes:  {"storedNodes", "stored files and directories", "; remove something"},
 	StagedBytes:  {"stagedBytes", "bytes of whole-file writes under way", "; let some end"},
 	MessageBytes: {"messageBytes", "bytes of large messages", "; wait for some answers"},
 	CallBytes:    {"callBytes", "bytes of open calls", "; wait for some answers"},
 	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them"},
-	Threads:      {"threads", "calls that wait for the disk", "; try again later"},
+	Threads:      {"threads", "calls that wait for the disk", "; let some end"},
 	Waits:        {"waits", "calls that wait for a guest", "; let some end"},
 }
 
@@ -46,6 +46,20 @@ func (k Kind) String() string { return kinds[k].name }
 
 // Noun returns what k counts, as an error says it.
 func (k Kind) Noun() string { return kinds[k].noun }
+
+// in names k behind what an error says of it, so that whoever sets limits finds it.
+func (k Kind) in() string { return " (limit " + k.String() + ")" }
+
+// forMore ends an error of whoever has too much of k: what he may do himself, and who may give him more.
+func (k Kind) forMore(whose string) string {
+	switch {
+	case whose == thisGrant:
+		return k.in() + kinds[k].help + ", or ask its giver for more"
+	case k == StoredBytes || k == StoredNodes: // the quota of a mount
+		return kinds[k].help + ", or ask for more"
+	}
+	return k.in() + kinds[k].help
+}
 
 // Bytes reports whether k is counted in bytes.
 func (k Kind) Bytes() bool {

@@ -49,7 +49,7 @@ var nominal = [lanes]time.Duration{10 * time.Microsecond, 100 * time.Microsecond
 var quantum = [lanes]time.Duration{Work: time.Millisecond, Heavy: 2 * time.Millisecond}
 
 // ErrBusy is why there is no turn: all that this grant has are taken by calls which do not end.
-var ErrBusy = errors.New("all calls that this grant may have in progress wait for a disk that does not answer; try again later")
+var ErrBusy = errors.New("all calls that this grant may have in progress (limit threads) wait for a disk that does not answer; try again later")
 
 // lane hands out turns.
 type lane struct {

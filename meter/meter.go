@@ -294,7 +294,7 @@ type Full struct {
 func (f *Full) Error() string {
 	k := kinds[f.Kind]
 	if f.Share {
-		return fmt.Sprintf("others leave %s only %d %s now%s", f.Whose, f.Limit, k.noun, k.help)
+		return fmt.Sprintf("others leave %s only %d %s now%s%s, or try again later", f.Whose, f.Limit, k.noun, f.Kind.in(), k.help)
 	}
-	return fmt.Sprintf("%s holds all of its %d %s%s", f.Whose, f.Limit, k.noun, k.help)
+	return fmt.Sprintf("%s holds all of its %d %s%s", f.Whose, f.Limit, k.noun, f.Kind.forMore(f.Whose))
 }

@@ -26,7 +26,12 @@ type Lacks struct {
 
 func (l *Lacks) Error() string {
 	return fmt.Sprintf("the quota of %s is used up (this needs %d bytes and %d nodes; left are %d and %d)%s",
-		l.Whose, l.Need.Bytes, l.Need.Nodes, l.Left.Bytes, l.Left.Nodes, kinds[StoredBytes].help)
+		l.Whose, l.Need.Bytes, l.Need.Nodes, l.Left.Bytes, l.Left.Nodes, l.Kind().forMore(l.Whose))
+}
+
+// TooMuch says that a write is more than is left of what may be stored of whose.
+func TooMuch(whose string) string {
+	return "this is more than the quota of " + whose + " has left" + StoredBytes.forMore(whose)
 }
 
 // Kind returns which limit it is.

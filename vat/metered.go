@@ -58,7 +58,7 @@ func (c *Conn) crowded() (full *meter.Full, end bool) {
 	return c.meter.Load().Passed(meter.CallBytes)
 }
 
-var errCrowded = protocolf("limit: open calls hold a third more than may be")
+var errCrowded = protocolf("limit: open calls hold a third more than may be (limit callBytes)")
 
 // SetMeter makes what the peer uses count in m from now on: see Options.Meter.
 func (c *Conn) SetMeter(m *meter.Meter) {
@@ -111,7 +111,7 @@ func (p *purse) grow(c *Conn, n int) error {
 		case <-freed:
 		case <-changed:
 		case <-late:
-			return protocolf("limit: no room for a message of %d bytes beside the others", n)
+			return protocolf("limit: no room for a message of %d bytes beside the others (limit messageBytes)", n)
 		case <-c.ctx.Done():
 			return context.Cause(c.ctx)
 		}

@@ -188,7 +188,7 @@ func TestMeteredCalls(t *testing.T) {
 			require.Greater(t, i, most-200)
 			x, _ := m.Abort()
 			reason, _ := x.Reason()
-			require.Equal(t, "limit: open calls hold a third more than may be", reason)
+			require.Equal(t, "limit: open calls hold a third more than may be (limit callBytes)", reason)
 			<-small.conn.Done()
 			require.Zero(t, b.Used(meter.CallBytes))
 			other.echoes(3, calm)

@@ -117,7 +117,7 @@ func (r *request) stopped() *Exception {
 	case r.conn.Err() != nil:
 		return r.conn.gone()
 	}
-	return exceptionf(Overloaded, "limit: as many calls as may be wait already; let some end")
+	return exceptionf(Overloaded, "limit: as many calls as may be wait already (limit waits); let some end")
 }
 
 // start runs r in its turn.

@@ -192,7 +192,7 @@ func (p payers) room(size func() int64) room {
 func (r *room) tooMuch() error {
 	r.by.Refused(r.kind)
 	if r.kind == meter.StagedBytes {
-		return Errorf(Quota, "%s may have whole-file writes of %d bytes under way, and this one alone is more; ask for more", r.of, r.most)
+		return Errorf(Quota, "%s may have whole-file writes of %d bytes under way (limit stagedBytes), and this one alone is more; ask its giver for more", r.of, r.most)
 	}
-	return Errorf(Quota, "this is more than the quota of %s has left; remove something or ask for more", r.of)
+	return Errorf(Quota, "%s", meter.TooMuch(r.of))
 }

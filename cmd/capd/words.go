@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 
 	"capd/vfs"
@@ -27,17 +28,35 @@ var words = []struct{ said, here string }{
 	{"; ask for one over TLS, or that the host lets other users in", "; ask whoever runs it for one over TLS (capd grant --via tls), or to let other users in (capd serve --socket-group or --socket-mode)"},
 	{"the host does not know this method", "the host is another version of capd and cannot do this"},
 	{"what this was called on has no such method; a File has none of a Dir's, and a Dir none of a File's", "this is a file where the command needs a directory, or a directory where it needs a file"},
-	{"; remove something or ask for more", "; remove something with capd rm, or ask whoever runs the host for more (capd limit)"},
-	{"; ask for more", "; ask whoever runs the host for more (capd limit)"},
-	{"; release some", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
-	{"; close some", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
-	{"; let some end", "; let some commands end, or ask whoever runs the host for more (capd limit)"},
-	{"; revoke some", "; have some taken back (capd revoke), or ask whoever runs the host for more (capd limit)"},
+	{", or ask for more", ", or ask whoever runs the host for more"},
+	{"; remove something", "; remove something with capd rm"},
+	{"; release some", "; let some commands end"},
+	{"; close some", "; let some commands end"},
+	{"; let some end", "; let some commands end"},
+	{"; finish some", "; let some commands end"},
+	{"; wait for some answers", "; let some commands end"},
+	{"; read them", "; let some commands end"},
+	{"; commit some, and release those that have ended", "; let some commands end"},
+	{"; revoke some", "; have some taken back (capd revoke)"},
 	{"; connect again", "; is the host still running?"},
+}
+
+// A message about a limit names its kind, and may end with who can help.
+var aboutLimit = regexp.MustCompile(`^(.* \(limit (\w+)\).*)(, or|;) (ask its giver for more|try again later)$`)
+
+// limitHelp is what the command line says at the end of a message about a limit of kind.
+func limitHelp(kind, said string) string {
+	if said == "try again later" {
+		return "try again later; capd status --guests shows the operator who holds them"
+	}
+	return "ask whoever runs the host for more: capd limit GUEST " + kind + "=N"
 }
 
 // inWords is a message in the command line's words.
 func inWords(msg string) string {
+	if m := aboutLimit.FindStringSubmatch(msg); m != nil {
+		return inWords(m[1]) + m[3] + " " + limitHelp(m[2], m[4])
+	}
 	for _, w := range words {
 		if rest, ok := strings.CutSuffix(msg, w.said); ok {
 			return inWords(rest) + w.here

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"capd/meter"
 )
 
 // speaks are the packages whose messages can reach the command line.
@@ -101,10 +103,28 @@ func texts(t *testing.T, dir string) map[string]string {
 	return all
 }
 
+// Every message of a meter has its words, for each kind, and they are put in once.
+func TestLimitsInWords(t *testing.T) {
+	for k := range meter.Kinds {
+		for _, share := range []bool{false, true} {
+			said := (&meter.Full{Kind: k, Limit: 4, Whose: "this grant", Share: share}).Error()
+			shown := inWords(said)
+			require.Regexp(t, `\(limit `+k.String()+`\); (let some commands end|have some taken back \(capd revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST `+k.String()+`=N|try again later; .*)$`, shown)
+			require.Equal(t, shown, inWords(shown))
+		}
+	}
+}
+
 // What follows a path is put into words, and a path that looks like it is not.
 func TestInWords(t *testing.T) {
 	require.Equal(t, "nope: nothing has this name; capd ls shows what is here", inWords("nope: nothing has this name; list() shows what is here"))
 	require.Equal(t, "a link leads out of what the locator gives (where to is not shown); with a locator for more of the tree it may work",
 		inWords("a link leads out of this Dir (where to is not shown); if you hold a higher Dir, call walk or subDir there"))
+	require.Equal(t, "others leave this grant only 4 open nodes now (limit nodes); let some commands end, or try again later; capd status --guests shows the operator who holds them",
+		inWords((&meter.Full{Kind: meter.Nodes, Limit: 4, Whose: "this grant", Share: true}).Error()))
+	require.Equal(t, "this host holds all of its 9 connections (limit connections); let some commands end",
+		inWords((&meter.Full{Kind: meter.Connections, Limit: 9, Whose: "this host"}).Error()))
+	require.Equal(t, "this is more than the quota of what is mounted here has left; remove something with capd rm, or ask whoever runs the host for more",
+		inWords(meter.TooMuch("what is mounted here")))
 	require.Equal(t, "; list() shows what is here: busy", inWords("; list() shows what is here: busy"))
 }
