@@ -52,7 +52,9 @@ func (m *Meter) Enter(t *Turn) {
 		t.ready = make(chan error, 1)
 	}
 	l.wait(t)
-	<-t.ready // nobody is told busy there
+	for <-t.ready != nil { // which does not happen: Light asks for no threads
+		l.wait(t)
+	}
 }
 
 // sampled is of how many turns of Light that nobody waited for one is measured.
