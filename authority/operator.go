@@ -46,10 +46,11 @@ func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if gs = alive(gs); len(gs) == 0 {
-		return 0, vfs.Revoked
+	live := alive(gs)
+	if len(live) == 0 {
+		return 0, gone(gs)
 	}
-	return len(gs), all(gs, func(g *grant) error {
+	return len(live), all(live, func(g *grant) error {
 		if ctl := g.control.Load(); ctl != nil {
 			return ctl.SetWritable(on)
 		}
@@ -77,13 +78,30 @@ func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
 		}
 	}
 	if n == 0 {
-		return 0, vfs.Revoked
+		return 0, gone(gs)
 	}
 	return n, nil
 }
 
-// Meter returns the meter of one grant. For one that is gone it answers what its calls
-// do.
+// gone is why nothing can be done to grants of one guest that have all ended, in words for whoever gives grants.
+func gone(gs []*grant) error {
+	last := gs[len(gs)-1]
+	what, ended, next := "grant "+last.ID+" of "+last.Guest+" was", "taken back", "grant("+last.Guest+") makes another"
+	if len(gs) > 1 {
+		what = "the grants of " + last.Guest + " were"
+	}
+	if last.shared() {
+		what, next = "the share "+last.Guest+" was", "whoever shared it can share it again"
+	}
+	code := vfs.CodeOf(last.end())
+	if code != vfs.Revoked {
+		ended = "ended"
+	}
+	return vfs.Errorf(code, "%s %s; %s", what, ended, next)
+}
+
+// Meter returns the meter of one grant. For one that is gone it answers the code
+// that its calls do.
 func (h *Host) Meter(id string) (*meter.Meter, error) {
 	g, err := h.byID(id)
 	if err != nil {
@@ -92,7 +110,7 @@ func (h *Host) Meter(id string) (*meter.Meter, error) {
 	if m := h.meterOf(g); m != nil {
 		return m, nil
 	}
-	return nil, g.ended
+	return nil, gone([]*grant{g})
 }
 
 func (h *Host) meterOf(g *grant) *meter.Meter {
@@ -111,7 +129,7 @@ func (h *Host) Control(id string) (*vfs.Control, error) {
 	if ctl := g.control.Load(); ctl != nil {
 		return ctl.Dup(), nil
 	}
-	return nil, g.ended
+	return nil, gone([]*grant{g})
 }
 
 func (h *Host) byID(id string) (*grant, error) {

@@ -44,6 +44,9 @@ var words = []struct{ said, here string }{
 // A message about a limit names its kind, and may end with who can help.
 var aboutLimit = regexp.MustCompile(`^(.* \(limit (\w+)\).*)(, or|;) (ask its giver for more|try again later)$`)
 
+// A message about grants that are gone names their guest.
+var makesAnother = regexp.MustCompile(`^(.*); grant\(([^()]+)\) makes another$`)
+
 // limitHelp is what the command line says at the end of a message about a limit of kind.
 func limitHelp(kind, said string) string {
 	if said == "try again later" {
@@ -54,6 +57,9 @@ func limitHelp(kind, said string) string {
 
 // inWords is a message in the command line's words.
 func inWords(msg string) string {
+	if m := makesAnother.FindStringSubmatch(msg); m != nil {
+		return m[1] + "; capd grant " + m[2] + " makes another"
+	}
 	if m := aboutLimit.FindStringSubmatch(msg); m != nil {
 		return inWords(m[1]) + m[3] + " " + limitHelp(m[2], m[4])
 	}
