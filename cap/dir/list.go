@@ -111,8 +111,7 @@ func (s *server) keepListing(l *listing) {
 		return
 	}
 	s.next = l
-	var dropOldest func()
-	l.kept, dropOldest = vfs.MeterOf(s.dir).Keep(meter.Listings, func() {
+	kept, dropOldest := vfs.MeterOf(s.dir).Keep(meter.Listings, func() {
 		s.mu.Lock()
 		if s.next == l {
 			s.next = nil
@@ -120,12 +119,12 @@ func (s *server) keepListing(l *listing) {
 		s.mu.Unlock()
 		l.end()
 	})
-	if l.kept == nil {
+	if l.kept = kept; kept == nil {
 		s.next = nil
 	}
-	s.mu.Unlock()
-	dropOldest() // it locks another directory
-	if l.kept == nil {
+	s.mu.Unlock() // another call may take the listing from here on, and keep it again
+	dropOldest()  // it locks another directory
+	if kept == nil {
 		l.end()
 	}
 }
