@@ -111,7 +111,7 @@ func (s *Server) makeRoom(late bool) (ok bool, left chan struct{}) {
 			goes = s.strangers.first()
 		}
 		switch {
-		case goes == nil && (late || s.strangers.from == nil):
+		case goes == nil && (late || len(s.strangers.from) == 0):
 			return false, nil
 		case goes == nil:
 			if s.left == nil {

@@ -72,6 +72,31 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// Where there is no room, and nobody is waiting to be let in who could make some, whoever comes is refused at
+// once: the next is not accepted meanwhile.
+func TestNoRoomIsSaidAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
+		defer a.Close()
+		s := host.New(a, host.Options{})
+		defer s.Close()
+		near, far := net.Pipe()
+		s.Guest(far)
+		near.Close()
+		synctest.Wait()
+		a.Meters().All().Force(meter.Connections, meter.HostLimits()[meter.Connections])
+		begun := time.Now()
+		near, far = net.Pipe()
+		defer near.Close()
+		if s.Guest(far) != nil {
+			t.Error("there is room")
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v to refuse a connection", took)
+		}
+	})
+}
+
 // One grant is held by so many connections, and one that ends makes room.
 func TestConnsPerGrant(t *testing.T) {
 	_, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
