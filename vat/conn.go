@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"runtime"
@@ -284,8 +283,3 @@ func (c *Conn) logf(format string, args ...any) {
 }
 
 func logf(format string, args ...any) { log.Printf(format, args...) }
-
-// Closed reports whether err, of Conn.Err, says that a connection ended in an orderly way.
-func Closed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, ErrClosed) || errors.Is(err, net.ErrClosed)
-}

@@ -78,9 +78,6 @@ func Offset(off uint64) (int64, error) {
 // Base is the last name of a path.
 func Base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// Depth is how many directories a path goes down before its last name.
-func Depth(path string) int { return strings.Count(path, "/") }
-
 // Help answers a help method.
 func Help[R interface{ SetText(string) error }](text func(iface, method string) (string, error), iface string,
 	method func() ([]byte, error), results func() (R, error)) error {
