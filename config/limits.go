@@ -36,7 +36,9 @@ func parseMost(k meter.Kind, value string) (int64, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if k.Bytes() {
 		var size Size
-		size, err = ParseSize(value)
+		if size, err = ParseSize(value); err != nil {
+			return 0, vfs.Errorf(vfs.Invalid, "%s is %s: %s, or none for no limit", k, quote(value), reason(err))
+		}
 		n = int64(size)
 	}
 	if err != nil || n < 1 || value[0] == '+' || value[0] == '0' {
@@ -48,7 +50,7 @@ func parseMost(k meter.Kind, value string) (int64, error) {
 // right is what a limit of k looks like.
 func right(k meter.Kind) string {
 	if k.Bytes() {
-		return "a number of bytes from 1, such as 1024 or 64MiB, or none for no limit"
+		return "a whole number of bytes from 1, such as 1024 or 64MiB, or none for no limit"
 	}
 	return "a whole number from 1, in digits, or none for no limit"
 }

@@ -26,13 +26,23 @@ func ParseSize(s string) (Size, error) {
 	digits := s[:len(s)-len(unit)]
 	factor, known := units[unit]
 	if !known || digits == "" || len(digits) > 1 && digits[0] == '0' {
-		return 0, vfs.Errorf(vfs.Invalid, "this is no size; write a whole number of bytes, or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB right behind it, such as 64MiB")
+		return 0, vfs.Errorf(vfs.Invalid, "this is no size%s; write a whole number of bytes, or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB right behind it, such as 64MiB", meant(digits, unit))
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n > math.MaxInt64/factor {
 		return 0, vfs.Errorf(vfs.Invalid, "this size is too large; write one below 8388608TiB")
 	}
 	return Size(n * factor), nil
+}
+
+// meant names the size that was probably meant, where a unit is written in other letters, or nothing.
+func meant(digits, unit string) string {
+	for _, u := range []string{"KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"} {
+		if digits != "" && len(digits) < 20 && strings.EqualFold(u, unit) {
+			return " (did you mean " + digits + u + "?)"
+		}
+	}
+	return ""
 }
 
 // UnmarshalText is ParseSize.

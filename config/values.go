@@ -139,7 +139,7 @@ func (r *reader) count(key string, into *int64) func(ast.Node) {
 // size reads a number of bytes from 1.
 func (r *reader) size(key string, into *Size) func(ast.Node) {
 	return func(n ast.Node) {
-		*into = r.bytes(n, key, "a number of bytes from 1, such as 1024 or 64MiB", "no bound")
+		*into = r.bytes(n, key, "a whole number of bytes from 1, such as 1024 or 64MiB", "no bound")
 	}
 }
 
@@ -175,9 +175,20 @@ func (r *reader) number(n ast.Node, key, right, without string) (int64, bool) {
 	case integer:
 		r.mistake(at, "%s is %s, which is too large or not in plain digits; write %s", key, quote(digits), right)
 	default:
-		r.mistake(at, "%s is %s; write %s", key, kind(n), right)
+		r.mistake(at, "%s is %s; write %s", key, shown(n), right)
 	}
 	return 0, false
+}
+
+// shown is what n says where that is short, and otherwise what it is.
+func shown(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return "the text " + quote(n.Value)
+	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value
+	}
+	return kind(n)
 }
 
 // kind says what n is.
