@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
+
+	"capd/meter"
 )
 
 // An ExceptionType tells the caller how it may react (rpc.capnp, Exception.Type).
@@ -89,13 +91,27 @@ func ownFailure(t ExceptionType, reason string) *Exception {
 	return &Exception{Type: t, Reason: reason, own: true}
 }
 
-// asException is the default Options.Encode: an *Exception anywhere in err's tree stands for itself, and every
-// other error is a failure without a cause, since its text may name what the peer must not know.
+// asException is the default Options.Encode: an *Exception anywhere in err's tree stands for itself, a refusal of the meter's
+// says what it is, and every other error is a failure without a cause, since its text may name what the peer must not know.
 func asException(err error) *Exception {
+	if e := ofMeter(err); e != nil {
+		return e
+	}
 	if e, ok := errors.AsType[*Exception](err); ok {
 		return e
 	}
 	return errInternal
+}
+
+// ofMeter is what a refusal of the meter's, anywhere in err's tree, is to its guest, nil for any other error.
+func ofMeter(err error) *Exception {
+	if full, ok := errors.AsType[*meter.Full](err); ok {
+		return exceptionf(Overloaded, "limit: %v", full)
+	}
+	if errors.Is(err, meter.ErrBusy) {
+		return exceptionf(Overloaded, "busy: %v", meter.ErrBusy)
+	}
+	return nil
 }
 
 // within is what a caller in this process sees of a handler's error: what asException makes of it, with the error itself.

@@ -129,7 +129,7 @@ func (r *reader) step(own bool) error {
 	c.messages.Add(1)
 	if own && !c.outbox.hasRoom() {
 		r.leave()
-		if !c.outbox.waitReplies(c.ctx) {
+		if c.outbox.waitReplies(c.ctx) != nil {
 			return c.Err()
 		}
 	}

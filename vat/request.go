@@ -109,15 +109,17 @@ func (r *request) guarded() {
 	r.start()
 }
 
-// stopped is why r does not go on after it has waited.
-func (r *request) stopped() *Exception {
+// stopped is why r does not go on after it has waited, which has answered err.
+func (r *request) stopped(err error) *Exception {
 	switch {
 	case r.isCanceled():
 		return ErrCanceled
 	case r.conn.Err() != nil:
 		return r.conn.gone()
+	case ofMeter(err) != nil:
+		return r.encode(err)
 	}
-	return exceptionf(Overloaded, "limit: as many calls as may be wait already (limit waits); let some end")
+	return ErrCanceled // with the connection, which does not say why yet
 }
 
 // start runs r in its turn.
@@ -132,18 +134,25 @@ func (r *request) start() {
 	if !waits {
 		o.next(r.conn)
 	}
-	switch {
-	case r.denied != nil:
+	if r.denied != nil {
 		r.fail(r.encode(r.denied))
-	case r.conn != nil && !r.conn.outbox.hasRoom() && !r.conn.outbox.waitReplies(r.context()):
-		r.fail(r.stopped())
-	default:
+	} else if err := r.roomForMore(); err != nil {
+		r.fail(r.stopped(err))
+	} else {
 		r.run()
 	}
 	if waits && !r.passed {
 		r.passed = true
 		o.next(r.conn)
 	}
+}
+
+// roomForMore waits until the peer has read enough to be answered more.
+func (r *request) roomForMore() error {
+	if r.conn == nil || r.conn.outbox.hasRoom() {
+		return nil
+	}
+	return r.conn.outbox.waitReplies(r.context())
 }
 
 // run calls the handler and completes r.
@@ -329,18 +338,18 @@ func (c Call[P, R]) Results() (R, error) { return c.ResultsFor(0) }
 // reserveBytes is from which size on results are made only when there is room for them on the way to the peer.
 const reserveBytes = 64 << 10
 
-// reserve waits, once a call, until results of so many bytes go with what is on its way already. It reports false when
-// the call is over.
-func (r *request) reserve(bytes int) bool {
+// reserve waits, once a call, until results of so many bytes go with what is on its way already. It answers why the
+// call is not to go on.
+func (r *request) reserve(bytes int) error {
 	if bytes < reserveBytes || r.conn == nil || r.direct || r.reserved > 0 {
-		return true
+		return nil
 	}
 	m := r.conn.meter.Load()
-	if !r.conn.outbox.reserve(r.context(), m, int64(bytes)) {
-		return false
+	if err := r.conn.outbox.reserve(r.context(), m, int64(bytes)); err != nil {
+		return r.stopped(err)
 	}
 	r.reserved, r.payer = int64(bytes), m
-	return true
+	return nil
 }
 
 // ResultsFor is Results with room for bytes bytes of Data, so that they can be read straight into the message:
@@ -350,8 +359,10 @@ func (r *request) reserve(bytes int) bool {
 // For 64 KiB and more it waits until the peer has read enough of what was answered before (Limits.ParkedBytes), so
 // that large results do not pile up: ask before making them.
 func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
-	if c.r.results == nil && !c.r.reserve(bytes) {
-		return R{}, ErrCanceled
+	if c.r.results == nil {
+		if err := c.r.reserve(bytes); err != nil {
+			return R{}, err
+		}
 	}
 	m, err := c.r.allocate(bytes)
 	if err != nil {
@@ -365,8 +376,8 @@ func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 // may wait as ResultsFor does. There is one such field, and it is set first. What the peer takes in one message is its
 // own to say (Limits.MessageBytes, 8 MiB): more ends the connection.
 func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
-	if !c.r.reserve(n) {
-		return nil, ErrCanceled
+	if err := c.r.reserve(n); err != nil {
+		return nil, err
 	}
 	m, err := c.r.allocate(0)
 	if err != nil {

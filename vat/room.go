@@ -2,15 +2,26 @@ package vat
 
 import (
 	"context"
+	"errors"
 
 	"capd/meter"
 )
 
 // Waiting for the peer to read what it was sent: room in an outbox.
 
-// waitReplies waits until the peer has read enough of what it was answered. It reports false when the outbox was
-// closed.
-func (o *outbox) waitReplies(ctx context.Context) bool { return o.hasRoom() || o.wait(ctx, o.read) }
+// What waits answers errClosed when the outbox was closed, ctx's error when it ended, and that of [meter.Turn.Wait] when
+// there are too many who wait.
+
+// errClosed is why there is no room any more.
+var errClosed = errors.New("vat: the connection has ended")
+
+// waitReplies waits until the peer has read enough of what it was answered.
+func (o *outbox) waitReplies(ctx context.Context) error {
+	if o.hasRoom() {
+		return nil
+	}
+	return o.wait(ctx, o.read)
+}
 
 // hasRoom reports whether waitReplies would not wait.
 func (o *outbox) hasRoom() bool { return !o.closed.Load() && o.read() }
@@ -45,22 +56,20 @@ func (o *outbox) setMeter(m *meter.Meter) {
 	adjust(m, meter.ReplyBytes, &o.counted, counted)
 }
 
-// waitRoom waits until the peer has read enough of everything. It reports false when the outbox was closed, or ctx
-// ended.
-func (o *outbox) waitRoom(ctx context.Context) bool {
+// waitRoom waits until the peer has read enough of everything.
+func (o *outbox) waitRoom(ctx context.Context) error {
 	return o.wait(ctx, func() bool { return o.bytes.Load() <= o.soft })
 }
 
 // waitStream is waitRoom for a call of a stream: more than a little ahead of the socket would only be more memory to go
 // through.
-func (o *outbox) waitStream(ctx context.Context) bool {
+func (o *outbox) waitStream(ctx context.Context) error {
 	return o.wait(ctx, func() bool { return o.bytes.Load() <= min(streamAhead, o.soft) })
 }
 
 // reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
-// are all there is. release gives them back once the results were appended. It reports false when the outbox was
-// closed, or ctx ended. m counts them too.
-func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) bool {
+// are all there is. release gives them back once the results were appended. m counts them too.
+func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) error {
 	taken := false
 	ready := func() bool {
 		have := o.replies.Load() + o.held
@@ -71,45 +80,48 @@ func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) bool {
 		taken = true
 		return true
 	}
-	ok := o.waitOr(ctx, m.Freed, ready)
-	if taken && !ok {
+	err := o.waitOr(ctx, m.Freed, ready)
+	if taken && err != nil {
 		o.release(m, n)
 	}
-	return ok
+	return err
 }
 
 // wait waits until ready, which is called with o.mu held. Others have ctx's turn meanwhile.
-func (o *outbox) wait(ctx context.Context, ready func() bool) bool {
+func (o *outbox) wait(ctx context.Context, ready func() bool) error {
 	return o.waitOr(ctx, func() <-chan struct{} { return nil }, ready)
 }
 
 // waitOr is wait, and looks again when what freed returns is closed.
-func (o *outbox) waitOr(ctx context.Context, freed func() <-chan struct{}, ready func() bool) (ok bool) {
+func (o *outbox) waitOr(ctx context.Context, freed func() <-chan struct{}, ready func() bool) (err error) {
 	t := meter.TurnOf(ctx)
 	if t == nil {
-		return o.waitFor(ctx.Done(), freed, ready)
+		return o.waitFor(ctx, freed, ready)
 	}
 	o.mu.Lock()
 	now := !o.closed.Load() && ready()
 	o.mu.Unlock()
 	if now {
-		return true
+		return nil
 	}
-	late := t.Wait(ctx, func() { ok = o.waitFor(ctx.Done(), freed, ready) })
-	return ok && late == nil
+	late := t.Wait(ctx, func() { err = o.waitFor(ctx, freed, ready) })
+	if err == nil {
+		err = late
+	}
+	return err
 }
 
-func (o *outbox) waitFor(done <-chan struct{}, freed func() <-chan struct{}, ready func() bool) bool {
+func (o *outbox) waitFor(ctx context.Context, freed func() <-chan struct{}, ready func() bool) error {
 	for {
 		also := freed()
 		o.mu.Lock()
 		if o.closed.Load() {
 			o.mu.Unlock()
-			return false
+			return errClosed
 		}
 		if ready() {
 			o.mu.Unlock()
-			return true
+			return nil
 		}
 		if o.room == nil {
 			o.room = make(chan struct{})
@@ -120,17 +132,17 @@ func (o *outbox) waitFor(done <-chan struct{}, freed func() <-chan struct{}, rea
 		select {
 		case <-room:
 		case <-also:
-		case <-done:
-			return false
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
 
 // reserveCall is waitRoom, and counts a call of n bytes from then on, so that others see it before it is appended.
 // releaseCall ends that.
-func (o *outbox) reserveCall(ctx context.Context, n int64) bool {
+func (o *outbox) reserveCall(ctx context.Context, n int64) error {
 	taken := false
-	ok := o.wait(ctx, func() bool {
+	err := o.wait(ctx, func() bool {
 		if o.bytes.Load() > o.soft || o.calling > o.soft {
 			return false
 		}
@@ -138,10 +150,10 @@ func (o *outbox) reserveCall(ctx context.Context, n int64) bool {
 		taken = true
 		return true
 	})
-	if taken && !ok {
+	if taken && err != nil {
 		o.releaseCall(n)
 	}
-	return ok
+	return err
 }
 
 func (o *outbox) release(m *meter.Meter, n int64) {

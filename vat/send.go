@@ -84,9 +84,11 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 		}
 	} else if n := msg.bytes(); n >= reserveBytes {
 		if conn := via(t); conn != nil {
-			if conn.outbox.reserveCall(ctx, n) {
+			switch err := conn.outbox.reserveCall(ctx, n); err {
+			case nil:
 				defer conn.outbox.releaseCall(n)
-			} else if err := ctx.Err(); err != nil {
+			case errClosed: // which the call meets
+			default:
 				return refuse(notSent(m.Name, err))
 			}
 		}
@@ -109,7 +111,9 @@ func room(ctx context.Context, t target) error {
 	if conn == nil || conn.outbox.parked() <= conn.limits.ParkedBytes {
 		return nil
 	}
-	conn.outbox.waitRoom(ctx)
+	if err := conn.outbox.waitRoom(ctx); err != errClosed { // which the call meets
+		return err
+	}
 	return ctx.Err()
 }
 

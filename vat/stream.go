@@ -35,7 +35,10 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	if conn := via(t); conn != nil {
 		conn.reader.attend()
 		limit = conn.limits.StreamBytes
-		conn.outbox.waitStream(ctx)
+		if err := conn.outbox.waitStream(ctx); ofMeter(err) != nil { // the others the window sees, or the call meets
+			t.release()
+			return err
+		}
 	} else if pending(t) {
 		limit = pendingStream
 	}

@@ -9,6 +9,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -43,6 +44,27 @@ func TestStreamStalls(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("writes to the sink stay open: %+v", h.Stats())
 		}
+	}
+}
+
+// A guest of which as many calls wait as may be is told that there is a limit, and not that its sink failed.
+func TestStreamWhereTooManyWait(t *testing.T) {
+	m := meter.NewHost(nil).Grant("g", meter.Limits{meter.Waits: 1})
+	if err := m.Take(meter.Waits, 1); err != nil {
+		t.Fatal(err)
+	}
+	a, b := net.Pipe()
+	h := vat.NewConn(a, vat.Options{Bootstrap: New(endless{}, "f"), Encode: wire.Encode, Meter: m})
+	g := vat.NewConn(b, vat.Options{})
+	defer h.Close()
+	defer g.Close()
+	f := g.Bootstrap(t.Context())
+	defer f.Release()
+	err := wire.Decode(vat.Do(t.Context(), f, schema.File_stream, func(p schema.File_stream_Params, c *vat.Caps) error {
+		return p.SetSink(c.Put(vat.Serve(stuckTable, stuck{})))
+	}, nil))
+	if want := "limit: f: this grant holds all of its 1 calls that wait for a guest (limit waits); let some end, or ask its giver for more"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

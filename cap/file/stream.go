@@ -9,6 +9,7 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -153,6 +154,9 @@ func (p *pump) settle() error {
 
 // failed says that the sink failed, in our words.
 func (p *pump) failed(err error) error {
+	if full, ok := errors.AsType[*meter.Full](err); ok { // it was not asked: too many wait
+		return full
+	}
 	switch {
 	case err == nil:
 		return nil
