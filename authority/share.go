@@ -47,7 +47,7 @@ var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and ca
 
 var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 
-// share files what is shared from whoever has the meter of, and who holds one share more.
+// share files a share of the grant or share whose meter is of. That one has one live share more.
 func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*grant, []byte, error) {
 	place, _ := vfs.PlaceOf(node)
 	g := &grant{Grant: Grant{Path: place.Path, State: Active}, node: node, meter: part, giver: of}

@@ -2,16 +2,16 @@ package host
 
 import "container/list"
 
-// A crowd is those who have shown nothing yet that lets them in, by where they come from.
-// When there are too many one has to go. It is under Server.mu.
+// A crowd is the connections that have not been let in yet, by where they come from.
+// When there are too many, one has to go. It is under Server.mu.
 type crowd struct {
 	from map[origin]*group
 	last uint64
 }
 
-// group is those of a crowd who come from one place, each in the order they came.
+// group is the connections of a crowd that come from one place, in the order they came.
 type group struct {
-	failed list.List // of *stranger, who showed something wrong
+	failed list.List // of *stranger that have shown a wrong secret
 	others list.List
 }
 
@@ -37,7 +37,7 @@ const (
 
 func (g *group) len() int { return g.failed.Len() + g.others.Len() }
 
-// oldest is the order of whoever has waited longest.
+// oldest is the order of the stranger that has waited longest.
 func (g *group) oldest() uint64 {
 	oldest := ^uint64(0)
 	for _, l := range []*list.List{&g.failed, &g.others} {
@@ -82,7 +82,7 @@ func (c *crowd) remove(s *stranger) {
 	}
 }
 
-// fail notes that s showed something wrong.
+// fail notes that s has shown a wrong secret.
 func (c *crowd) fail(s *stranger) {
 	if s.at == nil || s.failed {
 		return
@@ -111,7 +111,7 @@ func (c *crowd) each(f func(*stranger)) {
 	}
 }
 
-// first returns who has waited longest; nil where there is nobody.
+// first returns the stranger that has waited longest, or nil.
 func (c *crowd) first() (first *stranger) {
 	for _, g := range c.from {
 		for _, l := range []*list.List{&g.failed, &g.others} {
@@ -126,10 +126,10 @@ func (c *crowd) first() (first *stranger) {
 // looked is how many are looked at to find one who has to go.
 const looked = 8
 
-// goes returns who has to go, of those who come from where most do, so that a crowd
-// gets in nobody's way but its own: first whoever showed something wrong, then whoever has
-// said nothing, then whoever has said something, and of these the one that has waited longest, about. Nil: all
-// who were looked at are about to be heard.
+// goes returns the stranger that has to go. It is one of the largest group, so that a crowd
+// from one place harms no other place. One that has shown a wrong secret goes first, then one
+// that has sent nothing, then one that has sent something; among equals about the one that has
+// waited longest. It returns nil when all that it looked at have sent what was not read yet.
 func (c *crowd) goes() *stranger {
 	var most *group
 	for _, g := range c.from {

@@ -40,7 +40,7 @@ type Server struct {
 
 	mu         sync.Mutex
 	conns      map[*vat.Conn]struct{} // the operator's among them
-	handshakes crowd                  // of who may become guests
+	handshakes crowd                  // TLS handshakes under way
 	strangers  crowd                  // of guests that have restored nothing
 	strange    *meter.Meter           // of strangers
 	left       chan struct{}          // closed when a stranger is none any more; made when somebody waits for that

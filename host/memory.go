@@ -27,11 +27,11 @@ const freePeriod = 3 * time.Second
 
 // BoundMemory keeps this process from holding much more memory than it uses, until ctx ends.
 //
-// Go lets garbage grow to as much as is in use before it collects. What guests may make a
-// host hold is bounded, but twice that is much. So four times a second Go's memory limit is set to
-// 64 MiB and 128 MiB for each root grant of m that is connected, or to half as much again
-// as is in use, when that is more: then it collects sooner. Memory that is free and was needed before is given back to the
-// system when little is allocated.
+// Go collects garbage when there is as much of it as memory in use. What guests may make a
+// host hold is bounded, but twice that is much. So four times a second this sets Go's memory
+// limit, which makes Go collect sooner: to 64 MiB and 128 MiB for each connected root grant of m,
+// or to half as much again as is in use and 64 MiB, whichever is more. It gives free memory back
+// to the system while little is allocated.
 //
 // It is for a program and not for a library. It does nothing where GOMEMLIMIT is set.
 func BoundMemory(ctx context.Context, m *meter.Host) {

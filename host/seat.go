@@ -80,7 +80,7 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	return t.conn
 }
 
-// mostPatience is how long a new stranger waits for those to be heard who were there before it.
+// mostPatience is how long a new connection waits while all strangers are about to be heard.
 const mostPatience = 50 * time.Millisecond
 
 // room takes a place for one stranger more. Where there is none somebody has to go.
@@ -138,8 +138,7 @@ func (s *Server) part(who *stranger) {
 	}
 }
 
-// How long a stranger has at least: until its first words are there, when it has sent them at once, and until
-// what it says next is.
+// How long a stranger is left alone: until its first message has come, and then until its next.
 const (
 	timeToSpeak = 10 * time.Millisecond
 	timeToGoOn  = 25 * time.Millisecond
@@ -266,8 +265,8 @@ func (t *seat) lose(m *meter.Meter, why error) {
 	}
 }
 
-// end ends the connection, unless it holds something again. Whoever is there is told why
-// in the words that a call would have been answered in.
+// end ends the connection, unless it holds something again. The peer is told why, in the
+// words of a call's error.
 func (t *seat) end(why error) {
 	t.s.mu.Lock()
 	over := !t.ended && len(t.live) == 0

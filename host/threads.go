@@ -92,7 +92,7 @@ func field(text, key string, n int) string {
 }
 
 // processes is what is left of RLIMIT_NPROC, which counts the threads of all processes
-// of a user. It does not bind who may pass it.
+// of a user. It does not bind root, or a process with one of two capabilities.
 func (s system) processes() int {
 	most, err := strconv.Atoi(field(s.text("/proc/self/limits"), "Max processes", 0))
 	if err != nil || s.passes() {

@@ -2,10 +2,10 @@ package meter
 
 import "time"
 
-// A grant that is alone may have eight turns of Work for each processor, most of which wait for the disk. When others do
-// something too they would wait behind those that do not: Go runs what is ready in turn, and looks at the
-// network when a processor has nothing else to do. So there are half as many turns as processors then, and those
-// who wait for the disk rest meanwhile, or are lent.
+// A grant that is alone may have eight turns of Work for each processor, since most calls wait for the disk. When
+// several grants are active, so many running calls would delay all others: Go looks at the network only when a
+// processor has nothing else to run. So there are half as many turns as processors then. A call that waits for the
+// disk gives its turn up meanwhile, or has it lent to another.
 
 // activeFor is for how long a grant counts as one that does something.
 const activeFor = 2 * time.Second

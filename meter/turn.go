@@ -60,8 +60,8 @@ func (m *Meter) Enter(t *Turn) {
 // sampled is of how many turns of Light that nobody waited for one is measured.
 const sampled = 64
 
-// longLight is what a turn of Light is taken to last at most when it is measured: its goroutine may have been without
-// a processor.
+// longLight is the most that a measured turn of Light counts for: its goroutine may have waited for a processor in
+// between.
 const longLight = 200 * time.Microsecond
 
 // Leave gives back a turn of Light.
@@ -102,7 +102,7 @@ func (m *Meter) Begin(ctx context.Context, l Lane) (context.Context, *Turn, erro
 	return t.Context(ctx), t, nil
 }
 
-// End gives a turn of Work or Heavy back. Who waits for it again, in another goroutine, goes on without one.
+// End gives a turn of Work or Heavy back. A goroutine that still waits to have it again goes on without it.
 func (t *Turn) End() {
 	for {
 		l := t.lane.Load()
@@ -161,8 +161,8 @@ func Yield(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Wait runs f, which waits for somebody else and not for the disk, while ctx's turn is others' to have. Then it waits
-// for another. It answers a [*Full], and has not run f, when too many wait already, and otherwise ctx's error.
+// Wait gives ctx's turn up, runs f, which waits for somebody else and not for the disk, and waits for a turn again. When
+// too many wait already it answers a [*Full] and does not run f. Otherwise it answers ctx's error.
 func Wait(ctx context.Context, f func()) error {
 	if t := TurnOf(ctx); t != nil {
 		return t.Wait(ctx, f)
@@ -193,8 +193,8 @@ func (t *Turn) Wait(ctx context.Context, f func()) error {
 	return l.await(ctx, t)
 }
 
-// Rest is Wait for a place where the disk is waited for: the call counts as a thread meanwhile, so that no more
-// wait than may be there.
+// Rest is Wait for an f that waits for the disk: the call still counts as a thread meanwhile, so that the number of
+// threads stays bounded.
 func Rest(ctx context.Context, f func()) error {
 	t := TurnOf(ctx)
 	if t == nil || !t.away.CompareAndSwap(false, true) {

@@ -20,8 +20,8 @@ type Options struct {
 	// reference.
 	Bootstrap *Cap
 	Limits    Limits
-	// Meter is where counts what the peer makes this side hold and do, and where its calls wait for their turns; see
-	// SetMeter. Nil is one of the connection's own, for Limits.Workers calls at once.
+	// Meter counts what the peer makes this side hold and do, and gives its calls their turns; see SetMeter. Nil is one of
+	// the connection's own, for Limits.Workers calls at once.
 	Meter *meter.Meter
 	// Encode must not block, and calls nothing of this package.
 	//
@@ -135,8 +135,8 @@ func (c *Conn) Close() error {
 // Abort ends the connection as Close does, and tells the peer why. What it calls fails with that from then on.
 func (c *Conn) Abort(reason string) { c.shutdown(&ProtocolError{Reason: reason}) }
 
-// Heard reports whether a message has come in as a whole, and whether one waits for its turn or is being looked at now.
-// Without a meter it never has.
+// Heard reports whether a whole message has ever come in, and whether one is waiting for its turn or being handled now.
+// Without Options.Meter both are false.
 func (c *Conn) Heard() (any, now bool) {
 	h := c.reader.heard.Load()
 	return h != 0, h == hearing

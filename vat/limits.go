@@ -41,8 +41,8 @@ type Limits struct {
 	Imports int
 	// Questions is the most calls to the peer that have not returned: 65,536. One more is refused.
 	Questions int
-	// Workers is the most handlers that run at once, those on the reader not counted: 64. With Options.Meter it is that
-	// which says.
+	// Workers is the most handlers that run at once, those on the reader not counted: 64. With Options.Meter
+	// the meter bounds them instead.
 	Workers int
 	// ParkedBytes is the most memory in frames that the peer has not read: 4 MiB. Above it this side reads no
 	// further messages and starts no further handlers until the peer has read some, and makes no large results

@@ -7,8 +7,8 @@ import (
 	"capd/meter"
 )
 
-// What calls hold, but for large messages, counts in the connection's meter beyond what is its own: what an open call takes at least, what a
-// connection may hold without the meter's knowing, and the steps in which it takes more.
+// What calls hold, except large messages, counts in the connection's meter. openBytes is the least that an open call takes,
+// heldFree what a connection may hold without counting it, and heldStep the steps in which the rest counts.
 const (
 	openBytes = 2 << 10
 	heldFree  = 64 << 10
@@ -49,8 +49,8 @@ func (c *Conn) hold() {
 // letGo takes what calls hold from the meter. Called with c.mu held.
 func (c *Conn) letGo() { adjust(c.meter.Load(), meter.CallBytes, &c.held, 0) }
 
-// crowded reports whether calls hold so much that this connection, which has a part in it, is to have no more, or is to
-// end. Called with c.mu held.
+// crowded returns the limit that the calls of the meter's connections pass, nil for none, if this connection counts for any of
+// it. New calls are refused then. end is true when they pass it by a third: then the connection ends. Called with c.mu held.
 func (c *Conn) crowded() (full *meter.Full, end bool) {
 	if c.held == 0 {
 		return nil, false
@@ -142,8 +142,8 @@ func (p *purse) take(c *Conn, n int) bool {
 	return true
 }
 
-// add notes that a message turned out to take n bytes of memory in all, of which the meter is m: they are there
-// already, so that those who come later wait for them.
+// add counts a message that turned out to take n bytes of memory in all, in m. It never waits, since the memory is taken
+// already; later messages wait for it.
 func (p *purse) add(m *meter.Meter, n int64) {
 	if p.taken > 0 {
 		m = p.meter

@@ -79,8 +79,8 @@ func (r *request) finish() {
 	}
 }
 
-// submit has r run in its turn; calls made in this process have one at once, since whoever makes them bounds them, and
-// a bound here would make handlers that call one another wait for each other.
+// submit has r run in its turn. A call made in this process runs at once: its caller bounds how many there are, and with a
+// bound here handlers that call one another could wait for each other for ever.
 func (r *request) submit() {
 	r.direct = false
 	if r.conn == nil {

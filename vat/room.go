@@ -26,8 +26,8 @@ func (o *outbox) waitReplies(ctx context.Context) error {
 // hasRoom reports whether waitReplies would not wait.
 func (o *outbox) hasRoom() bool { return !o.closed.Load() && o.read() }
 
-// read reports whether the peer has read enough of what it was answered: more must be read where the connections of one
-// meter have too much of it together.
+// read reports whether the peer has read enough of what it was answered. It has to have read more where the connections of
+// one meter have too much unread together.
 func (o *outbox) read() bool {
 	n := o.replies.Load()
 	if n <= heldFree {

@@ -71,9 +71,8 @@ func (v *fileView) revocable(m *meter.Meter) (File, *Control, error) {
 	return r, c, nil
 }
 
-// Revocable is [RevocableDir] or [RevocableFile] of a directory or a file. What it returns, and
-// all that is derived from that, counts in m and not where n counts: m is of another, who has
-// it of n's holder.
+// Revocable is [RevocableDir] or [RevocableFile], by n's kind. What it returns, and all that is
+// derived from that, counts in m instead of n's meter: it is for somebody else than n's holder.
 func Revocable(n Node, m *meter.Meter) (Node, *Control, error) {
 	if f, ok := n.(File); ok {
 		v, err := viewOf[*fileView](f)

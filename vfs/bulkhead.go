@@ -23,20 +23,18 @@ var errNoAnswer = Errorf(Busy, "the storage here does not answer: no call on it 
 // the Bulkhead of a [Guard]; a tree that is mounted in a [Namespace] has one without
 // being asked.
 //
-// The other calls wait their turn, which costs no thread. Whoever they are for takes
-// turns with the others, and has at most as many inside as are left free for the rest:
-// alone, half of them. When nothing has ended for a second all who wait are told busy,
-// and so is everybody who comes until a call ends. A call is inside from when it is
-// given to the store until it returns, but not while it waits for a reader that its
-// caller supplied, or for whoever takes the entries of a listing.
+// The other calls wait, which costs no thread. Root grants take turns, and within one its
+// shares do. A grant has at most as many calls inside as places are left free: alone it
+// has half of them. When no call has ended for a second, all waiting calls answer busy,
+// and so does each new one until a call ends. A call is inside from when it is given to
+// the store until it returns. It is not inside while it waits for a reader that its caller
+// supplied, or for the consumer of a listing.
 //
-// For whom a call is made says the turn of its context (see [meter.Of]): root grants take
-// turns, and among the calls of one its shares do. Without one it is the host's own, which
-// may have all places.
+// The turn in a call's context says whose call it is (see [meter.Of]). A call without one
+// is the host's own. The host's calls may have all places.
 //
-// Calls with the context of [Trying], which never wait, pass it by. So do those of a
-// batch (see [Hold]) that would have to wait: gates are held meanwhile. They are
-// counted. Safe for concurrent use.
+// Calls with the context of [Trying] never wait and do not enter. Calls of a batch (see
+// [Hold]) count, but never wait, since gates are held meanwhile. Safe for concurrent use.
 type Bulkhead struct {
 	max int
 
@@ -163,7 +161,7 @@ func (p inside) again(ctx context.Context, refused func()) inside {
 	return inside{b, l}
 }
 
-// All that follows but leaves, look, close and janitor is called with b.mu held.
+// All that follows is called with b.mu held, except leaves and look.
 
 // lane is that of m, which may be nil.
 func (b *Bulkhead) lane(m *meter.Meter) *lane {
@@ -220,7 +218,7 @@ func (b *Bulkhead) wait(l *lane, m *meter.Meter, stays bool) *waiter {
 	return w
 }
 
-// next lets in who may be, in turn. Each who is let in leaves less room for the others.
+// next lets waiting calls in, in turn. Each one leaves less room for the others.
 func (b *Bulkhead) next() {
 	for i := 0; i < len(b.turns) && b.inside < b.max; {
 		l := b.turns[i]
@@ -238,7 +236,7 @@ func (b *Bulkhead) next() {
 	}
 }
 
-// leaves takes w from those who wait, and reports false when it was let in.
+// leaves takes w out of the queue. It reports false when w was let in already.
 func (b *Bulkhead) leaves(l *lane, w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -264,7 +262,7 @@ func (b *Bulkhead) forget(l *lane) {
 	}
 }
 
-// look tells busy those who wait where nothing ends, and comes again while any waits.
+// look refuses the calls that wait where nothing ends. It runs again while any call waits.
 func (b *Bulkhead) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -286,7 +284,7 @@ func (b *Bulkhead) look() {
 	}
 }
 
-// refuse tells all who wait in l busy. Those who stay wait on.
+// refuse has all calls that wait in l answer busy. Those that stay wait on.
 func (b *Bulkhead) refuse(l *lane) {
 	if b.inside >= b.max {
 		b.stuck = true

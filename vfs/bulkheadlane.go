@@ -18,7 +18,7 @@ type lane struct {
 	stuck   bool      // likewise, while it has all that it may have inside
 }
 
-// share is those who wait of one part of a grant.
+// share is the waiting calls of one part of a grant.
 type share struct {
 	meter   *meter.Meter
 	waiters list.List // of *waiter, in the order they came
@@ -36,7 +36,7 @@ type waiter struct {
 
 // What follows is called with Bulkhead.mu held.
 
-// push appends w, of m, to those who wait.
+// push appends w, a call of m, to the queue.
 func (l *lane) push(m *meter.Meter, w *waiter) {
 	i := slices.IndexFunc(l.shares, func(s *share) bool { return s.meter == m })
 	if i < 0 {
@@ -48,7 +48,7 @@ func (l *lane) push(m *meter.Meter, w *waiter) {
 	l.waiting++
 }
 
-// next returns who has waited longest of the share whose turn it is.
+// next returns the longest waiting call of the share whose turn it is.
 func (l *lane) next() *waiter {
 	s := l.shares[0]
 	l.shares = append(l.shares[1:], s)

@@ -210,8 +210,8 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 		defer end()
 		return t.put(staged, do)
 	}
-	// Its place is given up while the reader is waited for. Who has none and is told
-	// busy does not wait for the store to clear away what was staged.
+	// The write gives its place up while it waits for the reader. If it gets no place
+	// again the caller is told busy at once, while the store clears away what was staged.
 	type outcome struct {
 		version Version
 		err     error

@@ -2,8 +2,8 @@ package vfs
 
 import "sync"
 
-// Janitor runs what nobody waits for and what may block, such as closing a file: one
-// after another, on one goroutine, which is there as long as there is something to do.
+// Janitor runs functions that may block and that nobody waits for, such as closing a file. It
+// runs one after another, on a goroutine that exists only while there is work.
 // The zero Janitor is ready for use. Safe for concurrent use.
 type Janitor struct {
 	mu      sync.Mutex

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// FromLister is a Dir that can begin a listing in the middle, for who lists page by
-// page: what comes before costs it less than what is listed.
+// FromLister is a Dir that can begin a listing in the middle, so that each page of a long
+// listing costs about the same.
 type FromLister interface {
 	// ListFrom is List without the names before from, in byte order.
 	ListFrom(ctx context.Context, from string) iter.Seq2[Entry, error]

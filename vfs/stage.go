@@ -8,7 +8,7 @@ import (
 
 type stagerKey struct{}
 
-// stager is who pays for a change, and for the change that this is a part of.
+// stager is the meters that a change counts in, and those of the change that it is a part of.
 type stager struct {
 	payers payers
 	outer  *stager
@@ -23,10 +23,9 @@ func onStage(ctx context.Context, p payers) context.Context {
 	return context.WithValue(ctx, stagerKey{}, &stager{p, outer})
 }
 
-// Stage counts n bytes that a store is about to write beside what it changes, for the
-// change that ctx is of, as the content of a whole-file write counts while it is under
-// way. It answers busy when that is more than may be staged at once. unstage, which is
-// called once, ends it.
+// Stage counts n bytes as staged for the change that ctx belongs to. A store calls it
+// before it writes a copy beside what it changes. It answers busy when more would be staged
+// than may be at once. The caller calls unstage once.
 func Stage(ctx context.Context, n int64) (unstage func(), err error) {
 	s, _ := ctx.Value(stagerKey{}).(*stager)
 	return s.stage(n)

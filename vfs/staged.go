@@ -24,7 +24,7 @@ type stagedReader struct {
 	last func() error  // if any, asked at the end of r
 	err  error         // the end
 
-	in     *seat       // the place of who stages, in the world's bulkhead; nil for none
+	in     *seat       // the write's place in the world's bulkhead; nil for none
 	giveUp func(error) // called when it gets no place again
 
 	mu    sync.Mutex

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// within runs do, which calls the store, inside the world's bulkhead. Who tries passes it
-// by.
+// within runs do, which calls the store, inside the world's bulkhead. With the context of
+// [Trying] it does not enter.
 func (w *world) within(ctx context.Context, do func(context.Context) error) error {
 	if w.bulkhead == nil || IsTrying(ctx) {
 		return do(ctx)
@@ -23,8 +23,8 @@ func (w *world) within(ctx context.Context, do func(context.Context) error) erro
 // enter the bulkhead.
 const maxBatched = 256
 
-// entries is ListFrom of d, inside the world's bulkhead while the store is asked, and outside
-// of it while whoever takes the entries is.
+// entries is ListFrom of d. It is inside the world's bulkhead while the store reads, and
+// outside of it while the consumer works.
 func (w *world) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry, error] {
 	if w.bulkhead == nil || IsTrying(ctx) {
 		return ListFrom(ctx, d, from)

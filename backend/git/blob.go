@@ -106,8 +106,8 @@ func (s *blobs) keep(id plumbing.Hash, b *blob, weight int64) {
 	}
 }
 
-// spool writes a large blob to a file, so that it can be read anywhere. Who wants a
-// blob that another is writing waits for that, and for no other.
+// spool writes a large blob to a file, so that it can be read anywhere. A caller waits
+// while another writes the same blob, and for no other blob.
 func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (*blob, error) {
 	for {
 		if b, ok := s.cached(id); ok {

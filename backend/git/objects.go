@@ -28,7 +28,7 @@ type objects struct {
 	confined bool      // others have no part in it
 	replaced map[plumbing.Hash]plumbing.Hash
 	bases    *lru[base, whole]
-	deltas   chan struct{} // held by who applies the deltas of a large object, in memory
+	deltas   chan struct{} // held while the deltas of a large object are applied, in memory
 
 	mu    sync.Mutex // guards a change of packs
 	packs atomic.Pointer[[]*pack]

@@ -110,8 +110,8 @@ func (d *dir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, er
 	}
 }
 
-// entries returns what is in the directory now. The store's lock is held for no longer
-// the more that is.
+// entries returns what is in the directory now. It holds the store's lock for a time that
+// does not depend on how much that is.
 func (d *dir) entries(ctx context.Context) (*kinds, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

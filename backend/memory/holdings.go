@@ -9,8 +9,8 @@ import "capd/meter"
 // All together may stage twice what the tree may hold, and a grant as much as the
 // others leave free of that: alone as much as the tree may hold, so that one file
 // can be replaced by one as large, and never all. A share may stage as much
-// as its grant has left of what the tree may hold. Whoever the host calls
-// for itself, without a turn of a meter, counts as a grant.
+// as its grant has left of what the tree may hold. The host's own calls, which
+// have no meter's turn, count as one grant.
 type holdings struct {
 	limit  int64 // what the tree may hold
 	staged int64 // in all
@@ -39,8 +39,8 @@ func (h *holdings) unstage(who *meter.Meter, n int64) {
 	h.staged -= n
 }
 
-// full reports that who holds more old contents than the tree may hold: it may open and
-// write nothing until it closes some.
+// full reports whether the grant of who holds open more old content than the tree may
+// hold. Until it closes some it may open and write nothing.
 func (h *holdings) full(who *meter.Meter) bool { return h.of[grantOf(who)].old > h.limit }
 
 func (h *holdings) count(who *meter.Meter, n holding) {

@@ -95,7 +95,7 @@ type reader interface {
 	io.Closer
 	// tryReadAt answers vfs.ErrWouldBlock where reading would wait for the disk.
 	tryReadAt(p []byte, off int64) (int, error)
-	// closeSoon is Close for one who must not wait.
+	// closeSoon is Close for a caller that must not wait.
 	closeSoon()
 }
 

@@ -37,7 +37,7 @@ func (f *openFile) Close() error {
 	return unix.Close(f.fd)
 }
 
-// closeSoon is Close for one who must not wait.
+// closeSoon is Close for a caller that must not wait.
 func (f *openFile) closeSoon() { f.h.open.closeSoon(f) }
 
 // ReadAt implements io.ReaderAt.

@@ -184,8 +184,8 @@ func statx(dir int, name string, flags int) (unix.Statx_t, error) {
 	return stx, err
 }
 
-// statx is statx as the file system has it. One that is prompt knows without asking
-// anybody; so that somebody is not asked either who is behind a mount on it.
+// statx is statx with the host's flags. A prompt file system answers from memory. With
+// AT_STATX_DONT_SYNC a mount on top of it does not ask its server either.
 func (h *kernelHost) statx(dir int, name string) (unix.Statx_t, error) {
 	return statx(dir, name, h.flags())
 }

@@ -15,8 +15,8 @@ type places struct {
 	held map[string]*name // by path
 }
 
-// name is the lock of one path, which is there while somebody uses it. Who changes a
-// name locks it; the directories that lead to it are locked for reading.
+// name is the lock of one path. It exists while it is used. A change locks its name, and
+// the directories that lead there for reading.
 type name struct {
 	lock  sync.RWMutex
 	users int // under places.mu

@@ -75,7 +75,7 @@ func (a *aftermath) settle(ctx context.Context) (err error) {
 	return a.sync(ctx)
 }
 
-// lost reports whether the program was stopped since the capability of its tree went.
+// lost reports whether the program was stopped because its tree's capability was taken back.
 func (a *aftermath) lost() bool {
 	return a.stopped != nil && a.from.ctx.Err() != nil && a.env.Err() == nil
 }

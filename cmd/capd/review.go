@@ -183,8 +183,8 @@ func newChanges(w io.Writer) *changes {
 	return &changes{w: w, p: newPainter(w), screen: isTerminal(w)}
 }
 
-// newOutline is newChanges for who has the files themselves, and is shown no more of them
-// than somebody reads.
+// newOutline is newChanges for somebody who has the files themselves: it shows the first
+// lines of each, and no binary content.
 func newOutline(w io.Writer) *changes {
 	s := newChanges(w)
 	s.screen, s.most = true, mostLines

@@ -8,7 +8,7 @@ import (
 )
 
 // copies are the files of the lower tree that are being copied. Each counts as staged
-// for whoever it is made for, so that nobody copies more at once than he could keep.
+// in the meters of its change, so that nobody copies more at once than he could keep.
 type copies struct {
 	mu    sync.Mutex
 	n     int

@@ -47,8 +47,8 @@ func (o *Overlay) Diff(ctx context.Context, under string) ([]Change, error) {
 	return o.diff(ctx, o.survey(), under)
 }
 
-// warm has both stores find out the versions that diff will ask for, which they
-// remember as a rule, so that nobody waits for that.
+// warm asks both stores for the versions that diff will need, with no turn held. Stores
+// usually remember them, so that diff is quick afterwards.
 func (o *Overlay) warm(ctx context.Context, under string) { _, _ = o.diff(ctx, o.survey(), under) }
 
 func checkPath(path string) error {

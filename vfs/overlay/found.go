@@ -8,14 +8,14 @@ import (
 	"capd/vfs/batch"
 )
 
-// Who has the turn looks at nothing that may take as long as a file or a directory is
+// With the turn held, nothing is read that takes as long as a file or a directory is
 // large. A plan that needs the version of a long file, or needs to know whether a
-// directory of the lower tree is empty, answers unknown. That is found out with no turn
-// held, and the plan runs again; it uses what was found where nothing shows that it is
-// so no more. A lower tree that changes in between could have done so a moment later
-// as well: no turn holds it.
+// directory of the lower tree is empty, answers unknown. The overlay then gives the turn
+// up, finds that out, and runs the plan again. The plan uses what was found unless
+// something shows that it has changed. The lower tree may change in between; it may do so
+// at any time, since the turn does not hold it.
 
-// shortFile is how long a file is, in bytes, that is read by who has the turn.
+// shortFile is the length, in bytes, up to which a file is read with the turn held.
 const shortFile = 64 << 10
 
 // unknown is the error of a plan that needs what takes long to find out: the state of

@@ -48,13 +48,13 @@ type Overlay struct {
 	contents     contents
 	index        index
 
-	// turn is held by who changes the tree, from the plan to the end of the commit,
-	// and by who must not see it change. Reading needs no turn. What takes as long as
-	// a file or a directory is large is done before it or after; see found.
+	// turn is held to change the tree, from the plan to the end of the commit, and
+	// where the tree must not change meanwhile. Reading needs no turn. Work that grows
+	// with the size of a file or a directory is done before it or after; see found.
 	turn   chan struct{}
 	copies copies
 
-	trash []*content // that are in the tree no more; who has the turn adds, and removes them after it
+	trash []*content // no longer in the tree: added with the turn held, removed after it
 
 	// mu guards the tree and bases. Neither store is asked under it, but for the
 	// moment in which Apply changes the lower tree.
@@ -130,8 +130,8 @@ func (o *Overlay) begin(ctx context.Context) error {
 	}
 }
 
-// end gives the turn to the next, and removes then what is in the tree no more: that
-// takes as long as a content is large.
+// end gives the turn up, and then removes the contents that are no longer in the tree:
+// removing takes as long as a content is large.
 func (o *Overlay) end() {
 	trash := o.trash
 	o.trash = nil
@@ -160,7 +160,7 @@ func (o *Overlay) change(ctx context.Context, plan func(context.Context) (*step,
 	return o.inTurn(ctx, func(ctx context.Context) error { return o.changeNow(ctx, plan) })
 }
 
-// changeNow is change for who has the turn.
+// changeNow is change with the turn held.
 func (o *Overlay) changeNow(ctx context.Context, plan func(context.Context) (*step, error)) error {
 	st, err := plan(ctx)
 	if err != nil {

@@ -160,7 +160,7 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (old vfs.Conte
 	return old, up, err
 }
 
-// originalNow is original for who has the turn.
+// originalNow is original with the turn held.
 func (f *file) originalNow(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
 	s, err := f.replaceable(ctx, f.name, c)
 	if err != nil {
