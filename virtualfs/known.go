@@ -2,9 +2,11 @@ package virtualfs
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/overlay"
 )
 
 // known answers notFound for one of paths at which m has nothing and never had: neither
@@ -40,20 +42,18 @@ func (m *mount) knows(ctx context.Context, path string) (bool, error) {
 
 // changedAt reports whether there is a change at path or below it.
 func (m *mount) changedAt(ctx context.Context, path string) (found bool, err error) {
-	at := func(c Change) bool {
-		found = chosen([]string{path}, c)
-		return !found
-	}
+	at := func(c Change) bool { return chosen([]string{path}, c) }
 	if m.overlay != nil {
 		all, err := m.overlay.Diff(ctx, "")
-		for i := 0; i < len(all) && at(change(all[i])); i++ {
-		}
-		if found || err != nil {
-			return found, err
+		if err != nil || slices.ContainsFunc(all, func(c overlay.Change) bool { return at(change(c)) }) {
+			return err == nil, err
 		}
 	}
 	if m.store.Own != nil {
-		err = m.store.Own.Diff(ctx, "", "", at)
+		err = m.store.Own.Diff(ctx, "", "", func(c Change) bool {
+			found = at(c)
+			return !found
+		})
 	}
 	return found, err
 }

@@ -111,8 +111,8 @@ func (cs *contents) stage(ctx context.Context, r io.Reader) (*content, vfs.Versi
 
 // besideOld adds to a quota error what a replacement needs room for.
 func besideOld(err error) error {
-	var e *vfs.Error
-	if !errors.As(err, &e) || e.Code != vfs.Quota {
+	e, ok := errors.AsType[*vfs.Error](err)
+	if !ok || e.Code != vfs.Quota {
 		return err
 	}
 	more := *e
