@@ -40,6 +40,7 @@ type Server struct {
 
 	mu         sync.Mutex
 	conns      map[*vat.Conn]struct{} // the operator's among them
+	operators  int                    // how many of these are the operator's
 	handshakes crowd                  // TLS handshakes under way
 	strangers  crowd                  // of guests that have restored nothing
 	strange    *meter.Meter           // of strangers
@@ -80,7 +81,10 @@ func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.Secret
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.add(nc, vat.Limits{}, nil, console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs}), func() {})
+		served := console.New(s.host, locate, console.Options{Process: s.process, VirtualFs: s.o.VirtualFs})
+		if s.add(nc, vat.Limits{}, nil, served, func() { s.operators-- }) != nil {
+			s.operators++
+		}
 	})
 }
 
@@ -184,7 +188,7 @@ func (s *Server) note(told *vfs.Told) {
 	}
 }
 
-// Conns returns how many connections there are.
+// Conns returns how many connections there are, the operator's among them.
 func (s *Server) Conns() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,10 @@ import (
 
 // process tells a console what the authority does not know.
 func (s *Server) process() console.Process {
-	return console.Process{Connections: int64(s.Conns()), Descriptors: descriptors()}
+	s.mu.Lock()
+	guests := len(s.conns) - s.operators
+	s.mu.Unlock()
+	return console.Process{Connections: int64(guests), Descriptors: descriptors()}
 }
 
 // descriptors counts what the process has open; -1 where the system does not

@@ -28,7 +28,7 @@ struct Status {
   grants @2 :UInt32;         # that are not revoked, shared ones among them
   openNodes @3 :UInt64;      # nodes and gates that guests hold
   streams @4 :UInt64;        # files that guests read or write whole
-  connections @5 :Int64;     # of guests and operators, the asker's own among them; -1: not known
+  connections @5 :Int64;     # of guests; -1: not known
   descriptors @6 :Int64;     # open in the process; -1: not known, as on systems that do not tell
   goroutines @7 :UInt32;
   heapBytes @8 :UInt64;      # in use, with what was not collected yet

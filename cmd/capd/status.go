@@ -16,7 +16,8 @@ type statusCommand struct {
 }
 
 func (statusCommand) Help() string {
-	return `Open nodes and streams are the guests'; they count against what a grant may hold.
+	return `Open nodes, streams and connections are the guests'; they count against what a grant may hold. The
+connection of this command is not among them.
 What a host cannot tell is -1, or "unknown".
 
 With --guests: the host, each grant with what was shared from it below, and strangers (connections that

@@ -87,7 +87,8 @@ func guestsToJSON(st served.Status, u console.Usage) guestsJSON {
 }
 
 // usageTable shows who uses what: the host, then each grant with its shares below it, then
-// strangers. Of the kinds it shows those that are used, were refused, or have a limit that was set.
+// strangers. Of the kinds it shows those that are used, were refused, or have a limit that was set; of
+// strangers always connections.
 type usageTable struct {
 	columns
 	paint painter
@@ -113,11 +114,9 @@ func printUsage(e *env, st served.Status, u console.Usage) error {
 		t.line("")
 		t.grant("", g, below)
 	}
-	if slices.ContainsFunc(u.Strangers.Uses, func(u meter.Use) bool { return u.Used > 0 || u.Refused > 0 }) {
-		t.line("")
-		t.head("", t.paint.dir("strangers"), "connections that have restored nothing")
-		t.usage("  ", u.Strangers, meter.StrangerLimits())
-	}
+	t.line("")
+	t.head("", t.paint.dir("strangers"), "connections that have restored nothing")
+	t.usage("  ", u.Strangers, meter.StrangerLimits(), meter.Connections)
 	return t.Flush()
 }
 
@@ -144,7 +143,7 @@ func (t *usageTable) grant(indent string, g console.GrantUsage, below map[string
 	}
 }
 
-func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits) {
+func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits, always ...meter.Kind) {
 	stored := int64(meter.NoLimit)
 	for _, use := range u.Uses {
 		set := max(use.Limit, 0) != defaults[use.Kind]
@@ -154,7 +153,7 @@ func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits)
 		case meter.StagedBytes: // which is never more
 			set = set && use.Limit != stored
 		}
-		if use.Used > 0 || use.Refused > 0 || set {
+		if use.Used > 0 || use.Refused > 0 || set || slices.Contains(always, use.Kind) {
 			t.use(indent, use)
 		}
 	}
