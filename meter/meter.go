@@ -11,6 +11,7 @@ import (
 type Meter struct {
 	name   string
 	parent *Meter // nil: it is nobody's part
+	grant  *Meter // see Grant
 	whose  string // for an error
 	depth  int    // of how many it is a part
 
@@ -34,6 +35,7 @@ type Meter struct {
 // "the grant".
 func New(name, whose string, l Limits) *Meter {
 	m := &Meter{name: name, whose: whose}
+	m.grant = m
 	for i := range m.flows {
 		m.flows[i].meter = m
 	}
@@ -52,7 +54,10 @@ func (m *Meter) Depth() int { return max(m.depth-1, 0) }
 // Part returns a new meter whose use counts in m too. It has no limit of its own but its
 // share of m, and goes with [Meter.End].
 func (m *Meter) Part(name string) *Meter {
-	p := &Meter{name: name, whose: m.whose, depth: m.depth + 1, parent: m, lanes: m.lanes}
+	p := &Meter{name: name, whose: m.whose, depth: m.depth + 1, parent: m, grant: m.grant, lanes: m.lanes}
+	if m.parent == nil {
+		p.grant = p
+	}
 	for i := range p.flows {
 		p.flows[i].meter = p
 		p.flows[i].parent = &m.flows[i]
@@ -86,12 +91,7 @@ func (m *Meter) End() {
 }
 
 // Grant returns the meter of the root grant that m is of: m itself, unless it is a part of one.
-func (m *Meter) Grant() *Meter {
-	for m.parent != nil && m.parent.parent != nil {
-		m = m.parent
-	}
-	return m
-}
+func (m *Meter) Grant() *Meter { return m.grant }
 
 // Name returns what the meter was called.
 func (m *Meter) Name() string { return m.name }

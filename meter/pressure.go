@@ -1,6 +1,9 @@
 package meter
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A grant that is alone may have eight turns of Work for each processor, since most calls wait for the disk. When
 // several grants are active, so many running calls would delay all others: Go looks at the network only when a
@@ -10,37 +13,41 @@ import "time"
 // activeFor is for how long a grant counts as one that does something.
 const activeFor = 2 * time.Second
 
-// activity is when a root grant was last seen to have done something. Under the mutex of the lane of Work.
+// activity is whether a root grant does something, by itself or by its parts.
 type activity struct {
-	turns int64
-	at    time.Time
+	turned atomic.Bool // it was given a turn since press looked last
+	last   time.Time   // when press saw that; under the mutex of the lane of Work
+}
+
+// turn counts one turn of l for m, and returns how many it was given.
+func (m *Meter) turn(l Lane) int64 {
+	if a := &m.grant.activity; !a.turned.Load() {
+		a.turned.Store(true)
+	}
+	return m.flows[l].turns.Add(1)
 }
 
 // press sets how many turns there are, by how many root grants do something. l.mu is held.
 func (l *lane) press(now time.Time) {
-	active := 0
-	for _, m := range l.root.meter.Parts() {
-		if n := m.given(); n != m.activity.turns {
-			m.activity = activity{n, now}
-		}
-		if now.Sub(m.activity.at) < activeFor {
-			active++
-		}
-	}
 	slots := l.alone
-	if active > 1 {
+	if l.root.meter.active(now) > 1 {
 		slots = l.shared
 	}
 	l.slots.Store(slots)
 }
 
-// given returns how many turns m and its parts were given in all lanes.
-func (m *Meter) given() (n int64) {
-	for i := range m.flows {
-		n += m.flows[i].turns.Load()
-	}
-	for _, p := range m.Parts() {
-		n += p.given()
+// active is how many parts of m do something. It looks at no part of theirs, of which there may be many.
+func (m *Meter) active(now time.Time) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p := range m.parts {
+		a := &p.activity
+		if a.turned.Swap(false) {
+			a.last = now
+		}
+		if now.Sub(a.last) < activeFor {
+			n++
+		}
 	}
 	return n
 }

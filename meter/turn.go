@@ -40,7 +40,7 @@ func (m *Meter) Enter(t *Turn) {
 	l := &m.lanes[Light]
 	t.meter = m
 	t.lane.Store(l)
-	n := m.flows[Light].turns.Add(1)
+	n := m.turn(Light)
 	if l.enter() {
 		t.fast = true
 		if n%sampled == 0 {
@@ -85,7 +85,7 @@ func (t *Turn) Leave() {
 func (m *Meter) Go(l Lane, w Worker) {
 	t := &Turn{meter: m, work: w}
 	t.lane.Store(&m.lanes[l])
-	m.flows[l].turns.Add(1)
+	m.turn(l)
 	m.lanes[l].wait(t)
 }
 
@@ -94,7 +94,7 @@ func (m *Meter) Go(l Lane, w Worker) {
 func (m *Meter) Begin(ctx context.Context, l Lane) (context.Context, *Turn, error) {
 	t := &Turn{meter: m, ready: make(chan error, 1)}
 	t.lane.Store(&m.lanes[l])
-	m.flows[l].turns.Add(1)
+	m.turn(l)
 	m.lanes[l].wait(t)
 	if err := m.lanes[l].await(ctx, t); err != nil {
 		return nil, nil, err
@@ -220,7 +220,7 @@ func Move(ctx context.Context, to Lane) error {
 	defer t.away.Store(false)
 	t.lane.Load().pass(t)
 	l := &t.meter.lanes[to]
-	t.meter.flows[to].turns.Add(1)
+	t.meter.turn(to)
 	t.lane.Store(l)
 	if !l.again(t) {
 		return ctx.Err()
