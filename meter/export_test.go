@@ -12,3 +12,6 @@ func (h *Host) Press() {
 
 // Slots is how many turns of Work there are at once now.
 func (h *Host) Slots() int64 { return h.lanes[Work].slots.Load() }
+
+// Taken returns how many turns of l are had now.
+func (m *Meter) Taken(l Lane) int64 { return m.lanes[l].state.Load() & takenMask }

@@ -3,6 +3,7 @@ package meter_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"capd/meter"
@@ -99,4 +100,34 @@ func BenchmarkDeepShares(b *testing.B) {
 	}
 	stop()
 	wg.Wait()
+}
+
+// A call that ends in the moment in which what it left behind changes its lane leaves neither a turn nor a thread.
+func TestEndBesideMove(t *testing.T) {
+	m := meter.NewHost(nil).Grant("a", nil)
+	contexts, moved := make(chan context.Context), make(chan struct{})
+	defer close(contexts)
+	var begun atomic.Bool
+	go func() {
+		for ctx := range contexts {
+			begun.Store(true)
+			_ = meter.Move(ctx, meter.Heavy)
+			moved <- struct{}{}
+		}
+	}()
+	for i := range 20_000 {
+		ctx, turn, err := m.Begin(t.Context(), meter.Work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun.Store(false)
+		contexts <- ctx
+		for spins := i % 64; !begun.Load() || spins > 0; spins-- { // so that each comes first now and then
+		}
+		turn.End()
+		<-moved
+		if n, work, heavy := m.Used(meter.Threads), m.Taken(meter.Work), m.Taken(meter.Heavy); n+work+heavy != 0 {
+			t.Fatalf("%d threads and %d and %d turns are left", n, work, heavy)
+		}
+	}
 }

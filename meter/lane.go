@@ -180,6 +180,20 @@ func (l *lane) pass(t *Turn) {
 	l.dispatch()
 }
 
+// hand is pass for a turn that moves to another lane, unless it has ended: then it reports false. From then on
+// whoever ends it does so there.
+func (l *lane) hand(t *Turn, to *lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.over {
+		return false
+	}
+	l.vacate(t)
+	t.lane.Store(to)
+	l.dispatch()
+	return true
+}
+
 // dispatch gives what turns there are. l.mu is held.
 func (l *lane) dispatch() {
 	for s := l.state.Load(); s >= oneWaiting && s&takenMask < l.slots.Load(); s = l.state.Load() {

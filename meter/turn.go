@@ -218,12 +218,10 @@ func Move(ctx context.Context, to Lane) error {
 		return ctx.Err()
 	}
 	defer t.away.Store(false)
-	t.lane.Load().pass(t)
 	l := &t.meter.lanes[to]
-	t.meter.turn(to)
-	t.lane.Store(l)
-	if !l.again(t) {
+	if !t.lane.Load().hand(t, l) || !l.again(t) {
 		return ctx.Err()
 	}
+	t.meter.turn(to)
 	return l.await(ctx, t)
 }
