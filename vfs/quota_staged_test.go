@@ -152,7 +152,7 @@ func (d reading) Replace(_ context.Context, _ string, r io.Reader, _ vfs.If) (vf
 }
 
 // What one of several ledgers refuses is staged in none.
-func TestStagedInEveryLedger(t *testing.T) {
+func TestStagedInEveryMeter(t *testing.T) {
 	large, small := newMeter(meter.Limits{meter.StoredBytes: 90}), newMeter(meter.Limits{meter.StoredBytes: 60})
 	_, raw := store(t, nil)
 	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: large}, vfs.Guard{Meter: small})

@@ -19,7 +19,7 @@ func metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan
 	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Meter: l}), l, plan, raw
 }
 
-func TestLedger(t *testing.T) {
+func TestQuota(t *testing.T) {
 	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 3})
 	ctx := t.Context()
 	f := fileAt(t, d, "f") // 7 bytes, from before

@@ -272,11 +272,7 @@ func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) 
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(v[:])
+	return wire.SetVersion(c.Results, v)
 }
 
 // place is how a whole file is put at a path.

@@ -80,11 +80,7 @@ func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(v[:])
+	return wire.SetVersion(c.Results, v)
 }
 
 func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.File_writeBytes_Results]) error {
@@ -96,11 +92,7 @@ func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.Fil
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(v[:])
+	return wire.SetVersion(c.Results, v)
 }
 
 func (s *server) replace(ctx context.Context, r io.Reader, size int, cond wire.Conditional) (vfs.Version, error) {

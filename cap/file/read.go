@@ -101,11 +101,7 @@ func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_re
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(v[:])
+	return wire.SetVersion(c.Results, v)
 }
 
 func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
@@ -118,9 +114,5 @@ func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(v[:])
+	return wire.SetVersion(c.Results, v)
 }

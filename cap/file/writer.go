@@ -281,11 +281,7 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 	if s.err != nil {
 		return s.at(s.err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(s.version[:])
+	return wire.SetVersion(c.Results, s.version)
 }
 
 // await waits until the outcome is there, while others have ctx's turn. It answers an error when it is not
