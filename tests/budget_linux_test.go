@@ -12,8 +12,8 @@ import (
 	"capd/locator"
 )
 
-// Strangers whose calls wait, each in a message just too small for a budget, hold next to nothing: one may have little
-// in progress.
+// Strangers whose calls wait, each in a message just too small to count as large, hold next to nothing: all together
+// may have little in progress.
 func TestStrangersHoard(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -44,7 +44,7 @@ func TestStrangersHoard(t *testing.T) {
 	}
 }
 
-// Whoever was given a narrow locator by a guest fills the budget of the grant with calls that wait for a promise of his:
+// The holder of a share fills the grant's call bytes with calls that wait for a promise of his:
 // the guest is held up for as long as such a promise may take, and not cut off.
 func TestShareDoesNotStarveItsSharer(t *testing.T) {
 	h := serveAt(newPlaceInMemory(t), execCapd(t))

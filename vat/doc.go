@@ -21,7 +21,7 @@
 //
 // # What may run where
 //
-// A handler runs in a bounded pool of its connection's. One that cannot block is registered with [Inline], and
+// A handler runs when the connection's meter gives it a turn, in a goroutine of its own. One that cannot block is registered with [Inline], and
 // one that can tell beforehand with [Try]: those run on the goroutine that reads the connection. That is the
 // connection's own, or, where the peer holds nothing that it could call, one that waits in [Answer.Await] and spares itself
 // being woken. Large Data goes out through [Call.Data], [Caps.Data] and [Caps.SetData]. Over TLS, put [Gather] beneath crypto/tls.

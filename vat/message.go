@@ -19,7 +19,7 @@ type message struct {
 	ro    capnp.ReadOnlySingleSegment // the arena of a message that came in as one segment
 	buf   *buffer                     // what msg lies in; nil when go-capnp's arena owns it
 	size  int64                       // bytes of a message that came in
-	purse purse                       // likewise: what it has of a budget
+	purse purse                       // likewise: what it has taken of a meter
 
 	capBytes int64 // likewise: memory of its capabilities
 

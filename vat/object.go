@@ -7,8 +7,8 @@ import (
 
 // An object is a capability that is hosted here.
 //
-// Calls keep their order among those of one connection. Connections do not wait for each other: what one of them
-// has waiting in its own pool is no concern of another that holds the same object.
+// Calls keep their order among those of one connection. Connections do not wait for each other: a call of one that
+// waits for its turn holds up no other that holds the same object.
 type object struct {
 	table *Table
 	self  any
@@ -19,8 +19,8 @@ type object struct {
 	spare *line
 }
 
-// A line is one connection's calls on an object, of which the first runs, or waits in the pool, and has not let the
-// next one start.
+// A line is one connection's calls on an object, of which the first runs, or waits for its turn, and has not let
+// the next one start.
 type line struct{ waiting []*request }
 
 // behind runs f when every call of the connection's that has come so far has started. It reports false, and does

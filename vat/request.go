@@ -18,7 +18,7 @@ type request struct {
 	method uint16
 	params *message
 	ans    *answer
-	conn   *Conn // where it came from, whose pool runs it; nil for a call made here
+	conn   *Conn // where it came from, whose meter gives it its turn; nil for a call made here
 	direct bool  // it may run on the current goroutine
 
 	barrier func() // for a place in a line that is no call

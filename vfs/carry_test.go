@@ -86,12 +86,12 @@ func below(all map[string]string, dir string) map[string]string {
 func TestMoveBetweenTrees(t *testing.T) {
 	w := trees(t, cargo, vfstest.Tree{"z": {Dir: true}})
 	before := nodes(t, w.a)
-	ledger := newMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
-	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: ledger})
+	quota := newMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
+	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: quota})
 	ok(t, put(t.Context(), w.root, "a/mine", strings.Repeat("x", 40)))
-	used := usageOf(ledger)
+	used := usageOf(quota)
 	ok(t, w.move(t, "mine", "yours", vfs.If{}, vfs.If{}))
-	if now := usageOf(ledger); now != used {
+	if now := usageOf(quota); now != used {
 		t.Errorf("the allowance used was %+v, is %+v", used, now)
 	}
 	ok(t, w.move(t, "d", "d2", vfs.If{}, vfs.If{}))
@@ -269,7 +269,7 @@ func TestMoveUnderRules(t *testing.T) {
 		ok(t, put(t.Context(), d[0], "mine", strings.Repeat("x", 40)))
 		ok(t, d[0].Rename(t.Context(), "mine", d[1], "yours", vfs.If{}, vfs.If{}))
 		if u, v := usageOf(l[0]), usageOf(l[1]); u.Bytes != 0 || u.Nodes != 0 || v.Bytes != 40 || v.Nodes != 1 {
-			t.Errorf("the ledgers have %+v and %+v", u, v)
+			t.Errorf("the meters have %+v and %+v", u, v)
 		}
 		is(t, "a directory", d[0].Rename(t.Context(), "d", d[1], "d", vfs.If{}, vfs.If{}), vfs.Denied)
 		is(t, "a link", dirAt(t, d[0], "d").Rename(t.Context(), "l", d[1], "l", vfs.If{}, vfs.If{}), vfs.Denied)

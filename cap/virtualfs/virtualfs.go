@@ -22,8 +22,8 @@ func New(h virtualfs.Host) *vat.Cap { return vat.Serve(table, &server{h}) }
 
 type server struct{ host virtualfs.Host }
 
-// Whatever may take long is neither Inline nor Serial: it takes a worker of its
-// connection's and holds up nothing else.
+// What may take long is neither Inline nor Serial: it runs in a turn of its own and
+// holds up nothing else.
 var table = vat.NewTable(
 	vat.Handle(schema.VirtualFs_mount, (*server).mount),
 	vat.Handle(schema.VirtualFs_unmount, (*server).unmount),
