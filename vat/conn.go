@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"capd/meter"
@@ -103,7 +104,7 @@ func NewConn(nc net.Conn, o Options) *Conn {
 		embargoes: map[uint32]*embargo{},
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.fail}
+	c.outbox = outbox{nc: nc, soft: l.ParkedBytes, max: l.ParkedMax, timeout: l.WriteTimeout, failed: c.unwritten}
 	c.outbox.inline = inlineFrame
 	m := o.Meter
 	if m == nil {
@@ -146,7 +147,7 @@ func (c *Conn) Heard() (any, now bool) {
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Err returns why the connection ended, or nil while it lives. io.EOF: the peer closed it. One that was closed while
-// something was being written to it has the socket's own error. What calls fail with then is an *Exception of the type
+// something was being written to it may have the socket's own error. What calls fail with then is an *Exception of the type
 // Disconnected, which says less.
 func (c *Conn) Err() error {
 	c.mu.Lock()
@@ -157,12 +158,25 @@ func (c *Conn) Err() error {
 // fail ends the connection for err. A breach of the protocol is reported to the peer.
 func (c *Conn) fail(err error) { c.shutdown(err) }
 
+// unwritten ends the connection for err, for which something could not be written. A peer that has closed it may have said
+// why before: the reader has a moment to find that.
+func (c *Conn) unwritten(err error) {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		time.AfterFunc(closeGrace, func() { c.fail(err) })
+		return
+	}
+	c.fail(err)
+}
+
+// PeerAborted is how the reason begins that calls end with when the peer has sent Abort; the peer's own follows.
+const PeerAborted = "peer aborted the connection: "
+
 // gone is what calls end with when the connection does.
 func (c *Conn) gone() *Exception {
 	if err := c.Err(); err != nil {
 		var abort *AbortError
 		if errors.As(err, &abort) {
-			return exceptionf(Disconnected, "peer aborted the connection: %s", abort.Reason)
+			return exceptionf(Disconnected, "%s%s", PeerAborted, abort.Reason)
 		}
 		if broke, ok := errors.AsType[*ProtocolError](err); ok {
 			return exceptionf(Disconnected, "connection closed: %s", broke.Reason)

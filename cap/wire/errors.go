@@ -56,8 +56,12 @@ func ofVat(e *vat.Exception) (*vfs.Error, bool) {
 	case vat.ErrNull, vat.ErrNotCap:
 		return &vfs.Error{Code: vfs.Invalid, Msg: "this was called on a null capability; there is nothing where it was taken from"}, true
 	}
-	if text, found := strings.CutPrefix(e.Reason, "limit: "); found {
-		return &vfs.Error{Code: vfs.Limit, Msg: text}, true
+	reason := e.Reason
+	if e.Type == vat.Disconnected {
+		reason = strings.TrimPrefix(reason, vat.PeerAborted)
+	}
+	if text, found := strings.CutPrefix(reason, "limit: "); found {
+		return &vfs.Error{Code: vfs.Limit, Msg: vfs.Printable(text)}, true
 	}
 	if e.Own() {
 		return &vfs.Error{Code: vfs.Internal, Msg: e.Reason, Cause: e}, true

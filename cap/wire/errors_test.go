@@ -86,6 +86,9 @@ func TestDecode(t *testing.T) {
 	}{
 		{vat.Exception{Type: vat.Failed, Reason: "limit: 5 calls are open"}, vfs.Limit},
 		{vat.Exception{Type: vat.Disconnected, Reason: "connection closed"}, vfs.Stale},
+		{vat.Exception{Type: vat.Disconnected, Reason: "peer aborted the connection: limit: open calls hold too much"}, vfs.Limit},
+		{vat.Exception{Type: vat.Disconnected, Reason: "peer aborted the connection: capd: busy: no room"}, vfs.Busy},
+		{vat.Exception{Type: vat.Disconnected, Reason: "peer aborted the connection: malformed message: limit: 1"}, vfs.Stale},
 		{vat.Exception{Type: vat.Unimplemented, Reason: "method not implemented"}, vfs.Unsupported},
 		{vat.Exception{Type: vat.Overloaded, Reason: "later"}, vfs.Busy},
 		{vat.Exception{Type: vat.Failed, Reason: "internal error"}, vfs.Internal},
@@ -101,6 +104,17 @@ func TestDecode(t *testing.T) {
 	} {
 		if got := vfs.CodeOf(wire.Decode(&c.e)); got != c.want {
 			t.Errorf("%v %q is %q, want %q", c.e.Type, c.e.Reason, got, c.want)
+		}
+	}
+}
+
+// Nothing of what the other side says acts on a terminal.
+func TestDecodeIsPrintable(t *testing.T) {
+	for _, reason := range []string{"capd: busy: \x1b[31m", "limit: \x1b[31m", "peer aborted the connection: limit: \x1b[31m", "\x1b[31m"} {
+		for _, kind := range []vat.ExceptionType{vat.Failed, vat.Overloaded, vat.Disconnected, vat.Unimplemented} {
+			if err := wire.Decode(&vat.Exception{Type: kind, Reason: reason}); strings.Contains(err.Error(), "\x1b") {
+				t.Errorf("%v %q is %q", kind, reason, err)
+			}
 		}
 	}
 }
