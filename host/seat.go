@@ -62,7 +62,11 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	}
 	t.stranger = stranger{from: originOf(nc), standing: t.standing, leave: func() { hangUp(nc) }}
 	if !s.room() {
-		hangUp(nc)
+		if t.raw == nil {
+			hangUp(nc)
+			return nil
+		}
+		vat.Refuse(nc, wire.Encode(errNoRoom).Reason)
 		return nil
 	}
 	s.mu.Lock()
@@ -79,6 +83,8 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	s.strangers.add(&t.stranger)
 	return t.conn
 }
+
+var errNoRoom = vfs.Errorf(vfs.Busy, "this host has as many connections as it may (limit connections); try again later")
 
 // mostPatience is how long a new connection waits while all strangers are about to be heard.
 const mostPatience = 50 * time.Millisecond
@@ -232,7 +238,7 @@ func (t *seat) count(m *meter.Meter) (first bool, err error) {
 	}
 	root := m.Grant()
 	if !slices.ContainsFunc(t.counts, func(o *meter.Meter) bool { return o.Grant() == root }) {
-		if err := vfs.Take(m, meter.Connections, 1); err != nil {
+		if err := t.take(m); err != nil {
 			return false, err
 		}
 		t.counts = append(t.counts, m)
@@ -244,6 +250,15 @@ func (t *seat) count(m *meter.Meter) (first bool, err error) {
 		t.conn.SetIdleTimeout(0)
 	}
 	return true, nil
+}
+
+// take counts the connection in m: of a stranger it is one still, which comes from among them. s.mu is held.
+func (t *seat) take(m *meter.Meter) error {
+	if t.stranger.at != nil {
+		t.s.strange.Give(meter.Connections, 1)
+		defer t.s.strange.Force(meter.Connections, 1) // until it has parted from them
+	}
+	return vfs.Take(m, meter.Connections, 1)
 }
 
 // at is the index in live of the one whose meter is m, or -1.

@@ -1,6 +1,25 @@
 package vat
 
-import "errors"
+import (
+	"errors"
+	"net"
+	"slices"
+	"time"
+)
+
+// Refuse tells the peer of nc why there is no connection to be had, as [Conn.Abort] does, and closes nc. What the peer
+// has sent is not read. Refuse waits 100 ms at most, and for nothing where nothing was written to nc yet.
+func Refuse(nc net.Conn, reason string) {
+	defer nc.Close()
+	m := abortMessage(reason)
+	if m == nil {
+		return
+	}
+	defer m.unref()
+	head, body, _, _ := m.frame()
+	_ = nc.SetWriteDeadline(time.Now().Add(closeGrace))
+	_, _ = nc.Write(slices.Concat(head[:], body))
+}
 
 // shutdown ends the connection, once.
 func (c *Conn) shutdown(err error) {

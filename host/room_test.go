@@ -1,0 +1,60 @@
+package host_test
+
+import (
+	"strings"
+	"testing"
+
+	"capd/backend/memory"
+	"capd/client"
+	"capd/host"
+	"capd/locator"
+	"capd/meter"
+	"capd/vfs"
+)
+
+// The last connection that a host has is of use: whoever has it can restore something. One more is told that
+// there is no room, whatever it was about to say, and comes in when there is.
+func TestNoRoom(t *testing.T) {
+	bySocket, _, _, socket := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	overTLS, _, tls := startTLS(t, host.Options{})
+	for name, at := range map[string]struct {
+		*host.Server
+		loc locator.Locator
+	}{"socket": {bySocket, socket}, "TLS": {overTLS, tls}} {
+		t.Run(name, func(t *testing.T) {
+			at.Authority().Meters().All().Set(meter.Limits{meter.Connections: 1})
+			first := dialed(t, at.loc)
+			_, err := first.Node(t.Context())
+			ok(t, err)
+			for range 100 {
+				noRoom(t, at.loc)
+			}
+			ok(t, first.Close())
+			eventually(t, "there is room again", func() bool {
+				_, err := dialed(t, at.loc).Node(t.Context())
+				return err == nil
+			})
+		})
+	}
+}
+
+func dialed(t *testing.T, loc locator.Locator) *client.Conn {
+	t.Helper()
+	c, err := client.Dial(t.Context(), loc.String())
+	ok(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// noRoom says that whoever dials is told that there is no room.
+func noRoom(t *testing.T, loc locator.Locator) {
+	t.Helper()
+	c := dialed(t, loc)
+	_, call := c.Node(t.Context())
+	_, next := c.Help(t.Context(), "")
+	for what, err := range map[string]error{"a call": call, "the next": next, "the connection": c.Err()} {
+		if vfs.CodeOf(err) != vfs.Busy || !strings.Contains(err.Error(), "(limit connections); try again later") {
+			t.Fatalf("%s beside the only connection: %v", what, err)
+		}
+	}
+}
