@@ -11,7 +11,7 @@ type crowd struct {
 
 // group is the connections of a crowd that come from one place, in the order they came.
 type group struct {
-	failed list.List // of *stranger that have shown a wrong secret
+	failed list.List // of *stranger that have shown a locator that leads nowhere
 	others list.List
 }
 
@@ -82,7 +82,7 @@ func (c *crowd) remove(s *stranger) {
 	}
 }
 
-// fail notes that s has shown a wrong secret.
+// fail notes that s has shown a locator that leads nowhere.
 func (c *crowd) fail(s *stranger) {
 	if s.at == nil || s.failed {
 		return
@@ -127,7 +127,7 @@ func (c *crowd) first() (first *stranger) {
 const looked = 8
 
 // goes returns the stranger that has to go. It is one of the largest group, so that a crowd
-// from one place harms no other place. One that has shown a wrong secret goes first, then one
+// from one place harms no other place. One that has shown a locator that leads nowhere goes first, then one
 // that has sent nothing, then one that has sent something; among equals about the one that has
 // waited longest. It returns nil when all that it looked at have sent what was not read yet.
 func (c *crowd) goes() *stranger {

@@ -184,17 +184,17 @@ func (t *seat) leave() {
 // Restore implements session.Grants.
 func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	n, m, err := t.s.host.Restore(secret)
-	if err == nil {
-		err = t.hold(n, m)
-	}
 	if err != nil {
 		t.fail()
+		return nil, err
+	}
+	if err := t.hold(n, m); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
-// fail notes that nothing was restored.
+// fail notes that the guest has shown a locator that leads nowhere.
 func (t *seat) fail() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()

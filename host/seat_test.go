@@ -72,6 +72,29 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// A locator that leads somewhere is no wrong one, although too many connections hold the grant: however often it is
+// shown, its holder is told limit, and gets in when another leaves.
+func TestFullGrantIsNoWrongLocator(t *testing.T) {
+	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
+	_, err := s.Authority().SetLimits("agent", meter.Limits{meter.Connections: 1})
+	ok(t, err)
+	first, late := client.NewConn(dial(), loc), client.NewConn(dial(), loc)
+	defer first.Close()
+	defer late.Close()
+	_, err = first.Node(t.Context())
+	ok(t, err)
+	for range 100 {
+		if _, err := late.Node(t.Context()); vfs.CodeOf(err) != vfs.Limit {
+			t.Fatalf("got %v, want limit", err)
+		}
+	}
+	first.Close()
+	eventually(t, "the one that was late is in", func() bool {
+		_, err := late.Node(t.Context())
+		return err == nil
+	})
+}
+
 // Where there is no room, and nobody is waiting to be let in who could make some, whoever comes is refused at
 // once: the next is not accepted meanwhile.
 func TestNoRoomIsSaidAtOnce(t *testing.T) {
