@@ -13,7 +13,7 @@ import (
 )
 
 // waiter has methods that have to wait for the caller.
-type waiter struct{ data chan struct{} }
+type waiter struct{}
 
 var waiterTable = vat.NewTable(
 	vat.Handle(tp.Echo_data, func(_ *waiter, c vat.Call[tp.Echo_data_Params, tp.Echo_data_Results]) error {
