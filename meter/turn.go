@@ -112,6 +112,9 @@ func (t *Turn) End() {
 	}
 }
 
+// Lane returns the lane that t is in.
+func (t *Turn) Lane() Lane { return t.lane.Load().kind }
+
 // Contended reports whether somebody waits for a turn of the same lane.
 func (t *Turn) Contended() bool { return t.lane.Load().state.Load() >= oneWaiting }
 

@@ -106,9 +106,9 @@ func WalkParent(ctx context.Context, d Dir, path string) (dir Dir, name string, 
 	return dir, names[last], func() { dir.Close() }, nil
 }
 
-// maxTried is how many names are walked by one who must not wait: many take their
+// maxTried and maxTriedPath are how many names, and bytes of them, are walked by one who must not wait: many take their
 // time, if none of them waits.
-const maxTried = 16
+const maxTried, maxTriedPath = 16, 1 << 10
 
 func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	names, err := SplitPath(path)
@@ -116,7 +116,7 @@ func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 		return nil, err
 	}
 	switch w, ok := d.(Walker); {
-	case IsTrying(ctx) && len(names) > maxTried:
+	case IsTrying(ctx) && (len(names) > maxTried || len(path) > maxTriedPath):
 		return nil, ErrWouldBlock
 	case ok && !IsTrying(ctx):
 		return w.Walk(ctx, path, follow)

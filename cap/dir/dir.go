@@ -60,24 +60,43 @@ var table *vat.Table
 
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
+		// looks at as many entries as a page takes, and asks each guard about each
 		vat.Handle(schema.Dir_list, wire.Ordered(vfs.ToLook, (*server).list), vat.Heavy()),
+		// looks up one name
 		vat.Handle(schema.Dir_get, wire.Ordered(vfs.ToLook, (*server).get), vat.Try()),
-		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, (*server).walk), vat.Try()),
-		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results]), vat.Try()),
-		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, (*server).openFile), vat.Try()),
-		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put), vat.HeavyIf(wire.OnVersion[schema.Dir_put_Params])),
-		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage)),
+		// looks up each name, and asks each guard about it; so does what follows with a path
+		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, (*server).walk), vat.Try(), deep[schema.Dir_walk_Params]()),
+		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results]), vat.Try(), deep[schema.Dir_openDir_Params]()),
+		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, (*server).openFile), vat.Try(), deep[schema.Dir_openFile_Params]()),
+		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results]), vat.Try(), deep[schema.Dir_subDir_Params]()),
+		// changes one name, once; what is written is what was sent; a version may be that of a large file
+		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
+		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
+		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, (*server).createDir), deep[schema.Dir_createDir_Params]()),
+		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, (*server).createFile), deep[schema.Dir_createFile_Params]()),
+		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
+		// copies whole trees, where other rules apply; there the source's version is needed, asked for or not
+		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move), vat.Heavy()),
+		// asks the store once
 		vat.Handle(schema.Dir_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
+		// looks at as many entries as there are
 		vat.Handle(schema.Dir_glob, wire.Ordered(vfs.ToLook, (*server).glob), vat.Heavy()),
-		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, (*server).createDir)),
-		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, (*server).createFile)),
-		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove), vat.HeavyIf(wire.OnVersion[schema.Dir_remove_Params])),
-		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move), vat.Heavy()), // where other rules apply the source's version is needed, asked for or not
+		// ask nobody
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
-		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results]), vat.Try()),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		vat.Handle(schema.Dir_help, (*server).help),
 	)
+}
+
+// deep is for methods that walk a path, and cost the more the longer it is.
+func deep[P wire.Pathed]() vat.HandleOption { return vat.HeavyIf(wire.Deep[P]) }
+
+// deepOrOnVersion is deep for those which also take a condition.
+func deepOrOnVersion[P interface {
+	wire.Pathed
+	wire.Conditional
+}]() vat.HandleOption {
+	return vat.HeavyIf(func(p P) bool { return wire.Deep(p) || wire.OnVersion(p) })
 }
 
 func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) error {
@@ -304,7 +323,7 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 		return vfs.At(path, err)
 	}
 	place := s.place(c.Params().NoFollow())
-	w, err := file.Stage(c.Context(), d, path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	w, err := file.Stage(c.Context(), d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return place(ctx, d.(vfs.Dir), path, r, cond)
 	})
 	if err != nil {

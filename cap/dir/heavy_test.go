@@ -21,7 +21,7 @@ import (
 func TestHeavy(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", nil)
 	a, b := net.Pipe()
-	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(memory.New(memory.Limits{}).Root()), Encode: wire.Encode, Meter: m})
+	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(vfs.Guarded(memory.New(memory.Limits{}).Root(), vfs.NewGate())), Encode: wire.Encode, Meter: m})
 	g := vat.NewConn(b, vat.Options{})
 	defer h.Close()
 	defer g.Close()
@@ -77,6 +77,45 @@ func TestHeavy(t *testing.T) {
 		}
 		return p.SetNewPath("h")
 	}, nil), "", n)
+
+	deep := strings.Repeat("d/", 40) + "d"
+	for method, call := range map[string]func() error{
+		"walk": func() error {
+			return vat.Do(ctx, d, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"openDir": func() error {
+			return vat.Do(ctx, d, schema.Dir_openDir, func(p schema.Dir_openDir_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"openFile": func() error {
+			return vat.Do(ctx, d, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"subDir": func() error {
+			return vat.Do(ctx, d, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"put": func() error {
+			return vat.Do(ctx, d, schema.Dir_put, func(p schema.Dir_put_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"createDir": func() error {
+			return vat.Do(ctx, d, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"createFile": func() error {
+			return vat.Do(ctx, d, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+		"remove": func() error {
+			return vat.Do(ctx, d, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil)
+		},
+	} {
+		n = given()
+		heavy("a deep path: "+method, 1, call(), vfs.NotFound, n)
+	}
+	n = given()
+	heavy("stage at a deep path", 2, vat.Do(ctx, d, schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error { return p.SetPath(deep) }, nil), vfs.NotFound, n) // itself, and its write
+	n = given()
+	heavy("a long path", 1, vat.Do(ctx, d, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+		return p.SetPath(strings.Repeat(strings.Repeat("d", 200)+"/", 8) + "d")
+	}, nil), vfs.NotFound, n)
+	n = given()
+	heavy("walk", 0, vat.Do(ctx, d, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error { return p.SetPath("d/d/d/d") }, nil), vfs.NotFound, n)
 
 	f := vat.Send(ctx, d, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error { return p.SetPath("h") }).Cap(schema.Dir_openFile_Results_file)
 	defer f.Release()

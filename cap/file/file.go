@@ -48,18 +48,26 @@ var table *vat.Table
 
 func init() { // its methods make more of its kind
 	table = vat.NewTable(
+		// read the whole content, and its version with it: 4 MiB at most
 		vat.Handle(schema.File_readText, wire.Ordered(vfs.ToLook, (*server).readText), vat.HeavyFrom(heavyBytes)),
 		vat.Handle(schema.File_readBytes, wire.Ordered(vfs.ToLook, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
+		// reads 1 MiB at most
 		vat.Handle(schema.File_read, wire.Ordered(vfs.ToLook, (*server).read), vat.Try()),
+		// reads the content, as fast as the sink takes it
 		vat.Handle(schema.File_stream, wire.Ordered(vfs.ToLook, (*server).stream)),
+		// write what was sent, 4 MiB at most; a version may be that of a large file
 		vat.Handle(schema.File_writeText, wire.Ordered(vfs.ToChange, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
 		vat.Handle(schema.File_writeBytes, wire.Ordered(vfs.ToChange, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
-		vat.Handle(schema.File_stage, wire.Ordered(vfs.ToChange, (*server).stage)),
+		vat.Handle(schema.File_stage, wire.Ordered(vfs.ToChange, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
+		// write 1 MiB at most; an overlay copies the file first, which yields
 		vat.Handle(schema.File_write, wire.Ordered(vfs.ToChange, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
 		vat.Handle(schema.File_append, wire.Ordered(vfs.ToChange, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
 		vat.Handle(schema.File_truncate, wire.Ordered(vfs.ToChange, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
+		// waits for the disk
 		vat.Handle(schema.File_sync, (*server).sync),
+		// asks the store once; a version may be that of a large file
 		vat.Handle(schema.File_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
+		// ask nobody
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
 		vat.Handle(schema.File_help, (*server).help),
@@ -122,7 +130,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 	if err != nil {
 		return s.at(err)
 	}
-	w, err := Stage(c.Context(), f, s.path, cond, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+	w, err := Stage(c.Context(), f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
 	})
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 // its reads fail, when the writer is dropped or n is revoked. Stage waits, until
 // ctx ends, for put to ask for the content: what put answers before that, such as
 // readOnly, is Stage's own error. It takes n over and closes it afterwards. path
-// is for errors.
+// is for errors. put runs in the lane that ctx's turn is in.
 //
 // The Writer counts in n's meter until put has ended and the Writer is released, so
 // that those which have ended cannot be gathered.
-func Stage(ctx context.Context, n vfs.Node, path string, cond vfs.If, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
+func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
 	m := vfs.MeterOf(n)
 	err := vfs.Take(m, meter.Writers, 1)
 	if err != nil {
@@ -34,11 +34,10 @@ func Stage(ctx context.Context, n vfs.Node, path string, cond vfs.If, put func(c
 	}
 	r, w := io.Pipe()
 	asked := make(chan struct{})
-	st := &staging{path: path, pipe: w, lane: meter.Work, done: make(chan struct{})}
+	st := &staging{path: path, pipe: w, done: make(chan struct{})}
 	st.ctx, st.cancel = context.WithCancelCause(context.Background())
-	st.meter = meter.Of(ctx)
-	if !cond.Is.IsZero() {
-		st.lane = meter.Heavy
+	if t := meter.TurnOf(ctx); t != nil {
+		st.meter, st.lane = meter.Of(ctx), t.Lane()
 	}
 	sw := &writer{place: &place{done: func() { vfs.Give(m, meter.Writers, 1) }}}
 	sw.staging.Store(st)
@@ -152,8 +151,11 @@ func guarded(ctx context.Context, r io.Reader, put func(context.Context, io.Read
 }
 
 var writerTable = vat.NewTable(
+	// hands on what was sent, and waits until the store has taken it
 	vat.Handle(schema.Writer_write, (*writer).write),
+	// waits for the store, which has a turn of its own
 	vat.Handle(schema.Writer_commit, (*writer).commit, vat.Serial()),
+	// asks nobody
 	vat.Handle(schema.Writer_help, (*writer).help),
 )
 

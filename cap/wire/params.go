@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"strings"
+
+	"capnproto.org/go/capnp/v3"
 
 	"capd/vfs"
 )
@@ -73,6 +76,21 @@ func Offset(off uint64) (int64, error) {
 		return 0, vfs.Errorf(vfs.Invalid, "an offset is past the end of any file")
 	}
 	return int64(off), nil
+}
+
+// heavyNames and heavyPath are how many names, and bytes, a path may have whose walk costs little.
+const heavyNames, heavyPath = 32, 1 << 10
+
+// Pathed is parameters with a path.
+type Pathed interface {
+	~capnp.StructKind
+	PathBytes() ([]byte, error)
+}
+
+// Deep reports whether parameters have a path that costs much to walk.
+func Deep[P Pathed](p P) bool {
+	path, err := p.PathBytes()
+	return err == nil && (len(path) > heavyPath || bytes.Count(path, []byte{'/'}) >= heavyNames)
 }
 
 // Base is the last name of a path.
