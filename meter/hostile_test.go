@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"capd/meter"
 )
@@ -38,18 +39,67 @@ func TestTriesInVainWakeNobody(t *testing.T) {
 		if err := m.Take(k, 8); err != nil {
 			t.Fatal(err)
 		}
-		freed := m.Freed()
-		if m.Take(k, 8) == nil || m.TakeFirst(k, 8) {
-			t.Fatal("there is no room")
+		claim := m.Claim(k)
+		for range 3 {
+			if claim.Take(8) || m.Take(k, 8) == nil || m.TakeFirst(k, 8) {
+				t.Fatal("there is no room")
+			}
 		}
 		select {
-		case <-freed:
+		case <-claim.Again():
 			t.Errorf("%v: nothing was given back, and who waits was told so", k)
 		default:
 		}
 		m.Give(k, 8)
-		<-freed
+		<-claim.Again()
+		if !claim.Take(8) {
+			t.Errorf("%v: no room", k)
+		}
 	}
+}
+
+// Of many who wait what is given back wakes one, and it the next if there is room; each is met in the end.
+func TestClaimsAreMetOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := meter.NewHost(nil).Grant("a", meter.Limits{meter.ReplyBytes: 64})
+		root.Force(meter.ReplyBytes, 64)
+		ctx, cancel := context.WithCancel(t.Context())
+		var tries, met atomic.Int64
+		for range 100 {
+			go func() {
+				c := root.Claim(meter.ReplyBytes)
+				defer c.End()
+				for tries.Add(1); !c.Take(8); tries.Add(1) {
+					select {
+					case <-c.Again():
+					case <-ctx.Done():
+						return
+					}
+				}
+				met.Add(1)
+			}()
+		}
+		synctest.Wait()
+		for i, step := range []struct{ given, tries, met int64 }{
+			{1, 1, 0}, {7, 2, 1}, {24, 4, 4}, {3, 1, 4}, {5, 2, 5},
+		} {
+			before := tries.Load()
+			root.Give(meter.ReplyBytes, step.given)
+			synctest.Wait()
+			if n := tries.Load() - before; n > step.tries || met.Load() != step.met {
+				t.Errorf("step %d: %d tries, want %d; %d were met, want %d", i, n, step.tries, met.Load(), step.met)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		next := root.Claim(meter.ReplyBytes)
+		if next.Take(8) {
+			t.Error("there is no room")
+		}
+		root.Give(meter.ReplyBytes, 8)
+		<-next.Again() // nobody who has gone stands before it
+		next.End()
+	})
 }
 
 // Shares do not pass the limit of their grant by having the first of each.

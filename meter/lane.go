@@ -17,7 +17,7 @@ const (
 	// connection. There are as many turns as processors.
 	Light Lane = iota
 	// Work is calls that may wait in the kernel. There are eight turns for each processor, and for half of the
-	// processors, and one at least, when several root grants do something.
+	// processors, and one at least, when several grants, or shares, do something.
 	Work
 	// Heavy is calls that may cost much: half of the processors, and one at least.
 	Heavy
@@ -56,7 +56,7 @@ type lane struct {
 	kind          Lane
 	lend          time.Duration // 0: never
 	slots         atomic.Int64  // of Work and Light they change, under mu
-	alone, shared int64         // how many for one root grant, and for several; shared is 0 where that is the same
+	alone, shared int64         // how many for one grant, and for several; shared is 0 where that is the same
 	state         atomic.Int64  // turns taken, and waiting*oneWaiting
 
 	mu    sync.Mutex

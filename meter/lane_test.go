@@ -309,11 +309,23 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// Who is alone has all turns for work, and when others do something half of the processors is for work.
+// Who is alone has all turns for work, and when others do something half of the processors is for work: be it
+// another grant, or the giver of a share.
 func TestPressure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	t.Run("grants", func(t *testing.T) {
 		h := meter.NewHost(nil)
-		a, b := h.Grant("a", nil), h.Grant("b", nil)
+		press(t, h, h.Grant("a", nil), h.Grant("b", nil))
+	})
+	t.Run("share", func(t *testing.T) {
+		h := meter.NewHost(nil)
+		giver := h.Grant("a", nil)
+		press(t, h, giver.Part("share"), giver)
+	})
+}
+
+// press has a work, and then b.
+func press(t *testing.T, h *meter.Host, a, b *meter.Meter) {
+	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
 		end := time.Now().Add(4 * time.Second)
 		for range 100 {

@@ -20,11 +20,13 @@ type Meter struct {
 	refused [Kinds]atomic.Int64
 
 	stored stored
-	freed  freed
+	claims queues
 	keeps  keeps
 	flows  [lanes]flow
 
-	activity activity
+	activity [actors]activity
+	actor    int          // which of its grant's it is
+	actors   atomic.Int64 // so many parts were made of a root grant
 	lanes    *[lanes]lane
 
 	mu    sync.Mutex
@@ -57,6 +59,8 @@ func (m *Meter) Part(name string) *Meter {
 	p := &Meter{name: name, whose: m.whose, depth: m.depth + 1, parent: m, grant: m.grant, lanes: m.lanes}
 	if m.parent == nil {
 		p.grant = p
+	} else {
+		p.actor = 1 + int(p.grant.actors.Add(1))%(actors-1)
 	}
 	for i := range p.flows {
 		p.flows[i].meter = p
@@ -106,6 +110,9 @@ func (m *Meter) Set(l Limits) {
 			m.limit[k].Store(0)
 		}
 	}
+	for _, k := range []Kind{MessageBytes, ReplyBytes} {
+		m.queues().tell(k)
+	}
 }
 
 // Limit returns how much of k may be held at most, 0 where there is no limit. Nobody stages more
@@ -149,14 +156,21 @@ func (m *Meter) Take(k Kind, n int64) error { return m.TakeOver(k, n, 0) }
 // TakeOver is Take where the limits are higher by over. It looks before it takes, so that whoever waits
 // and tries in vain wakes nobody, and not himself, by what he gives back.
 func (m *Meter) TakeOver(k Kind, n, over int64) error {
-	if full, _, _ := m.look(k, over, n); full != nil {
+	if full := m.take(k, n, over); full != nil {
 		m.refused[k].Add(1)
+		return full
+	}
+	return nil
+}
+
+// take is TakeOver, and does not count that it was refused.
+func (m *Meter) take(k Kind, n, over int64) *Full {
+	if full, _, _ := m.look(k, over, n); full != nil {
 		return full
 	}
 	m.Force(k, n)
 	if full, _, _ := m.look(k, over, 0); full != nil { // others took some in the same moment
 		m.Give(k, n)
-		m.refused[k].Add(1)
 		return full
 	}
 	return nil
@@ -168,7 +182,16 @@ func (m *Meter) Refused(k Kind) { m.refused[k].Add(1) }
 // TakeFirst is Take which also lets whoever holds nothing have his first, beyond his share beside the
 // others: as long as the root grant stays within its limit, or holds nothing else.
 func (m *Meter) TakeFirst(k Kind, n int64) bool {
-	if m.Take(k, n) == nil {
+	if m.takeFirst(k, n) {
+		return true
+	}
+	m.refused[k].Add(1)
+	return false
+}
+
+// takeFirst is TakeFirst, and does not count that it was refused.
+func (m *Meter) takeFirst(k Kind, n int64) bool {
+	if m.take(k, n, 0) == nil {
 		return true
 	}
 	g := m.Grant()
@@ -242,44 +265,11 @@ func (m *Meter) Give(k Kind, n int64) {
 	for at := m; at != nil; at = at.parent {
 		at.used[k].Add(-n)
 		if at.parent == nil && (k == MessageBytes || k == ReplyBytes) {
-			at.freed.tell()
+			at.claims.tell(k)
 		}
 	}
 	if k == Threads && m.lanes != nil {
 		m.unstick()
-	}
-}
-
-// Freed returns a channel that is closed when message or reply bytes are given back, in m or
-// beside it: ask for it, try again, and then wait.
-func (m *Meter) Freed() <-chan struct{} {
-	for m.parent != nil {
-		m = m.parent
-	}
-	return m.freed.channel()
-}
-
-// freed tells those who wait for room.
-type freed struct {
-	mu sync.Mutex
-	c  chan struct{} // made when somebody waits
-}
-
-func (f *freed) channel() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.c == nil {
-		f.c = make(chan struct{})
-	}
-	return f.c
-}
-
-func (f *freed) tell() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.c != nil {
-		close(f.c)
-		f.c = nil
 	}
 }
 

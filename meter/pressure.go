@@ -13,21 +13,25 @@ import (
 // activeFor is for how long a grant counts as one that does something.
 const activeFor = 2 * time.Second
 
-// activity is whether a root grant does something, by itself or by its parts.
+// activity is whether somebody in a root grant does something.
 type activity struct {
-	turned atomic.Bool // it was given a turn since press looked last
+	turned atomic.Bool // one was given a turn since press looked last
 	last   time.Time   // when press saw that; under the mutex of the lane of Work
 }
 
+// actors is how many in a root grant are told apart: the grant itself is the first, and its shares are the others in turn, so
+// that two of them are not taken for one as a rule.
+const actors = 4
+
 // turn counts one turn of l for m, and returns how many it was given.
 func (m *Meter) turn(l Lane) int64 {
-	if a := &m.grant.activity; !a.turned.Load() {
+	if a := &m.grant.activity[m.actor]; !a.turned.Load() {
 		a.turned.Store(true)
 	}
 	return m.flows[l].turns.Add(1)
 }
 
-// press sets how many turns there are, by how many root grants do something. l.mu is held.
+// press sets how many turns there are, by how many grants and shares do something. l.mu is held.
 func (l *lane) press(now time.Time) {
 	slots := l.alone
 	if l.root.meter.active(now) > 1 {
@@ -36,17 +40,19 @@ func (l *lane) press(now time.Time) {
 	l.slots.Store(slots)
 }
 
-// active is how many parts of m do something. It looks at no part of theirs, of which there may be many.
+// active is how many do something in the parts of m. It looks at no part of theirs, of which there may be many.
 func (m *Meter) active(now time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for p := range m.parts {
-		a := &p.activity
-		if a.turned.Swap(false) {
-			a.last = now
-		}
-		if now.Sub(a.last) < activeFor {
-			n++
+		for i := range p.activity {
+			a := &p.activity[i]
+			if a.turned.Swap(false) {
+				a.last = now
+			}
+			if now.Sub(a.last) < activeFor {
+				n++
+			}
 		}
 	}
 	return n

@@ -103,29 +103,43 @@ func (p *purse) grow(c *Conn, n int) error {
 		late = timer.C
 	}
 	for {
-		freed, changed := c.room()
-		if p.take(c, n) {
-			return nil
+		m, changed := c.payer()
+		if p.taken > 0 {
+			m = p.meter
 		}
-		select {
-		case <-freed:
-		case <-changed:
-		case <-late:
-			return protocolf("limit: no room for a message of %d bytes beside the others (limit messageBytes)", n)
-		case <-c.ctx.Done():
-			return context.Cause(c.ctx)
+		if met, err := p.claim(c, m, n, changed, late); met || err != nil {
+			return err
 		}
 	}
 }
 
-// room returns what is closed when there may be room for a message: some was given back, or there is another meter.
-func (c *Conn) room() (freed, changed <-chan struct{}) {
+// claim waits for room in m until there is, or changed is closed: then it reports false.
+func (p *purse) claim(c *Conn, m *meter.Meter, n int, changed <-chan struct{}, late <-chan time.Time) (met bool, err error) {
+	claim := m.Claim(meter.MessageBytes)
+	defer claim.End()
+	for !claim.Take(int64(n) - p.taken) {
+		select {
+		case <-claim.Again():
+		case <-changed:
+			return false, nil
+		case <-late:
+			return false, protocolf("limit: no room for a message of %d bytes beside the others (limit messageBytes)", n)
+		case <-c.ctx.Done():
+			return false, context.Cause(c.ctx)
+		}
+	}
+	p.meter, p.taken = m, int64(n)
+	return true, nil
+}
+
+// payer returns the connection's meter, and what is closed when there is another.
+func (c *Conn) payer() (m *meter.Meter, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.remeter == nil {
 		c.remeter = make(chan struct{})
 	}
-	return c.meter.Load().Freed(), c.remeter
+	return c.meter.Load(), c.remeter
 }
 
 // take takes what grow is to take if there is room, or if nothing is taken; see [meter.Meter.TakeFirst].
@@ -134,8 +148,7 @@ func (p *purse) take(c *Conn, n int) bool {
 	if p.taken > 0 {
 		m = p.meter
 	}
-	more := int64(n) - p.taken
-	if !m.TakeFirst(meter.MessageBytes, more) {
+	if !m.TakeFirst(meter.MessageBytes, int64(n)-p.taken) {
 		return false
 	}
 	p.meter, p.taken = m, int64(n)

@@ -51,6 +51,7 @@ type outbox struct {
 	broken   bool          // a frame was cut off: nothing makes sense after it
 	recalled bool          // whoever writes is to give loans back; the deadline is in the past
 	room     chan struct{} // closed when there is room again; made when somebody waits
+	line     chan struct{} // see reserve; made when somebody reserves
 	idle     chan struct{} // closed when a writer ends; made by close
 }
 

@@ -69,34 +69,96 @@ func (o *outbox) waitStream(ctx context.Context) error {
 
 // reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
 // are all there is. release gives them back once the results were appended. m counts them too.
+//
+// One call of a connection at a time waits for room, and the others in line for it: else all of them would be woken
+// by each byte that the peer reads.
 func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) error {
-	taken := false
-	ready := func() bool {
-		have := o.replies.Load() + o.held
-		if have > 0 && have+n > o.soft || !m.TakeFirst(meter.ReplyBytes, n) {
-			return false
+	line := o.inLine()
+	select {
+	case line <- struct{}{}:
+		now := o.reserveNow(m, n)
+		<-line
+		if now {
+			return nil
 		}
-		o.held += n
-		taken = true
-		return true
+	default:
 	}
-	err := o.waitOr(ctx, m.Freed, ready)
-	if taken && err != nil {
+	t := meter.TurnOf(ctx)
+	if t == nil {
+		return o.reserveNext(ctx, m, n)
+	}
+	ran := false
+	var err error
+	late := t.Wait(ctx, func() { ran, err = true, o.reserveNext(ctx, m, n) })
+	if ran && err == nil && late != nil {
 		o.release(m, n)
+	}
+	if err == nil {
+		err = late
 	}
 	return err
 }
 
-// wait waits until ready, which is called with o.mu held. Others have ctx's turn meanwhile.
-func (o *outbox) wait(ctx context.Context, ready func() bool) error {
-	return o.waitOr(ctx, func() <-chan struct{} { return nil }, ready)
+// inLine returns a channel that is full while a call waits for room.
+func (o *outbox) inLine() chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.line == nil {
+		o.line = make(chan struct{}, 1)
+	}
+	return o.line
 }
 
-// waitOr is wait, and looks again when what freed returns is closed.
-func (o *outbox) waitOr(ctx context.Context, freed func() <-chan struct{}, ready func() bool) (err error) {
+// reserveNow is reserve where nothing has to be waited for, and reports whether that was so.
+func (o *outbox) reserveNow(m *meter.Meter, n int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed.Load() || !o.fits(n) || !m.TakeFirst(meter.ReplyBytes, n) {
+		return false
+	}
+	o.held += n
+	return true
+}
+
+// reserveNext is reserve in the line.
+func (o *outbox) reserveNext(ctx context.Context, m *meter.Meter, n int64) error {
+	select {
+	case o.line <- struct{}{}:
+		defer func() { <-o.line }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	claim := m.Claim(meter.ReplyBytes)
+	defer claim.End()
+	for {
+		if err := o.waitFor(ctx, func() bool { return o.fits(n) }); err != nil {
+			return err
+		}
+		if claim.Take(n) {
+			o.mu.Lock()
+			o.held += n
+			o.mu.Unlock()
+			return nil
+		}
+		select {
+		case <-claim.Again():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// fits reports whether n bytes more of results go with what there is. o.mu is held.
+func (o *outbox) fits(n int64) bool {
+	have := o.replies.Load() + o.held
+	return have == 0 || have+n <= o.soft
+}
+
+// wait waits until ready, which is called with o.mu held. Others have ctx's turn meanwhile.
+func (o *outbox) wait(ctx context.Context, ready func() bool) (err error) {
 	t := meter.TurnOf(ctx)
 	if t == nil {
-		return o.waitFor(ctx, freed, ready)
+		return o.waitFor(ctx, ready)
 	}
 	o.mu.Lock()
 	now := !o.closed.Load() && ready()
@@ -104,16 +166,15 @@ func (o *outbox) waitOr(ctx context.Context, freed func() <-chan struct{}, ready
 	if now {
 		return nil
 	}
-	late := t.Wait(ctx, func() { err = o.waitFor(ctx, freed, ready) })
+	late := t.Wait(ctx, func() { err = o.waitFor(ctx, ready) })
 	if err == nil {
 		err = late
 	}
 	return err
 }
 
-func (o *outbox) waitFor(ctx context.Context, freed func() <-chan struct{}, ready func() bool) error {
+func (o *outbox) waitFor(ctx context.Context, ready func() bool) error {
 	for {
-		also := freed()
 		o.mu.Lock()
 		if o.closed.Load() {
 			o.mu.Unlock()
@@ -131,7 +192,6 @@ func (o *outbox) waitFor(ctx context.Context, freed func() <-chan struct{}, read
 		o.flush()
 		select {
 		case <-room:
-		case <-also:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
