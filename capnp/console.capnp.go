@@ -672,12 +672,12 @@ type Usage_Holding capnp.Struct
 const Usage_Holding_TypeID = 0xea97ac73ea5d89d5
 
 func NewUsage_Holding(s *capnp.Segment) (Usage_Holding, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 48, PointerCount: 0})
 	return Usage_Holding(st), err
 }
 
 func NewRootUsage_Holding(s *capnp.Segment) (Usage_Holding, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 48, PointerCount: 0})
 	return Usage_Holding(st), err
 }
 
@@ -750,12 +750,20 @@ func (s Usage_Holding) SetRefused(v uint64) {
 	capnp.Struct(s).SetUint64(32, v)
 }
 
+func (s Usage_Holding) Peak() int64 {
+	return int64(capnp.Struct(s).Uint64(40))
+}
+
+func (s Usage_Holding) SetPeak(v int64) {
+	capnp.Struct(s).SetUint64(40, uint64(v))
+}
+
 // Usage_Holding_List is a list of Usage_Holding.
 type Usage_Holding_List = capnp.StructList[Usage_Holding]
 
 // NewUsage_Holding creates a new list of Usage_Holding.
 func NewUsage_Holding_List(s *capnp.Segment, sz int32) (Usage_Holding_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 48, PointerCount: 0}, sz)
 	return capnp.StructList[Usage_Holding](l), err
 }
 

@@ -16,6 +16,7 @@ type Meter struct {
 	depth  int    // of how many it is a part
 
 	used    [Kinds]atomic.Int64
+	peak    [Kinds]atomic.Int64 // the most that used was
 	limit   [Kinds]atomic.Int64 // 0: none
 	refused [Kinds]atomic.Int64
 
@@ -210,7 +211,16 @@ func (m *Meter) takeFirst(k Kind, n int64) bool {
 // Force is Take whatever the limits are, for what is there already.
 func (m *Meter) Force(k Kind, n int64) {
 	for at := m; at != nil; at = at.parent {
-		at.used[k].Add(n)
+		if used := at.used[k].Add(n); used > at.peak[k].Load() {
+			at.raise(k, used)
+		}
+	}
+}
+
+// raise notes that so much of k was held.
+func (m *Meter) raise(k Kind, used int64) {
+	for peak := m.peak[k].Load(); used > peak && !m.peak[k].CompareAndSwap(peak, used); {
+		peak = m.peak[k].Load()
 	}
 }
 

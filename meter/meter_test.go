@@ -164,3 +164,40 @@ func TestRefusedOfAnEndedPart(t *testing.T) {
 		t.Errorf("%d refused, want 1", n)
 	}
 }
+
+// The most that was held at once is remembered, by whoever it was, and what was refused is not in it.
+func TestPeak(t *testing.T) {
+	h := meter.NewHost(nil)
+	grant := h.Grant("a", meter.Limits{meter.Nodes: 10, meter.StoredBytes: 100})
+	share := grant.Part("s")
+	peak := func(m *meter.Meter, k meter.Kind) int64 { return m.Uses()[k].Peak }
+	if err := errors.Join(grant.Take(meter.Nodes, 3), share.Take(meter.Nodes, 2), grant.Take(meter.Nodes, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if share.Take(meter.Nodes, 5) == nil || grant.Take(meter.Nodes, 4) == nil {
+		t.Fatal("there is no room")
+	}
+	share.Give(meter.Nodes, 2)
+	grant.Give(meter.Nodes, 5)
+	share.End()
+	if g, s, all := peak(grant, meter.Nodes), peak(share, meter.Nodes), peak(h.All(), meter.Nodes); g != 7 || s != 2 || all != 7 {
+		t.Errorf("of 7 nodes the grant had %d at most, the share %d, the host %d", g, s, all)
+	}
+	store := func(reserve, got int64) {
+		t.Helper()
+		if err := grant.Reserve(meter.Effect{Bytes: reserve}); err != nil {
+			t.Fatal(err)
+		}
+		grant.Settle(meter.Effect{Bytes: reserve}, meter.Effect{Bytes: got})
+	}
+	store(90, 40)
+	store(20, 20)
+	store(0, -50)
+	if grant.Reserve(meter.Effect{Bytes: 200}) == nil {
+		t.Fatal("there is no room")
+	}
+	grant.Revert(meter.Effect{Bytes: 10})
+	if g, all := peak(grant, meter.StoredBytes), peak(h.All(), meter.StoredBytes); g != 60 || all != 60 {
+		t.Errorf("of 60 bytes the grant had %d at most, the host %d", g, all)
+	}
+}

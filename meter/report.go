@@ -12,6 +12,7 @@ type Use struct {
 	Limit   int64 // NoLimit: none
 	Share   int64 // what it may hold beside others now, at most; NoLimit: whatever there is
 	Refused int64 // how often there was none
+	Peak    int64 // the most that was held at once, about: what is given back at once, since others were quicker, may count
 }
 
 // NoLimit stands for no limit in [Limits] and [Use].
@@ -21,7 +22,7 @@ const NoLimit = -1
 func (m *Meter) Uses() []Use {
 	all := make([]Use, Kinds)
 	for k := range Kinds {
-		u := Use{Kind: k, Used: m.Used(k), Limit: NoLimit, Share: NoLimit, Refused: m.refused[k].Load()}
+		u := Use{Kind: k, Used: m.Used(k), Limit: NoLimit, Share: NoLimit, Refused: m.refused[k].Load(), Peak: m.mostUsed(k)}
 		if limit := m.Limit(k); limit > 0 {
 			u.Limit = limit
 		}
@@ -31,6 +32,17 @@ func (m *Meter) Uses() []Use {
 		all[k] = u
 	}
 	return all
+}
+
+// mostUsed is the most of k that was held at once, without what was only reserved.
+func (m *Meter) mostUsed(k Kind) int64 {
+	switch k {
+	case StoredBytes:
+		return m.stored.most().Bytes
+	case StoredNodes:
+		return m.stored.most().Nodes
+	}
+	return m.peak[k].Load()
 }
 
 // leftShare is how much more of k the meter may hold beside the others of its parent's: each one more

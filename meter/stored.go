@@ -16,6 +16,7 @@ type stored struct {
 	used     Effect
 	unused   Effect // credited below zero, which counts for nothing but a revert
 	reserved Effect // by changes under way
+	peak     Effect // the most that used was
 }
 
 // Lacks is the error that a change would make what is stored grow beyond a limit.
@@ -165,17 +166,24 @@ func (s *stored) revert(e Effect) {
 	s.level()
 }
 
-// level moves what was credited below zero to unused. s.mu is held.
+// level moves what was credited below zero to unused, and notes the most that was used. s.mu is held.
 func (s *stored) level() {
 	s.unused.Bytes += max(-s.used.Bytes, 0)
 	s.unused.Nodes += max(-s.used.Nodes, 0)
 	s.used.Bytes, s.used.Nodes = max(s.used.Bytes, 0), max(s.used.Nodes, 0)
+	s.peak.Bytes, s.peak.Nodes = max(s.peak.Bytes, s.used.Bytes), max(s.peak.Nodes, s.used.Nodes)
 }
 
 func (s *stored) now() Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sum()
+}
+
+func (s *stored) most() Effect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peak
 }
 
 // sum is what is used and reserved. s.mu is held.

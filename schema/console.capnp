@@ -72,6 +72,7 @@ struct Usage {
     limit @2 :Int64;         # the most that may be held; -1: no limit
     share @3 :Int64;         # the most that may be held now beside what others hold; -1: as much as there is
     refused @4 :UInt64;      # requests that were refused, since the grant began
+    peak @5 :Int64;          # the most that was held at once since the grant began, without what is only reserved
   }
 
   struct Lane {

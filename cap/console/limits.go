@@ -149,6 +149,7 @@ func setUsage(m *meter.Meter, make func() (schema.Usage, error)) error {
 		h.SetLimit(use.Limit)
 		h.SetShare(use.Share)
 		h.SetRefused(uint64(use.Refused))
+		h.SetPeak(use.Peak)
 	}
 	lanes, err := w.NewLanes(int32(len(u.Turns)))
 	if err != nil {
@@ -177,7 +178,7 @@ func UsageFrom(w schema.Usage, err error) (u Usage, _ error) {
 	for i := range holdings.Len() {
 		h := holdings.At(i)
 		if k, known := kindOf(h.Kind()); known {
-			u.Uses = append(u.Uses, meter.Use{Kind: k, Used: h.Used(), Limit: h.Limit(), Share: h.Share(), Refused: int64(h.Refused())})
+			u.Uses = append(u.Uses, meter.Use{Kind: k, Used: h.Used(), Limit: h.Limit(), Share: h.Share(), Refused: int64(h.Refused()), Peak: h.Peak()})
 		}
 	}
 	lanes, err := w.Lanes()

@@ -23,13 +23,15 @@ What a host cannot tell is -1, or "unknown".
 With --guests: the host, each grant with what was shared from it below, and strangers (connections that
 have shown no locator yet). Of what can be held it shows what is used, was refused or has a limit of its
 own: "12 of 40 now, 128 at most" says that others hold so much that the grant gets no more than 40. Turns
-are work by the lane it waits in, with the time it took. --json has all of it, used or not.
+are work by the lane it waits in, with the time it took. --json has all of it, used or not, and the most
+that was held at once (peak).
 docs/limits.md says what each is; capd limit changes it.
 
 Examples:
   capd status
   capd status --guests
   capd status --guests --json | jq '.grants[] | {guest, id, nodes: .kinds.nodes.used}'
+  capd status --guests --json | jq '.grants[] | {guest, most: (.kinds | map_values(.peak))}'
   capd status --guests --json | jq '.grants[] | select(.lanes.heavy.waiting > 0) | .guest'
   capd status --collect --json | jq .heapBytes`
 }

@@ -20,6 +20,7 @@ type holdingJSON struct {
 	Limit   *int64 `json:"limit"` // null: none
 	Share   *int64 `json:"share"` // null: as much as there is
 	Refused int64  `json:"refused"`
+	Peak    int64  `json:"peak"` // the most that was used at once
 }
 
 // laneJSON is what was done in a lane, and what waits there.
@@ -57,7 +58,7 @@ type guestsJSON struct {
 func usageToJSON(u served.Usage) usageJSON {
 	out := usageJSON{Kinds: map[string]holdingJSON{}, Lanes: map[string]laneJSON{}}
 	for _, use := range u.Uses {
-		out.Kinds[use.Kind.String()] = holdingJSON{use.Used, unlessNone(use.Limit), unlessNone(use.Share), use.Refused}
+		out.Kinds[use.Kind.String()] = holdingJSON{use.Used, unlessNone(use.Limit), unlessNone(use.Share), use.Refused, use.Peak}
 		if use.Kind == meter.Connections {
 			out.Connections = use.Used
 		}
