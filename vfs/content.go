@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"math"
+
+	"capd/meter"
 )
 
 // Content is one content of a file, held open: a Replace of the file does not
@@ -91,11 +93,11 @@ func Append(ctx context.Context, f File, p []byte, c If) (int64, error) {
 const maxIdleReads = 100
 
 // ReadFull reads from r until buf is full or r ends or fails, for a store that takes a whole file. It answers
-// how much it read, with io.EOF when r has ended. It looks at ctx between reads. A reader that returns nothing
+// how much it read, with io.EOF when r has ended. Between reads it looks at ctx, and lets others have its turn. A reader that returns nothing
 // too often answers [io.ErrNoProgress], and one that returns more than it has room for invalid.
 func ReadFull(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
 	for idle := 0; n < len(buf) && err == nil; {
-		if err := ctx.Err(); err != nil {
+		if err := meter.Yield(ctx); err != nil {
 			return n, err
 		}
 		var k int

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -156,7 +157,7 @@ func (s *blobs) spoolNow(ctx context.Context, id plumbing.Hash) (*blob, error) {
 	err = s.objects.again(func() error {
 		b.size = 0
 		return s.objects.copy(ctx, writerFunc(func(p []byte) (int, error) {
-			if err := ctx.Err(); err != nil {
+			if err := meter.Yield(ctx); err != nil {
 				return 0, err
 			}
 			n, err := file.WriteAt(p, b.size)
@@ -217,11 +218,11 @@ func sum(ctx context.Context, r io.ReaderAt, size int64) (vfs.Version, error) {
 	return vfs.Version(h.Sum(nil)), nil
 }
 
-// copyAll writes the size bytes of r to w, until ctx ends.
+// copyAll writes the size bytes of r to w, until ctx ends, and lets others have ctx's turn now and then.
 func copyAll(ctx context.Context, w io.Writer, r io.ReaderAt, size int64) error {
 	buf := make([]byte, min(size, slotSize))
 	for off := int64(0); off < size; {
-		if err := ctx.Err(); err != nil {
+		if err := meter.Yield(ctx); err != nil {
 			return err
 		}
 		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-off)], off)

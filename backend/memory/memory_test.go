@@ -10,6 +10,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
+	"capd/vfs/vfstest"
 )
 
 const kib = 1 << 10
@@ -278,3 +279,5 @@ func TestConditionalWriteUnderWrites(t *testing.T) {
 	cancel()
 	<-done
 }
+
+func TestPutYields(t *testing.T) { vfstest.Yields(t, memory.New(memory.Limits{}).Root()) }

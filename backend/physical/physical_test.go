@@ -43,3 +43,7 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+func TestPutYields(t *testing.T) {
+	vfstest.Yields(t, open(t, t.TempDir(), physical.Options{}).Root())
+}

@@ -61,7 +61,7 @@ func (t *staged) discard() {
 // as it came.
 func (t *staged) fill(ctx context.Context, r io.Reader) error {
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := meter.Yield(ctx); err != nil {
 			return err
 		}
 		p := newPiece()

@@ -99,6 +99,9 @@ func (p *pump) run(r io.Reader) error {
 				return err
 			}
 		}
+		if err := meter.Yield(p.ctx); err != nil {
+			return p.failed(err)
+		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"capd/backend/cas"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -218,7 +219,7 @@ type until struct {
 }
 
 func (u *until) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
+	if err := meter.Yield(u.ctx); err != nil {
 		return 0, err
 	}
 	return u.r.Read(p)
