@@ -1,0 +1,55 @@
+package vat_test
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/vat"
+	tp "capd/vat/internal/testproto"
+)
+
+// Whoever is refused hears why, also when what it was about to say can no longer be written.
+func TestRefuse(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			vat.Refuse(nc, "the house is full")
+		}
+	}()
+	for range 200 {
+		nc, err := net.Dial("unix", l.Addr().String())
+		require.NoError(t, err)
+		c := vat.NewConn(nc, vat.Options{})
+		e := c.Bootstrap(t.Context())
+		for range 3 {
+			err := vat.Do(t.Context(), e, tp.Echo_echo, nil, nil)
+			require.ErrorContains(t, err, vat.PeerAborted+"the house is full")
+		}
+		e.Release()
+		require.NoError(t, c.Close())
+	}
+}
+
+// Nobody is waited for who does not listen.
+func TestRefuseTheDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		begun := time.Now()
+		vat.Refuse(far, "the house is full")
+		require.LessOrEqual(t, time.Since(begun), 100*time.Millisecond)
+		_, err := near.Read(make([]byte, 1))
+		require.Error(t, err)
+	})
+}
