@@ -10,7 +10,7 @@ const (
 	inlineFrame = 8 << 10  // up to this size a frame is copied together with its neighbours
 	recordFrame = 16 << 10 // and where a write costs a record, as over TLS
 	roomSlack   = 4 << 10  // room beside the data that newOutbound was asked for
-	minBuffer   = 12       // log2 of the smallest pooled buffer
+	minBuffer   = 8        // log2 of the smallest pooled buffer
 	maxBuffer   = 22       // log2 of the largest
 	bufferSlack = 4 << 10
 	chunkBytes  = 256 << 10 // a larger message is read in pieces that begin at this size
