@@ -293,7 +293,10 @@ type Full struct {
 
 func (f *Full) Error() string {
 	k := kinds[f.Kind]
-	if f.Share {
+	switch {
+	case f.Share && f.Limit == 0:
+		return fmt.Sprintf("others leave %s no %s now%s%s, or try again later", f.Whose, k.noun, f.Kind.in(), k.help)
+	case f.Share:
 		return fmt.Sprintf("others leave %s only %d %s now%s%s, or try again later", f.Whose, f.Limit, k.noun, f.Kind.in(), k.help)
 	}
 	return fmt.Sprintf("%s holds all of its %d %s%s", f.Whose, f.Limit, k.noun, f.Kind.forMore(f.Whose))

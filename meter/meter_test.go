@@ -165,6 +165,18 @@ func TestRefusedOfAnEndedPart(t *testing.T) {
 	}
 }
 
+// Who can have none at all beside others is not told of 0.
+func TestNoneBesideOthers(t *testing.T) {
+	h := meter.NewHost(meter.Limits{meter.Threads: 1})
+	if err := h.Grant("a", nil).Take(meter.Threads, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := "others leave this grant no calls that wait for the disk now (limit threads); let some end, or try again later"
+	if err := h.Grant("b", nil).Take(meter.Threads, 1); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
 // The most that was held at once is remembered, by whoever it was, and what was refused is not in it.
 func TestPeak(t *testing.T) {
 	h := meter.NewHost(nil)

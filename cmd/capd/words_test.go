@@ -106,8 +106,9 @@ func texts(t *testing.T, dir string) map[string]string {
 // Every message of a meter has its words, for each kind, and they are put in once.
 func TestLimitsInWords(t *testing.T) {
 	for k := range meter.Kinds {
-		for _, share := range []bool{false, true} {
-			said := (&meter.Full{Kind: k, Limit: 4, Whose: "this grant", Share: share}).Error()
+		for _, full := range []meter.Full{{Limit: 4}, {Limit: 4, Share: true}, {Share: true}} {
+			full.Kind, full.Whose = k, "this grant"
+			said := full.Error()
 			shown := inWords(said)
 			require.Regexp(t, `\(limit `+k.String()+`\); (let some commands end|have some taken back \(capd revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST `+k.String()+`=N|try again later; .*)$`, shown)
 			require.Equal(t, shown, inWords(shown))
