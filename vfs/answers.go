@@ -1,17 +1,19 @@
 package vfs
 
-// What every store answers in the same words, beside the codes that say enough by
-// themselves: nobody can tell by an answer which store gave it.
+// Errors that every store answers in the same words, so that nobody can tell from an
+// error which store it came from.
 var (
-	// ErrOffset is for an offset or a size that no file has.
+	// ErrOffset answers an offset or a size that no file can have.
 	ErrOffset = Errorf(Invalid, "an offset or a size is below 0 or too large")
 
-	// ErrIntoItself is for a directory that would move to where it, or what is in it, is.
+	// ErrIntoItself answers a move of a directory into itself or into something below
+	// it.
 	ErrIntoItself = Errorf(Invalid, "a directory cannot be moved into itself")
 
-	// ErrNoVersion is for a condition on what is removed or moved and is no file.
+	// ErrNoVersion answers a condition on a node that is not a file.
 	ErrNoVersion = Errorf(Invalid, "only a file has a version; drop the condition")
 
-	// ErrReserved is for a new name that a store keeps for itself, or cannot keep.
+	// ErrReserved answers a new name that the store keeps for its own use or cannot
+	// store.
 	ErrReserved = Errorf(Invalid, "names like this are reserved; choose another")
 )

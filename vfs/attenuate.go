@@ -2,12 +2,12 @@ package vfs
 
 import "capd/meter"
 
-// The functions here derive a narrower view from a view: a node behind a
-// membrane (see [Guarded]). They take over nothing: what they return is closed
-// by itself. They answer unsupported for a node behind no membrane.
+// The functions here derive a narrower view from a view, which is a node behind a
+// membrane (see [Guarded]). The result is closed by itself; the argument stays open.
+// For a node behind no membrane they answer unsupported.
 
-// ReadOnlyDir returns d without the right to change anything, nor anything
-// below it. It is revoked with d.
+// ReadOnlyDir returns d without the right to change it or anything below it. Revoking d
+// revokes the result.
 func ReadOnlyDir(d Dir) (Dir, error) {
 	v, err := viewOf[*dirView](d)
 	if err != nil {
@@ -16,7 +16,7 @@ func ReadOnlyDir(d Dir) (Dir, error) {
 	return v.derived(v.base, v.mask|noWrite)
 }
 
-// ReadOnlyFile is as ReadOnlyDir.
+// ReadOnlyFile is [ReadOnlyDir] for a file.
 func ReadOnlyFile(f File) (File, error) {
 	v, err := viewOf[*fileView](f)
 	if err != nil {
@@ -25,7 +25,7 @@ func ReadOnlyFile(f File) (File, error) {
 	return v.derived(v.base, v.mask|noWrite)
 }
 
-// RevocableDir returns d with a gate of its own, and the control of it.
+// RevocableDir returns d behind a new gate of its own, and the control of that gate.
 func RevocableDir(d Dir) (Dir, *Control, error) {
 	v, err := viewOf[*dirView](d)
 	if err != nil {
@@ -48,7 +48,7 @@ func (v *dirView) revocable(m *meter.Meter) (Dir, *Control, error) {
 	return r, c, nil
 }
 
-// RevocableFile is as RevocableDir.
+// RevocableFile is [RevocableDir] for a file.
 func RevocableFile(f File) (File, *Control, error) {
 	v, err := viewOf[*fileView](f)
 	if err != nil {
@@ -71,8 +71,9 @@ func (v *fileView) revocable(m *meter.Meter) (File, *Control, error) {
 	return r, c, nil
 }
 
-// Revocable is [RevocableDir] or [RevocableFile], by n's kind. What it returns, and all that is
-// derived from that, counts in m instead of n's meter: it is for somebody else than n's holder.
+// Revocable is [RevocableDir] or [RevocableFile], according to n's kind. The result,
+// and everything derived from it, counts in m instead of n's meter. It is meant for
+// somebody other than n's holder.
 func Revocable(n Node, m *meter.Meter) (Node, *Control, error) {
 	if f, ok := n.(File); ok {
 		v, err := viewOf[*fileView](f)
@@ -88,8 +89,9 @@ func Revocable(n Node, m *meter.Meter) (Node, *Control, error) {
 	return v.revocable(m)
 }
 
-// control returns the control of a new gate below v's, through which all counts in m. It
-// counts as open, since the gate stays as long as it is held.
+// control returns the control of a new gate below v's. Everything done through that
+// gate counts in m. The control itself counts as an open node, since the gate exists as
+// long as the control is held.
 func (v *view) control(kind Kind, m *meter.Meter) (*Control, error) {
 	p := payers{m, v.world.meters}
 	if err := p.open(v.path); err != nil {

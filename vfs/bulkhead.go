@@ -10,53 +10,54 @@ import (
 )
 
 // MaxInside is how many calls may be inside one mount at once. Each may block in the
-// kernel, and is a thread then.
+// kernel and then occupies a thread.
 const MaxInside = 32
 
-// patience is how long a call waits while nothing ends. Tests set it.
+// patience is how long a call waits while no other call ends. Tests set it.
 var patience = time.Second
 
 var errNoAnswer = Errorf(Busy, "the storage here does not answer: no call on it has ended for %v; try again later", time.Second)
 
-// Bulkhead bounds how many calls are inside a store at once, so that a disk that is
-// slow, or a server that does not answer, takes so many threads and no more. Use it as
-// the Bulkhead of a [Guard]; a tree that is mounted in a [Namespace] has one without
-// being asked.
+// Bulkhead bounds how many calls are inside a store at once. A slow disk, or a server
+// that does not answer, then occupies a bounded number of threads. Use it as the
+// Bulkhead of a [Guard]. A tree mounted in a [Namespace] always has one.
 //
-// The other calls wait, which costs no thread. Root grants take turns, and within one its
-// shares do. A grant has at most as many calls inside as places are left free: alone it
-// has half of them. When no call has ended for a second, all waiting calls answer busy,
-// and so does each new one until a call ends. A call is inside from when it is given to
-// the store until it returns. It is not inside while it waits for a reader that its caller
-// supplied, or for the consumer of a listing.
+// A call is inside from when it is given to the store until it returns. It is not
+// inside while it waits for a reader that its caller supplied, or for the consumer of a
+// listing.
 //
-// The turn in a call's context says whose call it is (see [meter.Of]). A call without one
-// is the host's own. The host's calls may have all places.
+// The other calls wait, which costs no thread. Root grants take turns, and so do the
+// shares of one grant. A grant may have as many calls inside as places are left free: a
+// grant that is alone has half of them. When no call has ended for a second, all
+// waiting calls answer busy, and so does each new one until a call ends.
+//
+// The turn in a call's context says whose call it is (see [meter.Of]). A call without a
+// turn is the host's own. The host's calls may take all places.
 //
 // Calls with the context of [Trying] never wait and do not enter. Calls of a batch (see
-// [Hold]) count, but never wait, since gates are held meanwhile. Safe for concurrent use.
+// [Hold]) count but never wait, since a batch holds gates. Safe for concurrent use.
 type Bulkhead struct {
 	max int
 
 	mu      sync.Mutex
 	inside  int
 	waiting int
-	ended   time.Time // when a call ended last, or the first began to wait
-	stuck   bool      // nothing has ended since some were told busy
+	ended   time.Time // when a call ended last, or when the first began to wait
+	stuck   bool      // no call has ended since some were refused as busy
 	lanes   map[*meter.Meter]*lane
-	turns   []*lane // in which somebody waits; the first is next
+	turns   []*lane // those with waiting calls; the first is next
 	timer   *time.Timer
 
-	closes Janitor // of contents
+	closes Janitor // closes contents
 }
 
-// inside is one call that has a place.
+// inside is one call that holds a place.
 type inside struct {
 	b *Bulkhead
 	l *lane
 }
 
-// NewBulkhead returns a Bulkhead for at most n calls at once; 0 is [MaxInside].
+// NewBulkhead returns a Bulkhead for at most n calls at once. 0 means [MaxInside].
 func NewBulkhead(n int) *Bulkhead {
 	if n <= 0 {
 		n = MaxInside
@@ -64,22 +65,22 @@ func NewBulkhead(n int) *Bulkhead {
 	return &Bulkhead{max: n, lanes: map[*meter.Meter]*lane{}}
 }
 
-// BulkheadStats is what is inside a Bulkhead, and what waits for it.
+// BulkheadStats counts the calls inside a Bulkhead and the calls that wait for it.
 type BulkheadStats struct{ Max, Inside, Waiting int }
 
-// Stats returns the numbers of calls now.
+// Stats returns the present counts.
 func (b *Bulkhead) Stats() BulkheadStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BulkheadStats{b.max, b.inside, b.waiting}
 }
 
-// enter waits for a place, and answers busy, or the error of ctx.
+// enter waits for a place. It answers busy, or the error of ctx.
 func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 	m := meter.Of(ctx)
 	b.mu.Lock()
 	l := b.lane(m)
-	if b.lets(ctx, l) {
+	if b.admits(ctx, l) {
 		b.mu.Unlock()
 		return inside{b, l}, nil
 	}
@@ -95,17 +96,17 @@ func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 	switch {
 	case late != nil:
 		return inside{}, late
-	case err != nil: // there is no turn for it any more
+	case err != nil: // its grant has no turn any more
 		inside{b, l}.exit()
 		return inside{}, first(ctx.Err(), errNoAnswer)
 	}
 	return inside{b, l}, nil
 }
 
-// await waits until w is let in, and answers why it is not.
+// await waits until w is admitted, or returns why it is not.
 func (b *Bulkhead) await(ctx context.Context, l *lane, w *waiter) error {
 	select {
-	case <-w.let:
+	case <-w.admitted:
 		return nil
 	case <-w.refused:
 		return errNoAnswer
@@ -113,7 +114,7 @@ func (b *Bulkhead) await(ctx context.Context, l *lane, w *waiter) error {
 		if b.leaves(l, w) {
 			return ctx.Err()
 		}
-		return nil // it was let in at the same moment
+		return nil // it was admitted at the same moment
 	}
 }
 
@@ -133,14 +134,14 @@ func (p inside) exit() {
 	b.forget(l)
 }
 
-// again takes a place for a call that gave its own back and has to have one to end. It
-// waits for as long as that takes. refused is called, once, when others would be told
-// busy, and when ctx ends.
+// again takes a place for a call that gave up its own and needs one to end. It waits as
+// long as that takes. It calls refused once, when other calls would be refused as busy
+// or when ctx ends.
 func (p inside) again(ctx context.Context, refused func()) inside {
 	b, m := p.b, meter.Of(ctx)
 	b.mu.Lock()
 	l := b.lane(m)
-	if b.lets(ctx, l) {
+	if b.admits(ctx, l) {
 		b.mu.Unlock()
 		return inside{b, l}
 	}
@@ -151,19 +152,19 @@ func (p inside) again(ctx context.Context, refused func()) inside {
 	}
 	b.mu.Unlock()
 	select {
-	case <-w.let:
+	case <-w.admitted:
 		return inside{b, l}
 	case <-w.refused:
 	case <-ctx.Done():
 	}
 	refused()
-	<-w.let
+	<-w.admitted
 	return inside{b, l}
 }
 
-// All that follows is called with b.mu held, except leaves and look.
+// Everything below is called with b.mu held, except leaves and checkStuck.
 
-// lane is that of m, which may be nil.
+// lane returns the lane of m, which may be nil.
 func (b *Bulkhead) lane(m *meter.Meter) *lane {
 	if m != nil {
 		m = m.Grant()
@@ -176,8 +177,8 @@ func (b *Bulkhead) lane(m *meter.Meter) *lane {
 	return l
 }
 
-// lets lets a call of l in, unless it has to wait.
-func (b *Bulkhead) lets(ctx context.Context, l *lane) bool {
+// lets admits a call of l, and reports false when the call has to wait.
+func (b *Bulkhead) admits(ctx context.Context, l *lane) bool {
 	ok := b.room(l) && l.waiting == 0 || isBatch(ctx)
 	if ok {
 		b.let(l)
@@ -185,12 +186,12 @@ func (b *Bulkhead) lets(ctx context.Context, l *lane) bool {
 	return ok
 }
 
-// room reports whether l may have one more inside.
+// room reports whether l may have one more call inside.
 func (b *Bulkhead) room(l *lane) bool {
 	return b.inside < b.max && !b.full(l)
 }
 
-// full reports whether l has as many inside as are left for the others.
+// full reports whether l has as many calls inside as places are left for others.
 func (b *Bulkhead) full(l *lane) bool {
 	return l.grant != nil && l.inside > 0 && l.inside >= b.max-b.inside
 }
@@ -201,7 +202,7 @@ func (b *Bulkhead) let(l *lane) {
 }
 
 func (b *Bulkhead) wait(l *lane, m *meter.Meter, stays bool) *waiter {
-	w := &waiter{let: make(chan struct{}), refused: make(chan struct{}), stays: stays}
+	w := &waiter{admitted: make(chan struct{}), refused: make(chan struct{}), stays: stays}
 	now := time.Now()
 	if b.waiting == 0 {
 		b.ended = now
@@ -213,12 +214,12 @@ func (b *Bulkhead) wait(l *lane, m *meter.Meter, stays bool) *waiter {
 	b.waiting++
 	l.push(m, w)
 	if b.timer == nil {
-		b.timer = time.AfterFunc(patience, b.look)
+		b.timer = time.AfterFunc(patience, b.checkStuck)
 	}
 	return w
 }
 
-// next lets waiting calls in, in turn. Each one leaves less room for the others.
+// next admits waiting calls, in turn. Each one leaves less room for the others.
 func (b *Bulkhead) next() {
 	for i := 0; i < len(b.turns) && b.inside < b.max; {
 		l := b.turns[i]
@@ -229,14 +230,14 @@ func (b *Bulkhead) next() {
 		w := l.next()
 		b.drop(l, w)
 		b.let(l)
-		close(w.let)
+		close(w.admitted)
 		if l.waiting > 0 {
 			b.turns = append(slices.Delete(b.turns, i, i+1), l)
 		}
 	}
 }
 
-// leaves takes w out of the queue. It reports false when w was let in already.
+// leaves removes w from the queue. It reports false when w was admitted already.
 func (b *Bulkhead) leaves(l *lane, w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,14 +263,15 @@ func (b *Bulkhead) forget(l *lane) {
 	}
 }
 
-// look refuses the calls that wait where nothing ends. It runs again while any call waits.
-func (b *Bulkhead) look() {
+// checkStuck refuses the waiting calls of lanes in which no call ends. It runs again
+// while any call waits.
+func (b *Bulkhead) checkStuck() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, soonest := time.Now(), patience
 	for _, l := range slices.Clone(b.turns) {
 		since := b.ended
-		if b.inside < b.max { // it waits for its own
+		if b.inside < b.max { // it waits for its own calls
 			since = l.ended
 		}
 		if left := patience - now.Sub(since); left > 0 {
@@ -280,11 +282,12 @@ func (b *Bulkhead) look() {
 	}
 	b.timer = nil
 	if b.waiting > 0 {
-		b.timer = time.AfterFunc(soonest, b.look)
+		b.timer = time.AfterFunc(soonest, b.checkStuck)
 	}
 }
 
-// refuse has all calls that wait in l answer busy. Those that stay wait on.
+// refuse tells every call that waits in l that the store is busy. A call that may not
+// be refused waits on.
 func (b *Bulkhead) refuse(l *lane) {
 	if b.inside >= b.max {
 		b.stuck = true

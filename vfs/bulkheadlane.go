@@ -10,12 +10,12 @@ import (
 
 // lane is the calls of one root grant.
 type lane struct {
-	grant   *meter.Meter // nil for the host's own
+	grant   *meter.Meter // nil for the host's own calls
 	inside  int
 	waiting int
-	shares  []*share  // of which some wait; the first is next
-	ended   time.Time // as the Bulkhead's, of this lane
-	stuck   bool      // likewise, while it has all that it may have inside
+	shares  []*share  // those with waiting calls; the first is next
+	ended   time.Time // as Bulkhead.ended, for this lane
+	stuck   bool      // as Bulkhead.stuck, while the lane has all the places it may have
 }
 
 // share is the waiting calls of one part of a grant.
@@ -24,17 +24,17 @@ type share struct {
 	waiters list.List // of *waiter, in the order they came
 }
 
-// waiter waits for a place.
+// waiter is a call that waits for a place.
 type waiter struct {
-	in      *share
-	at      *list.Element // there; nil when it left
-	let     chan struct{} // closed when it has one
-	refused chan struct{} // closed when it is told busy
-	stays   bool          // it waits on when it was told
-	told    bool
+	in       *share
+	at       *list.Element // its place in waiters; nil once it left
+	admitted chan struct{} // closed when it is admitted
+	refused  chan struct{} // closed when it is refused as busy
+	stays    bool          // it waits on after a refusal
+	told     bool
 }
 
-// What follows is called with Bulkhead.mu held.
+// Everything below is called with Bulkhead.mu held.
 
 // push appends w, a call of m, to the queue.
 func (l *lane) push(m *meter.Meter, w *waiter) {

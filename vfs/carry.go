@@ -8,36 +8,36 @@ import (
 	"slices"
 )
 
-// maxCarried is how many nodes are moved from tree to tree at once.
+// maxCarried is how many nodes one move between trees may have.
 const maxCarried = 1 << 16
 
-// end is one end of a move between trees.
-type end struct {
+// carryEnd is the source or the target of a move between trees.
+type carryEnd struct {
 	dir     *dirView
 	name    string
 	noLinks bool // the tree refuses links
 }
 
-// carry moves what is at src, in one tree, to dst in another, and what it holds. It
-// copies all of it first, each file staged, compared with its version and put in
-// place at once; looks whether the source is still what was copied; and then removes
-// the source, deepest first, each file only while it is that. So a crash, at any
-// moment, leaves every file whole in one place at least. Executable bits and links
-// are kept, times are not.
+// carry moves the node at src, in one tree, to dst in another, with everything below
+// it. It copies all of it first: each file is staged, compared with its version and put
+// in place at once. Then it checks that the source is still what was copied. Then it
+// removes the source, deepest first, and each file only while it still has that
+// version. A crash at any moment leaves every file whole in at least one place.
+// Executable bits and links are kept, times are not.
 //
-// What fails before the first removal leaves the source as it was, and takes back
-// what was placed as far as it is still that; a revoke keeps it from that, since
-// nothing changes after one. Once the source is being removed, ctx is no matter any
-// more, and what somebody added to a directory or changed stays where it is: the
-// answer is notEmpty or conflict, and the target is whole.
+// A failure before the first removal leaves the source as it was, and removes what was
+// placed in the target if nobody changed it. After a revoke it is not removed, since
+// nothing may change then. Once removal has begun, the end of ctx no longer matters.
+// What somebody added to a directory, or changed, stays at the source; the answer is
+// then notEmpty or conflict, and the target is whole.
 //
-// It answers limit for more than maxCarried nodes, exists for a target that is there
-// (unless to names its version, and it is another than the source's: two mounts may
-// be one store, in which that would be the source itself), and denied for a
-// directory of which policy hides something.
-func carry(ctx context.Context, src, dst end, from, to If) (err error) {
-	_, err = src.dir.end(ctx, src.name, CheckName, noRead|noWrite, true)
-	_, err2 := dst.dir.end(ctx, dst.name, CheckNewName, noWrite|to.reads(), true)
+// It answers limit for more than maxCarried nodes. It answers denied for a directory in
+// which policy hides something. It answers exists when the target exists, unless to
+// names the target's version and the source has another version: two mounts may show
+// one store, and then a target with the same content may be the source itself.
+func carry(ctx context.Context, src, dst carryEnd, from, to If) (err error) {
+	_, err = src.dir.target(ctx, src.name, CheckName, noRead|noWrite, true)
+	_, err2 := dst.dir.target(ctx, dst.name, CheckNewName, noWrite|to.reads(), true)
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
@@ -68,30 +68,30 @@ func carry(ctx context.Context, src, dst end, from, to If) (err error) {
 	return err
 }
 
-// carrier is such a move under way.
+// carrier is one such move.
 type carrier struct {
 	ctx      context.Context
-	src, dst end
-	top      *load
+	src, dst carryEnd
+	top      *carriedNode
 	count    int
-	want     If  // on the target of top
-	over     old // what top takes the place of
+	want     If       // condition on the target of top
+	over     replaced // what top replaces
 }
 
-// load is a node that is moved.
-type load struct {
+// carriedNode is one node that is moved.
+type carriedNode struct {
 	name   string // at the source
 	kind   Kind
-	is     Version // of a file, once it was placed or is to be
+	is     Version // of a file that was placed or will be
 	exec   bool
-	text   string // of a link
-	holds  []*load
-	placed bool // or perhaps
+	text   string // a link's target
+	holds  []*carriedNode
+	placed bool // or may have been placed
 }
 
-// old is the file that was at the target.
-type old struct {
-	content Content // nil for none
+// replaced is the file that was at the target.
+type replaced struct {
+	content Content // nil if there was none
 	exec    bool
 }
 
@@ -104,7 +104,7 @@ func (c *carrier) close() {
 var errAltered = Errorf(Conflict, "it changed while it was being moved; look at both places and try again")
 
 // place copies l, which is in src, to dst.
-func (c *carrier) place(src, dst *dirView, l *load, name string) error {
+func (c *carrier) place(src, dst *dirView, l *carriedNode, name string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c *carrier) place(src, dst *dirView, l *load, name string) error {
 	}()
 	if err != nil {
 		if code := CodeOf(err); code.Policy() || code == Exists || code == Conflict && err != errAltered {
-			l.placed = false // by us
+			l.placed = false // not by this move
 		}
 		return err
 	}
@@ -146,8 +146,8 @@ func (c *carrier) place(src, dst *dirView, l *load, name string) error {
 	return nil
 }
 
-// sub opens the directory l, which is in d.
-func (c *carrier) sub(d *dirView, l *load) (*dirView, error) {
+// sub opens the directory l in d.
+func (c *carrier) sub(d *dirView, l *carriedNode) (*dirView, error) {
 	n, err := d.Lookup(c.ctx, l.name)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (c *carrier) sub(d *dirView, l *load) (*dirView, error) {
 	return nil, errAltered
 }
 
-func (c *carrier) placeFile(src, dst *dirView, l *load, name string) error {
+func (c *carrier) placeFile(src, dst *dirView, l *carriedNode, name string) error {
 	n, err := src.Lookup(c.ctx, l.name)
 	if err != nil {
 		return err
@@ -208,8 +208,8 @@ func (c *carrier) placeFile(src, dst *dirView, l *load, name string) error {
 	return err
 }
 
-// verified is a content on its way that ends in errAltered unless it is what it was
-// taken for.
+// verified is a content being copied. It ends in errAltered unless it has the expected
+// version.
 type verified struct {
 	r       io.Reader
 	h       stdhash.Hash
@@ -227,8 +227,8 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unchanged answers nil when l, in src, is as it was copied.
-func (c *carrier) unchanged(src *dirView, l *load) error {
+// unchanged returns nil when l, in src, is still what was copied.
+func (c *carrier) unchanged(src *dirView, l *carriedNode) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (c *carrier) unchanged(src *dirView, l *load) error {
 	case *dirView:
 		var names []string
 		names, err = c.names(n)
-		same = slices.EqualFunc(names, l.holds, func(name string, held *load) bool { return name == held.name })
+		same = slices.EqualFunc(names, l.holds, func(name string, held *carriedNode) bool { return name == held.name })
 		for i := 0; err == nil && same && i < len(l.holds); i++ {
 			err = c.unchanged(n, l.holds[i])
 		}
@@ -267,8 +267,8 @@ func (c *carrier) unchanged(src *dirView, l *load) error {
 	return err
 }
 
-// remove removes l, with what it held when it was copied, from src.
-func (c *carrier) remove(src *dirView, l *load) error {
+// remove removes l from src, with what it held when it was copied.
+func (c *carrier) remove(src *dirView, l *carriedNode) error {
 	if l.kind == FileKind {
 		return src.Remove(c.ctx, l.name, If{Is: l.is})
 	}
@@ -291,8 +291,8 @@ func (c *carrier) remove(src *dirView, l *load) error {
 	return src.Remove(c.ctx, l.name, If{})
 }
 
-// undo takes back what was placed in dst for l, as far as it is that still.
-func (c *carrier) undo(dst *dirView, l *load, name string) {
+// undo removes from dst what was placed for l, if nobody changed it since.
+func (c *carrier) undo(dst *dirView, l *carriedNode, name string) {
 	if !l.placed {
 		return
 	}
@@ -310,11 +310,11 @@ func (c *carrier) undo(dst *dirView, l *load, name string) {
 			_ = dst.Remove(c.ctx, name, If{Is: l.is})
 		}
 	case LinkKind:
-		if c.unchanged(dst, &load{name: name, kind: LinkKind, text: l.text}) == nil {
+		if c.unchanged(dst, &carriedNode{name: name, kind: LinkKind, text: l.text}) == nil {
 			_ = dst.Remove(c.ctx, name, If{})
 		}
 	case DirKind:
-		if d, err := c.sub(dst, &load{name: name, kind: DirKind}); err == nil {
+		if d, err := c.sub(dst, &carriedNode{name: name, kind: DirKind}); err == nil {
 			for _, held := range slices.Backward(l.holds) {
 				c.undo(d, held, held.name)
 			}

@@ -2,7 +2,7 @@ package vfs
 
 import "context"
 
-// plan finds out what there is to move, and whether it may go where it is to go.
+// plan lists what is to be moved, and checks that it may be moved.
 func (c *carrier) plan(from, to If) error {
 	n, err := c.src.dir.Lookup(c.ctx, c.src.name)
 	if CodeOf(err) == NotFound {
@@ -22,7 +22,7 @@ func (c *carrier) plan(from, to If) error {
 			return err
 		}
 	}
-	if c.top, err = c.load(n, c.src.name, 1); err != nil {
+	if c.top, err = c.describe(n, c.src.name, 1); err != nil {
 		return err
 	}
 	c.top.is = from.Is
@@ -34,7 +34,8 @@ func (c *carrier) plan(from, to If) error {
 	return c.replaces(f, to)
 }
 
-// replaces looks at the file that f, nil for what is no file, is to replace.
+// replaces notes the file that the move will replace. f is nil for a node that is not a
+// file.
 func (c *carrier) replaces(f File, to If) error {
 	n, err := c.dst.dir.Lookup(c.ctx, c.dst.name)
 	if CodeOf(err) == NotFound {
@@ -66,9 +67,9 @@ func (c *carrier) replaces(f File, to If) error {
 	return err
 }
 
-// load describes n, and what it holds.
-func (c *carrier) load(n Node, name string, depth int) (*load, error) {
-	l := &load{name: name, kind: KindOf(n)}
+// describe describes n and everything below it.
+func (c *carrier) describe(n Node, name string, depth int) (*carriedNode, error) {
+	l := &carriedNode{name: name, kind: KindOf(n)}
 	if c.count++; c.count > maxCarried {
 		return nil, Errorf(Limit, "it holds more than %d nodes, too many to move from tree to tree at once; move its parts", maxCarried)
 	}
@@ -93,7 +94,7 @@ func (c *carrier) load(n Node, name string, depth int) (*load, error) {
 			if err != nil {
 				return nil, err
 			}
-			held, err := c.load(below, name, depth+1)
+			held, err := c.describe(below, name, depth+1)
 			below.Close()
 			if err != nil {
 				return nil, err
@@ -104,8 +105,8 @@ func (c *carrier) load(n Node, name string, depth int) (*load, error) {
 	return l, nil
 }
 
-// names returns what d holds, in order. It is denied where policy hides some of it:
-// that could neither move nor stay.
+// names returns the names in d, in order. It answers denied where policy hides some of
+// them: those could neither be moved nor stay.
 func (c *carrier) names(d *dirView) ([]string, error) {
 	var names []string
 	for e, err := range d.List(c.ctx) {

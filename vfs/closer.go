@@ -14,5 +14,5 @@ func (c *closer) check() error {
 	return nil
 }
 
-// close reports whether it was this call that closed it.
+// close reports whether this call closed it.
 func (c *closer) close() bool { return !c.closed.Swap(true) }

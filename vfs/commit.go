@@ -2,21 +2,21 @@ package vfs
 
 import "context"
 
-// Effect is what a change does to what is stored: growth is positive.
+// Effect is how much a change adds to what is stored. Negative values are removals.
 type Effect struct {
 	Bytes int64 // of file content
 	Nodes int64 // files, directories and links
 }
 
-// Committer runs change, exactly once, or refuses without running it. It must
-// not block before change and must not run anything that a guest, a hook, a
-// human or a consumer supplies. It returns what change returned.
+// Committer runs change exactly once, or refuses without running it. It returns what
+// change returned. Before change it must not block. It must not run code that a guest,
+// a hook, a human or a consumer supplies.
 type Committer func(e Effect, change func() (Effect, error)) (Effect, error)
 
 type committerKey struct{}
 
-// OnCommit returns a context in which [Commit] runs through c. The committers
-// already there stay outside c: they run first and finish last.
+// OnCommit returns a context in which [Commit] runs through c. Committers that ctx has
+// already stay outside c: they run first and finish last.
 func OnCommit(ctx context.Context, c Committer) context.Context {
 	outer, _ := ctx.Value(committerKey{}).(Committer)
 	if outer == nil {
@@ -27,13 +27,14 @@ func OnCommit(ctx context.Context, c Committer) context.Context {
 	}))
 }
 
-// Commit is the only place where a store's change becomes visible: every
-// backend makes every change inside it, with all staging done before. e is the
-// most that the change can grow the store by; change returns what it came to.
-// Commit asks every guard that the context carries (gates re-check here, and a
-// revoke waits for a commit that has begun; quotas reserve e here) and answers
-// the error of the first that refuses, without running change. Once begun,
-// change takes no notice of the context's end.
+// Commit makes a store's change visible. Every backend makes every change inside Commit
+// and nowhere else, and does all staging before it. e is the most by which the change
+// can grow the store; change returns by how much it did.
+//
+// Commit asks every committer that the context carries. Gates check again here, and a
+// revoke waits for a commit that has begun. Quotas reserve e here. If one refuses,
+// Commit returns its error and does not run change. Once change has begun, the end of
+// the context no longer matters.
 func Commit(ctx context.Context, e Effect, change func() (Effect, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,10 +8,10 @@ import (
 	"capd/meter"
 )
 
-// Content is one content of a file, held open: a Replace of the file does not
-// change it. (A write in place may, on a store that writes in place.)
-// ReadAt is safe for concurrent use and withholds its result when the
-// capability was revoked meanwhile.
+// Content is the content of a file, held open. A later Replace of the file does not
+// change it; a write in place may, on a store that writes in place. ReadAt is safe for
+// concurrent use. If the capability is revoked during a read, ReadAt withholds the
+// result.
 type Content interface {
 	io.ReaderAt
 	io.Closer
@@ -23,9 +23,8 @@ type Opener interface {
 	Open(ctx context.Context) (Content, error)
 }
 
-// Open holds f's content open. The context is for opening and for every read
-// of the content alike. For a file that is no [Opener] the content is read from
-// its place each time.
+// Open holds f's content open. ctx is used to open the content and for every read of
+// it. For a file that is not an [Opener] every read goes to the file's current content.
 func Open(ctx context.Context, f File) (Content, error) {
 	if o, ok := f.(Opener); ok {
 		return o.Open(ctx)
@@ -47,8 +46,8 @@ func (c *placeContent) ReadAt(p []byte, off int64) (int, error) { return c.f.Rea
 func (c *placeContent) Size() int64                             { return c.size }
 func (c *placeContent) Close() error                            { return nil }
 
-// ReadAt reads from r as [File].ReadAt has it, whatever r makes of an empty p and of
-// offsets that no file reaches.
+// ReadAt reads from r with the rules of [File].ReadAt, whatever r itself does with an
+// empty p or with offsets beyond its end.
 func ReadAt(r io.ReaderAt, p []byte, off int64) (int, error) {
 	room := math.MaxInt64 - off
 	switch {
@@ -72,16 +71,16 @@ func ReadAt(r io.ReaderAt, p []byte, off int64) (int, error) {
 	return r.ReadAt(p, off)
 }
 
-// Appender is a File that appends without a race: of two appends at once both
-// are there afterwards, whole and one after the other.
+// Appender is a File that appends atomically: after two concurrent appends both are
+// there, whole, one after the other.
 type Appender interface {
-	// Append writes p at the file's end and returns the size before it.
+	// Append writes p at the file's end and returns the file's size before that.
 	Append(ctx context.Context, p []byte, c If) (off int64, err error)
 }
 
-// Append writes p at f's end and returns the offset it was written at. It
-// answers unsupported when f is no [Appender]: writing at the size that stat
-// says would lose one of two appends.
+// Append writes p at f's end and returns the offset it was written at. It answers
+// unsupported when f is not an [Appender]: writing at the size that Stat reports could
+// lose one of two appends.
 func Append(ctx context.Context, f File, p []byte, c If) (int64, error) {
 	if a, ok := f.(Appender); ok {
 		return a.Append(ctx, p, c)
@@ -89,12 +88,14 @@ func Append(ctx context.Context, f File, p []byte, c If) (int64, error) {
 	return 0, Errorf(Unsupported, "this store cannot append; write the whole file")
 }
 
-// maxIdleReads is how often in a row a reader may return nothing and no error.
+// maxIdleReads is how many consecutive reads may return neither bytes nor an error.
 const maxIdleReads = 100
 
-// ReadFull reads from r until buf is full or r ends or fails, for a store that takes a whole file. It answers
-// how much it read, with io.EOF when r has ended. Between reads it looks at ctx, and lets others have its turn. A reader that returns nothing
-// too often answers [io.ErrNoProgress], and one that returns more than it has room for invalid.
+// ReadFull reads from r until buf is full, r ends or r fails. Stores that take a whole
+// file use it. It returns how much it read, with io.EOF when r has ended. Between reads
+// it checks ctx, and lets other calls have its turn. It answers [io.ErrNoProgress] for a
+// reader that returns nothing too often, and invalid for one that returns more than it
+// has room for.
 func ReadFull(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
 	for idle := 0; n < len(buf) && err == nil; {
 		if err := meter.Yield(ctx); err != nil {

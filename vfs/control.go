@@ -5,37 +5,36 @@ import (
 	"sync"
 )
 
-// Control is the host's side of a capability: its gate, and the way to gates
-// for routes below it. Whoever holds one decides what the guests may do that
-// go this way; it is never handed to them. Release it when done; what it has
-// set stays.
+// Control is the host's handle on a capability: its gate, and the routes below it.
+// Whoever holds it decides what guests may do through that gate, so it is never given
+// to them. Release it when done; its settings stay.
 type Control struct {
 	*Gate
 	Kind Kind // FileKind or DirKind
 
 	dir   Dir     // the inner directory; nil for a file
-	node  *shared // dir's
+	node  *shared // of dir
 	world *world
 	path  string
-	rules rules // the world's, at path
-	fixed bool  // nothing can be changed through the node, for good
+	rules rules // of the world, at path
+	fixed bool  // nothing can ever be changed through the node
 	once  sync.Once
 
-	counted bool // as open
+	counted bool // as an open node
 }
 
-// Writable reports what SetWritable set here, and whether changes are possible now:
-// with everything above, and with what was controlled, which may be read-only by
-// attenuation or lie in a store that never changes.
+// Writable reports what SetWritable set here (own) and whether changes are possible now
+// (effective). The latter also depends on the gates above and on the node itself, which
+// may be read-only by attenuation or lie in a store that never changes.
 func (c *Control) Writable() (own, effective bool) {
 	own, effective = c.Gate.Writable()
 	return own, effective && !c.fixed && (c.dir == nil || !IsImmutable(c.dir))
 }
 
-// Child controls the route to name below: neither it nor a directory on the way
-// to it can be removed, renamed or overwritten through this gate while it is
-// controlled. It answers notFound for a name that List would not yield, byte
-// for byte, and notDir on a file's control.
+// Child controls the route to name below. While it is controlled, neither it nor a
+// directory on the way to it can be removed, renamed or overwritten through this gate.
+// Child answers notFound for a name that List does not yield, byte for byte, and notDir
+// on the control of a file.
 func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	if c.dir == nil {
 		return nil, Errorf(NotDir, "this controls a file")
@@ -69,8 +68,8 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	return child, nil
 }
 
-// listed answers notFound unless d lists name byte for byte: a store that folds
-// case would find more names than there are routes.
+// listed answers notFound unless d lists name byte for byte. A store that folds case
+// would otherwise find more names than there are routes.
 func listed(ctx context.Context, d Dir, name string) error {
 	for e, err := range d.List(ctx) {
 		switch {
@@ -83,7 +82,7 @@ func listed(ctx context.Context, d Dir, name string) error {
 	return NotFound
 }
 
-// Release gives up the control and leaves what it has set.
+// Release gives up the control. Its settings stay.
 func (c *Control) Release() {
 	c.once.Do(func() {
 		if c.node != nil {
@@ -98,8 +97,8 @@ func (c *Control) Release() {
 	})
 }
 
-// Hand returns another reference to the same control, for a guest to hold: it counts as
-// open, as c does. It answers limit.
+// Hand returns another reference to the same control for a guest to hold. Like c it
+// counts as an open node. It answers limit.
 func (c *Control) Hand() (*Control, error) {
 	if err := (payers{c.Gate.meter, c.world.meters}).open(c.path); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func (c *Control) Hand() (*Control, error) {
 	return d, nil
 }
 
-// Dup returns another reference to the same control, for the host.
+// Dup returns another reference to the same control for the host.
 func (c *Control) Dup() *Control {
 	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path, rules: c.rules, fixed: c.fixed}
 	c.Gate.retain()

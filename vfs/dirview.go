@@ -22,9 +22,10 @@ func (v *dirView) child(name string, check func(string) error) (string, error) {
 	return path, CheckPathSize(path)
 }
 
-// end returns the place called name, for a change that needs what need says and
-// moves the node there or not. It asks the gate and policy, and not the store.
-func (v *dirView) end(ctx context.Context, name string, check func(string) error, need mode, moves bool) (target, error) {
+// target returns the place called name for a change that needs the rights in need.
+// moves says that the change moves the node there. It asks the gate and policy, but not
+// the store.
+func (v *dirView) target(ctx context.Context, name string, check func(string) error, need mode, moves bool) (target, error) {
 	path, err := v.child(name, check)
 	t := target{view: &v.view, path: path, need: need, moves: moves}
 	if err == nil {
@@ -36,7 +37,7 @@ func (v *dirView) end(ctx context.Context, name string, check func(string) error
 		return t, err
 	}
 	if IsImmutable(v.dir) {
-		err = ReadOnly // which the store says of any other name
+		err = ReadOnly // as the store answers for any other name
 	}
 	return t, first(v.may(ctx, need), err)
 }
@@ -126,10 +127,10 @@ func (v *dirView) Mkdir(ctx context.Context, name string) (Dir, error) {
 	return d, nil
 }
 
-// make makes a node and its view d, for which there must be room beforehand:
-// until the node is there d stands for the directory.
+// make creates a node and its view d. It reserves room for the node first; until the
+// node exists d stands for the directory.
 func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, do func(context.Context) (Node, error)) error {
-	t, err := v.end(ctx, name, CheckNewName, noWrite, false)
+	t, err := v.target(ctx, name, CheckNewName, noWrite, false)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, d
 
 // Symlink implements [Symlinker].
 func (v *dirView) Symlink(ctx context.Context, name, text string) error {
-	t, err := v.end(ctx, name, CheckNewName, noWrite, false)
+	t, err := v.target(ctx, name, CheckNewName, noWrite, false)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (v *dirView) Replace(ctx context.Context, name string, r io.Reader, c If) (
 	})
 }
 
-// Install implements [Installer]. To guards it is a Replace.
+// Install implements [Installer]. Guards see it as OpReplace.
 func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error) {
 	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (Version, error) {
 		return Install(ctx, v.dir, name, r, exec, c)
@@ -175,7 +176,7 @@ func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bo
 }
 
 func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do func(context.Context, io.Reader) (Version, error)) (Version, error) {
-	t, err := v.end(ctx, name, CheckName, noWrite|c.reads(), false)
+	t, err := v.target(ctx, name, CheckName, noWrite|c.reads(), false)
 	if err != nil {
 		return Version{}, err
 	}
@@ -183,10 +184,10 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do fu
 	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) { return do(ctx, staged) })
 }
 
-// size is that of the file called name, 0 when there is none.
+// size returns the size of the file called name, 0 when there is none.
 func (v *dirView) size(ctx context.Context, name string) int64 {
 	var info Info
-	_ = v.world.within(ctx, func(ctx context.Context) error { // Replace itself says what is wrong
+	_ = v.world.within(ctx, func(ctx context.Context) error { // Replace itself reports what is wrong
 		n, err := v.dir.Lookup(ctx, name)
 		if err != nil {
 			return err
@@ -198,8 +199,8 @@ func (v *dirView) size(ctx context.Context, name string) int64 {
 	return info.Size
 }
 
-// replace runs do, which replaces the file at t by what is staged. t is not
-// refused.
+// replace runs do, which replaces the file at t with what is staged. The caller has
+// checked that t is not refused.
 func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (Version, error) {
 	end, err := t.view.payers().stream()
 	if err != nil {
@@ -210,8 +211,9 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 		defer end()
 		return t.put(staged, do)
 	}
-	// The write gives its place up while it waits for the reader. If it gets no place
-	// again the caller is told busy at once, while the store clears away what was staged.
+	// The write gives up its place in the bulkhead while it waits for the reader. If it
+	// gets no place again, the caller is answered busy at once, while the store removes
+	// what was staged.
 	type outcome struct {
 		version Version
 		err     error
@@ -222,7 +224,7 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 	go func() {
 		var o outcome
 		defer func() {
-			if p := recover(); p != nil { // one write fails, and nothing else
+			if p := recover(); p != nil { // only this write fails
 				o = outcome{err: Hide(fmt.Errorf("panic in a whole-file write: %v", p))}
 			}
 			end()
@@ -248,8 +250,8 @@ func (t target) put(staged *stagedReader, do func(context.Context) (Version, err
 			if err != nil {
 				return err
 			}
-			staged.in = &seat{of: in, in: in, has: true}
-			defer staged.in.end()
+			staged.slot = &slot{first: in, in: in, has: true}
+			defer staged.slot.end()
 		}
 		version, err = do(ctx)
 		return err
@@ -260,8 +262,8 @@ func (t target) put(staged *stagedReader, do func(context.Context) (Version, err
 	return version, nil
 }
 
-// reads returns what c needs beyond the right to write: a version is an oracle
-// on content.
+// reads returns the rights that c needs beyond the right to write. A condition on a
+// version reveals something about the content, so it needs the right to read.
 func (c If) reads() mode {
 	if !c.Is.IsZero() {
 		return noRead
@@ -270,7 +272,7 @@ func (c If) reads() mode {
 }
 
 func (v *dirView) Remove(ctx context.Context, name string, c If) error {
-	t, err := v.end(ctx, name, CheckName, noWrite|c.reads(), true)
+	t, err := v.target(ctx, name, CheckName, noWrite|c.reads(), true)
 	if err != nil {
 		return err
 	}
@@ -294,9 +296,8 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, do)
 }
 
-// seemsEmpty reports whether the directory called name in dir, at t, holds nothing that
-// may be seen. It reads no further than the first entry that may, and ends when what
-// binds t is revoked.
+// seemsEmpty reports whether the directory called name in dir, at t, holds nothing
+// visible. It stops at the first visible entry, and when t is revoked.
 func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, t target) bool {
 	if w.hiding == 0 {
 		return false
@@ -318,8 +319,8 @@ func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, t target) 
 	return err == nil && !seen
 }
 
-// first returns the first error that is one: what a capability may not do at
-// all comes before what was wrong with asking.
+// first returns the first error that is not nil. Callers put refusals of the capability
+// before errors of the arguments.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

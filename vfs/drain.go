@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// commit is a change that has begun, or a batch of them.
+// commit is a change that has begun, or a batch of changes.
 type commit struct {
 	kind  OpKind
 	path  string
-	batch int // how many changes a batch has; 0 for a change by itself
+	batch int // number of changes in a batch; 0 for a single change
 	done  chan struct{}
 }
 
-// enter begins a change at g unless g's word is no longer word, which it
-// reports as false. It never waits for another change.
+// enter begins a change at g. It reports false when g's word is no longer word. It
+// never waits for another change.
 func (g *Gate) enter(c *commit, word uint32) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,8 +33,8 @@ func (g *Gate) enter(c *commit, word uint32) bool {
 	return true
 }
 
-// adopt takes over the commits of a gate below g that goes: whoever shuts g
-// waits for them all the same.
+// adopt takes over the commits of a gate below g that leaves the tree, so that a later
+// drain of g waits for them too.
 func (g *Gate) adopt(cs map[*commit]struct{}) {
 	if len(cs) == 0 {
 		return
@@ -55,7 +55,7 @@ func (g *Gate) leave(c *commit) {
 func (g *Gate) drop(c *commit) {
 	g.mu.Lock()
 	delete(g.commits, c)
-	heirs := g.heirs
+	heirs := g.adopters
 	g.mu.Unlock()
 	for _, h := range heirs {
 		h.drop(c)
@@ -70,9 +70,9 @@ func (g *Gate) has(c *commit) bool {
 	return ok
 }
 
-// drain waits for the changes that had begun at g or below it, until ctx ends.
+// drain waits until ctx ends for the changes that have begun at g or below it.
 func (g *Gate) drain(ctx context.Context) error {
-	if g.tree.commits.Load() == 0 { // as a guest may revoke again and again
+	if g.tree.commits.Load() == 0 { // the common case, and a guest may revoke very often
 		return nil
 	}
 	pending := g.pending()
@@ -85,7 +85,7 @@ func (g *Gate) drain(ctx context.Context) error {
 		select {
 		case <-c.done:
 		case <-grace.C:
-			return g.stuck(pending[i:])
+			return g.busyError(pending[i:])
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -93,11 +93,11 @@ func (g *Gate) drain(ctx context.Context) error {
 	return nil
 }
 
-// pending returns the changes that have begun at g or below it. Gates that are dead and
-// have none are passed over from then on: nothing can begin there any more, and a guest
-// may revoke what it has again and again.
+// pending returns the changes that have begun at g or below it. It skips dead gates
+// that have none, now and later: nothing can begin there any more. So repeated revokes
+// cost little.
 func (g *Gate) pending() (all []*commit) {
-	g.walks.Lock() // one at a time, so that who revokes again and again is alone in it
+	g.walks.Lock() // one at a time: repeated revokes delay only each other
 	defer g.walks.Unlock()
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
@@ -119,9 +119,9 @@ func (g *Gate) pending() (all []*commit) {
 
 func (g *Gate) isQuiet() bool { return g.quiet }
 
-// stuck answers busy for those of cs that have not ended. Paths are relative to
-// where g begins: who revokes need not know what is above.
-func (g *Gate) stuck(cs []*commit) error {
+// stuck answers busy with the commits of cs that have not ended. Paths are relative to
+// g's origin: the caller need not know what is above.
+func (g *Gate) busyError(cs []*commit) error {
 	var what []string
 	for _, c := range cs {
 		select {

@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// Code is one of the closed set of errors, the same word on every surface. A
+// Code is one of a closed set of errors. The words are the same on every surface. A
 // Code is itself an error: errors.Is(err, vfs.NotFound).
 type Code string
 
-// The codes. See docs/errors.md for what to do about each.
+// The codes. docs/errors.md says what to do about each.
 const (
 	NotFound    Code = "notFound"    // nothing is there
 	Exists      Code = "exists"      // something is there already
 	NotDir      Code = "notDir"      // a directory was needed
-	IsDir       Code = "isDir"       // a directory is there, a file was needed
-	NotEmpty    Code = "notEmpty"    // a directory that still holds something
+	IsDir       Code = "isDir"       // a directory is there where a file was needed
+	NotEmpty    Code = "notEmpty"    // a directory that is not empty
 	NotRegular  Code = "notRegular"  // a FIFO, socket, device or link where a file was needed
-	Invalid     Code = "invalid"     // a name, path or argument that can never be right
-	Outside     Code = "outside"     // a link leads above the Dir on which the call was made
+	Invalid     Code = "invalid"     // a name, path or argument that is never valid
+	Outside     Code = "outside"     // a link leads above the Dir of the call
 	CrossDevice Code = "crossDevice" // another filesystem or another store
 	Conflict    Code = "conflict"    // a condition did not hold
 	Stale       Code = "stale"       // the node is no longer where it was opened
-	TooLarge    Code = "tooLarge"    // one thing is larger than this call can take
+	TooLarge    Code = "tooLarge"    // larger than this call can take
 	Limit       Code = "limit"       // too many, too long or too deep
 	Corrupt     Code = "corrupt"     // stored bytes do not match their digest
 
 	Denied     Code = "denied"     // withheld by policy
-	ReadOnly   Code = "readOnly"   // this capability, or this store, does not write
+	ReadOnly   Code = "readOnly"   // this capability or this store does not allow changes
 	AskDenied  Code = "askDenied"  // needs an approval, and it was refused
 	AskTimeout Code = "askTimeout" // needs an approval, and nobody answered
 
 	Revoked Code = "revoked" // the capability was taken back
-	Expired Code = "expired" // the capability's time is over
+	Expired Code = "expired" // the capability's time has ended
 
-	Quota Code = "quota" // what may be stored is used up
+	Quota Code = "quota" // the storage quota is used up
 	Busy  Code = "busy"  // in use; try again
 
-	Unsupported Code = "unsupported" // this store or peer cannot do that
-	Internal    Code = "internal"    // a fault of ours; the host's log has the cause
+	Unsupported Code = "unsupported" // this store or peer cannot do it
+	Internal    Code = "internal"    // a fault in capd; the host's log has the cause
 )
 
 // Codes is the whole set.
@@ -52,7 +52,7 @@ var Codes = []Code{
 
 func (c Code) Error() string { return string(c) }
 
-// Is maps codes to io/fs's errors.
+// Is maps codes to the errors of io/fs.
 func (c Code) Is(target error) bool {
 	switch target {
 	case fs.ErrNotExist:
@@ -69,8 +69,8 @@ func (c Code) Is(target error) bool {
 	return false
 }
 
-// Policy reports whether the code is a decision of the host's policy; any
-// other code is operational.
+// Policy reports whether the code is a decision of the host's policy. Every other code
+// is operational.
 func (c Code) Policy() bool {
 	switch c {
 	case Denied, ReadOnly, AskDenied, AskTimeout, Revoked, Expired, Quota:
@@ -79,17 +79,16 @@ func (c Code) Policy() bool {
 	return false
 }
 
-// Error is a Code, the path it is about and what to do next. The cause, if any,
-// is for the host's log: it is no part of the text, since it may name host
-// paths.
+// Error is a Code with the path it is about and what to do next. The text leaves out
+// the cause, which may name host paths. The cause is for the host's log.
 type Error struct {
 	Code  Code
-	Path  string // relative to the caller's own root; "" when the edge has not added it
+	Path  string // relative to the caller's root; "" until the edge adds it
 	Msg   string // what happened and what to do next; names no path
 	Cause error
 }
 
-// Error is "code: path: message". Of a path that is longer than any can be, it has the beginning.
+// Error returns "code: path: message". It cuts a path that is longer than MaxPath.
 func (e *Error) Error() string {
 	s := string(e.Code)
 	switch {
@@ -104,7 +103,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is reports whether target is e's code or what that code maps to.
+// Is reports whether target is e's code, or an io/fs error that the code maps to.
 func (e *Error) Is(target error) bool { return e.Code == target || e.Code.Is(target) }
 
 // Unwrap returns the cause, for the host's log.
@@ -115,24 +114,24 @@ func Errorf(c Code, format string, args ...any) error {
 	return &Error{Code: c, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Told is the cause of an answer from which a guest learns that a directory holds
-// something that is withheld: what it holds decides whether the directory can go. A host
-// notes it in its log.
+// Told is the cause of an error that reveals to a guest that a directory holds
+// something withheld: whether the directory can be removed depends on what it holds.
+// The host notes it in its log.
 type Told struct {
-	Path string // of the directory, from the root that was guarded
+	Path string // of the directory, from the guarded root
 }
 
 func (t *Told) Error() string {
 	return "a guest was told that " + Printable(t.Path) + " holds something that is withheld"
 }
 
-// Hide returns an Internal error that keeps cause for the host's log and shows
-// nothing of it.
+// Hide returns an Internal error that keeps cause for the host's log and shows nothing
+// of it.
 func Hide(cause error) error {
 	return &Error{Code: Internal, Msg: "the host could not do this; its log has the cause", Cause: cause}
 }
 
-// CodeOf returns err's code: "" for nil, Internal for an error that has none.
+// CodeOf returns err's code: "" for nil, Internal for an error without a code.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -149,11 +148,12 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// At returns err as an *Error that names path, keeping its code, message and
-// cause. An error without a code becomes Internal with nothing of it shown. It
-// is for the edge, which alone knows the caller's root. Where the message begins with
-// the path, or with its last names, as one does that came from a host, these are said
-// once. nil stays nil.
+// At returns err as an *Error with path. It keeps err's code, message and cause. An
+// error without a code becomes Internal, and nothing of it is shown. If the message
+// begins with the path or with its last names, as the message of a remote host does,
+// they are not repeated. At(path, nil) is nil.
+//
+// At is for the edge, which alone knows the caller's root.
 func At(path string, err error) error {
 	if err == nil {
 		return nil
@@ -174,13 +174,13 @@ func At(path string, err error) error {
 	return at
 }
 
-// withoutPath is a message without path, or the last names of it, at its beginning.
-// A path that is longer than any can be is in none: a guest may send megabytes.
+// withoutPath returns msg without path, or the last names of path, at its beginning. It
+// does not look for a path longer than MaxPath: a guest may send megabytes.
 func withoutPath(msg, path string) string {
 	if len(path) > MaxPath {
 		return msg
 	}
-	path = Printable(path) // which leaves each "/" as it is
+	path = Printable(path) // Printable leaves each "/" as it is
 	for more := path != ""; more; _, path, more = strings.Cut(path, "/") {
 		if rest, ok := strings.CutPrefix(msg, path); ok && path != "" {
 			if rest, ok = strings.CutPrefix(rest, ": "); ok {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// fileView is a file behind a membrane. It keeps its directory's inner node,
-// for whole-file writes at the same place.
+// fileView is a file behind a membrane. It keeps the inner node of its directory for
+// whole-file writes at the same place.
 type fileView struct {
 	view
 	file   File
 	dir    Dir
-	parent *shared // dir's
+	parent *shared // of the directory
 	once   sync.Once
 }
 
@@ -23,7 +23,7 @@ func (v *fileView) Close() error {
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
-	if len(v.world.looks) == 0 { // the hot path, without closures
+	if len(v.world.readArounds) == 0 { // the hot path, without closures
 		if err := v.check(noRead); err != nil {
 			if err = v.unlessHeld(ctx, noRead, err); err != nil {
 				return 0, err
@@ -91,8 +91,8 @@ func (v *fileView) write(ctx context.Context, kind OpKind, c If, do func(context
 	return v.change(ctx, Op{Kind: kind, Path: v.path}, nil, []target{t}, do)
 }
 
-// Sync changes nothing that can be seen: the right to write is enough, and so
-// is the right to read.
+// Sync changes nothing visible, so either the right to write or the right to read is
+// enough.
 func (v *fileView) Sync(ctx context.Context) error {
 	if err := v.may(ctx, 0); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, err
 		return Version{}, err
 	}
 	var info Info
-	err := v.world.within(ctx, func(ctx context.Context) (err error) { // a File makes nothing where there is none
+	err := v.world.within(ctx, func(ctx context.Context) (err error) { // a File never creates
 		info, err = v.file.Stat(ctx)
 		return err
 	})
@@ -167,13 +167,13 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 	return nil, err
 }
 
-// contentView is a content held open behind a membrane. It follows its file's
-// rights, also after the file was closed.
+// contentView is a content held open behind a membrane. It follows the rights of its
+// file, even after the file was closed.
 type contentView struct {
-	ctx   context.Context // it was opened with; may be of a batch
+	ctx   context.Context // of Open; may belong to a batch
 	inner Content
 	v     *fileView
-	node  *shared // v's; v may be closed
+	node  *shared // of v, which may be closed
 	end   func()
 	once  sync.Once
 }
@@ -193,8 +193,8 @@ func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Clone implements [Cloner]. When the right to read went meanwhile the file may have
-// the content, and its owner is told.
+// Clone implements [Cloner]. If the right to read is revoked during the clone, the file
+// may have the content, and Clone answers an error.
 func (c *contentView) Clone(fd uintptr) error {
 	if err := c.may(); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (c *contentView) Clone(fd uintptr) error {
 	return first(err, c.may())
 }
 
-// may is v's, whether v is closed or not.
+// may checks the rights of v, closed or not.
 func (c *contentView) may() error {
 	m := c.v.mode()
 	err := m.refuse(noRead)
@@ -215,7 +215,8 @@ func (c *contentView) may() error {
 
 func (c *contentView) Size() int64 { return c.inner.Size() }
 
-// Close does not wait where the store may: it counts as open until it is closed.
+// Close does not wait, although the store's Close may. The content counts as open until
+// the store has closed it.
 func (c *contentView) Close() (err error) {
 	c.once.Do(func() {
 		if b := c.v.world.bulkhead; b != nil && !CanTry(c.v.file) {

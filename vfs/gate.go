@@ -9,14 +9,13 @@ import (
 	"capd/meter"
 )
 
-// Grace is how long Revoke and SetWritable(false) wait for changes that had
-// begun before they answer busy.
+// Grace is how long Revoke and SetWritable(false) wait for changes that had begun.
+// After that they answer busy.
 const Grace = 5 * time.Second
 
-// mode is a set of refusals; a set bit refuses. The bits above modeBits count
-// generations: they change when a route below a gate, or below one that it was
-// derived from, appears or goes, which tells views to look again at which gate
-// they stand.
+// mode is a set of refusals: a set bit refuses. The bits above modeBits count
+// generations. The generation changes when a route appears or disappears below a gate,
+// or below a gate it was derived from. Views then look up again which gate binds them.
 type mode uint32
 
 const (
@@ -24,9 +23,9 @@ const (
 	noWrite
 	revoked
 	expired
-	unmounted // the tree is in its namespace no more
-	hidden    // a mount lies over it
-	gone      // nothing holds the gate any more, and it is out of its tree
+	unmounted // the tree is no longer in its namespace
+	hidden    // a mount covers it
+	gone      // nothing holds the gate, and it has left its tree
 
 	modeBits  = noRead | noWrite | revoked | expired | unmounted | hidden | gone
 	oneGen    = gone << 1
@@ -38,9 +37,8 @@ var (
 	errHidden    = Errorf(Stale, "something was mounted over this; look it up again")
 )
 
-// refuse returns the error for an operation that needs what need forbids, or
-// nil. Revoked and expired come before stale, stale before denied, denied before
-// readOnly.
+// refuse returns the error for an operation that needs the rights in need, or nil.
+// Revoked and expired come before stale, stale before denied, denied before readOnly.
 func (m mode) refuse(need mode) error {
 	switch {
 	case m&(need|deadModes|hidden|gone) == 0:
@@ -61,43 +59,43 @@ func (m mode) refuse(need mode) error {
 	return ReadOnly
 }
 
-// Gate is the switch that a capability and all that is derived from it go
-// through. Gates form a tree: what is set on one holds for all below it, and
-// is pushed down when it is set, so that a check is one atomic load at any
-// depth. The zero Gate is not usable; see [NewGate].
+// Gate switches a capability, and everything derived from it, on or off. Gates form a
+// tree. A setting of one gate holds for all gates below it, and is pushed down when it
+// is set, so a check is one atomic load at any depth. The zero Gate is not usable; see
+// [NewGate].
 type Gate struct {
 	tree   *gateTree
-	origin string       // path, from the membrane's root, at which it begins
+	origin string       // path from the membrane's root
 	name   string       // of a route: its last name
-	outer  *Gate        // the gate that the view it was derived from stood at; nil for a root or a route
-	depth  int          // how often it was derived
-	meter  *meter.Meter // what is done through it counts there; nil: nowhere. See Revocable; inherited
+	outer  *Gate        // gate of the view it was derived from; nil for a root or a route
+	depth  int          // how many times it was derived
+	meter  *meter.Meter // counts what is done through the gate; nil for none. See Revocable; inherited
 
-	word atomic.Uint32 // the effective mode, and a generation
+	word atomic.Uint32 // the effective mode and a generation
 
-	// Under tree.mu.
+	// Guarded by tree.mu.
 	own        mode
 	parents    []*Gate
 	children   map[*Gate]struct{}
 	routes     map[string]*Gate // by name, below origin
-	controls   int              // of a route: those who control it
-	parts      []*Gate          // of a composite: the gates it is the AND of
-	of         *Gate            // of a composite: the gate in whose composites it is
-	key        string           // of a composite: where there
+	controls   int              // of a route: number of controls
+	parts      []*Gate          // of a composite: the gates whose AND it is
+	of         *Gate            // of a composite: the gate that has it in composites
+	key        string           // of a composite: its key there
 	composites map[string]*Gate
 	routed     routedGates
 	watchers   map[*watcher]struct{}
 	id         uint64
 	refs       int
-	quiet      bool // it is dead, and so is all below it, and no commit is under way there
+	quiet      bool // dead, like everything below, and no commit is under way there
 	timer      *time.Timer
 	deadline   time.Time // of timer
 
 	walks sync.Mutex // held to look for commits below
 
-	mu      sync.Mutex // held to enter a commit and to change word; inside, only the mu of gates above
-	commits map[*commit]struct{}
-	heirs   []*Gate // of a gate that is gone: where its commits are now
+	mu       sync.Mutex // held to enter a commit and to change word; while it is held only the mu of gates above may be taken
+	commits  map[*commit]struct{}
+	adopters []*Gate // of a gate that left the tree: the gates that adopted its commits
 }
 
 type gateTree struct {
@@ -106,7 +104,7 @@ type gateTree struct {
 	commits atomic.Int64 // under way at any gate
 }
 
-// NewGate returns the root of a tree of gates: readable, writable, for
+// NewGate returns the root of a new tree of gates, readable and writable, for
 // [Guarded]. Release it when nobody will control it any more.
 func NewGate() *Gate {
 	t := &gateTree{}
@@ -115,7 +113,7 @@ func NewGate() *Gate {
 	return t.newGate("", nil)
 }
 
-// newGate makes a gate below parents, with one reference. t.mu is held.
+// newGate makes a gate below parents, with one reference. Needs t.mu.
 func (t *gateTree) newGate(origin string, parents []*Gate) *Gate {
 	g := t.linkGate(origin, parents)
 	g.acquire()
@@ -136,8 +134,8 @@ func (t *gateTree) linkGate(origin string, parents []*Gate) *Gate {
 	return g
 }
 
-// refresh recomputes the effective modes of g and everything below, and returns
-// the gates that died of it. tree.mu is held.
+// refresh recomputes the effective modes of g and everything below. It returns the
+// gates that died. Needs tree.mu.
 func (g *Gate) refresh() (dead []*Gate) {
 	queue := []*Gate{g}
 	for len(queue) > 0 {
@@ -169,10 +167,11 @@ func (g *Gate) setWord(m mode) {
 	g.mu.Unlock()
 }
 
-// below returns g and everything below it, each once. tree.mu is held.
+// below returns g and everything below it, each once. Needs tree.mu.
 func (g *Gate) below() []*Gate { return g.belowBut(func(*Gate) bool { return false }) }
 
-// belowBut is below without the gates for which but holds and what is below them.
+// belowBut is below, without the gates for which but returns true and without what is
+// below those.
 func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
 	if !but(g) {
 		all = append(all, g)
@@ -189,11 +188,11 @@ func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
 	return all
 }
 
-// MaxDerived is how many gates may hang below one another.
+// MaxDerived is how many gates may be derived one from another.
 const MaxDerived = 4096
 
-// derive makes a gate of its own for a view of base gate g that stands at path.
-// It answers limit.
+// derive makes a new gate for a view of base gate g that stands at path. It answers
+// limit.
 func (g *Gate) derive(path string, m *meter.Meter) (*Gate, error) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
@@ -212,17 +211,17 @@ func (g *Gate) retain() {
 	g.tree.mu.Unlock()
 }
 
-// Release gives up one reference. A gate that nothing holds leaves the tree,
-// unless it is a route that still forbids something.
+// Release gives up one reference. A gate without references leaves the tree, unless it
+// is a route that still forbids something.
 func (g *Gate) Release() {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
 	g.release()
 }
 
-// acquire and release count references. A gate that is referred to holds its
-// parents; one that is not holds nothing, and stays only as long as it is of
-// use to its parents. tree.mu is held.
+// acquire and release count references. A gate with references holds its parents. A
+// gate without references holds nothing, and stays only while its parents need it. Both
+// need tree.mu.
 func (g *Gate) acquire() {
 	if g.refs++; g.refs == 1 {
 		for _, p := range g.parents {
@@ -244,14 +243,14 @@ func (g *Gate) release() {
 	}
 }
 
-// locks reports whether g is a route that forbids something, will, or leads to
-// one that does, so that it stays when its control is released.
+// locks reports whether g is a route that forbids something now or at its deadline, or
+// leads to such a route. It then stays when its control is released.
 func (g *Gate) locks() bool {
 	return g.name != "" && (g.own != 0 || g.timer != nil || len(g.routes) > 0)
 }
 
-// unlink takes g, to which nothing refers, out of the tree, with the locks and
-// composites below it. What was bound by it looks again.
+// unlink removes g, which has no references, from the tree, with the routes and
+// composites below it. Watchers bound by it look up their gate again.
 func (g *Gate) unlink() {
 	parents := g.parents
 	orphans := g.cut(nil)
@@ -266,7 +265,7 @@ func (g *Gate) unlink() {
 	}
 }
 
-// cut is unlink for g and what is below it, and returns those who watched.
+// cut is unlink for g and what is below it. It returns the watchers that were there.
 func (g *Gate) cut(orphans []*watcher) []*watcher {
 	if g.timer != nil {
 		g.timer.Stop()
@@ -279,7 +278,7 @@ func (g *Gate) cut(orphans []*watcher) []*watcher {
 	}
 	g.mu.Lock()
 	g.word.Store(g.word.Load() | uint32(gone))
-	g.heirs = g.parents
+	g.adopters = g.parents
 	for _, p := range g.parents {
 		p.adopt(g.commits)
 	}
@@ -295,7 +294,7 @@ func (g *Gate) cut(orphans []*watcher) []*watcher {
 	return orphans
 }
 
-// set changes g's own mode and tells those who watch what has died.
+// set changes g's own mode and notifies the watchers of gates that died.
 func (g *Gate) set(add, drop mode) {
 	g.tree.mu.Lock()
 	g.own = g.own&^drop | add
@@ -317,22 +316,24 @@ func (g *Gate) set(add, drop mode) {
 	}
 }
 
-// Revoke takes the capability back for good, with all that was ever derived
-// from it, and returns when no change that went through it is under way any
-// more: afterwards nothing changes. Doing it again is no error. When a change
-// that had begun does not end within Grace it answers busy and lists what may
-// still land; the gate is shut all the same, and asking again waits again.
+// Revoke takes the capability back for good, with everything ever derived from it. It
+// returns when no change that went through it is under way any more; after that nothing
+// changes. Revoking again is no error.
+//
+// When a change that had begun does not end within Grace, Revoke answers busy and lists
+// the changes that may still take effect. The gate is shut all the same. Calling Revoke
+// again waits again.
 func (g *Gate) Revoke() error {
 	g.set(revoked, 0)
 	return g.drain(context.Background())
 }
 
-// Drain waits as Revoke does and shuts nothing: for a gate that is dead already, of
-// which Revoke would say that it was revoked where it has expired.
+// Drain waits as Revoke does, but shuts nothing. Use it for a gate that has expired:
+// Revoke would mark that gate as revoked.
 func (g *Gate) Drain() error { return g.drain(context.Background()) }
 
-// SetWritable locks (false) or unlocks the gate for changes. Locking waits as
-// Revoke does. Unlocking gives back nothing that an attenuation took.
+// SetWritable unlocks the gate for changes, or locks it (false). Locking waits as
+// Revoke does. Unlocking does not return rights that an attenuation removed.
 func (g *Gate) SetWritable(on bool) error {
 	if on {
 		g.set(0, noWrite)
@@ -342,7 +343,7 @@ func (g *Gate) SetWritable(on bool) error {
 	return g.drain(context.Background())
 }
 
-// SetReadable allows or forbids looking through the gate. It does not wait.
+// SetReadable allows or forbids reads through the gate. It does not wait.
 func (g *Gate) SetReadable(on bool) {
 	if on {
 		g.set(0, noRead)
@@ -351,7 +352,7 @@ func (g *Gate) SetReadable(on bool) {
 	}
 }
 
-// ExpireAt makes the gate expire at t, unless it was to expire before.
+// ExpireAt makes the gate expire at t, unless it expires earlier already.
 func (g *Gate) ExpireAt(t time.Time) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
@@ -364,22 +365,22 @@ func (g *Gate) ExpireAt(t time.Time) {
 	g.timer = time.AfterFunc(time.Until(t), func() { g.set(expired, 0) })
 }
 
-// Writable reports what SetWritable set here, and whether changes are possible
-// now, with everything above.
+// Writable reports what SetWritable set here (own), and whether changes are possible
+// now, all gates above included (effective).
 func (g *Gate) Writable() (own, effective bool) { return g.allows(noWrite) }
 
-// Readable is as Writable.
+// Readable is [Gate.Writable] for reads.
 func (g *Gate) Readable() (own, effective bool) { return g.allows(noRead) }
 
-// Locked reports whether changes are refused now, by this gate or one above it.
-// Like Revoked it waits for nothing.
+// Locked reports whether this gate or one above it refuses changes now. It does not
+// wait.
 func (g *Gate) Locked() bool { return mode(g.word.Load())&noWrite != 0 }
 
-// Ended returns what every call through the gate answers once it, or one above it, was
-// revoked or has expired; nil before.
+// Ended returns the error that every call answers once the gate, or one above it, was
+// revoked or has expired. It returns nil before that.
 func (g *Gate) Ended() error { return (mode(g.word.Load()) & deadModes).refuse(0) }
 
-// Revoked reports whether the gate, or one above it, was revoked or expired.
+// Revoked reports whether the gate, or one above it, was revoked or has expired.
 func (g *Gate) Revoked() bool { return mode(g.word.Load())&deadModes != 0 }
 
 func (g *Gate) allows(m mode) (own, effective bool) {

@@ -11,7 +11,7 @@ import (
 // OpKind names an operation of the waist.
 type OpKind uint8
 
-// The operations. Each either looks or changes, never both.
+// The operations. Each one either reads or changes, never both.
 const (
 	OpStat OpKind = iota
 	OpLookup
@@ -38,68 +38,69 @@ func (k OpKind) String() string { return opNames[k] }
 // Changes reports whether the operation changes what is stored.
 func (k OpKind) Changes() bool { return k >= OpCreate }
 
-// Op is one operation as a guard sees it. Paths are relative to the root that
-// was guarded.
+// Op is one operation as a guard sees it. Paths are relative to the guarded root.
 type Op struct {
 	Kind OpKind
 	Path string
-	To   string // OpRename: where to; "" when the target lies in another guarded tree
+	To   string // OpRename: the new path; "" when the target is in another guarded tree
 
 	Batch Batch // its part in a batch; see [Hold]
 }
 
-// Batch says what part an operation has in a batch of changes; see [Hold].
+// Batch is the part that an operation has in a batch of changes; see [Hold].
 type Batch uint8
 
 // The parts.
 const (
-	Alone   Batch = iota // none
-	Ahead                // it is asked whether it may be made; do changes nothing
-	InBatch              // it was asked ahead, and is made now
+	Alone   Batch = iota // not of a batch
+	Ahead                // a question whether it may be made; do changes nothing
+	InBatch              // allowed before, and made now
 )
 
-// Guard is a policy. Nil fields have no opinion.
+// Guard is a policy. A nil field allows everything.
 type Guard struct {
-	// Hides matches what policy withholds: enumeration leaves it out, and naming it is
-	// denied before the store is asked. It stands at the root.
+	// Hides matches the paths that policy withholds. Listings leave them out, and a
+	// call that names one is denied before the store is asked. The matcher stands at
+	// the root.
 	Hides Matcher
 
-	// Around stands around an operation. It calls do at most once and before
-	// it returns, and returns do's error or one of its own. do's context must
-	// descend from ctx.
+	// Around runs around an operation. It calls do at most once, before it returns, and
+	// returns do's error or one of its own. The context it gives to do must descend
+	// from ctx.
 	Around func(ctx context.Context, op Op, do func(context.Context) (Effect, error)) (Effect, error)
 
-	// On matches what Around is for: an operation on another path passes it by. It
-	// stands at the root. Nil is for every path.
+	// On matches the paths for which Around runs. The matcher stands at the root. Nil
+	// matches every path.
 	On Matcher
 
-	// Changes says that Around is for operations that change something. Those that
-	// look pass it by, and are the faster for it.
+	// Changes limits Around to operations that change something. Reads then skip it and
+	// are faster.
 	Changes bool
 
-	// Meter, if any, counts what is open and what is stored. Beyond its limits a change
-	// answers quota, and one node open more answers limit.
+	// Meter, if not nil, counts what is open and what is stored. Beyond its limits a
+	// change answers quota, and opening one more node answers limit.
 	Meter *meter.Meter
 
-	// Bulkhead, if any, bounds how many calls are inside the store at once. One of a
-	// tree's guards has one; a [Namespace] needs none, since each mount has its own.
+	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
+	// one of a tree's guards has one. A [Namespace] needs none, since each mount has
+	// its own.
 	Bulkhead *Bulkhead
 }
 
 // world is what all views of one guarded tree share.
 type world struct {
-	root    rules    // of the guards
-	hiding  int      // how many of them hide
-	arounds []around // all
-	looks   []around // those that stand around what only looks
-	meters  []*meter.Meter
+	root        rules    // of the guards
+	hiding      int      // how many of the rules hide
+	arounds     []around // all
+	readArounds []around // those that also run around reads
+	meters      []*meter.Meter
 
 	bulkhead *Bulkhead // nil for none
 }
 
 type around struct {
 	run func(context.Context, Op, func(context.Context) (Effect, error)) (Effect, error)
-	on  int // which of the rules says on what; below 0: on everything
+	on  int // index of its On among the rules; below 0 for every path
 }
 
 func newWorld(guards []Guard) *world {
@@ -119,7 +120,7 @@ func newWorld(guards []Guard) *world {
 			}
 			w.arounds = append(w.arounds, a)
 			if !g.Changes {
-				w.looks = append(w.looks, a)
+				w.readArounds = append(w.readArounds, a)
 			}
 		}
 		if g.Meter != nil {
@@ -134,12 +135,12 @@ func newWorld(guards []Guard) *world {
 
 var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
 
-// around runs do inside the Around of every guard that stands around op, the first
-// outermost, and then inside the bulkhead. What waits in the midst of itself, a listing or
-// a whole-file write, enters that by itself. ends are the rules at op's Path, and at its
-// To if it has one.
+// around runs do inside the Around of every guard that applies to op, the first
+// outermost, and then inside the bulkhead. Operations that pause, such as a listing or
+// a whole-file write, enter the bulkhead themselves. ends are the rules at op.Path, and
+// at op.To if it has one.
 func (w *world) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
-	arounds := w.looks
+	arounds := w.readArounds
 	if op.Kind.Changes() {
 		arounds = w.arounds
 	}
@@ -151,12 +152,12 @@ func (w *world) around(ctx context.Context, op Op, ends []rules, do func(context
 	if len(arounds) == 0 {
 		return do(ctx)
 	}
-	forget(ctx) // a guard may take its time, or change what is there
+	forget(ctx) // a guard may take time, or change what is there
 	_, err := step(ctx, op, arounds, do)
 	return err
 }
 
-// standing returns those of all that stand around an operation on ends.
+// standing returns those of all that apply to an operation on ends.
 func standing(all []around, ends []rules) []around {
 	passes := func(a around) bool {
 		return a.on >= 0 && !slices.ContainsFunc(ends, func(r rules) bool { return r[a.on].Matched() })
@@ -197,7 +198,7 @@ func step(ctx context.Context, op Op, arounds []around, do func(context.Context)
 		e, inner = step(ctx, op, arounds[1:], do)
 		return e, inner
 	})
-	mu.Lock() // a guard that went ahead of do: wait, so that nothing happens later
+	mu.Lock() // a guard returned before do did: wait, so that nothing happens later
 	over = true
 	mu.Unlock()
 	switch {

@@ -5,27 +5,28 @@ import (
 	"slices"
 )
 
-// Hold begins a batch of changes: it asks for all of ops before the first is made,
-// and then enters every gate that they need, as one commit. It answers the first
-// refusal of a gate or a guard, for any op, with the path that it is about; nothing
-// is held then. Until release is called, a revoke (or a lock, or an unmount) of what
-// is held waits, as it does for any commit, and answers busy past the grace; and
-// what is done through d with the context that is returned passes, although the gate
-// was shut meanwhile. Every other context is refused at once. release may be called
-// more than once.
+// Hold begins a batch of changes. It first asks whether each of ops may be made, and
+// then enters every gate that they need, as one commit. If a gate or a guard refuses
+// any op, Hold returns that error with the op's path, and holds nothing.
 //
-// The paths of ops, of Kind, Path and To, are relative to d; links in them are not
-// followed. Through a namespace the gates of its mounts are entered too. For a Dir
-// that is behind no membrane Hold answers ctx as it is.
+// Until release is called, a revoke, a lock or an unmount of what is held waits, as it
+// does for any commit, and answers busy after Grace. Meanwhile changes through d with
+// the returned context pass, even through a gate that was shut after Hold. Changes with
+// any other context are refused at once. release may be called more than once.
 //
-// A guard's Hides is asked about each op, and its Around runs once for each with
-// Batch [Ahead], a path from its own root, and a do that succeeds and changes
-// nothing; a guard may take its time there, since nothing is held yet. It sees the
-// change again, when it is made, with Batch [InBatch], and should let its first
-// answer stand: what was made of the batch by then stays. A change at a path that
-// was not asked for is [Alone]. An attenuation, a
-// SetReadable(false), a mount over the place and a route that is controlled from now
-// on are not passed.
+// Hold uses Kind, Path and To of each op. Paths are relative to d, and links in them
+// are not followed. Through a namespace the gates of its mounts are entered too. For a
+// Dir behind no membrane Hold returns ctx unchanged.
+//
+// Hold checks each op against a guard's Hides, and runs its Around once with Batch
+// [Ahead], a path from the guard's own root, and a do that succeeds and changes
+// nothing. A guard may take its time there, since nothing is held yet. When the change
+// is made, the guard sees it again with Batch [InBatch]. It should then allow it: the
+// changes of the batch made before that one stay. A change at a path that Hold was not
+// asked about is [Alone].
+//
+// A batch does not pass an attenuation, a SetReadable(false), a mount that covers the
+// place, or a route that becomes controlled later.
 func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release func(), err error) {
 	h, ok := d.(holder)
 	if !ok {
@@ -46,15 +47,15 @@ func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release f
 	return context.WithValue(ctx, batchKey{}, b), b.release, nil
 }
 
-// holder is a Dir that is behind a membrane, or leads to one.
+// holder is a Dir behind a membrane, or one that leads to a membrane.
 type holder interface {
-	// ask answers what speaks against ops, and notes what nothing does.
+	// ask checks whether ops may be made, and notes in b those that may.
 	ask(ctx context.Context, b *batch, ops []Op) error
-	// enter enters the gates that ops need, and asks nobody.
+	// enter enters the gates that ops need. It asks no guard.
 	enter(ctx context.Context, b *batch, ops []Op) error
 }
 
-// batch is what a context has of a Hold.
+// batch is what a context carries of a Hold.
 type batch struct {
 	commit *commit
 	gates  []*Gate // entered
@@ -63,7 +64,7 @@ type batch struct {
 	over   closer
 }
 
-// spot is a place behind a membrane.
+// spot is a path behind a membrane.
 type spot struct {
 	world *world
 	path  string
@@ -73,10 +74,11 @@ type batchKey struct{}
 
 func isBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
 
-// heldModes are what a batch passes: those that wait for it, and the end of its time.
+// heldModes are the refusals that a batch passes: the ones that wait for it, and its
+// own expiry.
 const heldModes = noWrite | revoked | expired | unmounted
 
-// holds reports whether ctx is of a batch that is under way at g.
+// holds reports whether ctx belongs to a batch that is under way at g.
 func holds(ctx context.Context, g *Gate) bool {
 	if g == nil {
 		return false
@@ -90,7 +92,7 @@ func holds(ctx context.Context, g *Gate) bool {
 	return false
 }
 
-// asked reports whether ctx is of a batch under way that op was asked for.
+// asked reports whether ctx belongs to a batch under way that Hold was asked op for.
 func (w *world) asked(ctx context.Context, op Op) bool {
 	b, _ := ctx.Value(batchKey{}).(*batch)
 	for ; b != nil; b = b.outer {
@@ -111,7 +113,7 @@ func (b *batch) release() {
 	close(b.commit.done)
 }
 
-// targets are the places that op changes, seen from v.
+// targets returns the places that op changes, seen from v.
 func (v *dirView) targets(op Op) ([]target, error) {
 	t, err := v.targetOf(op.Path, op.Kind == OpRemove || op.Kind == OpRename)
 	if err != nil || op.Kind != OpRename {

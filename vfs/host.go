@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// What follows is for hosts: no method of a guest's interface leads here. A host
-// uses it to carry a tree from one store to another as it is.
+// Everything below is for hosts: no method of a guest's interface leads here. A host
+// uses it to copy a tree unchanged from one store to another.
 
 // Symlinker is a Dir in which links can be made.
 type Symlinker interface {
 	Symlink(ctx context.Context, name, target string) error
 }
 
-// CheckTarget answers invalid or limit unless a link may say target: any text of 1
-// to [MaxPath] bytes without a NUL, which need not lead anywhere.
+// CheckTarget checks the text of a link: 1 to [MaxPath] bytes without a NUL. The text
+// need not lead anywhere. It answers invalid or limit.
 func CheckTarget(target string) error {
 	switch {
 	case target == "":
@@ -28,8 +28,8 @@ func CheckTarget(target string) error {
 	return nil
 }
 
-// Symlink makes a link called name in d that says target; see [CheckTarget]. It
-// answers exists when the name is taken, and unsupported when d is no [Symlinker].
+// Symlink makes a link called name in d with the text target; see [CheckTarget]. It
+// answers exists when the name is taken, and unsupported when d is not a [Symlinker].
 func Symlink(ctx context.Context, d Dir, name, target string) error {
 	if s, ok := d.(Symlinker); ok {
 		return s.Symlink(ctx, name, target)
@@ -37,15 +37,15 @@ func Symlink(ctx context.Context, d Dir, name, target string) error {
 	return Errorf(Unsupported, "this store cannot make links")
 }
 
-// Cloner is a Content that can become another file's without being copied: the file
-// system then keeps one set of bytes for both until one of them is written to.
+// Cloner is a Content that can be cloned into another file without copying bytes. The
+// file system then keeps one set of bytes for both until one of them is written.
 type Cloner interface {
 	Clone(fd uintptr) error
 }
 
-// Clone makes the content of c that of the empty file which fd, a descriptor of this
-// process, is open on for writing. It answers unsupported when c is no [Cloner], or
-// the two cannot share bytes; then they have to be copied.
+// Clone clones c into the empty file that fd, a descriptor of this process, is open on
+// for writing. It answers unsupported when c is not a [Cloner] or the two files cannot
+// share bytes; copy them then.
 func Clone(c Content, fd uintptr) error {
 	if c, ok := c.(Cloner); ok {
 		return c.Clone(fd)
@@ -53,14 +53,13 @@ func Clone(c Content, fd uintptr) error {
 	return Errorf(Unsupported, "this content has to be copied")
 }
 
-// Installer is a Dir that lets a file be put in place as one that can be executed, or
-// not.
+// Installer is a Dir that can put a file in place together with its executable bit.
 type Installer interface {
 	Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error)
 }
 
-// Install is [Dir].Replace, but afterwards the file can be executed by its owner as
-// exec says. It answers unsupported when d is no [Installer].
+// Install is [Dir].Replace, and exec says whether the owner can execute the file
+// afterwards. It answers unsupported when d is not an [Installer].
 func Install(ctx context.Context, d Dir, name string, r io.Reader, exec bool, c If) (Version, error) {
 	if i, ok := d.(Installer); ok {
 		return i.Install(ctx, name, r, exec, c)

@@ -1,20 +1,20 @@
 package vfs
 
-// Immutable is a node of a store that may never change. Every change of one is
-// readOnly, whatever else is wrong with it.
+// Immutable is a node that may belong to a store that never changes. Every change
+// through such a node is readOnly, whatever else is wrong with the call.
 type Immutable interface {
-	// Immutable reports that nothing can be changed through the node, for good. The
-	// store may still change by other ways.
+	// Immutable reports that nothing can ever be changed through the node. The store
+	// may still change in other ways.
 	Immutable() bool
 }
 
-// IsImmutable reports whether n is [Immutable] and says so.
+// IsImmutable reports whether n is [Immutable] and returns true from it.
 func IsImmutable(n Node) bool {
 	i, ok := n.(Immutable)
 	return ok && i.Immutable()
 }
 
-// Immutable implements [Immutable]: by attenuation, or since the inner node is.
+// Immutable implements [Immutable]: by attenuation, or because the inner node is.
 func (v *view) Immutable() bool { return v.mask&noWrite != 0 || IsImmutable(v.inner.node) }
 
 // Immutable implements [Immutable].

@@ -2,10 +2,10 @@ package vfs
 
 import "capd/meter"
 
-// What follows is for the host, which asks about views that guests hand in.
+// Everything below is for the host, which asks about views that guests pass in.
 
-// Dup returns another reference to n, with the same rights and the same gate. It
-// answers unsupported for a node behind no membrane, and for a link.
+// Dup returns another reference to n with the same rights and the same gate. It answers
+// unsupported for a link, and for a node behind no membrane.
 func Dup(n Node) (Node, error) {
 	switch v := n.(type) {
 	case *dirView:
@@ -22,11 +22,11 @@ func Dup(n Node) (Node, error) {
 	return nil, Errorf(Unsupported, "only a directory or a file behind a membrane can be referred to again")
 }
 
-// Place is where a view stands, in its membrane's own terms, and its bounds. A
-// guest never sees one.
+// Place says where a view stands inside its membrane, and what bounds it. A guest never
+// sees one.
 type Place struct {
-	Path     string // from the root that was guarded
-	ReadOnly bool   // by attenuation; what gates say comes on top
+	Path     string // from the guarded root
+	ReadOnly bool   // by attenuation; gates may refuse more
 }
 
 // PlaceOf reports n's place, if n is behind a membrane.
@@ -42,8 +42,8 @@ func PlaceOf(n Node) (Place, bool) {
 
 func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
 
-// MeterOf returns the meter that what is done through n counts in (see [Revocable]), nil for
-// none.
+// MeterOf returns the meter that counts what is done through n (see [Revocable]), nil
+// for none.
 func MeterOf(n Node) *meter.Meter {
 	switch v := n.(type) {
 	case *dirView:

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// FS returns d as an io/fs file system: read-only, links followed within d as
-// [Walk] does, with ReadDir, ReadFile, Stat, Lstat and ReadLink. ctx is for
-// every call on it. It does not take over d. Errors are *fs.PathError and match
-// fs.ErrNotExist, fs.ErrPermission and so on.
+// FS returns d as a read-only io/fs file system with ReadDir, ReadFile, Stat, Lstat and
+// ReadLink. It follows links within d as [Walk] does. Every call on it uses ctx. The
+// caller keeps d and closes it. Errors are *fs.PathError and match fs.ErrNotExist,
+// fs.ErrPermission and so on.
 func FS(ctx context.Context, d Dir) fs.FS { return fileSystem{ctx, d} }
 
 type fileSystem struct {
@@ -26,7 +26,7 @@ var (
 	_ fs.ReadLinkFS = fileSystem{}
 )
 
-// node opens name; close is nil for d itself, which is not ours to close.
+// node opens name. close is nil when it is d itself, which the caller closes.
 func (s fileSystem) node(op, name string, walk func(context.Context, Dir, string) (Node, error)) (Node, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -38,7 +38,7 @@ func (s fileSystem) node(op, name string, walk func(context.Context, Dir, string
 	return n, pathError(op, name, err)
 }
 
-// kept is a Dir that stays open.
+// kept is a Dir that Close leaves open.
 type kept struct{ Dir }
 
 func (kept) Close() error { return nil }

@@ -2,17 +2,17 @@ package vfs
 
 import "sync"
 
-// Janitor runs functions that may block and that nobody waits for, such as closing a file. It
-// runs one after another, on a goroutine that exists only while there is work.
-// The zero Janitor is ready for use. Safe for concurrent use.
+// Janitor runs functions that may block and whose end nobody waits for, such as closing
+// a file. It runs them one after another, on a goroutine that exists only while there
+// is work. The zero Janitor is ready for use. Safe for concurrent use.
 type Janitor struct {
 	mu      sync.Mutex
 	todo    []func()
 	running bool
-	idle    chan struct{} // closed when there is nothing to do; nil while nobody waits
+	idle    chan struct{} // closed when no function is left; nil while nobody waits
 }
 
-// Do has f run after all that was to be done before. It does not wait.
+// Do runs f after all functions given before. It does not wait.
 func (j *Janitor) Do(f func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -23,14 +23,14 @@ func (j *Janitor) Do(f func()) {
 	}
 }
 
-// Len is how much is to be done, with what is being done.
+// Len returns how many functions are left, the running one included.
 func (j *Janitor) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.todo)
 }
 
-// Idle returns a channel that is closed when there is nothing to do.
+// Idle returns a channel that is closed when no function is left.
 func (j *Janitor) Idle() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -56,7 +56,7 @@ func (j *Janitor) first() func() {
 	return j.todo[0]
 }
 
-// next takes what was done from the list, and returns what comes after it.
+// next drops the function that has run, and returns the following one.
 func (j *Janitor) next() func() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -69,7 +69,7 @@ func (j *Janitor) next() func() {
 	return nil
 }
 
-// rest is called with j.mu held.
+// rest needs j.mu.
 func (j *Janitor) rest() {
 	if j.idle != nil {
 		close(j.idle)

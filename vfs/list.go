@@ -5,14 +5,14 @@ import (
 	"iter"
 )
 
-// FromLister is a Dir that can begin a listing in the middle, so that each page of a long
-// listing costs about the same.
+// FromLister is a Dir that can start a listing in the middle, so that every page of a
+// long listing costs about the same.
 type FromLister interface {
-	// ListFrom is List without the names before from, in byte order.
+	// ListFrom is List without the names before from in byte order.
 	ListFrom(ctx context.Context, from string) iter.Seq2[Entry, error]
 }
 
-// ListFrom lists the names of d that are not before from, in byte order.
+// ListFrom lists the names of d from the name from on, in byte order.
 func ListFrom(ctx context.Context, d Dir, from string) iter.Seq2[Entry, error] {
 	if from == "" {
 		return d.List(ctx)

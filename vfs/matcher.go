@@ -2,26 +2,26 @@ package vfs
 
 import "slices"
 
-// Matcher says which paths below a root a rule is about, name by name. It stands at
-// one path and never changes. Each directory behind a membrane keeps those of its
-// guards, so that every name on a path is looked at once, however long the path is.
-// Its type is comparable: a pointer as a rule. It is safe for concurrent use.
+// Matcher says which paths a rule applies to. It stands at one path and never changes;
+// Step leads from it to the names below. A directory behind a membrane keeps the
+// matchers of its guards, so each name of a path is matched once, however long the path
+// is. The type must be comparable, usually a pointer. Safe for concurrent use.
 type Matcher interface {
-	// Matched reports whether the rule is about the path where the matcher stands.
+	// Matched reports whether the rule applies to the path where the matcher stands.
 	Matched() bool
 
-	// Step returns the matcher of name below. It may be the same one.
+	// Step returns the matcher for name below. It may be the same one.
 	Step(name string) Matcher
 
-	// Same reports whether the rule is about the same names below here as below
-	// the path of to, a matcher of the same root: a directory may move whole from
-	// one to the other.
+	// Same reports whether the rule applies to the same names below this path as below
+	// that of to, a matcher with the same root. If so, a directory may move as a whole
+	// from one path to the other.
 	Same(to Matcher) bool
 }
 
-// MatchPaths returns a Matcher, at the root, of the paths that f reports. f is pure and
-// is given whole paths, so it should be little work. What it says of one directory is
-// not known of another: no directory moves whole.
+// MatchPaths returns a Matcher, at the root, of the paths for which f returns true. f
+// must be pure and quick; it is given whole paths. Same is false for different paths,
+// so no directory moves as a whole.
 func MatchPaths(f func(path string) bool) Matcher { return &paths{f: f} }
 
 type paths struct {
@@ -37,11 +37,11 @@ func (p *paths) Same(to Matcher) bool {
 	return ok && p.path == other.path
 }
 
-// rules are the matchers of a world's guards at one path: first of those that hide,
-// then of those that stand around what they match.
+// rules are the matchers of a world's guards at one path: first those of Hides, then
+// those of On.
 type rules []Matcher
 
-// step returns the rules of name below.
+// step returns the rules for name below.
 func (r rules) step(name string) rules {
 	next := r
 	for i, m := range r {
@@ -57,7 +57,7 @@ func (r rules) step(name string) rules {
 	return next
 }
 
-// walk is step for every name of a path.
+// walk takes a step for every name of a path.
 func (r rules) walk(names []string) rules {
 	for _, name := range names {
 		r = r.step(name)
@@ -65,7 +65,7 @@ func (r rules) walk(names []string) rules {
 	return r
 }
 
-// same reports whether every rule says the same below r as below to.
+// same reports whether every rule applies to the same names below r as below to.
 func (r rules) same(to rules) bool {
 	for i, m := range r {
 		if !m.Same(to[i]) {
@@ -75,7 +75,7 @@ func (r rules) same(to rules) bool {
 	return true
 }
 
-// hides reports whether what stands at r is withheld.
+// hides reports whether a rule in r withholds the path it stands at.
 func (w *world) hides(r rules) bool {
 	for _, m := range r[:w.hiding] {
 		if m.Matched() {

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// mount is one tree of a namespace, behind a membrane of its own. The gate of that
-// membrane forbids what other mounts lie over.
+// mount is one tree of a namespace, behind a membrane of its own. That membrane's gate
+// refuses the places that other mounts cover.
 type mount struct {
 	path  string
-	names []string // of path
+	names []string // the names of path
 	root  *dirView
 	gate  *Gate
 	tree  Dir // nil when root has it
@@ -18,12 +18,12 @@ type mount struct {
 	shut  atomic.Bool
 
 	release func()            // of gate
-	covered map[*mount]func() // by whom something is hidden here, and how to show it; under Namespace.mu
+	covered map[*mount]func() // by the covering mount: how to uncover again; under Namespace.mu
 }
 
 func newMount(path string, names []string, tree Dir, o MountOptions) (*mount, error) {
 	m := &mount{path: path, names: names, o: o, covered: map[*mount]func(){}}
-	if v, ok := tree.(*dirView); ok && len(o.Guards) == 0 { // one membrane will do
+	if v, ok := tree.(*dirView); ok && len(o.Guards) == 0 { // one membrane is enough
 		d, c, err := RevocableDir(v)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func newMount(path string, names []string, tree Dir, o MountOptions) (*mount, er
 	return m, nil
 }
 
-// close gives up the tree, which nothing is going through any more.
+// close closes the tree. No call goes through it any more.
 func (m *mount) close() {
 	m.root.Close()
 	if m.tree != nil {
@@ -54,7 +54,7 @@ func (m *mount) close() {
 	}
 }
 
-// cover hides what b lies over in m. uncover undoes it.
+// cover hides what b covers in m. uncover undoes it.
 func (m *mount) cover(b *mount) { m.covered[b] = m.gate.hide(b.names[len(m.names):]) }
 
 func (m *mount) uncover(b *mount) {
@@ -68,7 +68,7 @@ func (m *mount) uncover(b *mount) {
 type mountTable struct {
 	all    []*mount // in byte order of paths
 	root   *mountPoint
-	plain  *seen // by every directory that has no mount below it, and is not hidden
+	plain  *seen // shared by every directory that has no mount below it and is not covered
 	closed bool
 }
 
@@ -78,12 +78,12 @@ var closedTable = func() *mountTable {
 	return t
 }()
 
-// mountPoint is a place where a tree is mounted, or that leads to one.
+// mountPoint is a place where a tree is mounted, or a directory on the way to one.
 type mountPoint struct {
 	mount *mount // nil where nothing is mounted
 	below map[string]*mountPoint
-	names []string // of below, sorted
-	seen  *seen    // by a directory there
+	names []string // names of below, sorted
+	seen  *seen    // shared by the directories there
 }
 
 func newMountTable(all []*mount) *mountTable {
@@ -131,8 +131,8 @@ func (t *mountTable) at(names []string) *mountPoint {
 	return p
 }
 
-// find returns the point at names, or nil, and the mount whose tree that place is in,
-// or nil.
+// find returns the point at names, or nil, and the mount whose tree contains that
+// place, or nil.
 func (t *mountTable) find(names []string) (at *mountPoint, in *mount) {
 	at, in = t.root, t.root.mount
 	for _, name := range names {
@@ -146,8 +146,8 @@ func (t *mountTable) find(names []string) (at *mountPoint, in *mount) {
 	return at, in
 }
 
-// around returns the mount in whose tree the place names would be if nothing were
-// mounted there, or nil.
+// around returns the mount whose tree would contain names if nothing were mounted
+// there, or nil.
 func (t *mountTable) around(names []string) *mount {
 	if len(names) == 0 {
 		return nil
@@ -156,7 +156,8 @@ func (t *mountTable) around(names []string) *mount {
 	return in
 }
 
-// directlyBelow returns the mounts below names that lie in no other mount than m.
+// directlyBelow returns the mounts below names that are not inside a mount other than
+// m.
 func (t *mountTable) directlyBelow(m *mount, names []string) []*mount {
 	var all []*mount
 	for _, b := range t.all {

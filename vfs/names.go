@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on names and paths.
+// Bounds of names and paths.
 const (
 	MaxName  = 255  // bytes of one name
 	MaxPath  = 4095 // bytes of a path, relative to any root
 	MaxDepth = 128  // segments of a path
 	MaxLinks = 40   // links followed by one Walk
-	MaxWalk  = 1024 // names that one Walk goes, those of links with it
+	MaxWalk  = 1024 // names that one Walk visits, those of link targets included
 )
 
-// CheckName answers invalid unless name may name a node: 1 to MaxName bytes,
-// not "." or "..", without "/" or NUL. It need not be UTF-8.
+// CheckName answers invalid unless name is a valid name: 1 to MaxName bytes, not "." or
+// "..", without "/" and NUL. It need not be UTF-8.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -33,9 +33,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckNewName answers invalid unless name may be created: a name of valid
-// UTF-8 without control characters, without characters that are invisible or
-// turn the direction of text, and without "\".
+// CheckNewName answers invalid unless a node called name may be created. Such a name is
+// valid UTF-8 without control characters, without "\", and without characters that are
+// invisible or change the direction of text.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -54,16 +54,16 @@ func CheckNewName(name string) error {
 	return nil
 }
 
-// deceptive reports characters that show nothing or reorder what is shown:
-// every format character (zero-width, bidirectional, tags), line and paragraph
-// separators, the fillers, variation selectors and the byte order mark.
+// deceptive reports characters that are invisible or reorder the text around them:
+// format characters (zero-width, bidirectional, tags), line and paragraph separators,
+// fillers, variation selectors and the byte order mark.
 func deceptive(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// SplitPath splits a path into its names and checks each. It answers invalid
-// for an empty path, a leading "/" or a bad name, and limit for a path longer
-// than MaxPath or deeper than MaxDepth.
+// SplitPath splits a path into its names and checks each name. It answers invalid for
+// an empty path, a leading "/" or a bad name, and limit for a path longer than MaxPath
+// or deeper than MaxDepth.
 func SplitPath(path string) ([]string, error) {
 	if err := CheckPathSize(path); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ var (
 	errDeep = Errorf(Limit, "the path is deeper than %d names; open a Dir on the way", MaxDepth)
 )
 
-// CheckPathSize answers limit for a path, or a pattern, longer than MaxPath or
-// deeper than MaxDepth.
+// CheckPathSize answers limit for a path or pattern longer than MaxPath or deeper than
+// MaxDepth.
 func CheckPathSize(path string) error {
 	switch {
 	case len(path) > MaxPath:
@@ -100,7 +100,7 @@ func CheckPathSize(path string) error {
 	return nil
 }
 
-// Join puts name below dir, which may be "".
+// Join returns the path of name below dir, which may be "".
 func Join(dir, name string) string {
 	if dir == "" {
 		return name
@@ -108,9 +108,9 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// Printable returns a path that is safe on a terminal, in a log or in a message
-// for a model: what is not valid UTF-8, is a control character or deceives the
-// eye is escaped as Go does (\xff, \u202e).
+// Printable returns path in a form that is safe on a terminal, in a log or in a message
+// for a model. It escapes invalid UTF-8, control characters and deceptive characters as
+// Go does (\xff, \u202e).
 func Printable(path string) string {
 	clean := true
 	for _, r := range path {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Namespace is one tree composed of others, each mounted at a path. A mount hides
-// what lies beneath it in another; the directories that lead to one exist by
-// themselves and cannot be changed. A place where something is mounted, or that
-// leads to one, can be neither removed nor renamed nor overwritten (busy).
+// Namespace is one tree composed of others, each mounted at a path. A mount covers what
+// is below its path in other trees. A directory that leads to a mount exists without
+// being in any tree and cannot be changed. A mount point, and a directory that leads to
+// one, answers busy when it is to be removed, renamed or overwritten.
 //
-// What is mounted shows at once in every directory that is open. A node is of the
-// tree it was opened in: while another mount lies over its place, and once its tree
-// was unmounted, it is stale. A namespace is the host's; what guests are given is
-// below [Namespace.Root]. Safe for concurrent use.
+// A new mount is visible at once in every open directory. A node belongs to the tree it
+// was opened in. It is stale while another mount covers its place, and for good once
+// its tree was unmounted. The host keeps the Namespace and gives guests what is below
+// [Namespace.Root]. Safe for concurrent use.
 type Namespace struct {
 	mu     sync.Mutex // held to change table
 	table  atomic.Pointer[mountTable]
@@ -32,24 +32,24 @@ func NewNamespace() *Namespace {
 	return n
 }
 
-// Mount describes what is mounted at a path.
+// Mount describes one mount.
 type Mount struct {
 	Path     string // "" for the root
 	ReadOnly bool
 	NoLinks  bool
-	Shut     bool // it is being unmounted: changes that had begun have not ended
+	Shut     bool // it is being unmounted, and changes that had begun have not ended
 }
 
-// MountOptions attenuates a mount.
+// MountOptions restricts a mount.
 type MountOptions struct {
 	ReadOnly bool
-	NoLinks  bool    // links are listed and may be removed, and anything else about one is denied
+	NoLinks  bool    // links are listed and may be removed; every other call on one is denied
 	Guards   []Guard // of this mount alone; they see paths from its root
-	OnClose  func()  // called, once, when it was unmounted and the namespace has closed the tree
+	OnClose  func()  // called once, when it is unmounted and the tree is closed
 }
 
-// Mount mounts tree at path, "" for the root, which need not exist. On success it
-// takes over tree. It answers exists where something is mounted, invalid or limit
+// Mount mounts tree at path, "" for the root. The path need not exist. On success the
+// namespace owns tree. It answers exists where something is mounted, invalid or limit
 // for a bad path, and stale when the namespace was closed.
 func (n *Namespace) Mount(path string, tree Dir, o MountOptions) error {
 	names, err := mountNames(path)
@@ -84,11 +84,11 @@ func (n *Namespace) Mount(path string, tree Dir, o MountOptions) error {
 	return nil
 }
 
-// Unmount takes away what is mounted at path. It shuts the mount at once, then waits
-// for the changes that had begun, as [Gate.Revoke] does: past the grace it answers
-// busy, and the mount stays, shut, until it is asked again. Afterwards everything
-// that was opened in the tree is stale, and what is mounted below stays. It answers
-// notFound where nothing is mounted.
+// Unmount removes the mount at path. It shuts the mount at once and then waits for the
+// changes that had begun, as [Gate.Revoke] does. After Grace it answers busy; the mount
+// then stays, shut, until Unmount is called again. After success every node opened in
+// the tree is stale. Mounts below path stay. It answers notFound where nothing is
+// mounted.
 func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	names, err := mountNames(path)
 	if err != nil {
@@ -114,7 +114,7 @@ func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	return nil
 }
 
-// drop takes m out of the table, and reports whether it was there.
+// drop removes m from the table, and reports whether it was there.
 func (n *Namespace) drop(m *mount) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,12 +146,12 @@ func (n *Namespace) Mounts() []Mount {
 	return all
 }
 
-// Root returns the whole tree; each call returns a reference of its own. Unlike any
-// other directory the root is of no tree: it shows what is mounted at "" now.
+// Root returns the whole tree. Each call returns a new reference. The root directory
+// itself belongs to no tree: it always shows what is mounted at "" at that time.
 func (n *Namespace) Root() Dir { return &nsDir{ns: n, root: true} }
 
-// Close unmounts everything. It answers busy as Unmount does, and may be called
-// again then. Afterwards everything that was opened in the namespace is stale.
+// Close unmounts everything. It answers busy as Unmount does, and may then be called
+// again. Afterwards every node opened in the namespace is stale.
 func (n *Namespace) Close() error {
 	n.mu.Lock()
 	n.closed = true

@@ -16,7 +16,8 @@ func (p nsPlace) tree(name string) (*dirView, error) {
 	return p.dir, nil
 }
 
-// changes is tree for an entry that is changed, taken for an error where a mount is.
+// changes is tree for an entry that is to be changed. It answers taken where a mount
+// is.
 func (d *nsDir) changes(name string, taken Code) (nsPlace, *dirView, error) {
 	p, err := d.now()
 	if err != nil {
@@ -86,7 +87,7 @@ func (d *nsDir) Remove(ctx context.Context, name string, c If) error {
 	return dir.Remove(ctx, name, c)
 }
 
-// Rename moves within a tree as the tree does, and between two by copying; see
+// Rename moves within a tree as that tree does, and between two trees by copying; see
 // [carry].
 func (d *nsDir) Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error {
 	src, tree, err := d.changes(name, Busy)
@@ -104,10 +105,10 @@ func (d *nsDir) Rename(ctx context.Context, name string, dst Dir, newName string
 	if src.in == tgt.in {
 		return tree.Rename(ctx, name, target, newName, from, to)
 	}
-	return carry(ctx, end{tree, name, src.in.o.NoLinks}, end{target, newName, tgt.in.o.NoLinks}, from, to)
+	return carry(ctx, carryEnd{tree, name, src.in.o.NoLinks}, carryEnd{target, newName, tgt.in.o.NoLinks}, from, to)
 }
 
-// crosses reports whether what moves from d to dst moves from tree to tree.
+// crosses reports whether a move from d to dst goes from one tree to another.
 func (d *nsDir) crosses(dst Dir) bool {
 	n, ok := dst.(*nsDir)
 	if !ok || n.ns != d.ns {

@@ -8,19 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// nsDir is a directory of a namespace: the mounts below it, over a directory of
-// the tree it is in.
+// nsDir is a directory of a namespace: mounts below it, and a directory of the tree
+// that contains it.
 type nsDir struct {
 	ns     *Namespace
-	root   bool     // of the namespace; the next three are what the table says
-	in     *mount   // whose tree it is in, if any
-	dir    *dirView // nil where there is nothing but mounts
-	path   string   // where dir is nil
+	root   bool     // of the namespace; then the next three come from the table
+	in     *mount   // the mount whose tree contains it, if any
+	dir    *dirView // nil where there are only mounts
+	path   string   // used where dir is nil
 	seen   atomic.Pointer[seen]
 	closed closer
 }
 
-// seen is what a directory found in the table that it looked at last.
+// seen is what a directory found in the table it looked at last.
 type seen struct {
 	table *mountTable
 	at    *mountPoint // nil where no mount is below
@@ -37,7 +37,7 @@ type nsPlace struct {
 
 var errLed = Errorf(Stale, "what led to the mounts here is gone; look it up again")
 
-// now answers stale for a directory that is closed or hidden, or whose tree was
+// now answers stale for a directory that is closed or covered, or whose tree was
 // unmounted.
 func (d *nsDir) now() (nsPlace, error) {
 	t := d.ns.table.Load()
@@ -75,7 +75,7 @@ func (d *nsDir) look(t *mountTable) *seen {
 	return at.seen
 }
 
-// names are those from the namespace's root to d.
+// names returns the names from the namespace's root to d.
 func (d *nsDir) names() []string {
 	path := d.path
 	if d.dir != nil {
@@ -93,7 +93,8 @@ func (d *nsDir) names() []string {
 	return strings.Split(path, "/")
 }
 
-// mounted reports a name that is a mount or leads to one.
+// mounted returns the mount point called name, or the directory that leads to one, or
+// nil.
 func (p nsPlace) mounted(name string) *mountPoint {
 	if p.at == nil {
 		return nil
@@ -125,7 +126,7 @@ func (d *nsDir) Close() error {
 	return nil
 }
 
-// onRevoke passes on what d's tree is told. The root is of no tree.
+// onRevoke watches d's tree. The root has none.
 func (d *nsDir) onRevoke(f func(error)) (stop func()) {
 	if d.dir == nil {
 		return func() {}
@@ -133,8 +134,8 @@ func (d *nsDir) onRevoke(f func(error)) (stop func()) {
 	return d.dir.onRevoke(f)
 }
 
-// errNoTree is notFound where there is no tree for the name to be in: [Walk] tells
-// a link that rises out of its tree to there from one that dangles.
+// errNoTree is notFound where no tree contains the name. By it [Walk] can tell a link
+// that leads out of its tree from a dangling one.
 var errNoTree = Errorf(NotFound, "nothing has this name; list() shows what is here")
 
 var errNoLinks = Errorf(Denied, "links are refused in this part of the tree, whether or not they lead anywhere")
@@ -169,7 +170,7 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		if m == nil && (p.in == nil || !p.in.o.NoLinks || KindOf(n) != LinkKind) {
 			return n, nil
 		}
-		n.Close() // where a mount's directories lead, if it is no link
+		n.Close() // the target of a mount's directory, if it is no link
 		if m == nil {
 			return nil, errNoLinks
 		}
@@ -177,8 +178,8 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 	return &nsDir{ns: d.ns, in: p.in, path: strings.Join(append(d.names(), name), "/")}, nil
 }
 
-// covered reports an error of a tree for a name that leads to a mount, which
-// hides it.
+// covered reports an error of a tree for a name that leads to a mount. The mount covers
+// what the tree has there.
 func covered(err error) bool {
 	switch CodeOf(err) {
 	case NotFound, NotRegular, CrossDevice, Denied:
@@ -187,7 +188,7 @@ func covered(err error) bool {
 	return false
 }
 
-// below is a directory in p's tree, which is at m, if that is not nil.
+// below returns a directory in p's tree. It is at m if m is not nil.
 func (d *nsDir) below(p nsPlace, dir *dirView, m *mountPoint) *nsDir {
 	b := &nsDir{ns: d.ns, in: p.in, dir: dir}
 	if m == nil {
@@ -226,7 +227,7 @@ func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, erro
 					mounts = mounts[1:]
 				}
 				if len(mounts) > 0 && mounts[0] == e.Name {
-					continue // hidden by the mount
+					continue // covered by the mount
 				}
 				if !yield(e, nil) {
 					return

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ask implements holder, by the trees that the ops are in.
+// ask implements holder: it asks each tree about the ops in it.
 func (d *nsDir) ask(ctx context.Context, b *batch, ops []Op) error {
 	return d.byTree(ops, func(v *dirView, ops []Op) error { return v.ask(ctx, b, ops) })
 }
@@ -14,8 +14,8 @@ func (d *nsDir) enter(ctx context.Context, b *batch, ops []Op) error {
 	return d.byTree(ops, func(v *dirView, ops []Op) error { return v.enter(ctx, b, ops) })
 }
 
-// byTree calls f for the ops, one at a time, with paths from the directory v of a
-// tree that they are below.
+// byTree calls f for each of ops, with the directory v of a tree and the op with paths
+// relative to v.
 func (d *nsDir) byTree(ops []Op, f func(v *dirView, ops []Op) error) error {
 	for _, op := range ops {
 		v, path, err := d.treeOf(op.Path)
@@ -42,8 +42,8 @@ func (d *nsDir) byTreeRename(op Op, v *dirView, path string, f func(*dirView, []
 	return first(f(to, []Op{{Kind: OpReplace, Path: toPath}}), f(v, []Op{{Kind: OpRemove, Path: path}}))
 }
 
-// treeOf returns a directory, at or above path, of the tree that path is in, and
-// the path from there.
+// treeOf returns a directory at or above path in the tree that contains path, and the
+// path from there.
 func (d *nsDir) treeOf(path string) (*dirView, string, error) {
 	names, err := SplitPath(path)
 	if err != nil {

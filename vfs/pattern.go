@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// MaxAlternatives is how many plain patterns the braces of one may stand for.
+// MaxAlternatives is how many plain patterns the braces of one pattern may stand for.
 const MaxAlternatives = 64
 
-// maxSegments is how many names these may have together; equal ones count once.
+// maxSegments is how many names these may have together. Equal ones count once.
 const maxSegments = 1024
 
-// Pattern matches paths, name by name. In a name * stands for any characters,
-// ? for one, [a-z] for one of a set, [^a-z] and [!a-z] for one outside it; a
-// backslash takes the next character as it is. A name ** stands for any number
-// of names, none included. {a,b} stands for either, across names too, and
-// nests. Matching takes time linear in the path, whatever the pattern.
+// Pattern matches paths, name by name. In a name * stands for any characters, ? for one
+// character, [a-z] for one in a set, and [^a-z] or [!a-z] for one outside a set. A
+// backslash makes the next character literal. A name ** stands for any number of names,
+// including none. {a,b} stands for a or b; it may contain "/" and may nest. Matching
+// takes time linear in the path for every pattern.
 type Pattern struct {
-	segs []segment // the alternatives one after the other, each ended by one with end set
+	segs []segment // the alternatives one after the other; the last segment of each has end set
 	from State
 }
 
@@ -28,19 +28,18 @@ type segment struct {
 	literal bool   // text is a plain name
 	affix   bool   // text is before*after, both plain
 	stars   bool   // text holds a *
-	text    string // what path.Match takes
+	text    string // in the syntax of path.Match
 
 	before, after string
 }
 
-// State is how far a Pattern has matched: the positions that may come next, in
-// order.
+// State is how far a Pattern has matched: the segments that may match next, in order.
 type State []int32
 
-// Compile reads a pattern. It answers invalid for one that is empty, has a
-// leading "/", an empty name, "." or "..", an open bracket or brace, or braces
-// that stand for more than [MaxAlternatives] patterns or for patterns that are
-// too long together.
+// Compile parses a pattern. It answers invalid for a pattern that is empty, has a
+// leading "/", an empty name, "." or "..", or an open bracket or brace. It also answers
+// invalid when the braces stand for more than [MaxAlternatives] patterns, or for
+// patterns that are too long together.
 func Compile(pattern string) (*Pattern, error) {
 	if err := CheckPathSize(pattern); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func Compile(pattern string) (*Pattern, error) {
 				return nil, err
 			}
 			if n := len(p.segs); s.any && n > 0 && p.segs[n-1].any {
-				continue // **/** is no more than **
+				continue // **/** means the same as **
 			}
 			p.segs = append(p.segs, s)
 			if len(p.segs)-len(starts)+1 > maxSegments {
@@ -100,7 +99,7 @@ func compileName(text string) (segment, error) {
 	return s, nil
 }
 
-// carets writes a set that begins with ! as path.Match has it, with ^.
+// carets writes a set that begins with ! in the syntax of path.Match, with ^.
 func carets(text string) string {
 	b := []byte(text)
 	set := false
@@ -131,22 +130,21 @@ func (s *segment) match(name string) bool {
 	return ok
 }
 
-// Start is the state before the first name.
+// Start returns the state before the first name.
 func (p *Pattern) Start() State { return p.from }
 
-// Step returns the state after one more name. An empty state matches nothing,
-// whatever follows.
+// Step returns the state after one more name. An empty state can never match.
 func (p *Pattern) Step(s State, name string) State {
 	next, _ := p.step(s, name)
 	return next
 }
 
-// step is Step, and about how many bytes were compared for it, at most.
+// step is Step. It also returns about how many bytes it compared, at most.
 func (p *Pattern) step(s State, name string) (next State, compared int) {
 	return p.stepTo(nil, s, name)
 }
 
-// stepTo is step into the memory of next, which holds nothing.
+// stepTo is step into the memory of next, which must be empty.
 func (p *Pattern) stepTo(next, s State, name string) (_ State, compared int) {
 	for _, at := range s {
 		seg := &p.segs[at]
@@ -162,8 +160,8 @@ func (p *Pattern) stepTo(next, s State, name string) (_ State, compared int) {
 	return next, compared
 }
 
-// effort is about how many bytes match compares, at most, with what it takes to
-// begin.
+// effort is about how many bytes match compares, at most, with a fixed cost for the
+// call.
 func (s *segment) effort(name string) int {
 	switch {
 	case s.literal, s.affix, s.any, s.end:
@@ -174,8 +172,8 @@ func (s *segment) effort(name string) int {
 	return 16 + len(s.text)
 }
 
-// reach adds position at, and the one that ** lets it skip to. Positions come
-// in order, since no ** follows another.
+// reach adds position at, and the position after it where ** can be skipped. Positions
+// come in order, since no ** follows another.
 func (p *Pattern) reach(s State, at int32) State {
 	for ; ; at++ {
 		if n := len(s); n == 0 || s[n-1] < at {
@@ -187,7 +185,7 @@ func (p *Pattern) reach(s State, at int32) State {
 	}
 }
 
-// Matched reports whether the names up to here match.
+// Matched reports whether the names so far match.
 func (p *Pattern) Matched(s State) bool {
 	return slices.ContainsFunc(s, func(at int32) bool { return p.segs[at].end })
 }
@@ -207,8 +205,7 @@ func (p *Pattern) Match(path string) bool {
 	return p.Matched(s)
 }
 
-// names returns the only names that can come next, when they are known without
-// a look.
+// names returns the only names that can match next, when the pattern alone tells them.
 func (p *Pattern) names(s State) (names []string, known bool) {
 	for _, at := range s {
 		switch seg := p.segs[at]; {
@@ -223,9 +220,9 @@ func (p *Pattern) names(s State) (names []string, known bool) {
 	return slices.Compact(names), true
 }
 
-// expand returns the patterns that the braces of one stand for, and how many
-// steps that took: at most as many as the pattern has bytes, for the braces and
-// once more for each of those patterns.
+// expand returns the patterns that the braces of pattern stand for, and how many steps
+// that took: at most one per byte of pattern for the braces, and as many again for each
+// of those patterns.
 func expand(pattern string) (alts []string, steps int, err error) {
 	all, steps, err := parse(pattern)
 	if err != nil {
@@ -243,13 +240,13 @@ func expand(pattern string) (alts []string, steps int, err error) {
 	return alts, steps, nil
 }
 
-// sequence is what stands one after the other in a pattern.
+// sequence is parts that follow one another in a pattern.
 type sequence struct {
 	parts []part
-	count int // the plain patterns that it stands for; over MaxAlternatives it says no more
+	count int // how many plain patterns it stands for; not exact above MaxAlternatives
 }
 
-// part is a text, or one of several sequences.
+// part is a text, or a choice of sequences.
 type part struct {
 	text  string
 	oneOf []sequence
@@ -264,9 +261,9 @@ func (s *sequence) add(p part) {
 	s.count = min(s.count*p.count, MaxAlternatives+1)
 }
 
-// parse reads the braces of a pattern, those outside brackets.
+// parse parses the braces of a pattern, except those in brackets.
 func parse(pattern string) (all sequence, steps int, err error) {
-	open := [][]sequence{{{count: 1}}} // within each brace that is open, and outside all
+	open := [][]sequence{{{count: 1}}} // one for each open brace, and one outside all of them
 	from, class, last := 0, false, strings.LastIndexByte(pattern, ']')
 	for i := 0; i < len(pattern); i++ {
 		steps++
@@ -314,9 +311,9 @@ func choice(oneOf []sequence) part {
 	return p
 }
 
-// write appends the i-th of the plain patterns that s stands for.
+// write appends the i-th plain pattern that s stands for.
 func (s *sequence) write(b []byte, i int) (_ []byte, steps int) {
-	later := s.count // what the parts still to come stand for
+	later := s.count // how many the parts still to come stand for
 	for n := range s.parts {
 		steps++
 		p := &s.parts[n]

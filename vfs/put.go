@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// Put makes r's bytes the whole content of the file at path below d, as
-// [Dir].Replace does it. A link in the last place is followed to an existing
-// file; a dangling one is notFound.
+// Put makes r's bytes the whole content of the file at path below d, as [Dir].Replace
+// does. If path ends in a link, Put follows it to an existing file; a dangling link is
+// notFound.
 func Put(ctx context.Context, d Dir, path string, r io.Reader, c If) (Version, error) {
 	dir, name, release, err := WalkParent(ctx, d, path)
 	if err != nil {
@@ -28,7 +28,7 @@ func Put(ctx context.Context, d Dir, path string, r io.Reader, c If) (Version, e
 	return dir.Replace(ctx, name, r, c)
 }
 
-// PutNoFollow is Put, but a link in the last place is notRegular.
+// PutNoFollow is Put, but answers notRegular if path ends in a link.
 func PutNoFollow(ctx context.Context, d Dir, path string, r io.Reader, c If) (Version, error) {
 	dir, name, release, err := WalkParent(ctx, d, path)
 	if err != nil {

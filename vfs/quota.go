@@ -6,8 +6,8 @@ import (
 	"capd/meter"
 )
 
-// payers are the meters that what is done through a view counts in: that of its gate, if
-// there is one, and those of the guards.
+// payers are the meters that count what is done through a view: the meter of its gate,
+// if any, and those of the guards.
 type payers struct {
 	gate   *meter.Meter
 	guards []*meter.Meter
@@ -15,7 +15,7 @@ type payers struct {
 
 func (v *view) payers() payers { return payers{v.base.meter, v.world.meters} }
 
-// all yields each.
+// all yields each meter.
 func (p payers) all(yield func(*meter.Meter) bool) {
 	if p.gate != nil && !yield(p.gate) {
 		return
@@ -27,7 +27,8 @@ func (p payers) all(yield func(*meter.Meter) bool) {
 	}
 }
 
-// take takes n of k from each, where the limits are higher by over, or from none.
+// take takes n of k from every meter, or from none if one refuses. over raises the
+// limits for this call.
 func (p payers) take(k meter.Kind, n, over int64) error {
 	if p.gate != nil {
 		if err := p.gate.TakeOver(k, n, over); err != nil {
@@ -49,14 +50,14 @@ func (p payers) give(k meter.Kind, n int64) {
 	}
 }
 
-// Take takes n of k from m, which may be nil. It answers limit, or busy for bytes that are
-// staged.
+// Take takes n of k from m, which may be nil. It answers limit, or busy for staged
+// bytes.
 func Take(m *meter.Meter, k meter.Kind, n int64) error { return payers{gate: m}.take(k, n, 0) }
 
-// Give gives back what Take took.
+// Give returns what Take took.
 func Give(m *meter.Meter, k meter.Kind, n int64) { payers{gate: m}.give(k, n) }
 
-// refused is err, which a meter answered, with its code.
+// refused returns a meter's error with its code.
 func refused(err error) error {
 	c, ok := ofMeter(err)
 	if !ok {
@@ -83,22 +84,22 @@ func ofMeter(err error) (Code, bool) {
 	return Limit, true
 }
 
-// pathShare is how much of its path a node that is open has for nothing: it
-// counts for one more with every so many bytes beyond.
+// pathShare is how many bytes of path an open node has free of charge. It counts as one
+// more node for each further pathShare bytes.
 const pathShare = 256
 
-// openCost is what a node at path counts for while it is open: several copies of
-// the path are kept with it.
+// openCost is how much a node at path counts while it is open. Several copies of the
+// path are kept with it.
 func openCost(path string) int64 {
 	return 1 + int64(max(len(path)-1, 0)/pathShare)
 }
 
-// open counts one view or gate more, at path; close takes it back.
+// open counts one more view or gate at path. close undoes it.
 func (p payers) open(path string) error { return p.take(meter.Nodes, openCost(path), 0) }
 
 func (p payers) close(path string) { p.give(meter.Nodes, openCost(path)) }
 
-// stream counts one content or whole-file write more; end takes it back.
+// stream counts one more open content or whole-file write. end undoes it.
 func (p payers) stream() (end func(), err error) {
 	if err := p.take(meter.Streams, 1, 0); err != nil {
 		return nil, err
@@ -106,8 +107,9 @@ func (p payers) stream() (end func(), err error) {
 	return func() { p.give(meter.Streams, 1) }, nil
 }
 
-// commits returns a Committer that reserves in m what a change may grow by and settles what it
-// came to. account, if any, says what a change is there, given what it is to the store.
+// commits returns a Committer that reserves in m what a change may grow by, and then
+// counts by how much it did. account, if not nil, returns what the change is worth to
+// m, given what it is to the store.
 func commits(m *meter.Meter, account func(Effect) Effect) Committer {
 	if account == nil {
 		account = func(e Effect) Effect { return e }

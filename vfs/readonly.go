@@ -5,15 +5,15 @@ import (
 	"io"
 )
 
-// ImmutableNode is embedded by a node of a store that never changes: it is [Immutable].
+// ImmutableNode is embedded by the nodes of a store that never changes. It implements
+// [Immutable].
 type ImmutableNode struct{}
 
 // Immutable implements [Immutable].
 func (ImmutableNode) Immutable() bool { return true }
 
 // ImmutableDir is embedded by a directory of a store that never changes. Every change
-// of it is readOnly, so that the store's own type has but Stat, Close, Lookup and List
-// to be a [Dir].
+// answers readOnly. The store's type adds Stat, Close, Lookup and List to be a [Dir].
 type ImmutableDir struct{ ImmutableNode }
 
 // Create implements [Dir].
@@ -41,9 +41,9 @@ func (ImmutableDir) Install(context.Context, string, io.Reader, bool, If) (Versi
 	return Version{}, ReadOnly
 }
 
-// ImmutableFile is embedded by a file of a store that never changes. Every change of it
-// is readOnly, so that the store's own type has but Stat, Close, ReadAt and Sync to be a
-// [File]; Sync has nothing to do, and answers stale once the file is closed.
+// ImmutableFile is embedded by a file of a store that never changes. Every change
+// answers readOnly. The store's type adds Stat, Close, ReadAt and Sync to be a [File].
+// Its Sync has nothing to do, but answers stale once the file is closed.
 type ImmutableFile struct{ ImmutableNode }
 
 // WriteAt implements [File].

@@ -2,8 +2,9 @@ package vfs
 
 import "context"
 
-// Recalling returns a context for one operation of one goroutine: what a Lookup with it sees of the node that it returns,
-// that node's next Stat with it may answer, instead of looking again.
+// Recalling returns a context for one operation of one goroutine. The first Stat of a
+// node that was looked up with that context may return what Lookup saw, instead of
+// asking again.
 func Recalling(ctx context.Context) context.Context { return &recalling{Context: ctx} }
 
 type recalling struct {
@@ -21,14 +22,15 @@ func (r *recalling) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// Remember notes in ctx what a Lookup has seen of n, which it returns.
+// Remember notes in ctx the Info that a Lookup saw of n, the node it returns.
 func Remember(ctx context.Context, n Node, info Info) {
 	if r, ok := ctx.Value(recallKey{}).(*recalling); ok {
 		r.node, r.info = n, info
 	}
 }
 
-// Recall returns, once, what the last Lookup with ctx has seen, if it returned n.
+// Recall returns the Info that the last Lookup with ctx saw, if that Lookup returned n.
+// It returns it once.
 func Recall(ctx context.Context, n Node) (Info, bool) {
 	r, ok := ctx.Value(recallKey{}).(*recalling)
 	if !ok || r.node != n {
@@ -38,12 +40,12 @@ func Recall(ctx context.Context, n Node) (Info, bool) {
 	return r.info, true
 }
 
-// unrecalled is ctx for another goroutine.
+// unrecalled returns ctx for another goroutine.
 func unrecalled(ctx context.Context) context.Context {
 	return context.WithValue(ctx, recallKey{}, nil)
 }
 
-// forget has nothing recalled that was seen so far.
+// forget drops what was remembered so far.
 func forget(ctx context.Context) {
 	if r, ok := ctx.Value(recallKey{}).(*recalling); ok {
 		r.node = nil

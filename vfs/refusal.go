@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Need is what a call needs of a capability.
+// Need is which rights a call needs.
 type Need uint8
 
 // The needs. A call may have both.
@@ -28,7 +28,8 @@ func (n Need) mode() (m mode) {
 // precedence is the order in which refusals are answered.
 var precedence = []Code{Revoked, Expired, Denied, ReadOnly, Unsupported}
 
-// rank is an error's place in it; what is not in it comes after, and nil last.
+// rank returns the position of err in precedence. Other errors come after, nil comes
+// last.
 func rank(err error) int {
 	if err == nil {
 		return len(precedence) + 1
@@ -39,9 +40,8 @@ func rank(err error) int {
 	return len(precedence)
 }
 
-// foremost returns the error that comes first in the order that every refusal
-// keeps: revoked, expired, denied, readOnly, unsupported, then the first of the
-// others.
+// foremost returns the error that comes first: revoked, expired, denied, readOnly,
+// unsupported, then the first of the others. Every refusal keeps this order.
 func foremost(errs ...error) (most error) {
 	for _, err := range errs {
 		if rank(err) < rank(most) {
@@ -51,10 +51,11 @@ func foremost(errs ...error) (most error) {
 	return most
 }
 
-// Refusal returns the error that a call on n answers which failed with err. That is err, unless
-// n's rights or the policy on path refuse every such call with a code that comes before it:
-// revoked, expired, denied, readOnly. So the answer does not depend on what was looked at
-// first. path is below n, or "". nil stays nil.
+// Refusal returns the error to answer for a call on n that failed with err. As a rule
+// it is err. But if n's rights, or the policy on path, refuse every such call with a
+// code that comes before err's (revoked, expired, denied, readOnly), it is that
+// refusal. So the answer does not depend on what was checked first. path is below n, or
+// "". If err is nil, Refusal returns nil.
 func Refusal(ctx context.Context, n Node, path string, need Need, err error) error {
 	if err == nil {
 		return nil
@@ -87,8 +88,8 @@ func rights(n Node, need Need) error {
 	return nil
 }
 
-// wrongCall reports an error of how a call was made, for which neither policy nor
-// the store was asked.
+// wrongCall reports an error in the call's arguments, found before policy or the store
+// was asked.
 func wrongCall(err error) bool {
 	switch CodeOf(err) {
 	case Invalid, TooLarge, Unsupported:
@@ -97,8 +98,8 @@ func wrongCall(err error) bool {
 	return false
 }
 
-// policy returns what stands against a change at path. Of a look nothing is left to
-// be asked: it has come as far as its path leads.
+// policy returns what forbids a change at path. A read needs no check here: the walk
+// made it.
 func policy(ctx context.Context, n Node, path string, need Need) error {
 	d, ok := n.(Dir)
 	if !ok || path == "" || need&ToChange == 0 {
@@ -113,13 +114,14 @@ func policy(ctx context.Context, n Node, path string, need Need) error {
 	if !ok {
 		return nil
 	}
-	if _, err = v.end(ctx, name, CheckName, need.mode(), false); err == nil && v.withholds(name) {
+	if _, err = v.target(ctx, name, CheckName, need.mode(), false); err == nil && v.withholds(name) {
 		err = Denied
 	}
 	return err
 }
 
-// withholder is a Dir that may withhold a name by policy, whether or not it is there.
+// withholder is a Dir that may withhold a name by policy, whether or not the name
+// exists.
 type withholder interface{ withholds(name string) bool }
 
 // withholds reports whether a membrane between d and the store withholds name.

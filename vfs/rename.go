@@ -2,17 +2,17 @@ package vfs
 
 import "context"
 
-// Rename moves between two views. Both ends are unwrapped here, by look at what
-// they are: a dst that is behind no membrane, as a guest's own directory, is
-// unsupported and never called. The source needs read and write, the target
-// write, each by its own capability, whoever holds it.
+// Rename moves between two views. dst must be behind a membrane of the same store. For
+// any other Dir, such as one that a guest implements, Rename answers unsupported and
+// never calls it. The source needs the rights to read and write and the target the
+// right to write, each from its own capability.
 func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error {
-	src, err := v.end(ctx, name, CheckName, noRead|noWrite, true)
+	src, err := v.target(ctx, name, CheckName, noRead|noWrite, true)
 	d, ok := dst.(*dirView)
 	if !ok {
 		return foremost(err, Errorf(Unsupported, "the target directory is not served by this host; copy instead"))
 	}
-	tgt, err2 := d.end(ctx, newName, CheckNewName, noWrite|to.reads(), true)
+	tgt, err2 := d.target(ctx, newName, CheckNewName, noWrite|to.reads(), true)
 	if err := foremost(err, err2); err != nil {
 		return err
 	}
@@ -39,10 +39,10 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 		if err := onlyFile(false); err != nil {
 			return err
 		}
-		return carry(ctx, end{dir: v, name: name}, end{dir: d, name: newName}, from, to)
+		return carry(ctx, carryEnd{dir: v, name: name}, carryEnd{dir: d, name: newName}, from, to)
 	}
-	// Two grants: each one's guards see it, and each one's meters count it. What
-	// the store tells of is what was overwritten, which is the target's.
+	// Between two grants the guards and meters of both apply. The store reports only
+	// what was overwritten, which belongs to the target.
 	if err := onlyFile(true); err != nil {
 		return err
 	}
@@ -59,18 +59,18 @@ type crosser interface {
 	crosses(dst Dir) bool
 }
 
-// crosses reports whether v and dst lead to two trees of one namespace, between
-// which a move is several changes.
+// crosses reports whether v and dst are in two trees of one namespace. A move between
+// them is several changes.
 func (v *dirView) crosses(dst Dir) bool {
 	x, ok := v.dir.(crosser)
 	d, view := dst.(*dirView)
 	return ok && view && x.crosses(d.dir)
 }
 
-// onlyFile is for a move to where other rules apply: a directory would bring
-// what they concern, so that only a file goes, and the condition that it is this
-// one is made part of the change. When it is to be measured, size is what a file
-// of that version has, whatever happens to the place meanwhile.
+// onlyFile checks a move to where other rules apply. Only a file may go, since other
+// rules might apply to what a directory holds. The file's version becomes a condition
+// of the change. If measured is set, size is the size of that version, whatever happens
+// to the place meanwhile.
 func (v *dirView) onlyFile(ctx context.Context, name string, from If, measured bool) (is If, size int64, err error) {
 	err = v.world.within(ctx, func(ctx context.Context) error {
 		is, size, err = v.fileAlone(ctx, name, from, measured)
@@ -105,7 +105,7 @@ func (v *dirView) fileAlone(ctx context.Context, name string, from If, measured 
 	return from, size, err
 }
 
-// measure reads a file whole: its version, and how long it is then.
+// measure reads a whole file and returns its version and size.
 func measure(ctx context.Context, f File) (Version, int64, error) {
 	c, err := Open(ctx, f)
 	if err != nil {

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// A route is a path below a gate that the host controls by itself. Routes hang
-// below their gate in a trie of names. A view that stands somewhere below a
-// gate is bound by every route that its path passes: those of its own gate,
-// and those of the gates that its gate was derived from. When these are
-// several, a composite gate, below all of them, is the AND.
+// A route is a path below a gate that the host controls separately. The routes of a
+// gate form a trie of names. A view is bound by every route that its path passes: those
+// of its own gate, and those of the gates from which its gate was derived. If there are
+// several, a composite gate below all of them is their AND.
 
-// at returns the gate that binds a view of base gate g at path. tree.mu is held.
+// at returns the gate that binds a view of base gate g at path. Needs tree.mu.
 func (g *Gate) at(path string) *Gate {
 	if mode(g.word.Load())&gone != 0 {
 		return g
 	}
 	var finer []*Gate
-	only := true // whether they are all g's own, which are one, below g
+	only := true // all parts are g's own, so there is only one below g
 	for _, top := range g.withRoutes() {
 		if r := top.route(path); r != top {
 			finer = append(finer, r)
@@ -34,9 +33,8 @@ func (g *Gate) at(path string) *Gate {
 	return g.composite(append(finer, g))
 }
 
-// routedGates are the gates among g, its parts and those that they were derived
-// from, however many there are, that have routes. It is right as long as g's
-// generation is gen.
+// routedGates are those of g, its parts and the gates they were derived from that have
+// routes. It is valid while g's generation is gen.
 type routedGates struct {
 	known bool
 	gen   mode
@@ -44,8 +42,8 @@ type routedGates struct {
 }
 
 func (g *Gate) withRoutes() []*Gate {
-	// A chain of derived gates may be long: no recursion, and each is asked
-	// once for each generation.
+	// A chain of derived gates may be long. So there is no recursion, and each gate is
+	// asked once in a generation.
 	var chain []*Gate
 	for at := g; at != nil && !at.routesKnown(); at = at.outer {
 		chain = append(chain, at)
@@ -63,7 +61,7 @@ func (g *Gate) generation() mode { return mode(g.word.Load()) &^ modeBits }
 
 func (g *Gate) routesKnown() bool { return g.routed.known && g.routed.gen == g.generation() }
 
-// findRoutes looks for what has routes; it is known of g.outer already.
+// findRoutes finds the gates that have routes. g.outer knows its own already.
 func (g *Gate) findRoutes() {
 	var found []*Gate
 	switch {
@@ -84,8 +82,8 @@ func (g *Gate) findRoutes() {
 	g.routed = routedGates{true, g.generation(), found}
 }
 
-// rerouted says that a route of g appeared or went: it begins a generation for
-// g and everything below. tree.mu is held.
+// rerouted begins a new generation for g and everything below, after a route of g
+// appeared or disappeared. Needs tree.mu.
 func (g *Gate) rerouted() {
 	var watching []*watcher
 	for _, b := range g.below() {
@@ -111,7 +109,7 @@ func (g *Gate) route(path string) *Gate {
 	return g
 }
 
-// names returns the names from g's origin to path, none if path is not below.
+// names returns the names from g's origin to path, none if path is not below it.
 func (g *Gate) names(path string) []string {
 	rest, ok := strings.CutPrefix(path, g.origin)
 	if ok && g.origin != "" {
@@ -123,8 +121,8 @@ func (g *Gate) names(path string) []string {
 	return strings.Split(rest, "/")
 }
 
-// controlled reports whether path, or something below it, is a route that the
-// host controls, of g or of a gate that g was derived from. tree.mu is held.
+// controlled reports whether the host controls a route at path or below it, of g or of
+// a gate that g was derived from. Needs tree.mu.
 func (g *Gate) controlled(path string) bool {
 	for _, top := range g.withRoutes() {
 		names := top.names(path)
@@ -141,9 +139,8 @@ func (g *Gate) controlled(path string) bool {
 	return false
 }
 
-// held reports whether somebody controls the route r or one below it, or whether
-// one of them forbids something. A gate that a guest derived there does not
-// count.
+// held reports whether the route r or one below it is controlled or forbids something.
+// A gate that a guest derived there does not count.
 func (r *Gate) held() bool {
 	if r.controls > 0 || r.own != 0 || r.timer != nil {
 		return true
@@ -176,8 +173,8 @@ func (g *Gate) composite(parts []*Gate) *Gate {
 	return c
 }
 
-// child returns the route to name below g, making it when there is none, with
-// a reference for the one who controls it; see uncontrol.
+// child returns the route to name below g with a reference, and makes it if there is
+// none. uncontrol undoes it.
 func (g *Gate) child(name string) *Gate {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
@@ -213,8 +210,8 @@ func (g *Gate) hide(names []string) (show func()) {
 	}
 }
 
-// leads reports whether path, below g, leads to something hidden: only a
-// directory can be there. tree.mu is held.
+// leads reports whether path, below g, leads to something hidden. Only a directory can
+// be there. Needs tree.mu.
 func (g *Gate) leads(path string) bool {
 	if len(g.routes) == 0 {
 		return false

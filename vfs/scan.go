@@ -2,22 +2,20 @@ package vfs
 
 import "context"
 
-// Scanner is a Dir that lists directories in it, several at once, without their
-// being opened first: for who searches a tree and most of what he lists is never used
-// again.
+// Scanner is a Dir that can list several of its directories in one call, without
+// opening each. It is for searches, which list many directories once.
 type Scanner interface {
-	// Scan calls found for each of names, in their order, but for those that may not be
-	// named, with what List of the
-	// directory called so would yield, unless these are more than most entries or it
-	// could not tell: then with ok false, and an error that Lookup may or may not give
-	// too. entries are the caller's. An error of Scan is one of the directory itself,
-	// and found was called for none.
+	// Scan lists the directories called names, and calls found for each, in the order
+	// of names. entries are what List of that directory would yield; the callee may
+	// keep them. ok is false if the directory has more than most entries or could not
+	// be listed. Scan skips names that policy withholds. If the directory itself fails,
+	// Scan returns an error and calls found for none.
 	Scan(ctx context.Context, names []string, most int, found func(name string, entries []Entry, ok bool)) error
 }
 
 var errNoScan = Errorf(Unsupported, "this store lists one directory at a time")
 
-// scan is Scan of d, and unsupported when it is no [Scanner].
+// scan calls d.Scan. It answers unsupported when d is not a [Scanner].
 func scan(ctx context.Context, d Dir, names []string, most int, found func(string, []Entry, bool)) error {
 	if s, ok := d.(Scanner); ok {
 		return s.Scan(ctx, names, most, found)
@@ -25,11 +23,11 @@ func scan(ctx context.Context, d Dir, names []string, most int, found func(strin
 	return errNoScan
 }
 
-// Scan implements [Scanner]. What is withheld is not told, and nothing is when the
-// right to it went meanwhile. A guard that stands around what looks is asked about
-// each directory by itself, which is not here.
+// Scan implements [Scanner]. It leaves out what is withheld, and answers nothing if the
+// right to read is revoked meanwhile. It is unsupported if a guard runs around reads,
+// since such a guard must be asked about each directory.
 func (v *dirView) Scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
-	if len(v.world.looks) > 0 {
+	if len(v.world.readArounds) > 0 {
 		return errNoScan
 	}
 	if err := v.may(ctx, noRead); err != nil {
@@ -46,7 +44,7 @@ func (v *dirView) Scan(ctx context.Context, names []string, most int, found func
 	})
 }
 
-// scan is Scan for names that may be looked at.
+// scan is Scan for names that are visible.
 func (v *dirView) scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
 	return scan(ctx, v.dir, names, most, func(name string, entries []Entry, ok bool) {
 		r := v.rules.step(name)
@@ -64,13 +62,13 @@ func (v *dirView) scan(ctx context.Context, names []string, most int, found func
 	})
 }
 
-// shows reports whether what is at path, below v, where the rules are r, may be looked
-// at now: on its own route too.
+// shows reports whether path, below v, with the rules r, may be read now. A route at
+// path itself counts too.
 func (v *dirView) shows(ctx context.Context, path string, r rules) bool {
 	return target{view: &v.view, path: path, rules: r, need: noRead}.refused(ctx) == nil
 }
 
-// Scan implements [Scanner], for what lies in one tree with no mount below.
+// Scan implements [Scanner] for directories of one tree with no mount below.
 func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
 	p, err := d.now()
 	if err != nil {
@@ -82,14 +80,14 @@ func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(s
 	return p.dir.Scan(ctx, names, most, found)
 }
 
-// Searcher is a Dir that can be searched without all of it being read.
+// Searcher is a Dir that can look for an entry without listing everything.
 type Searcher interface {
-	// Any reports whether is holds for some entry that List would yield. It asks in no
-	// order, and stops at the first. is must be quick and not use the store.
+	// Any reports whether is returns true for some entry that List would yield. It asks
+	// in any order and stops at the first. is must be quick and must not use the store.
 	Any(ctx context.Context, is func(Entry) bool) (bool, error)
 }
 
-// Any reports whether is holds for some entry of d, as [Searcher] says.
+// Any reports whether is returns true for some entry of d; see [Searcher].
 func Any(ctx context.Context, d Dir, is func(Entry) bool) (bool, error) {
 	if s, ok := d.(Searcher); ok {
 		return s.Any(ctx, is)
@@ -105,7 +103,7 @@ func Any(ctx context.Context, d Dir, is func(Entry) bool) (bool, error) {
 	return false, nil
 }
 
-// Any implements [Searcher]. What is withheld is not asked about.
+// Any implements [Searcher]. It leaves out what is withheld.
 func (v *dirView) Any(ctx context.Context, is func(Entry) bool) (found bool, err error) {
 	err = v.look(ctx, OpList, func(ctx context.Context) error {
 		return v.world.within(ctx, func(ctx context.Context) error {

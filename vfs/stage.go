@@ -8,13 +8,13 @@ import (
 
 type stagerKey struct{}
 
-// stager is the meters that a change counts in, and those of the change that it is a part of.
+// stager is the meters of a change, and those of the change that it is a part of.
 type stager struct {
 	payers payers
 	outer  *stager
 }
 
-// onStage returns a context in which [Stage] counts with p too.
+// onStage returns a context in which [Stage] counts in p too.
 func onStage(ctx context.Context, p payers) context.Context {
 	if p.gate == nil && len(p.guards) == 0 {
 		return ctx
@@ -24,8 +24,8 @@ func onStage(ctx context.Context, p payers) context.Context {
 }
 
 // Stage counts n bytes as staged for the change that ctx belongs to. A store calls it
-// before it writes a copy beside what it changes. It answers busy when more would be staged
-// than may be at once. The caller calls unstage once.
+// before it writes a copy beside what it changes. It answers busy when that would be
+// more than may be staged at once. The caller calls unstage once.
 func Stage(ctx context.Context, n int64) (unstage func(), err error) {
 	s, _ := ctx.Value(stagerKey{}).(*stager)
 	return s.stage(n)

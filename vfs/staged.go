@@ -11,24 +11,24 @@ import (
 	"capd/meter"
 )
 
-// stagedReader is what a store stages from. It ends when the right to write
-// goes, when more comes than there is room for and with ctx, and waits no longer
-// for a reader that is slow: a Read of it that has begun is left to itself. What
-// it has read counts as staged until end.
+// stagedReader is the reader that a store stages from. It ends when the right to write
+// is revoked, when there is more content than room, and with ctx. It does not wait for
+// a slow reader beyond that: it abandons a Read that is under way. What it has read
+// counts as staged until end.
 type stagedReader struct {
 	ctx context.Context
 	r   io.Reader
 	t   target
 	room
 	dead chan struct{} // closed by a revoke
-	last func() error  // if any, asked at the end of r
-	err  error         // the end
+	last func() error  // may be nil; asked at the end of r
+	err  error         // why it ended
 
-	in     *seat       // the write's place in the world's bulkhead; nil for none
+	slot   *slot       // the write's place in the world's bulkhead; nil for none
 	giveUp func(error) // called when it gets no place again
 
 	mu    sync.Mutex
-	held  int64 // counted as staged
+	held  int64 // bytes counted as staged
 	ended bool
 }
 
@@ -63,19 +63,19 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxPiece is how much is read at once from a reader that may be slow.
+// maxPiece is how many bytes are read at once from a reader that may be slow.
 const maxPiece = 64 << 10
 
 func (s *stagedReader) read(p []byte) (int, error) {
 	if neverWaits(s.r) {
 		return s.r.Read(p)
 	}
-	if s.in == nil || !s.in.leave() {
+	if s.slot == nil || !s.slot.leave() {
 		return s.await(p)
 	}
 	n, err := s.await(p)
 	var late error
-	s.in.again(s.ctx, func() {
+	s.slot.again(s.ctx, func() {
 		if late = first(s.ctx.Err(), errNoAnswer); err != nil && err != io.EOF {
 			late = err
 		}
@@ -87,7 +87,7 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	return n, err
 }
 
-// await reads, for as long as anybody wants that.
+// await reads, and returns early if the write ends meanwhile.
 func (s *stagedReader) await(p []byte) (int, error) {
 	type result struct {
 		n   int
@@ -98,7 +98,7 @@ func (s *stagedReader) await(p []byte) (int, error) {
 	go func() {
 		r := result{0, Errorf(Internal, "the reader panicked")}
 		defer func() {
-			_ = recover() // one write fails, and nothing else
+			_ = recover() // only this write fails
 			done <- r
 		}()
 		r.n, r.err = s.r.Read(piece)
@@ -111,29 +111,30 @@ func (s *stagedReader) await(p []byte) (int, error) {
 		return 0, first(err, Revoked)
 	case r := <-done:
 		if r.n < 0 || r.n > len(piece) {
-			return -1, nil // which no reader may say
+			return -1, nil // a value that no reader may return
 		}
 		return copy(p, piece[:r.n]), r.err
 	}
 }
 
-// neverWaits reports whether a Read of r returns at once, so that none is left to
-// itself: what r reads from may be its caller's alone once the write has ended.
+// neverWaits reports whether a Read of r returns at once. Then the Read is never
+// abandoned, which it must not be when what r reads from belongs to the caller again
+// after the write.
 func neverWaits(r io.Reader) bool {
 	switch r := r.(type) {
 	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
 		return true
-	case *stagedReader: // of another view, around this one
+	case *stagedReader: // of an inner view
 		return neverWaits(r.r)
 	}
 	return false
 }
 
-// stage counts n bytes more as staged.
+// stage counts n more bytes as staged.
 func (s *stagedReader) stage(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended { // a Read that was left to itself
+	if s.ended { // an abandoned Read
 		return nil
 	}
 	if err := s.t.view.payers().take(meter.StagedBytes, n, s.there); err != nil {
@@ -151,12 +152,12 @@ func (s *stagedReader) end() {
 	s.held, s.ended = 0, true
 }
 
-// room is what may be staged.
+// room is how much may be staged.
 type room struct {
-	left  int64 // bytes, with those of there; < 0: no bound
-	there int64 // bytes that it takes the place of
+	left  int64 // bytes, those of there included; < 0: no bound
+	there int64 // bytes of the content that will be replaced
 
-	of   string // whose bound it is, for a refusal
+	of   string // whose bound it is, for the error
 	by   *meter.Meter
 	kind meter.Kind // StoredBytes, or StagedBytes where that leaves less
 	most int64      // of StagedBytes
@@ -164,8 +165,8 @@ type room struct {
 
 var boundless = room{left: -1}
 
-// room returns what may be staged in place of the size there are: nobody stages
-// more than he could keep.
+// room returns how much may be staged to replace size() bytes. Nobody may stage more
+// than the quota could store.
 func (p payers) room(size func() int64) room {
 	r := boundless
 	for m := range p.all {
@@ -188,7 +189,7 @@ func (p payers) room(size func() int64) room {
 	return r
 }
 
-// tooMuch is the refusal of a write that alone is more than the bound.
+// tooMuch is the error for a write that exceeds the bound by itself.
 func (r *room) tooMuch() error {
 	r.by.Refused(r.kind)
 	if r.kind == meter.StagedBytes {

@@ -10,7 +10,7 @@ import (
 // What reads what a view reads (one view over another) has let go of the memory below when it returns. Run with -race.
 func TestStagedReaderLetsGo(t *testing.T) {
 	v := Guarded(empty{}, NewGate()).(*dirView)
-	tg, err := v.end(t.Context(), "f", CheckName, noWrite, false)
+	tg, err := v.target(t.Context(), "f", CheckName, noWrite, false)
 	if err != nil {
 		t.Fatal(err)
 	}

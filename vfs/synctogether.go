@@ -6,28 +6,29 @@ import (
 	"sync"
 )
 
-// Unsynced is where a store changed names: in place, and perhaps not on disk.
+// Unsynced is a place where a store changed names that may not be on disk yet.
 type Unsynced interface {
 	Sync() error // writes all changes made there so far to disk
 	Close() error
 }
 
-// SyncTogether returns a context in which a store may answer a change of names
-// before it is on disk, and sync, which writes all of those to disk. However many
-// names of a directory change, it is written once. It is for the host's changes
-// of many names, such as a batch: what a guest asks for is on disk when it is
-// answered. A store that does not call [SyncLater] needs no sync.
+// SyncTogether returns a context in which a store may return from a change of names
+// before it is on disk. sync writes all those changes to disk. Each directory is then
+// written once, however many of its names changed.
 //
-// The caller calls sync when it has made its changes, whether or not they
-// succeeded, and makes more only after that. Contents that are put whole are on
-// disk when that has answered, in any context.
+// It is for the host's changes of many names, such as a batch. A guest's change is on
+// disk when it is answered. A store that does not call [SyncLater] needs no sync.
+// Content that was put whole is on disk when the put returns, in any context.
+//
+// The caller calls sync after its changes, whether or not they succeeded, and makes
+// further changes only after that.
 func SyncTogether(ctx context.Context) (_ context.Context, sync func() error) {
 	t := &together{}
 	return context.WithValue(ctx, togetherKey{}, t), t.sync
 }
 
-// SyncLater is for stores. It takes over u, where names were changed, and reports
-// true when ctx is one of [SyncTogether]. Of the same place every u has an equal key.
+// SyncLater is for stores. If ctx comes from [SyncTogether] it takes over u and returns
+// true. key is equal for every u of the same place.
 func SyncLater(ctx context.Context, key any, u Unsynced) bool {
 	t, ok := ctx.Value(togetherKey{}).(*together)
 	if ok {
@@ -38,16 +39,15 @@ func SyncLater(ctx context.Context, key any, u Unsynced) bool {
 
 type togetherKey struct{}
 
-// maxTogether is how many places wait to be synced: each holds a descriptor.
+// maxTogether is how many places may wait to be synced. Each holds a descriptor.
 const maxTogether = 64
 
-// together are the places where names were changed, in the order in which they
-// came first.
+// together are the places where names were changed, in the order of the first change.
 type together struct {
 	mu     sync.Mutex
 	keys   map[any]bool
 	places []Unsynced
-	err    error // of those that did not wait
+	err    error // of those that were synced early
 }
 
 func (t *together) add(key any, u Unsynced) {

@@ -5,26 +5,26 @@ import (
 	"errors"
 )
 
-// ErrWouldBlock is what a node answers to the context of [Trying] where it might have
-// to wait, and never otherwise: it is no code. Whoever asked asks again with another
-// context, where waiting is allowed.
+// ErrWouldBlock answers a call with the context of [Trying] that might have to wait. No
+// other call answers it, and it has no code. The caller asks again with a context that
+// allows waiting.
 var ErrWouldBlock = errors.New("vfs: it would block")
 
 type tryingKey struct{}
 
 var trying = context.WithValue(context.Background(), tryingKey{}, true)
 
-// Trying returns the context for a goroutine that must not wait, for the disk as a
-// rule. It is for Stat, Lookup, Target and ReadAt of a node that [CanTry], and for
-// walking from one.
+// Trying returns the context for a goroutine that must not wait, usually for a disk.
+// Use it for Stat, Lookup, Target and ReadAt of a node that [CanTry], and for walking
+// from one.
 func Trying() context.Context { return trying }
 
 // IsTrying reports whether ctx descends from [Trying].
 func IsTrying(ctx context.Context) bool { return ctx.Value(tryingKey{}) != nil }
 
-// Trier is a node that knows how to try: with the context of [Trying] its Stat,
-// Lookup, Target and ReadAt return at once, as do those of the nodes found in it that
-// are Triers. ReadAt may have written to its buffer when it answers ErrWouldBlock.
+// Trier is a node that supports the context of [Trying]: with it Stat, Lookup, Target
+// and ReadAt return at once. So do those of the nodes found in it that are Triers.
+// ReadAt may have written to its buffer when it answers ErrWouldBlock.
 type Trier interface {
 	Tries() bool
 }

@@ -9,14 +9,14 @@ import (
 	"capd/meter"
 )
 
-// Version identifies a file's content: the sha256 of all its bytes. The zero
-// Version is no version.
+// Version identifies a file's content: the SHA-256 of all its bytes. The zero Version
+// means none.
 type Version [sha256.Size]byte
 
-// IsZero reports whether v is no version.
+// IsZero reports whether v is the zero Version.
 func (v Version) IsZero() bool { return v == Version{} }
 
-// String returns 64 hexadecimal digits, or "" for no version.
+// String returns 64 hexadecimal digits, or "" for the zero Version.
 func (v Version) String() string {
 	if v.IsZero() {
 		return ""
@@ -24,7 +24,7 @@ func (v Version) String() string {
 	return hex.EncodeToString(v[:])
 }
 
-// ParseVersion reads what String wrote. It answers invalid.
+// ParseVersion parses what String returns. It answers invalid.
 func ParseVersion(s string) (Version, error) {
 	var v Version
 	if len(s) != hex.EncodedLen(len(v)) {
@@ -36,19 +36,19 @@ func ParseVersion(s string) (Version, error) {
 	return v, nil
 }
 
-// If is a condition on a change; the zero If is no condition. A change whose
-// condition does not hold answers conflict and changes nothing. The check and
-// the change are one step: of two writers with the same condition one wins.
+// If is a condition on a change. The zero If always holds. A change whose condition
+// does not hold answers conflict and changes nothing. The check and the change are one
+// step: of two writers with the same condition one wins.
 type If struct {
 	Absent bool    // nothing may be there
-	Is     Version // a file with this content must be there
+	Is     Version // there must be a file with this content
 }
 
-// IsZero reports whether c is no condition.
+// IsZero reports whether c always holds.
 func (c If) IsZero() bool { return !c.Absent && c.Is.IsZero() }
 
-// Check answers conflict when c does not hold for a place where there is
-// nothing (exists false) or a file whose version is have.
+// Check answers conflict when c does not hold. exists says whether there is a file, and
+// have is its version.
 func (c If) Check(exists bool, have Version) error {
 	switch {
 	case c.Absent && exists:
@@ -61,13 +61,13 @@ func (c If) Check(exists bool, have Version) error {
 	return nil
 }
 
-// Versioner is a File that knows its version without being read, as a rule.
+// Versioner is a File that usually knows its version without being read.
 type Versioner interface {
 	Version(ctx context.Context) (Version, error)
 }
 
-// MaxVersioned is how long a file may be, in bytes, that has a version: holes
-// cost nothing to make and as much as anything else to read.
+// MaxVersioned is the size, in bytes, of the largest file that has a version. A hole in
+// a file costs nothing to make, but as much to read as data.
 const MaxVersioned = 64 << 30
 
 // CheckVersioned answers tooLarge for a size above [MaxVersioned].
@@ -78,7 +78,7 @@ func CheckVersioned(size int64) error {
 	return nil
 }
 
-// VersionOf returns f's version, reading f whole when it is no [Versioner]. It
+// VersionOf returns f's version. It reads all of f when f is not a [Versioner]. It
 // answers tooLarge for a file above [MaxVersioned].
 func VersionOf(ctx context.Context, f File) (Version, error) {
 	if v, ok := f.(Versioner); ok {
@@ -93,7 +93,7 @@ func VersionOf(ctx context.Context, f File) (Version, error) {
 	return v, err
 }
 
-// hash reads c whole: its version, and how long it is. It stops when ctx ends.
+// hash reads all of c and returns its version and size. It stops when ctx ends.
 func hash(ctx context.Context, c Content) (v Version, size int64, err error) {
 	if err := CheckVersioned(c.Size()); err != nil {
 		return Version{}, 0, err

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Guarded returns d behind a membrane: every operation on it, and on every
-// node reached through it, passes gate and then guards, the first outermost. A
-// nil gate is a new one that nobody controls. The view takes over d, and gate's
-// caller keeps its reference. There is no way to unwrap it.
+// Guarded returns d behind a membrane. Every operation on it, and on every node reached
+// through it, passes gate and then guards, the first outermost. If gate is nil the view
+// gets a new gate that nobody controls. The view takes over d; the caller keeps its
+// reference to gate. A view cannot be unwrapped.
 //
-// Membranes flatten: [ReadOnlyDir], [Walk] and [RevocableDir] derive views of the
-// same membrane, with one gate and one list of guards however long the chain.
+// Membranes flatten: [ReadOnlyDir], [Walk] and [RevocableDir] derive views of the same
+// membrane. A view has one gate and one list of guards, however long the chain.
 func Guarded(d Dir, gate *Gate, guards ...Guard) Dir {
 	if gate == nil {
 		gate = NewGate()
@@ -48,25 +48,24 @@ func (s *shared) release() {
 	}
 }
 
-// view is what directories, files and links behind a membrane have in common.
-// It names its inner node and embeds none, so that a new method of the waist
-// does not slip past.
+// view is what directories, files and links behind a membrane have in common. It does
+// not embed its inner node, so that a new method of [Node] cannot bypass the membrane.
 type view struct {
 	world   *world
 	base    *Gate // the gate whose routes apply; the view holds a reference
 	path    string
-	rules   rules // the world's, at path
+	rules   rules // of the world, at path
 	mask    mode  // attenuations of this view: noWrite
 	leaf    bool  // a file or a link
 	inner   *shared
-	counted bool // as open
+	counted bool // as an open node
 
 	bound  atomic.Pointer[binding]
 	closed atomic.Bool
 }
 
-// binding is what was found when the view last looked: the gate that binds it,
-// that gate's word, and what the place refuses besides.
+// binding is what a view found when it last looked: the gate that binds it, that gate's
+// word, and what the place refuses besides.
 type binding struct {
 	gate *Gate
 	word uint32
@@ -75,7 +74,7 @@ type binding struct {
 
 func (b binding) mode() mode { return mode(b.word)&modeBits | b.more }
 
-// bind returns the gate that binds the view and its word now.
+// bind returns the gate that binds the view, and its word now.
 func (v *view) bind() binding {
 	if b := v.bound.Load(); b != nil && b.gate.word.Load() == b.word {
 		return *b
@@ -85,7 +84,7 @@ func (v *view) bind() binding {
 	return b
 }
 
-// bindAt looks up the gate that binds path, which is v's own or below it.
+// bindAt returns the binding of path, which is v's own path or below it.
 func (v *view) bindAt(path string) binding {
 	g := v.base
 	g.tree.mu.Lock()
@@ -103,7 +102,7 @@ func (v *view) bindLocked(path string) binding {
 	return b
 }
 
-// check answers whether the view allows what need is needed for.
+// check returns an error unless the view has the rights in need.
 func (v *view) check(need mode) error {
 	if v.closed.Load() {
 		if err := v.mode().refuse(0); err != nil {
@@ -117,8 +116,8 @@ func (v *view) check(need mode) error {
 // mode is what the view refuses now.
 func (v *view) mode() mode { return v.bind().mode() | v.mask }
 
-// may is check for an operation with ctx: a batch that holds the gate passes it,
-// although it was shut meanwhile.
+// may is check for an operation with ctx. A batch that holds the gate passes even if
+// the gate was shut since.
 func (v *view) may(ctx context.Context, need mode) error {
 	if err := v.check(need); err != nil {
 		return v.unlessHeld(ctx, need, err)
@@ -126,7 +125,7 @@ func (v *view) may(ctx context.Context, need mode) error {
 	return nil
 }
 
-// unlessHeld is err, which check answered, or what remains of it for such a batch.
+// unlessHeld returns err, the result of check, or what remains of it for such a batch.
 func (v *view) unlessHeld(ctx context.Context, need mode, err error) error {
 	if !v.closed.Load() {
 		if b := v.bind(); holds(ctx, b.gate) {
@@ -136,8 +135,8 @@ func (v *view) unlessHeld(ctx context.Context, need mode, err error) error {
 	return err
 }
 
-// look runs a read inside the guards, and withholds its result when the right
-// to it went meanwhile.
+// look runs a read inside the guards. If the right to read is revoked meanwhile, it
+// withholds the result.
 func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) error) error {
 	if err := v.may(ctx, noRead); err != nil {
 		return err
@@ -149,19 +148,19 @@ func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) e
 	return err
 }
 
-// target is one end of a change: a path below a view's gate.
+// target is the source or the target of a change: a path below a view's gate.
 type target struct {
 	view  *view
 	path  string
 	rules rules // at path
 	need  mode
-	// moves: the node at path itself goes or is replaced by another, so that
-	// neither it nor anything below may be under control of its own.
+	// moves says that the node at path itself is removed or replaced, so neither it nor
+	// anything below may be a controlled route.
 	moves bool
 }
 
-// refused answers, before anything is asked or staged, what the view's gate or
-// the policy on the path has against the change.
+// refused returns what the view's gate, or the policy on the path, has against the
+// change. It is asked before anything is staged.
 func (t target) refused(ctx context.Context) error {
 	b, busy, err := t.bind()
 	if err != nil {
@@ -177,8 +176,8 @@ func (t target) refused(ctx context.Context) error {
 	return first(m.refuse(t.need), busy)
 }
 
-// allowed returns the gate and word to commit with. held says that ctx is of a
-// batch that is under way there already, and that the gate was shut since.
+// allowed returns the gate and word to commit with. held says that ctx belongs to a
+// batch under way there and that the gate was shut since.
 func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
 	b, busy, err := t.bind()
 	if err != nil {
@@ -188,8 +187,8 @@ func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
 	return b, held, first(m.refuse(t.need), busy)
 }
 
-// mode is what speaks against the change now. Where it is refused and ctx is of a
-// batch that holds b's gate, the batch passes what waits for it, and held is true.
+// mode is what forbids the change now. If ctx belongs to a batch that holds b's gate,
+// refusals that wait for the batch are left out, and held is true.
 func (t target) mode(ctx context.Context, b binding) (m mode, held bool) {
 	m = b.mode() | t.view.mask
 	if m.refuse(t.need) != nil && holds(ctx, b.gate) {
@@ -211,11 +210,9 @@ func (t target) bind() (b binding, busy, err error) {
 	return t.view.bindLocked(t.path), busy, nil
 }
 
-// change runs a change inside the guards of v's world; refused has been asked
-// for its targets. The commit enters the gate of each.
-//
-// account says what the change comes to in v's meters, given what the store
-// says; nil for the same.
+// change runs a change inside the guards of v's world. The caller has checked refused
+// for every target. The commit enters the gate of each target. account returns what the
+// change is worth to v's meters, given what it is to the store; nil means the same.
 func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
 	asked := ctx
 	ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
@@ -228,7 +225,7 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 					return Effect{}, err
 				}
 				if held {
-					break // the batch is what a revoke waits for
+					break // a revoke waits for the batch
 				}
 				if b.gate.enter(c, b.word) {
 					defer b.gate.leave(c)
@@ -252,11 +249,11 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 	return v.world.around(ctx, op, ends, do)
 }
 
-// Tries implements [Trier]. A guard may wait, for a human even, so that nothing is
-// tried where one stands around what looks.
-func (v *view) Tries() bool { return len(v.world.looks) == 0 && CanTry(v.inner.node) }
+// Tries implements [Trier]. A guard may wait, even for a human, so a view with a guard
+// around reads does not try.
+func (v *view) Tries() bool { return len(v.world.readArounds) == 0 && CanTry(v.inner.node) }
 
-// Stat, for every kind of view.
+// Stat serves every kind of view.
 func (v *view) Stat(ctx context.Context) (info Info, err error) {
 	err = v.look(ctx, OpStat, func(ctx context.Context) error {
 		info, err = v.inner.node.Stat(ctx)
@@ -281,13 +278,14 @@ func (v *view) Close() error {
 	return nil
 }
 
-// derive makes d a view of inner at path, where the rules are r, with v's rights and
-// v's base. It takes over inner, also when it fails.
+// derive makes d a view of inner at path with the rules r, v's rights and v's base. It
+// takes over inner even when it fails.
 func (v *view) derive(d *view, inner *shared, path string, r rules) error {
 	return v.deriveAt(d, inner, path, r, v.base, v.mask)
 }
 
-// deriveAt is derive with another base, which it retains, and another mask.
+// deriveAt is derive with another base, of which it takes a reference, and another
+// mask.
 func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
 	err := CheckPathSize(path)
 	if err == nil {
@@ -302,8 +300,8 @@ func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate
 	return nil
 }
 
-// wrap returns a view of a node found at path in v, where the rules are r. It takes
-// over n.
+// wrap returns a view of the node n found at path in v, with the rules r. It takes over
+// n.
 func (v *dirView) wrap(n Node, path string, r rules) (Node, error) {
 	switch n := n.(type) {
 	case Dir:

@@ -8,20 +8,19 @@ import (
 	"capd/meter"
 )
 
-// Walker is a Dir that walks a path by itself, by the rules of [Walk]: one that
-// is served elsewhere. Nothing local is one: guards see every name.
+// Walker is a Dir that walks a path itself by the rules of [Walk], such as a Dir of a
+// remote host. Local directories are none: guards must see every name.
 type Walker interface {
 	Walk(ctx context.Context, path string, follow bool) (Node, error)
 }
 
-// StatWalker is a Walker that tells what is at a path without giving the node: in
-// one call, where walking and asking are two.
+// StatWalker is a Walker that stats a path in one call, without returning the node.
 type StatWalker interface {
 	WalkStat(ctx context.Context, path string, follow bool) (Info, error)
 }
 
-// StatAt is Stat of the node at path below d; a link in the last place is followed
-// or not.
+// StatAt is Stat of the node at path below d. follow says whether to follow a link at
+// the end of path.
 func StatAt(ctx context.Context, d Dir, path string, follow bool) (Info, error) {
 	if w, ok := d.(StatWalker); ok {
 		return w.WalkStat(ctx, path, follow)
@@ -34,20 +33,20 @@ func StatAt(ctx context.Context, d Dir, path string, follow bool) (Info, error) 
 	return n.Stat(ctx)
 }
 
-// Walk returns the node at path below d. It follows links, one name at a time
-// and through d's own guards, so that every rule applies to where a link leads;
-// it never rises above d: a link that would, and every absolute one, is
-// outside, and so is one that leaves the tree it is in for a place where the
-// host has mounted none. It answers notDir where a path goes through a file, and limit after
-// [MaxLinks] links, or [MaxWalk] names of path and of what links say together.
+// Walk returns the node at path below d. It follows links, one name at a time and
+// through d's own guards, so every rule applies to where a link leads. It never leaves
+// d. It answers outside for an absolute link, for a link that leads above d, and for
+// one that leads out of its tree to a place where the host has mounted nothing. It
+// answers notDir where a path goes through a file. It answers limit after [MaxLinks]
+// links, or after [MaxWalk] names of path and links together.
 func Walk(ctx context.Context, d Dir, path string) (Node, error) { return walk(ctx, d, path, true) }
 
-// WalkLink is Walk, but returns a link in the last place as a [Link].
+// WalkLink is Walk, but if path ends in a link it returns the [Link].
 func WalkLink(ctx context.Context, d Dir, path string) (Node, error) {
 	return walk(ctx, d, path, false)
 }
 
-// WalkDir is Walk for a directory; anything else is notDir.
+// WalkDir is Walk for a directory. It answers notDir for anything else.
 func WalkDir(ctx context.Context, d Dir, path string) (Dir, error) {
 	n, err := Walk(ctx, d, path)
 	if err != nil {
@@ -56,7 +55,7 @@ func WalkDir(ctx context.Context, d Dir, path string) (Dir, error) {
 	return AsDir(n)
 }
 
-// WalkFile is Walk for a file; a directory is isDir.
+// WalkFile is Walk for a file. It answers isDir for a directory.
 func WalkFile(ctx context.Context, d Dir, path string) (File, error) {
 	n, err := Walk(ctx, d, path)
 	if err != nil {
@@ -65,7 +64,7 @@ func WalkFile(ctx context.Context, d Dir, path string) (File, error) {
 	return AsFile(n)
 }
 
-// AsDir returns n when it is a directory. Anything else it closes, and answers notDir.
+// AsDir returns n if it is a directory. Otherwise it closes n and answers notDir.
 func AsDir(n Node) (Dir, error) {
 	if d, ok := n.(Dir); ok {
 		return d, nil
@@ -74,7 +73,7 @@ func AsDir(n Node) (Dir, error) {
 	return nil, NotDir
 }
 
-// AsFile returns n when it is a file. Anything else it closes, and answers isDir or
+// AsFile returns n if it is a file. Otherwise it closes n and answers isDir or
 // notRegular.
 func AsFile(n Node) (File, error) {
 	if f, ok := n.(File); ok {
@@ -87,9 +86,8 @@ func AsFile(n Node) (File, error) {
 	return nil, NotRegular
 }
 
-// WalkParent returns the directory in which path's last name is to be found,
-// and that name, which is not looked up. release gives the directory up; it is
-// d itself for a path of one name.
+// WalkParent returns the directory of path's last name, and that name, which it does
+// not look up. release closes the directory, unless it is d itself.
 func WalkParent(ctx context.Context, d Dir, path string) (dir Dir, name string, release func(), err error) {
 	names, err := SplitPath(path)
 	if err != nil {
@@ -106,8 +104,8 @@ func WalkParent(ctx context.Context, d Dir, path string) (dir Dir, name string, 
 	return dir, names[last], func() { dir.Close() }, nil
 }
 
-// maxTried and maxTriedPath are how many names, and bytes of them, are walked by one who must not wait: many take their
-// time, if none of them waits.
+// maxTried and maxTriedPath bound the names, and their bytes, of a walk that must not
+// wait: many names take long even if none of them waits.
 const maxTried, maxTriedPath = 16, 1 << 10
 
 func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
@@ -129,20 +127,20 @@ func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	return w.take()
 }
 
-// walker is a walk under way: the directories open from the root to here, the
-// node found last when it is no directory, and the names still to go.
+// walker is a walk under way: the open directories from the root to here, the last node
+// found if it is no directory, and the names still to go.
 type walker struct {
 	ctx   context.Context
 	root  Dir
 	open  []Dir
 	leaf  Node
-	rest  []string // what is left of the path, and then of the targets of links on it, the last first
-	names int      // that were walked
+	rest  []string // names left of the path, then of link targets on it; the last comes first
+	names int      // names walked so far
 	links int
 	rose  bool // a link has led up
 }
 
-// walk goes the names that are left; a link in the last place is followed or not.
+// walk visits the names that are left. follow says whether to follow a link at the end.
 func (w *walker) walk(follow bool) error {
 	for len(w.rest) > 0 {
 		if err := meter.Yield(w.ctx); err != nil {
@@ -162,7 +160,7 @@ func (w *walker) here() Dir {
 	return w.open[len(w.open)-1]
 }
 
-// next takes the next name.
+// next removes and returns the next name.
 func (w *walker) next() string {
 	last := len(w.rest) - 1
 	name, rest, more := strings.Cut(w.rest[last], "/")
@@ -218,7 +216,7 @@ func (w *walker) step(follow bool) error {
 	return nil
 }
 
-// rise goes up, as a link says.
+// rise goes up one directory, for ".." in a link.
 func (w *walker) rise() error {
 	if len(w.open) == 0 {
 		return errOutside
@@ -253,7 +251,7 @@ func (w *walker) follow(l Link) error {
 	return nil
 }
 
-// take returns what the walk has come to, and keeps it open.
+// take returns the node that the walk found, and leaves it open.
 func (w *walker) take() (Node, error) {
 	if n := w.leaf; n != nil {
 		w.leaf = nil
@@ -276,8 +274,8 @@ func (w *walker) close() {
 	}
 }
 
-// Within reports whether a link that stands depth directories below a Dir and
-// says target stays within that Dir, by its text alone.
+// Within reports whether a link stays within a Dir, judged by its text alone. The link
+// is depth directories below the Dir and its text is target.
 func Within(depth int, target string) bool {
 	if target == "" || target[0] == '/' {
 		return false
@@ -296,10 +294,10 @@ func Within(depth int, target string) bool {
 	return true
 }
 
-// LeadsOut reports whether the link at path below d, which says target, leads out of
-// d: by its text, or out of the tree that it is in to a place where the host has
-// mounted none. What target names is not d's to show then. A link whose way ends
-// before that is decided, at a name that is not there, is taken to stay within.
+// LeadsOut reports whether the link at path below d, whose text is target, leads out of
+// d. It does so by its text, or if it leads out of its tree to a place where the host
+// has mounted nothing. d must not show such a target. If a name on the link's way does
+// not exist, LeadsOut assumes that the link stays within.
 func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 	names, err := SplitPath(path)
 	if err != nil {
@@ -310,7 +308,7 @@ func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 		return true, nil
 	}
 	if Within(0, target) {
-		return false, nil // it stays below the directory that it is in
+		return false, nil // it stays below its own directory
 	}
 	w := walker{ctx: ctx, root: d}
 	defer w.close()
@@ -327,13 +325,13 @@ func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 	return CodeOf(err) == Outside, nil
 }
 
-// fatal reports an error that ends a search: one that every further look would
-// give too.
+// fatal reports an error that ends a search, since every further lookup would fail with
+// it.
 func fatal(err error) bool {
 	switch CodeOf(err) {
 	case Revoked, Expired:
 		return true
-	case Limit: // of what may be open; a path that is too long is only its own
+	case Limit: // of open nodes; a path that is too long fails only by itself
 		return !errors.Is(err, errDeep) && !errors.Is(err, errLong)
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// OnRevoke calls f, once, when n is revoked or expires, with that error, or when
-// the tree that it is in is unmounted, with stale; at once if it has been. f must not block. stop undoes it. For a node that is
-// behind no membrane f is never called.
+// OnRevoke calls f once: with revoked or expired when n is revoked or expires, or with
+// stale when n's tree is unmounted. If that has happened already it calls f at once. f
+// must not block. stop cancels. For a node behind no membrane f is never called.
 func OnRevoke(n Node, f func(error)) (stop func()) {
 	w, ok := n.(watchable)
 	if !ok {
@@ -17,12 +17,12 @@ func OnRevoke(n Node, f func(error)) (stop func()) {
 	return w.onRevoke(func(err error) { once.Do(func() { f(err) }) })
 }
 
-// watchable is a node that may be revoked. f may be called more than once.
+// watchable is a node that may be revoked. It may call f more than once.
 type watchable interface {
 	onRevoke(f func(error)) (stop func())
 }
 
-// onRevoke watches v's gate, and those of the membranes inside.
+// onRevoke watches v's gate, and those of inner membranes.
 func (v *view) onRevoke(f func(error)) (stop func()) {
 	outer := v.base.watch(v.path, f)
 	w, ok := v.inner.node.(watchable)
@@ -36,9 +36,9 @@ func (v *view) onRevoke(f func(error)) (stop func()) {
 	}
 }
 
-// whileBound makes do end, too, when what binds one of the targets is revoked or
-// expires; it answers that then. It is for what may read a whole file, which
-// nobody waits for when its result would be withheld.
+// whileBound also ends do when one of the targets is revoked or expires, and then
+// returns that error. It is for work that may read a whole file whose result would be
+// withheld anyway.
 func whileBound(do func(context.Context) error, targets ...target) func(context.Context) error {
 	return func(outer context.Context) error {
 		ctx, cancel := context.WithCancelCause(outer)
@@ -54,7 +54,7 @@ func whileBound(do func(context.Context) error, targets ...target) func(context.
 	}
 }
 
-// watch is as of t's gate, but nobody is told whose batch holds it.
+// watch watches t's gate, unless ctx belongs to a batch that holds it.
 func (t target) watch(ctx context.Context, f func(error)) (stop func()) {
 	return t.view.base.watch(t.path, func(err error) {
 		if b := t.view.bindAt(t.path); !holds(ctx, b.gate) {
@@ -63,7 +63,7 @@ func (t target) watch(ctx context.Context, f func(error)) (stop func()) {
 	})
 }
 
-// watcher is to be told when what binds path below base is revoked or expires.
+// watcher waits until what binds path below base is revoked or expires.
 type watcher struct {
 	base *Gate
 	path string
@@ -71,8 +71,8 @@ type watcher struct {
 	f    func(error)
 }
 
-// watch calls f, once, when what binds a view of base gate g at path is revoked
-// or expires; at once if it has been. f must not block. stop undoes it.
+// watch calls f once, when the gate that binds a view of base gate g at path is revoked
+// or expires, or at once if it has been. f must not block. stop cancels.
 func (g *Gate) watch(path string, f func(error)) (stop func()) {
 	w := &watcher{base: g, path: path, f: f}
 	g.tree.mu.Lock()
@@ -90,8 +90,8 @@ func (g *Gate) watch(path string, f func(error)) (stop func()) {
 	}
 }
 
-// home puts w at the gate that binds it. A gate that is gone tells nobody.
-// tree.mu is held.
+// home adds w to the gate that binds it, unless that gate has left its tree. Needs
+// tree.mu.
 func (w *watcher) home() {
 	if w.at != nil {
 		delete(w.at.watchers, w)

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// within runs do, which calls the store, inside the world's bulkhead. With the context of
-// [Trying] it does not enter.
+// within runs do, which calls the store, inside the world's bulkhead. With the context
+// of [Trying] it does not enter.
 func (w *world) within(ctx context.Context, do func(context.Context) error) error {
 	if w.bulkhead == nil || IsTrying(ctx) {
 		return do(ctx)
@@ -19,12 +19,12 @@ func (w *world) within(ctx context.Context, do func(context.Context) error) erro
 	return do(ctx)
 }
 
-// maxBatched is how many entries of a listing are read at once, so that each need not
-// enter the bulkhead.
+// maxBatched is how many entries of a listing are read at once. The listing enters the
+// bulkhead once for all of them.
 const maxBatched = 256
 
-// entries is ListFrom of d. It is inside the world's bulkhead while the store reads, and
-// outside of it while the consumer works.
+// entries is ListFrom of d. It is inside the world's bulkhead while the store reads,
+// and outside while the consumer works.
 func (w *world) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry, error] {
 	if w.bulkhead == nil || IsTrying(ctx) {
 		return ListFrom(ctx, d, from)
@@ -35,7 +35,7 @@ func (w *world) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry
 			yield(Entry{}, err)
 			return
 		}
-		l := listing{ctx: ctx, in: in, yield: yield, more: true}
+		l := pacedListing{ctx: ctx, in: in, yield: yield, more: true}
 		defer l.exit()
 		for e, err := range ListFrom(ctx, d, from) {
 			if err != nil {
@@ -53,19 +53,20 @@ func (w *world) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry
 	}
 }
 
-// listing is a listing on its way through a bulkhead.
-type listing struct {
+// listing is a listing that passes through a bulkhead.
+type pacedListing struct {
 	ctx    context.Context
 	in     inside
-	out    bool // it is not inside
+	out    bool // it is outside
 	yield  func(Entry, error) bool
-	more   bool // more is wanted
+	more   bool // more entries are wanted
 	read   []Entry
 	failed error
 }
 
-// pass yields what was read, outside, and goes in again. It reports whether to go on.
-func (l *listing) pass(again bool) bool {
+// pass yields the entries read so far, outside, and then enters again. It reports
+// whether to go on.
+func (l *pacedListing) pass(again bool) bool {
 	l.exit()
 	for _, e := range l.read {
 		if l.more = l.yield(e, nil); !l.more {
@@ -84,7 +85,7 @@ func (l *listing) pass(again bool) bool {
 	return again
 }
 
-func (l *listing) exit() {
+func (l *pacedListing) exit() {
 	if !l.out {
 		l.out = true
 		l.in.exit()
