@@ -2,8 +2,11 @@ package overlay_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"capd/backend/memory"
 	"capd/vfs"
@@ -33,5 +36,75 @@ func BenchmarkApply(b *testing.B) {
 		if _, err := o.Apply(b.Context(), overlay.ApplyOptions{Journal: journal}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkBesideManyNames is how long a lookup of another directory waits beside lists of a
+// directory in which the overlay has many names.
+func BenchmarkBesideManyNames(b *testing.B) {
+	const many = 100_000
+	for _, kind := range []string{"written", "open"} {
+		lower := memory.New(memory.Limits{Nodes: 4 * many}).Root()
+		ok := func(err error) {
+			b.Helper()
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, name := range []string{"many", "other"} {
+			_, err := lower.Mkdir(b.Context(), name)
+			ok(err)
+		}
+		o, err := overlay.New(b.Context(), lower, memory.New(memory.Limits{Nodes: 4 * many}).Root(), overlay.Options{Nodes: 2 * many})
+		ok(err)
+		n, err := o.Root().Lookup(b.Context(), "many")
+		ok(err)
+		d := n.(vfs.Dir)
+		for i := range many {
+			name := fmt.Sprintf("%08d", i)
+			if kind == "open" {
+				below, err := vfs.WalkDir(b.Context(), lower, "many")
+				ok(err)
+				_, err = below.Mkdir(b.Context(), name)
+				ok(err)
+				below.Close()
+				_, err = d.Lookup(b.Context(), name)
+				ok(err)
+			} else {
+				_, err = d.Create(b.Context(), name)
+				ok(err)
+			}
+		}
+		b.Run(kind, func(b *testing.B) {
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					for _, err := range d.List(b.Context()) {
+						if err != nil {
+							b.Error(err)
+						}
+						break
+					}
+				}
+			})
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				n, err := o.Root().Lookup(b.Context(), "other")
+				ok(err)
+				n.Close()
+				took = append(took, time.Since(begun))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*999/1000].Microseconds())/1000, "ms-p99.9")
+			close(stop)
+			wg.Wait()
+		})
 	}
 }

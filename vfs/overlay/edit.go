@@ -114,13 +114,17 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 		case adopt:
 			n := o.edited(path)
 			n.adopt(string(e.To))
+			n.standAll()
 			o.countAll(n)
 		case detach:
 			n := o.edited(path)
 			n.below, n.origin = false, ""
+			n.standAll()
 			o.countAll(n)
 		case touch:
-			o.reach(path).modified = e.Ms
+			n := o.reach(path)
+			n.modified = e.Ms
+			n.stand()
 		case know:
 			o.bases[path] = e.Base.base()
 		case forget:

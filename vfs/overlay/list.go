@@ -3,8 +3,8 @@ package overlay
 import (
 	"context"
 	"iter"
-	"maps"
 	"slices"
+	"strings"
 
 	"capd/vfs"
 )
@@ -29,14 +29,27 @@ type listing struct {
 	d     *dir
 	yield func(vfs.Entry) bool
 
-	own   map[string]vfs.Entry
-	moved map[string]bool // of own: they read through, and may be gone from the lower tree
-	names []string        // of own, still to come
+	own  []ownEntry // by name
+	next int        // of own, that comes next
 
 	from string // what is before it is not wanted
 	last string // the newest name that the lower directory has answered
 	over bool   // nobody wants more, or late says why there is none
 	late error
+}
+
+// ownEntry is one that the overlay has itself.
+type ownEntry struct {
+	vfs.Entry
+	moved bool // it reads through, and may be gone from the lower tree
+}
+
+func byName(e ownEntry, name string) int { return strings.Compare(e.Name, name) }
+
+// ours reports whether the overlay itself has name.
+func (l *listing) ours(name string) bool {
+	_, ok := slices.BinarySearchFunc(l.own, name, byName)
+	return ok
 }
 
 func (l *listing) run(ctx context.Context) error {
@@ -59,6 +72,13 @@ func (l *listing) run(ctx context.Context) error {
 
 // begin notes what the overlay has, and answers which lower directory is read through.
 func (l *listing) begin(ctx context.Context) (path string, below, stands bool, err error) {
+	path, below, stands, err = l.note(ctx)
+	slices.SortFunc(l.own, func(a, b ownEntry) int { return byName(a, b.Name) })
+	return path, below, stands, err
+}
+
+// note is begin, and notes in any order: others wait meanwhile.
+func (l *listing) note(ctx context.Context) (path string, below, stands bool, err error) {
 	if err := l.d.o.look(ctx); err != nil {
 		return "", false, false, err
 	}
@@ -67,14 +87,14 @@ func (l *listing) begin(ctx context.Context) (path string, below, stands bool, e
 	if err != nil {
 		return "", false, false, err
 	}
-	l.own, l.moved = map[string]vfs.Entry{}, map[string]bool{}
-	for name, n := range here.children {
-		if name >= l.from && (!n.through() || n.holds()) {
-			l.own[name] = vfs.Entry{Name: name, Kind: n.kind}
-			l.moved[name] = n.below && n.kind != vfs.DirKind
+	if here.standing > 0 {
+		l.own = make([]ownEntry, 0, here.standing)
+		for name, n := range here.children {
+			if n.stood && name >= l.from {
+				l.own = append(l.own, ownEntry{vfs.Entry{Name: name, Kind: n.kind}, n.below && n.kind != vfs.DirKind})
+			}
 		}
 	}
-	l.names = slices.Sorted(maps.Keys(l.own))
 	return here.origin, here.below, here.holds(), nil
 }
 
@@ -94,7 +114,7 @@ func (l *listing) merge(ctx context.Context, n vfs.Node) error {
 		}
 		l.last = e.Name
 		l.emit(ctx, e.Name, false)
-		if _, ours := l.own[e.Name]; !l.over && !ours {
+		if !l.over && !l.ours(e.Name) {
 			l.over = !l.yield(e)
 		}
 		if l.over {
@@ -106,13 +126,13 @@ func (l *listing) merge(ctx context.Context, n vfs.Node) error {
 
 // emit yields what the overlay has before the name end, or all.
 func (l *listing) emit(ctx context.Context, end string, all bool) {
-	for !l.over && len(l.names) > 0 && (all || l.names[0] < end) {
-		e := l.own[l.names[0]]
-		l.names = l.names[1:]
-		if l.late = ctx.Err(); l.late == nil && l.moved[e.Name] {
+	for !l.over && l.next < len(l.own) && (all || l.own[l.next].Name < end) {
+		e := l.own[l.next]
+		l.next++
+		if l.late = ctx.Err(); l.late == nil && e.moved {
 			e.Kind, l.late = l.kind(ctx, e.Name)
 		}
-		l.over = l.late != nil || e.Kind != gone && !l.yield(e)
+		l.over = l.late != nil || e.Kind != gone && !l.yield(e.Entry)
 	}
 }
 
@@ -130,14 +150,13 @@ func (d *dir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, name := range l.names {
-		e := l.own[name]
-		if l.moved[name] {
-			if e.Kind, err = l.kind(ctx, name); err != nil {
+	for _, e := range l.own {
+		if e.moved {
+			if e.Kind, err = l.kind(ctx, e.Name); err != nil {
 				return false, err
 			}
 		}
-		if err := ctx.Err(); err != nil || e.Kind != gone && is(e) {
+		if err := ctx.Err(); err != nil || e.Kind != gone && is(e.Entry) {
 			return err == nil, err
 		}
 	}
@@ -151,8 +170,7 @@ func (d *dir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
 			return nil
 		}
 		some, err = vfs.Any(ctx, lower, func(e vfs.Entry) bool {
-			_, ours := l.own[e.Name]
-			return !ours && is(e)
+			return !l.ours(e.Name) && is(e)
 		})
 		return err
 	})

@@ -34,6 +34,8 @@ type node struct {
 	edits    uint64 // how often what a directory holds was edited
 
 	children map[string]*node
+	standing int          // how many of children stand, and are not only open
+	stood    bool         // it counts as one of parent's that do; see stand
 	refs     atomic.Int64 // references that are open; none is added without mu
 }
 
@@ -66,15 +68,30 @@ func (n *node) holds() bool {
 	if n.kind != vfs.DirKind {
 		return false
 	}
-	if n.parent == nil || !n.through() || n.modified != 0 {
-		return true
-	}
-	for _, c := range n.children {
-		if !c.through() || c.holds() {
-			return true
+	return n.parent == nil || !n.through() || n.modified != 0 || n.standing > 0
+}
+
+// stands reports that n is there whatever the lower tree has there.
+func (n *node) stands() bool { return !n.through() || n.holds() }
+
+// stand has the directories above count whether n stands. It is called when n has changed: to look at all that is in a
+// directory, whenever one asks whether it holds anything, would take long where much is.
+func (n *node) stand() {
+	for ; n.parent != nil && n.stands() != n.stood; n = n.parent {
+		if n.stood = !n.stood; n.stood {
+			n.parent.standing++
+		} else {
+			n.parent.standing--
 		}
 	}
-	return false
+}
+
+// standAll is stand for n and all that is in it.
+func (n *node) standAll() {
+	for _, c := range n.children {
+		c.standAll()
+	}
+	n.stand()
 }
 
 // path is n's place in the overlay; n is in the tree.
@@ -95,6 +112,7 @@ func (n *node) put(name string, child *node) (old *node) {
 	}
 	n.children[name] = child
 	child.parent, child.name = n, name
+	child.stand()
 	return old
 }
 
@@ -102,6 +120,11 @@ func (n *node) put(name string, child *node) (old *node) {
 func (n *node) take(name string) *node {
 	old := n.children[name]
 	if old != nil {
+		if old.stood {
+			old.stood = false
+			n.standing--
+			n.stand()
+		}
 		old.parent = nil
 		delete(n.children, name)
 	}
