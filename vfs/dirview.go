@@ -252,6 +252,7 @@ func (t target) put(staged *stagedReader, do func(context.Context) (Version, err
 			}
 			staged.slot = &slot{first: in, in: in, has: true}
 			defer staged.slot.end()
+			ctx = insideFor(ctx, b)
 		}
 		version, err = do(ctx)
 		return err

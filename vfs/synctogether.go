@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"capd/meter"
 )
 
 // Unsynced is a place where a store changed names that may not be on disk yet.
@@ -32,9 +34,41 @@ func SyncTogether(ctx context.Context) (_ context.Context, sync func() error) {
 func SyncLater(ctx context.Context, key any, u Unsynced) bool {
 	t, ok := ctx.Value(togetherKey{}).(*together)
 	if ok {
-		t.add(key, u)
+		b, _ := ctx.Value(bulkheadKey{}).(*Bulkhead)
+		t.add(key, later{u, ctx, b})
 	}
 	return ok
+}
+
+// later is what waits to be synced.
+type later struct {
+	Unsynced
+	ctx      context.Context // in which it was changed
+	bulkhead *Bulkhead       // in which that was, if any
+}
+
+// sync syncs l, inside the bulkhead: it may hang as any call there does.
+func (l later) sync() (err error) {
+	ctx := context.WithoutCancel(l.ctx)
+	if l.bulkhead != nil {
+		in, err := l.bulkhead.enter(ctx)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		defer in.exit()
+	}
+	_ = meter.Rest(ctx, func() { err = errors.Join(l.Sync(), l.Close()) }) // it is synced, whether or not there is a turn afterwards
+	return err
+}
+
+type bulkheadKey struct{}
+
+// insideFor is ctx for a call inside b: of a context of [SyncTogether], one that says so.
+func insideFor(ctx context.Context, b *Bulkhead) context.Context {
+	if ctx.Value(togetherKey{}) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, bulkheadKey{}, b)
 }
 
 type togetherKey struct{}
@@ -46,19 +80,19 @@ const maxTogether = 64
 type together struct {
 	mu     sync.Mutex
 	keys   map[any]bool
-	places []Unsynced
+	places []later
 	err    error // of those that were synced early
 }
 
-func (t *together) add(key any, u Unsynced) {
+func (t *together) add(key any, u later) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.keys[key] {
 		u.Close()
 		return
 	}
-	if len(t.places) == maxTogether {
-		t.flush()
+	if len(t.places) == maxTogether { // the caller is inside
+		t.flush(func(l later) error { return errors.Join(l.Sync(), l.Close()) })
 	}
 	if t.keys == nil {
 		t.keys = map[any]bool{}
@@ -67,9 +101,9 @@ func (t *together) add(key any, u Unsynced) {
 	t.places = append(t.places, u)
 }
 
-func (t *together) flush() {
+func (t *together) flush(sync func(later) error) {
 	for _, u := range t.places {
-		t.err = errors.Join(t.err, u.Sync(), u.Close())
+		t.err = errors.Join(t.err, sync(u))
 	}
 	t.keys, t.places = nil, nil
 }
@@ -77,7 +111,7 @@ func (t *together) flush() {
 func (t *together) sync() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.flush()
+	t.flush(later.sync)
 	err := t.err
 	t.err = nil
 	return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"capd/backend/memory"
 	"capd/vfs"
 )
 
@@ -66,5 +67,47 @@ func TestSyncTogether(t *testing.T) {
 	}
 	if err := sync(); err != nil {
 		t.Errorf("nothing was changed: %v", err)
+	}
+}
+
+// lazy is a store that has what it changes synced later, and notes how many calls are inside its bulkhead then.
+type lazy struct {
+	vfs.Dir
+	b      *vfs.Bulkhead
+	inside *[]int
+}
+
+func (l lazy) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	d, err := l.Dir.Mkdir(ctx, name)
+	if err == nil && !vfs.SyncLater(ctx, name, l) {
+		err = errors.New("it is not synced later")
+	}
+	return d, err
+}
+
+func (l lazy) Sync() error {
+	*l.inside = append(*l.inside, l.b.Stats().Inside)
+	return nil
+}
+
+func (l lazy) Close() error { return nil }
+
+// What is synced together is synced inside the bulkhead through which it was changed, so that a mount that hangs does
+// not take more threads by it.
+func TestSyncTogetherInside(t *testing.T) {
+	b := vfs.NewBulkhead(1)
+	var inside []int
+	d := vfs.Guarded(lazy{memory.New(memory.Limits{}).Root(), b, &inside}, nil, vfs.Guard{Bulkhead: b})
+	ctx, sync := vfs.SyncTogether(t.Context())
+	for i := range 70 { // more than wait at once
+		if _, err := d.Mkdir(ctx, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sync(); err != nil {
+		t.Fatal(err)
+	}
+	if len(inside) != 70 || slices.Min(inside) != 1 || slices.Max(inside) != 1 {
+		t.Errorf("inside were, at each of %d: %v", len(inside), inside)
 	}
 }

@@ -16,7 +16,7 @@ func (w *world) within(ctx context.Context, do func(context.Context) error) erro
 		return err
 	}
 	defer in.exit()
-	return do(ctx)
+	return do(insideFor(ctx, w.bulkhead))
 }
 
 // maxBatched is how many entries of a listing are read at once. The listing enters the
