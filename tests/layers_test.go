@@ -36,13 +36,13 @@ var layers = []layer{
 	{of: "capd/vfs/batch", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/unified", pure: true},
-	{of: "capd/vfs/vfstest", may: "capd/vfs capd/vfs/faultfs"},
+	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
 
 	// Storage: no backend knows another, nor anything above the waist.
 	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
 	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
-	{of: "capd/backend/git", may: "capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
-	{of: "capd/backend/cas/reapi", may: "capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
+	{of: "capd/backend/git", may: "capd/meter capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
+	{of: "capd/backend/cas/reapi", may: "capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that know nothing of capd, and what confines them.
