@@ -74,13 +74,19 @@ func (d *kernelDir) open(name string, flag int) (*os.File, attr, error) {
 	if err != nil {
 		return nil, attr{}, err
 	}
-	// Package os has a descriptor that does not block watched, and a file system may be
-	// asked for that: epoll_ctl(2) would wait for it with a processor of Go's held.
+	f, err := blocking(fd)
+	return f, a, err
+}
+
+// blocking is what openRegular has opened, as a file. Package os has a descriptor that
+// does not block watched, and a file system may be asked for that: epoll_ctl(2) would
+// wait for it with a processor of Go's held.
+func blocking(fd int) (*os.File, error) {
 	if err := unix.SetNonblock(fd, false); err != nil {
 		unix.Close(fd)
-		return nil, attr{}, err
+		return nil, err
 	}
-	return os.NewFile(uintptr(fd), "file"), a, nil
+	return os.NewFile(uintptr(fd), "file"), nil
 }
 
 func (d *kernelDir) read(name string) (reader, attr, error) {

@@ -41,7 +41,8 @@ func (d *kernelDir) openSole(name string, flag int) (*os.File, attr, error) {
 			return nil, attr{}, err
 		}
 		if soleBetween(found, a) {
-			return os.NewFile(uintptr(fd), "file"), a, nil
+			f, err := blocking(fd)
+			return f, a, err
 		}
 		unix.Close(fd)
 	}
