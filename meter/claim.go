@@ -12,16 +12,18 @@ import (
 //		<-claim.Again()
 //	}
 //
-// What is given back wakes the first claim of each meter. That wakes the next when it was met, or ended. So
-// what a thousand calls wait for does not wake them all, to no avail but for one.
+// The claims of a meter are met in the order they came. What is given back wakes one claim, the first of some meter that
+// can be met now. That claim wakes the next such one when it was met, or ended, or came too late. So a thousand calls
+// that wait are not all woken where one of them can be met.
 type Claim struct {
 	meter *Meter
 	kind  Kind
 	again chan struct{}
 
-	entered bool // it was in its queue
-	woken   bool // it was the first; under queues.mu
-	waits   bool // it is in its queue; likewise
+	n       int64 // what it waits for; under queues.mu
+	entered bool  // it was in its queue
+	woken   bool  // it was the first; under queues.mu
+	waits   bool  // it is in its queue; likewise
 }
 
 // Claim returns a claim for k of m. [Claim.End] has to follow unless Take has answered true.
@@ -31,7 +33,7 @@ func (m *Meter) Claim(k Kind) *Claim {
 
 // Take is [Meter.TakeFirst]. If it reports false the claim is in the queue.
 func (c *Claim) Take(n int64) bool {
-	if c.meter.takeFirst(c.kind, n) {
+	if c.meter.TakeFirst(c.kind, n) {
 		c.End()
 		return true
 	}
@@ -39,10 +41,13 @@ func (c *Claim) Take(n int64) bool {
 		c.meter.Refused(c.kind)
 	}
 	c.entered = true
-	c.meter.queues().enter(c)
-	if c.meter.takeFirst(c.kind, n) { // given back in the same moment
+	late := c.meter.queues().enter(c, n)
+	if c.meter.TakeFirst(c.kind, n) { // given back in the same moment
 		c.End()
 		return true
+	}
+	if late {
+		c.meter.queues().tell(c.kind)
 	}
 	return false
 }
@@ -50,7 +55,7 @@ func (c *Claim) Take(n int64) bool {
 // Again returns a channel from which something comes when it may be worth to try again.
 func (c *Claim) Again() <-chan struct{} { return c.again }
 
-// End leaves the queue. Whoever comes next is woken in place of a claim that was.
+// End leaves the queue. Another claim is woken in place of one that was. Take enters the queue again, as the last.
 func (c *Claim) End() {
 	if c.entered {
 		c.meter.queues().leave(c)
@@ -79,26 +84,29 @@ func (m *Meter) queues() *queues {
 	return &m.claims
 }
 
-// enter puts c into its queue: where it was, when it was the first.
-func (q *queues) enter(c *Claim) {
+// enter puts c, which waits for n, into its queue. One that was woken is the first again: others were quicker, which late
+// reports.
+func (q *queues) enter(c *Claim, n int64) (late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	c.n = n
 	if c.waits {
-		return
+		return false
 	}
 	if q.of == nil {
 		q.of = map[queueKey][]*Claim{}
 	}
 	at := len(q.of[c.key()])
-	if c.woken {
+	if late = c.woken; late {
 		at = 0
 	}
 	q.of[c.key()] = slices.Insert(q.of[c.key()], at, c)
 	c.woken, c.waits = false, true
 	q.some.Add(1)
+	return late
 }
 
-// leave takes c out. If c was woken, the next is.
+// leave takes c out. If c was woken, another is.
 func (q *queues) leave(c *Claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,21 +116,24 @@ func (q *queues) leave(c *Claim) {
 	}
 	if c.woken {
 		c.woken = false
-		q.wake(c.key())
+		q.wake(c.kind)
 	}
 }
 
-// wake wakes the first of a queue. q.mu is held.
-func (q *queues) wake(key queueKey) {
-	if len(q.of[key]) == 0 {
+// wake wakes the first of some meter's that wait for k, if it can be met. q.mu is held.
+func (q *queues) wake(k Kind) {
+	for key, all := range q.of {
+		c := all[0]
+		if key.kind != k || !key.meter.couldFirst(k, c.n) {
+			continue
+		}
+		q.remove(c, 0)
+		c.woken = true
+		select {
+		case c.again <- struct{}{}:
+		default:
+		}
 		return
-	}
-	c := q.of[key][0]
-	q.remove(c, 0)
-	c.woken = true
-	select {
-	case c.again <- struct{}{}:
-	default:
 	}
 }
 
@@ -136,16 +147,12 @@ func (q *queues) remove(c *Claim, i int) {
 	q.some.Add(-1)
 }
 
-// tell wakes the first of each meter that waits for k.
+// tell wakes one who waits for k, as wake does.
 func (q *queues) tell(k Kind) {
 	if q.some.Load() == 0 {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for key := range q.of {
-		if key.kind == k {
-			q.wake(key)
-		}
-	}
+	q.wake(k)
 }

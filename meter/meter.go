@@ -181,31 +181,42 @@ func (m *Meter) take(k Kind, n, over int64) *Full {
 func (m *Meter) Refused(k Kind) { m.refused[k].Add(1) }
 
 // TakeFirst is Take which also lets whoever holds nothing have his first, beyond his share beside the
-// others: as long as the root grant stays within its limit, or holds nothing else.
+// others: as long as the root grant stays within its limit, or holds nothing else. It does not count as refused: whoever
+// gets none waits with a [Claim], which does.
 func (m *Meter) TakeFirst(k Kind, n int64) bool {
-	if m.takeFirst(k, n) {
-		return true
-	}
-	m.refused[k].Add(1)
-	return false
-}
-
-// takeFirst is TakeFirst, and does not count that it was refused.
-func (m *Meter) takeFirst(k Kind, n int64) bool {
 	if m.take(k, n, 0) == nil {
 		return true
 	}
-	g := m.Grant()
-	fits := func(used int64) bool { return used == n || used <= g.Limit(k) || g.Limit(k) == 0 }
-	if m.Used(k) > 0 || !fits(g.Used(k)+n) {
+	if !m.first(k, n) {
 		return false
 	}
 	m.Force(k, n)
-	if !fits(g.Used(k)) {
+	if g := m.Grant(); !g.fitsFirst(k, n, g.Used(k)) {
 		m.Give(k, n)
 		return false
 	}
 	return true
+}
+
+// couldFirst reports whether TakeFirst would succeed now.
+func (m *Meter) couldFirst(k Kind, n int64) bool {
+	if g := m.Grant(); !g.fitsFirst(k, n, g.Used(k)+n) { // as a rule: look takes ten times as long
+		return false
+	}
+	full, _, _ := m.look(k, 0, n)
+	return full == nil || m.first(k, n)
+}
+
+// first reports whether m may have n as its first, see TakeFirst.
+func (m *Meter) first(k Kind, n int64) bool {
+	g := m.Grant()
+	return m.Used(k) <= 0 && g.fitsFirst(k, n, g.Used(k)+n)
+}
+
+// fitsFirst reports whether the root grant m, of which so much is used then, may have n of it as somebody's first.
+func (m *Meter) fitsFirst(k Kind, n, used int64) bool {
+	limit := m.Limit(k)
+	return used == n || used <= limit || limit == 0
 }
 
 // Force is Take whatever the limits are, for what is there already.
