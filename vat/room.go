@@ -130,9 +130,13 @@ func (o *outbox) reserveNext(ctx context.Context, m *meter.Meter, n int64) error
 	}
 	claim := m.Claim(meter.ReplyBytes)
 	defer claim.End()
+	fits := func() bool { return o.fits(n) }
 	for {
-		if err := o.waitFor(ctx, func() bool { return o.fits(n) }); err != nil {
-			return err
+		if !o.ready(fits) {
+			claim.End() // it does not hold up others while this peer does not read
+			if err := o.waitFor(ctx, fits); err != nil {
+				return err
+			}
 		}
 		if claim.Take(n) {
 			o.mu.Lock()
@@ -160,10 +164,7 @@ func (o *outbox) wait(ctx context.Context, ready func() bool) (err error) {
 	if t == nil {
 		return o.waitFor(ctx, ready)
 	}
-	o.mu.Lock()
-	now := !o.closed.Load() && ready()
-	o.mu.Unlock()
-	if now {
+	if o.ready(ready) {
 		return nil
 	}
 	late := t.Wait(ctx, func() { err = o.waitFor(ctx, ready) })
@@ -171,6 +172,13 @@ func (o *outbox) wait(ctx context.Context, ready func() bool) (err error) {
 		err = late
 	}
 	return err
+}
+
+// ready reports whether waitFor would not wait.
+func (o *outbox) ready(ready func() bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.closed.Load() && ready()
 }
 
 func (o *outbox) waitFor(ctx context.Context, ready func() bool) error {
