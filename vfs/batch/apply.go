@@ -12,7 +12,7 @@ import (
 type verb uint8
 
 const (
-	clearAway verb = iota // removes what makes room for another kind of node
+	makeRoom verb = iota // makes room for another kind of node
 	makeDir
 	putFile
 	makeLink
@@ -23,28 +23,28 @@ func (v verb) String() string {
 	return [...]string{"clear", "mkdir", "put", "link", "remove"}[v]
 }
 
-// step is one change that is visible by itself.
+// step is one visible change.
 type step struct {
 	verb   verb
 	change Change
 }
 
-// turns reports that a node has to go before another can be at its path.
-func (c *Change) turns() bool {
+// changesKind reports whether the node must be removed before another can take its place.
+func (c *Change) changesKind() bool {
 	return !c.Was.Absent() && !c.Becomes.Absent() && (c.Was.Kind != c.Becomes.Kind || c.Was.Kind == vfs.LinkKind)
 }
 
-// steps puts changes, which are in tree order, in the order in which they can be
-// made: first what has to make room, deepest first, then directories, parents
-// first, files, links, and at last what only goes, deepest first.
+// steps orders changes, which are in tree order, so that they can be made one after the
+// other. First come removals that make room, deepest first, then directories, parents
+// first, then files, then links, and last all other removals, deepest first.
 func steps(changes []Change) []step {
 	var room, dirs, files, links, gone []step
-	turned := "" // the last directory that turns into something else
+	turned := "" // the last directory that becomes something else
 	for _, c := range changes {
 		inTurned := turned != "" && strings.HasPrefix(c.Path, turned+"/")
 		switch {
-		case c.turns():
-			room = append(room, step{clearAway, c})
+		case c.changesKind():
+			room = append(room, step{makeRoom, c})
 			if c.Was.Kind == vfs.DirKind {
 				turned = c.Path
 			}
@@ -67,8 +67,8 @@ func steps(changes []Change) []step {
 	return slices.Concat(room, dirs, files, links, gone)
 }
 
-// concern returns the changes that steps are of, in tree order.
-func concern(steps []step) []Change {
+// changesOf returns the changes of steps, in tree order.
+func changesOf(steps []step) []Change {
 	var all []Change
 	for _, s := range steps {
 		all = append(all, s.change)
@@ -77,7 +77,7 @@ func concern(steps []step) []Change {
 	return slices.CompactFunc(all, func(a, b Change) bool { return a.Path == b.Path })
 }
 
-// ops are the steps as guards see them.
+// ops returns the steps as guards see them.
 func ops(steps []step) []vfs.Op {
 	kinds := [...]vfs.OpKind{vfs.OpRemove, vfs.OpMkdir, vfs.OpReplace, vfs.OpSymlink, vfs.OpRemove}
 	all := make([]vfs.Op, len(steps))
@@ -87,18 +87,18 @@ func ops(steps []step) []vfs.Op {
 	return all
 }
 
-// work is the steps of a batch being made.
-type work struct {
+// runner makes the steps of a batch.
+type runner struct {
 	entry *entry
 	at    *cursor
 	o     Options
 }
 
-// run makes all steps and stops at the first that cannot be made. tried is how
-// many of them may have changed something.
-func (w *work) run(ctx context.Context, steps []step) (tried int, err error) {
+// run makes all steps and stops at the first that fails. tried is how many of them may
+// have changed something.
+func (w *runner) run(ctx context.Context, steps []step) (tried int, err error) {
 	for i, s := range steps {
-		from, _ := s.ends()
+		from, _ := s.states()
 		is, _, err := w.at.look(ctx, s.change.Path)
 		if err == nil && is != from {
 			err = &Conflicts{[]Conflict{s.change.conflict(is)}}
@@ -107,9 +107,9 @@ func (w *work) run(ctx context.Context, steps []step) (tried int, err error) {
 			return i, s.failed(err)
 		}
 		switch err := w.make(ctx, s, is); {
-		case others(err):
+		case isForeign(err):
 			return i, s.failed(err)
-		case err != nil: // perhaps it was made, and the answer was lost
+		case err != nil: // it may have been made without an answer
 			return i + 1, s.failed(err)
 		}
 		w.made(s, i+1, len(steps))
@@ -117,21 +117,20 @@ func (w *work) run(ctx context.Context, steps []step) (tried int, err error) {
 	return len(steps), nil
 }
 
-// restore makes those of the steps that are not made yet, and leaves alone what
-// somebody else has changed since. It goes on after an error, which it answers at
-// the end.
-func (w *work) restore(ctx context.Context, steps []step) (left []Conflict, err error) {
+// restore makes the steps that are not made yet. It skips those at which somebody else
+// changed something since. It continues after an error, and returns it at the end.
+func (w *runner) restore(ctx context.Context, steps []step) (left []Conflict, err error) {
 	leave := map[string]bool{}
 	for i, s := range steps {
 		path := s.change.Path
 		if leave[path] {
 			continue
 		}
-		from, to := s.ends()
+		from, to := s.states()
 		is, _, failed := w.at.look(ctx, path)
 		if failed == nil && is == from && is != to {
 			failed = w.make(ctx, s, is)
-			if others(failed) {
+			if isForeign(failed) {
 				failed = nil
 				leave[path] = true
 			}
@@ -150,27 +149,27 @@ func (w *work) restore(ctx context.Context, steps []step) (left []Conflict, err 
 	return left, err
 }
 
-func (w *work) made(s step, done, total int) {
+func (w *runner) made(s step, done, total int) {
 	w.o.step(s.verb.String() + " " + s.change.Path)
 	if w.o.Progress != nil {
 		w.o.Progress(done, total)
 	}
 }
 
-// ends are what a step finds at its path and what it leaves there.
-func (s *step) ends() (from, to State) {
+// states returns the state that a step expects at its path and the state that it leaves.
+func (s *step) states() (from, to State) {
 	switch {
-	case s.verb == clearAway:
+	case s.verb == makeRoom:
 		return s.change.Was, State{}
-	case s.change.turns():
+	case s.change.changesKind():
 		return State{}, s.change.Becomes
 	}
 	return s.change.Was, s.change.Becomes
 }
 
-// failed is what is said of a step that could not be made.
+// failed returns the error of a step that could not be made.
 func (s *step) failed(err error) error {
-	if others(err) {
+	if isForeign(err) {
 		c := s.change.conflict(State{Kind: Foreign})
 		c.Why = "it was changed meanwhile"
 		return &Conflicts{[]Conflict{c}}
@@ -181,8 +180,8 @@ func (s *step) failed(err error) error {
 	return vfs.At(s.change.Path, err)
 }
 
-// others reports an error which says that somebody else was at the same place.
-func others(err error) bool {
+// isForeign reports an error which says that somebody else changed the same place.
+func isForeign(err error) bool {
 	if _, ok := err.(*Conflicts); ok {
 		return false
 	}
@@ -193,8 +192,8 @@ func others(err error) bool {
 	return false
 }
 
-// make makes one step, where is is what it starts from.
-func (w *work) make(ctx context.Context, s step, is State) error {
+// make makes one step. is is the state it starts from.
+func (w *runner) make(ctx context.Context, s step, is State) error {
 	parent, name := split(s.change.Path)
 	d, err := w.at.dir(ctx, parent)
 	if err != nil {
@@ -215,9 +214,9 @@ func (w *work) make(ctx context.Context, s step, is State) error {
 	return d.Remove(ctx, name, vfs.If{Is: is.Version})
 }
 
-// put puts a file in place of is, a file or nothing. A store that cannot say
-// whether a file is executable leaves it as it is.
-func (w *work) put(ctx context.Context, d vfs.Dir, name string, becomes, is State) error {
+// put puts a file in place of is, which is a file or nothing. A store without
+// executable bits leaves the bit as it is.
+func (w *runner) put(ctx context.Context, d vfs.Dir, name string, becomes, is State) error {
 	r, err := w.entry.content(ctx, becomes.Version)
 	if err != nil {
 		return err

@@ -1,16 +1,15 @@
-// Package batch changes a tree in many places, all or none.
+// Package batch makes many changes to a tree, all or none.
 //
-// A batch writes down what it will do, and copies of all that it will overwrite
-// or remove, in a journal, before it changes anything. When it fails midway it
-// is undone from the copies; when the process dies midway, [Recover] undoes it at
-// the next start. Once it is done, and was to be kept, [Undo] takes it back.
+// Before a batch changes anything, it writes to a journal what it will do, and copies
+// of everything that it will overwrite or remove. If it fails, it undoes its changes
+// from the copies. If the process dies, [Recover] undoes them at the next start. A
+// finished batch that was kept can be undone with [Undo].
 //
-// The journal is a directory that nobody else writes to, in a store that keeps
-// what Replace has answered for: a private directory of the host, as a rule. A
-// batch holds there what it overwrites and what it writes, until it is over.
+// The journal is a directory to which nobody else writes, usually private to the host.
+// Its store must keep what Replace has answered for. While it runs, a batch keeps there
+// what it overwrites and what it writes.
 //
-// Nothing is written through a link: a path whose way leads through one is in
-// conflict.
+// A batch does not write through links. A path that leads through a link is a conflict.
 package batch
 
 import (
@@ -22,20 +21,20 @@ import (
 	"capd/vfs"
 )
 
-// State is what is at a path. The zero State says that nothing is. States are
-// equal when they are ==.
+// State is what is at a path. The zero State means nothing. States can be compared with
+// ==.
 type State struct {
-	Kind    vfs.Kind    // FileKind, DirKind or LinkKind; 0, which is vfs.Other, for nothing
-	Version vfs.Version // of a file: never the zero Version
+	Kind    vfs.Kind    // FileKind, DirKind or LinkKind; vfs.Other (0) for nothing
+	Version vfs.Version // of a file; never zero
 	Exec    bool        // of a file: its owner may execute it
 	Target  string      // of a link
 }
 
-// Foreign is the Kind in a [Conflict] of what is neither file, directory nor
+// Foreign is the Kind, in a [Conflict], of a node that is neither file, directory nor
 // link, or of a file too long to have a version.
 const Foreign vfs.Kind = 255
 
-// Absent reports whether s says that nothing is there.
+// Absent reports whether s is nothing.
 func (s State) Absent() bool { return s == State{} }
 
 func (s State) String() string {
@@ -48,31 +47,31 @@ func (s State) String() string {
 	return s.Kind.String()
 }
 
-// Change is what a batch does at one path, relative to its target. A directory
-// that is to go, or to become something else, must have all that it holds in the
-// batch too.
+// Change is what a batch does at one path, relative to its target. If a directory is to
+// be removed or replaced by another kind of node, everything in it must be in the batch
+// too.
 type Change struct {
 	Path         string
 	Was, Becomes State
 
-	// Content opens the content of the file that it becomes. It may be nil when
-	// a file of the batch has that content already, by its Was.
+	// Content opens the new content of a file. It may be nil if another file of the
+	// batch has that content in Was.
 	Content func(ctx context.Context) (io.ReadCloser, error)
 
-	// Old opens the copy of the file that it was. Only Load sets it.
+	// Old opens the copy of the old file. Only Load sets it.
 	Old func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// Options are a batch's circumstances.
+// Options configure a batch.
 type Options struct {
-	Name string // of the target, as [Recover] will ask for it
-	Keep bool   // keep the batch when it is done, for Undo, until Forget
+	Name string // of the target; Recover asks for it
+	Keep bool   // keep the finished batch for Undo, until Forget
 
-	// Progress, if any, is told how many of the steps are done. It runs while a
-	// revoke waits for the batch, and must not wait itself.
+	// Progress, if not nil, is told how many steps are done. A revoke waits for the
+	// batch meanwhile, so Progress must not block.
 	Progress func(done, total int)
 
-	// Step, if any, is called after each thing done that a restart would find.
+	// Step, if not nil, is called after each action that a restart would find.
 	Step func(step string)
 }
 
@@ -85,21 +84,21 @@ func (o *Options) step(step string) {
 // MaxChanges is how many changes a batch may have.
 const MaxChanges = 1 << 20
 
-// Run makes changes to target, all or none, and answers the batch's id: "" when
-// there was nothing to do. A path that is as wanted already is left alone; one
-// that is neither as it was nor as wanted is in conflict, and the error is
-// [Conflicts] with all of those. Run takes over none of the Dirs.
+// Run makes changes to target, all or none, and returns the batch's id, or "" if there
+// was nothing to do. It skips a path that is already as wanted. If a path is neither as
+// it was nor as wanted, Run changes nothing and the error is [Conflicts] with all such
+// paths. The caller keeps the Dirs.
 //
-// Until everything is staged and target's guards have agreed, nothing is changed
-// and ctx's end, or a revoke, ends it. From then on it finishes, or undoes what
-// it did and answers why. What it could not undo, a later [Recover] does; what
-// it left, since somebody else had changed it meanwhile, is in [Conflicts] too,
-// and [Load] has the copies.
+// The end of ctx or a revoke stops Run until everything is staged and target's guards
+// have agreed; nothing has changed then. After that Run finishes, or undoes its changes
+// and returns why. A later [Recover] undoes what Run could not. If somebody else
+// changed a path meanwhile, Run leaves it and lists it in [Conflicts]; [Load] has the
+// copies.
 //
-// It answers invalid for changes that contradict each other, limit for more than
-// [MaxChanges], unsupported when target cannot make the links or the executable
-// files that it takes, now or to undo it, and busy when a content turns out
-// other than its version says.
+// Run answers invalid for changes that contradict each other and limit for more than
+// [MaxChanges]. It answers unsupported when target cannot make the links or executable
+// files that the batch, or undoing it, needs. It answers busy when a content does not
+// match its version.
 func Run(ctx context.Context, journal, target vfs.Dir, changes []Change, o Options) (id string, err error) {
 	if journal == nil {
 		return "", vfs.Errorf(vfs.Invalid, "a batch needs a journal")
@@ -114,10 +113,10 @@ func Run(ctx context.Context, journal, target vfs.Dir, changes []Change, o Optio
 	if err != nil || len(todo) == 0 {
 		return "", err
 	}
-	if err := brought(todo); err != nil {
+	if err := checkContents(todo); err != nil {
 		return "", err
 	}
-	if err := able(target, todo); err != nil {
+	if err := checkAbilities(target, todo); err != nil {
 		return "", err
 	}
 	e := newEntry(journal)
@@ -131,15 +130,15 @@ func Run(ctx context.Context, journal, target vfs.Dir, changes []Change, o Optio
 	return e.id, e.carryOut(held, at, o)
 }
 
-// prepare stages everything, asks target's guards, and writes the intent. When
-// it fails, target is as it was. The context that it returns has no end, and
-// release lets a revoke of target go on.
+// prepare stages everything, asks target's guards, and writes the intent. If it fails,
+// target is unchanged. The context that it returns never ends. release lets a waiting
+// revoke of target go on.
 func (e *entry) prepare(ctx context.Context, at *cursor, o Options) (held context.Context, release func(), err error) {
 	if err := e.stage(ctx, at); err != nil {
 		return nil, nil, err
 	}
 	o.step("staged")
-	at.close() // what guards target may ask a human now
+	at.close() // guards may now ask a human
 	held, release, err = vfs.Hold(ctx, at.root, ops(steps(e.intent.Changes)))
 	if err != nil {
 		return nil, nil, err
@@ -154,9 +153,9 @@ func (e *entry) prepare(ctx context.Context, at *cursor, o Options) (held contex
 	return held, release, nil
 }
 
-// carryOut makes the changes, and marks the batch as done or undoes it.
+// carryOut makes the changes. It then marks the batch as done, or undoes it.
 func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
-	w := &work{entry: e, at: at, o: o}
+	w := &runner{entry: e, at: at, o: o}
 	all := steps(e.intent.Changes)
 	unsynced, sync := vfs.SyncTogether(ctx)
 	tried, err := w.run(unsynced, all)
@@ -166,12 +165,12 @@ func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
 	if err == nil {
 		if err = e.mark(ctx, done); err != nil {
 			if lost := e.unmark(ctx); lost != nil {
-				return errors.Join(err, lost) // Recover finds it done, or not
+				return errors.Join(err, lost) // Recover finds out whether it was done
 			}
 		}
 	}
 	if err != nil {
-		left, failed := e.undo(ctx, at, e.inverse(concern(all[:tried])), o)
+		left, failed := e.undo(ctx, at, e.inverse(changesOf(all[:tried])), o)
 		if len(left) > 0 {
 			failed = errors.Join(failed, &Conflicts{left})
 		}
@@ -179,15 +178,15 @@ func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
 	}
 	o.step("done")
 	if !o.Keep {
-		_ = e.drop(ctx) // or the next Recover does
+		_ = e.drop(ctx) // if this fails, the next Recover does it
 		o.step("dropped")
 	}
 	return nil
 }
 
-// able answers unsupported when target cannot make the links and executable
-// files that changes need, there or back.
-func able(target vfs.Dir, changes []Change) error {
+// checkAbilities answers unsupported when target cannot make the links and executable files that
+// changes, or their inverse, need.
+func checkAbilities(target vfs.Dir, changes []Change) error {
 	_, links := target.(vfs.Symlinker)
 	_, execs := target.(vfs.Installer)
 	for _, c := range changes {
@@ -201,8 +200,8 @@ func able(target vfs.Dir, changes []Change) error {
 	return nil
 }
 
-// ordered returns changes in tree order, parents first, once it is sure that
-// they are well formed and do not contradict each other.
+// ordered returns changes in tree order, parents first. It checks that they are well
+// formed and do not contradict each other.
 func ordered(changes []Change) ([]Change, error) {
 	if len(changes) > MaxChanges {
 		return nil, vfs.Errorf(vfs.Limit, "a batch has at most %d changes; make several", MaxChanges)
@@ -232,8 +231,8 @@ func ordered(changes []Change) ([]Change, error) {
 	return changes, nil
 }
 
-// brought answers invalid for a change that needs a content and has none.
-func brought(changes []Change) error {
+// checkContents answers invalid for a change that needs a content and has none.
+func checkContents(changes []Change) error {
 	there := map[vfs.Version]bool{}
 	for _, c := range changes {
 		if c.Was.Kind == vfs.FileKind {

@@ -8,22 +8,21 @@ import (
 	"capd/vfs"
 )
 
-// Conflict is a path at which the tree is not as a batch takes it to be.
+// Conflict is a path at which the tree is not as a batch expects it.
 type Conflict struct {
 	Path         string // relative to the batch's target
-	Was, Becomes State  // what the batch has
-	Is           State  // what is there; Kind may be Foreign
+	Was, Becomes State  // of the batch
+	Is           State  // found; Kind may be Foreign
 	Why          string // what is wrong and what to do next
 }
 
-// Conflicts is the error of a batch that met a tree other than it takes it to be.
-// Its code is conflict.
+// Conflicts is the error of a batch that found the tree changed. Its code is conflict.
 type Conflicts struct {
-	Paths []Conflict // in tree order, all of them
+	Paths []Conflict // all, in tree order
 }
 
-// maxListed bounds how many paths the text of Conflicts names, and maxShown how
-// many bytes of each.
+// maxListed bounds the number of paths in the text of Conflicts, and maxShown the bytes
+// of each.
 const (
 	maxListed = 10
 	maxShown  = 200
@@ -57,10 +56,10 @@ func (c *Conflicts) message() string {
 	return strconv.Itoa(len(c.Paths)) + " paths are no longer as they were, so that nothing was changed; look at them and try again"
 }
 
-// Unwrap makes a Conflicts an error with a code.
+// Unwrap returns c as an error with a code.
 func (c *Conflicts) Unwrap() error { return &vfs.Error{Code: vfs.Conflict, Msg: c.message()} }
 
-// conflict says what is wrong at c's path, where is is.
+// conflict describes the conflict at c's path, where is is found.
 func (c *Change) conflict(is State) Conflict {
 	why := "it is " + is.String() + " now"
 	switch {
@@ -76,8 +75,8 @@ func (c *Change) conflict(is State) Conflict {
 	return Conflict{Path: c.Path, Was: c.Was, Becomes: c.Becomes, Is: is, Why: why}
 }
 
-// check compares changes, in tree order, with the tree and returns those that are
-// to be made still.
+// check compares changes, in tree order, with the tree and returns those that still
+// have to be made.
 func check(ctx context.Context, at *cursor, changes []Change) (todo []Change, err error) {
 	becomes := make(map[string]State, len(changes))
 	for _, c := range changes {
@@ -117,8 +116,7 @@ func check(ctx context.Context, at *cursor, changes []Change) (todo []Change, er
 	return todo, nil
 }
 
-// leftIn returns what the directory at path holds that the batch would leave in
-// it.
+// leftIn returns what the batch would leave in the directory at path.
 func leftIn(ctx context.Context, at *cursor, path string, becomes map[string]State) (left []Conflict, err error) {
 	d, err := at.dir(ctx, path)
 	if err != nil {

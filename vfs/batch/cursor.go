@@ -7,8 +7,8 @@ import (
 	"capd/vfs"
 )
 
-// cursor reaches directories by their paths below root, a name at a time and
-// through no link. It keeps open those on the way to the last one.
+// cursor opens directories by their paths below root, one name at a time and through no
+// link. It keeps open those on the way to the last one.
 type cursor struct {
 	root vfs.Dir
 	way  []stop
@@ -19,8 +19,8 @@ type stop struct {
 	dir  vfs.Dir
 }
 
-// dir returns the directory at path, which stays the cursor's and is good until
-// its next use. A link or a file on the way is notDir.
+// dir returns the directory at path. The cursor closes it; it is valid until the next
+// call. It answers notDir if a link or a file is on the way.
 func (c *cursor) dir(ctx context.Context, path string) (vfs.Dir, error) {
 	var names []string
 	if path != "" {
@@ -55,7 +55,7 @@ func (c *cursor) here() vfs.Dir {
 	return c.way[len(c.way)-1].dir
 }
 
-// back gives up what lies deeper than depth.
+// back closes the directories deeper than depth.
 func (c *cursor) back(depth int) {
 	for _, s := range c.way[depth:] {
 		s.dir.Close()
@@ -65,7 +65,7 @@ func (c *cursor) back(depth int) {
 
 func (c *cursor) close() { c.back(0) }
 
-// look says what is at path, and whether a directory is what it would lie in.
+// look returns what is at path. inDir reports whether path's parent is a directory.
 func (c *cursor) look(ctx context.Context, path string) (is State, inDir bool, err error) {
 	parent, name := split(path)
 	for range 2 {
@@ -79,12 +79,12 @@ func (c *cursor) look(ctx context.Context, path string) (is State, inDir bool, e
 		if vfs.CodeOf(err) != vfs.Stale {
 			break
 		}
-		c.close() // somebody moved what the cursor had open
+		c.close() // somebody moved a directory that was open
 	}
 	return is, inDir, err
 }
 
-// stateOf says what is called name in d.
+// stateOf returns the state of name in d.
 func stateOf(ctx context.Context, d vfs.Dir, name string) (State, error) {
 	s, err := nodeState(ctx, d, name)
 	switch vfs.CodeOf(err) {
@@ -105,8 +105,8 @@ func nodeState(ctx context.Context, d vfs.Dir, name string) (State, error) {
 	return StateOf(ctx, n)
 }
 
-// StateOf says what n is. It answers tooLarge for a file that is too long to have a
-// version, and what n answers.
+// StateOf returns the state of n. It answers tooLarge for a file that is too long to
+// have a version, and any error of n.
 func StateOf(ctx context.Context, n vfs.Node) (s State, err error) {
 	s.Kind = vfs.KindOf(n)
 	switch n := n.(type) {
@@ -124,14 +124,14 @@ func StateOf(ctx context.Context, n vfs.Node) (s State, err error) {
 	return s, err
 }
 
-// split returns the path of what path lies in, and its last name.
+// split returns path's directory and its last name.
 func split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(i, 0)], path[i+1:]
 }
 
-// compare orders paths as a walk meets them: by names, a directory right before
-// what it holds.
+// compare orders paths as a walk visits them: by name, and a directory just before its
+// entries.
 func compare(a, b string) int {
 	for i := 0; i < len(a) && i < len(b); i++ {
 		switch x, y := a[i], b[i]; {

@@ -7,11 +7,11 @@ import (
 	"capd/vfs"
 )
 
-// intent is what a batch will do, as the journal keeps it.
+// intent is what a batch will do, as stored in the journal.
 type intent struct {
 	Name    string
 	Keep    bool
-	Changes []Change // in tree order; Content is not kept
+	Changes []Change // in tree order; without Content
 
 	contents map[vfs.Version]segment // in the pack
 }
@@ -19,7 +19,8 @@ type intent struct {
 // format is the version of the journal's files.
 const format = 1
 
-// maxIntent bounds an intent, in bytes: MaxChanges with paths of common length.
+// maxIntent bounds an intent, in bytes. It has room for MaxChanges with paths of common
+// length.
 const maxIntent = 1 << 30
 
 type intentJSON struct {
@@ -43,8 +44,8 @@ type stateJSON struct {
 	Target  text   `json:"target,omitempty"`
 }
 
-// text is a string that need not be UTF-8: one that is not is written as an
-// object that has its bytes in base 64.
+// text is a string that need not be UTF-8. If it is not, it is encoded as an object
+// with its bytes in base64.
 type text string
 
 type bytesJSON struct {
@@ -93,7 +94,7 @@ func encodeState(s State) *stateJSON {
 	return &stateJSON{s.Kind.String(), s.Version.String(), s.Exec, text(s.Target)}
 }
 
-// decode reads what encode wrote. It answers corrupt for anything else.
+// decode parses what encode wrote. It answers corrupt for anything else.
 func decode(data []byte) (intent, error) {
 	var in intentJSON
 	if err := json.Unmarshal(data, &in); err != nil || in.Format != format {

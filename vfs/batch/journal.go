@@ -14,22 +14,22 @@ import (
 	"capd/vfs"
 )
 
-// What the journal holds of a batch: files whose names are its id and one of
-// these. Each is put there by one Replace, so that it is whole or not there. A
-// batch without an intent has changed nothing; one with an intent and no outcome
-// may have changed some of what the intent says.
+// The files that the journal has for a batch: its id and one of these suffixes. Each is
+// written by one Replace, so it is whole or missing. A batch without an intent has
+// changed nothing. A batch with an intent and without an outcome may have made some of
+// its changes.
 const (
 	dataFile    = ".data"    // contents, one after the other
 	intentFile  = ".intent"  // an intent
 	outcomeFile = ".outcome" // an outcome
 )
 
-// outcome is how a batch ended that is kept.
+// outcome is how a kept batch ended.
 type outcome string
 
 const (
 	done   outcome = "done"
-	undone outcome = "undone" // but for what somebody else had changed
+	undone outcome = "undone" // undone, except where somebody else made changes
 )
 
 // entry is one batch in a journal.
@@ -40,15 +40,15 @@ type entry struct {
 	data    vfs.Content // nil until it is read
 }
 
-// newEntry gives a batch its id: the time in milliseconds and a random number, in
-// hexadecimal.
+// newEntry makes an entry with a new id: the time in milliseconds and a random number,
+// in hexadecimal.
 func newEntry(journal vfs.Dir) *entry {
 	var b [8]byte
 	rand.Read(b[:])
 	return &entry{journal: journal, id: fmt.Sprintf("%013x-%x", time.Now().UnixMilli(), b)}
 }
 
-// checkID answers invalid for what newEntry does not make.
+// checkID answers invalid unless newEntry could have made id.
 func checkID(id string) error {
 	at, number, ok := strings.Cut(id, "-")
 	_, err1 := hex.DecodeString("0" + at)
@@ -59,7 +59,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// close gives up what e holds open.
+// close closes what e has open.
 func (e *entry) close() {
 	if e.data != nil {
 		e.data.Close()
@@ -96,7 +96,7 @@ func (e *entry) open(ctx context.Context, file string) (vfs.Content, error) {
 	return vfs.Open(ctx, f)
 }
 
-// stage copies all contents that the batch takes, there and back.
+// stage copies all contents that the batch needs, also those to undo it.
 func (e *entry) stage(ctx context.Context, at *cursor) error {
 	p := &packer{ctx: ctx, sources: sources(at, e.intent.Changes), packed: map[vfs.Version]segment{}}
 	defer p.close()
@@ -133,14 +133,14 @@ func (e *entry) readIntent(ctx context.Context) error {
 	return err
 }
 
-// mark writes down how the batch ended, and unmark takes that back.
+// mark writes how the batch ended. unmark removes that again.
 func (e *entry) mark(ctx context.Context, o outcome) error {
 	return e.put(ctx, outcomeFile, strings.NewReader(string(o)))
 }
 
 func (e *entry) unmark(ctx context.Context) error { return e.take(ctx, outcomeFile) }
 
-// outcome is "" when the batch has none.
+// outcome returns "" when the batch has none.
 func (e *entry) outcome(ctx context.Context) (outcome, error) {
 	c, err := e.open(ctx, outcomeFile)
 	if vfs.CodeOf(err) == vfs.NotFound {
@@ -160,8 +160,8 @@ func (e *entry) outcome(ctx context.Context) (outcome, error) {
 	return "", vfs.Errorf(vfs.Corrupt, "an outcome in the journal is none")
 }
 
-// drop removes the batch from the journal. The intent goes first, and is gone for
-// good before the rest goes: without it the rest means nothing.
+// drop removes the batch from the journal. The intent goes first and durably: without
+// it the other files mean nothing.
 func (e *entry) drop(ctx context.Context) error {
 	e.close()
 	if err := e.take(ctx, intentFile); err != nil {
@@ -175,12 +175,11 @@ func (e *entry) drop(ctx context.Context) error {
 	return errors.Join(err, sync())
 }
 
-// inMemory is how long a content may be, in bytes, that is read whole before it
-// is put in place, so that nothing has to wait for it there.
+// inMemory is the size, in bytes, up to which a content is read whole before it is put
+// in place, so that putting it does not wait for reads.
 const inMemory = 1 << 20
 
-// content reads one of the batch's contents and checks it. It is good until
-// close.
+// content reads one of the batch's contents and checks it. It is valid until close.
 func (e *entry) content(ctx context.Context, v vfs.Version) (io.Reader, error) {
 	s, ok := e.intent.contents[v]
 	if !ok {

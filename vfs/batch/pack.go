@@ -10,10 +10,10 @@ import (
 	"capd/vfs"
 )
 
-// segment is where a content lies in a pack, in bytes.
+// segment is where a content is in a pack, in bytes.
 type segment struct{ Offset, Size int64 }
 
-// source is a content on its way into a pack.
+// source is a content to be packed.
 type source struct {
 	change *Change
 	backup bool // of what is in the target
@@ -21,20 +21,19 @@ type source struct {
 	open   func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// packer reads sources one after the other as one stream, so that however many
-// there are the journal writes one file, and checks that each is what it should
-// be.
+// packer reads many sources as one stream, and checks that each is what it should be.
+// So the journal writes one file, however many sources there are.
 type packer struct {
 	ctx     context.Context
 	sources []source
 	now     io.ReadCloser
 	sum     hash.Hash
-	begun   int64 // where the source that is read now begins
+	begun   int64 // where the present source begins
 	end     int64 // bytes so far
 	packed  map[vfs.Version]segment
 }
 
-// maxIdleReads is how often in a row a content may give nothing and no error.
+// maxIdleReads is how many consecutive reads may return neither bytes nor an error.
 const maxIdleReads = 100
 
 func (p *packer) Read(b []byte) (int, error) {
@@ -76,7 +75,7 @@ func (p *packer) Read(b []byte) (int, error) {
 	}
 }
 
-// next ends one source.
+// next finishes one source.
 func (p *packer) next() error {
 	src := p.sources[0]
 	p.now.Close()
@@ -107,7 +106,7 @@ func (p *packer) close() {
 	}
 }
 
-// sources are the contents that changes take, there and back, each once.
+// sources returns the contents that changes need, also to undo them, each once.
 func sources(at *cursor, changes []Change) []source {
 	var all []source
 	have := map[vfs.Version]bool{}
@@ -132,7 +131,7 @@ func sources(at *cursor, changes []Change) []source {
 	return all
 }
 
-// content opens what the file at path holds.
+// content opens the content of the file at path.
 func (c *cursor) content(ctx context.Context, path string) (io.ReadCloser, error) {
 	parent, name := split(path)
 	d, err := c.dir(ctx, parent)
@@ -156,7 +155,7 @@ func (c *cursor) content(ctx context.Context, path string) (io.ReadCloser, error
 	return &reading{io.NewSectionReader(content, 0, content.Size()), []io.Closer{content, f}}, nil
 }
 
-// reading is a reader and what is closed with it.
+// reading is a reader, and what to close with it.
 type reading struct {
 	io.Reader
 	closers []io.Closer
@@ -169,8 +168,8 @@ func (r *reading) Close() error {
 	return nil
 }
 
-// verified is one content of a pack, and corrupt at its end when it is not what
-// it should be.
+// verified is one content of a pack. Its end answers corrupt if it is not what it
+// should be.
 type verified struct {
 	r    io.Reader
 	sum  hash.Hash

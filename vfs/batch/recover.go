@@ -12,7 +12,7 @@ import (
 	"capd/vfs"
 )
 
-// inverse is what undoes changes.
+// inverse returns the changes that undo changes.
 func (e *entry) inverse(changes []Change) []Change {
 	back := make([]Change, len(changes))
 	for i, c := range changes {
@@ -21,7 +21,7 @@ func (e *entry) inverse(changes []Change) []Change {
 	return back
 }
 
-// opener opens the journal's copy of a file's content.
+// opener returns a function that opens the journal's copy of a file's content.
 func (e *entry) opener(s State) func(context.Context) (io.ReadCloser, error) {
 	if s.Kind != vfs.FileKind {
 		return nil
@@ -36,14 +36,14 @@ func (e *entry) opener(s State) func(context.Context) (io.ReadCloser, error) {
 	}
 }
 
-// undo makes the changes of back that are not made yet, and leaves alone what
-// somebody else has changed. The batch is over then, and stays in the journal
-// only for what was left. After an error it is not over.
+// undo makes those of the changes back that are not made yet. It skips those at which
+// somebody else changed something. The batch is over then, and stays in the journal
+// only if something was skipped. After an error it is not over.
 func (e *entry) undo(ctx context.Context, at *cursor, back []Change, o Options) (left []Conflict, err error) {
-	w := &work{entry: e, at: at, o: Options{Step: o.Step}}
+	w := &runner{entry: e, at: at, o: Options{Step: o.Step}}
 	unsynced, sync := vfs.SyncTogether(ctx)
 	left, err = w.restore(unsynced, steps(back))
-	if synced := sync(); err == nil { // before the journal forgets it
+	if synced := sync(); err == nil { // before the journal drops it
 		err = synced
 	}
 	switch {
@@ -55,10 +55,10 @@ func (e *entry) undo(ctx context.Context, at *cursor, back []Change, o Options) 
 	return nil, e.drop(ctx)
 }
 
-// Undo takes back the batch called id, which was done and kept: as a batch of its
-// own, so that a tree that is no longer as the batch left it is [Conflicts], and
-// nothing is changed. The journal forgets the batch when that is done. It answers
-// notFound, and invalid for a batch that was not done.
+// Undo undoes the kept batch id. It does so in a batch of its own: if the tree is no
+// longer as the batch left it, the error is [Conflicts] and nothing is changed. On
+// success it removes the batch from the journal. It answers notFound, and invalid for a
+// batch that was not done.
 func Undo(ctx context.Context, journal vfs.Dir, id string, target vfs.Dir) error {
 	e, o, err := load(ctx, journal, id)
 	if err != nil {
@@ -73,22 +73,23 @@ func Undo(ctx context.Context, journal vfs.Dir, id string, target vfs.Dir) error
 	return e.drop(context.WithoutCancel(ctx))
 }
 
-// Recovered is what became of a batch that a process which died left behind.
+// Recovered is the result for a batch that was cut short.
 type Recovered struct {
 	ID   string
-	Name string     // of its target; "" when it cannot be told
-	Done bool       // it was done, and is forgotten now; otherwise it was undone
-	Left []Conflict // what somebody else had changed, and so was not undone; see [Load]
-	Err  error      // why it is neither done nor undone; the next Recover tries again
+	Name string     // of its target; "" if unknown
+	Done bool       // it was done, and is removed now; otherwise it was undone
+	Left []Conflict // what somebody else had changed, so it was not undone; see [Load]
+	Err  error      // why it could be neither finished nor undone; the next Recover tries again
 }
 
-// Recover ends every batch that is in journal unfinished, the latest first: it is
-// undone, wholly, unless it was done already. What somebody else changed since is
-// left as it is and told of, and the journal keeps the copies for [Load] until
-// [Forget]. It is called before the first Run of a process, and may itself be
-// interrupted and called again. open gives the target of that name, which Recover
-// closes; nil without an error says that the target is gone for good with all that
-// it held, and the batch is forgotten. The error is that of reading the journal, and those of all batches.
+// Recover settles every unfinished batch in journal, the latest first. It undoes a
+// batch unless all of it was done. It leaves and reports what somebody else changed
+// since; the journal keeps the copies for [Load] until [Forget]. Call it before the
+// first Run of a process. It may be interrupted and called again.
+//
+// open returns the target of that name, which Recover closes. If open returns nil and
+// no error, the target no longer exists, and Recover drops the batch. The error joins
+// that of reading the journal and those of all batches.
 func Recover(ctx context.Context, journal vfs.Dir, open func(ctx context.Context, name string) (vfs.Dir, error)) ([]Recovered, error) {
 	ids, err := ids(ctx, journal)
 	if err != nil {
@@ -108,7 +109,7 @@ func Recover(ctx context.Context, journal vfs.Dir, open func(ctx context.Context
 	return all, errors.Join(errs...)
 }
 
-// recover ends one batch. over says that there is nothing to tell of.
+// recover settles one batch. over says that there is nothing to report.
 func (e *entry) recover(ctx context.Context, open func(ctx context.Context, name string) (vfs.Dir, error)) (r Recovered, over bool) {
 	r.ID = e.id
 	err := e.readIntent(ctx)
@@ -148,7 +149,7 @@ func (e *entry) undoIn(ctx context.Context, open func(ctx context.Context, name 
 	return e.undo(ctx, at, e.inverse(e.intent.Changes), Options{})
 }
 
-// ids are those of the batches that journal has anything of, the oldest first.
+// ids returns the ids of the batches in journal, the oldest first.
 func ids(ctx context.Context, journal vfs.Dir) ([]string, error) {
 	var all []string
 	for f, err := range journal.List(ctx) {
@@ -163,16 +164,16 @@ func ids(ctx context.Context, journal vfs.Dir) ([]string, error) {
 	return all, nil
 }
 
-// Record is a batch that the journal keeps.
+// Record is a batch kept in the journal.
 type Record struct {
 	ID      string
 	Name    string    // of its target
-	Begun   time.Time // in milliseconds
-	Done    bool      // false for one that was undone but for what others had changed
+	Begun   time.Time // to the millisecond
+	Done    bool      // false if it was undone, except where others made changes
 	Changes int
 }
 
-// List returns the batches that are over and kept, the oldest first.
+// List returns the finished batches that are kept, the oldest first.
 func List(ctx context.Context, journal vfs.Dir) ([]Record, error) {
 	ids, err := ids(ctx, journal)
 	if err != nil {
@@ -183,7 +184,7 @@ func List(ctx context.Context, journal vfs.Dir) ([]Record, error) {
 		e, o, err := load(ctx, journal, id)
 		switch {
 		case vfs.CodeOf(err) == vfs.NotFound, err == nil && o == "":
-			continue // not over
+			continue // not finished
 		case err != nil:
 			return nil, err
 		}
@@ -193,8 +194,8 @@ func List(ctx context.Context, journal vfs.Dir) ([]Record, error) {
 	return all, nil
 }
 
-// Load returns the changes of a batch that is kept, in tree order. Their Content
-// and Old read the journal's copies, until Forget. It answers notFound.
+// Load returns the changes of a kept batch, in tree order. Their Content and Old read
+// the journal's copies, until Forget. It answers notFound.
 func Load(ctx context.Context, journal vfs.Dir, id string) ([]Change, error) {
 	e, _, err := load(ctx, journal, id)
 	if err != nil {
@@ -219,8 +220,8 @@ func load(ctx context.Context, journal vfs.Dir, id string) (*entry, outcome, err
 	return e, o, err
 }
 
-// Forget drops a batch that is over from the journal. It answers notFound, and
-// busy for one that is not over.
+// Forget removes a finished batch from the journal. It answers notFound, and busy for
+// an unfinished one.
 func Forget(ctx context.Context, journal vfs.Dir, id string) error {
 	e, o, err := load(ctx, journal, id)
 	if err != nil {

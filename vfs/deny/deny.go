@@ -1,5 +1,5 @@
-// Package deny has the guards that withhold paths, and those that let them be
-// read but not changed without an approval.
+// Package deny has guards that withhold paths, and guards that allow paths to be read
+// but require an approval to change them.
 package deny
 
 import (
@@ -15,35 +15,35 @@ import (
 	"capd/vfs"
 )
 
-// Secrets are the patterns denied by default where a host directory is mounted:
+// Secrets are the patterns withheld by default on a mounted host directory: places
 // where programs keep keys and passwords.
 var Secrets = []string{
 	"**/.ssh/**", "**/.aws/**", "**/.gnupg/**", "**/.env", "**/.env.*", "**/*.pem", "**/*.key",
 	"**/credentials.json", "**/.netrc", "**/.npmrc",
 }
 
-// Triggers are the patterns guarded by default where a host directory is
-// mounted: files that make a later program of the host run what they say. All
-// of .git is among them, the name itself too: hooks and configuration, and what
-// leads git to others (docs/decisions/0006).
+// Triggers are the patterns that need an approval by default on a mounted host
+// directory: files that cause programs of the host to run something later. They include
+// all of .git and the name .git itself: hooks, configuration, and files that point git
+// elsewhere (docs/decisions/0006).
 var Triggers = []string{
 	"**/.git/**", "**/.claude/**", "**/.cursor/**", "**/.vscode/**",
 	"**/.mcp.json", "**/.envrc",
 }
 
-// Rules are patterns, matched from the root that they guard. A pattern that
-// ends in /** covers the directory itself. Each is matched against a path as it
-// is, and against both with compatible and differently cased characters made
-// alike, as some filesystems do.
+// Rules are patterns, matched from the guarded root. A pattern that ends in /** also
+// matches the directory itself. Each pattern is matched against the path as it is, and
+// again with case and compatible characters folded on both sides, as some filesystems
+// do.
 type Rules struct {
 	raw, folded names
-	alike       bool // every pattern is its own folded form, so that the two are one
+	alike       bool // every pattern equals its folded form, so one match is enough
 
 	start *state
-	all   *state // all that follows is covered
+	all   *state // everything from here on matches
 }
 
-// Compile reads patterns. It answers invalid.
+// Compile parses patterns. It answers invalid.
 func Compile(patterns ...string) (*Rules, error) {
 	r := &Rules{alike: true}
 	for _, text := range patterns {
@@ -63,7 +63,7 @@ func Compile(patterns ...string) (*Rules, error) {
 	return r, nil
 }
 
-// Must is Compile for patterns that are known to be right.
+// Must is Compile for patterns that are known to be valid. It panics otherwise.
 func Must(patterns ...string) *Rules {
 	r, err := Compile(patterns...)
 	if err != nil {
@@ -72,7 +72,7 @@ func Must(patterns ...string) *Rules {
 	return r
 }
 
-// Match reports whether a pattern covers path.
+// Match reports whether a pattern matches path.
 func (r *Rules) Match(path string) bool {
 	m := r.Matcher()
 	for name := range strings.SplitSeq(path, "/") {
@@ -81,9 +81,9 @@ func (r *Rules) Match(path string) bool {
 	return m.Matched()
 }
 
-// fold makes characters alike that a filesystem or a reader may take for the
-// same, as Unicode's NFKC_Casefold does: compatible characters, cases, and those
-// that show nothing. It keeps names apart: what becomes a "/" ends none.
+// fold folds characters that a filesystem or a reader may take for the same, as
+// Unicode's NFKC_Casefold does: case, compatible characters, and invisible characters.
+// A character that folds to "/" does not end a name.
 func fold(path string) string {
 	names := strings.Split(path, "/")
 	for i, name := range names {
@@ -92,7 +92,7 @@ func fold(path string) string {
 	return strings.Join(names, "/")
 }
 
-// foldName is fold for one name. ASCII, which is nearly all there is, is only lowered.
+// foldName folds one name. For ASCII, by far the common case, it only lowers case.
 func foldName(name string) string {
 	if isASCII(name) {
 		return strings.ToLower(name)
@@ -105,8 +105,8 @@ func foldName(name string) string {
 	return folded
 }
 
-// lastFolded is the name that was folded last: the guards of a mount ask about the same
-// name one after the other, and it is much work.
+// lastFolded is the name folded last. The guards of a mount fold the same name one
+// after the other, and folding is slow.
 var lastFolded atomic.Pointer[foldedName]
 
 type foldedName struct{ name, folded string }
@@ -134,13 +134,13 @@ func isASCII(s string) bool {
 	return true
 }
 
-// Guard withholds what r covers: enumeration leaves it out, and naming it is
-// denied before the store is asked, whether or not it exists.
+// Guard returns a guard that withholds what r matches: listings leave it out, and a
+// call that names it is denied before the store is asked, whether or not it exists.
 func (r *Rules) Guard() vfs.Guard { return vfs.Guard{Hides: r.Matcher()} }
 
-// Ask lets what r covers be read, and puts every change of it to approve, with
-// the operation that is to be approved; approve answers nil, askDenied or
-// askTimeout. A nil approve is for where nobody is listening: askDenied.
+// Ask returns a guard that allows reads of what r matches, and asks approve before
+// every change of it. approve returns nil, askDenied or askTimeout. If approve is nil,
+// the answer is askDenied.
 func (r *Rules) Ask(approve func(context.Context, vfs.Op) error) vfs.Guard {
 	if approve == nil {
 		approve = func(context.Context, vfs.Op) error { return vfs.AskDenied }

@@ -6,16 +6,16 @@ import (
 	"capd/vfs"
 )
 
-// Matcher returns what matches, from the root, the paths that r covers.
+// Matcher returns a matcher, at the root, of the paths that r matches.
 func (r *Rules) Matcher() vfs.Matcher { return r.start }
 
-// state is how far the patterns have matched at a path: what they cover below depends
+// state is how far the patterns have matched at a path. What they match below depends
 // on nothing else.
 type state struct {
 	rules  *Rules
-	hit    bool        // a pattern of one name covers the path
-	folded []vfs.State // of the rest, as far as all is made alike
-	raw    []vfs.State // and of the rest as it is; nil where that is folded too
+	hit    bool        // a pattern of one name matches the path
+	folded []vfs.State // of the other patterns, folded
+	raw    []vfs.State // of the other patterns, as they are; nil where that equals folded
 }
 
 // Matched implements [vfs.Matcher].
@@ -24,7 +24,7 @@ func (s *state) Matched() bool {
 	return s.hit || s != r.all && (r.folded.matched(s.folded) || s.raw != nil && r.raw.matched(s.raw))
 }
 
-// Step implements [vfs.Matcher]. Each name is made alike once, here.
+// Step implements [vfs.Matcher]. It folds each name once.
 func (s *state) Step(name string) vfs.Matcher {
 	r := s.rules
 	if s == r.all {
@@ -42,7 +42,7 @@ func (s *state) Step(name string) vfs.Matcher {
 	return s.to(state{rules: r, hit: hit, folded: r.folded.step(s.folded, folded), raw: s.stepRaw(name, folded)})
 }
 
-// stepRaw is the raw state after a name; nil where it is the folded one.
+// stepRaw returns the raw state after name; nil where it equals the folded one.
 func (s *state) stepRaw(name, folded string) []vfs.State {
 	r := s.rules
 	switch {
@@ -54,7 +54,7 @@ func (s *state) stepRaw(name, folded string) []vfs.State {
 	return nil
 }
 
-// to returns next, or a state that is there already and says the same.
+// to returns next, or an equal state that exists already.
 func (s *state) to(next state) *state {
 	for _, known := range []*state{s, s.rules.start} {
 		if known.equal(&next) {
@@ -69,7 +69,7 @@ func (s *state) equal(t *state) bool {
 	return s.hit == t.hit && slices.EqualFunc(s.folded, t.folded, slices.Equal) && slices.EqualFunc(s.asIs(), t.asIs(), slices.Equal)
 }
 
-// asIs is how far the rest has matched as it is.
+// asIs returns how far the other patterns have matched unfolded.
 func (s *state) asIs() []vfs.State {
 	if s.raw == nil {
 		return s.folded

@@ -7,17 +7,17 @@ import (
 	"capd/vfs"
 )
 
-// names are patterns. Most look at one name wherever it stands, **/NAME and **/NAME/**
-// with at most one * in NAME: these are held against a name all at once, and what came
-// before it does not matter.
+// names is a set of patterns. Most patterns have the form **/NAME or **/NAME/**, with
+// at most one * in NAME, and so depend on one name only. These are all matched against
+// a name at once.
 type names struct {
-	whole   map[string]bool // true: with all below
+	whole   map[string]bool // true: with everything below
 	affixes []affix
-	ends    [256]uint8     // which bytes a name that one of these matches may begin and end with
-	rest    []*vfs.Pattern // all others
+	ends    [256]uint8     // bytes with which a matching name may begin and end
+	rest    []*vfs.Pattern // all other patterns
 }
 
-// What names.ends says of a byte.
+// Values of names.ends.
 const (
 	begins = 1 << iota
 	ends
@@ -29,7 +29,7 @@ type affix struct {
 	below         bool // as in names.whole
 }
 
-// add reads a pattern. It answers invalid.
+// add parses a pattern. It answers invalid.
 func (n *names) add(text string) error {
 	p, err := vfs.Compile(text)
 	if err != nil {
@@ -54,7 +54,8 @@ func (n *names) add(text string) error {
 	return nil
 }
 
-// mayEnd notes that a name may begin or end so. One of the two will do.
+// mayEnd notes that a name may begin with before or end with after. One of the two is
+// enough.
 func (n *names) mayEnd(before, after string) {
 	switch {
 	case before != "":
@@ -68,8 +69,8 @@ func (n *names) mayEnd(before, after string) {
 	}
 }
 
-// match reports whether a pattern of one name covers name, and all below it too. Most
-// names are told from all that are covered by their first byte and their last.
+// match reports whether a pattern of one name matches name, and whether it matches
+// everything below too. The first and the last byte rule out most names.
 func (n *names) match(name string) (hit, below bool) {
 	if len(name) > 0 && n.ends[name[0]]&begins == 0 && n.ends[name[len(name)-1]]&ends == 0 {
 		return false, false
@@ -84,7 +85,7 @@ func (n *names) match(name string) (hit, below bool) {
 	return hit, below
 }
 
-// start is how far the rest has matched before the first name.
+// start returns the state of the other patterns before the first name.
 func (n *names) start() []vfs.State {
 	var s []vfs.State
 	for _, p := range n.rest {
@@ -93,8 +94,8 @@ func (n *names) start() []vfs.State {
 	return s
 }
 
-// step is how far the rest has matched after one more name. It answers s itself where
-// that is as far.
+// step returns the state of the other patterns after one more name. It returns s itself
+// where the state is the same.
 func (n *names) step(s []vfs.State, name string) []vfs.State {
 	next := s
 	for i, p := range n.rest {
@@ -110,7 +111,7 @@ func (n *names) step(s []vfs.State, name string) []vfs.State {
 	return next
 }
 
-// matched reports whether one of the rest has matched.
+// matched reports whether one of the other patterns has matched.
 func (n *names) matched(s []vfs.State) bool {
 	for i, p := range n.rest {
 		if p.Matched(s[i]) {

@@ -3,14 +3,14 @@ package unified
 import (
 	"bytes"
 	"compress/zlib"
-	"crypto/sha1" // what git calls a content by
+	"crypto/sha1" // git's ids of contents
 	"fmt"
 	"strings"
 )
 
-// binary writes two contents as git does for files that are no text: both whole, so that
-// the patch can be reversed, and their ids, by which git apply knows that it has the
-// right one.
+// binary writes two contents as git does for binary files. It writes both whole, so
+// that the patch can be reversed, and their ids, by which git apply checks that it has
+// the right file.
 func binary(from, to Side) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "index %s..%s\nGIT binary patch\n", from.id(), to.id())
@@ -19,7 +19,7 @@ func binary(from, to Side) string {
 	return b.String()
 }
 
-// id is what git calls the side's content by.
+// id returns git's id of the side's content.
 func (s *Side) id() string {
 	if s.Mode == Nothing {
 		return strings.Repeat("0", 2*sha1.Size)
@@ -30,15 +30,15 @@ func (s *Side) id() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// lineBytes is how many bytes one line of a literal holds, at most.
+// lineBytes is how many bytes one line of a literal may hold.
 const lineBytes = 52
 
-// literal writes data deflated, in lines of base 85. Each begins with a letter for how
-// many bytes it holds; an empty one ends it.
+// literal writes data compressed with deflate, in lines of base 85. Each line begins
+// with a letter for its number of bytes. An empty line ends the literal.
 func literal(b *strings.Builder, data []byte) {
 	var packed bytes.Buffer
 	w := zlib.NewWriter(&packed)
-	_, _ = w.Write(data) // a buffer takes everything
+	_, _ = w.Write(data) // never fails on a buffer
 	_ = w.Close()
 	fmt.Fprintf(b, "literal %d\n", len(data))
 	for packed.Len() > 0 {
@@ -54,10 +54,10 @@ func literal(b *strings.Builder, data []byte) {
 	b.WriteByte('\n')
 }
 
-// digits are git's for base 85.
+// digits are those of git's base 85.
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
-// base85 writes each four bytes as five digits; the last ones are filled with zeros.
+// base85 writes every four bytes as five digits. It fills the last group with zeros.
 func base85(b *strings.Builder, line []byte) {
 	for len(line) > 0 {
 		var four [4]byte

@@ -1,6 +1,6 @@
-// Package unified writes how one version of a file differs from another as git diff
-// does, so that git apply makes the one of the other, byte for byte: texts in the
-// unified format, other contents in git's format for binary files.
+// Package unified writes the difference between two versions of a file as git diff
+// does. git apply turns the one into the other, byte for byte. Texts use the unified
+// format, other contents git's format for binary files.
 package unified
 
 import (
@@ -14,7 +14,7 @@ import (
 	"capd/vfs"
 )
 
-// Modes of a [Side], as git has them.
+// Git's modes of a [Side].
 const (
 	Nothing    = 0
 	Directory  = 0o040000
@@ -25,42 +25,42 @@ const (
 
 const typeBits = 0o170000
 
-// Side is one of the two that are compared.
+// Side is one of the two versions.
 type Side struct {
 	Path string
-	Mode uint32 // a constant of this package, or another of git's; a directory counts as nothing
-	Data []byte // the content, or what a link says
-	Long bool   // Data is missing: the content is longer than [MaxData]
+	Mode uint32 // one of these constants or another mode of git; a directory counts as nothing
+	Data []byte // the content, or the target of a link
+	Long bool   // the content is longer than [MaxData], and Data is empty
 }
 
 const (
-	// MaxText is how long a content may be, in bytes, that is compared line by line.
-	// A longer one is written as a binary file is.
+	// MaxText is the size, in bytes, of the longest content compared line by line.
+	// Longer contents are written as binary.
 	MaxText = 1 << 20
-	// MaxData is how long a content may be, in bytes, that is written at all.
+	// MaxData is the size, in bytes, of the longest content that is written at all.
 	MaxData = 8 << 20
-	// MaxPatch is how long what Format writes may be, in bytes. What would be longer
-	// is left out.
+	// MaxPatch is the size, in bytes, of the longest text that Format returns. Longer
+	// texts are left out.
 	MaxPatch = 4<<20 - 4096
 )
 
 // Bounds says, for people, what is left out.
 const Bounds = "of a file longer than 8 MiB, or of a change whose text is longer than 4 MiB, nothing is in it"
 
-// How says where the new content comes from, if not from the same path.
+// How says where the new content comes from if not from the same path.
 type How uint8
 
-// The ways.
+// The values of How.
 const (
 	InPlace How = iota
-	Renamed     // from's path is there no more
+	Renamed     // from's path no longer exists
 	Copied
 )
 
-// Format writes one change, texts with three lines of context around each place. same
-// says that the contents are known to be the same: then their Data is not needed.
-// whole is false, and text empty, when a content is too long to be in it: git apply would
-// refuse a patch with a part of the change, and all of the other files' with it.
+// Format writes one change. Texts have three lines of context. same says that the
+// contents are known to be equal; Data is not needed then. If a content is too long,
+// text is empty and whole is false: git apply would refuse a patch with a part of a
+// change, and all other files with it.
 func Format(from, to Side, how How, same bool) (text string, whole bool) {
 	from.settle()
 	to.settle()
@@ -109,7 +109,7 @@ func header(from, to Side, how How) string {
 	return b.String()
 }
 
-// content writes how the contents differ. head is the length of what comes before.
+// content writes how the contents differ. head is the number of bytes already written.
 func content(from, to Side, head int) (text string, whole bool) {
 	a, z := from.name("a/"), to.name("b/")
 	switch {
@@ -130,13 +130,14 @@ func (s *Side) name(prefix string) string {
 	return quote(prefix + s.Path)
 }
 
-// isText reports a content that can be compared line by line, and shown.
+// isText reports whether b can be compared line by line and shown.
 func isText(b []byte) bool {
 	return len(b) <= MaxText && utf8.Valid(b) && bytes.IndexByte(b, 0) < 0
 }
 
-// quote writes a path as git does, in quotes if it holds what would not be read right,
-// a space too, or acts on a terminal. git reads bytes in octal digits.
+// quote writes a path as git does. It quotes a path that holds a space, a character
+// that git would misread, or one that acts on a terminal. Git reads bytes as octal
+// digits.
 func quote(path string) string {
 	if vfs.Printable(path) == path && !strings.ContainsAny(path, `"\ `) {
 		return path
