@@ -44,6 +44,7 @@ type Server struct {
 	handshakes crowd                  // TLS handshakes under way
 	strangers  crowd                  // of guests that have restored nothing
 	strange    *meter.Meter           // of strangers
+	lastEnd    time.Time              // when the last connection ends of those whose all was taken back
 	left       chan struct{}          // closed when a stranger is none any more; made when somebody waits for that
 	told       map[string]bool        // directories of which a guest was told that they hold something withheld
 	listeners  map[net.Listener]struct{}

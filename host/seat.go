@@ -276,8 +276,26 @@ func (t *seat) lose(m *meter.Meter, why error) {
 	}
 	t.live = slices.Delete(t.live, i, i+1)
 	if len(t.live) == 0 {
-		time.AfterFunc(Afterlife, func() { t.end(why) })
+		time.AfterFunc(t.s.nextEnd(), func() { t.end(why) })
 	}
+}
+
+// betweenEnds is how far the ends of two connections are apart of which all was taken back. Thousands that end at
+// once, each with its goroutines, would leave nobody else a processor for a tenth of a second.
+const betweenEnds = 60 * time.Microsecond
+
+// nextEnd returns in what time the next connection may be ended. s.mu is held.
+func (s *Server) nextEnd() time.Duration {
+	now := time.Now()
+	s.lastEnd = later(now.Add(Afterlife), s.lastEnd.Add(betweenEnds))
+	return s.lastEnd.Sub(now)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // end ends the connection, unless it holds something again. The peer is told why, in the
