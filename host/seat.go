@@ -40,7 +40,8 @@ type seat struct {
 	came     time.Time
 	stranger stranger
 	live     []hold         // what it has restored and that was not taken back
-	counts   []*meter.Meter // it is a connection of these, of one for each root grant
+	counts   []*meter.Meter // it is a connection of these, of one for each root grant; see settle
+	payer    *meter.Meter   // what it does counts there; nil: with the strangers
 	failures int
 	ended    bool
 }
@@ -236,20 +237,43 @@ func (t *seat) count(m *meter.Meter) (first bool, err error) {
 	if t.ended || t.at(m) >= 0 {
 		return false, nil
 	}
-	root := m.Grant()
-	if !slices.ContainsFunc(t.counts, func(o *meter.Meter) bool { return o.Grant() == root }) {
+	if !slices.ContainsFunc(t.live, func(h hold) bool { return h.meter.Grant() == m.Grant() }) {
 		if err := t.take(m); err != nil {
 			return false, err
 		}
 		t.counts = append(t.counts, m)
 	}
 	t.live = append(t.live, hold{meter: m})
-	if t.stranger.at != nil || len(t.counts) == 1 && len(t.live) == 1 {
-		t.s.part(&t.stranger)
-		t.conn.SetMeter(m) // what a connection does counts with the first of its grants
-		t.conn.SetIdleTimeout(0)
-	}
+	t.s.part(&t.stranger)
+	t.conn.SetIdleTimeout(0)
+	t.settle()
 	return true, nil
+}
+
+// settle has the connection count where it still holds something: as a connection in the first that it has of each root
+// grant, and with what it does in the first of all. s.mu is held.
+func (t *seat) settle() {
+	var counts []*meter.Meter
+	for _, h := range t.live {
+		if !slices.ContainsFunc(counts, func(o *meter.Meter) bool { return o.Grant() == h.meter.Grant() }) {
+			counts = append(counts, h.meter)
+		}
+	}
+	for _, m := range t.counts {
+		if !slices.Contains(counts, m) {
+			m.Give(meter.Connections, 1)
+		}
+	}
+	for _, m := range counts {
+		if !slices.Contains(t.counts, m) {
+			m.Force(meter.Connections, 1)
+		}
+	}
+	t.counts = counts
+	if m := t.live[0].meter; m != t.payer {
+		t.payer = m
+		t.conn.SetMeter(m)
+	}
 }
 
 // take counts the connection in m: of a stranger it is one still, which comes from among them. s.mu is held.
@@ -277,7 +301,9 @@ func (t *seat) lose(m *meter.Meter, why error) {
 	t.live = slices.Delete(t.live, i, i+1)
 	if len(t.live) == 0 {
 		time.AfterFunc(t.s.nextEnd(), func() { t.end(why) })
+		return
 	}
+	t.settle()
 }
 
 // betweenEnds is how far the ends of two connections are apart of which all was taken back. Thousands that end at

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -254,11 +255,15 @@ func TestRevokedInPart(t *testing.T) {
 		s := host.New(a, host.Options{})
 		defer s.Close()
 		secrets := map[string][]byte{}
-		for _, name := range []string{"one", "two", "three"} {
+		meters := map[string]*meter.Meter{}
+		for i, name := range []string{"one", "two", "three"} {
 			_, secret, err := a.Grant(t.Context(), name, "", false)
 			ok(t, err)
 			secrets[name] = secret[:]
+			meters[name], err = a.Meter(fmt.Sprintf("g%d", i+1))
+			ok(t, err)
 		}
+		used := func(name string) int64 { return meters[name].Turns()[meter.Light].Given }
 		near, far := net.Pipe()
 		s.Guest(far)
 		c := vat.NewConn(near, vat.Options{})
@@ -279,15 +284,35 @@ func TestRevokedInPart(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
+		countsIn := func(name string) {
+			t.Helper()
+			before := used(name)
+			ok(t, vat.Do(t.Context(), session, schema.Session_help, nil, nil))
+			if used(name) == before {
+				t.Errorf("what the connection does does not count in %s", name)
+			}
+			for other, m := range meters {
+				want := int64(0)
+				if other == name {
+					want = 1
+				}
+				if n := m.Used(meter.Connections); n != want {
+					t.Errorf("%d connections count in %s, want %d", n, other, want)
+				}
+			}
+		}
 		ok(t, restore("one"))
+		countsIn("one")
 		ok(t, restore("two"))
 		_, err := a.Revoke("one")
 		ok(t, err)
 		goesOn("holding another", true)
+		countsIn("two")
 		_, err = a.Revoke("two")
 		ok(t, err)
 		ok(t, restore("three"))
 		goesOn("restored since", true)
+		countsIn("three")
 		_, err = a.Revoke("three")
 		ok(t, err)
 		goesOn("all revoked", false)
