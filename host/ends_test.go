@@ -30,3 +30,15 @@ func TestEndsApart(t *testing.T) {
 		}
 	})
 }
+
+// However often connections lose what they hold, and restore something again, none goes on for a second.
+func TestNoEndIsFarOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{}
+		for range 100_000 {
+			if next := s.nextEnd(); next > time.Second {
+				t.Fatalf("one ends after %v", next)
+			}
+		}
+	})
+}

@@ -310,18 +310,16 @@ func (t *seat) lose(m *meter.Meter, why error) {
 // once, each with its goroutines, would leave nobody else a processor for a tenth of a second.
 const betweenEnds = 60 * time.Microsecond
 
+// mostAfterlife is when one ends at the latest, which is enough for all that there may be. A guest could have put off the
+// ends of others otherwise: by shares that it takes back and makes again, each restored on many connections.
+const mostAfterlife = 750 * time.Millisecond
+
 // nextEnd returns in what time the next connection may be ended. s.mu is held.
 func (s *Server) nextEnd() time.Duration {
 	now := time.Now()
-	s.lastEnd = later(now.Add(Afterlife), s.lastEnd.Add(betweenEnds))
-	return s.lastEnd.Sub(now)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	after := min(max(Afterlife, s.lastEnd.Add(betweenEnds).Sub(now)), mostAfterlife)
+	s.lastEnd = now.Add(after)
+	return after
 }
 
 // end ends the connection, unless it holds something again. The peer is told why, in the
