@@ -34,7 +34,7 @@ func HostLimits() Limits {
 func GrantLimits() Limits {
 	return Limits{
 		Connections:  256,
-		Nodes:        65_536,
+		Nodes:        32_768,
 		Streams:      256,
 		Writers:      1024,
 		Listings:     4,

@@ -45,7 +45,6 @@ func holdRows() []fairRow {
 			})
 		}},
 		{name: "open files until there are no descriptors, of 1,024", conns: 64, files: 1024, alike: walks,
-			yet: "65,536 open files take more than 128 MiB",
 			lay: func(tr *trial) { tr.layLarge("hostile", 2000, 8) },
 			attack: func(a *aggressor) {
 				a.each(func(i int, g *grip) {

@@ -42,14 +42,14 @@ func hoards() []hostileRow {
 				}
 			}
 		}},
-		{name: "100,000 capabilities, leaked", must: "limit beyond 65,536; everything else goes on", room: 240, once: true, do: leakCaps},
+		{name: "100,000 capabilities, leaked", must: "limit beyond 32,768; everything else goes on", room: 240, once: true, do: leakCaps},
 		{name: "30,000 files with long paths", must: "limit: they count for more", room: 200, once: true, do: func(a *assault) {
 			dir, file, remove := a.deep()
 			defer remove()
 			p, _, top := a.guest()
 			p.call(openDir(askedFile, export(top), dir))
 			caps, _ := p.works(askedFile)
-			if limits := p.hold(30_000, func(q uint32) call { return openFile(q, export(caps[0]), file) }); limits < 30_000-65_536/14 {
+			if limits := p.hold(30_000, func(q uint32) call { return openFile(q, export(caps[0]), file) }); limits < 30_000-32_768/14 {
 				a.Errorf("only %d met the limit", limits)
 			}
 			a.look()
@@ -325,7 +325,7 @@ func leakCaps(a *assault) {
 	if raceBuilt {
 		n = 70_000
 	}
-	if limits := p.hold(n, func(q uint32) call { return of(q, export(top), schema.Dir_readOnly, nil) }); limits < int(n)-65_536 || limits > int(n)-60_000 {
+	if limits := p.hold(n, func(q uint32) call { return of(q, export(top), schema.Dir_readOnly, nil) }); limits < int(n)-32_768 || limits > int(n)-30_000 {
 		a.Errorf("%d of %d met the limit", limits, n)
 	}
 	a.look()
