@@ -76,6 +76,8 @@ func TestParkedMax(t *testing.T) {
 			r.call(q, tp.Echo_TypeID, tp.Echo_data.ID, toExport(boot))
 		}
 		synctest.Wait()
+		gate <- struct{}{} // one that is written while the others are parked
+		synctest.Wait()
 		close(gate)
 		synctest.Wait()
 		var broke *vat.ProtocolError
