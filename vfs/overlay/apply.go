@@ -9,48 +9,48 @@ import (
 	"capd/vfs/batch"
 )
 
-// ApplyOptions say what Apply does, and how.
+// ApplyOptions configure Apply.
 type ApplyOptions struct {
-	Paths []string // each with all below it; nil is everything
+	Paths []string // each with everything below it; nil means all
 
-	// Ours are the paths, each with all below it, at which the overlay's side wins where
-	// the lower tree changed since. At and below Theirs the lower tree stays as it is,
-	// and the overlay's changes are dropped. Each is where the overlay has a change, or
-	// above one (invalid).
+	// Ours are the paths, each with everything below it, at which the overlay's side
+	// wins if the lower tree changed since. At and below Theirs the lower tree stays as
+	// it is and the overlay's changes are dropped. The overlay must have a change at or
+	// below each of them (otherwise invalid).
 	Ours, Theirs []string
 
-	Target  vfs.Dir // the lower tree as it is guarded today; nil is the lower tree itself
+	Target  vfs.Dir // the lower tree behind its present guards; nil means the lower tree itself
 	Journal vfs.Dir // of package batch
 
-	// Check, if any, is shown the changes as Diff would answer them, all of them, and
-	// ends Apply with its error before anything is changed.
+	// Check, if not nil, gets all changes as Diff would return them. If it returns an
+	// error, Apply returns that error and changes nothing.
 	Check func([]Change) error
 
-	// Progress, if any, is told how many of the steps are done. The overlay's
-	// readers wait for it, so that it must not use the overlay.
+	// Progress, if not nil, is told how many steps are done. The overlay's readers wait
+	// for it, so it must not use the overlay.
 	Progress func(done, total int)
 }
 
-// Applied is what Apply did.
+// Applied is the result of Apply.
 type Applied struct {
-	ID      string // of the batch, for Undo; "" when there was nothing to do
+	ID      string // of the batch, for Undo; "" if there was nothing to do
 	Changes []batch.Change
-	Dropped []string // the paths, sorted, at which the overlay's changes gave way to Theirs; Undo brings none back
+	Dropped []string // the sorted paths at which the overlay's changes gave way to Theirs; Undo does not bring them back
 }
 
-// Apply makes the lower tree as the overlay shows it, at the paths that are chosen, all
-// or nothing, and the overlay reads through there afterwards. The directories that a
-// chosen path needs come with it.
+// Apply changes the lower tree at the chosen paths to what the overlay shows, all or
+// nothing. Afterwards the overlay reads through there. Directories that a chosen path
+// needs are added.
 //
-// A path is left alone where the lower tree is as wanted already, or where only the
-// lower tree has changed. Where it has changed since the overlay did, the error is
-// *batch.Conflicts with all such paths; they are looked for in the lower tree itself,
-// whatever the target's guards hide. It answers invalid when only one place of what was
-// moved is chosen, also in Theirs, and what the target's guards answer.
+// Apply skips a path if the lower tree is already as wanted, or if only the lower tree
+// has changed. If both sides changed, the error is *batch.Conflicts with all such
+// paths. Conflicts are looked for in the lower tree itself, even where the target's
+// guards hide it. Apply answers invalid when only one of the two places of a move is
+// chosen, also in Theirs, and returns errors of the target's guards.
 //
-// The overlay does not change while Apply runs, and its readers wait from the first
-// change of the lower tree to the last. After a crash, batch.Recover has to settle the
-// journal; New then finds out what became of it.
+// The overlay does not change while Apply runs. Its readers wait from the first change
+// of the lower tree to the last. After a crash, call batch.Recover on the journal and
+// then New, which finds out what became of the Apply.
 func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, error) {
 	if options.Journal == nil {
 		return Applied{}, vfs.Errorf(vfs.Invalid, "an apply needs a journal")
@@ -60,7 +60,7 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 		return Applied{}, err
 	}
 	defer o.end()
-	s := o.survey()
+	s := o.snapshot()
 	if options.Check != nil {
 		all, err := o.diff(ctx, s, "")
 		if err == nil {
@@ -99,15 +99,15 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if err == nil {
 		id, err = o.carryOut(ctx, edits, changes, options)
 	}
-	_ = o.settled(inner) // or the next start finds out what became of it
+	_ = o.settled(inner) // if this fails, the next start finds out
 	if err != nil {
 		return Applied{}, err
 	}
 	return Applied{ID: id, Changes: changes, Dropped: p.dropped}, nil
 }
 
-// carryOut makes changes in the lower tree and then edits in the overlay, which nobody
-// reads in between.
+// carryOut makes changes in the lower tree and then edits in the overlay. Nobody reads
+// in between.
 func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Change, options ApplyOptions) (id string, err error) {
 	target := options.Target
 	if target == nil {
@@ -122,7 +122,7 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Ch
 	id, err = batch.Run(ctx, options.Journal, target, changes, batch.Options{
 		Name: o.name, Keep: true, Progress: options.Progress,
 		Step: func(step string) {
-			if step == "intent" { // all that the overlay holds is copied; the lower tree changes next
+			if step == "intent" { // all of the overlay's contents are copied; the lower tree changes next
 				o.mu.Lock()
 				locked = true
 			}
@@ -132,7 +132,7 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Ch
 		o.index.cut(context.WithoutCancel(ctx))
 		return "", err
 	}
-	if !locked { // there was nothing to do any more
+	if !locked { // there was nothing left to do
 		o.mu.Lock()
 		locked = true
 	}
@@ -142,9 +142,9 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Ch
 	return id, nil
 }
 
-// settle returns the edits that let what was chosen read through, once the lower tree is
-// as the overlay shows it.
-func (s *survey) settle(chosen *selection) []edit {
+// settle returns the edits that make the chosen paths read through. The lower tree is
+// then as the overlay shows it.
+func (s *snapshot) settle(chosen *selection) []edit {
 	var edits []edit
 	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
 		if chosen.has(path) {
@@ -154,7 +154,7 @@ func (s *survey) settle(chosen *selection) []edit {
 	if chosen.all {
 		edits = append(edits, touches("", 0))
 	}
-	home := map[string]bool{"": true} // directories that read through to where they are
+	home := map[string]bool{"": true} // directories that read through to their own path
 	for _, n := range s.nodes {
 		parent, _ := split(n.path)
 		switch {
@@ -169,7 +169,7 @@ func (s *survey) settle(chosen *selection) []edit {
 			edits = append(edits, edit{Do: drop, Path: raw(n.path)})
 		case chosen.has(n.path):
 			edits = append(edits, restore(n.path, n.kind)...)
-		case home[parent] && chosen.has(parent): // which was new, and holds this still
+		case home[parent] && chosen.has(parent): // it was new, and still holds this
 			if _, known := s.bases[n.path]; !known {
 				edits = append(edits, knows(n.path, base{}))
 			}
@@ -178,7 +178,8 @@ func (s *survey) settle(chosen *selection) []edit {
 	return edits
 }
 
-// restore lets path read through to where it is, though its directory does not.
+// restore makes path read through to its own lower path although its directory does
+// not.
 func restore(path string, kind vfs.Kind) []edit {
 	return []edit{
 		sets(path, state{Kind: kind, Below: true, Origin: raw(path)}),

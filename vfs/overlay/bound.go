@@ -6,7 +6,7 @@ import (
 	"capd/vfs"
 )
 
-// count counts n, or counts it no more, after it was changed. mu is held.
+// count starts or stops counting n, after n was changed. Needs mu.
 func (o *Overlay) count(n *node) {
 	is := n.parent != nil && !n.through()
 	switch {
@@ -18,7 +18,7 @@ func (o *Overlay) count(n *node) {
 	n.recorded = is
 }
 
-// countAll counts n and all in it. mu is held.
+// countAll counts n and everything in it. Needs mu.
 func (o *Overlay) countAll(n *node) {
 	o.count(n)
 	for _, c := range n.children {
@@ -26,8 +26,8 @@ func (o *Overlay) countAll(n *node) {
 	}
 }
 
-// leave counts n, which is in the tree no more, and adds what it frees to freed. n may be
-// nil. mu is held.
+// leave uncounts n, which has left the tree, and adds the contents it frees to freed. n
+// may be nil. Needs mu.
 func (o *Overlay) leave(n *node, freed []*content) []*content {
 	if n != nil {
 		o.discount(n)
@@ -45,13 +45,13 @@ func (o *Overlay) discount(n *node) {
 	}
 }
 
-// fits answers quota when edits, which are a guest's, would have the overlay keep account
-// of more than its bound.
+// fits answers quota if edits of a guest would exceed the number of nodes that the
+// overlay records.
 func (o *Overlay) fits(edits []edit) error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	nodes, places := 0, 0
-	left := map[string]bool{} // where a node was moved away
+	left := map[string]bool{} // places that a node was moved away from
 	for _, e := range edits {
 		path := string(e.Path)
 		has := !left[path] && o.has(path)
@@ -76,7 +76,7 @@ func (o *Overlay) fits(edits []edit) error {
 	return nil
 }
 
-// has reports whether the node at path is recorded. mu is held.
+// has reports whether the node at path is recorded. Needs mu.
 func (o *Overlay) has(path string) bool {
 	n := o.root
 	for name := range strings.SplitSeq(path, "/") {

@@ -28,7 +28,7 @@ func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
 	return &file{made}, nil
 }
 
-// vacant answers what Create would, before it stages anything.
+// vacant returns the error that Create would, before anything is staged.
 func (d *dir) vacant(ctx context.Context, name string) error {
 	s, err := d.see(ctx, name)
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *dir) vacant(ctx context.Context, name string) error {
 	return nil
 }
 
-// taken is a lookup's error to one who wants to make something: what cannot be opened
-// is there all the same.
+// taken turns a lookup's error into one for a caller that wants to create: a node that
+// cannot be opened still takes the name.
 func taken(err error) error {
 	if vfs.CodeOf(err) == vfs.NotRegular || vfs.CodeOf(err) == vfs.CrossDevice {
 		return vfs.Exists
@@ -77,8 +77,8 @@ func (d *dir) Symlink(ctx context.Context, name, target string) error {
 	return made.Close()
 }
 
-// add makes a node called name and returns a reference to it: with an error a closed one,
-// if the node was made all the same.
+// add makes a node called name and returns a reference to it. If the node was made and
+// there is an error all the same, the reference is closed.
 func (d *dir) add(ctx context.Context, name string, n state) (made *ref, err error) {
 	err = d.o.change(ctx, func(ctx context.Context) (*step, error) {
 		s, err := d.spot(ctx, name)
@@ -102,7 +102,7 @@ func (d *dir) add(ctx context.Context, name string, n state) (made *ref, err err
 	return made, err
 }
 
-// child returns a reference to the node called name in d. mu is held.
+// child returns a reference to the node called name in d. Needs mu.
 func (d *dir) child(name string, kind vfs.Kind) *ref {
 	r := &ref{o: d.o, in: d.in, name: name, kind: kind}
 	if kind == vfs.DirKind {

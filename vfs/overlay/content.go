@@ -13,26 +13,26 @@ import (
 	"capd/vfs"
 )
 
-// content is what was written to a file: a file of its own in the upper store.
+// content is what was written to a file. It is a file of its own in the upper store.
 type content struct {
 	id     int64
-	writes atomic.Uint64 // grows when a write in place begins, and when it ends
+	writes atomic.Uint64 // grows when a write in place begins and when it ends
 
 	mu    sync.Mutex
-	known vfs.File // nil until it was opened
+	known vfs.File // nil until it is opened
 }
 
-// contents are all of them.
+// contents are all contents of the overlay.
 type contents struct {
 	dir  vfs.Dir
 	mu   sync.Mutex
-	last int64 // the highest number given
+	last int64 // the highest number used so far
 	all  map[int64]*content
 }
 
 func (c *content) name() string { return strconv.FormatInt(c.id, 10) }
 
-// open opens the directory of contents, made where there is none.
+// open opens the directory of contents, and creates it if it is missing.
 func (cs *contents) open(ctx context.Context, upper vfs.Dir) error {
 	cs.all = map[int64]*content{}
 	n, err := upper.Lookup(ctx, contentsName)
@@ -64,7 +64,7 @@ func (cs *contents) close() {
 	}
 }
 
-// get returns the content of that number.
+// get returns the content with the number id.
 func (cs *contents) get(id int64) *content {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -77,7 +77,7 @@ func (cs *contents) get(id int64) *content {
 	return c
 }
 
-// fresh returns a content of a number that is new.
+// fresh returns a content with a new number.
 func (cs *contents) fresh() *content {
 	cs.mu.Lock()
 	id := cs.last + 1
@@ -98,7 +98,7 @@ func (cs *contents) create(ctx context.Context) (*content, error) {
 	return c, nil
 }
 
-// stage stores what r holds. An error of r is passed as it came.
+// stage stores all of r. It returns an error of r unchanged.
 func (cs *contents) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, error) {
 	c := cs.fresh()
 	v, err := cs.dir.Replace(inside(ctx), c.name(), r, vfs.If{Absent: true})
@@ -109,7 +109,7 @@ func (cs *contents) stage(ctx context.Context, r io.Reader) (*content, vfs.Versi
 	return c, v, nil
 }
 
-// besideOld adds to a quota error what a replacement needs room for.
+// besideOld adds to a quota error that a replacement needs room beside the old content.
 func besideOld(err error) error {
 	e, ok := errors.AsType[*vfs.Error](err)
 	if !ok || e.Code != vfs.Quota {
@@ -120,7 +120,7 @@ func besideOld(err error) error {
 	return &more
 }
 
-// file returns c as the upper store has it. It stays open until c is removed.
+// file opens c in the upper store. It stays open until c is removed.
 func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
 	if !vfs.IsTrying(ctx) {
 		c.mu.Lock()
@@ -147,8 +147,8 @@ func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
 	return f, ready(ctx, f)
 }
 
-// remove removes c, which is in the tree no more. What cannot be removed is swept at
-// the next start.
+// remove removes c, which has left the tree. If it cannot be removed, the next start
+// removes it.
 func (cs *contents) remove(ctx context.Context, c *content) {
 	if c == nil {
 		return
@@ -173,7 +173,7 @@ func (c *content) close() {
 	}
 }
 
-// sweep removes contents that no node has, which a change left that was not made, and
+// sweep removes contents that no node uses, left by a change that was not completed. It
 // answers corrupt when one is missing.
 func (o *Overlay) sweep(ctx context.Context) error {
 	wanted := map[string]bool{}

@@ -7,8 +7,8 @@ import (
 	"capd/vfs"
 )
 
-// copies are the files of the lower tree that are being copied. Each counts as staged
-// in the meters of its change, so that nobody copies more at once than he could keep.
+// copies are the files of the lower tree being copied. Each counts as staged in the
+// meters of its change, so nobody copies more at once than the quota could store.
 type copies struct {
 	mu    sync.Mutex
 	n     int
@@ -17,9 +17,9 @@ type copies struct {
 
 func newCopies() copies { return copies{ended: make(chan struct{})} }
 
-// begin counts a copy of n bytes for the change that ctx is of. While there is no room
-// for it beside other copies it waits for those. The caller calls end when the copy is
-// in the tree or removed.
+// begin counts a copy of n bytes for the change that ctx belongs to. If there is no
+// room beside other copies it waits for them. The caller calls end when the copy is in
+// the tree or removed.
 func (c *copies) begin(ctx context.Context, n int64) (end func(), err error) {
 	for {
 		c.mu.Lock()

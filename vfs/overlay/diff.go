@@ -10,7 +10,7 @@ import (
 	"capd/vfs/batch"
 )
 
-// ChangeKind says what a [Change] is.
+// ChangeKind is the kind of a [Change].
 type ChangeKind string
 
 // The kinds of changes.
@@ -18,23 +18,23 @@ const (
 	Added    ChangeKind = "added"
 	Removed  ChangeKind = "removed"
 	Modified ChangeKind = "modified" // other content, or another target of a link
-	Renamed  ChangeKind = "renamed"  // it was at From; a directory with all that it holds, less what has a Change of its own
-	Mode     ChangeKind = "mode"     // executable, or no more
-	Type     ChangeKind = "type"     // what was there is of another kind
+	Renamed  ChangeKind = "renamed"  // it was at From; for a directory with everything in it, except what has a Change of its own
+	Mode     ChangeKind = "mode"     // the executable bit changed
+	Type     ChangeKind = "type"     // a node of another kind was there
 )
 
-// Change is one difference between the overlay and the tree below it.
+// Change is one difference between the overlay and the lower tree.
 type Change struct {
 	Path string // relative to the overlay's root
 	Kind ChangeKind
-	From string      // of what was renamed, and of a directory in place of something else: its place in the lower tree
-	Was  batch.State // at Path when the overlay was first changed there
+	From string      // its place in the lower tree: of a renamed node, and of a directory that replaced another node
+	Was  batch.State // at Path, when the overlay was first changed there
 	Is   batch.State
 }
 
-// Diff returns the changes at and below the path under, "" for all, in byte order of
-// paths. What is as it was, or as the lower tree is by now, is no change; nor is what
-// only the lower tree changed. Nobody changes the overlay meanwhile.
+// Diff returns the changes at and below the path under, in byte order of paths; ""
+// means all. It leaves out what is as it was, what the lower tree has by now, and what
+// only the lower tree changed. The overlay does not change while Diff runs.
 func (o *Overlay) Diff(ctx context.Context, under string) ([]Change, error) {
 	if err := checkPath(under); err != nil {
 		return nil, err
@@ -44,12 +44,12 @@ func (o *Overlay) Diff(ctx context.Context, under string) ([]Change, error) {
 		return nil, err
 	}
 	defer o.end()
-	return o.diff(ctx, o.survey(), under)
+	return o.diff(ctx, o.snapshot(), under)
 }
 
-// warm asks both stores for the versions that diff will need, with no turn held. Stores
-// usually remember them, so that diff is quick afterwards.
-func (o *Overlay) warm(ctx context.Context, under string) { _, _ = o.diff(ctx, o.survey(), under) }
+// warm asks both stores for the versions that diff will need, without holding the turn.
+// Stores usually cache them, so diff is quick afterwards.
+func (o *Overlay) warm(ctx context.Context, under string) { _, _ = o.diff(ctx, o.snapshot(), under) }
 
 func checkPath(path string) error {
 	if path == "" {
@@ -59,17 +59,17 @@ func checkPath(path string) error {
 	return err
 }
 
-// Changed reports whether Diff would answer any change. It looks for one and no further,
-// and nobody waits for it.
+// Changed reports whether Diff would return any change. It stops at the first, and
+// delays nobody.
 func (o *Overlay) Changed(ctx context.Context) (changed bool, err error) {
-	err = o.differences(ctx, o.survey(), "", func(Change) bool {
+	err = o.differences(ctx, o.snapshot(), "", func(Change) bool {
 		changed = true
 		return false
 	})
 	return changed, err
 }
 
-func (o *Overlay) diff(ctx context.Context, s *survey, under string) ([]Change, error) {
+func (o *Overlay) diff(ctx context.Context, s *snapshot, under string) ([]Change, error) {
 	var changes []Change
 	err := o.differences(ctx, s, under, func(c Change) bool {
 		changes = append(changes, c)
@@ -82,8 +82,8 @@ func (o *Overlay) diff(ctx context.Context, s *survey, under string) ([]Change, 
 	return changes, nil
 }
 
-// differences calls f for each change at or below under, until it answers false.
-func (o *Overlay) differences(ctx context.Context, s *survey, under string, f func(Change) bool) error {
+// differences calls f for each change at or below under, until f returns false.
+func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f func(Change) bool) error {
 	for _, n := range s.nodes {
 		if n.through || !within(n.path, under) {
 			continue
@@ -103,9 +103,9 @@ func (o *Overlay) differences(ctx context.Context, s *survey, under string, f fu
 	return nil
 }
 
-// nodeless says what has changed at a lower path where no node says it: what was hidden
-// there, or removed.
-func (o *Overlay) nodeless(ctx context.Context, s *survey, path string) (Change, error) {
+// nodeless returns the change at a lower path for which the overlay has no node:
+// something was hidden or removed there.
+func (o *Overlay) nodeless(ctx context.Context, s *snapshot, path string) (Change, error) {
 	b := s.bases[path]
 	parent, _ := split(path)
 	_, shown := s.shows[parent]
@@ -128,9 +128,9 @@ func (o *Overlay) nodeless(ctx context.Context, s *survey, path string) (Change,
 	return o.differs(ctx, Change{Path: path, Was: b.state, Is: is}, path)
 }
 
-// compare says what has changed at n, if anything has. What took the place of something
-// else is compared with that, and never only renamed: no change hides what it removes.
-func (o *Overlay) compare(ctx context.Context, s *survey, n surveyed) (c Change, err error) {
+// compare returns the change at n, if there is one. A node that replaced another is
+// compared with that one, and is never a plain rename: no change hides a removal.
+func (o *Overlay) compare(ctx context.Context, s *snapshot, n snapshotNode) (c Change, err error) {
 	c.Path = n.path
 	at := s.before(n)
 	b := s.bases[at]
@@ -164,9 +164,9 @@ func (o *Overlay) compare(ctx context.Context, s *survey, n surveyed) (c Change,
 	return o.differs(ctx, c, at)
 }
 
-// told reports whether a change says where it is now what the lower tree has at path,
-// from where it was moved.
-func (o *Overlay) told(ctx context.Context, s *survey, path string) (bool, error) {
+// told reports whether another change says where the node is now that the lower tree
+// has at path.
+func (o *Overlay) told(ctx context.Context, s *snapshot, path string) (bool, error) {
 	i, shown := s.at[s.shows[path]]
 	if !shown || s.nodes[i].through {
 		return shown, nil
@@ -175,8 +175,8 @@ func (o *Overlay) told(ctx context.Context, s *survey, path string) (bool, error
 	return c.From == path, err
 }
 
-// differs completes c with its kind, which is empty when there is no difference, or none
-// any more to what the lower tree has at the path at.
+// differs sets c's kind. The kind is empty when there is no difference, or none to what
+// the lower tree has now at the path at.
 func (o *Overlay) differs(ctx context.Context, c Change, at string) (Change, error) {
 	if c.Was == c.Is {
 		return c, nil

@@ -65,9 +65,9 @@ func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	}
 }
 
-// hold returns a reference to what was seen as name, or nil when it is something else
-// by now. It takes over what s has open.
-func (d *dir) hold(ctx context.Context, name string, s *sight) (vfs.Node, error) {
+// hold returns a reference to the node seen as name, or nil if another node is there by
+// now. It takes over what s has open.
+func (d *dir) hold(ctx context.Context, name string, s *lookedUp) (vfs.Node, error) {
 	if !vfs.IsTrying(ctx) {
 		d.o.mu.Lock()
 	} else if !d.o.mu.TryLock() {

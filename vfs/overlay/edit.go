@@ -9,8 +9,8 @@ import (
 	"capd/vfs/batch"
 )
 
-// edit is one step of a change to the tree, as the index records it. The same edits
-// make the same tree: nothing else is asked.
+// edit is one step of a change to the tree, as recorded in the index. The tree depends
+// on the edits alone.
 type edit struct {
 	Do   verb   `json:"do"`
 	Path raw    `json:"path,omitempty"`
@@ -24,19 +24,19 @@ type verb string
 
 const (
 	set    verb = "set"    // puts Node at Path
-	drop   verb = "drop"   // lets Path read through
-	move   verb = "move"   // takes what is at Path to To
-	adopt  verb = "adopt"  // lets the directory at Path read through to the lower path To, and those in it that read through with it
-	detach verb = "detach" // lets the directory at Path read through no more
-	touch  verb = "touch"  // sets when the directory at Path was modified, 0 to leave it to the lower tree
-	know   verb = "know"   // remembers the base of the lower path Path
-	forget verb = "forget" // forgets it
+	drop   verb = "drop"   // makes Path read through
+	move   verb = "move"   // moves the node at Path to To
+	adopt  verb = "adopt"  // makes the directory at Path read through to the lower path To, with those in it that read through with it
+	detach verb = "detach" // stops the directory at Path from reading through
+	touch  verb = "touch"  // sets when the directory at Path was modified; 0 leaves it to the lower tree
+	know   verb = "know"   // records the base of the lower path Path
+	forget verb = "forget" // drops that base
 )
 
-// raw is a path or a target, which need not be valid UTF-8.
+// raw is a path or a target. It need not be valid UTF-8.
 type raw []byte
 
-// state is a node as it is recorded, without what is in it.
+// state is a node as recorded, without its entries.
 type state struct {
 	Kind    vfs.Kind `json:"kind,omitempty"`
 	Below   bool     `json:"below,omitempty"`
@@ -47,7 +47,7 @@ type state struct {
 	Target  raw      `json:"target,omitempty"`
 }
 
-// fact is a base as it is recorded.
+// fact is a base as recorded.
 type fact struct {
 	Moved   bool     `json:"moved,omitempty"`
 	Kind    vfs.Kind `json:"kind,omitempty"`
@@ -80,12 +80,12 @@ func (n *node) state() *state {
 	return s
 }
 
-// sets puts s at path.
+// sets returns the edit that puts s at path.
 func sets(path string, s state) edit { return edit{Do: set, Path: raw(path), Node: &s} }
 
 func touches(path string, ms int64) edit { return edit{Do: touch, Path: raw(path), Ms: ms} }
 
-// edit makes edits and returns the contents that are in the tree no more. mu is held.
+// edit makes edits and returns the contents that have left the tree. Needs mu.
 func (o *Overlay) edit(edits []edit) (freed []*content) {
 	for _, e := range edits {
 		path := string(e.Path)
@@ -134,7 +134,8 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 	return freed
 }
 
-// reach returns the directory at path, made where the way reads through. mu is held.
+// reach returns the directory at path, and makes nodes where the way reads through.
+// Needs mu.
 func (o *Overlay) reach(path string) *node {
 	n := o.root
 	if path == "" {
@@ -146,14 +147,14 @@ func (o *Overlay) reach(path string) *node {
 	return n
 }
 
-// edited is reach for a directory whose entries change. mu is held.
+// edited is reach for a directory whose entries change. Needs mu.
 func (o *Overlay) edited(path string) *node {
 	n := o.reach(path)
 	n.edits++
 	return n
 }
 
-// adopt lets n read through to origin, and the directories in it that read through
+// adopt makes n read through to origin, and so the directories in it that read through
 // with it.
 func (n *node) adopt(origin string) {
 	var with []*node
@@ -169,7 +170,7 @@ func (n *node) adopt(origin string) {
 	}
 }
 
-// free adds n's contents, and those of what is in it, to freed. n may be nil.
+// free adds the contents of n and of everything in it to freed. n may be nil.
 func (n *node) free(freed []*content) []*content {
 	if n == nil {
 		return freed
@@ -183,7 +184,7 @@ func (n *node) free(freed []*content) []*content {
 	return freed
 }
 
-// dump returns edits that make the tree from one without changes. mu is held.
+// dump returns the edits that make the tree from an empty one. Needs mu.
 func (o *Overlay) dump() []edit {
 	var edits []edit
 	for _, path := range slices.Sorted(maps.Keys(o.bases)) {

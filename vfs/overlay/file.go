@@ -20,22 +20,22 @@ var (
 	_ vfs.Trier     = (*link)(nil)
 )
 
-// standing is what is at a reference's place.
-type standing struct {
-	node   vfs.Node // of the lower or the upper store; stays open with the reference, or until content is removed
+// source is where the node at a reference's place is stored.
+type source struct {
+	node   vfs.Node // in the lower or the upper store; stays open with the reference, or until content is removed
 	exec   bool     // of a file with content
-	target string   // of a link that was made, which has no node
-	made   int64    // when, in milliseconds since the Unix epoch
+	target string   // of a link made in the overlay, which has no node
+	made   int64    // time of creation, in milliseconds since the Unix epoch
 
 	content *content
 }
 
-// stands returns what is at r's place, which is a file or a link.
-func (r *ref) stands(ctx context.Context) (st standing, err error) {
+// source returns where the file or link at r's place is stored.
+func (r *ref) source(ctx context.Context) (st source, err error) {
 	if err := r.o.look(ctx); err != nil {
 		return st, err
 	}
-	path, below, err := r.source(&st)
+	path, below, err := r.origin(&st)
 	r.o.mu.RUnlock()
 	switch {
 	case err != nil:
@@ -57,9 +57,8 @@ func (r *ref) stands(ctx context.Context) (st standing, err error) {
 	return st, err
 }
 
-// source says where what is at r's place comes from: the lower path, if below. mu is
-// held.
-func (r *ref) source(st *standing) (path string, below bool, err error) {
+// origin returns the lower path of the node at r's place, if below. Needs mu.
+func (r *ref) origin(st *source) (path string, below bool, err error) {
 	here, err := r.here()
 	if err != nil {
 		return "", false, err
@@ -81,35 +80,35 @@ func (r *ref) source(st *standing) (path string, below bool, err error) {
 	return n.origin, n.below, nil
 }
 
-// read runs do on the file at f's place. When the content goes while it runs, it runs
-// again on what there is then.
-func (f *file) read(ctx context.Context, do func(vfs.File, standing) error) error {
+// read runs do on the file at f's place. If the content is removed while do runs, read
+// runs it again on the new one.
+func (f *file) read(ctx context.Context, do func(vfs.File, source) error) error {
 	for {
-		st, err := f.stands(ctx)
+		st, err := f.source(ctx)
 		if err == nil {
 			err = do(st.node.(vfs.File), st)
 		}
 		if st.content == nil || !lost(err) || ctx.Err() != nil {
 			return err
 		}
-		switch now, again := f.stands(ctx); {
+		switch now, again := f.source(ctx); {
 		case again != nil && (now.content == nil || !lost(again)):
 			return again
 		case now.content != st.content:
 		case vfs.CodeOf(err) == vfs.Stale:
 			return err
 		default:
-			return errIndex // it is in the tree, and nowhere else
+			return errIndex // the only copy is missing
 		}
 	}
 }
 
-// lost reports what the upper store answers for a content that was removed.
+// lost reports the errors that the upper store returns for a removed content.
 func lost(err error) bool { return missing(err) || vfs.CodeOf(err) == vfs.Stale }
 
 // Stat implements vfs.Node.
 func (f *file) Stat(ctx context.Context) (info vfs.Info, err error) {
-	err = f.read(ctx, func(at vfs.File, st standing) error {
+	err = f.read(ctx, func(at vfs.File, st source) error {
 		if info, err = at.Stat(ctx); err == nil && st.content != nil {
 			info.Exec = st.exec
 		}
@@ -126,7 +125,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err erro
 	if off < 0 {
 		return 0, vfs.ErrOffset
 	}
-	err = f.read(ctx, func(at vfs.File, _ standing) error {
+	err = f.read(ctx, func(at vfs.File, _ source) error {
 		n, err = at.ReadAt(ctx, p, off)
 		return err
 	})
@@ -135,17 +134,17 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err erro
 
 // Version implements vfs.Versioner.
 func (f *file) Version(ctx context.Context) (v vfs.Version, err error) {
-	err = f.read(ctx, func(at vfs.File, _ standing) error {
+	err = f.read(ctx, func(at vfs.File, _ source) error {
 		v, err = vfs.VersionOf(ctx, at)
 		return err
 	})
 	return v, err
 }
 
-// Open implements vfs.Opener. What is changed in the overlay does not change the
-// content, as far as the store that keeps it holds contents open.
+// Open implements vfs.Opener. A change made in the overlay does not change the content,
+// if the store that keeps it holds contents open.
 func (f *file) Open(ctx context.Context) (c vfs.Content, err error) {
-	err = f.read(ctx, func(at vfs.File, _ standing) error {
+	err = f.read(ctx, func(at vfs.File, _ source) error {
 		c, err = vfs.Open(ctx, at)
 		return err
 	})
@@ -154,7 +153,7 @@ func (f *file) Open(ctx context.Context) (c vfs.Content, err error) {
 
 // Sync implements vfs.File.
 func (f *file) Sync(ctx context.Context) error {
-	err := f.read(ctx, func(at vfs.File, st standing) error { // for which nobody waits
+	err := f.read(ctx, func(at vfs.File, st source) error { // nobody waits for it
 		if st.content == nil {
 			_, err := at.Stat(ctx)
 			return err
@@ -167,7 +166,7 @@ func (f *file) Sync(ctx context.Context) error {
 	return f.o.oneTurn(ctx, func(ctx context.Context) error { return f.o.index.sync(inside(ctx)) })
 }
 
-// Replace implements vfs.Replacer. It makes no file where there is none.
+// Replace implements vfs.Replacer. It never creates a file.
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return f.replace(ctx, f.name, r, nil, c)
 }
@@ -176,7 +175,7 @@ type link struct{ *ref }
 
 // Stat implements vfs.Node.
 func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
-	st, err := l.stands(ctx)
+	st, err := l.source(ctx)
 	if err != nil {
 		return vfs.Info{}, err
 	}
@@ -188,7 +187,7 @@ func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
 
 // Target implements vfs.Link.
 func (l *link) Target(ctx context.Context) (string, error) {
-	st, err := l.stands(ctx)
+	st, err := l.source(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -8,18 +8,19 @@ import (
 	"capd/vfs/batch"
 )
 
-// With the turn held, nothing is read that takes as long as a file or a directory is
-// large. A plan that needs the version of a long file, or needs to know whether a
-// directory of the lower tree is empty, answers unknown. The overlay then gives the turn
-// up, finds that out, and runs the plan again. The plan uses what was found unless
-// something shows that it has changed. The lower tree may change in between; it may do so
-// at any time, since the turn does not hold it.
+// A plan runs while its call holds the turn. It reads nothing then that takes longer
+// the larger a file or a directory is. If it needs the version of a long file, or needs
+// to know whether a lower directory is empty, it answers unknown. The overlay then
+// gives up the turn, finds that out, and runs the plan again. The plan uses what was
+// found unless something shows that it has changed. The lower tree may change in
+// between. It may do so at any time, since the turn does not lock it.
 
-// shortFile is the length, in bytes, up to which a file is read with the turn held.
+// shortFile is the size, in bytes, up to which a file is read while the turn is held.
 const shortFile = 64 << 10
 
-// unknown is the error of a plan that needs what takes long to find out: the state of
-// the lower path, the version of a content, or whether the directory at a spot is empty.
+// unknown is the error of a plan that needs something that takes long to find out: the
+// state of the lower path, the version of a content, or whether the directory at a spot
+// is empty.
 type unknown struct {
 	path    string
 	content *content
@@ -34,40 +35,42 @@ type found struct {
 	states  map[string]stateAs
 	written map[*content]versionAs
 	empty   map[string]emptyAs // by path
-	open    []vfs.Node         // the directories of empty
+	open    []vfs.Node         // directories in empty
 }
 
 type stateAs struct {
-	info  vfs.Info // as it was
+	info  vfs.Info // when it was read
 	state batch.State
 }
 
 type versionAs struct {
-	writes  uint64 // as it was
+	writes  uint64 // when it was read
 	version vfs.Version
 }
 
 type emptyAs struct {
 	node  *node
-	edits uint64 // as it was
+	edits uint64 // when it was read
 	empty bool
 }
 
 type foundKey struct{}
 
-// foundIn is what the call of ctx has found out; nil for one that reads whatever it
+// foundIn returns what the call of ctx has found out; nil if the call reads whatever it
 // needs.
 func foundIn(ctx context.Context) *found {
 	f, _ := ctx.Value(foundKey{}).(*found)
 	return f
 }
 
-// turns is how often a call takes the turn before it gives up on what keeps changing.
+// turns is how often a call takes the turn before it gives up because something keeps
+// changing.
 const turns = 16
 
 var errChanging = vfs.Errorf(vfs.Busy, "it is being changed all the while; try again")
 
-// inTurn runs do with the turn, and again when it answered unknown, with what was found.
+// inTurn runs do while it holds the turn. If do answers unknown, inTurn finds that out
+// and runs do again.
 func (o *Overlay) inTurn(ctx context.Context, do func(context.Context) error) error {
 	f := &found{}
 	defer f.close()
@@ -99,16 +102,16 @@ func (f *found) close() {
 	}
 }
 
-// find finds out what is needed. What is gone meanwhile is left for the plan to see.
+// find finds out what need asks for. If it no longer exists, the plan will notice.
 func (f *found) find(ctx context.Context, o *Overlay, need *unknown) error {
 	var err error
 	switch {
 	case need.dir != nil:
-		err = f.look(ctx, need.dir, need.name)
+		err = f.findEmpty(ctx, need.dir, need.name)
 	case need.content != nil:
-		err = f.sum(ctx, o, need.content)
+		err = f.findVersion(ctx, o, need.content)
 	default:
-		err = f.weigh(ctx, o, need.path)
+		err = f.findState(ctx, o, need.path)
 	}
 	if missing(err) || lost(err) {
 		return ctx.Err()
@@ -116,8 +119,8 @@ func (f *found) find(ctx context.Context, o *Overlay, need *unknown) error {
 	return err
 }
 
-// weigh finds the state of a lower path.
-func (f *found) weigh(ctx context.Context, o *Overlay, path string) error {
+// findState finds the state of a lower path.
+func (f *found) findState(ctx context.Context, o *Overlay, path string) error {
 	n, err := o.lowerAt(ctx, path)
 	if err != nil {
 		return err
@@ -142,8 +145,8 @@ func (f *found) weigh(ctx context.Context, o *Overlay, path string) error {
 	return nil
 }
 
-// sum finds the version of a content.
-func (f *found) sum(ctx context.Context, o *Overlay, c *content) error {
+// findVersion finds the version of a content.
+func (f *found) findVersion(ctx context.Context, o *Overlay, c *content) error {
 	writes := c.writes.Load()
 	at, err := o.contents.file(ctx, c)
 	if err != nil {
@@ -160,9 +163,9 @@ func (f *found) sum(ctx context.Context, o *Overlay, c *content) error {
 	return nil
 }
 
-// look finds out whether the directory called name in d is empty. It stays open, so that
-// its node is the same for as long as it is there.
-func (f *found) look(ctx context.Context, d *dir, name string) error {
+// findEmpty finds out whether the directory called name in d is empty. It keeps the
+// directory open, so that its node stays the same while it exists.
+func (f *found) findEmpty(ctx context.Context, d *dir, name string) error {
 	n, err := d.Lookup(ctx, name)
 	if err != nil {
 		return err
@@ -187,12 +190,13 @@ func (f *found) look(ctx context.Context, d *dir, name string) error {
 	return nil
 }
 
-// alike reports that nothing shows in b that the file has changed since a.
+// alike reports whether b shows no change of the file since a.
 func alike(a, b vfs.Info) bool {
 	return a.Kind == b.Kind && a.Size == b.Size && a.ModifiedMs == b.ModifiedMs && a.Exec == b.Exec
 }
 
-// stateIn is stateOf for what the lower tree has at path, as far as f knows it.
+// stateIn is stateOf for the node n that the lower tree has at path. It uses what f
+// knows.
 func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (batch.State, error) {
 	if _, ok := n.(vfs.File); !ok || f == nil {
 		return stateOf(ctx, n)
@@ -210,7 +214,7 @@ func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (batch.Sta
 	return batch.State{}, &unknown{path: path}
 }
 
-// versionIn is the version of the file at s, as far as f knows it.
+// versionIn returns the version of the file at s. It uses what f knows.
 func (f *found) versionIn(ctx context.Context, s *spot) (vfs.Version, error) {
 	at, err := s.file(ctx)
 	if err != nil {
@@ -235,7 +239,7 @@ func (f *found) versionIn(ctx context.Context, s *spot) (vfs.Version, error) {
 	return vfs.Version{}, &unknown{content: s.content}
 }
 
-// emptyIn answers notEmpty for a directory at s that holds something, as far as f knows.
+// emptyIn answers notEmpty if the directory at s holds something. It uses what f knows.
 func (f *found) emptyIn(s *spot) error {
 	s.ref.o.mu.RLock()
 	defer s.ref.o.mu.RUnlock()

@@ -13,41 +13,41 @@ import (
 	"capd/vfs"
 )
 
-// The names in an upper store.
+// Names in an upper store.
 const (
 	indexName    = "index"
 	contentsName = "data"
 	intentName   = "apply"
 )
 
-// LockName is the name in an upper store that an overlay leaves to whoever opens the store:
-// for a file to lock, so that no two overlays write to one store.
+// LockName is a name in an upper store that an overlay does not use. Whoever opens the
+// store may lock a file of that name, so that no two overlays write to one store.
 const LockName = "lock"
 
-// index is the record of all changes: lines of a checksum and the edits of one change
-// in JSON, after a line that says which format it is. The last line may be torn: that
-// change was not made.
+// index is the record of all changes. The first line names the format. Every other line
+// has a checksum and the edits of one change in JSON. If the last line is incomplete,
+// that change was not made.
 type index struct {
 	file   vfs.File
 	end    int64 // bytes of whole lines
-	packed int64 // bytes when it was last made compact
-	lost   error // set when the tree is ahead of what could be written
+	packed int64 // bytes when it was last compacted
+	lost   error // set when the tree has a change that could not be written
 }
 
 const indexFormat = "capd overlay 1\n"
 
-// worthPacking is how many bytes an index grows to, at least, before it is made compact.
+// worthPacking is the least size, in bytes, at which an index is compacted.
 const worthPacking = 64 << 10
 
 func line(edits []edit) []byte {
 	text, err := json.Marshal(edits)
-	if err != nil { // numbers and bytes always can be
+	if err != nil { // numbers and bytes always encode
 		panic(err)
 	}
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text)
 }
 
-// parse reads one line, without its end.
+// parse parses one line, without its newline.
 func parse(line []byte) ([]edit, bool) {
 	if len(line) < 9 || line[8] != ' ' {
 		return nil, false
@@ -63,8 +63,8 @@ func parse(line []byte) ([]edit, bool) {
 	return edits, true
 }
 
-// records yields the edits of each whole line of text. It answers corrupt when what is
-// not one does not come last.
+// records yields the edits of each whole line of text. It answers corrupt for a bad
+// line that is not the last.
 func records(text []byte, yield func([]edit) error) error {
 	text, ok := bytes.CutPrefix(text, []byte(indexFormat))
 	if !ok {
@@ -96,7 +96,7 @@ func records(text []byte, yield func([]edit) error) error {
 
 var errIndex = vfs.Errorf(vfs.Corrupt, "the overlay's index is damaged; restore its upper store or begin with an empty one")
 
-// sound reports whether e says all that it has to, and nothing that cannot be.
+// sound reports whether e has all its fields, with possible values.
 func (e *edit) sound() bool {
 	path, to := string(e.Path), string(e.To)
 	switch e.Do {
@@ -126,15 +126,14 @@ func sound(path string) bool {
 	return true
 }
 
-// append adds a line. A line that could not be written whole is written over by the
-// next one.
+// append adds a line. If a line cannot be written whole, the next one overwrites it.
 func (x *index) append(ctx context.Context, edits []edit, sync bool) error {
 	if x.lost != nil {
 		return x.lost
 	}
 	text := line(edits)
 	if _, err := x.file.WriteAt(ctx, text, x.end, vfs.If{}); err != nil {
-		x.cut(ctx) // what stays is torn
+		x.cut(ctx) // the line counts as incomplete all the same
 		return err
 	}
 	if sync {
@@ -147,7 +146,7 @@ func (x *index) append(ctx context.Context, edits []edit, sync bool) error {
 	return nil
 }
 
-// cut drops what is beyond the last whole line, as far as it can be.
+// cut removes what follows the last whole line, if it can.
 func (x *index) cut(ctx context.Context) { _ = x.file.Truncate(inside(ctx), x.end, vfs.If{}) }
 
 func (x *index) sync(ctx context.Context) error { return x.file.Sync(ctx) }
@@ -158,7 +157,7 @@ func (x *index) close() {
 	}
 }
 
-// load reads what an overlay wrote in the upper store, or begins there.
+// load reads what an overlay wrote in the upper store, or initializes an empty store.
 func (o *Overlay) load(ctx context.Context) error {
 	kept, err := o.opened(ctx)
 	if err != nil {
@@ -179,7 +178,7 @@ func (o *Overlay) load(ctx context.Context) error {
 }
 
 // opened reports whether the upper store has an index. It answers invalid for a store
-// that is somebody else's.
+// that holds anything else.
 func (o *Overlay) opened(ctx context.Context) (bool, error) {
 	kept, others := false, false
 	for e, err := range o.upper.List(ctx) {
@@ -187,7 +186,7 @@ func (o *Overlay) opened(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		kept = kept || e.Name == indexName && e.Kind == vfs.FileKind
-		others = others || e.Name != contentsName && e.Name != LockName // which are made before the index is
+		others = others || e.Name != contentsName && e.Name != LockName // these are made before the index
 	}
 	if others && !kept {
 		return false, vfs.Errorf(vfs.Invalid, "the overlay's upper store holds something else; give it an empty one")
@@ -208,7 +207,7 @@ func (o *Overlay) replay(ctx context.Context) error {
 	})
 }
 
-// pack writes the index anew, without what is past.
+// pack rewrites the index without edits that no longer matter.
 func (o *Overlay) pack(ctx context.Context) error {
 	o.mu.RLock()
 	text := o.packed()
@@ -216,7 +215,7 @@ func (o *Overlay) pack(ctx context.Context) error {
 	return o.rewrite(ctx, text)
 }
 
-// packed is the shortest index that makes the tree. mu is held.
+// packed returns the shortest index that makes the tree. Needs mu.
 func (o *Overlay) packed() []byte {
 	text := []byte(indexFormat)
 	for _, e := range o.dump() {
@@ -225,7 +224,7 @@ func (o *Overlay) packed() []byte {
 	return text
 }
 
-// rewrite makes text the index.
+// rewrite replaces the index by text.
 func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 	if _, err := o.upper.Replace(ctx, indexName, bytes.NewReader(text), vfs.If{}); err != nil {
 		return err
@@ -244,15 +243,15 @@ func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// compact packs an index that is mostly past. That it cannot be done, where the upper
-// store is full, is no reason to stop.
+// compact packs an index in which most edits no longer matter. A failure, such as a
+// full upper store, is ignored.
 func (o *Overlay) compact(ctx context.Context) {
 	if o.index.end > max(worthPacking, 4*o.index.packed) && o.pack(ctx) != nil {
-		o.index.packed = o.index.end / 2 // not every time
+		o.index.packed = o.index.end / 2 // do not try every time
 	}
 }
 
-// readWhole reads the file called name.
+// readWhole reads the whole file called name.
 func readWhole(ctx context.Context, d vfs.Dir, name string) ([]byte, error) {
 	n, err := d.Lookup(ctx, name)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"capd/vfs/batch"
 )
 
-// intent is what an Apply is about to do. It is kept from before the lower tree changes
-// until the index says that it was done, so that a restart in between can tell: the
-// batch is done wholly or not at all, and the lower tree shows which.
+// intent is what an Apply is about to do. It is stored before the lower tree changes
+// and until the index records the result. After a restart in between, the lower tree
+// shows whether the batch was done: it is done wholly or not at all.
 type intent struct {
 	All     bool       `json:"all,omitempty"`
 	Deep    []raw      `json:"deep,omitempty"`
@@ -41,22 +41,22 @@ func texts(paths []raw) (all []string) {
 	return all
 }
 
-// intend writes down that changes are about to be made.
+// intend stores that changes are about to be made.
 func (o *Overlay) intend(ctx context.Context, chosen *selection, changes []batch.Change) error {
 	in := intent{All: chosen.all, Deep: raws(chosen.deep), Lone: raws(chosen.lone)}
 	for _, c := range changes {
 		in.Changes = append(in.Changes, intended{raw(c.Path), factOf(base{state: c.Was}), factOf(base{state: c.Becomes})})
 	}
 	err := o.writeIntent(ctx, in)
-	for vfs.CodeOf(err) == vfs.Quota && len(in.Changes) > 1 { // one of them says what became of all
+	for vfs.CodeOf(err) == vfs.Quota && len(in.Changes) > 1 { // one change is enough to tell whether the batch was done
 		in.Changes = in.Changes[:len(in.Changes)/2]
 		err = o.writeIntent(ctx, in)
 	}
 	return err
 }
 
-// intentRoom is how many bytes the upper store holds for an intent, at least, so that
-// there is room for one when the store is full.
+// intentRoom is how many bytes the upper store reserves for an intent, so that it can
+// be written when the store is full.
 const intentRoom = 16 << 10
 
 func (o *Overlay) writeIntent(ctx context.Context, in intent) error {
@@ -67,15 +67,16 @@ func (o *Overlay) writeIntent(ctx context.Context, in intent) error {
 	return o.keepIntent(ctx, text)
 }
 
-// keepIntent writes text, which is blank for no intent, and spaces up to the room for one.
+// keepIntent writes text, padded with spaces to the reserved size. Blank text means no
+// intent.
 func (o *Overlay) keepIntent(ctx context.Context, text []byte) error {
 	text = append(text, bytes.Repeat([]byte(" "), max(intentRoom-len(text), 0))...)
 	_, err := o.upper.Replace(ctx, intentName, bytes.NewReader(text), vfs.If{})
 	return err
 }
 
-// reserve makes room for an intent in an upper store that has none yet. A store too full
-// for it can be read all the same, and reverted.
+// reserve reserves room for an intent in an upper store that has none yet. A store too
+// full for it can still be read and reverted.
 func (o *Overlay) reserve(ctx context.Context) error {
 	n, err := o.upper.Lookup(ctx, intentName)
 	if err == nil {
@@ -90,7 +91,7 @@ func (o *Overlay) reserve(ctx context.Context) error {
 	return err
 }
 
-// settled drops the intent.
+// settled removes the intent.
 func (o *Overlay) settled(ctx context.Context) error {
 	if o.index.lost != nil {
 		return nil // the next start needs it
@@ -98,7 +99,7 @@ func (o *Overlay) settled(ctx context.Context) error {
 	return o.keepIntent(ctx, nil)
 }
 
-// resume finds out what became of an Apply that a process which died left behind.
+// resume finds out what became of an Apply that was cut short.
 func (o *Overlay) resume(ctx context.Context) error {
 	text, err := readWhole(ctx, o.upper, intentName)
 	if vfs.CodeOf(err) == vfs.NotFound {
@@ -121,14 +122,14 @@ func (o *Overlay) resume(ctx context.Context) error {
 	if done {
 		chosen := newSelection(texts(in.Deep), texts(in.Lone))
 		chosen.all = in.All
-		if err := o.make(ctx, o.survey().settle(chosen), true, nil); err != nil {
+		if err := o.make(ctx, o.snapshot().settle(chosen), true, nil); err != nil {
 			return err
 		}
 	}
 	return o.settled(ctx)
 }
 
-// wasDone looks for a path that is as it was before, or as it was to be.
+// wasDone looks for a path that shows whether the batch was done.
 func (o *Overlay) wasDone(ctx context.Context, in intent) (bool, error) {
 	for _, c := range in.Changes {
 		if c.Was == nil || c.Becomes == nil {

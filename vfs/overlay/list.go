@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// List implements vfs.Dir. What the overlay has of its own is as it was when the
-// iteration began.
+// List implements vfs.Dir. The overlay's own entries are those at the beginning of the
+// iteration.
 func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
 
 // ListFrom implements vfs.FromLister.
@@ -32,9 +32,9 @@ type listing struct {
 	own  []ownEntry // by name
 	next int        // of own, that comes next
 
-	from string // what is before it is not wanted
-	last string // the newest name that the lower directory has answered
-	over bool   // nobody wants more, or late says why there is none
+	from string // names before it are not wanted
+	last string // the last name that the lower directory yielded
+	over bool   // no more is wanted, or late says why there is none
 	late error
 }
 
@@ -70,7 +70,7 @@ func (l *listing) run(ctx context.Context) error {
 	return l.late
 }
 
-// begin notes what the overlay has, and answers which lower directory is read through.
+// begin notes the overlay's entries, and returns which lower directory is read through.
 func (l *listing) begin(ctx context.Context) (path string, below, stands bool, err error) {
 	path, below, stands, err = l.note(ctx)
 	slices.SortFunc(l.own, func(a, b ownEntry) int { return byName(a, b.Name) })
@@ -98,8 +98,8 @@ func (l *listing) note(ctx context.Context) (path string, below, stands bool, er
 	return here.origin, here.below, here.holds(), nil
 }
 
-// merge yields what the lower directory n has, and what the overlay has before that.
-// It may be called again when n went stale midway.
+// merge yields the entries of the lower directory n, and before each the overlay's
+// entries that precede it. It may be called again when n went stale midway.
 func (l *listing) merge(ctx context.Context, n vfs.Node) error {
 	lower, ok := n.(vfs.Dir)
 	if !ok {
@@ -124,7 +124,7 @@ func (l *listing) merge(ctx context.Context, n vfs.Node) error {
 	return nil
 }
 
-// emit yields what the overlay has before the name end, or all.
+// emit yields the overlay's entries before the name end, or all.
 func (l *listing) emit(ctx context.Context, end string, all bool) {
 	for !l.over && l.next < len(l.own) && (all || l.own[l.next].Name < end) {
 		e := l.own[l.next]
@@ -136,7 +136,7 @@ func (l *listing) emit(ctx context.Context, end string, all bool) {
 	}
 }
 
-// kind is that of what is called name now.
+// kind returns the kind of the node called name now.
 func (l *listing) kind(ctx context.Context, name string) (vfs.Kind, error) {
 	s, err := l.d.see(ctx, name)
 	s.close()

@@ -9,8 +9,8 @@ import (
 	"capd/vfs/batch"
 )
 
-// lowerAt opens what the lower tree has at path, and follows no link. It answers
-// notFound, too, where the way is no directory.
+// lowerAt opens the node at path in the lower tree. It follows no link. It also answers
+// notFound when a name on the way is not a directory.
 func (o *Overlay) lowerAt(ctx context.Context, path string) (n vfs.Node, err error) {
 	err = steady(ctx, func() error {
 		n, err = walk(ctx, o.lower, path)
@@ -19,8 +19,9 @@ func (o *Overlay) lowerAt(ctx context.Context, path string) (n vfs.Node, err err
 	return n, err
 }
 
-// steady runs look, and runs it again when it answers stale: somebody may have moved
-// what it had open. What is stale still is no answer to what is there.
+// steady runs look, and runs it again when it answers stale, since somebody may have
+// moved a directory that it had open. A second stale is returned: it does not mean that
+// nothing is there.
 func steady(ctx context.Context, look func() error) (err error) {
 	for range 4 {
 		if err = look(); vfs.CodeOf(err) != vfs.Stale || ctx.Err() != nil {
@@ -30,7 +31,7 @@ func steady(ctx context.Context, look func() error) (err error) {
 	return err
 }
 
-// walk opens what is at path below d, which stays open.
+// walk opens the node at path below d, which stays open.
 func walk(ctx context.Context, d vfs.Dir, path string) (vfs.Node, error) {
 	var at vfs.Node = d
 	for name := range strings.SplitSeq(path, "/") {
@@ -53,28 +54,27 @@ func walk(ctx context.Context, d vfs.Dir, path string) (vfs.Node, error) {
 	return at, nil
 }
 
-// missing reports an error which says that nothing is there. That what was asked is
-// stale does not say so.
+// missing reports errors that say that nothing is there. Stale is not one.
 func missing(err error) bool {
 	code := vfs.CodeOf(err)
 	return code == vfs.NotFound || code == vfs.NotDir
 }
 
-// replaced reports an error which says that something is there, and no directory.
+// replaced reports errors that say that something other than a directory is there.
 func replaced(err error) bool {
 	code := vfs.CodeOf(err)
 	return code == vfs.NotRegular || code == vfs.CrossDevice
 }
 
-// window is what a reference has open of the lower tree.
-type window struct {
+// openNodes are the nodes of the lower tree that a reference has open.
+type openNodes struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[string]vfs.Node // by lower path
 }
 
-// keep keeps n, which is at path, open until the window is closed.
-func (w *window) keep(path string, n vfs.Node) (vfs.Node, error) {
+// keep keeps n, which is at path, open until the set is closed.
+func (w *openNodes) keep(path string, n vfs.Node) (vfs.Node, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -92,8 +92,8 @@ func (w *window) keep(path string, n vfs.Node) (vfs.Node, error) {
 	return n, nil
 }
 
-// at returns what the lower tree has at path, opened now or before.
-func (w *window) at(ctx context.Context, o *Overlay, path string) (vfs.Node, error) {
+// at returns the node at path in the lower tree, and opens it if it is not open.
+func (w *openNodes) at(ctx context.Context, o *Overlay, path string) (vfs.Node, error) {
 	w.mu.Lock()
 	n := w.open[path]
 	w.mu.Unlock()
@@ -112,8 +112,8 @@ func (w *window) at(ctx context.Context, o *Overlay, path string) (vfs.Node, err
 	return n, ready(ctx, n)
 }
 
-// drop gives up n, which went stale, so that at opens what is at path now.
-func (w *window) drop(path string, n vfs.Node) {
+// drop closes n, which went stale. The next at opens what is at path then.
+func (w *openNodes) drop(path string, n vfs.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n != nil && w.open[path] == n {
@@ -122,9 +122,9 @@ func (w *window) drop(path string, n vfs.Node) {
 	}
 }
 
-// beneath runs do on what the lower tree has at path. A directory of the overlay that
-// stands by itself is there whatever becomes of the one beneath: when that went stale,
-// what took its place is asked.
+// beneath runs do on the lower node at path. If that node went stale, and the overlay's
+// directory stands by itself, it runs do on the node that replaced it: such a directory
+// exists whatever happens to the lower one.
 func (r *ref) beneath(ctx context.Context, path string, stands bool, do func(vfs.Node) error) error {
 	ask := func() error {
 		n, err := r.window.at(ctx, r.o, path)
@@ -146,8 +146,8 @@ func (r *ref) beneath(ctx context.Context, path string, stands bool, do func(vfs
 	return steady(ctx, ask)
 }
 
-// close reports whether it was this call that closed it.
-func (w *window) close() bool {
+// close reports whether this call closed it.
+func (w *openNodes) close() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -161,7 +161,7 @@ func (w *window) close() bool {
 	return true
 }
 
-// stateOf says what n is. The version of a file too long to have one is none.
+// stateOf returns n's state. A file too long to have a version has the zero version.
 func stateOf(ctx context.Context, n vfs.Node) (batch.State, error) {
 	s, err := batch.StateOf(ctx, n)
 	if vfs.CodeOf(err) == vfs.TooLarge {
@@ -170,12 +170,12 @@ func stateOf(ctx context.Context, n vfs.Node) (batch.State, error) {
 	return s, err
 }
 
-// lowerState says what the lower tree has at path, which may be nothing.
+// lowerState returns the state of path in the lower tree, which may be nothing.
 func (o *Overlay) lowerState(ctx context.Context, path string) (batch.State, error) {
 	return stateAt(ctx, path, o.lowerAt)
 }
 
-// stateAt says what open finds at path, which may be nothing.
+// stateAt returns the state of what open opens at path, which may be nothing.
 func stateAt(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (s batch.State, err error) {
 	err = steady(ctx, func() error {
 		n, err := open(ctx, path)

@@ -12,46 +12,47 @@ import (
 // gone is the kind of a node that hides what the lower tree has at its place.
 const gone = vfs.Other
 
-// node is what the overlay knows of a place: a change, or a directory that leads to
-// one or that somebody has open. A place without a node reads through. All of it is
-// guarded by Overlay.mu, but for refs.
+// node is what the overlay records of a place: a change, or a directory that leads to
+// one or is open. A place without a node reads through. All fields but refs are guarded
+// by Overlay.mu.
 type node struct {
 	kind   vfs.Kind
-	parent *node // nil for the root, and for what is in the tree no more
+	parent *node // nil for the root, and once it has left the tree
 	name   string
 
-	// below says that the node reads through to the lower tree, at origin. A
-	// directory then shows what is there under every name that has no node.
+	// below says that the node reads through to origin in the lower tree. A directory
+	// then shows the lower entry under every name without a node of its own.
 	below  bool
 	origin string
 
-	modified int64 // of a directory or link, milliseconds since the Unix epoch; a lower directory's own may be later
+	modified int64 // of a directory or link, milliseconds since the Unix epoch; the lower directory may be newer
 	exec     bool  // of a file with content
 	content  *content
-	target   string // of a link, unless it is below
+	target   string // of a link, unless below
 
 	recorded bool   // it counts in Overlay.recorded
-	edits    uint64 // how often what a directory holds was edited
+	edits    uint64 // how often a directory's entries were edited
 
 	children map[string]*node
 	standing int          // how many of children stand, and are not only open
 	stood    bool         // it counts as one of parent's that do; see stand
-	refs     atomic.Int64 // references that are open; none is added without mu
+	refs     atomic.Int64 // open references; only added under mu
 }
 
-// base is what the lower tree had at a path when the overlay first did other than
-// read through.
+// base is what the lower tree had at a path when the overlay first stopped reading
+// through there.
 type base struct {
-	moved bool // it reads through elsewhere, whatever it is
+	moved bool // another path reads through to it, whatever it is
 	state batch.State
 }
 
-// implied is the lower path that the name reads through to when it has no node.
+// implied returns the lower path that name reads through to if it has no node.
 func (n *node) implied(name string) (path string, ok bool) {
 	return vfs.Join(n.origin, name), n.below
 }
 
-// through reports a directory that is where it is in the lower tree.
+// through reports whether n is a directory that reads through to its own path in the
+// lower tree.
 func (n *node) through() bool {
 	if n.parent == nil || n.kind != vfs.DirKind || !n.below {
 		return false
@@ -60,10 +61,10 @@ func (n *node) through() bool {
 	return ok && path == n.origin
 }
 
-// clean reports a node without which the tree would be the same.
+// clean reports whether the tree would be the same without n.
 func (n *node) clean() bool { return n.through() && n.modified == 0 && len(n.children) == 0 }
 
-// holds reports that n is a directory whatever the lower tree has there.
+// holds reports whether n is a directory whatever the lower tree has there.
 func (n *node) holds() bool {
 	if n.kind != vfs.DirKind {
 		return false
@@ -94,7 +95,7 @@ func (n *node) standAll() {
 	n.stand()
 }
 
-// path is n's place in the overlay; n is in the tree.
+// path returns n's path in the overlay. n must be in the tree.
 func (n *node) path() string {
 	var names []string
 	for ; n.parent != nil; n = n.parent {
@@ -104,7 +105,7 @@ func (n *node) path() string {
 	return strings.Join(names, "/")
 }
 
-// put makes child the node called name; one already there is taken out.
+// put makes child the node called name. It returns the node that was there.
 func (n *node) put(name string, child *node) (old *node) {
 	old = n.take(name)
 	if n.children == nil {
@@ -116,7 +117,7 @@ func (n *node) put(name string, child *node) (old *node) {
 	return old
 }
 
-// take takes the node called name out of n.
+// take removes the node called name from n and returns it.
 func (n *node) take(name string) *node {
 	old := n.children[name]
 	if old != nil {
@@ -131,7 +132,7 @@ func (n *node) take(name string) *node {
 	return old
 }
 
-// child returns the node called name, made where the name reads through.
+// child returns the node called name. It makes one where the name reads through.
 func (n *node) child(name string) *node {
 	c := n.children[name]
 	if c == nil {
@@ -152,7 +153,8 @@ func (n *node) isWithin(d *node) bool {
 	return false
 }
 
-// prune takes n out of the tree if nothing is lost by it, and what led to it.
+// prune removes n from the tree if it is not needed, and then the directories that led
+// only to it.
 func (n *node) prune() {
 	for n.parent != nil && n.refs.Load() == 0 && n.clean() {
 		parent := n.parent
@@ -161,7 +163,7 @@ func (n *node) prune() {
 	}
 }
 
-// place is where a directory was opened: which node it was, and by which names it was
+// place is where a directory was opened: its node, and the names by which it was
 // reached. It never changes.
 type place struct {
 	parent *place // nil at the root
@@ -169,8 +171,8 @@ type place struct {
 	node   *node
 }
 
-// directory returns the directory at p, or stale when it is there no more. Overlay.mu
-// is held.
+// directory returns the directory at p, or stale if it is no longer there. Needs
+// Overlay.mu.
 func (p *place) directory() (*node, error) {
 	for q := p; q.parent != nil; q = q.parent {
 		if q.node.parent != q.parent.node || q.node.name != q.name {

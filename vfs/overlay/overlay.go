@@ -1,21 +1,20 @@
-// Package overlay lays a tree of changes over another tree, which stays as it is:
-// copy-on-write over any lower store, with what is written kept in an upper one.
+// Package overlay provides copy-on-write over any tree. Changes are kept in an upper
+// store, and the lower tree stays as it is.
 //
-// The overlay's tree cannot be told from a plain store's: what is not changed reads
-// through to the lower tree, whatever becomes of it; what is removed is hidden; a
-// directory of the lower tree moves whole, at the cost of one record. A host sees
-// the changes with [Overlay.Diff] and [Overlay.Patch], and makes them in the lower
-// tree with [Overlay.Apply], all or none, or drops them with [Overlay.Revert].
+// The overlay looks like a plain store. What is not changed reads through to the lower
+// tree, even if that tree changes. What is removed is hidden. A directory of the lower
+// tree moves whole, at the cost of one record. A host sees the changes with
+// [Overlay.Diff] and [Overlay.Patch], makes them in the lower tree with
+// [Overlay.Apply], all or none, or drops them with [Overlay.Revert].
 //
-// The upper store holds the contents that were written, one file each in data/, and
-// the file index, to which every other change is appended. An upper store that
-// lasts gives the same overlay after a restart: what Replace and Sync answered for is
-// as safe as the upper store's own Replace and Sync make it, and a change that was
-// being written when the process died was not made.
+// The upper store holds written contents, one file each in data/, and the file index,
+// to which every other change is appended. A durable upper store gives the same overlay
+// after a restart. What Replace and Sync answered for is as safe as Replace and Sync of
+// the upper store. A change that was being written when the process died was not made.
 //
-// What is written counts in a [vfs.Commit] as it would in a plain store. The first
-// write in place to a file of the lower tree also declares the bytes that it copies,
-// so that nobody copies more than he could keep.
+// Writes count in a [vfs.Commit] as in a plain store. The first write in place to a
+// file of the lower tree also declares the bytes that it copies, so nobody copies more
+// than the quota could store.
 package overlay
 
 import (
@@ -27,21 +26,21 @@ import (
 	"capd/vfs"
 )
 
-// Options are an overlay's circumstances.
+// Options configure an overlay.
 type Options struct {
-	Name string // of the lower tree, as batch.Recover will ask for it
+	Name string // of the lower tree; batch.Recover asks for it
 
-	// Nodes bounds how many nodes the overlay keeps account of that are not where they
-	// are in the lower tree, and of how many places there; 0 is [DefaultNodes]. A
-	// change beyond it answers quota.
+	// Nodes bounds how many nodes the overlay records that are not at their lower
+	// place, and how many lower places it records. 0 means [DefaultNodes]. A change
+	// beyond it answers quota.
 	Nodes int
 }
 
-// DefaultNodes is the bound on an overlay's nodes when none is given.
+// DefaultNodes is the default of Options.Nodes.
 const DefaultNodes = 1 << 16
 
-// Overlay is a tree of changes over a lower tree. Its methods are the host's; a guest
-// has no more than [Overlay.Root]. They may be called from several goroutines at once.
+// Overlay is a tree of changes over a lower tree. Its methods are for the host; a guest
+// only gets [Overlay.Root]. They may be called from several goroutines at once.
 type Overlay struct {
 	lower, upper vfs.Dir
 	name         string
@@ -49,28 +48,28 @@ type Overlay struct {
 	index        index
 
 	// turn is held to change the tree, from the plan to the end of the commit, and
-	// where the tree must not change meanwhile. Reading needs no turn. Work that grows
-	// with the size of a file or a directory is done before it or after; see found.
+	// wherever the tree must not change. Reading does not need it. Work that grows with
+	// the size of a file or a directory is done before or after; see found.
 	turn   chan struct{}
 	copies copies
 
-	trash []*content // no longer in the tree: added with the turn held, removed after it
+	trash []*content // contents that have left the tree: added while turn is held, removed after it
 
-	// mu guards the tree and bases. Neither store is asked under it, but for the
-	// moment in which Apply changes the lower tree.
+	// mu guards the tree and bases. No store is called under it, except while Apply
+	// changes the lower tree.
 	mu       sync.RWMutex
 	root     *node
 	bases    map[string]base
-	recorded int // nodes that are
+	recorded int // recorded nodes
 	bound    int // of recorded, and of bases
 }
 
-// New lays an overlay over lower. upper is empty, or what New wrote there before over
-// the same tree. The overlay takes over both, and nobody else may write to upper. When
-// an apply was cut short, batch.Recover has to have settled its journal before.
+// New returns an overlay over lower. upper must be empty, or hold what an earlier New
+// over the same tree wrote. The overlay takes over both, and nobody else may write to
+// upper. If an Apply was cut short, call batch.Recover on its journal first.
 //
-// It answers invalid for an upper that holds something else, and corrupt for one that
-// is damaged; then it has taken over nothing.
+// New answers invalid if upper holds anything else, and corrupt if it is damaged. It
+// has then taken over nothing.
 func New(ctx context.Context, lower, upper vfs.Dir, options Options) (*Overlay, error) {
 	o := &Overlay{lower: lower, upper: upper, name: options.Name,
 		turn: make(chan struct{}, 1), copies: newCopies(), bound: options.Nodes}
@@ -93,18 +92,18 @@ func New(ctx context.Context, lower, upper vfs.Dir, options Options) (*Overlay, 
 	return o, nil
 }
 
-// clear makes the tree one without changes.
+// clear removes all changes from the tree.
 func (o *Overlay) clear() {
 	o.root = &node{kind: vfs.DirKind, below: true, children: map[string]*node{}}
 	o.bases = map[string]base{}
 }
 
-// Root returns the whole tree. Each call returns a reference of its own.
+// Root returns the whole tree. Each call returns a new reference.
 func (o *Overlay) Root() vfs.Dir {
 	return &dir{&ref{o: o, in: &place{node: o.root}, kind: vfs.DirKind}}
 }
 
-// Close waits for the change that is being made, and closes both stores.
+// Close waits for a change under way, and closes both stores.
 func (o *Overlay) Close() error {
 	o.turn <- struct{}{}
 	defer o.end()
@@ -130,8 +129,8 @@ func (o *Overlay) begin(ctx context.Context) error {
 	}
 }
 
-// end gives the turn up, and then removes the contents that are no longer in the tree:
-// removing takes as long as a content is large.
+// end gives up the turn. Then it removes the contents that have left the tree, which
+// takes longer the larger they are.
 func (o *Overlay) end() {
 	trash := o.trash
 	o.trash = nil
@@ -141,26 +140,26 @@ func (o *Overlay) end() {
 	}
 }
 
-// step is a change that was found to be possible.
+// step is a change that a plan found possible.
 type step struct {
-	grows  vfs.Effect // what it comes to
-	copies int64      // bytes that it copies from the lower tree beside
+	grows  vfs.Effect // how much it adds to the tree
+	copies int64      // bytes that it also copies from the lower tree
 	edits  []edit
-	sync   bool   // it has to last
-	made   func() // if any, is called when the edits are made, under mu
+	sync   bool   // it must be durable
+	made   func() // may be nil; called under mu when the edits are made
 
-	// write, if any, writes in place before the edits are made. It returns by how
-	// much the content grew.
+	// write, if not nil, writes in place before the edits are made. It returns by how
+	// many bytes the content grew.
 	write func(ctx context.Context) (int64, error)
 }
 
-// change makes the change that plan finds, which runs when no other change does, and
+// change makes the change that plan returns. plan runs while no other change does, and
 // may run more than once.
 func (o *Overlay) change(ctx context.Context, plan func(context.Context) (*step, error)) error {
 	return o.inTurn(ctx, func(ctx context.Context) error { return o.changeNow(ctx, plan) })
 }
 
-// changeNow is change with the turn held.
+// changeNow is change for a caller that holds the turn.
 func (o *Overlay) changeNow(ctx context.Context, plan func(context.Context) (*step, error)) error {
 	st, err := plan(ctx)
 	if err != nil {
@@ -184,8 +183,8 @@ func (o *Overlay) changeNow(ctx context.Context, plan func(context.Context) (*st
 	})
 }
 
-// make makes edits: first in the index, then in the tree. made, if any, is called under
-// mu. The caller has the turn.
+// make makes edits, first in the index and then in the tree. made, if not nil, is
+// called under mu. The caller holds the turn.
 func (o *Overlay) make(ctx context.Context, edits []edit, sync bool, made func()) error {
 	if len(edits) == 0 {
 		return nil
@@ -199,14 +198,14 @@ func (o *Overlay) make(ctx context.Context, edits []edit, sync bool, made func()
 		made()
 	}
 	o.mu.Unlock()
-	if len(freed) > 0 && (sync || o.index.sync(ctx) == nil) { // or a lost record would miss them
+	if len(freed) > 0 && (sync || o.index.sync(ctx) == nil) { // otherwise a lost record would refer to them
 		o.trash = append(o.trash, freed...)
 	}
 	o.compact(ctx)
 	return nil
 }
 
-// look takes mu to look at the tree.
+// look locks mu to read the tree.
 func (o *Overlay) look(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -219,8 +218,8 @@ func (o *Overlay) look(ctx context.Context) error {
 	return nil
 }
 
-// ready answers ErrWouldBlock for a node of another store that cannot be asked by one
-// who only tries.
+// ready answers ErrWouldBlock if ctx must not wait and n, a node of another store,
+// cannot try.
 func ready(ctx context.Context, n vfs.Node) error {
 	if vfs.IsTrying(ctx) && !vfs.CanTry(n) {
 		return vfs.ErrWouldBlock
@@ -228,8 +227,8 @@ func ready(ctx context.Context, n vfs.Node) error {
 	return nil
 }
 
-// inside returns ctx for the upper store: what a caller's context carries is for the
-// overlay's changes and not for how they are kept.
+// inside returns ctx for calls to the upper store. It drops the values of ctx: those
+// concern the overlay's changes, not how they are stored.
 func inside(ctx context.Context) context.Context { return bare{ctx} }
 
 type bare struct{ context.Context }
@@ -238,7 +237,7 @@ func (bare) Value(any) any { return nil }
 
 func nowMs() int64 { return time.Now().UnixMilli() }
 
-// split cuts a path before its last name.
+// split splits a path before its last name.
 func split(path string) (parent, name string) {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i], path[i+1:]
@@ -246,7 +245,7 @@ func split(path string) (parent, name string) {
 	return "", path
 }
 
-// within reports whether path is at dir or below it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return dir == "" || path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }

@@ -13,30 +13,30 @@ import (
 	"capd/vfs/unified"
 )
 
-// Patch is the text of changes. All of it together is what git apply takes to make of
-// the lower tree, as it was at that moment, what the overlay shows.
+// Patch is the text of changes. All of it together makes git apply turn the lower tree,
+// as it was at that moment, into what the overlay shows.
 type Patch struct {
 	o     *Overlay
-	files map[string][]filePatch // by the path of the change that tells of it, in byte order
-	lacks map[string][]string    // likewise: what git cannot carry, for people
-	newer map[string]bool        // likewise: the lower tree has changed there as well
+	files map[string][]filePatch // by the path of the change they belong to, in byte order
+	lacks map[string][]string    // by the same paths: what git cannot express, for people
+	newer map[string]bool        // by the same paths: the lower tree has changed there too
 }
 
-// filePatch is what changes at one path that is no directory.
+// filePatch is the change at one path that is not a directory.
 type filePatch struct {
-	path, from string // from is where the old content is in the lower tree
+	path, from string // from is the path of the old content in the lower tree
 	was, is    batch.State
 	how        unified.How
 }
 
-// Patch returns what Diff does for the whole tree, and the text of it.
+// Patch returns the changes that Diff returns for the whole tree, and their text.
 func (o *Overlay) Patch(ctx context.Context) ([]Change, *Patch, error) {
 	o.warm(ctx, "")
 	if err := o.begin(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer o.end()
-	s := o.survey()
+	s := o.snapshot()
 	changes, err := o.diff(ctx, s, "")
 	if err != nil {
 		return nil, nil, err
@@ -61,9 +61,9 @@ const (
 	outdated   = "changed at this moment; ask again\n"
 )
 
-// Text returns the text of c, which was answered with the patch, and what it lacks of the
-// change, for people: "" for nothing. A content longer than [unified.MaxData] is not in
-// it, nor is a text longer than [unified.MaxPatch].
+// Text returns the text of c, a change returned with p. lacks says, for people, what of
+// the change the text leaves out; "" means nothing. It leaves out a content longer than
+// [unified.MaxData] and a text longer than [unified.MaxPatch].
 func (p *Patch) Text(ctx context.Context, c Change) (text, lacks string, err error) {
 	var b strings.Builder
 	missing := slices.Clone(p.lacks[c.Path])
@@ -87,7 +87,7 @@ func (p *Patch) Text(ctx context.Context, c Change) (text, lacks string, err err
 	return b.String(), list(missing), nil
 }
 
-// maxLacks is how much of what a text lacks is named.
+// maxLacks is how many things that a text leaves out are named.
 const maxLacks = 10
 
 func list(all []string) string {
@@ -113,7 +113,7 @@ func (f *filePatch) text(ctx context.Context, o *Overlay) (text string, whole bo
 
 var errOutdated = vfs.Errorf(vfs.Conflict, "what this change compares is no longer there; ask for the changes again")
 
-// side reads what is at path, which open opens and which has to be in the state s.
+// side reads the node at path, which open opens and which must have the state s.
 func side(ctx context.Context, path string, s batch.State, open func(context.Context, string) (vfs.Node, error)) (unified.Side, error) {
 	side := unified.Side{Path: path, Mode: mode(s), Data: []byte(s.Target)}
 	if s.Kind != vfs.FileKind {
@@ -146,7 +146,7 @@ func side(ctx context.Context, path string, s batch.State, open func(context.Con
 	return side, err
 }
 
-// mode is s's kind as git has it.
+// mode returns git's mode for s.
 func mode(s batch.State) uint32 {
 	switch {
 	case s.Absent():
@@ -161,14 +161,14 @@ func mode(s batch.State) uint32 {
 	return unified.File
 }
 
-// draft finds out what a patch says.
+// draft collects what a patch will say.
 type draft struct {
 	o       *Overlay
-	s       *survey
+	s       *snapshot
 	changes []Change
 	at      map[string]*Change   // by their paths
-	from    map[string]*Change   // by where they come from
-	differ  map[string]filePatch // the paths at which the two trees differ, directories too
+	from    map[string]*Change   // by their origins
+	differ  map[string]filePatch // paths at which the two trees differ, directories included
 	patch   *Patch
 }
 
@@ -185,10 +185,10 @@ func (d *draft) run(ctx context.Context) error {
 	}
 	for _, path := range paths {
 		f := d.differ[path]
-		if taken[path] { // its new name says it
+		if taken[path] { // its new name has it already
 			continue
 		}
-		at := d.teller(path)
+		at := d.owner(path)
 		d.patch.files[at] = append(d.patch.files[at], f)
 		if b, known := d.s.bases[path]; known && !b.moved && b.state != f.was {
 			d.patch.newer[at] = true
@@ -197,7 +197,7 @@ func (d *draft) run(ctx context.Context) error {
 	return d.directories(ctx, paths)
 }
 
-// compare finds the paths that differ, and what was and is there.
+// compare finds the paths that differ, with their old and new states.
 func (d *draft) compare(ctx context.Context) error {
 	p := &plan{o: d.o, s: d.s, chosen: &selection{all: true}, paths: map[string]bool{}}
 	if err := p.collect(ctx); err != nil {
@@ -206,7 +206,7 @@ func (d *draft) compare(ctx context.Context) error {
 	for todo := p.paths; len(todo) > 0; {
 		p.paths = map[string]bool{}
 		for path := range todo {
-			if err := d.weigh(ctx, p, path); err != nil {
+			if err := d.compareAt(ctx, p, path); err != nil {
 				return err
 			}
 		}
@@ -216,13 +216,12 @@ func (d *draft) compare(ctx context.Context) error {
 	return nil
 }
 
-// weigh compares what is at path. Of a directory that goes, all that it holds is added
-// to p.
-func (d *draft) weigh(ctx context.Context, p *plan, path string) error {
+// compareAt compares path. If a directory there is removed, it adds everything in it to p.
+func (d *draft) compareAt(ctx context.Context, p *plan, path string) error {
 	was, err := d.o.lowerState(ctx, path)
 	switch {
 	case replaced(err):
-		at := d.teller(path)
+		at := d.owner(path)
 		d.patch.lacks[at] = append(d.patch.lacks[at], vfs.Printable(path)+" is neither file, directory nor link")
 		return nil
 	case err != nil:
@@ -239,8 +238,8 @@ func (d *draft) weigh(ctx context.Context, p *plan, path string) error {
 	return nil
 }
 
-// source finds out whether the new file at path comes from somewhere else in the lower
-// tree. taken are the paths of what is not there any more and was used for it.
+// source finds out whether the new file at path comes from another path of the lower
+// tree. taken has the removed paths that were used already.
 func (d *draft) source(ctx context.Context, path string, taken map[string]bool) error {
 	f := d.differ[path]
 	from, ok := d.origin(path)
@@ -262,8 +261,8 @@ func (d *draft) source(ctx context.Context, path string, taken map[string]bool) 
 	return nil
 }
 
-// origin is where in the lower tree what is at path was, when a change says that it, or
-// what it is in, was moved.
+// origin returns the lower path of the node at path, if a change says that it, or a
+// directory it is in, was moved.
 func (d *draft) origin(path string) (from string, ok bool) {
 	for up := path; up != ""; up, _ = split(up) {
 		if c := d.at[up]; c != nil && c.From != "" {
@@ -273,9 +272,9 @@ func (d *draft) origin(path string) (from string, ok bool) {
 	return "", false
 }
 
-// teller is the path of the change that tells of what is at path: its own, or else that
-// of what it is in, or was.
-func (d *draft) teller(path string) string {
+// owner returns the path of the change to which path belongs: its own, or that of a
+// directory it is or was in.
+func (d *draft) owner(path string) string {
 	if d.at[path] != nil {
 		return path
 	}

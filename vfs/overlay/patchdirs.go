@@ -6,8 +6,8 @@ import (
 	"capd/vfs"
 )
 
-// directories notes where git, which knows no directories but those that files are in,
-// makes other ones of the patch than the overlay shows.
+// directories notes where git apply would make other directories than the overlay
+// shows. Git only knows directories that hold files.
 func (d *draft) directories(ctx context.Context, paths []string) error {
 	seen := map[string]bool{}
 	for _, path := range paths {
@@ -17,7 +17,7 @@ func (d *draft) directories(ctx context.Context, paths []string) error {
 				return err
 			}
 		}
-		if f.is.Absent() { // then git removes what it leaves empty
+		if f.is.Absent() { // git then removes directories it leaves empty
 			for up, _ := split(path); up != ""; up, _ = split(up) {
 				if err := d.directory(ctx, up, seen); err != nil {
 					return err
@@ -28,14 +28,14 @@ func (d *draft) directories(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// directory notes one that is to be there and that git does not make, or that is not to
-// be there and that git leaves.
+// directory notes a directory that should exist but that git does not make, or that
+// should not exist but that git leaves.
 func (d *draft) directory(ctx context.Context, path string, seen map[string]bool) error {
 	if seen[path] {
 		return nil
 	}
 	seen[path] = true
-	above, err := hollow(ctx, path, d.o.open)
+	above, err := noFiles(ctx, path, d.o.open)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (d *draft) directory(ctx context.Context, path string, seen map[string]bool
 	if err != nil {
 		return err
 	}
-	at := d.teller(path)
+	at := d.owner(path)
 	switch {
 	case above && !stays:
 		d.patch.lacks[at] = append(d.patch.lacks[at], "git keeps no empty directory "+vfs.Printable(path))
@@ -57,10 +57,10 @@ func (d *draft) directory(ctx context.Context, path string, seen map[string]bool
 	return nil
 }
 
-// stays reports a directory of the lower tree that git leaves though it makes or leaves
-// no file in it: one that held none, or holds one such.
+// stays reports whether git leaves a directory of the lower tree although the patch
+// leaves no file in it: it held no file, or holds such a directory.
 func (d *draft) stays(ctx context.Context, path string) (bool, error) {
-	empty, err := hollow(ctx, path, d.o.lowerAt)
+	empty, err := noFiles(ctx, path, d.o.lowerAt)
 	if empty || err != nil {
 		return empty, err
 	}
@@ -90,8 +90,8 @@ func (d *draft) stays(ctx context.Context, path string) (bool, error) {
 	return false, nil
 }
 
-// hollow reports a directory at path in which no file or link is, at any depth.
-func hollow(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (bool, error) {
+// noFiles reports whether the directory at path holds no file or link at any depth.
+func noFiles(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (bool, error) {
 	n, err := open(ctx, path)
 	if missing(err) || replaced(err) {
 		return false, nil
@@ -111,7 +111,7 @@ func hollow(ctx context.Context, path string, open func(context.Context, string)
 		if e.Kind != vfs.DirKind {
 			return false, nil
 		}
-		if below, err := hollow(ctx, vfs.Join(path, e.Name), open); !below || err != nil {
+		if below, err := noFiles(ctx, vfs.Join(path, e.Name), open); !below || err != nil {
 			return false, err
 		}
 	}

@@ -10,24 +10,24 @@ import (
 	"capd/vfs/batch"
 )
 
-// plan finds what has to change in the lower tree so that it is as the overlay shows
-// it. It looks at each path by itself: what was there when the overlay first did other
-// than read through, what the lower tree has now, and what the overlay shows.
+// plan is what must change in the lower tree so that it matches the overlay. It
+// compares three states at each path: what the lower tree had when the overlay first
+// stopped reading through, what it has now, and what the overlay shows.
 type plan struct {
 	o       *Overlay
-	s       *survey
+	s       *snapshot
 	chosen  *selection
 	ours    *selection      // where the overlay's side wins
-	theirs  *selection      // where the lower tree's does
+	theirs  *selection      // where the lower tree's side wins
 	paths   map[string]bool // that may differ
 	changes map[string]batch.Change
-	forced  map[string]batch.Change // those that a change needs where the overlay's side wins
+	forced  map[string]batch.Change // changes that others need where the overlay's side wins
 	clashes map[string]batch.Conflict
-	dropped []string // changes that the lower tree's side wins over
+	dropped []string // changes over which the lower tree's side wins
 }
 
-// plan answers *batch.Conflicts, with all conflicts there are.
-func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection, options ApplyOptions) (*plan, error) {
+// plan answers *batch.Conflicts with all conflicts.
+func (o *Overlay) plan(ctx context.Context, s *snapshot, chosen *selection, options ApplyOptions) (*plan, error) {
 	p := &plan{o: o, s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]batch.Change{},
 		clashes: map[string]batch.Conflict{}}
 	var err error
@@ -41,11 +41,11 @@ func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection, option
 		return nil, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(p.paths)) {
-		if err := p.weigh(ctx, path); err != nil {
+		if err := p.compareAt(ctx, path); err != nil {
 			return nil, err
 		}
 	}
-	for todo := p.changes; len(todo) > 0; { // what is forced is surrounded as well
+	for todo := p.changes; len(todo) > 0; { // forced changes may need others, too
 		p.forced = map[string]batch.Change{}
 		for _, path := range slices.Sorted(maps.Keys(todo)) {
 			if err := p.surround(ctx, path); err != nil {
@@ -68,9 +68,9 @@ func (o *Overlay) plan(ctx context.Context, s *survey, chosen *selection, option
 	return p, nil
 }
 
-// side is a selection of the paths at which one side wins. What was moved is in it with
-// both of its places.
-func (s *survey) side(paths []string, chosen *selection) (*selection, error) {
+// side returns a selection of the paths at which one side wins. A moved node is in it
+// with both of its places.
+func (s *snapshot) side(paths []string, chosen *selection) (*selection, error) {
 	if len(paths) == 0 {
 		return newSelection(nil, nil), nil
 	}
@@ -82,8 +82,7 @@ func (s *survey) side(paths []string, chosen *selection) (*selection, error) {
 	return s.choose(paths, true)
 }
 
-// decides answers invalid for one of sides, the paths at which one side is to win, where
-// nothing is to be decided.
+// decides answers invalid if one of sides has no change to decide.
 func (p *plan) decides(sides []string) error {
 	for _, side := range sides {
 		matches := func(path string) bool { return within(path, side) }
@@ -103,7 +102,7 @@ func anyOf[T any](paths map[string]T, matches func(path string) bool) bool {
 	return false
 }
 
-// collect finds the paths that may differ, and that were chosen.
+// collect finds the chosen paths that may differ.
 func (p *plan) collect(ctx context.Context) error {
 	for path := range p.s.bases {
 		p.add(path)
@@ -134,7 +133,7 @@ func (p *plan) add(path string) {
 	}
 }
 
-// addAll adds path and what open finds below it.
+// addAll adds path and everything that open finds below it.
 func (p *plan) addAll(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) error {
 	if !p.chosen.meets(path) {
 		return nil
@@ -167,8 +166,8 @@ func (p *plan) addAll(ctx context.Context, path string, open func(context.Contex
 	return nil
 }
 
-// weigh compares what is at path, was, and should be.
-func (p *plan) weigh(ctx context.Context, path string) error {
+// compareAt compares the three states at path.
+func (p *plan) compareAt(ctx context.Context, path string) error {
 	is, err := p.o.lowerState(ctx, path)
 	if err != nil {
 		return err
@@ -208,15 +207,15 @@ func (p *plan) clash(path string, was, is, wanted batch.State) {
 		Why: "the lower tree changed here since the overlay did; let one side win here, or make the lower tree as it was"}
 }
 
-// known reports a path that is changed already.
+// known reports whether path is changed already.
 func (p *plan) known(path string) bool {
 	_, changes := p.changes[path]
 	_, forced := p.forced[path]
 	return changes || forced
 }
 
-// surround looks at what the change at path stands on: the directories above what is
-// to be there, and what a directory that goes holds.
+// surround checks what the change at path needs: the directories above a new node, and
+// the entries of a removed directory.
 func (p *plan) surround(ctx context.Context, path string) error {
 	c := p.changes[path]
 	if !c.Becomes.Absent() {
@@ -265,7 +264,7 @@ func (p *plan) surround(ctx context.Context, path string) error {
 	return nil
 }
 
-// content reads what the overlay shows at path.
+// content returns a function that reads what the overlay shows at path.
 func (o *Overlay) content(path string) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
 		n, err := o.open(ctx, path)

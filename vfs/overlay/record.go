@@ -7,8 +7,8 @@ import (
 	"capd/vfs"
 )
 
-// record adds edits to the index. When the upper store has no room for another line, and
-// they drop what is in the index, it is written anew as it is with them.
+// record adds edits to the index. If the upper store has no room for another line, and
+// the edits drop recorded nodes, it rewrites the index as it is after them.
 func (o *Overlay) record(ctx context.Context, edits []edit, sync bool) error {
 	err := o.index.append(ctx, edits, sync)
 	if vfs.CodeOf(err) != vfs.Quota || !drops(edits) {
@@ -23,8 +23,8 @@ func (o *Overlay) record(ctx context.Context, edits []edit, sync bool) error {
 	return nil
 }
 
-// mustRecord is record for what was done already. When it cannot be written, nothing else
-// is from then on; the next start finds out. mu is held.
+// mustRecord is record for edits that were made already. If they cannot be written, no
+// later change is either; the next start finds out. Needs mu.
 func (o *Overlay) mustRecord(ctx context.Context, edits []edit) {
 	err := o.index.append(ctx, edits, true)
 	if err != nil && o.index.lost == nil {
@@ -35,13 +35,13 @@ func (o *Overlay) mustRecord(ctx context.Context, edits []edit) {
 	}
 }
 
-// assure sees to it that mustRecord will have the room for edits.
+// assure makes sure that mustRecord will have room for edits.
 func (o *Overlay) assure(ctx context.Context, edits []edit) error {
 	x := &o.index
 	if x.lost != nil {
 		return x.lost
 	}
-	blank := bytes.Repeat([]byte(" "), len(line(edits))) // which is a torn line
+	blank := bytes.Repeat([]byte(" "), len(line(edits))) // which counts as an incomplete line
 	_, err := x.file.WriteAt(ctx, blank, x.end, vfs.If{})
 	if err == nil {
 		return nil
@@ -55,7 +55,7 @@ func (o *Overlay) assure(ctx context.Context, edits []edit) error {
 	return err
 }
 
-// after is the packed index of the tree as edits make it. mu is held.
+// after returns the packed index of the tree after edits. Needs mu.
 func (o *Overlay) after(edits []edit) []byte {
 	other := &Overlay{contents: contents{all: map[int64]*content{}}}
 	other.clear()
@@ -64,8 +64,8 @@ func (o *Overlay) after(edits []edit) []byte {
 	return other.packed()
 }
 
-// drops reports whether edits drop more than they add, as a removal does, a revert and
-// what follows an apply.
+// drops reports whether edits drop more than they add, as a removal, a revert, or the
+// end of an apply does.
 func drops(edits []edit) bool {
 	less, more := false, false
 	for _, e := range edits {

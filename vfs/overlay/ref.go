@@ -6,14 +6,14 @@ import (
 	"capd/vfs"
 )
 
-// ref is a reference to a node. Of a directory, in is its own place; a file or a link
-// is known by its place alone, which is name in the directory at in.
+// ref is a reference to a node. For a directory, in is its own place. A file or a link
+// is identified by its place alone: name in the directory at in.
 type ref struct {
 	o      *Overlay
 	in     *place
 	name   string
 	kind   vfs.Kind
-	window window
+	window openNodes
 }
 
 // Close implements vfs.Node.
@@ -32,7 +32,7 @@ func (r *ref) Close() error {
 // Tries implements vfs.Trier.
 func (r *ref) Tries() bool { return vfs.CanTry(r.o.lower) && vfs.CanTry(r.o.contents.dir) }
 
-// here returns the directory at r's place. mu is held.
+// here returns the directory at r's place. Needs mu.
 func (r *ref) here() (*node, error) {
 	r.window.mu.Lock()
 	closed := r.window.closed
@@ -43,28 +43,28 @@ func (r *ref) here() (*node, error) {
 	return r.in.directory()
 }
 
-// sight is what is at a name, and where it comes from.
-type sight struct {
-	kind vfs.Kind // gone: nothing is there
-	node *node    // of the overlay's own tree, if it has one; a directory that is through too
+// lookedUp is what is at a name, and where it comes from.
+type lookedUp struct {
+	kind vfs.Kind // gone means that nothing is there
+	node *node    // of the overlay's own tree, if it has one; also a directory that reads through
 
 	content *content // of a file that was written
-	exec    bool     // of the same
+	exec    bool     // of that file
 	target  string   // of a link that was made
 	lower   vfs.Node // what is read through, at origin
 	origin  string
 }
 
-// close closes what was opened to look.
-func (s *sight) close() {
+// close closes what was opened by the lookup.
+func (s *lookedUp) close() {
 	if s.lower != nil {
 		s.lower.Close()
 		s.lower = nil
 	}
 }
 
-// see looks at what is called name in the directory at r's place.
-func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
+// see looks up name in the directory at r's place.
+func (r *ref) see(ctx context.Context, name string) (s lookedUp, err error) {
 	if err := r.o.look(ctx); err != nil {
 		return s, err
 	}
@@ -76,7 +76,7 @@ func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
 	n := here.children[name]
 	holds, through := false, true
 	if n != nil {
-		s = sight{kind: n.kind, node: n, content: n.content, exec: n.exec, target: n.target}
+		s = lookedUp{kind: n.kind, node: n, content: n.content, exec: n.exec, target: n.target}
 		holds, through = n.holds(), n.through()
 	}
 	path, below := here.implied(name)
@@ -104,13 +104,13 @@ func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
 	case replaced(err) && holds:
 		return s, nil
 	case err != nil:
-		return sight{}, err
+		return lookedUp{}, err
 	}
 	kind := vfs.KindOf(found)
 	switch {
 	case n == nil || through && !holds:
 		s.kind = kind
-	case kind != s.kind: // of another kind meanwhile: not what the overlay has here
+	case kind != s.kind: // its kind changed meanwhile: it is not what the overlay recorded
 		found.Close()
 		if !through {
 			s.kind = gone
@@ -121,8 +121,9 @@ func (r *ref) see(ctx context.Context, name string) (s sight, err error) {
 	return s, nil
 }
 
-// lookup looks for name in the lower directory at path. stands is as in beneath; one that
-// does not stand by itself is stale when the lower directory is gone.
+// lookup looks up name in the lower directory at path. stands is as in beneath: a
+// directory that does not stand by itself is stale when the lower directory no longer
+// exists.
 func (r *ref) lookup(ctx context.Context, path, name string, stands bool) (found vfs.Node, err error) {
 	there := false
 	err = r.beneath(ctx, path, stands, func(n vfs.Node) error {

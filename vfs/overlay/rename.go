@@ -47,7 +47,7 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 
 func (s *spot) same(t *spot) bool { return s.dir == t.dir && s.name == t.name }
 
-// fits says whether what is at s may move to t.
+// fits returns an error unless the node at s may move to t.
 func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
 	s.ref.o.mu.RLock()
 	inside := s.kind == vfs.DirKind && s.node != nil && t.dir.isWithin(s.node)
@@ -65,7 +65,7 @@ func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
 	return t.meets(ctx, to)
 }
 
-// moves plans the move of what is at s to t.
+// moves plans the move of the node at s to t.
 func (s *spot) moves(ctx context.Context, t *spot) (*step, error) {
 	st := &step{}
 	if t.kind != gone {

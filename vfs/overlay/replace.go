@@ -17,7 +17,8 @@ func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, 
 	return d.replace(ctx, name, r, &exec, c)
 }
 
-// replace puts r's content at name, executable as exec says or, for nil, as it was.
+// replace puts r's content at name. exec says whether it is executable; nil leaves that
+// as it was.
 func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bool, c vfs.If) (vfs.Version, error) {
 	if err := vfs.CheckName(name); err != nil {
 		return vfs.Version{}, err
@@ -51,8 +52,8 @@ func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bo
 	return version, nil
 }
 
-// foresee answers what a replacement would now, before its reader is touched, which may
-// be slow and large.
+// foresee returns the error that a replacement would have now, before its reader, which
+// may be slow, is read.
 func (r *ref) foresee(ctx context.Context, name string, c vfs.If) error {
 	return r.o.inTurn(ctx, func(ctx context.Context) error {
 		s, err := r.replaceable(ctx, name, c)
@@ -70,7 +71,7 @@ func (r *ref) replaceable(ctx context.Context, name string, c vfs.If) (*spot, er
 		return nil, err
 	}
 	switch {
-	case s.kind == gone && r.kind == vfs.FileKind: // a File makes nothing where there is none
+	case s.kind == gone && r.kind == vfs.FileKind: // a File never creates
 		err = vfs.NotFound
 	case s.kind == gone:
 		err = vfs.CheckNewName(name)
@@ -91,7 +92,7 @@ func (r *ref) replaceable(ctx context.Context, name string, c vfs.If) (*spot, er
 	return s, nil
 }
 
-// replaces plans that fresh is the file at s.
+// replaces plans to make fresh the file at s.
 func (s *spot) replaces(ctx context.Context, fresh *content, exec *bool) (*step, error) {
 	st := &step{sync: true}
 	old, err := s.size(ctx)

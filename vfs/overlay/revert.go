@@ -8,17 +8,17 @@ import (
 	"capd/vfs"
 )
 
-// Revert drops the changes at and below these paths; nil are all. What was open there
-// is stale, or reads the lower tree again. What was moved is reverted at both of its
-// places or not at all, and what a removed directory held with it: it answers invalid,
-// and says which path to add. It is done at once, and lasts. What the tree grows by is
-// answered to ctx's committers.
+// Revert drops the changes at and below paths; nil means all. A node that was open
+// there is stale, or reads the lower tree again. A move is reverted at both of its
+// places or not at all, and so is a removed directory with what it held: otherwise
+// Revert answers invalid and says which path to add. The revert is one step, and
+// durable. Its growth counts in ctx's committers.
 func (o *Overlay) Revert(ctx context.Context, paths []string) error {
 	if err := o.begin(ctx); err != nil {
 		return err
 	}
 	defer o.end()
-	s := o.survey()
+	s := o.snapshot()
 	chosen, err := s.choose(paths, false)
 	if err != nil {
 		return err
@@ -38,8 +38,8 @@ func (o *Overlay) Revert(ctx context.Context, paths []string) error {
 	})
 }
 
-// touched are the paths at which a revert of what was chosen may change a node.
-func (s *survey) touched(chosen *selection) map[string]bool {
+// touched returns the paths at which a revert of chosen may change a node.
+func (s *snapshot) touched(chosen *selection) map[string]bool {
 	paths := map[string]bool{}
 	for path := range s.bases {
 		paths[path] = chosen.has(path)
@@ -51,7 +51,8 @@ func (s *survey) touched(chosen *selection) map[string]bool {
 	return paths
 }
 
-// sizes says how much is at paths. What cannot be told is left out.
+// sizes returns how much is stored at each of paths. It leaves out what it cannot find
+// out.
 func (o *Overlay) sizes(ctx context.Context, paths map[string]bool) map[string]vfs.Effect {
 	all := make(map[string]vfs.Effect, len(paths))
 	for path := range paths {
@@ -76,7 +77,7 @@ func (o *Overlay) sizes(ctx context.Context, paths map[string]bool) map[string]v
 	return all
 }
 
-// grown is what lies between two answers of sizes.
+// grown returns the difference between two results of sizes.
 func grown(before, after map[string]vfs.Effect) (e vfs.Effect) {
 	for path, was := range before {
 		if is, ok := after[path]; ok {
@@ -87,15 +88,15 @@ func grown(before, after map[string]vfs.Effect) (e vfs.Effect) {
 	return e
 }
 
-// reverts plans the revert of what was chosen.
-func (o *Overlay) reverts(ctx context.Context, s *survey, chosen *selection) ([]edit, error) {
+// reverts plans the revert of chosen.
+func (o *Overlay) reverts(ctx context.Context, s *snapshot, chosen *selection) ([]edit, error) {
 	var edits []edit
 	if chosen.all {
 		edits = append(edits, touches("", 0))
 	}
-	forgotten, kept := map[string]bool{}, map[string]surveyed{}
+	forgotten, kept := map[string]bool{}, map[string]snapshotNode{}
 	dropped, now := "", nowMs()
-	lets := func(n surveyed) {
+	lets := func(n snapshotNode) {
 		edits = append(edits, edit{Do: drop, Path: raw(n.path)})
 		if parent, _ := split(n.path); !chosen.has(parent) {
 			edits = append(edits, touches(parent, now))
@@ -130,7 +131,7 @@ func (o *Overlay) reverts(ctx context.Context, s *survey, chosen *selection) ([]
 		case !ok && s.goesWith(path, kept): // what removed it stays, in a directory that moved
 		case !ok:
 			forgotten[path] = true
-		case s.bases[path].moved && n.kind == gone: // it is where it was in a directory that moved
+		case s.bases[path].moved && n.kind == gone: // it is at its own place in a directory that moved
 			forgotten[path] = true
 			lets(n)
 		case s.bases[path].moved:
@@ -143,9 +144,9 @@ func (o *Overlay) reverts(ctx context.Context, s *survey, chosen *selection) ([]
 	return append(edits, back...), nil
 }
 
-// goesWith reports whether the lower path lies in one that is kept as it is: a node that
-// stays took its place.
-func (s *survey) goesWith(path string, kept map[string]surveyed) bool {
+// goesWith reports whether the lower path lies in one that is kept as it is: a node
+// that stays took its place.
+func (s *snapshot) goesWith(path string, kept map[string]snapshotNode) bool {
 	for up, _ := split(path); up != ""; up, _ = split(up) {
 		if _, ok := kept[up]; ok {
 			return !s.bases[up].moved
@@ -154,9 +155,9 @@ func (s *survey) goesWith(path string, kept map[string]surveyed) bool {
 	return false
 }
 
-// brings returns the edits that bring back what was chosen in directories that do not
-// read through: they were removed, and made again or not.
-func (o *Overlay) brings(ctx context.Context, s *survey, chosen *selection) (edits []edit, err error) {
+// brings returns the edits that bring back chosen paths in directories that do not read
+// through. These were removed, and perhaps made again.
+func (o *Overlay) brings(ctx context.Context, s *snapshot, chosen *selection) (edits []edit, err error) {
 	for _, path := range slices.Sorted(maps.Keys(chosen.deep)) {
 		b, known := s.bases[path]
 		parent, _ := split(path)

@@ -10,9 +10,9 @@ import (
 // selection is the paths that a host chose.
 type selection struct {
 	all   bool
-	deep  map[string]bool // each with all below it
-	lone  map[string]bool // without what they hold
-	above map[string]bool // the directories on the way to the deep ones
+	deep  map[string]bool // with everything below each
+	lone  map[string]bool // without their entries
+	above map[string]bool // the directories on the way to those in deep
 }
 
 func newSelection(deep, lone []string) *selection {
@@ -29,10 +29,10 @@ func newSelection(deep, lone []string) *selection {
 	return c
 }
 
-// choose checks paths, of which nil are all. What was moved is chosen with both of its
-// places or not at all, and, if whole, nothing that it holds without it. It answers
-// invalid, and says which path to add.
-func (s *survey) choose(paths []string, whole bool) (*selection, error) {
+// choose checks paths; nil means all. A moved node must be chosen with both of its
+// places or not at all. If whole is set, what it holds is not chosen without it.
+// Otherwise choose answers invalid and says which path to add.
+func (s *snapshot) choose(paths []string, whole bool) (*selection, error) {
 	for _, path := range paths {
 		if err := checkPath(path); err != nil {
 			return nil, vfs.At(path, err)

@@ -7,16 +7,16 @@ import (
 	"capd/vfs/batch"
 )
 
-// spot is a name in a directory where a change is planned, and what is there. Who
-// plans has the turn, so that it stays so.
+// spot is a name in a directory where a change is planned, and what is there. The
+// planner holds the turn, so the overlay does not change it.
 type spot struct {
-	sight
+	lookedUp
 	ref     *ref
 	name    string
 	dir     *node
-	parent  string // the directory's path
+	parent  string // path of the directory
 	path    string
-	through bool // it has no node, or one that reads through
+	through bool // it has no node, or one that reads through to its own path
 
 	implied string // the lower path that it would read through to, if below
 	below   bool
@@ -24,7 +24,7 @@ type spot struct {
 	known   bool
 }
 
-// spot looks at name for a change.
+// spot looks up name for a change.
 func (r *ref) spot(ctx context.Context, name string) (*spot, error) {
 	seen, err := r.see(ctx, name)
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *ref) spot(ctx context.Context, name string) (*spot, error) {
 		seen.close()
 		return nil, err
 	}
-	s := &spot{sight: seen, ref: r, name: name, dir: dir, parent: dir.path()}
+	s := &spot{lookedUp: seen, ref: r, name: name, dir: dir, parent: dir.path()}
 	s.path = vfs.Join(s.parent, name)
 	s.through = s.node == nil || s.node.through()
 	s.implied, s.below = dir.implied(name)
@@ -47,7 +47,7 @@ func (r *ref) spot(ctx context.Context, name string) (*spot, error) {
 	return s, nil
 }
 
-// state says what is at s, by the lower tree's own account.
+// state returns the state of s, asking the lower tree itself.
 func (s *spot) state(ctx context.Context) (batch.State, error) {
 	switch {
 	case s.lower != nil:
@@ -58,8 +58,8 @@ func (s *spot) state(ctx context.Context) (batch.State, error) {
 	return batch.State{}, nil
 }
 
-// remember is what has to be known of the lower tree before s is changed: what was
-// at s if that read through, and what the node at s reads through to.
+// remember returns the edits that record the lower tree before s is changed: the base
+// of s if it reads through, and the base of what the node at s reads through to.
 func (s *spot) remember(ctx context.Context) ([]edit, error) {
 	var edits []edit
 	if s.below && !s.known {
@@ -79,7 +79,8 @@ func (s *spot) remember(ctx context.Context) ([]edit, error) {
 	return edits, nil
 }
 
-// vacate empties s, which is remembered: nothing reads through there.
+// vacate returns the edits that empty s, so that nothing reads through there. s has
+// been remembered.
 func (s *spot) vacate(ctx context.Context) ([]edit, error) {
 	away := edit{Do: drop, Path: raw(s.path)}
 	switch {
@@ -100,7 +101,7 @@ func (s *spot) vacate(ctx context.Context) ([]edit, error) {
 	return []edit{sets(s.path, state{Kind: gone})}, nil
 }
 
-// file returns the file at s, which stays s's.
+// file returns the file at s, which s closes.
 func (s *spot) file(ctx context.Context) (vfs.File, error) {
 	if s.content != nil {
 		return s.ref.o.contents.file(ctx, s.content)
@@ -111,7 +112,7 @@ func (s *spot) file(ctx context.Context) (vfs.File, error) {
 	return nil, vfs.Stale
 }
 
-// size is how long the file at s is, 0 where there is none.
+// size returns the size of the file at s, 0 if there is none.
 func (s *spot) size(ctx context.Context) (int64, error) {
 	if s.kind != vfs.FileKind {
 		return 0, nil
@@ -124,7 +125,7 @@ func (s *spot) size(ctx context.Context) (int64, error) {
 	return info.Size, err
 }
 
-// executable reports whether the file at s may be executed.
+// executable reports whether the file at s is executable.
 func (s *spot) executable(ctx context.Context) (bool, error) {
 	if s.content != nil || s.lower == nil {
 		return s.exec, nil
@@ -145,7 +146,8 @@ func (s *spot) meets(ctx context.Context, c vfs.If) error {
 	return c.Check(true, v)
 }
 
-// conditional is meets for what is removed or moved: only a file may have a condition.
+// conditional is meets for a node to be removed or moved: only a file may have a
+// condition.
 func (s *spot) conditional(ctx context.Context, c vfs.If) error {
 	if s.kind == gone || s.kind == vfs.FileKind {
 		return s.meets(ctx, c)
@@ -156,7 +158,7 @@ func (s *spot) conditional(ctx context.Context, c vfs.If) error {
 	return nil
 }
 
-// leaves is what the tree grows by when what is at s goes.
+// leaves returns by how much the tree grows when the node at s is removed.
 func (s *spot) leaves(ctx context.Context) (vfs.Effect, error) {
 	size, err := s.size(ctx)
 	return vfs.Effect{Bytes: -size, Nodes: -1}, err

@@ -9,11 +9,10 @@ import (
 	"capd/vfs/batch"
 )
 
-// Undo makes the lower tree as it was before the Apply that answered id, all or
-// nothing; the overlay shows what it did, so that the changes are pending again, but for
-// those that were dropped. It
-// answers *batch.Conflicts when the lower tree is no longer as the Apply left it, and
-// notFound for a batch that the journal does not have.
+// Undo reverses the Apply that returned id in the lower tree, all or nothing. The
+// overlay keeps showing what it shows, so the changes are pending again, except those
+// that were dropped. It answers *batch.Conflicts when the lower tree is no longer as
+// the Apply left it, and notFound for a batch that the journal does not have.
 func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 	changes, err := batch.Load(ctx, journal, id)
 	if err != nil {
@@ -23,7 +22,7 @@ func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 		return err
 	}
 	defer o.end()
-	f := freeze{o: o, s: o.survey()}
+	f := freeze{o: o, s: o.snapshot()}
 	defer f.release(ctx)
 	// What is within comes before what it is in.
 	for _, c := range slices.Backward(changes) {
@@ -35,7 +34,7 @@ func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 		slices.SortFunc(f.clashes, func(a, b batch.Conflict) int { return strings.Compare(a.Path, b.Path) })
 		return &batch.Conflicts{Paths: f.clashes}
 	}
-	// As long as the lower tree shows the same, this is no change.
+	// While the lower tree shows the same, this is no change.
 	inner := inside(context.WithoutCancel(ctx))
 	if err := o.make(inner, f.edits, true, nil); err != nil {
 		return err
@@ -51,25 +50,26 @@ func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 	return nil
 }
 
-// freeze plans that the overlay shows what it does while the lower tree is changed back.
+// freeze plans how the overlay keeps showing what it shows while the lower tree changes
+// back.
 type freeze struct {
 	o      *Overlay
-	s      *survey
+	s      *snapshot
 	edits  []edit
-	back   []edit // undo edits, in reverse
+	back   []edit // edits that reverse edits, in reverse order
 	staged []*content
 
 	clashes []batch.Conflict
 }
 
-// release removes what was staged and is not used.
+// release removes staged contents that are not used.
 func (f *freeze) release(ctx context.Context) {
 	for _, c := range f.staged {
 		f.o.contents.remove(ctx, c)
 	}
 }
 
-// add plans for one change that is to be undone, unless somebody did so already.
+// add plans for one change that is to be undone, unless somebody undid it already.
 func (f *freeze) add(ctx context.Context, c batch.Change) error {
 	switch is, err := f.o.lowerState(ctx, c.Path); {
 	case err != nil:
@@ -118,7 +118,7 @@ func (f *freeze) add(ctx context.Context, c batch.Change) error {
 	return nil
 }
 
-// stage stores what the file of c became.
+// stage stores the content that c gave the file.
 func (f *freeze) stage(ctx context.Context, c batch.Change) (*content, error) {
 	r, err := c.Content(ctx)
 	if err != nil {

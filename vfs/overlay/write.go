@@ -9,8 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// WriteAt implements vfs.File. To write nothing does not lengthen the file, and copies
-// nothing.
+// WriteAt implements vfs.File. An empty p neither lengthens the file nor copies it.
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
 		return 0, vfs.ErrOffset
@@ -51,7 +50,7 @@ func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 	return off, nil
 }
 
-// Truncate implements vfs.File. To leave the size as it is copies nothing.
+// Truncate implements vfs.File. If the size stays the same, it copies nothing.
 func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	if size < 0 {
 		return vfs.ErrOffset
@@ -63,28 +62,28 @@ func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	})
 }
 
-// inPlace is a write in place to a file of a size in bytes.
+// inPlace is a write in place to a file. size is in bytes.
 type inPlace struct {
 	plan func(size int64) (after int64, changes bool)
-	keep int64 // how much of the old content is needed, at most
+	keep int64 // how many bytes of the old content are needed at most
 	do   func(ctx context.Context, at vfs.File, size int64) error
 }
 
-// copied is a file of the lower tree, copied to be written to.
+// copied is a copy of a file of the lower tree, made to be written to.
 type copied struct {
 	content *content
 	version vfs.Version // of the original
 	bytes   int64
-	grows   int64 // what the write comes to beside, in bytes
+	grows   int64 // by how many bytes the write itself grows it
 	end     func()
 }
 
 var errOvertaken = errors.New("overlay: the file was changed while it was copied")
 
-// copyTries is how often a file may be changed while it is copied.
+// copyTries is how often a file may change while it is copied.
 const copyTries = 4
 
-// write makes the write w to f. A file of the lower tree is copied first, with nothing
+// write makes the write w to f. It first copies a file of the lower tree, with nothing
 // locked.
 func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 	for range copyTries {
@@ -118,12 +117,12 @@ func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 	return errChanging
 }
 
-// copyUp copies the file at f's place, if it is one of the lower tree that w changes, and
-// if the commit would not be refused for what that declares. The copy counts as staged
-// until it is in the tree or removed; the caller calls its end then.
+// copyUp copies the file at f's place if it is in the lower tree, w changes it, and the
+// commit would not be refused for its size. The copy counts as staged until it is in
+// the tree or removed; the caller then calls its end.
 //
-// It returns the context for the write: one that does not end when the commit that asked
-// had begun before ctx did.
+// It returns the context for the write. That context does not end if the commit that
+// asked had begun before ctx ended.
 func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context, *copied, error) {
 	old, up, err := f.original(ctx, c, w)
 	if err != nil || old == nil {
@@ -135,7 +134,7 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 		asked = true
 		return vfs.Effect{}, nil
 	})
-	if !asked { // an answer that came later is given again by the write's own commit
+	if !asked { // the write's own commit will answer it again
 		return ctx, nil, err
 	}
 	if ctx.Err() != nil {
@@ -151,7 +150,7 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 	return ctx, up, nil
 }
 
-// original opens what copyUp copies, nil if it has nothing to copy.
+// original opens the content that copyUp copies; nil if there is nothing to copy.
 func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (old vfs.Content, up *copied, err error) {
 	err = f.o.inTurn(ctx, func(ctx context.Context) error {
 		old, up, err = f.originalNow(ctx, c, w)
@@ -160,7 +159,7 @@ func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (old vfs.Conte
 	return old, up, err
 }
 
-// originalNow is original with the turn held.
+// originalNow is original for a caller that holds the turn.
 func (f *file) originalNow(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
 	s, err := f.replaceable(ctx, f.name, c)
 	if err != nil {
@@ -183,15 +182,15 @@ func (f *file) originalNow(ctx context.Context, c vfs.If, w inPlace) (vfs.Conten
 	if err != nil {
 		return nil, nil, err
 	}
-	old, err := vfs.Open(context.WithoutCancel(ctx), at) // see copyUp for what it is read with
+	old, err := vfs.Open(context.WithoutCancel(ctx), at) // see copyUp for the context of its reads
 	if err != nil {
 		return nil, nil, err
 	}
 	return old, &copied{version: state.Version, bytes: min(w.keep, old.Size()), grows: after - size}, nil
 }
 
-// writes plans the write w to the file at s. up is a copy of it, if it is one of the
-// lower tree.
+// writes plans the write w to the file at s. up is the copy of that file, if it is in
+// the lower tree.
 func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error) {
 	size, err := s.size(ctx)
 	if err != nil {
@@ -229,7 +228,7 @@ func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error)
 		to.writes.Add(1)
 		err = w.do(ctx, at, size)
 		to.writes.Add(1)
-		if err == nil || s.content == nil { // what failed in a copy is not to be seen
+		if err == nil || s.content == nil { // after a failure the copy is not used
 			return 0, err
 		}
 		info, late := at.Stat(ctx)

@@ -10,35 +10,35 @@ import (
 	"capd/vfs/batch"
 )
 
-// survey is what the overlay knows, as it was at one moment.
-type survey struct {
-	nodes []surveyed        // parents first, in byte order of names
-	at    map[string]int    // nodes, by path
-	shows map[string]string // where what is at a lower path is shown: of nodes that read through
+// snapshot is the overlay's tree at one moment.
+type snapshot struct {
+	nodes []snapshotNode    // parents first, in byte order of names
+	at    map[string]int    // index in nodes, by path
+	shows map[string]string // by lower path: the path of the node that reads through to it
 	bases map[string]base
 }
 
-// surveyed is one node of the tree.
-type surveyed struct {
+// snapshotNode is one node of the tree.
+type snapshotNode struct {
 	path    string
 	kind    vfs.Kind
-	through bool // it is where it is in the lower tree
-	moved   bool // it reads through to another place, origin
+	through bool // it reads through to its own path
+	moved   bool // it reads through to another path, origin
 	origin  string
-	implied string // the lower path whose base says what was here
+	implied string // the lower path whose base is what was here
 	state   *state
 }
 
-// survey takes a survey.
-func (o *Overlay) survey() *survey {
+// snapshot takes a snapshot.
+func (o *Overlay) snapshot() *snapshot {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	s := &survey{at: map[string]int{}, shows: map[string]string{"": ""}, bases: maps.Clone(o.bases)}
+	s := &snapshot{at: map[string]int{}, shows: map[string]string{"": ""}, bases: maps.Clone(o.bases)}
 	s.add(o.root, "")
 	return s
 }
 
-func (s *survey) add(d *node, path string) {
+func (s *snapshot) add(d *node, path string) {
 	for _, name := range slices.Sorted(maps.Keys(d.children)) {
 		n, at := d.children[name], vfs.Join(path, name)
 		implied, ok := d.implied(name)
@@ -46,7 +46,7 @@ func (s *survey) add(d *node, path string) {
 			implied = at
 		}
 		s.at[at] = len(s.nodes)
-		s.nodes = append(s.nodes, surveyed{path: at, kind: n.kind, through: n.through(), moved: n.below && n.origin != at,
+		s.nodes = append(s.nodes, snapshotNode{path: at, kind: n.kind, through: n.through(), moved: n.below && n.origin != at,
 			origin: n.origin, implied: implied, state: n.state()})
 		if n.below {
 			s.shows[n.origin] = at
@@ -55,9 +55,9 @@ func (s *survey) add(d *node, path string) {
 	}
 }
 
-// where returns the place at which what is at a lower path is shown, whether anything
-// is there or not; ok is false when it is shown nowhere.
-func (s *survey) where(path string) (at string, ok bool) {
+// where returns the path at which a lower path is shown, whether or not a node is
+// there. ok is false when it is shown nowhere.
+func (s *snapshot) where(path string) (at string, ok bool) {
 	rest := ""
 	for up := path; ; {
 		if at, ok := s.shows[up]; ok {
@@ -79,9 +79,9 @@ func (s *survey) where(path string) (at string, ok bool) {
 	}
 }
 
-// before is the lower path at which the tree below had what n is to be compared with:
-// where n is, if something was removed or moved away there, together with its directory.
-func (s *survey) before(n surveyed) string {
+// before returns the lower path with which n is compared: n's own path, moved together
+// with its directory, if something was removed or moved away there.
+func (s *snapshot) before(n snapshotNode) string {
 	parent, _ := split(n.path)
 	_, shown := s.shows[parent]
 	if b, known := s.bases[n.path]; known && !shown && (b.moved || !b.state.Absent()) {
@@ -90,7 +90,7 @@ func (s *survey) before(n surveyed) string {
 	return n.implied
 }
 
-// visible says what the overlay shows at path, which may be nothing.
+// visible returns the state that the overlay shows at path, which may be nothing.
 func (o *Overlay) visible(ctx context.Context, path string) (batch.State, error) {
 	s, err := stateAt(ctx, path, o.open)
 	if vfs.CodeOf(err) == vfs.NotRegular {
