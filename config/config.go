@@ -1,7 +1,6 @@
-// Package config reads the file that says what a host serves, and to whom. It
-// reads no files itself, opens no store and knows nothing of any: it turns bytes
-// into a [Config], or says in which line they are wrong. docs/configuration.md is
-// for those who write such a file.
+// Package config parses the file that says what a host serves, and to whom. It opens no
+// files and no stores: it turns bytes into a [Config], or says which lines are wrong.
+// docs/configuration.md describes the file for its authors.
 package config
 
 import (
@@ -11,65 +10,65 @@ import (
 	"capd/vfs"
 )
 
-// Config is what a file says. Paths of the host in it may be relative: they are
-// meant from the directory that the file is in.
+// Config is the content of the file. Host paths in it may be relative to the directory
+// of the file.
 type Config struct {
-	State     string   // the host's state directory; "" for the usual one
-	Listen    []string // tls:HOST:PORT each
+	State     string   // the host's state directory; "" for the default
+	Listen    []string // each tls:HOST:PORT
 	Advertise string   // HOST or HOST:PORT, an IPv6 address in brackets; "" for none
-	// Who may connect to the guests' Unix socket, and where it is; "" for the usual.
+	// Who may connect to the guests' Unix socket, and where it is; "" for the default.
 	SocketMode  string // octal, such as 0660
 	SocketGroup string
 	SocketDir   string
 
-	Limits      meter.Limits // of all guests together; what it does not say is as meter.HostLimits has it
-	GuestLimits meter.Limits // of each grant; what it does not say is as meter.GrantLimits has it
+	Limits      meter.Limits // of all guests together; where it is silent, meter.HostLimits holds
+	GuestLimits meter.Limits // of each grant; where it is silent, meter.GrantLimits holds
 
 	Mounts []Mount // at least one
-	Guests []Guest // who get a grant when the host starts
+	Guests []Guest // those who get a grant when the host starts
 }
 
-// Mount is one store, and where guests see it.
+// Mount is one store, and the path at which guests see it.
 type Mount struct {
-	Path     string // each at its own; "" for the root of the tree
-	URL      string // SCHEME:REST; nothing but the scheme's letters is checked
+	Path     string // unique; "" for the root of the tree
+	URL      string // SCHEME:REST; only the letters of the scheme are checked
 	ReadOnly bool
 	Links    string   // LinksFollow or LinksRefuse
-	Deny     []string // patterns that package deny takes; nil for what is usual with such a store
-	Ask      []string // likewise
+	Deny     []string // patterns for package deny; nil for the default of such a store
+	Ask      []string // as Deny
 	Quota    Quota
-	Where    string // "NAME:LINE:COLUMN" of the mount in the file, for errors of who opens it
+	Where    string // "NAME:LINE:COLUMN" of the mount in the file, for errors found when it is opened
 }
 
-// What a mount may do about links.
+// Values of Mount.Links.
 const (
-	LinksFollow = "follow" // those that stay within; the default
+	LinksFollow = "follow" // follow links that stay within the mount; the default
 	LinksRefuse = "refuse"
 )
 
-// Guest is a holder of a grant.
+// Guest is somebody who gets a grant.
 type Guest struct {
-	Name     string // each its own
-	Path     string // in the tree; "" for all of it. It need not lie in a mount, nor exist
+	Name     string // unique
+	Path     string // in the tree; "" for all of it. It need not be in a mount, nor exist
 	ReadOnly bool
-	Limits   meter.Limits // what it does not say is as Config.GuestLimits has it
+	Limits   meter.Limits // where it is silent, Config.GuestLimits holds
 	Where    string       // "NAME:LINE:COLUMN" of the guest in the file
 }
 
-// Quota bounds what may be added to a mount. A zero field is no bound.
+// Quota bounds what may be added to a mount. A zero field means no bound.
 type Quota struct {
 	Bytes Size  // of content
 	Nodes int64 // files, directories and links
 }
 
-// MaxFile is how long a file may be, in bytes.
+// MaxFile is the size, in bytes, of the longest file.
 const MaxFile = 1 << 20
 
-// Parse reads data, the content of the file called name: YAML in UTF-8, of which
-// JSON is a part. Its errors are for the host. Each is a [*vfs.Error] whose Msg has
-// one line, "NAME:LINE:COLUMN: what is wrong; what to write instead", for every
-// mistake that was found, in the order of the file and up to 20 of them; the code is
-// invalid, or tooLarge above [MaxFile].
+// Parse parses data, the content of the file called name. It is YAML in UTF-8; JSON is
+// a part of YAML. Errors are for the host. An error is a [*vfs.Error] with the code
+// invalid, or tooLarge above [MaxFile]. Its Msg has one line for each mistake,
+// "NAME:LINE:COLUMN: what is wrong; what to write instead", in the order of the file
+// and at most 20.
 func Parse(name string, data []byte) (*Config, error) {
 	r := &reader{name: vfs.Printable(name)}
 	if len(data) > MaxFile {
@@ -89,6 +88,6 @@ func Parse(name string, data []byte) (*Config, error) {
 //go:embed capd.schema.json
 var schema []byte
 
-// Schema returns the JSON Schema (draft 2020-12) of such a file, for editors. It
-// refuses nothing that [Parse] takes.
+// Schema returns the JSON Schema (draft 2020-12) of the file, for editors. It accepts
+// everything that [Parse] accepts.
 func Schema() []byte { return append([]byte(nil), schema...) }

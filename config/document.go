@@ -16,17 +16,17 @@ import (
 	"capd/vfs"
 )
 
-// Bounds on what is parsed: far above what a file needs, and below what makes the
-// parser slow or its stack deep. It recurses over levels and over the keys of a
-// mapping, and moves what follows whenever a value is missing.
+// Bounds on what is parsed. They are far above what a file needs, and low enough to
+// keep the parser fast and its stack small. The parser recurses over levels and over
+// the keys of a mapping, and moves all following tokens whenever a value is missing.
 const (
-	maxTokens = 1 << 17 // words and signs
+	maxTokens = 1 << 17 // words and punctuation
 	maxLevels = 32
 	maxKeys   = 64  // of one mapping
-	maxAhead  = 256 // tabs and < in a line: from each the scanner looks ahead
+	maxAhead  = 256 // tabs and < in a line: the scanner looks ahead from each
 )
 
-// document parses data and returns its only document's root, or nil after a
+// document parses data and returns the root of its only document, or nil after a
 // mistake.
 func (r *reader) document(data []byte) ast.Node {
 	text := string(bytes.TrimPrefix(data, []byte("\ufeff")))
@@ -42,7 +42,7 @@ func (r *reader) document(data []byte) ast.Node {
 	if len(r.mistakes) > 0 {
 		return nil
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping sees to those
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping reports duplicate keys
 	if err != nil {
 		at, msg := start, "it cannot be read" // err.Error would repeat the file
 		if e, ok := errors.AsType[yaml.Error](err); ok {
@@ -58,7 +58,7 @@ func (r *reader) document(data []byte) ast.Node {
 	return nil
 }
 
-// characters looks for what no file of text holds.
+// characters reports characters that no text file contains.
 func (r *reader) characters(text string) {
 	at, ahead := start, 0
 	for i, c := range text {
@@ -82,18 +82,18 @@ func (r *reader) characters(text string) {
 	}
 }
 
-// scan splits text into tokens, as far as they are right: of the first that is not,
-// the last, the parser says what is wrong.
+// scan splits text into tokens. It stops at the first bad token, which it includes: the
+// parser says what is wrong with it.
 func scan(text string) (tokens token.Tokens) {
 	var s scanner.Scanner
 	s.Init(text)
-	all, _ := s.Scan() // what it answers is in that token too
+	all, _ := s.Scan() // the last token has the error too
 	tokens.Add(all...)
 	return tokens
 }
 
-// refused are the parts of YAML that these files do without: what stands for
-// something else than it says, or can grow.
+// refused are the parts of YAML that are not allowed here: those that stand for
+// something else, or can expand.
 var refused = map[token.Type]string{
 	token.AnchorType:     "anchors (&) are not read here; write the value wherever it is needed",
 	token.AliasType:      "aliases (*) are not read here; write the value again, or put text that begins with * in quotes",
@@ -103,8 +103,8 @@ var refused = map[token.Type]string{
 	token.MappingKeyType: "keys that begin with ? are not read here; write KEY: VALUE",
 }
 
-// tokens looks for what is refused before it is parsed. It stops at the first of
-// what goes too far.
+// tokens reports what is refused, before parsing. It stops at the first token beyond a
+// bound.
 func (r *reader) tokens(tokens token.Tokens) {
 	if len(tokens) > maxTokens {
 		r.mistake(placeOfToken(tokens[maxTokens]), "more than %d words and signs; write fewer mounts and guests", maxTokens)
@@ -156,7 +156,7 @@ type blocks []block
 
 type block struct{ column, keys int }
 
-// at enters the block whose entries begin at column, and leaves those further in.
+// at enters the block whose entries begin at column, and leaves deeper ones.
 func (b *blocks) at(column int) *block {
 	for len(*b) > 0 && (*b)[len(*b)-1].column > column {
 		*b = (*b)[:len(*b)-1]

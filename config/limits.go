@@ -10,12 +10,12 @@ import (
 	"capd/vfs"
 )
 
-// noLimit is what stands for no limit, where a number could.
+// noLimit is the word for no limit, in place of a number.
 const noLimit = "none"
 
-// ParseLimit reads a limit as a command line has it: KIND=N, where N is a whole number from 1, a
-// size for a kind that is counted in bytes, or "none". The number is -1 for none, as
-// [meter.Limits] has it. It answers invalid.
+// ParseLimit parses a limit as written on the command line: KIND=N. N is a whole number
+// from 1, a size for a kind counted in bytes, or "none". For none it returns -1, as in
+// [meter.Limits]. It answers invalid.
 func ParseLimit(s string) (k meter.Kind, most int64, err error) {
 	name, value, ok := strings.Cut(s, "=")
 	if !ok {
@@ -47,7 +47,7 @@ func parseMost(k meter.Kind, value string) (int64, error) {
 	return n, nil
 }
 
-// right is what a limit of k looks like.
+// right describes a valid limit of k.
 func right(k meter.Kind) string {
 	if k.Bytes() {
 		return "a whole number of bytes from 1, such as 1024 or 64MiB, or none for no limit"
@@ -55,7 +55,7 @@ func right(k meter.Kind) string {
 	return "a whole number from 1, in digits, or none for no limit"
 }
 
-// LimitNames returns the names of the kinds, in their order.
+// LimitNames returns the names of the kinds, in order.
 func LimitNames() (all []string) {
 	for k := range meter.Kinds {
 		all = append(all, k.String())
@@ -63,7 +63,7 @@ func LimitNames() (all []string) {
 	return all
 }
 
-// limits reads a mapping of kinds.
+// limits reads a mapping from kinds to limits.
 func (r *reader) limits(what string, into *meter.Limits) func(ast.Node) {
 	return func(n ast.Node) {
 		l := meter.Limits{}

@@ -14,22 +14,22 @@ import (
 	"capd/vfs"
 )
 
-// maxMistakes is how many are reported at once.
+// maxMistakes is how many mistakes are reported at once.
 const maxMistakes = 20
 
 // maxQuoted is how many characters of the file a mistake repeats at most.
 const maxQuoted = 64
 
-// place is a place in a file, in lines and characters, both from 1.
+// place is a place in a file: line and column, both from 1.
 type place struct{ line, column int }
 
-// start is where a mistake is that concerns the whole file.
+// start is the place of a mistake that concerns the whole file.
 var start = place{1, 1}
 
-// placeOf is where n begins.
+// placeOf returns where n begins.
 func placeOf(n ast.Node) place {
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		n = m.Values[0].Key // the mapping's own is the first colon
+		n = m.Values[0].Key // the mapping's own position is the first colon
 	}
 	return placeOfToken(n.GetToken())
 }
@@ -41,7 +41,7 @@ func placeOfToken(t *token.Token) place {
 	return place{max(t.Position.Line, 1), max(t.Position.Column, 1)}
 }
 
-// reader reads one file and keeps what is wrong with it.
+// reader reads one file and collects its mistakes.
 type reader struct {
 	name     string // of the file
 	mistakes []mistake
@@ -52,7 +52,7 @@ type mistake struct {
 	msg string
 }
 
-// mistake keeps one: what is wrong, and after a semicolon what to write instead.
+// mistake adds a mistake: what is wrong, and after a semicolon what to write instead.
 func (r *reader) mistake(at place, format string, args ...any) {
 	r.mistakes = append(r.mistakes, mistake{at, fmt.Sprintf(format, args...)})
 }
@@ -60,7 +60,7 @@ func (r *reader) mistake(at place, format string, args ...any) {
 // where is "NAME:LINE:COLUMN".
 func (r *reader) where(at place) string { return fmt.Sprintf("%s:%d:%d", r.name, at.line, at.column) }
 
-// err is all that is wrong, or nil.
+// err returns all mistakes as one error, or nil.
 func (r *reader) err() error {
 	if len(r.mistakes) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (r *reader) err() error {
 	return &vfs.Error{Code: vfs.Invalid, Msg: strings.Join(lines, "\n")}
 }
 
-// quote is s as a mistake repeats it.
+// quote returns s as a mistake repeats it.
 func quote(s string) string {
 	if utf8.RuneCountInString(s) > maxQuoted {
 		s = string([]rune(s)[:maxQuoted]) + "…"
@@ -87,7 +87,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// reason is what a check of the waist has to say, without its code.
+// reason returns the message of an error of package vfs, without its code.
 func reason(err error) string {
 	if e, ok := err.(*vfs.Error); ok && e.Msg != "" {
 		return e.Msg

@@ -11,16 +11,15 @@ import (
 // Size is a number of bytes.
 type Size int64
 
-// units are what a size may be counted in: powers of 1000, and of 1024 (IEC
-// 80000-13).
+// units are the units of a size: powers of 1000, and powers of 1024 (IEC 80000-13).
 var units = map[string]int64{
 	"": 1, "B": 1,
 	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// ParseSize reads a whole number in decimal digits, with a unit behind it or none:
-// 1024, 64MiB, 1GB. It answers invalid, also for a size that an int64 does not hold.
+// ParseSize parses a whole decimal number, with or without a unit: 1024, 64MiB, 1GB. It
+// answers invalid, also for a size beyond int64.
 func ParseSize(s string) (Size, error) {
 	unit := strings.TrimLeft(s, "0123456789")
 	digits := s[:len(s)-len(unit)]
@@ -35,7 +34,7 @@ func ParseSize(s string) (Size, error) {
 	return Size(n * factor), nil
 }
 
-// meant names the size that was probably meant, where a unit is written in other letters, or nothing.
+// meant returns the size that was probably meant if the unit has the wrong case, or "".
 func meant(digits, unit string) string {
 	for _, u := range []string{"KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"} {
 		if digits != "" && len(digits) < 20 && strings.EqualFold(u, unit) {
@@ -45,7 +44,7 @@ func meant(digits, unit string) string {
 	return ""
 }
 
-// UnmarshalText is ParseSize.
+// UnmarshalText is [ParseSize].
 func (s *Size) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseSize(string(text))
 	return err

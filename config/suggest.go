@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// didYouMean names the known one that name was probably meant to be, or nothing.
+// didYouMean suggests the known name that name was probably meant to be, or returns "".
 func didYouMean(name string, known []string) string {
 	plain := strings.NewReplacer("-", "", "_", "")
 	best, at := "", 3
@@ -10,7 +10,7 @@ func didYouMean(name string, known []string) string {
 		if strings.EqualFold(plain.Replace(name), k) {
 			return " (did you mean " + k + "?)"
 		}
-		// Of three letters no more than one may be wrong, of two none.
+		// Of three letters one may be wrong, of two none.
 		if d := distance(name, k); d < at && d <= len(k)/3 {
 			best, at = k, d
 		}
@@ -21,8 +21,8 @@ func didYouMean(name string, known []string) string {
 	return " (did you mean " + best + "?)"
 }
 
-// distance is how many bytes have to be put in, left out, replaced or swapped with
-// the next to make b out of a, or more than enough where a is far longer.
+// distance returns how many bytes must be inserted, removed, replaced or swapped with
+// the next one to turn a into b. It returns a larger number if a is far longer.
 func distance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)

@@ -10,7 +10,7 @@ import (
 	"capd/vfs/deny"
 )
 
-// What texts look like. The schema says the same.
+// Syntax of texts. The schema has the same.
 var (
 	tlsAddress = regexp.MustCompile(`^tls:(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]):([0-9]{1,5})$`)
 	advertised = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([1-9][0-9]{0,4}))?$`)
@@ -124,8 +124,8 @@ func (r *reader) quota(q *Quota) func(ast.Node) {
 	}
 }
 
-// checkPath reports whether s is a path in the tree, or "" for its root, and every
-// name of it is right.
+// checkPath reports whether s is a path in the tree with valid names, or "" for its
+// root.
 func (r *reader) checkPath(at place, s string, name func(string) error) bool {
 	if s == "" {
 		return true

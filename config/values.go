@@ -10,17 +10,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// What is read here is what the file says and nothing near it: no number is taken
-// for text, no text for a number, nothing for neither.
+// Values are read strictly: a number is not read as text, nor text as a number, and a
+// missing value as neither.
 
-// key is one that a mapping may have.
+// key is a key that a mapping may have.
 type key struct {
 	name   string
-	needed string // what to write where it is missing; "" if it may be
+	needed string // what to write if it is missing; "" if it is optional
 	read   func(ast.Node)
 }
 
-// mapping reads n, which is called what, by its keys.
+// mapping reads n by its keys. what names n in mistakes.
 func (r *reader) mapping(n ast.Node, what string, keys ...key) {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
@@ -62,7 +62,7 @@ func names(keys []key) (all []string) {
 
 func listed(keys []key) string { return strings.Join(names(keys), ", ") }
 
-// list reads n, the value of key, and hands each of its items to item.
+// list reads n, the value of key, and calls item for each item.
 func (r *reader) list(n ast.Node, key string, item func(ast.Node)) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -74,8 +74,8 @@ func (r *reader) list(n ast.Node, key string, item func(ast.Node)) {
 	}
 }
 
-// texts reads a list of texts, each of which check finds right. It is not nil where
-// there is a list.
+// texts reads a list of texts, each checked by check. The result is not nil if there is
+// a list.
 func (r *reader) texts(key string, into *[]string, check func(at place, s string)) func(ast.Node) {
 	return func(n ast.Node) {
 		*into = []string{}
@@ -87,7 +87,7 @@ func (r *reader) texts(key string, into *[]string, check func(at place, s string
 	}
 }
 
-// text reads a text that check finds right.
+// text reads a text, checked by check.
 func (r *reader) text(what string, into *string, check func(at place, s string)) func(ast.Node) {
 	return func(n ast.Node) {
 		at := placeOf(n)
@@ -143,7 +143,7 @@ func (r *reader) size(key string, into *Size) func(ast.Node) {
 	}
 }
 
-// bytes reads a size. right says what one looks like, and without what is there where it is left
+// bytes reads a size. right describes a valid one, and without what holds if it is left
 // out.
 func (r *reader) bytes(n ast.Node, key, right, without string) Size {
 	text, ok := n.(*ast.StringNode)
@@ -161,8 +161,8 @@ func (r *reader) bytes(n ast.Node, key, right, without string) Size {
 	return v
 }
 
-// number reads an integer from 1 in decimal digits, which alone every reader of YAML
-// takes for the same.
+// number reads an integer from 1 in decimal digits. Other notations differ between YAML
+// readers.
 func (r *reader) number(n ast.Node, key, right, without string) (int64, bool) {
 	digits := n.GetToken().Value
 	v, err := strconv.ParseInt(digits, 10, 64)
@@ -180,7 +180,7 @@ func (r *reader) number(n ast.Node, key, right, without string) (int64, bool) {
 	return 0, false
 }
 
-// shown is what n says where that is short, and otherwise what it is.
+// shown returns n itself if it is short, and otherwise its kind.
 func shown(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -191,7 +191,7 @@ func shown(n ast.Node) string {
 	return kind(n)
 }
 
-// kind says what n is.
+// kind names n's kind.
 func kind(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode:

@@ -8,8 +8,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// isAncestor reports whether a commit is of, or in the history of of. What a shallow clone
-// does not have is in no history.
+// isAncestor reports whether the commit id is of, or in the history of of. A commit
+// that a shallow clone lacks is in no history.
 func (s *Store) isAncestor(ctx context.Context, id, of plumbing.Hash) (bool, error) {
 	seen := map[plumbing.Hash]bool{of: true}
 	for next := []plumbing.Hash{of}; len(next) > 0; next = next[1:] {

@@ -14,11 +14,11 @@ import (
 	"capd/vfs"
 )
 
-// blob is the content of a file as the repository has it. A small one is in memory, a
-// large one in a temporary file.
+// blob is the content of a file in the repository. A small one is in memory, a large
+// one in a temporary file.
 type blob struct {
 	data  []byte
-	file  *temp // nil: in data
+	file  *temp // nil if it is in data
 	size  int64
 	users atomic.Int32
 }
@@ -35,11 +35,11 @@ func (b *blob) ReadAt(p []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	n := copy(p, b.data[off:])
-	return n, end(n, len(p))
+	return n, endOf(n, len(p))
 }
 
-// end is what io.ReaderAt wants with n bytes read of those asked for.
-func end(n, asked int) error {
+// endOf returns the error that io.ReaderAt requires for n bytes read out of asked.
+func endOf(n, asked int) error {
 	if n < asked {
 		return io.EOF
 	}
@@ -52,20 +52,20 @@ func (b *blob) release() {
 	}
 }
 
-// blobs opens blobs, and keeps those that were used last.
+// blobs opens blobs, and caches those used last.
 type blobs struct {
 	objects  *objects
 	kept     *lru[plumbing.Hash, *blob]
 	versions *lru[plumbing.Hash, vfs.Version]
-	onDisk   int64 // what a blob in a file weighs: as much as to bound how many are kept
+	onDisk   int64 // cache weight of a blob in a file; bounds how many are kept
 
 	mu       sync.Mutex
-	spooling map[plumbing.Hash]chan struct{} // large blobs on their way to a file; closed at the end
+	spooling map[plumbing.Hash]chan struct{} // large blobs being written to a file; the channel is closed at the end
 }
 
 const (
-	maxInMemory  = 4 << 20 // bytes of a blob that is read into memory
-	keptOnDisk   = 8       // how many large blobs are kept, at most
+	maxInMemory  = 4 << 20 // size, in bytes, up to which a blob is read into memory
+	keptOnDisk   = 8       // how many large blobs are cached
 	keptVersions = 1 << 16
 )
 
@@ -99,7 +99,7 @@ func (s *blobs) cached(id plumbing.Hash) (*blob, bool) {
 	return s.kept.get(id, func(b *blob) { b.users.Add(1) })
 }
 
-// keep takes a new blob into use, for its opener and if it fits for the cache.
+// keep starts the use of a new blob, and caches it if it fits.
 func (s *blobs) keep(id plumbing.Hash, b *blob, weight int64) {
 	b.users.Store(2)
 	if !s.kept.put(id, b, weight) {
@@ -107,8 +107,8 @@ func (s *blobs) keep(id plumbing.Hash, b *blob, weight int64) {
 	}
 }
 
-// spool writes a large blob to a file, so that it can be read anywhere. A caller waits
-// while another writes the same blob, and for no other blob.
+// spool writes a large blob to a file, so that it can be read at any offset. A caller
+// waits while another call writes the same blob, but not for other blobs.
 func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (*blob, error) {
 	for {
 		if b, ok := s.cached(id); ok {
@@ -127,7 +127,8 @@ func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (*blob, error) {
 	}
 }
 
-// beginSpooling returns what is closed when another has ended, or what ends one's own.
+// beginSpooling returns a channel that is closed when another call has written the
+// blob, or else the function that ends this call's own writing.
 func (s *blobs) beginSpooling(id plumbing.Hash) (other <-chan struct{}, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +145,9 @@ func (s *blobs) beginSpooling(id plumbing.Hash) (other <-chan struct{}, end func
 	}
 }
 
-// spoolNow is spool for a blob that nobody else writes.
+// spoolNow is spool for a blob that no other call is writing.
 func (s *blobs) spoolNow(ctx context.Context, id plumbing.Hash) (*blob, error) {
-	if b, ok := s.cached(id); ok { // since
+	if b, ok := s.cached(id); ok { // written meanwhile
 		return b, nil
 	}
 	file, err := newTemp()
@@ -177,7 +178,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// size returns how long a blob is, without reading it.
+// size returns a blob's size without reading it.
 func (s *blobs) size(id plumbing.Hash) (int64, error) {
 	if b, ok := s.cached(id); ok {
 		defer b.release()
@@ -186,10 +187,10 @@ func (s *blobs) size(id plumbing.Hash) (int64, error) {
 	return s.objects.head(id, plumbing.BlobObject)
 }
 
-// known returns a blob's version if it was computed already.
+// known returns a blob's version if it was computed before.
 func (s *blobs) known(id plumbing.Hash) (vfs.Version, bool) { return s.versions.get(id, nil) }
 
-// version returns a blob's version, reading it when that is not known.
+// version returns a blob's version, and reads the blob if the version is not known.
 func (s *blobs) version(ctx context.Context, id plumbing.Hash) (vfs.Version, error) {
 	if v, ok := s.known(id); ok {
 		return v, nil
@@ -206,7 +207,7 @@ func (s *blobs) version(ctx context.Context, id plumbing.Hash) (vfs.Version, err
 	return v, err
 }
 
-// sum is the version of a content.
+// sum returns the version of a content.
 func sum(ctx context.Context, r io.ReaderAt, size int64) (vfs.Version, error) {
 	if err := vfs.CheckVersioned(size); err != nil {
 		return vfs.Version{}, err
@@ -218,7 +219,8 @@ func sum(ctx context.Context, r io.ReaderAt, size int64) (vfs.Version, error) {
 	return vfs.Version(h.Sum(nil)), nil
 }
 
-// copyAll writes the size bytes of r to w, until ctx ends, and lets others have ctx's turn now and then.
+// copyAll writes the size bytes of r to w. It stops when ctx ends. Now and then it lets
+// other calls have ctx's turn.
 func copyAll(ctx context.Context, w io.Writer, r io.ReaderAt, size int64) error {
 	buf := make([]byte, min(size, slotSize))
 	for off := int64(0); off < size; {

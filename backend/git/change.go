@@ -8,15 +8,15 @@ import (
 	"capd/vfs"
 )
 
-// step is one change that is found to be possible: what it grows the tree by, exactly,
+// step is a change that a check found possible: by how much it grows the tree, exactly,
 // and how to make it.
 type step struct {
 	grows vfs.Effect
-	apply func() error // changes nothing when it fails, but for a write that the disk ends midway
+	apply func() error // a failure changes nothing, except a write that fails midway
 }
 
-// need is a check's answer when something has to be read first, which takes too long
-// under Store.mu. get is called once for each need.
+// need is the error of a check that needs something read first, which takes too long
+// under Store.mu. get is called once.
 type need struct{ get func(context.Context) error }
 
 func (*need) Error() string { return "something has to be read first" }
@@ -26,11 +26,13 @@ var (
 	errTooLong   = vfs.Errorf(vfs.Limit, "a file here may be %d GiB long, and no longer", maxFile>>30)
 )
 
-// change plans a change and makes it inside vfs.Commit, with no lock held while a
-// committer runs. check looks at the tree, under s.mu, and must not change it; it runs
-// for the plan, and again for the change, since others change the tree in between. When
-// the tree has changed so that the plan declared too little, or something has to be
-// read, all of it starts again: somebody else got ahead each time. tries counts from 0.
+// change plans a change and makes it inside vfs.Commit. No lock is held while a
+// committer runs.
+//
+// check looks at the tree under s.mu and must not change it. It runs for the plan, and
+// again for the change, since others may change the tree in between. If the plan then
+// declared too little, or something must be read, change starts again. tries counts
+// from 0 how often that happened.
 func (s *Store) change(ctx context.Context, check func(tries int) (step, error)) error {
 	for tries := 0; ; tries++ {
 		plan, err := s.plan(ctx, func() (step, error) { return check(tries) })
@@ -70,7 +72,7 @@ func (s *Store) change(ctx context.Context, check func(tries int) (step, error))
 	}
 }
 
-// plan returns check's answer, reading what it needs.
+// plan returns the result of check. It reads what check needs.
 func (s *Store) plan(ctx context.Context, check func() (step, error)) (step, error) {
 	if !s.writable {
 		return step{}, vfs.ReadOnly
@@ -91,16 +93,16 @@ func (s *Store) plan(ctx context.Context, check func() (step, error)) (step, err
 	}
 }
 
-// versionTries is how often a conditional change is overtaken before the version is
-// computed under the lock, which nobody can overtake; of a file longer than sumLocked
-// that takes too long, and the answer is busy.
+// versionTries is how often other changes may overtake a conditional change. After that
+// the version is computed under the lock, where nothing can. For a file longer than
+// sumLocked that takes too long, and the answer is busy.
 const (
 	versionTries = 4
 	sumLocked    = 1 << 20
 )
 
-// meets answers conflict when c does not hold for it, a file or nil. s.mu is held, for
-// reading at least.
+// meets answers conflict when c does not hold for it, which is a file or nil. Needs
+// s.mu for reading.
 func (s *Store) meets(c vfs.If, it *item, tries int) error {
 	if it == nil || c.Is.IsZero() {
 		return c.Check(it != nil, vfs.Version{})
@@ -132,8 +134,8 @@ func (s *Store) meets(c vfs.If, it *item, tries int) error {
 	return c.Check(true, *v)
 }
 
-// conditional checks a condition on what is removed or moved, which only a file may
-// have. s.mu is held, for reading at least.
+// conditional checks a condition on a node to be removed or moved. Only a file may have
+// one. Needs s.mu for reading.
 func (s *Store) conditional(c vfs.If, it *item, tries int) error {
 	if it == nil || it.kind() == vfs.FileKind {
 		return s.meets(c, it, tries)
@@ -144,7 +146,7 @@ func (s *Store) conditional(c vfs.If, it *item, tries int) error {
 	return nil
 }
 
-// size returns how long a file is, in bytes. s.mu is held, for reading at least.
+// size returns a file's size in bytes. Needs s.mu for reading.
 func (s *Store) size(it *item) (int64, error) {
 	if it.data != nil {
 		return it.data.size, nil
@@ -152,8 +154,9 @@ func (s *Store) size(it *item) (int64, error) {
 	return s.blobs.size(it.id)
 }
 
-// gone is what the tree grows by when a node is taken out: less than nothing.
-func (s *Store) gone(it *item) (vfs.Effect, error) {
+// removal returns by how much the tree grows when a node is removed, which is below
+// zero. Needs s.mu for reading.
+func (s *Store) removal(it *item) (vfs.Effect, error) {
 	e := vfs.Effect{Nodes: -1}
 	if it.kind() != vfs.FileKind {
 		return e, nil

@@ -14,38 +14,39 @@ import (
 	"capd/vfs"
 )
 
-// Author is who a commit is by.
+// Author is the author of a commit.
 type Author struct {
 	Name, Email string
-	When        time.Time // now, if zero
+	When        time.Time // zero means now
 }
 
-// CommitOptions say what commit is made, and which branch gets it.
+// CommitOptions say what commit to make, and on which branch.
 type CommitOptions struct {
 	Message string
 	Author  Author
 
-	// Ref is a branch: its full name, or what follows refs/heads/. "" is the branch that
-	// the store shows.
+	// Ref is a branch: its full name, or the part after refs/heads/. "" means the
+	// branch that the store shows.
 	Ref string
 
-	// Old is the commit that the branch must have, in hexadecimal digits. "" is the
-	// store's base for a branch that exists, and none for a new one. It is the base or in
-	// the base's history: no commit is dropped from a branch.
+	// Old is the commit that the branch must have, in hexadecimal digits. It must be
+	// the store's base or in the base's history, so that no commit is dropped from a
+	// branch. "" means the base for an existing branch, and no commit for a new one.
 	Old string
 }
 
-// Commit makes a commit of what was written, upon the commit that the store shows, and
-// lets a branch point to it; afterwards the store shows the new commit of that branch.
-// What is written meanwhile is left for the next. The branch is moved under git's own
-// lock, and only if it is where it should be: otherwise the answer is conflict, and
-// what was written is there still. The commit and its branch would survive a power cut
-// when Commit has answered.
+// Commit commits what was written, on top of the commit that the store shows, and moves
+// a branch to the new commit. Afterwards the store shows that commit. What is written
+// during Commit stays for the next one. Commit moves the branch under git's own lock,
+// and only if it has the expected commit. Otherwise it answers conflict, and keeps what
+// was written. When Commit has returned, the commit and its branch would survive a
+// power cut.
 //
-// It answers busy for a branch that a working tree has checked out, since that would
-// look changed, and while another git holds the branch's lock; invalid when nothing has
-// changed, and for what git fsck would not take; outside where a link leads out of the
-// repository. It runs no hooks. Its errors are for the host: they name paths.
+// It answers busy for a branch that a working tree has checked out, since its files
+// would appear changed, and while another git holds the branch's lock. It answers
+// invalid when nothing has changed, and for anything that git fsck would refuse. It
+// answers outside where a link leads out of the repository. It runs no hooks. Errors
+// are for the host: they name paths.
 func (s *Store) Commit(ctx context.Context, o CommitOptions) (made string, err error) {
 	defer func() { err = ambient(err) }()
 	if !s.writable {
@@ -112,7 +113,7 @@ func (s *Store) Commit(ctx context.Context, o CommitOptions) (made string, err e
 
 var errNothing = vfs.Errorf(vfs.Invalid, "nothing has changed; there is nothing to commit")
 
-// target returns the full name of the branch that is to get a commit.
+// target returns the full name of the branch to commit to.
 func (s *Store) target(ref string) (string, error) {
 	if ref == "" {
 		ref = s.tip.Load().ref
@@ -133,7 +134,7 @@ func (s *Store) target(ref string) (string, error) {
 	return name, nil
 }
 
-// expected returns what a branch must say so that it may be moved.
+// expected returns the commit that a branch must have before it may be moved.
 func (s *Store) expected(ctx context.Context, name, old string, base plumbing.Hash) (plumbing.Hash, error) {
 	if old != "" && !plumbing.IsHash(old) {
 		return base, vfs.Errorf(vfs.Invalid, "%q is no id of a commit", old)
@@ -164,8 +165,8 @@ func (s *Store) expected(ctx context.Context, name, old string, base plumbing.Ha
 	return from, nil
 }
 
-// freeze returns an image of what was written, nil if nothing was, and the commit that it
-// is upon.
+// freeze returns an image of what was written, and the commit that it is based on. The
+// image is nil if nothing was written.
 func (s *Store) freeze(ctx context.Context) (*image, commit, error) {
 	if err := s.look(ctx); err != nil {
 		return nil, commit{}, err
@@ -177,7 +178,7 @@ func (s *Store) freeze(ctx context.Context) (*image, commit, error) {
 	return freeze(s.root.dir), s.base, nil
 }
 
-// settle makes the store show c, which was made of im. s.mu is held.
+// settle makes the store show c, which was made from im. Needs s.mu.
 func (s *Store) settle(c commit, im *image) {
 	live := s.root.dir
 	s.rebase(c)
@@ -188,7 +189,7 @@ func (s *Store) settle(c commit, im *image) {
 	}
 }
 
-// text returns the commit object, and what the branch's log says of it.
+// text returns the commit object, and the line for the branch's log.
 func (o CommitOptions) text(tree, parent plumbing.Hash) (text []byte, line string, err error) {
 	who := object.Signature{Name: strings.TrimSpace(o.Author.Name), Email: strings.TrimSpace(o.Author.Email), When: o.Author.When}
 	if who.When.IsZero() {

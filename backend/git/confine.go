@@ -9,8 +9,9 @@ import (
 	"capd/vfs"
 )
 
-// confine opens the directories of l, which locate found for dir, so that nothing is read
-// which lies elsewhere. It answers outside, and says why, for a repository that needs that.
+// confine opens the directories of l, which locate found for dir, so that nothing
+// outside them is read. If the repository needs anything outside, it answers outside
+// and says why.
 func confine(dir string, l layout) (layout, error) {
 	root, err := os.OpenRoot(dir)
 	switch {
@@ -50,7 +51,7 @@ func leadsOut(name string) error {
 	return vfs.Errorf(vfs.Outside, "%s leads out of its repository; mount that one by name if it is meant", name)
 }
 
-// openDotGit opens the .git directory in top, which it closes.
+// openDotGit opens the .git directory in top. It closes top.
 func openDotGit(top *os.Root, name string) (*os.Root, error) {
 	defer top.Close()
 	info, err := top.Lstat(".git")
@@ -64,7 +65,7 @@ func openDotGit(top *os.Root, name string) (*os.Root, error) {
 }
 
 // confineLinked opens the repository that a linked worktree's .git file names, if that
-// repository knows of this worktree (gitrepository-layout(5), worktrees/<id>/gitdir).
+// repository names this worktree (gitrepository-layout(5), worktrees/<id>/gitdir).
 func confineLinked(l layout) (layout, *os.Root, error) {
 	info, err := os.Lstat(l.file)
 	if err != nil {
@@ -101,8 +102,8 @@ func confineLinked(l layout) (layout, *os.Root, error) {
 	return l, root, nil
 }
 
-// samePlace reports whether two names are one in one directory. A file may have several
-// such places.
+// samePlace reports whether two paths are the same name in the same directory.
+// Comparing the files is not enough: a file may have several names.
 func samePlace(a, b string) bool {
 	in, err := filepath.EvalSymlinks(filepath.Dir(a))
 	if err != nil {
@@ -112,8 +113,8 @@ func samePlace(a, b string) bool {
 	return err == nil && in == other && filepath.Base(a) == filepath.Base(b)
 }
 
-// staysInside answers outside for links that lead out of the repository. Those that are
-// not looked at here are found when they are opened.
+// staysInside answers outside for links that lead out of the repository. Links that it
+// does not look at are refused when they are opened.
 func (l layout) staysInside() error {
 	if _, err := l.git.stat("HEAD"); escapes(err) {
 		return leadsOut(l.git.full("HEAD"))

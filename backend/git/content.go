@@ -11,12 +11,12 @@ import (
 	"capd/vfs"
 )
 
-// maxFile is how long a changed file may be, in bytes: git needs what it adds in
-// memory, more or less.
+// maxFile is the size, in bytes, of the largest file that may be written. Git needs
+// about that much memory to add a file.
 const maxFile = 4 << 30
 
-// content is what was written to a file. It is written in place, under Store.mu, until
-// it is frozen; from then on it never changes and is read without a lock.
+// content is what was written to a file. It is written in place under Store.mu until it
+// is frozen. After that it never changes, and is read without a lock.
 type content struct {
 	spool  *spool
 	size   int64
@@ -24,8 +24,8 @@ type content struct {
 	users  atomic.Int32
 	frozen atomic.Bool
 
-	version atomic.Pointer[vfs.Version]   // nil: not known
-	id      atomic.Pointer[plumbing.Hash] // nil: not known
+	version atomic.Pointer[vfs.Version]   // nil if not known
+	id      atomic.Pointer[plumbing.Hash] // nil if not known
 }
 
 func newContent(s *spool) *content {
@@ -45,7 +45,7 @@ func (c *content) release() {
 	}
 }
 
-// ReadAt is as io.ReaderAt has it.
+// ReadAt implements io.ReaderAt.
 func (c *content) ReadAt(p []byte, off int64) (int, error) {
 	if off >= c.size {
 		return 0, io.EOF
@@ -59,10 +59,11 @@ func (c *content) ReadAt(p []byte, off int64) (int, error) {
 		}
 		done += len(part)
 	}
-	return n, end(n, len(p))
+	return n, endOf(n, len(p))
 }
 
-// writeAt writes p at off; c is not frozen. What it wrote before it fails stays.
+// writeAt writes p at off. c must not be frozen. After a failure the first n bytes were
+// written.
 func (c *content) writeAt(p []byte, off int64) (n int, err error) {
 	if err := c.grow(off); err != nil {
 		return 0, err
@@ -80,7 +81,7 @@ func (c *content) writeAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// writeSlot writes p into slot i, which it copies when others have it too.
+// writeSlot writes p into slot i. If other contents share the slot it copies it first.
 func (c *content) writeSlot(i int, p []byte, from int64) error {
 	if i == len(c.slots) {
 		c.slots = append(c.slots, hole)
@@ -110,7 +111,7 @@ func (c *content) writeSlot(i int, p []byte, from int64) error {
 	return nil
 }
 
-// grow makes c at least size bytes long, by zeros; c is not frozen.
+// grow makes c at least size bytes long by adding zeros. c must not be frozen.
 func (c *content) grow(size int64) error {
 	if size <= c.size {
 		return nil
@@ -127,7 +128,7 @@ func (c *content) grow(size int64) error {
 	return nil
 }
 
-// truncate makes c size bytes long; c is not frozen.
+// truncate makes c size bytes long. c must not be frozen.
 func (c *content) truncate(size int64) error {
 	if size >= c.size {
 		return c.grow(size)
@@ -147,7 +148,7 @@ func (c *content) changed() {
 	c.id.Store(nil)
 }
 
-// fork returns a content of its own that begins as c, which is frozen.
+// fork returns a new content equal to c, which must be frozen.
 func (c *content) fork() *content {
 	f := newContent(c.spool)
 	f.size, f.slots = c.size, slices.Clone(c.slots)
@@ -155,7 +156,7 @@ func (c *content) fork() *content {
 	return f
 }
 
-// sum returns c's version. c is frozen, or Store.mu is held.
+// sum returns c's version. c must be frozen, or Store.mu held.
 func (c *content) sum(ctx context.Context) (vfs.Version, error) {
 	if v := c.version.Load(); v != nil {
 		return *v, nil

@@ -49,8 +49,8 @@ func patch(base, delta []byte, most int64) ([]byte, error) {
 	return out, nil
 }
 
-// copyOp reads the offset and the length of a copy instruction: of both, only the
-// bytes that op names are there.
+// copyOp reads the offset and the length of a copy instruction. op says which of their
+// bytes are present.
 func copyOp(op byte, delta []byte) (off, length int, rest []byte, ok bool) {
 	for i := range 7 {
 		if op&(1<<i) == 0 {

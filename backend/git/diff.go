@@ -11,14 +11,14 @@ import (
 	"capd/vfs"
 )
 
-// ChangeKind says what a change did.
+// ChangeKind is the kind of a change.
 type ChangeKind uint8
 
 // The kinds of changes. A move is a removal and an addition.
 const (
 	Added ChangeKind = iota + 1
 	Removed
-	Modified    // content, or whether it can be executed, or both
+	Modified    // content, executable bit, or both
 	TypeChanged // between file, link and submodule
 )
 
@@ -36,21 +36,21 @@ func (k ChangeKind) String() string {
 	return "unknown"
 }
 
-// Blob is what a tree has at a path.
+// Blob is the entry of a tree at a path.
 type Blob struct {
-	Mode uint32 // as git has it: 0o100644, 0o100755, 0o120000 for a link, 0o160000 for a submodule
-	Hash string // in hexadecimal digits: of a blob, or of a submodule's commit
+	Mode uint32 // git's mode: 0o100644, 0o100755, 0o120000 for a link, 0o160000 for a submodule
+	Hash string // hexadecimal id of a blob, or of a submodule's commit
 }
 
-// Change is how a path that is no directory differs between two trees.
+// Change is the difference between two trees at a path that is not a directory.
 type Change struct {
 	Path     string
 	Kind     ChangeKind
 	From, To Blob // zero where there is nothing
 }
 
-// Changes returns what was written and not committed, in byte order of paths: how the
-// tree differs from that of the commit that the store shows.
+// Changes returns what was written and not committed: the differences to the tree of
+// the commit that the store shows, in byte order of paths.
 func (s *Store) Changes(ctx context.Context) (all []Change, err error) {
 	defer func() { err = ambient(err) }()
 	im, base, err := s.freeze(ctx)
@@ -65,8 +65,8 @@ func (s *Store) Changes(ctx context.Context) (all []Change, err error) {
 	return s.diff(ctx, base.tree, im.id, b.trees)
 }
 
-// Diff returns how the tree of one revision differs from that of another, in byte order of
-// paths. A revision is what Options.Revision may be. It answers notFound, invalid.
+// Diff returns the differences between the trees of two revisions, in byte order of
+// paths. A revision is as in Options.Revision. It answers notFound, invalid.
 func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err error) {
 	defer func() { err = ambient(err) }()
 	var trees [2]plumbing.Hash
@@ -87,7 +87,7 @@ func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err er
 	return s.diff(ctx, trees[0], trees[1], nil)
 }
 
-// diff compares two trees, which may be among those that are not in the repository.
+// diff compares two trees. made has trees that are not in the repository.
 func (s *Store) diff(ctx context.Context, from, to plumbing.Hash, made map[plumbing.Hash]*tree) ([]Change, error) {
 	d := &differ{ctx: ctx, tree: func(id plumbing.Hash) (*tree, error) {
 		if t := made[id]; t != nil {
@@ -127,7 +127,7 @@ func (d *differ) trees(at string, from, to plumbing.Hash, depth int) error {
 		return err
 	}
 	for i, j := 0, 0; i < len(old.at) || j < len(now.at); {
-		var a, b entry // a zero mode is nothing
+		var a, b entry // a zero mode means nothing
 		if i < len(old.at) {
 			a = old.entry(old.at[i])
 		}
@@ -152,7 +152,7 @@ func (d *differ) trees(at string, from, to plumbing.Hash, depth int) error {
 	return nil
 }
 
-// entries compares what two trees have at one name, either of which may be nothing.
+// entries compares the entries of two trees at one name. Either may be zero.
 func (d *differ) entries(at string, a, b entry, depth int) error {
 	if a.mode == b.mode && a.id == b.id {
 		return nil
@@ -185,7 +185,7 @@ func (d *differ) entries(at string, a, b entry, depth int) error {
 	return nil
 }
 
-// typeBits are those of a mode that tell a file from a link and a submodule.
+// typeBits are the bits of a mode that distinguish file, link and submodule.
 const typeBits = 0o170000
 
 func (e entry) blob() Blob {

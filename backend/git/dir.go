@@ -21,7 +21,7 @@ var (
 	_ vfs.Installer = (*dir)(nil)
 )
 
-// here returns the directory at d's place. Store.mu is held, for reading at least.
+// here returns the directory at d's place. Needs Store.mu for reading.
 func (d *dir) here() (*directory, error) {
 	if d.closed.Load() {
 		return nil, vfs.Stale
@@ -29,7 +29,7 @@ func (d *dir) here() (*directory, error) {
 	return d.at.directory()
 }
 
-// read runs fn on the directory at d's place, which fn may not change.
+// read runs fn on the directory at d's place. fn must not change it.
 func (d *dir) read(ctx context.Context, fn func(*directory) error) error {
 	s := d.at.store
 	if err := s.look(ctx); err != nil {
@@ -95,7 +95,7 @@ func (d *dir) file(name string) *file {
 	return &file{ref{in: d.at, name: name, kind: vfs.FileKind}}
 }
 
-// List implements vfs.Dir. It yields the directory as it was when the iteration began.
+// List implements vfs.Dir. It yields the entries at the beginning of the iteration.
 func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
 		var all iter.Seq[vfs.Entry]
@@ -119,7 +119,7 @@ func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	}
 }
 
-// entries returns what d holds now. It needs no lock once it is returned.
+// entries returns d's present entries. The result needs no lock.
 func (d *directory) entries() iter.Seq[vfs.Entry] {
 	if d.over != nil {
 		all := make([]vfs.Entry, 0, d.count)
@@ -135,7 +135,7 @@ func (d *directory) entries() iter.Seq[vfs.Entry] {
 		}
 	}
 	return func(yield func(vfs.Entry) bool) {
-		for _, off := range d.tree.at { // which never changes
+		for _, off := range d.tree.at { // never changes
 			e := d.tree.entry(off)
 			if !yield(vfs.Entry{Name: e.name, Kind: kindOf(e.mode)}) {
 				return
@@ -154,11 +154,11 @@ func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
 	return d.file(it.name), nil
 }
 
-// maxTreeDepth is how deep directories may be made, and trees committed: git's own bound
-// is 2048 where it is lowest.
+// maxTreeDepth is how deep directories may be made and trees committed. Git's own
+// lowest bound is 2048.
 const maxTreeDepth = 1024
 
-// Mkdir implements vfs.Dir. The directory is part of no commit before it holds a file.
+// Mkdir implements vfs.Dir. No commit contains the directory until it holds a file.
 func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 	depth := 1
 	for p := d.at; p.parent != nil; p = p.parent {
@@ -187,7 +187,7 @@ func (d *dir) Symlink(ctx context.Context, name, target string) error {
 	return d.add(ctx, &item{entry: entry{name: name, mode: filemode.Symlink}, target: target})
 }
 
-// add puts a new node into d. It gives it an identity, if it is a directory, and a time.
+// add puts a new node into d. It sets its time and, for a directory, its identity.
 func (d *dir) add(ctx context.Context, it *item) error {
 	s := d.at.store
 	if d.Immutable() {
@@ -246,7 +246,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 		if err := s.removable(it); err != nil {
 			return step{}, err
 		}
-		grows, err := s.gone(it)
+		grows, err := s.removal(it)
 		return step{grows: grows, apply: func() error {
 			here, err := d.at.changeable()
 			if err != nil {
@@ -259,8 +259,8 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	})
 }
 
-// removable answers notEmpty for a directory that holds something, be it a name that is
-// not shown, and readOnly for a submodule. s.mu is held, for reading at least.
+// removable answers notEmpty for a directory that holds anything, hidden names
+// included, and readOnly for a submodule. Needs s.mu for reading.
 func (s *Store) removable(it *item) error {
 	if it.kind() != vfs.DirKind {
 		return nil

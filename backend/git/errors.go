@@ -17,14 +17,14 @@ import (
 
 const errNotDir = syscall.ENOTDIR
 
-// flaw is what is wrong with a repository, for the host: a guest is not told that there is
-// one.
+// flaw is a fault of the repository, for the host. A guest does not learn that there is
+// a repository.
 type flaw struct{ error }
 
 func (f *flaw) Unwrap() error { return f.error }
 
-// flawed returns an error whose text a guest may see, and that the host can find out more
-// of by ambient.
+// flawed returns an error whose text a guest may see. ambient shows the host more of
+// it.
 func flawed(c vfs.Code, format string, args ...any) error {
 	e := &vfs.Error{Code: c, Msg: "this cannot be read where it is kept; tell the host", Cause: &flaw{fmt.Errorf(format, args...)}}
 	switch c {
@@ -40,10 +40,11 @@ func flawed(c vfs.Code, format string, args ...any) error {
 
 // escapes reports whether os.Root refused a link that leads out of it.
 func escapes(err error) bool {
-	return err != nil && strings.HasSuffix(err.Error(), "path escapes from parent") // there is no other sign
+	return err != nil && strings.HasSuffix(err.Error(), "path escapes from parent") // the only sign
 }
 
-// ambient makes an error one for the host: it names paths and objects. nil stays nil.
+// ambient turns an error into one for the host, which names paths and objects.
+// ambient(nil) is nil.
 func ambient(err error) error {
 	if err == nil {
 		return nil
@@ -71,7 +72,7 @@ func ambient(err error) error {
 	return &vfs.Error{Code: code, Msg: err.Error(), Cause: err}
 }
 
-// hidden makes an error of the host's filesystem one that a guest may see.
+// hidden turns an error of the host's filesystem into one that a guest may see.
 func hidden(err error) error {
 	switch {
 	case err == nil:
@@ -95,14 +96,14 @@ func hidden(err error) error {
 	return vfs.Hide(err)
 }
 
-// corrupt says what is wrong with an object.
+// corrupt returns an error that says what is wrong with an object.
 func corrupt(id plumbing.Hash, what string) error {
 	return flawed(vfs.Corrupt, "object %s %s; git fsck finds out more", id, what)
 }
 
 var errMalformed = errors.New("git: malformed object data") // becomes corrupt where the object is known
 
-// readBounded reads r whole, and answers limit when it is longer than most.
+// readBounded reads all of r. It answers limit if that is longer than most.
 func readBounded(r io.Reader, most int64) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(b)) > most {

@@ -45,7 +45,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	return b.ReadAt(p, off)
 }
 
-// WriteAt implements vfs.File. To write nothing does not lengthen the file.
+// WriteAt implements vfs.File. An empty p does not lengthen the file.
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
 	if f.Immutable() {
 		return 0, vfs.ReadOnly
@@ -103,9 +103,9 @@ func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 // writing changes a content in place.
 type writing func(*content) error
 
-// edit changes f's content in place. plan says how long it will be and how it is to be
-// changed, nil for not at all. What the repository has is copied first, and so is a
-// content that somebody holds open.
+// edit changes f's content in place. plan returns the new size and how to change the
+// content; nil means no change. If the content is in the repository, or somebody holds
+// it open, edit copies it first.
 func (f *file) edit(ctx context.Context, c vfs.If, plan func(size int64) (int64, writing)) error {
 	s := f.in.store
 	var copied *content // of the blob called id
@@ -170,7 +170,7 @@ func (f *file) edit(ctx context.Context, c vfs.If, plan func(size int64) (int64,
 	})
 }
 
-// copyOf returns a blob as a content that can be changed.
+// copyOf copies a blob into a content that can be changed.
 func (s *Store) copyOf(ctx context.Context, id plumbing.Hash) (*content, error) {
 	b, err := s.blobs.open(ctx, id)
 	if err != nil {
@@ -189,14 +189,14 @@ func (s *Store) copyOf(ctx context.Context, id plumbing.Hash) (*content, error) 
 	return c, nil
 }
 
-// Sync implements vfs.File. What is written is in no repository before it is committed,
-// so that there is nothing to promise.
+// Sync implements vfs.File. Nothing written is in the repository before it is
+// committed, so there is nothing to sync.
 func (f *file) Sync(ctx context.Context) error {
 	_, err := f.Stat(ctx)
 	return err
 }
 
-// Version implements vfs.Versioner. It is computed once for each content.
+// Version implements vfs.Versioner. It computes the version once for each content.
 func (f *file) Version(ctx context.Context) (vfs.Version, error) {
 	at, err := f.take(ctx)
 	if err != nil {
@@ -209,8 +209,8 @@ func (f *file) Version(ctx context.Context) (vfs.Version, error) {
 	return f.in.store.blobs.version(ctx, at.id)
 }
 
-// Open implements vfs.Opener. No later change of the file changes the content, a write in
-// place neither.
+// Open implements vfs.Opener. No later change of the file changes the content, not even
+// a write in place.
 func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 	at, err := f.take(ctx)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"capd/vfs"
 )
 
-// FindAmbient returns the repository that dir lies in: dir itself or the closest directory
-// above it that is a working tree or a repository, as git finds it. What it returns
-// is for [OpenAmbient].
+// FindAmbient returns the repository that contains dir: dir itself, or the closest
+// directory above it that is a working tree or a repository, as git finds it. Pass the
+// result to [OpenAmbient].
 func FindAmbient(dir string) (repo string, ok bool) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -16,7 +16,7 @@ func FindAmbient(dir string) (repo string, ok bool) {
 	}
 	for {
 		if _, err := locate(at); vfs.CodeOf(err) != vfs.NotFound {
-			return at, true // one that cannot be read says why when it is opened
+			return at, true // opening it will say why it cannot be read
 		}
 		up := filepath.Dir(at)
 		if up == at {

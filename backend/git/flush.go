@@ -9,7 +9,7 @@ import (
 )
 
 // flushNames returns when the names in these directories of the repository would
-// survive a power cut. One that is not there has none.
+// survive a power cut. It skips a directory that does not exist.
 func flushNames(root *os.Root, dirs ...string) error {
 	for _, dir := range dirs {
 		f, err := root.Open(filepath.FromSlash(dir))
@@ -26,8 +26,7 @@ func flushNames(root *os.Root, dirs ...string) error {
 	return nil
 }
 
-// above are the directories on the way from the repository to what is called name,
-// the nearest first.
+// above returns the directories from name up to the repository, the nearest first.
 func above(name string) (dirs []string) {
 	for name != "." {
 		name = path.Dir(name)

@@ -12,25 +12,25 @@ import (
 	"capd/vfs"
 )
 
-// hostDir is a directory of the host in which a repository has files. Names below it
-// have slashes.
+// hostDir is a directory of the host that holds files of a repository. Names below it
+// use slashes.
 type hostDir struct {
 	path string
-	root *os.Root // links that lead out of it are not followed; nil: any link is
-	at   string   // this directory below root
+	root *os.Root // links that lead out of it are not followed; nil follows every link
+	at   string   // path of this directory below root
 }
 
 func (d hostDir) sub(name string) hostDir {
 	return hostDir{d.full(name), d.root, path.Join(d.at, name)}
 }
 
-// full is the host's path of what is called name.
+// full returns the host's path of name.
 func (d hostDir) full(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
 func (d hostDir) below(name string) string { return filepath.FromSlash(path.Join(d.at, name)) }
 
-// open opens a file for reading. It answers corrupt for what is no regular file, and
-// never waits for the other end of one.
+// open opens a file for reading. It answers corrupt for anything but a regular file. It
+// never blocks on a FIFO.
 func (d hostDir) open(name string) (*os.File, error) {
 	f, err := d.openAny(name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (d hostDir) isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// readDir returns what a directory holds, in order of names.
+// readDir returns the entries of a directory, in order of names.
 func (d hostDir) readDir(name string) ([]fs.DirEntry, error) {
 	f, err := d.openAny(name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d hostDir) readDir(name string) ([]fs.DirEntry, error) {
 	return all, err
 }
 
-// eachFile visits everything below a directory that is no directory itself.
+// eachFile visits everything below a directory, except directories.
 func (d hostDir) eachFile(dir string, visit func(name string)) error {
 	all, err := d.readDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
@@ -104,7 +104,7 @@ func (d hostDir) eachFile(dir string, visit func(name string)) error {
 	return nil
 }
 
-// maxSmallFile bounds the files of a repository that are read whole, in bytes: the
+// maxSmallFile bounds, in bytes, the files of a repository that are read whole: the
 // configuration, HEAD, a ref.
 const maxSmallFile = 1 << 20
 

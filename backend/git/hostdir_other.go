@@ -4,8 +4,8 @@ package git
 
 import "os"
 
-// withoutWaiting is nothing where directories hold no FIFOs.
+// withoutWaiting is 0 on systems without FIFOs in directories.
 const withoutWaiting = 0
 
-// flush does nothing where what is open for reading cannot be flushed.
+// flush does nothing on systems that cannot flush a file open for reading.
 func flush(*os.File) error { return nil }

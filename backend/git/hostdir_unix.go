@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// withoutWaiting lets a FIFO or a terminal be opened, so that it can be refused.
+// withoutWaiting opens a FIFO or a terminal without blocking, so that it can be
+// refused.
 const withoutWaiting = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
 // flush returns when f, which is open for reading, would survive a power cut.

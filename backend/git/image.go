@@ -14,20 +14,19 @@ import (
 	"capd/vfs"
 )
 
-// image is a changed directory as it was at one moment, from which git's objects are
-// made while the directory itself changes on.
+// image is a changed directory at one moment. Git's objects are made from it while the
+// directory itself changes further.
 type image struct {
 	of   *directory
 	tree *tree
 	over map[string]*item
-	dirs map[string]*image // of the directories in over that were changed
+	dirs map[string]*image // the changed directories in over
 
-	id   plumbing.Hash // of the tree that was made
+	id   plumbing.Hash // of the tree made from it
 	made *tree         // nil until then
 }
 
-// freeze returns an image of d, which the caller releases. Store.mu is held, for reading
-// at least.
+// freeze returns an image of d, which the caller releases. Needs Store.mu for reading.
 func freeze(d *directory) *image {
 	im := &image{of: d, tree: d.tree, over: maps.Clone(d.over), dirs: map[string]*image{}}
 	for name, it := range im.over {
@@ -57,13 +56,13 @@ func (im *image) release() {
 // builder makes the objects of an image.
 type builder struct {
 	s     *Store
-	write bool // into the repository; otherwise no more than their ids are made
+	write bool // write them into the repository; otherwise only compute their ids
 	trees map[plumbing.Hash]*tree
-	named map[string]bool // the directories of the objects that were made or found
+	named map[string]bool // directories of the objects that were made or found
 }
 
-// build makes the tree of an image and all that is new in it. Its error is that of the
-// first thing that git would not take.
+// build makes the tree of an image and all new objects in it. It stops at the first
+// that git would refuse.
 func (b *builder) build(ctx context.Context, im *image, depth int) error {
 	if depth > maxTreeDepth {
 		return errDeep
@@ -77,7 +76,7 @@ func (b *builder) build(ctx context.Context, im *image, depth int) error {
 		if _, ok := im.over[e.name]; ok {
 			continue
 		}
-		if e.mode == filemode.Deprecated { // group-writable, as git made files long ago
+		if e.mode == filemode.Deprecated { // group-writable, as early versions of git made files
 			e.mode = filemode.Regular
 		}
 		entries = append(entries, e)
@@ -110,7 +109,7 @@ func (b *builder) build(ctx context.Context, im *image, depth int) error {
 	return nil
 }
 
-// entry returns what a tree says of an item; the zero id for an empty directory.
+// entry returns the tree entry of an item, with the zero id for an empty directory.
 func (b *builder) entry(ctx context.Context, it *item, below *image, depth int) (e entry, err error) {
 	e = it.entry
 	switch {
@@ -128,7 +127,7 @@ func (b *builder) entry(ctx context.Context, it *item, below *image, depth int) 
 	return e, err
 }
 
-// content makes the blob of a content that is frozen.
+// content makes the blob of a frozen content.
 func (b *builder) content(ctx context.Context, c *content) (plumbing.Hash, error) {
 	if id := c.id.Load(); id != nil && !b.write {
 		return *id, nil
@@ -140,7 +139,7 @@ func (b *builder) content(ctx context.Context, c *content) (plumbing.Hash, error
 	return id, err
 }
 
-// formatTree writes entries in git's order.
+// formatTree encodes entries in git's order.
 func formatTree(entries []entry) string {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.sortName(), b.sortName()) })
 	var raw strings.Builder
@@ -161,8 +160,8 @@ func (e entry) sortName() string {
 	return e.name
 }
 
-// settle makes d, of which im was made, one upon the tree that im became: what has not
-// changed since is changed no more. Store.mu is held.
+// settle bases d, from which im was made, on the tree that im became. Entries that have
+// not changed since are no longer changes. Needs Store.mu.
 func (d *directory) settle(im *image) {
 	d.tree = im.made
 	for name, it := range maps.Clone(d.over) {
@@ -202,8 +201,7 @@ func (d *directory) settle(im *image) {
 	}
 }
 
-// has reports whether the repository has an object, which git then does not throw away
-// for a while.
+// has reports whether the repository has an object, and makes git keep it for a while.
 func (o *objects) has(id plumbing.Hash) (bool, error) {
 	at, err := o.find(id)
 	switch {
@@ -211,11 +209,11 @@ func (o *objects) has(id plumbing.Hash) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, err
-	case at.loose != nil: // whoever wrote it may not have flushed it
+	case at.loose != nil: // it may not have been flushed
 		err := flush(at.loose.f)
 		at.loose.close()
 		if err != nil {
-			return false, nil // it is written anew, and flushed
+			return false, nil // it is written again, and flushed
 		}
 		o.freshen(at.loose.path)
 	default:

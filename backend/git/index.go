@@ -11,14 +11,13 @@ import (
 	"capd/vfs"
 )
 
-// packIndex says where in a pack an object is (gitformat-pack(5), version 2). It
-// stays on disk but for its first kilobyte: the index of a large repository is
-// hundreds of megabytes.
+// packIndex finds objects in a pack (gitformat-pack(5), version 2). All but the first
+// kilobyte stays on disk: the index of a large repository is hundreds of megabytes.
 type packIndex struct {
 	f     *os.File
 	fan   [256]uint32
 	count int64
-	wide  int64 // how many offsets above 2 GiB there may be
+	wide  int64 // number of offsets above 2 GiB
 }
 
 const (
@@ -82,9 +81,9 @@ func (x *packIndex) find(id plumbing.Hash) (off int64, ok bool, err error) {
 	return off, err == nil, err
 }
 
-// search returns the first place whose id is not below the wanted one, and that id; the
-// count of ids when all are below. It guesses where id stands, since ids are spread
-// evenly, and halves when the guess was wrong.
+// search returns the first position whose id is not below the wanted one, and that id.
+// If all ids are below, it returns the number of ids. It guesses the position, since
+// ids are evenly distributed, and bisects when the guess was wrong.
 func (x *packIndex) search(id plumbing.Hash) (at int64, have plumbing.Hash, err error) {
 	lo, hi := int64(0), int64(x.fan[id[0]])
 	if id[0] > 0 {
@@ -106,7 +105,7 @@ func (x *packIndex) search(id plumbing.Hash) (at int64, have plumbing.Hash, err 
 			return from + int64(i), plumbing.Hash(buf[i*idLen:][:idLen]), nil
 		}
 	}
-	last := buf[:(min(hi+1, x.count)-lo)*idLen] // what hi is at may be the one
+	last := buf[:(min(hi+1, x.count)-lo)*idLen] // the id at hi may be the one
 	if err := x.ids(last, lo); err != nil {
 		return 0, have, err
 	}
@@ -117,7 +116,7 @@ func (x *packIndex) search(id plumbing.Hash) (at int64, have plumbing.Hash, err 
 	return lo + int64(i), have, nil
 }
 
-// ids reads ids into b, from the place at.
+// ids reads ids into b, from position at on.
 func (x *packIndex) ids(b []byte, at int64) error {
 	_, err := x.f.ReadAt(b, indexHead+at*idLen)
 	return badIndex(err)
@@ -127,7 +126,7 @@ func firstNotBelow(ids []byte, id plumbing.Hash) int {
 	return sort.Search(len(ids)/idLen, func(i int) bool { return bytes.Compare(ids[i*idLen:][:idLen], id[:]) >= 0 })
 }
 
-// withPrefix appends the ids that begin with prefix, at most most of them.
+// withPrefix appends the ids that begin with prefix, up to most.
 func (x *packIndex) withPrefix(ids []plumbing.Hash, prefix []byte, most int) ([]plumbing.Hash, error) {
 	var id plumbing.Hash
 	copy(id[:], prefix)
@@ -141,7 +140,7 @@ func (x *packIndex) withPrefix(ids []plumbing.Hash, prefix []byte, most int) ([]
 	return ids, err
 }
 
-// offset returns where the object at a place of the index is in the pack.
+// offset returns the offset in the pack of the object at a position of the index.
 func (x *packIndex) offset(at int64) (int64, error) {
 	var b [8]byte
 	base := indexHead + x.count*(idLen+4)

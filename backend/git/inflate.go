@@ -9,19 +9,20 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// inflater reads a zlib stream that stands somewhere in a file. It is used again and
-// again: its tables are larger than most objects.
+// inflater reads a zlib stream inside a file. It is reused: its tables are larger than
+// most objects.
 type inflater struct {
 	in  *bufio.Reader
-	out io.ReadCloser // nil until it is first used
+	out io.ReadCloser // nil until first used
 }
 
-// readAhead is how much of a file is read at once, in bytes: a small object whole.
+// readAhead is how many bytes of a file are read at once, enough for a whole small
+// object.
 const readAhead = 16 << 10
 
 var inflaters = sync.Pool{New: func() any { return &inflater{in: bufio.NewReaderSize(nil, readAhead)} }}
 
-// newInflater returns an inflater that reads from r; release gives it back.
+// newInflater returns an inflater that reads from r. release puts it back.
 func newInflater(r io.Reader) *inflater {
 	f := inflaters.Get().(*inflater)
 	f.in.Reset(r)
@@ -29,11 +30,11 @@ func newInflater(r io.Reader) *inflater {
 }
 
 func (f *inflater) release() {
-	f.in.Reset(bytes.NewReader(nil)) // not to keep a file
+	f.in.Reset(bytes.NewReader(nil)) // drop the reference to the file
 	inflaters.Put(f)
 }
 
-// start begins a stream where f.in stands.
+// start begins a stream at the position of f.in.
 func (f *inflater) start() (err error) {
 	if f.out == nil {
 		f.out, err = zlib.NewReader(f.in)
@@ -42,11 +43,11 @@ func (f *inflater) start() (err error) {
 	return f.out.(zlib.Resetter).Reset(f.in, nil)
 }
 
-// maxRatio is more than the most that deflate makes of one byte.
+// maxRatio is above the highest compression ratio of deflate.
 const maxRatio = 1032
 
-// inflateAll reads the rest of the stream, which must be size bytes. It allocates no
-// more than what the stream may hold, whatever size is claimed.
+// inflateAll reads the rest of the stream, which must be size bytes. It never allocates
+// more than the stream can hold, whatever size claims.
 func (f *inflater) inflateAll(size int64) ([]byte, error) {
 	const step = 1 << 20
 	b := make([]byte, 0, min(size, step))
@@ -65,7 +66,7 @@ func (f *inflater) inflateAll(size int64) ([]byte, error) {
 	return b, f.end()
 }
 
-// end says whether the stream ends here, by its own checksum too.
+// end checks that the stream ends here with a valid checksum.
 func (f *inflater) end() error {
 	var one [1]byte
 	switch n, err := io.ReadFull(f.out, one[:]); {

@@ -11,44 +11,43 @@ import (
 )
 
 // item is what a directory holds at a name: an entry of a tree, or what was written in
-// its place. Items are never changed, only put in place of others; what data and dir
-// point to is.
+// its place. An item is never changed, only replaced; what data and dir point to does
+// change.
 type item struct {
 	entry
 
 	data   *content   // of a file that was written
 	target string     // of a link that was made
-	dir    *directory // of a directory in which something changed
-	self   identity   // of a directory; zero for one that is where its tree has it
-	ms     int64      // when it was made or written; 0: with the commit
+	dir    *directory // of a directory with changes
+	self   identity   // of a directory; zero if it is at its place in the tree
+	ms     int64      // time of creation or writing; 0 means the commit's
 }
 
 func (it *item) kind() vfs.Kind { return kindOf(it.mode) }
 
 func (it *item) isSubmodule() bool { return it.mode == filemode.Submodule }
 
-// written reports whether an item of no directory is not in the repository yet.
+// written reports whether an item, not a directory, is not in the repository yet.
 func (it *item) written() bool { return it.data != nil || it.target != "" }
 
-// identity tells a directory from every other that the store shows, wherever it moves:
-// by the number that it was given when it was made, or else by its path in the tree that
-// the store began with. Zero is the root's.
+// identity identifies a directory wherever it moves: by the number it got when it was
+// made, or else by its path in the tree that the store began with. The zero identity is
+// the root's.
 type identity struct {
 	made uint64
-	path string // below the directory that was made, if it is not 0
+	path string // below the directory numbered made, if that is not 0
 }
 
-// below is the identity of a directory that is where the tree of id's directory has it.
+// below returns the identity of an unmoved directory called name in id's directory.
 func (id identity) below(name string) identity { return identity{id.made, vfs.Join(id.path, name)} }
 
-// directory is a tree with changes upon it. A directory without any is as small as its
-// tree; one of many files costs what was changed in it. All of it is guarded by
-// Store.mu.
+// directory is a tree with changes on it. Without changes it needs no more memory than
+// the tree; otherwise it costs only what was changed. It is guarded by Store.mu.
 type directory struct {
 	tree      *tree
-	over      map[string]*item // nil values: removed. A nil map: nothing changed, nor ever will
-	count     int              // names
-	ms        int64            // when something was put or taken; 0: with the commit
+	over      map[string]*item // a nil value means removed; a nil map means that it never changes
+	count     int              // number of names
+	ms        int64            // when an entry was added or removed; 0 means the commit's time
 	submodule bool
 }
 
@@ -69,7 +68,7 @@ func (d *directory) find(name string) *item {
 	return nil
 }
 
-// put puts it in place of what has its name; nil name takes that away.
+// put replaces the entry called name by it. If it is nil, put removes the entry.
 func (d *directory) put(name string, it *item, ms int64) {
 	had := d.find(name)
 	if had != nil && had.data != nil && (it == nil || it.data != had.data) {
@@ -89,7 +88,7 @@ func (d *directory) put(name string, it *item, ms int64) {
 	d.ms = ms
 }
 
-// all yields what d holds, in byte order of names.
+// all yields d's items, in byte order of names.
 func (d *directory) all() iter.Seq[*item] {
 	return func(yield func(*item) bool) {
 		over := slices.Sorted(maps.Keys(d.over))
@@ -119,8 +118,8 @@ func (d *directory) all() iter.Seq[*item] {
 	}
 }
 
-// isChanged reports whether a commit of d would have another tree than its own. It may be
-// wrong about what was changed and changed back.
+// isChanged reports whether a commit of d would have another tree. It may be wrong
+// about entries that were changed and changed back.
 func (d *directory) isChanged() bool {
 	for name, it := range d.over {
 		was, had := d.tree.find(name)

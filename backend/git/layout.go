@@ -13,14 +13,14 @@ import (
 	"capd/vfs"
 )
 
-// layout says where a repository keeps what (gitrepository-layout(5)).
+// layout is the directories of a repository (gitrepository-layout(5)).
 type layout struct {
-	git    hostDir // HEAD and the index: of this worktree
-	common hostDir // objects, refs and the configuration: of all worktrees
-	bare   bool    // there is no main working tree
-	file   string  // the .git file that named git, if one did
+	git    hostDir // HEAD and the index of this worktree
+	common hostDir // objects, refs and the configuration of all worktrees
+	bare   bool    // it has no main working tree
+	file   string  // the .git file that named git, if any
 
-	root *os.Root // common, for what is written: no link leads out of it; nil before that
+	root *os.Root // common, for writing: links that lead out of it are not followed; nil until opened
 }
 
 func (l layout) close() {
@@ -29,7 +29,7 @@ func (l layout) close() {
 	}
 }
 
-// open finds the repository that dir is, and opens what it has to hold open of it.
+// open finds the repository at dir, and opens the directories it has to hold open.
 func open(dir string, o Options) (layout, error) {
 	l, err := locate(dir)
 	switch {
@@ -45,8 +45,8 @@ func open(dir string, o Options) (layout, error) {
 	return l, nil
 }
 
-// locate finds the repository that dir is: a bare one or a .git directory, or the
-// working tree of one.
+// locate finds the repository at dir: a bare one, a .git directory, or that of a
+// working tree.
 func locate(dir string) (layout, error) {
 	if isRepository(dir) {
 		return layoutOf(dir).complete()
@@ -87,15 +87,15 @@ func locate(dir string) (layout, error) {
 	return l.complete()
 }
 
-// isRepository is git's own test: a HEAD, and objects and refs there or in the
-// common directory.
+// isRepository is git's own test: a HEAD, and objects and refs there or in the common
+// directory.
 func isRepository(dir string) bool {
 	l := layoutOf(dir)
 	_, err := l.git.lstat("HEAD")
 	return err == nil && l.common.isDir("objects") && l.common.isDir("refs")
 }
 
-// layoutOf returns the directories that gitDir names, or gitDir alone where its commondir
+// layoutOf returns the directories that gitDir names, or gitDir alone if its commondir
 // cannot be read.
 func layoutOf(gitDir string) layout {
 	l := layout{git: hostDir{path: gitDir}, common: hostDir{path: gitDir}}
@@ -108,8 +108,8 @@ func layoutOf(gitDir string) layout {
 	return l
 }
 
-// complete reads the configuration and refuses what this package does not know how
-// to read, as git does.
+// complete reads the configuration. Like git it refuses what it does not know how to
+// read.
 func (l layout) complete() (layout, error) {
 	if _, err := l.git.readSmall("commondir"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return layout{}, ambient(err)
@@ -142,8 +142,8 @@ func (l layout) complete() (layout, error) {
 	return l, nil
 }
 
-// knownExtension answers unsupported for an extension that changes what is stored or
-// where, and that this package does not know.
+// knownExtension answers unsupported for an unknown extension, since it may change what
+// is stored or where.
 func knownExtension(key, value string) error {
 	switch key {
 	case "noop", "noop-v1", "preciousobjects", "partialclone", "worktreeconfig", "relativeworktrees":
@@ -164,7 +164,7 @@ func knownExtension(key, value string) error {
 
 func parseConfig(text string) (cfg *config.Config, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the parser is not ours, the text is anybody's
+		if p := recover(); p != nil { // the parser is not ours, and the text may be anything
 			err = fmt.Errorf("%v", p)
 		}
 	}()

@@ -20,13 +20,13 @@ type loose struct {
 	size int64
 }
 
-// looseName is where a loose object is in an objects directory.
+// looseName returns the name of a loose object in an objects directory.
 func looseName(id plumbing.Hash) string {
 	name := id.String()
 	return name[:2] + "/" + name[2:]
 }
 
-// openLoose answers fs.ErrNotExist when there is no such object.
+// openLoose opens a loose object. It answers fs.ErrNotExist when there is none.
 func openLoose(objects hostDir, id plumbing.Hash) (*loose, error) {
 	f, err := objects.open(looseName(id))
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *loose) close() {
 	l.f.Close()
 }
 
-// all inflates the data and closes l.
+// all inflates the data and closes l. The data may be most bytes long.
 func (l *loose) all(most int64) (plumbing.ObjectType, []byte, error) {
 	defer l.close()
 	if l.size > most {

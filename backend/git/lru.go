@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// lru keeps what was used last, up to a sum of weights. Safe for concurrent use.
+// lru caches the values used last, up to a total weight. Safe for concurrent use.
 type lru[K comparable, V any] struct {
 	mu    sync.Mutex
-	whole int64   // the most that is kept
-	room  int64   // what is left of it
-	gone  func(V) // if any, told of what is dropped; runs under mu
+	whole int64   // maximum total weight
+	room  int64   // weight still free
+	gone  func(V) // may be nil; called under mu with each dropped value
 	order list.List
 	found map[K]*list.Element
 }
@@ -25,7 +25,7 @@ func newLRU[K comparable, V any](room int64, gone func(V)) *lru[K, V] {
 	return &lru[K, V]{whole: room, room: room, gone: gone, found: map[K]*list.Element{}}
 }
 
-// get returns what is kept under key. use, if any, runs under the cache's lock, before
+// get returns the value of key. use, if not nil, runs under the cache's lock, before
 // the value can be dropped.
 func (c *lru[K, V]) get(key K, use func(V)) (v V, ok bool) {
 	c.mu.Lock()
@@ -42,8 +42,8 @@ func (c *lru[K, V]) get(key K, use func(V)) (v V, ok bool) {
 	return v, true
 }
 
-// put keeps v in place of what was there. What weighs more than a quarter of the
-// room is not kept.
+// put stores v in place of the present value. It does not keep a value that weighs more
+// than a quarter of the whole.
 func (c *lru[K, V]) put(key K, v V, weight int64) (kept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

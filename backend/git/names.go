@@ -6,9 +6,8 @@ import (
 	"capd/vfs"
 )
 
-// What git fsck refuses as a name is what some filesystem takes for .git: HFS+
-// ignores characters that show nothing, NTFS ignores dots and spaces at the end and
-// has short names.
+// git fsck refuses every name that some filesystem takes for .git. HFS+ ignores
+// invisible characters. NTFS ignores dots and spaces at the end, and has short names.
 
 // isDotGit reports whether some filesystem takes name for .git.
 func isDotGit(name string) bool {
@@ -18,7 +17,7 @@ func isDotGit(name string) bool {
 	if hfs(name) == ".git" {
 		return true
 	}
-	for part := range strings.SplitSeq(name, "\\") { // NTFS takes it for a separator
+	for part := range strings.SplitSeq(name, "\\") { // a separator on NTFS
 		if p := ntfs(part); p == ".git" || p == "git~1" {
 			return true
 		}
@@ -26,8 +25,8 @@ func isDotGit(name string) bool {
 	return false
 }
 
-// isDot reports whether some filesystem takes name for a dot-file of git: ".gitmodules"
-// or another, whose NTFS short name, if hashed, begins with short.
+// isDot reports whether some filesystem takes name for dotName, such as ".gitmodules".
+// short is the beginning of dotName's hashed NTFS short name.
 func isDot(name, dotName, short string) bool {
 	if hfs(name) == dotName {
 		return true
@@ -49,7 +48,7 @@ func isDot(name, dotName, short string) bool {
 func isModules(name string) bool    { return isDot(name, ".gitmodules", "gi7eba") }
 func isAttributes(name string) bool { return isDot(name, ".gitattributes", "gi7d29") }
 
-// hfs returns name as HFS+ compares it, as far as names of git go.
+// hfs returns name as HFS+ compares it, as far as git's names need it.
 func hfs(name string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		switch {
@@ -60,14 +59,14 @@ func hfs(name string) string {
 	}, name))
 }
 
-// ntfs returns name as NTFS compares it, as far as names of git go.
+// ntfs returns name as NTFS compares it, as far as git's names need it.
 func ntfs(name string) string {
 	name, _, _ = strings.Cut(name, ":")
 	return strings.ToLower(strings.TrimRight(name, ". "))
 }
 
-// checkNew answers invalid unless git keeps an entry called name, of this kind: nothing
-// under what it takes for its own, and no link as .gitmodules.
+// checkNew answers invalid unless git accepts an entry of this kind called name. Git
+// reserves names like .git, and accepts no link called .gitmodules.
 func checkNew(name string, kind vfs.Kind) error {
 	switch err := vfs.CheckNewName(name); {
 	case err != nil:

@@ -16,36 +16,36 @@ import (
 	"capd/vfs"
 )
 
-// objects reads the objects of a repository, wherever they are: in packs, loose, or
-// in the repositories that it borrows from. Every object that is read is held against
-// its id. What is kept in memory does not grow with the packs. Safe for concurrent use.
+// objects reads the objects of a repository: in packs, loose, or in the repositories it
+// borrows from. It checks every object that it reads against its id. Memory use does
+// not grow with the packs. Safe for concurrent use.
 //
-// go-git's own reader keeps the index of every pack in memory, and reads a tree of small
-// files in several times the time that git takes.
+// It replaces go-git's reader, which keeps every pack's index in memory and is several
+// times slower than git on trees of small files.
 type objects struct {
 	dirs     []hostDir // objects directories, the repository's own first
-	root     *os.Root  // what the repository's own is below, for writing; nil: nothing is written
-	confined bool      // others have no part in it
+	root     *os.Root  // contains the repository's own, for writing; nil if nothing is written
+	confined bool      // borrowing is refused
 	replaced map[plumbing.Hash]plumbing.Hash
 	bases    *lru[base, whole]
-	deltas   chan struct{} // held while the deltas of a large object are applied, in memory
+	deltas   chan struct{} // held while the deltas of a large object are applied in memory
 
-	mu    sync.Mutex // guards a change of packs
+	mu    sync.Mutex // guards changes of packs
 	packs atomic.Pointer[[]*pack]
 	last  atomic.Pointer[pack] // where the last object was found
 	done  bool
 }
 
 const (
-	maxPacks = 256      // each takes two open files
-	maxDelta = 1 << 30  // bytes of an object that has to be in memory at once
+	maxPacks = 256      // each needs two open files
+	maxDelta = 1 << 30  // bytes of an object that must be in memory at once
 	maxMeta  = 64 << 20 // bytes of a tree, a commit or a tag
 )
 
 var errTooLarge = vfs.Errorf(vfs.TooLarge, "this is larger than can be read here")
 
-// openObjects opens the objects of a repository, and keeps at most baseBytes of what
-// deltas were based on.
+// openObjects opens the objects of a repository. It caches up to baseBytes of the
+// objects on which deltas are based.
 func openObjects(l layout, baseBytes int64) (*objects, error) {
 	o := &objects{root: l.root, confined: l.common.root != nil, bases: newLRU[base, whole](baseBytes, nil), deltas: make(chan struct{}, 1)}
 	if err := o.borrow(l.common.sub("objects"), 0); err != nil {
@@ -55,15 +55,15 @@ func openObjects(l layout, baseBytes int64) (*objects, error) {
 	return o, o.rescan()
 }
 
-// found is where an object is: in a pack, or open by itself.
+// found is an object that was found: in a pack, or as an open file of its own.
 type found struct {
 	p     *pack
 	off   int64
 	loose *loose
 }
 
-// find looks into the packs, then for a loose object, and then for new packs. It
-// answers corrupt for an object that is not there, since something names it.
+// find looks for an object in the packs, then as a loose object, and then in new packs.
+// It answers corrupt if there is none, since something names the object.
 func (o *objects) find(id plumbing.Hash) (found, error) {
 	for {
 		packs := o.packs.Load()
@@ -88,7 +88,8 @@ func (o *objects) find(id plumbing.Hash) (found, error) {
 	}
 }
 
-// missing is an object that is named and not there. It wraps go-git's word for that.
+// missing returns the error for an object that is named and does not exist. It wraps
+// go-git's error.
 func missing(id plumbing.Hash) error {
 	return flawed(vfs.Corrupt, "object %s is missing from the repository; fetch it: %w", id, plumbing.ErrObjectNotFound)
 }
@@ -103,7 +104,7 @@ func (o *objects) findPacked(packs []*pack, id plumbing.Hash) (*pack, int64, err
 	for _, p := range packs {
 		off, ok, err := p.index.find(id)
 		switch {
-		case errors.Is(err, vfs.Stale): // gone since; rescan has the new ones
+		case errors.Is(err, vfs.Stale): // the pack is gone; rescan finds its successors
 		case err != nil:
 			return nil, 0, err
 		case ok:
@@ -114,7 +115,7 @@ func (o *objects) findPacked(packs []*pack, id plumbing.Hash) (*pack, int64, err
 	return nil, 0, nil
 }
 
-// broken makes an error of reading an object one for guests.
+// broken turns an error of reading an object into one for guests.
 func (o *objects) broken(id plumbing.Hash, err error) error {
 	if c := vfs.CodeOf(hidden(err)); c != vfs.Internal {
 		return hidden(err)
@@ -125,8 +126,7 @@ func (o *objects) broken(id plumbing.Hash, err error) error {
 	return corrupt(id, "cannot be read")
 }
 
-// again runs read anew when the pack that it read from was closed under it, having been
-// replaced.
+// again runs read, and runs it again if its pack was replaced and closed meanwhile.
 func (o *objects) again(read func() error) error {
 	for {
 		err := read()
@@ -149,7 +149,7 @@ func (o *objects) real(id plumbing.Hash) plumbing.Hash {
 	return id
 }
 
-// head returns the size of an object that must be of this kind.
+// head returns the size of an object, which must have this kind.
 func (o *objects) head(id plumbing.Hash, kind plumbing.ObjectType) (size int64, err error) {
 	have, size, err := o.kind(id)
 	if err == nil && have != kind {
@@ -179,8 +179,8 @@ func (o *objects) kind(id plumbing.Hash) (kind plumbing.ObjectType, size int64, 
 	return kind, size, err
 }
 
-// read returns an object whole, or tooLarge above most bytes. Nobody may change what
-// it returns.
+// read returns a whole object, or tooLarge above most bytes. The caller must not change
+// the result.
 func (o *objects) read(id plumbing.Hash, most int64) (kind plumbing.ObjectType, data []byte, err error) {
 	id = o.real(id)
 	err = o.again(func() error {
@@ -210,7 +210,7 @@ func (o *objects) read(id plumbing.Hash, most int64) (kind plumbing.ObjectType, 
 	return kind, data, nil
 }
 
-// readAs is read of an object that must be of this kind.
+// readAs is read of an object that must have this kind.
 func (o *objects) readAs(id plumbing.Hash, kind plumbing.ObjectType, most int64) ([]byte, error) {
 	have, data, err := o.read(id, most)
 	if err == nil && have != kind {
@@ -219,8 +219,7 @@ func (o *objects) readAs(id plumbing.Hash, kind plumbing.ObjectType, most int64)
 	return data, err
 }
 
-// copy writes a blob to w, however large. What has been written is worth nothing when it
-// fails.
+// copy writes a blob of any size to w. After a failure discard what was written.
 func (o *objects) copy(ctx context.Context, w io.Writer, id plumbing.Hash) error {
 	id = o.real(id)
 	at, err := o.find(id)
@@ -265,8 +264,8 @@ func (o *objects) copy(ctx context.Context, w io.Writer, id plumbing.Hash) error
 	return nil
 }
 
-// copyDelta is copy for an object that is a delta to another. Both have to be in
-// memory, so that it is one object's turn at a time.
+// copyDelta is copy for an object stored as a delta. Both the object and its base must
+// be in memory, so only one is copied at a time.
 func (o *objects) copyDelta(ctx context.Context, w io.Writer, id plumbing.Hash) error {
 	select {
 	case o.deltas <- struct{}{}:
@@ -281,7 +280,7 @@ func (o *objects) copyDelta(ctx context.Context, w io.Writer, id plumbing.Hash) 
 	return err
 }
 
-// writer keeps the error of writing apart from that of what is copied.
+// writer separates errors of writing from those of reading.
 type writer struct {
 	w   io.Writer
 	err error
@@ -292,7 +291,8 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return n, w.err
 }
 
-// objectHead is what stands before an object's data when its id is made.
+// objectHead returns the header that precedes an object's data in the computation of
+// its id.
 func objectHead(kind plumbing.ObjectType, size int64) []byte {
 	b := append(make([]byte, 0, 32), kind.Bytes()...)
 	b = strconv.AppendInt(append(b, ' '), size, 10)

@@ -13,7 +13,7 @@ type opened struct {
 	ctx  context.Context
 	size int64
 
-	mu sync.RWMutex // what is released may be another's at once
+	mu sync.RWMutex // after release another opener may use what it had
 	r  interface {
 		io.ReaderAt
 		release()

@@ -12,17 +12,17 @@ import (
 	"capd/vfs"
 )
 
-// pack is a packfile and its index (gitformat-pack(5)). Nothing of it is kept in
-// memory but what bases holds; it is safe for concurrent use.
+// pack is a packfile and its index (gitformat-pack(5)). It keeps nothing in memory
+// except what is in bases. Safe for concurrent use.
 type pack struct {
 	f     *os.File
 	path  string // of the index
 	size  int64
 	index *packIndex
-	bases *lru[base, whole] // whole objects that deltas were based on; of all packs
+	bases *lru[base, whole] // whole objects on which deltas were based, of all packs
 }
 
-// base names a place in a pack.
+// base is a position in a pack.
 type base struct {
 	p   *pack
 	off int64
@@ -78,15 +78,15 @@ func (p *pack) readHead() error {
 
 var errBadPack = flawed(vfs.Corrupt, "a pack is damaged or does not fit its index; git fsck finds out more")
 
-// packed is the head of an object in a pack: in is where its data begin.
+// packed is the header of an object in a pack. in is at the beginning of its data.
 type packed struct {
 	kind plumbing.ObjectType
-	size int64 // of the data: of the delta, for a delta
-	base int64 // where a delta's base is
+	size int64 // of the data; for a delta, of the delta
+	base int64 // offset of a delta's base
 	in   *inflater
 }
 
-// at reads the head of the object at off. The caller releases in.
+// at reads the header of the object at off. The caller releases in.
 func (p *pack) at(off int64) (o packed, err error) {
 	if off < 12 || off >= p.size {
 		return o, errMalformed
@@ -116,7 +116,7 @@ func (o *packed) read(p *pack, off int64) error {
 		o.size |= int64(c&0x7f) << shift
 	}
 	if (o.size-maxRatio)/maxRatio > p.size-off {
-		return errMalformed // no such stream fits into the rest of the pack
+		return errMalformed // too large for the rest of the pack
 	}
 	switch o.kind {
 	case plumbing.OFSDeltaObject:
@@ -134,7 +134,7 @@ func (o *packed) read(p *pack, off int64) error {
 			return err
 		}
 		if !ok {
-			return errMalformed // only packs under way have bases elsewhere
+			return errMalformed // only incomplete packs have bases elsewhere
 		}
 		o.base = base
 	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
@@ -160,11 +160,10 @@ func readBack(r io.ByteReader) (int64, error) {
 	return back, err
 }
 
-// maxChain is how many deltas may stand on another: more than git makes.
+// maxChain is how many deltas may be based one on another. It is more than git makes.
 const maxChain = 4096
 
-// head returns the kind and the size of the object at off, reading no more of it than
-// that.
+// head returns the kind and the size of the object at off. It reads nothing more of it.
 func (p *pack) head(off int64) (kind plumbing.ObjectType, size int64, err error) {
 	size = -1
 	for range maxChain {
@@ -186,7 +185,7 @@ func (p *pack) head(off int64) (kind plumbing.ObjectType, size int64, err error)
 	return 0, 0, errMalformed
 }
 
-// deltaSize reads the size of what a delta makes.
+// deltaSize reads the size of a delta's result.
 func deltaSize(delta io.Reader) (int64, error) {
 	var head [2 * binary.MaxVarintLen64]byte
 	n, err := io.ReadFull(delta, head[:])
@@ -204,11 +203,11 @@ func deltaSize(delta io.Reader) (int64, error) {
 	return int64(size), nil
 }
 
-// read returns the object at off whole, or errTooLarge when it, or what it is made of,
-// is longer than most. It holds two objects and a delta at once. Nobody may change
-// what it returns.
+// read returns the whole object at off, or errTooLarge if it or one of its bases is
+// longer than most. It keeps two objects and a delta in memory. The caller must not
+// change the result.
 func (p *pack) read(off, most int64) (kind plumbing.ObjectType, data []byte, err error) {
-	var deltas []int64 // the last is made first
+	var deltas []int64 // the last is applied first
 	for {
 		if b, ok := p.bases.get(base{p, off}, nil); ok {
 			kind, data = b.kind, b.data

@@ -16,7 +16,7 @@ import (
 	"capd/vfs"
 )
 
-// maxBorrow is how many repositories may borrow in a row, as in git.
+// maxBorrow is how many repositories may borrow one from another, as in git.
 const maxBorrow = 5
 
 // borrow adds an objects directory and those that its info/alternates names.
@@ -58,8 +58,8 @@ func (o *objects) borrow(dir hostDir, depth int) error {
 	return nil
 }
 
-// rescan looks for packs that have come or gone, as they do when git repacks. It stores
-// another list only if there are.
+// rescan looks for added or removed packs, for example after git repack. It stores a
+// new list only if there are any.
 func (o *objects) rescan() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +82,7 @@ func (o *objects) rescan() error {
 			var err error
 			p, err = openPack(dir, name, o.bases)
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // half written, or half removed
+				return nil // being written or removed
 			} else if err != nil {
 				return hidden(err)
 			}
@@ -137,8 +137,7 @@ func (o *objects) close() {
 	o.bases.clear()
 }
 
-// withPrefix returns the ids of objects that begin with prefix, once each and at most
-// most of them.
+// withPrefix returns up to most ids of objects that begin with prefix, each once.
 func (o *objects) withPrefix(prefix []byte, most int) (ids []plumbing.Hash, err error) {
 	for _, p := range *o.packs.Load() {
 		if ids, err = p.index.withPrefix(ids, prefix, most); err != nil {

@@ -6,18 +6,17 @@ import (
 	"capd/vfs"
 )
 
-// Changed reports whether something is written and not committed.
+// Changed reports whether anything is written and not committed.
 func (s *Store) Changed() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.isChanged()
 }
 
-// isChanged is Changed when s.mu is held, for reading at least.
+// isChanged is Changed for a caller that holds s.mu for reading.
 func (s *Store) isChanged() bool { return s.root.dir != nil && s.root.dir.isChanged() }
 
-// Discard undoes everything that was written since the last commit, and directories that
-// were made with it.
+// Discard drops everything written since the last commit, new directories included.
 func (s *Store) Discard(ctx context.Context) error {
 	if !s.writable {
 		return vfs.ReadOnly
@@ -37,7 +36,7 @@ func (s *Store) Discard(ctx context.Context) error {
 	})
 }
 
-// drop gives up everything that was written in d.
+// drop drops everything that was written in d.
 func (d *directory) drop() {
 	for _, it := range d.over {
 		switch {
@@ -50,8 +49,8 @@ func (d *directory) drop() {
 	}
 }
 
-// undone is what the tree grows by when what was written in d is undone. s.mu is held,
-// for reading at least.
+// undone returns by how much the tree grows when what was written in d is dropped.
+// Needs s.mu for reading.
 func (s *Store) undone(d *directory) (grows vfs.Effect, err error) {
 	add := func(e vfs.Effect, sign int64) {
 		grows.Bytes += sign * e.Bytes
@@ -85,8 +84,7 @@ func (s *Store) undone(d *directory) (grows vfs.Effect, err error) {
 	return grows, nil
 }
 
-// weight is how much is at an item: it and all below it. s.mu is held, for reading at
-// least.
+// weight returns the size of an item and everything below it. Needs s.mu for reading.
 func (s *Store) weight(it *item) (w vfs.Effect, err error) {
 	w.Nodes = 1
 	switch it.kind() {

@@ -6,24 +6,24 @@ import (
 	"capd/vfs"
 )
 
-// place is where a directory was opened: which it was, and by which names it was
-// reached. No Close reaches it.
+// place is where a directory was opened: its identity, and the names by which it was
+// reached. It does not depend on a Close.
 type place struct {
 	store  *Store
 	parent *place   // nil at the root
 	name   string   // in parent
-	self   identity // as its item had it
+	self   identity // as in its item
 
 	last atomic.Pointer[seen]
 }
 
-// seen is what was at a place, as long as the store's directories stay as they were.
+// seen is what was at a place; valid until the store's directories change.
 type seen struct {
 	epoch uint64
 	dir   *directory
 }
 
-// identity is that of the directory that was opened at p.
+// identity returns the identity of the directory that was opened at p.
 func (p *place) identity() identity {
 	if p.parent == nil || p.self != (identity{}) {
 		return p.self
@@ -31,7 +31,7 @@ func (p *place) identity() identity {
 	return p.parent.identity().below(p.name)
 }
 
-// identityOf is that of a directory called name at p.
+// identityOf returns the identity of a directory called name at p.
 func (p *place) identityOf(it *item, name string) identity {
 	if it.self != (identity{}) {
 		return it.self
@@ -39,8 +39,8 @@ func (p *place) identityOf(it *item, name string) identity {
 	return p.identity().below(name)
 }
 
-// directory returns what is at p: stale when that is nothing, no directory or another
-// one. Store.mu is held, for reading at least.
+// directory returns the directory at p. It answers stale if there is none, or another
+// one. Needs Store.mu for reading.
 func (p *place) directory() (*directory, error) {
 	s := p.store
 	if l := p.last.Load(); l != nil && l.epoch == s.epoch {
@@ -66,9 +66,8 @@ func (p *place) directory() (*directory, error) {
 	return d, err
 }
 
-// changeable returns the directory at p so that it can be changed, which makes the
-// directories that lead to it changeable too and alters nothing that can be seen.
-// Store.mu is held.
+// changeable returns the directory at p in a form that can be changed. It does so with
+// the directories above it too. Nothing visible changes. Needs Store.mu.
 func (p *place) changeable() (*directory, error) {
 	d, err := p.directory()
 	switch {

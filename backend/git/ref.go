@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// ref is a reference to a node in a directory: files and links are known by their
-// place alone, so that whatever is put there is what they read.
+// ref is a reference to a node in a directory. A file or a link is identified by its
+// place alone: the reference reads whatever is there.
 type ref struct {
 	in     *place
 	name   string
@@ -18,8 +18,8 @@ type ref struct {
 	closed atomic.Bool
 }
 
-// item returns what is at the place now: stale when the place moved or holds another
-// kind of node, notFound when it is empty. Store.mu is held, for reading at least.
+// item returns what is at the place now. It answers stale when the place moved or holds
+// another kind of node, and notFound when it is empty. Needs Store.mu for reading.
 func (r *ref) item() (*item, error) {
 	if r.closed.Load() {
 		return nil, vfs.Stale
@@ -68,14 +68,14 @@ func (r *ref) Stat(ctx context.Context) (vfs.Info, error) {
 	return info, err
 }
 
-// readable is what a file or link holds: held in place of the tree, or in the repository.
+// readable is the content of a file or link, written or in the repository.
 type readable struct {
-	data *content // nil: id
+	data *content // if nil, id has it
 	id   plumbing.Hash
 	link string // of a link that was made
 }
 
-// take returns what r holds. A written content is frozen, and the caller releases it.
+// take returns r's content. It freezes a written content, which the caller releases.
 func (r *ref) take(ctx context.Context) (readable, error) {
 	s := r.in.store
 	if err := s.look(ctx); err != nil {

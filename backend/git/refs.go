@@ -19,16 +19,16 @@ type refs struct {
 
 	mu     sync.Mutex
 	packed map[string]plumbing.Hash
-	as     fs.FileInfo // packed-refs, as it was when packed was read
+	as     fs.FileInfo // packed-refs when packed was read
 }
 
-// maxSymbolic is how many refs may name another in a row.
+// maxSymbolic is how many symbolic refs may follow one another.
 const maxSymbolic = 5
 
 // maxPackedRefs bounds packed-refs, in bytes.
 const maxPackedRefs = 64 << 20
 
-// dir returns where a ref is kept: some belong to one worktree.
+// dir returns the directory of a ref. Some refs belong to one worktree.
 func (r *refs) dir(name string) hostDir {
 	for _, own := range []string{"refs/bisect/", "refs/worktree/", "refs/rewritten/"} {
 		if strings.HasPrefix(name, own) {
@@ -41,7 +41,7 @@ func (r *refs) dir(name string) hostDir {
 	return r.git
 }
 
-// read returns what a ref says: an id, or the name of another ref.
+// read returns the content of a ref: an id, or the name of another ref.
 func (r *refs) read(name string) (id plumbing.Hash, symbolic string, err error) {
 	if !validRef(name) {
 		return id, "", vfs.NotFound
@@ -75,8 +75,8 @@ func parseRef(text string) (id plumbing.Hash, symbolic string, err error) {
 	return plumbing.NewHash(text[:40]), "", nil
 }
 
-// resolve follows symbolic refs: the last name, and the id that it has, which is zero
-// for a branch without a commit yet.
+// resolve follows symbolic refs. It returns the last name and its id, which is zero for
+// a branch without a commit.
 func (r *refs) resolve(name string) (last string, id plumbing.Hash, err error) {
 	for range maxSymbolic {
 		id, symbolic, err := r.read(name)
@@ -93,7 +93,7 @@ func (r *refs) resolve(name string) (last string, id plumbing.Hash, err error) {
 	return "", id, flawed(vfs.Corrupt, "more than %d refs name another in a row", maxSymbolic)
 }
 
-// readPacked returns packed-refs, read again when the file is another.
+// readPacked returns packed-refs. It reads the file again when it was replaced.
 func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,8 +138,8 @@ func (r *refs) readPacked() (map[string]plumbing.Hash, error) {
 	return packed, nil
 }
 
-// validRef reports whether name can be looked for (git-check-ref-format(1)): a path
-// below refs, or one like HEAD beside it.
+// validRef reports whether name is a valid ref (git-check-ref-format(1)): a path below
+// refs, or a name like HEAD.
 func validRef(name string) bool {
 	if !strings.Contains(name, "/") {
 		return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
@@ -166,7 +166,7 @@ func (r *refs) each(prefix string, visit func(name string, id plumbing.Hash)) er
 	})
 }
 
-// replacements returns which objects stand for others (git-replace(1)).
+// replacements returns which objects replace others (git-replace(1)).
 func (r *refs) replacements() (map[plumbing.Hash]plumbing.Hash, error) {
 	const prefix = "refs/replace/"
 	var all map[plumbing.Hash]plumbing.Hash

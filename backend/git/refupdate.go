@@ -13,9 +13,9 @@ import (
 	"capd/vfs"
 )
 
-// update lets a ref that says from say to, under git's own lock: from zero is a ref that
-// is not there yet. It answers conflict when the ref says something else, and busy while
-// another holds the lock. line is for the ref's log, if it has one.
+// update changes a ref from from to to, under git's own lock. A zero from means that
+// the ref must not exist. It answers conflict when the ref has another value, and busy
+// while another process holds the lock. line is added to the ref's log, if it has one.
 func (r *refs) update(name string, from, to plumbing.Hash, line string) (err error) {
 	lock, err := r.lock(name)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *refs) update(name string, from, to plumbing.Hash, line string) (err err
 	if err := r.log(name, fmt.Sprintf("%s %s %s\n", from, to, line)); err != nil {
 		return ambient(err)
 	}
-	if r.isDir(name) { // of refs that are gone
+	if r.isDir(name) { // of refs that were removed
 		r.removeEmpty(name)
 	}
 	if err := r.root.Rename(name+lockSuffix, name); err != nil {
@@ -72,18 +72,19 @@ func conflict(name string, now plumbing.Hash) error {
 	return vfs.Errorf(vfs.Conflict, "%s has moved to %s; nothing was committed", name, now)
 }
 
-// lockTries is how often a directory is made that another removes for being empty.
+// lockTries is how often a directory is made again after another process removed it as
+// empty.
 const lockTries = 3
 
 const lockSuffix = ".lock"
 
-// isDir reports whether a directory has the name of a ref; a link to one is none.
+// isDir reports whether the ref's name is a directory. A link to one does not count.
 func (r *refs) isDir(name string) bool {
 	info, err := r.root.Lstat(name)
 	return err == nil && info.IsDir()
 }
 
-// lock makes the file that keeps every git from changing a ref.
+// lock makes the lock file that stops other gits from changing a ref.
 func (r *refs) lock(name string) (lock *os.File, err error) {
 	for range lockTries {
 		if err = r.root.MkdirAll(path.Dir(name), 0o777); errors.Is(err, fs.ErrExist) {
@@ -122,7 +123,7 @@ func (r *refs) vacant(name string) error {
 	return nil
 }
 
-// removeEmpty removes directories that hold nothing but such.
+// removeEmpty removes a directory in which there are only empty directories.
 func (r *refs) removeEmpty(dir string) {
 	entries, _ := hostDir{path: r.common.path, root: r.root}.readDir(dir)
 	for _, e := range entries {
@@ -133,8 +134,8 @@ func (r *refs) removeEmpty(dir string) {
 	_ = r.root.Remove(dir)
 }
 
-// log appends to the ref's log, where there is one. Git begins one for each branch of a
-// repository that has a working tree.
+// log appends to the ref's log, if there is one. In a repository with a working tree it
+// creates the log of a branch, as git does.
 func (r *refs) log(name, line string) error {
 	at := path.Join("logs", name)
 	flags := os.O_APPEND | os.O_WRONLY | withoutWaiting
@@ -157,8 +158,8 @@ func (r *refs) log(name, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// checkedOut reports whether a working tree has a branch checked out, which would look
-// changed when the branch moved under it.
+// checkedOut reports whether a working tree has a branch checked out. Its files would
+// appear changed if the branch moved.
 func (r *refs) checkedOut(name string) (bool, error) {
 	worktrees, err := r.common.readDir("worktrees")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -27,7 +27,7 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	return s.change(ctx, m.check)
 }
 
-// move is one change of a node's place.
+// move is one move of a node.
 type move struct {
 	s             *Store
 	from, to      *dir
@@ -35,8 +35,8 @@ type move struct {
 	ifFrom, ifTo  vfs.If
 }
 
-// check says whether and how the move can be made. Store.mu is held, for reading at
-// least.
+// check checks whether the move is possible, and returns the step. Needs Store.mu for
+// reading.
 func (m *move) check(tries int) (step, error) {
 	here, err := m.from.here()
 	if err != nil {
@@ -69,13 +69,13 @@ func (m *move) check(tries int) (step, error) {
 	}
 	st := step{apply: m.apply}
 	if old != nil {
-		st.grows, err = m.s.gone(old)
+		st.grows, err = m.s.removal(old)
 	}
 	return st, err
 }
 
-// vacant says whether it may move to its new place, and returns what is there: nil, a
-// file that is to be replaced, or it itself.
+// vacant checks the new place, and returns what is there: nil, a file to be replaced,
+// or it itself.
 func (m *move) vacant(it, old *item, tries int) (*item, error) {
 	from, to := append(m.from.at.names(), m.name), append(m.to.at.names(), m.newName)
 	in := to[:len(to)-1]
@@ -92,7 +92,7 @@ func (m *move) vacant(it, old *item, tries int) (*item, error) {
 	return old, m.s.meets(m.ifTo, old, tries)
 }
 
-// names returns the names that lead from the root to p.
+// names returns the names from the root to p.
 func (p *place) names() (names []string) {
 	for ; p.parent != nil; p = p.parent {
 		names = append(names, p.name)
@@ -101,7 +101,7 @@ func (p *place) names() (names []string) {
 	return names
 }
 
-// apply moves it. Store.mu is held.
+// apply makes the move. Needs Store.mu.
 func (m *move) apply() error {
 	here, err := m.from.at.changeable()
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *move) apply() error {
 	moved := *here.find(m.name)
 	moved.name = m.newName
 	if moved.data != nil {
-		moved.data.hold() // the old place gives its own up
+		moved.data.hold() // the old place releases its own
 	}
 	if moved.kind() == vfs.DirKind {
 		moved.self = m.from.at.identityOf(&moved, m.name)

@@ -44,19 +44,19 @@ func (d *dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, m
 	return rep.run(ctx, r)
 }
 
-// Replace implements vfs.Replacer. It makes no file where there is none.
+// Replace implements vfs.Replacer. It never creates a file.
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	rep := replacement{in: f.in, name: f.name, c: c, find: f.item}
 	return rep.run(ctx, r)
 }
 
-// replacement is one replacement of a file as a whole.
+// replacement is one replacement of a whole file.
 type replacement struct {
 	in   *place
 	name string
 	c    vfs.If
-	mode *filemode.FileMode    // nil: as it was
-	find func() (*item, error) // what is there now; nil when nothing is
+	mode *filemode.FileMode    // nil keeps the old one
+	find func() (*item, error) // returns what is there now; nil if nothing
 
 	fresh *content // nil until all is staged
 }
@@ -64,7 +64,7 @@ type replacement struct {
 func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 	s := rep.in.store
 	tries := 0
-	// Ask once before the reader is touched: it may be slow and large.
+	// Check once before reading from the reader, which may be slow and large.
 	_, err := s.plan(ctx, func() (step, error) { tries++; return rep.check(tries - 1) })
 	if err != nil {
 		return vfs.Version{}, err
@@ -84,8 +84,8 @@ func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, erro
 	return version, nil
 }
 
-// check says whether and how the replacement can be made. Store.mu is held, for reading
-// at least.
+// check checks whether the replacement is possible, and returns the step. Needs
+// Store.mu for reading.
 func (rep *replacement) check(tries int) (step, error) {
 	s := rep.in.store
 	it, err := rep.find()
@@ -127,7 +127,7 @@ func (rep *replacement) check(tries int) (step, error) {
 	}}, nil
 }
 
-// stage reads r to its end into a content whose version is known.
+// stage reads all of r into a new content, whose version is then known.
 func (s *Store) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, error) {
 	fresh := newContent(s.spool)
 	v, err := fresh.readFrom(ctx, r)
@@ -138,7 +138,7 @@ func (s *Store) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, 
 	return fresh, v, nil
 }
 
-// readFrom writes r to its end into c, which is empty.
+// readFrom writes all of r to c, which is empty.
 func (c *content) readFrom(ctx context.Context, r io.Reader) (v vfs.Version, err error) {
 	h := sha256.New()
 	buf := make([]byte, slotSize)

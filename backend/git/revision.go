@@ -14,14 +14,14 @@ import (
 	"capd/vfs"
 )
 
-// commit is what a store needs of one. The zero commit is that of an empty tree.
+// commit is what a store needs of a commit. The zero commit has an empty tree.
 type commit struct {
 	id   plumbing.Hash
 	tree plumbing.Hash
 	ms   int64 // of the committer
 }
 
-// commit reads a commit; the zero id is the zero commit.
+// commit reads a commit. The zero id gives the zero commit.
 func (s *Store) commit(id plumbing.Hash) (commit, error) {
 	if id.IsZero() {
 		return commit{}, nil
@@ -45,11 +45,12 @@ func memoryObject(kind plumbing.ObjectType, data []byte) *plumbing.MemoryObject 
 	return o
 }
 
-// shorthands are where a short name is looked for, in turn (gitrevisions(7)).
+// shorthands are the places where a short name is looked up, in order
+// (gitrevisions(7)).
 var shorthands = []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"}
 
-// resolve returns the commit that a revision names, and the ref if it is the name of one.
-// The id is zero for HEAD or a branch that has no commit yet.
+// resolve returns the commit of a revision, and the ref if the revision is the name of
+// one. The id is zero for HEAD or a branch without a commit.
 func (s *Store) resolve(revision string) (ref string, id plumbing.Hash, err error) {
 	if revision == "@" {
 		revision = string(plumbing.HEAD)
@@ -108,10 +109,10 @@ func (s *Store) peel(id plumbing.Hash) (plumbing.Hash, error) {
 	return id, flawed(vfs.Corrupt, "more than %d tags name another in a row", maxSymbolic)
 }
 
-// expression has go-git resolve what is more than the name of a ref.
+// expression lets go-git resolve a revision that is not just the name of a ref.
 func (s *Store) expression(revision string) (id plumbing.Hash, err error) {
 	defer func() {
-		if p := recover(); p != nil { // of a revision that begins nowhere
+		if p := recover(); p != nil { // for a revision without a start
 			err = vfs.Errorf(vfs.Invalid, "%s is no revision", vfs.Printable(revision))
 		}
 	}()
@@ -134,7 +135,7 @@ func (s *Store) expression(revision string) (id plumbing.Hash, err error) {
 	return *found, nil
 }
 
-// reader lets go-git read commits and tags, through objects, and refs.
+// reader gives go-git commits and tags, through objects, and refs.
 type reader struct {
 	*memory.Storage
 	s         *Store
@@ -155,11 +156,11 @@ func (r *reader) EncodedObject(kind plumbing.ObjectType, id plumbing.Hash) (plum
 	return o, nil
 }
 
-// maxCandidates bounds how many objects are looked at that begin as a short id does.
+// maxCandidates bounds how many objects with a short id's prefix are looked at.
 const maxCandidates = 1024
 
-// HashesWithPrefix is how go-git finds a short id. Of several that begin so, those that
-// are commits or tags count.
+// HashesWithPrefix lets go-git find a short id. If several objects match, only commits
+// and tags count.
 func (r *reader) HashesWithPrefix(prefix []byte) ([]plumbing.Hash, error) {
 	if len(r.short) < 4 {
 		return nil, nil

@@ -8,16 +8,16 @@ import (
 	"capd/vfs"
 )
 
-// Git reads some files of a tree by itself, and git fsck refuses those that would lead an
-// old git astray.
+// Git reads some files of a tree for its own use. git fsck refuses those that are
+// dangerous to old versions of git.
 
 const (
-	maxModules    = 1 << 20   // bytes of a .gitmodules that is checked
-	maxAttributes = 100 << 20 // bytes of a .gitattributes, in git
-	maxAttribute  = 2048      // bytes of a line of it, in git
+	maxModules    = 1 << 20   // bytes of the largest .gitmodules that is checked
+	maxAttributes = 100 << 20 // bytes of a .gitattributes, as in git
+	maxAttribute  = 2048      // bytes of one of its lines, as in git
 )
 
-// checkSpecial answers invalid for a file that git reads by itself and would not take.
+// checkSpecial answers invalid for a file that git would read and refuse.
 func (s *Store) checkSpecial(ctx context.Context, it *item) error {
 	switch {
 	case isModules(it.name):
@@ -40,7 +40,7 @@ func (s *Store) checkSpecial(ctx context.Context, it *item) error {
 	return nil
 }
 
-// text returns what a file holds.
+// text returns the content of a file.
 func (s *Store) text(ctx context.Context, it *item, most int64) (string, error) {
 	var b strings.Builder
 	if it.data != nil {
@@ -62,8 +62,8 @@ func (s *Store) text(ctx context.Context, it *item, most int64) (string, error) 
 	return b.String(), err
 }
 
-// checkModules holds a .gitmodules to what git fsck wants of it, and is stricter with
-// URLs that lead up.
+// checkModules checks a .gitmodules as git fsck does. It is stricter with URLs that
+// lead up.
 func checkModules(text string) error {
 	cfg, err := parseConfig(text)
 	if err != nil {
@@ -106,7 +106,7 @@ func checkModules(text string) error {
 	return nil
 }
 
-// fineURL reports whether a submodule may come from an URL.
+// fineURL reports whether a URL is acceptable for a submodule.
 func fineURL(s string) bool {
 	if strings.HasPrefix(s, "-") || strings.Contains(s, "\n") || strings.Contains(strings.ToLower(s), "%0a") {
 		return false

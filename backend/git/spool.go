@@ -7,23 +7,23 @@ import (
 	"capd/vfs"
 )
 
-// slotSize is how many bytes of a changed file are stored, and copied on write,
-// together.
+// slotSize is the unit, in bytes, in which changed files are stored and copied on
+// write.
 const slotSize = 64 << 10
 
-// spool stores what was written and not committed: slots of one temporary file, each
-// counted by the contents that it belongs to. Safe for concurrent use.
+// spool stores what was written and not committed, in slots of one temporary file. It
+// counts the contents that use each slot. Safe for concurrent use.
 type spool struct {
 	mu   sync.Mutex
 	f    *temp
 	uses []int32  // of slot i+1
-	free []uint32 // slots that no content has
+	free []uint32 // unused slots
 }
 
-// hole is the slot that reads as zeros and is nowhere.
+// hole is the slot that reads as zeros and is not stored.
 const hole = 0
 
-// take returns a slot that nobody uses, with anything in it.
+// take returns an unused slot with arbitrary bytes in it.
 func (s *spool) take() (uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *spool) share(slots []uint32) {
 	}
 }
 
-// drop counts one use of each slot less.
+// drop counts one use less of each slot.
 func (s *spool) drop(slots ...uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,14 +1,13 @@
-// Package git shows a commit of a git repository as a tree, and makes commits of what is
-// written to it.
+// Package git shows a commit of a git repository as a tree, and commits what is written
+// to it.
 //
-// What is read comes from the repository's objects, each held against its id, and
-// nothing of a repository stays in memory but caches of a fixed size, the changes
-// themselves, and what is open. What is written goes to a temporary file. The
-// repository is not touched before [Store.Commit], and then gets new objects and one
-// ref: never the working tree or the index.
+// Reads come from the repository's objects, each checked against its id. Memory holds
+// caches of a fixed size, the list of changes, and what is open. Writes go to a
+// temporary file. The repository is not touched before [Store.Commit], which adds new
+// objects and moves one ref. The working tree and the index never change.
 //
-// Git has no empty directories. One that is made lives in the store and is in no
-// commit. A submodule is an empty directory in which nothing can be changed; see
+// Git has no empty directories: an empty directory exists in the store but in no
+// commit. A submodule is an empty directory that cannot be changed; see
 // [Store.Submodules].
 package git
 
@@ -23,45 +22,46 @@ import (
 	"capd/vfs"
 )
 
-// Options say what of a repository is opened, and how.
+// Options say which tree of a repository to open, and how.
 type Options struct {
-	// Revision is as gitrevisions(7) has it, as far as go-git does: a branch, a tag, an
-	// id or the beginning of one, HEAD~2. "" is HEAD. What has no commit yet is an
-	// empty tree.
+	// Revision is a revision as in gitrevisions(7), as far as go-git supports it: a
+	// branch, a tag, an id or a prefix of one, HEAD~2. "" means HEAD. A branch without
+	// a commit is an empty tree.
 	Revision string
 
-	// Follow makes the tree that of the commit which the branch has at each moment. A
-	// file that is open then reads what the new commit has at its place. Otherwise the
-	// tree is that of the commit at opening.
+	// Follow makes the tree follow the branch: it is always the tree of the branch's
+	// present commit. An open file then reads what the new commit has at its path.
+	// Otherwise the tree is that of the commit at opening.
 	//
-	// While something is written and not committed, the tree stays as it is. A commit to
-	// another branch makes that the one which is followed.
+	// While anything is written and not committed, the tree stays as it is. After a
+	// commit to another branch the store follows that one.
 	Follow bool
 
-	// Writable lets the tree be changed.
+	// Writable allows changes to the tree.
 	Writable bool
 
-	// Confined refuses a repository that is not wholly in dir's own .git, or in dir if that
-	// is a bare one: where objects are borrowed, or a .git, a commondir or a link leads
-	// elsewhere, the answer is outside. The .git file of a linked worktree is followed if
-	// the repository that it names has that worktree. A link that appears later is not
-	// followed either. It is for a directory that anybody may have written.
+	// Confined refuses a repository that is not wholly in dir's own .git, or in dir if
+	// it is a bare one. It answers outside if objects are borrowed, or if a .git, a
+	// commondir or a link leads elsewhere. A link that appears later is not followed
+	// either. The .git file of a linked worktree is followed only if the repository
+	// that it names knows that worktree. Use Confined for directories that untrusted
+	// parties may have written.
 	Confined bool
 
-	// CacheBytes bounds what is kept in memory of what was read; 64 MiB if 0 or less.
+	// CacheBytes bounds the memory for caches. 0 or less means [DefaultCacheBytes].
 	CacheBytes int64
 }
 
-// DefaultCacheBytes is what Options.CacheBytes is by default.
+// DefaultCacheBytes is the default of Options.CacheBytes.
 const DefaultCacheBytes = 64 << 20
 
 // Revision is what a store shows.
 type Revision struct {
-	Ref    string // the ref's full name, or "" for what was not opened by one
-	Commit string // the commit's id in hexadecimal digits, or "" for a branch without one
+	Ref    string // the ref's full name; "" if the revision is not a ref
+	Commit string // the commit's hexadecimal id; "" for a branch without one
 }
 
-// Store is a tree of a repository. Its methods are the host's; a guest has no more than
+// Store is a tree of a repository. Its methods are for the host; a guest only gets
 // [Store.Root]. They may be called from several goroutines at once.
 type Store struct {
 	layout   layout
@@ -73,35 +73,36 @@ type Store struct {
 	follow   bool
 	writable bool
 
-	committing sync.Mutex // one commit at a time; taken before mu
+	committing sync.Mutex // one commit at a time; locked before mu
 	tip        atomic.Pointer[tip]
 
-	// mu guards the tree and every content that is not frozen. Neither a reader of
-	// Replace nor vfs.Commit is called under it.
+	// mu guards the tree and every content that is not frozen. Neither Replace's reader
+	// nor vfs.Commit is called under it.
 	mu     sync.RWMutex
 	base   commit
 	root   *item
-	epoch  uint64 // grows when a directory may be another than it was
-	made   uint64 // directories: the number that the last was given
+	epoch  uint64 // grows when a place may have another directory than before
+	made   uint64 // the number of the newest directory
 	closed bool
 }
 
-// tip is a branch, if any, and the commit that it had when it was last looked at.
+// tip is a branch, if any, and the commit that it had when last read.
 type tip struct {
 	ref string
 	id  plumbing.Hash
 }
 
-// OpenAmbient opens the repository that dir is: a working tree, a .git directory or the
-// .git file of a linked worktree, or a bare repository. It does not look above dir;
-// [FindAmbient] does. It answers notFound when there is none or it has no such revision,
-// invalid for what is no revision, and unsupported for a repository of a format that
-// is not known here. Its errors are for the host: they name paths. Unless it is
-// confined it goes, as git does, wherever links lead and the repository says that it
-// borrows objects from.
+// OpenAmbient opens the repository at dir: a working tree, a .git directory, the .git
+// file of a linked worktree, or a bare repository. It does not search above dir;
+// [FindAmbient] does.
 //
-// Nothing is written through a link that leads out of the repository, confined or not: a
-// commit answers outside.
+// It answers notFound when there is no repository or no such revision, invalid for a
+// malformed revision, and unsupported for an unknown repository format. Errors are for
+// the host: they name paths.
+//
+// Unless Options.Confined is set it follows links and borrowed objects anywhere, as git
+// does. It never writes through a link that leads out of the repository: a commit then
+// answers outside.
 func OpenAmbient(dir string, o Options) (*Store, error) {
 	l, err := open(dir, o)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Store) open(o Options) (err error) {
 	return err
 }
 
-// rebase makes the store show a commit, and nothing that was written. s.mu is held, or s
+// rebase makes the store show a commit, without anything written. Needs s.mu, unless s
 // is new.
 func (s *Store) rebase(c commit) {
 	s.base = c
@@ -165,11 +166,11 @@ func (s *Store) rebase(c commit) {
 	s.epoch++
 }
 
-// Root returns the whole tree. Each call returns a reference of its own.
+// Root returns the whole tree. Each call returns a new reference.
 func (s *Store) Root() vfs.Dir { return &dir{at: &place{store: s}} }
 
-// Part returns what Root is for the directory at path: each call of it returns a
-// reference of its own. Part answers notFound and notDir.
+// Part is Root for the directory at path: each call of root returns a new reference. It
+// answers notFound and notDir.
 func (s *Store) Part(ctx context.Context, path string) (root func() vfs.Dir, err error) {
 	names, err := vfs.SplitPath(path)
 	if err != nil {
@@ -193,7 +194,7 @@ func (s *Store) Part(ctx context.Context, path string) (root func() vfs.Dir, err
 // Revision returns what the store shows now.
 func (s *Store) Revision() Revision {
 	if s.follow {
-		_ = s.catchUp() // what it shows is what it showed
+		_ = s.catchUp() // after a failure it still shows the old commit
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -204,8 +205,8 @@ func (s *Store) Revision() Revision {
 	return r
 }
 
-// Close gives up all files of the repository, and what was written and not committed.
-// Every later use of a node answers stale.
+// Close closes all files of the repository, and drops what was written and not
+// committed. Every later use of a node answers stale.
 func (s *Store) Close() error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
@@ -222,8 +223,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// look takes s.mu for reading, when ctx and the store are not at their end and a branch
-// that is followed has been caught up with.
+// look locks s.mu for reading, unless ctx has ended or the store is closed. It first
+// catches up with a followed branch.
 func (s *Store) look(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -241,8 +242,8 @@ func (s *Store) look(ctx context.Context) error {
 	return nil
 }
 
-// catchUp shows what the branch points to now, unless something is written and not
-// committed. It costs reading the ref, each time.
+// catchUp shows the present commit of a followed branch, unless something is written
+// and not committed. It reads the ref each time.
 func (s *Store) catchUp() error {
 	was := s.tip.Load()
 	_, id, err := s.refs.resolve(was.ref)
@@ -279,7 +280,7 @@ func (s *Store) catchUp() error {
 	return nil
 }
 
-// directory returns the directory that an item is. s.mu is held, for reading at least.
+// directory returns the directory of an item. Needs s.mu for reading.
 func (s *Store) directory(it *item) (*directory, error) {
 	switch {
 	case it.dir != nil:
@@ -294,7 +295,7 @@ func (s *Store) directory(it *item) (*directory, error) {
 	return unchanged(t), nil
 }
 
-// tree reads a tree object; the zero id is the empty tree.
+// tree reads a tree object. The zero id gives the empty tree.
 func (s *Store) tree(id plumbing.Hash) (*tree, error) {
 	if id.IsZero() {
 		return noTree, nil

@@ -11,14 +11,15 @@ import (
 	"capd/vfs"
 )
 
-// Submodule is a place in the tree where another repository belongs.
+// Submodule is a place in the tree for another repository.
 type Submodule struct {
 	Path   string
 	Commit string // of the other repository, in hexadecimal digits
-	URL    string // as .gitmodules has it; "" if it has none
+	URL    string // from .gitmodules; "" if it has none
 }
 
-// Submodules returns the submodules of what the store shows now, in byte order of paths.
+// Submodules returns the submodules of the tree that the store shows now, in byte order
+// of paths.
 func (s *Store) Submodules(ctx context.Context) (all []Submodule, err error) {
 	defer func() { err = ambient(err) }()
 	if err := s.look(ctx); err != nil {
@@ -50,7 +51,7 @@ func (s *Store) Submodules(ctx context.Context) (all []Submodule, err error) {
 	return all, err
 }
 
-// eachBelow visits what is below d, with its path. s.mu is held, for reading at least.
+// eachBelow visits what is below d, with its path. Needs s.mu for reading.
 func (s *Store) eachBelow(ctx context.Context, d *directory, at string, depth int, visit func(string, *item)) error {
 	if depth > maxTreeDepth {
 		return errDeep

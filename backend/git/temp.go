@@ -2,8 +2,8 @@ package git
 
 import "os"
 
-// temp is a file in the host's directory for temporary files, which nobody else can open
-// where the system lets an open file be without a name.
+// temp is a temporary file of the host. Where the system allows files without a name,
+// nobody else can open it.
 type temp struct {
 	*os.File
 	named bool
@@ -17,7 +17,7 @@ func newTemp() (*temp, error) {
 	return &temp{f, os.Remove(f.Name()) != nil}, nil
 }
 
-// Close closes the file, which is gone then.
+// Close closes the file, which then no longer exists.
 func (t *temp) Close() error {
 	err := t.File.Close()
 	if t.named {

@@ -12,17 +12,17 @@ import (
 	"capd/vfs"
 )
 
-// tree is a tree object. Its entries are in byte order of names, which is not git's
-// order: git sorts a directory as if its name ended in "/".
+// tree is a tree object. Its entries are in byte order of names. Git's own order
+// differs: it sorts a directory as if its name ended in "/".
 type tree struct {
 	raw []byte
-	at  []uint32 // where in raw each entry begins
+	at  []uint32 // where each entry begins in raw
 
-	long   []uint32 // entries that vfs cannot name and git can
+	long   []uint32 // entries whose names are valid in git but not in vfs
 	broken bool     // it has entries that git fsck refuses; they are left out
 }
 
-// entry is what a tree says of a name.
+// entry is one entry of a tree.
 type entry struct {
 	name string
 	mode filemode.FileMode
@@ -31,8 +31,8 @@ type entry struct {
 
 var noTree = &tree{}
 
-// parseTree reads a tree object. It leaves out names that nobody may follow, and answers
-// errMalformed where it cannot tell entries apart.
+// parseTree parses a tree object. It leaves out dangerous names, and answers
+// errMalformed where entries cannot be told apart.
 func parseTree(raw []byte) (*tree, error) {
 	t := &tree{raw: raw}
 	sorted, last := true, ""
@@ -62,7 +62,7 @@ func parseTree(raw []byte) (*tree, error) {
 	return t, nil
 }
 
-// sort puts the entries in order; of those with one name the first stays.
+// sort sorts the entries. Of several with one name it keeps the first.
 func (t *tree) sort() {
 	slices.SortStableFunc(t.at, func(a, b uint32) int { return bytes.Compare(t.name(a), t.name(b)) })
 	n := len(t.at)
@@ -70,8 +70,8 @@ func (t *tree) sort() {
 	t.broken = t.broken || len(t.at) < n
 }
 
-// entryEnd returns the length of the entry that b begins with: a mode in octal digits, a
-// space, a name, a NUL and an id.
+// entryEnd returns the length of the entry at the beginning of b: a mode in octal
+// digits, a space, a name, a NUL and an id.
 func entryEnd(b []byte) (int, bool) {
 	space := bytes.IndexByte(b[:min(len(b), 8)], ' ')
 	if space < 5 || strings.Trim(string(b[:space]), "01234567") != "" {
@@ -123,7 +123,7 @@ func (t *tree) find(name string) (entry, bool) {
 	return t.entry(t.at[i]), true
 }
 
-// kindOf says what a guest takes an entry for.
+// kindOf returns the kind of node that an entry is.
 func kindOf(m filemode.FileMode) vfs.Kind {
 	switch m {
 	case filemode.Dir, filemode.Submodule:
@@ -134,5 +134,5 @@ func kindOf(m filemode.FileMode) vfs.Kind {
 	return vfs.FileKind
 }
 
-// isExec says whether a file with this mode can be executed.
+// isExec reports whether a file with this mode is executable.
 func isExec(m filemode.FileMode) bool { return m == filemode.Executable }

@@ -12,10 +12,10 @@ import (
 	"capd/vfs/unified"
 )
 
-// Unified returns a change as git diff shows it, in the unified format with three lines of
-// context, or in git's for binary files. whole is false where a content is too long to be
-// in it, by [unified.MaxData] or [unified.MaxPatch]. For a change of [Store.Changes] it
-// answers stale when the file has been written since.
+// Unified returns a change as git diff shows it: in the unified format with three lines
+// of context, or in git's binary format. whole is false if a content is too long, by
+// [unified.MaxData] or [unified.MaxPatch]. For a change from [Store.Changes] it answers
+// stale if the file has been written since.
 func (s *Store) Unified(ctx context.Context, c Change) (text string, whole bool, err error) {
 	defer func() { err = ambient(err) }()
 	same := c.From.Hash == c.To.Hash
@@ -68,8 +68,8 @@ func (s *Store) side(ctx context.Context, path string, b Blob) (unified.Side, er
 	return side, err
 }
 
-// written returns what was written at path, if its id is this one. The caller releases
-// its content.
+// written returns what was written at path if it has this id. The caller releases its
+// content.
 func (s *Store) written(ctx context.Context, path string, id plumbing.Hash) (*item, error) {
 	names, err := vfs.SplitPath(path)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 	"capd/vfs"
 )
 
-// source is what an object is made of; it is read twice.
+// source is the data of an object. It is read twice.
 type source interface{ io.ReaderAt }
 
-// put makes an object and returns its id. What the repository has already is not written
-// again.
+// put makes an object and returns its id. It does not write an object that the
+// repository has.
 func (b *builder) put(ctx context.Context, kind plumbing.ObjectType, size int64, from source) (plumbing.Hash, error) {
 	id, err := identify(ctx, kind, size, from)
 	if err != nil || !b.write {
@@ -33,15 +33,15 @@ func (b *builder) put(ctx context.Context, kind plumbing.ObjectType, size int64,
 	if b.named == nil {
 		b.named = map[string]bool{}
 	}
-	b.named[path.Join("objects", path.Dir(looseName(id)))] = true // it may have its name since a moment ago
+	b.named[path.Join("objects", path.Dir(looseName(id)))] = true // its name may be too new to be on disk
 	if ok, err := b.s.objects.has(id); ok || err != nil {
 		return id, err
 	}
 	return id, b.s.objects.write(ctx, id, kind, size, from)
 }
 
-// identify returns an object's id. It answers invalid for one that was made to have the
-// id of another, which git refuses too.
+// identify returns an object's id. Like git it answers invalid for data crafted to
+// collide with another id.
 func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from source) (id plumbing.Hash, err error) {
 	h := sha1cd.New().(sha1cd.CollisionResistantHash)
 	h.Write(objectHead(kind, size))
@@ -55,14 +55,13 @@ func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from so
 	return plumbing.Hash(sum), nil
 }
 
-// flush returns when the names of all objects that were made, or were there already,
-// would survive a power cut.
+// flush returns when the names of all objects made or found would survive a power cut.
 func (b *builder) flush() error {
 	dirs := slices.Sorted(maps.Keys(b.named))
 	return flushNames(b.s.objects.root, append(dirs, "objects")...)
 }
 
-// write writes a loose object, under a name that git takes for none before it is whole.
+// write writes a loose object. Until it is complete it has a name that git ignores.
 func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.ObjectType, size int64, from source) (err error) {
 	name := path.Join("objects", looseName(id))
 	if err := o.root.Mkdir(path.Dir(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -104,13 +103,13 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 	return nil
 }
 
-// freshen makes git take a file of objects for new, so that it does not remove those that
-// nothing names yet.
+// freshen makes git treat an object file as new, so that git does not remove objects
+// that nothing refers to yet.
 func (o *objects) freshen(file string) {
 	now := time.Now()
 	if rel, err := filepath.Rel(o.dirs[0].path, file); err == nil && filepath.IsLocal(rel) {
 		_ = o.root.Chtimes(filepath.Join("objects", rel), now, now)
 		return
 	}
-	_ = os.Chtimes(file, now, now) // it may be another's; then git keeps it by other means
+	_ = os.Chtimes(file, now, now) // fails if another user owns it; git then keeps the object in other ways
 }

@@ -8,12 +8,12 @@ import (
 	"capd/vfs"
 )
 
-// New returns inner with the faults of plan; a nil plan has none. All that is
-// reached through it has the plan's faults too. Files and directories have every
-// optional ability, by way of package vfs, and answer for inner's what that answers.
+// New returns inner with the faults of plan. A nil plan has none. Every node reached
+// through it has the plan's faults too. Its nodes implement every optional interface of
+// package vfs, and answer what inner answers there.
 //
-// Nothing here embeds what it wraps, so that a new method does not compile
-// until it has its faults.
+// Nothing here embeds what it wraps, so a new method does not compile until it has its
+// faults.
 func New(inner vfs.Dir, plan *Plan) vfs.Dir {
 	if plan == nil {
 		plan = new(Plan)
@@ -58,7 +58,7 @@ func (p *Plan) stat(ctx context.Context, n vfs.Node) (info vfs.Info, err error) 
 	return info, nil
 }
 
-// version runs do, which answers a version.
+// version runs do, which returns a version.
 func (p *Plan) version(ctx context.Context, op Op, do func(ctx context.Context) (vfs.Version, error)) (v vfs.Version, err error) {
 	err = p.around(ctx, op, func(ctx context.Context) error {
 		v, err = do(ctx)
@@ -82,14 +82,14 @@ type dir struct {
 func (d *dir) Stat(ctx context.Context) (vfs.Info, error) { return d.plan.stat(ctx, d.inner) }
 func (d *dir) Close() error                               { return d.plan.close(d.inner) }
 
-// node runs do, which returns a node, and wraps it. A node that is not handed
-// on because of a fault is closed.
+// node runs do, which returns a node, and wraps that node. If a fault keeps it from the
+// caller, node closes it.
 func (d *dir) node(ctx context.Context, op Op, do func(ctx context.Context) (vfs.Node, error)) (vfs.Node, error) {
 	var n vfs.Node
 	err := d.plan.around(ctx, op, func(ctx context.Context) (err error) {
 		n, err = do(ctx)
 		if err != nil {
-			n = nil // not a nil pointer of some type
+			n = nil // avoids a typed nil pointer
 		}
 		return err
 	})
@@ -166,7 +166,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	return d.plan.around(ctx, Remove, func(ctx context.Context) error { return d.inner.Remove(ctx, name, c) })
 }
 
-// Rename unwraps a dst of the same plan; any other goes to the store as it is.
+// Rename unwraps a dst of the same plan. Any other dst goes to the store as it is.
 func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	if other, ok := dst.(*dir); ok && other.plan == d.plan {
 		dst = other.inner

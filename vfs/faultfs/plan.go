@@ -1,6 +1,5 @@
-// Package faultfs wraps a Dir so that chosen operations fail or wait: before
-// they reach the store, in the window of their commit, or when they are done.
-// It is for tests.
+// Package faultfs wraps a Dir so that chosen operations fail or wait: before they reach
+// the store, during their commit, or after they are done. It is for tests.
 package faultfs
 
 import (
@@ -10,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// Op names an operation of a node, whichever of a Dir's nodes it is called on.
+// Op names an operation of any node of a Dir.
 type Op string
 
 // The operations.
@@ -19,7 +18,7 @@ const (
 
 	Stat     Op = "stat"
 	Lookup   Op = "lookup"
-	List     Op = "list"  // a listing, as it starts and when it has ended
+	List     Op = "list"  // a listing, when it starts and when it has ended
 	Entry    Op = "entry" // one entry of a listing: Before it is yielded
 	Create   Op = "create"
 	Mkdir    Op = "mkdir"
@@ -40,24 +39,22 @@ const (
 	Close    Op = "close"
 )
 
-// Stage is when in an operation a fault comes.
+// Stage is the point in an operation at which a fault happens.
 type Stage uint8
 
 const (
 	// Before is before the store is asked.
 	Before Stage = iota
-	// Commit is inside vfs.Commit: every committer of the caller, and so every
-	// gate, has been passed and entered, and nothing is changed yet. To fail
-	// here is to change nothing.
+	// Commit is inside vfs.Commit: every committer, and so every gate, has been passed,
+	// and nothing is changed yet. A failure here changes nothing.
 	Commit
-	// After is when the store has answered, well or not. To fail here is to
-	// lose the answer: what was done stays done.
+	// After is when the store has answered, with or without an error. A failure here
+	// loses the answer; what was done stays done.
 	After
 )
 
-// Plan is the faults of a tree and all that is reached through it. The zero
-// Plan has none. Its methods may be called from several goroutines at once, and
-// while operations run.
+// Plan is the faults of a tree. The zero Plan has none. Its methods may be called from
+// several goroutines at once, and while operations run.
 type Plan struct {
 	mu     sync.Mutex
 	faults []*fault
@@ -67,28 +64,28 @@ type Plan struct {
 type fault struct {
 	op    Op
 	stage Stage
-	left  int // the fault comes when it falls to 0; below, it comes each time
+	left  int // the fault happens when it reaches 0; below 0, every time
 	err   error
 	pause *Pause
 }
 
-// Fail makes the nth operation op from now on, counted from 1 as they reach the
-// stage, answer err; with n = 0 each of them.
+// Fail makes the nth operation op from now on answer err. Operations are counted from 1
+// as they reach the stage. With n = 0 every one fails.
 func (p *Plan) Fail(op Op, stage Stage, n int, err error) {
 	p.add(&fault{op: op, stage: stage, left: n, err: err})
 }
 
-// Pause makes the nth operation op from now on, counted from 1 as they reach
-// the stage, wait there until Resume. It waits whatever becomes of its context,
-// as a stuck system call does.
+// Pause makes the nth operation op from now on wait until Resume. Operations are
+// counted from 1 as they reach the stage. It waits even when its context ends, like a
+// stuck system call.
 func (p *Plan) Pause(op Op, stage Stage, n int) *Pause {
 	pause := &Pause{reached: make(chan struct{}), resume: make(chan struct{})}
 	p.add(&fault{op: op, stage: stage, left: max(n, 1), pause: pause})
 	return pause
 }
 
-// Watch has f called for each operation that reaches a stage, before its fault comes. f
-// may be called by several goroutines at once.
+// Watch calls f for each operation that reaches a stage, before its fault. f may be
+// called by several goroutines at once.
 func (p *Plan) Watch(f func(op Op, stage Stage)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,15 +101,15 @@ func (p *Plan) add(f *fault) {
 	p.faults = append(p.faults, f)
 }
 
-// Clear forgets every fault to come. What waits goes on waiting.
+// Clear removes every fault that has not happened yet. Paused operations stay paused.
 func (p *Plan) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = nil
 }
 
-// at waits or fails as planned for an operation that reaches a stage. Of
-// several faults at once the first that was planned comes.
+// at waits or fails as planned for an operation that reaches a stage. If several faults
+// are due, the first that was planned happens.
 func (p *Plan) at(op Op, stage Stage) error {
 	p.mu.Lock()
 	watch := p.watch
@@ -174,17 +171,17 @@ func (p *Plan) around(ctx context.Context, op Op, do func(ctx context.Context) e
 	return err
 }
 
-// Pause is an operation that waits, or will.
+// Pause is an operation that waits, or will wait.
 type Pause struct {
 	reached, resume chan struct{}
 	once            sync.Once
 }
 
-// Reached is closed when the operation has come to its stage and waits.
+// Reached is closed when the operation has reached its stage and waits.
 func (p *Pause) Reached() <-chan struct{} { return p.reached }
 
-// Resume lets the operation go on. It may be called before the operation waits,
-// and more than once.
+// Resume lets the operation continue. It may be called before the operation waits, and
+// more than once.
 func (p *Pause) Resume() { p.once.Do(func() { close(p.resume) }) }
 
 func (p *Pause) wait() {

@@ -38,10 +38,10 @@ type listing struct {
 	late error
 }
 
-// ownEntry is one that the overlay has itself.
+// ownEntry is an entry of the overlay itself.
 type ownEntry struct {
 	vfs.Entry
-	moved bool // it reads through, and may be gone from the lower tree
+	moved bool // it reads through, and may no longer exist in the lower tree
 }
 
 func byName(e ownEntry, name string) int { return strings.Compare(e.Name, name) }
@@ -77,7 +77,7 @@ func (l *listing) begin(ctx context.Context) (path string, below, stands bool, e
 	return path, below, stands, err
 }
 
-// note is begin, and notes in any order: others wait meanwhile.
+// note is begin without sorting: readers and writers wait for it.
 func (l *listing) note(ctx context.Context) (path string, below, stands bool, err error) {
 	if err := l.d.o.look(ctx); err != nil {
 		return "", false, false, err

@@ -10,7 +10,7 @@ import (
 	"capd/vfs"
 )
 
-// hostChanges are those of changes that a store need not be able to make.
+// hostChanges are changes that a store need not support.
 var hostChanges = []change{
 	{"Symlink", true, func(w *world, _ vfs.File, _ vfs.Dir) error { return vfs.Symlink(w.ctx, w.root, "new", "f") }},
 	{"Symlink below", true, func(w *world, _ vfs.File, d vfs.Dir) error { return vfs.Symlink(w.ctx, d, "new", "../f") }},
@@ -23,7 +23,7 @@ var hostChanges = []change{
 	}},
 }
 
-// What hosts may do with a store; see vfs.Symlink and vfs.Install.
+// Rules for vfs.Symlink and vfs.Install, which are for hosts.
 var abilityRules = []rule{
 	{"Host/Symlink", local, testSymlink},
 	{"Host/Install", local, testInstall},
@@ -31,15 +31,15 @@ var abilityRules = []rule{
 	{"Host/Closed", local, testAbilitiesClosed},
 }
 
-// abilities are what a store need not have, as it turns out.
+// abilities are what a store need not support, as found out by trying.
 type abilities struct {
-	links    bool // vfs.Symlink makes them
-	installs bool // vfs.Install says of a file whether it can be executed
+	links    bool // vfs.Symlink works
+	installs bool // vfs.Install sets the executable bit
 	bits     bool // files have an executable bit
 }
 
-// abilities asks a store of its own. One that installs has executable bits; of another
-// the file says it that is made with one.
+// abilities tries a store of its own. A store that installs has executable bits. For
+// any other it looks at a file that was made with one.
 func (s Store) abilities(t *testing.T) abilities {
 	t.Helper()
 	root := s.New(t, Tree{"x": {Data: "#!", Exec: true}})
@@ -59,8 +59,8 @@ func (s Store) abilities(t *testing.T) abilities {
 	return can
 }
 
-// executable says whether the file at path can be executed, where the store can say so
-// at all; where it cannot, no file can.
+// executable checks whether the file at path can be executed. In a store without
+// executable bits no file can.
 func (w *world) executable(what, path string, want bool) {
 	w.Helper()
 	if info, err := w.file(path).Stat(w.ctx); err != nil || info.Exec != (want && w.can.bits) {

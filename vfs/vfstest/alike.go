@@ -9,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// What a store answers does not tell which store it is.
+// Rules that an answer does not reveal which store gave it.
 var alikeRules = []rule{
 	{"Alike/Words", writable, testWords},
 	{"Alike/Reserved", writable, testReserved},
@@ -18,8 +18,8 @@ var alikeRules = []rule{
 	{"Alike/ReadOnly", immutable, testReadOnlyWords},
 }
 
-// says says that err is want, its words included. The path is the edge's, which a
-// remote one puts before them.
+// says checks that err is want, words included. The path may differ: a remote store
+// puts one before the words.
 func (w *world) says(what string, err, want error) {
 	w.Helper()
 	if err == nil {
@@ -111,8 +111,8 @@ func testWords(w *world) {
 	w.unchanged("a Rename to the same place", before)
 }
 
-// testReserved makes nodes with names that some store keeps for itself: they are made,
-// or refused in the words of all.
+// testReserved makes nodes with names that some store reserves. The store makes them,
+// or refuses them with the common words.
 func testReserved(w *world) {
 	w.make(sample)
 	for _, name := range []string{
@@ -153,7 +153,7 @@ func testReserved(w *world) {
 
 func second[T any](_ T, err error) error { return err }
 
-// testRemovedFile changes a File that was removed, whatever the condition.
+// testRemovedFile changes a File that was removed, with and without conditions.
 func testRemovedFile(w *world) {
 	for _, c := range []vfs.If{{}, {Absent: true}, {Is: sum("else")}, {Is: sum("the old content")}} {
 		w.make(sample)
@@ -188,7 +188,7 @@ func (m *meanwhile) Read(p []byte) (int, error) {
 	return copy(p, "x"), io.EOF
 }
 
-// testOvertakenFile takes a File away while it is replaced through itself.
+// testOvertakenFile removes a File while it is being replaced through itself.
 func testOvertakenFile(w *world) {
 	for _, c := range []vfs.If{{}, {Is: sum("the old content")}} {
 		for what, way := range map[string]struct {
@@ -218,8 +218,8 @@ func testOvertakenFile(w *world) {
 	}
 }
 
-// testReadOnlyWords makes changes that are wrong in any other way too, of a store that
-// never changes and of it behind a membrane.
+// testReadOnlyWords makes changes that are also wrong in other ways, in a store that
+// never changes and in the same store behind a membrane.
 func testReadOnlyWords(w *world) {
 	w.make(sample)
 	w.refuses("the store")

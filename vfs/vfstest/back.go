@@ -6,8 +6,8 @@ import (
 	"capd/vfs"
 )
 
-// testMovedBack moves directories away and back: what was opened there before is what
-// it was.
+// testMovedBack moves directories away and back. What was opened there before is valid
+// again.
 func testMovedBack(w *world) {
 	w.make(Tree{"p/file": {Data: "file"}, "p/held/old": {Data: "old"}, "elsewhere": {Dir: true}})
 	_, err := w.dir("p").Mkdir(w.ctx, "made")
@@ -39,7 +39,7 @@ func testMovedBack(w *world) {
 			w.has("p/held/old", "old")
 		}
 	}
-	// What is made anew in the meantime is another.
+	// A directory made anew in the meantime is another one.
 	held := w.dir("p/held")
 	w.ok("Rename", w.dir("p").Rename(w.ctx, "held", w.root, "first", vfs.If{}, vfs.If{}))
 	_, err = w.dir("p").Mkdir(w.ctx, "held")

@@ -7,7 +7,7 @@ import (
 	"capd/vfs"
 )
 
-// change is one change of the sample that succeeds. f is its file f and d its
+// change is one change of the sample that succeeds. f is the sample's file f and d its
 // directory d, opened before.
 type change struct {
 	name  string
@@ -15,7 +15,7 @@ type change struct {
 	do    func(w *world, f vfs.File, d vfs.Dir) error
 }
 
-// changes is every method that changes something, in each of its ways.
+// changes has every method that changes something, in each of its variants.
 var changes = []change{
 	{"Create", false, func(w *world, _ vfs.File, _ vfs.Dir) error {
 		_, err := w.root.Create(w.ctx, "new")
@@ -33,7 +33,7 @@ var changes = []change{
 	{"Replace by nothing", false, replaces("x", "", vfs.If{})},
 	{"Replace through the file", false, func(w *world, f vfs.File, _ vfs.Dir) error {
 		_, err := vfs.ReplaceFile(w.ctx, f, strings.NewReader("new"), vfs.If{})
-		if vfs.CodeOf(err) == vfs.Unsupported { // do something alike
+		if vfs.CodeOf(err) == vfs.Unsupported { // make a similar change
 			return replaces("f", "new", vfs.If{})(w, nil, nil)
 		}
 		return err
@@ -58,7 +58,7 @@ var changes = []change{
 	{"Truncate to less", false, truncates(3, vfs.If{Is: sum("the old content")})},
 	{"Append", false, func(w *world, f vfs.File, _ vfs.Dir) error {
 		_, err := vfs.Append(w.ctx, f, []byte(" and more"), vfs.If{})
-		if vfs.CodeOf(err) == vfs.Unsupported { // do something alike
+		if vfs.CodeOf(err) == vfs.Unsupported { // make a similar change
 			_, err = f.WriteAt(w.ctx, []byte(" and more"), 15, vfs.If{})
 		}
 		return err
@@ -115,8 +115,8 @@ func testImmutable(w *world) {
 	w.unchanged("changes of what cannot change", before)
 }
 
-// testImmutableOthers makes changes that would fail in any store: those, too,
-// are readOnly, so that an answer tells nothing else.
+// testImmutableOthers makes changes that would fail in any store. They answer readOnly
+// too, so that the answer reveals nothing else.
 func testImmutableOthers(w *world) {
 	w.make(sample)
 	f, d := w.file("f"), w.dir("d")

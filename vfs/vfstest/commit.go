@@ -36,7 +36,7 @@ func (w *world) eachChange(test func(w *world, c change, f vfs.File, d vfs.Dir))
 
 func (w *world) committing(c vfs.Committer) *world { return w.with(vfs.OnCommit(w.ctx, c)) }
 
-// testCommitRefused lets nothing through.
+// testCommitRefused refuses every commit.
 func testCommitRefused(w *world) {
 	w.eachChange(func(w *world, c change, f vfs.File, d vfs.Dir) {
 		before := w.picture()
@@ -56,12 +56,12 @@ func testCommitRefused(w *world) {
 	})
 }
 
-// ledger is a committer that keeps count. It is safe for concurrent use.
+// ledger is a committer that adds up what it sees. Safe for concurrent use.
 type ledger struct {
 	mu         sync.Mutex
 	total      vfs.Effect // of what was done
 	calls      int
-	overdrawn  vfs.Effect // a change that grew by more than it declared
+	overdrawn  vfs.Effect // by how much a change grew beyond what it declared
 	undeclared bool
 }
 
@@ -80,7 +80,7 @@ func (l *ledger) commit(e vfs.Effect, change func() (vfs.Effect, error)) (vfs.Ef
 	return got, err
 }
 
-// settle says that the ledger and the tree agree.
+// settle checks that the ledger and the tree agree.
 func (w *world) settle(what string, l *ledger, before picture) {
 	w.Helper()
 	now := w.picture().total
@@ -104,11 +104,11 @@ func testCommitEffect(w *world) {
 	})
 }
 
-// patience is how long a test waits for what the store may keep waiting.
+// patience is how long a test waits for something that the store may block.
 const patience = 100 * time.Millisecond
 
-// testCommitWindow looks at the store from within the committer, by a reader of
-// its own. The store may make it wait: then it shows nothing.
+// testCommitWindow reads the store from within the committer, with a reader of its own.
+// The store may block that reader.
 func testCommitWindow(w *world) {
 	w.eachChange(func(w *world, c change, f vfs.File, d vfs.Dir) {
 		before, root := w.picture(), w.root
@@ -144,8 +144,8 @@ func testCommitWindow(w *world) {
 	})
 }
 
-// testCommitPaused reads while a commit waits: readers see the old state or
-// wait, and the new state afterwards.
+// testCommitPaused reads while a commit waits. Readers see the old state or wait, and
+// see the new state afterwards.
 func testCommitPaused(w *world) {
 	w.make(sample)
 	const old, fresh = "the old content", "the new content"
@@ -183,7 +183,7 @@ func testCommitPaused(w *world) {
 	w.reads(f, fresh)
 }
 
-// testCommitCancelledWithin ends the context when the commit has begun: too
+// testCommitCancelledWithin ends the context after the commit has begun, which is too
 // late to stop it.
 func testCommitCancelledWithin(w *world) {
 	w.eachChange(func(w *world, c change, f vfs.File, d vfs.Dir) {
@@ -195,7 +195,7 @@ func testCommitCancelledWithin(w *world) {
 			return l.commit(e, change)
 		}))
 		err := c.do(late, f, d)
-		if err != nil { // it may be told so late, but it was done
+		if err != nil { // it may return an error, but the change was made
 			w.fit(c.name, err)
 		}
 		if differ(before, w.picture()) == "" {

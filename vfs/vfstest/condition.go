@@ -112,7 +112,7 @@ func testIfRemove(w *world) {
 	w.is("Lookup of what was removed", err, vfs.NotFound)
 }
 
-// testChangeCancelled makes every change with a context that is over.
+// testChangeCancelled makes every change with a context that has ended.
 func testChangeCancelled(w *world) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()

@@ -9,9 +9,9 @@ import (
 	"capd/vfs"
 )
 
-// testHammer makes changes of every kind in a small tree from several
-// goroutines at once. In the end the tree agrees with itself, with what was
-// declared to Commit, and holds nothing that nobody wrote.
+// testHammer makes changes of every kind in a small tree from several goroutines at
+// once. In the end the tree is consistent, agrees with what was declared to Commit, and
+// holds nothing that nobody wrote.
 func testHammer(w *world) {
 	w.make(Tree{"a/f": {Data: "0000"}, "b/g": {Data: "1111"}, "c": {Dir: true}})
 	before := w.picture()
@@ -42,7 +42,7 @@ func testHammer(w *world) {
 	}
 }
 
-// blow makes one change at random, which may well fail, but properly.
+// blow makes one random change. It may fail, but only with a proper error.
 func (w *world) blow(random *rand.Rand) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ var identityRules = []rule{
 	{"Identity/Back", writable, testMovedBack},
 }
 
-// dirOps is every method of a Dir that holds an "old" file.
+// dirOps has every method of a Dir that holds a file "old".
 var dirOps = []struct {
 	op string
 	do func(w *world, d vfs.Dir) error
@@ -53,7 +53,7 @@ var dirOps = []struct {
 	}},
 }
 
-// fileOps is every method of a File.
+// fileOps has every method of a File.
 var fileOps = []struct {
 	op string
 	do func(w *world, f vfs.File) error
@@ -92,10 +92,10 @@ var fileOps = []struct {
 	}},
 }
 
-// errUnasked is of a method that the store does not have: there is nothing to hold to.
+// errUnasked stands for a method that the store does not have.
 var errUnasked = errors.New("not asked")
 
-// unlessWaiting is err, unless one has to ask again.
+// unlessWaiting returns err, or errUnasked if the answer is to ask again.
 func unlessWaiting(err error) error {
 	if err == vfs.ErrWouldBlock {
 		return errUnasked
@@ -103,7 +103,7 @@ func unlessWaiting(err error) error {
 	return err
 }
 
-// lostDir says that every method of d answers stale and changes nothing.
+// lostDir checks that every method of d answers stale and changes nothing.
 func (w *world) lostDir(what string, d vfs.Dir) {
 	w.Helper()
 	before := w.picture()
@@ -113,7 +113,7 @@ func (w *world) lostDir(what string, d vfs.Dir) {
 	w.unchanged(what, before)
 }
 
-// lostFile says that every method of f answers code and changes nothing.
+// lostFile checks that every method of f answers code and changes nothing.
 func (w *world) lostFile(what string, f vfs.File, code vfs.Code) {
 	w.Helper()
 	before := w.picture()
@@ -130,7 +130,7 @@ func (w *world) lost(what string, err error, code vfs.Code) {
 	}
 }
 
-// heldDir makes a store with a directory of one file and holds it.
+// heldDir makes a store with a directory of one file, and opens the directory.
 func (w *world) heldDir() vfs.Dir {
 	w.Helper()
 	w.make(Tree{"p/held/old": {Data: "old"}, "f": {Data: "f"}})
@@ -143,8 +143,8 @@ func (w *world) removeHeld() {
 	w.ok("Remove", w.dir("p").Remove(w.ctx, "held", vfs.If{}))
 }
 
-// readOften reads f, so that a store which leaves files open between reads has
-// cause to.
+// readOften reads f several times, so that a store that keeps files open between reads
+// does so.
 func (w *world) readOften(f vfs.File) vfs.File {
 	w.Helper()
 	for range 3 {
@@ -160,7 +160,7 @@ func testHeldDir(w *world) {
 	w.removeHeld()
 	w.lostDir("a Dir that was removed", d)
 
-	// Many times, since a store may use an identity again.
+	// Many times, since a store may reuse an identity.
 	for range 20 {
 		d = w.heldDir()
 		w.removeHeld()
@@ -190,7 +190,7 @@ func testHeldDir(w *world) {
 	w.has("p/held", "")
 }
 
-// testHeldBelow holds nodes below a directory that moves.
+// testHeldBelow opens nodes below a directory that then moves.
 func testHeldBelow(w *world) {
 	w.make(Tree{"p/held/old": {Data: "old"}, "p/file": {Data: "file"}, "f": {Data: "f"}})
 	d, f, deep := w.dir("p/held"), w.readOften(w.file("p/file")), w.readOften(w.file("p/held/old"))
@@ -199,7 +199,7 @@ func testHeldBelow(w *world) {
 	w.lostFile("a File below what was moved", f, vfs.Stale)
 	w.lostFile("a File further below what was moved", deep, vfs.Stale)
 
-	// Another tree of the same names takes its place.
+	// Another tree with the same names takes its place.
 	other, err := w.root.Mkdir(w.ctx, "p")
 	w.ok("Mkdir", err)
 	_, err = other.Replace(w.ctx, "file", strings.NewReader("another file"), vfs.If{})
@@ -247,7 +247,7 @@ func testHeldFile(w *world) {
 		w.lostFile("a File where there is a link now", g, vfs.Stale)
 	}
 
-	// What is moved over a File is at its place.
+	// A node moved over a File is then at its place.
 	over := w.readOften(w.file("x"))
 	w.ok("Rename over", w.dir("d").Rename(w.ctx, "f", w.root, "x", vfs.If{}, vfs.If{Is: sum(sample["x"].Data)}))
 	if got, err := readAll(w.ctx, over); err == nil && got != "made again" {

@@ -19,16 +19,16 @@ var badNames = []string{
 	strings.Repeat("n", 256), strings.Repeat("界", 86), strings.Repeat("n", 70_000),
 }
 
-// badNewNames may be looked for, but are never made.
+// badNewNames may be looked up, but not created.
 var badNewNames = []string{
 	"\xff", "a\xc3", "\xed\xa0\x80", "a\nb", "\t", "a\x7f", "a\u0085", "\u202e", "txt.\u202ecod", "\u2066x", "\u200b", "a\u200d", "\u2060",
 	"\ufeff", "\u2028", "\u2029", "\u00ad", "\u3164", "\U000e0041", `a\b`, `..\x`, `\`,
 }
 
-// takesName is each operation with the name of something there or not.
+// takesName has each operation that takes a name, of an existing or a new node.
 var takesName = []struct {
 	op   string
-	made bool // it makes what is named
+	made bool // it creates the name
 	do   func(w *world, name string) error
 }{
 	{"Lookup", false, func(w *world, name string) error { _, err := w.root.Lookup(w.ctx, name); return err }},
@@ -60,9 +60,9 @@ func testBadNames(w *world) {
 	for _, name := range badNames {
 		for _, t := range takesName {
 			codes := []vfs.Code{vfs.Invalid}
-			if w.s.Immutable && t.op != "Lookup" { // what may not be done at all comes before how it was asked
+			if w.s.Immutable && t.op != "Lookup" { // immutability is answered before errors of the arguments
 				codes = []vfs.Code{vfs.ReadOnly}
-				if w.s.Remote { // where it is not even sent
+				if w.s.Remote { // not even sent
 					codes = append(codes, vfs.Invalid)
 				}
 			}
@@ -78,7 +78,7 @@ func testNewNames(w *world) {
 	for _, name := range badNewNames {
 		for _, t := range takesName {
 			codes := []vfs.Code{vfs.Invalid}
-			if !t.made { // it could be there, made by somebody else
+			if !t.made { // it may exist, made by another client
 				codes = append(codes, vfs.NotFound)
 			}
 			w.is(fmt.Sprintf("%s %q", t.op, name), t.do(w, name), codes...)
@@ -87,7 +87,7 @@ func testNewNames(w *world) {
 	w.unchanged("bad new names", before)
 }
 
-// fineNames are names like any other.
+// fineNames are unusual names that are valid.
 var fineNames = []string{
 	"%2e%2e", "%2f", "...", "..a", "a..", " ", " a", "a ", "a.", "-rf", "~", "$HOME", "*", "a:b", "con", "NUL", "CON.txt", "a'b", `a"b`, "a;b",
 	"é", "e\u0301", "Ｆ", "ß", "界", "😀", "A", "a", strings.Repeat("n", 255), strings.Repeat("界", 85), "#", "?", "a|b", "a=b", "a,b", ".hidden",

@@ -10,14 +10,14 @@ import (
 
 var overtakeRules = []rule{{"Commit/Overtaken", local, testCommitOvertaken}}
 
-// overtaken is a change, and another that is made when the first has been
-// planned and is about to be committed.
+// overtaken is a change, and another that is made after the first was planned and
+// before it is committed.
 type overtaken struct {
 	name  string
 	do    func(*world, vfs.File, vfs.Dir) error
 	other func(*world) error
-	code  vfs.Code // the first's answer then; "" is success
-	f     string   // what the file f holds at the end
+	code  vfs.Code // the first change's answer then; "" is success
+	f     string   // content of the file f at the end
 }
 
 func cut(size int64) func(*world) error {
@@ -50,9 +50,9 @@ var overtakings = []overtaken{
 	}, vfs.NotEmpty, "the old content"},
 }
 
-// testCommitOvertaken makes another change between a change's plan and its
-// commit: what is declared must cover what is done, and conditions hold when it
-// is done. A store that keeps the other waiting has to count right all the same.
+// testCommitOvertaken makes another change between a change's plan and its commit. What
+// was declared must cover what is done, and conditions must hold at the commit. A store
+// that blocks the other change must declare correctly too.
 func testCommitOvertaken(w *world) {
 	for _, o := range overtakings {
 		w.make(sample)

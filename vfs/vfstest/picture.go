@@ -7,13 +7,13 @@ import (
 	"capd/vfs"
 )
 
-// picture is a whole tree: each path with what is there, and its sums.
+// picture is a whole tree: what is at each path, and the totals.
 type picture struct {
 	nodes map[string]string
 	total vfs.Effect
 }
 
-// picture walks the tree. Modification times are left out.
+// picture walks the tree. It leaves out modification times.
 func (w *world) picture() picture {
 	w.Helper()
 	p, err := look(w.ctx, w.root)
@@ -21,7 +21,7 @@ func (w *world) picture() picture {
 	return p
 }
 
-// look walks a tree, by Dir's methods alone, and says what does not agree.
+// look walks a tree with Dir's methods alone, and reports contradictions.
 func look(ctx context.Context, d vfs.Dir) (picture, error) {
 	p := picture{nodes: map[string]string{}}
 	return p, p.draw(ctx, d, "")
@@ -79,7 +79,7 @@ func (p *picture) drawNode(ctx context.Context, d vfs.Dir, e vfs.Entry, at strin
 	return nil
 }
 
-// unchanged says that the tree is as it was.
+// unchanged checks that the tree is as it was.
 func (w *world) unchanged(what string, before picture) {
 	w.Helper()
 	if d := differ(before, w.picture()); d != "" {
@@ -87,7 +87,7 @@ func (w *world) unchanged(what string, before picture) {
 	}
 }
 
-// differ names a path at which two pictures differ, or "".
+// differ returns a path at which two pictures differ, or "".
 func differ(a, b picture) string {
 	for path, n := range a.nodes {
 		if b.nodes[path] != n {

@@ -67,8 +67,8 @@ func testRaceCreate(w *world) {
 	}
 }
 
-// testRaceReplaceAndRead reads while a file is replaced: every content read is
-// one that was written, whole, and the file is never missing.
+// testRaceReplaceAndRead reads while a file is replaced. Every content read is one that
+// was written, whole, and the file is never missing.
 func testRaceReplaceAndRead(w *world) {
 	page := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), 100_000+1000*(i%7)) }
 	w.make(Tree{"f": {Data: page(0)}})
@@ -108,7 +108,7 @@ func testRaceReplaceAndRead(w *world) {
 	})
 }
 
-// testRaceReplaceIf counts by reading, adding one and replacing on condition.
+// testRaceReplaceIf increments a counter by reading it and replacing it on condition.
 func testRaceReplaceIf(w *world) {
 	w.make(Tree{"n": {Data: "0"}})
 	const each, workers = 10, 4
@@ -199,8 +199,8 @@ func testRaceRename(w *world) {
 	}
 }
 
-// testRaceRenameAcross moves files and directories both ways between two
-// directories: nothing is lost, doubled, put into itself or waits for ever.
+// testRaceRenameAcross moves files and directories both ways between two directories.
+// Nothing is lost, doubled, moved into itself or blocked for ever.
 func testRaceRenameAcross(w *world) {
 	w.make(Tree{"a/f": {Data: "f"}, "b/g": {Data: "g"}, "a/d/x": {Data: "x"}, "b/e/y": {Data: "y"}})
 	a, b := w.dir("a"), w.dir("b")
@@ -219,7 +219,7 @@ func testRaceRenameAcross(w *world) {
 	if now := w.picture(); now.total != before {
 		w.Errorf("after renames across there is %+v, was %+v: %v", now.total, before, now.nodes)
 	}
-	// Two directories, each into the other: one at most goes.
+	// Two directories, each moved into the other: at most one move succeeds.
 	for range 10 {
 		w.make(Tree{"a/f": {}, "b/g": {}})
 		together(2, func(i int) {
@@ -236,7 +236,7 @@ func testRaceRenameAcross(w *world) {
 	}
 }
 
-// testRaceRemove fills a directory that somebody else removes.
+// testRaceRemove creates files in a directory that another goroutine removes.
 func testRaceRemove(w *world) {
 	w.make(Tree{})
 	for round := range 15 {

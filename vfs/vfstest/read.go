@@ -139,7 +139,7 @@ func testList(w *world) {
 		w.Errorf("List = %q, want %q", got, want)
 	}
 	for _, name := range names {
-		w.has(name, name) // each its own: case and normal form matter
+		w.has(name, name) // all are distinct: case and normalization matter
 	}
 
 	empty, err := list(w.ctx, w.dir("dir/only"))
@@ -198,7 +198,7 @@ func testListHuge(w *world) {
 	}
 }
 
-// testReadAt holds File.ReadAt and Content.ReadAt to io.ReaderAt.
+// testReadAt checks File.ReadAt and Content.ReadAt against the rules of io.ReaderAt.
 func testReadAt(w *world) {
 	data := strings.Repeat("0123456789", 20_000) // over more than one chunk of anything
 	w.make(Tree{"f": {Data: data}, "empty": {}})
@@ -231,8 +231,8 @@ func testReadAt(w *world) {
 	w.readsAt("ReadAt of nothing", func(p []byte) (int, error) { return w.file("empty").ReadAt(w.ctx, p, 0) }, 4, "")
 }
 
-// testTrying looks and reads twice over, waiting and not waiting: the first may leave
-// a file open for the second.
+// testTrying looks up and reads twice, waiting and not waiting. The first may leave a
+// file open for the second.
 func testTrying(w *world) {
 	data := strings.Repeat("0123456789", 20_000)
 	w.make(Tree{"d/f": {Data: data}, "empty": {}})
@@ -286,7 +286,7 @@ func tryReadAt(f vfs.File, p []byte, off int64) (int, error) {
 	return f.ReadAt(vfs.Trying(), p, off)
 }
 
-// tries says that a try reads want, if it reads anything.
+// tries checks that a read with vfs.Trying reads want, if it reads anything.
 func (w *world) tries(f vfs.File, off int64, n int, want string) {
 	w.Helper()
 	if _, err := tryReadAt(f, make([]byte, n), off); err == vfs.ErrWouldBlock {
@@ -294,7 +294,7 @@ func (w *world) tries(f vfs.File, off int64, n int, want string) {
 	}
 	w.readsAt("trying", func(p []byte) (int, error) {
 		got, err := tryReadAt(f, p, off)
-		if err == vfs.ErrWouldBlock { // it may any time
+		if err == vfs.ErrWouldBlock { // it may do so at any time
 			copy(p, strings.Repeat("?", len(p)))
 			return f.ReadAt(w.ctx, p, off)
 		}

@@ -130,7 +130,7 @@ func testRenameOtherStore(w *world) {
 	before := w.picture()
 	there := w.s.New(w.T, Tree{"other": {Data: "other"}, "sub": {Dir: true}})
 	w.is("Rename into another store", here.Rename(w.ctx, "f", there, "f", vfs.If{}, vfs.If{}), vfs.CrossDevice, vfs.Unsupported)
-	// Where rules differ a directory does not move, wherever it would go.
+	// A directory does not move to where other rules apply.
 	w.is("Rename of a directory into another store", here.Rename(w.ctx, "d", there, "d", vfs.If{}, vfs.If{}), vfs.CrossDevice, vfs.Unsupported, vfs.Denied)
 	w.is("Rename out of another store", there.Rename(w.ctx, "other", here, "o", vfs.If{}, vfs.If{}), vfs.CrossDevice, vfs.Unsupported)
 	w.unchanged("Rename into another store", before)

@@ -38,7 +38,7 @@ func testReplaceContent(w *world) {
 	if d := time.Since(time.UnixMilli(before.ModifiedMs)).Abs(); d > time.Minute {
 		w.Errorf("what was replaced was modified %v from now", d)
 	}
-	// Readers of every manner.
+	// Readers of every kind.
 	for what, r := range map[string]io.Reader{
 		"a byte at a time": iotest.OneByteReader(strings.NewReader("some text")),
 		"halves":           iotest.HalfReader(strings.NewReader("some text")),
@@ -93,7 +93,7 @@ func testReplaceFailing(w *world) {
 	w.unchanged("Replace from a reader that fails", before)
 }
 
-// endless gives a little at a time and never ends.
+// endless returns a little at a time and never ends.
 type endless struct{ started chan struct{} }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -132,8 +132,8 @@ func testReplaceEndless(w *world) {
 	w.unchanged("a cancelled Replace", before)
 }
 
-// testReplaceOpenContent holds a content open while its file is replaced,
-// removed and moved.
+// testReplaceOpenContent opens a content, and then replaces, removes and moves its
+// file.
 func testReplaceOpenContent(w *world) {
 	long := strings.Repeat("the old content ", 20_000)
 	w.make(Tree{"f": {Data: long}, "g": {Data: "other"}})
@@ -163,7 +163,7 @@ func testReplaceOpenContent(w *world) {
 	keeps("Remove")
 }
 
-// testReplaceFile replaces a file through itself, where files do that.
+// testReplaceFile replaces a file through itself, if the store supports that.
 func testReplaceFile(w *world) {
 	w.make(sample)
 	x := w.file("x")

@@ -7,12 +7,12 @@ import (
 	"capd/vfs"
 )
 
-// testScan compares what a Dir scans with what the directories list.
+// testScan compares what Scan answers with what the directories list.
 func testScan(w *world) {
 	w.make(sample)
 	s, ok := w.root.(vfs.Scanner)
 	if !ok {
-		return // it need not
+		return // it is optional
 	}
 	var names []string
 	for e, err := range w.root.List(w.ctx) {
@@ -48,7 +48,7 @@ func testScan(w *world) {
 			return
 		}
 		w.ok("Scan", err)
-		rest := names // it tells in the order it was asked, and may leave out what may not be named
+		rest := names // it answers in the order of names, and may skip withheld names
 		for _, name := range asked {
 			i := slices.Index(rest, name)
 			if i < 0 {
@@ -60,7 +60,7 @@ func testScan(w *world) {
 	}
 }
 
-// testAny compares what a Dir finds with what it lists.
+// testAny compares what Any finds with what List yields.
 func testAny(w *world) {
 	w.make(sample)
 	all, err := list(w.ctx, w.root)

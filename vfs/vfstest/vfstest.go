@@ -1,6 +1,6 @@
-// Package vfstest holds every implementation of package vfs to one contract:
-// backends, guards, mounts and the client of the wire. A new one's own test is
-// a call of [Run] with a function that makes a store.
+// Package vfstest tests every implementation of package vfs against one contract:
+// backends, guards, mounts and the client of the wire. The test of a new implementation
+// is a call of [Run] with a function that makes a store.
 package vfstest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"capd/vfs"
 )
 
-// Tree is what a store holds at first: slash paths to nodes. The directories on
-// the way to a node exist by themselves.
+// Tree is the initial content of a store: slash-separated paths and their nodes.
+// Directories on the way to a node need no entry.
 type Tree map[string]Node
 
 // Node is a directory if Dir is set, a link if Link is not empty, and a file
@@ -27,21 +27,21 @@ type Node struct {
 	Dir  bool
 }
 
-// Store says how to make what is tested, and what it cannot do. What a store need not
-// be able to do it says by the interfaces that it lacks, and the suite finds out: one
-// whose Dirs are no vfs.Symlinker makes no links, and one whose Dirs are no
-// vfs.Installer may have files without an executable bit.
+// Store says how to make the store to test, and what it cannot do. Other limits show in
+// the interfaces that it lacks, and the suite finds them: a store whose Dirs are not
+// vfs.Symlinker makes no links, and one whose Dirs are not vfs.Installer may have no
+// executable bits.
 type Store struct {
-	// New makes a fresh store that holds tree and returns its root; t.Cleanup
-	// takes it down. No two stores share anything.
+	// New makes a new store that holds tree, and returns its root. It uses t.Cleanup to
+	// remove the store. Stores share nothing.
 	New func(t testing.TB, tree Tree) vfs.Dir
 
 	Immutable bool // every change answers readOnly
 	NoLinks   bool // New cannot make links
-	Remote    bool // a context's vfs.OnCommit does not reach the store, nor do the host's abilities
+	Remote    bool // a context's vfs.OnCommit does not reach the store, nor do calls meant for hosts
 }
 
-// All yields every node, the directories on the way too, parents first.
+// All yields every node, directories on the way included, parents first.
 func (tree Tree) All() iter.Seq2[string, Node] {
 	whole := maps.Clone(tree)
 	for path := range tree {
@@ -58,9 +58,9 @@ func (tree Tree) All() iter.Seq2[string, Node] {
 	}
 }
 
-// Fill makes tree in d through d's own methods. No method of a Dir makes a link
-// or sets an executable bit, so that link and exec, which get slash paths
-// below d, are the store's own.
+// Fill makes tree in d through d's own methods. No method of a Dir makes a link or sets
+// an executable bit, so the store supplies link and exec. They get slash-separated
+// paths below d.
 func Fill(t testing.TB, d vfs.Dir, tree Tree, link func(path, target string) error, exec func(path string) error) {
 	t.Helper()
 	ctx := context.Background()
@@ -105,7 +105,7 @@ type rule struct {
 	test  func(w *world)
 }
 
-// need is what a rule can be tested on.
+// need says which stores a rule applies to.
 type need uint8
 
 const (

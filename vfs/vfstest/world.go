@@ -14,7 +14,7 @@ import (
 	"capd/vfs"
 )
 
-// world is one rule's store, and what tests say about it.
+// world is the store of one rule, with helpers to check it.
 type world struct {
 	*testing.T
 	s    Store
@@ -23,7 +23,7 @@ type world struct {
 	root vfs.Dir
 }
 
-// sample has one of everything.
+// sample has one node of every kind.
 var sample = Tree{
 	"f":       {Data: "the old content"},
 	"empty":   {},
@@ -36,7 +36,7 @@ var sample = Tree{
 	"nowhere": {Link: "missing"},
 }
 
-// make makes the store, without links where it has none.
+// make makes the store, without links if it has none.
 func (w *world) make(tree Tree) *world {
 	w.Helper()
 	if w.s.NoLinks {
@@ -59,7 +59,7 @@ func (w *world) with(ctx context.Context) *world {
 	return &other
 }
 
-// at returns the node at a slash path; "" is the root. It follows no link.
+// at returns the node at a slash-separated path; "" is the root. It follows no link.
 func (w *world) at(path string) vfs.Node {
 	w.Helper()
 	var n vfs.Node = w.root
@@ -76,7 +76,7 @@ func (w *world) at(path string) vfs.Node {
 			w.Fatalf("Lookup on the way to %s: %v", path, err)
 		}
 		if i > 0 {
-			n.Close() // which what was found does not notice
+			n.Close() // does not affect the node that was found
 		}
 		n = next
 	}
@@ -119,7 +119,7 @@ func (w *world) put(name, data string) vfs.Version {
 	return v
 }
 
-// has says that the file at path has this content, by every way of reading it.
+// has checks that the file at path has this content, with every way of reading it.
 func (w *world) has(path, data string) {
 	w.Helper()
 	w.reads(w.file(path), data)
@@ -144,7 +144,7 @@ func (w *world) reads(f vfs.File, data string) {
 	}
 }
 
-// readAll reads a content that is held open, whole.
+// readAll reads all of f's content.
 func readAll(ctx context.Context, f vfs.File) (string, error) {
 	c, err := vfs.Open(ctx, f)
 	if err != nil {
@@ -172,7 +172,7 @@ func (w *world) ok(what string, err error) {
 	}
 }
 
-// is says that err has one of these codes and is fit to be shown.
+// is checks that err has one of these codes and may be shown to a guest.
 func (w *world) is(what string, err error, codes ...vfs.Code) {
 	w.Helper()
 	switch code := vfs.CodeOf(err); {
@@ -185,11 +185,11 @@ func (w *world) is(what string, err error, codes ...vfs.Code) {
 	}
 }
 
-// absolute finds what looks like a path of the host.
+// absolute matches what looks like a path of the host.
 var absolute = regexp.MustCompile(`(^|[\s"'(=:])/[A-Za-z0-9._-]+`)
 
-// fit says that err may be shown to a guest: it has a code of the set, other
-// than internal, and names no host path. The end of a context has no code.
+// fit checks that err may be shown to a guest: it has a code of the set, other than
+// internal, and names no host path. The error of an ended context has no code.
 func (w *world) fit(what string, err error) {
 	w.Helper()
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

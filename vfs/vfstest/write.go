@@ -94,7 +94,7 @@ func testAppend(w *world) {
 	}
 }
 
-// appendable returns a file, or skips the test where files cannot append.
+// appendable returns a file, or skips the test if files cannot append.
 func (w *world) appendable(path string) vfs.File {
 	w.Helper()
 	f := w.file(path)
@@ -113,7 +113,7 @@ func testSync(w *world) {
 	w.reads(f, "THE old content")
 }
 
-// testWriteModel makes many writes, over chunk boundaries of any size, and
+// testWriteModel makes many writes that cross chunk boundaries of any size, and
 // compares with a slice of bytes.
 func testWriteModel(w *world) {
 	w.make(Tree{"f": {}})
