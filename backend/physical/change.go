@@ -6,15 +6,14 @@ import (
 	"capd/vfs"
 )
 
-// attempts bounds how often a change is prepared anew because another program
-// changed the same name between the preparation and the commit.
+// attempts bounds how often a change is prepared again because another program changed
+// the same name before the commit.
 const attempts = 8
 
-// commit prepares a change and commits it, and does both again when change
-// found something else than prepare did. prepare answers the most that the
-// change may grow the store by; change is given it and answers again when it
-// would grow it by more, or found what was prepared for gone. change leaves no
-// trace when it answers again or an error.
+// commit prepares a change and commits it. prepare returns the most by which the change
+// may grow the store. change gets that as most. It returns again when it would grow the
+// store by more, or when what was prepared for is no longer there. commit then starts
+// again. If change returns again or an error, it must have changed nothing.
 func commit(ctx context.Context, prepare func() (vfs.Effect, error), change func(most vfs.Effect) (e vfs.Effect, again bool, err error)) error {
 	for range attempts {
 		most, err := prepare()
@@ -119,7 +118,7 @@ func (d *Dir) make(ctx context.Context, name string, do func(directory) error) e
 	return changing.sync(ctx)
 }
 
-// seen looks at name in d, and finds out the version when c asks for one.
+// seen looks at name in d. If c is on a version it finds out the version.
 func (d *Dir) seen(ctx context.Context, name string, c vfs.If) (seen, error) {
 	dir, err := d.s.enter(d.at)
 	if err != nil {

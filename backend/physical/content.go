@@ -20,8 +20,8 @@ type content struct {
 
 var _ vfs.Opener = (*File)(nil)
 
-// Open holds one descriptor until the content is closed. It answers busy while
-// the store holds as many contents open as it may.
+// Open keeps one descriptor open until the content is closed. It answers busy while the
+// store has its maximum of contents open.
 func (f *File) Open(ctx context.Context) (vfs.Content, error) {
 	if f.s.contents.Add(1) > f.s.maxContents {
 		f.s.contents.Add(-1)
@@ -70,7 +70,7 @@ func (c *content) Close() error {
 	return nil
 }
 
-// readAt reads as vfs.File has it.
+// readAt reads with the rules of vfs.File.
 func readAt(r io.ReaderAt, p []byte, off int64) (int, error) {
 	n, err := vfs.ReadAt(r, p, off)
 	if err == nil || err == io.EOF {

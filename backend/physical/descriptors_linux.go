@@ -11,37 +11,37 @@ import (
 	"capd/vfs"
 )
 
-// idle is how long what nobody asks for stays open: longer than a program rests
-// between two reads, and short enough that what a guest has had opened is closed
-// soon after it has gone.
+// idle is how long an unused descriptor stays open. It is longer than programs usually
+// pause between two reads, and short enough that a guest's descriptors are closed soon
+// after it has left.
 const idle = 5 * time.Second
 
-// descriptors keeps the most recently used directories and files open, at most
-// max of them, whoever holds how many nodes, and none that is idle. An open
-// descriptor pins an inode: as long as it is here, the same device and number
-// mean the same directory or file.
+// descriptors caches open directories and files, the most recently used, at most max of
+// them. It does not depend on how many nodes guests hold. Idle descriptors are closed.
+// An open descriptor pins an inode: while it is cached, the same device and number mean
+// the same directory or file.
 //
-// It closes files on another goroutine than its caller's: the last descriptor of one that
-// was removed frees all of that. While many wait to be closed, none is kept.
-//
-// Where the process is out of descriptors, what is kept is closed first; see withRoom.
+// Files are closed on another goroutine: closing the last descriptor of a removed file
+// frees its content, which takes time. While many files wait to be closed, none is
+// cached. When the process runs out of descriptors, cached ones are closed first; see
+// withRoom.
 type descriptors struct {
 	max    int
-	shared bool // max is for all that are shared together
+	shared bool // max is for all shared stores together
 	closes vfs.Janitor
 
 	mu      sync.Mutex
 	byKey   map[string]*list.Element // by path
 	used    list.List                // of *pinned, most recent first
-	timer   *time.Timer              // closes what is idle; nil when nothing is kept
-	forgets uint64                   // how often something was forgotten
+	timer   *time.Timer              // closes idle ones; nil when nothing is cached
+	forgets uint64                   // number of calls of forget and forgetBelow
 }
 
 type pinned struct {
 	path string
-	last time.Time // asked for
+	last time.Time // when it was last used
 
-	file *openFile // or else a directory:
+	file *openFile // nil for a directory:
 
 	id       ident
 	dev, ino uint64
@@ -68,8 +68,8 @@ func (c *descriptors) len() int {
 	return c.used.Len()
 }
 
-// holds reports whether a directory that the caller holds open, with this
-// device and number, is the one kept for path and id.
+// holds reports whether a directory is the one kept for path and id. The caller has it
+// open; its device and number are dev and ino.
 func (c *descriptors) holds(path string, id ident, dev, ino uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +85,8 @@ func (c *descriptors) holds(path string, id ident, dev, ino uint64) bool {
 	return true
 }
 
-// ident returns what identifies a directory that the caller holds open, with this
-// device and number, if it is the one kept for path.
+// ident returns the identity of a directory if it is the one kept for path. The caller
+// has it open; its device and number are dev and ino.
 func (c *descriptors) ident(path string, dev, ino uint64) (ident, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +102,8 @@ func (c *descriptors) ident(path string, dev, ino uint64) (ident, bool) {
 	return p.id, true
 }
 
-// keep keeps a duplicate of fd, which was verified to be id at path. It is only
-// a cache: when no descriptor can be had, nothing is kept.
+// keep keeps a duplicate of fd, which was verified to be id at path. It is only a
+// cache: if no descriptor can be had, keep does nothing.
 func (c *descriptors) keep(path string, id ident, dev, ino uint64, fd int) {
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *descriptors) keep(path string, id ident, dev, ino uint64, fd int) {
 	c.add(&pinned{path: path, id: id, dev: dev, ino: ino, fd: dup})
 }
 
-// file returns the file kept for path, for the caller to close, or nil.
+// file returns the file kept for path, or nil. The caller closes it.
 func (c *descriptors) file(path string) *openFile {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,15 +126,15 @@ func (c *descriptors) file(path string) *openFile {
 	return e.Value.(*pinned).file.retain()
 }
 
-// mark is asked for before a file is opened that keepFile is to keep.
+// mark must be called before a file is opened that is later passed to keepFile.
 func (c *descriptors) mark() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.forgets
 }
 
-// keepFile keeps f, which was opened at path, unless anything was forgotten since
-// mark: that may have been this path, and f a file that is there no more.
+// keepFile keeps f, which was opened at path, unless forget was called since mark: f
+// may be a file that is no longer there.
 func (c *descriptors) keepFile(path string, f *openFile, mark uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,13 +143,13 @@ func (c *descriptors) keepFile(path string, f *openFile, mark uint64) {
 	}
 }
 
-// lags reports whether many wait to be closed.
+// lags reports whether many files wait to be closed.
 func (c *descriptors) lags() bool { return c.closes.Len() > maxCloses }
 
 const maxCloses = 64
 
-// forget closes the file that is kept for path. A directory stays: its number
-// may not be given to another while somebody asks for it.
+// forget closes the file that is kept for path. A directory stays: while somebody uses
+// its number, no other may get it.
 func (c *descriptors) forget(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *descriptors) forget(path string) {
 	c.removeFile(c.byKey[path])
 }
 
-// forgetBelow is forget for the files below a directory that is moved.
+// forgetBelow forgets the files below a directory that is moved.
 func (c *descriptors) forgetBelow(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *descriptors) forgetBelow(path string) {
 	}
 }
 
-// drop closes f when it is what is kept for path.
+// drop closes f if it is the file kept for path.
 func (c *descriptors) drop(path string, f *openFile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +178,7 @@ func (c *descriptors) drop(path string, f *openFile) {
 	}
 }
 
-// touch, add, remove and removeFile are called with c.mu held.
+// touch, add, remove and removeFile need c.mu.
 func (c *descriptors) touch(e *list.Element) {
 	e.Value.(*pinned).last = time.Now()
 	c.used.MoveToFront(e)
@@ -223,14 +223,14 @@ func (c *descriptors) discard(p *pinned) {
 	}
 }
 
-// closeSoon closes f, elsewhere.
+// closeSoon closes f on another goroutine.
 func (c *descriptors) closeSoon(f *openFile) {
 	if f.refs.Add(-1) == 0 {
 		c.closes.Do(func() { unix.Close(f.fd) })
 	}
 }
 
-// closeIdle closes what has been idle, and comes again while anything is kept.
+// closeIdle closes idle descriptors, and runs again while any is kept.
 func (c *descriptors) closeIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// Dir is a directory of the served tree: where it was found and what it was.
-// Wherever else it may be now, and whatever is in its place, it is stale then.
+// Dir is a directory of the served tree: its place and its identity. It is stale when
+// it is moved, or when another node is in its place.
 type Dir struct {
 	node
 	at place
@@ -25,8 +25,8 @@ var (
 	_ vfs.Installer = (*Dir)(nil)
 )
 
-// Stat answers stale once the directory was moved, removed or replaced, and
-// crossDevice once something is mounted over it.
+// Stat answers stale once the directory was moved, removed or replaced, and crossDevice
+// once another filesystem is mounted over it.
 func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return vfs.Info{}, err
@@ -46,8 +46,7 @@ func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
 	return a.info(), nil
 }
 
-// Lookup answers limit when the path would be longer or deeper than package vfs
-// allows.
+// Lookup answers limit if the path would be longer or deeper than package vfs allows.
 func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 }
 
 // absent explains why a name in dir, which is at p, could not be looked up. The served
-// directory itself is held open: that it was removed shows in nothing else.
+// directory itself is kept open, so only this shows that it was removed.
 func absent(dir directory, p place, err error) error {
 	if p.path == "" && isNotExist(err) {
 		if a, err := dir.attr(); err == nil && a.nlink == 0 {
@@ -149,7 +148,7 @@ func (d *Dir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
 	return false, gone(err)
 }
 
-// listed is what List yields of what is there.
+// listed returns the entries of all that List yields.
 func listed(all []vfs.Entry) []vfs.Entry {
 	all = slices.DeleteFunc(all, func(e vfs.Entry) bool { return hidden(e.Name) })
 	slices.SortFunc(all, func(a, b vfs.Entry) int { return strings.Compare(a.Name, b.Name) })

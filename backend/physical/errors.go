@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// explain gives err, of a system call as a rule, its code and says what to do.
-// A system's own text never passes: it may name a path of the host.
+// explain turns err, usually of a system call, into an error with a code that says what
+// to do. It never passes on the system's text, which may name a path of the host.
 func explain(err error) error {
 	if err == nil || err == vfs.ErrWouldBlock || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -36,9 +36,9 @@ func explain(err error) error {
 		return hostDenies()
 	case errors.Is(err, fs.ErrClosed):
 		return vfs.At("", vfs.Stale)
-	case strings.HasSuffix(err.Error(), "path escapes from parent"): // os.Root; it has no other sign
+	case strings.HasSuffix(err.Error(), "path escapes from parent"): // of os.Root; the only sign
 		return vfs.At("", vfs.Stale)
-	case strings.HasSuffix(err.Error(), ": not a directory"): // os.Root.OpenRoot, likewise
+	case strings.HasSuffix(err.Error(), ": not a directory"): // of os.Root.OpenRoot; the only sign
 		return vfs.At("", vfs.NotDir)
 	}
 	return vfs.Hide(err)
@@ -90,8 +90,7 @@ func explainErrno(errno syscall.Errno) error {
 	return nil
 }
 
-// gone makes of a missing name what it means where a directory that was just
-// verified vanished: stale.
+// gone turns a missing name into stale, for a directory that was verified just before.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return vfs.At("", vfs.Stale)
@@ -99,8 +98,8 @@ func gone(err error) error {
 	return explain(err)
 }
 
-// isExist reports that a name was taken. ENOTEMPTY is another thing, though
-// package syscall calls it the same.
+// isExist reports that a name was taken. It excludes ENOTEMPTY, which package syscall
+// includes.
 func isExist(err error) bool {
 	return errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY)
 }

@@ -11,15 +11,15 @@ import (
 	"capd/vfs"
 )
 
-// File is a name in a directory, whatever regular file has it. While something
-// else has the name, every method answers stale.
+// File is a name in a directory, whatever regular file has it. While a node of another
+// kind has the name, every method answers stale.
 //
-// The second read on leaves the file open for those that follow, until another
-// change of the name, five seconds without a read, or Close. Each read makes sure
-// that it is still what has the name; docs/decisions/0008 says how.
+// From the second read on, File leaves the file open for later reads, until the name is
+// changed again, five seconds pass without a read, or Close. Each read checks that the
+// open file still has the name; docs/decisions/0008 says how.
 type File struct {
 	spot
-	again atomic.Bool // it was read
+	again atomic.Bool // it was read before
 }
 
 var (
@@ -30,7 +30,7 @@ var (
 	_ vfs.Replacer  = (*File)(nil)
 )
 
-// Stat answers notFound once nothing has the name.
+// Stat answers notFound when nothing has the name.
 func (f *File) Stat(ctx context.Context) (vfs.Info, error) {
 	if info, ok := vfs.Recall(ctx, f); ok {
 		return info, f.usable(ctx)
@@ -45,7 +45,7 @@ func (f *File) Stat(ctx context.Context) (vfs.Info, error) {
 	return a.info(), nil
 }
 
-// held makes stale of the news that something else than a file is at a File's
+// held returns stale for an error that says that another kind of node is at a File's
 // place now.
 func held(err error) error {
 	switch vfs.CodeOf(err) {
@@ -55,13 +55,12 @@ func held(err error) error {
 	return err
 }
 
-// open is where the descriptors of contents come from, and those to sync.
+// open opens the file for contents and for Sync.
 func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
 	return f.openBy(ctx, flag, directory.open)
 }
 
-// openBy is where every descriptor of a file comes from that is not for one read
-// alone.
+// openBy opens every descriptor of a file that is not for one read alone.
 func (f *File) openBy(ctx context.Context, flag int, open func(directory, string, int) (*os.File, attr, error)) (*os.File, attr, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, attr{}, err
@@ -75,7 +74,7 @@ func (f *File) openBy(ctx context.Context, flag int, open func(directory, string
 	return file, a, held(absent(d, f.in, err))
 }
 
-// reader is the file that has the name, opened for one read.
+// reader opens the file that has the name for one read.
 func (f *File) reader(ctx context.Context) (reader, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, err
@@ -99,8 +98,8 @@ func (f *File) reader(ctx context.Context) (reader, error) {
 	return r, nil
 }
 
-// ReadAt reads from whatever content is in place when it is called. Trying, it reads
-// what is in memory of a file that was left open.
+// ReadAt reads the content that is in place at the time of the call. With vfs.Trying it
+// reads only what is in memory of a file left open.
 func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if vfs.IsTrying(ctx) {
 		return f.tryReadAt(p, off)
@@ -140,8 +139,7 @@ func (f *File) tryReadAt(p []byte, off int64) (int, error) {
 	return n, explain(err)
 }
 
-// Close also closes what was left open, though others may read it: they open it
-// anew.
+// Close also closes a file left open. Other nodes that read it open it again.
 func (f *File) Close() error {
 	if f.again.Load() {
 		f.s.host.forget(f.path)
@@ -149,8 +147,8 @@ func (f *File) Close() error {
 	return f.spot.Close()
 }
 
-// Version reads the file only when it changed since the last time. It answers
-// busy for a file that is written all the while.
+// Version reads the file only if it changed since the last time. It answers busy for a
+// file that is being written all the time.
 func (f *File) Version(ctx context.Context) (vfs.Version, error) {
 	if err := f.usable(ctx); err != nil {
 		return vfs.Version{}, err
@@ -159,7 +157,7 @@ func (f *File) Version(ctx context.Context) (vfs.Version, error) {
 	return v.version, held(err)
 }
 
-// Replace implements vfs.Replacer. It makes no file where there is none.
+// Replace implements vfs.Replacer. It never creates a file.
 func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	if err := f.changeable(ctx); err != nil {
 		return vfs.Version{}, err
@@ -167,7 +165,7 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 	return f.dir().replace(ctx, f.name, r, c, replacing{file: true})
 }
 
-// dir is the directory that f is in.
+// dir returns the directory that f is in.
 func (f *File) dir() *Dir { return &Dir{node: node{s: f.s}, at: f.in} }
 
 // Sync writes the content and the name to disk.
@@ -190,5 +188,5 @@ func (f *File) Sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return changing.sync(context.Background()) // now, whoever asks
+	return changing.sync(context.Background()) // at once, whatever ctx says
 }

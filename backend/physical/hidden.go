@@ -8,16 +8,16 @@ import (
 	"capd/vfs"
 )
 
-// stagingPrefix begins the name of every staging directory; 32 hexadecimal
-// digits follow.
+// stagingPrefix begins the name of every staging directory. 32 hexadecimal digits
+// follow.
 const (
 	stagingPrefix = ".capd-staging-"
 	stagingDigits = 32
 )
 
-// hidden reports whether no Dir shows or takes name: the staging directories of
-// this process and of any other, in any spelling that a file system which folds
-// case or skips invisible characters might take for one.
+// hidden reports whether name is reserved: the name of a staging directory of any
+// process, in every spelling that a file system might take for one by folding case or
+// skipping invisible characters. No Dir shows or takes such a name.
 func hidden(name string) bool {
 	want := stagingPrefix
 	for len(want) > 0 {
@@ -37,7 +37,7 @@ func hidden(name string) bool {
 	return true
 }
 
-// checkName is for a name that is looked up: what is hidden is not found.
+// checkName checks a name to be looked up. A hidden name is not found.
 func checkName(name string) error {
 	if err := vfs.CheckName(name); err != nil {
 		return err
@@ -48,7 +48,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkTarget is for a name that a change may put something at, new or not.
+// checkTarget checks a name, new or not, at which a change may put something.
 func checkTarget(name string) error {
 	if err := vfs.CheckName(name); err != nil {
 		return err
@@ -59,7 +59,7 @@ func checkTarget(name string) error {
 	return nil
 }
 
-// checkNew is for a name at which there is nothing yet.
+// checkNew checks a name at which there is nothing yet.
 func checkNew(name string) error {
 	if err := checkTarget(name); err != nil {
 		return err
@@ -67,8 +67,8 @@ func checkNew(name string) error {
 	return vfs.CheckNewName(name)
 }
 
-// isStaging reports whether name is exactly what this package gives a staging
-// directory.
+// isStaging reports whether name has exactly the form of this package's staging
+// directories.
 func isStaging(name string) bool {
 	digits, ok := strings.CutPrefix(name, stagingPrefix)
 	if !ok || len(digits) != stagingDigits {

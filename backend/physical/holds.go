@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Holds reports whether hostPath is the served directory or lies in it, or
-// would when it is made. It compares what the directories above hostPath are
-// and not how they are spelled; a bind mount that shows a part of the served
-// directory elsewhere is not recognised. Its errors are for the host.
+// Holds reports whether hostPath is the served directory or lies in it. hostPath need
+// not exist. Holds compares the identities of the directories above hostPath, not their
+// names. It does not recognise a bind mount that shows a part of the served directory
+// elsewhere. Errors are for the host.
 func (s *Store) Holds(hostPath string) (bool, error) {
 	root, err := s.top.Stat(".")
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Store) Holds(hostPath string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for { // to the nearest that exists, without links
+	for { // up to the nearest that exists, without links
 		real, err := filepath.EvalSymlinks(path)
 		if err == nil {
 			path = real

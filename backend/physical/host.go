@@ -7,102 +7,102 @@ import (
 	"capd/vfs"
 )
 
-// host is one way to reach a served tree: the kernel's own confinement, or
-// os.Root. It decides nothing; the nodes of this package do.
+// host is one way to reach a served tree: with the kernel's confinement, or with
+// os.Root. It makes no decisions; the nodes of this package do.
 type host interface {
 	confinement() string
-	// enter reaches the directory at p and answers stale unless it is the one
-	// that p was made for, and crossDevice when a mount lies over the way.
+	// enter opens the directory at p. It answers stale unless that is the directory p
+	// was made for, and crossDevice when another filesystem is mounted on the way.
 	enter(p place) (directory, error)
-	// tryEnter is enter for one who must not wait, and answers vfs.ErrWouldBlock.
-	// Nor does the directory's lstat or sub wait.
+	// tryEnter is enter without waiting: where enter might wait it answers
+	// vfs.ErrWouldBlock. lstat and sub of its result do not wait either.
 	tryEnter(p place) (directory, error)
-	// tries reports that it may be tried at all.
+	// tries reports whether tryEnter and tryKept can succeed at all.
 	tries() bool
-	// kept returns the file at path, in in, as an earlier read left it open, once it
-	// is certain that it is what is at path now, unchanged; nil when there is none.
-	// The caller closes it. tryKept waits for nothing: it returns a file or answers
-	// vfs.ErrWouldBlock.
+	// kept returns the file that an earlier read left open for path, in in, or nil. It
+	// first makes sure that this file is still at path, unchanged. The caller closes
+	// it. tryKept does not wait: it returns a file or answers vfs.ErrWouldBlock.
 	kept(in place, path string) reader
 	tryKept(in place, path string) (reader, error)
-	// keep leaves r, which was opened at path after mark was asked for, open for
-	// later reads, if the file system allows to tell when it is that file no more.
+	// keep leaves r open for later reads. r was opened at path after mark was taken.
+	// keep does so only if the file system shows whether a file is still at its path.
 	keep(path string, r reader, a attr, mark uint64)
 	mark() uint64
-	// forget closes the file that is kept of path, and forgetBelow the files below
-	// it, once those who read them are done.
+	// forget closes the file kept for path, and forgetBelow the files below it, once
+	// their readers are done.
 	forget(path string)
 	forgetBelow(path string)
-	// changed is told what a file that a directory's openSole opened is like after
-	// it was changed.
+	// changed notes the attributes that a file from a directory's openSole has after a
+	// change.
 	changed(a attr)
 	cached() int
 	close()
 }
 
-// place is where a directory was found and what was found there.
+// place is where a directory was found, and its identity.
 type place struct {
 	path string // relative to the served root, which is ""
 	id   ident
 }
 
-// directory is one directory of the tree, verified, for the time of one
-// operation. Names are single segments that were checked before. A directory
-// that is moved by somebody else after it was verified makes the operation one
-// that came just before the move. Errors are as the system gave them, or a
-// *vfs.Error.
+// directory is one verified directory of the tree, used for one operation. Names are
+// single, checked segments. If another program moves the directory after it was
+// verified, the operation counts as made just before the move. Errors are those of the
+// system, or a *vfs.Error.
 type directory interface {
 	attr() (attr, error)
-	// lstat describes what is called name and never follows a link.
+	// lstat returns the attributes of name. It never follows a link.
 	lstat(name string) (attr, error)
-	// sub reaches the directory called name. The caller releases it.
+	// sub opens the directory called name. The caller releases it.
 	sub(name string) (directory, ident, error)
-	// open opens the regular file called name and never waits: notRegular or
-	// isDir for anything else, which is found out without opening it.
+	// open opens the regular file called name and never waits. For anything else it
+	// answers notRegular or isDir, without opening it.
 	open(name string, flag int) (*os.File, attr, error)
-	// openSole is open for a file that is to be changed in place. At one moment
-	// between call and answer the file had this name and no other: docs/decisions/0016.
-	// denied when it has another, busy when that cannot be told since names keep moving, and
-	// errUnsettled when it can be told a moment later.
+	// openSole opens a file that is to be changed in place. It guarantees that at one
+	// moment during the call the file had this name and no other; see
+	// docs/decisions/0016. It answers denied when the file has another name, busy when
+	// names keep moving, and errUnsettled when it will be able to tell a moment later.
 	openSole(name string, flag int) (*os.File, attr, error)
 	// read is open for reading alone.
 	read(name string) (reader, attr, error)
 	readlink(name string) (string, error)
-	// entries calls each for all of them, some at a time, in the order of the file
-	// system, and ends with each's error.
+	// entries calls each with some entries at a time, until it has passed all of them,
+	// in the order of the file system. It stops at the first error of each and returns
+	// it.
 	entries(each func(some []vfs.Entry) error) error
-	// pin keeps what is called name from being freed until unpin is called, where the
-	// system can: to free a large file takes time, wherever its last name goes.
+	// pin keeps the node called name from being freed until unpin is called, where the
+	// system can. Freeing a large file takes time, and its last name may be removed at
+	// a moment when nothing should wait.
 	pin(name string) (unpin func())
-	// create makes a file that is not there; perm passes the umask.
+	// create makes a new file. perm is subject to the umask.
 	create(name string, perm os.FileMode) (*os.File, error)
 	mkdir(name string, perm os.FileMode) error
-	// symlink makes a link that says target, whatever that is.
+	// symlink makes a link with any text.
 	symlink(target, name string) error
-	unlink(name string) error // anything but a directory
+	unlink(name string) error // not for directories
 	rmdir(name string) error
-	// move renames within the store. It answers errNoExchange when how is
-	// exchange and the file system cannot.
+	// move renames within the store. If how is exchange and the file system cannot
+	// exchange, it answers errNoExchange.
 	move(name string, dst directory, newName string, how how) error
-	// self opens the directory for it to be written to disk.
+	// self opens the directory to sync it.
 	self() (*os.File, error)
 	release()
 }
 
-// reader is a file that is open for reading.
+// reader is a file open for reading.
 type reader interface {
 	io.ReaderAt
 	io.Closer
-	// tryReadAt answers vfs.ErrWouldBlock where reading would wait for the disk.
+	// tryReadAt answers vfs.ErrWouldBlock where ReadAt would wait for the disk.
 	tryReadAt(p []byte, off int64) (int, error)
 	// closeSoon is Close for a caller that must not wait.
 	closeSoon()
 }
 
-// again bounds how often something is tried anew because names were moving.
+// again bounds how often something is tried again because names were moving.
 const again = 16
 
-// sole answers denied for a file that has other names.
+// sole answers denied for a file with several names.
 func sole(a attr) error {
 	if a.nlink > 1 {
 		return vfs.Errorf(vfs.Denied, "this file has another name, a hard link, which may lie outside; replace the whole file instead of writing in place")
@@ -110,23 +110,23 @@ func sole(a attr) error {
 	return nil
 }
 
-// soleBetween reports that a file which was looked up and then opened, with these
-// attributes, had one name all the while.
+// soleBetween reports whether a file had one name all the time between two looks, found
+// and opened.
 func soleBetween(found, opened attr) bool {
 	return found.same(opened) && found.nlink == 1 && opened.nlink == 1 && found.ctime == opened.ctime
 }
 
-// errUnsettled says that a file was changed too short a time ago to tell whether it
-// is being changed now.
+// errUnsettled answers that a file was changed too recently to tell whether it is being
+// changed now.
 var errUnsettled = vfs.Errorf(vfs.Busy, "another program has just changed it; try again")
 
-// how says what move does about a target that exists.
+// how says what move does if the target exists.
 type how int
 
 const (
 	noReplace how = iota // fails with EEXIST
 	exchange             // swaps the two; fails with ENOENT when there is no target
-	replace              // puts the source in its place
+	replace              // replaces the target
 )
 
 var errNoExchange = vfs.Errorf(vfs.Unsupported, "this file system cannot exchange two names")
@@ -142,11 +142,11 @@ type attr struct {
 	dev, ino uint64
 	nlink    uint64
 	uid, gid uint32
-	fi       os.FileInfo // the identity where ino is unknown
+	fi       os.FileInfo // the identity if ino is unknown
 }
 
-// same reports whether a and b are one file. It is certain while one of them is
-// held open; otherwise the number may have been given to another file since.
+// same reports whether a and b are the same file. It is certain while one of them is
+// open. Otherwise another file may have got the same number since.
 func (a attr) same(b attr) bool {
 	if a.ino == 0 || b.ino == 0 {
 		return a.fi != nil && b.fi != nil && os.SameFile(a.fi, b.fi)
@@ -154,13 +154,13 @@ func (a attr) same(b attr) bool {
 	return a.dev == b.dev && a.ino == b.ino
 }
 
-// unmoved reports whether b is a, not written since. It leaves out the time of
+// unmoved reports whether b is the file a, not written since. It ignores the time of
 // change, which a rename sets.
 func (a attr) unmoved(b attr) bool {
 	return a.same(b) && a.kind == b.kind && a.size == b.size && a.mtime == b.mtime
 }
 
-// unchanged reports whether b is a, untouched since.
+// unchanged reports whether b is the file a with no change since.
 func (a attr) unchanged(b attr) bool { return a.unmoved(b) && a.ctime == b.ctime }
 
 func (a attr) info() vfs.Info {
@@ -200,15 +200,15 @@ func (a attr) directory() error {
 	return nil
 }
 
-// ident tells a directory from every other, also from a later one at the same
-// place. Where the file system gives handles it is the handle, which is never
-// given twice; elsewhere the inode's number and its time of birth.
+// ident identifies a directory: no other has the same ident, not even a later one at
+// the same place. It is the file system's handle where there is one, since handles are
+// not reused. Elsewhere it is the inode number and the time of birth.
 type ident struct {
 	handle string
 	dev    uint64
 	ino    uint64
 	btime  int64
-	fi     os.FileInfo // where ino is unknown
+	fi     os.FileInfo // if ino is unknown
 }
 
 func (a ident) same(b ident) bool {
@@ -219,7 +219,7 @@ func (a ident) same(b ident) bool {
 		return a.dev == b.dev && a.ino == b.ino && a.btime == b.btime
 	}
 	if a.fi == nil || b.fi == nil {
-		return a.fi == nil && b.fi == nil // both the root's, which is held and needs none
+		return a.fi == nil && b.fi == nil // both are the root's, which is kept open and needs none
 	}
 	return os.SameFile(a.fi, b.fi)
 }

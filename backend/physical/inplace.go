@@ -10,15 +10,14 @@ import (
 	"capd/vfs"
 )
 
-// A change in place is made on a descriptor that was opened inside Commit, of
-// a file that had this name then and no other: what is written through one name would
-// show through all of them, inside the served directory or not. It counts as made at
-// that moment, and goes with a file that another program moves or links away in the
-// moment after. The condition and the change are one step for the guests of a Store;
-// another program of the host may write in between, as it may into any file that is
-// written in place.
+// A change in place uses a descriptor that was opened inside Commit, of a file that had
+// this name then and no other. Otherwise a change through one name would show through
+// all others, even outside the served directory. The change counts as made at that
+// moment. If another program then moves or links the file away, the change goes with
+// it. For the guests of a Store the condition and the change are one step. Another
+// program of the host may write in between, as with any write in place.
 
-// WriteAt writes in place, as far as it says when it fails.
+// WriteAt writes in place. After a failure the first n bytes were written.
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
 	if err := f.changeable(ctx); err != nil {
 		return 0, err
@@ -49,7 +48,7 @@ func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
 		func(file *os.File, _ int64) error { return file.Truncate(size) })
 }
 
-// Append writes all of p or, when it fails, nothing.
+// Append writes all of p, or nothing if it fails.
 func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
 	err = f.change(ctx, os.O_WRONLY|os.O_APPEND, c,
 		func(size int64) int64 { return size + int64(len(p)) },
@@ -59,7 +58,7 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 			end, serr := file.Seek(0, io.SeekCurrent)
 			if err == nil {
 				if serr == nil && n > 0 {
-					off = end - int64(n) // where it went, whoever else appends
+					off = end - int64(n) // where it was written, even with concurrent appends
 				}
 				return nil
 			}
@@ -71,8 +70,8 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 	return off, err
 }
 
-// change opens the file for writing and changes it inside Commit. sizeAfter
-// says how long it makes a file of that size.
+// change opens the file for writing and changes it inside Commit. sizeAfter returns the
+// size after the change, given the size before.
 func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(size int64) int64, do func(file *os.File, size int64) error) error {
 	if err := f.changeable(ctx); err != nil {
 		return err
@@ -114,11 +113,11 @@ func (f *File) change(ctx context.Context, flag int, c vfs.If, sizeAfter func(si
 		})
 }
 
-// pause waits until the tick of the clock in which a was changed is over, or
-// most of one.
+// pause waits until the clock tick in which a was changed is over, but at most one
+// tick.
 func (a attr) pause(ctx context.Context) error {
 	left := 5 * time.Millisecond
-	if a.ctime%1e9 == 0 { // the file system keeps whole seconds
+	if a.ctime%1e9 == 0 { // the file system stores whole seconds
 		left += min(time.Until(time.Unix(0, a.ctime+1e9)), time.Second)
 	}
 	select {
@@ -129,7 +128,7 @@ func (a attr) pause(ctx context.Context) error {
 	}
 }
 
-// writable looks at what a change would change.
+// writable looks at the file that a change would change.
 func (f *File) writable(ctx context.Context, c vfs.If) (seen, error) {
 	was, err := f.dir().seen(ctx, f.name, c)
 	switch {
@@ -145,7 +144,8 @@ func (f *File) writable(ctx context.Context, c vfs.If) (seen, error) {
 	return was, c.Check(true, was.version)
 }
 
-// unwritten reads the file again, which its times do not vouch for.
+// unwritten reports whether the file still has the content that was seen. It reads the
+// file, since its times do not tell.
 func (f *File) unwritten(was seen, a attr) bool {
 	file, b, err := f.open(context.Background(), os.O_RDONLY)
 	if err != nil {
@@ -155,8 +155,8 @@ func (f *File) unwritten(was seen, a attr) bool {
 	return a.same(b) && was.still(file, b)
 }
 
-// measured is by how much file grew, or what it should have when nobody can
-// tell.
+// measured returns by how much file grew. If that cannot be measured, it returns how
+// much it should have grown.
 func (f *File) measured(file *os.File, before, after int64) int64 {
 	if a, err := attrOfFile(file); err == nil {
 		f.s.host.changed(a)

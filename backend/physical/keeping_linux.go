@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepers are all descriptors of the process.
+// keepers are all descriptor caches of the process.
 type keepers struct {
 	mu     sync.Mutex
 	all    map[*descriptors]struct{}
-	shared atomic.Int64 // how many of them are
+	shared atomic.Int64 // how many of them share one bound
 }
 
 var keeping = keepers{all: map[*descriptors]struct{}{}}
@@ -37,11 +37,11 @@ func (k *keepers) end(c *descriptors) {
 	delete(k.all, c)
 }
 
-// shares is how many share one bound, and 1 at least.
+// shares returns how many share one bound, at least 1.
 func (k *keepers) shares() int { return int(max(k.shared.Load(), 1)) }
 
-// letGo closes half of what each keeps, the longest unused first, and reports whether
-// that was anything.
+// letGo closes half of each cache, the longest unused first. It reports whether it
+// closed any.
 func (k *keepers) letGo() (some bool) {
 	k.mu.Lock()
 	all := slices.Collect(maps.Keys(k.all))
@@ -52,7 +52,7 @@ func (k *keepers) letGo() (some bool) {
 	return some
 }
 
-// closeWait is how long one waits for files to be closed, on a disk that may not answer.
+// closeWait is how long to wait for files to be closed, since a disk may not answer.
 const closeWait = 20 * time.Millisecond
 
 func (c *descriptors) letGo() bool {
@@ -72,8 +72,8 @@ func (c *descriptors) letGo() bool {
 	return true
 }
 
-// withRoom is open, again while the process has no descriptor for it and something is
-// kept open that can be closed: what is kept only saves time.
+// withRoom runs open. If the process has no descriptor left, it closes cached ones and
+// runs open again, while there are any. Caches only save time.
 func withRoom(open func() (int, error)) (int, error) {
 	for {
 		fd, err := open()

@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// openFile is a descriptor of a regular file, for reading, that is shared by
-// those who read and by the cache. The last one closes it.
+// openFile is a descriptor of a regular file, open for reading, that readers and the
+// cache share. The last one closes it.
 type openFile struct {
 	h    *kernelHost
 	fd   int
@@ -45,8 +45,8 @@ func (f *openFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.readFully(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(f.fd, p, off) })
 }
 
-// tryReadAt reads what is in memory. See preadv2(2), RWF_NOWAIT. A file system
-// that does not know how is not asked again.
+// tryReadAt reads what is in memory; see preadv2(2), RWF_NOWAIT. A file system without
+// support is not asked again.
 func (f *openFile) tryReadAt(p []byte, off int64) (int, error) {
 	n, err := f.readFully(p, off, func(p []byte, off int64) (int, error) {
 		return unix.Preadv2(f.fd, [][]byte{p}, off, unix.RWF_NOWAIT)
@@ -77,10 +77,9 @@ func (f *openFile) readFully(p []byte, off int64, read func([]byte, int64) (int,
 	return n, nil
 }
 
-// kept looks the path up anew, as every operation does, and compares what is
-// there with what is kept. docs/decisions/0008 says why that tells, as a rule,
-// that the directory on the way is the same too; where it does not, the directory
-// is entered.
+// kept looks up path again, as every operation does, and compares the result with the
+// kept file. Usually that also shows that the directory on the way is the same; see
+// docs/decisions/0008. Where it does not, kept enters the directory.
 func (h *kernelHost) kept(in place, path string) reader {
 	f := h.open.file(path)
 	if f == nil {
@@ -90,7 +89,7 @@ func (h *kernelHost) kept(in place, path string) reader {
 	if h.confirm(in, path, f, a, err, h.enter) {
 		return f
 	}
-	return nil // whoever opens it anew finds out what is there
+	return nil // whoever opens it finds out what is there
 }
 
 func (h *kernelHost) tryKept(in place, path string) (reader, error) {
@@ -112,8 +111,9 @@ func (h *kernelHost) tryKept(in place, path string) (reader, error) {
 	return nil, vfs.ErrWouldBlock
 }
 
-// confirm reports that f, kept for path in in, is what was found there, and closes
-// it otherwise. Where that does not tell, enter is how the directory is reached.
+// confirm reports whether f, kept for path in in, is the file that was found there. If
+// not, it closes f. If the attributes do not tell, it calls enter to verify the
+// directory.
 func (h *kernelHost) confirm(in place, path string, f *openFile, found attr, err error, enter func(place) (directory, error)) bool {
 	if err == nil && found.vouches(f.attr) {
 		if h.tells {
@@ -134,7 +134,7 @@ func (h *kernelHost) confirm(in place, path string, f *openFile, found attr, err
 	return false
 }
 
-// look describes what path leads to.
+// look returns the attributes of path.
 func (h *kernelHost) look(path string) (attr, error) {
 	fd, err := openat2(h.root, path, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -143,7 +143,7 @@ func (h *kernelHost) look(path string) (attr, error) {
 	return h.describeClosing(fd)
 }
 
-// tryLook is look as far as memory goes.
+// tryLook is look without waiting.
 func (h *kernelHost) tryLook(path string) (attr, error) {
 	fd, err := openCached(h.root, path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -152,20 +152,20 @@ func (h *kernelHost) tryLook(path string) (attr, error) {
 	return h.describeClosing(fd)
 }
 
-// describeClosing describes what fd is open on, and closes it.
+// describeClosing returns the attributes of fd's file, and closes fd.
 func (h *kernelHost) describeClosing(fd int) (attr, error) {
 	defer unix.Close(fd)
 	return h.describe(fd)
 }
 
-// vouches reports that a, found at a path where b was found before, is the same
-// file with the same permissions, and where h.tells that it was not put there
-// meanwhile: it has one name, and whatever gives it another, takes that one, moves
-// it, or changes who may read it, shows in its time of change.
+// vouches reports whether a and b, found at the same path at two times, are the same
+// file with the same permissions. Where h.tells is set, it also shows that the file was
+// at that path all the time: it has one name, and adding, removing or moving a name, or
+// changing permissions, sets the time of change.
 func (a attr) vouches(b attr) bool { return a.nlink == 1 && a.unchanged(b) }
 
-// keep keeps what would show such a change: a file with one name, on a file
-// system known for it, whose time of change is past.
+// keep keeps a file if later changes of its names will show: it has one name, its file
+// system is known, and its time of change is past.
 func (h *kernelHost) keep(path string, r reader, a attr, mark uint64) {
 	left, ever := a.settlesIn(time.Now())
 	if f, ok := r.(*openFile); ok && h.local && a.nlink == 1 && ever && left <= 0 {
@@ -177,18 +177,18 @@ func (h *kernelHost) mark() uint64            { return h.open.mark() }
 func (h *kernelHost) forget(path string)      { h.open.forget(path) }
 func (h *kernelHost) forgetBelow(path string) { h.open.forgetBelow(path) }
 
-// manner is what is known of a file system.
+// manner is what is known about a file system.
 type manner struct {
-	local  bool // nothing but this kernel changes it
-	tells  bool // linking, unlinking, renaming and exchanging a file each set its time of change
-	prompt bool // what is in memory of it is told without asking anybody
+	local  bool // only this kernel changes it
+	tells  bool // link, unlink, rename and exchange of a file set its time of change
+	prompt bool // what is in memory is returned without asking anybody
 }
 
-// mannerOf returns the manner of a file system by its type, as statfs(2) has it. Of one
-// that is not known, nothing is taken for granted: it may be a server on the network, or
-// a program, that does not answer. XFS does not set the time of change for an exchange,
-// and an overlay may lie on it, or on anything: what is asked of that is prompt as long as
-// it is asked with AT_STATX_DONT_SYNC and RESOLVE_CACHED.
+// mannerOf returns the manner of a file system by its type; see statfs(2). It assumes
+// nothing about an unknown one, which may be a network server or a program that does
+// not answer. XFS does not set the time of change when files are exchanged. An overlay
+// may lie on XFS, or on anything; it is prompt if asked with AT_STATX_DONT_SYNC and
+// RESOLVE_CACHED.
 func mannerOf(kind int64) manner {
 	switch kind {
 	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:

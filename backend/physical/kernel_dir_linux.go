@@ -8,17 +8,17 @@ import (
 	"capd/vfs"
 )
 
-// kernelDir is an open directory. Every operation names one segment in it, so
-// that there is nothing left for anybody to exchange on the way.
+// kernelDir is an open directory. Every operation names one segment in it, so there is
+// no path that somebody could exchange on the way.
 type kernelDir struct {
 	h     *kernelHost
 	fd    int    // O_PATH
 	path  string // from the root
 	owned bool
-	try   bool // lstat and sub do not wait: only where the file system is prompt
+	try   bool // lstat and sub do not wait; only where the file system is prompt
 }
 
-// descend opens what path leads to in d, as an O_PATH descriptor.
+// descend opens path in d as an O_PATH descriptor.
 func (d *kernelDir) descend(path string, flags int) (int, error) {
 	if d.try {
 		return openCached(d.fd, path, flags)
@@ -109,7 +109,7 @@ func (d *kernelDir) descriptor(name string, flag int) (int, attr, error) {
 	return openRegular(d.fd, name, flag)
 }
 
-// openRegular opens the regular file at path, which was one a moment ago.
+// openRegular opens the regular file at path, which was regular a moment ago.
 func openRegular(dir int, path string, flag int) (int, attr, error) {
 	fd, err := openat2(dir, path, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	if err == unix.ELOOP {
@@ -178,14 +178,13 @@ func (d *kernelDir) rmdir(name string) error {
 func (d *kernelDir) pin(name string) (unpin func()) {
 	fd, err := openat2(d.fd, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return func() {} // it may take its time then
+		return func() {} // freeing may then take time
 	}
 	return func() { unix.Close(fd) }
 }
 
-// move uses renameat2(2). A file system that lacks RENAME_NOREPLACE gets a
-// hard link for a file, which is as atomic, and a check beforehand for the
-// rest.
+// move uses renameat2(2). On a file system without RENAME_NOREPLACE it uses a hard link
+// for a file, which is as atomic, and checks beforehand for other nodes.
 func (d *kernelDir) move(name string, dst directory, newName string, how how) error {
 	to := dst.(*kernelDir)
 	var flags uint

@@ -10,24 +10,24 @@ import (
 	"capd/vfs"
 )
 
-// confined is how every path is resolved: below the root it starts at, through
-// no link and no mount. See openat2(2); no links means no magic links either.
+// confined is how every path is resolved: below the root, through no link and no mount.
+// See openat2(2); no links means no magic links either.
 const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
 
 // kernelHost confines with openat2(2), Linux 5.6.
 type kernelHost struct {
-	root   int // O_PATH, held for the life of the store
+	root   int // O_PATH, open for the life of the store
 	mount  uint64
 	manner             // of the file system
-	cache  bool        // resolveCached is known: Linux 5.12
-	waits  atomic.Bool // nothing can be read without waiting
+	cache  bool        // the kernel has resolveCached: Linux 5.12
+	waits  atomic.Bool // every read may have to wait
 	open   *descriptors
 
 	changes changes
 }
 
-// openKernel answers an error that is no *vfs.Error when this kernel, or a
-// filter on its system calls, has no openat2.
+// openKernel opens the host. It answers an error that is not a *vfs.Error when openat2
+// is missing in this kernel, or blocked by a filter on system calls.
 func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 	root, err := unix.Openat(int(dir.Fd()), ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -64,10 +64,9 @@ func (h *kernelHost) close() {
 	unix.Close(h.root)
 }
 
-// enter resolves the path anew each time. A cached descriptor of the directory
-// keeps its inode's number from being given to another, so that comparing
-// numbers is enough; without one the handles are compared. The descriptor that
-// the work is done on is always the one just resolved.
+// enter resolves the path each time. A cached descriptor of the directory keeps its
+// inode number from being reused, so comparing numbers is enough. Without one it
+// compares handles. The work is always done on the descriptor just resolved.
 func (h *kernelHost) enter(p place) (directory, error) { return h.arrive(p, false) }
 
 func (h *kernelHost) tryEnter(p place) (directory, error) { return h.arrive(p, true) }
@@ -114,12 +113,12 @@ func (h *kernelHost) verify(fd int, p place) error {
 	return nil
 }
 
-// resolveCached makes openat2(2) answer EAGAIN rather than ask the disk for a
-// name: RESOLVE_CACHED.
+// resolveCached is RESOLVE_CACHED: openat2(2) answers EAGAIN instead of asking the disk
+// for a name.
 const resolveCached = 0x20
 
-// openCached is openat2 as far as memory goes, and vfs.ErrWouldBlock beyond. What
-// openat2 tries again is not for one who must not wait.
+// openCached is openat2 without waiting: it answers vfs.ErrWouldBlock for names that
+// are not in memory. It does not retry as openat2 does.
 func openCached(dir int, path string, flags int) (int, error) {
 	fd, err := openOnce(dir, path, flags, 0, confined|resolveCached)
 	switch err {
@@ -129,7 +128,7 @@ func openCached(dir int, path string, flags int) (int, error) {
 	return fd, err
 }
 
-// identAt identifies the directory at path, which fd is open on.
+// identAt identifies the directory at path, of which fd is a descriptor.
 func (h *kernelHost) identAt(path string, fd int) (ident, error) {
 	a, err := h.describe(fd)
 	if err != nil {
@@ -139,7 +138,7 @@ func (h *kernelHost) identAt(path string, fd int) (ident, error) {
 		return id, nil
 	}
 	id, err := identOf(fd, h.flags())
-	if err == nil && id.handle == "" { // its number may be given again: pin it while there is room
+	if err == nil && id.handle == "" { // its number may be reused: pin it while there is room
 		h.open.keep(path, id, id.dev, id.ino, fd)
 	}
 	return id, err
@@ -155,7 +154,7 @@ func openOnce(dir int, path string, flags int, mode os.FileMode, resolve uint64)
 	return fd, err
 }
 
-// openat2 opens one path, confined. It never waits and never follows.
+// openat2 opens one path, confined. It never waits and follows no link.
 func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 	for try := 0; ; {
 		fd, err := openOnce(dir, path, flags, mode, confined)
@@ -163,7 +162,7 @@ func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && try < again: // see openat2(2), ERRORS
 			try++
-		case err == unix.EXDEV && try < again: // a mount, or it was renamed out of dir while it was looked up
+		case err == unix.EXDEV && try < again: // a mount, or it was renamed out of dir during the lookup
 			try++
 		default:
 			return fd, err
@@ -171,7 +170,7 @@ func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 	}
 }
 
-// statx describes name in dir, or dir itself for "", and follows nothing.
+// statx stats name in dir, or dir itself for "". It follows no link.
 func statx(dir int, name string, flags int) (unix.Statx_t, error) {
 	var stx unix.Statx_t
 	flags |= unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
@@ -184,8 +183,8 @@ func statx(dir int, name string, flags int) (unix.Statx_t, error) {
 	return stx, err
 }
 
-// statx is statx with the host's flags. A prompt file system answers from memory. With
-// AT_STATX_DONT_SYNC a mount on top of it does not ask its server either.
+// statx is the function statx with the host's flags. A prompt file system answers from
+// memory. With AT_STATX_DONT_SYNC a mount on top of it does not ask its server either.
 func (h *kernelHost) statx(dir int, name string) (unix.Statx_t, error) {
 	return statx(dir, name, h.flags())
 }
@@ -197,7 +196,7 @@ func (h *kernelHost) flags() int {
 	return 0
 }
 
-// describe describes what fd is open on.
+// describe returns the attributes of fd's file.
 func (h *kernelHost) describe(fd int) (attr, error) {
 	stx, err := h.statx(fd, "")
 	if err != nil {
@@ -218,8 +217,8 @@ func uninterrupted(f func() error) error {
 	}
 }
 
-// identOf identifies the directory that fd is open on. AT_HANDLE_FID, Linux
-// 6.5, gives a handle on nearly every file system; see name_to_handle_at(2).
+// identOf identifies the directory that fd is open on. AT_HANDLE_FID, Linux 6.5, gives
+// a handle on nearly every file system; see name_to_handle_at(2).
 func identOf(fd, flags int) (ident, error) {
 	stx, err := statx(fd, "", flags)
 	if err != nil {

@@ -25,7 +25,7 @@ func (d *kernelDir) entries(each func([]vfs.Entry) error) error {
 	return d.read64(fd, each)
 }
 
-// scan is entries of the directory called name.
+// scan is entries for the directory called name.
 func (d *kernelDir) scan(name string, each func([]vfs.Entry) error) error {
 	fd, err := openat2(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *kernelDir) scan(name string, each func([]vfs.Entry) error) error {
 	return below.read64(fd, each)
 }
 
-// read64 reads with getdents64(2), which tells most kinds.
+// read64 reads entries with getdents64(2), which returns most kinds.
 func (d *kernelDir) read64(fd int, each func([]vfs.Entry) error) error {
 	buf := direntBuffers.Get().(*[direntBytes]byte)
 	defer direntBuffers.Put(buf)

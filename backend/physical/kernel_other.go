@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// openKernel: only Linux resolves a path confined.
+// openKernel fails: only Linux can confine the resolution of a path.
 func openKernel(*os.File, int, bool) (host, error) { return nil, errors.ErrUnsupported }

@@ -8,15 +8,16 @@ import (
 	"capd/vfs"
 )
 
-// listBytes is how much of a directory a listing holds, and gathers up to twice of
-// before it sorts. What is larger is read again for each such part. Tests make it less.
+// listBytes is how many bytes of entries a listing keeps in memory; before sorting it
+// collects up to twice as many. A larger directory is read again for each part. Tests
+// make it smaller.
 var listBytes = 8 << 20
 
-// entryBytes is what an entry takes beside its name.
+// entryBytes is the size of an entry without its name.
 const entryBytes = 40
 
-// List reads all names before it yields the first, of a large directory as many of the
-// next ones as go into 8 MiB. It holds no descriptor while it yields.
+// List reads all names before it yields the first. Of a large directory it reads the
+// next names that fit into 8 MiB. It has no descriptor open while it yields.
 func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
 
 // ListFrom implements vfs.FromLister.
@@ -67,11 +68,11 @@ func (d *Dir) gather(ctx context.Context, from string) (*gathering, error) {
 	return g, nil
 }
 
-// gathering is a part of a directory, whose entries come in no order: the first ones
-// of those that begin with a name.
+// gathering is a part of a directory: the first entries from a name on. The file system
+// returns them in no order.
 type gathering struct {
 	from  string // the name
-	end   string // the name that the next part begins with; "" when this is the last
+	end   string // the name with which the next part begins; "" if this is the last
 	all   []vfs.Entry
 	bytes int
 }
@@ -89,8 +90,8 @@ func (g *gathering) add(some []vfs.Entry) {
 	}
 }
 
-// cut puts in order what was gathered, and leaves the first ones, at least one, that go
-// into most bytes.
+// cut sorts what was gathered, and keeps the first entries, at least one, that fit into
+// most bytes.
 func (g *gathering) cut(most int) {
 	g.all = listed(g.all)
 	bytes := 0

@@ -46,7 +46,7 @@ func (n *node) changeable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// spot is a name in a directory: what a File and a Link are.
+// spot is a name in a directory. A File or a Link is one.
 type spot struct {
 	node
 	in   place
@@ -54,7 +54,7 @@ type spot struct {
 	path string // from the root
 }
 
-// look describes what is at the spot now.
+// look returns the attributes of the node now at the spot.
 func (p *spot) look(ctx context.Context) (attr, error) {
 	if err := p.usable(ctx); err != nil {
 		return attr{}, err
@@ -68,12 +68,12 @@ func (p *spot) look(ctx context.Context) (attr, error) {
 	return a, absent(d, p.in, err)
 }
 
-// Link is a symbolic link, which nothing in this package follows.
+// Link is a symbolic link. Nothing in this package follows it.
 type Link struct{ spot }
 
 var _ vfs.Link = (*Link)(nil)
 
-// Stat answers stale once there is no link here any more.
+// Stat answers stale when the link is no longer there.
 func (l *Link) Stat(ctx context.Context) (vfs.Info, error) {
 	a, err := l.look(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *Link) Stat(ctx context.Context) (vfs.Info, error) {
 	return a.info(), nil
 }
 
-// Target returns the link's text as the file system has it.
+// Target returns the link's text as stored in the file system.
 func (l *Link) Target(ctx context.Context) (string, error) {
 	if err := l.usable(ctx); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func (l *Link) Target(ctx context.Context) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", explain(err)
 	}
-	if errors.Is(err, syscall.EINVAL) { // readlink(2): not a link; it may be one again by now
+	if errors.Is(err, syscall.EINVAL) { // readlink(2): not a link, though it may be one again by now
 		return "", vfs.At("", vfs.Stale)
 	}
 	if a, lerr := d.lstat(l.name); lerr == nil && a.kind != vfs.LinkKind {

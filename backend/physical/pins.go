@@ -2,15 +2,15 @@ package physical
 
 import "capd/vfs"
 
-// worthPinning is how large a file is, in bytes, that is not freed in a commit: with
-// its last name and its last descriptor goes what it holds, which takes as long as
-// there is much of it.
+// worthPinning is the size, in bytes, from which a file is not freed inside a commit.
+// Removing the last name and the last descriptor of a file frees its content, which
+// takes longer the larger it is.
 const worthPinning = 1 << 20
 
-// pins hold what loses its name in a commit until the commit is over.
+// pins keep nodes that lose their names in a commit until the commit is over.
 type pins []func()
 
-// pin holds what is called name in dir, which was seen as a.
+// pin keeps the node called name in dir, which was seen as a.
 func (p *pins) pin(dir directory, name string, a attr) {
 	if a.kind == vfs.FileKind && a.size >= worthPinning {
 		*p = append(*p, dir.pin(name))

@@ -6,31 +6,30 @@ import (
 	"sync"
 )
 
-// places are locks on names: within this process, changes of one name exclude each
-// other, and a directory that is moved excludes every change below it. Changes of
-// other names wait for none of this. A lock is taken inside Commit and held for the
-// length of a few system calls.
+// places are locks on names. Within this process, changes of one name exclude each
+// other, and moving a directory excludes every change below it. Changes of other names
+// do not wait. A lock is taken inside Commit and held for a few system calls.
 type places struct {
 	mu   sync.Mutex
 	held map[string]*name // by path
 }
 
-// name is the lock of one path. It exists while it is used. A change locks its name, and
-// the directories that lead there for reading.
+// name is the lock of one path. It exists while it is used. A change locks its name,
+// and the directories on the way for reading.
 type name struct {
 	lock  sync.RWMutex
 	users int // under places.mu
 }
 
-// claim is a use of one name.
+// claim is the use of one name's lock.
 type claim struct {
 	path    string
 	changes bool
 	name    *name
 }
 
-// lock locks the names at these paths, and returns what unlocks them. What is kept
-// open of a file there is closed then: it may have gone.
+// lock locks the names at paths. It also closes files kept open for them, since they
+// may change.
 func (s *Store) lock(paths ...string) (unlock func()) {
 	names := s.places.lock(paths)
 	return func() {
@@ -84,8 +83,8 @@ func (l *places) unlock(claims []claim) {
 	}
 }
 
-// claimsOf are the names at paths and the directories that lead there, each once, in
-// one order for all, so that no two wait for each other.
+// claimsOf returns paths and the directories on the way, each once. All callers use the
+// same order, so no two wait for each other.
 func claimsOf(paths []string) []claim {
 	var claims []claim
 	for _, path := range paths {

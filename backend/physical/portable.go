@@ -10,10 +10,10 @@ import (
 	"capd/vfs"
 )
 
-// rootHost confines with os.Root, which walks a segment at a time: nothing
-// outside is ever reached, but a mount is noticed only by its device number,
-// and a name exchanged for a link at the right moment may lead to another place
-// inside the root. Everything but the walk is as in the kernel's case.
+// rootHost confines with os.Root, which walks one segment at a time. It never reaches
+// anything outside. But it recognises a mount only by its device number, and a name
+// that is exchanged for a link at the right moment may lead to another place inside the
+// root. Only the walk differs from kernelHost.
 type rootHost struct {
 	top *os.Root
 	dev uint64
@@ -31,8 +31,8 @@ func (h *rootHost) confinement() string { return "best-effort" }
 func (h *rootHost) cached() int         { return 0 }
 func (h *rootHost) close()              {} // the store closes top
 
-// A host of this kind may always wait, and keeps no file open: it could not tell for
-// certain that it is what a path leads to still.
+// A host of this kind may always have to wait. It keeps no file open, since it could
+// not tell for certain that the file is still at its path.
 func (h *rootHost) tries() bool                           { return false }
 func (h *rootHost) tryEnter(place) (directory, error)     { return nil, vfs.ErrWouldBlock }
 func (h *rootHost) kept(place, string) reader             { return nil }
@@ -68,8 +68,8 @@ func (h *rootHost) enter(p place) (directory, error) {
 	return d, nil
 }
 
-// rootDir is an open directory. Since os.Root renames and links within one Root
-// alone, a move goes by the path from the top.
+// rootDir is an open directory. os.Root renames and links only within one Root, so a
+// move uses paths from the top.
 type rootDir struct {
 	h     *rootHost
 	root  *os.Root
@@ -111,7 +111,7 @@ func (d *rootDir) lstat(name string) (attr, error) {
 	return a, nil
 }
 
-// child opens the directory called name, and not what a link leads to.
+// child opens the directory called name. It follows no link.
 func (d *rootDir) child(name string) (*rootDir, ident, error) {
 	a, err := d.lstat(name)
 	if err != nil {
@@ -163,8 +163,8 @@ func (d *rootDir) open(name string, flag int) (*os.File, attr, error) {
 	}
 }
 
-// openOnce answers vfs.Busy itself when the name was given to another file
-// between the look and the opening, perhaps to a link.
+// openOnce answers vfs.Busy itself if another file, or a link, got the name between the
+// lookup and the opening.
 func (d *rootDir) openOnce(name string, flag int) (*os.File, attr, error) {
 	before, err := d.lstat(name)
 	if err != nil {
@@ -191,7 +191,8 @@ func (d *rootDir) openOnce(name string, flag int) (*os.File, attr, error) {
 	return f, a, nil
 }
 
-// openSole is as good as a look before and a look after, where times of change tell.
+// openSole looks at the file before and after opening it. That is sufficient where
+// times of change show every change.
 func (d *rootDir) openSole(name string, flag int) (*os.File, attr, error) {
 	for range again {
 		found, err := d.lstat(name)
@@ -221,7 +222,7 @@ func (d *rootDir) read(name string) (reader, attr, error) {
 	return fileReader{f}, a, nil
 }
 
-// fileReader is a reader that always may wait.
+// fileReader is a reader that may always wait.
 type fileReader struct{ *os.File }
 
 func (r fileReader) closeSoon() { r.Close() }
@@ -283,8 +284,8 @@ func (d *rootDir) rmdir(name string) error {
 	return d.root.Remove(name)
 }
 
-// move: a hard link makes noReplace atomic for files; for the rest, and where
-// there are no hard links, it is a check beforehand.
+// move uses a hard link to make noReplace atomic for files. For other nodes, and
+// without hard links, it checks beforehand.
 func (d *rootDir) move(name string, dst directory, newName string, how how) error {
 	to := dst.(*rootDir)
 	from, target := vfs.Join(d.path, name), vfs.Join(to.path, newName)

@@ -9,9 +9,9 @@ import (
 	"capd/vfs"
 )
 
-// Remove removes a file, a link or an empty directory, and refuses what else
-// there may be. With a condition the file is moved aside first, so that what is
-// removed is what was verified.
+// Remove removes a file, a link or an empty directory, and refuses any other node. With
+// a condition it first moves the file aside, so that it removes exactly the file that
+// it verified.
 func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	if err := d.changeable(ctx); err != nil {
 		return err
@@ -44,8 +44,8 @@ type removal struct {
 	name     string
 	c        vfs.If
 	was      seen
-	st       *stage // where what is verified is moved to; nil without a condition
-	done     func() // gives st up
+	st       *stage // where the verified file is moved to; nil without a condition
+	done     func() // releases st
 	changing changing
 	pins
 }
@@ -61,7 +61,7 @@ func (r *removal) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// commit removes, inside Commit.
+// commit removes the node, inside Commit.
 func (r *removal) commit() (e vfs.Effect, again bool, err error) {
 	d := r.d
 	defer d.s.lock(vfs.Join(d.at.path, r.name))()
@@ -94,7 +94,7 @@ func (d *Dir) removable(ctx context.Context, name string, c vfs.If) (seen, error
 	return was, unconditional(was, c)
 }
 
-// unconditional checks c, which on anything but a file is invalid.
+// unconditional checks c, which is invalid on anything but a file.
 func unconditional(was seen, c vfs.If) error {
 	if was.exists && was.attr.kind != vfs.FileKind && !c.IsZero() {
 		return vfs.ErrNoVersion
@@ -102,7 +102,7 @@ func unconditional(was seen, c vfs.If) error {
 	return c.Check(was.exists, was.version)
 }
 
-// remove removes what was seen, or answers again when something else is there.
+// remove removes the node that was seen. It returns again when another one is there.
 func (d *Dir) remove(dir directory, name string, was seen) (e vfs.Effect, again bool, err error) {
 	now, err := dir.lstat(name)
 	if err != nil {
@@ -125,9 +125,8 @@ func (d *Dir) remove(dir directory, name string, was seen) (e vfs.Effect, again 
 	return growth(now, -1), false, nil
 }
 
-// swept reports whether the directory called name held nothing but staging
-// directories, which no Dir shows, and removes those of processes that died. It stops
-// at the first entry that is something else.
+// swept reports whether the directory called name holds only staging directories, which
+// no Dir shows, and removes those of dead processes. It stops at the first other entry.
 func (d *Dir) swept(ctx context.Context, name string) bool {
 	dir, err := d.s.enter(d.at)
 	if err != nil {
@@ -152,7 +151,7 @@ func (d *Dir) swept(ctx context.Context, name string) bool {
 	return true
 }
 
-// growth is what n more nodes like a come to.
+// growth returns how much n more nodes like a add.
 func growth(a attr, n int64) vfs.Effect {
 	e := vfs.Effect{Nodes: n}
 	if a.kind == vfs.FileKind {

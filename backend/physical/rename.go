@@ -9,9 +9,9 @@ import (
 	"capd/vfs"
 )
 
-// Rename moves a node. A target with the version that to names is exchanged
-// with the source and then removed, so that for a moment the old target bears
-// the source's name, and a crash at that moment leaves it there.
+// Rename moves a node. If to names the target's version, Rename exchanges source and
+// target and then removes the old target. So for a moment the old target has the
+// source's name, and a crash at that moment leaves it there.
 func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	if err := d.changeable(ctx); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 		return unconditional(over, to)
 	}
 	if err := checkNew(newName); err != nil {
-		// An old name that could not be made today may still be replaced.
+		// A name that could not be created today may still be replaced.
 		if vfs.CheckName(newName) != nil || hidden(newName) || to.Is.IsZero() {
 			return err
 		}
@@ -70,7 +70,7 @@ type renaming struct {
 func (r *renaming) oldPath() string { return vfs.Join(r.src.at.path, r.name) }
 func (r *renaming) newPath() string { return vfs.Join(r.dst.at.path, r.newName) }
 
-// same reports that source and target are one place.
+// same reports whether source and target are one place.
 func (r *renaming) same() bool {
 	return r.oldPath() == r.newPath() && r.src.at.id.same(r.dst.at.id)
 }
@@ -124,7 +124,7 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 		return e, false, err
 	}
 	defer s.leave(dst)
-	if err := r.changing.of(dst, r.dst.at); err != nil { // it is synced first
+	if err := r.changing.of(dst, r.dst.at); err != nil { // synced first
 		return e, false, err
 	}
 	if err := r.changing.of(src, r.src.at); err != nil {
@@ -155,7 +155,7 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 	return e, false, nil
 }
 
-// moved reports that what is called name in dir is the source that was seen.
+// moved reports whether the node called name in dir is the source that was seen.
 func (r *renaming) moved(dir directory, name string) bool {
 	if r.from.Is.IsZero() {
 		a, err := dir.lstat(name)
@@ -165,7 +165,7 @@ func (r *renaming) moved(dir directory, name string) bool {
 	return ok
 }
 
-// replace puts the source in the place of a file whose version was given.
+// replace puts the source in place of a file whose version was given.
 func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err error) {
 	now, err := dst.lstat(r.newName)
 	if err != nil || !r.over.attr.unchanged(now) {
@@ -195,7 +195,7 @@ func (r *renaming) replace(src, dst directory) (e vfs.Effect, again bool, err er
 		}
 		return e, true, nil
 	}
-	err = r.changing.first() // or a power cut might leave the source nowhere
+	err = r.changing.first() // otherwise a power cut might leave the source nowhere
 	if err == nil {
 		err = src.unlink(r.name)
 	}

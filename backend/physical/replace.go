@@ -7,25 +7,25 @@ import (
 	"capd/vfs"
 )
 
-// Replace stages r's bytes and puts them in place at once. A file that was
-// there gives the new one its mode, less setuid and setgid, and as far as the
-// process may its owner, its user.* attributes and its access control list;
-// another name of it, a hard link, keeps the old content. The content is on disk
-// before it is in place, and the name when Replace answers.
+// Replace stages r's bytes and puts them in place at once. A new file takes over the
+// mode of the old one, without setuid and setgid. As far as the process is allowed to,
+// it also takes over the owner, the user.* attributes and the access control list.
+// Another name of the old file, a hard link, keeps the old content. The content is on
+// disk before it is in place, and the name before Replace returns.
 func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return d.replace(ctx, name, r, c, replacing{})
 }
 
-// Install implements vfs.Installer. A file that can be executed can be by all who
-// can read it.
+// Install implements vfs.Installer. If exec is set, everybody who can read the file can
+// execute it.
 func (d *Dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
 	return d.replace(ctx, name, r, c, replacing{exec: &exec})
 }
 
 // replacing is how a file is replaced.
 type replacing struct {
-	exec *bool // whether it can be executed then; nil for as it was
-	file bool  // through itself: where there is no file, none is made
+	exec *bool // nil keeps the executable bit
+	file bool  // through a File, which never creates
 }
 
 func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, how replacing) (vfs.Version, error) {
@@ -39,7 +39,7 @@ func (d *Dir) replace(ctx context.Context, name string, r io.Reader, c vfs.If, h
 		return vfs.Version{}, err
 	}
 	if _, err := d.replaceable(ctx, name, c, how); err != nil {
-		return vfs.Version{}, err // at no cost
+		return vfs.Version{}, err // before anything was done
 	}
 	st, done, err := d.s.staging.near(d.at)
 	if err != nil {
@@ -106,9 +106,9 @@ func (d *Dir) replaceable(ctx context.Context, name string, c vfs.If, how replac
 	return was, c.Check(was.exists, was.version)
 }
 
-// place puts t at name, inside Commit. Without a condition, another program
-// that puts a link or a FIFO there between the last look and the change may lose
-// that; a directory is never lost.
+// place puts t at name, inside Commit. Without a condition, a link or a FIFO that
+// another program puts there between the last look and the change may be lost. A
+// directory is never lost.
 func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect, changing *changing, held *pins) (e vfs.Effect, again bool, err error) {
 	defer d.s.lock(vfs.Join(d.at.path, name))()
 	dir, err := d.s.enter(d.at)

@@ -7,7 +7,7 @@ import (
 	"capd/vfs"
 )
 
-// scanner is a directory in which others can be listed without being identified.
+// scanner is a directory that can list others in it without identifying them.
 type scanner interface {
 	scan(name string, each func(some []vfs.Entry) error) error
 }

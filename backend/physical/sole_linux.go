@@ -10,13 +10,13 @@ import (
 	"capd/vfs"
 )
 
-// openSole looks the file up, opens it and looks at it again. Whatever gives a
-// file a name or takes one sets its time of change, so when that is the same both
-// times and the file has one name, it had one name all the while. It was opened by
-// this one, by its path from the root, so this is the one.
+// openSole looks the file up, opens it and looks at it again. Adding or removing a name
+// of a file sets its time of change. If that time is the same both times and the file
+// has one name, it had one name all the while. It was opened by its path from the root,
+// so that name is this one.
 //
-// A name that is being removed is found for a moment after it was counted off.
-// The barrier between the two looks waits until that is over.
+// A name that is being removed can be found for a moment after the file's count of
+// names went down. The barrier between the two looks waits until that is over.
 func (d *kernelDir) openSole(name string, flag int) (*os.File, attr, error) {
 	for range again {
 		now := d.h.changes.now()
@@ -49,10 +49,9 @@ func (d *kernelDir) openSole(name string, flag int) (*os.File, attr, error) {
 	return nil, attr{}, errKeepsChanging
 }
 
-// barrier waits until whatever was changing names in d is done. It renames the
-// name to itself, which takes the directory's lock and changes nothing: see
-// renameat2(2). With RENAME_NOREPLACE the kernel stops at EEXIST, before it asks
-// anybody for permission.
+// barrier waits until every change of names under way in d is done. It renames name to
+// itself, which takes the directory's lock and changes nothing; see renameat2(2). With
+// RENAME_NOREPLACE the kernel stops at EEXIST, before it checks permissions.
 func (d *kernelDir) barrier(name string) error {
 	err := uninterrupted(func() error { return unix.Renameat2(d.fd, name, d.fd, name, unix.RENAME_NOREPLACE) })
 	switch err {
@@ -66,19 +65,18 @@ func (d *kernelDir) barrier(name string) error {
 
 func (h *kernelHost) changed(a attr) { h.changes.made(a) }
 
-// changes tells whether a later change of a file's names would show in its time
-// of change.
+// changes tells whether a later change of a file's names would show in its time of
+// change.
 //
-// Since Linux 6.13 it always does, on most file systems. Before, and on the
-// others, the time is that of a clock that ticks every 1 to 10 ms: a second change
-// in one tick does not show. There a file that was changed in the present tick is
-// taken only if this store changed it last, so that it was seen with its one name
-// within this tick.
+// On Linux 6.13 and later it does, on most file systems. On others the time comes from
+// a clock that ticks every 1 to 10 ms, and a second change in one tick does not show.
+// There, openSole accepts a file changed in the present tick only if this store changed
+// it last, since the store then saw it with one name in this tick.
 type changes struct {
 	exact atomic.Int32 // whether every change shows: unknown, always, ticks
 
 	mu   sync.Mutex
-	last map[fileKey]int64 // the times of change that this store made, where they tick
+	last map[fileKey]int64 // times of change made by this store, where the clock ticks
 }
 
 const (
@@ -89,11 +87,11 @@ const (
 
 type fileKey struct{ dev, ino uint64 }
 
-// maxLast bounds changes.last; an entry is about 50 bytes.
+// maxLast bounds changes.last. An entry is about 50 bytes.
 const maxLast = 4096
 
-// now is the clock that times of change are taken of where they tick, in
-// nanoseconds since the Unix epoch: CLOCK_REALTIME_COARSE of clock_gettime(2).
+// now returns the clock from which ticking times of change come, in nanoseconds since
+// the Unix epoch: CLOCK_REALTIME_COARSE of clock_gettime(2).
 func (c *changes) now() int64 {
 	var t unix.Timespec
 	if c.exact.Load() == always || unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &t) != nil {
@@ -102,8 +100,8 @@ func (c *changes) now() int64 {
 	return t.Nano()
 }
 
-// show reports whether a change of a's names would show that is made after a was
-// looked at, which was not before now.
+// show reports whether a change of a's names after a was seen would show. a was seen at
+// now or later.
 func (c *changes) show(d *kernelDir, a attr, now int64) bool {
 	if c.exact.Load() == always || past(a.ctime, now) {
 		return true
@@ -115,7 +113,7 @@ func (c *changes) show(d *kernelDir, a attr, now int64) bool {
 }
 
 // past reports whether the tick in which a file was changed was over by now. A file
-// system that keeps whole seconds alone is known by its times.
+// system that stores whole seconds is recognised by its times.
 func past(ctime, now int64) bool {
 	if ctime%1e9 == 0 {
 		ctime += 1e9 - 1
@@ -130,7 +128,7 @@ func (c *changes) mine(a attr) bool {
 	return ok && ctime == a.ctime
 }
 
-// made remembers a change that this store made.
+// made notes a change that this store made.
 func (c *changes) made(a attr) {
 	if c.exact.Load() == always {
 		return
@@ -149,8 +147,8 @@ func (c *changes) made(a attr) {
 	c.last[fileKey{a.dev, a.ino}] = a.ctime
 }
 
-// probe changes a file without a name a few times, as fast as it can, and looks
-// whether each change shows. It is unknown where no such file can be made.
+// probe changes an unnamed file a few times, as fast as it can, and checks whether each
+// change shows. The result is unknown where no such file can be made.
 func probe(dir int) int32 {
 	fd, err := openat2(dir, ".", unix.O_TMPFILE|unix.O_RDWR, 0o600)
 	if err != nil {

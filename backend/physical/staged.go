@@ -14,13 +14,13 @@ type staged struct {
 	st      *stage
 	name    string
 	file    *os.File
-	attr    attr        // its identity
-	fresh   os.FileMode // the mode that the umask leaves a new file
+	attr    attr        // the identity
+	fresh   os.FileMode // of a new file, by the umask
 	size    int64
 	sum     summer
-	perm    os.FileMode // the mode it took over
-	exec    *bool       // whether it can be executed; nil for as its mode has it
-	dressed bool        // it has the rest of what dress gave it
+	perm    os.FileMode // taken over from the old file
+	exec    *bool       // executable or not; nil keeps what the mode says
+	dressed bool        // it has everything else that dress copies
 }
 
 func (st *stage) newFile() (*staged, error) {
@@ -44,8 +44,8 @@ func (st *stage) newFile() (*staged, error) {
 	return t, nil
 }
 
-// discard removes what has the name now: the staged file, or the file that it
-// displaced. Anything else stays.
+// discard removes the node that has the name now, if it is the staged file or the file
+// that it displaced. It leaves any other.
 func (t *staged) discard() {
 	t.sum.version()
 	t.file.Close()
@@ -57,8 +57,7 @@ func (t *staged) discard() {
 	}
 }
 
-// fill copies r, in memory that does not grow with it. An error of r is passed
-// as it came.
+// fill copies all of r, with constant memory. It returns an error of r unchanged.
 func (t *staged) fill(ctx context.Context, r io.Reader) error {
 	for {
 		if err := meter.Yield(ctx); err != nil {
@@ -81,8 +80,8 @@ func (t *staged) fill(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// dress gives t what it keeps of the file at name, or what a new file has, and
-// writes it to disk.
+// dress gives t the attributes that it takes over from the file at name, or those of a
+// new file, and writes it to disk.
 func (t *staged) dress(ctx context.Context, d *Dir, name string, was seen) error {
 	if t.dressed && (!was.exists || was.attr.perm == t.perm) {
 		return nil
@@ -109,7 +108,7 @@ func (t *staged) dress(ctx context.Context, d *Dir, name string, was seen) error
 	if old != nil {
 		keepAttributes(t.file, old)
 	}
-	if t.exec != nil { // whatever the attributes made of the mode
+	if t.exec != nil { // whatever the attributes did to the mode
 		if err := t.file.Chmod(executable(perm, *t.exec)); err != nil {
 			return explain(err)
 		}
@@ -121,7 +120,7 @@ func (t *staged) dress(ctx context.Context, d *Dir, name string, was seen) error
 	return explain(err)
 }
 
-// executable is perm for a file that can, or cannot, be executed.
+// executable returns perm for a file that can, or cannot, be executed.
 func executable(perm os.FileMode, exec bool) os.FileMode {
 	if exec {
 		return perm | 0o100 | perm&0o444>>2
@@ -129,11 +128,11 @@ func executable(perm os.FileMode, exec bool) os.FileMode {
 	return perm &^ 0o111
 }
 
-// exchange puts t in the place of the version that was seen, or answers again.
+// exchange puts t in place of the version that was seen, or returns again.
 func (t *staged) exchange(from, dir directory, name string, was seen) (again bool, err error) {
 	err = from.move(t.name, dir, name, exchange)
 	switch {
-	case err == errNoExchange: // look first, then
+	case err == errNoExchange: // look before replacing
 		if _, ok := displaced(dir, name, was); !ok {
 			return true, nil
 		}
@@ -148,8 +147,8 @@ func (t *staged) exchange(from, dir directory, name string, was seen) (again boo
 	return err == nil, err
 }
 
-// displaced describes what is called name, in the staging directory as a rule,
-// and reports whether it is the version that was seen.
+// displaced returns the attributes of name, usually in the staging directory, and
+// reports whether it is the version that was seen.
 func displaced(from directory, name string, was seen) (attr, bool) {
 	a, err := from.lstat(name)
 	if err != nil || a.kind != vfs.FileKind {
@@ -166,10 +165,10 @@ func displaced(from directory, name string, was seen) (attr, bool) {
 	return a, was.still(f, a)
 }
 
-// undo puts back what an exchange displaced. When other programs put something
-// at name meanwhile, the newest of that stays. It answers busy when t itself is
-// lost by that. A directory that is left over at the end, since another program
-// moved t on, gets a new name beside the old.
+// undo puts back what an exchange displaced. If other programs put something at name
+// meanwhile, the newest of that stays. If t itself was lost to another program, undo
+// answers busy. A directory that is left over, because another program moved t away,
+// gets a new name beside the old one.
 func (t *staged) undo(from, dir directory, name string) error {
 	put := t.attr // what the last exchange put at name
 	for range attempts {

@@ -12,12 +12,11 @@ import (
 	"capd/vfs"
 )
 
-// Content is staged in a directory on the same mount as its target: made when
-// the first change needs it, with a random name that [hidden] keeps from every
-// Dir, mode 0700, and locked by a lock file in it for as long as its owner
-// lives. As a rule there is one, in the served root. A directory on another
-// device, or a root that this process may not write, gets one of its own for
-// the time of one change.
+// Content is staged in a directory on the same mount as its target. The directory is
+// made when the first change needs it. It has a random name that [hidden] keeps from
+// every Dir, mode 0700, and a lock file that is locked while its owner lives. Usually
+// there is one, in the served root. A directory on another device, or a tree whose root
+// this process may not write, gets its own for the time of one change.
 type staging struct {
 	s    *Store
 	mu   sync.Mutex
@@ -37,7 +36,7 @@ type stage struct {
 
 const lockName = "lock"
 
-// refused reports an error after which another directory may do.
+// refused reports errors after which another directory may work.
 func refused(err error) bool {
 	switch vfs.CodeOf(err) {
 	case vfs.Denied, vfs.ReadOnly, vfs.Limit:
@@ -46,7 +45,7 @@ func refused(err error) bool {
 	return false
 }
 
-// near returns the stage for changes in p, and what gives it up again.
+// near returns the stage for changes in p, and a function that releases it.
 func (g *staging) near(p place) (*stage, func(), error) {
 	d, err := g.s.enter(p)
 	if err != nil {
@@ -114,8 +113,8 @@ func (g *staging) close() error {
 	return nil
 }
 
-// newStage makes a staging directory in p and locks it. Somebody who sweeps
-// may come between the two; then another is made.
+// newStage makes a staging directory in p and locks it. If another process removes it
+// before it is locked, newStage makes another.
 func (s *Store) newStage(p place) (*stage, error) {
 	for range again {
 		st := &stage{s: s, in: p, name: stagingPrefix + randomDigits()}
@@ -156,7 +155,7 @@ func (st *stage) make() (bool, error) {
 	defer sub.release()
 	lock, err := sub.create(lockName, 0o600)
 	if err != nil {
-		d.rmdir(st.name) // which fails when somebody is at it
+		d.rmdir(st.name) // fails when another process uses it
 		return false, ignoreMissing(err)
 	}
 	if !holdsLock(sub, lock) {
@@ -164,7 +163,7 @@ func (st *stage) make() (bool, error) {
 		return false, nil
 	}
 	st.lock = lock
-	if ignore, err := sub.create(".gitignore", 0o600); err == nil { // a program that looks at the tree need not
+	if ignore, err := sub.create(".gitignore", 0o600); err == nil { // so that git does not look at the tree
 		_, _ = ignore.WriteString("*\n")
 		ignore.Close()
 	}
@@ -179,7 +178,7 @@ func ignoreMissing(err error) error {
 	return explain(err)
 }
 
-// holdsLock takes the lock and makes sure that it is still the one in d.
+// holdsLock takes the lock, and checks that its file is still the one in d.
 func holdsLock(d directory, lock *os.File) bool {
 	if ok, err := tryLock(lock); !ok || err != nil {
 		return false
@@ -192,7 +191,7 @@ func holdsLock(d directory, lock *os.File) bool {
 	return err == nil && there.same(mine)
 }
 
-// remove empties and removes the stage, and then gives up its lock.
+// remove empties and removes the stage, and then releases its lock.
 func (st *stage) remove() {
 	if d, err := st.s.enter(st.in); err == nil {
 		if sub, id, err := d.sub(st.name); err == nil {
@@ -207,10 +206,9 @@ func (st *stage) remove() {
 	st.lock.Close()
 }
 
-// sweep removes the staging directories in d whose owner is gone: exactly named
-// as this package does, of this user, mode 0700, and their lock to be had. What
-// is in one is removed only when it is a regular file, so that whatever else was
-// left there, by a change undone in vain, is there still.
+// sweep removes staging directories in d whose owner is dead: exactly named as this
+// package does, of this user, mode 0700, and with a lock that nobody holds. It removes
+// only regular files in them, so anything else that a failed undo left there stays.
 func (g *staging) sweep(d directory) {
 	var left []string
 	_ = d.entries(func(some []vfs.Entry) error {
@@ -280,8 +278,8 @@ func removeLast(d directory, name string, sub directory, lock *os.File) {
 	d.rmdir(name)
 }
 
-// lost makes busy of the news that somebody removed the stage: the next change
-// makes another.
+// lost turns an error that says that somebody removed the stage into busy. The next
+// change makes another stage.
 func (st *stage) lost(err error) error {
 	if vfs.CodeOf(err) == vfs.Stale && !st.s.isClosed() {
 		return vfs.Errorf(vfs.Busy, "another program removed what was staged; try again")
@@ -289,5 +287,5 @@ func (st *stage) lost(err error) error {
 	return err
 }
 
-// temporary returns a name in st that nothing has.
+// temporary returns an unused name in st.
 func (st *stage) temporary() string { return "t" + strconv.FormatUint(st.next.Add(1), 10) }

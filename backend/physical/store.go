@@ -1,25 +1,23 @@
-// Package physical serves a directory of the host as a vfs.Dir and nothing
-// beside it.
+// Package physical serves a directory of the host as a vfs.Dir, and nothing outside it.
 //
-// A node is a place, and a directory is a place and an identity. Each operation
-// resolves the path from the root anew, compares the identity of the directory
-// it arrives at, and then works on one name in it, by descriptor. So a
-// directory that was moved, removed and made again, or mounted over is stale or
-// crossDevice, never the wrong tree, and a Dir costs no descriptor.
+// A node is a place; a directory is a place and an identity. Each operation resolves
+// the path from the root, compares the identity of the directory it arrives at, and
+// then works on one name in it, by descriptor. So a directory that was moved, or
+// removed and made again, is stale, and one that was mounted over is crossDevice, never
+// the wrong tree. A Dir needs no descriptor.
 //
-// On Linux the kernel keeps the resolution inside the root: openat2(2) with
-// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_XDEV. Elsewhere, and on a kernel without it, os.Root does;
-// [Store.Confinement] tells the host which.
+// On Linux the kernel confines the resolution to the root: openat2(2) with
+// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_XDEV. Elsewhere, and on a kernel
+// without it, os.Root does. [Store.Confinement] tells the host which.
 //
-// What a guest changes is atomic against other guests of the same Store.
-// Against other programs of the host, whole-file changes are (a Replace, Rename
-// or Remove with a condition verifies what it displaced and undoes itself),
-// where the file system can exchange names; writes in place are as any program's
-// are.
+// Changes are atomic against other guests of the same Store. Whole-file changes are
+// also atomic against other programs of the host where the file system can exchange
+// names: a Replace, Rename or Remove with a condition verifies what it displaced, and
+// undoes itself. Writes in place are like those of any program.
 //
-// A Replace, and every change of names, is on disk when it has answered, as far as
-// the file system knows how and the process may read the directory. What is written
-// in place is when [File.Sync] has answered.
+// A Replace, and every change of names, is on disk before it returns, as far as the
+// file system supports that and the process may read the directory. A write in place is
+// on disk when [File.Sync] has returned.
 package physical
 
 import (
@@ -33,11 +31,11 @@ import (
 	"capd/vfs"
 )
 
-// Options are what a host may choose; the zero value is right for everybody.
+// Options configure a store. The zero value suits most hosts.
 type Options struct {
-	ReadOnly       bool // every change answers readOnly, and nothing is written below the directory
-	MaxDescriptors int  // directories and files kept open; 0: of all Stores a quarter of the process's limit, at most 4096
-	MaxContents    int  // contents held open at once; 0: of each Store a quarter of the limit, at most 4096
+	ReadOnly       bool // every change answers readOnly; nothing is written below the directory
+	MaxDescriptors int  // directories and files kept open; 0 means a quarter of the process's limit, at most 4096, for all Stores together
+	MaxContents    int  // contents open at once; 0 means a quarter of the limit, at most 4096, for each Store
 	Portable       bool // use os.Root even where the kernel confines
 }
 
@@ -56,13 +54,13 @@ type Store struct {
 
 	mu      sync.Mutex
 	inside  int  // operations that use the host's descriptors
-	closed  bool // no more of them
+	closed  bool // no new operations
 	drained chan struct{}
 }
 
-// OpenAmbient serves dir with the process's own authority: the one place where
-// authority enters. It removes what a process that died left staged in dir. Its
-// errors are for the host and name paths.
+// OpenAmbient serves dir with the process's own authority. It is the only place where
+// authority enters. It removes what a dead process left staged in dir. Errors are for
+// the host and name paths.
 func OpenAmbient(dir string, o Options) (*Store, error) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
@@ -105,11 +103,11 @@ func openHost(top *os.Root, portable bool, maxDescriptors int, shared bool) (hos
 	return openRootHost(top)
 }
 
-// Root returns the served directory. Closing it closes neither the store nor
-// what was opened from it.
+// Root returns the served directory. Closing it closes neither the store nor nodes
+// opened from it.
 func (s *Store) Root() vfs.Dir { return &Dir{node: node{s: s}} }
 
-// Confinement is "kernel" or "best-effort". It is for the host, never a guest.
+// Confinement returns "kernel" or "best-effort". It is for the host, never a guest.
 func (s *Store) Confinement() string { return s.host.confinement() }
 
 // Stats are counts for the host.
@@ -118,7 +116,7 @@ type Stats struct {
 	Contents    int // contents held open
 }
 
-// Stats counts what the store holds open now.
+// Stats returns the present counts.
 func (s *Store) Stats() Stats {
 	return Stats{Descriptors: s.host.cached(), Contents: int(s.contents.Load())}
 }
@@ -126,9 +124,9 @@ func (s *Store) Stats() Stats {
 // closeGrace is how long Close waits for operations in progress.
 const closeGrace = 5 * time.Second
 
-// Close ends everything: every node and every open content answers stale. It
-// waits for system calls in progress and answers busy when one is stuck; the
-// descriptors then go when it ends.
+// Close ends everything: every node and every open content answers stale. It waits for
+// system calls in progress, and answers busy when one is stuck. The descriptors are
+// then closed when that call ends.
 func (s *Store) Close() error {
 	err := s.staging.close()
 	s.mu.Lock()
@@ -154,7 +152,7 @@ func (s *Store) drain() {
 	close(s.drained)
 }
 
-// begin begins one operation that uses the host's descriptors; left ends it.
+// begin begins one operation that uses the host's descriptors. left ends it.
 func (s *Store) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +163,7 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// kept and tryKept are the host's.
+// kept and tryKept are those of the host.
 func (s *Store) kept(in place, path string) (reader, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -182,8 +180,8 @@ func (s *Store) tryKept(in place, path string) (reader, error) {
 	return s.host.tryKept(in, path)
 }
 
-// enter reaches the directory at p for one operation; leave ends it. Nothing of
-// a guest's runs between the two.
+// enter opens the directory at p for one operation. leave ends it. No code of a guest
+// runs in between.
 func (s *Store) enter(p place) (directory, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -196,7 +194,7 @@ func (s *Store) enter(p place) (directory, error) {
 	return d, nil
 }
 
-// enterFor is enter, or the host's tryEnter when ctx is only trying.
+// enterFor is enter, or the host's tryEnter if ctx must not wait.
 func (s *Store) enterFor(ctx context.Context, p place) (directory, error) {
 	if !vfs.IsTrying(ctx) {
 		return s.enter(p)

@@ -8,22 +8,22 @@ import (
 	"capd/vfs"
 )
 
-// A summer computes the version of what is written while it is written, and put
-// on disk, on a goroutine of its own when there is much of it.
+// A summer computes the version of content while it is written and synced. For larger
+// contents it does so on a goroutine of its own.
 type summer struct {
 	h     hash.Hash
-	queue chan *piece   // nil: nothing is summed elsewhere
-	done  chan struct{} // closed when all that was queued is summed
+	queue chan *piece   // nil: no goroutine
+	done  chan struct{} // closed when everything queued is summed
 }
 
-// piece is memory to copy through.
+// piece is a buffer for copying.
 type piece struct {
 	n int
 	b [128 << 10]byte
 }
 
 const (
-	inlineSum = 32 << 10 // bytes that are summed sooner than handed over
+	inlineSum = 32 << 10 // up to so many bytes, summing is faster than handing over
 	queuedSum = 4        // pieces that wait to be summed
 )
 
@@ -31,7 +31,7 @@ var pieces = sync.Pool{New: func() any { return new(piece) }}
 
 func newPiece() *piece { return pieces.Get().(*piece) }
 
-// add sums the first n bytes of p, which it takes over.
+// add sums the first n bytes of p. It takes over p.
 func (s *summer) add(p *piece) {
 	if s.h == nil {
 		s.h = sha256.New()
@@ -57,7 +57,7 @@ func (s *summer) sum(p *piece) {
 	pieces.Put(p)
 }
 
-// version is that of all that was added, of which it is the end.
+// version returns the version of everything added. Nothing may be added after it.
 func (s *summer) version() vfs.Version {
 	if s.queue != nil {
 		close(s.queue)

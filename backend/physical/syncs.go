@@ -11,12 +11,11 @@ import (
 	"capd/vfs"
 )
 
-// A change of names is on disk when it has answered: each directory that it
-// changed is written to disk after the commit, so that a revoke does not wait for
-// the disk. Changes in one directory that wait at the same time share the writing.
-// Within vfs.SyncTogether it is left to the caller.
+// A change of names is on disk before it returns. Each directory that it changed is
+// synced after the commit, so that a revoke does not wait for the disk. Concurrent
+// changes in one directory share a sync. Within vfs.SyncTogether the caller syncs.
 
-// names are the names in a directory, which a change is about to alter.
+// names are the names in a directory that a change is about to alter.
 type names struct {
 	s    *Store
 	at   place
@@ -37,9 +36,9 @@ type changing struct {
 	all []*names
 }
 
-// of holds dir, which was entered at p, open for its names to be synced. It is
-// called before the first of them changes. A directory that the host lets be
-// written and not read cannot be synced, and is left out.
+// of opens dir, which was entered at p, so that its names can be synced later. Call it
+// before the first of them changes. A directory that the process may write but not read
+// cannot be synced, and is left out.
 func (c *changing) of(dir directory, p place) error {
 	for _, n := range c.all {
 		if n.at == p {
@@ -56,11 +55,11 @@ func (c *changing) of(dir directory, p place) error {
 	return err
 }
 
-// sync has the names on disk, or leaves that to whoever ctx is from.
+// sync syncs the names, or leaves that to the caller of vfs.SyncTogether.
 func (c *changing) sync(ctx context.Context) (err error) {
 	for _, n := range c.all {
 		if !vfs.SyncLater(ctx, n.at, n) {
-			_ = meter.Rest(ctx, func() { err = errors.Join(err, n.Sync()) }) // it is synced, whether or not there is a turn afterwards
+			_ = meter.Rest(ctx, func() { err = errors.Join(err, n.Sync()) }) // synced even if there is no turn afterwards
 			n.Close()
 		}
 	}
@@ -68,7 +67,7 @@ func (c *changing) sync(ctx context.Context) (err error) {
 	return err
 }
 
-// first has the directory on disk that was held first.
+// first syncs the directory passed to of first.
 func (c *changing) first() error {
 	if len(c.all) == 0 {
 		return nil
@@ -76,8 +75,8 @@ func (c *changing) first() error {
 	return c.all[0].Sync()
 }
 
-// arrived has a name on disk that a link gave a file in dir, before the file loses
-// its name in the directory at path. What is staged may be lost there.
+// arrived syncs a name that a link gave a file in dir, before the file loses its name
+// in the directory at path. What is staged may be lost there.
 func arrived(path string, dir directory) error {
 	if isStaging(path[strings.LastIndexByte(path, '/')+1:]) {
 		return nil
@@ -90,7 +89,7 @@ func arrived(path string, dir directory) error {
 	return known(syncDirectory(self))
 }
 
-// known is err, but for what says that the file system has no directories to sync:
+// known returns err, or nil if err says that the file system cannot sync directories:
 // fsync(2), ERRORS.
 func known(err error) error {
 	switch vfs.CodeOf(explain(err)) {
@@ -100,7 +99,7 @@ func known(err error) error {
 	return err
 }
 
-// drop forgets a change that was not made.
+// drop releases the directories of a change that was not made.
 func (c *changing) drop() {
 	for _, n := range c.all {
 		n.Close()
@@ -108,21 +107,21 @@ func (c *changing) drop() {
 	c.all = nil
 }
 
-// syncs has those who wait for one directory share the writing of it.
+// syncs lets concurrent changes of one directory share a sync.
 type syncs struct {
 	mu            sync.Mutex
 	running, next map[place]*syncing
 }
 
-// syncing is one writing of a directory to disk.
+// syncing is one sync of a directory.
 type syncing struct {
 	done chan struct{}
 	err  error
 }
 
-// sync returns when all that was changed in the directory at p is on disk, by
-// which write puts it there. A writing that has begun may be without the last changes: those wait
-// for the next, which is one for all of them.
+// sync returns when everything changed in the directory at p is on disk. write does the
+// sync. One under way may miss the latest changes, so callers wait for the next one,
+// which serves all of them.
 func (s *syncs) sync(p place, write func() error) error {
 	s.mu.Lock()
 	if s.running == nil {

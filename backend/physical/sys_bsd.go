@@ -17,9 +17,9 @@ func (a *attr) fromSystem(sys any) {
 	}
 }
 
-// identOfFile is device, number and, where it is known, birth. APFS gives no
-// number twice; where a file system does, a directory made again at the same
-// place may pass for the old.
+// identOfFile uses device, number and, where it is known, birth. APFS never reuses a
+// number. Where a file system does, a directory made again at the same place may pass
+// for the old one.
 func identOfFile(f *os.File) (ident, error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -35,5 +35,5 @@ func identOfFile(f *os.File) (ident, error) {
 
 func keepAttributes(to, from *os.File) {}
 
-// cloneFile is not known here.
+// cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }

@@ -19,15 +19,14 @@ func (a *attr) fromSystem(sys any) {
 
 func identOfFile(f *os.File) (ident, error) { return identOf(int(f.Fd()), 0) }
 
-// cloneFile makes src's content that of the file which fd is open on: see
-// ioctl_ficlone(2).
+// cloneFile clones src into the file that fd is open on; see ioctl_ficlone(2).
 func cloneFile(fd uintptr, src *os.File) error {
 	return uninterrupted(func() error { return unix.IoctlFileClone(int(fd), int(src.Fd())) })
 }
 
-// keepAttributes gives to the user's extended attributes and the access control
-// list of from, as far as the file system has them and allows it. It leaves
-// security.* and trusted.* alone: they are the host's word on the old content.
+// keepAttributes copies the user's extended attributes and the access control list from
+// from to to, as far as the file system has them and allows it. It leaves out
+// security.* and trusted.*, which the host set for the old content.
 func keepAttributes(to, from *os.File) {
 	src, dst := int(from.Fd()), int(to.Fd())
 	size, err := unix.Flistxattr(src, nil)

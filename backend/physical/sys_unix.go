@@ -21,8 +21,8 @@ func descriptorLimit() int {
 	return int(min(uint64(r.Cur), 1<<20))
 }
 
-// tryLock locks f until it is closed or the process ends, and reports false
-// when somebody else holds the lock. See flock(2).
+// tryLock locks f until it is closed or the process ends. It reports false when
+// somebody else holds the lock. See flock(2).
 func tryLock(f *os.File) (bool, error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
@@ -49,13 +49,13 @@ func keepOwner(f *os.File, a attr) {
 	}
 }
 
-// lockedFilesStay: an open file may be removed here.
+// lockedFilesStay is false: an open file can be removed here.
 const lockedFilesStay = false
 
-// private reports that nobody but its owner may enter a.
+// private reports whether only its owner may enter a.
 func private(a attr) bool { return a.perm == 0o700 }
 
 func keepGroup(f *os.File, a attr) { f.Chown(-1, int(a.gid)) }
 
-// openToSync is what a descriptor needs to be written to disk.
+// openToSync is how to open a file so that it can be synced.
 const openToSync = os.O_RDONLY

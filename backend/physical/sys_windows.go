@@ -13,14 +13,14 @@ func descriptorLimit() int { return 16384 }
 
 func (a *attr) fromSystem(any) {}
 
-// identOfFile is the volume and the file's index, which NTFS gives only once.
+// identOfFile uses the volume and the file's index, which NTFS does not reuse.
 func identOfFile(f *os.File) (ident, error) {
 	fi, err := f.Stat()
 	return ident{fi: fi}, err
 }
 
-// tryLock locks f until it is closed or the process ends, and reports false
-// when somebody else holds the lock.
+// tryLock locks f until it is closed or the process ends. It reports false when
+// somebody else holds the lock.
 func tryLock(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
@@ -30,23 +30,23 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// syncDirectory: Windows has no such thing.
+// syncDirectory does nothing: Windows cannot sync a directory.
 func syncDirectory(*os.File) error { return nil }
 
 func own(attr) bool                    { return true }
 func keepOwner(*os.File, attr)         {}
 func keepAttributes(to, from *os.File) {}
 
-// lockedFilesStay: an open file may keep its directory from being removed.
+// lockedFilesStay is true: an open file may keep its directory from being removed.
 const lockedFilesStay = true
 
-// private: the mode says nothing here.
+// private is always true: the mode says nothing here.
 func private(attr) bool { return true }
 
 func keepGroup(*os.File, attr) {}
 
-// openToSync is what a descriptor needs to be written to disk.
+// openToSync is how to open a file so that it can be synced.
 const openToSync = os.O_RDWR
 
-// cloneFile is not known here.
+// cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }

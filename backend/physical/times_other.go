@@ -4,7 +4,7 @@ package physical
 
 import "syscall"
 
-// ctimeOf: each of these systems calls it otherwise. Without it no version is
-// cached.
+// ctimeOf returns 0: each of these systems names the field differently. Without it no
+// version is cached.
 func ctimeOf(*syscall.Stat_t) int64 { return 0 }
 func btimeOf(*syscall.Stat_t) int64 { return 0 }

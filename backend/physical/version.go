@@ -12,16 +12,16 @@ import (
 	"capd/vfs"
 )
 
-// settle is how long after a change a file's times may still be those of
-// another change: the kernel's clock for them ticks every 10 ms at worst. A
-// file system that keeps whole seconds alone is known by its times.
+// settle is how long after a change another change may leave the same times: the
+// kernel's clock for them ticks every 10 ms at worst. A file system that stores whole
+// seconds is recognised by its times.
 const (
 	settle       = 20 * time.Millisecond
 	settleCoarse = 3 * time.Second
 )
 
-// settlesIn is how long it is until a later write is sure to show in other
-// times than a's: 0 or less when it is now, and false when it never is.
+// settlesIn returns how long it takes until a later write is sure to change a's times:
+// 0 or less if it is so now. It returns false if it never will be.
 func (a attr) settlesIn(now time.Time) (time.Duration, bool) {
 	after := settle
 	if a.ctime%1e9 == 0 {
@@ -30,11 +30,11 @@ func (a attr) settlesIn(now time.Time) (time.Duration, bool) {
 	return after - time.Duration(now.UnixNano()-a.ctime), a.ctime != 0 && a.ino != 0
 }
 
-// maxVersions bounds the cache; an entry is about 100 bytes.
+// maxVersions bounds the cache. An entry is about 100 bytes.
 const maxVersions = 1 << 15
 
-// versions remembers what content had which digest. An entry's key changes with
-// every write, and moving the time of modification back changes it too.
+// versions caches the versions of contents. An entry's key changes with every write,
+// even if the time of modification is set back.
 type versions struct {
 	mu    sync.Mutex
 	known map[versionKey]vfs.Version
@@ -70,9 +70,9 @@ func (c *versions) put(a attr, v vfs.Version) {
 	c.known[a.versionKey()] = v
 }
 
-// seen is what was found at a name, and its version if that was asked for.
-// settled says that any later write shows in the attributes; without it only
-// the content tells.
+// seen is what was found at a name, with its version if that was asked for. settled
+// says that any later write will show in the attributes. Otherwise only the content
+// tells.
 type seen struct {
 	exists  bool
 	attr    attr
@@ -80,12 +80,13 @@ type seen struct {
 	settled bool
 }
 
-// readInCommit is how large a file may be, in bytes, that is read again inside
-// Commit because its times do not vouch for it yet. A revoke waits for that.
+// readInCommit is the size, in bytes, up to which a file may be read again inside
+// Commit because its times do not tell yet whether it changed. A revoke waits for that
+// read.
 const readInCommit = 1 << 20
 
-// settledVersionAt is versionAt for a condition: it waits, for some 20 ms, until
-// nothing long is left to do inside Commit.
+// settledVersionAt is versionAt for a condition. It waits, some 20 ms, until no long
+// work is left for the commit.
 func (s *Store) settledVersionAt(ctx context.Context, p place, name string) (seen, error) {
 	for range 4 {
 		v, err := s.versionAt(ctx, p, name)
@@ -145,8 +146,7 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 	return seen{}, errKeepsChanging
 }
 
-// digest reads f whole. It stops when ctx ends, and when f turns out longer than
-// most.
+// digest reads all of f. It stops when ctx ends, and when f is longer than most.
 func digest(ctx context.Context, f *os.File, most int64) (vfs.Version, error) {
 	h := sha256.New()
 	buf := make([]byte, 128<<10)
@@ -169,8 +169,8 @@ func digest(ctx context.Context, f *os.File, most int64) (vfs.Version, error) {
 	}
 }
 
-// still reports whether f has the content that was seen. It may read f whole,
-// when f was written a moment before it was seen.
+// still reports whether f has the content that was seen. It may read all of f if f was
+// written just before it was seen.
 func (v seen) still(f *os.File, a attr) bool {
 	if !v.attr.unmoved(a) {
 		return false
