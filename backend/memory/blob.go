@@ -10,30 +10,30 @@ import (
 	"capd/vfs"
 )
 
-// chunkSize is how many bytes of a file are stored, staged and copied on write
-// together.
+// chunkSize is the unit, in bytes, in which a file is stored, staged and copied on
+// write.
 const chunkSize = 64 << 10
 
-// chunk is a run of at most chunkSize bytes. What lies between the end of data
-// and the end of the run is zeros. Only the blob that owns a chunk writes to it.
+// chunk is a run of at most chunkSize bytes. Bytes beyond the end of data are zeros.
+// Only the blob that owns a chunk writes to it.
 type chunk struct {
 	data  []byte
 	owner *blob
 }
 
-// blob is the content of a file. It is written in place, under Store.mu, until
-// it is frozen; from then on it never changes and is read without a lock.
+// blob is the content of a file. It is written in place under Store.mu until it is
+// frozen. After that it never changes, and is read without a lock.
 type blob struct {
 	size    int64
 	chunks  []chunk
 	frozen  atomic.Bool
-	version atomic.Pointer[vfs.Version] // nil: not known
+	version atomic.Pointer[vfs.Version] // nil if not known
 
-	readers  []*content // that hold it open, under Store.mu
-	detached bool       // in no tree any more but still held open, under Store.mu
+	readers  []*content // those that have it open; under Store.mu
+	detached bool       // no longer in a tree, but still open; under Store.mu
 }
 
-// readAt is as io.ReaderAt has it.
+// readAt implements io.ReaderAt.
 func (b *blob) readAt(p []byte, off int64) (int, error) {
 	if off >= b.size {
 		return 0, io.EOF
@@ -55,7 +55,7 @@ func (b *blob) readAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// writeAt writes p at off; b is not frozen.
+// writeAt writes p at off. b must not be frozen.
 func (b *blob) writeAt(p []byte, off int64) {
 	for done := 0; done < len(p); {
 		i, from := int((off+int64(done))/chunkSize), int((off+int64(done))%chunkSize)
@@ -83,12 +83,12 @@ func (b *blob) writeChunk(c *chunk, p []byte, from int) {
 	copy(c.data[from:], p)
 }
 
-// truncate makes b size bytes long; b is not frozen.
+// truncate makes b size bytes long. b must not be frozen.
 func (b *blob) truncate(size int64) {
 	if size < b.size {
 		keep := int((size + chunkSize - 1) / chunkSize)
 		if keep < len(b.chunks) {
-			b.chunks = append([]chunk(nil), b.chunks[:keep]...) // not the old array's length
+			b.chunks = append([]chunk(nil), b.chunks[:keep]...) // release the rest of the old array
 		}
 		if rest := int(size % chunkSize); rest > 0 && keep == len(b.chunks) {
 			last := &b.chunks[keep-1]
@@ -101,16 +101,16 @@ func (b *blob) truncate(size int64) {
 	b.version.Store(nil)
 }
 
-// fork returns a blob with b's content that may be written; it shares b's
-// chunks until it writes to them. b is frozen.
+// fork returns a blob with b's content that may be written. It shares b's chunks until
+// it writes to them. b must be frozen.
 func (b *blob) fork() *blob {
 	return &blob{size: b.size, chunks: slices.Clone(b.chunks)}
 }
 
 var zeros [chunkSize]byte
 
-// sum returns b's version, computing it at most as often as it is asked for
-// before it is known. b is frozen, or Store.mu is held.
+// sum returns b's version. Concurrent callers may each compute it. b must be frozen, or
+// Store.mu held.
 func (b *blob) sum(ctx context.Context) (vfs.Version, error) {
 	if v := b.version.Load(); v != nil {
 		return *v, nil

@@ -19,7 +19,7 @@ var (
 	_ vfs.Installer = (*dir)(nil)
 )
 
-// here returns the directory at d's place. store.mu is held.
+// here returns the directory at d's place. Needs store.mu.
 func (d *dir) here() (*inode, error) {
 	if d.closed.Load() {
 		return nil, vfs.Stale
@@ -88,8 +88,7 @@ func (d *dir) file(name string) *file {
 	return &file{ref{in: d.at, name: name, kind: vfs.FileKind}}
 }
 
-// List implements vfs.Dir. It yields the directory as it was when the iteration
-// began.
+// List implements vfs.Dir. It yields the entries at the beginning of the iteration.
 func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
 
 // ListFrom implements vfs.FromLister.
@@ -110,8 +109,8 @@ func (d *dir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, er
 	}
 }
 
-// entries returns what is in the directory now. It holds the store's lock for a time that
-// does not depend on how much that is.
+// entries returns the present entries. It holds the store's lock for a time that does
+// not depend on their number.
 func (d *dir) entries(ctx context.Context) (*kinds, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -157,7 +156,7 @@ func (d *dir) Symlink(ctx context.Context, name, target string) error {
 	return d.add(ctx, name, n)
 }
 
-// add makes n, which nobody has yet, d's entry called name.
+// add makes the new node n d's entry called name.
 func (d *dir) add(ctx context.Context, name string, n *inode) error {
 	if err := vfs.CheckNewName(name); err != nil {
 		return err
@@ -195,7 +194,7 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 		case len(n.children) > 0:
 			return step{}, vfs.NotEmpty
 		}
-		return step{grows: n.gone(), apply: func() {
+		return step{grows: n.removal(), apply: func() {
 			here.take(name)
 			if n.kind == vfs.FileKind {
 				s.detach(n.data)
@@ -204,8 +203,8 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 	})
 }
 
-// conditional checks a condition on what is removed or moved, which only a file
-// may have. store.mu is held.
+// conditional checks a condition on a node to be removed or moved. Only a file may have
+// one. Needs store.mu.
 func conditional(c vfs.If, n *inode, tries int) error {
 	if n == nil || n.kind == vfs.FileKind {
 		return meets(c, n, tries)
@@ -216,8 +215,8 @@ func conditional(c vfs.If, n *inode, tries int) error {
 	return nil
 }
 
-// gone is what the tree grows by when n is taken out: less than nothing.
-func (n *inode) gone() vfs.Effect {
+// removal returns by how much the tree grows when n is removed, which is below zero.
+func (n *inode) removal() vfs.Effect {
 	if n.kind == vfs.FileKind {
 		return vfs.Effect{Bytes: -n.data.size, Nodes: -1}
 	}

@@ -32,8 +32,8 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err erro
 	return n, end
 }
 
-// WriteAt implements vfs.File. It writes all of p or nothing; to write nothing
-// does not lengthen the file.
+// WriteAt implements vfs.File. It writes all of p or nothing. An empty p does not
+// lengthen the file.
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
 	if off < 0 || off > math.MaxInt64-int64(len(p)) {
 		return 0, vfs.ErrOffset
@@ -78,9 +78,8 @@ func (f *file) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	})
 }
 
-// edit changes f's content in place. plan says how long the content will be and
-// how it is to be changed, nil for not at all. A content that somebody holds
-// open is left to them, and a copy is changed.
+// edit changes f's content in place. plan returns the new size and how to change the
+// content; nil means no change. If somebody has the content open, edit changes a copy.
 func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64, change func(*blob))) error {
 	s := f.in.store
 	return s.change(ctx, func(tries int) (step, error) {
@@ -110,10 +109,10 @@ func (f *file) edit(ctx context.Context, c vfs.If, plan func(*blob) (size int64,
 	})
 }
 
-// Sync implements vfs.File. Memory promises nothing about a power cut.
+// Sync implements vfs.File. It does nothing: memory does not survive a power cut.
 func (f *file) Sync(ctx context.Context) error { return f.read(ctx, func(*inode) {}) }
 
-// Version implements vfs.Versioner. It is computed once for each content.
+// Version implements vfs.Versioner. It computes the version once for each content.
 func (f *file) Version(ctx context.Context) (vfs.Version, error) {
 	var b *blob
 	var known *vfs.Version
@@ -132,8 +131,8 @@ func (f *file) Version(ctx context.Context) (vfs.Version, error) {
 	return b.sum(ctx)
 }
 
-// Open implements vfs.Opener. No later change of the file changes the content,
-// a write in place neither.
+// Open implements vfs.Opener. No later change of the file changes the content, not even
+// a write in place.
 func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -159,7 +158,7 @@ type content struct {
 	ctx    context.Context
 	store  *Store
 	blob   *blob
-	who    *meter.Meter // whose it is
+	who    *meter.Meter // the meter it counts in
 	closed atomic.Bool
 }
 

@@ -2,25 +2,24 @@ package memory
 
 import "capd/meter"
 
-// holdings are the bytes that a store holds beside its tree, each grant's for
-// itself: what is staged, and what readers hold open that is in the tree no more.
-// Under Store.mu.
+// holdings counts, for each grant, the bytes that a store holds beside its tree: staged
+// content, and content that has left the tree but is still open. Guarded by Store.mu.
 //
-// All together may stage twice what the tree may hold, and a grant as much as the
-// others leave free of that: alone as much as the tree may hold, so that one file
-// can be replaced by one as large, and never all. A share may stage as much
-// as its grant has left of what the tree may hold. The host's own calls, which
-// have no meter's turn, count as one grant.
+// All grants together may stage twice what the tree may hold. One grant may stage as
+// much as the others leave free of that. A grant that is alone may stage as much as the
+// tree may hold, enough to replace one file by another as large, but never everything.
+// A share may stage as much as its grant has left of what the tree may hold. Calls of
+// the host itself, which have no meter's turn, count as one grant.
 type holdings struct {
-	limit  int64 // what the tree may hold
-	staged int64 // in all
+	limit  int64 // bytes that the tree may hold
+	staged int64 // total
 	of     map[*meter.Meter]holding
 }
 
-// holding is what one grant or share holds; a grant's has that of its shares in it.
+// holding is what one grant or share holds. A grant's includes its shares'.
 type holding struct{ staged, old int64 }
 
-// stage counts n bytes more, unless they are too many.
+// stage counts n more bytes, or reports false if that is too many.
 func (h *holdings) stage(who *meter.Meter, n int64) bool {
 	grant := grantOf(who)
 	if h.of[grant].staged+n > 2*h.limit-(h.staged+n) {
@@ -39,8 +38,8 @@ func (h *holdings) unstage(who *meter.Meter, n int64) {
 	h.staged -= n
 }
 
-// full reports whether the grant of who holds open more old content than the tree may
-// hold. Until it closes some it may open and write nothing.
+// full reports whether who's grant has more old content open than the tree may hold.
+// Until it closes some, it can open and write nothing.
 func (h *holdings) full(who *meter.Meter) bool { return h.of[grantOf(who)].old > h.limit }
 
 func (h *holdings) count(who *meter.Meter, n holding) {
@@ -69,8 +68,8 @@ func grantOf(who *meter.Meter) *meter.Meter {
 	return who.Grant()
 }
 
-// detach accounts for b, which has left the tree: it is the first reader's, and when
-// that closes it, the next one's. s.mu is held.
+// detach counts b, which has left the tree, for its first reader. When that one closes
+// it, it counts for the next. Needs s.mu.
 func (s *Store) detach(b *blob) {
 	if len(b.readers) > 0 && !b.detached {
 		b.detached = true
@@ -78,7 +77,7 @@ func (s *Store) detach(b *blob) {
 	}
 }
 
-// closed accounts for a content that is read no more. s.mu is held.
+// closed uncounts a content that was closed. Needs s.mu.
 func (s *Store) closed(c *content) {
 	b := c.blob
 	if b.detached {
@@ -90,7 +89,7 @@ func (s *Store) closed(c *content) {
 	}
 }
 
-// without is all but one, in another order: the last takes its place.
+// without returns all without one, in another order: the last takes its place.
 func without(all []*content, one *content) []*content {
 	for i, c := range all {
 		if c == one {

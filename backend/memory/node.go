@@ -9,23 +9,23 @@ import (
 	"capd/vfs"
 )
 
-// inode is what is stored at a place. All of it is guarded by Store.mu.
+// inode is what is stored at a place. It is guarded by Store.mu.
 type inode struct {
 	kind     vfs.Kind
 	modified int64  // milliseconds since the Unix epoch
-	parent   *inode // nil for the root and for what is in the tree no more
+	parent   *inode // nil for the root, and once it has left the tree
 	name     string // in parent
 
 	exec     bool              // of a file
 	data     *blob             // of a file
 	target   string            // of a link
 	children map[string]*inode // of a directory
-	sorted   kinds             // of a directory: what List yields
-	listing  *kinds            // of a directory: a copy of sorted, nil when not taken
+	sorted   kinds             // of a directory: the result of List
+	listing  *kinds            // of a directory: a copy of sorted; nil when none is taken
 }
 
-// kinds are entries in byte order of names. A copy takes no longer the more there are,
-// and neither shows what is changed in the other.
+// kinds are entries in byte order of names. A copy takes constant time. Changes to the
+// original do not show in the copy, nor the other way.
 type kinds = btree.Map[string, vfs.Kind]
 
 func newInode(kind vfs.Kind) *inode {
@@ -47,7 +47,7 @@ func (n *inode) info() vfs.Info {
 	return info
 }
 
-// put makes child d's entry called name; an entry already there is taken out.
+// put makes child d's entry called name. It removes an entry that is already there.
 func (d *inode) put(name string, child *inode) {
 	d.take(name)
 	d.children[name] = child
@@ -55,7 +55,7 @@ func (d *inode) put(name string, child *inode) {
 	child.parent, child.name = d, name
 }
 
-// take takes the entry called name out of d.
+// take removes the entry called name from d.
 func (d *inode) take(name string) {
 	if old := d.children[name]; old != nil {
 		old.parent, old.name = nil, ""
@@ -66,7 +66,7 @@ func (d *inode) take(name string) {
 	d.modified = nowMs()
 }
 
-// entries returns d's entries, which nobody changes. Store.mu is held for writing.
+// entries returns d's entries, which must not be changed. Needs Store.mu for writing.
 func (d *inode) entries() *kinds {
 	if d.listing == nil {
 		d.listing = d.sorted.Copy()
@@ -84,8 +84,8 @@ func (n *inode) within(d *inode) bool {
 	return false
 }
 
-// place is where a directory was opened: which node it was, and by which names
-// it was reached. It never changes, and no Close reaches it.
+// place is where a directory was opened: its node, and the names by which it was
+// reached. It never changes, and does not depend on a Close.
 type place struct {
 	store  *Store
 	parent *place // nil at the root
@@ -93,8 +93,8 @@ type place struct {
 	node   *inode
 }
 
-// directory returns the directory at p, or stale when it is there no more.
-// store.mu is held.
+// directory returns the directory at p, or stale if it is no longer there. Needs
+// store.mu.
 func (p *place) directory() (*inode, error) {
 	for q := p; q.parent != nil; q = q.parent {
 		if q.node.parent != q.parent.node || q.node.name != q.name {
@@ -104,8 +104,8 @@ func (p *place) directory() (*inode, error) {
 	return p.node, nil
 }
 
-// ref is a reference to a node in a directory: files and links are known by
-// their place alone, so that whatever is put there is what they read.
+// ref is a reference to a node in a directory. A file or a link is identified by its
+// place alone: the reference reads whatever is there.
 type ref struct {
 	in     *place
 	name   string
@@ -113,8 +113,8 @@ type ref struct {
 	closed atomic.Bool
 }
 
-// node returns what is at the place now: stale when the place moved or holds
-// another kind of node, notFound when it is empty. store.mu is held.
+// node returns what is at the place now. It answers stale when the place moved or holds
+// another kind of node, and notFound when it is empty. Needs store.mu.
 func (r *ref) node() (*inode, error) {
 	if r.closed.Load() {
 		return nil, vfs.Stale
@@ -133,7 +133,7 @@ func (r *ref) node() (*inode, error) {
 	return n, nil
 }
 
-// read runs fn on the node that is at the place, which fn may not change.
+// read runs fn on the node at the place. fn must not change it.
 func (r *ref) read(ctx context.Context, fn func(*inode)) error {
 	if err := r.in.store.look(ctx); err != nil {
 		return err

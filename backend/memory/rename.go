@@ -49,14 +49,14 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 			}
 		}}
 		if old != nil {
-			st.grows = old.gone()
+			st.grows = old.removal()
 		}
 		return st, nil
 	})
 }
 
-// vacant says whether n may move into there in place of old, which may be nil
-// or n itself. store.mu is held.
+// vacant checks whether n may move into there in place of old, which may be nil or n
+// itself. Needs store.mu.
 func vacant(n, old, there *inode, to vfs.If, tries int) error {
 	switch {
 	case there.within(n):

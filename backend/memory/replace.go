@@ -8,8 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// Replace implements vfs.Dir. It stages no more than the store may hold, and
-// gives up with quota before it has read more.
+// Replace implements vfs.Dir. It reads and stages at most what the store may hold, and
+// answers quota for more.
 func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return d.replace(ctx, name, r, nil, c)
 }
@@ -33,7 +33,7 @@ func (d *dir) replace(ctx context.Context, name string, r io.Reader, exec *bool,
 	return rep.run(ctx, r)
 }
 
-// Replace implements vfs.Replacer. It makes no file where there is none.
+// Replace implements vfs.Replacer. It never creates a file.
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	rep := replacement{store: f.in.store, name: f.name, c: c, find: func() (*inode, *inode, error) {
 		n, err := f.node()
@@ -45,19 +45,19 @@ func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 	return rep.run(ctx, r)
 }
 
-// replacement is one replacement of a file as a whole.
+// replacement is one replacement of a whole file.
 type replacement struct {
 	store *Store
 	name  string
-	exec  *bool // whether the file can be executed then; nil for as it was
+	exec  *bool // nil keeps the executable bit
 	c     vfs.If
-	find  func() (here, n *inode, err error) // the place now; n is nil when it is empty
+	find  func() (here, n *inode, err error) // returns the present place; n is nil when it is empty
 	fresh *blob                              // nil until all is staged
 }
 
 func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 	s := rep.store
-	// Ask once before the reader is touched: it may be slow and large.
+	// Check once before reading from the reader, which may be slow and large.
 	if err := s.foresee(ctx, rep.check); err != nil {
 		return vfs.Version{}, err
 	}
@@ -75,7 +75,8 @@ func (rep *replacement) run(ctx context.Context, r io.Reader) (vfs.Version, erro
 	return version, nil
 }
 
-// check says whether and how the replacement can be made. store.mu is held.
+// check checks whether the replacement is possible, and returns the step. Needs
+// store.mu.
 func (rep *replacement) check(tries int) (step, error) {
 	here, n, err := rep.find()
 	if err != nil {
@@ -112,8 +113,8 @@ func (rep *replacement) dress(n *inode) {
 	}
 }
 
-// oldSize is the size of the file that is replaced, 0 when there is none.
-// store.mu is held.
+// oldSize returns the size of the file that is replaced, 0 if there is none. Needs
+// store.mu.
 func (rep *replacement) oldSize() int64 {
 	if _, n, err := rep.find(); err == nil && n != nil && n.kind == vfs.FileKind {
 		return n.data.size
@@ -121,8 +122,8 @@ func (rep *replacement) oldSize() int64 {
 	return 0
 }
 
-// replaceable says whether n, which may be nil, can be replaced by a file.
-// store.mu is held.
+// replaceable checks whether n, which may be nil, can be replaced by a file. Needs
+// store.mu.
 func replaceable(name string, n *inode, c vfs.If, tries int) error {
 	switch {
 	case n == nil:

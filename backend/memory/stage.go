@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// foresee answers the error that a change would have now, without making it.
+// foresee returns the error that a change would have now, without making it.
 func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)) error {
 	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
@@ -33,11 +33,10 @@ func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)
 	}
 }
 
-// staging is content on its way into the tree. What it has read counts as
-// staged until release.
+// staging is content being read for the tree. It counts as staged until release.
 type staging struct {
 	store    *Store
-	who      *meter.Meter // whose it is
+	who      *meter.Meter // the meter it counts in
 	reserved int64
 }
 
@@ -48,10 +47,9 @@ func (st *staging) release() {
 	st.reserved = 0
 }
 
-// read reads r to its end into a blob whose version is known. old says, under
-// Store.mu, how many bytes of the tree the blob will take the place of. It
-// answers quota when the tree could not hold the blob, busy when too much is
-// staged already, and r's errors as they are.
+// read reads all of r into a blob. old returns, under Store.mu, the size of the content
+// that the blob will replace. It answers quota when the tree could not hold the blob,
+// and busy when too much is staged already. It returns errors of r unchanged.
 func (st *staging) read(ctx context.Context, r io.Reader, old func() int64) (*blob, error) {
 	b := &blob{}
 	h := sha256.New()
@@ -77,7 +75,7 @@ func (st *staging) read(ctx context.Context, r io.Reader, old func() int64) (*bl
 	}
 }
 
-// reserve sets n more bytes aside.
+// reserve reserves n more bytes.
 func (st *staging) reserve(n int64, old func() int64) error {
 	s := st.store
 	s.mu.Lock()

@@ -1,13 +1,13 @@
-// Package memory keeps a tree in memory, within a limit on bytes and on nodes.
-// It is ephemeral: the tree is gone with the process.
+// Package memory keeps a tree in memory, with limits on bytes and nodes. The tree is
+// lost when the process ends.
 //
-// A full store answers quota. Beside what is in the tree, a store holds what is
-// being staged by Replace and old contents that readers hold open. What is staged
-// comes to twice Limits.Bytes at most, and each grant may stage as much as the
-// others have left free of that, so that none can keep the others from
-// writing: more answers busy. A grant that holds open more old content than Limits.Bytes
-// can open and write nothing more until it closes some, which answers busy too. So
-// one grant alone never makes a store hold more than four times Limits.Bytes.
+// A full store answers quota. Beside its tree a store holds content being staged by
+// Replace, and old content that readers have open. At most twice Limits.Bytes are
+// staged. Each grant may stage as much as the others have left free of that, so none
+// can keep the others from writing; more answers busy. A grant that has more old
+// content open than Limits.Bytes can open and write nothing until it closes some; that
+// answers busy, too. So one grant alone never makes a store hold more than four times
+// Limits.Bytes.
 package memory
 
 import (
@@ -33,16 +33,16 @@ const (
 	DefaultNodes = 1 << 16
 )
 
-// Store is a tree in memory. Its methods are the host's; a guest has no more
-// than [Store.Root]. They may be called from several goroutines at once.
+// Store is a tree in memory. Its methods are for the host; a guest only gets
+// [Store.Root]. They may be called from several goroutines at once.
 type Store struct {
 	limits Limits
 	root   *inode
 
-	// mu guards the tree and every blob that is not frozen. Nothing that may
-	// block is called under it: neither a reader of Replace nor vfs.Commit.
+	// mu guards the tree and every blob that is not frozen. Nothing that may block is
+	// called under it: neither Replace's reader nor vfs.Commit.
 	mu   sync.RWMutex
-	used vfs.Effect // what the tree holds
+	used vfs.Effect // size of the tree
 	held holdings
 }
 
@@ -57,7 +57,7 @@ func New(limits Limits) *Store {
 	return &Store{limits: limits, root: newInode(vfs.DirKind), held: holdings{limit: min(limits.Bytes, math.MaxInt64/4)}}
 }
 
-// Root returns the whole tree. Each call returns a reference of its own.
+// Root returns the whole tree. Each call returns a new reference.
 func (s *Store) Root() vfs.Dir { return &dir{at: &place{store: s, node: s.root}} }
 
 // Usage returns the bytes of file content and the number of files, directories
@@ -68,9 +68,9 @@ func (s *Store) Usage() (bytes, nodes int64) {
 	return s.used.Bytes, s.used.Nodes
 }
 
-// Symlink makes a link at path, a slash path below the root whose parent
-// exists. The target is stored as it is, also what [vfs.Symlink] would refuse. It answers exists, notFound, notDir,
-// invalid and limit.
+// Symlink makes a link at path, a slash-separated path below the root. Its parent must
+// exist. Any target is stored, even one that [vfs.Symlink] would refuse. It answers
+// exists, notFound, notDir, invalid and limit.
 func (s *Store) Symlink(ctx context.Context, path, target string) error {
 	if len(target) > vfs.MaxPath {
 		return vfs.Errorf(vfs.Limit, "a link's target is longer than %d bytes", vfs.MaxPath)
@@ -101,8 +101,8 @@ func (s *Store) Symlink(ctx context.Context, path, target string) error {
 	})
 }
 
-// SetExec makes the file at path, a slash path below the root, executable or
-// not. It answers notFound, notDir, notRegular and invalid.
+// SetExec sets whether the file at path, a slash-separated path below the root, is
+// executable. It answers notFound, notDir, notRegular and invalid.
 func (s *Store) SetExec(ctx context.Context, path string, exec bool) error {
 	names, err := vfs.SplitPath(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func (s *Store) SetExec(ctx context.Context, path string, exec bool) error {
 	})
 }
 
-// look takes s.mu to look at the tree. A change holds it for as long as it copies
-// memory, which is too long to be waited for by one who only tries.
+// look locks s.mu to read the tree. A change holds it while it copies memory, so with
+// vfs.Trying look does not wait for it.
 func (s *Store) look(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Store) look(ctx context.Context) error {
 	return nil
 }
 
-// find returns the node at names, following no link. s.mu is held.
+// find returns the node at names. It follows no link. Needs s.mu.
 func (s *Store) find(names []string) (*inode, error) {
 	n := s.root
 	for _, name := range names {
@@ -148,25 +148,26 @@ func (s *Store) find(names []string) (*inode, error) {
 	return n, nil
 }
 
-// step is one change that is found to be possible: what it grows the tree by,
-// exactly, the new bytes of content it needs, and how to make it.
+// step is a change that a check found possible: by how much it grows the tree, exactly,
+// the new bytes of content it needs, and how to make it.
 type step struct {
 	grows vfs.Effect
 	needs bool   // it stores new content, or copies old content to write to it
-	apply func() // may not fail
+	apply func() // must not fail
 }
 
-// unknownVersion is a check's answer when it needs a version not yet computed.
+// unknownVersion is the error of a check that needs a version not computed yet.
 type unknownVersion struct{ blob *blob }
 
 func (*unknownVersion) Error() string { return "the version is not known yet" }
 
-// change plans a change and makes it inside vfs.Commit, with no lock held while
-// a committer runs. check looks at the tree, under s.mu, and must not change
-// it; it runs for the plan, and again for the change, since others change the
-// tree in between. When the tree has changed so that the plan declared too
-// little, or a condition needs a version that is not known, all of it starts
-// again: somebody else got ahead each time. tries counts from 0.
+// change plans a change and makes it inside vfs.Commit. No lock is held while a
+// committer runs.
+//
+// check looks at the tree under s.mu and must not change it. It runs for the plan, and
+// again for the change, since others may change the tree in between. If the plan then
+// declared too little, or a condition needs an unknown version, change starts again.
+// tries counts from 0 how often that happened.
 func (s *Store) change(ctx context.Context, check func(tries int) (step, error)) error {
 	for tries := 0; ; tries++ {
 		s.mu.RLock()
@@ -209,8 +210,8 @@ func (s *Store) change(ctx context.Context, check func(tries int) (step, error))
 	}
 }
 
-// room answers quota when the tree is too full for st, and busy when whoever makes it
-// holds too much open. s.mu is held.
+// room answers quota when the tree is too full for st, and busy when its caller has too
+// much open. Needs s.mu.
 func (s *Store) room(ctx context.Context, st step) error {
 	switch {
 	case st.grows.Bytes > 0 && st.grows.Bytes > s.limits.Bytes-s.used.Bytes:
@@ -232,16 +233,16 @@ var (
 	errHeld   = vfs.Errorf(vfs.Busy, "too much is held open here that was replaced since; close some, or try again")
 )
 
-// versionTries is how often a conditional change is overtaken before the
-// version is computed under the lock, which nobody can overtake; of a file
-// longer than sumLocked that takes too long, and the answer is busy.
+// versionTries is how often other changes may overtake a conditional change. After that
+// the version is computed under the lock, where nothing can. For a file longer than
+// sumLocked that takes too long, and the answer is busy.
 const (
 	versionTries = 4
 	sumLocked    = 1 << 20
 )
 
-// meets answers conflict when c does not hold for n, a file or nil, and busy for
-// one that is large and keeps changing. s.mu is held.
+// meets answers conflict when c does not hold for n, a file or nil. It answers busy for
+// a large file that keeps changing. Needs s.mu.
 func meets(c vfs.If, n *inode, tries int) error {
 	if n == nil || c.Is.IsZero() {
 		return c.Check(n != nil, vfs.Version{})

@@ -78,9 +78,9 @@ func (d *kernelDir) open(name string, flag int) (*os.File, attr, error) {
 	return f, a, err
 }
 
-// blocking is what openRegular has opened, as a file. Package os has a descriptor that
-// does not block watched, and a file system may be asked for that: epoll_ctl(2) would
-// wait for it with a processor of Go's held.
+// blocking returns fd, from openRegular, as a file. It first makes fd blocking. Package os
+// registers a non-blocking descriptor with epoll, and epoll_ctl(2) may ask the file system
+// and wait for it, while it holds a processor of Go's.
 func blocking(fd int) (*os.File, error) {
 	if err := unix.SetNonblock(fd, false); err != nil {
 		unix.Close(fd)

@@ -11,13 +11,13 @@ import (
 	"capd/vfs"
 )
 
-// tries is how often something is begun that the server was not there for.
+// tries is how often a call is tried while the server is unavailable.
 const tries = 5
 
-// firstPause is how long is waited after the first try; each next is twice as long.
+// firstPause is the pause after the first try. Each further pause is twice as long.
 var firstPause = 50 * time.Millisecond
 
-// call makes a call that may be made twice, again while the server is unavailable.
+// call makes an idempotent call. It tries again while the server is unavailable.
 func call[R any](ctx context.Context, s *Store, do func(context.Context) (R, error)) (answer R, err error) {
 	for try := 1; ; try++ {
 		answer, err = limited(ctx, s, do)
@@ -36,7 +36,7 @@ func limited[R any](ctx context.Context, s *Store, do func(context.Context) (R, 
 	return do(ctx)
 }
 
-// again waits before the next try, or answers why there is none.
+// again waits before the next try, or returns why there is none.
 func again(ctx context.Context, err error, try int) error {
 	if !unavailable(err) || try >= tries {
 		return explain(ctx, err)
@@ -51,8 +51,8 @@ func again(ctx context.Context, err error, try int) error {
 
 func unavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// explain gives an error of a call its code. Nothing of the server's text passes: it
-// may name machines.
+// explain turns an error of a call into one with a code. It never passes on the
+// server's text, which may name machines.
 func explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -105,8 +105,8 @@ type watchdog struct {
 	after time.Duration
 }
 
-// watched returns a context that ends when the watchdog was not told of progress for
-// as long as a call may take.
+// watched returns a context that ends when the watchdog hears of no progress for the
+// timeout of a call.
 func (s *Store) watched(ctx context.Context) (context.Context, *watchdog, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watchdog{time.AfterFunc(s.o.Timeout, cancel), s.o.Timeout}

@@ -12,11 +12,11 @@ import (
 	"capd/vfs"
 )
 
-// held is a blob that was fetched and verified, for as long as somebody uses it.
+// held is a blob that was fetched and verified. It exists while it has users.
 type held struct {
 	data  []byte
 	spool *os.File // instead of data
-	named bool     // spool could not be removed while it is open
+	named bool     // spool could not be removed while open
 	size  int64
 	users atomic.Int64
 }
@@ -39,8 +39,8 @@ func (h *held) leave() {
 	}
 }
 
-// spooled returns an empty spool file with one user. It is gone once it is closed, or
-// this process is, as far as the host can do that.
+// spooled returns an empty spool file with one user. Where the host can, it is removed
+// when it is closed or the process ends.
 func spooled(dir string, size int64) (*held, error) {
 	f, err := os.CreateTemp(dir, "capd-blob-")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"capd/vfs"
 )
 
-// Open implements [cas.Blobs]. The whole blob is fetched and verified, unless it was
-// lately.
+// Open implements [cas.Blobs]. It fetches and verifies the whole blob, unless the blob
+// is cached.
 func (s *Store) Open(ctx context.Context, d cas.Digest) (vfs.Content, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -47,7 +47,7 @@ func (s *Store) Open(ctx context.Context, d cas.Digest) (vfs.Content, error) {
 			return &content{ctx: ctx, held: h}, nil
 		}
 		s.mu.Unlock()
-		select { // and then it is kept, or it is this call's turn
+		select { // then it is cached, or it is this call's turn
 		case <-other:
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -55,7 +55,7 @@ func (s *Store) Open(ctx context.Context, d cas.Digest) (vfs.Content, error) {
 	}
 }
 
-// kept returns a blob that was fetched lately, for the caller to leave.
+// kept returns a cached blob. The caller leaves it.
 func (s *Store) kept(d cas.Digest) *held {
 	cache := s.memory
 	if d.Size > maxInMemory {
@@ -65,7 +65,7 @@ func (s *Store) kept(d cas.Digest) *held {
 	return h
 }
 
-// fetch gets a blob and keeps it. The caller leaves what it returns.
+// fetch fetches a blob and caches it. The caller leaves the result.
 func (s *Store) fetch(ctx context.Context, d cas.Digest) (*held, error) {
 	if d.Size > maxInMemory {
 		h, err := spooled(s.o.SpoolDir, d.Size)
@@ -122,8 +122,8 @@ func (s *Store) readSmall(ctx context.Context, d cas.Digest) ([]byte, error) {
 
 var errOther = vfs.Errorf(vfs.Corrupt, "the store sends something else than the content with this digest; put it again")
 
-// read streams a blob to w, and goes on where it was when the server was gone for a
-// while. What was written is the blob only when read answers no error.
+// read streams a blob to w. When the server was unavailable it continues at the same
+// offset. What was written is only valid if read returns no error.
 func (s *Store) read(ctx context.Context, d cas.Digest, w io.Writer) error {
 	r := &reading{s: s, d: d, w: w, hash: sha256.New()}
 	for try := 1; ; try++ {
@@ -153,7 +153,7 @@ type reading struct {
 	off  int64 // bytes written
 }
 
-// rest makes one call for what is still to come.
+// rest makes one call for the rest of the blob.
 func (r *reading) rest(ctx context.Context) error {
 	ctx, dog, cancel := r.s.watched(ctx)
 	defer cancel()

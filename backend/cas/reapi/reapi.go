@@ -1,12 +1,12 @@
-// Package reapi is a store of blobs in any content-addressable storage that speaks
-// the Remote Execution API, version 2, over gRPC: the services Capabilities,
+// Package reapi stores blobs in a content-addressable storage that speaks the Remote
+// Execution API, version 2, over gRPC. It uses the services Capabilities,
 // ContentAddressableStorage and ByteStream, with SHA256 and without compression. See
 // build/bazel/remote/execution/v2/remote_execution.proto in
 // github.com/bazelbuild/remote-apis.
 //
-// The server is trusted with nothing but keeping the blobs: what it sends is compared
-// with its digest before anybody sees a byte of it, and never is more of it taken than
-// was asked for. A server may forget a blob; it pins none.
+// The server is trusted only to keep the blobs. What it sends is compared with its
+// digest before anybody sees a byte, and never is more accepted than was asked for. A
+// server may drop a blob; pins are not supported.
 package reapi
 
 import (
@@ -29,21 +29,20 @@ import (
 	"capd/vfs"
 )
 
-// Options say how a store is reached. The zero value is one without an instance name,
-// reached without TLS.
+// Options say how to reach a store. The zero value has no instance name and no TLS.
 type Options struct {
 	InstanceName string
-	TLS          *tls.Config                   // nil: none, which is for the same machine
-	Credentials  credentials.PerRPCCredentials // sent with every call, if any
+	TLS          *tls.Config                   // nil means no TLS, for a server on the same machine
+	Credentials  credentials.PerRPCCredentials // sent with every call; may be nil
 
-	MaxBatch int64         // bytes of the blobs in one call; 0: 4 MiB less what surrounds them. A server may ask for less.
-	Timeout  time.Duration // of a call, or of a stream without progress; 0: a minute
+	MaxBatch int64         // total size, in bytes, of the blobs in one call; 0 means 4 MiB less the rest of the message. A server may ask for less.
+	Timeout  time.Duration // of a call, or of a stream without progress; 0 means a minute
 
-	// Blobs of up to 4 MiB are kept in memory after they were fetched, and larger ones
-	// in files without a name, until there are this many bytes of them.
-	Memory   int64  // 0: 64 MiB
-	Spool    int64  // 0: 4 GiB
-	SpoolDir string // where these files are; "": the host's directory for temporary files
+	// Sizes of the caches, in bytes. Fetched blobs of up to 4 MiB are cached in memory,
+	// larger ones in unnamed files.
+	Memory   int64  // 0 means 64 MiB
+	Spool    int64  // 0 means 4 GiB
+	SpoolDir string // directory of these files; "" means the host's directory for temporary files
 }
 
 // maxInMemory is the size, in bytes, above which a blob is spooled to a file.
@@ -52,23 +51,22 @@ const maxInMemory = 4 << 20
 // Store implements [cas.Blobs].
 type Store struct {
 	o            Options
-	conn         io.Closer // nil when it is the caller's
+	conn         io.Closer // nil if the caller closes it
 	cas          repb.ContentAddressableStorageClient
 	stream       bytestream.ByteStreamClient
-	maxBatch     int64 // bytes of blobs in one call
-	maxBlob      int64 // bytes that the server takes; 0: any
+	maxBatch     int64 // total size, in bytes, of the blobs in one call
+	maxBlob      int64 // size, in bytes, of the largest blob that the server accepts; 0 means any
 	memory       *recent.Cache[cas.Digest, *held]
 	spooled      *recent.Cache[cas.Digest, *held]
 	mu           sync.Mutex
-	beingFetched map[cas.Digest]chan struct{} // closed once the blob is here, or is not to be had
+	beingFetched map[cas.Digest]chan struct{} // closed once the blob was fetched or could not be
 }
 
 var _ cas.Blobs = (*Store)(nil)
 
-// OpenAmbient connects to the server at target, as gRPC names it (host:port,
-// dns:///host:port, unix:path), with the process's own authority over the network. Its
-// errors are for the host and may name the server; those of the store's methods do
-// not.
+// OpenAmbient connects to the server at target with the process's own authority over
+// the network. target is a gRPC name (host:port, dns:///host:port, unix:path). Its
+// errors are for the host and may name the server; those of the store's methods do not.
 func OpenAmbient(ctx context.Context, target string, o Options) (*Store, error) {
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	if o.TLS != nil {
@@ -90,9 +88,9 @@ func OpenAmbient(ctx context.Context, target string, o Options) (*Store, error) 
 	return s, nil
 }
 
-// New returns the store at the other end of conn, which stays the caller's. It asks
-// for the server's capabilities and answers unsupported when SHA256 is not among
-// them, and busy when the server cannot be reached.
+// New returns the store at the other end of conn. The caller closes conn. It asks for
+// the server's capabilities. It answers unsupported when SHA256 is not among them, and
+// busy when the server cannot be reached.
 func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store, error) {
 	if err := checkInstance(o.InstanceName); err != nil {
 		return nil, err
@@ -136,7 +134,7 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store,
 	return s, nil
 }
 
-// Close closes the connection, unless it is the caller's, and drops what is kept.
+// Close closes the connection, unless the caller owns it, and drops the caches.
 func (s *Store) Close() error {
 	s.memory.Clear()
 	s.spooled.Clear()
@@ -146,7 +144,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// checkInstance refuses what would make another resource's name of a blob's.
+// checkInstance refuses instance names that would turn the name of a blob into that of
+// another resource.
 func checkInstance(name string) error {
 	if name == "" {
 		return nil
@@ -160,7 +159,7 @@ func checkInstance(name string) error {
 	return nil
 }
 
-// resource is the name of something of the instance.
+// resource returns the resource name of path in the instance.
 func (s *Store) resource(path string) string {
 	if s.o.InstanceName == "" {
 		return path
@@ -168,7 +167,7 @@ func (s *Store) resource(path string) string {
 	return s.o.InstanceName + "/" + path
 }
 
-// maxMessage is what may surround the blobs of one message, in bytes.
+// maxMessage is the size, in bytes, of a message without its blobs.
 const maxMessage = 1 << 20
 
 // received bounds the messages of one call.
@@ -211,7 +210,7 @@ func (s *Store) Missing(ctx context.Context, ds []cas.Digest) ([]cas.Digest, err
 	return missing, nil
 }
 
-// message is d as the API has it.
+// message returns d as a message of the API.
 func message(d cas.Digest) *repb.Digest { return &repb.Digest{Hash: d.String(), SizeBytes: d.Size} }
 
 func is(m *repb.Digest, d cas.Digest) bool {

@@ -15,9 +15,9 @@ import (
 	"capd/vfs"
 )
 
-// upload gathers small blobs into batches and streams large ones. What it has sent by
-// the time it is closed without a Commit stays with the server, which forgets what
-// nobody asks for.
+// upload collects small blobs into batches and streams large ones. If it is closed
+// without a Commit, what it has sent stays on the server, which drops blobs that nobody
+// asks for.
 type upload struct {
 	s *Store
 
@@ -26,7 +26,7 @@ type upload struct {
 	mu      sync.Mutex
 	known   map[cas.Digest]struct{} // what was added
 	pending []blob
-	size    int64 // of the pending blobs, and what surrounds them
+	size    int64 // of the pending blobs, with their overhead
 	stored  int64
 	err     error // the first
 	over    bool
@@ -37,8 +37,9 @@ type blob struct {
 	data   []byte
 }
 
-// maxBatched is the size, in bytes, above which a blob is streamed and not read into
-// memory. perBlob is what surrounds one in a batch, and maxBlobs how many are in one.
+// maxBatched is the size, in bytes, above which a blob is streamed instead of read into
+// memory. perBlob is the overhead of one blob in a batch, and maxBlobs how many may be
+// in one.
 const (
 	maxBatched = 1 << 20
 	perBlob    = 128
@@ -50,8 +51,8 @@ func (s *Store) Begin(ctx context.Context) (cas.Upload, error) {
 	return &upload{s: s, known: map[cas.Digest]struct{}{}}, ctx.Err()
 }
 
-// Add implements [cas.Upload]. It reads a large r twice, since a server has to be told
-// the digest first.
+// Add implements [cas.Upload]. It reads a large r twice, since the server needs the
+// digest first.
 func (u *upload) Add(ctx context.Context, r *io.SectionReader) (d cas.Digest, err error) {
 	u.adding.RLock()
 	defer u.adding.RUnlock()
@@ -90,8 +91,8 @@ func (u *upload) addSmall(ctx context.Context, r *io.SectionReader) (cas.Digest,
 
 var errShorter = vfs.Errorf(vfs.Conflict, "it became shorter while it was read; put it again")
 
-// queue puts b into the batch, unless it was added before. It returns the batch before,
-// if b is too much for it.
+// queue puts b into the batch, unless it was added before. If b does not fit, it
+// returns the previous batch.
 func (u *upload) queue(b blob) (full []blob, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,7 +114,7 @@ func (u *upload) queue(b blob) (full []blob, err error) {
 
 var errOver = vfs.Errorf(vfs.Stale, "the upload is over; begin another")
 
-// send sends a batch, less what the server has.
+// send sends those blobs of a batch that the server lacks.
 func (u *upload) send(ctx context.Context, batch []blob) error {
 	if len(batch) == 0 {
 		return nil
@@ -142,7 +143,7 @@ func (u *upload) send(ctx context.Context, batch []blob) error {
 	return nil
 }
 
-// update makes one call and returns the digests for which the server was not available.
+// update makes one call and returns the digests for which the server was unavailable.
 func (u *upload) update(ctx context.Context, digests []cas.Digest, data map[cas.Digest][]byte) (failed []cas.Digest, why, err error) {
 	request := &repb.BatchUpdateBlobsRequest{InstanceName: u.s.o.InstanceName, DigestFunction: repb.DigestFunction_SHA256}
 	for _, d := range digests {
@@ -180,7 +181,7 @@ func (u *upload) count(d cas.Digest) {
 	u.stored += d.Size
 }
 
-// addLarge hashes r, and streams it when the server lacks it.
+// addLarge hashes r, and streams it if the server lacks it.
 func (u *upload) addLarge(ctx context.Context, r *io.SectionReader) (cas.Digest, error) {
 	h := sha256.New()
 	d := cas.Digest{Size: r.Size()}
@@ -240,8 +241,8 @@ func (u *upload) Stored() int64 {
 	return u.stored
 }
 
-// Commit implements [cas.Upload]. No tree changes by what is sent, so that nothing is
-// declared to vfs.Commit.
+// Commit implements [cas.Upload]. Nothing is declared to vfs.Commit, since no tree
+// changes.
 func (u *upload) Commit(ctx context.Context) error {
 	u.adding.Lock()
 	defer u.adding.Unlock()
@@ -266,7 +267,7 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// unknown reports that the server does not know of a write.
+// unknown reports whether the server does not know of a write.
 func unknown(err error) bool {
 	c := status.Code(err)
 	return c == codes.NotFound || c == codes.Unimplemented

@@ -14,11 +14,11 @@ import (
 	"capd/vfs"
 )
 
-// pieceSize is how much of a blob is in one message, in bytes.
+// pieceSize is how many bytes of a blob are in one message.
 const pieceSize = 256 << 10
 
-// write streams r, which has the digest d, to the server, and goes on where the server
-// says that it was when that was gone for a while.
+// write streams r, whose digest is d, to the server. When the server was unavailable it
+// continues where the server says.
 func (s *Store) write(ctx context.Context, d cas.Digest, r *io.SectionReader) error {
 	w := &writing{s: s, d: d, r: r, resource: s.resource(fmt.Sprintf("uploads/%s/blobs/%s/%d", newUUID(), d, d.Size))}
 	off := int64(0)
@@ -47,7 +47,7 @@ func (s *Store) write(ctx context.Context, d cas.Digest, r *io.SectionReader) er
 	}
 }
 
-// newUUID is a random UUID, as RFC 9562 has it.
+// newUUID returns a random UUID (RFC 9562).
 func newUUID() string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -62,8 +62,8 @@ type writing struct {
 	resource string
 }
 
-// from makes one call, which sends what comes after off, and returns how much the
-// server has then.
+// from makes one call, which sends r from off on. It returns how much the server has
+// then.
 func (w *writing) from(ctx context.Context, off int64) (committed int64, err error) {
 	ctx, dog, cancel := w.s.watched(ctx)
 	defer cancel()
@@ -71,7 +71,7 @@ func (w *writing) from(ctx context.Context, off int64) (committed int64, err err
 	if err != nil {
 		return 0, err
 	}
-	var sum hash.Hash // unless the server has a part, which it compares itself
+	var sum hash.Hash // nil if the server has a part, which it checks itself
 	if off == 0 {
 		sum = sha256.New()
 	}
@@ -105,13 +105,13 @@ func (w *writing) from(ctx context.Context, off int64) (committed int64, err err
 	return answer.GetCommittedSize(), err
 }
 
-// status asks how much of the blob the server has, and whether that is all.
+// status returns how much of the blob the server has, and whether that is all.
 func (w *writing) status(ctx context.Context) (committed int64, done bool, err error) {
 	type result = *bytestream.QueryWriteStatusResponse
 	answer, err := call(ctx, w.s, func(ctx context.Context) (result, error) {
 		answer, err := w.s.stream.QueryWriteStatus(ctx, &bytestream.QueryWriteStatusRequest{ResourceName: w.resource})
 		if unknown(err) {
-			return nil, nil // then from the start
+			return nil, nil // start again
 		}
 		return answer, err
 	})
