@@ -164,14 +164,26 @@ func dial(t testing.TB, loc string, forbidden ...string) *client.Conn {
 	t.Helper()
 	parsed, err := locator.Parse(loc)
 	ok(t, err)
-	nc, err := net.Dial("unix", parsed.Socket)
-	ok(t, err)
+	nc := connect(t, parsed.Socket)
 	if len(forbidden) > 0 {
 		nc = &listener{Conn: nc, t: t, forbidden: forbidden}
 	}
 	c := client.NewConn(nc, parsed)
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// connect connects to a socket. Where as many wait to be accepted as may be it tries again, as package client does.
+func connect(t testing.TB, socket string) net.Conn {
+	t.Helper()
+	var nc net.Conn
+	var err error
+	waitFor(patience, func() bool {
+		nc, err = net.Dial("unix", socket)
+		return !errors.Is(err, syscall.EAGAIN)
+	})
+	ok(t, err)
+	return nc
 }
 
 // listener looks for what must not be sent in all that comes.

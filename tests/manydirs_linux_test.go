@@ -49,9 +49,9 @@ func TestManyDirs(t *testing.T) {
 		ok(t, err)
 	}
 	during := usageOf(t, h.pid())
-	more, err := takeDirs(top, 66_000-many, func(int) string { return "work" })
+	more, err := takeDirs(top, 33_000-many, func(int) string { return "work" })
 	is(t, "one more than a guest may hold", err, "limit")
-	if n := many + len(more); n < 60_000 {
+	if n := many + len(more); n < 30_000 {
 		t.Errorf("the limit came at %d", n)
 	}
 	is(t, "what it holds still works", by(held[0], "glob", "*"), "ok")
