@@ -164,7 +164,7 @@ func dial(t testing.TB, loc string, forbidden ...string) *client.Conn {
 	t.Helper()
 	parsed, err := locator.Parse(loc)
 	ok(t, err)
-	nc := connect(t, parsed.Socket)
+	nc := connectTo(t, parsed.Socket)
 	if len(forbidden) > 0 {
 		nc = &listener{Conn: nc, t: t, forbidden: forbidden}
 	}
@@ -173,8 +173,8 @@ func dial(t testing.TB, loc string, forbidden ...string) *client.Conn {
 	return c
 }
 
-// connect connects to a socket. Where as many wait to be accepted as may be it tries again, as package client does.
-func connect(t testing.TB, socket string) net.Conn {
+// connectTo connects to a socket. Where as many wait to be accepted as may be it tries again, as package client does.
+func connectTo(t testing.TB, socket string) net.Conn {
 	t.Helper()
 	var nc net.Conn
 	var err error

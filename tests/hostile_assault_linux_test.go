@@ -51,7 +51,7 @@ func (a *assault) Errorf(format string, args ...any) {
 // connect opens a connection that lasts until the attack is over.
 func (a *assault) connect() net.Conn {
 	a.Helper()
-	nc := connect(a.TB, a.evil.Socket)
+	nc := connectTo(a.TB, a.evil.Socket)
 	a.mu.Lock()
 	a.conns = append(a.conns, nc)
 	a.mu.Unlock()
