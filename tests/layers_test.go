@@ -51,6 +51,7 @@ var layers = []layer{
 
 	// What a host composes and how it is told; neither knows a backend.
 	{of: "capd/virtualfs", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/overlay"},
+	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
 	// The wire.
@@ -110,7 +111,7 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 // required must all be there: an absent package would hold every rule.
 const required = "capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
-	"capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/cap/virtualfs " +
+	"capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/cap/virtualfs " +
 	"capd/cap/session capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are looked at each, since their files differ.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
+	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -20,7 +20,7 @@ import (
 type aftermath struct {
 	command *runCommand
 	env     *env
-	state   state
+	state   state.Dir
 	from    *source
 	tree    *tree
 	code    int   // of the program
@@ -164,7 +164,7 @@ func (a *aftermath) keep(paths []string) error {
 	if paths != nil && len(paths) == 0 {
 		return nil
 	}
-	to, err := a.state.unsynced()
+	to, err := a.state.Unsynced()
 	if err == nil && paths != nil {
 		err = a.tree.Prune(paths)
 	}
@@ -185,15 +185,6 @@ func (a *aftermath) keep(paths []string) error {
 		a.env.logf("capd: to compare it: diff -r %s %s", shellQuote(cmp.Or(trimPath(a.command.Path), ".")), shellQuote(to))
 	}
 	return nil
-}
-
-// unsynced makes a new directory for what could not be synced back.
-func (s state) unsynced() (string, error) {
-	all := filepath.Join(s.dir, "unsynced")
-	if err := os.MkdirAll(all, 0o700); err != nil {
-		return "", s.unusable(err)
-	}
-	return os.MkdirTemp(all, time.Now().Format("20060102-150405-"))
 }
 
 // moveTree puts the directory at from, which nobody works in any more, in place of

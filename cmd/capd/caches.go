@@ -9,17 +9,18 @@ import (
 	"strings"
 
 	"capd/sandbox"
+	"capd/state"
 )
 
 // caches makes ready what --cache names, for this tree alone, until release. When
 // another run has them, this one begins without.
-func (c *runCommand) caches(e *env, st state, from *source) (all []sandbox.Cache, release func(), err error) {
+func (c *runCommand) caches(e *env, st state.Dir, from *source) (all []sandbox.Cache, release func(), err error) {
 	release = func() {}
 	if len(c.Cache) == 0 {
 		return nil, release, nil
 	}
 	id := sha256.Sum256([]byte(from.tree))
-	dir := filepath.Join(st.dir, "caches", hex.EncodeToString(id[:16]))
+	dir := filepath.Join(st.Caches(), hex.EncodeToString(id[:16]))
 	for _, name := range c.Cache {
 		at, err := cacheAt(name)
 		if err != nil {
@@ -29,13 +30,13 @@ func (c *runCommand) caches(e *env, st state, from *source) (all []sandbox.Cache
 		all = append(all, sandbox.Cache{At: at, Dir: filepath.Join(dir, hex.EncodeToString(own[:8]))})
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, release, st.unusable(err)
+		return nil, release, st.Unusable(err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, release, st.unusable(err)
+		return nil, release, st.Unusable(err)
 	}
-	if lockFile(lock) != nil {
+	if state.LockFile(lock) != nil {
 		lock.Close()
 		e.logf("capd: another run has the caches of this tree; this one begins with empty ones, which do not last")
 		return nil, release, nil
@@ -43,7 +44,7 @@ func (c *runCommand) caches(e *env, st state, from *source) (all []sandbox.Cache
 	for _, cache := range all {
 		if err := os.MkdirAll(cache.Dir, 0o700); err != nil {
 			lock.Close()
-			return nil, release, st.unusable(err)
+			return nil, release, st.Unusable(err)
 		}
 	}
 	return all, func() { lock.Close() }, nil

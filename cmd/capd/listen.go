@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"capd/locator"
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -67,25 +66,10 @@ func (a *advertised) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// way is where guests over TLS find the host: what a locator has beside the
-// secret.
-type way struct {
-	Host string      `json:"host"`
-	Port uint16      `json:"port"`
-	Key  locator.Key `json:"key"`
-}
-
-func (w way) locator(secret [locator.SecretSize]byte) locator.Locator {
-	return locator.Locator{Host: w.Host, Port: w.Port, Key: w.Key, Secret: secret}
-}
-
-// String is tls:HOST:PORT, as --via takes it.
-func (w way) String() string { return "tls:" + w.locator([locator.SecretSize]byte{}).Address() }
-
 // listenTLS opens a. Where guests find it, but for the key, is its own host, or if
 // that is every address, what is advertised, or the machine's name.
-func listenTLS(ctx context.Context, a hostPort, advertise *advertised) (net.Listener, way, error) {
-	w := way{Host: a.host}
+func listenTLS(ctx context.Context, a hostPort, advertise *advertised) (net.Listener, state.Way, error) {
+	w := state.Way{Host: a.host}
 	var advertisedPort uint16
 	if a.everywhere() {
 		if advertise != nil {
@@ -101,15 +85,15 @@ func listenTLS(ctx context.Context, a hostPort, advertise *advertised) (net.List
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	l, err := lc.Listen(ctx, network, net.JoinHostPort(a.host, strconv.Itoa(int(a.port))))
 	if err != nil {
-		return nil, way{}, vfs.Errorf(vfs.Invalid, "tls:%s cannot be listened at: %v", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), listenReason(err))
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "tls:%s cannot be listened at: %v", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), listenReason(err))
 	}
 	w.Port = l.Addr().(*net.TCPAddr).AddrPort().Port()
 	if advertisedPort != 0 {
 		w.Port = advertisedPort
 	}
-	if _, err := locator.Parse(w.locator([locator.SecretSize]byte{}).String()); err != nil {
+	if _, err := locator.Parse(w.Locator([locator.SecretSize]byte{}).String()); err != nil {
 		l.Close()
-		return nil, way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and say with --advertise how guests reach this one", w.Host)
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and say with --advertise how guests reach this one", w.Host)
 	}
 	return l, w, nil
 }
@@ -123,31 +107,4 @@ func listenReason(err error) error {
 		err = sys.Err
 	}
 	return err
-}
-
-// keepWays writes down, for the host's commands, where guests over TLS find it.
-func (s state) keepWays(ways []way) error {
-	text, err := json.Marshal(ways)
-	if err != nil {
-		return err
-	}
-	if err := s.keep(s.ways(), append(text, '\n')); err != nil {
-		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", s.dir, reason(err))
-	}
-	return nil
-}
-
-// readWays reads what keepWays wrote.
-func (s state) readWays() (ways []way, err error) {
-	text, err := os.ReadFile(s.ways())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &ways)
-	}
-	if err != nil {
-		return nil, vfs.Errorf(vfs.Corrupt, "%s cannot be read: %v; start the host again", s.ways(), reason(err))
-	}
-	return ways, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"capd/locator"
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -60,7 +60,7 @@ func TestListenTLS(t *testing.T) {
 		if c.port == 0 {
 			c.port = uint16(at.Port)
 		}
-		require.Equal(t, way{Host: c.host, Port: c.port}, w, c.listen)
+		require.Equal(t, state.Way{Host: c.host, Port: c.port}, w, c.listen)
 		require.Equal(t, c.listen.everywhere(), at.IP.IsUnspecified(), c.listen)
 		if c.listen.host == "0.0.0.0" {
 			require.NotNil(t, at.IP.To4(), "IPv4 alone")
@@ -75,20 +75,4 @@ func TestListenTLS(t *testing.T) {
 	require.ErrorContains(t, err, "--advertise")
 	_, _, err = listenTLS(t.Context(), hostPort{"203.0.113.1", 0}, nil)
 	require.ErrorIs(t, err, vfs.Invalid)
-}
-
-func TestWaysAreKept(t *testing.T) {
-	s := state{dir: t.TempDir()}
-	ways, err := s.readWays()
-	require.NoError(t, err)
-	require.Empty(t, ways)
-	want := []way{{"example.org", 7, locator.KeyOf(nil)}, {"::1", 8, locator.KeyOf([]byte("x"))}}
-	require.NoError(t, s.keepWays(want))
-	ways, err = s.readWays()
-	require.NoError(t, err)
-	require.Equal(t, want, ways)
-	require.Equal(t, "tls:[::1]:8", ways[1].String())
-	require.NoError(t, os.WriteFile(s.ways(), []byte("{"), 0o600))
-	_, err = s.readWays()
-	require.ErrorIs(t, err, vfs.Corrupt)
 }

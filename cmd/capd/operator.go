@@ -10,6 +10,7 @@ import (
 	"capd/authority"
 	"capd/client/console"
 	"capd/locator"
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -19,7 +20,7 @@ func (f stateFlag) console(e *env) (*console.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	return console.Dial(e, st.control())
+	return console.Dial(e, st.Control())
 }
 
 type grantCommand struct {
@@ -88,12 +89,12 @@ type locatedJSON struct {
 }
 
 // located are a grant's locators, one for each way.
-func located(loc locator.Locator, unix bool, ways []way) (all []locatedJSON) {
+func located(loc locator.Locator, unix bool, ways []state.Way) (all []locatedJSON) {
 	if unix {
 		all = append(all, locatedJSON{"unix", loc.String()})
 	}
 	for _, w := range ways {
-		all = append(all, locatedJSON{w.String(), w.locator(loc.Secret).String()})
+		all = append(all, locatedJSON{w.String(), w.Locator(loc.Secret).String()})
 	}
 	return all
 }
@@ -114,7 +115,7 @@ func (c *grantCommand) print(e *env, g authority.Grant, all []locatedJSON) error
 }
 
 // ways returns what --via names, of the ways in that the running host has.
-func (c *grantCommand) ways() (unix bool, ways []way, err error) {
+func (c *grantCommand) ways() (unix bool, ways []state.Way, err error) {
 	if c.Via == "unix" {
 		return true, nil, nil
 	}
@@ -122,7 +123,7 @@ func (c *grantCommand) ways() (unix bool, ways []way, err error) {
 	if err != nil {
 		return false, nil, err
 	}
-	all, err := st.readWays()
+	all, err := st.Ways()
 	if err != nil || c.Via == "all" {
 		return true, all, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"capd/state"
 	"capd/tests/powercut"
 	"capd/vfs"
 )
@@ -30,11 +31,11 @@ func init() {
 }
 
 func beginOne(ctx context.Context, dir string) error {
-	st := state{dir: dir}
-	if err := st.make(); err != nil {
+	st := state.Dir(dir)
+	if err := st.Make(); err != nil {
 		return err
 	}
-	j, err := st.newJournal(ctx, nil, nil, func(string, ...any) {})
+	j, err := newJournal(ctx, st, nil, nil, func(string, ...any) {})
 	if err != nil {
 		return err
 	}

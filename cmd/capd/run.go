@@ -15,6 +15,7 @@ import (
 	"capd/config"
 	"capd/materialize"
 	"capd/sandbox"
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -104,7 +105,7 @@ type source struct {
 }
 
 // from opens the tree: a guest's, or the directory that it is run in.
-func (c *runCommand) from(e *env, st state) (*source, error) {
+func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 	if c.Cap == "" {
 		return c.here(e, st)
 	}
@@ -112,7 +113,7 @@ func (c *runCommand) from(e *env, st state) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.make(); err != nil {
+	if err := st.Make(); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -179,7 +180,7 @@ func watch(ctx context.Context, d *client.Dir, cancel context.CancelCauseFunc) {
 }
 
 // here serves the directory that the program is run in, to nobody else.
-func (c *runCommand) here(e *env, st state) (*source, error) {
+func (c *runCommand) here(e *env, st state.Dir) (*source, error) {
 	p, err := usual(".", false)
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (c *runCommand) here(e *env, st state) (*source, error) {
 	if err := p.possible(st); err != nil {
 		return nil, err
 	}
-	if err := st.make(); err != nil {
+	if err := st.Make(); err != nil {
 		return nil, err
 	}
 	w, err := openWorld(e, st, nil)
@@ -210,7 +211,7 @@ func (c *runCommand) here(e *env, st state) (*source, error) {
 }
 
 // in materializes, runs, shows and syncs.
-func (c *runCommand) in(e *env, st state, from *source) (err error) {
+func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	fixed, err := c.fixed(from)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
+	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -67,7 +68,7 @@ func (c *serveCommand) Run(e *env) (err error) {
 	if err := p.possible(st); err != nil {
 		return err
 	}
-	unlock, err := st.lock()
+	unlock, err := st.Lock()
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (c *serveCommand) socket(conf *config.Config) error {
 	return nil
 }
 
-func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Host) (err error) {
+func (c *serveCommand) serve(e *env, st state.Dir, w *world, p plan, a *authority.Host) (err error) {
 	guests, err := c.guestsSocket(st)
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	if guests.note != "" {
 		p.notes = append(p.notes, guests.note)
 	}
-	control, err := listen(st.control())
+	control, err := listen(st.Control())
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	if err != nil {
 		return err
 	}
-	defer os.Remove(st.ways())
+	defer st.ForgetWays()
 	for _, l := range tls {
 		defer l.Close()
 	}
@@ -201,7 +202,7 @@ func (c *serveCommand) serve(e *env, st state, w *world, p plan, a *authority.Ho
 	case <-time.After(2 * vfs.Grace):
 		err = errors.Join(err, vfs.Errorf(vfs.Busy, "a guest's call is stuck in the system; leaving it behind"))
 	}
-	os.Remove(st.control())
+	os.Remove(st.Control())
 	return err
 }
 
@@ -212,8 +213,8 @@ func kept(m virtualfs.Mount) bool {
 }
 
 // listenTLS opens every --listen. There is no identity where there is none.
-func (c *serveCommand) listenTLS(e *env, st state) (listeners []net.Listener, ways []way, id *host.Identity, err error) {
-	os.Remove(st.ways()) // of a host that was killed
+func (c *serveCommand) listenTLS(e *env, st state.Dir) (listeners []net.Listener, ways []state.Way, id *host.Identity, err error) {
+	st.ForgetWays() // of a host that was killed
 	if len(c.Listen) == 0 {
 		return nil, nil, nil, nil
 	}
@@ -224,7 +225,11 @@ func (c *serveCommand) listenTLS(e *env, st state) (listeners []net.Listener, wa
 			}
 		}
 	}()
-	if id, err = st.identity(); err != nil {
+	key, err := st.Key()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if id, err = host.NewIdentity(key); err != nil {
 		return nil, nil, nil, err
 	}
 	for _, a := range c.Listen {
@@ -235,11 +240,11 @@ func (c *serveCommand) listenTLS(e *env, st state) (listeners []net.Listener, wa
 		w.Key = id.Key
 		listeners, ways = append(listeners, l), append(ways, w)
 	}
-	return listeners, ways, id, st.keepWays(ways)
+	return listeners, ways, id, st.KeepWays(ways)
 }
 
 // greet says what is served, and how to go on.
-func (c *serveCommand) greet(e *env, st state, w *world, p plan, all []granted, locate func([locator.SecretSize]byte) string, ways []way) {
+func (c *serveCommand) greet(e *env, st state.Dir, w *world, p plan, all []granted, locate func([locator.SecretSize]byte) string, ways []state.Way) {
 	out := newPainter(e.stdout)
 	fmt.Fprintln(e.stdout, "Serving")
 	rows := newColumns(e.stdout)
@@ -259,7 +264,7 @@ func (c *serveCommand) greet(e *env, st state, w *world, p plan, all []granted, 
 			fmt.Fprint(e.stdout, "\nThe same for a guest elsewhere, over TLS:\n")
 		}
 		for _, w := range ways {
-			fmt.Fprintf(e.stdout, "\n%s\n", out.secret(w.locator(g.secret).String()))
+			fmt.Fprintf(e.stdout, "\n%s\n", out.secret(w.Locator(g.secret).String()))
 		}
 	}
 	if c.Config == "" && len(all) > 0 {
@@ -269,10 +274,10 @@ func (c *serveCommand) greet(e *env, st state, w *world, p plan, all []granted, 
 }
 
 // hints are commands to begin with.
-func (c *serveCommand) hints(e *env, st state, loc string) {
+func (c *serveCommand) hints(e *env, st state.Dir, loc string) {
 	capd, how := self(), ""
-	if !st.usual {
-		how = " --state " + shellQuote(st.dir)
+	if !c.found() {
+		how = " --state " + shellQuote(string(st))
 	}
 	fmt.Fprintf(e.stdout, `
 In another terminal, as the guest:

@@ -74,10 +74,10 @@ func (c *snapshotsCommand) store() (*cas.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(st.dir); err != nil {
-			return nil, vfs.Errorf(vfs.NotFound, "there is no state directory %s, and no snapshots; see --state: %v", st.dir, reason(err))
+		if _, err := os.Stat(string(st)); err != nil {
+			return nil, vfs.Errorf(vfs.NotFound, "there is no state directory %s, and no snapshots; see --state: %v", st, reason(err))
 		}
-		dir = st.contents()
+		dir = st.Contents()
 	}
 	if _, err := os.Stat(dir); err != nil && c.Store != "" {
 		return nil, vfs.Errorf(vfs.NotFound, "there is no store %s: %v", dir, reason(err))

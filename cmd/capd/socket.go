@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -44,10 +45,10 @@ type socket struct {
 }
 
 // guestsSocket opens the guests' socket. The caller holds the state directory's lock.
-func (f socketFlags) guestsSocket(st state) (s *socket, err error) {
+func (f socketFlags) guestsSocket(st state.Dir) (s *socket, err error) {
 	if f == (socketFlags{}) {
-		l, err := listen(st.guests())
-		return &socket{Listener: l, path: st.guests()}, err
+		l, err := listen(st.Guests())
+		return &socket{Listener: l, path: st.Guests()}, err
 	}
 	gid, mode, err := f.allowed()
 	if err != nil {
@@ -92,10 +93,10 @@ func (f socketFlags) allowed() (gid int, mode os.FileMode, err error) {
 
 // directory finds, or makes, the directory that the socket goes into. One of its own
 // lets through whom the socket lets in; one that was there is left as it is.
-func (s *socket) directory(dir string, st state, gid int, mode os.FileMode) error {
+func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) error {
 	own := dir == ""
 	if own {
-		of := sha256.Sum256([]byte(st.dir)) // a user may have several hosts
+		of := sha256.Sum256([]byte(st)) // a user may have several hosts
 		dir = filepath.Join(os.TempDir(), fmt.Sprintf("capd-%d-%x", os.Geteuid(), of[:4]))
 	}
 	dir, err := filepath.Abs(dir)
@@ -103,7 +104,7 @@ func (s *socket) directory(dir string, st state, gid int, mode os.FileMode) erro
 		return err
 	}
 	s.path = filepath.Join(dir, "guest.sock")
-	if n := len(s.path) - maxSocketPath; n > 0 {
+	if n := len(s.path) - state.MaxSocketPath; n > 0 {
 		return vfs.Errorf(vfs.Limit, "the directory for the guests' socket is %d bytes too long for a socket; name a shorter one with --socket-dir", n)
 	}
 	switch err := os.Mkdir(dir, 0o700); {
@@ -115,7 +116,7 @@ func (s *socket) directory(dir string, st state, gid int, mode os.FileMode) erro
 		s.made = dir // it was left behind
 	}
 	fi, err := os.Lstat(dir)
-	if err != nil || !fi.IsDir() || !private(fi) {
+	if err != nil || !fi.IsDir() || !state.Private(fi) {
 		s.made = ""
 		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or no directory; name one for the guests' socket with --socket-dir", dir)
 	}
@@ -193,4 +194,21 @@ func (s *socket) end() {
 	if s.made != "" {
 		os.Remove(s.made)
 	}
+}
+
+// listen opens a socket that only this user can reach. The caller holds the
+// lock, so that a socket that is there was left behind.
+func listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("a socket cannot be protected: %w", reason(err))
+	}
+	return l, nil
 }

@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/config"
+	"capd/state"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/overlay"
@@ -18,7 +19,7 @@ import (
 
 // stores opens what a URL names, with this process's authority.
 type stores struct {
-	st       state
+	st       state.Dir
 	contents contents
 }
 
@@ -59,10 +60,10 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 
 // outside answers invalid when the state directory lies in store.
 func (s stores) outside(store *physical.Store) error {
-	if inside, err := store.Holds(s.st.dir); err != nil {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", s.st.dir, reason(err))
+	if inside, err := store.Holds(string(s.st)); err != nil {
+		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", s.st, reason(err))
 	} else if inside {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", s.st.dir)
+		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", s.st)
 	}
 	return nil
 }
@@ -142,7 +143,7 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() erro
 	if err := apart(dir, lower); err != nil {
 		return nil, nil, err
 	}
-	if err := makeDir(dir); err != nil {
+	if err := state.MakeDir(dir); err != nil {
 		return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), reason(err))
 	}
 	store, err := openPhysical(dir, physical.Options{})
@@ -168,7 +169,7 @@ func lockUpper(dir string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), reason(err))
 	}
-	if err := lockFile(f); err != nil {
+	if err := state.LockFile(f); err != nil {
 		f.Close()
 		return nil, vfs.Errorf(vfs.Busy, "another overlay that is mounted, by this host or by another, keeps what is written in %s; unmount that one, or name another directory with upper=", vfs.Printable(dir))
 	}

@@ -8,13 +8,14 @@ import (
 
 	"capd/backend/cas"
 	"capd/backend/memory"
+	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
 )
 
 // Whoever closes a root that a store gave him closes nobody else's.
 func TestRootsAreTheirOwn(t *testing.T) {
-	s := stores{st: state{dir: t.TempDir()}, contents: contents{own: t.TempDir()}}
+	s := stores{st: state.Dir(t.TempDir()), contents: contents{own: t.TempDir()}}
 	blobs, err := cas.OpenAmbient(s.contents.own, cas.Options{})
 	require.NoError(t, err)
 	stored, err := cas.Put(t.Context(), blobs, memory.New(memory.Limits{}).Root(), cas.PutOptions{})

@@ -10,14 +10,10 @@ import (
 	"strings"
 
 	"capd/backend/physical"
+	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
 )
-
-// What a host keeps in its state directory beside its sockets and its key.
-func (s state) journals() string     { return filepath.Join(s.dir, "journal") }
-func (s state) materialized() string { return filepath.Join(s.dir, "materialized") }
-func (s state) contents() string     { return filepath.Join(s.dir, "cas") }
 
 // opener opens what a name in a journal stands for.
 type opener = func(ctx context.Context, name string) (vfs.Dir, error)
@@ -35,15 +31,15 @@ type journal struct {
 const ownerSuffix = ".owner"
 
 // newJournal makes a journal, and first settles what processes that died have left.
-func (s state) newJournal(ctx context.Context, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (*journal, error) {
-	if err := makeDir(s.journals()); err != nil {
-		return nil, s.unusable(err)
+func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (*journal, error) {
+	if err := state.MakeDir(st.Journals()); err != nil {
+		return nil, st.Unusable(err)
 	}
-	if err := s.settle(ctx, open, other, logf); err != nil {
+	if err := settle(ctx, st, open, other, logf); err != nil {
 		return nil, err
 	}
 	for {
-		j := &journal{path: filepath.Join(s.journals(), rand.Text())}
+		j := &journal{path: filepath.Join(st.Journals(), rand.Text())}
 		err := j.open()
 		switch {
 		case err == nil:
@@ -61,7 +57,7 @@ func (j *journal) open() error {
 	if err != nil {
 		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
 	}
-	if err := lockFile(owner); err != nil {
+	if err := state.LockFile(owner); err != nil {
 		owner.Close()
 		return vfs.Busy
 	}
@@ -70,7 +66,7 @@ func (j *journal) open() error {
 		return vfs.Busy
 	}
 	j.owner = owner
-	if err := makeDir(j.path); err != nil {
+	if err := state.MakeDir(j.path); err != nil {
 		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
 	}
 	if j.store, err = openPhysical(j.path, physical.Options{}); err != nil {
@@ -130,10 +126,10 @@ func (j *journal) shut() (err error) {
 }
 
 // settle brings to an end what processes that died had begun.
-func (s state) settle(ctx context.Context, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) error {
-	all, err := os.ReadDir(s.journals())
+func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) error {
+	all, err := os.ReadDir(st.Journals())
 	if err != nil {
-		return s.unusable(err)
+		return st.Unusable(err)
 	}
 	done := map[string]bool{}
 	for _, e := range all {
@@ -142,7 +138,7 @@ func (s state) settle(ctx context.Context, open map[string]virtualfs.Opener, oth
 			continue
 		}
 		done[name] = true
-		j := &journal{path: filepath.Join(s.journals(), name)}
+		j := &journal{path: filepath.Join(st.Journals(), name)}
 		if err := j.open(); err != nil {
 			_ = j.release() // its owner lives
 			continue

@@ -7,24 +7,25 @@ import (
 	"testing"
 
 	"capd/backend/physical"
+	"capd/state"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/virtualfs"
 )
 
 // begin makes a journal in st, as another process would, without its being given up.
-func begin(t *testing.T, st state) *journal {
+func begin(t *testing.T, st state.Dir) *journal {
 	t.Helper()
-	j, err := st.newJournal(t.Context(), nil, nil, t.Logf)
+	j, err := newJournal(t.Context(), st, nil, nil, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return j
 }
 
-func journals(t *testing.T, st state) (names []string) {
+func journals(t *testing.T, st state.Dir) (names []string) {
 	t.Helper()
-	all, err := os.ReadDir(st.journals())
+	all, err := os.ReadDir(st.Journals())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,20 +38,20 @@ func journals(t *testing.T, st state) (names []string) {
 // A journal is gone with its process, however that ended; one whose process lives is
 // left alone.
 func TestJournalsGo(t *testing.T) {
-	st := state{dir: t.TempDir()}
+	st := state.Dir(t.TempDir())
 	mine := begin(t, st)
 	if got := journals(t, st); len(got) != 2 {
 		t.Fatalf("with one journal there are %q", got)
 	}
 	for name, make := range map[string]func() error{
 		"a directory without an owner": func() error {
-			if err := os.MkdirAll(filepath.Join(st.journals(), "x"), 0o700); err != nil {
+			if err := os.MkdirAll(filepath.Join(st.Journals(), "x"), 0o700); err != nil {
 				return err
 			}
-			return os.WriteFile(filepath.Join(st.journals(), "x", "y"), []byte("secret"), 0o600)
+			return os.WriteFile(filepath.Join(st.Journals(), "x", "y"), []byte("secret"), 0o600)
 		},
 		"an owner without a directory": func() error {
-			return os.WriteFile(filepath.Join(st.journals(), "z"+ownerSuffix), nil, 0o600)
+			return os.WriteFile(filepath.Join(st.Journals(), "z"+ownerSuffix), nil, 0o600)
 		},
 		"one that was let go": func() error { return begin(t, st).release() },
 	} {
@@ -75,7 +76,7 @@ func TestJournalsGo(t *testing.T) {
 
 // What was begun in a directory is undone by the next process, by its URL.
 func TestSettle(t *testing.T) {
-	st := state{dir: t.TempDir()}
+	st := state.Dir(t.TempDir())
 	served := t.TempDir()
 	if err := os.WriteFile(filepath.Join(served, "f"), []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := stores{st: st}
-	next, err := st.newJournal(t.Context(), map[string]virtualfs.Opener{"physical": s.physical}, nil, t.Logf)
+	next, err := newJournal(t.Context(), st, map[string]virtualfs.Opener{"physical": s.physical}, nil, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}

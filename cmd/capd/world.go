@@ -6,6 +6,7 @@ import (
 
 	"capd/backend/physical"
 	"capd/materialize"
+	"capd/state"
 	"capd/virtualfs"
 )
 
@@ -21,19 +22,19 @@ type world struct {
 // openWorld opens an empty one, and settles first what a process that died had begun:
 // in stores that last, and in what other opens, by the name that was written down. The
 // state directory is there.
-func openWorld(e *env, st state, other opener) (w *world, err error) {
-	w = &world{contents: contents{st.contents()}}
+func openWorld(e *env, st state.Dir, other opener) (w *world, err error) {
+	w = &world{contents: contents{st.Contents()}}
 	defer func() {
 		if err != nil {
 			w.Close()
 		}
 	}()
 	s := stores{st, w.contents}
-	if w.journal, err = st.newJournal(e, s.openers(), other, e.logf); err != nil {
+	if w.journal, err = newJournal(e, st, s.openers(), other, e.logf); err != nil {
 		return w, err
 	}
-	if w.base, err = materialize.OpenAmbient(st.materialized()); err != nil {
-		return w, st.unusable(err)
+	if w.base, err = materialize.OpenAmbient(st.Materialized()); err != nil {
+		return w, st.Unusable(err)
 	}
 	w.FS = virtualfs.New(virtualfs.Options{
 		Open: s.openers(), Upper: s.upper, Journal: w.journal,
@@ -61,7 +62,7 @@ func (w *world) Close() error {
 func (e *env) logf(format string, args ...any) { fmt.Fprintf(e.stderr, format+"\n", args...) }
 
 // possible answers what is wrong with a plan before anything is made for it.
-func (p *plan) possible(st state) error {
+func (p *plan) possible(st state.Dir) error {
 	for _, m := range p.mounts {
 		u := m.url
 		if u.Below != nil {

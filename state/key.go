@@ -1,4 +1,4 @@
-package main
+package state
 
 import (
 	"crypto/ed25519"
@@ -10,32 +10,28 @@ import (
 	"io/fs"
 	"os"
 
-	"capd/host"
 	"capd/vfs"
 )
 
 // maxKeyFile is far more than a key takes.
 const maxKeyFile = 64 << 10
 
-// identity returns the identity of the host's key, which is made when there is
-// none. The caller holds the lock.
-func (s state) identity() (*host.Identity, error) {
-	key, err := s.readKey()
+// Key returns the host's key, which is made when there is none. It answers invalid for a file that is no key,
+// or that others can read. The caller holds the lock.
+func (d Dir) Key() (ed25519.PrivateKey, error) {
+	key, err := d.readKey()
 	if errors.Is(err, fs.ErrNotExist) {
-		key, err = s.makeKey()
+		return d.makeKey()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return host.NewIdentity(key)
+	return key, err
 }
 
 // readKey reads the key, which is in PKCS #8 and PEM (RFC 5958, RFC 7468).
-func (s state) readKey() (ed25519.PrivateKey, error) {
+func (d Dir) readKey() (ed25519.PrivateKey, error) {
 	bad := func(why string) error {
-		return vfs.Errorf(vfs.Invalid, "the host's key %s %s. Mend that, or remove the file: a new key is made then, and guests over TLS need new locators", s.key(), why)
+		return vfs.Errorf(vfs.Invalid, "the host's key %s %s. Mend that, or remove the file: a new key is made then, and guests over TLS need new locators", d.key(), why)
 	}
-	fi, err := os.Lstat(s.key())
+	fi, err := os.Lstat(d.key())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -46,7 +42,7 @@ func (s state) readKey() (ed25519.PrivateKey, error) {
 	case !secret(fi):
 		return nil, bad("belongs to somebody else, or others can read it (chmod 600; whoever has read it can pose as this host)")
 	}
-	f, err := os.Open(s.key())
+	f, err := os.Open(d.key())
 	if err != nil {
 		return nil, bad("cannot be read: " + reason(err).Error())
 	}
@@ -68,7 +64,7 @@ func (s state) readKey() (ed25519.PrivateKey, error) {
 }
 
 // makeKey makes a key, and keeps it before anybody has heard of it.
-func (s state) makeKey() (ed25519.PrivateKey, error) {
+func (d Dir) makeKey() (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -77,15 +73,15 @@ func (s state) makeKey() (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.keep(s.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the host's key cannot be kept in %s: %v", s.dir, reason(err))
+	if err := d.keep(d.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the host's key cannot be kept in %s: %v", d, reason(err))
 	}
 	return key, nil
 }
 
 // keep writes a file of the state directory, at once and durably, for this user's
 // eyes alone. The caller holds the lock.
-func (s state) keep(path string, content []byte) (err error) {
+func (d Dir) keep(path string, content []byte) (err error) {
 	staged := path + ".new"
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) { // a start that was cut short
 		return err
@@ -106,5 +102,5 @@ func (s state) keep(path string, content []byte) (err error) {
 	if err := os.Rename(staged, path); err != nil {
 		return err
 	}
-	return syncDir(s.dir)
+	return syncDir(string(d))
 }

@@ -1,4 +1,4 @@
-package main
+package state
 
 import (
 	"crypto/ecdsa"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"capd/locator"
 	"capd/vfs"
 )
 
@@ -24,31 +25,33 @@ MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
 `
 
 func TestKeyIsKept(t *testing.T) {
-	s := state{dir: t.TempDir()}
+	s := Dir(t.TempDir())
 	require.NoError(t, os.WriteFile(s.key()+".new", []byte("half a k"), 0o644)) // of a start that was cut short
-	first, err := s.identity()
+	first, err := s.Key()
 	require.NoError(t, err)
-	again, err := s.identity()
+	again, err := s.Key()
 	require.NoError(t, err)
-	require.Equal(t, first.Key, again.Key)
+	require.Equal(t, first, again)
 	fi, err := os.Stat(s.key())
 	require.NoError(t, err)
 	if runtime.GOOS != "windows" {
 		require.Equal(t, os.FileMode(0o600), fi.Mode())
 	}
-	all, err := os.ReadDir(s.dir)
+	all, err := os.ReadDir(string(s))
 	require.NoError(t, err)
 	require.Len(t, all, 1, "only the key is there")
 
 	require.NoError(t, os.Remove(s.key()))
-	other, err := s.identity()
+	other, err := s.Key()
 	require.NoError(t, err)
-	require.NotEqual(t, first.Key, other.Key)
+	require.NotEqual(t, first, other)
 
 	require.NoError(t, os.WriteFile(s.key(), []byte(exampleKey), 0o600)) // a key of the operator's own
-	own, err := s.identity()
+	own, err := s.Key()
 	require.NoError(t, err)
-	require.Equal(t, "sha-256:oekVYFTgT6yJmunydRMs3Ael28TqLCrTof_G4NJTaB8", own.Key.String())
+	der, err := x509.MarshalPKIXPublicKey(own.Public())
+	require.NoError(t, err)
+	require.Equal(t, "sha-256:oekVYFTgT6yJmunydRMs3Ael28TqLCrTof_G4NJTaB8", locator.KeyOf(der).String())
 }
 
 // A key that cannot be used is left as it is, and the error says what to do.
@@ -95,11 +98,11 @@ func TestBadKey(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := state{dir: t.TempDir()}
+			s := Dir(t.TempDir())
 			require.NoError(t, c.make(s.key()))
 			before, err := os.Lstat(s.key())
 			require.NoError(t, err)
-			_, err = s.identity()
+			_, err = s.Key()
 			require.ErrorIs(t, err, vfs.Invalid)
 			require.Contains(t, err.Error(), c.says)
 			require.Contains(t, err.Error(), s.key())
@@ -108,7 +111,7 @@ func TestBadKey(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, before.Mode(), after.Mode())
 			require.Equal(t, before.Size(), after.Size())
-			all, err := os.ReadDir(s.dir)
+			all, err := os.ReadDir(string(s))
 			require.NoError(t, err)
 			require.Len(t, all, 1, "nothing was made")
 		})
@@ -116,7 +119,7 @@ func TestBadKey(t *testing.T) {
 }
 
 func TestKeyCannotBeKept(t *testing.T) {
-	s := state{dir: filepath.Join(t.TempDir(), "none")}
-	_, err := s.identity()
+	s := Dir(filepath.Join(t.TempDir(), "none"))
+	_, err := s.Key()
 	require.ErrorIs(t, err, vfs.Denied)
 }

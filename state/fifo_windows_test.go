@@ -1,0 +1,3 @@
+package state
+
+var makeFIFO func(path string) error

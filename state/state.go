@@ -1,0 +1,155 @@
+// Package state is a host's state directory: its lock, its sockets, its key for TLS, where guests find it, and
+// the places for what the host is about to do and for what it keeps. A host's own commands find the running
+// host there.
+//
+// The directory belongs to one user. It must not lie in a directory that guests are served.
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"capd/vfs"
+)
+
+// Dir is the absolute path of a state directory, which need not be there. [Open] makes one.
+type Dir string
+
+// MaxSocketPath is how many bytes the path of a Unix socket may have on every system (unix(7); 104 with the
+// NUL on some).
+const MaxSocketPath = 103
+
+// Open returns the state directory at path, or the usual one for "". It makes nothing. It answers limit for a
+// path that is too long for the sockets, and invalid where there is no usual one.
+func Open(path string) (d Dir, err error) {
+	if path == "" {
+		if path, _, err = Usual(); err != nil {
+			return "", err
+		}
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	d = Dir(path)
+	if n := len(d.Control()) - MaxSocketPath; n > 0 {
+		return "", vfs.Errorf(vfs.Limit, "the state directory's path is %d bytes too long for a socket; name a shorter one with --state", n)
+	}
+	return d, nil
+}
+
+// Usual is where the state directory is unless somebody names one: $XDG_STATE_HOME/capd or
+// ~/.local/state/capd. home says that it is the second, which does not depend on the environment.
+func Usual() (path string, home bool, err error) {
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" || !filepath.IsAbs(base) {
+		home = true
+		dir, err := os.UserHomeDir()
+		if err != nil {
+			return "", false, vfs.Errorf(vfs.Invalid, "there is no home directory to keep state in; name one with --state")
+		}
+		base = filepath.Join(dir, ".local", "state")
+	}
+	return filepath.Join(base, "capd"), home, nil
+}
+
+// Control is the operator's socket. Whoever can connect to it controls the host.
+func (d Dir) Control() string { return d.join("control.sock") }
+
+// Guests is the guests' socket, unless other users of the machine are let in.
+func (d Dir) Guests() string { return d.join("guest.sock") }
+
+// Journals holds what processes write down before they do it.
+func (d Dir) Journals() string { return d.join("journal") }
+
+// Materialized holds copies of trees for programs to work on.
+func (d Dir) Materialized() string { return d.join("materialized") }
+
+// Contents is the host's own content-addressed store.
+func (d Dir) Contents() string { return d.join("cas") }
+
+// Caches holds what programs keep from one run to the next.
+func (d Dir) Caches() string { return d.join("caches") }
+
+func (d Dir) key() string  { return d.join("host.key") }
+func (d Dir) ways() string { return d.join("listeners.json") }
+
+func (d Dir) join(name string) string { return filepath.Join(string(d), name) }
+
+// Make makes the directory, for its owner alone. It answers denied for one in which others may write.
+func (d Dir) Make() error {
+	if err := MakeDir(string(d)); err != nil {
+		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", d, reason(err))
+	}
+	fi, err := os.Stat(string(d))
+	if err != nil {
+		return d.Unusable(err)
+	}
+	if !Private(fi) {
+		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, with --state", d)
+	}
+	return nil
+}
+
+// MakeDir is os.MkdirAll for this user alone, of directories that survive a power cut.
+func MakeDir(dir string) error {
+	var changed []string // from dir upwards
+	for at := filepath.Clean(dir); ; {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		at = filepath.Dir(at)
+		changed = append(changed, at)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, at := range changed {
+		if err := syncDir(at); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unusable is the error for a state directory in which err happened: denied.
+func (d Dir) Unusable(err error) error {
+	return vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", d, reason(err))
+}
+
+// Lock makes the directory and takes it for this process, until unlock is called or the process ends. It
+// answers busy when a host runs there.
+func (d Dir) Lock() (unlock func(), err error) {
+	if err := d.Make(); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(d.join("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, d.Unusable(err)
+	}
+	if err := LockFile(f); err != nil {
+		f.Close()
+		return nil, vfs.Errorf(vfs.Busy, "a host runs with the state directory %s already; end it, or name another with --state", d)
+	}
+	return func() { f.Close() }, nil
+}
+
+// Unsynced makes a new directory for what could not be brought back to where it came from. It stays until
+// somebody removes it.
+func (d Dir) Unsynced() (string, error) {
+	all := d.join("unsynced")
+	if err := os.MkdirAll(all, 0o700); err != nil {
+		return "", d.Unusable(err)
+	}
+	return os.MkdirTemp(all, time.Now().Format("20060102-150405-"))
+}
+
+// reason is what went wrong, without the path that it went wrong with.
+func reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+
+	"capd/locator"
+	"capd/vfs"
+)
+
+// Way is how guests over TLS find a host: what a locator has beside the secret.
+type Way struct {
+	Host string      `json:"host"`
+	Port uint16      `json:"port"`
+	Key  locator.Key `json:"key"`
+}
+
+// Locator is the locator of a secret that leads this way.
+func (w Way) Locator(secret [locator.SecretSize]byte) locator.Locator {
+	return locator.Locator{Host: w.Host, Port: w.Port, Key: w.Key, Secret: secret}
+}
+
+// String is tls:HOST:PORT.
+func (w Way) String() string { return "tls:" + w.Locator([locator.SecretSize]byte{}).Address() }
+
+// KeepWays writes down, for the host's commands, where guests over TLS find it. The caller holds the lock.
+func (d Dir) KeepWays(ways []Way) error {
+	text, err := json.Marshal(ways)
+	if err != nil {
+		return err
+	}
+	if err := d.keep(d.ways(), append(text, '\n')); err != nil {
+		return d.Unusable(err)
+	}
+	return nil
+}
+
+// ForgetWays removes what KeepWays wrote.
+func (d Dir) ForgetWays() { os.Remove(d.ways()) }
+
+// Ways reads what KeepWays wrote; none where nothing was written. It answers corrupt.
+func (d Dir) Ways() (ways []Way, err error) {
+	text, err := os.ReadFile(d.ways())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &ways)
+	}
+	if err != nil {
+		return nil, vfs.Errorf(vfs.Corrupt, "%s cannot be read: %v; start the host again", d.ways(), reason(err))
+	}
+	return ways, nil
+}
