@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -42,6 +43,19 @@ func meant(digits, unit string) string {
 		}
 	}
 	return ""
+}
+
+// String is the size for people, as 12 bytes or 1.5 MiB; ParseSize does not read it.
+func (s Size) String() string {
+	const units = "KMGT"
+	if s < 1<<10 {
+		return fmt.Sprintf("%d bytes", int64(s))
+	}
+	f, unit := float64(s), 0
+	for f /= 1 << 10; f >= 1<<10 && unit < len(units)-1; unit++ {
+		f /= 1 << 10
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[unit])
 }
 
 // UnmarshalText is [ParseSize].

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"capd/server"
 	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
@@ -22,7 +23,7 @@ type aftermath struct {
 	env     *env
 	state   state.Dir
 	from    *source
-	tree    *tree
+	tree    *server.Materialized
 	code    int   // of the program
 	stopped error // why it did not come to its end, or did not start
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"capd/config"
+	"capd/server"
 	"capd/vfs"
 )
 
@@ -30,11 +31,12 @@ func (configCheckCommand) Help() string {
 }
 
 func (c *configCheckCommand) Run(e *env) error {
-	p, conf, err := configured(c.File)
+	s := &server.Server{}
+	guests, err := s.Load(c.File)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s\n", vfs.Printable(c.File), count(len(p.mounts), "mount"), count(len(conf.Guests), "guest"))
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s\n", vfs.Printable(c.File), count(len(s.Mounts), "mount"), count(len(guests), "guest"))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"capd/authority"
 	"capd/client/console"
 	"capd/config"
+	"capd/server"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -145,7 +146,7 @@ func (c *mountCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	absolute(u, here)
+	server.Absolute(u, here)
 	con, fs, err := c.virtualFS(e)
 	if err != nil {
 		return err

@@ -141,3 +141,6 @@ func (o *output) open() error {
 	}
 	return nil
 }
+
+// logf tells the host something.
+func (e *env) logf(format string, args ...any) { fmt.Fprintf(e.stderr, format+"\n", args...) }

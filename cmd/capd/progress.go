@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"capd/config"
 )
 
 // progress counts bytes on their way, and shows them on a terminal when it takes
@@ -76,18 +78,5 @@ func (p *progress) count(entries, bytes int64) {
 		return
 	}
 	p.last, p.shown = now, true
-	fmt.Fprintf(p.show, "\r%d %s, %s ", entries, p.verb, bytesText(bytes))
-}
-
-// bytesText is a number of bytes for people.
-func bytesText(n int64) string {
-	const units = "KMGT"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	f, unit := float64(n), 0
-	for f /= 1 << 10; f >= 1<<10 && unit < len(units)-1; unit++ {
-		f /= 1 << 10
-	}
-	return fmt.Sprintf("%.1f %ciB", f, units[unit])
+	fmt.Fprintf(p.show, "\r%d %s, %s ", entries, p.verb, config.Size(bytes))
 }

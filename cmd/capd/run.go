@@ -15,6 +15,7 @@ import (
 	"capd/config"
 	"capd/materialize"
 	"capd/sandbox"
+	"capd/server"
 	"capd/state"
 	"capd/vfs"
 )
@@ -96,7 +97,7 @@ func (c *runCommand) Run(e *env) (err error) {
 
 // source is the tree that a program is run on.
 type source struct {
-	w     *world
+	fs    *server.FS
 	dir   vfs.Dir
 	name  string // for settling
 	tree  string // which tree it is, for its caches
@@ -113,26 +114,22 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.Make(); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	w, err := openWorld(e, st, func(_ context.Context, name string) (vfs.Dir, error) {
+	w, err := server.OpenFS(e, st, server.FSOptions{Logf: e.logf, Recover: func(_ context.Context, name string) (vfs.Dir, error) {
 		if name != c.capName() {
-			return nil, errOthers
+			return nil, server.ErrOthers
 		}
 		n, err := vfs.Dup(d)
 		if err != nil {
 			return nil, err
 		}
 		return n.(vfs.Dir), nil
-	})
+	}})
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(e)
-	s := &source{w: w, dir: d, name: c.capName(), tree: c.capName() + "/" + trimPath(c.Path), ctx: ctx, close: func() {
+	s := &source{fs: w, dir: d, name: c.capName(), tree: c.capName() + "/" + trimPath(c.Path), ctx: ctx, close: func() {
 		cancel(nil)
 		w.Close()
 		conn.Close()
@@ -181,23 +178,20 @@ func watch(ctx context.Context, d *client.Dir, cancel context.CancelCauseFunc) {
 
 // here serves the directory that the program is run in, to nobody else.
 func (c *runCommand) here(e *env, st state.Dir) (*source, error) {
-	p, err := usual(".", false)
+	one := &server.Server{State: string(st)}
+	if err := usual(one, ".", false); err != nil {
+		return nil, err
+	}
+	one.Mounts = one.Mounts[:1]
+	if err := one.Check(); err != nil {
+		return nil, err
+	}
+	w, err := server.OpenFS(e, st, server.FSOptions{Logf: e.logf})
 	if err != nil {
 		return nil, err
 	}
-	p.mounts = p.mounts[:1]
-	if err := p.possible(st); err != nil {
-		return nil, err
-	}
-	if err := st.Make(); err != nil {
-		return nil, err
-	}
-	w, err := openWorld(e, st, nil)
-	if err != nil {
-		return nil, err
-	}
-	s := &source{w: w, ctx: e, close: func() { w.Close() }}
-	if err = p.mount(e, w.FS, true); err == nil {
+	s := &source{fs: w, ctx: e, close: func() { w.Close() }}
+	if err = w.Mount(e, projectAt, one.Mounts[0].URL, server.Attenuation{}); err == nil {
 		at := strings.TrimSuffix(vfs.Join(projectAt, trimPath(c.Path)), "/")
 		s.name = w.Target(at)
 		s.tree = s.name
@@ -221,7 +215,7 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 		return err
 	}
 	p := newProgress(e, nil, "copied")
-	t, err := from.w.newTree(from.ctx, from.dir, from.name, materialize.Options{ReadOnly: fixed, Exclude: exclude, Progress: entries(p.count)})
+	t, err := from.fs.Copy(from.ctx, from.dir, from.name, materialize.Options{ReadOnly: fixed, Exclude: exclude, Progress: server.Entries(p.count)})
 	p.end()
 	if err != nil {
 		return err
@@ -324,5 +318,3 @@ func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string,
 type exitError int
 
 func (x exitError) Error() string { return fmt.Sprintf("the program ended with %d", int(x)) }
-
-var errOthers = vfs.Errorf(vfs.NotFound, "this belongs to another capability")

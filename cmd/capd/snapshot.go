@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 
+	"capd/config"
+	"capd/server"
 	"capd/virtualfs"
 )
 
@@ -47,7 +49,7 @@ func (c *snapshotCommand) Run(e *env) error {
 	e.done("the tree is stored and kept; its digest is %s", s.Digest)
 	fmt.Fprintln(e.stdout, s.Digest)
 	if isTerminal(e.stderr) {
-		fmt.Fprintf(e.stderr, "%s, %s (%s of it new)\n", count(int(s.Files), "file"), bytesText(s.Bytes), bytesText(s.New))
+		fmt.Fprintf(e.stderr, "%s, %s (%s of it new)\n", count(int(s.Files), "file"), config.Size(s.Bytes), config.Size(s.New))
 	}
 	return nil
 }
@@ -58,6 +60,6 @@ func absolutePath(p string) (string, error) {
 		return "", err
 	}
 	u := &virtualfs.URL{Scheme: "physical", Path: p}
-	absolute(u, here)
+	server.Absolute(u, here)
 	return u.Path, nil
 }

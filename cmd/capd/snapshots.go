@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"capd/backend/cas"
+	"capd/config"
 	"capd/vfs"
 )
 
@@ -60,7 +61,7 @@ func (c *snapshotsCommand) Run(e *env) error {
 	for _, p := range pins {
 		of, files, size := "-", "-", "-"
 		if p.Of != "" {
-			of, files, size = vfs.Printable(p.Of), strconv.FormatInt(p.Files, 10), bytesText(p.Bytes)
+			of, files, size = vfs.Printable(p.Of), strconv.FormatInt(p.Files, 10), config.Size(p.Bytes).String()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", vfs.Printable(p.Name), p.Made.Local().Format(time.DateTime), of, files, size, p.Root)
 	}
@@ -97,6 +98,6 @@ func (c *snapshotsCommand) collect(e *env, s *cas.Store) error {
 		e.done("removed %s", count(int(r.Removed), "blob"))
 		return printJSON(e.stdout, r)
 	}
-	e.result("removed %s of %d, %s", count(int(r.Removed), "blob"), r.Blobs, bytesText(r.Freed))
+	e.result("removed %s of %d, %s", count(int(r.Removed), "blob"), r.Blobs, config.Size(r.Freed))
 	return nil
 }

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"capd/authority"
 	served "capd/cap/console"
+
+	"capd/authority"
 	"capd/client/console"
+	"capd/config"
 	"capd/meter"
 	"capd/vfs"
 )
@@ -203,7 +205,7 @@ func (t *usageTable) use(indent string, u meter.Use) {
 // amount is so much of a kind, for people.
 func amount(k meter.Kind, n int64) string {
 	if k.Bytes() {
-		return bytesText(n)
+		return config.Size(n).String()
 	}
 	return fmt.Sprint(n)
 }

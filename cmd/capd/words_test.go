@@ -17,7 +17,7 @@ import (
 )
 
 // speaks are the packages whose messages can reach the command line.
-var speaks = []string{"vfs", "cap", "backend", "virtualfs", "authority", "meter", "client", "locator", "host", "state", "materialize", "sandbox"}
+var speaks = []string{"vfs", "cap", "backend", "virtualfs", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox"}
 
 // ofTheWire finds what belongs to the interfaces and not to the command line.
 var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|openDir|openFile|readBytes|readText|createDir|createFile|ifTarget|noFollow)\b|[a-z] see grants|\bcall (?:walk|stage)\b|look it up again|does not know this method`)

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (s stores) openers() map[string]virtualfs.Opener {
 	}
 	for scheme, open := range all {
 		all[scheme] = func(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-			if err := checkForm(u); err != nil {
+			if err := forms[scheme](u); err != nil {
 				return nil, err
 			}
 			return open(ctx, u)
@@ -47,7 +47,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.outside(store); err != nil {
+	if err := outside(s.st, store); err != nil {
 		store.Close()
 		return nil, err
 	}
@@ -59,13 +59,23 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 }
 
 // outside answers invalid when the state directory lies in store.
-func (s stores) outside(store *physical.Store) error {
-	if inside, err := store.Holds(string(s.st)); err != nil {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", s.st, reason(err))
+func outside(st state.Dir, store *physical.Store) error {
+	if inside, err := store.Holds(string(st)); err != nil {
+		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", st, reason(err))
 	} else if inside {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", s.st)
+		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", st)
 	}
 	return nil
+}
+
+// apartFrom answers what is wrong with serving dir: it cannot be, or the state directory lies in it.
+func apartFrom(st state.Dir, dir string) error {
+	store, err := openPhysical(dir, physical.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return outside(st, store)
 }
 
 // openPhysical opens a directory of the host.
@@ -97,7 +107,7 @@ func openMemory(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
 		Root: store.Root,
 		Detail: func() string {
 			used, _ := store.Usage()
-			return fmt.Sprintf("%s of %s", bytesText(used), bytesText(l.Bytes))
+			return fmt.Sprintf("%s of %s", config.Size(used), config.Size(l.Bytes))
 		},
 	}, nil
 }
@@ -124,7 +134,7 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 
 // upper opens what an overlay writes to: upper=DIR, or memory.
 func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() error, error) {
-	if err := checkForm(u); err != nil {
+	if err := checkOverlay(u); err != nil {
 		return nil, nil, err
 	}
 	if dir := u.Query.Get("upper"); dir != "" {
@@ -150,7 +160,7 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.outside(store)
+	err = outside(s.st, store)
 	var unlock func() error
 	if err == nil {
 		unlock, err = lockUpper(dir)
@@ -213,8 +223,22 @@ func holds(dir, path string) (bool, error) {
 	return inside, nil
 }
 
-// absolute makes the host paths of a URL absolute, from dir.
-func absolute(u *virtualfs.URL, dir string) {
+// absoluteURL is a URL with the host paths in it absolute.
+func absoluteURL(text string) (string, error) {
+	u, err := virtualfs.ParseURL(text)
+	if err != nil {
+		return "", err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	Absolute(u, here)
+	return u.String(), nil
+}
+
+// Absolute makes the host paths of a URL absolute, from dir.
+func Absolute(u *virtualfs.URL, dir string) {
 	abs := func(p string) string {
 		if filepath.IsAbs(p) {
 			return p
@@ -232,6 +256,6 @@ func absolute(u *virtualfs.URL, dir string) {
 		if upper := u.Query.Get("upper"); upper != "" {
 			u.Query.Set("upper", abs(upper))
 		}
-		absolute(u.Below, dir)
+		Absolute(u.Below, dir)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 
 // opener opens what a name in a journal stands for.
 type opener = func(ctx context.Context, name string) (vfs.Dir, error)
+
+// ErrOthers is answered for the name of what another process settles.
+var ErrOthers = vfs.Errorf(vfs.NotFound, "this belongs to another capability")
 
 // journal is a directory where a process writes what it is about to do. It is the
 // process's own as long as it lives, by a lock on a file beside it: others settle what
@@ -146,8 +149,8 @@ func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener,
 		settled, err := virtualfs.Recover(ctx, j.Dir, open, other)
 		whole := err == nil
 		for _, r := range settled {
-			if errors.Is(r.Err, errOthers) {
-				whole, err = false, errOthers
+			if errors.Is(r.Err, ErrOthers) {
+				whole, err = false, ErrOthers
 				continue
 			}
 			what := "undone"
@@ -160,7 +163,7 @@ func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener,
 			}
 			whole = whole && r.Err == nil && len(r.Left) == 0
 		}
-		if !whole && errors.Is(err, errOthers) { // whoever has the capability settles it
+		if !whole && errors.Is(err, ErrOthers) { // whoever has the capability settles it
 			_ = j.release()
 			continue
 		}

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"net"
@@ -15,23 +15,23 @@ func TestListenArguments(t *testing.T) {
 	for text, want := range map[string]hostPort{
 		"tls:localhost:7000": {"localhost", 7000}, "tls::0": {"", 0}, "tls:[::1]:443": {"::1", 443}, "tls:0.0.0.0:65535": {"0.0.0.0", 65535},
 	} {
-		var a tlsAddress
-		require.NoError(t, a.UnmarshalText([]byte(text)), text)
-		require.Equal(t, want, hostPort(a), text)
+		a, err := parseListen(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, a, text)
 	}
 	for _, bad := range []string{"", "tls", "tls:", "tls:x", "tls:x:", "tls:x:http", "tls:x:65536", "tls:x:-1", "tls:::1:7", "x:7", "tcp:x:7", "unix:x"} {
-		require.ErrorContains(t, new(tlsAddress).UnmarshalText([]byte(bad)), "tls:HOST:PORT", bad)
+		require.ErrorContains(t, CheckListen(bad), "tls:HOST:PORT", bad)
 	}
 	for text, want := range map[string]hostPort{
 		"example.org": {"example.org", 0}, "example.org:7": {"example.org", 7}, "192.0.2.1": {"192.0.2.1", 0}, "192.0.2.1:7": {"192.0.2.1", 7},
 		"2001:db8::1": {"2001:db8::1", 0}, "[2001:db8::1]": {"2001:db8::1", 0}, "[2001:db8::1]:7": {"2001:db8::1", 7},
 	} {
-		var a advertised
-		require.NoError(t, a.UnmarshalText([]byte(text)), text)
-		require.Equal(t, want, hostPort(a), text)
+		a, err := parseAdvertise(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, a, text)
 	}
 	for _, bad := range []string{"", ":7", "x:", "x:0", "x:y", "0.0.0.0", "::", "[::]:7", "a:b:c"} {
-		require.Error(t, new(advertised).UnmarshalText([]byte(bad)), bad)
+		require.Error(t, CheckAdvertise(bad), bad)
 	}
 }
 
@@ -42,17 +42,17 @@ func TestListenTLS(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range []struct {
 		listen    hostPort
-		advertise *advertised
+		advertise *hostPort
 		host      string
 		port      uint16 // 0: the one that was opened
 	}{
 		{hostPort{"127.0.0.1", 0}, nil, "127.0.0.1", 0},
 		{hostPort{"localhost", 0}, nil, "localhost", 0},
-		{hostPort{"localhost", 0}, &advertised{"example.org", 7}, "localhost", 0},
+		{hostPort{"localhost", 0}, &hostPort{"example.org", 7}, "localhost", 0},
 		{hostPort{"", 0}, nil, name, 0},
 		{hostPort{"0.0.0.0", 0}, nil, name, 0},
-		{hostPort{"0.0.0.0", 0}, &advertised{"example.org", 0}, "example.org", 0},
-		{hostPort{"", 0}, &advertised{"2001:db8::1", 7}, "2001:db8::1", 7},
+		{hostPort{"0.0.0.0", 0}, &hostPort{"example.org", 0}, "example.org", 0},
+		{hostPort{"", 0}, &hostPort{"2001:db8::1", 7}, "2001:db8::1", 7},
 	} {
 		l, w, err := listenTLS(t.Context(), c.listen, c.advertise)
 		require.NoError(t, err, c.listen)
@@ -70,7 +70,7 @@ func TestListenTLS(t *testing.T) {
 		require.ErrorContains(t, err, "in use")
 		l.Close()
 	}
-	_, _, err = listenTLS(t.Context(), hostPort{"", 0}, &advertised{"no name", 0})
+	_, _, err = listenTLS(t.Context(), hostPort{"", 0}, &hostPort{"no name", 0})
 	require.ErrorIs(t, err, vfs.Invalid)
 	require.ErrorContains(t, err, "--advertise")
 	_, _, err = listenTLS(t.Context(), hostPort{"203.0.113.1", 0}, nil)

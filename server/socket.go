@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"crypto/sha256"
@@ -14,25 +14,26 @@ import (
 	"capd/vfs"
 )
 
-// socketMode is who may connect to the guests' socket: connecting takes the right to
-// write (unix(7)).
-type socketMode os.FileMode
+// SocketMode is who may connect to the guests' socket: connecting takes the right to write (unix(7)).
+type SocketMode os.FileMode
 
 // UnmarshalText reads an octal number such as 0660.
-func (m *socketMode) UnmarshalText(text []byte) error {
+func (m *SocketMode) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 8, 32)
-	if err != nil || n&^0o666 != 0 || n&0o600 != 0o600 {
+	if err != nil || SocketMode(n).wrong() {
 		return fmt.Errorf("%q is not a socket's mode: write 0660 for a group, 0666 for every user of this machine, or 0600", text)
 	}
-	*m = socketMode(n)
+	*m = SocketMode(n)
 	return nil
 }
 
-// socketFlags say which other users of this machine may connect as guests.
-type socketFlags struct {
-	SocketGroup string      `placeholder:"GROUP" help:"Let the members of this group in at the guests' socket."`
-	SocketMode  *socketMode `placeholder:"MODE" help:"The mode of the guests' socket, such as 0666 for every user of this machine (default: 0600, or 0660 with --socket-group)."`
-	SocketDir   string      `placeholder:"DIR" help:"The directory for the guests' socket, which others can reach (default: one in the directory for temporary files)."`
+func (m SocketMode) wrong() bool { return m&^0o666 != 0 || m&0o600 != 0o600 }
+
+// Socket says which other users of this machine may connect as guests. The zero value lets nobody else in.
+type Socket struct {
+	Group string     // its members are let in
+	Mode  SocketMode // of the socket, such as 0o666 for every user; 0: 0o600, or 0o660 with a Group
+	Dir   string     // which others can reach; "": one that is made in the directory for temporary files
 }
 
 // socket is the guests' socket: in the state directory, where its owner alone can
@@ -44,13 +45,16 @@ type socket struct {
 	note string // for whoever starts the host
 }
 
-// guestsSocket opens the guests' socket. The caller holds the state directory's lock.
-func (f socketFlags) guestsSocket(st state.Dir) (s *socket, err error) {
-	if f == (socketFlags{}) {
-		l, err := listen(st.Guests())
-		return &socket{Listener: l, path: st.Guests()}, err
+// open opens the guests' socket. The caller holds the state directory's lock.
+func (o Socket) open(st state.Dir) (s *socket, err error) {
+	if o == (Socket{}) {
+		l, err := listenUnix(st.Guests())
+		if err != nil {
+			return nil, err
+		}
+		return &socket{Listener: l, path: st.Guests()}, nil
 	}
-	gid, mode, err := f.allowed()
+	gid, mode, err := o.allowed()
 	if err != nil {
 		return nil, err
 	}
@@ -58,35 +62,36 @@ func (f socketFlags) guestsSocket(st state.Dir) (s *socket, err error) {
 	defer func() {
 		if err != nil {
 			s.end()
+			s = nil
 		}
 	}()
-	if err := s.directory(f.SocketDir, st, gid, mode); err != nil {
+	if err := s.directory(o.Dir, st, gid, mode); err != nil {
 		return s, err
 	}
 	if nc, err := net.Dial("unix", s.path); err == nil {
 		nc.Close()
 		return s, vfs.Errorf(vfs.Busy, "a host has its guests' socket in %s already; name another directory with --socket-dir", filepath.Dir(s.path))
 	}
-	if s.Listener, err = listen(s.path); err != nil {
+	if s.Listener, err = listenUnix(s.path); err != nil {
 		return s, err
 	}
 	if err := admit(s.path, gid, mode); err != nil {
-		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; a host gives it to a group that its user is in", f.SocketGroup, reason(err))
+		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; a host gives it to a group that its user is in", o.Group, reason(err))
 	}
 	return s, nil
 }
 
 // allowed is which group may connect (-1: the user's own), and the socket's mode.
-func (f socketFlags) allowed() (gid int, mode os.FileMode, err error) {
+func (o Socket) allowed() (gid int, mode os.FileMode, err error) {
 	gid, mode = -1, 0o600
-	if f.SocketGroup != "" {
-		if gid, err = groupID(f.SocketGroup); err != nil {
+	if o.Group != "" {
+		if gid, err = groupID(o.Group); err != nil {
 			return 0, 0, err
 		}
 		mode = 0o660
 	}
-	if f.SocketMode != nil {
-		mode = os.FileMode(*f.SocketMode)
+	if o.Mode != 0 {
+		mode = os.FileMode(o.Mode)
 	}
 	return gid, mode, nil
 }
@@ -196,9 +201,9 @@ func (s *socket) end() {
 	}
 }
 
-// listen opens a socket that only this user can reach. The caller holds the
+// listenUnix opens a socket that only this user can reach. The caller holds the
 // lock, so that a socket that is there was left behind.
-func listen(path string) (net.Listener, error) {
+func listenUnix(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
 	}

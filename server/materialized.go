@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"capd/virtualfs"
 )
 
-// tree is a materialized subtree.
-type tree struct {
+// Materialized is a subtree in a private directory of the host. It implements [virtualfs.Tree].
+type Materialized struct {
 	*materialize.Tree
 	from    vfs.Dir // what it is of; not the tree's own
 	journal vfs.Dir
@@ -21,23 +21,25 @@ type tree struct {
 }
 
 // materialize copies d into a private directory.
-func (w *world) materialize(ctx context.Context, d vfs.Dir, name string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
-	return w.newTree(ctx, d, name, materialize.Options{
+func (f *FS) materialize(ctx context.Context, d vfs.Dir, name string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
+	return f.Copy(ctx, d, name, materialize.Options{
 		Bounds:   materialize.Bounds{Entries: int(b.Entries), Bytes: b.Bytes},
-		Progress: entries(progress),
+		Progress: Entries(progress),
 	})
 }
 
-func (w *world) newTree(ctx context.Context, d vfs.Dir, name string, o materialize.Options) (*tree, error) {
-	t, err := w.base.New(ctx, d, o)
+// Copy copies d, which stays its caller's, into a private directory. name is for settling, should the process
+// end in the midst of a Sync: see [virtualfs.FS.Target].
+func (f *FS) Copy(ctx context.Context, d vfs.Dir, name string, o materialize.Options) (*Materialized, error) {
+	t, err := f.base.New(ctx, d, o)
 	if err != nil {
 		return nil, err
 	}
-	return &tree{t, d, w.journal, name}, nil
+	return &Materialized{t, d, f.journal, name}, nil
 }
 
-// entries makes of a Progress one of package materialize.
-func entries(p virtualfs.Progress) func(materialize.Progress) {
+// Entries makes of a Progress one of package materialize.
+func Entries(p virtualfs.Progress) func(materialize.Progress) {
 	if p == nil {
 		return nil
 	}
@@ -45,7 +47,7 @@ func entries(p virtualfs.Progress) func(materialize.Progress) {
 }
 
 // Changes implements [virtualfs.Tree], with text.
-func (t *tree) Changes(ctx context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
+func (t *Materialized) Changes(ctx context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
 	c, err := t.Tree.Changes(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +72,7 @@ func skipped(all []materialize.Skipped) []virtualfs.Skipped {
 
 // text is the unified text of a change. What it was is read where it came from: when
 // that has changed since, or may not be read any more, the text does not say.
-func (t *tree) text(ctx context.Context, c batch.Change) (string, error) {
+func (t *Materialized) text(ctx context.Context, c batch.Change) (string, error) {
 	from, to := side(c.Path, c.Was), side(c.Path, c.Becomes)
 	same := c.Was.Kind == c.Becomes.Kind && c.Was.Version == c.Becomes.Version && c.Was.Target == c.Becomes.Target
 	var err error
@@ -146,7 +148,7 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 }
 
 // Sync implements [virtualfs.Tree].
-func (t *tree) Sync(ctx context.Context, progress virtualfs.Progress) (int, []virtualfs.Skipped, error) {
+func (t *Materialized) Sync(ctx context.Context, progress virtualfs.Progress) (int, []virtualfs.Skipped, error) {
 	o := materialize.SyncOptions{Name: t.name}
 	if progress != nil {
 		o.Progress = func(done, _ int) { progress(int64(done), 0) }

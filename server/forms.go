@@ -1,7 +1,8 @@
-package main
+package server
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,22 +49,37 @@ var forms = map[string]func(*virtualfs.URL) error{
 
 var errNoSize = vfs.Errorf(vfs.Invalid, "a remote CAS needs the size too: #DIGEST/SIZE")
 
-// checkForm answers invalid for a URL that no store can be opened by.
-func checkForm(u *virtualfs.URL) error {
+// checkForm answers invalid for a URL that no store can be opened by. What URLs of own stores mean is known to
+// their openers alone.
+func (s *Server) checkForm(u *virtualfs.URL) error {
 	if u.Below != nil {
-		_, err := limits(u)
-		return cmp.Or(u.Only("upper", "max", "nodes"), err, checkForm(u.Below))
+		return cmp.Or(checkOverlay(u), s.checkForm(u.Below))
 	}
-	check := forms[u.Scheme]
-	if check == nil {
-		kinds := []string{"overlay"}
-		for scheme := range forms {
-			kinds = append(kinds, scheme)
+	if check := forms[u.Scheme]; check != nil {
+		return check(u)
+	}
+	if s.Stores[u.Scheme] != nil {
+		return nil
+	}
+	kinds := slices.Concat([]string{"overlay"}, slices.Collect(maps.Keys(forms)), slices.Collect(maps.Keys(s.Stores)))
+	slices.Sort(kinds)
+	return vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", u.Scheme, strings.Join(kinds, ", "))
+}
+
+// checkOverlay is checkForm of an overlay's own options.
+func checkOverlay(u *virtualfs.URL) error {
+	_, err := limits(u)
+	return cmp.Or(u.Only("upper", "max", "nodes"), err)
+}
+
+// checkStores answers invalid for an own store whose scheme means another.
+func (s *Server) checkStores() error {
+	for scheme := range s.Stores {
+		if scheme == "overlay" || forms[scheme] != nil {
+			return vfs.Errorf(vfs.Invalid, "Stores has an opener of %s:, which is a kind of store already; give it another scheme", scheme)
 		}
-		slices.Sort(kinds)
-		return vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", u.Scheme, strings.Join(kinds, ", "))
 	}
-	return check(u)
+	return nil
 }
 
 // rootOf is the digest of the tree that a cas URL names.

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestConfigForms(t *testing.T) {
 		if err := os.WriteFile(name, fmt.Appendf(nil, "mounts:\n  - path: m\n    url: %q\n", url), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := configured(name)
+		_, err := new(Server).Load(name)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s is refused: %v", url, err)

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log"
+	"maps"
+
+	"capd/materialize"
+	"capd/state"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// FS is a namespace of stores that this process opens with its own authority, with what it needs of the host:
+// where it writes what it is about to do, where it keeps contents, and where it materializes. It serves nobody.
+type FS struct {
+	*virtualfs.FS
+	journal  *journal
+	contents contents
+	base     *materialize.Base
+}
+
+// FSOptions says how an FS is composed. The zero value is right for most.
+type FSOptions struct {
+	Stores map[string]Opener // as Server.Stores
+	// Recover opens what was changed when a process died, by the name that was given for it, where that is not a
+	// tree of mounts. It answers ErrOthers for a name that is not its own. It may be nil.
+	Recover func(ctx context.Context, name string) (vfs.Dir, error)
+	Logf    func(format string, args ...any) // nil is the log package
+}
+
+// OpenFS opens an empty one. It settles first what a process that died with the same state directory had begun.
+func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
+	if o.Logf == nil {
+		o.Logf = log.Printf
+	}
+	if err := st.Make(); err != nil {
+		return nil, err
+	}
+	f = &FS{contents: contents{st.Contents()}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	s := stores{st, f.contents}
+	open := s.openers()
+	maps.Copy(open, o.Stores)
+	if f.journal, err = newJournal(ctx, st, open, o.Recover, o.Logf); err != nil {
+		return f, err
+	}
+	if f.base, err = materialize.OpenAmbient(st.Materialized()); err != nil {
+		return f, st.Unusable(err)
+	}
+	f.FS = virtualfs.New(virtualfs.Options{
+		Open: open, Upper: s.upper, Journal: f.journal,
+		Snapshot: f.contents.snapshot, Materialize: f.materialize, Logf: o.Logf,
+	})
+	return f, nil
+}
+
+// Close closes what is there of it.
+func (f *FS) Close() error {
+	var errs []error
+	if f.FS != nil {
+		errs = append(errs, f.FS.Close())
+	}
+	if f.base != nil {
+		errs = append(errs, f.base.Close())
+	}
+	if f.journal != nil {
+		errs = append(errs, f.journal.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+
+	"capd/authority"
+	"capd/locator"
+	"capd/vfs"
+)
+
+// Granted is a new grant, with the locators that lead to it. Whoever has one of them has the capability. They
+// are kept nowhere else.
+type Granted struct {
+	Grant
+	Locator string   // for guests on this machine
+	TLS     []string // for guests elsewhere, one for each of Server.Listen
+}
+
+// Grant gives a guest the part of the tree at its path. It answers invalid for a name that is not 1 to 64 of
+// A-Z a-z 0-9 . _ - or looks like a grant's id, and what walking to the path answers.
+func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
+	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
+	if err != nil && g.Where != "" {
+		return nil, vfs.Errorf(vfs.CodeOf(err), "%s: a grant of %q: %s", g.Where, g.Path, message(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &Granted{Grant: given, Locator: s.locate(secret)}
+	for _, w := range s.ways {
+		out.TLS = append(out.TLS, w.Locator(secret).String())
+	}
+	return out, nil
+}
+
+// locate is the locator of a secret for guests on this machine.
+func (s *Server) locate(secret [locator.SecretSize]byte) string {
+	return locator.Locator{Socket: s.guests.path, Secret: secret}.String()
+}
+
+// grantsAtOnce is how many grants the authority is asked for at once.
+const grantsAtOnce = 1000
+
+// Grants lists the grants, oldest first, also what guests shared and what was revoked.
+func (s *Server) Grants() (all []Grant) {
+	for after := ""; ; after = all[len(all)-1].ID {
+		some, err := s.authority.Grants(after, grantsAtOnce)
+		all = append(all, some...)
+		if err != nil || len(some) < grantsAtOnce {
+			return all
+		}
+	}
+}
+
+// Revoke takes back every grant of a guest, or the one with that id, with all that came of it, and counts them.
+// When it has answered, nothing changes through them any more. It answers notFound, and busy when a change is
+// stuck.
+func (s *Server) Revoke(guest string) (int, error) { return s.authority.Revoke(guest) }
+
+// SetWritable locks every grant of a guest, or the one with that id, for writing, or unlocks it, and counts them.
+func (s *Server) SetWritable(guest string, on bool) (int, error) {
+	return s.authority.SetWritable(guest, on)
+}
+
+// SetLimits changes what every grant of a guest, or the one with that id, may hold, and counts them.
+func (s *Server) SetLimits(guest string, l Limits) (int, error) {
+	return s.authority.SetLimits(guest, l)
+}
+
+// Authority is what the methods about grants ask. It stays s's.
+func (s *Server) Authority() *authority.Host { return s.authority }

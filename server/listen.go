@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"capd/host"
+	"capd/locator"
+	"capd/state"
+	"capd/vfs"
+)
+
+// keepAlive ends within a minute or so a connection whose guest is gone without a
+// word.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 4}
+
+// hostPort is a host and, where it is known, a port.
+type hostPort struct {
+	host string
+	port uint16
+}
+
+func (a hostPort) everywhere() bool {
+	ip, err := netip.ParseAddr(a.host)
+	return a.host == "" || err == nil && ip.IsUnspecified()
+}
+
+// CheckListen answers what is wrong with an address to listen at, which is tls:HOST:PORT.
+func CheckListen(text string) error {
+	_, err := parseListen(text)
+	return err
+}
+
+func parseListen(text string) (hostPort, error) {
+	rest, found := strings.CutPrefix(text, "tls:")
+	host, port, err := net.SplitHostPort(rest)
+	n, nerr := strconv.ParseUint(port, 10, 16)
+	if !found || err != nil || nerr != nil {
+		return hostPort{}, fmt.Errorf("%q is not tls:HOST:PORT, such as tls:localhost:7000, tls:[::1]:7000 or tls::0 (every address, any port)", text)
+	}
+	return hostPort{host, uint16(n)}, nil
+}
+
+// CheckAdvertise answers what is wrong with where guests find a host, which is HOST or HOST:PORT.
+func CheckAdvertise(text string) error {
+	_, err := parseAdvertise(text)
+	return err
+}
+
+func parseAdvertise(text string) (hostPort, error) {
+	a := hostPort{host: strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")}
+	if _, err := netip.ParseAddr(a.host); err != nil && strings.Contains(a.host, ":") {
+		host, port, err := net.SplitHostPort(text)
+		n, nerr := strconv.ParseUint(port, 10, 16)
+		if err != nil || nerr != nil || n == 0 {
+			return hostPort{}, fmt.Errorf("%q is neither HOST nor HOST:PORT", text)
+		}
+		a = hostPort{host, uint16(n)}
+	}
+	if a.host == "" || a.everywhere() {
+		return hostPort{}, errors.New("it has to be a name or an address at which guests reach this host")
+	}
+	return a, nil
+}
+
+// ErrAdvertise is answered where Advertise is set and no address of Listen is every address: the locators of
+// other addresses name what is listened at.
+var ErrAdvertise = vfs.Errorf(vfs.Invalid, "Advertise is for an address of Listen that is every address, such as tls::7000; locators of others name what they listen at")
+
+// addresses are Listen and Advertise, which is nil where nothing is advertised.
+func (s *Server) addresses() (at []hostPort, advertise *hostPort, err error) {
+	everywhere := false
+	for _, text := range s.Listen {
+		a, err := parseListen(text)
+		if err != nil {
+			return nil, nil, vfs.Errorf(vfs.Invalid, "%v", err)
+		}
+		at, everywhere = append(at, a), everywhere || a.everywhere()
+	}
+	if s.Advertise == "" {
+		return at, nil, nil
+	}
+	a, err := parseAdvertise(s.Advertise)
+	switch {
+	case err != nil:
+		return nil, nil, vfs.Errorf(vfs.Invalid, "%v", err)
+	case !everywhere:
+		return nil, nil, ErrAdvertise
+	}
+	return at, &a, nil
+}
+
+// listen opens what guests and the operator connect to. s has the state directory's lock.
+func (s *Server) listen(ctx context.Context) (err error) {
+	at, advertise, err := s.addresses()
+	if err != nil {
+		return err
+	}
+	if s.guests, err = s.Socket.open(s.state); err != nil {
+		return err
+	}
+	if s.control, err = listenUnix(s.state.Control()); err != nil {
+		return err
+	}
+	s.state.ForgetWays() // of a host that was killed
+	if len(at) == 0 {
+		return nil
+	}
+	key, err := s.state.Key()
+	if err != nil {
+		return err
+	}
+	if s.id, err = host.NewIdentity(key); err != nil {
+		return err
+	}
+	for _, a := range at {
+		l, w, err := listenTLS(ctx, a, advertise)
+		if err != nil {
+			return err
+		}
+		w.Key = s.id.Key
+		s.tls, s.ways = append(s.tls, l), append(s.ways, w)
+	}
+	return s.state.KeepWays(s.ways)
+}
+
+// deafen closes what listen opened, and removes what it left in the file system.
+func (s *Server) deafen() {
+	for _, l := range s.tls {
+		l.Close()
+	}
+	if s.tls != nil {
+		s.state.ForgetWays()
+	}
+	if s.control != nil {
+		s.control.Close()
+		os.Remove(s.state.Control())
+	}
+	if s.guests != nil {
+		s.guests.end()
+	}
+}
+
+// listenTLS opens a. Where guests find it, but for the key, is its own host, or if
+// that is every address, what is advertised, or the machine's name.
+func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listener, state.Way, error) {
+	w := state.Way{Host: a.host}
+	var advertisedPort uint16
+	if a.everywhere() {
+		if advertise != nil {
+			w.Host, advertisedPort = advertise.host, advertise.port
+		} else if name, err := os.Hostname(); err == nil {
+			w.Host = name
+		}
+	}
+	network := "tcp"
+	if ip, err := netip.ParseAddr(a.host); err == nil && ip.Is4() { // 0.0.0.0 would be IPv6 too
+		network = "tcp4"
+	}
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	l, err := lc.Listen(ctx, network, net.JoinHostPort(a.host, strconv.Itoa(int(a.port))))
+	if err != nil {
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "tls:%s cannot be listened at: %v", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), listenReason(err))
+	}
+	w.Port = l.Addr().(*net.TCPAddr).AddrPort().Port()
+	if advertisedPort != 0 {
+		w.Port = advertisedPort
+	}
+	if _, err := locator.Parse(w.Locator([locator.SecretSize]byte{}).String()); err != nil {
+		l.Close()
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and say with --advertise how guests reach this one", w.Host)
+	}
+	return l, w, nil
+}
+
+// listenReason is what went wrong, without the address that it went wrong with.
+func listenReason(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	if sys, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = sys.Err
+	}
+	return err
+}

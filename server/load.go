@@ -1,0 +1,136 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"capd/config"
+	"capd/vfs"
+	"capd/virtualfs"
+)
+
+// Load reads a configuration file, which docs/configuration.md describes, and returns the guests that it names,
+// for [Server.Grant]. It sets Mounts and the limits, and what else the file says and s does not say yet. Paths of
+// the host in the file are relative to the directory that the file is in. It opens no store. Its errors say in
+// which line something is wrong.
+func (s *Server) Load(name string) ([]Guest, error) {
+	data, err := readConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	here, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	s.Limits, s.GuestLimits = c.Limits, c.GuestLimits
+	if s.Mounts, err = s.mountsOf(c, here); err != nil {
+		return nil, err
+	}
+	for _, set := range []func(string, *config.Config, string) error{s.loadListen, s.loadSocket} {
+		if err := set(name, c, here); err != nil {
+			return nil, err
+		}
+	}
+	s.State = cmp.Or(s.State, from(here, c.State))
+	return c.Guests, nil
+}
+
+// from is a path of the host that may be relative to here; "" stays.
+func from(here, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(here, path)
+}
+
+// mountsOf are the mounts of a configuration in the directory here.
+func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error) {
+	for _, m := range c.Mounts {
+		u, err := virtualfs.ParseURL(m.URL)
+		if err == nil {
+			err = s.checkForm(u)
+		}
+		if err != nil {
+			return nil, vfs.Errorf(vfs.Invalid, "%s: %s", m.Where, message(err))
+		}
+		Absolute(u, here)
+		all = append(all, Mount{Path: m.Path, URL: u.String(), Where: m.Where, Attenuation: Attenuation{
+			ReadOnly: m.ReadOnly, NoLinks: m.Links == config.LinksRefuse, Deny: m.Deny, Ask: m.Ask,
+			Bytes: int64(m.Quota.Bytes), Nodes: m.Quota.Nodes,
+		}})
+	}
+	return all, nil
+}
+
+// loadListen takes from a configuration where guests over TLS come.
+func (s *Server) loadListen(name string, c *config.Config, _ string) error {
+	for _, l := range c.Listen {
+		if err := CheckListen(l); err != nil {
+			return vfs.Errorf(vfs.Invalid, "%s: listen: %v", name, err)
+		}
+	}
+	if len(s.Listen) == 0 {
+		s.Listen = c.Listen
+	}
+	if s.Advertise != "" || c.Advertise == "" {
+		return nil
+	}
+	if err := CheckAdvertise(c.Advertise); err != nil {
+		return vfs.Errorf(vfs.Invalid, "%s: advertise: %v", name, err)
+	}
+	s.Advertise = c.Advertise
+	return nil
+}
+
+// loadSocket takes from a configuration who may come by the Unix socket.
+func (s *Server) loadSocket(name string, c *config.Config, here string) error {
+	s.Socket.Group = cmp.Or(s.Socket.Group, c.SocketGroup)
+	s.Socket.Dir = cmp.Or(s.Socket.Dir, from(here, c.SocketDir))
+	if s.Socket.Mode != 0 || c.SocketMode == "" {
+		return nil
+	}
+	if err := s.Socket.Mode.UnmarshalText([]byte(c.SocketMode)); err != nil {
+		return vfs.Errorf(vfs.Invalid, "%s: socketMode: %v", name, err)
+	}
+	return nil
+}
+
+func readConfig(name string) ([]byte, error) {
+	fi, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, vfs.Errorf(vfs.NotFound, "the configuration %s cannot be read: %v", vfs.Printable(name), reason(err))
+	case !fi.Mode().IsRegular():
+		return nil, vfs.Errorf(vfs.NotRegular, "the configuration %s is not a file", vfs.Printable(name))
+	case fi.Size() > config.MaxFile:
+		return nil, vfs.Errorf(vfs.TooLarge, "the configuration %s is longer than %s", vfs.Printable(name), config.Size(config.MaxFile))
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, vfs.Errorf(vfs.Denied, "the configuration %s cannot be read: %v", vfs.Printable(name), reason(err))
+	}
+	return data, nil
+}
+
+// message is what an error says, without its code and path.
+func message(err error) string {
+	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Msg != "" {
+		return e.Msg
+	}
+	return err.Error()
+}
+
+// reason is what went wrong, without the path that it went wrong with.
+func reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
