@@ -67,7 +67,7 @@ type mount struct {
 	Mount
 	url     *URL
 	store   *Store
-	guards  []vfs.Guard  // deny and ask
+	guards  []vfs.Guard  // deny, ask and its own
 	meter   *meter.Meter // nil for a mount without a quota
 	overlay *overlay.Overlay
 	applied []string // kept in the journal, oldest first
@@ -216,7 +216,7 @@ func (fs *FS) lay(ctx context.Context, m *mount) error {
 	return nil
 }
 
-// guards are what the mount withholds, and lets be read but not changed.
+// guards are what the mount withholds, what it lets be read but not changed, and its own.
 func guards(s *Store, a Attenuation) ([]vfs.Guard, error) {
 	withhold, ask := s.Deny, s.Ask
 	if a.Deny != nil {
@@ -240,7 +240,7 @@ func guards(s *Store, a Attenuation) ([]vfs.Guard, error) {
 		}
 		all = append(all, l.Ask(nil))
 	}
-	return all, nil
+	return append(all, a.Guards...), nil
 }
 
 // Unmount implements [Host].

@@ -109,6 +109,41 @@ func TestMounts(t *testing.T) {
 	mounts(t, fs, "y/z", "mem:b")
 }
 
+// refuse is a guard of a host's own, which answers limit for one path.
+func refuse(path string) vfs.Guard {
+	return vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		if op.Path == path {
+			return vfs.Effect{}, vfs.Limit
+		}
+		return do(ctx)
+	}}
+}
+
+// An apply goes by the mount's own guards too, as a guest's change of what lies beneath would.
+func TestOwnGuardOfAnApply(t *testing.T) {
+	fs, s := newFS(t, "a")
+	a := virtualfs.Attenuation{Guards: []vfs.Guard{{Changes: true, Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		if op.Batch != vfs.Alone && op.Path == "f" {
+			return vfs.Effect{}, vfs.Limit
+		}
+		return do(ctx)
+	}}}}
+	if err := fs.Mount(t.Context(), "m", "overlay:mem:a", a); err != nil {
+		t.Fatal(err)
+	}
+	d, ctl, err := fs.Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctl.Release()
+	defer d.Close()
+	put(t, d, "m/f", "x")
+	_, err = fs.Apply(t.Context(), "m", virtualfs.ApplyOptions{}, nil)
+	is(t, "an apply that the guard refuses", err, vfs.Limit)
+	_, err = s.byName["a"].Root().Lookup(t.Context(), "f")
+	is(t, "what it would have changed", err, vfs.NotFound)
+}
+
 // Patterns are the store's, or the mount's own; an empty list is no pattern.
 func TestAttenuation(t *testing.T) {
 	fs, s := newFS(t, "a")
@@ -123,6 +158,8 @@ func TestAttenuation(t *testing.T) {
 		{virtualfs.Attenuation{Deny: []string{}, Ask: []string{}}, "", "", ""},
 		{virtualfs.Attenuation{Deny: []string{"other"}, Ask: []string{"x"}}, "", "", vfs.Denied},
 		{virtualfs.Attenuation{ReadOnly: true}, vfs.Denied, vfs.ReadOnly, vfs.ReadOnly},
+		{virtualfs.Attenuation{Guards: []vfs.Guard{refuse("other")}}, vfs.Denied, vfs.AskDenied, vfs.Limit},
+		{virtualfs.Attenuation{Deny: []string{}, Guards: []vfs.Guard{refuse("secret")}}, vfs.Limit, vfs.AskDenied, ""},
 		{virtualfs.Attenuation{Bytes: 3}, vfs.Denied, vfs.AskDenied, vfs.Quota},
 	} {
 		if err := fs.Mount(ctx, "m", "mem:a", c.a); err != nil {

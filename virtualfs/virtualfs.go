@@ -27,6 +27,10 @@ type Attenuation struct {
 	Ask      []string // patterns of what may be read and not changed; nil: likewise
 	Bytes    int64    // by which the mount may grow; 0: no bound of its own
 	Nodes    int64    // likewise, in files, directories and links
+
+	// Guards are policies of the host's own, which have their say after those above. No interface carries them:
+	// they are given in Go.
+	Guards []vfs.Guard
 }
 
 // Mount is one mounted store.
