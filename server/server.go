@@ -143,6 +143,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.let())
+			s.guests, s.control, s.tls, s.ways, s.fs, s.unlock = nil, nil, nil, nil, nil, nil // another may have them now
 		}
 	}()
 	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf}); err != nil {
@@ -211,7 +212,6 @@ func (s *Server) leave() error {
 	if s.served == nil {
 		return nil
 	}
-	s.logf("capd: revoking every grant")
 	for _, m := range s.fs.Mounts() {
 		if m.Changes && !kept(m) {
 			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", placeText(m.Path))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -61,10 +62,19 @@ func (c *serveCommand) Run(e *env) (err error) {
 		}
 	}
 	if err := c.begin(e, s, guests, notes); err != nil {
+		e.logf(revoking)
 		return errors.Join(err, s.Close())
 	}
-	return s.Serve(e)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(e))
+	defer cancel()
+	context.AfterFunc(e, func() {
+		e.logf(revoking)
+		cancel()
+	})
+	return s.Serve(ctx)
 }
+
+const revoking = "capd: revoking every grant"
 
 // begin gives the guests their grants, and says so.
 func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, notes []string) error {
