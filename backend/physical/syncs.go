@@ -30,6 +30,12 @@ func (n *names) Sync() error {
 // Close implements vfs.Unsynced.
 func (n *names) Close() error { return n.self.Close() }
 
+// syncedAt is one directory of one Store. The roots of all Stores are alike as places.
+type syncedAt struct {
+	s  *Store
+	at place
+}
+
 // changing are the directories whose names a change alters.
 type changing struct {
 	s   *Store
@@ -58,7 +64,7 @@ func (c *changing) of(dir directory, p place) error {
 // sync syncs the names, or leaves that to the caller of vfs.SyncTogether.
 func (c *changing) sync(ctx context.Context) (err error) {
 	for _, n := range c.all {
-		if !vfs.SyncLater(ctx, n.at, n) {
+		if !vfs.SyncLater(ctx, syncedAt{n.s, n.at}, n) {
 			_ = meter.Rest(ctx, func() { err = errors.Join(err, n.Sync()) }) // synced even if there is no turn afterwards
 			n.Close()
 		}
