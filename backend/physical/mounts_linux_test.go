@@ -196,3 +196,16 @@ func TestOverlay(t *testing.T) {
 		})
 	}
 }
+
+// A directory that is served twice, once by a bind mount, is one to the guests of both.
+func TestStoresOfABind(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	dir, bound := t.TempDir(), t.TempDir()
+	w := served{T: t, ctx: t.Context(), dir: dir}
+	w.ok(os.Mkdir(filepath.Join(dir, "sub"), 0o755))
+	w.mount(dir, bound, "", unix.MS_BIND, "")
+	countTogether(t, filepath.Join(dir, "sub", "n"), dir, "sub/n", bound, "sub/n")
+	countTogether(t, filepath.Join(dir, "sub", "n"), dir, "sub/n", filepath.Join(bound, "sub"), "n")
+}

@@ -31,7 +31,7 @@ type claim struct {
 // lock locks the names at paths. It also closes files kept open for them, since they
 // may change.
 func (s *Store) lock(paths ...string) (unlock func()) {
-	names := s.places.lock(paths)
+	names := s.lockNames(paths...)
 	return func() {
 		for _, path := range paths {
 			s.host.forget(path)
@@ -42,15 +42,16 @@ func (s *Store) lock(paths ...string) (unlock func()) {
 
 // lockDirectory is lock for a directory that is moved.
 func (s *Store) lockDirectory(from, to string) (unlock func()) {
-	names := s.places.lock([]string{from, to})
+	names := s.lockNames(from, to)
 	return func() {
 		s.host.forgetBelow(from)
 		names()
 	}
 }
 
-func (l *places) lock(paths []string) (unlock func()) {
-	claims := claimsOf(paths)
+// lock locks the names at these paths. Nobody changes what the first above bytes of them lead to.
+func (l *places) lock(paths []string, above int) (unlock func()) {
+	claims := claimsOf(paths, above)
 	l.mu.Lock()
 	if l.held == nil {
 		l.held = map[string]*name{}
@@ -83,12 +84,12 @@ func (l *places) unlock(claims []claim) {
 	}
 }
 
-// claimsOf returns paths and the directories on the way, each once. All callers use the
-// same order, so no two wait for each other.
-func claimsOf(paths []string) []claim {
+// claimsOf returns paths and the directories on the way, each once, but for directories within the
+// first above bytes. All callers use the same order, so no two wait for each other.
+func claimsOf(paths []string, above int) []claim {
 	var claims []claim
 	for _, path := range paths {
-		for i := range len(path) {
+		for i := above; i < len(path); i++ {
 			if path[i] == '/' {
 				claims = append(claims, claim{path: path[:i]})
 			}

@@ -28,16 +28,16 @@ func TestPlaces(t *testing.T) {
 		{[]string{"d/a", "d"}, []string{"d/b"}, true},
 	} {
 		var l places
-		unlock := l.lock(c.held)
+		unlock := l.lock(c.held, 0)
 		got := make(chan struct{})
 		go func() {
-			l.lock(c.asked)()
+			l.lock(c.asked, 0)()
 			close(got)
 		}()
 		if !c.waits {
 			<-got // for ever, if it waits
 		} else {
-			for l.uses() < len(claimsOf(c.held))+len(claimsOf(c.asked)) { // until it has asked
+			for l.uses() < len(claimsOf(c.held, 0))+len(claimsOf(c.asked, 0)) { // until it has asked
 			}
 			select {
 			case <-got:
@@ -92,7 +92,7 @@ func TestPlacesExclude(t *testing.T) {
 				if two != "" {
 					both = append(both, two)
 				}
-				unlock := l.lock(both)
+				unlock := l.lock(both, 0)
 				for _, p := range both {
 					note(p, 1)
 				}

@@ -152,6 +152,9 @@ func (r *renaming) commit() (e vfs.Effect, again bool, err error) {
 		}
 		return e, true, nil
 	}
+	if now.kind == vfs.DirKind {
+		s.moved(r.oldPath(), r.newPath())
+	}
 	return e, false, nil
 }
 

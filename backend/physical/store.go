@@ -10,8 +10,9 @@
 // RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_XDEV. Elsewhere, and on a kernel
 // without it, os.Root does. [Store.Confinement] tells the host which.
 //
-// Changes are atomic against other guests of the same Store. Whole-file changes are
-// also atomic against other programs of the host where the file system can exchange
+// Changes are atomic against other guests of the same Store, and of every Store of the
+// process that shows the same file: of the same directory, or of one in the other. Whole-file
+// changes are also atomic against other programs of the host where the file system can exchange
 // names: a Replace, Rename or Remove with a condition verifies what it displaced, and
 // undoes itself. Writes in place are like those of any program.
 //
@@ -45,7 +46,7 @@ type Store struct {
 	host     host
 	readOnly bool
 	versions versions
-	places   places
+	where    atomic.Pointer[location]
 	staging  staging
 	syncs    syncs
 
@@ -77,6 +78,11 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		share = o.MaxDescriptors
 	}
 	if s.host, err = openHost(top, o.Portable, share, o.MaxDescriptors <= 0); err != nil {
+		top.Close()
+		return nil, err
+	}
+	if err := s.enroll(dir); err != nil {
+		s.host.close()
 		top.Close()
 		return nil, err
 	}
@@ -128,6 +134,7 @@ const closeGrace = 5 * time.Second
 // system calls in progress, and answers busy when one is stuck. The descriptors are
 // then closed when that call ends.
 func (s *Store) Close() error {
+	s.resign()
 	err := s.staging.close()
 	s.mu.Lock()
 	if !s.closed {
