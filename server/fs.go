@@ -44,7 +44,7 @@ func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	s := stores{st, f.contents}
+	s := stores{st, f.contents, &directories{}}
 	open := s.openers()
 	maps.Copy(open, o.Stores)
 	if f.journal, err = newJournal(ctx, st, open, o.Recover, o.Logf); err != nil {

@@ -115,7 +115,7 @@ func TestSettle(t *testing.T) {
 	if err := j.release(); err != nil {
 		t.Fatal(err)
 	}
-	s := stores{st: st}
+	s := stores{st: st, directories: &directories{}}
 	next, err := newJournal(t.Context(), st, map[string]virtualfs.Opener{"physical": s.physical}, nil, t.Logf)
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,8 @@ import (
 type stores struct {
 	st       state.Dir
 	contents contents
+
+	directories *directories
 }
 
 func (s stores) openers() map[string]virtualfs.Opener {
@@ -51,8 +53,12 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 		store.Close()
 		return nil, err
 	}
+	done := store.Close
+	if !u.Flag("readonly") { // which changes nothing, and so needs nobody to agree with
+		store, done = s.directories.share(store)
+	}
 	return &virtualfs.Store{
-		Root: store.Root, Close: store.Close,
+		Root: store.Root, Close: done,
 		Deny: deny.Secrets, Ask: deny.Triggers, Lasting: true,
 		Detail: func() string { return "confinement: " + store.Confinement() },
 	}, nil

@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +17,7 @@ import (
 
 // Whoever closes a root that a store gave him closes nobody else's.
 func TestRootsAreTheirOwn(t *testing.T) {
-	s := stores{st: state.Dir(t.TempDir()), contents: contents{own: t.TempDir()}}
+	s := stores{st: state.Dir(t.TempDir()), contents: contents{own: t.TempDir()}, directories: &directories{}}
 	blobs, err := cas.OpenAmbient(s.contents.own, cas.Options{})
 	require.NoError(t, err)
 	stored, err := cas.Put(t.Context(), blobs, memory.New(memory.Limits{}).Root(), cas.PutOptions{})
@@ -40,4 +42,46 @@ func TestRootsAreTheirOwn(t *testing.T) {
 			require.Equal(t, vfs.Stale, vfs.CodeOf(err), "%s, closed", text)
 		}
 	}
+}
+
+// A directory has one Store, however it is mounted, until the last mount is gone.
+func TestOneStore(t *testing.T) {
+	s := stores{st: state.Dir(t.TempDir()), directories: &directories{}}
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err)
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	var mounted []*virtualfs.Store
+	open := func(text string) {
+		u, err := virtualfs.ParseURL(text)
+		require.NoError(t, err)
+		m, err := s.physical(t.Context(), u)
+		require.NoError(t, err)
+		mounted = append(mounted, m)
+	}
+	for _, text := range []string{"physical:" + dir, "physical:" + link, "physical:" + filepath.Join(dir, "sub", "..")} {
+		open(text)
+		require.Len(t, s.directories.open, 1, text)
+	}
+	open("physical:" + dir + "?readonly")
+	require.Len(t, s.directories.open, 1, "what changes nothing is by itself")
+	open("physical:" + filepath.Join(dir, "sub"))
+	require.Len(t, s.directories.open, 2)
+
+	for _, m := range mounted[:2] {
+		require.NoError(t, m.Close())
+	}
+	_, err := mounted[2].Root().Stat(t.Context())
+	require.NoError(t, err, "the third uses it")
+	require.NoError(t, mounted[2].Close())
+	_, err = mounted[2].Root().Stat(t.Context())
+	require.ErrorIs(t, err, vfs.Stale)
+	open("physical:" + dir)
+	_, err = mounted[5].Root().Stat(t.Context())
+	require.NoError(t, err, "it is opened anew")
+	for _, m := range mounted[3:] {
+		require.NoError(t, m.Close())
+	}
+	require.Empty(t, s.directories.open)
 }

@@ -14,8 +14,8 @@ import (
 // this name then and no other. Otherwise a change through one name would show through
 // all others, even outside the served directory. The change counts as made at that
 // moment. If another program then moves or links the file away, the change goes with
-// it. For the guests of a Store the condition and the change are one step. Another
-// program of the host may write in between, as with any write in place.
+// it. For the guests of all Stores of the process the condition and the change are one
+// step. Another program of the host may write in between, as with any write in place.
 
 // WriteAt writes in place. After a failure the first n bytes were written.
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
