@@ -175,7 +175,7 @@ func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listen
 	}
 	if _, err := locator.Parse(w.Locator([locator.SecretSize]byte{}).String()); err != nil {
 		l.Close()
-		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and say with --advertise how guests reach this one", w.Host)
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and say in Advertise how guests reach this one", w.Host)
 	}
 	return l, w, nil
 }

@@ -72,7 +72,7 @@ func TestListenTLS(t *testing.T) {
 	}
 	_, _, err = listenTLS(t.Context(), hostPort{"", 0}, &hostPort{"no name", 0})
 	require.ErrorIs(t, err, vfs.Invalid)
-	require.ErrorContains(t, err, "--advertise")
+	require.ErrorContains(t, err, "Advertise")
 	_, _, err = listenTLS(t.Context(), hostPort{"203.0.113.1", 0}, nil)
 	require.ErrorIs(t, err, vfs.Invalid)
 }

@@ -70,7 +70,7 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 	}
 	if nc, err := net.Dial("unix", s.path); err == nil {
 		nc.Close()
-		return s, vfs.Errorf(vfs.Busy, "a host has its guests' socket in %s already; name another directory with --socket-dir", filepath.Dir(s.path))
+		return s, vfs.Errorf(vfs.Busy, "a host has its guests' socket in %s already; name another directory in Socket.Dir", filepath.Dir(s.path))
 	}
 	if s.Listener, err = listenUnix(s.path); err != nil {
 		return s, err
@@ -110,23 +110,23 @@ func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) 
 	}
 	s.path = filepath.Join(dir, "guest.sock")
 	if n := len(s.path) - state.MaxSocketPath; n > 0 {
-		return vfs.Errorf(vfs.Limit, "the directory for the guests' socket is %d bytes too long for a socket; name a shorter one with --socket-dir", n)
+		return vfs.Errorf(vfs.Limit, "the directory for the guests' socket is %d bytes too long for a socket; name a shorter one in Socket.Dir", n)
 	}
 	switch err := os.Mkdir(dir, 0o700); {
 	case err == nil:
 		s.made = dir
 	case !errors.Is(err, fs.ErrExist):
-		return vfs.Errorf(vfs.Denied, "the directory %s for the guests' socket cannot be made: %v; name another with --socket-dir", dir, reason(err))
+		return vfs.Errorf(vfs.Denied, "the directory %s for the guests' socket cannot be made: %v; name another in Socket.Dir", dir, reason(err))
 	case own:
 		s.made = dir // it was left behind
 	}
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() || !state.Private(fi) {
 		s.made = ""
-		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or no directory; name one for the guests' socket with --socket-dir", dir)
+		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or no directory; name one for the guests' socket in Socket.Dir", dir)
 	}
 	if at := replaceable(dir); at != "" {
-		return vfs.Errorf(vfs.Denied, "other users may change %s, and put a socket of theirs in place of the guests'; name another directory with --socket-dir", at)
+		return vfs.Errorf(vfs.Denied, "other users may change %s, and put a socket of theirs in place of the guests'; name another directory in Socket.Dir", at)
 	}
 	if s.made != "" {
 		through := os.FileMode(0o710)
@@ -138,7 +138,7 @@ func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) 
 		}
 	}
 	if shut := shutTo(dir, gid, mode); shut != "" {
-		s.note = fmt.Sprintf("others cannot reach the guests' socket: %s does not let them through; see --socket-dir", shut)
+		s.note = fmt.Sprintf("others cannot reach the guests' socket: %s does not let them through; see Socket.Dir", shut)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func outside(st state.Dir, store *physical.Store) error {
 	if inside, err := store.Holds(string(st)); err != nil {
 		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", st, reason(err))
 	} else if inside {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another with --state", st)
+		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another in State", st)
 	}
 	return nil
 }

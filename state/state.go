@@ -35,7 +35,7 @@ func Open(path string) (d Dir, err error) {
 	}
 	d = Dir(path)
 	if n := len(d.Control()) - MaxSocketPath; n > 0 {
-		return "", vfs.Errorf(vfs.Limit, "the state directory's path is %d bytes too long for a socket; name a shorter one with --state", n)
+		return "", vfs.Errorf(vfs.Limit, "the state directory's path is %d bytes too long for a socket; name a shorter one in State", n)
 	}
 	return d, nil
 }
@@ -48,7 +48,7 @@ func Usual() (path string, home bool, err error) {
 		home = true
 		dir, err := os.UserHomeDir()
 		if err != nil {
-			return "", false, vfs.Errorf(vfs.Invalid, "there is no home directory to keep state in; name one with --state")
+			return "", false, vfs.Errorf(vfs.Invalid, "there is no home directory to keep state in; name one in State")
 		}
 		base = filepath.Join(dir, ".local", "state")
 	}
@@ -88,7 +88,7 @@ func (d Dir) Make() error {
 		return d.Unusable(err)
 	}
 	if !Private(fi) {
-		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, with --state", d)
+		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, in State", d)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (d Dir) Lock() (unlock func(), err error) {
 	}
 	if err := LockFile(f); err != nil {
 		f.Close()
-		return nil, vfs.Errorf(vfs.Busy, "a host runs with the state directory %s already; end it, or name another with --state", d)
+		return nil, vfs.Errorf(vfs.Busy, "a host runs with the state directory %s already; end it, or name another in State", d)
 	}
 	return func() { f.Close() }, nil
 }

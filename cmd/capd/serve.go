@@ -155,7 +155,7 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 	}
 	rows.Flush()
 	for _, note := range notes {
-		fmt.Fprintln(e.stdout, " ", out.faint(note))
+		fmt.Fprintln(e.stdout, " ", out.faint(inWords(note)))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(e.stdout, "\nNobody has a grant yet: see capd grant --help")

@@ -8,8 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// words are the ends of messages that speak of the interfaces' methods, as the host,
-// the client and the packages below say them, and what the command line says instead.
+// words are the ends of messages that speak of the interfaces' methods and of a server's fields,
+// as the host, the client and the packages below say them, and what the command line says instead.
 var words = []struct{ said, here string }{
 	{"; list() shows what is here", "; capd ls shows what is here"},
 	{"; mounts() lists what is", "; capd mounts lists what is"},
@@ -38,6 +38,10 @@ var words = []struct{ said, here string }{
 	{"; read them", "; let some commands end"},
 	{"; commit some, and release those that have ended", "; let some commands end"},
 	{"; revoke some", "; have some taken back (capd revoke)"},
+	{" in State", " with --state"},
+	{" in Socket.Dir", " with --socket-dir"},
+	{"; see Socket.Dir", "; see --socket-dir"},
+	{"; listen at every address, and say in Advertise how guests reach this one", "; listen at every address, and say with --advertise how guests reach this one"},
 	{"; connect again", "; is the host still running?"},
 }
 

@@ -20,7 +20,7 @@ import (
 var speaks = []string{"vfs", "cap", "backend", "virtualfs", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox"}
 
 // ofTheWire finds what belongs to the interfaces and not to the command line.
-var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|openDir|openFile|readBytes|readText|createDir|createFile|ifTarget|noFollow)\b|[a-z] see grants|\bcall (?:walk|stage)\b|look it up again|does not know this method`)
+var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|openDir|openFile|readBytes|readText|createDir|createFile|ifTarget|noFollow)\b|[a-z] see grants|\bcall (?:walk|stage)\b|look it up again|does not know this method|in State\b|Socket\.Dir|in Advertise`)
 
 // neverShown are messages with such words that no command of this program brings about.
 var neverShown = []string{
