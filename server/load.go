@@ -60,7 +60,7 @@ func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error
 		if err != nil {
 			return nil, vfs.Errorf(vfs.Invalid, "%s: %s", m.Where, message(err))
 		}
-		Absolute(u, here)
+		absolute(u, here)
 		all = append(all, Mount{Path: m.Path, URL: u.String(), Where: m.Where, Attenuation: Attenuation{
 			ReadOnly: m.ReadOnly, NoLinks: m.Links == config.LinksRefuse, Deny: m.Deny, Ask: m.Ask,
 			Bytes: int64(m.Quota.Bytes), Nodes: m.Quota.Nodes,

@@ -24,7 +24,7 @@ type Materialized struct {
 func (f *FS) materialize(ctx context.Context, d vfs.Dir, name string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
 	return f.Copy(ctx, d, name, materialize.Options{
 		Bounds:   materialize.Bounds{Entries: int(b.Entries), Bytes: b.Bytes},
-		Progress: Entries(progress),
+		Progress: entries(progress),
 	})
 }
 
@@ -38,8 +38,8 @@ func (f *FS) Copy(ctx context.Context, d vfs.Dir, name string, o materialize.Opt
 	return &Materialized{t, d, f.journal, name}, nil
 }
 
-// Entries makes of a Progress one of package materialize.
-func Entries(p virtualfs.Progress) func(materialize.Progress) {
+// entries makes of a Progress one of package materialize.
+func entries(p virtualfs.Progress) func(materialize.Progress) {
 	if p == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import "context"
 // answers exists where something is mounted, and invalid for a URL that no store can be opened by, or that
 // would show the state directory.
 func (s *Server) Mount(ctx context.Context, m Mount) error {
-	url, err := absoluteURL(m.URL)
+	url, err := AbsoluteURL(m.URL)
 	if err != nil {
 		return m.said(err)
 	}

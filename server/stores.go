@@ -229,8 +229,9 @@ func holds(dir, path string) (bool, error) {
 	return inside, nil
 }
 
-// absoluteURL is a URL with the host paths in it absolute.
-func absoluteURL(text string) (string, error) {
+// AbsoluteURL is the URL of a store with the paths of the host in it absolute, from the working directory.
+// It answers invalid.
+func AbsoluteURL(text string) (string, error) {
 	u, err := virtualfs.ParseURL(text)
 	if err != nil {
 		return "", err
@@ -239,12 +240,12 @@ func absoluteURL(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	Absolute(u, here)
+	absolute(u, here)
 	return u.String(), nil
 }
 
-// Absolute makes the host paths of a URL absolute, from dir.
-func Absolute(u *virtualfs.URL, dir string) {
+// absolute makes the host paths of a URL absolute, from dir.
+func absolute(u *virtualfs.URL, dir string) {
 	abs := func(p string) string {
 		if filepath.IsAbs(p) {
 			return p
@@ -262,6 +263,6 @@ func Absolute(u *virtualfs.URL, dir string) {
 		if upper := u.Query.Get("upper"); upper != "" {
 			u.Query.Set("upper", abs(upper))
 		}
-		Absolute(u.Below, dir)
+		absolute(u.Below, dir)
 	}
 }

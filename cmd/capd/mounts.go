@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"capd/authority"
@@ -138,28 +137,23 @@ Examples:
 }
 
 func (c *mountCommand) Run(e *env) error {
-	u, err := virtualfs.ParseURL(c.URL)
+	url, err := server.AbsoluteURL(c.URL)
 	if err != nil {
 		return err
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	server.Absolute(u, here)
 	con, fs, err := c.virtualFS(e)
 	if err != nil {
 		return err
 	}
 	defer con.Close()
 	path := trimPath(c.Path)
-	err = fs.Mount(e, path, u.String(), virtualfs.Attenuation{
+	err = fs.Mount(e, path, url, virtualfs.Attenuation{
 		ReadOnly: c.ReadOnly, NoLinks: c.NoLinks, Deny: patterns(c.Deny), Ask: patterns(c.Ask), Bytes: int64(c.Bytes), Nodes: c.Nodes,
 	})
 	if err != nil {
 		return err
 	}
-	e.result("mounted %s at %s", vfs.Printable(u.String()), placeText(path))
+	e.result("mounted %s at %s", vfs.Printable(url), placeText(path))
 	return nil
 }
 

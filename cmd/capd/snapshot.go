@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
 	"strings"
 
 	"capd/config"
-	"capd/server"
-	"capd/virtualfs"
 )
 
 type snapshotCommand struct {
@@ -35,7 +33,7 @@ func (c *snapshotCommand) Run(e *env) error {
 	defer con.Close()
 	store := c.Store
 	if store != "" && !strings.Contains(store, "://") {
-		if store, err = absolutePath(store); err != nil {
+		if store, err = filepath.Abs(store); err != nil {
 			return err
 		}
 	}
@@ -52,14 +50,4 @@ func (c *snapshotCommand) Run(e *env) error {
 		fmt.Fprintf(e.stderr, "%s, %s (%s of it new)\n", count(int(s.Files), "file"), config.Size(s.Bytes), config.Size(s.New))
 	}
 	return nil
-}
-
-func absolutePath(p string) (string, error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	u := &virtualfs.URL{Scheme: "physical", Path: p}
-	server.Absolute(u, here)
-	return u.Path, nil
 }
