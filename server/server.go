@@ -129,8 +129,11 @@ func (s *Server) possible(m *Mount, st state.Dir) error {
 // Start settles what a process that died had begun with the same state directory, mounts what there is to
 // mount, listens, and begins to answer guests. Its context is for the start alone. Whoever calls Start calls
 // [Server.Serve] or [Server.Close] afterwards, unless Start answers an error: invalid as [Server.Check] does,
-// busy when another host has the state directory, and what mounting answers.
+// busy when another host has the state directory, exists for a second start, and what mounting answers.
 func (s *Server) Start(ctx context.Context) (err error) {
+	if s.served != nil {
+		return vfs.Errorf(vfs.Exists, "this server was started already; make another")
+	}
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -203,15 +206,15 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 // Close takes back every grant, and ends: when it has answered, nothing changes through s any more. It answers
 // busy when a guest's call is stuck in the system.
 func (s *Server) Close() error {
+	if s.served == nil {
+		return nil
+	}
 	s.close.Do(func() { s.closeErr = errors.Join(s.leave(), s.let()) })
 	return s.closeErr
 }
 
 // leave ends everybody who uses s.
 func (s *Server) leave() error {
-	if s.served == nil {
-		return nil
-	}
 	for _, m := range s.fs.Mounts() {
 		if m.Changes && !kept(m) {
 			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", placeText(m.Path))

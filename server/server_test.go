@@ -135,7 +135,10 @@ func TestStartFails(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, left)
 	}
-	s := started(t, &server.Server{State: state})
+	s := &server.Server{State: state}
+	require.NoError(t, s.Close(), "before it was started")
+	started(t, s)
+	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
 	require.ErrorIs(t, (&server.Server{State: state}).Start(t.Context()), vfs.Busy, "a host has it")
 	_, err := s.Grant(t.Context(), server.Guest{Name: "not a name"})
 	require.ErrorIs(t, err, vfs.Invalid)
@@ -177,6 +180,7 @@ func TestServe(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(s.State, name))
 	}
 	require.NoError(t, s.Close(), "a second time")
+	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
 }
 
 // A host composes and settles while guests work.

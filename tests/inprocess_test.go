@@ -15,7 +15,7 @@ import (
 	"capd/vfs/deny"
 )
 
-// inProcess is a host in this process, composed as cmd/capd composes one, with
+// inProcess is a host in this process, composed as package server composes one, with
 // something between the store and its guards. Guests come over a real socket.
 type inProcess struct {
 	*place
