@@ -224,6 +224,9 @@ func TestLayersCatch(t *testing.T) {
 		{"capd/cap/dir", "capd/authority", false},
 		{"capd/cap/console", "capd/authority", true},
 		{"capd/client", "capd/cap/dir", false},
+		{"capd/state", "capd/backend/physical", false},
+		{"capd/server", "capd/backend/physical", true},
+		{"capd/server", "capd/client", false},
 		{"capd/cmd/capd", "capd/backend/physical", true},
 	} {
 		add(c.path, c.imports)
