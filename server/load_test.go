@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -54,5 +56,52 @@ func TestConfigForms(t *testing.T) {
 		case want != "" && (vfs.CodeOf(err) != vfs.Invalid || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "capd.yaml:2:")):
 			t.Errorf("%s: %v, want %q in line 2", url, err, want)
 		}
+	}
+}
+
+// What is set already stays, paths are relative to the file, and the guests are those to grant to.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "capd.yaml")
+	if err := os.WriteFile(name, []byte(`state: s
+listen: ["tls:localhost:7"]
+advertise: example.org
+socketMode: "0666"
+socketDir: sockets
+socketGroup: agents
+guestLimits: {connections: 3}
+mounts:
+  - {path: m, url: "overlay:upper=u:physical:p", readOnly: true, quota: {bytes: 5}}
+guests:
+  - {name: ada, path: m}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var s Server
+	guests, err := s.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := name + ":9:5"
+	want := Server{State: filepath.Join(dir, "s"), Listen: []string{"tls:localhost:7"}, Advertise: "example.org",
+		Socket:      Socket{Group: "agents", Mode: 0o666, Dir: filepath.Join(dir, "sockets")},
+		GuestLimits: Limits{meter.Connections: 3},
+		Mounts: []Mount{{Path: "m", URL: "overlay:upper=" + filepath.Join(dir, "u") + ":physical:" + filepath.Join(dir, "p"), Where: where,
+			Attenuation: Attenuation{ReadOnly: true, Bytes: 5}}}}
+	if !reflect.DeepEqual(&s, &want) {
+		t.Errorf("loaded %+v\nwant %+v", &s, &want)
+	}
+	if len(guests) != 1 || guests[0].Name != "ada" || guests[0].Path != "m" {
+		t.Errorf("the guests are %+v", guests)
+	}
+	own := Server{State: "mine", Listen: []string{"tls::0"}, Advertise: "mine.org", Socket: Socket{Group: "mine", Mode: 0o660, Dir: "mine"}}
+	if _, err := own.Load(name); err != nil {
+		t.Fatal(err)
+	}
+	if own.State != "mine" || own.Listen[0] != "tls::0" || own.Advertise != "mine.org" || own.Socket != (Socket{Group: "mine", Mode: 0o660, Dir: "mine"}) {
+		t.Errorf("what was set became %+v", &own)
+	}
+	if own := (&Server{Stores: map[string]Opener{"mine": nil}}); own.checkForm(&URL{Scheme: "mine"}) == nil {
+		t.Error("an opener that is nil is one")
 	}
 }
