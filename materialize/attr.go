@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// attr is what tells without reading it whether a file changed. Attrs of one file
-// are == unless it did.
+// attr shows whether a file changed, without reading it. Attrs of one file are equal
+// (==) unless it changed.
 type attr struct {
 	mode         os.FileMode
 	size         int64 // bytes
@@ -16,16 +16,15 @@ type attr struct {
 	nlink        uint64
 }
 
-// settle is how long after a change a file's times may still be those of another
-// change: the kernel's clock for them ticks every 10 ms at worst. A file system
-// that keeps whole seconds alone is known by its times.
+// settle is how long after a change another change may leave the same times: the
+// kernel's clock for them ticks every 10 ms at worst. A file system that stores whole
+// seconds is recognised by its times.
 const (
 	settle       = 20 * time.Millisecond
 	settleCoarse = 3 * time.Second
 )
 
-// settled reports whether a change after now is sure to show in other times than
-// a's.
+// settled reports whether a change after now is sure to change a's times.
 func (a attr) settled(now time.Time) bool {
 	after := settle
 	if a.ctime%1e9 == 0 {
@@ -34,7 +33,7 @@ func (a attr) settled(now time.Time) bool {
 	return a.ctime != 0 && now.UnixNano()-a.ctime > int64(after)
 }
 
-// inode says which file an entry is of; ino is 0 where that is not known.
+// inode identifies an entry's file. ino is 0 where that is unknown.
 type inode struct{ dev, ino uint64 }
 
 func (a attr) inode() inode { return inode{a.dev, a.ino} }

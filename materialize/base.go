@@ -12,25 +12,23 @@ import (
 )
 
 // Base is the private directory in which trees are materialized. Each tree is a
-// directory there, beside a file that its process holds locked for as long as it
-// lives.
+// directory there, beside a file that its process keeps locked.
 type Base struct {
 	path string // absolute
 	root *os.Root
 }
 
-// What a Base holds of a tree: its name is 32 hexadecimal digits, and its owner's
-// file has the same name and this suffix.
+// The files of a tree in a Base. A tree's name has 32 hexadecimal digits. Its lock file
+// has the same name with this suffix.
 const (
 	ownerSuffix = ".owner"
 	nameDigits  = 32
 	treeName    = "tree" // the tree itself, in the directory of that name
 )
 
-// OpenAmbient opens the directory base with the process's own authority, and
-// makes it, with what leads to it, when it is missing. Nobody but the process's
-// user may enter it. It removes what processes that died left there. Its errors
-// are for the host and name paths.
+// OpenAmbient opens the directory base with the process's own authority. If base is
+// missing it makes it, with its parents. Only the process's user may enter it. It
+// removes trees that dead processes left. Errors are for the host and name paths.
 func OpenAmbient(base string) (*Base, error) {
 	path, err := filepath.Abs(base)
 	if err != nil {
@@ -55,7 +53,7 @@ func OpenAmbient(base string) (*Base, error) {
 	return b, nil
 }
 
-// private makes sure that the directory is its user's alone.
+// private checks that only its user may enter the directory.
 func (b *Base) private() error {
 	info, err := b.root.Stat(".")
 	if err != nil {
@@ -70,10 +68,10 @@ func (b *Base) private() error {
 	return b.root.Chmod(".", 0o700)
 }
 
-// Close gives the directory up. Trees stay until they are closed themselves.
+// Close closes the directory. Trees stay until they are closed themselves.
 func (b *Base) Close() error { return b.root.Close() }
 
-// place is the directory of one tree, which this process owns.
+// place is the directory of one tree of this process.
 type place struct {
 	root  *os.Root // of the base
 	name  string
@@ -82,10 +80,10 @@ type place struct {
 	err   error
 }
 
-// claim makes a directory of a new name and locks its owner's file. Somebody who
-// sweeps may come between the two; then another name is taken.
+// claim makes a directory with a new name and locks its lock file. If a sweep removes
+// it before it is locked, claim takes another name.
 func (b *Base) claim() (*place, error) {
-	root, err := b.root.OpenRoot(".") // which outlives the Base
+	root, err := b.root.OpenRoot(".") // outlives the Base
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +114,8 @@ func (b *Base) claim() (*place, error) {
 
 var errOwned = errors.New("another process is at it")
 
-// lockOwner opens and locks the owner's file of name, and answers errOwned when
-// another process has it.
+// lockOwner opens and locks the lock file of name. It answers errOwned when another
+// process holds the lock.
 func lockOwner(root *os.Root, name string, flag int) (*os.File, error) {
 	f, err := root.OpenFile(name+ownerSuffix, os.O_RDWR|flag, 0o600)
 	if err != nil {
@@ -140,7 +138,7 @@ func lockOwner(root *os.Root, name string, flag int) (*os.File, error) {
 	return nil, err
 }
 
-// release removes the directory, whatever is in it, and then its owner's file.
+// release removes the directory with everything in it, and then its lock file.
 func (p *place) release() error {
 	p.once.Do(func() {
 		p.err = remove(p.root, p.name, p.owner)
@@ -149,8 +147,8 @@ func (p *place) release() error {
 	return p.err
 }
 
-// remove removes name, of which owner is locked. What cannot be removed stays
-// for the next sweep.
+// remove removes name, whose lock is held. What cannot be removed is left for the next
+// sweep.
 func remove(root *os.Root, name string, owner *os.File) error {
 	err := erase(root, name)
 	if lockedFilesStay {
@@ -163,7 +161,7 @@ func remove(root *os.Root, name string, owner *os.File) error {
 	return err
 }
 
-// sweep removes the trees whose owner is gone.
+// sweep removes the trees of dead processes.
 func (b *Base) sweep() error {
 	dir, err := b.root.Open(".")
 	if err != nil {
@@ -191,7 +189,7 @@ func (b *Base) sweep() error {
 	return errors.Join(errs...)
 }
 
-// isName reports whether name is what claim gives a tree.
+// isName reports whether name has the form of a tree's name.
 func isName(name string) bool {
 	b, err := hex.DecodeString(name)
 	return err == nil && len(b) == nameDigits/2 && strings.ToLower(name) == name

@@ -15,55 +15,54 @@ import (
 
 // Changes is how a tree differs from what was materialized.
 type Changes struct {
-	List    []batch.Change // what Sync would bring back, in byte order of paths; contents are read from the tree, and busy when they have changed since
-	Skipped []Skipped      // what is changed and is not brought back, in byte order of paths; of a directory that is left whole, the directory alone
+	List    []batch.Change // what Sync would bring back, in byte order of paths. Contents are read from the tree; they answer busy when they have changed since
+	Skipped []Skipped      // changes that are not brought back, in byte order of paths; for a directory left out as a whole, only the directory
 }
 
-// Changes looks at the tree. It reads the files that seem to have changed and no
-// others. It answers limit for a tree beyond its bounds, before it reads what is
-// beyond, and busy for a file that changes while it is read. It does not ask the
-// Dir's guards: what these refuse, Sync finds out.
+// Changes returns the changes in the tree. It reads only files that seem to have
+// changed. It answers limit for a tree beyond its bounds, without reading what is
+// beyond, and busy for a file that changes while it is read. It does not ask the Dir's
+// guards; Sync does.
 func (t *Tree) Changes(ctx context.Context) (Changes, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	look, err := t.look(ctx, nil)
+	comparison, err := t.compare(ctx, nil)
 	if err != nil {
 		return Changes{}, err
 	}
-	return look.changes(), nil
+	return comparison.changes(), nil
 }
 
-// look is one look at a tree.
-type look struct {
+// comparison is one comparison of a tree with its records.
+type comparison struct {
 	ctx     context.Context
 	t       *Tree
-	only    scope // nil: all
+	only    scope // nil means all
 	id      uint64
-	found   []finding // in byte order of paths, once all is seen
+	found   []finding // in byte order of paths, once the walk is done
 	entries int
 	bytes   int64 // of files
-	disk    int64 // that they take up beyond that
+	disk    int64 // bytes on disk beyond that
 	several map[inode]*several
-	winding []string // links that are as they were, and go up after a name
+	winding []string // unchanged links that go up after a name
 	buf     [64 << 10]byte
 
-	left    []Skipped         // what the walk found not to be brought back
-	closed  bool              // some of that could not be looked at
-	stays   []string          // paths that the Dir has, and that nobody looks at
-	out     map[string]bool   // what is not brought back
-	skipped map[string]string // why, for what is named
+	left    []Skipped         // what the walk found and cannot bring back
+	closed  bool              // some of that could not be read
+	stays   []string          // paths that the Dir has and the walk does not visit
+	out     map[string]bool   // paths that are not brought back
+	skipped map[string]string // why, for those that are reported
 	removed removals
 }
 
-// slack is how much more than its bytes a file may take up on the disk, in bytes,
-// before that counts.
+// slack is how many more bytes on disk than in size a file may use before they count.
 const slack = 64 << 10
 
-// finding is an entry that is not as its record has it.
+// finding is an entry that differs from its record.
 type finding struct {
 	path string
 	old  *record // nil when the entry is new
-	r    *record // what its record should be; nil when the entry is gone
+	r    *record // what its record should be; nil when the entry was removed
 }
 
 func (f finding) was() batch.State {
@@ -80,13 +79,13 @@ func (f finding) becomes() batch.State {
 	return f.r.state
 }
 
-// look compares the tree with the records. t.mu is held.
-func (t *Tree) look(ctx context.Context, only scope) (*look, error) {
+// compare compares the tree with the records. Needs t.mu.
+func (t *Tree) compare(ctx context.Context, only scope) (*comparison, error) {
 	if t.closed {
 		return nil, errClosed
 	}
 	t.looks++
-	l := &look{ctx: ctx, t: t, only: only, id: t.looks, several: map[inode]*several{}, out: map[string]bool{}, skipped: map[string]string{}}
+	l := &comparison{ctx: ctx, t: t, only: only, id: t.looks, several: map[inode]*several{}, out: map[string]bool{}, skipped: map[string]string{}}
 	if err := t.open(); err != nil {
 		return nil, err
 	}
@@ -110,8 +109,8 @@ func (t *Tree) look(ctx context.Context, only scope) (*look, error) {
 	return l, nil
 }
 
-// there makes sure that the tree is where it was made: of one that was removed as
-// a whole, everything would seem to be gone.
+// there checks that the tree is where it was made. If the whole tree was removed, every
+// entry would seem to be removed.
 func (t *Tree) there(top *os.File) error {
 	mine, err := top.Stat()
 	if err != nil {
@@ -127,17 +126,17 @@ func (t *Tree) there(top *os.File) error {
 	return nil
 }
 
-// open lets this process work in the tree itself, whatever a program made of its mode.
+// open sets the mode of the tree so that this process can work in it.
 func (t *Tree) open() error {
 	err := open(t.place.root, t.place.name+"/"+treeName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // there says so
+		return nil // there will report it
 	}
 	return explain(err)
 }
 
-// changes are the findings that are brought back, and what is not.
-func (l *look) changes() Changes {
+// changes returns the findings to bring back, and the skipped ones.
+func (l *comparison) changes() Changes {
 	var c Changes
 	for _, f := range l.found {
 		if l.out[f.path] {
@@ -156,13 +155,14 @@ func (l *look) changes() Changes {
 	return c
 }
 
-// concerns reports whether what is at path may be brought back.
-func (l *look) concerns(path string) bool {
+// concerns reports whether path may be brought back.
+func (l *comparison) concerns(path string) bool {
 	return (l.only == nil || l.only.has(path)) && !l.t.readOnly.has(path)
 }
 
-// gone finds the records that were not seen. Those that are not looked at stay.
-func (l *look) gone() {
+// gone finds the records of removed entries, which the walk did not see. It leaves out
+// those that the walk does not visit.
+func (l *comparison) gone() {
 	l.stays = append(l.stays, l.t.absent...)
 	for path, r := range l.t.records {
 		switch {

@@ -11,7 +11,7 @@ import (
 	"capd/vfs/batch"
 )
 
-// Why something is left out.
+// Reasons for leaving out an entry.
 const (
 	whyOutside    = "a link that leads out of the tree"
 	whySpecial    = "neither a file, a directory nor a link"
@@ -21,7 +21,8 @@ const (
 	whyName       = "the host's file system does not take its name, or takes it for another's"
 )
 
-// copier fills a tree. One goroutine walks the directories, several copy files.
+// copier copies a Dir into a tree. One goroutine walks the directories, several copy
+// files.
 type copier struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -29,13 +30,13 @@ type copier struct {
 	o      Options
 	jobs   chan job
 
-	mu   sync.Mutex // also of the tree's records
+	mu   sync.Mutex // also guards the tree's records
 	done Progress   // copied
-	held Progress   // copied or about to be
+	held Progress   // copied or reserved
 }
 
-// level is a directory on both sides, open as long as somebody uses it.
-type level struct {
+// dirPair is a directory on both sides. It is open while somebody uses it.
+type dirPair struct {
 	from vfs.Dir
 	to   *os.Root
 	path string
@@ -45,7 +46,7 @@ type level struct {
 }
 
 // release closes the directory after its last entry was made.
-func (l *level) release() {
+func (l *dirPair) release() {
 	if l.refs.Add(-1) == 0 && l.own {
 		setModified(l.to, ".", l.info)
 		l.from.Close()
@@ -55,7 +56,7 @@ func (l *level) release() {
 
 // job is a file to copy.
 type job struct {
-	in   *level
+	in   *dirPair
 	name string
 }
 
@@ -79,7 +80,7 @@ func (c *copier) run() error {
 			}
 		})
 	}
-	top := &level{from: c.t.from, to: c.t.root}
+	top := &dirPair{from: c.t.from, to: c.t.root}
 	top.refs.Add(1)
 	c.fail("", c.dir(top, 1))
 	top.release()
@@ -98,8 +99,7 @@ func (c *copier) fail(path string, err error) {
 	}
 }
 
-// located is err at path, unless it says already where it is, or is the end of a
-// context.
+// located adds path to err, unless err has one or is the end of a context.
 func located(path string, err error) error {
 	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Path != "" {
 		return err
@@ -110,8 +110,8 @@ func located(path string, err error) error {
 	return vfs.At(path, err)
 }
 
-// skippable reports an error that concerns one entry alone, and says why the entry
-// is left out.
+// skippable reports whether an error concerns only one entry, and why that entry is
+// left out.
 func skippable(err error) (why string, ok bool) {
 	switch vfs.CodeOf(err) {
 	case vfs.NotFound, vfs.Stale, vfs.NotDir, vfs.IsDir:
@@ -122,7 +122,7 @@ func skippable(err error) (why string, ok bool) {
 		return whyElsewhere, true
 	case vfs.Denied:
 		return whyUnreadable, true
-	case vfs.Outside: // of a Dir that is served elsewhere
+	case vfs.Outside: // of a Dir of a remote host
 		return whyOutside, true
 	}
 	return "", false
@@ -134,7 +134,7 @@ func (c *copier) leaveOut(path, why string) {
 	c.t.leaveOut(path, why)
 }
 
-// skip answers err unless it concerns what is at path alone.
+// skip leaves out path if err concerns only that entry. Otherwise it returns err.
 func (c *copier) skip(path string, err error) error {
 	why, ok := skippable(err)
 	if !ok {
@@ -144,7 +144,7 @@ func (c *copier) skip(path string, err error) error {
 	return nil
 }
 
-// add writes down an entry that was copied.
+// add records an entry that was copied.
 func (c *copier) add(path string, r *record, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,21 +156,21 @@ func (c *copier) add(path string, r *record, size int64) {
 	}
 }
 
-// dir copies what in holds; its entries have depth names.
-func (c *copier) dir(in *level, depth int) error {
+// dir copies the entries of in. Their paths have depth names.
+func (c *copier) dir(in *dirPair, depth int) error {
 	entries := 0
 	for e, err := range in.from.List(c.ctx) {
 		if err != nil {
 			return err
 		}
 		path := vfs.Join(in.path, e.Name)
-		if entries++; entries > c.t.bounds.Entries { // what is not copied yet counts later
+		if entries++; entries > c.t.bounds.Entries { // those not copied yet count later
 			return errEntries(c.t.bounds)
 		}
 		if depth > c.t.bounds.Depth {
 			return vfs.At(path, errDeep(c.t.bounds))
 		}
-		if vfs.CheckName(e.Name) != nil { // of a Dir that is served by somebody else
+		if vfs.CheckName(e.Name) != nil { // of a Dir that somebody else serves
 			c.leaveOut(path, whyName)
 			continue
 		}
@@ -201,7 +201,7 @@ func (c *copier) dir(in *level, depth int) error {
 }
 
 // entry copies a directory or a link.
-func (c *copier) entry(in *level, name, path string, depth int) error {
+func (c *copier) entry(in *dirPair, name, path string, depth int) error {
 	n, err := in.from.Lookup(c.ctx, name)
 	if err != nil {
 		return c.skip(path, err)
@@ -218,8 +218,8 @@ func (c *copier) entry(in *level, name, path string, depth int) error {
 	return nil
 }
 
-func (c *copier) subdir(in *level, d vfs.Dir, name, path string, depth int) error {
-	sub := &level{from: d, path: path, own: true}
+func (c *copier) subdir(in *dirPair, d vfs.Dir, name, path string, depth int) error {
+	sub := &dirPair{from: d, path: path, own: true}
 	if err := in.to.Mkdir(name, 0o700); err != nil {
 		d.Close()
 		return c.unmade(path, err)
@@ -244,8 +244,8 @@ func (c *copier) subdir(in *level, d vfs.Dir, name, path string, depth int) erro
 	return nil
 }
 
-// unmade answers err, with which an entry could not be made, unless that is for
-// its name.
+// unmade handles an error of making an entry. If the host's file system does not accept
+// its name, the entry is left out; otherwise it returns err.
 func (c *copier) unmade(path string, err error) error {
 	err = explain(err)
 	switch vfs.CodeOf(err) {
@@ -256,7 +256,7 @@ func (c *copier) unmade(path string, err error) error {
 	return err
 }
 
-func (c *copier) link(in *level, l vfs.Link, name, path string) error {
+func (c *copier) link(in *dirPair, l vfs.Link, name, path string) error {
 	target, err := l.Target(c.ctx)
 	if err != nil {
 		return c.skip(path, err)
@@ -282,7 +282,7 @@ func (c *copier) link(in *level, l vfs.Link, name, path string) error {
 	return nil
 }
 
-// room takes up room for more entries and bytes, or answers limit.
+// room reserves entries and bytes, or answers limit.
 func (c *copier) room(path string, entries int, bytes int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"capd/vfs/batch"
 )
 
-// file copies one file, through buf, and finds out its version on the way.
+// file copies one file with the buffer buf, and computes its version meanwhile.
 func (c *copier) file(j job, buf []byte) error {
 	path := vfs.Join(j.in.path, j.name)
 	n, err := j.in.from.Lookup(c.ctx, j.name)
@@ -59,9 +59,9 @@ func (c *copier) file(j job, buf []byte) error {
 	return nil
 }
 
-// setModified gives what is called name in root the modification time of info, which
-// programs such as make compare. A store that keeps no times says 0. A time that the
-// host's file system does not take stays that of the copy.
+// setModified sets the modification time of name in root to that of info; programs such
+// as make compare times. A store without times has 0. If the host's file system does
+// not accept the time, name keeps that of the copy.
 func setModified(root *os.Root, name string, info vfs.Info) {
 	if info.ModifiedMs != 0 {
 		modified := time.UnixMilli(info.ModifiedMs)
@@ -69,8 +69,8 @@ func setModified(root *os.Root, name string, info vfs.Info) {
 	}
 }
 
-// content copies to its end a content of expected bytes, as it seemed, and writes
-// down its version in r.
+// content copies all of content, which should have expected bytes, and stores its
+// version in r.
 func (c *copier) content(path string, out *os.File, content vfs.Content, expected int64, r *record, buf []byte) (size int64, err error) {
 	from := io.ReaderAt(content)
 	cloned, err := clone(content, out)
@@ -109,7 +109,7 @@ func (c *copier) content(path string, out *os.File, content vfs.Content, expecte
 	}
 }
 
-// clone makes content that of out without copying it, and reports whether it could.
+// clone clones content into out without copying bytes, and reports whether it could.
 func clone(content vfs.Content, out *os.File) (bool, error) {
 	err := vfs.Clone(content, out.Fd())
 	if vfs.CodeOf(err) == vfs.Unsupported {

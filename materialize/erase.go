@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// erase removes the directory called name in root with all that it holds,
-// whatever a program left there: no link is followed, directories that nobody may
-// enter are opened up, and depth costs neither memory nor descriptors, since a
-// directory that holds others gives them to the top.
+// erase removes the directory called name in root and everything in it, whatever a
+// program left there. It follows no link, and opens up directories without permissions.
+// Depth costs neither memory nor descriptors: a directory inside another is first moved
+// to the top.
 func erase(root *os.Root, name string) error {
 	err := open(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,10 +35,10 @@ func erase(root *os.Root, name string) error {
 type eraser struct {
 	top   *os.Root
 	moved int
-	queue []string // directories that were given to the top
+	queue []string // directories that were moved to the top
 }
 
-// open lets this process work in the directory called name.
+// open sets the mode of the directory called name so that this process can work in it.
 func open(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err != nil || info.Mode().Perm()&0o700 == 0o700 {
@@ -47,8 +47,7 @@ func open(root *os.Root, name string) error {
 	return root.Chmod(name, 0o700)
 }
 
-// erase removes the directory called name in the top, and then those that were in
-// it.
+// erase removes the directory called name in the top, and then those that were in it.
 func (e *eraser) erase(name string) error {
 	e.queue = append(e.queue, name)
 	for len(e.queue) > 0 {
@@ -71,10 +70,10 @@ func (e *eraser) one(name string) error {
 	}
 	defer dir.Close()
 	err = e.empty(dir, func(sub string) error {
-		if err := open(dir, sub); err != nil { // a directory that moves is written to
+		if err := open(dir, sub); err != nil { // moving a directory writes to it
 			return err
 		}
-		if dir.Remove(sub) == nil { // most hold no directories, many nothing
+		if dir.Remove(sub) == nil { // most have no directories in them, many are empty
 			return nil
 		}
 		return e.raise(name, sub)
@@ -86,7 +85,7 @@ func (e *eraser) one(name string) error {
 	return e.top.Remove(name)
 }
 
-// raise gives sub, which is in name, to the top.
+// raise moves sub, which is in name, to the top.
 func (e *eraser) raise(name, sub string) error {
 	for {
 		e.moved++
@@ -95,13 +94,13 @@ func (e *eraser) raise(name, sub string) error {
 		if err == nil {
 			e.queue = append(e.queue, to)
 		}
-		if !errors.Is(err, fs.ErrExist) { // one that an earlier attempt left
+		if !errors.Is(err, fs.ErrExist) { // left by an earlier attempt
 			return err
 		}
 	}
 }
 
-// empty removes what dir holds; directories by way of sub.
+// empty removes the entries of dir, directories by calling sub.
 func (e *eraser) empty(dir *os.Root, sub func(name string) error) error {
 	for {
 		names, err := some(dir)
@@ -121,7 +120,7 @@ func (e *eraser) empty(dir *os.Root, sub func(name string) error) error {
 	}
 }
 
-// some are the first entries of dir, so that its size costs no memory.
+// some returns the first entries of dir, so that its size costs no memory.
 func some(dir *os.Root) ([]os.DirEntry, error) {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -27,8 +27,8 @@ var (
 	errClosed = vfs.Errorf(vfs.Stale, "this tree was closed; materialize it again")
 )
 
-// explain gives err, of the host as a rule, its code, and hides what it says: it
-// names paths of the host.
+// explain turns err, usually of the host, into an error with a code. It hides the text,
+// which names paths of the host.
 func explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -65,6 +65,6 @@ func explain(err error) error {
 	return vfs.Hide(err)
 }
 
-// escapes reports os.Root's word for a path that leads out of it; it has no other
+// escapes reports os.Root's error for a path that leads out of it. The text is its only
 // sign.
 func escapes(err error) bool { return strings.HasSuffix(err.Error(), "path escapes from parent") }

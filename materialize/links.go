@@ -11,9 +11,9 @@ import (
 	"capd/vfs/batch"
 )
 
-// A link cannot lead out of the tree, whatever other links do, when its target goes up
-// first, not above the top, and then only down. One that goes up after a name may lead
-// elsewhere than it seems, when that name is a link.
+// A link whose target first goes up, but not above the top, and then only down cannot
+// lead out of the tree, whatever other links do. A target that goes up after a name is
+// different: if that name is a link, it leads somewhere else than its text says.
 
 // winds reports whether target goes up after a name.
 func winds(target string) bool {
@@ -32,7 +32,8 @@ func winds(target string) bool {
 	return false
 }
 
-// leadsTo is the path that a link at path leads to which does not wind, and "" for the top.
+// leadsTo returns the path to which a link at path leads if its target does not wind;
+// "" is the top.
 func leadsTo(at, target string) string {
 	to := path.Join(parent(at), target)
 	if to == "." {
@@ -41,14 +42,14 @@ func leadsTo(at, target string) string {
 	return to
 }
 
-// link looks at the link that is called name in root, at a path of depth names.
-func (l *look) link(root *os.Root, name, path string, r *record, depth int) error {
+// link compares the link called name in root. Its path has depth names.
+func (l *comparison) link(root *os.Root, name, path string, r *record, depth int) error {
 	target, err := root.Readlink(name)
 	if err != nil {
-		return vfs.At(path, errBusy) // it was one a moment ago
+		return vfs.At(path, errBusy) // it was a link a moment ago
 	}
 	if out, was := l.t.outLinks[path]; was && out == target && r == nil {
-		return nil // it was not copied, and was made again as it was
+		return nil // it was not copied, and somebody made it again unchanged
 	}
 	fresh := &record{state: batch.State{Kind: vfs.LinkKind, Target: target}}
 	l.differs(path, r, fresh)
@@ -65,9 +66,9 @@ func (l *look) link(root *os.Root, name, path string, r *record, depth int) erro
 	return nil
 }
 
-// refuseWinding brings back no link, when with those that are new another leads out
-// of the tree that did not before.
-func (l *look) refuseWinding() {
+// refuseWinding brings back no links if the new ones would make an existing link lead
+// out of the tree.
+func (l *comparison) refuseWinding() {
 	for _, path := range l.winding {
 		if _, err := l.t.root.Stat(path); err == nil || !escapes(err) {
 			continue
@@ -83,9 +84,9 @@ func isLink(m fs.FileMode) bool { return m&fs.ModeSymlink != 0 }
 // maxLinks is how many links are followed to find out where one leads.
 const maxLinks = 40
 
-// refuseLed leaves the links that lead, by way of others, to what was not copied, and
-// brings back no link with which one that was there leads there now.
-func (l *look) refuseLed() {
+// refuseLed leaves out links that lead, through others, to what was not copied. It
+// brings back no links if they would make an existing link lead there.
+func (l *comparison) refuseLed() {
 	fresh := l.links()
 	for _, path := range fresh {
 		if l.t.leftOutPaths.has(l.resolve(path)) {
@@ -95,13 +96,13 @@ func (l *look) refuseLed() {
 	for _, path := range l.turned() {
 		if l.t.leftOutPaths.has(l.resolve(path)) {
 			l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
-			return // none turns without
+			return // no existing link changes without them
 		}
 	}
 }
 
-// links are the links that are to be brought back, in byte order.
-func (l *look) links() (all []string) {
+// links returns the links to be brought back, in byte order.
+func (l *comparison) links() (all []string) {
 	for _, f := range l.found {
 		if f.becomes().Kind == vfs.LinkKind && !l.out[f.path] {
 			all = append(all, f.path)
@@ -110,16 +111,15 @@ func (l *look) links() (all []string) {
 	return all
 }
 
-// refuseLinks brings back no link.
-func (l *look) refuseLinks(why string) {
+// refuseLinks leaves out all links.
+func (l *comparison) refuseLinks(why string) {
 	for _, path := range l.links() {
 		l.refuse(path, why)
 	}
 }
 
-// turned are the links that stay as they were and lead elsewhere by what is brought
-// back, in byte order.
-func (l *look) turned() (all []string) {
+// turned returns unchanged links that lead elsewhere after the changes, in byte order.
+func (l *comparison) turned() (all []string) {
 	if len(l.links()) == 0 {
 		return nil
 	}
@@ -135,10 +135,10 @@ func (l *look) turned() (all []string) {
 	return all
 }
 
-// resolve is where path will lead to in the tree, as far as that is known.
-func (l *look) resolve(path string) string { return resolve(path, l.stateAt) }
+// resolve returns where path will lead in the tree, as far as that is known.
+func (l *comparison) resolve(path string) string { return resolve(path, l.stateAt) }
 
-// resolve follows the links in path, of which each is what at says.
+// resolve follows the links in path. at returns the state of each.
 func resolve(path string, at func(string) batch.State) string {
 	done, followed := "", 0
 	for rest := path; rest != ""; {
@@ -162,15 +162,15 @@ func resolve(path string, at func(string) batch.State) string {
 	return done
 }
 
-// stateAt is what will be at path where the tree came from, as far as it was copied.
-func (l *look) stateAt(path string) batch.State {
+// stateAt returns what will be at path in the Dir, as far as it was copied.
+func (l *comparison) stateAt(path string) batch.State {
 	if f, ok := l.find(path); ok && !l.out[path] {
 		return f.becomes()
 	}
 	return l.t.stateBefore(path)
 }
 
-// stateBefore is what was copied to path.
+// stateBefore returns what was copied to path.
 func (t *Tree) stateBefore(path string) batch.State {
 	if r := t.records[path]; r != nil {
 		return r.state

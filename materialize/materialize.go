@@ -1,18 +1,18 @@
-// Package materialize copies a subtree of any Dir into a private directory of the
-// host, where programs can work on it, and brings back what they changed.
+// Package materialize copies a subtree of any Dir into a private directory of the host,
+// where programs can work on it, and brings back their changes.
 //
-// It reads and writes through the Dir that it was given, so that every guard of
-// that view has its say about every path. What is brought back are regular files,
-// directories, and links that stay within the tree: no special files, no bits beside
-// the executable one. A file with several names becomes several files. Whatever a
-// program leaves in the directory, nothing outside it is read and nothing is
-// written through a link.
+// It reads and writes through the Dir it was given, so every guard of that Dir decides
+// about every path. It brings back regular files, directories, and links that stay
+// within the tree. It does not bring back special files, or mode bits other than the
+// executable one. A file with several names becomes several files. Whatever a program
+// leaves in the directory, nothing outside it is read, and nothing is written through a
+// link.
 //
-// What cannot come back is left out and named, and so is what depends on it: what
-// lies in it, and the removal of what became it. [Tree.Prune] leaves nothing else.
+// What cannot be brought back is left out and reported. So is what depends on it: what
+// is inside it, and the removal of what it replaced. [Tree.Prune] keeps only these.
 //
-// A directory is gone when its [Tree] is closed. When the process dies first, the
-// next [OpenAmbient] removes it.
+// Closing a [Tree] removes its directory. If the process dies first, the next
+// [OpenAmbient] removes it.
 package materialize
 
 import (
@@ -30,12 +30,12 @@ import (
 	"capd/vfs/batch"
 )
 
-// Bounds are how much a tree may hold, when it is copied and when it is brought
-// back. A field that is 0 or less has its default.
+// Bounds limit a tree, when it is copied and when it is brought back. A field that is 0
+// or less has its default.
 type Bounds struct {
 	Entries int   // files, directories and links; 1,000,000 by default
 	Bytes   int64 // of all files; 16 GiB by default
-	Depth   int   // names of a path; vfs.MaxDepth by default, and at most
+	Depth   int   // names in a path; vfs.MaxDepth by default, and at most
 }
 
 // The default bounds.
@@ -63,13 +63,13 @@ type Progress struct {
 	Bytes   int64
 }
 
-// Options are what a host may choose; the zero value is right for most.
+// Options configure a tree. The zero value suits most hosts.
 type Options struct {
 	Bounds
-	ReadOnly []string       // paths: nothing at and below these is brought back, or looked at for that
-	Exclude  []*vfs.Pattern // what they match, and what is below it, is neither copied nor brought back
-	Progress func(Progress) // told of each entry, one call at a time; it must not wait
-	Workers  int            // files copied at once; by default one for each processor, at least 2 and at most 8
+	ReadOnly []string       // paths: nothing at or below these is brought back or compared
+	Exclude  []*vfs.Pattern // what these match, and what is below it, is neither copied nor brought back
+	Progress func(Progress) // called for each entry, one call at a time; it must not block
+	Workers  int            // files copied at once; the default is one for each processor, at least 2 and at most 8
 }
 
 func (o Options) workers() int {
@@ -79,29 +79,29 @@ func (o Options) workers() int {
 	return min(max(runtime.GOMAXPROCS(0), 2), 8)
 }
 
-// Skipped is something that was left out, and why.
+// Skipped is an entry that was left out, and why.
 type Skipped struct {
 	Path string // relative to the tree
 	Why  string
 }
 
-// Tree is a subtree in a directory of its own. Its methods may be called from
-// several goroutines at once; they wait for each other.
+// Tree is a materialized subtree. Its methods may be called from several goroutines at
+// once; they wait for each other.
 type Tree struct {
 	from     vfs.Dir
 	bounds   Bounds
 	readOnly scope
 	path     string
 	place    *place
-	root     *os.Root // the tree
+	root     *os.Root // of the tree
 	mount    uint64
 	dev      uint64
 	exclude  []*vfs.Pattern
 
 	leftOut      []Skipped
-	leftOutPaths scope             // of these
-	outLinks     map[string]string // and the targets of the links among them
-	absent       []string          // all that the Dir has and the tree has not
+	leftOutPaths scope             // the paths in leftOut
+	outLinks     map[string]string // the targets of the links among them
+	absent       []string          // everything that the Dir has and the tree has not
 
 	mu      sync.Mutex
 	records map[string]*record
@@ -109,15 +109,15 @@ type Tree struct {
 	closed  bool
 }
 
-// New copies the tree below d. d stays the caller's, and open for as long as the
-// Tree is. It answers limit beyond o's bounds, and then nothing is left behind.
-// What cannot be copied is left out, as [Tree.LeftOut] tells: what is neither
-// file, directory nor link, a link that leads out of the tree, a file that the
-// host itself may not read, and a name that the host's file system does not take.
+// New copies the tree below d. The caller keeps d, and must keep it open as long as the
+// Tree is. It answers limit beyond o's bounds, and then leaves nothing behind. It
+// leaves out, and reports in [Tree.LeftOut], what it cannot copy: nodes that are
+// neither file, directory nor link, links that lead out of the tree, files that the
+// host may not read, and names that the host's file system does not accept.
 //
-// A link within the tree is made as it is; a file can be read and written by its
-// owner alone, and executed by him as its Info says. Files and directories have the
-// modification times that their Infos say, if these are not 0.
+// A link within the tree is made unchanged. Only the owner can read and write a file,
+// and execute it if its Info says so. Files and directories have the modification times
+// of their Infos, if those are not 0.
 func (b *Base) New(ctx context.Context, d vfs.Dir, o Options) (*Tree, error) {
 	readOnly, err := newScope(o.ReadOnly)
 	if err != nil {
@@ -170,7 +170,7 @@ func (t *Tree) fill(ctx context.Context, o Options) error {
 	return nil
 }
 
-// cutLinks removes the links that lead out of the tree by way of others.
+// cutLinks removes links that lead out of the tree through other links.
 func (t *Tree) cutLinks() error {
 	for path, r := range t.records {
 		if r.state.Kind != vfs.LinkKind {
@@ -189,28 +189,28 @@ func (t *Tree) cutLinks() error {
 	return nil
 }
 
-// leaveOut writes down that what is at path was not copied.
+// leaveOut records that path was not copied.
 func (t *Tree) leaveOut(path, why string) {
 	t.leftOut = append(t.leftOut, Skipped{path, why})
 	t.leftOutPaths[path] = true
 	t.absent = append(t.absent, path)
 }
 
-// excludes reports whether path is one of those that do not concern the tree.
-// Those below are not asked for.
+// excludes reports whether path is excluded. It is not asked about paths below excluded
+// ones.
 func (t *Tree) excludes(path string) bool {
 	return slices.ContainsFunc(t.exclude, func(p *vfs.Pattern) bool { return p.Match(path) })
 }
 
-// Path is where the tree is on the host. It is for the host, never a guest.
+// Path returns the path of the tree on the host. It is for the host, never a guest.
 func (t *Tree) Path() string { return t.path }
 
-// LeftOut is what New did not copy, in byte order of paths.
+// LeftOut returns what New did not copy, in byte order of paths.
 func (t *Tree) LeftOut() []Skipped { return slices.Clone(t.leftOut) }
 
-// Close removes the directory, whatever is in it. Nothing may work in it any
-// more. It may be called more than once. After an error the next OpenAmbient of
-// another process tries again.
+// Close removes the directory and everything in it. Nothing may use it any more. Close
+// may be called more than once. After an error the next OpenAmbient of another process
+// tries again.
 func (t *Tree) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,13 +221,13 @@ func (t *Tree) Close() error {
 	return explain(t.place.release())
 }
 
-// record is what is known of an entry: what the Dir has, and what the tree's entry
-// was when it had the same.
+// record is what is known of an entry: the state in the Dir, and the attributes of the
+// tree's entry when it had the same state.
 type record struct {
 	state   batch.State
 	attr    attr
-	settled bool   // a later change shows in attr
-	seen    uint64 // the look that saw it last
+	settled bool   // a later change will show in attr
+	seen    uint64 // the last comparison that saw it
 }
 
 // scope is a set of subtrees.

@@ -7,8 +7,7 @@ import (
 	"capd/vfs/batch"
 )
 
-// isPolicy reports an error which says that the Dir does not take a change at one
-// path.
+// isPolicy reports errors that say that the Dir refuses a change at one path.
 func isPolicy(err error) bool {
 	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
 		return false
@@ -20,8 +19,8 @@ func isPolicy(err error) bool {
 	return false
 }
 
-// refusePolicy leaves what is at path, with what err says about it.
-func (l *look) refusePolicy(path string, err error) {
+// refusePolicy leaves out path, with the reason in err.
+func (l *comparison) refusePolicy(path string, err error) {
 	why := err.Error()
 	if e, ok := errors.AsType[*vfs.Error](err); ok {
 		bare := *e
@@ -31,9 +30,8 @@ func (l *look) refusePolicy(path string, err error) {
 	l.refuse(path, why)
 }
 
-// ask answers what the Dir's guards have against ops. A Dir that is served
-// elsewhere is not asked.
-func (l *look) ask(ops ...vfs.Op) error {
+// ask asks the Dir's guards about ops. A Dir of a remote host cannot be asked.
+func (l *comparison) ask(ops ...vfs.Op) error {
 	_, release, err := vfs.Hold(l.ctx, l.t.from, ops)
 	if err == nil {
 		release()
@@ -41,8 +39,8 @@ func (l *look) ask(ops ...vfs.Op) error {
 	return err
 }
 
-// askEach asks about every finding by itself and leaves what is refused.
-func (l *look) askEach() error {
+// askEach asks about every finding separately, and leaves out the refused ones.
+func (l *comparison) askEach() error {
 	for _, f := range l.found {
 		if l.out[f.path] {
 			continue
@@ -57,7 +55,7 @@ func (l *look) askEach() error {
 	return nil
 }
 
-// ops are what is to be done for a finding, as guards see it.
+// ops returns the operations for a finding, as guards see them.
 func (f finding) ops() []vfs.Op {
 	var all []vfs.Op
 	was, becomes := f.was(), f.becomes()
@@ -75,9 +73,9 @@ func (f finding) ops() []vfs.Op {
 	return all
 }
 
-// refuseUnable leaves what the Dir cannot have at all, and the links to what its
-// guards let nobody write: who writes to such a link writes there.
-func (l *look) refuseUnable() error {
+// refuseUnable leaves out what the Dir cannot store at all. It also leaves out links to
+// paths that the guards let nobody write: writing to such a link would write there.
+func (l *comparison) refuseUnable() error {
 	_, links := l.t.from.(vfs.Symlinker)
 	_, execs := l.t.from.(vfs.Installer)
 	for _, f := range l.found {
@@ -105,15 +103,15 @@ func (l *look) refuseUnable() error {
 		}
 		if why != "" {
 			l.refuseLinks("with it " + vfs.Printable(path) + " is a link " + why)
-			break // none turns without
+			break // no link changes without another
 		}
 	}
 	return nil
 }
 
-// against is what there is against where the link at path will lead to, or "": the
-// guards of the Dir, and what of it was excluded.
-func (l *look) against(path string) (why string, err error) {
+// against returns why the link at path must not be brought back, or "": the Dir's
+// guards, or an exclusion, forbid the place it will lead to.
+func (l *comparison) against(path string) (why string, err error) {
 	to := l.resolve(path)
 	if to == "" || to == path {
 		return "", nil

@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// Prune removes everything but what is at and below paths and what leads there,
-// whatever a program left: for a host that keeps what could not be brought back, and
-// moves the directory elsewhere before it closes the tree. Nothing can be synced
-// afterwards. After an error only a part of it is removed.
+// Prune removes everything except what is at and below paths, and the directories on
+// the way. It is for a host that keeps what could not be brought back: it moves the
+// directory elsewhere and then closes the tree. Nothing can be synced after Prune.
+// After an error only a part is removed.
 func (t *Tree) Prune(paths []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -22,7 +22,7 @@ func (t *Tree) Prune(paths []string) error {
 	return explain(prune(t.root, "", newKeeping(paths)))
 }
 
-// keeping is what prune leaves.
+// keeping is what prune keeps.
 type keeping struct {
 	at    map[string]bool
 	above map[string]bool
@@ -39,8 +39,8 @@ func newKeeping(paths []string) keeping {
 	return k
 }
 
-// prune removes what is in the directory open as root, at path, except for what is
-// to be kept.
+// prune removes what is in the directory open as root, at path, except what is to be
+// kept.
 func prune(root *os.Root, path string, k keeping) error {
 	f, err := root.Open(".")
 	if err != nil {

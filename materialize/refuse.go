@@ -9,7 +9,7 @@ import (
 	"capd/vfs/batch"
 )
 
-// Why something that changed is not brought back.
+// Reasons for not bringing back a change.
 const (
 	whyHolds   = "a directory that holds what is not brought back"
 	whyNewName = "its name is not one that may be made"
@@ -19,17 +19,17 @@ const (
 	whyMoved   = "it is gone here, and what took its place is not brought back: "
 )
 
-// removals are the findings by which a file or a link goes, by what it was.
+// removals are the findings that remove a file or a link, by its content.
 type removals struct {
 	all     []string
 	inodes  map[inode][]string
 	content map[batch.State][]string
 }
 
-// nothing is the version of an empty file, which nobody loses.
+// nothing is the version of an empty file, whose loss does not matter.
 var nothing = vfs.Version(sha256.Sum256(nil))
 
-// content is what of a State can be somewhere else as well.
+// content returns the part of a State that may be found elsewhere as well.
 func content(s batch.State) batch.State {
 	s.Exec = false
 	return s
@@ -54,10 +54,10 @@ func newRemovals(found []finding) removals {
 }
 
 // refuseAll decides what is not brought back for reasons of the tree itself.
-func (l *look) refuseAll() {
+func (l *comparison) refuseAll() {
 	l.removed = newRemovals(l.found)
 	for _, path := range l.stays {
-		l.holdAbove(path + "/") // and path itself, of which a part was copied perhaps
+		l.holdAbove(path + "/") // and path itself, which may be copied in part
 	}
 	for _, s := range l.left {
 		l.refuse(s.Path, s.Why)
@@ -77,18 +77,18 @@ func (l *look) refuseAll() {
 	l.refuseLed()
 }
 
-// refuse leaves what is at path as it is where the tree came from, names it, and
-// leaves what depends on it.
-func (l *look) refuse(path, why string) {
+// refuse leaves the Dir unchanged at path, reports path, and leaves out what depends on
+// it.
+func (l *comparison) refuse(path, why string) {
 	if !l.out[path] {
 		l.skipped[path] = why
 	}
 	l.leave(path)
 }
 
-// leave is refuse for what is not named, since what it lies in is. What cannot be
-// done without path is left too, and nothing goes whose content is at path now.
-func (l *look) leave(path string) {
+// leave is refuse without a report, for a path in a directory that is reported. It also
+// leaves out what needs path, and removals of content that path has now.
+func (l *comparison) leave(path string) {
 	if l.out[path] {
 		return
 	}
@@ -116,8 +116,8 @@ func (l *look) leave(path string) {
 	}
 }
 
-// leaveBelow leaves what was found below path.
-func (l *look) leaveBelow(path string) {
+// leaveBelow leaves out the findings below path.
+func (l *comparison) leaveBelow(path string) {
 	prefix := path + "/"
 	i := sort.Search(len(l.found), func(i int) bool { return l.found[i].path >= prefix })
 	for ; i < len(l.found) && strings.HasPrefix(l.found[i].path, prefix); i++ {
@@ -125,8 +125,8 @@ func (l *look) leaveBelow(path string) {
 	}
 }
 
-// holdAbove makes sure that no directory goes that holds path, which stays.
-func (l *look) holdAbove(path string) {
+// holdAbove makes sure that no directory above path, which stays, is removed.
+func (l *comparison) holdAbove(path string) {
 	for dir := parent(path); dir != ""; dir = parent(dir) {
 		if f, ok := l.find(dir); ok && f.was().Kind == vfs.DirKind && f.becomes().Kind != vfs.DirKind {
 			l.refuse(dir, whyHolds)
@@ -134,8 +134,8 @@ func (l *look) holdAbove(path string) {
 	}
 }
 
-// find returns what was found at path.
-func (l *look) find(path string) (finding, bool) {
+// find returns the finding at path.
+func (l *comparison) find(path string) (finding, bool) {
 	i := sort.Search(len(l.found), func(i int) bool { return l.found[i].path >= path })
 	if i == len(l.found) || l.found[i].path != path {
 		return finding{}, false

@@ -11,7 +11,7 @@ import (
 // What is gone stays while something could not be looked at: it may be there.
 func TestNothingGoesUnseen(t *testing.T) {
 	for _, closed := range []bool{false, true} {
-		l := &look{t: &Tree{}, out: map[string]bool{}, skipped: map[string]string{}, closed: closed, found: []finding{
+		l := &comparison{t: &Tree{}, out: map[string]bool{}, skipped: map[string]string{}, closed: closed, found: []finding{
 			{path: "d", old: &record{state: batch.State{Kind: vfs.DirKind}}},
 			{path: "d/f", old: &record{state: batch.State{Kind: vfs.FileKind, Version: vfs.Version{1}}}},
 		}}
@@ -39,7 +39,7 @@ func TestExchangedDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &look{ctx: t.Context(), t: &Tree{}}
+	l := &comparison{ctx: t.Context(), t: &Tree{}}
 	if err := l.subdir(root, "d", "d", info, nil, 1); vfs.CodeOf(err) != vfs.Busy {
 		t.Errorf("it answers %v", err)
 	}

@@ -8,34 +8,34 @@ import (
 	"capd/vfs/batch"
 )
 
-// SyncOptions are the circumstances of a Sync.
+// SyncOptions configure a Sync.
 type SyncOptions struct {
-	// Stop, if any, stops what works in the directory, before it is looked at.
-	// Its error ends the Sync.
+	// Stop, if not nil, stops the programs in the directory before it is compared. If
+	// it returns an error, Sync ends with that error.
 	Stop func() error
 
-	Paths    []string              // bring back what is at and below these alone; nil: all
-	Name     string                // of the Dir, as batch.Recover will ask for it
+	Paths    []string              // bring back only what is at and below these; nil means all
+	Name     string                // of the Dir; batch.Recover asks for it
 	Keep     bool                  // keep the batch for batch.Undo, until batch.Forget
-	Progress func(done, total int) // as batch.Options has it
+	Progress func(done, total int) // as in batch.Options
 }
 
-// Report is what a Sync did.
+// Report is the result of a Sync.
 type Report struct {
-	ID      string         // of the batch; "" when nothing was to be brought back
+	ID      string         // of the batch; "" if there was nothing to bring back
 	Changes []batch.Change // what was brought back, in byte order of paths; without contents
 	Skipped []Skipped      // what was not, in byte order of paths
 }
 
-// Sync brings back what changed in the tree since it was materialized or last
-// synced, all or nothing, through the Dir that it was materialized from: as one
-// batch, with its intent and its copies in journal. It answers batch.Conflicts,
-// with every path that changed on both sides, and what [Tree.Changes] answers; and
-// then nothing is brought back, and the tree is as it was.
+// Sync brings back what changed in the tree since it was materialized or last synced,
+// all or nothing, through its Dir. It does so in one batch, with intent and copies in
+// journal. It answers batch.Conflicts, with every path that changed on both sides, and
+// the errors of [Tree.Changes]. Then nothing was brought back, and the tree is
+// unchanged.
 //
-// What the Dir does not take at a path (denied, readOnly, askDenied, askTimeout,
-// unsupported, and invalid for a name) does not keep back the rest: it is skipped, with what depends on it.
-// A guard that asks somebody may be asked about a path again then.
+// If the Dir refuses a path (denied, readOnly, askDenied, askTimeout, unsupported, or
+// invalid for a name), Sync skips that path and what depends on it, and brings back the
+// rest. A guard that asks somebody may then be asked about a path again.
 func (t *Tree) Sync(ctx context.Context, journal vfs.Dir, o SyncOptions) (Report, error) {
 	only, err := newScope(o.Paths)
 	if err != nil {
@@ -51,7 +51,7 @@ func (t *Tree) Sync(ctx context.Context, journal vfs.Dir, o SyncOptions) (Report
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l, err := t.look(ctx, only)
+	l, err := t.compare(ctx, only)
 	if err != nil {
 		return Report{}, err
 	}
@@ -69,12 +69,12 @@ func (t *Tree) Sync(ctx context.Context, journal vfs.Dir, o SyncOptions) (Report
 	return Report{ID: id, Changes: c.List, Skipped: c.Skipped}, nil
 }
 
-// maxTries is how often a Dir that cannot be asked ahead may refuse something, until
-// nothing is brought back.
+// maxTries is how often a Dir that cannot be asked ahead may refuse something, before
+// Sync brings back nothing.
 const maxTries = 64
 
 // bring makes the batch, without what the Dir refuses.
-func (l *look) bring(journal vfs.Dir, o batch.Options) (id string, c Changes, err error) {
+func (l *comparison) bring(journal vfs.Dir, o batch.Options) (id string, c Changes, err error) {
 	for try := 0; ; try++ {
 		c = l.changes()
 		id, err = batch.Run(l.ctx, journal, l.t.from, c.List, o)
@@ -82,7 +82,7 @@ func (l *look) bring(journal vfs.Dir, o batch.Options) (id string, c Changes, er
 			return id, c, err
 		}
 		n := len(l.out)
-		if try == 0 { // the batch answers the first refusal alone
+		if try == 0 { // a batch returns only the first refusal
 			if err := l.askEach(); err != nil {
 				return "", c, err
 			}
@@ -97,8 +97,8 @@ func (l *look) bring(journal vfs.Dir, o batch.Options) (id string, c Changes, er
 	}
 }
 
-// done has the records say what the batch has made.
-func (l *look) done() {
+// done updates the records after the batch.
+func (l *comparison) done() {
 	for _, f := range l.found {
 		switch {
 		case l.out[f.path]:

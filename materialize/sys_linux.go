@@ -9,8 +9,8 @@ import (
 
 func ctimeOf(st *syscall.Stat_t) int64 { return st.Ctim.Nano() }
 
-// mountOf identifies the mount that f is on: 0 on a kernel that does not tell,
-// before Linux 5.8. See statx(2).
+// mountOf identifies the mount of f: 0 on a kernel before Linux 5.8, which does not
+// tell. See statx(2).
 func mountOf(f *os.File) (uint64, error) {
 	var stx unix.Statx_t
 	for {

@@ -12,11 +12,11 @@ import (
 // openNeverWaits makes an open return at once on a FIFO or a leased file.
 const openNeverWaits = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
-// lockedFilesStay: an open file may be removed here.
+// lockedFilesStay is false: an open file can be removed here.
 const lockedFilesStay = false
 
-// tryLock locks f until it is closed or the process ends, and reports false
-// when another process holds the lock. See flock(2).
+// tryLock locks f until it is closed or the process ends. It reports false when another
+// process holds the lock. See flock(2).
 func tryLock(f *os.File) (bool, error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
@@ -31,13 +31,13 @@ func tryLock(f *os.File) (bool, error) {
 	}
 }
 
-// own reports whether info is of a file of this process's user.
+// own reports whether a file belongs to this process's user.
 func own(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || int(st.Uid) == os.Geteuid()
 }
 
-// attrOf describes what info is of.
+// attrOf returns the attributes of info.
 func attrOf(info os.FileInfo) attr {
 	a := attr{mode: info.Mode(), size: info.Size(), mtime: info.ModTime().UnixNano(), nlink: 1}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

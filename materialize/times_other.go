@@ -4,6 +4,6 @@ package materialize
 
 import "syscall"
 
-// ctimeOf: each of these systems calls it otherwise. Without it every file is
-// read to see whether it changed.
+// ctimeOf returns 0: each of these systems names the field differently. Without it
+// every file is read to see whether it changed.
 func ctimeOf(*syscall.Stat_t) int64 { return 0 }

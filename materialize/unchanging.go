@@ -8,8 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// unchanging reads a file of a tree, and answers busy when that is not what a
-// says, before or after.
+// unchanging reads a file of a tree. It answers busy when the file does not have the
+// attributes a before or after.
 type unchanging struct {
 	ctx   context.Context
 	f     *os.File
@@ -55,8 +55,9 @@ func (u *unchanging) same() error {
 // Close implements io.Closer.
 func (u *unchanging) Close() error { return u.f.Close() }
 
-// opener opens the file at path as long as it is what a says. A link that took the
-// place of a directory on the way leads to another file, which is not.
+// opener returns a function that opens the file at path if it has the attributes a. If
+// a directory on the way was replaced by a link, the file is another one and has
+// others.
 func (t *Tree) opener(path string, a attr) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
 		f, err := t.root.OpenFile(path, os.O_RDONLY|openNeverWaits, 0)

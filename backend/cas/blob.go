@@ -15,14 +15,14 @@ import (
 	"capd/vfs"
 )
 
-// verification says that a file, as it was then, has the content its name says.
+// verification notes that a file, as it was then, has the content that its name says.
 type verification struct {
 	digest Digest
 	id     identity
 }
 
-// Open implements [Blobs]. It holds one descriptor until the content is closed. A
-// blob that was verified is not read again for as long as its file does not change.
+// Open implements [Blobs]. It keeps one descriptor open until the content is closed. A
+// verified blob is not read again unless its file changes.
 func (s *Store) Open(ctx context.Context, d Digest) (vfs.Content, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -88,7 +88,7 @@ func (s *Store) verify(ctx context.Context, f *os.File, d Digest) error {
 	case have.Hash != d.Hash:
 		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		_ = s.quarantine(soon, fi, d) // or else it is for who comes next
+		_ = s.quarantine(soon, fi, d) // if this fails, the next reader does it
 		return errDamaged
 	case have.Size != d.Size:
 		return vfs.Errorf(vfs.Corrupt, "a digest has the hash of a stored content but not its size")
@@ -101,10 +101,10 @@ func (s *Store) verify(ctx context.Context, f *os.File, d Digest) error {
 
 var errDamaged = vfs.Errorf(vfs.Corrupt, "the stored content does not match its digest; put it again")
 
-// pieces are what files are read and hashed through.
+// pieces are buffers to read and hash files with.
 var pieces = sync.Pool{New: func() any { return new([256 << 10]byte) }}
 
-// hash reads r from its start to its end.
+// hash reads all of r.
 func hash(ctx context.Context, r io.ReaderAt) (Digest, error) {
 	piece := pieces.Get().(*[256 << 10]byte)
 	defer pieces.Put(piece)
@@ -129,8 +129,8 @@ func hash(ctx context.Context, r io.ReaderAt) (Digest, error) {
 
 func (s *Store) damaged(d Digest) string { return s.path(damagedDir, d.String()) }
 
-// quarantine moves the file bad, which has d's name and is something else, out of the
-// way of the next upload, unless somebody did that before.
+// quarantine moves the file bad, which has d's name and other content, out of the way
+// of the next upload, unless somebody did so before.
 func (s *Store) quarantine(ctx context.Context, bad fs.FileInfo, d Digest) error {
 	leave, err := s.enter(ctx, true)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Store) quarantine(ctx context.Context, bad fs.FileInfo, d Digest) error
 	if err := os.Rename(s.blob(d), s.damaged(d)); err != nil {
 		return err
 	}
-	return touch(s.damaged(d)) // from when on it stays there for a while
+	return touch(s.damaged(d)) // it stays there for a while from now on
 }
 
 // content is a blob held open.

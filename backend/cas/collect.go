@@ -12,33 +12,33 @@ import (
 	"capd/vfs"
 )
 
-// CollectOptions say what a collector does.
+// CollectOptions configure a collector.
 type CollectOptions struct {
-	// Grace is how long a blob stays that nothing keeps, after it was put last. 0 is
-	// [DefaultGrace], and less than 0 no time at all. It has to be longer than it takes
-	// from a Put without a Pin until its root is opened or pinned, and than the host's
+	// Grace is how long a blob that nothing keeps stays after it was last put. 0 means
+	// [DefaultGrace]; below 0 means no time. It must be longer than the time from a Put
+	// without a Pin until its root is opened or pinned, and longer than the host's
 	// clock is ever set back.
 	Grace    time.Duration
-	DryRun   bool         // find out, and change nothing
-	Progress func(Report) // called as it goes on, from one goroutine
+	DryRun   bool         // report, but change nothing
+	Progress func(Report) // called from one goroutine while Collect runs
 }
 
-// DefaultGrace is how long what nothing keeps stays by default.
+// DefaultGrace is the default of CollectOptions.Grace.
 const DefaultGrace = time.Hour
 
 // Report is what a collector found and did.
 type Report struct {
-	Blobs   int64 `json:"blobs"`   // stored, as far as they were looked at
-	Bytes   int64 `json:"bytes"`   // in them
+	Blobs   int64 `json:"blobs"`   // stored blobs that were looked at
+	Bytes   int64 `json:"bytes"`   // their bytes
 	Removed int64 `json:"removed"` // blobs that were removed, or would be
-	Freed   int64 `json:"freed"`   // bytes in them
+	Freed   int64 `json:"freed"`   // their bytes
 }
 
-// Collect removes the blobs that nothing keeps: no pin, no open tree and no upload in
-// progress of any process, nor the period of grace. Readers and writers go on meanwhile.
-// It answers busy while another collector is at work, and corrupt, with nothing removed
-// from then on, when a pinned tree lacks a directory: what was below it cannot be told
-// from what nobody wants. Put that tree again, or unpin it.
+// Collect removes the blobs that nothing keeps. Pins, open trees and uploads of all
+// processes keep blobs, and so does the period of grace. Readers and writers go on
+// meanwhile. It answers busy while another collector runs. It answers corrupt when a
+// pinned tree lacks a directory, since it cannot know what was below it; it then
+// removes nothing more. Put that tree again, or unpin it.
 func (s *Store) Collect(ctx context.Context, o CollectOptions) (Report, error) {
 	alone, err := os.OpenFile(s.path(collecting), os.O_RDWR, 0)
 	if err != nil {
@@ -66,14 +66,14 @@ func orBusy(err error) error {
 type collector struct {
 	s       *Store
 	o       CollectOptions
-	horizon time.Time // what was touched then or later stays
+	horizon time.Time // blobs touched then or later stay
 	marks   *marks
-	seen    map[Digest]struct{} // roots that are marked
-	lacking map[Digest]struct{} // directories below them that were missing or damaged, and may be put again
+	seen    map[Digest]struct{} // marked roots
+	lacking map[Digest]struct{} // missing or damaged directories below them, which may be put again
 	report  Report
 }
 
-// setHorizon asks the file system for the time, since it gave the blobs theirs.
+// setHorizon takes the time from the file system, since the blobs' times come from it.
 func (c *collector) setHorizon(f *os.File) error {
 	if _, err := f.WriteAt([]byte{'\n'}, 0); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *collector) run(ctx context.Context) error {
 			return err
 		}
 		if !shard.IsDir() {
-			continue // none of this store's
+			continue // not of this store
 		}
 		if err := c.shard(ctx, shard.Name()); err != nil {
 			return err
@@ -134,14 +134,14 @@ func (c *collector) run(ctx context.Context) error {
 	return nil
 }
 
-// root is one from which to mark.
+// root is a root from which to mark.
 type root struct {
 	digest Digest
-	pin    string // "" for one that is open
+	pin    string // "" for an open tree
 }
 
-// fresh returns the roots that are not marked, and the directories below others that
-// are there again. The lock on the store is held exclusively.
+// fresh returns the roots that are not marked yet, and missing directories below others
+// that were put again. The lock on the store must be held exclusively.
 func (c *collector) fresh(ctx context.Context) ([]root, error) {
 	pins, err := c.s.Pins(ctx)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *collector) fresh(ctx context.Context) ([]root, error) {
 	return fresh, nil
 }
 
-// mark marks roots. What lacks a directory is an error below a pin; a reader who has
-// opened it is told when he comes there.
+// mark marks roots. A missing directory below a pin is an error. Below an open root it
+// is ignored: its reader gets the error when it looks there.
 func (c *collector) mark(ctx context.Context, roots []root) error {
 	for _, r := range roots {
 		delete(c.lacking, r.digest)
@@ -200,7 +200,7 @@ func (c *collector) mark(ctx context.Context, roots []root) error {
 	return nil
 }
 
-// candidate is a blob that may have to go.
+// candidate is a blob that may have to be removed.
 type candidate struct {
 	path string
 	hash [sha256.Size]byte
@@ -208,7 +208,7 @@ type candidate struct {
 
 // shard looks at the blobs whose hash begins with the two digits of name.
 func (c *collector) shard(ctx context.Context, name string) error {
-	const atOnce = 128 // while everybody else waits
+	const atOnce = 128 // others wait meanwhile
 	var candidates []candidate
 	entries, err := os.ReadDir(c.s.path(blobsDir, name))
 	if err != nil {
@@ -217,11 +217,11 @@ func (c *collector) shard(ctx context.Context, name string) error {
 	for _, e := range entries {
 		var hash [sha256.Size]byte
 		if !parseHash(&hash, name+e.Name()) {
-			continue // none of this store's
+			continue // not of this store
 		}
 		fi, err := e.Info()
 		if err != nil {
-			continue // it has just gone
+			continue // just removed
 		}
 		c.report.Blobs++
 		c.report.Bytes += fi.Size()
@@ -242,14 +242,14 @@ func (c *collector) shard(ctx context.Context, name string) error {
 	return nil
 }
 
-// patience is how often others may come first before they wait.
+// patience is how often others may interrupt a removal before it makes them wait.
 const patience = 3
 
 func (c *collector) old(fi fs.FileInfo) bool { return fi.ModTime().Before(c.horizon) }
 
-// remove removes those of batch that still have to go. It reports false when somebody
-// has pinned or opened a root meanwhile, which it marks instead; held says to do that
-// with everybody waiting, and go on.
+// remove removes those of batch that are still unused. If somebody pinned or opened a
+// root meanwhile, it marks that root instead and reports false. If held is set it marks
+// with everybody waiting, and goes on.
 func (c *collector) remove(ctx context.Context, batch []candidate, held bool) (bool, error) {
 	step("removing")
 	leave, err := c.s.enter(ctx, true)
@@ -277,7 +277,7 @@ func (c *collector) remove(ctx context.Context, batch []candidate, held bool) (b
 		}
 		if !c.o.DryRun {
 			if err := os.Remove(b.path); err != nil {
-				if errors.Is(err, fs.ErrNotExist) || lockedFilesStay { // somebody reads it
+				if errors.Is(err, fs.ErrNotExist) || lockedFilesStay { // somebody is reading it
 					continue
 				}
 				return false, err
@@ -290,7 +290,7 @@ func (c *collector) remove(ctx context.Context, batch []candidate, held bool) (b
 	return true, nil
 }
 
-// damaged removes what was moved away before the horizon.
+// damaged removes damaged files that were moved away before the horizon.
 func (c *collector) damaged() {
 	entries, err := os.ReadDir(c.s.path(damagedDir))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"capd/vfs"
 )
 
-// Commit implements [Upload]. The blobs are flushed together, get their names, and the
-// names are flushed. It waits for every Add in progress.
+// Commit implements [Upload]. It flushes the blobs together, gives them their names,
+// and flushes the names. It waits for every Add in progress.
 func (u *upload) Commit(ctx context.Context) error {
 	u.adding.Lock()
 	defer u.adding.Unlock()
@@ -44,15 +44,15 @@ func (u *upload) Commit(ctx context.Context) error {
 	}
 	err = vfs.Commit(ctx, grows, func() (vfs.Effect, error) { return grows, u.place() })
 	leave()
-	if err == nil && len(u.blobs) > 0 { // what was stored before may have its name since a moment ago
+	if err == nil && len(u.blobs) > 0 { // the names of blobs stored before may be too new to be on disk
 		err = u.flushNames()
 	}
 	step("committed")
 	return explain(err)
 }
 
-// place gives the blobs their names, and touches all: the period of grace begins. The
-// lock on the store is held.
+// place gives the blobs their names and touches all of them, which starts the period of
+// grace. The lock on the store must be held.
 func (u *upload) place() error {
 	for hash, staged := range u.blobs {
 		name := u.s.blob(Digest{Hash: hash})
@@ -63,7 +63,7 @@ func (u *upload) place() error {
 			step("placed")
 		}
 		switch err := touch(name); {
-		case errors.Is(err, fs.ErrNotExist): // it was stored before, and found to be damaged since
+		case errors.Is(err, fs.ErrNotExist): // it was stored before, and found damaged since
 			return errDamaged
 		case err != nil:
 			return err
@@ -72,9 +72,9 @@ func (u *upload) place() error {
 	return nil
 }
 
-// place gives a staged blob its name, unless somebody has stored the same meanwhile: an
-// upload that began since this one was staged may count on that, and must not find
-// something older in its place.
+// place gives a staged blob its name, unless somebody has stored the same blob
+// meanwhile. An upload that began after this one was staged may rely on that file, and
+// must not find an older one in its place.
 func place(staged, name string) error {
 	err := os.Link(staged, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,8 @@ func (u *upload) Close() error {
 }
 
 // removeUpload removes the directory of an upload whose lock is held, and closes the
-// lock. The lock goes last, so that nobody takes what is half gone for another.
+// lock. It removes the lock file last, so that nobody takes the rest for another
+// upload.
 func removeUpload(dir string, lock *os.File) {
 	defer lock.Close()
 	entries, err := os.ReadDir(dir)
@@ -139,8 +140,8 @@ func removeUpload(dir string, lock *os.File) {
 	os.Remove(dir)
 }
 
-// sweepUploads removes what uploads left whose process is gone, and returns when the
-// oldest began that is in progress; the zero time when none is.
+// sweepUploads removes uploads of dead processes. It returns when the oldest upload in
+// progress began, or the zero time if there is none.
 func (s *Store) sweepUploads() (oldest time.Time, err error) {
 	dirs, err := os.ReadDir(s.path(tmpDir))
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Store) sweepUploads() (oldest time.Time, err error) {
 	}
 	for _, e := range dirs {
 		if !e.IsDir() {
-			continue // none of this store's
+			continue // not of this store
 		}
 		began, bad := sweepUpload(s.path(tmpDir, e.Name()))
 		err = errors.Join(err, bad)
@@ -159,12 +160,12 @@ func (s *Store) sweepUploads() (oldest time.Time, err error) {
 	return oldest, err
 }
 
-// sweepUpload removes the upload in dir if its process is gone, and returns when it
-// began if it is not.
+// sweepUpload removes the upload in dir if its process is dead. Otherwise it returns
+// when the upload began.
 func sweepUpload(dir string) (began time.Time, err error) {
 	lock, err := os.OpenFile(filepath.Join(dir, uploadLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		return time.Time{}, nil // it has just gone
+		return time.Time{}, nil // just removed
 	}
 	if err != nil {
 		return time.Time{}, err

@@ -9,24 +9,24 @@ import (
 	"capd/vfs"
 )
 
-// Digest names a blob: the sha256 of its bytes, and how many there are.
+// Digest identifies a blob: the SHA-256 of its bytes, and their number.
 type Digest struct {
 	Hash [sha256.Size]byte
-	Size int64 // bytes; -1 in a digest that was parsed without its size
+	Size int64 // bytes; -1 if it was parsed without a size
 }
 
 // DigestOf returns the digest of b.
 func DigestOf(b []byte) Digest { return Digest{sha256.Sum256(b), int64(len(b))} }
 
-// Empty is the digest of no bytes: of the empty file, and of the empty directory.
-// Every store holds it.
+// Empty is the digest of no bytes: the empty file and the empty directory. Every store
+// has it.
 var Empty = DigestOf(nil)
 
 // String returns the hash in 64 hexadecimal digits.
 func (d Digest) String() string { return hex.EncodeToString(d.Hash[:]) }
 
-// MarshalText writes the hash in 64 hexadecimal digits, and "/" and the size where it
-// is known.
+// MarshalText returns the hash in 64 hexadecimal digits, followed by "/" and the size
+// if it is known.
 func (d Digest) MarshalText() ([]byte, error) {
 	if d.Size < 0 {
 		return []byte(d.String()), nil
@@ -34,8 +34,8 @@ func (d Digest) MarshalText() ([]byte, error) {
 	return strconv.AppendInt([]byte(d.String()+"/"), d.Size, 10), nil
 }
 
-// UnmarshalText reads 64 lower-case hexadecimal digits, which leaves the size at -1, or
-// these with "/" and the size in bytes. It answers invalid.
+// UnmarshalText parses 64 lower-case hexadecimal digits, optionally followed by "/" and
+// the size in bytes. Without a size it sets Size to -1. It answers invalid.
 func (d *Digest) UnmarshalText(text []byte) error {
 	digits, size, sized := strings.Cut(string(text), "/")
 	parsed := Digest{Size: -1}

@@ -13,22 +13,22 @@ import (
 	"capd/vfs"
 )
 
-// MaxDirectory is how long the message of one directory may be, in bytes.
+// MaxDirectory is the largest size, in bytes, of the message of one directory.
 const MaxDirectory = 32 << 20
 
 // MaxNodes is how many nodes one directory may have. A message of [MaxDirectory] has
-// room for fewer files or directories, and for many more short links; the nodes of one
-// take about 100 MiB of memory.
+// room for fewer files or directories, but for many more short links. A directory with
+// MaxNodes needs about 100 MiB of memory.
 const MaxNodes = 500_000
 
-// directory is a Directory message: its nodes in byte order of names. Node properties,
-// which other makers of trees may set, are kept as they came and mean nothing here.
+// directory is a Directory message. Its nodes are in byte order of names. Node
+// properties, which other programs may set, are kept unchanged and ignored.
 type directory struct {
 	nodes      []node
 	properties []byte
 }
 
-// node is a FileNode, a DirectoryNode or a SymlinkNode, as kind says.
+// node is a FileNode, a DirectoryNode or a SymlinkNode, according to kind.
 type node struct {
 	name       string
 	target     string // of a link
@@ -38,7 +38,7 @@ type node struct {
 	exec       bool
 }
 
-// The numbers of the messages' fields.
+// Field numbers of the messages.
 const (
 	dirFiles, dirDirectories, dirSymlinks, dirProperties = 1, 2, 3, 5
 	nodeName, nodeDigest, nodeTarget                     = 1, 2, 2
@@ -46,7 +46,7 @@ const (
 	digestHash, digestSize                               = 1, 2
 )
 
-// kindOf says what the nodes in a field of Directory are.
+// kindOf maps a field of Directory to the kind of its nodes.
 var kindOf = [...]vfs.Kind{dirFiles: vfs.FileKind, dirDirectories: vfs.DirKind, dirSymlinks: vfs.LinkKind}
 
 // find returns the node called name, or nil.
@@ -58,7 +58,7 @@ func (d *directory) find(name string) *node {
 	return &d.nodes[i]
 }
 
-// weight is how much memory d takes, in bytes, roughly.
+// weight returns about how many bytes of memory d needs.
 func (d *directory) weight() int64 {
 	weight := int64(len(d.properties)) + 64
 	for i := range d.nodes {
@@ -68,7 +68,7 @@ func (d *directory) weight() int64 {
 	return weight
 }
 
-// sort puts the nodes in order and answers the name of two of them, if any.
+// sort sorts the nodes. If two have the same name it returns that name and false.
 func (d *directory) sort() (twice string, ok bool) {
 	slices.SortFunc(d.nodes, func(a, b node) int { return strings.Compare(a.name, b.name) })
 	for i := 1; i < len(d.nodes); i++ {
@@ -79,8 +79,8 @@ func (d *directory) sort() (twice string, ok bool) {
 	return "", true
 }
 
-// encode appends the canonical form of d, which is sorted: each list in byte order of
-// names, fields in the order of their numbers, and none that has its default.
+// encode appends the canonical form of d, which must be sorted: lists in byte order of
+// names, fields in order of their numbers, no default values.
 func (d *directory) encode(b []byte) []byte {
 	var scratch []byte
 	for field := protowire.Number(dirFiles); field <= dirSymlinks; field++ {
@@ -145,9 +145,9 @@ func appendProperties(b []byte, field protowire.Number, v []byte) []byte {
 	return appendBytes(b, field, v)
 }
 
-// decode reads a Directory message that may come from anybody. It answers corrupt for
-// everything but the canonical form of a directory with names that a node may have,
-// and tooLarge above [MaxDirectory] and [MaxNodes].
+// decode parses a Directory message from an untrusted source. It accepts only the
+// canonical form of a directory with valid names, and answers corrupt for anything
+// else. It answers tooLarge above [MaxDirectory] and [MaxNodes].
 func decode(message []byte) (*directory, error) {
 	if len(message) > MaxDirectory {
 		return nil, errDirectorySize
@@ -159,7 +159,7 @@ func decode(message []byte) (*directory, error) {
 	d := &directory{nodes: make([]node, 0, count)}
 	var last protowire.Number
 	var canonical, scratch []byte
-	rest := message // from the field that is visited
+	rest := message // from the present field on
 	err := fields(message, func(field protowire.Number, v value) (err error) {
 		canonical = canonical[:0]
 		switch field {
@@ -186,8 +186,8 @@ func decode(message []byte) (*directory, error) {
 			return malformed("a field that is not known")
 		}
 		last = field
-		// What is canonical is exactly what encode makes: a number that is longer than
-		// it need be, or a field of a node that comes twice shows here.
+		// A message is canonical if encode makes the same bytes. This finds overlong
+		// numbers and repeated fields of a node.
 		var ok bool
 		if rest, ok = bytes.CutPrefix(rest, canonical); !ok {
 			return malformed("an encoding that is not canonical")
@@ -203,7 +203,7 @@ func decode(message []byte) (*directory, error) {
 	return d, nil
 }
 
-// countNodes returns how many nodes a message has, as far as it is one.
+// countNodes returns how many nodes a message has, as far as it is valid.
 func countNodes(message []byte) (n int) {
 	_ = fields(message, func(field protowire.Number, _ value) error {
 		if field <= dirSymlinks {
@@ -264,7 +264,7 @@ func (d *Digest) decode(message []byte) error {
 	})
 }
 
-// value is that of a field: number where the field is a varint.
+// value is the value of a field: number for a varint.
 type value struct {
 	bytes  []byte
 	number uint64
@@ -298,8 +298,8 @@ func fields(message []byte, visit func(protowire.Number, value) error) error {
 	return nil
 }
 
-// properties returns a NodeProperties message as it is, but never nil, if it is made of
-// fields.
+// properties returns a NodeProperties message unchanged, but never nil, if it consists
+// of fields.
 func properties(message []byte) ([]byte, error) {
 	for rest := message; len(rest) > 0; {
 		_, _, n := protowire.ConsumeField(rest)

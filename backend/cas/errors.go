@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// explain gives an error of the host's its code. Nothing of its text passes: it may
-// name a path of the host.
+// explain turns an error of the host into one with a code. It never passes on the text,
+// which may name a path of the host.
 func explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

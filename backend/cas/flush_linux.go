@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flushesAll says that flushAll covers every file and directory of the file system, so
-// that none has to be flushed by itself.
+// flushesAll is true: flushAll covers every file and directory of the file system, so
+// none is flushed separately.
 const flushesAll = true
 
-// flushAll returns when all that was written to the file system of f would survive a
-// power cut. It fails when something that was written there since f was opened could
-// not be; see syncfs(2).
+// flushAll returns when everything written to f's file system would survive a power
+// cut. It fails if something written there since f was opened could not be; see
+// syncfs(2).
 func flushAll(f *os.File) error { return unix.Syncfs(int(f.Fd())) }

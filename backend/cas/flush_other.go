@@ -4,7 +4,7 @@ package cas
 
 import "os"
 
-// flushesAll says that every file and directory has to be flushed by itself.
+// flushesAll is false: every file and directory is flushed separately.
 const flushesAll = false
 
 func flushAll(*os.File) error { return nil }

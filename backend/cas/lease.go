@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// lease implements leaser: a file that is locked until it is released, or its process
-// is gone.
+// lease implements leaser. A lease is a file that is locked until it is released or its
+// process ends.
 func (s *Store) lease(ctx context.Context, root Digest) (release func(), err error) {
 	if root.Size < 0 {
 		return nil, errUnsized
@@ -50,8 +50,8 @@ func (s *Store) lease(ctx context.Context, root Digest) (release func(), err err
 	return release, nil
 }
 
-// leases returns the roots that are open, and removes the leases of processes that are
-// gone unless keep says not to. The lock on the store is held exclusively.
+// leases returns the open roots. Unless keep is set it removes the leases of dead
+// processes. The lock on the store must be held exclusively.
 func (s *Store) leases(keep bool) ([]Digest, error) {
 	entries, err := os.ReadDir(s.path(leasesDir))
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"capd/vfs"
 )
 
-// marks are the blobs that are below roots.
+// marks are the blobs below roots.
 type marks struct {
 	blobs       map[[sha256.Size]byte]struct{}
-	directories map[Digest]struct{} // whose nodes are marked
+	directories map[Digest]struct{} // directories whose nodes are marked
 }
 
 func newMarks() *marks {
@@ -22,9 +22,9 @@ func (m *marks) has(hash [sha256.Size]byte) bool {
 	return ok
 }
 
-// mark marks all that is below root, each directory once. visit, if any, sees each
-// directory as it is marked. A directory that cannot be read is what bad says: an error
-// ends the marking.
+// mark marks everything below root, each directory once. visit, if not nil, gets each
+// directory when it is marked. bad gets each directory that cannot be read; an error
+// from it ends the marking.
 func (m *marks) mark(ctx context.Context, b Blobs, root Digest, visit func(*directory) error, bad func(Digest, error) error) error {
 	pending := []Digest{root}
 	for len(pending) > 0 {
@@ -64,7 +64,7 @@ func (m *marks) mark(ctx context.Context, b Blobs, root Digest, visit func(*dire
 }
 
 // complete answers notFound when root is not stored, and corrupt when something below
-// it is not or a directory is damaged.
+// it is missing or a directory is damaged.
 func (s *Store) complete(ctx context.Context, root Digest) error {
 	if _, err := readDirectory(ctx, s, root); err != nil {
 		return err

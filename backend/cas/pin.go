@@ -13,7 +13,7 @@ import (
 	"capd/vfs"
 )
 
-// Pin is a root that a store keeps, and the name it is kept under.
+// Pin is a root that a store keeps, and its name.
 type Pin struct {
 	Name string    `json:"name"`
 	Root Digest    `json:"root"`
@@ -21,25 +21,25 @@ type Pin struct {
 	About
 }
 
-// About is what a store notes of a pin, for people. The zero About says nothing.
+// About describes a pin, for people. The zero About is empty.
 type About struct {
 	Of    string `json:"of,omitempty"` // what the tree was made of
 	Files int64  `json:"files,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"` // of all files
 }
 
-// maxAbout is how long a pin's file may be, in bytes.
+// maxAbout is the largest size, in bytes, of a pin's file.
 const maxAbout = 64 << 10
 
-// Pin implements [Pinner]. It is [Store.PinAbout] with nothing noted.
+// Pin implements [Pinner]. It is [Store.PinAbout] without a description.
 func (s *Store) Pin(ctx context.Context, name string, root Digest) error {
 	return s.PinAbout(ctx, name, root, About{})
 }
 
-// PinAbout keeps the tree below root under a name, and notes what it is. The pin would survive a power cut when Pin returns. The name
-// is as a new file's is, and begins with no ".". It answers invalid, notFound when root
-// is not stored, and corrupt when something below it is missing or damaged; then
-// nothing has changed.
+// PinAbout keeps the tree below root under name, with a description. When it returns,
+// the pin would survive a power cut. The name must be valid for a new file and must not
+// begin with ".". It answers invalid, notFound when root is not stored, and corrupt
+// when something below it is missing or damaged; then nothing has changed.
 func (s *Store) PinAbout(ctx context.Context, name string, root Digest, about About) error {
 	if err := checkPin(name); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (s *Store) PinAbout(ctx context.Context, name string, root Digest, about Ab
 	if err := s.complete(ctx, root); err != nil {
 		return err
 	}
-	u, err := s.begin(ctx) // whose directory is swept when this process is killed
+	u, err := s.begin(ctx) // its directory is removed later if this process dies
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,8 @@ func (s *Store) PinAbout(ctx context.Context, name string, root Digest, about Ab
 	return explain(err)
 }
 
-// text is what a pin's file holds: the root in one line, and what is noted in another.
+// text returns the content of a pin's file: the root in one line, and the description
+// in another.
 func (a About) text(root Digest) ([]byte, error) {
 	text, err := root.MarshalText()
 	if err != nil {
@@ -116,8 +117,8 @@ func writeSynced(path string, data []byte) error {
 	return err
 }
 
-// Unpin gives up the pin called name. What nothing else keeps goes with the next
-// [Store.Collect]. It answers notFound.
+// Unpin removes the pin called name. The next [Store.Collect] removes what nothing else
+// keeps. It answers notFound.
 func (s *Store) Unpin(ctx context.Context, name string) error {
 	if err := checkPin(name); err != nil {
 		return err
@@ -134,8 +135,8 @@ func (s *Store) Unpin(ctx context.Context, name string) error {
 	return explain(err)
 }
 
-// Pins returns every pin, in byte order of names. It answers corrupt when one of them
-// cannot be read.
+// Pins returns all pins, in byte order of names. It answers corrupt when one cannot be
+// read.
 func (s *Store) Pins(ctx context.Context) ([]Pin, error) {
 	entries, err := os.ReadDir(s.path(pinsDir))
 	if err != nil {
@@ -168,13 +169,13 @@ func checkPin(name string) error {
 	return nil
 }
 
-// readRoot reads the root that a pin or a lease names.
+// readRoot returns the root of a pin or a lease.
 func readRoot(path string) (root Digest, err error) {
 	p, err := readPin(path)
 	return p.Root, err
 }
 
-// readPin reads a pin or a lease. A note that cannot be read says nothing.
+// readPin reads a pin or a lease. It ignores a description that cannot be read.
 func readPin(path string) (p Pin, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 	"capd/vfs"
 )
 
-// PutOptions say how a tree is put. The zero value puts all of it.
+// PutOptions configure a Put. The zero value puts the whole tree.
 type PutOptions struct {
-	// Pin is a name to pin the root under, once it is stored; "" for none. The store
-	// has to be a [Pinner], or the answer is unsupported.
+	// Pin is the name under which to pin the root once it is stored; "" for none. If
+	// the store is not a [Pinner] the answer is unsupported.
 	Pin string
-	// Bounds end a Put of more with limit.
+	// Bounds limit the Put. Beyond them it answers limit.
 	Bounds Bounds
-	// Special is asked about each entry that is neither file, directory nor link, with
-	// its path: nil leaves it out, and an error ends the Put. Without Special it is
-	// notRegular.
+	// Special is called with the path of each entry that is neither file, directory nor
+	// link. If it returns nil the entry is left out; an error ends the Put. If Special
+	// is nil, such an entry is notRegular.
 	Special func(path string) error
-	// Progress is called after each node, never by two goroutines at once, and should
+	// Progress is called after each node, never by two goroutines at once. It should
 	// return soon.
 	Progress func(Progress)
 }
 
-// Bounds are how much a Put takes. A field that is 0 or less is no bound.
+// Bounds limit the size of a Put. A field that is 0 or less means no bound.
 type Bounds struct {
 	Nodes int64 // files, directories and links below the root
 	Bytes int64 // of file content
@@ -39,25 +39,24 @@ type Bounds struct {
 
 // Progress is how far a Put has come.
 type Progress struct {
-	Files       int64 // stored, or found to be there
+	Files       int64 // stored, or found to be stored
 	Directories int64
 	Links       int64
 	Bytes       int64 // in the files
-	NewBytes    int64 // that the store did not have, in files and directories
+	NewBytes    int64 // new to the store, in files and directories
 }
 
-// Put stores the tree below d and returns the digest of its root. What it reads it
-// hashes and stores as it goes, in bounded memory for each directory on the way, and
-// the store is given nothing that it has. Everything would survive a power cut when
-// Put returns; when it fails nothing was pinned. A file that is replaced meanwhile is stored
-// as it was before or after; one that is written to in place, as it was read.
+// Put stores the tree below d and returns the digest of its root. It reads, hashes and
+// stores in one pass, with bounded memory for each directory on the way, and sends the
+// store only what it lacks. When Put returns, everything would survive a power cut. If
+// Put fails, nothing was pinned. A file that is replaced meanwhile is stored as it was
+// before or after; a file that is written in place, as it was read.
 //
-// It answers invalid for a name or a link's target that is not valid UTF-8, which a
-// Directory message cannot hold, limit for a tree deeper than vfs.MaxDepth or beyond
-// the bounds, tooLarge for a directory of more than [MaxNodes], or whose message is
-// longer than [MaxDirectory],
-// conflict for a file that becomes shorter meanwhile, and what d or b answers. The
-// error's path is relative to d.
+// Put answers invalid for a name or a link's target that is not valid UTF-8, which a
+// Directory message cannot hold; limit for a tree deeper than vfs.MaxDepth or beyond
+// the bounds; tooLarge for a directory of more than [MaxNodes] or whose message is
+// longer than [MaxDirectory]; conflict for a file that becomes shorter meanwhile; and
+// errors of d and b. The error's path is relative to d.
 func Put(ctx context.Context, b Blobs, d vfs.Dir, o PutOptions) (Digest, error) {
 	pinner, ok := b.(Pinner)
 	if o.Pin != "" && !ok {
@@ -96,34 +95,34 @@ func putTree(ctx context.Context, u Upload, d vfs.Dir, o PutOptions) (Digest, er
 		cancel()
 	}
 	if other := group.Wait(); err == nil || errors.Is(err, context.Canceled) && other != nil {
-		err = other // which is why the walk ended, if it did
+		err = other // the reason why the walk ended, if it did
 	}
 	return root.digest, err
 }
 
-// putter puts one tree. One goroutine walks it, and files are read by others; a
-// directory is stored by whoever stores the last of what is in it.
+// putter puts one tree. One goroutine walks it, others read files. A directory is
+// stored by the goroutine that stores its last child.
 type putter struct {
 	ctx   context.Context
 	u     Upload
 	o     PutOptions
 	group *errgroup.Group
 	nodes int64        // seen by the walk
-	bytes atomic.Int64 // in the files that were begun
+	bytes atomic.Int64 // of files begun so far
 
 	mu       sync.Mutex
 	progress Progress
 }
 
-// pendingDir is a directory of which something is not stored yet.
+// pendingDir is a directory that is not completely stored.
 type pendingDir struct {
 	p      *putter
 	parent *pendingDir // nil for the root
 	name   string
 	path   string
-	digest Digest // in the end
+	digest Digest // set at the end
 
-	children atomic.Int64 // that are not stored, and 1 while it is listed
+	children atomic.Int64 // children not stored yet, plus 1 while it is listed
 	mu       sync.Mutex
 	nodes    []node
 }
@@ -134,7 +133,7 @@ func (d *pendingDir) add(n node) {
 	d.nodes = append(d.nodes, n)
 }
 
-// done says that one of d's children is stored. The last stores d.
+// done says that one of d's children is stored. The last child stores d.
 func (d *pendingDir) done() error {
 	for ; d != nil && d.children.Add(-1) == 0; d = d.parent {
 		if err := d.store(); err != nil {
@@ -178,7 +177,7 @@ func (p *putter) report(change func(*Progress)) {
 	}
 }
 
-// at gives err its path, unless it has one or is the end of a context.
+// at adds path to err, unless err has one or is the end of a context.
 func at(path string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -189,7 +188,7 @@ func at(path string, err error) error {
 	return vfs.At(path, err)
 }
 
-// walk visits all that is in d.
+// walk visits everything in d.
 func (p *putter) walk(d vfs.Dir, to *pendingDir, depth int) error {
 	for e, err := range d.List(p.ctx) {
 		if err != nil {
@@ -223,7 +222,7 @@ func (p *putter) entry(d vfs.Dir, e vfs.Entry, to *pendingDir, path string, dept
 	switch vfs.CodeOf(err) {
 	case "":
 	case vfs.NotFound:
-		return nil // it went during the listing
+		return nil // removed during the listing
 	case vfs.NotRegular:
 		return p.special(path)
 	default:
@@ -279,7 +278,7 @@ func (p *putter) link(l vfs.Link, to *pendingDir, name string) error {
 	return nil
 }
 
-// file stores one file. One that went since it was found is left out.
+// file stores one file. It leaves out a file that was removed since it was found.
 func (p *putter) file(f vfs.File, to *pendingDir, name string) error {
 	info, err := f.Stat(p.ctx)
 	var c vfs.Content

@@ -15,39 +15,39 @@ import (
 	"capd/vfs"
 )
 
-// Options are a local store's. The zero value is a good one.
+// Options configure a local store. The zero value is usable.
 type Options struct {
-	MaxContents int // contents held open at once; 0: 4096
+	MaxContents int // contents open at once; 0 means 4096
 }
 
-// Store is a store of blobs in a directory of a local file system, which several
-// processes may use at once:
+// Store is a store of blobs in a directory of a local file system. Several processes
+// may use it at once:
 //
 //	blobs/ab/cdef…  a blob by its hash, mode 0444, written once
 //	tmp/…           uploads in progress, each a directory with a lock file
 //	leases/…        roots that are open, each a locked file
 //	pins/NAME       roots that are kept
-//	damaged/…       what was found to be something else than its name says
+//	damaged/…       files whose content did not match their name
 //	lock, collect   see below
 //
-// A blob gets its name only after its content would survive a power cut, so that
-// what has a name is whole, whenever the process or the machine stops. A reader
-// compares it with its name nevertheless, and moves away what does not match; the
-// next upload of that content stores it again.
+// A blob gets its name only after its content would survive a power cut. So a blob with
+// a name is whole, even after the process or the machine stopped. A reader compares it
+// with its name nevertheless, and moves a damaged one away. The next upload of that
+// content stores it again.
 //
-// A collector removes a blob under the exclusive lock on lock, and only if it is
-// below no pin and no lease, and was not touched since the horizon: the start of the
-// oldest upload in progress, or of the period of grace, whichever is earlier. Pins and
-// leases are made, blobs get their names, and an upload touches a blob that is there
-// already, under the shared lock. A blob never grows older: its name is given only
-// while nothing has it, however long ago what others staged of it was written, and
-// nobody sets a time but to the present. So what an upload counts on stays for as long
-// as the upload is open, and what it pinned before it was closed stays after. Locks and
-// times are the file system's: a network file system has neither to be relied upon.
+// The file lock is held shared to make pins and leases, to give blobs their names, and
+// to touch a blob that an upload finds stored. It is held exclusively to remove blobs.
+// A collector removes a blob only if no pin and no lease keeps it, and it was not
+// touched since the horizon. The horizon is the start of the oldest upload in progress,
+// or of the period of grace, whichever is earlier. A blob's time never goes back: a
+// name is only given while no file has it, and times are only set to the present. So
+// what an upload relies on stays while the upload is open, and what it pinned before
+// closing stays after. Locks and times are those of the file system; on a network file
+// system neither is reliable.
 type Store struct {
 	dir         string
 	maxContents int64
-	contents    atomic.Int64                          // held open
+	contents    atomic.Int64                          // open contents
 	verified    *recent.Cache[verification, struct{}] // blobs that were compared with their names
 }
 
@@ -57,7 +57,7 @@ var (
 	_ leaser = (*Store)(nil)
 )
 
-// The directories and files of a store.
+// Directories and files of a store.
 const (
 	blobsDir   = "blobs"
 	tmpDir     = "tmp"
@@ -68,13 +68,12 @@ const (
 	collecting = "collect"
 )
 
-// step is called where a change of the store comes further, for tests to stop the
-// process there.
+// step is called at each step of a change of the store. Tests stop the process there.
 var step = func(string) {}
 
-// OpenAmbient opens the store in dir, a path of the host, and makes it, mode 0700,
-// when nothing is there. It removes what uploads left whose process is gone. Its
-// errors name dir: they are for the host. A Store holds nothing open by itself.
+// OpenAmbient opens the store in dir, a path of the host. If nothing is there it makes
+// it with mode 0700. It removes uploads of dead processes. Errors name dir: they are
+// for the host. A Store keeps nothing open by itself.
 func OpenAmbient(dir string, o Options) (*Store, error) {
 	if o.MaxContents <= 0 {
 		o.MaxContents = 4096
@@ -87,12 +86,12 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	if err := s.make(); err != nil {
 		return nil, fmt.Errorf("making the store: %w", err)
 	}
-	_, _ = s.sweepUploads() // what cannot go now is for who opens the store next
+	_, _ = s.sweepUploads() // what cannot be removed now is left for the next one who opens the store
 	return s, nil
 }
 
-// make makes what is not there of the store's directories and files, so that their
-// names would survive a power cut.
+// make makes the missing directories and files of the store, so that their names would
+// survive a power cut.
 func (s *Store) make() error {
 	var changed []string // directories that got a name, from the store upwards
 	for dir := s.dir; !exists(dir); {
@@ -130,7 +129,7 @@ func (s *Store) make() error {
 	return nil
 }
 
-// exists reports whether something has the name path, or may have.
+// exists reports whether path exists, or may exist.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -140,13 +139,13 @@ func (s *Store) path(names ...string) string {
 	return filepath.Join(append([]string{s.dir}, names...)...)
 }
 
-// blob is the path of a blob, whether or not it is there.
+// blob returns the path of a blob, stored or not.
 func (s *Store) blob(d Digest) string {
 	digits := d.String()
 	return s.path(blobsDir, digits[:2], digits[2:])
 }
 
-// enter takes the lock on the store, which nobody holds for long. leave gives it up.
+// enter takes the lock on the store, which is only held briefly. leave releases it.
 func (s *Store) enter(ctx context.Context, exclusive bool) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -207,7 +206,7 @@ func (s *Store) has(d Digest) (bool, error) {
 	return fi != nil && couldBe(fi, d), err
 }
 
-// named describes what has d's name, and is nil when nothing has.
+// named returns the FileInfo of the file with d's name, or nil if there is none.
 func (s *Store) named(d Digest) (fs.FileInfo, error) {
 	fi, err := os.Lstat(s.blob(d))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -219,8 +218,8 @@ func (s *Store) named(d Digest) (fs.FileInfo, error) {
 // couldBe reports whether a file may have the content d, without reading it.
 func couldBe(fi fs.FileInfo, d Digest) bool { return fi.Mode().IsRegular() && fi.Size() == d.Size }
 
-// keep touches d, if it is stored, and moves away what has its name and is something
-// else, so that there is room for it.
+// keep touches d, if it is stored. It moves away a file that has d's name and other
+// content.
 func (s *Store) keep(ctx context.Context, d Digest) (bool, error) {
 	leave, err := s.enter(ctx, touchAlone)
 	if err != nil {
@@ -238,8 +237,8 @@ func (s *Store) keep(ctx context.Context, d Digest) (bool, error) {
 	return there, err
 }
 
-// Resolve returns the digest of the blob that has hash: its size is the store's to
-// know. It answers notFound.
+// Resolve returns the digest of the blob that has hash, with its size. It answers
+// notFound.
 func (s *Store) Resolve(ctx context.Context, hash [32]byte) (Digest, error) {
 	if err := ctx.Err(); err != nil {
 		return Digest{}, err
@@ -261,5 +260,5 @@ func (s *Store) Resolve(ctx context.Context, hash [32]byte) (Digest, error) {
 
 var errNoBlob = vfs.Errorf(vfs.NotFound, "the store has no content with this digest")
 
-// unique returns a name that nothing has.
+// unique returns a new name.
 func unique() string { return rand.Text() }

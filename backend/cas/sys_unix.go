@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes f's lock, and reports false when somebody else's stands against it.
-// The lock goes when f is closed, and with the process.
+// tryLock takes f's lock, and reports false when somebody else holds a conflicting one.
+// The lock is released when f is closed, and when the process ends.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -28,24 +28,24 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// touch gives path the time that it is. The kernel takes the time as it sets it, by the
-// clock that new files get theirs by, so that no touch undoes a later one.
+// touch sets path's time to the present. The kernel takes that time from the clock of
+// new files while it sets it, so no touch undoes a later one.
 func touch(path string) error { return unix.Utimes(path, nil) }
 
-// touchAlone says that a touch may undo a later one that it runs beside.
+// touchAlone says that a touch may undo a concurrent later one.
 const touchAlone = false
 
-// lockedFilesStay says that a file that is open cannot be removed.
+// lockedFilesStay says that an open file cannot be removed.
 const lockedFilesStay = false
 
-// identity tells one content of one file from every other, as far as its times do.
+// identity identifies the content of a file, as far as its times do.
 type identity struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime int64 // nanoseconds
 }
 
-// identify reports false where nothing can be told.
+// identify reports false where this cannot be told.
 func identify(f *os.File) (identity, bool) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockOffset is the byte that is locked: far beyond what a lock file holds, since
-// others may not read what is locked.
+// lockOffset is the byte that is locked. It is far beyond the content of a lock file,
+// since others cannot read locked bytes.
 const lockOffset = 1 << 30
 
-// tryLock takes f's lock, and reports false when somebody else's stands against it.
-// The lock goes when f is closed, and with the process.
+// tryLock takes f's lock, and reports false when somebody else holds a conflicting one.
+// The lock is released when f is closed, and when the process ends.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
@@ -26,19 +26,19 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	return err == nil, err
 }
 
-// touch gives path the time that it is.
+// touch sets path's time to the present.
 func touch(path string) error {
 	now := time.Now()
 	return os.Chtimes(path, now, now)
 }
 
-// touchAlone says that a touch may undo a later one that it runs beside.
+// touchAlone says that a touch may undo a concurrent later one.
 const touchAlone = true
 
-// lockedFilesStay says that a file that is open cannot be removed.
+// lockedFilesStay says that an open file cannot be removed.
 const lockedFilesStay = true
 
-// identity is nothing here: every blob is verified each time it is opened.
+// identity is empty here: every blob is verified each time it is opened.
 type identity struct{}
 
 func identify(*os.File) (identity, bool) { return identity{}, false }

@@ -10,11 +10,10 @@ import (
 	"capd/vfs"
 )
 
-// Open returns the tree below root, which never changes: every change answers
-// readOnly. A name or a blob that the tree says is there and the store no longer has is
-// corrupt. In a [Store] the tree is kept from [Store.Collect] until the Dir and all
-// nodes found below it are closed. It answers notFound, and corrupt when root is no
-// directory.
+// Open returns the tree below root. It never changes: every change answers readOnly. A
+// name or a blob that the tree has and the store lacks is corrupt. A [Store] keeps the
+// tree from [Store.Collect] until the Dir and all nodes found below it are closed. Open
+// answers notFound, and corrupt when root is not a directory.
 func Open(ctx context.Context, b Blobs, root Digest) (vfs.Dir, error) {
 	t := &tree{blobs: b, release: func() {}, readings: recent.New[Digest, reading](maxReadings, nil)}
 	if l, ok := b.(leaser); ok {
@@ -31,8 +30,8 @@ func Open(ctx context.Context, b Blobs, root Digest) (vfs.Dir, error) {
 	return &dir{ref: ref{tree: t}, digest: root}, nil
 }
 
-// Dup returns another reference to d, which is a directory of a tree that [Open]
-// answered. It answers stale when d is closed.
+// Dup returns another reference to d, a directory of a tree from [Open]. It answers
+// stale when d is closed.
 func Dup(d vfs.Dir) (vfs.Dir, error) {
 	of, ok := d.(*dir)
 	if !ok {
@@ -45,19 +44,19 @@ func Dup(d vfs.Dir) (vfs.Dir, error) {
 	return &dir{ref: ref{tree: t}, digest: of.digest, depth: of.depth}, nil
 }
 
-// maxReadings is how much memory a tree may use for the directories that were read,
-// in bytes, roughly.
+// maxReadings is about how many bytes of memory a tree may use for directories it has
+// read.
 const maxReadings = 64 << 20
 
 // tree is an open tree.
 type tree struct {
 	blobs    Blobs
 	release  func()
-	users    atomic.Int64 // nodes that are not closed
+	users    atomic.Int64 // open nodes
 	readings *recent.Cache[Digest, reading]
 }
 
-// directory reads the directory at d, unless it was read lately.
+// directory reads the directory at d, unless it is cached.
 func (t *tree) directory(ctx context.Context, d Digest) (*directory, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -85,13 +84,13 @@ func readDirectory(ctx context.Context, b Blobs, d Digest) (*directory, error) {
 	return r.here, r.err
 }
 
-// reading is what the message of a directory comes to, whenever it is read.
+// reading is the result of reading a directory's message; it is always the same.
 type reading struct {
 	here *directory
-	err  error // corrupt and tooLarge, of what is no directory
+	err  error // corrupt or tooLarge, if it is not a directory
 }
 
-// weight is how much memory r takes, in bytes, roughly.
+// weight returns about how many bytes of memory r needs.
 func (r reading) weight() int64 {
 	if r.err != nil {
 		return 512
@@ -99,13 +98,13 @@ func (r reading) weight() int64 {
 	return r.here.weight()
 }
 
-// largeMessage is from which size on messages are read one at a time in this process,
-// since each takes several times as much memory.
+// largeMessage is the size, in bytes, from which messages are read one at a time in
+// this process: each needs several times as much memory.
 const largeMessage = 1 << 20
 
 var readsLarge = make(chan struct{}, 1)
 
-// read reads the directory at d. An error is the store's, and may be gone next time.
+// read reads the directory at d. An error is the store's, and may not occur next time.
 func read(ctx context.Context, b Blobs, d Digest) (reading, error) {
 	if d.Size > MaxDirectory {
 		return reading{err: errDirectorySize}, nil
@@ -115,7 +114,7 @@ func read(ctx context.Context, b Blobs, d Digest) (reading, error) {
 		return reading{}, err
 	}
 	defer c.Close()
-	if d.Size >= largeMessage { // which Open has fetched, so that nobody waits for a machine
+	if d.Size >= largeMessage { // Open has fetched it, so nobody waits for a machine
 		select {
 		case readsLarge <- struct{}{}:
 			defer func() { <-readsLarge }()
@@ -131,7 +130,7 @@ func read(ctx context.Context, b Blobs, d Digest) (reading, error) {
 	return reading{here, err}, nil
 }
 
-// lost makes corrupt of a missing blob: the tree says that it is there.
+// lost turns notFound for a blob into corrupt: the tree says that it exists.
 func lost(err error) error {
 	if vfs.CodeOf(err) == vfs.NotFound {
 		return vfs.Errorf(vfs.Corrupt, "the store no longer has this content; put the tree again")
@@ -139,8 +138,9 @@ func lost(err error) error {
 	return err
 }
 
-// conceal returns err as a guest sees it, by its code alone where the store's words
-// would tell what a tree is kept in. Those are the cause then, for the host's log.
+// conceal returns err as a guest may see it. Where the store's words would reveal how a
+// tree is stored, it keeps only the code. The words become the cause, for the host's
+// log.
 func conceal(err error) error {
 	err = lost(err)
 	switch c := vfs.CodeOf(err); c {
@@ -197,7 +197,7 @@ type dir struct {
 	vfs.ImmutableDir
 	digest Digest
 	depth  int                       // names from the root
-	here   atomic.Pointer[directory] // once it was read
+	here   atomic.Pointer[directory] // set once it was read
 }
 
 var (

@@ -41,7 +41,7 @@ func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 	return c, nil
 }
 
-// Version implements vfs.Versioner: the digest is the version.
+// Version implements vfs.Versioner. The digest is the version.
 func (f *file) Version(ctx context.Context) (vfs.Version, error) {
 	return vfs.Version(f.digest.Hash), f.check(ctx)
 }
@@ -69,8 +69,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 var errOffset = vfs.Errorf(vfs.Invalid, "an offset is below 0")
 
-// Sync implements vfs.File. What is in a tree was made durable before the tree had a
-// digest.
+// Sync implements vfs.File. A tree was durable before it had a digest.
 func (f *file) Sync(ctx context.Context) error { return f.check(ctx) }
 
 type link struct {

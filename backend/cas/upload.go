@@ -15,9 +15,9 @@ import (
 	"capd/vfs"
 )
 
-// upload is an upload into a local store: blobs in a directory of its own, which is
-// locked for as long as its process lives. Its Add stores a blob of up to whole bytes
-// without reading it twice or writing one that is there.
+// upload is an upload into a local store. Its blobs are in a directory of its own,
+// which is locked while its process lives. Add stores a blob of up to whole bytes
+// without reading it twice, and does not write one that is stored.
 type upload struct {
 	s    *Store
 	dir  string
@@ -26,17 +26,19 @@ type upload struct {
 	adding sync.RWMutex // shared by every Add in progress
 
 	mu     sync.Mutex
-	blobs  map[[sha256.Size]byte]string // what was added: its file, or "" for what was stored before
-	files  uint64                       // names given in dir
+	blobs  map[[sha256.Size]byte]string // what was added: its file, or "" if it was stored before
+	files  uint64                       // number of files made in dir
 	stored int64
 	err    error // the first
 	over   bool
 }
 
-// whole is up to which size a blob is read into memory before anything is written.
+// whole is the size, in bytes, up to which a blob is read into memory before anything
+// is written.
 const whole = 1 << 20
 
-// uploadLock is the lock file in an upload's directory. It is as old as the upload.
+// uploadLock is the lock file in an upload's directory. Its time is when the upload
+// began.
 const uploadLock = "lock"
 
 // Begin implements [Blobs].
@@ -64,8 +66,8 @@ func (s *Store) begin(ctx context.Context) (*upload, error) {
 	}
 }
 
-// take locks the upload's directory. It reports false when somebody who sweeps came
-// first.
+// take locks the upload's directory. It reports false when a sweep removed the
+// directory first.
 func (u *upload) take() (bool, error) {
 	lock, err := os.OpenFile(filepath.Join(u.dir, uploadLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +127,7 @@ func (u *upload) isOver() bool {
 	return u.over
 }
 
-// addWhole reads r, and writes it if it is new.
+// addWhole reads r into memory, and writes it if it is new.
 func (u *upload) addWhole(ctx context.Context, r *io.SectionReader) (Digest, error) {
 	buffer := buffers.Get().(*bytes.Buffer)
 	defer buffers.Put(buffer)
@@ -174,7 +176,8 @@ func readWhole(ctx context.Context, w io.Writer, r *io.SectionReader) error {
 	return nil
 }
 
-// addStream writes r to a file while it hashes it, and drops the file if r is not new.
+// addStream writes r to a file while it hashes it, and removes the file if r is not
+// new.
 func (u *upload) addStream(ctx context.Context, r *io.SectionReader) (Digest, error) {
 	path := u.file()
 	f, err := create(path)
@@ -202,7 +205,7 @@ func (u *upload) addStream(ctx context.Context, r *io.SectionReader) (Digest, er
 	return d, err
 }
 
-// create makes a file for a blob. It ends with finish.
+// create makes a file for a blob. Call finish when done.
 func create(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
 	if err != nil {
@@ -213,7 +216,7 @@ func create(path string) (*os.File, error) {
 
 func finish(f *os.File, err error) error {
 	if err == nil {
-		err = f.Chmod(0o444) // past the umask
+		err = f.Chmod(0o444) // despite the umask
 	}
 	if err == nil && !flushesAll {
 		err = f.Sync()
@@ -238,8 +241,8 @@ func (u *upload) newFile() string {
 	return filepath.Join(u.dir, strconv.FormatUint(u.files, 10))
 }
 
-// claim says that the caller stores d, in the file at path. It reports false when that
-// was said before.
+// claim notes that the caller stores d in the file at path. It reports false if
+// somebody did so before.
 func (u *upload) claim(d Digest) (path string, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -252,8 +255,8 @@ func (u *upload) claim(d Digest) (path string, ok bool) {
 	return path, true
 }
 
-// has reports whether d was added, or is stored already, and keeps it from a collector
-// until the upload is closed and for the period of grace after.
+// has reports whether d was added, or is stored already. If so, it keeps d from a
+// collector until the upload is closed, and for the period of grace after.
 func (u *upload) has(ctx context.Context, d Digest) (bool, error) {
 	u.mu.Lock()
 	_, added := u.blobs[d.Hash]

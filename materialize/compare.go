@@ -12,9 +12,9 @@ import (
 	"capd/vfs/batch"
 )
 
-// dir looks at what the directory open as root and f holds; its entries have depth
+// dir compares the entries of the directory open as root and f. Their paths have depth
 // names.
-func (l *look) dir(root *os.Root, f *os.File, path string, depth int) error {
+func (l *comparison) dir(root *os.Root, f *os.File, path string, depth int) error {
 	for {
 		if err := l.ctx.Err(); err != nil {
 			return err
@@ -37,8 +37,8 @@ func (l *look) dir(root *os.Root, f *os.File, path string, depth int) error {
 	}
 }
 
-// entry looks at what is called name in root.
-func (l *look) entry(root *os.Root, name, path string, depth int) error {
+// entry compares the entry called name in root.
+func (l *comparison) entry(root *os.Root, name, path string, depth int) error {
 	leads := l.only.leads(path)
 	if !l.concerns(path) && !leads || l.t.excludes(path) {
 		return nil
@@ -76,9 +76,9 @@ func (l *look) entry(root *os.Root, name, path string, depth int) error {
 	return nil
 }
 
-// opened lets this process read the file or directory called name in root, which is
-// what info says and its user's own, whatever mode a program gave it. What belongs to
-// somebody else stays as it is.
+// opened sets the mode of the file or directory called name in root so that this
+// process can read it. info is its FileInfo. It changes only what belongs to its own
+// user.
 func opened(root *os.Root, name string, info os.FileInfo) (os.FileInfo, error) {
 	var need fs.FileMode
 	switch {
@@ -100,13 +100,13 @@ func opened(root *os.Root, name string, info os.FileInfo) (os.FileInfo, error) {
 	return root.Lstat(name)
 }
 
-// shut leaves what is at path, of which nobody knows what it holds.
-func (l *look) shut(path, why string) {
+// shut leaves out path, whose content is unknown.
+func (l *comparison) shut(path, why string) {
 	l.left = append(l.left, Skipped{path, why})
 	l.closed = true
 }
 
-func (l *look) subdir(root *os.Root, name, path string, info os.FileInfo, r *record, depth int) error {
+func (l *comparison) subdir(root *os.Root, name, path string, info os.FileInfo, r *record, depth int) error {
 	sub, err := root.OpenRoot(name)
 	if err != nil {
 		return l.unread(path, err)
@@ -132,9 +132,9 @@ func (l *look) subdir(root *os.Root, name, path string, info os.FileInfo, r *rec
 	return l.dir(sub, f, path, depth+1)
 }
 
-// unread leaves out what the host itself may not read, and answers busy for what
-// is not what it was a moment ago, or any other err.
-func (l *look) unread(path string, err error) error {
+// unread leaves out what the host may not read. It answers busy for an entry that
+// changed a moment ago, and returns any other err.
+func (l *comparison) unread(path string, err error) error {
 	err = explain(err)
 	switch vfs.CodeOf(err) {
 	case vfs.Denied:
@@ -152,8 +152,8 @@ func (t *Tree) elsewhere(f *os.File) (bool, error) {
 	return mount != t.mount, err
 }
 
-// differs writes down that path is as r has it, where its record is old.
-func (l *look) differs(path string, old, r *record) {
+// differs notes that path is as r says, while its record is old.
+func (l *comparison) differs(path string, old, r *record) {
 	if old != nil {
 		old.seen = l.id
 		if old.state == r.state {
@@ -164,7 +164,8 @@ func (l *look) differs(path string, old, r *record) {
 	l.found = append(l.found, finding{path, old, r})
 }
 
-// unchanged reports whether a file whose record is r, if any, is surely as it was.
+// unchanged reports whether a file with the attributes a is surely as in its record r,
+// which may be nil.
 func (r *record) unchanged(a attr) bool {
 	return r != nil && r.state.Kind == vfs.FileKind && r.settled && r.attr == a
 }
@@ -173,12 +174,12 @@ func (r *record) unchanged(a attr) bool {
 type several struct {
 	attr  attr
 	names uint64   // in the tree
-	paths []string // those of them that are not surely as they were
+	paths []string // those that may have changed
 }
 
-// regular looks at a file. One with several names waits for the others.
-func (l *look) regular(root *os.Root, name, path string, a attr, r *record) error {
-	// A file may take up more of the disk than it has bytes.
+// regular compares a file. A file with several names is left for linked.
+func (l *comparison) regular(root *os.Root, name, path string, a attr, r *record) error {
+	// A file may use more disk than it has bytes.
 	if l.bytes += a.size; l.bytes > l.t.bounds.Bytes || l.bytes < 0 {
 		return vfs.At(path, errBytes(l.t.bounds))
 	}
@@ -199,8 +200,9 @@ func (l *look) regular(root *os.Root, name, path string, a attr, r *record) erro
 	return l.file(root, name, a, path)
 }
 
-// count counts path, which is as it was or perhaps not, as a name of a file with several.
-func (l *look) count(path string, a attr, same bool) {
+// count notes path as a name of a file with several names. same says that it is surely
+// unchanged.
+func (l *comparison) count(path string, a attr, same bool) {
 	s := l.several[a.inode()]
 	if s == nil {
 		s = &several{attr: a}
@@ -212,8 +214,8 @@ func (l *look) count(path string, a attr, same bool) {
 	}
 }
 
-// file reads the file called name in root, which has paths in the tree.
-func (l *look) file(root *os.Root, name string, a attr, paths ...string) error {
+// file reads the file called name in root. paths are its names in the tree.
+func (l *comparison) file(root *os.Root, name string, a attr, paths ...string) error {
 	f, err := root.OpenFile(name, os.O_RDONLY|openNeverWaits, 0)
 	if err != nil {
 		for _, path := range paths {
@@ -244,10 +246,10 @@ func (l *look) file(root *os.Root, name string, a attr, paths ...string) error {
 	return nil
 }
 
-// linked looks at the files with several names, now that it is known which. A file
-// all of whose names are here becomes several files. One that has others is not
-// read: whoever has the other name says what it holds.
-func (l *look) linked() error {
+// linked compares the files with several names, once all names are known. A file with
+// all its names in the tree becomes several files. A file with names elsewhere is not
+// read: whoever has the other name decides what is in it.
+func (l *comparison) linked() error {
 	for _, s := range l.several {
 		if len(s.paths) == 0 {
 			continue
