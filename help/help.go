@@ -1,9 +1,9 @@
-// Package help has the text that the help methods answer: one page for each
-// interface of the schemas, written for a reader who has never seen it.
+// Package help has the text that the help methods return: one page for each interface
+// of the schemas, written for a reader who has never seen it.
 //
-// A page is Markdown: what the interface is, and then one section for each
-// method, headed "## name". A guest's pages (Session, Dir, File, Writer, Sink,
-// Revoker) say nothing about what only a host can see.
+// A page is Markdown: what the interface is, and then one section for each method,
+// headed "## name". Pages for guests (Session, Dir, File, Writer, Sink, Revoker) do not
+// mention what only a host can see.
 package help
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// page is one interface's text.
+// page is the text of one interface.
 type page struct {
 	title    string // the interface's name
 	text     string
@@ -28,10 +28,9 @@ type page struct {
 // pages has every page by its interface's name in lower case. It never changes.
 var pages = load()
 
-// Text returns what the interface iface says about method, or its whole page
-// for "". The case of iface does not matter ("Dir", "dir"). It answers notFound
-// for an interface or a method that there is not, and lists those that there
-// are.
+// Text returns the section on method in the page of iface, or the whole page if method
+// is "". The case of iface does not matter ("Dir", "dir"). For an unknown interface or
+// method it answers notFound and lists the known ones.
 func Text(iface, method string) (string, error) {
 	p, ok := pages[strings.ToLower(iface)]
 	switch {
@@ -47,8 +46,8 @@ func Text(iface, method string) (string, error) {
 	return text, nil
 }
 
-// Methods returns the methods that the page of iface describes, in its order;
-// none for an interface that has no page.
+// Methods returns the methods in the page of iface, in its order, or none if there is
+// no such page.
 func Methods(iface string) []string { return slices.Clone(pages[strings.ToLower(iface)].methods) }
 
 func titles() []string {
@@ -76,8 +75,8 @@ func load() map[string]page {
 	return all
 }
 
-// parse cuts a page at its headings. A section stands by itself, so it gets the
-// interface's name, and says where the rest is.
+// parse splits a page at its headings. Each section gets the interface's name and says
+// where the rest is, since it may be shown alone.
 func parse(text string) page {
 	intro, rest, _ := strings.Cut(text, "\n## ")
 	title, _, _ := strings.Cut(strings.TrimPrefix(intro, "# "), "\n")

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Protocol is what both ends of a TLS connection call what they speak (ALPN,
-// RFC 7301). An end that hears another name, or none, goes no further.
+// Protocol is the name of the protocol inside TLS (ALPN, RFC 7301). An end that sees
+// another name, or none, closes the connection.
 const Protocol = "capnp"
 
-// Key stands for a host's public key: the sha-256 of its SubjectPublicKeyInfo
-// (RFC 5280, section 4.1), so that it outlives the certificates that the host
-// makes for the key.
+// Key identifies a host's public key: the SHA-256 of its SubjectPublicKeyInfo (RFC
+// 5280, section 4.1). It stays the same when the host makes a new certificate for the
+// key.
 type Key [sha256.Size]byte
 
 // KeyOf returns the Key of a SubjectPublicKeyInfo in DER.
@@ -21,13 +21,13 @@ func KeyOf(spki []byte) Key { return sha256.Sum256(spki) }
 
 const keyPrefix = "sha-256:"
 
-// String is sha-256:DIGEST, as in a locator.
+// String returns sha-256:DIGEST, as in a locator.
 func (k Key) String() string { return keyPrefix + base64.RawURLEncoding.EncodeToString(k[:]) }
 
-// MarshalText is String.
+// MarshalText is [Key.String].
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads what String writes.
+// UnmarshalText parses what String returns.
 func (k *Key) UnmarshalText(text []byte) error {
 	digest, found := strings.CutPrefix(string(text), keyPrefix)
 	var read Key

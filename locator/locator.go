@@ -1,5 +1,5 @@
-// Package locator reads and writes locators: URLs that say where a host is and
-// carry the secret that is the authority. docs/locators.md has the form.
+// Package locator parses and formats locators: URLs that say where a host is and
+// contain a secret. docs/locators.md describes the format.
 package locator
 
 import (
@@ -18,9 +18,9 @@ import (
 // SecretSize is the length of a secret in bytes.
 const SecretSize = 32
 
-// Locator is where a host is, and a secret. Whoever has it has the capability.
-// It leads to a Unix socket, or to a host's name and port, where the host proves
-// itself with its key.
+// Locator is the address of a host, and a secret. Whoever has it has the capability.
+// The address is a Unix socket, or a name and port where the host proves its identity
+// with its key.
 type Locator struct {
 	Socket string // absolute path of a Unix socket; "" over TLS
 	Host   string // over TLS: a name, or an IP address without brackets or zone
@@ -29,13 +29,14 @@ type Locator struct {
 	Secret [SecretSize]byte
 }
 
-// NewSecret returns a secret that nobody can guess.
+// NewSecret returns a new random secret.
 func NewSecret() (s [SecretSize]byte) {
 	rand.Read(s[:]) // never fails: see crypto/rand
 	return s
 }
 
-// Address is HOST:PORT, an IPv6 address in brackets, as package net takes it.
+// Address returns HOST:PORT in the form of package net, with an IPv6 address in
+// brackets.
 func (l Locator) Address() string {
 	host := l.Host
 	if strings.Contains(host, ":") {
@@ -44,10 +45,10 @@ func (l Locator) Address() string {
 	return host + ":" + strconv.Itoa(int(l.Port))
 }
 
-// String writes the locator: capnp://insecure@/path/of/socket/SECRET, or
-// capnp://sha-256:DIGEST@HOST:PORT/SECRET. The first is marked insecure as other
-// implementations do it, since a Unix socket is not encrypted; the kernel keeps
-// it.
+// String returns the locator: capnp://insecure@/path/of/socket/SECRET, or
+// capnp://sha-256:DIGEST@HOST:PORT/SECRET. The first form says insecure, as in other
+// implementations, because a Unix socket is not encrypted. The kernel protects it
+// instead.
 func (l Locator) String() string {
 	secret := base64.RawURLEncoding.EncodeToString(l.Secret[:])
 	if l.Host != "" {
@@ -55,14 +56,14 @@ func (l Locator) String() string {
 	}
 	u := url.URL{Scheme: "capnp", User: url.User("insecure"), Path: l.Socket + "/" + secret}
 	s := u.String()
-	for _, c := range []string{"$", "&", ";"} { // legal in a URL, special to a shell
+	for _, c := range []string{"$", "&", ";"} { // valid in a URL, but special in a shell
 		s = strings.ReplaceAll(s, c, fmt.Sprintf("%%%02X", c[0]))
 	}
 	return s
 }
 
-// Parse reads a locator. Whatever is wrong with it, the answer is denied and says
-// which part is wrong; nothing of the text is in the error.
+// Parse parses a locator. It answers denied for an invalid one and says which part is
+// wrong. The error contains nothing of the text.
 func Parse(text string) (Locator, error) {
 	text = strings.TrimSpace(text)
 	scheme, rest, found := strings.Cut(text, "://")
@@ -84,7 +85,7 @@ func wrong(part string) (Locator, error) {
 
 const wrongSecret = "its last part is not a secret, which is 43 characters of base64url"
 
-// parseSocket reads a locator that leads to a Unix socket.
+// parseSocket parses a locator with a Unix socket.
 func parseSocket(text string) (Locator, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -106,10 +107,10 @@ func parseSocket(text string) (Locator, error) {
 	return l, nil
 }
 
-// hostName is what a name or an IPv4 address is made of.
+// hostName matches names and IPv4 addresses.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
 
-// parseTLS reads DIGEST@HOST:PORT/SECRET.
+// parseTLS parses DIGEST@HOST:PORT/SECRET.
 func parseTLS(text string) (Locator, error) {
 	digest, rest, _ := strings.Cut(text, "@")
 	address, secret, _ := strings.Cut(rest, "/")
@@ -139,8 +140,8 @@ func parseTLS(text string) (Locator, error) {
 	return l, nil
 }
 
-// decode reads 32 bytes in base64url without padding, in the one way that they
-// are written.
+// decode decodes 32 bytes of base64url without padding. It accepts only the canonical
+// encoding.
 func decode(to *[32]byte, text string) bool {
 	if len(text) != base64.RawURLEncoding.EncodedLen(len(to)) {
 		return false

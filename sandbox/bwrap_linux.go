@@ -18,17 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shmBytes bounds /dev/shm, which is memory that the watcher does not see.
+// shmBytes bounds /dev/shm, memory that the watcher does not see.
 const shmBytes = 64 << 20
 
 // mounts are arguments of bubblewrap.
 type mounts []string
 
-// maxMounts is how many arguments bubblewrap takes, less those of its command line.
+// maxMounts is how many arguments bubblewrap takes, without those of its command line.
 const maxMounts = 9000 - 16
 
-// file is m for bubblewrap to read, which keeps the host's paths out of its command
-// line: the program sees that in /proc/1. It answers limit for more than maxMounts.
+// file returns m as a file for bubblewrap to read. This keeps the host's paths out of
+// its command line, which the program sees in /proc/1. It answers limit for more than
+// maxMounts.
 func (m mounts) file() (*os.File, error) {
 	if len(m) > maxMounts {
 		return nil, vfs.Errorf(vfs.Limit, "too many paths to bind or to keep read-only; name directories above them")
@@ -56,7 +57,7 @@ func (m mounts) file() (*os.File, error) {
 	return f, nil
 }
 
-// namespaces are the arguments that separate a program of u's from the host.
+// namespaces returns the arguments that separate a program of u's from the host.
 func namespaces(u user, network bool) mounts {
 	m := mounts{
 		"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox",
@@ -73,7 +74,7 @@ func namespaces(u user, network bool) mounts {
 	return m
 }
 
-// system shows the programs and libraries of the host.
+// system shows the host's programs and libraries.
 func (m *mounts) system() {
 	for _, dir := range systemDirs {
 		if to, err := os.Readlink(dir); err == nil {
@@ -86,19 +87,19 @@ func (m *mounts) system() {
 		"--perms", "1777", "--size", strconv.Itoa(shmBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
 }
 
-// show binds what is at the host's path from, read-only.
+// show binds the host's path from, read-only.
 func (m *mounts) show(from, at string) {
 	m.parents(at)
 	*m = append(*m, "--ro-bind", from, at)
 }
 
-// give binds what is at the host's path from, to be written.
+// give binds the host's path from, writable.
 func (m *mounts) give(from, at string) {
 	m.parents(at)
 	*m = append(*m, "--bind", from, at)
 }
 
-// parents makes the directories above a path, for everybody to pass.
+// parents makes the directories above a path, accessible to everybody.
 func (m *mounts) parents(at string) {
 	var up []string
 	for dir := path.Dir(at); dir != "/"; dir = path.Dir(dir) {
@@ -109,19 +110,19 @@ func (m *mounts) parents(at string) {
 	}
 }
 
-// ofEtc is what programs need of /etc and may know: where libraries,
-// certificates and alternatives are, and the names of numbers.
+// ofEtc is what programs need of /etc and may see: where libraries, certificates and
+// alternatives are, and the names of numbers.
 var ofEtc = []string{
 	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "os-release", "localtime",
 	"ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/openssl.cnf", "pki/ca-trust/extracted", "ca-certificates",
 	"protocols", "services", "mime.types", "debian_version", "java-*",
 }
 
-// onNetwork is what is shown of /etc with the host's network.
+// onNetwork is what is also shown of /etc with the host's network.
 var onNetwork = []string{"resolv.conf", "hosts", "gai.conf"}
 
-// etc shows the part of /etc that programs need, and made, a directory of files
-// that are made for the run.
+// etc shows the part of /etc that programs need, and made, a directory of files made
+// for the run.
 func (m *mounts) etc(made string, network bool) {
 	names := ofEtc
 	if network {
@@ -141,7 +142,7 @@ func (m *mounts) etc(made string, network bool) {
 	}
 }
 
-// makeEtc writes the files of /etc that are not the host's into dir.
+// makeEtc writes the files of /etc that differ from the host's into dir.
 func makeEtc(dir string, u user, network bool) error {
 	files := map[string]string{
 		"passwd":        fmt.Sprintf("root:x:0:0:root:/root:/bin/false\n%s:x:%d:%d::%s:/bin/sh\n", userName, u.uid, u.gid, HomePath),
@@ -155,14 +156,14 @@ func makeEtc(dir string, u user, network bool) error {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
-		if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil { // whatever the umask
+		if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil { // despite the umask
 			return err
 		}
 	}
 	return nil
 }
 
-// bind shows the paths of the host that the caller named.
+// bind shows the host's paths that the caller named.
 func (m *mounts) bind(paths []string) error {
 	for _, at := range paths {
 		from, err := filepath.EvalSymlinks(at)
@@ -180,8 +181,8 @@ func (m *mounts) bind(paths []string) error {
 	return nil
 }
 
-// tree shows dir at TreePath, with its readOnly paths. The directories above
-// those become mount points, which the kernel lets nobody move away.
+// tree shows dir at TreePath, with its readOnly paths. The directories above those
+// become mount points, which the kernel does not let anybody move.
 func (m *mounts) tree(dir string, readOnly []string) error {
 	m.give(dir, TreePath)
 	var locked, pinned []string
@@ -198,7 +199,7 @@ func (m *mounts) tree(dir string, readOnly []string) error {
 			pinned = append(pinned, up)
 		}
 	}
-	slices.Sort(pinned) // what is above comes first
+	slices.Sort(pinned) // parents first
 	for _, p := range slices.Compact(pinned) {
 		*m = append(*m, "--bind", filepath.Join(dir, p), TreePath+"/"+p)
 	}
@@ -208,8 +209,7 @@ func (m *mounts) tree(dir string, readOnly []string) error {
 	return nil
 }
 
-// inTree answers notFound unless p is below dir, and outside when a link is on
-// the way.
+// inTree answers notFound unless p is below dir, and outside when a link is on the way.
 func inTree(dir, p string) error {
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -239,9 +239,9 @@ func inTree(dir, p string) error {
 	return nil
 }
 
-// Inspect says what confines a program that [Run] runs on this machine. It
-// answers unsupported when bubblewrap is missing or cannot work, and says what
-// to do about it.
+// Inspect returns what confines programs that [Run] runs on this machine. It answers
+// unsupported when bubblewrap is missing or does not work, and says what to do about
+// it.
 func Inspect() (Confinement, error) {
 	bwrap, err := findBwrap()
 	if err != nil {
@@ -272,7 +272,7 @@ func findBwrap() (string, error) {
 	return bwrap, nil
 }
 
-// firstLine is the first line of text, and otherwise when it is empty.
+// firstLine returns the first line of text, or otherwise if text is empty.
 func firstLine(text, otherwise string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if line == "" {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDepth is how deep a tree may be: as deep as a path.
+// maxDepth is how deep a tree may be, as for a path.
 const maxDepth = vfs.MaxDepth
 
 const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// walk calls visit for everything below dir, by directory descriptor and name,
-// and follows no link however the tree changes meanwhile. It answers limit
-// below maxDepth.
+// walk calls visit for everything below dir. It uses directory descriptors and names,
+// so it follows no link however the tree changes meanwhile. It answers limit below
+// maxDepth.
 func walk(dir string, visit func(at int, name string, st *unix.Stat_t) error) error {
 	fd, err := unix.Open(dir, dirFlags, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func walkFD(fd, depth int, visit func(at int, name string, st *unix.Stat_t) erro
 		for _, name := range names {
 			var st unix.Stat_t
 			if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-				continue // gone meanwhile
+				continue // removed meanwhile
 			}
 			if err := visit(fd, name, &st); err != nil {
 				return err
@@ -51,7 +51,7 @@ func walkFD(fd, depth int, visit func(at int, name string, st *unix.Stat_t) erro
 				return err
 			}
 			if err != nil {
-				continue // gone, or its owner cannot read it
+				continue // removed, or its owner cannot read it
 			}
 			if err := walkFD(sub, depth-1, visit); err != nil {
 				return err
@@ -61,21 +61,21 @@ func walkFD(fd, depth int, visit func(at int, name string, st *unix.Stat_t) erro
 			return nil
 		}
 		if err != nil {
-			return nil // the directory itself is gone
+			return nil // the directory itself was removed
 		}
 	}
 }
 
-// disk watches what a run stores.
+// disk watches how much a run stores.
 type disk struct {
 	dirs    []string
 	before  int64
 	growth  int64
-	reserve map[string]uint64 // for each of dirs, bytes that must stay free on its filesystem
+	reserve map[string]uint64 // for each of dirs: bytes that must stay free on its filesystem
 }
 
-// maxReserve is the free space that a run leaves to others, where there is as
-// much.
+// maxReserve is how many bytes of free space a run leaves to others, if there are as
+// many.
 const maxReserve = 1 << 30
 
 // newDisk measures dirs before the run.
@@ -93,9 +93,8 @@ func newDisk(growth int64, dirs ...string) (*disk, error) {
 	return d, err
 }
 
-// check answers limit when the run stores too much. Files that have no name any
-// more, or are in a directory that its owner locked, are seen by the free space
-// alone.
+// check answers limit when the run stores too much. Files without a name, and files in
+// a directory that its owner locked, show only in the free space.
 func (d *disk) check() error {
 	for dir, reserve := range d.reserve {
 		if free, err := freeBytes(dir); err == nil && free < reserve {
@@ -112,7 +111,8 @@ func (d *disk) check() error {
 	return nil
 }
 
-// used is what d's directories occupy, and at least 4096 bytes for each entry.
+// used returns how many bytes d's directories occupy, counting at least 4096 for each
+// entry.
 func (d *disk) used() (int64, error) {
 	var sum int64
 	for _, dir := range d.dirs {

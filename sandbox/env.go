@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// systemDirs are the directories of the host that every program is shown.
+// systemDirs are the directories of the host that every program sees.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"}
 
 // Where npm and cargo keep their caches.
@@ -15,12 +15,11 @@ const (
 	cargoPath = CachePath + "/cargo"
 )
 
-// passedOn are the variables of the caller that say how to speak to a user and
-// nothing else.
+// passedOn are the variables of the caller that only say how to talk to the user.
 var passedOn = []string{"LANG", "LC_ALL", "TERM"}
 
-// environment is what c's program gets, sorted by name. caller looks up a
-// variable of the caller's.
+// environment returns the environment of c's program, sorted by name. caller looks up a
+// variable of the caller.
 func environment(c Command, caller func(string) string) []string {
 	env := map[string]string{
 		"PATH":             searchPath(c.Bind, caller("PATH")),
@@ -57,8 +56,8 @@ func environment(c Command, caller func(string) string) []string {
 	return all
 }
 
-// searchPath is the caller's PATH without what the program cannot see, and then
-// the usual directories.
+// searchPath returns the caller's PATH without directories that the program cannot see,
+// followed by the usual ones.
 func searchPath(bind []string, callers string) string {
 	var dirs []string
 	for _, dir := range append(strings.Split(callers, string(os.PathListSeparator)),
@@ -71,5 +70,5 @@ func searchPath(bind []string, callers string) string {
 	return strings.Join(dirs, ":")
 }
 
-// userName is whom the program finds itself to be.
+// userName is the program's user name inside the sandbox.
 const userName = "sandbox"

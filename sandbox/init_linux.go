@@ -16,28 +16,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors that Init begins with, beside the first three.
+// The descriptors that Init starts with, besides the first three.
 const (
 	infoFD   = 3 + iota // bubblewrap's
-	specFD              // what to do, and the end of it once the run is watched
-	statusFD            // how far it came
+	specFD              // what to do; closed once the run is watched
+	statusFD            // Init's progress
 )
 
 // argsFD has the arguments of bubblewrap, which closes it.
 const argsFD = statusFD + 1
 
-// spec is what Init is told.
+// spec is what Init is to do.
 type spec struct {
 	Args, Env []string
 	Dir       string
 	UID, GID  int
-	Switch    bool // become UID and GID
+	Switch    bool // switch to UID and GID
 	Limits    Limits
 	Landlock  bool
 }
 
-// status is what Init tells: nothing at first, then that the program begins,
-// and after it an error if it could not.
+// status is what Init reports: first that the program begins, and then an error if it
+// could not.
 type status struct {
 	Begins bool
 	Failed string
@@ -60,19 +60,19 @@ func codeOf(err error) vfs.Code {
 
 const initArg = "sandbox-init"
 
-// IsInit reports whether args, of a program that calls [Run], say that it was
-// started inside a sandbox, to become the program there. Such a program calls
-// Init first of all:
+// IsInit reports whether args are those with which [Run] starts its own program again
+// inside a sandbox. There it becomes the program to run. A program that calls Run must
+// therefore begin with:
 //
 //	if sandbox.IsInit(os.Args) {
 //		sandbox.Init(os.Args)
 //	}
 func IsInit(args []string) bool { return len(args) == 2 && args[0] == initPath && args[1] == initArg }
 
-// Init confines this process and becomes the program that [Run] was given. It
-// does not return.
+// Init confines this process and becomes the program that [Run] was given. It does not
+// return.
 func Init(args []string) {
-	runtime.LockOSThread() // some of this is a thread's, and exec keeps this one
+	runtime.LockOSThread() // some settings are those of a thread, and exec keeps this one
 	unix.CloseOnExec(statusFD)
 	out := gob.NewEncoder(os.NewFile(statusFD, "status"))
 	err := become(func() error { return out.Encode(status{Begins: true}) })
@@ -80,7 +80,7 @@ func Init(args []string) {
 	os.Exit(notStarted)
 }
 
-// notStarted is the exit code of a shell whose program cannot be run.
+// notStarted is the exit code that shells use when they cannot run a program.
 const notStarted = 127
 
 func become(begins func() error) error {
@@ -88,7 +88,7 @@ func become(begins func() error) error {
 	if err := gob.NewDecoder(os.NewFile(specFD, "spec")).Decode(&s); err != nil {
 		return err
 	}
-	// What the caller forgot to close on exec ends here.
+	// Close descriptors that the caller forgot to close on exec.
 	if err := unix.CloseRange(statusFD+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
@@ -120,14 +120,14 @@ func become(begins func() error) error {
 	return &os.PathError{Op: "exec", Path: s.Args[0], Err: syscall.Exec(program, s.Args, s.Env)}
 }
 
-// giveUp gives up every privilege, for good, and sets the limits.
+// giveUp gives up every privilege for good, and sets the limits.
 func (s spec) giveUp() error {
 	if s.Switch {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(s.GID, s.GID, s.GID), syscall.Setresuid(s.UID, s.UID, s.UID)); err != nil {
 			return err
 		}
 	}
-	// A user other than root has none of these already, except what might be inherited.
+	// A user other than root has none of these, except inherited ones.
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &make([]unix.CapUserData, 2)[0]); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s spec) giveUp() error {
 		unix.RLIMIT_NPROC:   uint64(s.Limits.Processes),
 		unix.RLIMIT_FSIZE:   uint64(s.Limits.FileSize),
 		unix.RLIMIT_NOFILE:  uint64(s.Limits.OpenFiles),
-		unix.RLIMIT_CORE:    1, // byte: the kernel then does not start a core handler either; see core(5)
+		unix.RLIMIT_CORE:    1, // byte: then the kernel does not start a core handler either; see core(5)
 		unix.RLIMIT_MEMLOCK: 8 << 20,
 	} {
 		if err := limit(what, max); err != nil {
@@ -154,7 +154,7 @@ func (s spec) giveUp() error {
 	return nil
 }
 
-// limit lowers a limit of this process; one that is lower already stays.
+// limit lowers a limit of this process. It does not raise one.
 func limit(what int, max uint64) error {
 	var now syscall.Rlimit
 	if err := syscall.Getrlimit(what, &now); err != nil {
@@ -174,7 +174,7 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// readStatus reads what Init told until the program began or could not.
+// readStatus reads what Init reports until the program begins or fails to.
 func readStatus(r io.Reader) (status, error) {
 	var sum status
 	for dec := gob.NewDecoder(r); ; {

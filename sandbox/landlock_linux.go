@@ -5,7 +5,8 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// landlockABI is the kernel's, and 0 when it has none that will do.
+// landlockABI returns the kernel's ABI of Landlock, or 0 if it has none that is
+// sufficient.
 func landlockABI() int {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil || abi < minLandlock {
@@ -21,11 +22,11 @@ const (
 	fileRights = ll.AccessFSReadFile | ll.AccessFSWriteFile
 )
 
-// restrictFiles lets this process read what it sees, write below the tree and
-// the run's private directories and to the harmless devices, and make sockets
-// and FIFOs in the private ones. Descriptors of files outside cannot be opened
-// anew through /proc. Nobody outside can be sent a signal, or reached on an
-// abstract socket, as far as the kernel's ABI knows how.
+// restrictFiles lets this process read what it sees, write below the tree and the run's
+// private directories and to harmless devices, and make sockets and FIFOs in the
+// private directories. Descriptors of files outside cannot be opened again through
+// /proc. As far as the kernel's ABI allows, it also forbids signals to processes
+// outside and connections to their abstract sockets.
 func restrictFiles() error {
 	known := landlock.MustConfig(landlock.V7.HandledAccessFS, landlock.V7.Scoped).BestEffort()
 	return known.Restrict(

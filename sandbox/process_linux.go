@@ -27,9 +27,9 @@ type run struct {
 // run runs bubblewrap.
 func (r *run) run(ctx context.Context, bwrap string, args mounts) (int, error) {
 	// bubblewrap ends with the thread that started it: see --die-with-parent. It asks
-	// for that just before it lets its child go on, and not earlier: the child of one that
-	// was killed between waits for ever. Nothing begins in what is left without a Run, as
-	// Init gets no spec.
+	// the kernel for that just before it lets its child continue. If it is killed
+	// before, its child waits for ever. No program can begin in what remains without a
+	// Run, since Init gets no spec.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -47,9 +47,9 @@ func (r *run) run(ctx context.Context, bwrap string, args mounts) (int, error) {
 	}
 	defer file.Close()
 	cmd := exec.Command(bwrap, "--args", strconv.Itoa(argsFD), "--", initPath, initArg)
-	cmd.Args[0] = "bwrap" // wherever the host has it
+	cmd.Args[0] = "bwrap" // wherever it is on the host
 	cmd.Dir, cmd.Env = "/", []string{}
-	// With both ends of infoFD a bubblewrap without a Run can write to it.
+	// It has both ends of infoFD, so bubblewrap can write to it even without a Run.
 	cmd.ExtraFiles = append(pipes.theirs[:], file, pipes.at(infoFD))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	streams, err := connect(cmd, r.Command, r.user)
@@ -62,19 +62,19 @@ func (r *run) run(ctx context.Context, bwrap string, args mounts) (int, error) {
 	}
 	streams.started()
 	pipes.closeTheirs()
-	// The group is bubblewrap, and its child for as long as that waits for it.
+	// The process group is bubblewrap, and its child while that waits.
 	unkill := context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
 	said, err := r.supervise(ctx, stop, pipes)
-	unkill() // before another group may have its number
+	unkill() // before another group may get its number
 	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })()
-	pipes.close()  // whoever still waits for the spec gives up
-	_ = cmd.Wait() // what it was is in ProcessState
+	pipes.close()  // whoever still waits for the spec stops
+	_ = cmd.Wait() // ProcessState has the result
 	err = errors.Join(err, streams.wait())
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
 	}
 	if err == nil {
-		err = r.disk.check() // what it stored since the watcher looked last
+		err = r.disk.check() // what it stored since the watcher last looked
 	}
 	if err != nil {
 		return -1, err
@@ -82,8 +82,8 @@ func (r *run) run(ctx context.Context, bwrap string, args mounts) (int, error) {
 	return said.result(cmd.ProcessState)
 }
 
-// supervise waits for the sandbox, lets the program begin, watches it, and
-// returns when all of its processes are gone.
+// supervise waits for the sandbox, lets the program begin, watches it, and returns when
+// all of its processes have ended.
 func (r *run) supervise(ctx context.Context, stop context.CancelCauseFunc, p *pipes) (said status, err error) {
 	var info struct {
 		PID int `json:"child-pid"`
@@ -111,8 +111,8 @@ func (r *run) supervise(ctx context.Context, stop context.CancelCauseFunc, p *pi
 	return said, errors.Join(err, ended(ctx, first))
 }
 
-// ended waits for the process of pidfd, the first of its namespace: the kernel
-// has then ended all the others. It ends it when ctx is done.
+// ended waits for the process of pidfd, the first of its namespace. When that ends, the
+// kernel has ended all others. When ctx is done, ended kills it.
 func ended(ctx context.Context, pidfd int) error {
 	unkill := context.AfterFunc(ctx, func() { _ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) })
 	defer unkill()
@@ -124,7 +124,7 @@ func ended(ctx context.Context, pidfd int) error {
 	}
 }
 
-// result is Run's, of a run that came to its own end.
+// result is the result of Run for a run that ended by itself.
 func (s status) result(state *os.ProcessState) (int, error) {
 	switch signal := state.Sys().(syscall.WaitStatus); {
 	case s.Failed != "":
@@ -137,7 +137,7 @@ func (s status) result(state *os.ProcessState) (int, error) {
 	return state.ExitCode(), nil
 }
 
-// pipes are those between Run, bubblewrap and Init: infoFD, specFD, statusFD.
+// pipes are the pipes between Run, bubblewrap and Init: infoFD, specFD, statusFD.
 type pipes struct {
 	ours   [3]*os.File
 	theirs [3]*os.File
@@ -160,12 +160,12 @@ func newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// at is our end of the pipe that is fd at the other.
+// at returns our end of the pipe whose other end is fd.
 func (p *pipes) at(fd int) *os.File { return p.ours[fd-infoFD] }
 
 func (p *pipes) close() {
 	for _, f := range p.ours {
-		f.Close() // of nil too
+		f.Close() // nil is fine
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remove removes dir, to which this package alone gives names, and everything
-// below it, whatever a program left there: directories without permissions, or
-// nested too deep for a path or for the descriptors of a process. Nobody else
-// uses dir any more.
+// remove removes dir and everything below it, whatever a program left there:
+// directories without permissions, or nested too deep for a path or for the descriptors
+// of a process. Only this package may name things in dir's parent, and nobody else may
+// use dir.
 func remove(dir string) error {
 	if err := clear(dir); err != nil {
 		return fmt.Errorf("remove %s: %w", dir, err)
@@ -19,8 +19,8 @@ func remove(dir string) error {
 	return os.Remove(dir)
 }
 
-// clear is remove without dir itself. Directories found on the way are moved to
-// the top and emptied there, so that depth costs nothing.
+// clear is remove without dir itself. It moves nested directories to the top and
+// empties them there, so depth costs nothing.
 func clear(dir string) error {
 	top, err := os.Open(dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func clear(dir string) error {
 	return nil
 }
 
-// empty removes the directory name of at, after what it holds. Directories in
-// it that are not empty go to moveAway.
+// empty removes the directory name of at and its entries. It passes nested directories
+// that are not empty to moveAway.
 func empty(at int, name string, moveAway func(from int, name string) error) error {
 	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil {
 		return err
@@ -66,7 +66,7 @@ func empty(at int, name string, moveAway func(from int, name string) error) erro
 			return err
 		}
 		dir := os.NewFile(uintptr(fd), "directory")
-		names, _ := dir.Readdirnames(1024) // an empty directory is io.EOF
+		names, _ := dir.Readdirnames(1024) // io.EOF for an empty directory
 		for _, entry := range names {
 			if err = removeEntry(fd, entry, moveAway); err != nil {
 				break
@@ -90,7 +90,7 @@ func removeEntry(at int, name string, moveAway func(from int, name string) error
 	if !errors.Is(err, unix.ENOTEMPTY) {
 		return err
 	}
-	// A directory is moved by who may write to it.
+	// Moving a directory requires the right to write to it.
 	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil {
 		return err
 	}

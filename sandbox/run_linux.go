@@ -15,18 +15,18 @@ import (
 	"capd/vfs"
 )
 
-// Run runs c and returns the program's exit code, or 128 and the signal that
-// ended it. It returns when every process of the sandbox is gone and what was
-// private to the run is removed; they all end with the program, when ctx is
-// done, and when this process dies.
+// Run runs c and returns the program's exit code, or 128 plus the signal that ended it.
+// It returns when every process of the sandbox has ended and the run's private
+// directories were removed. All processes end when the program ends, when ctx is done,
+// and when this process dies.
 //
-// It answers the cause of ctx's end; limit when memory, disk or time were used
-// up; notFound or denied when the program cannot be started; invalid for a
-// command that never can be; unsupported when bubblewrap or Landlock is missing.
-// With an error the exit code says nothing.
+// Run answers the cause of ctx's end; limit when memory, disk or time were used up;
+// notFound or denied when the program cannot be started; invalid for a command that can
+// never run; unsupported when bubblewrap or Landlock is missing. If there is an error,
+// ignore the exit code.
 //
-// Of Stdin, Stdout and Stderr, terminals are handed to the program itself;
-// anything else is copied. Run does not wait for a Read of Stdin that blocks.
+// If Stdin, Stdout or Stderr is a terminal, the program gets the terminal itself.
+// Anything else is copied. Run does not wait for a Read of Stdin that blocks.
 func Run(ctx context.Context, c Command) (exit int, err error) {
 	if c, err = c.check(); err != nil {
 		return -1, err
@@ -77,8 +77,8 @@ func Run(ctx context.Context, c Command) (exit int, err error) {
 	return r.run(ctx, bwrap, args)
 }
 
-// isDir answers notFound or notDir unless a directory is at path, and not a link
-// to one.
+// isDir answers notFound or notDir unless a directory, and not a link to one, is at
+// path.
 func isDir(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -90,7 +90,7 @@ func isDir(path string) error {
 	return err
 }
 
-// Below a run's directory in Scratch.
+// Names in a run's directory in Scratch.
 const (
 	privateHome  = "home"
 	privateCache = "cache"
@@ -98,7 +98,8 @@ const (
 	privateEtc   = "etc"
 )
 
-// ofPrivate is where at, a path of the sandbox, is in the private directory.
+// ofPrivate returns the host's path, in the private directory, of a path of the
+// sandbox.
 func ofPrivate(private, at string) string {
 	if within(at, HomePath) {
 		return filepath.Join(private, privateHome, strings.TrimPrefix(at, HomePath))
@@ -137,9 +138,8 @@ func makePrivate(c Command, u user) (dir string, err error) {
 	return dir, nil
 }
 
-// linkCaches makes links in home, a run's own, to where the environment says that caches
-// are, for programs that do not ask it. That to a part of CachePath is made when a cache
-// lasts there.
+// linkCaches makes links in home, for programs that look for caches there and not in
+// the environment. A cache below CachePath that is kept is linked to its own place.
 func linkCaches(home string, caches []Cache) error {
 	for name, to := range map[string]string{".cache": CachePath, ".npm": npmPath, ".cargo": cargoPath} {
 		lasts := func(c Cache) bool { return within(c.At, to) }
@@ -153,7 +153,7 @@ func linkCaches(home string, caches []Cache) error {
 	return nil
 }
 
-// arguments are bubblewrap's for c, except for what it starts.
+// arguments returns bubblewrap's arguments for c, without the program that it starts.
 func arguments(c Command, u user, private string) (mounts, error) {
 	self, err := os.Executable()
 	if err != nil {

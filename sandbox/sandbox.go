@@ -1,38 +1,37 @@
-// Package sandbox runs a program that nobody trusts in a private directory, on
-// Linux, and lets it have nothing else. Elsewhere it answers unsupported.
+// Package sandbox runs an untrusted program in a private directory on Linux, and gives
+// it access to nothing else. On other systems it answers unsupported.
 //
-// Two layers confine the program, and each would refuse most of what the other
-// does. bubblewrap gives it namespaces of its own: it sees the directory, the
-// system's programs and libraries read-only, a few files of /etc, its own
-// processes, and no network but an empty loopback. Inside them, and before the
-// program begins, this package's [Init] gives up every privilege and adds
-// Landlock (writes only below the directory and the run's private ones, no
-// devices, no sockets or FIFOs in the tree, no signal or abstract socket across
-// the border), a seccomp filter and resource limits. A watcher outside stops
-// the run when its memory, disk or time is used up.
+// Two layers confine the program. Each would refuse most of what the other refuses.
+// bubblewrap gives it its own namespaces: it sees the directory, the system's programs
+// and libraries read-only, a few files of /etc, its own processes, and no network but
+// an empty loopback. Inside them, and before the program begins, this package's [Init]
+// gives up every privilege and adds Landlock, a seccomp filter and resource limits.
+// Landlock allows writes only below the directory and the run's private ones. It allows
+// no devices, no sockets or FIFOs in the tree, and no signals or abstract sockets to or
+// from outside. A watcher outside stops the run when its memory, disk or time is used
+// up.
 //
-// What the program sees:
+// The program sees:
 //
 //	/capd/tree    Command.Tree; where it starts
-//	/capd/home    HOME, private to the run but for Command.Caches
-//	/capd/cache   caches, private to the run but for Command.Caches; HOME/.cache is a link to it
+//	/capd/home    HOME, private to the run except for Command.Caches
+//	/capd/cache   caches, private to the run except for Command.Caches; HOME/.cache is a link to it
 //	/tmp          TMPDIR, private to the run
 //	/usr /bin …   the system's, read-only
 //	Command.Bind  at the same path, read-only
 //
-// Run by root, the program is a user who owns nothing on the host: it reads
-// what everybody may read, and the tree is made that user's first. Run by
-// anybody else it is that user in a user namespace, so a file that only the
-// caller may read is readable where it is bound.
+// If root runs it, the program's user owns nothing on the host: it reads what everybody
+// may read, and the tree is first given to that user. If another user runs it, the
+// program runs as that user in a user namespace. A file that only the caller may read
+// is then readable where it is bound.
 //
-// What is not hidden: the paths on the host from which a mount comes (they are
-// in /proc/self/mountinfo), the kernel's version, the machine's load, and what
-// listens on a socket below a bound path. With Command.Network the host's
-// network is shared, its loopback included, and before ABI 6 of Landlock its
-// abstract sockets. What is not bounded: time on the processors, and the
-// kernel's own memory (buffers of sockets, page tables), except by the number of
-// processes and descriptors. Memory and disk are looked at in turns, so a run may
-// pass its limit by what it takes in between.
+// Not hidden are: the host's paths of mounts (in /proc/self/mountinfo), the kernel's
+// version, the machine's load, and what listens on a socket below a bound path. With
+// Command.Network the host's network is shared, its loopback included, and before ABI 6
+// of Landlock also its abstract sockets. Not bounded are processor time and the
+// kernel's own memory (socket buffers, page tables), except by the number of processes
+// and descriptors. Memory and disk are checked at intervals, so a run may exceed a
+// limit by what it uses in between.
 //
 // Errors of this package are for the host, and may name its paths.
 package sandbox
@@ -49,7 +48,7 @@ import (
 	"capd/vfs"
 )
 
-// Where the program finds what is its own.
+// Paths in the sandbox that belong to the program.
 const (
 	TreePath  = "/capd/tree"
 	HomePath  = "/capd/home"
@@ -58,63 +57,63 @@ const (
 	initPath  = "/capd/init"
 )
 
-// Command is a program to run, and what it may have.
+// Command is a program to run, and what it may use.
 type Command struct {
-	Args []string // the program, found in PATH as inside the sandbox, and its arguments
-	Tree string   // the private directory of the host that is shown at TreePath
-	Dir  string   // where below the tree it starts, a slash path; "" is the top
+	Args []string // the program, found in the PATH of the sandbox, and its arguments
+	Tree string   // the private directory of the host shown at TreePath
+	Dir  string   // where the program starts: a slash-separated path below the tree; "" is the top
 
-	// ReadOnly are slash paths below the tree that cannot be written, moved or
-	// replaced. Each must exist and lead through no link. The directories on
-	// the way become mount points: they cannot be moved either, and a rename
-	// into or out of one is EXDEV.
+	// ReadOnly are slash-separated paths below the tree that cannot be written, moved
+	// or replaced. Each must exist, and no link may be on the way. The directories on
+	// the way become mount points: they cannot be moved either, and a rename into or
+	// out of one is EXDEV.
 	ReadOnly []string
 
-	// Bind are absolute paths of the host, shown read-only at the same path. One
-	// that ends in pkg/mod becomes GOMODCACHE.
+	// Bind are absolute paths of the host, shown read-only at the same path. One that
+	// ends in pkg/mod becomes GOMODCACHE.
 	Bind []string
 
-	// Caches last: they are not removed with what is private to the run. Whatever
-	// a program leaves in one, the next program finds there.
+	// Caches are kept after the run. Whatever one program leaves in a cache, the next
+	// program finds.
 	Caches []Cache
 
-	// Env is "NAME=value" beside PATH, HOME, TMPDIR, LANG, LC_ALL, TERM and
-	// private caches, and wins over them. Nothing else of the caller's
-	// environment is passed on.
+	// Env has "NAME=value" entries, in addition to PATH, HOME, TMPDIR, LANG, LC_ALL,
+	// TERM and the variables of private caches, which it overrides. Nothing else of the
+	// caller's environment is passed on.
 	Env []string
 
-	Network bool // share the host's network; otherwise a loopback of its own
+	Network bool // share the host's network; otherwise there is only a loopback
 	Limits  Limits
 
-	Stdin  io.Reader // nil reads as empty; see Run for one that blocks
+	Stdin  io.Reader // nil is empty; see Run for one that blocks
 	Stdout io.Writer // nil discards
 	Stderr io.Writer
 
-	// Scratch is a private directory of the host, on a disk, for home, caches
-	// and temporary files. Run makes one directory in it and removes it again.
+	// Scratch is a private directory of the host, on a disk, for home, caches and
+	// temporary files. Run makes a directory in it and removes that again.
 	Scratch string
 
-	// WithoutLandlock runs even where the kernel has no Landlock, with the
-	// other layers alone. The program may then make FIFOs and sockets in the
-	// tree, and trace the sandbox's own first process, which has no more than it.
+	// WithoutLandlock runs even where the kernel has no Landlock, with the other layers
+	// alone. The program may then make FIFOs and sockets in the tree, and trace the
+	// sandbox's first process, which has no more rights than itself.
 	WithoutLandlock bool
 }
 
-// Cache is a directory of the host, private as the tree is, that a program sees and
-// writes at At: a path at or below CachePath, or below HomePath. None is in another.
+// Cache is a private directory of the host that a program may write. It sees it at At,
+// a path at or below CachePath, or below HomePath. No cache may be inside another.
 type Cache struct{ At, Dir string }
 
-// Limits bound a run; 0 is the default, which DefaultLimits shows.
+// Limits bound a run. 0 means the default; see DefaultLimits.
 type Limits struct {
 	Processes int           // processes and threads at once; beyond it fork fails with EAGAIN
-	Memory    int64         // bytes of anonymous and shared memory, summed over all processes; beyond it the run is stopped
+	Memory    int64         // bytes of anonymous and shared memory of all processes together; beyond it the run is stopped
 	FileSize  int64         // bytes of one file; beyond it a write fails with EFBIG or SIGXFSZ
 	OpenFiles int           // descriptors of one process
-	Disk      int64         // bytes that tree, caches and scratch may grow by, at least 4096 for each entry; beyond it the run is stopped, or answers limit when it has just ended
-	Time      time.Duration // of the clock, from the start of the program; beyond it the run is stopped; 0: it may take as long as it takes
+	Disk      int64         // bytes by which tree, caches and scratch may grow, at least 4096 for each entry; beyond it the run is stopped, or answers limit if it has just ended
+	Time      time.Duration // real time since the program began; beyond it the run is stopped; 0 means no limit
 }
 
-// DefaultLimits are enough for the build of a large program.
+// DefaultLimits are enough to build a large program.
 var DefaultLimits = Limits{
 	Processes: 1024,
 	Memory:    8 << 30,
@@ -142,13 +141,13 @@ func set[T comparable](v *T, otherwise T) {
 	}
 }
 
-// Confinement is what confines a program on this machine.
+// Confinement is what confines programs on this machine.
 type Confinement struct {
 	Bubblewrap string // its version
-	Landlock   int    // the kernel's ABI; 0 when there is none
+	Landlock   int    // the kernel's ABI; 0 if there is none
 }
 
-// String is "bubblewrap 0.8.0 + Landlock ABI 7 + seccomp".
+// String returns, for example, "bubblewrap 0.8.0 + Landlock ABI 7 + seccomp".
 func (c Confinement) String() string {
 	landlock := "no Landlock"
 	if c.Landlock > 0 {
@@ -157,8 +156,8 @@ func (c Confinement) String() string {
 	return fmt.Sprintf("bubblewrap %s + %s + seccomp", c.Bubblewrap, landlock)
 }
 
-// Available answers unsupported when [Run] would, and says what is missing and
-// what to do about it.
+// Available answers unsupported if [Run] would, and says what is missing and what to do
+// about it.
 func Available() error {
 	c, err := Inspect()
 	if err != nil {
@@ -175,11 +174,11 @@ func (c Confinement) enough(withoutLandlock bool) error {
 	return nil
 }
 
-// minLandlock is the first ABI that lets a program rename between directories.
+// minLandlock is the first ABI that allows renames between directories.
 const minLandlock = 2
 
-// check answers invalid for a command that can never run, and returns it with
-// its limits and paths made whole.
+// check answers invalid for a command that can never run. Otherwise it returns it with
+// all limits and absolute paths.
 func (c Command) check() (Command, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return c, vfs.Errorf(vfs.Invalid, "there is no program to run; name one")
@@ -242,8 +241,8 @@ func checkCaches(all []Cache) error {
 	return nil
 }
 
-// never are the paths that may not be bound, nor anything below them: they are
-// the sandbox's own, or ways to talk to the host.
+// never are paths that may not be bound, nor anything below them. They belong to the
+// sandbox, or are ways to reach the host.
 var never = []string{"/capd", "/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow", "/etc/gshadow"}
 
 func checkBind(p string) error {

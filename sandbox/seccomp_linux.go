@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// auditArch are the machines that the filter knows, all of them little-endian,
-// as it takes the lower half of an argument to come first.
+// auditArch are the architectures that the filter supports. All are little-endian: the
+// filter expects the lower half of an argument first.
 var auditArch = map[string]uint32{
 	"amd64":   unix.AUDIT_ARCH_X86_64,
 	"arm64":   unix.AUDIT_ARCH_AARCH64,
@@ -18,23 +18,23 @@ var auditArch = map[string]uint32{
 	"riscv64": unix.AUDIT_ARCH_RISCV64,
 }
 
-// absent are the system calls that answer ENOSYS, as on a kernel that does not
-// have them; programs then take another way.
+// absent are system calls that answer ENOSYS, as on a kernel without them. Programs
+// then use another way.
 var absent = []uint32{
 	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look
 
-	// Memory that no process's figures show, so that the watcher cannot count it.
+	// Memory that is in no process's figures, so the watcher cannot count it.
 	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET,
 
-	// It would do what the filter refuses.
+	// It would bypass the filter.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 
 	// Keyrings do not belong to a namespace.
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 }
 
-// refused are the system calls that answer EPERM: a build needs none, and each
-// has been a way into the kernel or out of a namespace.
+// refused are system calls that answer EPERM. Builds do not need them, and each has
+// been a way into the kernel or out of a namespace.
 var refused = []uint32{
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
 	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
@@ -45,14 +45,14 @@ var refused = []uint32{
 	unix.SYS_SYSLOG, unix.SYS_VHANGUP,
 }
 
-// families are the sockets there are: others, such as AF_VSOCK, need not be
-// those of a network namespace.
+// families are the socket families allowed. Others, such as AF_VSOCK, need not belong
+// to a network namespace.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// The fields of struct seccomp_data; see seccomp(2).
+// Fields of struct seccomp_data; see seccomp(2).
 const (
 	callNumber = 0
 	callArch   = 4
@@ -60,7 +60,7 @@ const (
 	secondArg  = 24
 )
 
-// x32 marks the calls of amd64's other set of numbers.
+// x32 marks system calls of amd64's x32 ABI.
 const x32 = 0x40000000
 
 func answer(errno unix.Errno) bpf.Instruction {
@@ -69,7 +69,7 @@ func answer(errno unix.Errno) bpf.Instruction {
 
 var allow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 
-// filter is the program that decides on each system call of machine arch.
+// filter returns the program that decides on each system call of architecture arch.
 func filter(arch uint32) []bpf.Instruction {
 	p := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: callArch, Size: 4},
@@ -92,7 +92,7 @@ func filter(arch uint32) []bpf.Instruction {
 		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: newNamespaces, SkipTrue: 1},
 		answer(unix.EPERM),
 		allow,
-		// What is typed into a terminal, or pasted, is its user's.
+		// A program must not type or paste into its user's terminal.
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_IOCTL, SkipTrue: 5},
 		bpf.LoadAbsolute{Off: secondArg, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
@@ -110,8 +110,8 @@ func filter(arch uint32) []bpf.Instruction {
 	return append(p, answer(unix.EAFNOSUPPORT))
 }
 
-// filterCalls puts the filter over every thread of this process, for good. The
-// process has no_new_privs set.
+// filterCalls installs the filter on every thread of this process, for good. The
+// process must have no_new_privs set.
 func filterCalls() error {
 	arch, found := auditArch[runtime.GOARCH]
 	if !found {

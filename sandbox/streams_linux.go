@@ -10,15 +10,15 @@ import (
 	"golang.org/x/term"
 )
 
-// streams are the program's standard input and output. A terminal is the
-// program's own; anything else is copied through a pipe that belongs to its
-// user, so that /dev/stdout can be opened and no file of the host can.
+// streams are the program's standard input and output. The program gets a terminal
+// itself. Anything else is copied through a pipe that belongs to the program's user: it
+// can then open /dev/stdout, but no file of the host.
 type streams struct {
 	user   user
 	theirs []*os.File // to be closed once the program has them
 	ours   []*os.File
-	copies []func() // what is to be copied out
-	feed   func()   // what is to be copied in
+	copies []func() // copy output
+	feed   func()   // copies input
 
 	copying sync.WaitGroup
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ func connect(cmd *exec.Cmd, c Command, u user) (*streams, error) {
 		cmd.Stdout, err = s.output(c.Stdout)
 	}
 	if err == nil && sameWriter(c.Stdout, c.Stderr) {
-		cmd.Stderr = cmd.Stdout // one after the other, as they come
+		cmd.Stderr = cmd.Stdout // both in one stream, in order
 	} else if err == nil {
 		cmd.Stderr, err = s.output(c.Stderr)
 	}
@@ -44,9 +44,9 @@ func connect(cmd *exec.Cmd, c Command, u user) (*streams, error) {
 	return s, nil
 }
 
-// sameWriter reports whether both are one writer.
+// sameWriter reports whether a and b are the same writer.
 func sameWriter(a, b io.Writer) (same bool) {
-	defer func() { _ = recover() }() // writers that cannot be compared are not the same
+	defer func() { _ = recover() }() // writers that cannot be compared are different
 	return a != nil && a == b
 }
 
@@ -62,7 +62,7 @@ func (s *streams) input(cmd *exec.Cmd, from io.Reader) error {
 	cmd.Stdin = r
 	s.theirs, s.ours = append(s.theirs, r), append(s.ours, w)
 	s.feed = func() {
-		_, _ = io.Copy(w, from) // it ends when the program does not read on
+		_, _ = io.Copy(w, from) // ends when the program no longer reads
 		w.Close()
 	}
 	return nil
@@ -79,7 +79,7 @@ func (s *streams) output(to io.Writer) (io.Writer, error) {
 	s.theirs, s.ours = append(s.theirs, w), append(s.ours, r)
 	s.copies = append(s.copies, func() {
 		_, err := io.Copy(to, r)
-		r.Close() // the program is told when nobody reads on
+		r.Close() // the program notices that nobody reads any more
 		s.mu.Lock()
 		s.err = errors.Join(s.err, err)
 		s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *streams) pipe() (r, w *os.File, err error) {
 	return r, w, err
 }
 
-// started begins to copy.
+// started starts copying.
 func (s *streams) started() {
 	s.closeTheirs()
 	for _, c := range s.copies {
@@ -107,8 +107,7 @@ func (s *streams) started() {
 	go s.feed()
 }
 
-// wait waits for all output, and returns what went wrong with the caller's
-// writers.
+// wait waits for all output, and returns errors of the caller's writers.
 func (s *streams) wait() error {
 	s.copying.Wait()
 	return s.err
@@ -120,7 +119,7 @@ func (s *streams) closeTheirs() {
 	}
 }
 
-// close gives up what never started.
+// close closes what was never started.
 func (s *streams) close() {
 	s.closeTheirs()
 	for _, f := range s.ours {

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// user is whom the program runs as.
+// user is the user that runs the program.
 type user struct {
-	uid, gid int  // as the program sees itself
-	switched bool // Init becomes that user; otherwise a user namespace shows the caller as it
+	uid, gid int  // as the program sees it
+	switched bool // Init switches to that user; otherwise a user namespace maps the caller to it
 }
 
-// inNamespace is the caller, seen in a user namespace as somebody usual.
+// inNamespace is how the caller appears in a user namespace.
 var inNamespace = user{uid: 1000, gid: 1000}
 
 var runs atomic.Uint32
 
-// chooseUser returns the caller in a user namespace, or for root a user of the
-// host who owns nothing: another one in every run, as far as there are any, so
-// that the kernel counts the processes of one run alone.
+// chooseUser returns the caller in a user namespace, or for root a user of the host who
+// owns nothing. It chooses another user for every run, as far as there are any, so that
+// the kernel counts the processes of one run alone.
 func chooseUser() user {
 	if os.Geteuid() != 0 {
 		return inNamespace
@@ -38,7 +38,7 @@ func chooseUser() user {
 	return user{uid: uid, gid: gid, switched: true}
 }
 
-// spareID is spare of a map of /proc.
+// spareID applies spare to a map in /proc.
 func spareID(name string, n uint32) (int, bool) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -48,9 +48,8 @@ func spareID(name string, n uint32) (int, bool) {
 	return spare(f, n)
 }
 
-// spare returns one of the 65536 highest ids below 1<<31 that idMap maps, the
-// one that n falls on. It reports false when only a few are mapped. See
-// user_namespaces(7) for the format.
+// spare returns an id that idMap maps: of the 65536 highest below 1<<31 the one chosen
+// by n. It reports false when few are mapped. See user_namespaces(7) for the format.
 func spare(idMap io.Reader, n uint32) (int, bool) {
 	const few, span, end = 1000, 1 << 16, 1 << 31
 	var best, count uint64
@@ -74,7 +73,7 @@ func spare(idMap io.Reader, n uint32) (int, bool) {
 	return int(best - 1 - uint64(n)%count), true
 }
 
-// own gives u everything at and below dir, which nobody else uses now.
+// own makes u the owner of dir and everything below it. Nobody else may use dir.
 func (u user) own(dir string) error {
 	if !u.switched {
 		return nil

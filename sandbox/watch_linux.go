@@ -13,8 +13,8 @@ import (
 	"capd/vfs"
 )
 
-// watch stops a run by ending ctx with an error of code limit, when its memory,
-// disk or time is used up. It returns when ctx is done.
+// watch stops a run when its memory, disk or time is used up, by ending ctx with an
+// error of code limit. It returns when ctx is done.
 func watch(ctx context.Context, stop context.CancelCauseFunc, first int, d *disk, l Limits) {
 	if l.Time > 0 {
 		end := time.AfterFunc(l.Time, func() {
@@ -46,7 +46,7 @@ func watchDisk(ctx context.Context, stop context.CancelCauseFunc, d *disk) {
 	}
 }
 
-// sleep reports whether ctx is not done yet after pause.
+// sleep waits for pause. It reports false if ctx is done.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -58,18 +58,18 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 
 const (
 	minDiskPause = 250 * time.Millisecond
-	diskShare    = 20 // the run's files are counted for at most one part in so many of the time
+	diskShare    = 20 // counting the run's files may take at most 1/diskShare of the time
 )
 
-// pause is how long the memory need not be looked at while room bytes are left:
-// a processor fills about four bytes in a nanosecond.
+// pause returns how long memory need not be checked while room bytes are left. A
+// processor fills about four bytes in a nanosecond.
 func pause(room int64) time.Duration {
 	fill := time.Duration(room / 4 / int64(runtime.NumCPU()))
 	return min(max(fill, 5*time.Millisecond), 100*time.Millisecond)
 }
 
-// memory sums what process pid and its descendants hold of memory that is not a
-// file's, swapped out or not. What two processes share counts for both.
+// memory returns how many bytes of memory process pid and its descendants use, without
+// file pages, swapped out or not. Memory that two processes share counts twice.
 func memory(pid int) int64 {
 	sum := held(pid)
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -87,7 +87,7 @@ func memory(pid int) int64 {
 	return sum
 }
 
-// held is one process's part of memory; see proc_pid_status(5).
+// held returns one process's part of memory; see proc_pid_status(5).
 func held(pid int) int64 {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	var sum int64

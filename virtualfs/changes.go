@@ -49,7 +49,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 	return Review{}, vfs.At(path, errNoChanges)
 }
 
-// patch is what m's overlay holds, and the text of it where that is asked for.
+// patch returns the changes in m's overlay, with their text if it is asked for.
 func (m *mount) patch(ctx context.Context, text bool) (all []overlay.Change, p *overlay.Patch, err error) {
 	if text {
 		return m.overlay.Patch(ctx)
@@ -58,7 +58,7 @@ func (m *mount) patch(ctx context.Context, text bool) (all []overlay.Change, p *
 	return all, nil, err
 }
 
-// diffOverlay is Diff of what m's overlay holds.
+// diffOverlay is Diff of m's overlay.
 func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, patch *overlay.Patch, wanted, yield func(Change) bool) (err error) {
 	for _, d := range all {
 		c := change(d)
@@ -77,7 +77,7 @@ func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, patch *ov
 	return nil
 }
 
-// diffOwn is Diff of what m's store itself holds.
+// diffOwn is Diff of the changes in m's store itself.
 func (fs *FS) diffOwn(ctx context.Context, m *mount, o DiffOptions, wanted, yield func(Change) bool) error {
 	var late error
 	err := m.store.Own.Diff(ctx, o.From, o.To, func(c Change) bool {
@@ -101,7 +101,7 @@ func within(paths []string, path string) bool {
 	})
 }
 
-// chosen reports whether c is at or below one of paths, or was before it was renamed.
+// chosen reports whether c is at or below one of paths, or was before a rename.
 func chosen(paths []string, c Change) bool {
 	return within(paths, c.Path) || c.From != "" && within(paths, c.From)
 }
@@ -121,7 +121,8 @@ func checkPaths(paths []string) error {
 // keptApplies is how many applies of a mount can be undone.
 const keptApplies = 16
 
-// withOverlay runs do on the overlay that is mounted at path, alone.
+// withOverlay runs do on the overlay mounted at path. Nothing else is done to that
+// overlay meanwhile.
 func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 	m, err := fs.at(path)
 	if err != nil {
@@ -139,8 +140,8 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 	return inMount(path, m.alone(func() error { return do(m) }))
 }
 
-// inMount is vfs.At, but a path that the error names stays in it, below the mount, and
-// the whole list of conflicts does.
+// inMount is vfs.At, but keeps a path, below the mount, that err names, and the whole
+// list of conflicts.
 func inMount(path string, err error) error {
 	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
 		return err
@@ -157,14 +158,14 @@ func (m *mount) alone(do func() error) error {
 	return do()
 }
 
-// Apply implements [Host]. What the mount withholds or guards is refused as it
-// would be for a guest.
+// Apply implements [Host]. What the mount withholds or guards is refused as for a
+// guest.
 func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (a Applied, err error) {
 	if err := checkPaths(slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
 		return Applied{}, err
 	}
 	err = fs.withOverlay(path, func(m *mount) error {
-		if o.If == (Review{}) { // or the review says that what was chosen is gone
+		if o.If == (Review{}) { // otherwise the review shows that the chosen changes no longer exist
 			if err := m.known(ctx, o.Paths); err != nil {
 				return err
 			}
@@ -193,7 +194,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress P
 	return a, err
 }
 
-// check compares what is there with what was reviewed.
+// check returns a function that compares the changes with the reviewed ones.
 func (o *ApplyOptions) check() func([]overlay.Change) error {
 	if o.If == (Review{}) {
 		return nil
@@ -206,7 +207,7 @@ func (o *ApplyOptions) check() func([]overlay.Change) error {
 	}
 }
 
-// reviewOf is the Review of those of an overlay's changes that paths choose.
+// reviewOf returns the Review of those changes that paths choose.
 func reviewOf(all []overlay.Change, paths []string) Review {
 	var r Reviewer
 	for _, d := range all {
@@ -221,7 +222,7 @@ func change(d overlay.Change) Change {
 	return Change{Path: d.Path, From: d.From, Kind: ChangeKind(d.Kind), Was: d.Was, Is: d.Is}
 }
 
-// steps makes of a Progress one that counts changes.
+// steps turns a Progress into one that counts changes.
 func steps(p Progress) func(done, total int) {
 	if p == nil {
 		return nil
@@ -284,7 +285,7 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	return n, vfs.At(path, err)
 }
 
-// credits returns a context in which a revert gives back what it frees of the mount's
+// credits returns a context in which a revert returns what it frees to the mount's
 // quota.
 func (m *mount) credits(ctx context.Context) context.Context {
 	if m.meter == nil {
@@ -299,8 +300,7 @@ func (m *mount) credits(ctx context.Context) context.Context {
 	})
 }
 
-// Commit implements [Host]. What an overlay holds is not committed before it was
-// applied.
+// Commit implements [Host]. Changes in an overlay must be applied first.
 func (fs *FS) Commit(ctx context.Context, path string, c Commit) (id string, err error) {
 	m, err := fs.at(path)
 	if err != nil {

@@ -15,33 +15,34 @@ import (
 	"capd/vfs/overlay"
 )
 
-// Options says how stores are opened and where work is kept. What needs a field that is
-// nil is unsupported.
+// Options say how stores are opened and where work is kept. What needs a nil field is
+// unsupported.
 type Options struct {
-	// Open has the opener of each scheme, but for overlay, which needs none.
+	// Open has the opener of each scheme. overlay needs none.
 	Open map[string]Opener
-	// Upper opens what an overlay writes to, as the options in its URL have it. end
-	// is called once the overlay, and with it the tree, is closed; it may be nil.
+	// Upper opens the tree that an overlay writes to, according to the options in its
+	// URL. end, if not nil, is called once the overlay, and with it that tree, is
+	// closed.
 	Upper func(ctx context.Context, u *URL) (tree vfs.Dir, end func() error, err error)
-	// Journal is where intent and backups are written: a directory that nobody else
-	// uses and that is there after a crash. It stays its caller's. Apply and Undo need it.
+	// Journal is where intents and backups are written: a directory that nobody else
+	// uses and that survives a crash. The caller keeps it. Apply and Undo need it.
 	Journal vfs.Dir
-	// Snapshot puts a tree, which is at path, into a content-addressed store.
+	// Snapshot puts d, the tree at path, into a content-addressed store.
 	Snapshot func(ctx context.Context, d vfs.Dir, path, store, pin string, progress Progress) (Snapshot, error)
 	// Materialize copies a tree into a private directory of the host. name is for
-	// [FS.Recover], should the process end in the midst of a Sync.
+	// [Recover], in case the process dies during a Sync.
 	Materialize func(ctx context.Context, d vfs.Dir, name string, b Bounds, progress Progress) (Tree, error)
-	// Logf tells the host what nobody else is told. Nil is the log package.
+	// Logf logs for the host. Nil means the log package.
 	Logf func(format string, args ...any)
 }
 
-// FS is a namespace of mounted stores. It is safe for concurrent use.
+// FS is a namespace of mounted stores. Safe for concurrent use.
 type FS struct {
 	o     Options
 	names *vfs.Namespace
-	top   vfs.Dir // the host's own view, behind no guard but the mounts'
+	top   vfs.Dir // the host's own view, behind the mounts' guards only
 
-	mu      sync.Mutex // not held while a store is opened or worked on
+	mu      sync.Mutex // not held while a store is opened or used
 	mounts  map[string]*mount
 	opening map[string]bool
 	closed  bool
@@ -59,7 +60,7 @@ func New(o Options) *FS {
 	return fs
 }
 
-// Tree returns the whole tree, for an authority to grant parts of.
+// Tree returns the whole tree, so that an authority can grant parts of it.
 func (fs *FS) Tree() vfs.Dir { return fs.names.Root() }
 
 // mount is one mounted store.
@@ -68,9 +69,9 @@ type mount struct {
 	url     *URL
 	store   *Store
 	guards  []vfs.Guard  // deny, ask and its own
-	meter   *meter.Meter // nil for a mount without a quota
+	meter   *meter.Meter // nil if the mount has no quota
 	overlay *overlay.Overlay
-	applied []string // kept in the journal, oldest first
+	applied []string // ids of applies in the journal, oldest first
 
 	work sync.Mutex // one apply, undo, revert or commit at a time
 }
@@ -157,7 +158,7 @@ func (fs *FS) free(path string) {
 	delete(fs.opening, path)
 }
 
-// open opens what u names, and returns the tree to mount.
+// open opens the store of u, and returns the tree to mount.
 func (fs *FS) open(ctx context.Context, u *URL, a Attenuation) (*mount, vfs.Dir, error) {
 	below := u
 	if u.Below != nil {
@@ -198,7 +199,7 @@ func (fs *FS) schemes() []string {
 	return all
 }
 
-// lay lays an overlay over m's store.
+// lay puts an overlay over m's store.
 func (fs *FS) lay(ctx context.Context, m *mount) error {
 	upper, end, err := fs.o.Upper(ctx, m.url)
 	if err != nil {
@@ -216,7 +217,8 @@ func (fs *FS) lay(ctx context.Context, m *mount) error {
 	return nil
 }
 
-// guards are what the mount withholds, what it lets be read but not changed, and its own.
+// guards returns the guards for what the mount withholds, for what may be read but not
+// changed, and its own.
 func guards(s *Store, a Attenuation) ([]vfs.Guard, error) {
 	withhold, ask := s.Deny, s.Ask
 	if a.Deny != nil {
@@ -272,7 +274,7 @@ func (fs *FS) Unmount(ctx context.Context, path string) error {
 
 var errNoMount = vfs.Errorf(vfs.NotFound, "nothing is mounted exactly here; mounts() lists what is")
 
-// at returns the mount that is exactly at path.
+// at returns the mount exactly at path.
 func (fs *FS) at(path string) (*mount, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -306,7 +308,7 @@ func (fs *FS) Mounts() []Mount {
 	return all
 }
 
-// changed reports whether m holds what waits for the host.
+// changed reports whether m has changes that the host has not settled.
 func (m *mount) changed() bool {
 	if m.store.Own != nil && m.store.Own.Changed() {
 		return true
@@ -323,7 +325,7 @@ func (fs *FS) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
 	return vfs.RevocableDir(fs.top)
 }
 
-// Close ends everything: what is open in a mount answers stale.
+// Close closes everything. Nodes open in a mount then answer stale.
 func (fs *FS) Close() error {
 	fs.mu.Lock()
 	fs.closed = true

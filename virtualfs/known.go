@@ -9,8 +9,8 @@ import (
 	"capd/vfs/overlay"
 )
 
-// known answers notFound for one of paths at which m has nothing and never had: neither
-// it, nor what lies beneath it, nor a change is there.
+// known answers notFound if m has nothing at one of paths and never had: no node in m
+// or below its overlay, and no change.
 func (m *mount) known(ctx context.Context, paths []string) error {
 	for _, path := range paths {
 		if path == "" {
@@ -58,7 +58,7 @@ func (m *mount) changedAt(ctx context.Context, path string) (found bool, err err
 	return found, err
 }
 
-// there reports whether something is at path, following no link. It closes d.
+// there reports whether a node is at path. It follows no link. It closes d.
 func there(ctx context.Context, d vfs.Dir, path string) (bool, error) {
 	name, rest, deeper := strings.Cut(path, "/")
 	n, err := d.Lookup(ctx, name)

@@ -46,7 +46,7 @@ func (fs *FS) Dir(ctx context.Context, path string) (vfs.Dir, error) {
 	return d, vfs.At(path, err)
 }
 
-// openTree keeps what a tree was made from open until the tree is closed.
+// openTree is a tree that keeps its source open until it is closed.
 type openTree struct {
 	Tree
 	from vfs.Dir

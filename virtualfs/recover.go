@@ -8,15 +8,15 @@ import (
 	"capd/vfs/batch"
 )
 
-// target says where a batch's changes go, so that another process finds it: the tree
-// at Path of a namespace of these mounts. What a guest wrote went by the mounts'
-// guards; settling goes to the stores themselves.
+// target says where a batch's changes go, so that another process can find it: the tree
+// at Path in a namespace of these mounts. A guest's changes passed the guards of the
+// mounts; recovery works on the stores themselves.
 type target struct {
-	Mounts map[string]string `json:"mounts"` // URLs, by path; "" for a store that is gone with its process
+	Mounts map[string]string `json:"mounts"` // URLs by path; "" for a store that ends with its process
 	Path   string            `json:"path"`
 }
 
-// String is "" when nothing of it would be found again.
+// String returns "" if nothing of it could be found again.
 func (t target) String() string {
 	lasts := false
 	for _, url := range t.Mounts {
@@ -26,13 +26,13 @@ func (t target) String() string {
 		return ""
 	}
 	text, err := json.Marshal(t)
-	if err != nil { // of strings alone
+	if err != nil { // cannot happen with strings
 		panic(err)
 	}
 	return string(text)
 }
 
-// beneath names what lies beneath the overlay m.
+// beneath names the store below the overlay m.
 func (m *mount) beneath() string {
 	if !m.store.Lasting {
 		return ""
@@ -40,7 +40,8 @@ func (m *mount) beneath() string {
 	return target{Mounts: map[string]string{"": m.url.Below.String()}}.String()
 }
 
-// Target names the tree at path for [Recover]; "" when nothing of it lasts.
+// Target names the tree at path for [Recover]. It returns "" if nothing of that tree
+// survives the process.
 func (fs *FS) Target(path string) string {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -57,9 +58,9 @@ func (fs *FS) Target(path string) string {
 	return t.String()
 }
 
-// Recover settles what a process that died had begun, by the journal it left: every
-// batch of changes is then wholly done or wholly undone. other opens what is not a tree
-// of mounts, by the name that it was given; it may be nil.
+// Recover settles what a dead process had begun, by the journal it left. Afterwards
+// every batch of changes is either done or undone as a whole. other, which may be nil,
+// opens targets that are not trees of mounts, by the name they were given.
 func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other func(ctx context.Context, name string) (vfs.Dir, error)) ([]batch.Recovered, error) {
 	var stores []*Store
 	defer func() {
@@ -70,7 +71,7 @@ func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other
 	return batch.Recover(ctx, journal, func(ctx context.Context, name string) (vfs.Dir, error) {
 		var t target
 		switch err := json.Unmarshal([]byte(name), &t); {
-		case name == "": // it went with its process
+		case name == "": // it ended with its process
 			return nil, nil
 		case err != nil && other != nil:
 			return other(ctx, name)

@@ -10,11 +10,11 @@ import (
 	"capd/vfs"
 )
 
-// URL names a store: SCHEME:PATH?QUERY#FRAGMENT, as in git:/src/x?writable#main. In
-// the path and the fragment a character may be written as % and two hexadecimal
-// digits, and %, ? and # of a path must be.
+// URL names a store: SCHEME:PATH?QUERY#FRAGMENT, as in git:/src/x?writable#main. In the
+// path and the fragment a character may be written as % and two hexadecimal digits. %,
+// ? and # in a path must be.
 //
-// An overlay names what lies beneath it in full: overlay:URL, or with options
+// An overlay contains the URL of the store below it: overlay:URL, or with options
 // overlay:KEY=VALUE,KEY=VALUE:URL.
 type URL struct {
 	Scheme   string
@@ -22,10 +22,10 @@ type URL struct {
 	Query    url.Values
 	Fragment string // decoded
 
-	Below *URL // of an overlay; Query then holds its options
+	Below *URL // of an overlay; Query then has its options
 }
 
-// overlayScheme is the one scheme that this package knows.
+// overlayScheme is the only scheme that this package knows.
 const overlayScheme = "overlay"
 
 var (
@@ -34,7 +34,7 @@ var (
 	optionsAt = regexp.MustCompile(`^[a-z]+=[^:]*:`)
 )
 
-// ParseURL answers invalid.
+// ParseURL parses a URL. It answers invalid.
 func ParseURL(s string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !schemeIs.MatchString(scheme) {
@@ -105,7 +105,7 @@ func parseQuery(s, separator string) (url.Values, error) {
 	return q, nil
 }
 
-// Only answers invalid for an option that is none of these.
+// Only answers invalid for any other option.
 func (u *URL) Only(options ...string) error {
 	for key := range u.Query {
 		known := false
@@ -119,13 +119,13 @@ func (u *URL) Only(options ...string) error {
 	return nil
 }
 
-// Flag reports an option that is there and neither 0 nor false.
+// Flag reports whether an option is set, and neither 0 nor false.
 func (u *URL) Flag(option string) bool {
 	v := u.Query.Get(option)
 	return u.Query.Has(option) && v != "0" && v != "false"
 }
 
-// String writes the URL so that ParseURL reads it.
+// String returns the URL in a form that ParseURL parses.
 func (u *URL) String() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
@@ -147,7 +147,7 @@ func (u *URL) String() string {
 	return b.String()
 }
 
-// options writes q, with = where there is a value, or always.
+// options encodes q. It writes = where there is a value, or always.
 func options(q url.Values, separator string, always bool) string {
 	var all []string
 	for key := range q {
@@ -161,7 +161,7 @@ func options(q url.Values, separator string, always bool) string {
 	return strings.Join(all, separator)
 }
 
-// encode writes s with the bytes in special, and those that do not print, as %XX.
+// encode encodes bytes of s that are in special or do not print as %XX.
 func encode(s, special string) string {
 	var b strings.Builder
 	for i := range len(s) {

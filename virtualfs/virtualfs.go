@@ -1,11 +1,10 @@
-// Package virtualfs composes, for a host, one tree of many: it mounts stores that
-// are named by URL, each with its own attenuation, and does with them what only a
-// host may: see what a copy-on-write layer or a git revision holds that is new, let
-// it in or drop it, commit it, take a snapshot, and materialize a part as a private
-// directory.
+// Package virtualfs composes one tree of many stores for a host. It mounts stores by
+// URL, each with its own attenuation. It also does what only a host may do with them:
+// show the changes in a copy-on-write layer or a git revision, apply, revert or commit
+// them, take snapshots, and materialize a part in a private directory.
 //
-// It opens nothing itself: [Options] says who does, for each scheme of URLs. So it
-// knows no backend, and a host adds its own.
+// It opens no store itself: [Options] has an opener for each scheme of URLs. So it
+// depends on no backend, and a host can add its own.
 package virtualfs
 
 import (
@@ -19,31 +18,31 @@ import (
 	"capd/vfs/batch"
 )
 
-// Attenuation is what a mount takes away from the tree that is mounted.
+// Attenuation restricts a mounted tree.
 type Attenuation struct {
-	ReadOnly bool     // every change answers readOnly; of a [Mount], also because the store never changes
-	NoLinks  bool     // links are refused (denied) rather than followed
-	Deny     []string // patterns of what is withheld (see package deny); nil: as the store's kind has it by default
-	Ask      []string // patterns of what may be read and not changed; nil: likewise
-	Bytes    int64    // by which the mount may grow; 0: no bound of its own
-	Nodes    int64    // likewise, in files, directories and links
+	ReadOnly bool     // every change answers readOnly; in a [Mount] also set if the store never changes
+	NoLinks  bool     // links are denied instead of followed
+	Deny     []string // patterns to withhold (see package deny); nil means the store's default
+	Ask      []string // patterns that may be read but not changed; nil means the store's default
+	Bytes    int64    // bytes by which the mount may grow; 0 means no bound of its own
+	Nodes    int64    // files, directories and links by which it may grow; 0 means no bound of its own
 
-	// Guards are policies of the host's own, which have their say after those above. No interface carries them:
-	// they are given in Go.
+	// Guards are the host's own policies. They are checked after those above. They can only be
+	// set from Go.
 	Guards []vfs.Guard
 }
 
 // Mount is one mounted store.
 type Mount struct {
-	Path        string // in the namespace; "" is its root
-	URL         string // as it was resolved
+	Path        string // in the namespace; "" is the root
+	URL         string // as resolved
 	Kind        string // the URL's scheme
 	Attenuation Attenuation
-	Detail      string // what the store says of itself, for people: "main at 1a2b3c4"; may be ""
-	Changes     bool   // it holds changes that diff shows and apply, commit or revert settles
+	Detail      string // the store's description, for people: "main at 1a2b3c4"; may be ""
+	Changes     bool   // it has changes that diff shows and that apply, commit or revert settles
 }
 
-// ChangeKind says how something differs.
+// ChangeKind is the kind of a change.
 type ChangeKind string
 
 // The kinds of change.
@@ -52,27 +51,27 @@ const (
 	Removed  ChangeKind = "removed"
 	Modified ChangeKind = "modified"
 	Renamed  ChangeKind = "renamed"
-	Mode     ChangeKind = "mode" // the executable bit alone
+	Mode     ChangeKind = "mode" // only the executable bit
 	Type     ChangeKind = "type" // a file where a link or a directory was, and so on
 )
 
 // Change is one difference. Paths are relative to the mount.
 type Change struct {
 	Path string
-	From string // of what was renamed; "" otherwise
+	From string // of a renamed node; otherwise ""
 	Kind ChangeKind
 	Was  batch.State
 	Is   batch.State
-	Text string // unified, where it was asked for; "" where there is none
+	Text string // unified, if asked for; "" if there is none
 
-	// Lacks says what Text lacks of the change, for people; "": git apply makes of the
-	// texts of all changes together what they are.
+	// Lacks says, for people, what of the change Text leaves out; "" means nothing. git
+	// apply makes the changes from all texts together.
 	Lacks string
 
-	Own any // what the store that yielded it calls the change; see [Own]
+	Own any // the change as its store yielded it; see [Own]
 }
 
-// KindOf is the kind of a change in place from was to is.
+// KindOf returns the kind of a change in place from was to is.
 func KindOf(was, is batch.State) ChangeKind {
 	switch {
 	case was.Absent():
@@ -87,37 +86,38 @@ func KindOf(was, is batch.State) ChangeKind {
 	return Modified
 }
 
-// DiffOptions says what to compare. A mount with changes of its own is compared
-// with what lies beneath it, and an overlay that has none shows what waits in a git
-// revision beneath; From and To name two revisions of a git mount instead.
+// DiffOptions say what to compare. By default a mount's changes are compared with what
+// they are based on; an overlay without changes shows those of a git store below it.
+// From and To compare two revisions of a git mount instead.
 type DiffOptions struct {
-	Paths    []string // at and below these, relative to the mount; nil: all
-	From, To string   // revisions; both "": the mount's own changes
-	Text     bool     // with unified text, at most [MaxText] bytes a change
+	Paths    []string // at and below these, relative to the mount; nil means all
+	From, To string   // revisions; both "" means the mount's own changes
+	Text     bool     // with unified text, at most [MaxText] bytes for each change
 }
 
-// MaxText is how long the text of one change may be, in bytes; of a longer one what
-// does not fit is left out, and Lacks says so.
+// MaxText is the largest size, in bytes, of the text of one change. What does not fit
+// is left out, and Lacks says so.
 const MaxText = 4 << 20
 
-// ApplyOptions says what to apply.
+// ApplyOptions say what to apply.
 type ApplyOptions struct {
-	Paths []string // at and below these, relative to the mount; nil: all
-	If    Review   // apply only what was reviewed; the zero Review: whatever is there
+	Paths []string // at and below these, relative to the mount; nil means all
+	If    Review   // apply only if the changes are the reviewed ones; the zero Review applies any
 
-	// Where the tree beneath changed as well, at and below Ours what was written to the
-	// overlay wins. At and below Theirs what is beneath stays, and what was written is
-	// dropped. Each is where there is a change, or above one (invalid).
+	// Ours and Theirs decide where both the overlay and the tree below it changed. At
+	// and below Ours the overlay wins. At and below Theirs the tree below stays, and
+	// the overlay's changes are dropped. There must be a change at or below each path
+	// (otherwise invalid).
 	Ours, Theirs []string
 }
 
-// Review stands for the changes that somebody saw.
+// Review identifies the changes that somebody saw.
 type Review [sha256.Size]byte
 
 // String returns 64 hexadecimal digits.
 func (r Review) String() string { return hex.EncodeToString(r[:]) }
 
-// ParseReview reads what String wrote. It answers invalid.
+// ParseReview parses what String returns. It answers invalid.
 func ParseReview(s string) (r Review, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(r) {
@@ -126,11 +126,11 @@ func ParseReview(s string) (r Review, err error) {
 	return Review(b), nil
 }
 
-// Reviewer makes the Review of changes that it is told in the order of a diff. The zero
-// Reviewer has seen none.
+// Reviewer computes a Review from changes added in the order of a diff. The zero
+// Reviewer has none.
 type Reviewer struct{ seen []byte }
 
-// Add is told the next change: what it is, and not the text, which its versions say.
+// Add adds the next change. It ignores the text, since the versions determine it.
 func (r *Reviewer) Add(c Change) {
 	for _, field := range []string{c.Path, c.From, string(c.Kind), state(c.Was), state(c.Is)} {
 		r.seen = binary.AppendUvarint(r.seen, uint64(len(field)))
@@ -146,51 +146,52 @@ func (r *Reviewer) sum() []byte {
 	return sum[:]
 }
 
-// Review stands for what Add was told.
+// Review returns the Review of the added changes.
 func (r *Reviewer) Review() Review { return Review(r.sum()) }
 
 func state(s batch.State) string {
 	return fmt.Sprintf("%d %v %v %s", s.Kind, s.Exec, s.Version, s.Target)
 }
 
-// Applied is what an apply did.
+// Applied is the result of an apply.
 type Applied struct {
 	ID      string // for Undo
 	Changes int
-	Dropped []string // the paths, sorted, at which what was written gave way to Theirs; Undo brings none back
+	Dropped []string // the sorted paths at which the overlay's changes gave way to Theirs; Undo does not bring them back
 
-	// DroppedTotal counts Dropped; a client is told of the first 1000 paths alone.
+	// DroppedTotal is the length of all of Dropped. A client receives only the first
+	// 1000 paths.
 	DroppedTotal int
 }
 
-// Commit is what a commit of a git mount says.
+// Commit describes a commit of a git mount.
 type Commit struct {
 	Message       string
-	Author, Email string // "": as the repository's configuration has it
-	Ref           string // a branch; "": the mount's own
-	Old           string // the commit that Ref must point to, in hexadecimal; "": what the mount was opened at, or nothing if Ref is new
+	Author, Email string // "" means those of the repository's configuration
+	Ref           string // a branch; "" means the mount's own
+	Old           string // the commit that Ref must have, in hexadecimal; "" means the one the mount was opened at, or none if Ref is new
 }
 
-// Snapshot is a tree that was put into a content-addressed store.
+// Snapshot is a tree in a content-addressed store.
 type Snapshot struct {
 	Digest string // of the root: 64 hexadecimal digits
 	Size   int64  // bytes of the root's message
 	Files  int64
 	Bytes  int64 // of all files
-	New    int64 // of these, bytes that the store did not have
+	New    int64 // bytes of these that were new to the store
 }
 
-// Progress is told how far long work has come: entries and bytes done so far. It
-// must not block. It may be nil.
+// Progress reports how far long work has come: entries and bytes so far. It must not
+// block. It may be nil.
 type Progress func(entries, bytes int64)
 
-// Bounds are how much may be materialized; a zero field is the default.
+// Bounds limit how much may be materialized. A zero field means the default.
 type Bounds struct {
 	Entries int64
 	Bytes   int64
 }
 
-// Skipped is something that was left out, and why.
+// Skipped is an entry that was left out, and why.
 type Skipped struct {
 	Path string
 	Why  string
@@ -200,39 +201,42 @@ type Skipped struct {
 type Tree interface {
 	Path() string // on the host
 	Changes(ctx context.Context) ([]Change, []Skipped, error)
-	// Sync brings back what changed, all or nothing, and answers conflict with every
-	// path that changed on both sides. Nothing may write in the directory meanwhile.
+	// Sync brings back what changed, all or nothing. It answers conflict with every
+	// path that changed on both sides. Nothing may write to the directory meanwhile.
 	Sync(ctx context.Context, progress Progress) (changes int, skipped []Skipped, err error)
 	Close() error
 }
 
-// Host is what this package offers, as the wire serves it. [FS] implements it.
+// Host is the interface that the wire serves. [FS] implements it.
 type Host interface {
-	// Mount answers exists, invalid, limit, and what opening the store answers.
+	// Mount mounts the store of url at path. It answers exists, invalid, limit, and
+	// errors of opening the store.
 	Mount(ctx context.Context, path, url string, a Attenuation) error
-	// Unmount answers notFound, and busy while changes to the store are under way.
-	// Changes that were neither applied nor committed go with it.
+	// Unmount removes a mount. It drops changes that were neither applied nor
+	// committed. It answers notFound, and busy while changes to the store are under
+	// way.
 	Unmount(ctx context.Context, path string) error
-	Mounts() []Mount // byte order of paths
+	Mounts() []Mount // in byte order of paths
 	// Root returns the whole tree, with a control of its own.
 	Root(ctx context.Context) (vfs.Dir, *vfs.Control, error)
-	// Diff yields changes in byte order of paths, those after the path after. The
-	// Review stands for all changes at and below o.Paths, whether or not they were
-	// yielded. It is the zero Review unless they are an overlay's, which Apply takes. It answers
-	// notFound for a path at which there is nothing, and no change, as Apply and Revert do.
+	// Diff yields changes in byte order of paths, beginning after the path after. The
+	// Review identifies all changes at and below o.Paths, yielded or not. It is zero
+	// unless they are an overlay's, since only Apply takes one. For a path with neither
+	// a node nor a change Diff answers notFound, as Apply and Revert do.
 	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error)
-	// Apply lets in changes, all that are chosen or none of them. It answers conflict when
-	// they are no longer what was reviewed.
+	// Apply applies the chosen changes, all or none. It answers conflict when they are
+	// no longer the reviewed ones.
 	Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (Applied, error)
-	// Undo takes an apply back; what it let in is pending again, and what it dropped is not.
+	// Undo reverses an apply. The applied changes are pending again; dropped ones are
+	// not.
 	Undo(ctx context.Context, path, id string) error
-	// Revert drops the changes that Diff shows at and below paths (nil: all) and counts
-	// them.
+	// Revert drops the changes that Diff shows at and below paths (nil: all) and
+	// returns their number.
 	Revert(ctx context.Context, path string, paths []string) (int, error)
 	// Commit commits a git mount's changes and returns the commit's id.
 	Commit(ctx context.Context, path string, c Commit) (string, error)
-	// Snapshot puts the subtree at any path into the content-addressed store that
-	// store names ("": the host's own), pinned under the name pin unless that is "".
+	// Snapshot puts the subtree at path into the content-addressed store called store;
+	// "" means the host's own. It pins it under the name pin unless that is "".
 	Snapshot(ctx context.Context, path, store, pin string, progress Progress) (Snapshot, error)
 	// Materialize copies the subtree at path into a private directory.
 	Materialize(ctx context.Context, path string, b Bounds, progress Progress) (Tree, error)
