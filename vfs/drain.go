@@ -143,5 +143,5 @@ func (g *Gate) busyError(cs []*commit) error {
 	if n > 8 {
 		what = append(what[:8], "…")
 	}
-	return Errorf(Busy, "shut, but %d changes that had begun have not ended after %v and may still land: %s; ask again to wait again", n, Grace, strings.Join(what, ", "))
+	return Errorf(Busy, "shut, but %d changes that had begun have not ended after %v and may still take effect: %s; ask again to wait again", n, Grace, strings.Join(what, ", "))
 }
