@@ -112,7 +112,7 @@ func (b *Base) claim() (*place, error) {
 	return nil, errOwned
 }
 
-var errOwned = errors.New("another process is at it")
+var errOwned = errors.New("another process is using it")
 
 // lockOwner opens and locks the lock file of name. It answers errOwned when another
 // process holds the lock.

@@ -41,7 +41,7 @@ func explain(err error) error {
 		case syscall.ENOSPC:
 			return &vfs.Error{Code: vfs.Limit, Msg: "the host's disk is full; ask the host for room", Cause: err}
 		case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM:
-			return &vfs.Error{Code: vfs.Busy, Msg: "the host has no descriptor or memory to spare just now; try again", Cause: err}
+			return &vfs.Error{Code: vfs.Busy, Msg: "the host is out of descriptors or memory; try again later", Cause: err}
 		case syscall.ENOTDIR:
 			return &vfs.Error{Code: vfs.NotDir, Msg: "it is not a directory any more", Cause: err}
 		case syscall.ELOOP:

@@ -224,7 +224,7 @@ func inTree(dir, p string) error {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return vfs.At(p, vfs.Errorf(vfs.NotFound, "nothing in the tree has this path, so it cannot be kept read-only"))
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
-		return vfs.At(p, vfs.Errorf(vfs.Outside, "a link or another mount is on the way; name where it leads"))
+		return vfs.At(p, vfs.Errorf(vfs.Outside, "a link or another mount is on the way; use the path that it leads to"))
 	case err != nil:
 		return err
 	}

@@ -19,7 +19,7 @@ func Dup(n Node) (Node, error) {
 		}
 		return v.derived(v.base, v.mask)
 	}
-	return nil, Errorf(Unsupported, "only a directory or a file behind a membrane can be referred to again")
+	return nil, Errorf(Unsupported, "only a directory or a file behind a membrane can be duplicated")
 }
 
 // Place says where a view stands inside its membrane, and what bounds it. A guest never

@@ -35,7 +35,7 @@ type nsPlace struct {
 	dir   *dirView
 }
 
-var errLed = Errorf(Stale, "what led to the mounts here is gone; look it up again")
+var errLed = Errorf(Stale, "nothing is mounted below this directory any more; look it up again")
 
 // now answers stale for a directory that is closed or covered, or whose tree was
 // unmounted.

@@ -12,7 +12,7 @@ import (
 	"capd/vfs/overlay"
 )
 
-var errNoChanges = vfs.Errorf(vfs.Unsupported, "what is mounted here keeps no changes aside: what is written is there at once; mount it with overlay: to review changes first")
+var errNoChanges = vfs.Errorf(vfs.Unsupported, "this mount keeps no changes: what is written takes effect at once; mount it with overlay: to review changes first")
 
 // Diff implements [Host].
 func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error) {
@@ -130,7 +130,7 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 	}
 	switch {
 	case m.overlay != nil && fs.o.Journal == nil:
-		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host has no journal, without which nothing is let in"))
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host has no journal, so changes cannot be applied"))
 	case m.overlay != nil:
 	case m.store.Own != nil:
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and no overlay: what was written to it is committed, with capd commit, and not applied"))

@@ -169,7 +169,7 @@ func (fs *FS) open(ctx context.Context, u *URL, a Attenuation) (*mount, vfs.Dir,
 		return nil, nil, vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", below.Scheme, strings.Join(fs.schemes(), ", "))
 	}
 	if u.Below != nil && fs.o.Upper == nil {
-		return nil, nil, vfs.Errorf(vfs.Unsupported, "this host lays no overlays; mount %s: itself", below.Scheme)
+		return nil, nil, vfs.Errorf(vfs.Unsupported, "this host has no overlays; mount %s: itself", below.Scheme)
 	}
 	s, err := opener(ctx, below)
 	if err != nil {

@@ -76,7 +76,7 @@ func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other
 		case err != nil && other != nil:
 			return other(ctx, name)
 		case err != nil:
-			return nil, vfs.Errorf(vfs.NotFound, "nothing is known by the name that these changes went to")
+			return nil, vfs.Errorf(vfs.NotFound, "the target of these changes is unknown")
 		}
 		names := vfs.NewNamespace()
 		for path, url := range t.Mounts {

@@ -28,9 +28,9 @@ func explain(err error) error {
 		case syscall.EROFS:
 			return vfs.Errorf(vfs.ReadOnly, "the store's file system is mounted read-only")
 		case syscall.EFBIG:
-			return vfs.Errorf(vfs.TooLarge, "the store's file system takes no file of this size")
+			return vfs.Errorf(vfs.TooLarge, "the file is too large for the store's file system")
 		case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS:
-			return vfs.Errorf(vfs.Busy, "the host has no descriptor or memory to spare just now; try again")
+			return vfs.Errorf(vfs.Busy, "the host is out of descriptors or memory; try again later")
 		}
 	}
 	switch {

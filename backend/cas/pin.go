@@ -97,7 +97,7 @@ func (a About) text(root Digest) ([]byte, error) {
 		return nil, explain(err)
 	}
 	if text = append(append(text, note...), '\n'); len(text) > maxAbout {
-		return nil, vfs.Errorf(vfs.TooLarge, "what is noted of a pin is more than %d KiB", maxAbout>>10)
+		return nil, vfs.Errorf(vfs.TooLarge, "the description of a pin is longer than %d KiB", maxAbout>>10)
 	}
 	return text, nil
 }

@@ -123,7 +123,7 @@ func (s *Store) meets(c vfs.If, it *item, tries int) error {
 		held := data.hold()
 		return &need{func(ctx context.Context) error { defer held.release(); _, err := held.sum(ctx); return err }}
 	case data.size > sumLocked:
-		return vfs.Errorf(vfs.Busy, "it is being written all the while; try again")
+		return vfs.Errorf(vfs.Busy, "it is written again and again; try again later")
 	default:
 		sum, err := data.sum(context.Background())
 		if err != nil {

@@ -41,7 +41,7 @@ func (s *spool) take() (uint32, error) {
 		return slot, nil
 	}
 	if len(s.uses) == math.MaxUint32-1 {
-		return 0, vfs.Errorf(vfs.Limit, "too much was written that the host has not taken yet; remove some or tell the host")
+		return 0, vfs.Errorf(vfs.Limit, "too many uncommitted changes are stored here; remove some, or ask the host to commit them")
 	}
 	s.uses = append(s.uses, 1)
 	return uint32(len(s.uses)), nil

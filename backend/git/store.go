@@ -254,7 +254,7 @@ func (s *Store) catchUp() error {
 		return nil
 	}
 	if id.IsZero() {
-		return vfs.Errorf(vfs.NotFound, "what is shown here is gone from where it is kept; tell the host")
+		return vfs.Errorf(vfs.NotFound, "the store no longer has what is shown here; tell the host")
 	}
 	if s.Changed() {
 		return nil

@@ -229,8 +229,8 @@ func (s *Store) full() error {
 }
 
 var (
-	errStaged = vfs.Errorf(vfs.Busy, "the whole-file writes that are under way here come to too much; let some end, or try again")
-	errHeld   = vfs.Errorf(vfs.Busy, "too much is held open here that was replaced since; close some, or try again")
+	errStaged = vfs.Errorf(vfs.Busy, "the whole-file writes under way here are too large together; let some end, or try again")
+	errHeld   = vfs.Errorf(vfs.Busy, "too many replaced contents are still open here; close some, or try again")
 )
 
 // versionTries is how often other changes may overtake a conditional change. After that
@@ -254,7 +254,7 @@ func meets(c vfs.If, n *inode, tries int) error {
 		return &unknownVersion{b}
 	}
 	if v == nil && b.size > sumLocked {
-		return vfs.Errorf(vfs.Busy, "it is being written all the while; try again")
+		return vfs.Errorf(vfs.Busy, "it is written again and again; try again later")
 	}
 	if v == nil {
 		sum, err := b.sum(context.Background())

@@ -63,9 +63,9 @@ func explainErrno(errno syscall.Errno) error {
 	case syscall.EMLINK:
 		return vfs.Errorf(vfs.Limit, "the file system takes no more entries here; use another directory")
 	case syscall.EFBIG:
-		return vfs.Errorf(vfs.TooLarge, "the file system takes no file of this size")
+		return vfs.Errorf(vfs.TooLarge, "the file is too large for the file system")
 	case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS:
-		return vfs.Errorf(vfs.Busy, "the host has no descriptor or memory to spare just now; try again")
+		return vfs.Errorf(vfs.Busy, "the host is out of descriptors or memory; try again later")
 	case syscall.EAGAIN:
 		return vfs.Errorf(vfs.Busy, "another program holds a lease on it, or names keep moving; try again")
 	case syscall.EBUSY, syscall.ETXTBSY:

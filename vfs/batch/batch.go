@@ -214,7 +214,7 @@ func ordered(changes []Change) ([]Change, error) {
 			return nil, vfs.At(c.Path, err)
 		}
 		if _, twice := becomes[c.Path]; twice {
-			return nil, vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "a batch changes a path once"))
+			return nil, vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "a batch may change a path only once"))
 		}
 		becomes[c.Path] = c.Becomes
 	}
@@ -224,7 +224,7 @@ func ordered(changes []Change) ([]Change, error) {
 		}
 		for dir, _ := split(c.Path); dir != ""; dir, _ = split(dir) {
 			if s, ok := becomes[dir]; ok && s.Kind != vfs.DirKind {
-				return nil, vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "the same batch makes what this lies in something else than a directory"))
+				return nil, vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "the same batch replaces the directory that this path is in"))
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func (c *Change) valid() error {
 		case vfs.FileKind:
 			want.Version, want.Exec = s.Version, s.Exec
 			if s.Version.IsZero() {
-				return vfs.Errorf(vfs.Invalid, "the state of a file has its version")
+				return vfs.Errorf(vfs.Invalid, "the state of a file needs its version")
 			}
 		case vfs.LinkKind:
 			want.Target = s.Target
@@ -272,10 +272,10 @@ func (c *Change) valid() error {
 				return err
 			}
 		default:
-			return vfs.Errorf(vfs.Invalid, "a batch has files, directories and links")
+			return vfs.Errorf(vfs.Invalid, "a batch may hold only files, directories and links")
 		}
 		if s != want {
-			return vfs.Errorf(vfs.Invalid, "a state says what its kind does not have")
+			return vfs.Errorf(vfs.Invalid, "a state has a field that its kind does not have")
 		}
 	}
 	return nil

@@ -157,7 +157,7 @@ func (e *entry) outcome(ctx context.Context) (outcome, error) {
 	if o := outcome(text); o == done || o == undone {
 		return o, nil
 	}
-	return "", vfs.Errorf(vfs.Corrupt, "an outcome in the journal is none")
+	return "", vfs.Errorf(vfs.Corrupt, "an outcome in the journal cannot be read")
 }
 
 // drop removes the batch from the journal. The intent goes first and durably: without

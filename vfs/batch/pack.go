@@ -185,7 +185,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errCopy = vfs.Errorf(vfs.Corrupt, "a copy in the journal is not what was put there")
+var errCopy = vfs.Errorf(vfs.Corrupt, "a copy in the journal is damaged")
 
 func verify(content io.ReaderAt, s segment, want vfs.Version) io.Reader {
 	return &verified{io.NewSectionReader(content, s.Offset, s.Size), sha256.New(), want}

@@ -228,7 +228,7 @@ func Forget(ctx context.Context, journal vfs.Dir, id string) error {
 		return err
 	}
 	if o == "" {
-		return vfs.Errorf(vfs.Busy, "this batch is not over; a restart ends it if it was interrupted")
+		return vfs.Errorf(vfs.Busy, "this batch has not ended; if it was interrupted, a restart ends it")
 	}
 	return e.drop(ctx)
 }

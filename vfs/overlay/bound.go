@@ -71,7 +71,7 @@ func (o *Overlay) fits(edits []edit) error {
 		}
 	}
 	if nodes > 0 && o.recorded+nodes > o.bound || places > 0 && len(o.bases)+places > o.bound {
-		return vfs.Errorf(vfs.Quota, "there are as many changes as are kept, %d; remove some of what you made, or have changes applied or reverted", o.bound)
+		return vfs.Errorf(vfs.Quota, "at most %d changes are kept here; remove some of what you made, or have changes applied or reverted", o.bound)
 	}
 	return nil
 }

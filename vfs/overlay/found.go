@@ -67,7 +67,7 @@ func foundIn(ctx context.Context) *found {
 // changing.
 const turns = 16
 
-var errChanging = vfs.Errorf(vfs.Busy, "it is being changed all the while; try again")
+var errChanging = vfs.Errorf(vfs.Busy, "it keeps changing; try again")
 
 // inTurn runs do while it holds the turn. If do answers unknown, inTurn finds that out
 // and runs do again.

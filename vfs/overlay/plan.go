@@ -76,7 +76,7 @@ func (s *snapshot) side(paths []string, chosen *selection) (*selection, error) {
 	}
 	for _, path := range paths {
 		if path != "" && !chosen.has(path) {
-			return nil, vfs.At(path, vfs.Errorf(vfs.Invalid, "one side is to win here, and the path is not among those that are applied"))
+			return nil, vfs.At(path, vfs.Errorf(vfs.Invalid, "ours or theirs names this path, but it is not among those to apply"))
 		}
 	}
 	return s.choose(paths, true)
@@ -87,7 +87,7 @@ func (p *plan) decides(sides []string) error {
 	for _, side := range sides {
 		matches := func(path string) bool { return within(path, side) }
 		if !anyOf(p.paths, matches) && !anyOf(p.changes, matches) && !anyOf(p.clashes, matches) {
-			return vfs.At(side, vfs.Errorf(vfs.Invalid, "one side is to win here, and nothing was changed here"))
+			return vfs.At(side, vfs.Errorf(vfs.Invalid, "ours or theirs names this path, but nothing was changed here"))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (s *snapshot) choose(paths []string, whole bool) (*selection, error) {
 		for here, there := range map[string]string{n.path: n.origin, n.origin: n.path} {
 			switch {
 			case chosen.has(here) && !chosen.has(there):
-				return nil, vfs.At(there, vfs.Errorf(vfs.Invalid, "it is one place of what was moved, and the other was chosen; choose this path too"))
+				return nil, vfs.At(there, vfs.Errorf(vfs.Invalid, "it was moved, and only its other path was chosen; choose this path too"))
 			case whole && chosen.meets(here) && !chosen.has(here):
 				return nil, vfs.At(here, vfs.Errorf(vfs.Invalid, "it was moved, and what it holds was chosen without it; choose this path too"))
 			}
