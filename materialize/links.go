@@ -73,7 +73,7 @@ func (l *comparison) refuseWinding() {
 		if _, err := l.t.root.Stat(path); err == nil || !escapes(err) {
 			continue
 		}
-		l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
+		l.refuseLinks("with it, " + vfs.Printable(path) + " would lead out of the tree")
 		return
 	}
 }
@@ -95,7 +95,7 @@ func (l *comparison) refuseLed() {
 	}
 	for _, path := range l.turned() {
 		if l.t.leftOutPaths.has(l.resolve(path)) {
-			l.refuseLinks("with it " + vfs.Printable(path) + " leads out of the tree")
+			l.refuseLinks("with it, " + vfs.Printable(path) + " would lead out of the tree")
 			return // no existing link changes without them
 		}
 	}

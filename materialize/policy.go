@@ -102,7 +102,7 @@ func (l *comparison) refuseUnable() error {
 			return err
 		}
 		if why != "" {
-			l.refuseLinks("with it " + vfs.Printable(path) + " is a link " + why)
+			l.refuseLinks("with it, " + vfs.Printable(path) + " would be a link " + why)
 			break // no link changes without another
 		}
 	}

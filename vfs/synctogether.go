@@ -43,11 +43,11 @@ func SyncLater(ctx context.Context, key any, u Unsynced) bool {
 // later is what waits to be synced.
 type later struct {
 	Unsynced
-	ctx      context.Context // in which it was changed
-	bulkhead *Bulkhead       // in which that was, if any
+	ctx      context.Context // of the change
+	bulkhead *Bulkhead       // of the change; may be nil
 }
 
-// sync syncs l, inside the bulkhead: it may hang as any call there does.
+// sync syncs l inside its bulkhead, since it may block like any call of the store.
 func (l later) sync() (err error) {
 	ctx := context.WithoutCancel(l.ctx)
 	if l.bulkhead != nil {
@@ -57,13 +57,14 @@ func (l later) sync() (err error) {
 		}
 		defer in.exit()
 	}
-	_ = meter.Rest(ctx, func() { err = errors.Join(l.Sync(), l.Close()) }) // it is synced, whether or not there is a turn afterwards
+	_ = meter.Rest(ctx, func() { err = errors.Join(l.Sync(), l.Close()) }) // synced even if there is no turn afterwards
 	return err
 }
 
 type bulkheadKey struct{}
 
-// insideFor is ctx for a call inside b: of a context of [SyncTogether], one that says so.
+// insideFor returns ctx for a call inside b. If ctx is from [SyncTogether], the result
+// notes b.
 func insideFor(ctx context.Context, b *Bulkhead) context.Context {
 	if ctx.Value(togetherKey{}) == nil {
 		return ctx

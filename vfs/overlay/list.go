@@ -29,8 +29,8 @@ type listing struct {
 	d     *dir
 	yield func(vfs.Entry) bool
 
-	own  []ownEntry // by name
-	next int        // of own, that comes next
+	own  []ownEntry // sorted by name
+	next int        // index in own of the next entry
 
 	from string // names before it are not wanted
 	last string // the last name that the lower directory yielded
@@ -46,7 +46,7 @@ type ownEntry struct {
 
 func byName(e ownEntry, name string) int { return strings.Compare(e.Name, name) }
 
-// ours reports whether the overlay itself has name.
+// ours reports whether the overlay itself has an entry called name.
 func (l *listing) ours(name string) bool {
 	_, ok := slices.BinarySearchFunc(l.own, name, byName)
 	return ok

@@ -34,8 +34,8 @@ type node struct {
 	edits    uint64 // how often a directory's entries were edited
 
 	children map[string]*node
-	standing int          // how many of children stand, and are not only open
-	stood    bool         // it counts as one of parent's that do; see stand
+	standing int          // number of children that stand, not only open ones
+	stood    bool         // it is counted in parent.standing; see stand
 	refs     atomic.Int64 // open references; only added under mu
 }
 
@@ -72,11 +72,11 @@ func (n *node) holds() bool {
 	return n.parent == nil || !n.through() || n.modified != 0 || n.standing > 0
 }
 
-// stands reports that n is there whatever the lower tree has there.
+// stands reports whether n exists, whatever the lower tree has there.
 func (n *node) stands() bool { return !n.through() || n.holds() }
 
-// stand has the directories above count whether n stands. It is called when n has changed: to look at all that is in a
-// directory, whenever one asks whether it holds anything, would take long where much is.
+// stand updates the counts of the directories above, after n was changed. Without the
+// counts it would take long to find out whether a large directory is empty.
 func (n *node) stand() {
 	for ; n.parent != nil && n.stands() != n.stood; n = n.parent {
 		if n.stood = !n.stood; n.stood {
@@ -87,7 +87,7 @@ func (n *node) stand() {
 	}
 }
 
-// standAll is stand for n and all that is in it.
+// standAll is stand for n and everything in it.
 func (n *node) standAll() {
 	for _, c := range n.children {
 		c.standAll()

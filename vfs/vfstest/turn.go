@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// Yields tests that who puts a whole file in a turn of a meter lets others have it between two reads, however much
-// there is to put and however fast it comes.
+// Yields tests that putting a whole file, in a turn of a meter, lets other calls have
+// that turn between two reads, however large the file is and however fast it is read.
 func Yields(t *testing.T, d vfs.Dir) {
 	t.Helper()
 	h := meter.NewHost(nil)
@@ -29,14 +29,15 @@ func Yields(t *testing.T, d vfs.Dir) {
 	}
 }
 
-// contended is content whose reader, once it was asked for some, finds that others wait for the turn.
+// contended is content whose reader, after its first read, finds that others wait for
+// the turn.
 type contended struct {
 	t     *testing.T
 	h     *meter.Host
 	turn  *meter.Turn
 	reads int
 	had   atomic.Bool // somebody else had a turn
-	let   bool        // and this before all was read
+	let   bool        // another call had a turn before all was read
 }
 
 func (c *contended) Read(p []byte) (int, error) {
@@ -53,7 +54,7 @@ func (c *contended) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// contend has others wait for all turns that there are, until the one of c's has lasted for long enough.
+// contend makes others wait for every turn, until c's turn has lasted long enough.
 func (c *contended) contend() {
 	for range c.h.Turns(meter.Heavy) - 1 {
 		_, turn, err := c.h.Grant("works", nil).Begin(c.t.Context(), meter.Heavy)
@@ -72,7 +73,7 @@ func (c *contended) contend() {
 		c.had.Store(true)
 		turn.End()
 	}()
-	for !c.turn.Contended() || time.Since(begun) < 3*time.Millisecond { // a turn lasts for 2 ms at least
+	for !c.turn.Contended() || time.Since(begun) < 3*time.Millisecond { // a turn lasts at least 2 ms
 		time.Sleep(100 * time.Microsecond)
 	}
 }

@@ -1,11 +1,11 @@
-// Package recent keeps values that were used lately, up to a bound.
+// Package recent has a cache of recently used values.
 package recent
 
 import "sync"
 
-// Cache keeps values by key. Each has a weight; what was used least lately goes
-// first, in two generations, so that it holds at least half and at most the whole
-// of the bound. Its methods may be called from several goroutines at once.
+// Cache keeps values by key, up to a total weight. It drops the least recently used
+// first, in two generations. So it keeps at least half of the maximum, if there is as
+// much. Its methods may be called from several goroutines at once.
 type Cache[K comparable, V any] struct {
 	max     int64
 	dropped func(V)
@@ -21,8 +21,8 @@ type entry[V any] struct {
 	weight int64
 }
 
-// New returns an empty cache for values of max weight together. dropped, if any, is
-// called once for every value that leaves it, under the cache's lock.
+// New returns an empty cache with the maximum weight max. dropped, if not nil, is
+// called once for every value that is dropped, under the cache's lock.
 func New[K comparable, V any](max int64, dropped func(V)) *Cache[K, V] {
 	if dropped == nil {
 		dropped = func(V) {}
@@ -30,7 +30,8 @@ func New[K comparable, V any](max int64, dropped func(V)) *Cache[K, V] {
 	return &Cache[K, V]{max: max, dropped: dropped, young: map[K]entry[V]{}}
 }
 
-// Get returns the value at k after calling use on it, if any, under the cache's lock.
+// Get returns the value at k. It first calls use, if not nil, with the value, under the
+// cache's lock.
 func (c *Cache[K, V]) Get(k K, use func(V)) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +49,8 @@ func (c *Cache[K, V]) Get(k K, use func(V)) (v V, ok bool) {
 	return e.value, true
 }
 
-// Add keeps v at k, in place of what was there. A value of more than half the bound
-// is dropped at once.
+// Add stores v at k and replaces the present value. A value that weighs more than half
+// the maximum is dropped at once.
 func (c *Cache[K, V]) Add(k K, v V, weight int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +74,8 @@ func (c *Cache[K, V]) Clear() {
 	c.young, c.old, c.weight = map[K]entry[V]{}, nil, 0
 }
 
-// put begins a new generation where the young one would come to more than half.
+// put adds a value. It begins a new generation if the young one would exceed half of
+// the maximum.
 func (c *Cache[K, V]) put(k K, e entry[V]) {
 	if c.weight+e.weight > c.max/2 {
 		for _, gone := range c.old {
