@@ -57,7 +57,7 @@ const (
 	InBatch              // allowed before, and made now
 )
 
-// Guard is a policy. A nil field allows everything.
+// Guard is a policy. A nil field has no effect.
 type Guard struct {
 	// Hides matches the paths that policy withholds. Listings leave them out, and a
 	// call that names one is denied before the store is asked. The matcher stands at

@@ -23,7 +23,7 @@ func testHammer(w *world) {
 	together(4, func(i int) {
 		random := rand.New(rand.NewPCG(uint64(i), 7))
 		for range 250 {
-			hw.blow(random)
+			hw.randomChange(random)
 		}
 	})
 	after := w.picture()
@@ -42,8 +42,8 @@ func testHammer(w *world) {
 	}
 }
 
-// blow makes one random change. It may fail, but only with a proper error.
-func (w *world) blow(random *rand.Rand) {
+// randomChange makes one random change. It may fail, but only with a proper error.
+func (w *world) randomChange(random *rand.Rand) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	names := []string{"a", "b", "c", "f", "g"}
