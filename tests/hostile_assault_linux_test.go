@@ -108,9 +108,15 @@ func refused(name, must string, do func(p *peer, session, top uint32)) hostileRo
 	}}
 }
 
-// alive says that a connection goes on.
+// alive says that a connection goes on. Calls that were called off count as in progress until they had their turn.
 func (p *peer) alive(top uint32) {
 	p.Helper()
+	waitFor(patience, func() bool {
+		p.call(statDir(askedLater+2, export(top)))
+		refused := p.ret(askedLater+2).Which() != rpc.Return_Which_results
+		p.finish(askedLater+2, true)
+		return !refused
+	})
 	p.call(statDir(askedLater, export(top)))
 	p.works(askedLater)
 	p.finish(askedLater, true)

@@ -68,7 +68,7 @@ func sharedHoards() []hostileRow {
 				p.flush()
 				a.look()
 			})
-			refused.come(a, 0, 16)
+			refused.come(a, 0, 8)
 		}},
 		{name: "760 calls of 31 KiB that wait, on each of many connections", must: "limit, of what is beyond 96 MiB", room: 400, once: true, do: func(a *assault) {
 			var refused refusals

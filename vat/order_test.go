@@ -289,7 +289,7 @@ func TestThirdParty(t *testing.T) {
 	d.Release()
 	// Its cancellation goes through as well.
 	s := vat.Send(t.Context(), hop, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
-	time.Sleep(10 * time.Millisecond)
+	soon(t, func() bool { return far.slow.Load() == 1 }, "not begun")
 	s.Release()
 	select {
 	case <-far.cancelled:

@@ -28,6 +28,7 @@ type world struct {
 		cap *vat.Cap
 	}
 	cancelled chan struct{} // a sleep was cancelled
+	slow      atomic.Int64  // calls of slowNext that have begun
 	table     *vat.Table
 }
 
@@ -145,6 +146,7 @@ func newWorld() *world {
 			return r.SetChain(c.Caps().Put(w.chain(o.depth + 1)))
 		}, vat.Inline()),
 		vat.Handle(tp.Chain_slowNext, func(o *chainObj, c vat.Call[tp.Chain_slowNext_Params, tp.Chain_slowNext_Results]) error {
+			w.slow.Add(1)
 			select {
 			case <-c.Context().Done():
 				w.cancelled <- struct{}{}
