@@ -10,9 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// do calls the method m of c and waits. A call whose context is over is not
-// made. What the host answers may be anything: where read cannot make sense of
-// it, the error is corrupt.
+// do calls the method m of c and waits for the result. It makes no call if ctx has
+// ended. Malformed results are corrupt.
 func do[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P, R],
 	place func(P, *vat.Caps) error, read func(R, *vat.Caps) error) error {
 	if err := ctx.Err(); err != nil {
@@ -31,7 +30,8 @@ func do[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P,
 	return failed
 }
 
-// sense is the error of reading results.
+// sense returns corrupt for the error of reading malformed results, and any other error
+// as it is.
 func sense(err error) error {
 	switch vfs.CodeOf(err) {
 	case vfs.Internal, vfs.Invalid:

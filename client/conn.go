@@ -13,8 +13,8 @@ import (
 	"capd/vfs"
 )
 
-// Conn is a connection to a host. It is safe for concurrent use; everything
-// that came over it ends with it.
+// Conn is a connection to a host. It is safe for concurrent use. Every Dir, File and
+// Revoker that came over it ends with it.
 type Conn struct {
 	vat     *vat.Conn
 	session *vat.Cap
@@ -33,9 +33,9 @@ func (c *Conn) Stats() vat.Stats { return c.vat.Stats() }
 // Done is closed when the connection has ended; Err says why.
 func (c *Conn) Done() <-chan struct{} { return c.vat.Done() }
 
-// Err returns why the connection has ended, and nil before: revoked where the host ended
-// it because all that it had restored was taken back, and stale otherwise. Calls end with
-// the same.
+// Err returns nil while the connection lives, and otherwise why it ended: revoked if
+// the host ended it because everything it had restored was revoked, and stale if not.
+// Calls fail with the same error.
 func (c *Conn) Err() error {
 	err := c.vat.Err()
 	if err == nil {
@@ -48,9 +48,9 @@ func (c *Conn) Err() error {
 	return wire.Decode(why)
 }
 
-// Dir returns the directory that the locator stands for, without waiting: what
-// is wrong with it shows at its first use. Should it be a file, every method
-// answers notDir; see Node.
+// Dir returns the directory that the locator stands for. It does not wait: any error
+// shows at the first use. If the locator stands for a file, every method answers
+// notDir; see Node.
 func (c *Conn) Dir(ctx context.Context) *Dir {
 	a := vat.Send(ctx, c.session, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
 		return p.SetSecret(c.loc.Secret[:])
@@ -59,8 +59,8 @@ func (c *Conn) Dir(ctx context.Context) *Dir {
 	return newDir(a.Cap(schema.Session_restoreDir_Results_dir))
 }
 
-// File returns the file that the locator stands for, as Dir does a directory.
-// Should it be one, every method answers isDir.
+// File returns the file that the locator stands for. It does not wait: any error shows
+// at the first use. If the locator stands for a directory, every method answers isDir.
 func (c *Conn) File(ctx context.Context) *File {
 	a := vat.Send(ctx, c.session, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
 		return p.SetSecret(c.loc.Secret[:])
@@ -69,8 +69,8 @@ func (c *Conn) File(ctx context.Context) *File {
 	return newFile(a.Cap(schema.Session_restoreFile_Results_file))
 }
 
-// Node returns what the locator stands for: a *Dir or a *File. It answers denied
-// and revoked.
+// Node returns what the locator stands for: a *Dir or a *File. Its errors include
+// denied and revoked.
 func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
 	a := vat.Send(ctx, c.session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
 		return p.SetSecret(c.loc.Secret[:])
@@ -93,9 +93,9 @@ func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
 	return nil, vfs.Errorf(vfs.Unsupported, "the host answered a kind of node that this client does not know")
 }
 
-// Share mints a locator for a *Dir or *File of this host, with exactly its
-// rights; it lives no longer than what it was made from. The Revoker takes it
-// back; dropping it does not.
+// Share returns a locator for a *Dir or *File of this host, with exactly the same
+// rights. It ends when the capability that it was made from is revoked or expires. The
+// Revoker revokes it; closing the Revoker does not.
 func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, err error) {
 	err = do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
 		ref, err := p.NewRef()
@@ -121,7 +121,7 @@ func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, e
 		if revoker == nil {
 			return errNoCap
 		}
-		shared := c.loc // the way that this connection came
+		shared := c.loc // the same socket or address
 		shared.Secret = [locator.SecretSize]byte(secret)
 		loc, r = shared.String(), &Revoker{revoker.AddRef()}
 		return nil
@@ -129,7 +129,7 @@ func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, e
 	return loc, r, err
 }
 
-// Help returns the host's own description of a session, or of one method.
+// Help returns the host's description of a session, or of one of its methods.
 func (c *Conn) Help(ctx context.Context, method string) (text string, err error) {
 	return help(ctx, c.session, schema.Session_help, method)
 }
@@ -151,17 +151,17 @@ func help[P helpParams, R helpResults](ctx context.Context, c *vat.Cap, m vat.Me
 	return text, err
 }
 
-// Revoker takes back what Revocable or Share gave.
+// Revoker revokes what Revocable or Share returned.
 type Revoker struct{ cap *vat.Cap }
 
-// Revoke returns when nothing that was derived can change anything any more.
-// Again is no error. busy: a change that had begun is stuck; asking again waits
-// again.
+// Revoke revokes the capability and everything derived from it, and waits until none of
+// it can change anything. To call it again is no error. It answers busy if a change
+// under way is stuck; call it again to wait again.
 func (r *Revoker) Revoke(ctx context.Context) error {
 	return do(ctx, r.cap, schema.Revoker_revoke, nil, nil)
 }
 
-// Close drops the revoker and revokes nothing.
+// Close releases the revoker. It revokes nothing.
 func (r *Revoker) Close() error {
 	r.cap.Release()
 	return nil

@@ -16,19 +16,23 @@ import (
 	"capd/vfs"
 )
 
-// dialTimeout bounds Dial where its context does not.
+// dialTimeout bounds Dial unless its context ends earlier.
 const dialTimeout = 15 * time.Second
 
-// keepAlive finds within a minute or so that a host is gone without a word.
+// keepAlive detects within about a minute that a host is gone without closing the
+// connection.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 4}
 
-// Dial connects to the host that a locator names: to its Unix socket, or by TLS to
-// its name and port. It answers denied for a text that is no locator, and for a
-// host that does not have the key that the locator names, or whose socket does not
-// let this user in; stale when no host
-// answers there, or none within 15 s; and unsupported when something else does.
-// The secret is not sent before the host has shown its key. Nothing is restored
-// yet, so that a locator that was revoked shows when it is used.
+// Dial connects to the host that a locator names: to its Unix socket, or over TLS to
+// its name and port. It answers
+//
+//   - denied, if text is not a locator, if the host does not have the key in the locator, or
+//     if the socket does not let this user in;
+//   - stale, if no host answers within 15 s;
+//   - unsupported, if something else answers there.
+//
+// The secret is sent only after the host has proved its key. Dial restores nothing yet,
+// so a revoked locator shows at its first use.
 func Dial(ctx context.Context, text string) (*Conn, error) {
 	loc, err := locator.Parse(text)
 	if err != nil {
@@ -47,8 +51,8 @@ func Dial(ctx context.Context, text string) (*Conn, error) {
 	return NewConn(nc, loc), nil
 }
 
-// NewConn is Dial over a connection that is there already, which it takes over.
-// Where the locator names a key, the connection has to have seen it.
+// NewConn is like Dial, but uses the connection nc, which it takes over. If the locator
+// has a key, the caller has checked that the host has it.
 func NewConn(nc net.Conn, loc locator.Locator) *Conn {
 	c := vat.NewConn(nc, vat.Options{Encode: wire.Encode})
 	return &Conn{vat: c, session: c.Bootstrap(context.Background()), loc: loc}
@@ -56,7 +60,7 @@ func NewConn(nc net.Conn, loc locator.Locator) *Conn {
 
 func dialSocket(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
-	// Where as many wait to be accepted as may be, one more is refused at once.
+	// A socket refuses a connection at once while its queue of connections is full.
 	for pause := time.Millisecond; errors.Is(err, syscall.EAGAIN) && wait(ctx, pause); pause = min(2*pause, maxPause) {
 		nc, err = (&net.Dialer{}).DialContext(ctx, "unix", loc.Socket)
 	}
@@ -69,10 +73,10 @@ func dialSocket(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 	return nc, nil
 }
 
-// maxPause is how long is waited at most between two tries.
+// maxPause is the longest pause between two tries.
 const maxPause = 20 * time.Millisecond
 
-// wait waits, and reports whether ctx has not ended.
+// wait waits for d. It reports false if ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -91,7 +95,7 @@ func refused(socket string) string {
 	return msg + ": a locator of a Unix socket is for the host's own user; ask for one over TLS, or that the host lets other users in"
 }
 
-// dialTLS connects to the host that has the locator's key.
+// dialTLS connects over TLS to the host that has the locator's key.
 func dialTLS(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 	nc, err := (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext(ctx, "tcp", loc.Address())
 	if err != nil {
@@ -105,16 +109,16 @@ func dialTLS(ctx context.Context, loc locator.Locator) (net.Conn, error) {
 	return c, nil
 }
 
-// pinned is the guest's end of TLS over nc; the handshake, which is still to come,
-// fails unless the host has the locator's key. There is no authority that could
-// say more of it: its certificate may have any name, and be of any age.
+// pinned returns the client's end of TLS over nc. The handshake, which is still to be
+// done, fails unless the host has the locator's key. The certificate's name and dates
+// are not checked: only the key identifies the host.
 func pinned(nc net.Conn, loc locator.Locator) *tls.Conn {
 	return tls.Client(vat.Gather(nc), &tls.Config{
-		ServerName:                  loc.Host, // for what may stand between and choose by name
+		ServerName:                  loc.Host, // for proxies that choose the host by name
 		MinVersion:                  tls.VersionTLS13,
 		NextProtos:                  []string{locator.Protocol},
-		DynamicRecordSizingDisabled: true, // a message is one record where it fits
-		InsecureSkipVerify:          true, // VerifyConnection does it
+		DynamicRecordSizingDisabled: true, // a small message is one record
+		InsecureSkipVerify:          true, // VerifyConnection checks the key
 		VerifyConnection: func(s tls.ConnectionState) error {
 			switch {
 			case locator.KeyOf(s.PeerCertificates[0].RawSubjectPublicKeyInfo) != loc.Key:
@@ -134,7 +138,7 @@ func refusal(err error, loc locator.Locator) error {
 	}
 	op, failed := errors.AsType[*net.OpError](err)
 	switch {
-	case failed && op.Op == "remote error": // an alert: it speaks TLS
+	case failed && op.Op == "remote error": // a TLS alert: it speaks TLS
 		return unsupported(err, loc)
 	case failed, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &vfs.Error{Code: vfs.Stale, Msg: "the host at " + loc.Address() + " ended the connection, or did not answer in time; try again", Cause: err}

@@ -11,10 +11,9 @@ import (
 	"capd/vfs"
 )
 
-// Dir is a directory that a host serves. It is a vfs.Dir, and has what the wire
-// has beyond that. Methods that take no context return at once with a promise:
-// calls on it are on their way before it is kept, and an error shows where it
-// is used.
+// Dir is a directory that a host serves. It implements vfs.Dir and has more methods of
+// its own. Methods without a context return a promise at once: calls on the promise are
+// sent without waiting, and an error shows where it is used.
 type Dir struct {
 	cap    *vat.Cap
 	closed atomic.Bool
@@ -26,13 +25,13 @@ var (
 	_ vfs.StatWalker = (*Dir)(nil)
 )
 
-// NewDir returns the directory behind a capability to a Dir, which it takes over.
+// NewDir returns the directory that c, a capability to a Dir, stands for. It takes c
+// over.
 func NewDir(c *vat.Cap) *Dir { return newDir(c) }
 
 func newDir(c *vat.Cap) *Dir { return &Dir{cap: c} }
 
-// heldDir is a Dir of a capability in results. A host that answers none is
-// broken.
+// heldDir returns a Dir for a capability in results. It answers corrupt for none.
 func heldDir(c *vat.Cap) (*Dir, error) {
 	if c == nil {
 		return nil, errNoCap
@@ -42,10 +41,10 @@ func heldDir(c *vat.Cap) (*Dir, error) {
 
 var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
 
-// Cap returns the capability, to be passed on; it stays d's.
+// Cap returns the capability, to pass it on. It remains d's.
 func (d *Dir) Cap() *vat.Cap { return d.cap }
 
-// Close gives up the capability.
+// Close releases the capability.
 func (d *Dir) Close() error {
 	d.closed.Store(true)
 	d.cap.Release()
@@ -63,8 +62,8 @@ func open(closed *atomic.Bool) error {
 
 var errClosed = vfs.Errorf(vfs.Stale, "this capability was closed")
 
-// at answers what is wrong with asking d for path. A path that no host takes is
-// not sent: it might be larger than a message.
+// at answers stale if d is closed, and limit if path is longer than any host takes.
+// Such a path is not sent, since it may not fit into a message.
 func (d *Dir) at(path string) error {
 	if err := d.open(); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (d *Dir) at(path string) error {
 
 func broken(err error) *vat.Cap { return vat.Broken(wire.Encode(err)) }
 
-// ReadOnly returns the same directory without the right to change anything.
+// ReadOnly returns the same directory without the right to change anything in it.
 func (d *Dir) ReadOnly() *Dir {
 	if err := d.open(); err != nil {
 		return newDir(broken(err))
@@ -87,7 +86,7 @@ func (d *Dir) ReadOnly() *Dir {
 	return newDir(a.Cap(schema.Dir_readOnly_Results_dir))
 }
 
-// SubDir returns the directory at path. Whoever gets it cannot leave it.
+// SubDir returns the directory at path. Its holder can reach nothing outside of it.
 func (d *Dir) SubDir(path string) *Dir {
 	if err := d.at(path); err != nil {
 		return newDir(broken(err))
@@ -111,7 +110,7 @@ func (d *Dir) OpenFile(path string) *File {
 	return newFile(a.Cap(schema.Dir_openFile_Results_file))
 }
 
-// Revocable returns the same directory, and what takes it back.
+// Revocable returns another capability to the same directory, and its Revoker.
 func (d *Dir) Revocable() (*Dir, *Revoker) {
 	if err := d.open(); err != nil {
 		return newDir(broken(err)), &Revoker{broken(err)}
@@ -121,7 +120,7 @@ func (d *Dir) Revocable() (*Dir, *Revoker) {
 	return newDir(a.Cap(schema.Dir_revocable_Results_dir)), &Revoker{a.Cap(schema.Dir_revocable_Results_revoker)}
 }
 
-// Help returns the host's own description of a Dir, or of one method.
+// Help returns the host's description of a Dir, or of one of its methods.
 func (d *Dir) Help(ctx context.Context, method string) (string, error) {
 	return help(ctx, d.cap, schema.Dir_help, method)
 }
@@ -142,7 +141,7 @@ func (d *Dir) Stat(ctx context.Context) (info vfs.Info, err error) {
 	return info, err
 }
 
-// infoOf reads the stat of a node of this kind.
+// infoOf reads the stat of a node that has to be of this kind.
 func infoOf(st schema.Stat, kind vfs.Kind) (vfs.Info, error) {
 	info, err := wire.Info(st)
 	if err == nil && info.Kind != kind {
@@ -169,7 +168,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (n vfs.Node, err error) {
 	return n, err
 }
 
-// Walk implements vfs.Walker: the host walks.
+// Walk implements vfs.Walker, in one call.
 func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, err error) {
 	if err := d.at(path); err != nil {
 		return nil, err
@@ -188,8 +187,8 @@ func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, e
 	return n, err
 }
 
-// WalkStat implements vfs.StatWalker: the stat of what is at path, in one call and
-// without a capability to give back. It is what [vfs.StatAt] uses.
+// WalkStat implements vfs.StatWalker, in one call and without a capability to release.
+// [vfs.StatAt] uses it.
 func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (info vfs.Info, err error) {
 	if err := d.at(path); err != nil {
 		return vfs.Info{}, err
@@ -213,8 +212,7 @@ func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (info vfs.
 	return info, err
 }
 
-// node reads a node that was reached by path. What the host answers is checked:
-// it may be no friend.
+// node reads the node at path from results, which may be malformed or hostile.
 func (d *Dir) node(w schema.Node, caps *vat.Caps, path string) (vfs.Node, error) {
 	switch w.Which() {
 	case schema.Node_Which_dir:
@@ -227,7 +225,7 @@ func (d *Dir) node(w schema.Node, caps *vat.Caps, path string) (vfs.Node, error)
 	return nil, vfs.Errorf(vfs.Corrupt, "the host answered a node that is none")
 }
 
-// asNode is n, and a nil that is a vfs.Node's where there is an error.
+// asNode returns n, or an untyped nil if there is an error.
 func asNode[N vfs.Node](n N, err error) (vfs.Node, error) {
 	if err != nil {
 		return nil, err
@@ -295,8 +293,9 @@ func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (
 	return d.put(ctx, name, r, c, true)
 }
 
-// Put makes r's bytes the whole content of the file at path, of any size. A link
-// in the last place is followed to an existing file.
+// Put replaces the whole content of the file at path with what it reads from r, of any
+// size. It creates the file if there is none. If the last name of path is a link, Put
+// follows it to an existing file.
 func (d *Dir) Put(ctx context.Context, path string, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return d.put(ctx, path, r, c, false)
 }
@@ -345,7 +344,7 @@ func (d *Dir) RemovePath(ctx context.Context, path string, c vfs.If) error {
 	}, nil)
 }
 
-// Rename implements vfs.Dir. A dst that is not a *Dir is crossDevice.
+// Rename implements vfs.Dir. It answers crossDevice if dst is not a *Dir.
 func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
 	if err := first(d.open(), vfs.CheckName(name), vfs.CheckName(newName)); err != nil {
 		return err

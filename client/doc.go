@@ -1,14 +1,14 @@
-// Package client is how a Go program uses what a capd host gave it: a directory,
-// without the machine around it.
+// Package client uses a directory that a capd host serves, without access to anything
+// else of the machine.
 //
 // # What it is
 //
-// A host is another process that serves directories. It gave you a locator: a
-// line of text that begins with capnp://. Whoever has the line has what it
-// stands for, so keep it as you would keep a password. What it stands for is a
-// capability: one directory (or file), with what may be done to it. Nothing
-// outside of it has a name here. There is no parent to go to, no absolute path
-// and no home directory; a link that leads out is answered with an error.
+// A host is another process that serves directories. It gave you a locator: a line of
+// text that begins with capnp://. The locator stands for a capability: one directory (or
+// file), and the right to read or to change it. Whoever has the locator has the
+// capability, so keep it secret, like a password. A path cannot name anything outside of
+// the directory. There is no parent, no absolute path and no home directory. A link that
+// leads outside is an error.
 //
 // # In a page
 //
@@ -24,49 +24,48 @@
 //	err = file.View(ctx, off, n, func(b []byte, eof bool) error { … }) // a part, where it was received
 //	fs.WalkDir(vfs.FS(ctx, dir), ".", …)                       // or as an io/fs
 //
-// Writing whole files, which is atomic: a reader sees the old content or the
-// new. The version is of the content; give back the one that you read, and
-// nobody's change in between is lost.
+// Writing whole files. It is atomic: a reader sees the old content or the new one. A
+// version identifies a content. If you pass the version that you read, the write answers
+// conflict if somebody else changed the file since.
 //
 //	version, err = dir.Put(ctx, "docs/a.md", strings.NewReader(text), vfs.If{Is: version})
 //	if errors.Is(err, vfs.Conflict) { … }                      // read again, change again
 //
-// Attenuating: handing on less than you hold. It never comes back: what is
+// Attenuating: passing on fewer rights than you hold. Rights never come back: what is
 // derived from a read-only Dir is read-only.
 //
 //	docs := dir.SubDir("docs").ReadOnly()
 //
-// Delegating: making a locator of your own for somebody else, and taking it
-// back. Whatever you handed on ends with your own capability, too.
+// Delegating: making a locator for somebody else, and revoking it. It also ends when
+// your own capability is revoked.
 //
 //	line, revoker, err := conn.Share(ctx, docs)
 //	err = revoker.Revoke(ctx)                                  // docs, for you, lives on
 //
 // # Promises
 //
-// Methods without an error result (SubDir, ReadOnly, OpenFile, Revocable) return
-// at once. What they return is a promise, and calls on it are sent without
-// waiting for it, so that a chain of them costs one round trip:
+// Methods without an error result (SubDir, ReadOnly, OpenFile, Revocable) return a
+// promise at once. Calls on a promise are sent without waiting, so a chain of calls takes
+// one round trip:
 //
 //	text, _, err := dir.SubDir("docs").ReadOnly().OpenFile("a.md").ReadText(ctx)
 //
-// What is wrong anywhere in the chain is the error of the call at its end.
+// An error anywhere in the chain is the error of the last call.
 //
 // # Errors
 //
-// Every error is a [vfs.Code], with words that say what to do next: compare with
-// errors.Is(err, vfs.NotFound), or fs.ErrNotExist, fs.ErrExist and
-// fs.ErrPermission. Some that a program should expect: revoked (your capability
-// was taken back, which can happen at any moment), denied (policy, whether or
-// not the thing exists), readOnly, conflict, quota, and stale (the connection or
-// the node is gone: dial or look again).
+// Every error has a [vfs.Code] and a text that says what to do next. Compare with
+// errors.Is(err, vfs.NotFound), or with fs.ErrNotExist, fs.ErrExist and
+// fs.ErrPermission. A program should expect these: revoked (your capability was revoked,
+// which can happen at any moment), denied (policy withholds it, whether or not it
+// exists), readOnly, conflict, quota, and stale (the connection or the node is gone: dial
+// again, or look it up again).
 //
-// A host may be as hostile as a guest: what makes no sense in its answers is
-// corrupt.
+// The client does not trust the host: malformed answers are corrupt.
 //
 // # Closing
 //
-// A Dir and a File are held by the host until Close, or until the connection
-// ends; a program that runs for long closes what it opens. Every method may be
-// called from several goroutines at once.
+// The host keeps a Dir or a File open until Close, or until the connection ends. A
+// program that runs for long should close what it opens. All methods are safe for
+// concurrent use.
 package client

@@ -11,8 +11,8 @@ import (
 	"capd/vfs"
 )
 
-// File is a file that a host serves: a vfs.File, and what the wire has beyond
-// that.
+// File is a file that a host serves. It implements vfs.File and has more methods of its
+// own.
 type File struct {
 	cap    *vat.Cap
 	closed atomic.Bool
@@ -28,7 +28,7 @@ var (
 
 func newFile(c *vat.Cap) *File { return &File{cap: c} }
 
-// heldFile is as heldDir.
+// heldFile returns a File for a capability in results. It answers corrupt for none.
 func heldFile(c *vat.Cap) (*File, error) {
 	if c == nil {
 		return nil, errNoCap
@@ -36,10 +36,10 @@ func heldFile(c *vat.Cap) (*File, error) {
 	return newFile(c.AddRef()), nil
 }
 
-// Cap returns the capability, to be passed on; it stays f's.
+// Cap returns the capability, to pass it on. It remains f's.
 func (f *File) Cap() *vat.Cap { return f.cap }
 
-// Close gives up the capability.
+// Close releases the capability.
 func (f *File) Close() error {
 	f.closed.Store(true)
 	f.cap.Release()
@@ -58,7 +58,7 @@ func (f *File) ReadOnly() *File {
 	return newFile(a.Cap(schema.File_readOnly_Results_file))
 }
 
-// Revocable returns the same file, and what takes it back.
+// Revocable returns another capability to the same file, and its Revoker.
 func (f *File) Revocable() (*File, *Revoker) {
 	if err := f.open(); err != nil {
 		return newFile(broken(err)), &Revoker{broken(err)}
@@ -68,7 +68,7 @@ func (f *File) Revocable() (*File, *Revoker) {
 	return newFile(a.Cap(schema.File_revocable_Results_file)), &Revoker{a.Cap(schema.File_revocable_Results_revoker)}
 }
 
-// Help returns the host's own description of a File, or of one method.
+// Help returns the host's description of a File, or of one of its methods.
 func (f *File) Help(ctx context.Context, method string) (string, error) {
 	return help(ctx, f.cap, schema.File_help, method)
 }
@@ -138,7 +138,7 @@ func (f *File) ReadBytes(ctx context.Context) (data []byte, v vfs.Version, err e
 	return data, v, err
 }
 
-// ReadAt implements vfs.File. A long read goes in parts.
+// ReadAt implements vfs.File. It splits a long read into several calls.
 func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.open(); err != nil {
 		return 0, err
@@ -157,8 +157,9 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	}
 }
 
-// View has use look at up to n bytes from off, at most 1 MiB, where they were received: no copy of them is made. They are gone
-// when use returns, and are fewer than n only where the file ends, which eof says. An error of use is View's.
+// View calls use with up to n bytes from off, at most 1 MiB, without copying them. They
+// are valid only until use returns. There are fewer than n only at the end of the file,
+// where eof is true. View returns the error of use.
 func (f *File) View(ctx context.Context, off int64, n int, use func(b []byte, eof bool) error) error {
 	if err := f.open(); err != nil {
 		return err
@@ -204,8 +205,8 @@ func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error)
 	return n, err
 }
 
-// WriteAt implements vfs.File. A long write goes in parts, of which each is a
-// change by itself: with a condition it is tooLarge.
+// WriteAt implements vfs.File. It splits a long write into several calls, each a change
+// of its own. With a condition, a write of more than 1 MiB is tooLarge.
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int, error) {
 	if err := f.open(); err != nil {
 		return 0, err
@@ -270,8 +271,7 @@ func (f *File) Sync(ctx context.Context) error {
 	return do(ctx, f.cap, schema.File_sync, nil, nil)
 }
 
-// Replace implements vfs.Replacer: r's bytes, of any size, become the whole
-// content.
+// Replace implements vfs.Replacer, for content of any size.
 func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	if err := f.open(); err != nil {
 		return vfs.Version{}, err
@@ -296,7 +296,7 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 	}.run(ctx, r)
 }
 
-// WriteText makes text the whole content, at most 4 MiB.
+// WriteText replaces the whole content with text, of at most 4 MiB.
 func (f *File) WriteText(ctx context.Context, text string, c vfs.If) (v vfs.Version, err error) {
 	if err := first(f.open(), wire.CheckWhole(len(text))); err != nil {
 		return v, err

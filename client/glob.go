@@ -14,9 +14,9 @@ import (
 	"capd/vfs"
 )
 
-// Glob yields what matches pattern below d, in tree order: Name is the path and
-// Kind is set. An error is the last thing yielded; an [*Unlisted] when all was
-// yielded that could be found.
+// Glob yields what matches pattern below d, in tree order: each entry has its path as
+// Name, and its Kind. An error is the last thing yielded. It is an [*Unlisted] if
+// everything else was yielded but some directories could not be listed.
 func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
 		after := ""
@@ -44,7 +44,7 @@ func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, err
 				}
 				return
 			}
-			// The search has to come forward, or it could go on for ever.
+			// The host has to move the cursor forward, or the search would never end.
 			if p.cursor != after && !inTreeOrder(after, p.cursor) || p.cursor == after && len(p.entries) == 0 {
 				yield(vfs.Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered a search that does not come forward"))
 				return
@@ -54,13 +54,13 @@ func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, err
 	}
 }
 
-// Unlisted is what a search could not look into, where something could match. What
-// policy withholds is not in it.
+// Unlisted is the error of a search that could not list some directories where
+// something might match. It does not include what policy withholds.
 type Unlisted struct {
-	// Errors are [*vfs.Error] with their paths, at most 1000, in the order of the
-	// search.
+	// Errors holds one [*vfs.Error] with its path for each of them, at most 1000, in
+	// the order of the search.
 	Errors []error
-	// More is how many there are beyond those.
+	// More is the number of those beyond Errors.
 	More int
 }
 
@@ -70,7 +70,7 @@ func (u *Unlisted) add(all []error) {
 	for _, err := range all {
 		last := len(u.Errors) - 1
 		if last >= 0 && pathOf(u.Errors[last]) == pathOf(err) {
-			continue // told again, on the next page
+			continue // repeated on the next page
 		}
 		if last+1 == maxUnlisted {
 			u.More++
@@ -87,7 +87,7 @@ func pathOf(err error) string {
 	return ""
 }
 
-// Error is the first error, and how many there are beside it.
+// Error returns the first error, and the number of the others.
 func (u *Unlisted) Error() string {
 	text := u.Errors[0].Error()
 	if n := len(u.Errors) - 1 + u.More; n > 0 {
@@ -96,7 +96,7 @@ func (u *Unlisted) Error() string {
 	return text
 }
 
-// Unwrap implements the interface of package errors.
+// Unwrap lets errors.Is and errors.As look at each error.
 func (u *Unlisted) Unwrap() []error { return u.Errors }
 
 type globPage struct {
@@ -106,8 +106,8 @@ type globPage struct {
 	cursor  string
 }
 
-// globLimit is how many paths are asked for at once: the host finds its way back to
-// where it stopped for each page.
+// globLimit is the number of paths to ask for at once. It is large because the host
+// searches its way back to the cursor for each page.
 const globLimit = 10_000
 
 func (d *Dir) globPage(ctx context.Context, pattern, after string) (page globPage, err error) {
@@ -142,7 +142,7 @@ func unlisted(r schema.Dir_glob_Results) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Len() > wire.MaxPage+64 { // the alternatives of one pattern are looked up together
+	if l.Len() > wire.MaxPage+64 { // the alternatives of a pattern may add some
 		return nil, vfs.Errorf(vfs.Corrupt, "the host answered that it missed %d directories in one page", l.Len())
 	}
 	var all []error
@@ -159,8 +159,8 @@ func unlisted(r schema.Dir_glob_Results) ([]error, error) {
 	return all, nil
 }
 
-// inTreeOrder reports whether path is one, and comes after the path before ("":
-// the start) in tree order.
+// inTreeOrder reports whether path is valid and comes after before in tree order. The
+// empty before is the start.
 func inTreeOrder(before, path string) bool {
 	names, err := vfs.SplitPath(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// link is a link: on the wire it is no capability, so it is looked at anew each
-// time.
+// link implements vfs.Link. A link is not a capability on the wire, so each method
+// looks at it again by its path.
 type link struct {
 	dir    *vat.Cap
 	path   string
@@ -54,8 +54,8 @@ func (l *link) Stat(ctx context.Context) (info vfs.Info, err error) {
 	return info, err
 }
 
-// Target implements vfs.Link. A target above the Dir where it was looked up is
-// outside, and not shown.
+// Target implements vfs.Link. It answers outside, and not the target, for a link that
+// leads above the Dir where it was looked up.
 func (l *link) Target(ctx context.Context) (target string, err error) {
 	err = l.look(ctx, func(n schema.Node) error {
 		w, err := n.Link()

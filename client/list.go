@@ -10,7 +10,7 @@ import (
 	"capd/vfs"
 )
 
-// List implements vfs.Dir: it asks for page after page.
+// List implements vfs.Dir. It asks for one page after the other.
 func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) {
 		for s, err := range d.Entries(ctx, false) {
@@ -21,15 +21,15 @@ func (d *Dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	}
 }
 
-// Entry is one name of a directory with what List does not say: size, time and
-// executable bit, where they were asked for.
+// Entry is a name in a directory, its kind, and, if asked for, its size, time and
+// executable bit.
 type Entry struct {
 	Name string
 	vfs.Info
 }
 
-// Entries yields the entries in byte order of names, with their stats if
-// withStat. An error is the last thing yielded.
+// Entries yields the entries in byte order of names, with their stats if withStat is
+// true. An error is the last thing yielded.
 func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		after := ""
@@ -52,7 +52,7 @@ func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error
 			if !more {
 				return
 			}
-			if len(page) == 0 { // or it could go on for ever
+			if len(page) == 0 { // or the loop might never end
 				yield(Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered an empty page and said that there is more"))
 				return
 			}
@@ -82,7 +82,7 @@ func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Ent
 }
 
 func entries(l schema.Stat_List) ([]Entry, error) {
-	if l.Len() > wire.MaxPage { // elements without content take no room in a message
+	if l.Len() > wire.MaxPage { // empty elements take no room in a message
 		return nil, vfs.Errorf(vfs.Corrupt, "the host answered a page of %d entries", l.Len())
 	}
 	out := make([]Entry, l.Len())

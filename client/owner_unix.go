@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// ownerOf names the user whose socket this user may not open: the owner of what is at
-// path, or else of the directory on the way to it that lets nobody through. "" where
-// that cannot be told.
+// ownerOf returns the name of the user who keeps this user from opening path: the owner
+// of the socket, or of the directory above it that lets nobody through. It returns ""
+// if it cannot tell.
 func ownerOf(path string) string {
 	for {
 		fi, err := os.Stat(path)
@@ -32,7 +32,7 @@ func ownerOf(path string) string {
 	}
 }
 
-// thisUser names the user that this process runs as.
+// thisUser returns the name of the user of this process.
 func thisUser() string { return userName(uint32(os.Geteuid())) }
 
 func userName(uid uint32) string {

@@ -14,8 +14,9 @@ import (
 	"capd/vfs"
 )
 
-// Stream writes length bytes of one content, from off (length 0: to the end), to
-// w, and returns how many.
+// Stream writes length bytes from off to w, and returns how many it wrote. Length 0 is
+// everything from off. All of them are of one content, even if the file changes
+// meanwhile.
 func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n int64, err error) {
 	if err := f.open(); err != nil {
 		return 0, err
@@ -53,19 +54,18 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	return s.n, err
 }
 
-// sink is where the host streams to. After the call has ended, or ctx has,
-// nothing is written any more.
+// sink receives a stream. It writes nothing to w once the call or ctx has ended.
 type sink struct {
 	ctx   context.Context
 	mu    sync.Mutex
 	w     io.Writer
 	n     int64
-	left  int64 // to come at most; negative when more came
+	left  int64 // at most to come; negative if more came
 	err   error
 	done  bool
 	ended bool
 
-	broken bool // a write was lost
+	broken bool // a write failed or was cancelled
 }
 
 var sinkTable = vat.NewTable(
@@ -81,7 +81,7 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
-		s.err = s.ctx.Err() // of which the host may say sooner that the sink failed
+		s.err = s.ctx.Err() // the host may say first that the sink failed
 	}
 	if s.ended || s.done || s.broken || s.ctx.Err() != nil {
 		return vfs.Errorf(vfs.Invalid, "the stream has ended")
@@ -101,7 +101,7 @@ func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
 	return nil
 }
 
-// StreamBroken ends the stream: what comes is not the whole.
+// StreamBroken ends the stream: a part of it is missing.
 func (s *sink) StreamBroken(*vat.Exception) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *sink) finish(vat.Call[schema.Sink_done_Params, schema.Sink_done_Results
 	return nil
 }
 
-// Open implements vfs.Opener. A content of at most 4 MiB is read into memory at
-// once, a larger one into a temporary file, so that it stays as it was.
+// Open implements vfs.Opener. It reads a content of at most 4 MiB into memory and a
+// larger one into a temporary file, so that later changes do not affect it.
 func (f *File) Open(ctx context.Context) (vfs.Content, error) {
 	b, _, err := f.ReadBytes(ctx)
 	if err == nil {
@@ -134,7 +134,7 @@ func (f *File) Open(ctx context.Context) (vfs.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(t.Name()) // best effort: it goes with its descriptor
+	os.Remove(t.Name()) // best effort: the file goes when it is closed
 	n, err := f.Stream(ctx, t, 0, 0)
 	if err != nil {
 		t.Close()

@@ -13,7 +13,8 @@ import (
 	"capd/vfs"
 )
 
-// upload writes a whole file: in one message if it fits, staged otherwise.
+// upload writes a whole file: in one message if it fits, and through a Writer
+// otherwise.
 type upload struct {
 	whole func(size int, content io.Reader) (vfs.Version, error)
 	stage func() *vat.Cap
@@ -48,7 +49,7 @@ func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 	return v, err
 }
 
-// inMemory returns how many bytes r has, if they are all there.
+// inMemory returns how many bytes r has, if r is a reader of memory.
 func inMemory(r io.Reader) (int, bool) {
 	switch r := r.(type) {
 	case *bytes.Reader:
@@ -61,7 +62,8 @@ func inMemory(r io.Reader) (int, bool) {
 	return 0, false
 }
 
-// fill makes the field of of a call's parameters what r has: size bytes. What lies in memory leaves from there.
+// fill sets the Data field of the parameters to the size bytes that r has. The bytes of
+// a bytes.Buffer or bytes.Reader are sent without a copy.
 func fill(caps *vat.Caps, of vat.Field, size int, r io.Reader) error {
 	switch r := r.(type) {
 	case *bytes.Buffer:
@@ -81,7 +83,7 @@ func fill(caps *vat.Caps, of vat.Field, size int, r io.Reader) error {
 	return err
 }
 
-// seen is what was written to it, where it lies.
+// seen is a writer that keeps the bytes of one write without copying them.
 type seen []byte
 
 func (s *seen) Write(p []byte) (int, error) {
@@ -89,7 +91,7 @@ func (s *seen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cancellable is a reader that ends with ctx.
+// cancellable is a reader that fails once ctx has ended.
 type cancellable struct {
 	ctx context.Context
 	r   io.Reader
@@ -130,8 +132,8 @@ func (u upload) copy(ctx context.Context, w *vat.Cap, r io.Reader) error {
 	}
 }
 
-// lost returns why a call has failed already, as one does that was never sent:
-// what comes after it must not be taken for the whole.
+// lost returns the error of a call that has failed already, such as one that was never
+// sent. What follows it is not the whole content.
 func lost(a *vat.Answer[vat.Empty]) error {
 	_, _, err := a.Await(over)
 	if errors.Is(err, context.Canceled) {
