@@ -15,9 +15,8 @@ import (
 	"capd/virtualfs"
 )
 
-// checkTarget answers what is wrong with asking for the changes at and below paths
-// of the mount at path. None are not all, which nil stands for: they look alike on
-// the wire.
+// checkTarget checks the paths of a call about the mount at path. An empty list is
+// invalid: on the wire it looks like nil, which means all.
 func checkTarget(path string, paths []string) error {
 	if paths != nil && len(paths) == 0 {
 		return vfs.Errorf(vfs.Invalid, "the list of paths names none; nil is all")
@@ -25,13 +24,12 @@ func checkTarget(path string, paths []string) error {
 	return first(checkPath(path), served.CheckPaths(paths))
 }
 
-// diffPage is how many changes are asked for at once: the host looks at all of them for
-// each page.
+// diffPage is the number of changes to ask for at once. It is large because the host
+// looks at all changes for each page.
 const diffPage = 10_000
 
-// Diff yields changes in byte order of paths, those after the path after. Where changes
-// were made while it asked for their pages, the Review is one that Apply answers with
-// conflict.
+// Diff yields the changes that come after the path after, in byte order of paths. If
+// changes were made between two of its pages, Apply answers conflict for the Review.
 func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) (review virtualfs.Review, err error) {
 	if err := first(checkTarget(path, o.Paths), checkPath(after), checkTexts(o.From, o.To)); err != nil {
 		return review, err
@@ -51,7 +49,7 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 				return err
 			}
 			if pages > 0 && seen != review {
-				seen = sha256.Sum256(append(review[:], seen[:]...)) // of no changes that ever were
+				seen = sha256.Sum256(append(review[:], seen[:]...)) // a review that matches no changes
 			}
 			review = seen
 			l, err := r.Changes()
@@ -79,8 +77,8 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 	return review, nil
 }
 
-// Apply lets in the changes at and below paths (nil: all), or none of them. Paths
-// that somebody else changed are [*batch.Conflicts].
+// Apply applies the changes at and below paths, all of them or none. Nil paths are all
+// changes. The error for paths that somebody else changed is a [*batch.Conflicts].
 func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
 	if err := first(checkTarget(path, o.Paths), checkTarget(path, slices.Concat(o.Paths, o.Ours, o.Theirs))); err != nil {
 		return a, err
@@ -109,7 +107,7 @@ func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOp
 	return a, wire.Decode(err)
 }
 
-// Undo takes an apply back.
+// Undo takes back the apply with that id.
 func (fs *VirtualFs) Undo(ctx context.Context, path, id string) error {
 	if err := first(checkPath(path), checkTexts(id)); err != nil {
 		return err
@@ -119,7 +117,8 @@ func (fs *VirtualFs) Undo(ctx context.Context, path, id string) error {
 	}, func(r schema.VirtualFs_undo_Results, _ *vat.Caps) error { return conflicts(r) }))
 }
 
-// Revert drops the changes at and below paths (nil: all) and counts them.
+// Revert drops the changes at and below paths, and counts them. Nil paths are all
+// changes.
 func (fs *VirtualFs) Revert(ctx context.Context, path string, paths []string) (n int, err error) {
 	if err := checkTarget(path, paths); err != nil {
 		return 0, err
@@ -133,7 +132,7 @@ func (fs *VirtualFs) Revert(ctx context.Context, path string, paths []string) (n
 	return n, wire.Decode(err)
 }
 
-// number is a count that was answered.
+// number returns a count that the host answered, at most math.MaxInt32.
 func number(n uint64) int { return int(min(n, math.MaxInt32)) }
 
 // conflicts returns the conflicts in results as an error: a [*batch.Conflicts].

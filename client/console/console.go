@@ -1,5 +1,5 @@
-// Package console is the operator's side of a host: its grants, and what
-// controls them.
+// Package console is the client of a host's operator: it manages the grants, the mounts
+// and their limits.
 package console
 
 import (
@@ -18,15 +18,14 @@ import (
 	"capd/vfs"
 )
 
-// Console is a connection to a host's control socket. It is safe for concurrent
-// use.
+// Console is a connection to a host's control socket. It is safe for concurrent use.
 type Console struct {
 	vat *vat.Conn
 	cap *vat.Cap
 }
 
-// Dial connects to the control socket at path. It answers stale when no host is
-// there, and denied when it is another user's.
+// Dial connects to the control socket at path. It answers stale if no host is there,
+// and denied if the socket belongs to another user.
 func Dial(ctx context.Context, path string) (*Console, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -38,7 +37,7 @@ func Dial(ctx context.Context, path string) (*Console, error) {
 	return New(nc), nil
 }
 
-// New is Dial over a connection that is there already, which it takes over.
+// New is like Dial, but uses the connection nc, which it takes over.
 func New(nc net.Conn) *Console {
 	c := vat.NewConn(nc, vat.Options{})
 	return &Console{c, c.Bootstrap(context.Background())}
@@ -50,13 +49,13 @@ func (c *Console) Close() error {
 	return c.vat.Close()
 }
 
-// Grant gives guest the node at path ("" for everything) and returns its
+// Grant gives guest the node at path ("" for everything). It returns the grant, its
 // locator, which is a secret, and its control.
 func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) (g authority.Grant, locator string, ctl *Control, err error) {
 	return c.GrantOn(ctx, guest, path, authority.Terms{ReadOnly: readOnly})
 }
 
-// GrantOn is Grant on terms.
+// GrantOn is like Grant, with terms.
 func (c *Console) GrantOn(ctx context.Context, guest, path string, t authority.Terms) (g authority.Grant, locator string, ctl *Control, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
 		p.SetReadOnly(t.ReadOnly)
@@ -107,8 +106,8 @@ func (c *Console) Grants(ctx context.Context) ([]authority.Grant, error) {
 	return out, nil
 }
 
-// Revoke revokes every grant of guest, or the one with that id, with all that
-// was shared from it, and counts those that were named.
+// Revoke revokes every grant of guest, or the one with that id, and all that was shared
+// from it. It counts only the grants that were named.
 func (c *Console) Revoke(ctx context.Context, guest string) (n int, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_revoke, func(p schema.Console_revoke_Params, _ *vat.Caps) error {
 		return p.SetGuest(guest)
@@ -119,7 +118,8 @@ func (c *Console) Revoke(ctx context.Context, guest string) (n int, err error) {
 	return n, wire.Decode(err)
 }
 
-// SetWritable locks or unlocks every grant of guest, or the one with that id.
+// SetWritable locks or unlocks every grant of guest, or the one with that id, and
+// counts them.
 func (c *Console) SetWritable(ctx context.Context, guest string, on bool) (n int, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_setWritable, func(p schema.Console_setWritable_Params, _ *vat.Caps) error {
 		p.SetWritable(on)
@@ -131,8 +131,8 @@ func (c *Console) SetWritable(ctx context.Context, guest string, on bool) (n int
 	return n, wire.Decode(err)
 }
 
-// SetLimits changes limits of every grant of guest, or of the one with that id, and counts them.
-// What l does not name stays as it is.
+// SetLimits changes limits of every grant of guest, or of the one with that id, and
+// counts the grants. Limits that l does not name stay as they are.
 func (c *Console) SetLimits(ctx context.Context, guest string, l meter.Limits) (n int, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_setLimits, func(p schema.Console_setLimits_Params, _ *vat.Caps) error {
 		return errors.Join(p.SetGuest(guest), served.SetLimits(l, p.NewLimits))
@@ -154,8 +154,8 @@ func (c *Console) Control(ctx context.Context, id string) (ctl *Control, err err
 	return ctl, wire.Decode(err)
 }
 
-// Status returns what the host holds now; with collect, after a garbage
-// collection.
+// Status returns what the host holds now. With collect, the host first collects
+// garbage.
 func (c *Console) Status(ctx context.Context, collect bool) (st served.Status, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
 		p.SetCollect(collect)
@@ -171,7 +171,7 @@ func (c *Console) Status(ctx context.Context, collect bool) (st served.Status, e
 	return st, wire.Decode(err)
 }
 
-// Help returns the host's own description of a Console, or of one method.
+// Help returns the host's description of a Console, or of one of its methods.
 func (c *Console) Help(ctx context.Context, method string) (text string, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_help, func(p schema.Console_help_Params, _ *vat.Caps) error {
 		return p.SetMethod(method)

@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// Control is what a host does about one route: a grant, or a path below one.
+// Control controls one route: a grant, or a path below one.
 type Control struct {
 	cap *vat.Cap
 	dir bool
@@ -28,14 +28,14 @@ func control(caps *vat.Caps, get func() (schema.Control, error)) (*Control, erro
 	return &Control{caps.Get(w.File()).AddRef(), false}, nil
 }
 
-// Close lets go of the control; what it has set stays set.
+// Close releases the control. What it has set remains.
 func (c *Control) Close() error {
 	c.cap.Release()
 	return nil
 }
 
-// SetWritable locks (false) or unlocks the route. A lock answers when no change
-// is under way any more; busy when one is stuck.
+// SetWritable locks (false) or unlocks the route. A lock waits until no change is under
+// way, and answers busy if one is stuck.
 func (c *Control) SetWritable(ctx context.Context, on bool) error {
 	if c.dir {
 		return set(ctx, c.cap, schema.DirControl_setWritable, schema.DirControl_setWritable_Params.SetWritable, on)
@@ -43,7 +43,7 @@ func (c *Control) SetWritable(ctx context.Context, on bool) error {
 	return set(ctx, c.cap, schema.FileControl_setWritable, schema.FileControl_setWritable_Params.SetWritable, on)
 }
 
-// SetReadable allows or forbids looking.
+// SetReadable allows or forbids reading and listing over the route.
 func (c *Control) SetReadable(ctx context.Context, on bool) error {
 	if c.dir {
 		return set(ctx, c.cap, schema.DirControl_setReadable, schema.DirControl_setReadable_Params.SetReadable, on)
@@ -58,7 +58,8 @@ func set[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P
 	}, nil))
 }
 
-// Writable reports what was set here, and what holds with all routes above.
+// Writable reports what was set on this route, and what is in effect together with all
+// routes above.
 func (c *Control) Writable(ctx context.Context) (own, effective bool, err error) {
 	if c.dir {
 		return get(ctx, c.cap, schema.DirControl_getWritable, schema.DirControl_getWritable_Results.Writable)
@@ -66,7 +67,7 @@ func (c *Control) Writable(ctx context.Context) (own, effective bool, err error)
 	return get(ctx, c.cap, schema.FileControl_getWritable, schema.FileControl_getWritable_Results.Writable)
 }
 
-// Readable is as Writable.
+// Readable is like Writable, for reading.
 func (c *Control) Readable(ctx context.Context) (own, effective bool, err error) {
 	if c.dir {
 		return get(ctx, c.cap, schema.DirControl_getReadable, schema.DirControl_getReadable_Results.Readable)
@@ -85,7 +86,7 @@ func get[P ~capnp.StructKind, R interface {
 	return own, effective, wire.Decode(err)
 }
 
-// Revoke takes the route back for good.
+// Revoke revokes the route for good.
 func (c *Control) Revoke(ctx context.Context) error {
 	if c.dir {
 		return wire.Decode(vat.Do(ctx, c.cap, schema.DirControl_revoke, nil, nil))
@@ -93,7 +94,8 @@ func (c *Control) Revoke(ctx context.Context) error {
 	return wire.Decode(vat.Do(ctx, c.cap, schema.FileControl_revoke, nil, nil))
 }
 
-// Child controls the route to one name below. notDir for a file's control.
+// Child returns the control of the route to one name below. It answers notDir for the
+// control of a file.
 func (c *Control) Child(ctx context.Context, name string) (child *Control, err error) {
 	if !c.dir {
 		return nil, vfs.Errorf(vfs.NotDir, "this controls a file")

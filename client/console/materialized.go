@@ -11,7 +11,7 @@ import (
 	"capd/virtualfs"
 )
 
-// Materialized is a copy of a subtree in a private directory of the host. It is a
+// Materialized is a copy of a subtree in a private directory of the host. It implements
 // [virtualfs.Tree].
 type Materialized struct {
 	cap  *vat.Cap
@@ -20,8 +20,8 @@ type Materialized struct {
 
 var _ virtualfs.Tree = (*Materialized)(nil)
 
-// Materialize copies the subtree at path into a private directory of the host. The
-// tree is a [*Materialized].
+// Materialize copies the subtree at path into a private directory of the host. It
+// returns a [*Materialized].
 func (fs *VirtualFs) Materialize(ctx context.Context, path string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
 	if b.Entries < 0 || b.Bytes < 0 {
 		return nil, vfs.At(path, vfs.Errorf(vfs.Invalid, "a bound is negative; 0 is the host's default"))
@@ -57,18 +57,18 @@ func (fs *VirtualFs) Materialize(ctx context.Context, path string, b virtualfs.B
 	return t, nil
 }
 
-// Close lets go of the tree, and with that has the host remove the directory. It
-// does not wait for it.
+// Close releases the tree, and the host then removes the directory. Close does not wait
+// for that.
 func (t *Materialized) Close() error {
 	t.cap.Release()
 	return nil
 }
 
-// Path is where the directory is on the host.
+// Path returns the path of the directory on the host.
 func (t *Materialized) Path() string { return t.path }
 
-// Changes returns what Sync would bring back, and what it would leave out, both in
-// byte order of paths.
+// Changes returns what Sync would bring back, and what it would leave out, both in byte
+// order of paths.
 func (t *Materialized) Changes(ctx context.Context) (changes []virtualfs.Change, skipped []virtualfs.Skipped, err error) {
 	cursor := []byte{}
 	for more := true; more; {
@@ -117,9 +117,9 @@ func leftOut(l schema.Skipped_List, err error) ([]virtualfs.Skipped, error) {
 	return all, nil
 }
 
-// Sync brings back what changed, all or nothing. Paths that changed on both sides
-// are [*batch.Conflicts]. Of what was left out it returns the first MiB; Changes
-// has it all.
+// Sync brings back what changed, all or nothing. The error for paths that changed on
+// both sides is a [*batch.Conflicts]. Of what was left out it returns the first MiB;
+// Changes returns everything.
 func (t *Materialized) Sync(ctx context.Context, progress virtualfs.Progress) (changes int, skipped []virtualfs.Skipped, err error) {
 	told, stop := listen(progress)
 	defer stop()
@@ -135,7 +135,7 @@ func (t *Materialized) Sync(ctx context.Context, progress virtualfs.Progress) (c
 	return changes, skipped, wire.Decode(err)
 }
 
-// Help returns the host's own description of a Materialized, or of one method.
+// Help returns the host's description of a Materialized, or of one of its methods.
 func (t *Materialized) Help(ctx context.Context, method string) (text string, err error) {
 	err = vat.Do(ctx, t.cap, schema.Materialized_help, func(p schema.Materialized_help_Params, _ *vat.Caps) error {
 		return p.SetMethod(method)

@@ -9,8 +9,8 @@ import (
 	"capd/virtualfs"
 )
 
-// listen returns a Progress that tells f, or none when there is no f. After stop
-// has returned f is not called any more.
+// listen returns a capability to a Progress that calls f, or nil if f is nil. It calls
+// f no more after stop has returned.
 func listen(f virtualfs.Progress) (told *vat.Cap, stop func()) {
 	if f == nil {
 		return nil, func() {}
@@ -21,7 +21,7 @@ func listen(f virtualfs.Progress) (told *vat.Cap, stop func()) {
 
 type listener struct {
 	mu sync.Mutex
-	f  virtualfs.Progress // nil after the end
+	f  virtualfs.Progress // nil after stop
 }
 
 func (l *listener) stop() {

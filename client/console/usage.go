@@ -13,17 +13,17 @@ import (
 // Usage is what guests use at one moment.
 type Usage struct {
 	Host      served.Usage // all of them together
-	Strangers served.Usage // connections that have restored nothing
+	Strangers served.Usage // connections that have restored nothing yet
 	Grants    []GrantUsage // oldest first, without those that hold nothing any more
 }
 
-// GrantUsage is what one grant uses, with all that was shared from it.
+// GrantUsage is what one grant uses, together with all that was shared from it.
 type GrantUsage struct {
 	authority.Grant
 	served.Usage
 }
 
-// Usage returns what guests use now. With many grants it asks several times.
+// Usage returns what guests use now. It asks several times if there are many grants.
 func (c *Console) Usage(ctx context.Context) (u Usage, err error) {
 	for more, after := true, ""; more; {
 		err := vat.Do(ctx, c.cap, schema.Console_usage, func(p schema.Console_usage_Params, _ *vat.Caps) error {

@@ -12,12 +12,12 @@ import (
 	"capd/virtualfs"
 )
 
-// VirtualFs is what composes a host's tree, over the wire. Its methods are those of
-// [virtualfs.Host] and answer what those answer. It is safe for concurrent use.
+// VirtualFs changes the composition of a host's tree. Its methods behave like those of
+// [virtualfs.Host]. It is safe for concurrent use.
 type VirtualFs struct{ cap *vat.Cap }
 
-// What takes a context in [virtualfs.Host], and answers nothing that only a host has,
-// is the same here.
+// The methods of [virtualfs.Host] that take a context and return nothing that only a
+// host has are the same here.
 var _ interface {
 	Mount(ctx context.Context, path, url string, a virtualfs.Attenuation) error
 	Unmount(ctx context.Context, path string) error
@@ -30,8 +30,8 @@ var _ interface {
 	Materialize(ctx context.Context, path string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error)
 } = (*VirtualFs)(nil)
 
-// VirtualFs returns what composes the host's tree. It answers unsupported when the
-// host serves one that was composed once for all.
+// VirtualFs returns the VirtualFs of the host. It answers unsupported if the host
+// serves a fixed tree.
 func (c *Console) VirtualFs(ctx context.Context) (fs *VirtualFs, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_virtualFs, nil, func(r schema.Console_virtualFs_Results, caps *vat.Caps) error {
 		held, err := hold(caps.Get(r.Fs()))
@@ -44,7 +44,7 @@ func (c *Console) VirtualFs(ctx context.Context) (fs *VirtualFs, err error) {
 	return fs, nil
 }
 
-// hold keeps a capability that was answered.
+// hold returns a reference of its own to a capability in results, or corrupt for none.
 func hold(c *vat.Cap) (*vat.Cap, error) {
 	if c == nil {
 		return nil, errNoCap
@@ -54,7 +54,7 @@ func hold(c *vat.Cap) (*vat.Cap, error) {
 
 var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
 
-// Close lets go of it; what it did stays.
+// Close releases the capability. What was changed with it remains.
 func (fs *VirtualFs) Close() error {
 	fs.cap.Release()
 	return nil
@@ -77,8 +77,8 @@ func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a virtualfs.At
 	}, nil))
 }
 
-// checkPath answers limit for a path that no host takes: it is not sent, since it
-// might be larger than a message.
+// checkPath answers limit for a path that is longer than any host takes. Such a path is
+// not sent, since it may not fit into a message.
 func checkPath(path string) error {
 	if len(path) > vfs.MaxPath {
 		return vfs.Errorf(vfs.Limit, "the path is longer than %d bytes", vfs.MaxPath)
@@ -86,7 +86,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// checkTexts answers tooLarge for texts that do not go into one message.
+// checkTexts answers tooLarge for texts that do not fit into one message together.
 func checkTexts(all ...string) error {
 	n := 0
 	for _, s := range all {
@@ -107,7 +107,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// Unmount takes away what is mounted at path.
+// Unmount removes the mount at path.
 func (fs *VirtualFs) Unmount(ctx context.Context, path string) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -147,10 +147,10 @@ func (fs *VirtualFs) Mounts(ctx context.Context) ([]virtualfs.Mount, error) {
 	return all, nil
 }
 
-// copied is data that outlives its message.
+// copied returns a copy of b that outlives its message.
 func copied(b []byte, err error) ([]byte, error) { return append([]byte{}, b...), err }
 
-// Root returns the whole tree, with a control of its own.
+// Root returns the root of the tree, with a control of its own.
 func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err error) {
 	err = vat.Do(ctx, fs.cap, schema.VirtualFs_root, nil, func(r schema.VirtualFs_root_Results, caps *vat.Caps) error {
 		dir, control := caps.Get(r.Dir()), caps.Get(r.Control())
@@ -163,7 +163,7 @@ func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err err
 	return d, ctl, wire.Decode(err)
 }
 
-// Commit commits a git mount's changes and returns the commit's id.
+// Commit commits the changes of a git mount and returns the id of the commit.
 func (fs *VirtualFs) Commit(ctx context.Context, path string, c virtualfs.Commit) (id string, err error) {
 	if err := first(checkPath(path), checkTexts(c.Message, c.Author, c.Email, c.Ref, c.Old)); err != nil {
 		return "", err
@@ -181,8 +181,7 @@ func (fs *VirtualFs) Commit(ctx context.Context, path string, c virtualfs.Commit
 	return id, wire.Decode(err)
 }
 
-// Snapshot puts the subtree at path into the content-addressed store that store
-// names.
+// Snapshot stores the subtree at path in the content-addressed store that store names.
 func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, progress virtualfs.Progress) (s virtualfs.Snapshot, err error) {
 	if err := first(checkPath(path), checkTexts(store, pin)); err != nil {
 		return s, err
@@ -202,7 +201,7 @@ func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, prog
 	return s, wire.Decode(err)
 }
 
-// Help returns the host's own description of a VirtualFs, or of one method.
+// Help returns the host's description of a VirtualFs, or of one of its methods.
 func (fs *VirtualFs) Help(ctx context.Context, method string) (text string, err error) {
 	err = vat.Do(ctx, fs.cap, schema.VirtualFs_help, func(p schema.VirtualFs_help_Params, _ *vat.Caps) error {
 		return p.SetMethod(method)
