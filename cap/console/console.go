@@ -1,5 +1,5 @@
-// Package console serves what the operator of a host holds: the interface
-// Console. It translates and decides nothing.
+// Package console serves the interface Console, which the operator of a host holds. It
+// only translates: the authority decides.
 package console
 
 import (
@@ -16,15 +16,15 @@ import (
 	"capd/virtualfs"
 )
 
-// Options are what an authority does not know. The zero value is right where
-// nobody does.
+// Options are what the authority does not know. The zero value is valid: then the
+// status lacks Process, and the method virtualFs is unsupported.
 type Options struct {
 	Process   func() Process // for the method status
-	VirtualFs virtualfs.Host // what composes the authority's tree
+	VirtualFs virtualfs.Host // changes the composition of the authority's tree
 }
 
-// New returns a Console for h. locate makes a locator of a secret; without it grant is
-// unsupported.
+// New returns a Console for h. locate makes a locator of a secret. If it is nil, the
+// method grant is unsupported.
 func New(h *authority.Host, locate func(secret [32]byte) string, o Options) *vat.Cap {
 	if o.Process == nil {
 		o.Process = unknown
@@ -102,7 +102,7 @@ var states = map[authority.State]schema.Grant_State{
 	authority.Revoked: schema.Grant_State_revoked,
 }
 
-// SetGrant writes g, and Grant reads it.
+// SetGrant writes g. Grant reads it.
 func SetGrant(w schema.Grant, g authority.Grant) error {
 	w.SetMode(modes[g.Mode])
 	w.SetState(states[g.State])
@@ -160,7 +160,8 @@ func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list
 	return nil
 }
 
-// pageOf returns at most limit grants after the one with that id, and whether there are more.
+// pageOf returns at most limit grants that come after the one with the id after, and
+// whether there are more.
 func pageOf[G any](list func(after string, max int) ([]G, error), after string, limit int) (gs []G, more bool, err error) {
 	gs, err = list(after, limit+1)
 	if err != nil {
@@ -190,7 +191,7 @@ func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schem
 	return counted(c.Results, n, vfs.At(guest, err))
 }
 
-// counted answers how many grants a method changed, or its error.
+// counted answers the number of grants that a method changed, or its error.
 func counted[R interface{ SetCount(uint32) }](results func() (R, error), n int, err error) error {
 	if err != nil {
 		return err

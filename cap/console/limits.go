@@ -10,7 +10,7 @@ import (
 	"capd/vfs"
 )
 
-// kinds are the kinds of limits on the wire, in the order of the meter's.
+// kinds maps the meter's kinds of limits to those on the wire.
 var kinds = [meter.Kinds]schema.Limit_Kind{
 	meter.Connections: schema.Limit_Kind_connections, meter.Nodes: schema.Limit_Kind_nodes, meter.Streams: schema.Limit_Kind_streams,
 	meter.Writers: schema.Limit_Kind_writers, meter.Listings: schema.Limit_Kind_listings, meter.Shares: schema.Limit_Kind_shares,
@@ -19,7 +19,7 @@ var kinds = [meter.Kinds]schema.Limit_Kind{
 	meter.Threads: schema.Limit_Kind_threads, meter.Waits: schema.Limit_Kind_waits,
 }
 
-// kindOf is the kind that has w on the wire.
+// kindOf returns the meter's kind for w, or false for a kind that it does not know.
 func kindOf(w schema.Limit_Kind) (meter.Kind, bool) {
 	for k, on := range kinds {
 		if on == w {
@@ -29,7 +29,7 @@ func kindOf(w schema.Limit_Kind) (meter.Kind, bool) {
 	return 0, false
 }
 
-// SetLimits writes l, and limitsOf reads it.
+// SetLimits writes l. limitsOf reads it.
 func SetLimits(l meter.Limits, list func(int32) (schema.Limit_List, error)) error {
 	if len(l) == 0 {
 		return nil
@@ -49,7 +49,8 @@ func SetLimits(l meter.Limits, list func(int32) (schema.Limit_List, error)) erro
 	return nil
 }
 
-// limitsOf reads limits that a caller sent. It answers invalid for what can be none.
+// limitsOf reads limits that a caller sent. It answers invalid for an unknown kind, for
+// a kind that is there twice, and for a number that cannot be a limit.
 func limitsOf(w schema.Limit_List, err error) (meter.Limits, error) {
 	if err != nil {
 		return nil, err
@@ -88,16 +89,17 @@ func (s *server) setLimits(c vat.Call[schema.Console_setLimits_Params, schema.Co
 	return counted(c.Results, n, vfs.At(guest, err))
 }
 
-// Usage is what a grant, or several together, uses.
+// Usage is what one grant uses, or several together.
 type Usage struct {
-	Uses  []meter.Use   // one of each kind, in their order
-	Turns []meter.Turns // one of each lane, in their order
+	Uses  []meter.Use   // one for each kind, in order
+	Turns []meter.Turns // one for each lane, in order
 }
 
-// UsageOf is what m counts now.
+// UsageOf returns what m counts now.
 func UsageOf(m *meter.Meter) Usage { return Usage{m.Uses(), m.Turns()} }
 
-// maxUsages is how many grants a page of usage has at most: it has to fit into a message.
+// maxUsages is the largest number of grants in a page of usage, so that it fits into a
+// message.
 const maxUsages = 1000
 
 func (s *server) usage(c vat.Call[schema.Console_usage_Params, schema.Console_usage_Results]) error {
@@ -131,7 +133,7 @@ func (s *server) usage(c vat.Call[schema.Console_usage_Params, schema.Console_us
 	return errors.Join(setUsage(meters.All(), r.NewHost), setUsage(meters.Strangers(), r.NewStrangers))
 }
 
-// setUsage writes what m counts, and UsageFrom reads it.
+// setUsage writes what m counts. UsageFrom reads it.
 func setUsage(m *meter.Meter, make func() (schema.Usage, error)) error {
 	u := UsageOf(m)
 	w, err := make()
@@ -166,7 +168,8 @@ func setUsage(m *meter.Meter, make func() (schema.Usage, error)) error {
 	return nil
 }
 
-// UsageFrom reads what the method usage answered. What this program knows no kind of is left out.
+// UsageFrom reads a result of the method usage. It skips kinds that this program does
+// not know.
 func UsageFrom(w schema.Usage, err error) (u Usage, _ error) {
 	if err != nil {
 		return u, err

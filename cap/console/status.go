@@ -12,14 +12,13 @@ import (
 	"capd/version"
 )
 
-// Process is what is known of the process only to whoever serves in it; -1 is
-// what is not known.
+// Process is what only the serving program knows of its process. -1 means unknown.
 type Process struct{ Connections, Descriptors int64 }
 
-// unknown is the Process of a console that nobody tells.
+// unknown is the default of Options.Process.
 func unknown() Process { return Process{-1, -1} }
 
-// Status is what a host is at one moment: schema.Status in Go.
+// Status is the state of a host at one moment: schema.Status in Go.
 type Status struct {
 	Process
 	Version     string
@@ -35,8 +34,8 @@ type Status struct {
 
 func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_status_Results]) error {
 	if c.Params().Collect() {
-		runtime.GC()         // what a pool holds survives the first,
-		debug.FreeOSMemory() // and not this
+		runtime.GC()         // the first collection keeps what is in pools,
+		debug.FreeOSMemory() // and this one does not
 	}
 	r, err := c.Results()
 	if err != nil {
@@ -84,7 +83,7 @@ func setStatus(w schema.Status, s Status) error {
 
 func milliseconds(n uint64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// StatusOf reads what the method status answered.
+// StatusOf reads the result of the method status.
 func StatusOf(w schema.Status) (s Status, err error) {
 	s = Status{
 		Process:     Process{w.Connections(), w.Descriptors()},

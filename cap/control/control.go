@@ -1,6 +1,6 @@
-// Package control serves the host's side of a capability: DirControl,
-// FileControl and Console, and the Revoker that a guest gets for what it
-// derived itself. It translates and decides nothing.
+// Package control serves the controls of a capability: DirControl and FileControl for
+// the host, and Revoker for a guest that derived the capability itself. It only
+// translates.
 package control
 
 import (
@@ -13,12 +13,12 @@ import (
 	"capd/vfs"
 )
 
-// NewRevoker returns a Revoker for what ctl controls, which it takes over.
+// NewRevoker returns a Revoker for what ctl controls. It takes ctl over.
 func NewRevoker(ctl *vfs.Control) *vat.Cap { return vat.Serve(revokerTable, &revoker{ctl}) }
 
 type revoker struct{ ctl *vfs.Control }
 
-// Release lets go of the gate; what was derived lives on.
+// Release releases the control. What was derived lives on.
 func (r *revoker) Release() { r.ctl.Release() }
 
 var revokerTable = vat.NewTable(
@@ -34,7 +34,7 @@ func (r *revoker) help(c vat.Call[schema.Revoker_help_Params, schema.Revoker_hel
 	return wire.Help(help.Text, "Revoker", c.Params().MethodBytes, c.Results)
 }
 
-// New returns a DirControl or FileControl for ctl, as its kind says; it takes
+// New returns a DirControl or a FileControl for ctl, according to its kind. It takes
 // ctl over.
 func New(ctl *vfs.Control) *vat.Cap {
 	if ctl.Kind == vfs.DirKind {
@@ -43,7 +43,7 @@ func New(ctl *vfs.Control) *vat.Cap {
 	return vat.Serve(fileTable, &server{ctl, "FileControl"})
 }
 
-// Set stores a control for ctl in a Control of the results.
+// Set stores a control for ctl in a Control of the results. It takes ctl over.
 func Set(ctl *vfs.Control, caps *vat.Caps, alloc func() (schema.Control, error)) error {
 	w, err := alloc()
 	if err != nil {
@@ -61,7 +61,7 @@ type server struct {
 	iface string
 }
 
-// Release lets go of the gate; what was set stays set.
+// Release releases the control. What was set remains.
 func (s *server) Release() { s.ctl.Release() }
 
 var fileTable = vat.NewTable(
@@ -75,7 +75,7 @@ var fileTable = vat.NewTable(
 
 var dirTable *vat.Table
 
-func init() { // getChild makes more of its kind
+func init() { // not in the declaration: getChild uses dirTable
 	dirTable = vat.NewTable(
 		vat.Handle(schema.DirControl_setWritable, setWritable),
 		vat.Handle(schema.DirControl_getWritable, getWritable),

@@ -1,5 +1,5 @@
-// Package dir serves a vfs.Dir as the interface Dir. It translates and decides
-// nothing: what may be done is up to the vfs.Dir.
+// Package dir serves a vfs.Dir as the interface Dir. It only translates: the vfs.Dir
+// decides what is allowed.
 package dir
 
 import (
@@ -20,16 +20,16 @@ import (
 	"capd/vfs"
 )
 
-// New returns a capability for d, which it takes over and closes when the
-// capability is gone.
+// New returns a capability for d. It takes d over, and closes it when the last
+// reference to the capability is gone.
 func New(d vfs.Dir) *vat.Cap { return reached(d, "") }
 
-// reached is New for a directory that was reached by path.
+// reached is like New, for a directory that was reached by path.
 func reached(d vfs.Dir, path string) *vat.Cap {
 	return vat.Serve(table, &server{dir: d, name: strings.Clone(wire.Base(path))})
 }
 
-// Of returns the directory behind a capability that New made; it stays the
+// Of returns the directory behind a capability that New made. It remains the
 // capability's.
 func Of(c *vat.Cap) (vfs.Dir, bool) {
 	s, ok := vat.Local[*server](c)
@@ -41,13 +41,13 @@ func Of(c *vat.Cap) (vfs.Dir, bool) {
 
 type server struct {
 	dir  vfs.Dir
-	name string // the last of the path that it was reached by, or ""
+	name string // last name of the path by which it was reached, or ""
 
 	mu   sync.Mutex
-	next *listing // goes on after the page that was answered last
+	next *listing // continues after the last page
 }
 
-// Node is what the server serves.
+// Node returns the node that s serves.
 func (s *server) Node() vfs.Node { return s.dir }
 
 // Release closes the directory.
@@ -58,40 +58,43 @@ func (s *server) Release() {
 
 var table *vat.Table
 
-func init() { // its methods make more of its kind
+func init() { // not in the declaration: the methods use table
 	table = vat.NewTable(
-		// looks at as many entries as a page takes, and asks each guard about each
+		// looks at as many entries as a page takes, and asks every guard about each
 		vat.Handle(schema.Dir_list, wire.Ordered(vfs.ToLook, (*server).list), vat.Heavy()),
 		// looks up one name
 		vat.Handle(schema.Dir_get, wire.Ordered(vfs.ToLook, (*server).get), vat.Try()),
-		// looks up each name, and asks each guard about it; so does what follows with a path
+		// looks up each name of a path, and asks every guard about it; so do all below
+		// that take a path
 		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, (*server).walk), vat.Try(), deep[schema.Dir_walk_Params]()),
 		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results]), vat.Try(), deep[schema.Dir_openDir_Params]()),
 		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, (*server).openFile), vat.Try(), deep[schema.Dir_openFile_Params]()),
 		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results]), vat.Try(), deep[schema.Dir_subDir_Params]()),
-		// changes one name, once; what is written is what was sent; a version may be that of a large file
+		// change one name and write what was sent; a condition may need the version of
+		// a large file
 		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
 		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
 		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, (*server).createDir), deep[schema.Dir_createDir_Params]()),
 		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, (*server).createFile), deep[schema.Dir_createFile_Params]()),
 		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
-		// copies whole trees, where other rules apply; there the source's version is needed, asked for or not
+		// may copy a whole tree between places with different rules; then it needs the
+		// version of the source even without a condition
 		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move), vat.Heavy()),
 		// asks the store once
 		vat.Handle(schema.Dir_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
-		// looks at as many entries as there are
+		// looks at every entry below
 		vat.Handle(schema.Dir_glob, wire.Ordered(vfs.ToLook, (*server).glob), vat.Heavy()),
-		// ask nobody
+		// ask neither a store nor a guard
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
 		vat.Handle(schema.Dir_help, (*server).help),
 	)
 }
 
-// deep is for methods that walk a path, and cost the more the longer it is.
+// deep is for methods that walk a path. A long path makes their calls heavy.
 func deep[P wire.Pathed]() vat.HandleOption { return vat.HeavyIf(wire.Deep[P]) }
 
-// deepOrOnVersion is deep for those which also take a condition.
+// deepOrOnVersion is deep for methods that also take a condition.
 func deepOrOnVersion[P interface {
 	wire.Pathed
 	wire.Conditional
@@ -142,7 +145,7 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 	return wire.Looked(path, s.setNode(ctx, caps, r.NewNode, n, path))
 }
 
-// walk is how a path is walked.
+// walk returns how to walk a path.
 func walk(noFollow bool) func(context.Context, vfs.Dir, string) (vfs.Node, error) {
 	if noFollow {
 		return vfs.WalkLink
@@ -150,8 +153,8 @@ func walk(noFollow bool) func(context.Context, vfs.Dir, string) (vfs.Node, error
 	return vfs.Walk
 }
 
-// setNode fills in a node that was reached by path, without its capability where
-// caps is nil. It takes over n.
+// setNode fills in the node n, which was reached by path. If caps is nil, it leaves out
+// the capability. It takes n over.
 func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (schema.Node, error), n vfs.Node, path string) error {
 	keep := false
 	defer func() {
@@ -212,7 +215,8 @@ func (s *server) setNode(ctx context.Context, caps *vat.Caps, alloc func() (sche
 	return vfs.NotRegular
 }
 
-// openDir is openDir and subDir: two names, for two purposes, of one thing.
+// openDir serves both methods openDir and subDir, which do the same for different
+// purposes.
 func openDir[P interface {
 	~capnp.StructKind
 	PathBytes() ([]byte, error)
@@ -233,14 +237,14 @@ func openDir[P interface {
 	return answer(s, c, d, path)
 }
 
-// dirResults are results of which the one thing is a directory.
+// dirResults are results whose only field is a directory.
 type dirResults interface {
 	~capnp.StructKind
 	SetDir(capnp.Interface) error
 }
 
-// answer puts a capability for d, which was reached by path and which it takes over,
-// into the results.
+// answer stores a capability for d in the results. d was reached by path. answer takes
+// it over.
 func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vfs.Dir, path string) error {
 	r, err := c.Results()
 	if err != nil {
@@ -266,7 +270,7 @@ func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_open
 	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(f, path)))
 }
 
-// set stores a capability in results.
+// set stores a capability in the results.
 func set[R any](results func() (R, error), store func(R, capnp.Interface) error, i capnp.Interface) error {
 	r, err := results()
 	if err != nil {
@@ -294,7 +298,7 @@ func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) 
 	return wire.SetVersion(c.Results, v)
 }
 
-// place is how a whole file is put at a path.
+// place returns how to put a whole file at a path.
 func (*server) place(noFollow bool) func(context.Context, vfs.Dir, string, io.Reader, vfs.If) (vfs.Version, error) {
 	if noFollow {
 		return vfs.PutNoFollow
@@ -317,7 +321,7 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 	if err != nil {
 		return err
 	}
-	// The writer keeps the directory open when its holder does not.
+	// The writer keeps the directory open even if its holder closes it.
 	d, err := vfs.Dup(s.dir)
 	if err != nil {
 		return vfs.At(path, err)
@@ -399,7 +403,7 @@ func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_R
 	return vfs.At(path, parent.Remove(c.Context(), name, cond))
 }
 
-// onTarget is the condition on what is to be overwritten.
+// onTarget reads the condition on what is to be overwritten.
 type onTarget struct{ schema.Dir_move_Params }
 
 func (p onTarget) IfVersion() (schema.IfVersion, error) { return p.IfTarget() }

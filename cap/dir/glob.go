@@ -10,12 +10,13 @@ import (
 	"capd/vfs"
 )
 
-// maxWork bounds what one page of a search looks at: so many entries of a plain
-// pattern, and fewer of one that is more work.
+// maxWork bounds the work of one page of a search, in entries of a simple pattern. An
+// entry counts as more if its pattern is more work.
 const maxWork = 50_000
 
-// maxMissed bounds how many directories one page says it missed. It is more than a
-// search that goes on can miss again: those on its way, and a pattern's alternatives.
+// maxMissed bounds the directories that one page reports as missed. It is larger than
+// the number that a search can miss again when it continues: the directories on its
+// way, for each alternative of the pattern.
 const maxMissed = 1000
 
 func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results]) error {
@@ -59,19 +60,19 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 	return s.setEntries(c.Context(), r.NewEntries, f.page, false)
 }
 
-// findings is one page of what a search finds.
+// findings is one page of the results of a search.
 type findings struct {
 	ctx    context.Context
 	limit  int
 	page   []vfs.Entry
 	missed []missed
-	cursor string // the last path that was looked at
+	cursor string // last path that was looked at
 	more   bool
 
 	looked, work, bytes int
 }
 
-// missed is what a search could not look into.
+// missed is a directory that a search could not list.
 type missed struct {
 	path string
 	why  error

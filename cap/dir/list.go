@@ -12,14 +12,14 @@ import (
 	"capd/vfs"
 )
 
-// maxPageBytes bounds the names of one page; a page over it is shorter.
+// maxPageBytes bounds the names of one page, in bytes. A page ends when it exceeds it.
 const maxPageBytes = 1 << 20
 
-// listing is a listing that stopped at the end of a page, so that the next page
-// need not list the whole directory again.
+// listing is a listing that stopped at the end of a page. It lets the next page
+// continue without listing the directory from its start.
 type listing struct {
-	after  string     // the last name answered
-	held   *vfs.Entry // read already, for the next page
+	after  string     // last name answered
+	held   *vfs.Entry // read already, but for the next page
 	next   func() (vfs.Entry, error, bool)
 	stop   func()
 	cancel context.CancelFunc
@@ -65,19 +65,20 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	return s.setEntries(c.Context(), r.NewEntries, page, c.Params().WithStat())
 }
 
-// newListing begins a listing after a name, or the first one for "".
+// newListing begins a listing after a name, or at the start for "".
 func (s *server) newListing(after string) *listing {
 	base, cancel := context.WithCancel(context.Background())
 	ctx := &pageContext{Context: base}
 	from := ""
 	if after != "" {
-		from = after + "\x00" // the next name that there can be
+		from = after + "\x00" // the smallest name that may follow
 	}
 	next, stop := iter.Pull2(vfs.ListFrom(ctx, s.dir, from))
 	return &listing{next: next, stop: stop, cancel: cancel, ctx: ctx}
 }
 
-// pageContext is a listing's, with the turn of the call that a page is made for.
+// pageContext is the context of a listing. It has the turn of the call that asks for a
+// page.
 type pageContext struct {
 	context.Context
 	turn atomic.Pointer[meter.Turn] // nil between calls
@@ -90,7 +91,8 @@ func (c *pageContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// takeListing takes out the listing that goes on after a name, if it is there.
+// takeListing takes the kept listing out if it continues after that name. Otherwise it
+// returns nil.
 func (s *server) takeListing(after string) *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +107,7 @@ func (s *server) takeListing(after string) *listing {
 func (s *server) keepListing(l *listing) {
 	s.dropListing()
 	s.mu.Lock()
-	if s.next != nil { // another page was answered at the same time
+	if s.next != nil { // another call kept its listing meanwhile
 		s.mu.Unlock()
 		l.end()
 		return
@@ -122,7 +124,7 @@ func (s *server) keepListing(l *listing) {
 	if l.kept = kept; kept == nil {
 		s.next = nil
 	}
-	s.mu.Unlock() // another call may take the listing from here on, and keep it again
+	s.mu.Unlock() // from here on another call may take the listing, and keep it again
 	dropOldest()  // it locks another directory
 	if kept == nil {
 		l.end()
@@ -172,8 +174,7 @@ func (l *listing) page(after string, limit int) (page []vfs.Entry, more bool, er
 	}
 }
 
-// setEntries fills in a page. An entry that has gone since is left without a
-// stat.
+// setEntries fills in a page. An entry that has disappeared meanwhile has no stat.
 func (s *server) setEntries(ctx context.Context, alloc func(int32) (schema.Stat_List, error), page []vfs.Entry, withStat bool) error {
 	list, err := alloc(int32(len(page)))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package file serves a vfs.File as the interface File, streams it to a sink,
-// and takes whole files through the interface Writer. It translates and decides
-// nothing.
+// Package file serves a vfs.File as the interface File, streams it to a sink, and
+// receives whole files through the interface Writer. It only translates: the vfs.File
+// decides what is allowed.
 package file
 
 import (
@@ -17,14 +17,14 @@ import (
 	"capd/vfs"
 )
 
-// New returns a capability for f, which it takes over and closes when the
-// capability is gone. path is how its holder reached it, for errors.
+// New returns a capability for f. It takes f over, and closes it when the last
+// reference to the capability is gone. path is how the holder reached it; errors show
+// it.
 func New(f vfs.File, path string) *vat.Cap {
 	return vat.Serve(table, &server{file: f, path: path})
 }
 
-// Of returns the file behind a capability that New made; it stays the
-// capability's.
+// Of returns the file behind a capability that New made. It remains the capability's.
 func Of(c *vat.Cap) (vfs.File, bool) {
 	s, ok := vat.Local[*server](c)
 	if !ok {
@@ -38,7 +38,7 @@ type server struct {
 	path string
 }
 
-// Node is what the server serves.
+// Node returns the node that s serves.
 func (s *server) Node() vfs.Node { return s.file }
 
 // Release closes the file.
@@ -46,28 +46,30 @@ func (s *server) Release() { s.file.Close() }
 
 var table *vat.Table
 
-func init() { // its methods make more of its kind
+func init() { // not in the declaration: the methods use table
 	table = vat.NewTable(
-		// read the whole content, and its version with it: 4 MiB at most
+		// read the whole content and its version: 4 MiB at most
 		vat.Handle(schema.File_readText, wire.Ordered(vfs.ToLook, (*server).readText), vat.HeavyFrom(heavyBytes)),
 		vat.Handle(schema.File_readBytes, wire.Ordered(vfs.ToLook, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
 		// reads 1 MiB at most
 		vat.Handle(schema.File_read, wire.Ordered(vfs.ToLook, (*server).read), vat.Try()),
-		// reads the content, as fast as the sink takes it
+		// reads the content as fast as the sink takes it
 		vat.Handle(schema.File_stream, wire.Ordered(vfs.ToLook, (*server).stream)),
-		// write what was sent, 4 MiB at most; a version may be that of a large file
+		// write what was sent, 4 MiB at most; a condition may need the version of a
+		// large file
 		vat.Handle(schema.File_writeText, wire.Ordered(vfs.ToChange, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
 		vat.Handle(schema.File_writeBytes, wire.Ordered(vfs.ToChange, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
 		vat.Handle(schema.File_stage, wire.Ordered(vfs.ToChange, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
-		// write 1 MiB at most; an overlay copies the file first, which yields
+		// write 1 MiB at most; an overlay copies the whole file first, and gives way to
+		// others meanwhile
 		vat.Handle(schema.File_write, wire.Ordered(vfs.ToChange, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
 		vat.Handle(schema.File_append, wire.Ordered(vfs.ToChange, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
 		vat.Handle(schema.File_truncate, wire.Ordered(vfs.ToChange, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
 		// waits for the disk
 		vat.Handle(schema.File_sync, (*server).sync),
-		// asks the store once; a version may be that of a large file
+		// asks the store once; the version may be that of a large file
 		vat.Handle(schema.File_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
-		// ask nobody
+		// ask neither a store nor a guard
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
 		vat.Handle(schema.File_help, (*server).help),
@@ -125,7 +127,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 	if err != nil {
 		return err
 	}
-	// The writer keeps the file open when its holder does not.
+	// The writer keeps the file open even if its holder closes it.
 	f, err := vfs.Dup(s.file)
 	if err != nil {
 		return s.at(err)

@@ -12,14 +12,14 @@ import (
 	"capd/vfs"
 )
 
-// What is read goes straight into the message that answers it. That memory holds
-// anything before: what was not read to is cut off.
+// Reads go directly into the memory of the results. That memory may contain anything,
+// so what was not read is cut off.
 
-// tryBytes is the longest read that is tried without waiting.
+// tryBytes is the longest read that is tried without waiting, in bytes.
 const tryBytes = 64 << 10
 
-// heavyBytes is from which size on reading a whole content, and its version, is a
-// heavy call.
+// heavyBytes is the size from which reading a whole content and its version is a heavy
+// call.
 const heavyBytes = 256 << 10
 
 func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Results]) error {
@@ -51,8 +51,8 @@ func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Resul
 	return nil
 }
 
-// whole reads one whole content into memory that room gives for its size, which
-// use shortens to what it gets.
+// whole reads a whole content into memory that room returns for its size. It passes
+// what it read to use.
 func (s *server) whole(ctx context.Context, weigh func(int64) error, room func(size int) ([]byte, error), use func([]byte) error) (vfs.Version, error) {
 	c, err := vfs.Open(ctx, s.file)
 	if err != nil {
@@ -73,18 +73,18 @@ func (s *server) whole(ctx context.Context, weigh func(int64) error, room func(s
 	if err != nil && err != io.EOF {
 		return vfs.Version{}, err
 	}
-	// Of just these bytes, and not what is known of the file: while it is mapped by
-	// another program it may change without its times.
+	// The version is that of these bytes. The store may know another: a program that
+	// maps the file can change it without changing its times.
 	v := vfs.Version(sha256.Sum256(b[:n]))
 	return v, use(b[:n])
 }
 
-// text is the place of the field text of File.readText's results. A Text is Data
-// that ends in a zero.
+// text is the index of the field text in the results of File.readText. A Text is Data
+// that ends in a zero byte.
 const text vat.Field = 0
 
 func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_readText_Results]) error {
-	var all []byte // and the zero
+	var all []byte // with the zero byte
 	v, err := s.whole(c.Context(), c.Weigh, func(size int) (_ []byte, err error) {
 		if all, err = c.Data(text, size+1); err != nil {
 			return nil, err

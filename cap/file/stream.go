@@ -14,12 +14,11 @@ import (
 	"capd/vfs"
 )
 
-// stalled is how long a sink may take nothing. Tests make it shorter.
+// stalled is how long a sink may take nothing. Tests shorten it.
 var stalled = 30 * time.Second
 
-// stream writes a part of one content to the caller's sink. The sink is as
-// hostile as its host: it gets a window and a deadline, and what it says of its
-// failures is not taken for ours.
+// stream writes a part of one content to the caller's sink. The sink may be hostile: it
+// has a window and a deadline, and its errors are not passed on as errors of the file.
 func (s *server) stream(c vat.Call[schema.File_stream_Params, schema.File_stream_Results]) error {
 	sink := c.Caps().Get(c.Params().Sink())
 	if sink == nil {
@@ -49,7 +48,7 @@ func (s *server) stream(c vat.Call[schema.File_stream_Params, schema.File_stream
 	err = p.run(io.NewSectionReader(content, off, length))
 	p.drop()
 	if cause := context.Cause(ctx); cause != nil && c.Context().Err() == nil {
-		err = cause // revoked, which ended whatever was being waited for
+		err = cause // revoked: that ended the wait
 	}
 	if err != nil {
 		return s.at(err)
@@ -62,8 +61,9 @@ func (s *server) stream(c vat.Call[schema.File_stream_Params, schema.File_stream
 	return nil
 }
 
-// pump keeps somewhat less than wire.Window bytes of writes to a sink unanswered:
-// the connection's own window, which counts whole messages, is never full.
+// pump writes to a sink. It keeps the unanswered bytes below wire.Window by some
+// margin, so that the connection's own window, which counts whole messages, never
+// fills.
 type pump struct {
 	ctx      context.Context
 	sink     *vat.Cap
@@ -72,8 +72,8 @@ type pump struct {
 	answers  []sentChunk
 }
 
-// sinkWrite is a call like any other: the pump has a window of its own, and what
-// it no longer waits for is to be cancelled.
+// sinkWrite is Sink.write as an ordinary call: pump has a window of its own, and needs
+// to cancel writes that it no longer waits for.
 var sinkWrite = func() vat.Method[schema.Sink_write_Params, vat.Empty] {
 	m := schema.Sink_write
 	m.Stream = false
@@ -85,7 +85,7 @@ type sentChunk struct {
 	size   int
 }
 
-// chunks are buffers for what is read to be written to a sink.
+// chunks are buffers for content on its way to a sink.
 var chunks = sync.Pool{New: func() any { return new([wire.Chunk]byte) }}
 
 func (p *pump) run(r io.Reader) error {
@@ -121,7 +121,7 @@ func (p *pump) run(r io.Reader) error {
 
 func (p *pump) write(b []byte) error {
 	window := wire.Window
-	if p.sink.Pending() { // what is sent is not on its way yet, but held here
+	if p.sink.Pending() { // calls wait here until it is known where the sink is
 		window = 2 * wire.Chunk
 	}
 	for p.inFlight+len(b) > window-wire.Chunk {
@@ -135,7 +135,7 @@ func (p *pump) write(b []byte) error {
 		return c.SetData(schema.Sink_write_Params_data, b)
 	})
 	p.answers = append(p.answers, sentChunk{a, len(b)})
-	if err := ctx.Err(); err != nil { // there was no room for it in all that time
+	if err := ctx.Err(); err != nil { // there was no room to send it in all that time
 		return p.failed(err)
 	}
 	p.inFlight += len(b)
@@ -155,16 +155,16 @@ func (p *pump) settle() error {
 	return p.failed(err)
 }
 
-// failed says that the sink failed, in our words.
+// failed turns an error of the sink into one that says that the sink failed.
 func (p *pump) failed(err error) error {
-	if full, ok := errors.AsType[*meter.Full](err); ok { // it was not asked: too many wait
+	if full, ok := errors.AsType[*meter.Full](err); ok { // never sent: too many wait
 		return full
 	}
 	switch {
 	case err == nil:
 		return nil
 	case p.ctx.Err() != nil:
-		// The cause is ours when it has a code, and otherwise how the
+		// If ctx has a cause with a code, that is the error. Otherwise it is how the
 		// connection ended.
 		if cause := context.Cause(p.ctx); vfs.CodeOf(cause) != vfs.Internal {
 			return cause
@@ -176,10 +176,10 @@ func (p *pump) failed(err error) error {
 	return vfs.Errorf(vfs.Invalid, "the sink failed, and the stream has ended%s", said(err))
 }
 
-// maxSaid bounds in bytes what is repeated of a sink's own error.
+// maxSaid bounds, in bytes, how much of a sink's own error is repeated.
 const maxSaid = 128
 
-// said is what a sink said, after words of ours.
+// said returns what a sink said, to append to our own words.
 func said(err error) string {
 	e, ok := errors.AsType[*vat.Exception](err)
 	if !ok || e.Reason == "" {

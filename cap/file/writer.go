@@ -16,15 +16,16 @@ import (
 	"capd/vfs"
 )
 
-// Stage starts a whole-file write and returns its Writer. put is run on a
-// goroutine of its own and reads the content to its end; its context ends, and
-// its reads fail, when the writer is dropped or n is revoked. Stage waits, until
-// ctx ends, for put to ask for the content: what put answers before that, such as
-// readOnly, is Stage's own error. It takes n over and closes it afterwards. path
-// is for errors. put runs in the lane that ctx's turn is in.
+// Stage starts a whole-file write and returns its Writer. It runs put, which reads the
+// content to its end, on a goroutine of its own, in the lane of ctx's turn. If the
+// Writer is released or n is revoked, put's context ends and its reads fail. Stage
+// takes n over and closes it when put has ended. path is for errors.
+//
+// Stage waits until put asks for content. If put fails before that, for example with
+// readOnly, Stage returns that error. It also returns when ctx ends.
 //
 // The Writer counts in n's meter until put has ended and the Writer is released, so
-// that those which have ended cannot be gathered.
+// that ended Writers cannot pile up.
 func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
 	m := vfs.MeterOf(n)
 	err := vfs.Take(m, meter.Writers, 1)
@@ -43,7 +44,7 @@ func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Contex
 	sw.staging.Store(st)
 	stop := vfs.OnRevoke(n, st.abandon)
 	go func() {
-		defer st.cancel(nil) // when the outcome is there: it is no cause
+		defer st.cancel(nil) // runs last, so that it is not taken for the cause of the outcome
 		defer sw.place.part()
 		defer close(st.done)
 		defer n.Close()
@@ -58,8 +59,9 @@ func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Contex
 	return nil, err
 }
 
-// begun waits until put asks for content, or needs none. Others have ctx's turn meanwhile, put among them:
-// else so many stages at once as there are threads would wait for each other.
+// begun waits until put asks for content, or has ended. Meanwhile others can use ctx's
+// turn, put among them. Otherwise stages that occupy every turn would wait for each
+// other.
 func (s *staging) begun(ctx context.Context, asked <-chan struct{}) (err error) {
 	late := meter.Wait(ctx, func() {
 		select {
@@ -76,21 +78,20 @@ func (s *staging) begun(ctx context.Context, asked <-chan struct{}) (err error) 
 	return err
 }
 
-// place is a Writer's place in its meter, which its write and its capability have
-// together.
+// place is a Writer's place in its meter. The write and the capability share it.
 type place struct {
 	parted atomic.Bool
 	done   func()
 }
 
-// part is called by each of the two at its end; the second gives the place back.
+// part is called by each of the two at its end. The second call gives the place back.
 func (p *place) part() {
 	if p.parted.Swap(true) {
 		p.done()
 	}
 }
 
-// telling is a reader that tells when it is asked for the first time.
+// telling is a reader that calls asked before each read.
 type telling struct {
 	io.Reader
 	asked func()
@@ -114,7 +115,8 @@ func (s *staging) run(r *io.PipeReader, content io.Reader, put func(context.Cont
 	r.CloseWithError(s.err)
 }
 
-// inTurn is put in a turn of its own, which it has while it does not wait for content.
+// inTurn runs put in a turn of its own, and gives the turn away while put waits for
+// content.
 func (s *staging) inTurn(content io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) (vfs.Version, error) {
 	if s.meter == nil {
 		return guarded(s.ctx, content, put)
@@ -127,7 +129,7 @@ func (s *staging) inTurn(content io.Reader, put func(context.Context, io.Reader)
 	return guarded(ctx, &awaited{ctx, content}, put)
 }
 
-// awaited is a reader that is waited for while others have ctx's turn.
+// awaited is a reader that gives ctx's turn away during each read.
 type awaited struct {
 	ctx context.Context
 	r   io.Reader
@@ -140,7 +142,7 @@ func (a *awaited) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// guarded is put; a panic is one write's failure.
+// guarded runs put and returns a panic of it as an error.
 func guarded(ctx context.Context, r io.Reader, put func(context.Context, io.Reader) (vfs.Version, error)) (v vfs.Version, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -151,31 +153,31 @@ func guarded(ctx context.Context, r io.Reader, put func(context.Context, io.Read
 }
 
 var writerTable = vat.NewTable(
-	// hands on what was sent, and waits until the store has taken it
+	// passes on what was sent, and waits until the store has taken it
 	vat.Handle(schema.Writer_write, (*writer).write),
 	// waits for the store, which has a turn of its own
 	vat.Handle(schema.Writer_commit, (*writer).commit, vat.Serial()),
-	// asks nobody
+	// asks neither a store nor a guard
 	vat.Handle(schema.Writer_help, (*writer).help),
 )
 
-// writer is a Writer. Of one that has ended nothing is left but that.
+// writer serves a Writer. Once it has ended it keeps only its place.
 type writer struct {
 	place   *place
-	staging atomic.Pointer[staging] // nil once commit was called
+	staging atomic.Pointer[staging] // nil once committed or released
 }
 
 // staging is a whole-file write under way.
 type staging struct {
 	path   string
 	pipe   *io.PipeWriter
-	ctx    context.Context // of put; its cause is why the write was abandoned
+	ctx    context.Context // for put; its cause is why the write was abandoned
 	cancel context.CancelCauseFunc
 
-	meter *meter.Meter // for its turns; nil for a call made in this process
+	meter *meter.Meter // gives put its turn; nil for a call made in this process
 	lane  meter.Lane
 
-	done    chan struct{} // closed when these are set
+	done    chan struct{} // closed when version and err are set
 	version vfs.Version
 	err     error
 }
@@ -191,7 +193,7 @@ func (s *staging) abandon(err error) {
 	s.cancel(err)
 }
 
-// at is err about what is written.
+// at returns err with the path of the file.
 func (s *staging) at(err error) error { return vfs.At(s.path, err) }
 
 // Release drops what was not committed.
@@ -202,9 +204,9 @@ func (w *writer) Release() {
 	w.place.part()
 }
 
-// StreamBroken ends the write: a part of the content is missing. It is called for
-// every write that fails, and for those that were cancelled or refused and never
-// ran. Those that came after commit are no part of the content.
+// StreamBroken ends the write, because a part of the content is missing. It is called
+// for every write that failed, also for one that was cancelled or refused and never
+// ran. After commit it has no effect.
 func (w *writer) StreamBroken(why *vat.Exception) {
 	s := w.staging.Load()
 	if s == nil {
@@ -237,11 +239,11 @@ func (w *writer) write(c vat.Call[schema.Writer_write_Params, vat.Empty]) error 
 		waited = true
 		_, err = s.pipe.Write(data)
 	})
-	if !waited { // what is not written breaks the whole
+	if !waited { // a part that is not written is missing
 		err = late
 		s.abandon(late)
 	}
-	if !stop() && err == nil { // so that what the caller is told is what commit will say
+	if !stop() && err == nil { // commit fails with the same error
 		err = errCancelled
 	}
 	if err != nil {
@@ -250,7 +252,7 @@ func (w *writer) write(c vat.Call[schema.Writer_write_Params, vat.Empty]) error 
 	return nil
 }
 
-// failure is the error of the write as a whole, where there is one.
+// failure returns why the write as a whole has failed, or err if it has not.
 func (s *staging) failure(err error) error {
 	select {
 	case <-s.done:
@@ -275,7 +277,7 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 		return vfs.At("", errEnded)
 	}
 	s.pipe.Close()
-	c.Go() // and what is written from now on is refused
+	c.Go() // later writes are refused
 	if err := s.await(c.Context()); err != nil {
 		s.abandon(err)
 		<-s.done
@@ -286,8 +288,8 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 	return wire.SetVersion(c.Results, s.version)
 }
 
-// await waits until the outcome is there, while others have ctx's turn. It answers an error when it is not
-// waited for.
+// await waits for the outcome while others can use ctx's turn. It returns an error if
+// it cannot wait, or if ctx ends first.
 func (s *staging) await(ctx context.Context) error {
 	err := errEnded
 	late := meter.Wait(ctx, func() {

@@ -1,5 +1,5 @@
-// Package session serves what a guest's connection gives first: the interface
-// Session. It holds no authority; that is in the secrets.
+// Package session serves the interface Session, the first capability of a guest's
+// connection. A Session has no authority by itself: the secrets have it.
 package session
 
 import (
@@ -15,13 +15,13 @@ import (
 	"capd/vfs"
 )
 
-// Grants is who knows what a secret stands for.
+// Grants knows what secrets stand for.
 type Grants interface {
-	// Restore returns a new reference to the node that a secret stands for. It
-	// answers denied for a secret that stands for nothing, revoked and expired.
+	// Restore returns a new reference to the node that a secret stands for. It answers
+	// denied for an unknown secret, and revoked or expired for an ended one.
 	Restore(secret []byte) (vfs.Node, error)
-	// Share mints a secret for n, which stays the caller's, and a control that
-	// takes it back. It answers invalid for a node of no grant, and limit.
+	// Share returns a new secret for n, and a control that revokes it. n remains the
+	// caller's. Share answers invalid for a node that no grant gave, and limit.
 	Share(n vfs.Node) (secret []byte, ctl *vfs.Control, err error)
 }
 
@@ -30,7 +30,7 @@ func New(g Grants) *vat.Cap { return vat.Serve(table, &server{g}) }
 
 type server struct{ grants Grants }
 
-// What restores is done before whatever was sent after it is read.
+// The restore methods are Inline, so they end before later messages are read.
 var table = vat.NewTable(
 	vat.Handle(schema.Session_restore, (*server).restore, vat.Inline()),
 	vat.Handle(schema.Session_restoreDir, (*server).restoreDir, vat.Inline()),
@@ -131,7 +131,7 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 
 var errNotOurs = vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this connection; share one of another connection there")
 
-// node returns what is behind a reference, if we serve it.
+// node returns the node behind a reference, if this process serves it.
 func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error) {
 	var c *vat.Cap
 	switch ref.Which() {

@@ -57,7 +57,7 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 	return setChanges(r.NewChanges, changes)
 }
 
-// target reads what a call is about: a mount, and paths in it.
+// target reads the mount and the paths in it that a call is about.
 func target(p interface {
 	PathBytes() ([]byte, error)
 	Paths() (capnp.TextList, error)
@@ -74,12 +74,12 @@ func target(p interface {
 	return path, paths, vfs.At(path, err)
 }
 
-// list reads one of a call's lists of paths.
+// list reads a list of paths.
 func list(has bool, get func() (capnp.TextList, error)) ([]string, error) {
 	return Texts(wire.Sound[capnp.TextList](has)(get()))
 }
 
-// maxDropped is how many of the paths that an apply dropped are listed.
+// maxDropped bounds how many of the paths that an apply dropped are listed.
 const maxDropped = 1000
 
 func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualFs_apply_Results]) error {
@@ -163,15 +163,15 @@ func (s *server) revert(c vat.Call[schema.VirtualFs_revert_Params, schema.Virtua
 	return nil
 }
 
-// conflicts are the conflicts that go into results.
+// conflicts are the conflicts for the results of a call.
 type conflicts struct {
 	paths []batch.Conflict
-	total uint64 // of paths, and of those for which there is no room
+	total uint64 // number of conflicts, also of those for which there is no room
 	bytes int
 }
 
-// settled takes the conflicts out of an error that is nothing else: of a change
-// that was not made because of them.
+// settled returns the conflicts of a change that failed only because of them. Any other
+// error it returns as it is.
 func settled(err error) (conflicts, error) {
 	found := only(err)
 	if found == nil || len(found.Paths) == 0 {
@@ -189,8 +189,9 @@ func settled(err error) (conflicts, error) {
 	return c, nil
 }
 
-// only returns the conflicts in err, or nil when something else failed too: then
-// it is not said that nothing was changed.
+// only returns the conflicts in err if nothing else failed, and nil otherwise.
+// Conflicts in results mean that nothing was changed, and another failure may have left
+// changes.
 func only(err error) *batch.Conflicts {
 	if vfs.CodeOf(err) != vfs.Conflict {
 		return nil

@@ -17,12 +17,12 @@ type materialized struct {
 	tree virtualfs.Tree
 
 	mu   sync.Mutex
-	look []finding // the newest, while pages of it may be asked for
+	look []finding // the newest, while later pages of it may be asked for
 }
 
-// Release has the directory removed and does not wait for that, which may take
-// long: it is called where the connection is read. Nobody is left to be told of a
-// failure; what is left of the directory then is for the host's next start.
+// Release removes the directory in the background, since that may take long and Release
+// runs where the connection is read. A failure is not reported: the host removes the
+// rest at its next start.
 func (m *materialized) Release() {
 	go func() { _ = m.tree.Close() }()
 }
@@ -42,14 +42,14 @@ func (m *materialized) path(c vat.Call[schema.Materialized_path_Params, schema.M
 	return r.SetPath(m.tree.Path())
 }
 
-// finding is a change, or what is left out.
+// finding is a change, or a path that is left out.
 type finding struct {
 	path   string
-	change *virtualfs.Change // nil: it is left out
+	change *virtualfs.Change // nil if it is left out
 	why    string
 }
 
-// cursor names a finding within a look: by its path, and by which of the two it is.
+// cursor identifies a finding by its path and by which of the two it is.
 func (f finding) cursor() string {
 	if f.change != nil {
 		return "c" + f.path
@@ -88,7 +88,7 @@ func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, sc
 	var skipped []virtualfs.Skipped
 	cursor := ""
 	for _, f := range look {
-		if f.cursor() != cursor && !p.add(f.size()) { // what has the same place comes with it
+		if f.cursor() != cursor && !p.add(f.size()) { // findings with the same cursor stay on one page
 			break
 		}
 		cursor = f.cursor()
@@ -118,8 +118,8 @@ func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, sc
 	return r.SetCursor([]byte(cursor))
 }
 
-// findings returns those after a cursor, of the newest look; of another, now, when
-// that is gone or none is asked for.
+// findings returns the findings after a cursor. It takes the newest look, or makes a
+// new one if there is none or the cursor is empty.
 func (m *materialized) findings(c vat.Call[schema.Materialized_changes_Params, schema.Materialized_changes_Results], after string) ([]finding, error) {
 	m.mu.Lock()
 	look := m.look

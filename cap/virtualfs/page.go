@@ -7,20 +7,20 @@ import (
 	"capd/virtualfs"
 )
 
-// Bounds on one message, beside package wire's.
+// Bounds on one message, beside those of package wire, in bytes.
 const (
-	maxPageBytes  = 1 << 20   // of a page; one over it is shorter
+	maxPageBytes  = 1 << 20   // of a page; a longer page is cut
 	maxMountBytes = 256 << 10 // of a mount's URL and patterns
 )
 
 // page counts what goes into one page.
 type page struct {
 	limit, n, bytes int
-	more            bool // something did not go in
+	more            bool // something did not fit
 }
 
-// add reports whether there is room for one more of a size. The first always has
-// room.
+// add reports whether the page has room for one more item of that size, and counts it.
+// The first item always has room.
 func (p *page) add(size int) bool {
 	if p.n > 0 && (p.n == p.limit || p.bytes+size > maxPageBytes) {
 		p.more = true
@@ -31,7 +31,7 @@ func (p *page) add(size int) bool {
 	return true
 }
 
-// What a struct takes of a message beside its texts, in bytes and generously.
+// Generous estimates of what a struct takes of a message beside its texts, in bytes.
 const (
 	mountBytes    = 192
 	changeBytes   = 320
@@ -44,7 +44,7 @@ func mountSize(m virtualfs.Mount) int {
 	return mountBytes + len(m.Path) + len(m.Kind) + len(m.Detail) + givenSize(m.URL, m.Attenuation)
 }
 
-// givenSize is of what whoever mounts chooses the size.
+// givenSize estimates the bytes of what the caller of mount chooses.
 func givenSize(url string, a virtualfs.Attenuation) int {
 	n := textBytes + len(url)
 	for _, patterns := range [][]string{a.Deny, a.Ask} {
@@ -55,7 +55,7 @@ func givenSize(url string, a virtualfs.Attenuation) int {
 	return n
 }
 
-// CheckMount answers tooLarge for a mount that VirtualFs does not take.
+// CheckMount answers tooLarge for a URL and patterns that are too large for one mount.
 func CheckMount(url string, a virtualfs.Attenuation) error {
 	if givenSize(url, a) > maxMountBytes {
 		return vfs.Errorf(vfs.TooLarge, "the URL and the patterns are more than the %d KiB of one mount; use fewer and wider patterns", maxMountBytes>>10)
@@ -63,7 +63,7 @@ func CheckMount(url string, a virtualfs.Attenuation) error {
 	return nil
 }
 
-// CheckPaths answers tooLarge for a list of paths that VirtualFs does not take.
+// CheckPaths answers tooLarge for a list of paths that is too large for one call.
 func CheckPaths(paths []string) error {
 	n := 0
 	for _, p := range paths {

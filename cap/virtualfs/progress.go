@@ -8,9 +8,9 @@ import (
 	"capd/virtualfs"
 )
 
-// report returns what tells to, a Progress of the caller's, how far work has come,
-// until stop is called or ctx ends. What it is called with waits for nobody: it
-// takes the place of what was not sent yet. Without to there is nothing to tell.
+// report returns a function that tells progress to to, a Progress of the caller's. It
+// tells until stop is called, ctx ends, or a call of to fails. The function never
+// blocks: a new report replaces one that was not sent yet. It is nil if to is nil.
 func report(ctx context.Context, to *vat.Cap) (progress virtualfs.Progress, stop func()) {
 	if to == nil {
 		return nil, func() {}

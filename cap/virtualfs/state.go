@@ -12,7 +12,8 @@ import (
 	"capd/virtualfs"
 )
 
-// setPath writes a path: as text where it is one.
+// setPath writes a path: as text if it is UTF-8, and otherwise as raw bytes with a
+// printable text.
 func setPath(path string, text func(string) error, raw func([]byte) error) error {
 	if utf8.ValidString(path) {
 		return text(path)
@@ -104,7 +105,7 @@ func setChange(w schema.Change, c virtualfs.Change) error {
 	)
 }
 
-// Change reads what a host answered.
+// Change reads a change in results.
 func Change(w schema.Change) (c virtualfs.Change, err error) {
 	c.Kind = virtualfs.ChangeKind(w.Kind().String())
 	if c.Path, err = pathOf(w.Path, w.RawPath); err != nil {
@@ -140,7 +141,7 @@ func setSkipped(alloc func(int32) (schema.Skipped_List, error), all []virtualfs.
 	return nil
 }
 
-// Skipped reads what a host answered.
+// Skipped reads a skipped path in results.
 func Skipped(w schema.Skipped) (s virtualfs.Skipped, err error) {
 	if s.Path, err = pathOf(w.Path, w.RawPath); err != nil {
 		return s, err
@@ -154,7 +155,7 @@ func setConflict(w schema.Conflict, c batch.Conflict) error {
 		setState(c.Becomes, w.NewBecomes), setState(c.Is, w.NewNow), w.SetWhy(c.Why))
 }
 
-// Conflict reads what a host answered.
+// Conflict reads a conflict in results.
 func Conflict(w schema.Conflict) (c batch.Conflict, err error) {
 	if c.Path, err = pathOf(w.Path, w.RawPath); err != nil {
 		return c, err

@@ -12,10 +12,10 @@ import (
 	"capd/virtualfs"
 )
 
-// The functions here translate a value. Those with two directions, and those that
-// read what a host answered, are exported for the client.
+// The functions here translate values. Those that the client needs, to write parameters
+// and to read results, are exported.
 
-// SetTexts writes a list of texts with make.
+// SetTexts writes a list of texts, which it allocates with make.
 func SetTexts(all []string, make func(int32) (capnp.TextList, error)) error {
 	l, err := make(int32(len(all)))
 	if err != nil {
@@ -29,8 +29,8 @@ func SetTexts(all []string, make func(int32) (capnp.TextList, error)) error {
 	return nil
 }
 
-// texts reads a list of texts of so many bytes at most, each counted with some
-// more: nil when it is empty. No text of it is empty, as one reads that is none.
+// texts reads a list of texts of at most most bytes in all; each counts some bytes
+// more. It returns nil for an empty list. An empty text in the list is an error.
 func texts(l capnp.TextList, most int) (all []string, err error) {
 	for n, i := 0, 0; i < l.Len(); i++ {
 		s, err := wire.Text(l.At(i))
@@ -49,7 +49,7 @@ func texts(l capnp.TextList, most int) (all []string, err error) {
 	return all, nil
 }
 
-// Texts reads a list of texts, of a message's length at most.
+// Texts reads a list of texts that fits into one message.
 func Texts(l capnp.TextList, err error) ([]string, error) {
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Texts(l capnp.TextList, err error) ([]string, error) {
 	return texts(l, wire.MaxWhole)
 }
 
-// sizeOf is about how many bytes of a message SetTexts takes for all.
+// sizeOf estimates how many bytes of a message SetTexts needs for all.
 func sizeOf(all []string) (n int) {
 	for _, s := range all {
 		n += textBytes + len(s)
@@ -65,7 +65,7 @@ func sizeOf(all []string) (n int) {
 	return n
 }
 
-// SetAttenuation writes a, and Attenuation reads it.
+// SetAttenuation writes a. Attenuation reads it.
 func SetAttenuation(w schema.Attenuation, a virtualfs.Attenuation) error {
 	w.SetReadOnly(a.ReadOnly)
 	w.SetNoLinks(a.NoLinks)
@@ -90,7 +90,7 @@ func Attenuation(w schema.Attenuation) (a virtualfs.Attenuation, err error) {
 	return a, err
 }
 
-// setPatterns makes nothing of nil, which reads as the default.
+// setPatterns writes patterns. It writes nothing for nil, which reads as the default.
 func setPatterns(all []string, make func() (schema.Patterns, error)) error {
 	if all == nil {
 		return nil
@@ -116,7 +116,7 @@ func patterns(w schema.Patterns, err error) ([]string, error) {
 		}
 		all, err := texts(l, maxMountBytes)
 		if all == nil {
-			all = []string{} // no patterns are not the default
+			all = []string{} // an empty list is not the default
 		}
 		return all, err
 	}
@@ -140,7 +140,7 @@ func setMount(w schema.Mount, m virtualfs.Mount) error {
 	return errors.Join(w.SetPath(m.Path), w.SetUrl(m.URL), w.SetKind(m.Kind), w.SetDetail(m.Detail), SetAttenuation(a, m.Attenuation))
 }
 
-// Mount reads what a host answered.
+// Mount reads a mount in results.
 func Mount(w schema.Mount) (m virtualfs.Mount, err error) {
 	m.Changes = w.Changes()
 	if m.Path, err = w.Path(); err != nil {
@@ -188,7 +188,7 @@ func setSnapshot(w schema.Snapshot, s virtualfs.Snapshot) error {
 	return w.SetDigest(s.Digest)
 }
 
-// Snapshot reads what a host answered.
+// Snapshot reads a snapshot in results.
 func Snapshot(w schema.Snapshot) (s virtualfs.Snapshot, err error) {
 	s.Size, s.Files, s.Bytes, s.New = int64(w.SizeBytes()), int64(w.Files()), int64(w.Bytes()), int64(w.NewBytes())
 	s.Digest, err = w.Digest()
@@ -209,7 +209,7 @@ func bounds(w schema.Bounds) (b virtualfs.Bounds, err error) {
 	return b, err
 }
 
-// Review reads a review; empty is none.
+// Review reads a review. No bytes are no review.
 func Review(b []byte) (r virtualfs.Review, err error) {
 	if n := copy(r[:], b); n != len(b) || n != 0 && n != len(r) {
 		return virtualfs.Review{}, vfs.Errorf(vfs.Invalid, "a review is %d bytes, as diff answers it", len(r))

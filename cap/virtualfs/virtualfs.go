@@ -1,6 +1,6 @@
-// Package virtualfs serves what composes a host's tree: the interfaces VirtualFs
-// and Materialized, for the operator. It translates and decides nothing: what may
-// be done is up to the virtualfs.Host.
+// Package virtualfs serves the interfaces VirtualFs and Materialized, with which the
+// operator changes the composition of a host's tree. It only translates: the
+// virtualfs.Host decides.
 package virtualfs
 
 import (
@@ -17,13 +17,13 @@ import (
 	"capd/virtualfs"
 )
 
-// New returns a VirtualFs for h, which stays its caller's.
+// New returns a VirtualFs for h. h remains the caller's.
 func New(h virtualfs.Host) *vat.Cap { return vat.Serve(table, &server{h}) }
 
 type server struct{ host virtualfs.Host }
 
-// What may take long is neither Inline nor Serial: it runs in a turn of its own and
-// holds up nothing else.
+// Methods that may take long are neither Inline nor Serial: they run in turns of their
+// own and do not delay other calls.
 var table = vat.NewTable(
 	vat.Handle(schema.VirtualFs_mount, (*server).mount),
 	vat.Handle(schema.VirtualFs_unmount, (*server).unmount),
@@ -70,8 +70,8 @@ func (s *server) unmount(c vat.Call[schema.VirtualFs_unmount_Params, schema.Virt
 	return s.host.Unmount(c.Context(), path)
 }
 
-// start is what the cursor of every mount begins with: that of the root, whose
-// path is empty, must not be.
+// start begins the cursor of every mount, so that the cursor of the root mount, whose
+// path is empty, is not empty.
 const start = "/"
 
 func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.VirtualFs_mounts_Results]) error {

@@ -1,6 +1,5 @@
-// Package wire is where the waist's values and the wire's are translated, for
-// the objects that are served and for the client alike: errors, stats,
-// conditions, versions.
+// Package wire translates values between package vfs and the wire, for the served
+// objects and for the client: errors, stats, conditions and versions.
 package wire
 
 import (
@@ -14,15 +13,16 @@ import (
 	"capd/vfs"
 )
 
-// mark stands before the code in an exception's text. Runtimes put words of their
-// own before the text, and names come after the code, so the first one counts.
+// mark precedes the code in the text of an exception. Only the first mark counts: other
+// implementations of the protocol put text of their own before it, and names, which may
+// contain it, come after the code.
 const mark = "capd: "
 
-// Encode returns err as the exception that a caller sees: "capd: code: path: what
-// to do next". An error without a code becomes internal, and nothing of its cause
-// is in the text. An exception that somebody else has made stands for itself.
+// Encode returns err as the exception that a caller sees: "capd: code: path: what to do
+// next". An error without a code becomes internal, and its text is left out. An
+// exception that somebody else made stays as it is.
 func Encode(err error) *vat.Exception {
-	if e, ok := errors.AsType[*vat.Exception](err); ok && e.Unwrap() == nil { // else it is ours: a call that was not sent
+	if e, ok := errors.AsType[*vat.Exception](err); ok && e.Unwrap() == nil { // with a cause it is our own: of a call that was not sent
 		own, ok := ofVat(e)
 		if !ok {
 			return e
@@ -44,7 +44,7 @@ func Encode(err error) *vat.Exception {
 
 var errCancelled = &vfs.Error{Code: vfs.Stale, Msg: "the call was cancelled"}
 
-// ofVat returns what package vat fails a call with itself as an error with a code.
+// ofVat returns an error with a code for an exception that package vat itself made.
 func ofVat(e *vat.Exception) (*vfs.Error, bool) {
 	switch e {
 	case vat.ErrCanceled:
@@ -81,9 +81,9 @@ func typeOf(c vfs.Code) vat.ExceptionType {
 	return vat.Failed
 }
 
-// Decode returns a failed call's error as a *vfs.Error, safe to print. The code is
-// the word after the text's first mark; names come after it. io.EOF and the errors
-// of contexts stay as they are.
+// Decode returns the error of a failed call as a *vfs.Error, safe to print. The code is
+// the word after the first mark in the text. io.EOF and the errors of contexts stay as
+// they are.
 func Decode(err error) error {
 	if err == nil || err == io.EOF || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -92,7 +92,7 @@ func Decode(err error) error {
 	if !ok {
 		return err
 	}
-	if here, ok := errors.AsType[*vfs.Error](err); ok { // of a handler in this process
+	if here, ok := errors.AsType[*vfs.Error](err); ok { // from a handler in this process
 		return here
 	}
 	if code, text, ok := read(e.Reason); ok {

@@ -7,8 +7,8 @@ import (
 	"capd/vfs"
 )
 
-// Ordered makes a handler that answers, of all that speaks against a call, what comes first in the order of
-// docs/errors.md, whatever the handler that it is made of found first. need is what the method needs of the node.
+// Ordered returns a handler that answers the first error in the order of docs/errors.md if several
+// apply, whichever of them handle found first. need is what the method needs of the node.
 func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need vfs.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
 	return func(s S, c vat.Call[P, R]) error {
 		err := handle(s, c)
@@ -19,7 +19,7 @@ func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need vfs.Ne
 	}
 }
 
-// pathOf is the path that a call is about, or "".
+// pathOf returns the path in a call's parameters, or "".
 func pathOf(params any) string {
 	p, ok := params.(interface{ PathBytes() ([]byte, error) })
 	if !ok {

@@ -10,14 +10,14 @@ import (
 	"capd/vfs"
 )
 
-// Malformed is the error for parameters that cannot be read: a pointer that
-// leads out of the message, or of another type.
+// Malformed is the error for parameters that cannot be read: a pointer leads out of the
+// message, or has another type.
 func Malformed(cause error) error {
 	return &vfs.Error{Code: vfs.Invalid, Msg: "a parameter is malformed", Cause: cause}
 }
 
-// Path reads a path or a pattern. It answers limit for one that is longer than any can
-// be, of which nothing is copied: a message may hold megabytes.
+// Path reads a path or a pattern. It answers limit if it is longer than any path can
+// be, without copying it: a message may contain megabytes.
 func Path(b []byte, err error) (string, error) {
 	if err != nil {
 		return "", Malformed(err)
@@ -28,7 +28,7 @@ func Path(b []byte, err error) (string, error) {
 	return string(b), nil
 }
 
-// EntryName is Path for one name; for one that is too long it answers invalid.
+// EntryName reads one name. It answers invalid if the name is too long.
 func EntryName(b []byte, err error) (string, error) {
 	if err == nil && len(b) > vfs.MaxName {
 		return "", vfs.CheckName(string(b[:vfs.MaxName+1]))
@@ -36,7 +36,7 @@ func EntryName(b []byte, err error) (string, error) {
 	return Path(b, err)
 }
 
-// Text passes on a text parameter of the host's own. For a guest's there is [Path].
+// Text reads a text parameter of the operator's. For a guest's use [Path].
 func Text(s string, err error) (string, error) {
 	if err != nil {
 		return "", Malformed(err)
@@ -44,7 +44,7 @@ func Text(s string, err error) (string, error) {
 	return s, nil
 }
 
-// Data passes on a data parameter. It is the message's own memory.
+// Data reads a data parameter. The result is the message's own memory.
 func Data(b []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, Malformed(err)
@@ -52,8 +52,7 @@ func Data(b []byte, err error) ([]byte, error) {
 	return b, nil
 }
 
-// CheckWhole answers tooLarge for a whole file of n bytes that does not go into
-// one message.
+// CheckWhole answers tooLarge if a whole file of n bytes does not fit into one message.
 func CheckWhole(n int) error {
 	if n > MaxWhole {
 		return vfs.Errorf(vfs.TooLarge, "%d bytes are more than the %d of one message; use stage", n, MaxWhole)
@@ -61,8 +60,7 @@ func CheckWhole(n int) error {
 	return nil
 }
 
-// CheckChunk answers tooLarge for a part of n bytes that is larger than one
-// call takes.
+// CheckChunk answers tooLarge if n bytes are more than one read, write or append takes.
 func CheckChunk(n int) error {
 	if n > MaxChunk {
 		return vfs.Errorf(vfs.TooLarge, "%d bytes are more than the %d of one call; use several, or stage", n, MaxChunk)
@@ -70,7 +68,7 @@ func CheckChunk(n int) error {
 	return nil
 }
 
-// Offset answers invalid for an offset that no file has.
+// Offset answers invalid for an offset that no file can have.
 func Offset(off uint64) (int64, error) {
 	if int64(off) < 0 {
 		return 0, vfs.Errorf(vfs.Invalid, "an offset is past the end of any file")
@@ -78,7 +76,8 @@ func Offset(off uint64) (int64, error) {
 	return int64(off), nil
 }
 
-// heavyNames and heavyPath are how many names, and bytes, a path may have whose walk costs little.
+// heavyNames and heavyPath bound the names and the bytes of a path that is cheap to
+// walk.
 const heavyNames, heavyPath = 32, 1 << 10
 
 // Pathed is parameters with a path.
@@ -87,13 +86,13 @@ type Pathed interface {
 	PathBytes() ([]byte, error)
 }
 
-// Deep reports whether parameters have a path that costs much to walk.
+// Deep reports whether the path in parameters is expensive to walk.
 func Deep[P Pathed](p P) bool {
 	path, err := p.PathBytes()
 	return err == nil && (len(path) > heavyPath || bytes.Count(path, []byte{'/'}) >= heavyNames)
 }
 
-// Base is the last name of a path.
+// Base returns the last name of a path.
 func Base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // Help answers a help method.
@@ -114,9 +113,9 @@ func Help[R interface{ SetText(string) error }](text func(iface, method string) 
 	return r.SetText(t)
 }
 
-// Sound passes on a struct or a list that has a pointer. One that points to
-// something else is malformed, though it reads as if it were empty: which would ask
-// for all where a part was meant, or take nothing away where something was.
+// Sound returns a check of a struct or list field; has says whether its pointer is set.
+// The field is malformed if the pointer leads to something else. Otherwise it would
+// read as empty, which may mean everything, or nothing.
 func Sound[T interface{ IsValid() bool }](has bool) func(T, error) (T, error) {
 	return func(v T, err error) (T, error) {
 		if err == nil && has && !v.IsValid() {

@@ -10,12 +10,12 @@ import (
 	"capd/vfs"
 )
 
-// settleTime is how long a guest may take to say where a capability leads that it
-// has only promised. What it sent with it is held meanwhile.
+// settleTime is how long a guest may take to resolve a capability that it has only
+// promised. The host holds the call's parameters meanwhile.
 const settleTime = 10 * time.Second
 
-// Settle waits until it is known where c leads. It answers busy when that takes the
-// guest too long.
+// Settle waits until it is known where c leads. It answers busy if the guest takes too
+// long.
 func Settle(ctx context.Context, c *vat.Cap) error {
 	wait, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -23,7 +23,7 @@ func Settle(ctx context.Context, c *vat.Cap) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil: // the call is over
+	case ctx.Err() != nil: // the call has ended
 		return ctx.Err()
 	}
 	if _, full := errors.AsType[*meter.Full](err); full { // too many wait

@@ -7,8 +7,8 @@ import (
 	"capd/vfs"
 )
 
-// Look returns the context to look with in a handler that tries (vat.Try): that of
-// vfs.Trying while it does. What it looks at must be able to.
+// Look returns the context with which a handler looks at nodes: vfs.Trying() while the
+// handler tries (vat.Try), which the node has to support, and the call's own otherwise.
 func Look(c interface {
 	Trying() bool
 	Context() context.Context
@@ -19,7 +19,8 @@ func Look(c interface {
 	return c.Context()
 }
 
-// Looked is vfs.At for an error of having looked so.
+// Looked is vfs.At for an error of a look with such a context. It turns
+// vfs.ErrWouldBlock into vat.ErrWouldBlock.
 func Looked(path string, err error) error {
 	if err == vfs.ErrWouldBlock {
 		return vat.ErrWouldBlock

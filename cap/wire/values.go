@@ -9,18 +9,18 @@ import (
 	"capd/vfs"
 )
 
-// Bounds on one message. They are part of the interfaces' contract.
+// Bounds on one message. They are part of the contract of the interfaces.
 const (
 	MaxWhole = 4 << 20   // bytes of a whole file in one message
 	MaxChunk = 1 << 20   // bytes of one read, write or append
 	Chunk    = 256 << 10 // bytes of one write to a sink
-	Window   = 4 << 20   // bytes of a stream that are not answered yet
+	Window   = 4 << 20   // unanswered bytes of a stream
 
-	DefaultPage = 1000   // entries of a page when none are asked for
-	MaxPage     = 10_000 // entries of a page at most
+	DefaultPage = 1000   // entries of a page if none are asked for
+	MaxPage     = 10_000 // most entries of a page
 )
 
-// PageSize returns how many entries to answer when limit were asked for.
+// PageSize returns how many entries to answer if limit were asked for.
 func PageSize(limit uint32) int {
 	if limit == 0 {
 		return DefaultPage
@@ -33,7 +33,7 @@ var types = map[vfs.Kind]schema.Type{
 	vfs.DirKind: schema.Type_directory, vfs.LinkKind: schema.Type_symlink,
 }
 
-// KindOf is the kind that a type says; what is not known is Other.
+// KindOf returns the kind for a type, or Other for an unknown type.
 func KindOf(t schema.Type) vfs.Kind {
 	for k, have := range types {
 		if have == t {
@@ -43,7 +43,7 @@ func KindOf(t schema.Type) vfs.Kind {
 	return vfs.Other
 }
 
-// SetName fills in a stat's name, and its raw bytes where they are not UTF-8.
+// SetName fills in the name in a stat, and its raw bytes if it is not UTF-8.
 func SetName(s schema.Stat, name string) error {
 	if utf8.ValidString(name) {
 		return s.SetName(name)
@@ -54,7 +54,7 @@ func SetName(s schema.Stat, name string) error {
 	return s.SetName(vfs.Printable(name))
 }
 
-// Name returns the name in a stat, raw.
+// Name returns the raw name in a stat.
 func Name(s schema.Stat) (string, error) {
 	if s.HasRawName() {
 		b, err := s.RawName()
@@ -63,7 +63,7 @@ func Name(s schema.Stat) (string, error) {
 	return s.Name()
 }
 
-// SetMissed fills in what a search missed at a path, and why.
+// SetMissed fills in the path of a directory that a search could not list, and why.
 func SetMissed(m schema.Missed, path string, why error) error {
 	name := path
 	if !utf8.ValidString(path) {
@@ -81,7 +81,7 @@ func SetMissed(m schema.Missed, path string, why error) error {
 	return m.SetError(Encode(vfs.At("", why)).Reason)
 }
 
-// Missed reads what SetMissed wrote: an error with its path.
+// Missed reads what SetMissed wrote. why has the path.
 func Missed(m schema.Missed) (path string, why error, err error) {
 	path, err = m.Name()
 	if err == nil && m.HasRawName() {
@@ -96,7 +96,7 @@ func Missed(m schema.Missed) (path string, why error, err error) {
 	return path, vfs.At(path, Decode(&vat.Exception{Reason: text})), err
 }
 
-// SetKind fills in a stat's type.
+// SetKind fills in the type in a stat.
 func SetKind(s schema.Stat, k vfs.Kind) { s.SetType(types[k]) }
 
 // SetInfo fills in what info says.
@@ -107,7 +107,7 @@ func SetInfo(s schema.Stat, info vfs.Info) {
 	s.SetExecutable(info.Exec)
 }
 
-// Info reads what SetInfo wrote. A size that no file has is corrupt.
+// Info reads what SetInfo wrote. It answers corrupt for a size that no file can have.
 func Info(s schema.Stat) (vfs.Info, error) {
 	size := int64(s.SizeBytes())
 	if size < 0 {
@@ -116,7 +116,7 @@ func Info(s schema.Stat) (vfs.Info, error) {
 	return vfs.Info{Kind: KindOf(s.Type()), Size: size, ModifiedMs: s.ModifiedMs(), Exec: s.Executable()}, nil
 }
 
-// Version reads a version; empty is none.
+// Version reads a version. No bytes are no version.
 func Version(b []byte) (v vfs.Version, err error) {
 	if len(b) != 0 && copy(v[:], b) != len(b) || len(b) != 0 && len(b) != len(v) {
 		return vfs.Version{}, vfs.Errorf(vfs.Invalid, "a version is %d bytes, as stat and every write answer it", len(v))
@@ -124,14 +124,14 @@ func Version(b []byte) (v vfs.Version, err error) {
 	return v, nil
 }
 
-// Conditional is the parameters of a change with a condition.
+// Conditional is the parameters of a change that may have a condition.
 type Conditional interface {
 	IfVersion() (schema.IfVersion, error)
 	HasIfVersion() bool
 }
 
-// If reads a condition. One that is not known is invalid, and so is one that is none:
-// ignoring it would change what its sender wanted kept.
+// If reads a condition. An unknown or malformed condition is invalid: to ignore it
+// could overwrite what the sender wanted to keep.
 func If(p Conditional) (vfs.If, error) {
 	c, err := p.IfVersion()
 	if err == nil && p.HasIfVersion() && !c.IsValid() {
@@ -168,13 +168,14 @@ func SetVersion[R interface{ SetVersion([]byte) error }](results func() (R, erro
 	return r.SetVersion(v[:])
 }
 
-// OnVersion reports whether parameters have a condition on a version, which it may cost much to know.
+// OnVersion reports whether parameters have a condition on a version, which may be
+// expensive to compute.
 func OnVersion[P Conditional](p P) bool {
 	c, err := p.IfVersion()
 	return err == nil && c.Which() == schema.IfVersion_Which_equals
 }
 
-// SetIf writes a condition with make, which is asked only when there is one.
+// SetIf writes a condition. It calls make only if there is one.
 func SetIf(c vfs.If, make func() (schema.IfVersion, error)) error {
 	if c.IsZero() {
 		return nil
