@@ -8,37 +8,37 @@ import (
 	"capd/meter"
 )
 
-// An answer is the outcome of one call, whoever made it: the state of a question that was sent, of a call that
-// came in, or of one that never leaves this process.
+// An answer is the outcome of one call: of a question that was sent, of a call that came in, or of one that
+// never leaves this process.
 type answer struct {
 	request *request
-	conn    *Conn  // a call that came in: where to return to
-	id      uint32 // and under which number
+	conn    *Conn  // for a call that came in: the connection to return on
+	id      uint32 // and the question's number there
 	table   answerEntry
-	ran     *incoming // what a is part of, once the call has run on the reader
+	ran     *incoming // the memory that a is part of, once the call has run on the reader
 
 	mu       sync.Mutex
-	users    int // who may still ask: Answer, the peer, promises. At 0 the call is cancelled or its results freed.
+	users    int // who may still ask: Answer, the peer, promises. At 0 the call is cancelled, or its results are freed.
 	done     bool
-	plain    bool     // of a question: it was answered with plain results, and is in no table any more
-	res      *message // when done: the results, until nobody may ask; nil after a failure
+	plain    bool     // for a question: it was answered with plain results and is in no table any more
+	res      *message // when done: the results, while somebody may ask for them; nil after a failure
 	exc      *Exception
 	wait     chan struct{} // closed when done; made when somebody waits
-	promises []*promise    // made of it, by path; some may be about to leave
-	first    [1]*promise   // the memory of one
-	called   bool          // calls were sent out on one that has left
-	question *question     // the call went out: pipelined ones may follow it
-	then     []func()      // to run when done
+	promises []*promise    // made of parts of the outcome; some may be about to leave
+	first    [1]*promise   // memory for the first of promises
+	called   bool          // calls were sent on a promise that has left
+	question *question     // set when the call has gone out: pipelined calls may follow it
+	then     []func()      // to call when done
 	losses   []lossAt      // of calls on parts of it, until done
 
 	q question
 }
 
-// complete makes the outcome known, once; later calls do nothing. It takes over res.
+// complete makes the outcome known. Only the first call has an effect. It takes over res.
 func (a *answer) complete(res *message, exc *Exception) { a.completeFrom(res, exc, nil) }
 
-// completeFrom is complete for a question that was answered over from: promises of it that were used there may
-// need an embargo.
+// completeFrom is complete for the outcome of the question q, which may be nil. Promises made of it on which
+// calls were sent may need an embargo.
 func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	a.mu.Lock()
 	if a.done {
@@ -56,10 +56,10 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	if more {
 		a.users++ // until the end of this function
 	}
-	a.mu.Unlock() // if there is no more, whoever asks may have done with a from here on, unless they wait
+	a.mu.Unlock() // if there is no more to do, users that do not wait may have finished with a from here on
 
-	// Before the Return, so that a Disembargo which answers it finds the calls that were queued already on
-	// their way.
+	// Resolve the promises before the Return is sent: the peer may answer it with a Disembargo, and by then
+	// the queued calls must be on their way.
 	for _, l := range lost {
 		a.passLoss(l)
 	}
@@ -90,7 +90,8 @@ func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	a.drop()
 }
 
-// living appends the promises made of a that are in use, each counted for the caller. a.mu is held.
+// living appends the promises made of a that are in use, and adds a reference to each for the caller. Called
+// with a.mu held.
 func (a *answer) living(list []*promise) []*promise {
 	for _, p := range a.promises {
 		if p.tryRetain() {
@@ -100,7 +101,7 @@ func (a *answer) living(list []*promise) []*promise {
 	return list
 }
 
-// pick returns what the outcome has at path, as a reference of the caller's own.
+// pick returns the capability at path in the known outcome. The reference is the caller's.
 func (a *answer) pick(path []uint16) target {
 	a.mu.Lock()
 	res, exc := a.res, a.exc
@@ -125,14 +126,14 @@ func (a *answer) pick(path []uint16) target {
 	return c.use()
 }
 
-// at returns the capability at path of the outcome, promised if it is not there yet, as a reference of the
-// caller's own.
+// at returns the capability at path in the outcome, or a promise if the outcome is not known yet. The
+// reference is the caller's.
 func (a *answer) at(path []uint16) target {
 	if len(path) > maxPath {
 		return broken{limitf("a pipelined path of %d steps", len(path))}
 	}
 	a.mu.Lock()
-	called := a.called // the order of what went before still matters
+	called := a.called // the order of earlier calls still matters
 	for _, p := range a.promises {
 		if slices.Equal(p.path, path) {
 			if p.tryRetain() {
@@ -168,8 +169,8 @@ func (a *answer) at(path []uint16) target {
 	return p
 }
 
-// leave gives up the use that p made of a, of which nothing is known yet: nobody uses p any more. Paths that come and
-// go leave nothing behind but whether any of them was called.
+// leave gives up the use of a by the promise p, which nobody uses any more, before the outcome is known. It
+// keeps only whether calls were sent on p, so that paths that come and go do not add up.
 func (a *answer) leave(p *promise) {
 	a.mu.Lock()
 	if i := slices.Index(a.promises, p); i >= 0 {
@@ -186,8 +187,8 @@ func (a *answer) leave(p *promise) {
 	a.drop()
 }
 
-// sent notes that the call went out as q, so that pipelined calls may follow it. It reports whether somebody waits for the
-// outcome already.
+// sent records that the call went out as q, so that pipelined calls may follow it. It reports whether
+// somebody already waits for the outcome.
 func (a *answer) sent(q *question) (awaited bool) {
 	a.mu.Lock()
 	if a.done {
@@ -212,8 +213,8 @@ func (a *answer) use() {
 	a.mu.Unlock()
 }
 
-// drop gives up one use. After the last one nobody can ask any more. It reports whether it was that, of a call that is
-// done.
+// drop gives up one use. After the last use nobody can ask any more: the results are freed, or the call is
+// cancelled. It reports whether this was the last use of a call that is done.
 func (a *answer) drop() bool {
 	a.mu.Lock()
 	a.users--
@@ -239,7 +240,7 @@ func (a *answer) drop() bool {
 	return false
 }
 
-// take takes the results away, when there can be no use of them.
+// take takes the results away once nobody can use them.
 func (a *answer) take() *message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,14 +249,14 @@ func (a *answer) take() *message {
 	return res
 }
 
-// replace makes a known outcome a failure: its results could not be sent.
+// replace turns a known outcome into a failure, because its results could not be sent.
 func (a *answer) replace(exc *Exception) {
 	a.mu.Lock()
 	a.exc = exc
 	a.mu.Unlock()
 }
 
-// outcome returns the results, counted for the caller, or the failure. It must be done.
+// outcome returns the results, with a reference for the caller, or the failure. The call must be done.
 func (a *answer) outcome() (*message, *Exception) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -268,14 +269,14 @@ func (a *answer) outcome() (*message, *Exception) {
 	return nil, a.exc
 }
 
-// failure reports whether the outcome is known, and how it failed if it did.
+// failure reports whether the outcome is known, and returns the failure if it is one.
 func (a *answer) failure() (done bool, exc *Exception) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.done, a.exc
 }
 
-// whenDone runs f when the outcome is known.
+// whenDone calls f once the outcome is known.
 func (a *answer) whenDone(f func()) {
 	a.mu.Lock()
 	if !a.done {
@@ -287,7 +288,7 @@ func (a *answer) whenDone(f func()) {
 	f()
 }
 
-// await waits for the outcome.
+// await waits until the outcome is known or ctx ends.
 func (a *answer) await(ctx context.Context) error {
 	a.mu.Lock()
 	if a.done {
@@ -316,7 +317,7 @@ func (a *answer) await(ctx context.Context) error {
 		<-wait
 		return nil
 	}
-	if t := meter.TurnOf(ctx); t != nil { // a handler asks somebody else
+	if t := meter.TurnOf(ctx); t != nil { // a handler waits for another call
 		return awaitAway(ctx, t, wait)
 	}
 	select {
@@ -327,7 +328,7 @@ func (a *answer) await(ctx context.Context) error {
 	}
 }
 
-// awaitAway waits while others have the turn t of ctx's.
+// awaitAway is await for a handler: others can use its turn t meanwhile.
 func awaitAway(ctx context.Context, t *meter.Turn, wait <-chan struct{}) (err error) {
 	var waited bool
 	late := t.Wait(ctx, func() {

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	frameHeader = 8        // bytes of a frame's header when it has one segment
-	inlineFrame = 8 << 10  // up to this size a frame is copied together with its neighbours
-	recordFrame = 16 << 10 // and where a write costs a record, as over TLS
+	frameHeader = 8        // bytes of a frame's header if it has one segment
+	inlineFrame = 8 << 10  // up to this size a frame is copied into a buffer with its neighbours
+	recordFrame = 16 << 10 // the same where each write is a record, as over TLS
 	roomSlack   = 4 << 10  // room beside the data that newOutbound was asked for
 	minBuffer   = 8        // log2 of the smallest pooled buffer
 	maxBuffer   = 22       // log2 of the largest
 	bufferSlack = 4 << 10
-	chunkBytes  = 256 << 10 // a larger message is read in pieces that begin at this size
+	chunkBytes  = 256 << 10 // a larger message is read in pieces, of which the first has this size
 )
 
-// A buffer is pooled memory. Its content is whatever the last owner left.
+// A buffer is pooled memory. Its content is what the last owner left.
 type buffer struct {
 	b     []byte
 	class int
@@ -24,8 +24,8 @@ type buffer struct {
 
 var buffers [maxBuffer + 1]sync.Pool
 
-// classBytes is the size of the buffers of a class. Large ones have room for an envelope beside data whose size is a
-// power of two.
+// classBytes returns the size of the buffers of a class. Large ones have room for an envelope beside data
+// whose size is a power of two.
 func classBytes(class int) int {
 	if class >= 16 {
 		return 1<<class + bufferSlack
@@ -33,7 +33,7 @@ func classBytes(class int) int {
 	return 1 << class
 }
 
-// classOf returns the class of buffers for n bytes; there is none above maxBuffer.
+// classOf returns the class of buffers for n bytes. There is none above maxBuffer.
 func classOf(n int) int {
 	class := max(minBuffer, bits.Len(uint(max(n, 1)-1)))
 	if class > minBuffer && n <= classBytes(class-1) {
@@ -42,7 +42,7 @@ func classOf(n int) int {
 	return class
 }
 
-// bufferBytes is how long a buffer for n bytes is.
+// bufferBytes returns the length of a buffer for n bytes.
 func bufferBytes(n int) int {
 	if class := classOf(n); class <= maxBuffer {
 		return classBytes(class)

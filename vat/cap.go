@@ -8,8 +8,8 @@ import (
 	"capd/meter"
 )
 
-// A Cap is one counted reference to a capability: hosted here, hosted by a peer, or promised. The nil *Cap is
-// the null capability. It is safe for concurrent use.
+// A Cap is one counted reference to a capability, which is hosted here, hosted by a peer, or promised. The
+// nil *Cap is the null capability. A Cap is safe for concurrent use.
 type Cap struct {
 	target   target
 	mu       sync.Mutex
@@ -19,16 +19,16 @@ type Cap struct {
 
 // A target is what a reference leads to.
 type target interface {
-	// call takes over r, which it must bring to an end. It does not block, unless the request may run at once
-	// on the caller's goroutine.
+	// call takes over r, and must complete it. It does not block, unless the request may run on the caller's
+	// goroutine.
 	call(r *request)
-	// retain and release count references. Whoever retains holds one already. release may run an object's
-	// Release method: hold no lock.
+	// retain and release count references. The caller of retain already holds one. release may call an
+	// object's Release method, so the caller must hold no lock.
 	retain()
 	release()
 }
 
-// newCap takes over one reference to t. A nil t is the null capability.
+// newCap takes over a reference to t. If t is nil, it returns the null capability.
 func newCap(t target) *Cap {
 	if t == nil {
 		return nil
@@ -44,8 +44,8 @@ func (c *Cap) AddRef() *Cap {
 	return newCap(c.use())
 }
 
-// Release gives up the reference. Calls already made are not affected. Further calls of Release on the same
-// reference do nothing.
+// Release gives up the reference. Calls already made go on. Only the first Release of a reference has an
+// effect.
 func (c *Cap) Release() {
 	if c == nil {
 		return
@@ -59,7 +59,7 @@ func (c *Cap) Release() {
 	}
 }
 
-// use returns what c leads to, as far as that is settled, with a reference of the caller's own.
+// use returns the target of c, past all resolved promises, with a reference for the caller.
 func (c *Cap) use() target {
 	if c == nil {
 		return broken{ErrNull}
@@ -74,21 +74,22 @@ func (c *Cap) use() target {
 	return t
 }
 
-// Serve makes self a capability that is hosted here and answers t's methods. When its last reference is gone,
-// here and on every connection, and no call on it runs any more, self's method Release() is called once, if it
-// has one.
+// Serve returns a capability that is hosted here: self answers the methods of t. If self has a method
+// Release(), it is called once, when no reference is left, here and on every connection, and no call on self
+// is running.
 //
-// If self has a method StreamBroken(*Exception), it is called whenever a call of a `-> stream` method on it has failed, with
-// the failure: the handler's own, or because the call was cancelled or refused and the handler never ran. Calls after that
-// one are not the whole stream. StreamBroken may run beside a handler, and before calls that came earlier. It must not block.
+// If self has a method StreamBroken(*Exception), it is called for every failed call of a `-> stream` method,
+// with the failure: the error of the handler, or that of a call that was cancelled or refused before its
+// handler ran. The later calls are then not the whole stream. StreamBroken may run at the same time as a
+// handler, and before earlier calls. It must not block.
 func Serve(t *Table, self any) *Cap {
 	o := &object{table: t, self: self}
 	o.refs.Store(1)
 	return newCap(o)
 }
 
-// Local returns the value behind a capability that this process hosts, also when it went over a connection and
-// came back. It reports false for every other capability, and for promises that have not resolved.
+// Local returns the value behind a capability that this process hosts, also if it came back over a
+// connection. It reports false for every other capability, and for a promise that has not resolved.
 func Local[T any](c *Cap) (T, bool) {
 	t := c.use()
 	defer t.release()
@@ -100,8 +101,8 @@ func Local[T any](c *Cap) (T, bool) {
 	return zero, false
 }
 
-// Settle waits until it is known where c leads: until it is no promise any more, or one that has failed. A peer
-// may take for ever to resolve a promise of its own: let ctx end. [Local] can tell only afterwards.
+// Settle waits until c is no promise any more, or a failed one. [Local] works only then. A peer may never
+// resolve its promise, so use a ctx that ends.
 func (c *Cap) Settle(ctx context.Context) error {
 	t := c.use()
 	defer t.release()
@@ -121,15 +122,15 @@ func (c *Cap) Settle(ctx context.Context) error {
 	}
 }
 
-// Pending reports whether calls made on c wait here, until it is known where it leads: what they carry is held here for
-// as long.
+// Pending reports whether calls made on c wait here because it is not known yet where c leads. This process
+// holds their parameters meanwhile.
 func (c *Cap) Pending() bool {
 	t := c.use()
 	defer t.release()
 	return pending(t)
 }
 
-// pending is Pending for what c.use returned.
+// pending is Pending for the result of c.use.
 func pending(t target) bool {
 	_, unknown := t.(*promise)
 	return unknown && via(t) == nil
@@ -145,7 +146,8 @@ func (b broken) call(r *request) { r.fail(b.err) }
 func (broken) retain()           {}
 func (broken) release()          {}
 
-// settle follows promises as far as they have resolved for good. The result is the caller's no longer than t is.
+// settle follows promises as far as they have resolved for good. The result is valid only as long as the
+// caller's reference to t.
 func settle(t target) target {
 	for {
 		p, ok := t.(*promise)

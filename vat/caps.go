@@ -2,16 +2,17 @@ package vat
 
 import "capnproto.org/go/capnp/v3"
 
-// Caps connects the capability pointers in a message to references. One belongs to one call: a handler reads
-// parameters and writes results with it, Send's place writes parameters, and a reader of results reads those.
+// Caps translates between capability pointers in a message and references. Each belongs to one call. A
+// handler uses it to read parameters and to write results, place of Send to write parameters, and read of Do
+// to read results.
 type Caps struct {
-	params  *message // read from
-	request *request // a handler's: results are written
-	built   *message // Send's: written
+	params  *message // to read from
+	request *request // of a handler, for its results
+	built   *message // of Send, to write to
 }
 
-// Get returns the capability that i points to: nil when it is null, or when there is none. It is borrowed: call
-// AddRef to keep it.
+// Get returns the capability that i points to, or nil if it is null or missing. The reference is borrowed: to
+// keep it, call AddRef.
 func (c *Caps) Get(i capnp.Interface) *Cap {
 	if c == nil || !i.IsValid() {
 		return nil
@@ -32,7 +33,7 @@ func (c *Caps) results() *message {
 }
 
 // Put adds a capability to the message being built and returns the pointer to store there. It takes over the
-// reference, also when it fails, in which case the pointer is null.
+// reference. If it fails, the pointer is null.
 func (c *Caps) Put(ref *Cap) capnp.Interface {
 	if ref == nil {
 		return capnp.Interface{}
@@ -49,16 +50,17 @@ func (c *Caps) Put(ref *Cap) capnp.Interface {
 	return capnp.NewInterface(m.seg, capnp.CapabilityID(len(m.caps)-1))
 }
 
-// SetData makes the field of of the parameters being built, a Data, a copy of b: the one copy that is made of it on
-// its way. There is one such field.
+// SetData sets a Data field of the parameters being built to a copy of b. It is the only copy on the way to
+// the peer. Only one such field can be set.
 func (c *Caps) SetData(of Field, b []byte) error {
 	to, err := c.Data(of, len(b))
 	copy(to, b)
 	return err
 }
 
-// Data makes the field of of the parameters being built, a Data, n bytes long and returns its memory, which may hold
-// anything: place fills all of it, or fails. The bytes leave for the peer from there.
+// Data makes a Data field of the parameters being built n bytes long and returns its memory. The memory may
+// contain anything: place has to fill all of it, or fail. The bytes are sent from there. Only one such field
+// can be set.
 func (c *Caps) Data(of Field, n int) ([]byte, error) {
 	if c == nil || c.built == nil {
 		return nil, errInternal

@@ -15,24 +15,25 @@ import (
 	"capd/meter"
 )
 
-// Options configures a connection. The zero value is a client's.
+// Options configures a connection. The zero value is that of a client.
 type Options struct {
-	// Bootstrap is what the peer gets when it asks for the bootstrap capability. The connection takes over the
+	// Bootstrap is the capability that the peer gets when it asks for one. The connection takes over the
 	// reference.
 	Bootstrap *Cap
 	Limits    Limits
-	// Meter counts what the peer makes this side hold and do, and gives its calls their turns; see SetMeter. Nil is one of
-	// the connection's own, for Limits.Workers calls at once.
+	// Meter counts what the peer uses here and gives its calls their turns; see SetMeter. If it is nil, the
+	// connection has a meter of its own that runs Limits.Workers calls at once.
 	Meter *meter.Meter
-	// Encode must not block, and calls nothing of this package.
+	// Encode returns what the peer sees of an error. It gets the errors that handlers return, and those with
+	// which this package itself fails a call: ErrNoMethod and the like, and those whose reason begins with
+	// the word limit. It must not block, and must not call this package.
 	//
-	// Encode says what the peer sees of an error that a handler returned, and of those with which this package fails a call
-	// itself: ErrNoMethod and its like, and what begins with the word limit. Nil, or a nil result, is the default:
-	// an *Exception stands for itself, everything else is Failed "internal error". A caller in this process finds the error
-	// itself in what the call failed with. What a handler's own Send or Do
-	// failed with is an *Exception: returned as it is, the caller reads whatever a third party said.
+	// If Encode or its result is nil, the peer sees an *Exception as it is, and Failed "internal error" for
+	// every other error. A caller in this process finds the error itself in that of the call. The error of a
+	// handler's own Send or Do is an *Exception: if the handler returns it, its caller reads the words of a
+	// third party.
 	Encode func(error) *Exception
-	// Logf reports panics in handlers and in this package. Nil is the log package.
+	// Logf reports panics in handlers and in this package. If it is nil, they go to package log.
 	Logf func(format string, args ...any)
 }
 
@@ -43,13 +44,13 @@ type Conn struct {
 	nc       net.Conn
 	outbox   outbox
 	meter    atomic.Pointer[meter.Meter]
-	metered  atomic.Bool     // it is not the connection's own
-	ctx      context.Context // ends with the connection; the parent of every call's
+	metered  atomic.Bool     // Options.Meter or SetMeter has set meter
+	ctx      context.Context // ends with the connection; the parent of every call's context
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
-	messages atomic.Uint64 // that came in
-	woken    atomic.Int32  // callers whose answers came, less calls made since: see yieldToWoken
-	awaited  atomic.Uint32 // answers that somebody was woken for
+	messages atomic.Uint64 // messages that came in
+	woken    atomic.Int32  // callers woken by their answers, less calls made since: see yieldToWoken
+	awaited  atomic.Uint32 // number of answers that woke somebody
 	reader   reader
 
 	mu          sync.Mutex
@@ -64,19 +65,20 @@ type Conn struct {
 	imports     map[uint32]*importCap
 	embargoes   map[uint32]*embargo
 	embargoIDs  ids
-	echoes      int       // Disembargoes of the peer's that wait for a promise
-	calls       int       // of the peer's, in progress
-	callBytes   int64     // their parameters
-	pursed      int64     // of those, what counts as large messages
+	echoes      int       // Disembargoes of the peer that wait for a promise
+	calls       int       // of the peer, in progress
+	callBytes   int64     // the size of their parameters
+	pursed      int64     // the part of it that counts as large messages
 	resultBytes int64     // results kept until Finish
-	pipelined   methodKey // the last whose outcome a call was aimed at before it was there
-	owed        int64     // what the peer keeps until a Finish or Release that does not leave at once, or more
+	pipelined   methodKey // the last method whose outcome was called before it was known
+	owed        int64     // an upper bound of what the peer keeps until Finishes and Releases leave
 	idleTimer   *time.Timer
 	held        int64         // what meter counts for calls
 	remeter     chan struct{} // closed when meter changes; made when somebody waits
 }
 
-// A ProtocolError is why a connection was ended with Abort: the peer broke a rule, or a limit, or [Conn.Abort] said so.
+// A ProtocolError is why a connection was ended with Abort: the peer broke a rule or a limit, or [Conn.Abort]
+// was called.
 type ProtocolError struct{ Reason string }
 
 func (e *ProtocolError) Error() string { return "vat: " + e.Reason }
@@ -88,10 +90,10 @@ func protocolf(format string, args ...any) error {
 // ErrClosed is Conn.Err after Close.
 var ErrClosed = errors.New("vat: connection closed")
 
-// closeGrace is how long the last frames, an Abort among them, may take to leave.
+// closeGrace is how long the last frames, including an Abort, may take to leave.
 const closeGrace = 100 * time.Millisecond
 
-// NewConn speaks Cap'n Proto RPC over nc, which it owns from now on, until either side closes it.
+// NewConn speaks Cap'n Proto RPC over nc until either side closes it. It takes nc over.
 func NewConn(nc net.Conn, o Options) *Conn {
 	l := o.Limits.withDefaults()
 	c := &Conn{
@@ -127,17 +129,18 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	return c
 }
 
-// Close ends the connection. Calls in progress are cancelled, and every capability of the peer's breaks.
+// Close ends the connection. Calls in progress are cancelled, and every capability of the peer breaks.
 func (c *Conn) Close() error {
 	c.shutdown(ErrClosed)
 	return nil
 }
 
-// Abort ends the connection as Close does, and tells the peer why. What it calls fails with that from then on.
+// Abort ends the connection as Close does, and tells the peer why. The peer's calls then fail with that
+// reason.
 func (c *Conn) Abort(reason string) { c.shutdown(&ProtocolError{Reason: reason}) }
 
-// Heard reports whether a whole message has ever come in, and whether one is waiting for its turn or being handled now.
-// Without Options.Meter both are false.
+// Heard reports whether a whole message has ever come in, and whether one waits for its turn or is being
+// handled now. Without Options.Meter both are false.
 func (c *Conn) Heard() (any, now bool) {
 	h := c.reader.heard.Load()
 	return h != 0, h == hearing
@@ -146,20 +149,20 @@ func (c *Conn) Heard() (any, now bool) {
 // Done is closed when the connection has ended and everything it held has been released.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection ended, or nil while it lives. io.EOF: the peer closed it. One that was closed while
-// something was being written to it may have the socket's own error. What calls fail with then is an *Exception of the type
-// Disconnected, which says less.
+// Err returns nil while the connection lives, and otherwise why it ended. It is io.EOF if the peer closed it.
+// If the peer closed it during a write, it may be an error of the socket. Calls then fail with an *Exception
+// of type Disconnected, which says less.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// fail ends the connection for err. A breach of the protocol is reported to the peer.
+// fail ends the connection with err. It reports a breach of the protocol to the peer.
 func (c *Conn) fail(err error) { c.shutdown(err) }
 
-// unwritten ends the connection for err, for which something could not be written. A peer that has closed it may have said
-// why before: the reader has a moment to find that.
+// unwritten ends the connection after a failed write. If the peer has closed it, the peer may have said why:
+// the reader gets a moment to find that.
 func (c *Conn) unwritten(err error) {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		time.AfterFunc(closeGrace, func() { c.fail(err) })
@@ -168,10 +171,10 @@ func (c *Conn) unwritten(err error) {
 	c.fail(err)
 }
 
-// PeerAborted is how the reason begins that calls end with when the peer has sent Abort; the peer's own follows.
+// PeerAborted begins the reason with which calls end when the peer has sent Abort. The peer's reason follows.
 const PeerAborted = "peer aborted the connection: "
 
-// gone is what calls end with when the connection does.
+// gone returns the failure of calls when the connection has ended.
 func (c *Conn) gone() *Exception {
 	if err := c.Err(); err != nil {
 		var abort *AbortError
@@ -185,27 +188,28 @@ func (c *Conn) gone() *Exception {
 	return &Exception{Type: Disconnected, Reason: "connection closed"}
 }
 
-// An AbortError is why a connection ended when the peer sent Abort.
+// An AbortError is why a connection ended that the peer ended with Abort.
 type AbortError struct{ Reason string }
 
 func (e *AbortError) Error() string { return "vat: peer aborted: " + e.Reason }
 
-// callsTogether and answersTogether are how many small messages leave in one write at most, more or less: so many that
-// the write is cheap, and so few that the peer has something to do while the next are made.
+// callsTogether and answersTogether are about how many small messages leave in one write. Enough of them make
+// the write cheap. More would leave the peer idle while they are made.
 const (
 	callsTogether   = 32
 	answersTogether = 16
 )
 
-// yieldToWoken comes before a call gets onto its way: while other callers have been woken by their answers and not made
-// their next calls yet, it lets them run first, so that their calls leave in one write.
+// yieldToWoken is called before a call is sent. If answers have woken other callers that have not made their
+// next calls yet, it lets them run first, so that all these calls leave in one write.
 func (c *Conn) yieldToWoken() {
 	if n := c.calledBack(); n > 0 && n%callsTogether != 0 {
 		runtime.Gosched()
 	}
 }
 
-// calledBack notes that a call is made, and returns how many callers were woken and have not made theirs.
+// calledBack records that a call is made. It returns how many callers were woken and have not made their next
+// call.
 func (c *Conn) calledBack() int32 {
 	n := c.woken.Add(-1)
 	if n < 0 {
@@ -214,7 +218,7 @@ func (c *Conn) calledBack() int32 {
 	return n
 }
 
-// handshake brings TLS about, where that has not been done, before what it writes is gathered.
+// handshake completes the TLS handshake, before TLS records are gathered.
 func (c *Conn) handshake() error {
 	if err := c.nc.(tlsConn).HandshakeContext(c.ctx); err != nil {
 		return err
@@ -229,12 +233,12 @@ func (c *Conn) handshake() error {
 
 // Stats is what a connection holds at one moment.
 type Stats struct {
-	Questions   int   // calls to the peer that are open
-	Answers     int   // calls of the peer's that are open
-	Calls       int   // of those, in progress
+	Questions   int   // open calls to the peer
+	Answers     int   // open calls of the peer
+	Calls       int   // those of them in progress
 	Exports     int   // capabilities that the peer holds
-	Imports     int   // capabilities of the peer's held here
-	Embargoes   int   // waiting for the peer
+	Imports     int   // capabilities of the peer held here
+	Embargoes   int   // embargoes that wait for the peer
 	CallBytes   int64 // parameters of calls in progress
 	ResultBytes int64 // results kept for pipelining
 	ParkedBytes int64 // frames that the peer has not read
@@ -252,7 +256,7 @@ func (c *Conn) Stats() Stats {
 	}
 }
 
-// callDone notes that a call of the peer's is no longer in progress.
+// callDone records that a call of the peer is no longer in progress.
 func (c *Conn) callDone(bytes, pursed int64) {
 	c.mu.Lock()
 	c.calls--
@@ -262,8 +266,8 @@ func (c *Conn) callDone(bytes, pursed int64) {
 	c.mu.Unlock()
 }
 
-// send appends m to the outbox and releases it. Called with c.mu held, so that the order of frames is that of
-// the changes to the tables; m must hold no capabilities.
+// send appends m to the outbox and releases it. m must have no capabilities. Called with c.mu held, so that
+// frames are in the order of the changes to the tables.
 func (c *Conn) send(m *message) {
 	if m != nil {
 		c.outbox.append(m, true)
@@ -271,15 +275,16 @@ func (c *Conn) send(m *message) {
 	}
 }
 
-// A Finish or a Release leaves with what comes after it: nobody waits for it. But the peer keeps what it tells of until
-// then, and has limits: so much, of which a capability is keptCap, is kept for it at most.
+// Nobody waits for a Finish or a Release, so it leaves with the next frame. Until then the peer keeps what it
+// would free, and the peer has limits. So at most mostOwed bytes are kept that way. A capability counts as
+// keptCap.
 const (
 	mostOwed = 8 << 10
 	keptCap  = 256
 )
 
-// owe notes that a Finish or Release is about to be sent, until which the peer keeps so many bytes, and reports whether
-// it is to leave at once. Called with c.mu held.
+// owe records that a Finish or Release is about to be sent, until which the peer keeps that many bytes. It
+// reports whether it has to leave at once. Called with c.mu held.
 func (c *Conn) owe(bytes int64) (urgent bool) {
 	if c.owed += bytes; c.owed < mostOwed {
 		return false

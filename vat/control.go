@@ -2,7 +2,7 @@ package vat
 
 import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
-// The messages without a payload. Each builder returns nil when memory fails it.
+// Messages without a payload. Each builder returns nil if it cannot allocate memory.
 
 func build(fill func(rpc.Message) error) *message {
 	m, err := newOutbound(aControl, 0)
@@ -64,7 +64,8 @@ func exceptionReturn(id uint32, e *Exception) *message {
 	})
 }
 
-// unimplementedMessage echoes m, which this side does not know (rpc.capnp, Message.unimplemented).
+// unimplementedMessage returns m, which this side does not support, to the peer (rpc.capnp,
+// Message.unimplemented).
 func unimplementedMessage(in *message, m rpc.Message) *message {
 	in.msg.ResetReadLimit(uint64(2*in.bytes()) + 1<<16)
 	out := build(func(root rpc.Message) error {

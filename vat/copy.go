@@ -6,11 +6,12 @@ import (
 	"capnproto.org/go/capnp/v3"
 )
 
-// copyContent makes dst's content a deep copy of src's, with references of its own to the same capabilities.
+// copyContent makes the content of dst a deep copy of that of src. The copy has references of its own to the
+// same capabilities.
 //
-// go-capnp renumbers capability pointers when it copies between messages, by way of the messages' own tables of
-// clients. Those tables are otherwise unused here: src's is filled with placeholders for the time of the copy,
-// and what arrives in dst's tells the new numbering.
+// When go-capnp copies between messages it renumbers capability pointers by means of the messages' own
+// capability tables, which are otherwise unused here. So src's table gets a placeholder for each capability
+// during the copy, and dst's table then gives the new numbers.
 func copyContent(dst, src *message) error {
 	if !src.content.IsValid() {
 		return dst.setContent(capnp.Ptr{})
@@ -28,7 +29,7 @@ func copyContent(dst, src *message) error {
 		src.msg.CapTable().Reset(clients...)
 		defer src.msg.CapTable().Reset()
 	}
-	// Pointers in src may meet in one object, and the copy has it as often as it is met.
+	// The copy has an object once for every pointer that leads to it.
 	src.msg.ResetReadLimit(uint64(2*(src.bytes()-src.capBytes)) + 1<<16)
 	payload, err := dst.payload()
 	if err == nil {
@@ -52,7 +53,7 @@ func copyContent(dst, src *message) error {
 	return err
 }
 
-// A placeholder stands for the capability of that index while a message is copied.
+// A placeholder stands for the capability with that index during a copy.
 type placeholder int
 
 func (placeholder) Send(context.Context, capnp.Send) (*capnp.Answer, capnp.ReleaseFunc) {

@@ -7,13 +7,14 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// A sending is a capability on its way to the peer.
+// A sending is a capability that is about to be sent to the peer.
 type sending struct {
 	target target // settled
-	via    target // where calls on it go for now, when target is an unresolved promise
+	via    target // if target is an unresolved promise: where calls on it go for now
 }
 
-// settleAll prepares capabilities for a message, which needs locks that come before Conn.mu. It appends to list.
+// settleAll prepares capabilities for a message and appends them to list. It takes locks that come before
+// Conn.mu.
 func settleAll(list []sending, caps []*Cap) []sending {
 	for _, c := range caps {
 		if c != nil {
@@ -37,8 +38,8 @@ func prepare(t target) sending {
 	return s
 }
 
-// theirs returns what s is to c's peer when it is a promise of the peer's own, which has not resolved. Called with c.mu
-// held.
+// theirs returns the import of s if s is an unresolved promise of c's own peer, and nil otherwise. Called
+// with c.mu held.
 func (c *Conn) theirs(s sending) *importCap {
 	p, ok := s.target.(*promise)
 	way, imported := s.via.(*importCap)
@@ -48,20 +49,20 @@ func (c *Conn) theirs(s sending) *importCap {
 	return nil
 }
 
-// A subscription is a promise whose resolution the peer waits for, under the number that it has for it.
+// A subscription is a promise that the peer holds under that number and whose Resolve it waits for.
 type subscription struct {
 	promise *promise
 	id      uint32
 }
 
-// A descriptor is what a CapDescriptor says.
+// A descriptor is the content of a CapDescriptor.
 type descriptor struct {
 	which rpc.CapDescriptor_Which
-	id    uint32 // of those that have a number
-	way   *pipe  // of receiverAnswer
+	id    uint32 // of the kinds that have a number
+	way   *pipe  // of the kind receiverAnswer
 }
 
-// numberedCap reports whether a capability of that kind has nothing but a number, or is null.
+// numberedCap reports whether a capability of that kind is null, or only a number.
 func numberedCap(which rpc.CapDescriptor_Which) bool {
 	switch which {
 	case rpc.CapDescriptor_Which_none, rpc.CapDescriptor_Which_senderHosted, rpc.CapDescriptor_Which_senderPromise,
@@ -71,8 +72,8 @@ func numberedCap(which rpc.CapDescriptor_Which) bool {
 	return false
 }
 
-// describe returns the descriptor for s. It reports whether the export in it was counted, and a promise to subscribe to.
-// Called with c.mu held.
+// describe returns the descriptor for s, whether it counted an export for it, and a promise to subscribe to,
+// if any. Called with c.mu held.
 func (c *Conn) describe(s sending) (d descriptor, counted bool, sub *promise, err error) {
 	switch t := s.target.(type) {
 	case nil:
@@ -104,7 +105,7 @@ func (c *Conn) describe(s sending) (d descriptor, counted bool, sub *promise, er
 	return descriptor{which: rpc.CapDescriptor_Which_senderHosted, id: id}, true, nil, nil
 }
 
-// setDescriptor writes d, a CapDescriptor, into word i and the pointer behind it.
+// setDescriptor writes d as a CapDescriptor into word i and the pointer after it.
 func (m *message) setDescriptor(i int, d descriptor) error {
 	m.setWord(i, uint64(d.which)|uint64(d.id)<<32)
 	if d.way != nil {
@@ -113,7 +114,7 @@ func (m *message) setDescriptor(i int, d descriptor) error {
 	return nil
 }
 
-// write writes d by way of the generated code.
+// write writes d with the generated code.
 func (d descriptor) write(to rpc.CapDescriptor) error {
 	if d.way != nil {
 		pa, err := to.NewReceiverAnswer()
@@ -127,8 +128,8 @@ func (d descriptor) write(to rpc.CapDescriptor) error {
 	return nil
 }
 
-// describeAll writes m's capability table, and appends what it exports to ids. On failure nothing is exported. Called
-// with c.mu held.
+// describeAll writes m's capability table, and appends the numbers of the exports in it to ids. If it fails,
+// nothing is exported. Called with c.mu held.
 func (c *Conn) describeAll(m *message, list []sending, ids []uint32) (_ []uint32, subs []subscription, err error) {
 	defer caught(&err)
 	if len(list) == 0 {
@@ -157,18 +158,19 @@ func (c *Conn) describeAll(m *message, list []sending, ids []uint32) (_ []uint32
 	return ids, subs, nil
 }
 
-// releaseLater drops references that cannot be the last: the message that was to carry them has its own.
+// releaseLater releases references that are not the last ones: the message that was to carry them has its
+// own.
 func releaseLater(list []target) { releaseAll(list) }
 
-// subscribe has Resolve sent for exported promises, once they resolve. Called without locks.
+// subscribe sends Resolve for exported promises once they resolve. Called without locks.
 func (c *Conn) subscribe(subs []subscription) {
 	for _, s := range subs {
 		s.promise.whenSettled(c, s.id)
 	}
 }
 
-// accept turns a descriptor of the peer's into a target (rpc.capnp, CapDescriptor), counting what it gives. A nil
-// target is the null capability. Called with c.mu held; the reference is the caller's.
+// accept returns the target of a descriptor of the peer (rpc.capnp, CapDescriptor), and counts the reference
+// that it gives. A nil target is the null capability. The reference is the caller's. Called with c.mu held.
 func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 	defer caught(&err)
 	switch which := d.Which(); which {
@@ -179,7 +181,7 @@ func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 		}
 		return c.promised(pa)
 	case rpc.CapDescriptor_Which_thirdPartyHosted:
-		// Level 1: the vine stands for the capability (rpc.capnp, ThirdPartyCapDescriptor.vineId).
+		// Level 1: the vine takes the place of the capability (rpc.capnp, ThirdPartyCapDescriptor.vineId).
 		tp, err := d.ThirdPartyHosted()
 		if err != nil {
 			return nil, err
@@ -190,7 +192,7 @@ func (c *Conn) accept(d rpc.CapDescriptor) (t target, err error) {
 	}
 }
 
-// acceptNumbered is accept for what has nothing but a number.
+// acceptNumbered is accept for the kinds that are null or only a number.
 func (c *Conn) acceptNumbered(which rpc.CapDescriptor_Which, id uint32) (target, error) {
 	switch which {
 	case rpc.CapDescriptor_Which_none:
@@ -210,8 +212,8 @@ func (c *Conn) acceptNumbered(which rpc.CapDescriptor_Which, id uint32) (target,
 	return broken{exceptionf(Unimplemented, "unknown kind of capability")}, nil
 }
 
-// promised finds the target of a PromisedAnswer of the peer's (rpc.capnp, PromisedAnswer). Called with c.mu held; the
-// reference is the caller's.
+// promised returns the target of a PromisedAnswer of the peer (rpc.capnp, PromisedAnswer). The reference is
+// the caller's. Called with c.mu held.
 func (c *Conn) promised(pa rpc.PromisedAnswer) (target, error) {
 	path, err := readTransform(pa)
 	if err != nil {
@@ -220,8 +222,8 @@ func (c *Conn) promised(pa rpc.PromisedAnswer) (target, error) {
 	return c.answered(pa.QuestionId(), path)
 }
 
-// answered returns what the outcome of the peer's question id has at path. Called with c.mu held; the reference is the
-// caller's.
+// answered returns the capability at path in the outcome of the peer's question id. The reference is the
+// caller's. Called with c.mu held.
 func (c *Conn) answered(id uint32, path []uint16) (target, error) {
 	a := c.answers.get(id)
 	if a == nil || a.table.finished {
@@ -230,8 +232,8 @@ func (c *Conn) answered(id uint32, path []uint16) (target, error) {
 	return a.at(path), nil
 }
 
-// acceptPayload reads the content and the capability table of a payload into m. Called with c.mu held. On
-// failure, what was accepted so far is m's to release.
+// acceptPayload reads the content and the capability table of a payload into m. If it fails, m still has to
+// release what it accepted so far. Called with c.mu held.
 func (c *Conn) acceptPayload(m *message, p rpc.Payload) (err error) {
 	defer caught(&err)
 	if m.content, err = p.Content(); err != nil {
@@ -258,7 +260,7 @@ func (c *Conn) acceptPayload(m *message, p rpc.Payload) (err error) {
 	return nil
 }
 
-// What a capability in a message that came in takes of memory beside the descriptor, and what a promise does.
+// Memory that a capability in a received message takes beside its descriptor, and that a promise takes.
 const (
 	capBytes     = 64
 	promiseBytes = 256
@@ -269,14 +271,14 @@ func (m *message) expectCaps(n int) error {
 	if n > maxCaps {
 		return protocolf("limit: %d capabilities in one message", n)
 	}
-	if int64(n) > m.size/8 { // its entries have no size
+	if int64(n) > m.size/8 { // the entries take no room in the message
 		return protocolf("a capability table of %d entries in a message of %d bytes", n, m.size)
 	}
 	m.caps = slices.Grow(m.caps, n)
 	return nil
 }
 
-// takeCap adds t, of which it takes over the reference, to m's capabilities.
+// takeCap appends t to m's capabilities. It takes over the reference.
 func (m *message) takeCap(t target) {
 	m.caps = append(m.caps, newCap(t))
 	m.capBytes += capBytes

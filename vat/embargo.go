@@ -2,27 +2,29 @@ package vat
 
 import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
-// An embargo holds back calls on a promise that turned out not to live at the peer, until calls that were sent
-// there before have come around (rpc.capnp, Disembargo).
+// An embargo delays calls on a promise that did not resolve to a capability of the peer, until earlier calls
+// that were sent to the peer have come back (rpc.capnp, Disembargo).
 type embargo struct {
-	promise *promise // one reference
-	target  target   // one reference: where it leads afterwards
+	promise *promise // a reference
+	target  target   // a reference: where the promise leads afterwards
 }
 
-// maxEmbargoes is how many the peer may leave unanswered before the connection ends, and how many of its own may wait
-// to be answered here.
+// maxEmbargoes is how many embargoes the peer may leave unanswered before the connection ends, and how many
+// of the peer's own may wait here.
 const maxEmbargoes = 4096
 
-// mustEmbargo reports whether calls that went to c's peer may overtake or be overtaken by calls made directly on
-// t. What the peer hosts, or has promised, calls reach as before: no embargo is needed there, and none allowed
-// (rpc.capnp, Disembargo). What it has promised is returned: it may still turn out to live here.
+// mustEmbargo reports whether calls made directly on t could overtake earlier calls that were sent by way of
+// c's peer, so that an embargo is needed. Calls on what the peer hosts, or has promised, still go by way of
+// the peer: there an embargo is neither needed nor allowed (rpc.capnp, Disembargo). mustEmbargo returns such
+// a promise of the peer, because it may still resolve to a capability here.
 //
-// None either where the peer names what it holds of ours and that has become the peer's own: calls that came around by
-// way of here may be overtaken then. A peer that has heard what it has become would refuse the Disembargo and end the
-// connection, which is worse.
+// One case has no embargo although calls may overtake: the peer resolves to a promise of ours, which itself
+// has resolved to a capability of the peer. If the peer has learned of that, it would refuse the Disembargo
+// and end the connection, which is worse.
 //
-// Where the outcome was elsewhere, in a call that the peer made here (Return.takeFromOtherQuestion), calls came
-// around in any case, also to what the peer hosts.
+// If elsewhere is true, the outcome is that of a call which the peer made here
+// (Return.takeFromOtherQuestion). Then earlier calls come back in any case, also those on what the peer
+// hosts.
 func (c *Conn) mustEmbargo(t target, elsewhere bool) (must bool, promised *promise) {
 	switch t := settle(t).(type) {
 	case *importCap:
@@ -37,8 +39,9 @@ func (c *Conn) mustEmbargo(t target, elsewhere bool) (must bool, promised *promi
 	return true, nil
 }
 
-// embargo asks the peer to say when all calls that were sent to via, or to imp, have been passed on. Until then
-// p's calls wait. It takes over the reference to t, and reports false, leaving it, when the connection is gone.
+// embargo asks the peer to say when it has passed on all calls that were sent to via, or to imp. Until then
+// the calls on p wait. It takes over the reference to t. If the connection has ended, it reports false and
+// leaves the reference.
 func (c *Conn) embargo(p *promise, t target, via *pipe, imp *importCap) bool {
 	p.retain()
 	c.mu.Lock()
@@ -81,7 +84,7 @@ func (c *Conn) embargo(p *promise, t target, via *pipe, imp *importCap) bool {
 	return true
 }
 
-// handleDisembargo takes either half of a Disembargo.
+// handleDisembargo handles both halves of a Disembargo.
 func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
 	switch d.Context().Which() {
 	case rpc.Disembargo_context_Which_senderLoopback:
@@ -111,14 +114,14 @@ func (c *Conn) handleDisembargo(d rpc.Disembargo) error {
 	return protocolf("disembargo for a third party")
 }
 
-// lift ends an embargo (rpc.capnp, Disembargo.context.receiverLoopback) once the calls that came around have started:
-// those that wait until it is known where they lead, on the way that via names if it still names one, and those that
-// wait for their turn on the object.
+// lift ends an embargo (rpc.capnp, Disembargo.context.receiverLoopback) once the calls that came back have
+// started. These may still wait on a promise that via leads to, if via is still valid, or in line for the
+// object.
 func (c *Conn) lift(e *embargo, via rpc.MessageTarget) {
 	c.mu.Lock()
 	var t target
 	if !c.closed {
-		t, _ = c.messageTarget(via) // a peer may name anything
+		t, _ = c.messageTarget(via) // the peer may send any target
 	}
 	c.mu.Unlock()
 	if t == nil {
@@ -131,7 +134,8 @@ func (c *Conn) lift(e *embargo, via rpc.MessageTarget) {
 	})
 }
 
-// behind runs f when the calls of c's that have come to t so far have started. It takes over the reference to t.
+// behind calls f once the calls of c that have reached t so far have started. It takes over the reference to
+// t.
 func (c *Conn) behind(t target, f func()) {
 	switch at := t.(type) {
 	case *promise:
@@ -156,8 +160,8 @@ func (c *Conn) behind(t target, f func()) {
 	}
 }
 
-// echo answers a Disembargo once the calls that the peer sent before it have been passed on. Its target must be
-// something that leads back to the peer (rpc.capnp, Disembargo.context.senderLoopback).
+// echo answers a Disembargo once the calls that the peer sent before it have been passed on. The target must
+// lead back to the peer (rpc.capnp, Disembargo.context.senderLoopback).
 func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 	c.mu.Lock()
 	t, err := c.messageTarget(mt)
@@ -193,7 +197,8 @@ func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 	return c.loopback(t, id)
 }
 
-// wasReturned reports whether the call that mt is a promise of was answered. c.mu is held.
+// wasReturned reports whether the call of which mt is a part was answered. It is true for an exported
+// capability. Called with c.mu held.
 func (c *Conn) wasReturned(mt rpc.MessageTarget) bool {
 	if mt.Which() != rpc.MessageTarget_Which_promisedAnswer {
 		return true
@@ -206,7 +211,7 @@ func (c *Conn) wasReturned(mt rpc.MessageTarget) bool {
 	return a != nil && a.table.returned
 }
 
-// wayOf returns what calls on t go through for now: an import, a pipe, or anything else.
+// wayOf returns where calls on t go for now: an import, a pipe, or something else.
 func wayOf(t target) target {
 	for {
 		p, ok := t.(*promise)
@@ -217,7 +222,7 @@ func wayOf(t target) target {
 	}
 }
 
-// writeWay writes a way to c's peer; another leaves w as it is. Called with c.mu held.
+// writeWay writes a way to c's peer. If way is none, it leaves w as it is. Called with c.mu held.
 func (c *Conn) writeWay(way target, w rpc.MessageTarget) error {
 	switch way := way.(type) {
 	case *importCap:

@@ -7,22 +7,23 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// Every call costs a Call, a Return and a Finish, of which all but a few numbers is always the same. These
-// envelopes are written here as words at places that are known, and read so when they are laid out in the usual
-// way; whatever else a peer sends is left to the generated code. The layouts are those of rpc.capnp.
+// Every call costs a Call, a Return and a Finish, and all of them are the same but for a few numbers. The
+// envelopes here are written as words at fixed places. Those that come in are read in the same way if they
+// have the usual layout. The generated code reads everything else. The layouts are those of rpc.capnp.
 
-// word returns the word of a pointer to a struct of so many words and pointers, skip words after the pointer.
+// structPointer returns the word of a pointer to a struct with that many words and pointers. skip is the
+// number of words between the pointer and the struct.
 func structPointer(skip int, dataWords, pointers uint64) uint64 {
 	return uint64(uint32(int32(skip)<<2)) | dataWords<<32 | pointers<<48
 }
 
-// What a pointer says in its lowest bits, and one to a list in those from 32 on.
+// Parts of a pointer's word: the kind in the lowest bits, and for a list its element size from bit 32.
 const (
 	aList     = 1
 	ofStructs = 7
 )
 
-// What an envelope of ours holds, by word.
+// The words of the envelopes that are written here.
 const (
 	envelopeTag   = 1 // Message: which
 	envelopeHead  = 3 // Call.questionId, methodId; Return.answerId, releaseParamCaps
@@ -49,26 +50,28 @@ var returnEnvelope = [returnWords]uint64{
 	0:                 structPointer(0, 1, 1), // Message
 	envelopeTag:       uint64(rpc.Message_Which_return),
 	2:                 structPointer(0, 2, 1), // Return
-	envelopeHead:      1 << 32,                // releaseParamCaps: false, and its default is true
+	envelopeHead:      1 << 32,                // releaseParamCaps is false, and its default is true
 	5:                 structPointer(0, 0, 2), // Payload
 	returnContent:     0,
 	returnContent + 1: 0,
 }
 
-// setWord and orWord write a word of the envelope of a message that is built here.
+// setWord and orWord write a word in the envelope of a message that is built here.
 func (m *message) setWord(i int, w uint64) { binary.LittleEndian.PutUint64(m.seg.Data()[8*i:], w) }
 func (m *message) orWord(i int, w uint64) {
 	b := m.seg.Data()[8*i:]
 	binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)|w)
 }
 
-// setPromisedTarget aims a Call at a part of the outcome of a question (rpc.capnp, MessageTarget).
+// setPromisedTarget makes a part of the outcome of a question the target of a Call (rpc.capnp,
+// MessageTarget).
 func (m *message) setPromisedTarget(question uint32, path []uint16) error {
 	m.setWord(callTarget, uint64(rpc.MessageTarget_Which_promisedAnswer)<<32)
 	return m.setPromisedAnswer(callTargetPtr, question, path)
 }
 
-// setPromisedAnswer has the pointer in word i point to a part of the outcome of a question (rpc.capnp, PromisedAnswer).
+// setPromisedAnswer makes the pointer in word i lead to a new PromisedAnswer: a part of the outcome of a
+// question (rpc.capnp, PromisedAnswer).
 func (m *message) setPromisedAnswer(i int, question uint32, path []uint16) error {
 	first := len(m.seg.Data()) / 8
 	if err := m.allocate(2); err != nil {
@@ -89,8 +92,8 @@ func (m *message) setPromisedAnswer(i int, question uint32, path []uint16) error
 	return nil
 }
 
-// list has the pointer in word i point to a list of n structs of so many words and pointers, and returns the first one's
-// place.
+// list makes the pointer in word i lead to a new list of n structs with that many words and pointers. It
+// returns the place of the first struct.
 func (m *message) list(i, n, words, pointers int) (first int, err error) {
 	tag := len(m.seg.Data()) / 8
 	size := n * (words + pointers)
@@ -104,7 +107,7 @@ func (m *message) list(i, n, words, pointers int) (first int, err error) {
 
 // allocate adds words to the segment of a message that is built here.
 func (m *message) allocate(words int) error {
-	before := max(len(m.seg.Data()), 8) // the root pointer comes by itself
+	before := max(len(m.seg.Data()), 8) // go-capnp allocates the root pointer by itself
 	_, err := capnp.NewUInt8List(m.seg, int32(8*words))
 	if err == nil && len(m.seg.Data()) != before+8*words {
 		err = errInternal // not at its end

@@ -11,12 +11,12 @@ import (
 	"capd/meter"
 )
 
-// An ExceptionType tells the caller how it may react (rpc.capnp, Exception.Type).
+// An ExceptionType tells the caller how to react (rpc.capnp, Exception.Type).
 type ExceptionType uint16
 
 const (
 	Failed        ExceptionType = iota // a generic problem
-	Overloaded                         // for lack of resources: try again later
+	Overloaded                         // not enough resources: try again later
 	Disconnected                       // a connection that the call needed is gone
 	Unimplemented                      // no such method
 )
@@ -33,50 +33,51 @@ func (t ExceptionType) String() string {
 	return "failed"
 }
 
-// An Exception is a call's failure as the wire has it. A remote failure becomes one, and a handler may return
-// one to choose what its caller sees.
+// An Exception is the failure of a call as it is on the wire. Every remote failure is one. A handler may
+// return one to choose what its caller sees.
 type Exception struct {
 	Type   ExceptionType
-	Reason string // for people; the peer chooses it when the failure is remote
+	Reason string // for people; if the failure is remote, the peer chose it
 
 	cause error
-	own   bool // this package's, and not a handler's or the peer's
+	own   bool // made by this package, and not by a handler or the peer
 }
 
 func (e *Exception) Error() string { return e.Reason }
 
-// Own reports whether this package has made e, and neither a handler nor the peer.
+// Own reports whether this package made e, rather than a handler or the peer.
 func (e *Exception) Own() bool { return e.own }
 
-// Unwrap returns the error of this process behind a failure: to send, that of a context, or of what filled in the
-// parameters; of a call that never left the process, its handler's. It does not leave the process, and nor does the reason, which tells it: a peer reads "internal error".
+// Unwrap returns the error in this process that caused the failure. For a call that was not sent, it is the
+// error of a context or of filling in the parameters. For a call within this process, it is the error of the
+// handler. A peer sees neither the cause nor a reason that tells it, only "internal error".
 func (e *Exception) Unwrap() error { return e.cause }
 
-// notSent is the failure of a call that never left.
+// notSent returns the failure of a call that was not sent.
 func notSent(method string, cause error) *Exception {
 	e := exceptionf(Failed, "%s was not sent: %v", method, cause)
 	e.cause = cause
 	return e
 }
 
-// maxReason bounds the text of an exception in bytes, in both directions.
+// maxReason bounds the reason of an exception in bytes, in both directions.
 const maxReason = 16 << 10
 
 func exceptionf(t ExceptionType, format string, args ...any) *Exception {
 	return &Exception{Type: t, Reason: fmt.Sprintf(format, args...), own: true}
 }
 
-// limitf is the refusal of one call that would exceed one of the connection's limits. Its reason begins with
+// limitf returns the refusal of a call that would exceed a limit of the connection. The reason begins with
 // the word limit.
 func limitf(format string, args ...any) *Exception {
 	return exceptionf(Failed, "limit: "+format, args...)
 }
 
-// What this package itself fails calls with. Options.Encode gets them too, and may give the peer other words.
+// The failures that this package itself gives to calls. Options.Encode may choose other words for the peer.
 var (
-	ErrCanceled = ownFailure(Failed, "call was canceled")                          // the caller gave it up, or nobody waits for it any more
-	ErrNull     = ownFailure(Failed, "call on a null capability")                  // it is aimed at nothing
-	ErrNotCap   = ownFailure(Failed, "null capability: the result has none there") // it is aimed at a part of results where nothing is
+	ErrCanceled = ownFailure(Failed, "call was canceled")                          // the caller cancelled it, or nobody waits for it any more
+	ErrNull     = ownFailure(Failed, "call on a null capability")                  // its target is null
+	ErrNotCap   = ownFailure(Failed, "null capability: the result has none there") // its target is a part of results where there is no capability
 	ErrNoMethod = ownFailure(Unimplemented, "method not implemented")              // the capability has no such method
 	ErrReleased = ownFailure(Failed, "call on a reference that was released")
 )
@@ -91,8 +92,9 @@ func ownFailure(t ExceptionType, reason string) *Exception {
 	return &Exception{Type: t, Reason: reason, own: true}
 }
 
-// asException is the default Options.Encode: an *Exception anywhere in err's tree stands for itself, a refusal of the meter's
-// says what it is, and every other error is a failure without a cause, since its text may name what the peer must not know.
+// asException is the default Options.Encode. It returns an *Exception in err's tree as it is, and the message
+// of a refusal by the meter. Every other error is an internal error without a cause, since its text may
+// contain what the peer must not know.
 func asException(err error) *Exception {
 	if e := ofMeter(err); e != nil {
 		return e
@@ -103,7 +105,7 @@ func asException(err error) *Exception {
 	return errInternal
 }
 
-// ofMeter is what a refusal of the meter's, anywhere in err's tree, is to its guest, nil for any other error.
+// ofMeter returns the exception for a refusal by the meter in err's tree, or nil for any other error.
 func ofMeter(err error) *Exception {
 	if full, ok := errors.AsType[*meter.Full](err); ok {
 		return exceptionf(Overloaded, "limit: %v", full)
@@ -114,7 +116,8 @@ func ofMeter(err error) *Exception {
 	return nil
 }
 
-// within is what a caller in this process sees of a handler's error: what asException makes of it, with the error itself.
+// within returns what a caller in this process sees of a handler's error: the result of asException, with the
+// error as its cause.
 func within(err error) *Exception {
 	e := asException(err)
 	if e == errInternal && err != errInternal {
@@ -123,7 +126,7 @@ func within(err error) *Exception {
 	return e
 }
 
-// readException decodes an Exception of the peer's.
+// readException reads an Exception of the peer.
 func readException(e rpc.Exception) *Exception {
 	reason, err := e.ReasonBytes()
 	if err != nil {
@@ -133,10 +136,11 @@ func readException(e rpc.Exception) *Exception {
 	if t > Unimplemented {
 		t = Failed
 	}
-	return &Exception{Type: t, Reason: clip(string(reason[:min(len(reason), maxReason+1)]))} // and not the memory of the rest
+	return &Exception{Type: t, Reason: clip(string(reason[:min(len(reason), maxReason+1)]))} // a copy, so that the rest is freed
 }
 
-// writeException writes e for the peer: of one that has a cause in this process, which its reason tells, the type alone.
+// writeException writes e for the peer. If e has a cause in this process, it writes only the type, since the
+// reason tells the cause.
 func writeException(w rpc.Exception, e *Exception) error {
 	w.SetType(rpc.Exception_Type(min(e.Type, Unimplemented)))
 	if e.cause != nil {
@@ -145,7 +149,7 @@ func writeException(w rpc.Exception, e *Exception) error {
 	return w.SetReason(clip(e.Reason))
 }
 
-// short returns e, or what can be sent of it, without the memory of the rest.
+// short returns e with as much of its reason as can be sent, and frees the rest.
 func (e *Exception) short() *Exception {
 	if len(e.Reason) <= maxReason {
 		return e
@@ -153,7 +157,7 @@ func (e *Exception) short() *Exception {
 	return &Exception{Type: e.Type, Reason: strings.Clone(clip(e.Reason)), cause: e.cause, own: e.own}
 }
 
-// clip cuts s to maxReason bytes, at a rune's boundary.
+// clip cuts s to maxReason bytes, at the boundary of a rune.
 func clip(s string) string {
 	if len(s) <= maxReason {
 		return s

@@ -6,10 +6,10 @@ import (
 	"capnproto.org/go/capnp/v3"
 )
 
-// readFrame reads one message: the number of segments less one, each segment's size in words, padding to a
-// word, the segments. The peer's sizes are checked before memory is taken for them.
+// readFrame reads one message: the number of segments less one, the size of each segment in words, padding to
+// a word, and the segments. It checks the sizes before it allocates memory for them.
 //
-// begin is called when the first byte is there and the rest may not be.
+// It calls begin if the first bytes are there and the rest may not be.
 func (c *Conn) readFrame(in *input, begin func()) (*message, error) {
 	if err := in.fill(1); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *Conn) readFrame(in *input, begin func()) (*message, error) {
 	return c.readBody(in, int(total), sizes, begin)
 }
 
-// readBody reads total bytes of segments; nil sizes is one segment.
+// readBody reads segments of total bytes. Nil sizes are one segment.
 func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *message, err error) {
 	if total < 8 {
 		return nil, protocolf("message without a root")
@@ -82,7 +82,7 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 			return nil, unexpected(err)
 		}
 		if have < total {
-			// Three times as much again as has arrived.
+			// Four times what has arrived.
 			size = min(total, 4*have)
 			if err := p.grow(c, bufferBytes(size)); err != nil {
 				buf.free()
@@ -105,7 +105,8 @@ func (c *Conn) readBody(in *input, total int, sizes []int, begin func()) (_ *mes
 	return m, nil
 }
 
-// assemble returns a message that came in as b: segments of sizes bytes, or, of nil, one.
+// assemble returns the received message b, with segments of the given sizes in bytes. Nil sizes are one
+// segment.
 func assemble(b []byte, sizes []int) (*message, error) {
 	if sizes == nil {
 		return newArrival(b)
@@ -122,8 +123,8 @@ func assemble(b []byte, sizes []int) (*message, error) {
 	return m, nil
 }
 
-// frame returns an outbound message as a frame: in one piece when it was laid out with room, and otherwise in up to
-// three.
+// frame returns an outbound message as a frame: in one piece, whole, if it was built with room for that, and
+// otherwise as up to three pieces.
 func (m *message) frame() (head [frameHeader]byte, body, tail, whole []byte) {
 	if tail = m.tail.b; m.tail.there() {
 		m.link()
@@ -137,7 +138,7 @@ func (m *message) frame() (head [frameHeader]byte, body, tail, whole []byte) {
 	return head, body, tail, whole
 }
 
-// single returns the one segment of a message that came in, if it has one.
+// single returns the segment of a received message that has only one, and nil for any other.
 func (m *message) single() []byte {
 	if m.msg.Arena != capnp.Arena(&m.ro) {
 		return nil

@@ -6,11 +6,13 @@ import (
 	"sync"
 )
 
-// Gather returns a connection to put beneath one of crypto/tls's, before that goes to [NewConn]. What TLS writes is
-// gathered, and leaves without waiting for the peer: as on a plain socket, whoever has something to send writes it.
+// Gather returns a connection to use below one of crypto/tls, which then goes to [NewConn]. The records that
+// TLS writes are gathered, so that whoever sends something can write them without waiting for the peer, as on
+// a plain socket.
 func Gather(nc net.Conn) net.Conn { return &gathered{Conn: nc} }
 
-// gathered is as the connection it wraps until a Conn has taken it over. From then on Write keeps what it gets.
+// gathered behaves like the connection that it wraps until a Conn has taken it over. From then on Write keeps
+// the records.
 type gathered struct {
 	net.Conn
 
@@ -18,25 +20,25 @@ type gathered struct {
 
 	mu   sync.Mutex
 	on   bool
-	cut  bool    // records were lost: none makes sense after them
-	buf  *buffer // records that have not been taken
+	cut  bool    // records were lost, so no later record is valid
+	buf  *buffer // records that were not taken yet
 	size int
 }
 
-// NetConn returns what g wraps.
+// NetConn returns the wrapped connection.
 func (g *gathered) NetConn() net.Conn { return g.Conn }
 
-// maxGathered is how many bytes may wait to be taken: what is sealed at once, and as much again for what TLS says of its
-// own accord, which a peer can ask for.
+// maxGathered bounds, in bytes, the records that wait to be taken: what is sealed at once, and as much again
+// for what TLS itself sends, which the peer can cause.
 const maxGathered = 4 * sealBytes
 
-// tlsConn is what is used of a *tls.Conn.
+// tlsConn has the methods used of a *tls.Conn.
 type tlsConn interface {
 	NetConn() net.Conn
 	HandshakeContext(context.Context) error
 }
 
-// gatheredBelow returns what Gather made, if nc is TLS over that and there is a socket below.
+// gatheredBelow returns what Gather returned, and the socket below it, if nc is TLS over both.
 func gatheredBelow(nc net.Conn) (*gathered, *socket) {
 	if t, ok := nc.(tlsConn); ok {
 		if g, ok := t.NetConn().(*gathered); ok {
@@ -48,21 +50,20 @@ func gatheredBelow(nc net.Conn) (*gathered, *socket) {
 	return nil, nil
 }
 
-// begin begins to gather.
 func (g *gathered) begin() {
 	g.mu.Lock()
 	g.on = true
 	g.mu.Unlock()
 }
 
-// end notes that nobody takes records any more, and whether some that were taken are lost.
+// end ends gathering. lost says that records were taken and lost.
 func (g *gathered) end(lost bool) {
 	g.mu.Lock()
 	g.cut = lost
 	g.mu.Unlock()
 }
 
-// Close sends what TLS has said last, if the socket takes it at once.
+// Close sends the last records of TLS, if the socket takes them at once.
 func (g *gathered) Close() error {
 	g.mu.Lock()
 	records, cut := []byte(nil), g.cut

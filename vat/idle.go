@@ -2,7 +2,7 @@ package vat
 
 import "time"
 
-// SetIdleTimeout changes Limits.IdleTimeout from now on; 0 is forever.
+// SetIdleTimeout changes Limits.IdleTimeout from now on. 0 means forever.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -15,9 +15,9 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 	}
 }
 
-// checkIdle ends the connection when the peer has sent nothing since it had sent so many messages, and nothing is in
-// progress either way, be it that a message comes or leaves. It comes again every d, so that the end comes after one to
-// two times that.
+// checkIdle ends the connection if nothing is in progress either way and the peer has sent nothing since the
+// connection had received seen messages. Otherwise it runs again after d. So an idle connection ends after
+// one to two times d.
 func (c *Conn) checkIdle(d time.Duration, seen uint64) {
 	now, partial := c.messages.Load(), c.reader.isPartial()
 	c.mu.Lock()

@@ -1,6 +1,6 @@
 package vat
 
-// ids hands out numbers for one table: small ones, each again after it was returned.
+// ids gives out numbers for one table. They are small, and are used again after they were returned.
 type ids struct {
 	next uint32
 	free []uint32

@@ -6,10 +6,10 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// Calls of the peer's: Bootstrap, Call, Finish and Release.
+// Calls of the peer: Bootstrap, Call, Finish and Release.
 
-// open makes an entry for a question of the peer's, whose number is free again when it was returned and finished
-// (rpc.capnp, QuestionId). Called with c.mu held.
+// open enters a question of the peer. It refuses a number that is in use: until the question was both
+// returned and finished (rpc.capnp, QuestionId). Called with c.mu held.
 func (c *Conn) open(id uint32, a *answer) error {
 	if c.answers.get(id) != nil {
 		return protocolf("question %d is open already", id)
@@ -22,8 +22,8 @@ func (c *Conn) open(id uint32, a *answer) error {
 	return nil
 }
 
-// handleBootstrap answers with a capability, where a call's results are a struct (rpc.capnp, Bootstrap and
-// Return.results).
+// handleBootstrap answers with a capability as the content, where a call has a struct (rpc.capnp, Bootstrap
+// and Return.results).
 func (c *Conn) handleBootstrap(id uint32) error {
 	a := new(answer)
 	c.mu.Lock()
@@ -53,8 +53,8 @@ func (c *Conn) handleBootstrap(id uint32) error {
 	return nil
 }
 
-// messageTarget finds what a call or a Disembargo is aimed at (rpc.capnp, MessageTarget). Called with c.mu held; the
-// reference is the caller's.
+// messageTarget returns the target of a call or a Disembargo (rpc.capnp, MessageTarget). The reference is the
+// caller's. Called with c.mu held.
 func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
 	defer caught(&err)
 	switch mt.Which() {
@@ -70,7 +70,8 @@ func (c *Conn) messageTarget(mt rpc.MessageTarget) (t target, err error) {
 	return nil, protocolf("unknown kind of message target")
 }
 
-// exportedTarget returns what the peer holds as the export id. Called with c.mu held; the reference is the caller's.
+// exportedTarget returns the capability that the peer holds as export id. The reference is the caller's.
+// Called with c.mu held.
 func (c *Conn) exportedTarget(id uint32) (target, error) {
 	e := c.exports.get(id)
 	if e == nil {
@@ -86,12 +87,12 @@ type incoming struct {
 	request request
 }
 
-// incomings is memory of calls that nobody has to do with any more: they ran on the reader, and were finished after that.
-// That of others is left to the garbage collector.
+// incomings has the memory of calls that nothing refers to any more: they ran on the reader and were finished
+// afterwards. The memory of other calls is left to the garbage collector.
 var incomings = sync.Pool{New: func() any { return new(incoming) }}
 
-// handleCall takes a call (rpc.capnp, Call). Results may stay here (Call.sendResultsTo.yourself); those for a third
-// party are level 3, and the call is unimplemented.
+// handleCall handles a Call (rpc.capnp, Call). Its results may stay here (Call.sendResultsTo.yourself).
+// Results for a third party are level 3: such a call is unimplemented.
 func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 	where := call.SendResultsTo().Which()
 	if where != rpc.Call_sendResultsTo_Which_caller && where != rpc.Call_sendResultsTo_Which_yourself {
@@ -117,7 +118,7 @@ func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 		m.unref()
 		return nil
 	}
-	// The target first: a call cannot be aimed at its own outcome.
+	// Find the target first: a call cannot be a call on its own outcome.
 	t, err := c.messageTarget(mt)
 	if err == nil {
 		err = c.acceptPayload(m, params)
@@ -156,8 +157,8 @@ func newIncoming(c *Conn, m *message, question uint32, iface uint64, method uint
 	return in
 }
 
-// start enters a call in the table and passes it on to its target t, unless err says that it is to end the connection.
-// Called with c.mu held, which it gives up.
+// start enters a call in the table and passes it to its target t. If err is not nil, it releases both and
+// returns err, which ends the connection. Called with c.mu held; it unlocks it.
 func (c *Conn) start(in *incoming, t target, err error) error {
 	a, r := &in.answer, &in.request
 	if err == nil {
@@ -203,9 +204,9 @@ func (c *Conn) start(in *incoming, t target, err error) error {
 	return nil
 }
 
-// handleFinish gives up the results, and cancels a call in progress when nothing else waits for its outcome; that is
-// returned all the same (rpc.capnp, Finish and Return.canceled). With releaseCaps the capabilities in the results are
-// released too (Finish.releaseResultCaps).
+// handleFinish frees the results. If the call is still in progress and nothing else waits for its outcome, it
+// cancels the call, which is returned all the same (rpc.capnp, Finish and Return.canceled). With releaseCaps
+// it also releases the capabilities in the results (Finish.releaseResultCaps).
 func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	c.mu.Lock()
 	if c.closed {
@@ -240,7 +241,7 @@ func (c *Conn) handleFinish(id uint32, releaseCaps bool) error {
 	return nil
 }
 
-// handleRelease takes count references back (rpc.capnp, Release.referenceCount).
+// handleRelease takes back count references (rpc.capnp, Release.referenceCount).
 func (c *Conn) handleRelease(id uint32, count uint64) error {
 	c.mu.Lock()
 	if c.closed {

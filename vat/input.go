@@ -7,12 +7,12 @@ import (
 	"net"
 )
 
-// An input reads a connection through a buffer that it has only while there is something in it: a connection on
-// which nothing happens holds none.
+// An input reads a connection through a buffer. It has the buffer only while there is something in it, so an
+// idle connection holds none.
 type input struct {
 	nc   net.Conn
 	sock *socket
-	out  *outbox // whose patient frames leave before a wait
+	out  *outbox // its patient frames leave before a wait
 
 	buf  *buffer
 	r, w int    // what is buffered: buf.b[r:w]
@@ -25,10 +25,10 @@ type input struct {
 
 const (
 	inputBytes = 64 << 10
-	plainBytes = 16 << 10 // of a buffer that is held while nothing comes: a TLS record's
+	plainBytes = 16 << 10 // largest buffer to hold while nothing comes: that of a TLS record
 
-	aloneBytes  = 128 << 10 // when at least so much of a message is still to come,
-	behindBytes = 4 << 10   // so much of what follows it is read along
+	aloneBytes  = 128 << 10 // if at least this much of a message is still to come,
+	behindBytes = 4 << 10   // a read takes this much of what follows it
 )
 
 func newInput(nc net.Conn, sock *socket, out *outbox) *input {
@@ -39,17 +39,17 @@ func newInput(nc net.Conn, sock *socket, out *outbox) *input {
 
 func (in *input) buffered() int { return in.w - in.r }
 
-// peek returns the first n bytes of what is buffered.
+// peek returns the first n buffered bytes.
 func (in *input) peek(n int) []byte { return in.buf.b[in.r : in.r+n] }
 
-// discard drops n bytes of what is buffered.
+// discard drops the first n buffered bytes.
 func (in *input) discard(n int) {
 	if in.r += n; in.r == in.w {
 		in.give()
 	}
 }
 
-// whole reports whether the next message is buffered as a whole, and has one segment.
+// whole reports whether the next message is completely buffered and has one segment.
 func (in *input) whole() bool {
 	if in.buffered() < frameHeader {
 		return false
@@ -59,7 +59,7 @@ func (in *input) whole() bool {
 	return binary.LittleEndian.Uint32(head) == 0 && uint64(in.buffered()) >= frameHeader+8*words
 }
 
-// fill reads until n bytes are buffered, which fit the smallest buffer.
+// fill reads until n bytes are buffered. n is at most the size of the smallest buffer.
 func (in *input) fill(n int) error {
 	for in.buffered() < n {
 		if in.buf != nil && in.r > 0 && in.r+n > len(in.buf.b) {
@@ -73,7 +73,7 @@ func (in *input) fill(n int) error {
 	return nil
 }
 
-// full reads all of p.
+// full reads until p is full.
 func (in *input) full(p []byte) (n int, err error) {
 	if in.buf != nil {
 		n = copy(p, in.buf.b[in.r:in.w])
@@ -88,7 +88,7 @@ func (in *input) full(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// more reads once: into p, and what is beyond p into the buffer. It returns how many bytes went to p.
+// more reads once, into p and, beyond its end, into the buffer. It returns how many bytes went to p.
 func (in *input) more(p []byte) (n int, err error) {
 	if in.sock == nil {
 		if len(p) >= plainBytes {
@@ -121,7 +121,7 @@ func (in *input) more(p []byte) (n int, err error) {
 	return len(p), err
 }
 
-// lend returns where a read goes.
+// lend returns the memory for a read.
 func (in *input) lend() [][]byte {
 	if in.buf == nil {
 		in.buf, in.r, in.w = getBuffer(inputBytes), 0, 0
@@ -131,14 +131,14 @@ func (in *input) lend() [][]byte {
 		in.vec[0] = space
 		return in.vec[:1]
 	}
-	if len(in.dst) >= aloneBytes { // another as large is likely to follow, and is to be read to where it is kept
+	if len(in.dst) >= aloneBytes { // another message of that size is likely to follow, and should be read to where it is kept
 		space = space[:min(len(space), behindBytes)]
 	}
 	in.vec[0], in.vec[1] = in.dst, space
 	return in.vec[:2]
 }
 
-// give gives the buffer back when nothing is in it.
+// give returns the buffer if it is empty.
 func (in *input) give() {
 	in.vec = [2][]byte{}
 	if in.buf != nil && in.r == in.w {
@@ -147,10 +147,10 @@ func (in *input) give() {
 	}
 }
 
-// errNothing says that there is nothing to read yet.
+// errNothing means that there is nothing to read yet.
 var errNothing = errors.New("vat: nothing to read yet")
 
-// unexpected is err in the middle of a message.
+// unexpected returns err for the middle of a message: io.EOF becomes io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

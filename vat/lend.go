@@ -5,23 +5,25 @@ import (
 	"sync"
 )
 
-// A loan is memory of a caller's that the tail of a message lies in. The caller waits until the loan is back: what it
-// holds has left, or was copied because the caller would not wait for the peer any longer, or the connection has ended.
-// Only a plain socket's outbox takes loans; anybody else has a copy made.
+// A loan is memory of the caller that the tail of a message lies in. The caller waits for the loan to come
+// back. It comes back when its bytes have left, when they were copied because the caller's context ended, or
+// when the connection has ended. Only the outbox of a plain socket takes loans. Everything else copies the
+// memory.
 type loan struct {
 	ctx context.Context // the caller's
 
 	mu   sync.Mutex
 	out  bool          // the outbox has it
-	back chan struct{} // closed when it has it no more; made when somebody waits
+	back chan struct{} // closed when the outbox has it no more; made when somebody waits
 }
 
-// lendBytes is from which size on data is lent: below, a copy is cheaper than to wait for its leaving.
+// lendBytes is the size from which data is lent. Below it a copy is cheaper than to wait until the data has
+// left.
 const lendBytes = 32 << 10
 
-// Lend makes the field of of the parameters being built, a Data, hold what b holds, as SetData does, and spares the copy
-// where b can leave for the peer from where it lies. b must not change until [Send] or [Do] has returned, which may
-// therefore wait for the peer to read, as long as their context lasts. There is one such field.
+// Lend sets a Data field of the parameters being built to the bytes of b, as SetData does. It avoids the copy
+// if b can be sent from where it lies. b must not change until [Send] or [Do] has returned. So they may wait
+// for the peer to read, until their context ends. Only one such field can be set.
 func (c *Caps) Lend(of Field, b []byte) error {
 	if len(b) < lendBytes || len(b)%8 != 0 || c == nil || c.built == nil {
 		return c.SetData(of, b)
@@ -29,7 +31,7 @@ func (c *Caps) Lend(of Field, b []byte) error {
 	return c.built.lend(of, b)
 }
 
-// lend makes the field of of m's content what b holds, and b m's tail.
+// lend sets the field of m's content to the bytes of b, which become m's tail.
 func (m *message) lend(of Field, b []byte) error {
 	err := m.addTail(of, len(b))
 	if err == nil {
@@ -38,7 +40,7 @@ func (m *message) lend(of Field, b []byte) error {
 	return err
 }
 
-// own gives t a copy of what was lent to it.
+// own replaces what was lent to t by a copy.
 func (t *tail) own() {
 	if t.loan != nil {
 		lent := t.b
@@ -66,7 +68,7 @@ func (l *loan) giveBack() {
 	l.mu.Unlock()
 }
 
-// isOut reports whether there is a loan, and the outbox has it.
+// isOut reports whether l is a loan that the outbox has.
 func (l *loan) isOut() bool {
 	if l == nil {
 		return false
@@ -76,7 +78,7 @@ func (l *loan) isOut() bool {
 	return l.out
 }
 
-// flushLoan is flush, and waits until l is back: if nobody else writes, by writing.
+// flushLoan flushes and waits until l is back. If nobody else writes, it writes itself.
 func (o *outbox) flushLoan(l *loan) {
 	o.flushUntil(l)
 	l.mu.Lock()
@@ -91,7 +93,7 @@ func (o *outbox) flushLoan(l *loan) {
 	<-back
 }
 
-// recallAfter recalls l when its caller's context ends, until the function that it returns is called.
+// recallAfter recalls l when its caller's context ends, unless stop was called before.
 func (o *outbox) recallAfter(l *loan) (stop func() bool) {
 	if l.ctx.Done() == nil {
 		return func() bool { return true }
@@ -99,12 +101,12 @@ func (o *outbox) recallAfter(l *loan) (stop func() bool) {
 	return context.AfterFunc(l.ctx, o.recall)
 }
 
-// recall gives every loan back soon: whoever writes makes the copies, as soon as the write under way is interrupted.
+// recall asks for every loan back. The writer makes the copies as soon as its present write is interrupted.
 func (o *outbox) recall() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.closed.Load(): // which gives them back
+	case o.closed.Load(): // close gives them back
 	case o.writing:
 		o.recalled = true
 		_ = o.nc.SetWriteDeadline(past)
@@ -113,7 +115,8 @@ func (o *outbox) recall() {
 	}
 }
 
-// repay makes the copies if there was a recall, of what the writer has not written, too. o.mu is held.
+// repay makes the copies if there was a recall, also of the chunks that the writer has not written. Called
+// with o.mu held.
 func (o *outbox) repay(writers []chunk) bool {
 	if !o.recalled {
 		return false
@@ -125,14 +128,14 @@ func (o *outbox) repay(writers []chunk) bool {
 	return true
 }
 
-// own makes copies of the loans among chunks, and gives them back.
+// own makes copies of the loans among chunks, and gives the loans back.
 func own(chunks []chunk) {
 	for i := range chunks {
 		c := &chunks[i]
 		if c.loan != nil {
 			c.buf = getBuffer(len(c.b))
 			n := copy(c.buf.b, c.b)
-			c.b = c.buf.b[:n:n] // nothing is appended to it
+			c.b = c.buf.b[:n:n] // full, so that nothing is appended to it
 			c.loan.giveBack()
 			c.loan = nil
 		}

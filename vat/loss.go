@@ -2,9 +2,9 @@ package vat
 
 import "slices"
 
-// A loss is a call that failed before its handler ran: it was cancelled while it waited, or refused for a limit. What
-// comes after a lost call of a stream must not be taken for the whole, so whoever serves the stream is told
-// (StreamBroken, see Serve).
+// A loss is a call that failed before its handler ran, because it was cancelled while it waited, or refused
+// at a limit. If it was a call of a stream, the later calls are not the whole stream. So the object that
+// receives the stream is told (StreamBroken, see Serve).
 type loss struct {
 	call methodKey
 	why  *Exception
@@ -16,13 +16,14 @@ type lossAt struct {
 	loss
 }
 
-// losses are those of one promise, one a method.
+// losses are the losses of one promise, at most one for each method.
 type losses []loss
 
-// maxLosses bounds what a promise or an answer remembers. Each entry is of another method or path.
+// maxLosses bounds what a promise or an answer remembers. Each entry has another method or path.
 const maxLosses = 64
 
-// lose tells what t leads to of a loss, now or when it is known. Losses on what a peer hosts are not passed on.
+// lose reports a loss to the object that t leads to, now or when it is known. A loss on a capability of a
+// peer is not passed on.
 func lose(t target, l loss) {
 	switch t := t.(type) {
 	case *object:
@@ -34,7 +35,7 @@ func lose(t target, l loss) {
 	}
 }
 
-// streamBroken tells o's value that a streaming call on it has failed.
+// streamBroken tells the value of o that a streaming call on it has failed.
 func (o *object) streamBroken(why *Exception) {
 	s, ok := o.self.(interface{ StreamBroken(*Exception) })
 	if !ok {
@@ -48,8 +49,8 @@ func (o *object) streamBroken(why *Exception) {
 	s.StreamBroken(why)
 }
 
-// lose is lose for what p leads to. A promise of a part of an answer goes as soon as no call waits on it, so the answer
-// remembers its losses.
+// lose is lose for a promise. If p is part of an answer, the answer remembers the loss, because p may be
+// released as soon as no call waits on it.
 func (p *promise) lose(l loss) {
 	if p.ans != nil {
 		p.ans.lose(lossAt{p.path, l})
@@ -63,7 +64,7 @@ func (p *promise) lose(l loss) {
 	p.passLosses()
 }
 
-// passLosses passes on what p remembers once it is decided where it leads.
+// passLosses passes on the losses of p once it is decided where p leads.
 func (p *promise) passLosses() {
 	p.mu.Lock()
 	if len(p.losses) == 0 || !p.final || p.dst == nil {
@@ -91,13 +92,13 @@ func (a *answer) lose(l lossAt) {
 	if len(a.losses) < maxLosses && !slices.ContainsFunc(a.losses, func(old lossAt) bool {
 		return old.call == l.call && slices.Equal(old.path, l.path)
 	}) {
-		l.path = slices.Clone(l.path) // the promise may go
+		l.path = slices.Clone(l.path) // it is memory of the promise, which may be released
 		a.losses = append(a.losses, l)
 	}
 	a.mu.Unlock()
 }
 
-// passLoss tells the part of a's outcome that l is about.
+// passLoss reports a loss to the part of the outcome that it is about.
 func (a *answer) passLoss(l lossAt) {
 	t := a.pick(l.path)
 	lose(t, l.loss)

@@ -10,43 +10,43 @@ import (
 
 // A message is the memory of one message of the protocol, with the capabilities in its payload.
 //
-// One that came in is read in place. One that goes out is built around its payload: its envelope first, then
-// the parameters or results, and the capability table when it is sent. It is counted: the last unref releases
-// the capabilities and returns the memory to its pool.
+// A received message is read in place. An outbound message is built around its payload: first the envelope,
+// then the parameters or results, and when it is sent, the capability table. References to a message are
+// counted. The last unref releases the capabilities and returns the memory to its pool.
 type message struct {
 	refs  atomic.Int32
 	msg   capnp.Message
-	ro    capnp.ReadOnlySingleSegment // the arena of a message that came in as one segment
-	buf   *buffer                     // what msg lies in; nil when go-capnp's arena owns it
-	size  int64                       // bytes of a message that came in
-	purse purse                       // likewise: what it has taken of a meter
+	ro    capnp.ReadOnlySingleSegment // the arena of a received message of one segment
+	buf   *buffer                     // the memory of msg; nil if go-capnp's arena owns it
+	size  int64                       // of a received message, in bytes
+	purse purse                       // of a received message: what it has taken of a meter
 
-	capBytes int64 // likewise: memory of its capabilities
+	capBytes int64 // of a received message: the memory of its capabilities
 
-	kind kind           // of a message built here
-	seg  *capnp.Segment // likewise: its one segment
-	tail tail           // likewise: what follows the segment
-	sent atomic.Bool    // and on its way: its envelope is taken
+	kind kind           // how an outbound message is built
+	seg  *capnp.Segment // of an outbound message: its one segment
+	tail tail           // of an outbound message: what follows the segment
+	sent atomic.Bool    // of an outbound message: it is sent, and its envelope used
 
 	content capnp.Ptr // Payload.content
 	caps    []*Cap    // Payload.capTable, by index
 
-	copying sync.Mutex // guards msg's own capability table, which copyContent borrows
+	copying sync.Mutex // guards msg's own capability table, which copyContent uses
 }
 
-// A kind says what a message is built as.
+// A kind is how a message is built.
 type kind uint8
 
 const (
 	cameIn kind = iota
 	aCall
 	aReturn
-	aControl // whatever has no payload
+	aControl // has no payload
 )
 
 var (
 	messages = sync.Pool{New: func() any { return new(message) }}
-	// arrivals is memory of messages that came in as one segment. Their msg stays as it is, with ro for its arena.
+	// arrivals has the memory of received messages of one segment. Their msg keeps ro as its arena.
 	arrivals = sync.Pool{New: func() any { return new(message) }}
 )
 
@@ -56,7 +56,7 @@ func newMessage() *message {
 	return m
 }
 
-// newArrival returns a message that came in as one segment, b.
+// newArrival returns the received message b of one segment.
 func newArrival(b []byte) (*message, error) {
 	m := arrivals.Get().(*message)
 	m.refs.Store(1)
@@ -71,8 +71,8 @@ func newArrival(b []byte) (*message, error) {
 	return m, nil
 }
 
-// newOutbound returns an empty message to build in. With room, it is laid out for that many bytes, and cannot
-// grow beyond by more than a little; without, it grows as it must.
+// newOutbound returns an empty message to build. With room, it has memory for that many bytes and can grow
+// only a little more. Without room, it grows as needed.
 func newOutbound(k kind, room int) (*message, error) {
 	m := newMessage()
 	m.kind = k
@@ -83,7 +83,7 @@ func newOutbound(k kind, room int) (*message, error) {
 	} else {
 		arena = capnp.SingleSegment(nil)
 	}
-	// Built here: nobody's attack.
+	// Built here, so it needs no bounds.
 	m.msg.DepthLimit, m.msg.TraverseLimit = 1<<30, 1<<62
 	var err error
 	if m.seg, err = m.msg.Reset(arena); err != nil {
@@ -109,7 +109,7 @@ func newEnvelope(k kind, words []uint64, room int) (*message, error) {
 	return m, nil
 }
 
-// newCall returns a Call to fill in, its parameters allocated.
+// newCall returns a Call with allocated parameters.
 func newCall(size capnp.ObjectSize) (*message, error) {
 	m, err := newEnvelope(aCall, callEnvelope[:], 0)
 	if err != nil {
@@ -118,12 +118,12 @@ func newCall(size capnp.ObjectSize) (*message, error) {
 	return m, m.newContent(size)
 }
 
-// newReturn returns a Return to fill in, without content yet.
+// newReturn returns a Return without content.
 func newReturn(room int) (*message, error) {
 	return newEnvelope(aReturn, returnEnvelope[:], room)
 }
 
-// contentAt is the place of Payload.content.
+// contentAt returns the word of Payload.content.
 func (m *message) contentAt() int {
 	if m.kind == aCall {
 		return callContent
@@ -131,7 +131,8 @@ func (m *message) contentAt() int {
 	return returnContent
 }
 
-// newContent allocates the payload's struct, right behind the envelope. On failure the message is gone.
+// newContent allocates the struct of the payload right after the envelope. If it fails, it releases the
+// message.
 func (m *message) newContent(size capnp.ObjectSize) error {
 	first := len(m.seg.Data()) / 8
 	s, err := capnp.NewStruct(m.seg, size)
@@ -142,13 +143,13 @@ func (m *message) newContent(size capnp.ObjectSize) error {
 	m.content = s.ToPtr()
 	words, pointers := uint64(s.Size().DataSize/8), uint64(size.PointerCount)
 	if words+pointers == 0 {
-		first = m.contentAt() // as rpc.capnp's own encoding has a struct of no size: its pointer leads to itself
+		first = m.contentAt() // a struct of no size: its pointer leads to itself, as rpc.capnp's own encoding does it
 	}
 	m.setWord(m.contentAt(), structPointer(first-m.contentAt()-1, words, pointers))
 	return nil
 }
 
-// setContent makes the payload of an outbound message p, by way of the generated code.
+// setContent makes p the payload of an outbound message, with the generated code.
 func (m *message) setContent(p capnp.Ptr) error {
 	payload, err := m.payload()
 	if err != nil {
@@ -158,7 +159,7 @@ func (m *message) setContent(p capnp.Ptr) error {
 	return payload.SetContent(p)
 }
 
-// payload returns the payload of a message that is built here.
+// payload returns the payload of an outbound message.
 func (m *message) payload() (rpc.Payload, error) {
 	root, err := rpc.ReadRootMessage(&m.msg)
 	if err != nil {
@@ -178,7 +179,7 @@ func (m *message) payload() (rpc.Payload, error) {
 	return ret.Results()
 }
 
-// capAt returns the target of the capability that p points to, or nil for none. It stays m's.
+// capAt returns the capability that p points to, or nil. It remains m's.
 func (m *message) capAt(i capnp.Interface) *Cap {
 	if !i.IsValid() || uint64(i.Capability()) >= uint64(len(m.caps)) {
 		return nil
@@ -186,7 +187,7 @@ func (m *message) capAt(i capnp.Interface) *Cap {
 	return m.caps[i.Capability()]
 }
 
-// walk follows a pipelined path from the content (rpc.capnp, PromisedAnswer.transform) to a capability.
+// walk follows a pipelined path from the content to a capability (rpc.capnp, PromisedAnswer.transform).
 func (m *message) walk(path []uint16) (*Cap, error) {
 	p := m.content
 	for _, field := range path {
@@ -202,7 +203,7 @@ func (m *message) walk(path []uint16) (*Cap, error) {
 	return m.capAt(i), nil
 }
 
-// bytes returns the size in memory, which limits are counted in.
+// bytes returns the size in memory that counts for limits.
 func (m *message) bytes() int64 {
 	if m.kind == cameIn {
 		return m.size + m.capBytes
@@ -210,7 +211,7 @@ func (m *message) bytes() int64 {
 	return int64(len(m.seg.Data()) + len(m.tail.b))
 }
 
-// held returns how much memory m takes, at least.
+// held returns the least memory that m takes.
 func (m *message) held() int64 {
 	n := m.bytes()
 	if m.tail.buf != nil {
@@ -224,7 +225,7 @@ func (m *message) ref() *message {
 	return m
 }
 
-// unref drops one count. It may run Release methods of objects: hold no lock.
+// unref drops one reference. It may call Release methods of objects, so the caller must hold no lock.
 func (m *message) unref() {
 	if m == nil || m.refs.Add(-1) != 0 {
 		return
@@ -247,7 +248,7 @@ func (m *message) unref() {
 	case &m.ro:
 		m.ro.Release()
 		pool = &arrivals
-	default: // as Message.Reset does, which the next owner calls
+	default: // what Message.Reset does, which the next owner calls
 		m.msg.Arena.Release()
 		m.msg.Arena = nil
 	}

@@ -7,15 +7,17 @@ import (
 	"capd/meter"
 )
 
-// What calls hold, except large messages, counts in the connection's meter. openBytes is the least that an open call takes,
-// heldFree what a connection may hold without counting it, and heldStep the steps in which the rest counts.
+// The connection's meter counts what calls hold, except large messages. openBytes is the least that an open
+// call counts. A connection may hold heldFree bytes without counting them. Above that it counts in steps of
+// heldStep.
 const (
 	openBytes = 2 << 10
 	heldFree  = 64 << 10
 	heldStep  = 64 << 10
 )
 
-// steps is what counts in a meter of so many bytes, where counted counts already.
+// steps returns what to count in a meter for that many bytes. counted is what the meter counts now: the
+// result is lower only if counted is more than a step too large, or nothing is left to count.
 func steps(bytes, counted int64) int64 {
 	want := (max(0, bytes-heldFree) + heldStep - 1) / heldStep * heldStep
 	if want > counted || want < counted-heldStep || want == 0 {
@@ -24,7 +26,7 @@ func steps(bytes, counted int64) int64 {
 	return counted
 }
 
-// adjust makes counted be want, in m.
+// adjust changes what m counts of a kind from *counted to want.
 func adjust(m *meter.Meter, k meter.Kind, counted *int64, want int64) {
 	switch {
 	case want > *counted:
@@ -35,7 +37,7 @@ func adjust(m *meter.Meter, k meter.Kind, counted *int64, want int64) {
 	*counted = want
 }
 
-// hold keeps what the connection's meter counts near to what calls hold. Called with c.mu held.
+// hold updates what the connection's meter counts for calls. Called with c.mu held.
 func (c *Conn) hold() {
 	if c.closed {
 		return
@@ -46,11 +48,12 @@ func (c *Conn) hold() {
 	}
 }
 
-// letGo takes what calls hold from the meter. Called with c.mu held.
+// letGo makes the meter count nothing for calls. Called with c.mu held.
 func (c *Conn) letGo() { adjust(c.meter.Load(), meter.CallBytes, &c.held, 0) }
 
-// crowded returns the limit that the calls of the meter's connections pass, nil for none, if this connection counts for any of
-// it. New calls are refused then. end is true when they pass it by a third: then the connection ends. Called with c.mu held.
+// crowded returns the limit that the calls of all the meter's connections exceed, or nil. Then new calls are
+// refused. end is true if they exceed it by a third, and then the connection ends. It returns nil for a
+// connection that counts for nothing. Called with c.mu held.
 func (c *Conn) crowded() (full *meter.Full, end bool) {
 	if c.held == 0 {
 		return nil, false
@@ -60,7 +63,7 @@ func (c *Conn) crowded() (full *meter.Full, end bool) {
 
 var errCrowded = protocolf("limit: open calls hold a third more than may be (limit callBytes)")
 
-// SetMeter makes what the peer uses count in m from now on: see Options.Meter.
+// SetMeter makes m count what the peer uses from now on: see Options.Meter.
 func (c *Conn) SetMeter(m *meter.Meter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,11 +78,11 @@ func (c *Conn) SetMeter(m *meter.Meter) {
 	}
 }
 
-// eager reports whether memory for a large message may be taken before its bytes arrive: where a meter bounds it, and
-// on a connection that this side has made to have somebody to call.
+// eager reports whether memory for a large message may be allocated before its bytes arrive. It may if a
+// meter bounds it, or if this side has no bootstrap capability.
 func (c *Conn) eager() bool { return c.metered.Load() || c.options.Bootstrap == nil }
 
-// meteredBytes is from which size on a message counts in a meter.
+// meteredBytes is the size above which a message counts in a meter.
 const meteredBytes = 64 << 10
 
 // A purse is what one message has taken of a meter.
@@ -88,7 +91,7 @@ type purse struct {
 	taken int64
 }
 
-// grow takes what a message that is to have n bytes needs beside what it has. It waits until there is room.
+// grow takes what a message of n bytes needs beyond what it has taken. It waits until there is room.
 func (p *purse) grow(c *Conn, n int) error {
 	if n <= meteredBytes || int64(n) <= p.taken {
 		return nil
@@ -113,7 +116,7 @@ func (p *purse) grow(c *Conn, n int) error {
 	}
 }
 
-// claim waits for room in m until there is, or changed is closed: then it reports false.
+// claim waits for room in m. It reports false if changed is closed first.
 func (p *purse) claim(c *Conn, m *meter.Meter, n int, changed <-chan struct{}, late <-chan time.Time) (met bool, err error) {
 	claim := m.Claim(meter.MessageBytes)
 	defer claim.End()
@@ -132,7 +135,7 @@ func (p *purse) claim(c *Conn, m *meter.Meter, n int, changed <-chan struct{}, l
 	return true, nil
 }
 
-// payer returns the connection's meter, and what is closed when there is another.
+// payer returns the connection's meter, and a channel that is closed when another replaces it.
 func (c *Conn) payer() (m *meter.Meter, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +145,8 @@ func (c *Conn) payer() (m *meter.Meter, changed <-chan struct{}) {
 	return c.meter.Load(), c.remeter
 }
 
-// take takes what grow is to take if there is room, or if nothing is taken; see [meter.Meter.TakeFirst].
+// take is grow without waiting: it takes nothing and reports false if there is no room. See
+// [meter.Meter.TakeFirst].
 func (p *purse) take(c *Conn, n int) bool {
 	m := c.meter.Load()
 	if p.taken > 0 {
@@ -155,8 +159,8 @@ func (p *purse) take(c *Conn, n int) bool {
 	return true
 }
 
-// add counts a message that turned out to take n bytes of memory in all, in m. It never waits, since the memory is taken
-// already; later messages wait for it.
+// add counts a message that turned out to take n bytes of memory in all. It never waits, since the memory is
+// already in use. Later messages wait for it.
 func (p *purse) add(m *meter.Meter, n int64) {
 	if p.taken > 0 {
 		m = p.meter

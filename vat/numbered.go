@@ -2,16 +2,16 @@ package vat
 
 import "iter"
 
-// A numbered is one of a connection's tables: entries by their numbers. Numbers are small as a rule, since either side
-// takes them again once they are free, and are places in a list then; it grows no longer than a peer that takes others
-// could want it to. The zero value is empty.
+// A numbered is one of a connection's tables: entries by number. Most numbers are small, since both sides
+// reuse free ones, and those index a list. Larger numbers, which a peer may choose, are in a map. The zero
+// value is empty.
 type numbered[T any] struct {
 	low  []*T // by number
 	high map[uint32]*T
 	n    int
 }
 
-// lowNumbers is how many numbers are places.
+// lowNumbers is how many numbers index the list.
 const lowNumbers = 1 << 10
 
 func (t *numbered[T]) len() int { return t.n }
@@ -24,7 +24,7 @@ func (t *numbered[T]) get(id uint32) *T {
 	return t.high[id]
 }
 
-// put makes an entry of a number that has none.
+// put adds an entry under a number that has none.
 func (t *numbered[T]) put(id uint32, e *T) {
 	t.n++
 	switch {
@@ -41,7 +41,7 @@ func (t *numbered[T]) put(id uint32, e *T) {
 	}
 }
 
-// remove takes the entry of a number away, if there is one.
+// remove removes the entry of that number, if there is one.
 func (t *numbered[T]) remove(id uint32) {
 	if t.get(id) == nil {
 		return

@@ -7,24 +7,24 @@ import (
 
 // An object is a capability that is hosted here.
 //
-// Calls keep their order among those of one connection. Connections do not wait for each other: a call of one that
-// waits for its turn holds up no other that holds the same object.
+// Calls of one connection keep their order. Calls of different connections do not wait for each other: a
+// waiting call of one does not delay those of another on the same object.
 type object struct {
 	table *Table
 	self  any
 	refs  atomic.Int64
 
 	mu    sync.Mutex
-	lines map[*Conn]*line // by origin, nil for calls made here; only those with a call that has not started
+	lines map[*Conn]*line // by connection, nil for calls made here; only while a call has not let the next one start
 	spare *line
 }
 
-// A line is one connection's calls on an object, of which the first runs, or waits for its turn, and has not let
-// the next one start.
+// A line is the calls of one connection on an object. The first call runs or waits for its turn, and has not
+// let the next one start.
 type line struct{ waiting []*request }
 
-// behind runs f when every call of the connection's that has come so far has started. It reports false, and does
-// not run f, when none waits.
+// behind calls f when all calls of the connection that have come so far have started. If none waits, it
+// reports false and does not call f.
 func (o *object) behind(from *Conn, f func()) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +59,7 @@ func (o *object) call(r *request) {
 		r.fail(ErrNoMethod)
 		return
 	}
-	o.retain() // for as long as r is in progress
+	o.retain() // while r is in progress
 	r.object, r.handler = o, h
 	if r.conn == nil {
 		if err := r.params.inline(); err != nil {
@@ -82,7 +82,7 @@ func (o *object) call(r *request) {
 	}
 }
 
-// enter makes r the first of its line, or queues it if there is one already.
+// enter makes r the first of its line, or queues it if the line has one.
 func (o *object) enter(r *request) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,14 +101,14 @@ func (o *object) enter(r *request) (first bool) {
 	return true
 }
 
-// busy reports whether a call of this connection's waits to start, or keeps others from starting.
+// busy reports whether a call of that connection waits to start, or keeps others from starting.
 func (o *object) busy(from *Conn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lines[from] != nil
 }
 
-// next lets the call behind the one that was started last start.
+// next lets the next call of the line start.
 func (o *object) next(from *Conn) {
 	o.mu.Lock()
 	l := o.lines[from]

@@ -11,78 +11,78 @@ import (
 	"capd/meter"
 )
 
-// An outbox holds frames on their way to the peer. Small ones are put together, large ones are written from
-// where they lie. Whoever has something to send writes as long as the socket takes it at once; what it does not
-// take is left to a goroutine that lives until all is written. So nobody who appends ever waits for the peer,
-// and those who ought to (the reader, handlers about to start, Send) wait for room.
+// An outbox holds frames on their way to the peer. It copies small frames together, and writes large ones
+// from their own memory. Whoever sends something writes as long as the socket takes it without waiting. A
+// goroutine writes the rest and ends when all is written. So append never waits for the peer. Those who
+// should wait for it (the reader, handlers about to start, Send) wait for room.
 //
-// The reader and handlers wait for room for replies alone: did they wait for calls to leave too, two peers that call
-// each other at once would both stop reading.
+// The reader and handlers wait only for room for replies. If they waited for calls to leave too, two peers
+// that call each other could both stop reading.
 type outbox struct {
 	nc      net.Conn
 	sock    *socket // nil: every write may block
 	seal    *sealer // nil: no TLS, or one whose writes may block
-	inline  int     // bytes up to which a frame is copied together with its neighbours
+	inline  int     // up to this many bytes a frame is copied into a buffer with its neighbours
 	soft    int64   // bytes above which there is no room
 	max     int64   // bytes above which the connection ends
 	meter   atomic.Pointer[meter.Meter]
-	timeout time.Duration // for writing anything at all
+	timeout time.Duration // for a write to make any progress
 	failed  func(error)   // ends the connection; called without locks
 
-	// These change while mu is held, and can be looked at without.
+	// These change only with mu held, and may be read without it.
 	bytes   atomic.Int64 // appended and not written
-	replies atomic.Int64 // of those, what is no call
-	urgent  atomic.Bool  // something was appended that the peer waits for
-	patient atomic.Bool  // answers of a stream were appended, which leave before the reader waits
-	soon    atomic.Bool  // a flush of calls that nobody waits for is due
+	replies atomic.Int64 // those of them that are not of calls
+	urgent  atomic.Bool  // the peer waits for something that was appended
+	patient atomic.Bool  // answers of a stream were appended: they leave before the reader waits
+	soon    atomic.Bool  // a flush of calls that nobody waits for is scheduled
 	closed  atomic.Bool
 
 	mu       sync.Mutex
-	until    time.Time // the deadline for writing; it stays when all is written
-	stuck    time.Time // the writer's: since when the peer has taken nothing
+	until    time.Time // the deadline for writing; it remains when all is written
+	stuck    time.Time // used by the writer: since when the peer has taken nothing
 	chunks   []chunk
 	spare    []chunk
-	vec      [][]byte // the writer's
+	vec      [][]byte // used by the writer
 	held     int64    // reserved for results that are being made
 	counted  int64    // what meter counts for replies
-	calling  int64    // and for calls that are being sent
-	timer    bool     // a flush of what is not urgent is due
+	calling  int64    // bytes of calls that are about to be appended
+	timer    bool     // a flush of what is not urgent is scheduled
 	writing  bool
-	broken   bool          // a frame was cut off: nothing makes sense after it
-	recalled bool          // whoever writes is to give loans back; the deadline is in the past
+	broken   bool          // a frame was cut off, so nothing may follow it
+	recalled bool          // the writer is to give loans back; the deadline is in the past
 	room     chan struct{} // closed when there is room again; made when somebody waits
-	line     chan struct{} // see reserve; made when somebody reserves
+	line     chan struct{} // held by the call that waits for room: see reserve
 	idle     chan struct{} // closed when a writer ends; made by close
 }
 
 // A chunk is contiguous bytes: a buffer of small frames that may still grow, or part of a message.
 type chunk struct {
 	b       []byte
-	replies int64 // bytes of frames that are no calls; they count until all of the chunk is written
+	replies int64 // bytes of frames that are not of calls; they count until the whole chunk is written
 	buf     *buffer
 	msg     *message
-	loan    *loan // b is a caller's memory
+	loan    *loan // b is memory of a caller
 }
 
 const (
-	coalesceBytes = 64 << 10  // small frames are put together up to this size
-	writeBytes    = 256 << 10 // at most this much in one blocking write, which has a deadline
-	eagerBytes    = 96 << 10  // more than this is not kept back for what may come to leave with it
+	coalesceBytes = 64 << 10  // small frames are copied together up to this size
+	writeBytes    = 256 << 10 // the most in one blocking write, which has a deadline
+	eagerBytes    = 96 << 10  // more than this does not wait for later frames
 	maxVec        = 16        // chunks in one write
 	streamAhead   = 512 << 10 // parked bytes above which a stream waits
 )
 
-// errParked ends a connection over Limits.ParkedMax.
+// errParked ends a connection that exceeds Limits.ParkedMax.
 var errParked = protocolf("limit: the peer reads too slowly")
 
-// lazyFlush is how long a frame may wait that the peer does not: for another to leave with.
+// lazyFlush is how long a frame that the peer does not wait for may wait for other frames to leave with.
 const lazyFlush = 25 * time.Millisecond
 
-// soonFlush is how long a call may wait that its caller does not wait for: for another to leave with.
+// soonFlush is how long a call that its caller does not wait for may wait for other frames to leave with.
 const soonFlush = 500 * time.Microsecond
 
-// append queues m's frame. m may be released at once. One that is not urgent is an answer of a stream: it leaves with the
-// next frame that is, or before the reader waits for the peer.
+// append queues the frame of m. m may be released at once. A frame that is not urgent is an answer of a
+// stream. It leaves with the next urgent frame, or before the reader waits for the peer.
 func (o *outbox) append(m *message, urgent bool) {
 	head, body, tail, whole := m.frame()
 	size := frameHeader + len(body) + len(tail)
@@ -110,10 +110,11 @@ func (o *outbox) append(m *message, urgent bool) {
 	}
 }
 
-// shut reports whether nothing is appended any more. o.mu is held.
+// shut reports whether frames are dropped from now on. Called with o.mu held.
 func (o *outbox) shut() bool { return o.closed.Load() || o.broken }
 
-// short is append for a Finish or a Release. One that is not urgent leaves with the next frame that is, or soon after.
+// short is append for a Finish or a Release. One that is not urgent leaves with the next urgent frame, or
+// soon after.
 func (o *outbox) short(f shortFrame, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +124,7 @@ func (o *outbox) short(f shortFrame, urgent bool) {
 	}
 }
 
-// count notes that size bytes are appended. o.mu is held.
+// count records that size bytes are appended. Called with o.mu held.
 func (o *outbox) count(size int, reply, urgent bool) {
 	o.bytes.Add(int64(size))
 	if reply {
@@ -138,11 +139,12 @@ func (o *outbox) count(size int, reply, urgent bool) {
 	}
 }
 
-// small copies parts, size bytes in all, into the last buffer, or into a new one.
+// small copies parts, of size bytes in all, into the last buffer, or into a new one.
 func (o *outbox) small(reply bool, size int, parts ...[]byte) {
 	last := len(o.chunks) - 1
 	if last < 0 || o.chunks[last].buf == nil || len(o.chunks[last].b)+size > cap(o.chunks[last].b) {
-		// The first is small, for a lone frame; those after it show that there are more.
+		// The first buffer is small, for a frame that is alone. The later ones are larger, since there are
+		// more frames.
 		n := max(size, 4<<10)
 		if last >= 0 && o.chunks[last].buf != nil {
 			n = max(size, coalesceBytes)
@@ -160,7 +162,7 @@ func (o *outbox) small(reply bool, size int, parts ...[]byte) {
 	}
 }
 
-// large queues part of m from where it lies.
+// large queues b, which is part of m, without copying it.
 func (o *outbox) large(reply bool, b []byte, m *message) {
 	c := chunk{b: b, msg: m.ref()}
 	if c.loan = m.tail.loan; c.loan != nil {
@@ -179,7 +181,7 @@ func (o *outbox) late() {
 	o.flush()
 }
 
-// flushSoon is flush, now if there is much, and soon otherwise.
+// flushSoon flushes at once if there is much to write, and soon otherwise.
 func (o *outbox) flushSoon() {
 	if o.bytes.Load() >= eagerBytes {
 		o.flush()
@@ -191,24 +193,24 @@ func (o *outbox) flushSoon() {
 	}
 }
 
-// flushUrgent is flush, if there is something that the peer waits for.
+// flushUrgent flushes if the peer waits for something.
 func (o *outbox) flushUrgent() {
 	if o.urgent.Load() {
 		o.flush()
 	}
 }
 
-// flushMuch is flush, if there is much.
+// flushMuch flushes if there is much to write.
 func (o *outbox) flushMuch() {
 	if o.bytes.Load() >= eagerBytes {
 		o.flush()
 	}
 }
 
-// flush gets what was appended onto its way. It does not block.
+// flush starts to write what was appended. It does not block.
 func (o *outbox) flush() { o.flushUntil(nil) }
 
-// flushUntil is flush, and writes until l, if there is one, is back.
+// flushUntil is flush, but writes until l is back, if l is not nil.
 func (o *outbox) flushUntil(l *loan) {
 	o.mu.Lock()
 	if o.bytes.Load() > o.max && !o.closed.Load() {
@@ -257,8 +259,8 @@ func (o *outbox) flushUntil(l *loan) {
 	}
 }
 
-// write writes what the socket takes of chunks, and reports whether it is full. With wait it waits until it takes
-// something.
+// write writes as much of chunks as the socket takes, and reports whether the socket is full. With wait, it
+// waits until the socket takes something.
 func (o *outbox) write(chunks []chunk, wait bool) (n int, full bool, err error) {
 	if o.seal != nil {
 		return o.seal.write(o, chunks, wait)
@@ -269,7 +271,7 @@ func (o *outbox) write(chunks []chunk, wait bool) (n int, full bool, err error) 
 	return n, full, err
 }
 
-// vector returns the bytes of the first chunks, for one write.
+// vector returns the bytes of the first chunks for one write.
 func (o *outbox) vector(chunks []chunk) [][]byte {
 	o.vec = o.vec[:0]
 	for i := range chunks[:min(len(chunks), maxVec)] {
@@ -278,7 +280,7 @@ func (o *outbox) vector(chunks []chunk) [][]byte {
 	return o.vec
 }
 
-// drain writes all there is, waiting for the peer.
+// drain writes everything, and waits for the peer.
 func (o *outbox) drain(rest []chunk) {
 	for {
 		for len(rest) > 0 {
@@ -296,7 +298,7 @@ func (o *outbox) drain(rest []chunk) {
 				return
 			}
 		}
-		if o.sock == nil { // TLS writes of its own accord, too
+		if o.sock == nil { // TLS also writes by itself: leave no deadline for that
 			o.mu.Lock()
 			o.lift()
 			o.mu.Unlock()
@@ -307,8 +309,8 @@ func (o *outbox) drain(rest []chunk) {
 	}
 }
 
-// interrupted reports whether a write failed for nothing but a recall, and makes the copies, or for the deadline of a write
-// before it. rest is what the writer has not written.
+// interrupted reports whether a write failed only because of a recall, or because of an earlier write's
+// deadline, so that it goes on. After a recall it copies the loans. rest is what the writer has not written.
 func (o *outbox) interrupted(rest []chunk, err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -325,7 +327,7 @@ func (o *outbox) interrupted(rest []chunk, err error) bool {
 	return true
 }
 
-// bound bounds the writer's next write: so long after the peer last took something.
+// bound sets the deadline of the next write: o.timeout after the peer last took something.
 func (o *outbox) bound() {
 	if o.timeout <= 0 {
 		return
@@ -336,14 +338,15 @@ func (o *outbox) bound() {
 	until := o.stuck.Add(o.timeout)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// To set one wakes whoever waits for the network. One of before will do, if it is not much too early.
-	if until.Sub(o.until) > o.timeout/4 && !o.closed.Load() && !o.recalled { // which have set a nearer one
+	// Setting a deadline wakes whoever waits for the network. So keep the present one unless it is much too
+	// early. close and recall have set an earlier one.
+	if until.Sub(o.until) > o.timeout/4 && !o.closed.Load() && !o.recalled {
 		o.until = until
 		_ = o.nc.SetWriteDeadline(until)
 	}
 }
 
-// lift lifts the deadline. o.mu is held.
+// lift removes the deadline. Called with o.mu held.
 func (o *outbox) lift() {
 	o.until = time.Time{}
 	if !o.closed.Load() {
@@ -351,7 +354,7 @@ func (o *outbox) lift() {
 	}
 }
 
-// take returns what was appended since, or ends the caller's turn as the writer when there is nothing.
+// take returns what was appended since. If there is nothing, it ends the caller's turn as the writer.
 func (o *outbox) take() []chunk {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -367,7 +370,7 @@ func (o *outbox) take() []chunk {
 	return chunks
 }
 
-// rest ends a writer's turn.
+// rest ends the turn of a writer. Called with o.mu held.
 func (o *outbox) rest() {
 	o.writing = false
 	if o.idle != nil {
@@ -384,7 +387,7 @@ func (o *outbox) reuse(chunks []chunk) {
 	}
 }
 
-// wrote notes that the first n bytes of chunks are written, and returns what is left.
+// wrote records that the first n bytes of chunks were written, and returns the rest.
 func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 	if n > 0 {
 		o.stuck = time.Time{}
@@ -410,8 +413,8 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 	return chunks
 }
 
-// lost ends the writer's turn, and the connection, after a failed write. The end may take its time: until then nothing
-// follows a frame that was cut off.
+// lost ends the writer's turn and the connection after a failed write. That may take some time. Until then
+// nothing is written after a frame that was cut off.
 func (o *outbox) lost(chunks []chunk, err error) {
 	freeAll(chunks)
 	o.mu.Lock()
@@ -423,7 +426,7 @@ func (o *outbox) lost(chunks []chunk, err error) {
 	o.failed(err)
 }
 
-// drop takes back what no writer has taken: whole frames. o.mu is held.
+// drop returns what no writer has taken: whole frames. Called with o.mu held.
 func (o *outbox) drop() []chunk {
 	dropped := o.chunks
 	o.chunks = nil
@@ -453,8 +456,8 @@ func (c *chunk) free() {
 
 func (o *outbox) parked() int64 { return o.bytes.Load() }
 
-// close takes no more frames, gives what is there up to grace to leave, and then drops it. The caller closes the
-// socket afterwards.
+// close accepts no more frames, waits up to grace until those that are there have left, and drops the rest.
+// Afterwards the caller closes the socket.
 func (o *outbox) close(grace time.Duration) {
 	o.mu.Lock()
 	if o.closed.Load() {
@@ -493,7 +496,7 @@ func (o *outbox) close(grace time.Duration) {
 	o.mu.Unlock()
 	if o.seal != nil {
 		o.mu.Lock()
-		o.seal.g.end(o.writing || o.broken || len(chunks) > 0) // TLS says goodbye after this
+		o.seal.g.end(o.writing || o.broken || len(chunks) > 0) // TLS sends its close notice after this
 		o.mu.Unlock()
 	}
 	freeAll(chunks)

@@ -6,9 +6,9 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// ask sends r to the peer as a question: to a capability that it hosts, or to a part of an outcome that it has
-// not returned yet. It takes over r, and reports false, leaving r alone, when that outcome has been returned, or when to
-// is to be called as a promise and has resolved.
+// ask sends r to the peer as a question. The target is to, a capability that the peer hosts, or via, a part
+// of an outcome that the peer has not returned. ask takes over r. It reports false and leaves r alone if that
+// outcome has been returned meanwhile, or if promised is true and the promise to has resolved.
 func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 	r.direct = false
 	m := r.params
@@ -41,14 +41,14 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 	case c.questions.len() >= c.limits.Questions:
 		exc = limitf("%d calls to the peer are open", c.questions.len())
 	case to != nil:
-		m.setWord(callTarget, uint64(to.id)) // and that it is importedCap
+		m.setWord(callTarget, uint64(to.id)) // and the kind of target importedCap, which is 0
 	default:
 		if err = m.setPromisedTarget(via.q.id, via.path); err != nil {
 			exc = errInternal
 		}
 	}
 	var subs []subscription
-	var ids []uint32 // what the parameters gave the peer
+	var ids []uint32 // exports in the parameters
 	q := &r.ans.q
 	if exc == nil {
 		ids, subs, err = c.describeAll(m, list, nil)
@@ -57,7 +57,8 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 		} else {
 			*q = question{conn: c, id: c.questionIDs.take(), ans: r.ans, exports: ids, called: methodKey{r.iface, r.method}}
 			c.questions.put(q.id, q)
-			// The peer has the calls before a pipelined one to answer first, and another is likely to follow.
+			// The peer has to answer the calls before a pipelined one first, and another call is likely to
+			// follow.
 			if q.patient = !r.awaited && r.conn == nil && (via != nil || q.called == c.pipelined); via != nil {
 				q.aim(via.q)
 			}
@@ -76,11 +77,11 @@ func (c *Conn) ask(r *request, to *importCap, via *pipe, promised bool) bool {
 		return true
 	}
 	if len(ids) > 0 {
-		c.reader.attend() // it may be called
+		c.reader.attend() // the peer may call it
 	}
 	c.subscribe(subs)
 	r.finish()
-	if r.ans.sent(q) { // it had to wait before it left
+	if r.ans.sent(q) { // somebody waits for it already
 		patient = false
 	}
 	if r.isCanceled() {
@@ -113,8 +114,9 @@ func copyCall(in *message) (*message, error) {
 	return m, nil
 }
 
-// abandon sends Finish for a question that nobody waits for, before it was returned. Its number is in use until it is
-// (rpc.capnp, Finish and QuestionId), and capabilities in results that come even so are the peer's to release.
+// abandon sends Finish for a question that was not returned yet and that nobody waits for. The number stays
+// in use until the Return (rpc.capnp, Finish and QuestionId). If results come all the same, the peer releases
+// the capabilities in them.
 func (c *Conn) abandon(q *question) {
 	c.mu.Lock()
 	if c.closed || q.returned || q.finished {
@@ -126,7 +128,7 @@ func (c *Conn) abandon(q *question) {
 	c.outbox.short(newFinish(q.id, true), true)
 	piped := q.piped > 0
 	c.mu.Unlock()
-	if piped { // that it is given up stops nothing: other calls go on from its outcome
+	if piped { // no hurry: calls on its outcome keep it running
 		c.outbox.flushSoon()
 	} else {
 		c.outbox.flush()
@@ -134,8 +136,9 @@ func (c *Conn) abandon(q *question) {
 	q.ans.complete(nil, ErrCanceled)
 }
 
-// Bootstrap asks the peer for its bootstrap capability (rpc.capnp, Bootstrap). The result can be used at once;
-// whether there is one shows in the first call. ctx has nothing to wait for, and is looked at once.
+// Bootstrap asks the peer for its bootstrap capability (rpc.capnp, Bootstrap). The result can be used at
+// once. If the peer has none, the first call fails. Bootstrap does not wait, and only checks whether ctx has
+// ended.
 func (c *Conn) Bootstrap(ctx context.Context) *Cap {
 	if err := ctx.Err(); err != nil {
 		return newCap(broken{exceptionf(Failed, "bootstrap was not asked for: %v", err)})
@@ -162,7 +165,7 @@ func (c *Conn) Bootstrap(ctx context.Context) *Cap {
 	return newCap(p)
 }
 
-// sendReturn answers a call of the peer's (rpc.capnp, Return), once its outcome is known.
+// sendReturn answers a call of the peer once its outcome is known (rpc.capnp, Return).
 func (c *Conn) sendReturn(a *answer) {
 	res, exc := a.outcome()
 	out, err := returnable(res)
@@ -221,7 +224,7 @@ func (c *Conn) sendReturn(a *answer) {
 		over = c.overResults()
 	}
 	var none *message
-	if !kept { // while nobody looks into it, who would hold Conn.mu
+	if !kept { // while c.mu is held, nobody else can look into the results
 		none = a.take()
 	}
 	c.mu.Unlock()
@@ -241,15 +244,16 @@ func (c *Conn) sendReturn(a *answer) {
 	}
 }
 
-// isPatient reports whether the outcome of a, which is no failure, may wait until the reader finds nothing to read: its
-// caller goes on sending the stream meanwhile.
+// isPatient reports whether the Return of a, which did not fail, may wait until the reader finds nothing to
+// read. It may if the call is of a stream, since its caller then goes on sending.
 func (a *answer) isPatient() bool {
 	r := a.request
 	return r != nil && r.direct && r.handler != nil && r.handler.stream && r.conn != nil && r.conn.reader.in.sock != nil
 }
 
-// keepTo has the capabilities of m be what its table says of them: promises of the peer's own, also when they resolve. It
-// returns what they were before, to be released. Called with c.mu held.
+// keepTo replaces capabilities of m that are promises of the peer's own by what m's table says of them. They
+// remain the peer's promises, also when those resolve. It returns the replaced references, for the caller to
+// release. Called with c.mu held.
 func (c *Conn) keepTo(m *message, list []sending) (old []*Cap) {
 	for i, s := range list {
 		if way := c.theirs(s); way != nil {
@@ -261,7 +265,7 @@ func (c *Conn) keepTo(m *message, list []sending) (old []*Cap) {
 	return old
 }
 
-// overResults says so when what the peer has not finished is more than it may be. Called with c.mu held.
+// overResults returns an error if what the peer has not finished exceeds a limit. Called with c.mu held.
 func (c *Conn) overResults() error {
 	if c.resultBytes > c.limits.ResultBytes {
 		return protocolf("limit: results of %d bytes wait to be finished", c.limits.ResultBytes)
@@ -272,7 +276,8 @@ func (c *Conn) overResults() error {
 	return nil
 }
 
-// returnable returns res as a message that can be sent as a Return.
+// returnable returns res as a message that can be sent as a Return. It copies res if it is something else or
+// was sent already.
 func returnable(res *message) (*message, error) {
 	if res == nil {
 		return nil, nil
@@ -291,9 +296,10 @@ func returnable(res *message) (*message, error) {
 	return out, nil
 }
 
-// sendResolve tells the peer where a promise that it holds leads (rpc.capnp, Resolve). What it sends to the promise from
-// then on goes there and no further: if that is the peer's own promise, by way of the peer, also when it has resolved
-// (rpc.capnp, Disembargo, "The Tribble 4-way Race Condition").
+// sendResolve tells the peer where a promise that it holds leads (rpc.capnp, Resolve). From then on, calls
+// that the peer sends to the promise go exactly there. If that is a promise of the peer's own, they go back
+// to the peer even after that promise has resolved (rpc.capnp, Disembargo, "The Tribble 4-way Race
+// Condition").
 func (c *Conn) sendResolve(p *promise, id uint32) {
 	s := prepare(p)
 	c.mu.Lock()
@@ -303,7 +309,7 @@ func (c *Conn) sendResolve(p *promise, id uint32) {
 		return
 	}
 	e.resolved = true
-	delete(c.exportIDs, e.target) // it is not sent under this number again (rpc.capnp, Resolve)
+	delete(c.exportIDs, e.target) // its next export has another number (rpc.capnp, Resolve)
 	var sub *promise
 	var counted uint32
 	var old target

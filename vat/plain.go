@@ -6,17 +6,18 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// A plainCall is a Call of the usual layout: to a capability of ours or to a part of what we have not answered yet, with
-// parameters in a struct, and with capabilities among them that have a number.
+// A plainCall is a Call of the usual layout. Its target is a capability of ours, or a part of an outcome that
+// we have not returned yet. Its parameters are a struct. Its capabilities are null or have only a number. A
+// Return of such results is read into the same type.
 type plainCall struct {
 	question uint32
-	target   uint32 // an export, or, of a call that is piped, a question
+	target   uint32 // an export; if piped, a question
 	piped    bool
 	yourself bool
 	method   uint16
 	iface    uint64
 	path     plainPath // in the outcome of target
-	content  int       // the place of Payload.content
+	content  int       // place of Payload.content
 	table    elements  // Payload.capTable
 }
 
@@ -26,18 +27,19 @@ type plainPath struct {
 	steps [4]uint16
 }
 
-// elements is where a list of structs lies.
+// elements is the place of a list of structs.
 type elements struct{ first, n, stride int }
 
 // A view is a struct in a message of one segment.
 type view struct {
 	b        []byte
-	data     int // its first word
+	data     int // place of its first word
 	words    int
 	pointers int
 }
 
-// at follows the pointer to a struct in word i of b. It reports false for anything but that within b.
+// at follows the pointer in word i of b to a struct. It reports false if the pointer is not one to a struct
+// within b.
 func at(b []byte, i int) (view, bool) {
 	p := binary.LittleEndian.Uint64(b[8*i:])
 	v := view{b: b, data: i + 1 + int(int32(uint32(p))>>2), words: int(p >> 32 & 0xffff), pointers: int(p >> 48)}
@@ -45,8 +47,8 @@ func at(b []byte, i int) (view, bool) {
 	return v, ok
 }
 
-// listAt follows the pointer to a list of structs in word i of b, which have data. It reports false for anything but that
-// within b.
+// listAt follows the pointer in word i of b to a list of structs that have data. It reports false if the
+// pointer is not one to such a list within b.
 func listAt(b []byte, i int) (e elements, ok bool) {
 	p := binary.LittleEndian.Uint64(b[8*i:])
 	size := int(p >> 35) // words, without the tag
@@ -60,7 +62,7 @@ func listAt(b []byte, i int) (e elements, ok bool) {
 	return e, t&3 == 0 && words > 0 && uint64(e.n)*uint64(e.stride) == uint64(size)
 }
 
-// word returns word i of the data, which is 0 beyond its end.
+// word returns word i of the data, or 0 beyond its end.
 func (v view) word(i int) uint64 {
 	if i >= v.words {
 		return 0
@@ -68,7 +70,7 @@ func (v view) word(i int) uint64 {
 	return binary.LittleEndian.Uint64(v.b[8*(v.data+i):])
 }
 
-// pointer returns the place of pointer i, if it has one that is not null.
+// pointer returns the place of pointer i. It reports false if there is none or it is null.
 func (v view) pointer(i int) (place int, ok bool) {
 	if i >= v.pointers {
 		return 0, false
@@ -85,9 +87,9 @@ func (v view) child(i int) (view, bool) {
 	return at(v.b, place)
 }
 
-// ours is plain for what is laid out as this package does it, without pipelining and capabilities.
+// ours is plain for the layout that this package writes, without pipelining and capabilities.
 func ours(b []byte) (c plainCall, isCall, isReturn bool) {
-	if len(b) < 8*callWords { // or a Return of next to nothing
+	if len(b) < 8*callWords { // also too short: a Return with almost no results
 		return c, false, false
 	}
 	w := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
@@ -112,7 +114,7 @@ func ours(b []byte) (c plainCall, isCall, isReturn bool) {
 	return c, isCall, isReturn
 }
 
-// plain reads what b holds if it is a plain call or, when isReturn, results that are as plain.
+// plain reads b if it is a plain call, or a Return of plain results.
 func plain(b []byte) (c plainCall, isCall, isReturn bool) {
 	if c, isCall, isReturn = ours(b); isCall || isReturn {
 		return c, isCall, isReturn
@@ -138,7 +140,7 @@ func plain(b []byte) (c plainCall, isCall, isReturn bool) {
 		isCall = true
 		payload, ok = in.child(1)
 	case rpc.Message_Which_return:
-		// Neither releaseParamCaps, whose default is true, nor anything but results.
+		// Only results, and releaseParamCaps false, whose default is true.
 		if head>>48 != uint64(rpc.Return_Which_results) || head&(1<<32) == 0 {
 			return c, false, false
 		}
@@ -154,7 +156,7 @@ func plain(b []byte) (c plainCall, isCall, isReturn bool) {
 	return c, isCall, isReturn
 }
 
-// aim reads what a Call is aimed at, and reports whether that is plain.
+// aim reads the target of a Call. It reports whether the target is plain.
 func (c *plainCall) aim(call view) bool {
 	to, ok := call.child(0)
 	if !ok {
@@ -176,7 +178,7 @@ func (c *plainCall) aim(call view) bool {
 	return false
 }
 
-// read reads a PromisedAnswer's transform, and reports whether it is plain.
+// read reads the transform of a PromisedAnswer. It reports whether it is plain.
 func (p *plainPath) read(b []byte, i int) bool {
 	ops, ok := listAt(b, i)
 	if !ok || ops.n > len(p.steps) {
@@ -195,7 +197,7 @@ func (p *plainPath) read(b []byte, i int) bool {
 
 func (p *plainPath) slice() []uint16 { return p.steps[:p.n] }
 
-// carry reads where the content and the capabilities of a Payload are, and reports whether they are plain.
+// carry finds the content and the capabilities of a Payload. It reports whether they are plain.
 func (c *plainCall) carry(payload view) bool {
 	place, ok := payload.pointer(0)
 	if !ok {
@@ -220,12 +222,12 @@ func (c *plainCall) carry(payload view) bool {
 	return true
 }
 
-// word returns the first word of the list's element i.
+// word returns the first word of element i.
 func (e elements) word(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64(b[8*(e.first+i*e.stride):])
 }
 
-// acceptPlain is acceptPayload for capabilities that are plain. Called with c.mu held.
+// acceptPlain is acceptPayload for plain capabilities. Called with c.mu held.
 func (c *Conn) acceptPlain(m *message, b []byte, table elements) error {
 	if table.n == 0 {
 		return nil
@@ -245,8 +247,8 @@ func (c *Conn) acceptPlain(m *message, b []byte, table elements) error {
 	return nil
 }
 
-// rootAt makes the struct that the pointer in word i points to the root of m, a message that came in, and m's
-// content. What led there is not read again.
+// rootAt makes the struct that the pointer in word i leads to the root of the received message m, and its
+// content. What came before it is not read again.
 func (m *message) rootAt(b []byte, i int) (err error) {
 	p := binary.LittleEndian.Uint64(b[8*i:])
 	skip := i + int(int32(uint32(p))>>2) // from the word after the root pointer

@@ -7,36 +7,36 @@ import (
 	"sync/atomic"
 )
 
-// A promise is a capability that is not known yet: part of the outcome of a call, or an import that the peer
-// declared a promise. Calls made on it go to where it leads for now, or wait in its queue, and keep their order
-// when that changes.
+// A promise is a capability that is not known yet: a part of the outcome of a call, or an import that the
+// peer declared a promise. Calls on it go to where it leads for now, or wait in its queue. They keep their
+// order when that changes.
 type promise struct {
 	refs   atomic.Int64
-	ans    *answer // made of this, at path; dropped when resolved
+	ans    *answer // p is part of its outcome, at path; dropped when p has resolved
 	path   []uint16
-	few    [2]uint16   // the memory of a short path
-	out    pipe        // and of dst, while ans is a question's
-	called atomic.Bool // calls were sent to the peer to resolve
+	few    [2]uint16   // memory for a short path
+	out    pipe        // memory for dst while ans is the outcome of a question
+	called atomic.Bool // calls were sent to the peer that resolves p
 
 	mu       sync.Mutex
-	dst      target // nil: calls wait
-	final    bool   // dst is decided, or will be when an embargo is lifted
+	dst      target // if nil, calls wait
+	final    bool   // dst does not change any more; if nil, it is set when an embargo is lifted
 	queue    []queued
 	draining bool
-	notify   []follower    // who is told when it has settled
+	notify   []follower    // peers to tell when p has settled
 	known    chan struct{} // closed when it has settled; made when somebody waits
-	held     bool          // ans was dropped
-	losses   losses        // of calls that waited; those of a part of an answer are kept there
-	behind   int           // promises that lead here, one after the other; guarded by resolving
+	held     bool          // the use of ans was given up
+	losses   losses        // of calls that waited; for a part of an answer, the answer has them
+	behind   int           // how many promises lead here, one after the other; guarded by resolving
 }
 
-// queued is a call, or something to do after the calls before it.
+// queued is a call, or a function to call after the calls before it.
 type queued struct {
 	request *request
 	do      func()
 }
 
-// A pipe leads to a part of the outcome of a question that the peer has not answered.
+// A pipe leads to a part of the outcome of a question that the peer has not returned.
 type pipe struct {
 	q    *question
 	path []uint16
@@ -54,7 +54,7 @@ func newPromise() *promise {
 
 func (p *promise) retain() { p.refs.Add(1) }
 
-// tryRetain adds a reference unless the last one is gone.
+// tryRetain adds a reference. It reports false if there is none left.
 func (p *promise) tryRetain() bool {
 	for {
 		n := p.refs.Load()
@@ -77,7 +77,7 @@ func (p *promise) release() {
 	queue := p.queue
 	p.queue = nil
 	p.mu.Unlock()
-	for _, it := range queue { // only embargoed echoes can be left: each call holds a reference
+	for _, it := range queue { // only echoes of embargoes can be left: every call holds a reference
 		if it.request != nil {
 			it.request.fail(ErrReleased)
 		} else {
@@ -92,7 +92,8 @@ func (p *promise) release() {
 	}
 }
 
-// letGo ends p's interest in the answer that it is part of, and reports whether it had one: the caller drops it.
+// letGo gives up the use of the answer that p is part of. It reports whether there was one: then the caller
+// drops it.
 func (p *promise) letGo() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +122,7 @@ func (p *promise) call(r *request) {
 	dst.retain()
 	p.mu.Unlock()
 	if !pass(dst, r, final) {
-		// The question has been answered meanwhile: its outcome is about to get here.
+		// The question was returned meanwhile: its outcome will be known very soon.
 		p.retain()
 		r.direct = false
 		r.setQueue(p)
@@ -136,8 +137,9 @@ func (p *promise) call(r *request) {
 	dst.release()
 }
 
-// pass makes the call r on t, where a promise leads. It reports false, and leaves r alone, when t is a pipe that ran dry,
-// or what the promise led to until it resolved: if that is final, t is where it leads.
+// pass makes the call r on t, where a promise leads. It reports false and leaves r alone if t is a pipe whose
+// question was returned, or an import that was a promise and has resolved. With final, an import is always
+// right.
 func pass(t target, r *request, final bool) bool {
 	if pp, ok := t.(*pipe); ok {
 		return pp.q.conn.ask(r, nil, pp, false)
@@ -149,7 +151,7 @@ func pass(t target, r *request, final bool) bool {
 	return true
 }
 
-// after runs f when all calls made so far have gone where p leads.
+// after calls f when all earlier calls have gone where p leads.
 func (p *promise) after(f func()) {
 	p.mu.Lock()
 	if p.dst != nil && !p.draining && len(p.queue) == 0 {
@@ -161,13 +163,13 @@ func (p *promise) after(f func()) {
 	p.mu.Unlock()
 }
 
-// A follower is a peer that holds a promise as an export of that number.
+// A follower is a peer that holds a promise, as the export with that number.
 type follower struct {
 	conn *Conn
 	id   uint32
 }
 
-// whenSettled has c send Resolve once p has resolved for good and its queue is empty.
+// whenSettled makes c send Resolve once p has resolved for good and its queue is empty.
 func (p *promise) whenSettled(c *Conn, id uint32) {
 	p.mu.Lock()
 	if p.final && p.dst != nil && !p.draining && len(p.queue) == 0 {
@@ -176,7 +178,7 @@ func (p *promise) whenSettled(c *Conn, id uint32) {
 		return
 	}
 	defer p.mu.Unlock()
-	for i := range p.notify { // one a peer: an earlier number is no longer in use
+	for i := range p.notify { // one for each peer: an earlier number is no longer in use
 		if p.notify[i].conn == c {
 			p.notify[i].id = id
 			return
@@ -185,7 +187,7 @@ func (p *promise) whenSettled(c *Conn, id uint32) {
 	p.notify = append(p.notify, follower{c, id})
 }
 
-// wait waits until p has resolved for good.
+// wait waits until p has resolved for good, or ctx ends.
 func (p *promise) wait(ctx context.Context) error {
 	p.mu.Lock()
 	if p.final && p.dst != nil && !p.draining && len(p.queue) == 0 {
@@ -212,7 +214,7 @@ func (p *promise) leads() target {
 	return p.dst
 }
 
-// leadsBack reports whether p leads to c's peer: for good, or as long as the peer itself does not know further.
+// leadsBack reports whether p leads to c's peer, for good or for now.
 func (p *promise) leadsBack(c *Conn) bool {
 	dst := p.leads()
 	if dst == nil {
@@ -229,7 +231,7 @@ func (p *promise) leadsBack(c *Conn) bool {
 	return false
 }
 
-// settled returns where p leads when that is decided and no call waits.
+// settled returns where p leads if that is final and no call waits.
 func (p *promise) settled() (target, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,8 +241,8 @@ func (p *promise) settled() (target, bool) {
 	return nil, false
 }
 
-// remove takes a cancelled call out of the queue. The loss is told first: as long as the call is in the queue, what
-// was called after it waits behind it, and does not get there before the loss does.
+// remove removes a cancelled call from the queue. It reports the loss first, while later calls still wait
+// behind the call, so that none of them arrives before the loss.
 func (p *promise) remove(r *request) bool {
 	p.mu.Lock()
 	there := p.place(r) >= 0
@@ -251,7 +253,7 @@ func (p *promise) remove(r *request) bool {
 	p.lose(loss{methodKey{r.iface, r.method}, ErrCanceled})
 	p.mu.Lock()
 	i := p.place(r)
-	if i < 0 { // it has gone on, and fails there
+	if i < 0 { // it has left the queue, and fails elsewhere
 		p.mu.Unlock()
 		return false
 	}
@@ -261,12 +263,12 @@ func (p *promise) remove(r *request) bool {
 	return true
 }
 
-// place is where r is in the queue, or -1. p.mu is held.
+// place returns the index of r in the queue, or -1. Called with p.mu held.
 func (p *promise) place(r *request) int {
 	return slices.IndexFunc(p.queue, func(it queued) bool { return it.request == r })
 }
 
-// drain moves the queue to where p leads, in order. One goroutine at a time does it.
+// drain moves the queue to where p leads, in order. Only one goroutine at a time does so.
 func (p *promise) drain() {
 	p.mu.Lock()
 	if p.draining {

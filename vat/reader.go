@@ -11,46 +11,46 @@ import (
 	"capd/meter"
 )
 
-// A reader is a connection's reading end. One goroutine at a time has it: the connection's own, or a caller that waits
-// for an answer and reads until it comes. That spares the caller from being woken by another goroutine, which is a
+// A reader reads a connection. One goroutine at a time has it: the connection's own, or a caller that waits
+// for an answer and reads until it comes. Then no other goroutine has to wake the caller, which would take a
 // quarter of the time of a small call.
 //
-// Callers read for a connection that is only asked: the peer holds nothing that it could call, so that nothing that
-// cannot wait comes between calls. They do so while one call closely follows another. What several wait for, and what
-// takes longer than a turn, is read by the connection's goroutine, which then wakes whoever waits.
+// A caller reads only if the peer has no capability to call, so that no urgent call can come in, and only
+// while single calls follow each other closely. The connection's goroutine reads, and wakes the callers, when
+// several of them wait, or when an answer takes longer than a turn.
 type reader struct {
 	c    *Conn
 	in   *input
 	role atomic.Int32
 
-	// Of whoever has the reader.
+	// Of the goroutine that has the reader.
 	begin    func() // method value
 	greeted  bool   // a message came in
-	taken    int    // messages
+	taken    int    // number of messages taken
 	light    meter.Turn
 	inTurn   bool
 	heard    atomic.Uint32
-	answered bool      // the last answer that came was to the last open question
-	woken    uint32    // Conn.awaited, when nothing was open last
-	rested   time.Time // and when that was
-	declined int       // so often no caller is to read, after one got only a part of a message
+	answered bool      // no question was open after the last answer
+	woken    uint32    // Conn.awaited when the last question was answered
+	rested   time.Time // when that was
+	declined int       // for how many more calls no caller may read, after an answer came in parts
 
-	back chan struct{} // to the connection's goroutine: it has the reader again
+	back chan struct{} // tells the connection's goroutine that it has the reader again
 
 	mu      sync.Mutex
 	turn    uint64
 	partial bool // a message has begun to come; set by whoever has the reader
-	aside   bool // there is a deadline in the past: whoever waits for a message is to give the reader up
+	aside   bool // the deadline is in the past: the caller that reads is to give the reader up
 }
 
-// What has been heard of the peer.
+// What has come from the peer.
 const (
-	hearing uint32 = iota + 1 // something, just now
-	heard                     // something
+	hearing uint32 = iota + 1 // a message that waits for its turn or is handled
+	heard                     // any message
 )
 
-// Who has the reader. Only its owner gives it up, holding Conn.mu when nobody is to read, so that whoever asks something
-// afterwards sees that; it is taken from nobody by comparing and swapping.
+// Who has the reader. Only its owner gives it up. It takes Conn.mu to leave it to nobody, so that whoever
+// sends a call afterwards sees that. A reader that nobody has is taken by compare and swap.
 const (
 	ownRead int32 = iota // the connection's goroutine
 	unread               // nobody
@@ -58,19 +58,19 @@ const (
 )
 
 const (
-	// leadTurn is how long a caller waits as the reader: between this and twice as long. So late it notices that its
-	// context has ended.
+	// leadTurn is how long a caller may read: at least this, and at most twice as long. A caller notices the
+	// end of its context as late as that.
 	leadTurn = 500 * time.Microsecond
-	// leadPause is how soon calls have to follow one another for their caller to read.
+	// leadPause is the longest pause between calls after which their caller still reads.
 	leadPause = 500 * time.Microsecond
-	// leadAgain is how many calls later it is tried again, after an answer has not come as a whole.
+	// leadAgain is the number of calls without a caller that reads, after an answer came in parts.
 	leadAgain = 64
 )
 
-// errAside is why there is no message: another is to have the reader.
+// errAside means that another goroutine is to have the reader.
 var errAside = errors.New("vat: another is to read")
 
-// past is a deadline that ends a wait.
+// past is a deadline that ends a wait at once.
 var past = time.Unix(1, 0)
 
 func (r *reader) init(c *Conn, in *input) {
@@ -103,7 +103,7 @@ func (c *Conn) read() {
 	}
 }
 
-// caught ends the connection for a panic of this package's own.
+// caught ends the connection after a panic in this package.
 func (r *reader) caught() {
 	if p := recover(); p != nil {
 		r.c.logf("vat: panic: %v\n%s", p, debug.Stack())
@@ -111,8 +111,8 @@ func (r *reader) caught() {
 	}
 }
 
-// step takes one message as it comes; what may run at once runs here. A caller waits for nothing but the message, and
-// gets errAside when another is to read.
+// step reads and handles one message. Handlers that may run at once run here. If own is false, a caller
+// reads: it gets errAside if another goroutine is to have the reader.
 func (r *reader) step(own bool) error {
 	c, in := r.c, r.in
 	if in.buffered() == 0 || r.taken%answersTogether == 0 {
@@ -158,7 +158,7 @@ func (r *reader) step(own bool) error {
 	return fault(c.handle(m))
 }
 
-// enter waits for a turn to do what a message says. Calls that wait for nothing are served in it.
+// enter waits for a turn to handle a message. Handlers that do not wait run in that turn.
 func (r *reader) enter() {
 	if !r.inTurn && r.c.metered.Load() {
 		r.heard.Store(hearing)
@@ -167,7 +167,7 @@ func (r *reader) enter() {
 	}
 }
 
-// leave gives the turn back, before the peer is waited for.
+// leave gives the turn back, before a wait for the peer.
 func (r *reader) leave() {
 	if r.inTurn {
 		r.inTurn = false
@@ -176,8 +176,8 @@ func (r *reader) leave() {
 	}
 }
 
-// whole waits for a caller until a message has come as a whole: what there is only a part of may take as long as the peer
-// likes, and the caller may not have as long.
+// whole waits, for a caller, until a whole message is there. It does not wait for the rest of a message,
+// which the peer may delay for longer than the caller wants to wait.
 func (r *reader) whole() error {
 	if !r.c.outbox.hasRoom() || r.isAside() {
 		return errAside
@@ -192,14 +192,14 @@ func (r *reader) whole() error {
 	return errAside
 }
 
-// isAside reports whether whoever reads is to give the reader up.
+// isAside reports whether the goroutine that reads is to give the reader up.
 func (r *reader) isAside() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.aside
 }
 
-// begun is called when a message has begun to come, and the rest may not be there.
+// begun is called when a message has begun to come and the rest may not be there.
 func (r *reader) begun() {
 	r.c.outbox.flushUrgent()
 	if !r.greeted || r.partial {
@@ -223,13 +223,13 @@ func (r *reader) isPartial() bool {
 	return r.partial
 }
 
-// undeadline lifts whatever deadline there is. r.mu is held.
+// undeadline removes the deadline, whichever it is. Called with r.mu held.
 func (r *reader) undeadline() {
 	r.aside = false
 	_ = r.c.nc.SetReadDeadline(time.Time{})
 }
 
-// explain says what a failure to read means.
+// explain returns the error to report for a failed read.
 func (r *reader) explain(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -242,8 +242,8 @@ func (r *reader) explain(err error) error {
 	return protocolf("the peer took too long over a message")
 }
 
-// giveUp gives the reader of the connection's own goroutine up, when a caller is likely to want it: calls come one at a
-// time, and soon after one another.
+// giveUp gives up the reader of the connection's goroutine if a caller is likely to want it: calls come one
+// at a time and closely follow each other. It reports whether it did.
 func (r *reader) giveUp() bool {
 	c := r.c
 	r.answered = false
@@ -266,7 +266,8 @@ func (r *reader) giveUp() bool {
 	return c.unreadIfIdle()
 }
 
-// unreadIfIdle leaves the connection to nobody, if nothing is open either way and the peer has nothing to call.
+// unreadIfIdle leaves the reader to nobody if nothing is open either way and the peer has no capability to
+// call. It reports whether it did.
 func (c *Conn) unreadIfIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,8 +278,9 @@ func (c *Conn) unreadIfIdle() bool {
 	return idle
 }
 
-// rest waits until the connection's own goroutine has the reader again: because it was handed back, or because nobody
-// took it, or one caller did for longer than its turn. It reports false when the connection has ended.
+// rest waits until the connection's goroutine has the reader again. A caller hands it back, or rest takes it
+// when nobody has read, or the same caller still reads, after a turn. It reports false if the connection has
+// ended.
 func (r *reader) rest() bool {
 	r.c.outbox.flushUrgent()
 	timer := time.NewTimer(leadTurn)
@@ -306,7 +308,7 @@ func (r *reader) rest() bool {
 	}
 }
 
-// Turns returns how many callers have read their own answers since the connection began.
+// Turns returns how often callers have read their own answers.
 func (c *Conn) Turns() uint64 { return c.reader.turns() }
 
 func (r *reader) turns() uint64 {
@@ -315,7 +317,7 @@ func (r *reader) turns() uint64 {
 	return r.turn
 }
 
-// interrupt has a caller that waits for a message give the reader up.
+// interrupt makes a caller that waits for a message give the reader up.
 func (r *reader) interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -325,14 +327,15 @@ func (r *reader) interrupt() {
 	}
 }
 
-// attend has the connection's own goroutine read if nobody does, for what no caller waits for.
+// attend makes the connection's goroutine read if nobody reads, for messages that no caller waits for.
 func (r *reader) attend() {
 	if r.role.Load() == unread && r.role.CompareAndSwap(unread, ownRead) {
 		r.back <- struct{}{}
 	}
 }
 
-// lead has the caller, who waits for a, read until that is done, unless somebody reads already. It may return earlier.
+// lead makes the caller read until a, for which it waits, is done. It does nothing if somebody else reads. It
+// may return earlier.
 func (r *reader) lead(a *answer) {
 	if !r.role.CompareAndSwap(unread, ledRead) {
 		return
@@ -344,7 +347,7 @@ func (r *reader) lead(a *answer) {
 		r.undeadline()
 	}
 	r.mu.Unlock()
-	if r.c.ctx.Err() != nil { // nobody interrupts any more
+	if r.c.ctx.Err() != nil { // nobody would interrupt
 		r.handBack()
 		return
 	}
@@ -362,13 +365,13 @@ func (r *reader) lead(a *answer) {
 			r.handBack()
 			return
 		default:
-			go r.c.fail(err) // which may take a while
+			go r.c.fail(err) // it may take a while
 			return
 		}
 	}
 }
 
-// handBack gives a caller's reader to the connection's goroutine.
+// handBack gives the reader from a caller to the connection's goroutine.
 func (r *reader) handBack() {
 	r.role.Store(ownRead)
 	r.back <- struct{}{}

@@ -6,8 +6,9 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// handle acts on one message of the peer's, which it takes over (rpc.capnp, Message). An error ends the connection, with
-// Message.abort where the peer is at fault; what is not known here goes back as Message.unimplemented.
+// handle handles one message of the peer, which it takes over (rpc.capnp, Message). An error ends the
+// connection, with Message.abort if the peer broke a rule. An unknown message is answered with
+// Message.unimplemented.
 func (c *Conn) handle(m *message) error {
 	if b := m.single(); b != nil {
 		call, isCall, isReturn := plain(b)
@@ -30,7 +31,7 @@ func (c *Conn) handle(m *message) error {
 		m.unref()
 		return malformed(err)
 	}
-	// These two keep the message.
+	// These two take over the message.
 	switch root.Which() {
 	case rpc.Message_Which_call:
 		call, err := root.Call()
@@ -92,15 +93,15 @@ func (c *Conn) handle(m *message) error {
 		}
 		return c.handleDisembargo(d)
 	}
-	// Level 3 and 4, what is obsolete, and what was invented since.
+	// Levels 3 and 4, obsolete messages, and those of later versions.
 	c.echoUnimplemented(m, root)
 	return nil
 }
 
 func malformed(err error) error { return protocolf("malformed message: %v", err) }
 
-// fault says what an error of handle's means: unless a rule was broken, or the peer has ended the connection, the message
-// cannot be read.
+// fault returns the error that ends the connection for an error of handle. An error that is neither a broken
+// rule nor the end of the connection means that the message is malformed.
 func fault(err error) error {
 	switch err.(type) {
 	case nil, *ProtocolError, *AbortError:
@@ -118,8 +119,7 @@ func (c *Conn) echoUnimplemented(m *message, root rpc.Message) {
 	c.mu.Unlock()
 }
 
-// caught turns a panic in the decoding of a message into its error. It stands where a lock is held that the
-// caller must give back.
+// caught turns a panic in the decoding of a message into an error. It is for code that holds a lock.
 func caught(err *error) {
 	if p := recover(); p != nil {
 		logf("vat: panic: %v\n%s", p, debug.Stack())
@@ -127,7 +127,8 @@ func caught(err *error) {
 	}
 }
 
-// handleUnimplemented takes back a message that the peer did not understand (rpc.capnp, Message.unimplemented).
+// handleUnimplemented takes back a message that the peer did not understand (rpc.capnp,
+// Message.unimplemented).
 func (c *Conn) handleUnimplemented(inner rpc.Message) error {
 	switch inner.Which() {
 	case rpc.Message_Which_call:
@@ -143,7 +144,7 @@ func (c *Conn) handleUnimplemented(inner rpc.Message) error {
 		}
 		return c.notAsked(b.QuestionId())
 	case rpc.Message_Which_resolve:
-		// The peer holds on to the promise. What it was told about is released.
+		// The peer keeps the promise. Release what the Resolve gave it.
 		r, err := inner.Resolve()
 		if err != nil {
 			return malformed(err)

@@ -11,44 +11,44 @@ import (
 	"capd/meter"
 )
 
-// A request is a call on its way: from the wire or from Send, through promises, to an object's handler or out on
-// a connection. One owner at a time has it, and brings it to an end by completing its answer.
+// A request is a call on its way: from the wire or from Send, through promises, to the handler of an object
+// or out on a connection. It has one owner at a time, who has to complete its answer.
 type request struct {
 	iface  uint64
 	method uint16
 	params *message
 	ans    *answer
-	conn   *Conn // where it came from, whose meter gives it its turn; nil for a call made here
-	direct bool  // it may run on the current goroutine
+	conn   *Conn // where it came from; its meter gives r a turn; nil for a call made here
+	direct bool  // it may run on the present goroutine
 
-	barrier func() // for a place in a line that is no call
+	barrier func() // not a call, but a function in a line
 
-	object  *object // once it got there
+	object  *object // set when it has arrived there
 	handler *Handler
 	pooled  bool
-	trying  bool // the handler is not to wait
+	trying  bool // the handler must not wait
 	passed  bool // the next call on the object may start
-	ran     bool // to its end, on the goroutine that brought it
-	awaited bool // whoever made the call here waits for its outcome next
+	ran     bool // completed on the goroutine that brought it
+	awaited bool // the caller, in this process, waits for its outcome next
 	results *message
 	caps    Caps
 
-	reserved int64        // bytes of the outbox for results
-	payer    *meter.Meter // that counts them
+	reserved int64        // bytes of the outbox, reserved for results
+	payer    *meter.Meter // the meter that counts them
 
-	turn   *meter.Turn // to run, where it may wait; nil on the reader and for calls made here
-	denied error       // why there is none
+	turn   *meter.Turn // nil on the reader and for calls made here
+	denied error       // why there is no turn
 
 	canceled atomic.Bool // set while mu is held
 
 	mu     sync.Mutex
-	ctx    context.Context // made when it is asked for
-	turned context.Context // likewise, with the turn
+	ctx    context.Context // made when somebody asks for it
+	turned context.Context // ctx with the turn, made likewise
 	cancel context.CancelFunc
-	queue  *promise // waits there
+	queue  *promise // the promise where r waits
 }
 
-// complete ends r. It takes over res.
+// complete ends r with results or a failure. It takes over res.
 func (r *request) complete(res *message, exc *Exception) {
 	if exc != nil && r.handler != nil && r.handler.stream {
 		r.object.streamBroken(exc)
@@ -64,7 +64,7 @@ func (r *request) complete(res *message, exc *Exception) {
 
 func (r *request) fail(exc *Exception) { r.complete(nil, exc) }
 
-// finish gives back what r holds: memory of its parameters, its room in the connection, its hold on the object.
+// finish releases what r holds: its parameters, its room in the connection, and its object.
 func (r *request) finish() {
 	if m := r.params; m != nil {
 		r.params = nil
@@ -79,8 +79,8 @@ func (r *request) finish() {
 	}
 }
 
-// submit has r run in its turn. A call made in this process runs at once: its caller bounds how many there are, and with a
-// bound here handlers that call one another could wait for each other for ever.
+// submit makes r run in its turn. A call made in this process runs at once. Its caller bounds the number of
+// such calls. A bound here could make handlers that call each other wait forever.
 func (r *request) submit() {
 	r.direct = false
 	if r.conn == nil {
@@ -96,7 +96,7 @@ func (r *request) Work(t *meter.Turn, err error) {
 	r.guarded()
 }
 
-// guarded is start; a panic of this package's own ends one connection and not the process.
+// guarded runs r. A panic in this package ends the connection and not the process.
 func (r *request) guarded() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -109,7 +109,7 @@ func (r *request) guarded() {
 	r.start()
 }
 
-// stopped is why r does not go on after it has waited, which has answered err.
+// stopped returns why r does not go on after a wait that returned err.
 func (r *request) stopped(err error) *Exception {
 	switch {
 	case r.isCanceled():
@@ -119,16 +119,16 @@ func (r *request) stopped(err error) *Exception {
 	case ofMeter(err) != nil:
 		return r.encode(err)
 	}
-	return ErrCanceled // with the connection, which does not say why yet
+	return ErrCanceled // the connection is ending, and does not say why yet
 }
 
 // start runs r in its turn.
 func (r *request) start() {
 	o := r.object
-	o.retain() // r gives up its own hold when it completes
+	o.retain() // r releases its own reference when it completes
 	defer o.release()
-	// A handler that cannot block is let run to its end, and so keeps its place among the others as well as on
-	// the reader.
+	// An inline handler runs to its end before the next call starts, as it does on the reader, so that the
+	// calls keep their order.
 	r.pooled = true
 	waits := r.handler.serial || r.handler.inline
 	if !waits {
@@ -164,7 +164,7 @@ func (r *request) run() {
 	r.conclude(r.serve())
 }
 
-// attempt runs r on the goroutine that brought it, and reports false when the handler has to be run again where it
+// attempt runs r on the goroutine that brought it. It reports false if the handler has to run again where it
 // may wait.
 func (r *request) attempt() bool {
 	if r.isCanceled() {
@@ -194,7 +194,7 @@ func (r *request) conclude(err error) {
 	res := r.results
 	r.results = nil
 	if err == nil && res != nil && (r.conn == nil || r.ans.table.yourself) {
-		err = res.inline() // it is read here
+		err = res.inline() // it is read in this process
 	}
 	if err == nil && res == nil {
 		res, err = newReturn(0)
@@ -206,7 +206,7 @@ func (r *request) conclude(err error) {
 		}
 	}
 	if err == nil && res.msg.CapTable().Len() > 0 {
-		// A capability pointer was copied from another message, where its index means something else.
+		// The pointer's index belongs to another message, where it means another capability.
 		r.logf("vat: %s copied a capability pointer between messages; use Caps.Get and Caps.Put", r.handler.name)
 		err = errInternal
 	}
@@ -218,7 +218,7 @@ func (r *request) conclude(err error) {
 	r.complete(res, nil)
 }
 
-// serve calls the handler; a panic is one call's failure.
+// serve calls the handler. A panic fails only this call.
 func (r *request) serve() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -230,9 +230,9 @@ func (r *request) serve() (err error) {
 	return r.handler.serve(r.object.self, r)
 }
 
-// encode is what the caller sees of a handler's error. It may be kept for long.
+// encode returns what the caller sees of a handler's error. The result may be kept for long.
 func (r *request) encode(err error) *Exception {
-	if r.conn == nil { // the caller is of this process
+	if r.conn == nil { // the caller is in this process
 		return within(err)
 	}
 	if r.conn.options.Encode != nil {
@@ -243,7 +243,8 @@ func (r *request) encode(err error) *Exception {
 	return asException(err).short()
 }
 
-// worded is exc as the peer is to see it, if it is one of this package's own.
+// worded returns exc as the peer is to see it: an exception of this package's own goes through
+// Options.Encode.
 func (c *Conn) worded(exc *Exception) *Exception {
 	if exc == nil || !exc.own || exc.cause != nil || c.options.Encode == nil {
 		return exc
@@ -277,7 +278,7 @@ func (r *request) allocate(room int) (*message, error) {
 	return r.results, nil
 }
 
-// context returns what ends when the call is cancelled.
+// context returns a context that ends when the call is cancelled.
 func (r *request) context() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,7 +301,7 @@ func (r *request) context() context.Context {
 	return r.ctx
 }
 
-// abandon cancels r wherever it is, once nobody waits for its answer.
+// abandon cancels r once nobody waits for its answer.
 func (r *request) abandon() {
 	r.mu.Lock()
 	r.canceled.Store(true)
@@ -322,24 +323,25 @@ func (r *request) setQueue(p *promise) {
 	r.mu.Unlock()
 }
 
-// A Call is what a handler gets: the parameters, and where the results go. It is a small value.
+// A Call is what a handler gets: the parameters, and where to put the results. It is small and passed by
+// value.
 type Call[P, R ~capnp.StructKind] struct{ r *request }
 
-// Context ends when the caller has cancelled the call or is gone.
+// Context returns a context that ends when the caller has cancelled the call or its connection has ended.
 func (c Call[P, R]) Context() context.Context { return c.r.context() }
 
-// Params returns the parameters. They are the caller's own choice: any pointer in them may be null, of another
+// Params returns the parameters. The caller may send anything: a pointer in them may be null, of another
 // type, or an error to read.
 func (c Call[P, R]) Params() P { return P(c.r.params.content.Struct()) }
 
-// Results returns the results to fill in, allocated on first use.
+// Results returns the results to fill in. The first call allocates them.
 func (c Call[P, R]) Results() (R, error) { return c.ResultsFor(0) }
 
-// reserveBytes is from which size on results are made only when there is room for them on the way to the peer.
+// reserveBytes is the size from which results wait for room on the way to the peer before they are made.
 const reserveBytes = 64 << 10
 
-// reserve waits, once a call, until results of so many bytes go with what is on its way already. It answers why the
-// call is not to go on.
+// reserve waits until results of that many bytes fit beside those on their way to the peer. It waits only
+// once for a call. An error says why the call does not go on.
 func (r *request) reserve(bytes int) error {
 	if bytes < reserveBytes || r.conn == nil || r.direct || r.reserved > 0 {
 		return nil
@@ -352,12 +354,13 @@ func (r *request) reserve(bytes int) error {
 	return nil
 }
 
-// ResultsFor is Results with room for bytes bytes of Data, so that they can be read straight into the message:
-// allocate the list with capnp.NewUInt8List in the results' segment and fill its Data in place. A message with
-// room holds little more than was asked for. Only the first of Results, ResultsFor and Caps().Put decides.
+// ResultsFor is Results with room for bytes bytes of Data. A handler can read them directly into the message:
+// it allocates the list with capnp.NewUInt8List in the segment of the results and fills its Data in place. A
+// message with room can hold little more than that. Only the first of Results, ResultsFor and Caps().Put has
+// an effect on the room.
 //
-// For 64 KiB and more it waits until the peer has read enough of what was answered before (Limits.ParkedBytes), so
-// that large results do not pile up: ask before making them.
+// For 64 KiB and more, ResultsFor waits until the peer has read enough of earlier answers
+// (Limits.ParkedBytes). So call it before making large results.
 func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 	if c.r.results == nil {
 		if err := c.r.reserve(bytes); err != nil {
@@ -371,10 +374,11 @@ func (c Call[P, R]) ResultsFor(bytes int) (R, error) {
 	return R(m.content.Struct()), nil
 }
 
-// Data makes the results' field of, a Data, n bytes long and returns its memory, which may hold anything: the handler
-// fills all of it, or gives up the rest with [Call.Cut]. The bytes leave for the peer from there. For many of them it
-// may wait as ResultsFor does. There is one such field, and it is set first. What the peer takes in one message is its
-// own to say (Limits.MessageBytes, 8 MiB): more ends the connection.
+// Data makes a Data field of the results n bytes long and returns its memory. The memory may contain
+// anything: the handler has to fill all of it, or shorten it with [Call.Cut]. The bytes are sent from there.
+// Only one such field can be set, and it must be the first field to be set. For 64 KiB and more, Data waits
+// as ResultsFor does. The peer bounds what it takes in one message (Limits.MessageBytes, 8 MiB): more ends
+// the connection.
 func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
 	if err := c.r.reserve(n); err != nil {
 		return nil, err
@@ -386,7 +390,7 @@ func (c Call[P, R]) Data(of Field, n int) ([]byte, error) {
 	return m.data(of, n)
 }
 
-// Cut shortens what Data returned to its first n bytes.
+// Cut shortens the memory that Data returned to its first n bytes.
 func (c Call[P, R]) Cut(n int) {
 	if m := c.r.results; m != nil && m.tail.buf != nil && n < m.tail.n {
 		m.tail.cut(n)
@@ -399,12 +403,12 @@ func (c Call[P, R]) Caps() *Caps { return &c.r.caps }
 // Conn returns the connection over which the call came, or nil for a call made in this process.
 func (c Call[P, R]) Conn() *Conn { return c.r.conn }
 
-// Trying reports whether the handler, registered with [Try], must not wait for anything: it may return
-// [ErrWouldBlock] instead, and will be run again.
+// Trying reports whether the handler, registered with [Try], must not wait. It may return [ErrWouldBlock] and
+// then runs again.
 func (c Call[P, R]) Trying() bool { return c.r.trying }
 
-// Weigh says that the call will go through size bytes. Where the method's handler is [HeavyFrom] so many, it waits for
-// its turn to.
+// Weigh says that the call will read or write size bytes. If the handler is registered with [HeavyFrom] and
+// size reaches its limit, Weigh waits for a turn in the meter's lane for heavy calls.
 func (c Call[P, R]) Weigh(size int64) error {
 	r := c.r
 	if r.turn == nil || r.handler.heavyFrom == 0 || size < r.handler.heavyFrom {
@@ -413,7 +417,7 @@ func (c Call[P, R]) Weigh(size int64) error {
 	return meter.Move(r.context(), meter.Heavy)
 }
 
-// Go lets the next call on the object start now. It matters to handlers that are [Serial].
+// Go lets the next call on the object start now. It has an effect only in a [Serial] handler.
 func (c Call[P, R]) Go() {
 	if r := c.r; r.handler.serial && r.pooled && !r.passed {
 		r.passed = true

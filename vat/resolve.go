@@ -2,8 +2,8 @@ package vat
 
 import "sync"
 
-// redirect makes calls go to dst from now on, those that wait first. It takes over the reference to dst. After a
-// final one there is no other.
+// redirect makes calls go to dst from now on, and those that wait go first. It takes over the reference to
+// dst. After a final redirect others have no effect.
 func (p *promise) redirect(dst target, final bool) {
 	if final {
 		resolving.Lock()
@@ -33,13 +33,15 @@ func (p *promise) redirect(dst target, final bool) {
 	}
 }
 
-// resolving serializes the decisions of promises, so that two of them cannot close a cycle.
+// resolving serializes final redirects, so that two of them cannot close a cycle.
 var resolving sync.Mutex
 
-// maxChain is how many promises may lead to one another. A peer could resolve one to the next for ever.
+// maxChain bounds how many promises may lead to one another, since a peer could resolve each to the next
+// forever.
 const maxChain = 32
 
-// mayLeadTo refuses a decision that would close a cycle or make a chain too long. Called with resolving held.
+// mayLeadTo returns an exception if p leading to t would close a cycle or make a chain too long. Called with
+// resolving held.
 func (p *promise) mayLeadTo(t target) *Exception {
 	behind := p.behind
 	for range maxChain {
@@ -64,11 +66,11 @@ func (p *promise) mayLeadTo(t target) *Exception {
 	return limitf("promises that resolve to promises")
 }
 
-// resolve decides where p, a part of q's outcome, leads. It takes over the reference to t. q is nil where the call
-// never left.
+// resolve makes p, a part of the outcome of q, lead to t. It takes over the reference to t. q is nil if the
+// call was not sent.
 //
-// If calls went to the peer of q's connection, and t is not there, those calls are still on their way around:
-// calls made from now on wait until the peer has answered a Disembargo (rpc.capnp, Disembargo).
+// If calls on p were sent to the peer of q's connection, and t is not there, those calls have yet to come
+// back. Then later calls wait until the peer has answered a Disembargo (rpc.capnp, Disembargo).
 func (p *promise) resolve(t target, q *question) {
 	if q != nil && p.hold(t, q.conn, q.elsewhere) && q.conn.embargo(p, t, &pipe{q, p.path}, nil) {
 		return
@@ -84,12 +86,12 @@ func (p *promise) resolveImport(t target, i *importCap) {
 	p.redirect(t, true)
 }
 
-// hold makes calls wait if moving p from c's peer to t needs an embargo, and reports whether it does.
+// hold makes calls wait if they need an embargo when p moves from c's peer to t. It reports whether they do.
 func (p *promise) hold(t target, c *Conn, elsewhere bool) bool {
 	must, promised := c.mustEmbargo(t, elsewhere)
 	p.mu.Lock()
 	called, old := p.called.Load(), p.dst
-	p.dst, p.final = nil, true // none goes the old way any more
+	p.dst, p.final = nil, true // no call goes the old way any more
 	p.mu.Unlock()
 	if old != nil {
 		old.release()

@@ -2,10 +2,10 @@ package vat
 
 import "capnproto.org/go/capnp/v3/std/capnp/rpc"
 
-// What the peer says about questions of ours and promises of its own: Return and Resolve.
+// Messages of the peer about questions that it answers and promises that it resolves: Return and Resolve.
 
-// asked returns the question that a Return answers (rpc.capnp, Return.answerId), which counts as returned from here
-// on. It is nil when the connection has ended. Called with c.mu held.
+// asked returns the question that a Return answers, and marks it as returned (rpc.capnp, Return.answerId). It
+// is nil if the connection has ended. Called with c.mu held.
 func (c *Conn) asked(id uint32) (*question, error) {
 	if c.closed {
 		return nil, nil
@@ -55,7 +55,7 @@ func (c *Conn) handleCapResults(m *message, b []byte, ret *plainCall) error {
 		return err
 	}
 	q.exports = nil
-	if q.finished { // which has released the results already
+	if q.finished { // the Finish has released the results
 		c.forget(q)
 		c.mu.Unlock()
 		m.unref()
@@ -71,7 +71,7 @@ func (c *Conn) handleCapResults(m *message, b []byte, ret *plainCall) error {
 	return nil
 }
 
-// succeed completes q, which was returned with m, and finishes it.
+// succeed completes q with its results m, and sends Finish.
 func (c *Conn) succeed(q *question, m *message) {
 	kept := int64(0) // by the peer, until Finish
 	if len(m.caps) > 0 {
@@ -81,13 +81,14 @@ func (c *Conn) succeed(q *question, m *message) {
 	c.reader.answered = c.finishKept(q, kept)
 }
 
-// forget takes q out of the table: Finish was sent, and Return has come (rpc.capnp, QuestionId). Called with c.mu held.
+// forget removes q from the table: both Finish and Return have gone (rpc.capnp, QuestionId). Called with c.mu
+// held.
 func (c *Conn) forget(q *question) {
 	c.questions.remove(q.id)
 	c.questionIDs.put(q.id)
 }
 
-// handleReturn takes an outcome (rpc.capnp, Return).
+// handleReturn handles a Return (rpc.capnp, Return).
 func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	c.mu.Lock()
 	q, err := c.asked(ret.AnswerId())
@@ -97,12 +98,12 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 		return err
 	}
 	var gone []target
-	if ret.ReleaseParamCaps() { // as a Release of one reference each (rpc.capnp, Return.releaseParamCaps)
+	if ret.ReleaseParamCaps() { // like a Release of one reference each (rpc.capnp, Return.releaseParamCaps)
 		gone = c.unexportAll(nil, q.exports)
 	}
 	q.exports = nil
 	if q.finished {
-		// Finish has released the results already.
+		// The Finish has released the results.
 		c.forget(q)
 		c.mu.Unlock()
 		releaseAll(gone)
@@ -125,8 +126,8 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	case rpc.Return_Which_canceled:
 		exc = ErrCanceled
 	case rpc.Return_Which_takeFromOtherQuestion:
-		// A tail call: the outcome is that of a call which the peer made of us, with sendResultsTo.yourself
-		// (rpc.capnp, Call.sendResultsTo and Return.takeFromOtherQuestion).
+		// A tail call: the outcome is that of a call of the peer here, which it sent with
+		// sendResultsTo.yourself (rpc.capnp, Call.sendResultsTo and Return.takeFromOtherQuestion).
 		other = c.answers.get(ret.TakeFromOtherQuestion())
 		if other == nil || !other.table.yourself || other.table.finished {
 			err = protocolf("results of a question that keeps none")
@@ -166,15 +167,15 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 	return nil
 }
 
-// finishKept is finishQuestion for results of which the peer keeps so many bytes until then.
+// finishKept is finishQuestion for results of which the peer keeps that many bytes until the Finish.
 func (c *Conn) finishKept(q *question, bytes int64) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.finish(q, c.owe(bytes))
 }
 
-// finishQuestion sends Finish for a question that was returned. The capabilities in its results are released one
-// by one. It reports whether no question is open.
+// finishQuestion sends Finish for a question that was returned. The Finish does not release the capabilities
+// in the results, which are released one by one. It reports whether no question is open.
 func (c *Conn) finishQuestion(q *question, urgent bool) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,8 +191,8 @@ func (c *Conn) finish(q *question, urgent bool) (last bool) {
 	return c.questions.len() == 0
 }
 
-// handleResolve takes where a promise of the peer's leads. One that was released meanwhile is no mistake of the peer's,
-// and what it resolved to is released at once (rpc.capnp, Resolve).
+// handleResolve handles where a promise of the peer leads. The promise may have been released meanwhile. Then
+// what it resolved to is released at once, and the peer made no mistake (rpc.capnp, Resolve).
 func (c *Conn) handleResolve(r rpc.Resolve) error {
 	c.mu.Lock()
 	if c.closed {
@@ -238,7 +239,7 @@ func (c *Conn) handleResolve(r rpc.Resolve) error {
 		i.refs.Add(1) // until a Disembargo has named it
 	}
 	c.mu.Unlock()
-	if p == nil { // released meanwhile: nobody cares
+	if p == nil { // released meanwhile
 		t.release()
 		return nil
 	}

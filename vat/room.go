@@ -7,15 +7,13 @@ import (
 	"capd/meter"
 )
 
-// Waiting for the peer to read what it was sent: room in an outbox.
+// Room in an outbox: waiting until the peer has read what it was sent. The methods that wait return errClosed
+// if the outbox was closed, ctx's error if it ended, and that of [meter.Turn.Wait] if too many wait.
 
-// What waits answers errClosed when the outbox was closed, ctx's error when it ended, and that of [meter.Turn.Wait] when
-// there are too many who wait.
-
-// errClosed is why there is no room any more.
+// errClosed is the error of a wait for room after the connection has ended.
 var errClosed = errors.New("vat: the connection has ended")
 
-// waitReplies waits until the peer has read enough of what it was answered.
+// waitReplies waits until the peer has read enough of the replies to it.
 func (o *outbox) waitReplies(ctx context.Context) error {
 	if o.hasRoom() {
 		return nil
@@ -23,11 +21,11 @@ func (o *outbox) waitReplies(ctx context.Context) error {
 	return o.wait(ctx, o.read)
 }
 
-// hasRoom reports whether waitReplies would not wait.
+// hasRoom reports whether waitReplies would return at once.
 func (o *outbox) hasRoom() bool { return !o.closed.Load() && o.read() }
 
-// read reports whether the peer has read enough of what it was answered. It has to have read more where the connections of
-// one meter have too much unread together.
+// read reports whether the peer has read enough of the replies to it. It must have read more while the connections
+// of one meter have too many unread replies together.
 func (o *outbox) read() bool {
 	n := o.replies.Load()
 	if n <= heldFree {
@@ -37,7 +35,7 @@ func (o *outbox) read() bool {
 	return full == nil && n <= o.soft
 }
 
-// tally has the meter count what the peer has not read. o.mu is held.
+// tally updates what the meter counts for unread replies. Called with o.mu held.
 func (o *outbox) tally() {
 	n := o.replies.Load()
 	if n <= heldFree && o.counted == 0 || o.closed.Load() {
@@ -46,7 +44,7 @@ func (o *outbox) tally() {
 	adjust(o.meter.Load(), meter.ReplyBytes, &o.counted, steps(n, o.counted))
 }
 
-// setMeter has another meter count it.
+// setMeter moves what the meter counts to another meter.
 func (o *outbox) setMeter(m *meter.Meter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,17 +59,17 @@ func (o *outbox) waitRoom(ctx context.Context) error {
 	return o.wait(ctx, func() bool { return o.bytes.Load() <= o.soft })
 }
 
-// waitStream is waitRoom for a call of a stream: more than a little ahead of the socket would only be more memory to go
-// through.
+// waitStream is waitRoom for a call of a stream. It lets a stream be only a little ahead of the socket, since
+// more would only use more memory.
 func (o *outbox) waitStream(ctx context.Context) error {
 	return o.wait(ctx, func() bool { return o.bytes.Load() <= min(streamAhead, o.soft) })
 }
 
-// reserve waits until n more bytes of results go with what is parked and what others have reserved, or until they
-// are all there is. release gives them back once the results were appended. m counts them too.
+// reserve waits until n bytes of results fit beside the waiting frames and what others have reserved, or
+// until there are no others. m counts them, too. release gives them back once the results were appended.
 //
-// One call of a connection at a time waits for room, and the others in line for it: else all of them would be woken
-// by each byte that the peer reads.
+// Only one call of a connection waits for room at a time. The others stand in line for that, or each read of
+// the peer would wake them all.
 func (o *outbox) reserve(ctx context.Context, m *meter.Meter, n int64) error {
 	line := o.inLine()
 	select {
@@ -109,7 +107,7 @@ func (o *outbox) inLine() chan struct{} {
 	return o.line
 }
 
-// reserveNow is reserve where nothing has to be waited for, and reports whether that was so.
+// reserveNow reserves n bytes if that needs no wait. It reports whether it did.
 func (o *outbox) reserveNow(m *meter.Meter, n int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,7 +118,7 @@ func (o *outbox) reserveNow(m *meter.Meter, n int64) bool {
 	return true
 }
 
-// reserveNext is reserve in the line.
+// reserveNext is reserve for a call that stands in line.
 func (o *outbox) reserveNext(ctx context.Context, m *meter.Meter, n int64) error {
 	select {
 	case o.line <- struct{}{}:
@@ -133,7 +131,7 @@ func (o *outbox) reserveNext(ctx context.Context, m *meter.Meter, n int64) error
 	fits := func() bool { return o.fits(n) }
 	for {
 		if !o.ready(fits) {
-			claim.End() // it does not hold up others while this peer does not read
+			claim.End() // does not hold up others while this peer does not read
 			if err := o.waitFor(ctx, fits); err != nil {
 				return err
 			}
@@ -152,13 +150,13 @@ func (o *outbox) reserveNext(ctx context.Context, m *meter.Meter, n int64) error
 	}
 }
 
-// fits reports whether n bytes more of results go with what there is. o.mu is held.
+// fits reports whether n more bytes of results fit. Called with o.mu held.
 func (o *outbox) fits(n int64) bool {
 	have := o.replies.Load() + o.held
 	return have == 0 || have+n <= o.soft
 }
 
-// wait waits until ready, which is called with o.mu held. Others have ctx's turn meanwhile.
+// wait waits until ready returns true. It calls ready with o.mu held. Others can use ctx's turn meanwhile.
 func (o *outbox) wait(ctx context.Context, ready func() bool) (err error) {
 	t := meter.TurnOf(ctx)
 	if t == nil {
@@ -174,7 +172,7 @@ func (o *outbox) wait(ctx context.Context, ready func() bool) (err error) {
 	return err
 }
 
-// ready reports whether waitFor would not wait.
+// ready reports whether waitFor would return at once.
 func (o *outbox) ready(ready func() bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -206,8 +204,8 @@ func (o *outbox) waitFor(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// reserveCall is waitRoom, and counts a call of n bytes from then on, so that others see it before it is appended.
-// releaseCall ends that.
+// reserveCall is waitRoom, and then counts a call of n bytes, so that other calls see it before it is
+// appended. releaseCall ends that.
 func (o *outbox) reserveCall(ctx context.Context, n int64) error {
 	taken := false
 	err := o.wait(ctx, func() bool {

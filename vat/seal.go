@@ -2,19 +2,19 @@ package vat
 
 import "time"
 
-// A sealer writes an outbox's chunks through TLS. It belongs to whoever has the turn to write.
+// A sealer writes the chunks of an outbox through TLS. Only the present writer uses it.
 type sealer struct {
 	g       *gathered
-	records []byte // sealed and not written
+	records []byte // sealed but not written
 	buf     *buffer
-	plain   int // bytes of chunks in them
+	plain   int // bytes of chunks in records
 }
 
-// sealBytes is how much is sealed before it is written.
+// sealBytes is how much is sealed before it is written, in bytes.
 const sealBytes = 128 << 10
 
-// write is socket.write for chunks: it seals what it writes first. What was sealed and not taken is written by the
-// next call. The result counts bytes of chunks that left entirely.
+// write is socket.write for chunks, which it seals first. The next call writes what was sealed but not taken.
+// n counts the bytes of chunks only when all their records were written.
 func (s *sealer) write(o *outbox, chunks []chunk, wait bool) (n int, full bool, err error) {
 	if s.plain == 0 {
 		for i := 0; i < len(chunks) && s.plain < sealBytes; i++ {

@@ -13,7 +13,7 @@ import (
 type Answer[R ~capnp.StructKind] struct {
 	out      outgoing
 	released atomic.Bool
-	results  *message // counted, once Await has seen it
+	results  *message // has a reference once Await has seen it
 	once     sync.Mutex
 }
 
@@ -24,23 +24,24 @@ type outgoing struct {
 	caps    Caps
 }
 
-// Send calls the method m of c. Its parameters are what place fills in; without place they are empty. The call is
-// on its way when Send returns, whatever becomes of ctx, which bounds only the wait for room: a peer that does
-// not read holds its callers up. One that is pipelined, or is likely to be pipelined on, may leave half a millisecond
-// later, with what comes next; whoever waits for anything sends it off. An error shows in the Answer. The Answer must be
-// released.
+// Send calls the method m of c. place fills in the parameters; if it is nil, they are empty. Send waits for
+// room if the peer does not read, until ctx ends. It returns when the call is on its way, and ctx has no
+// effect on the call after that. An error shows in the Answer. The caller has to release the Answer.
 //
-// A `-> stream` method is called the same way: Send waits for room in the window (Limits.StreamBytes), releasing its
-// Answer does not cancel it, and [Cap.Drain] waits for the last. After one of them has failed, or was not sent, every later
-// one on the same reference fails with that, and so does Drain.
+// A call that is pipelined, or is likely to be followed by a call on its outcome, may leave up to half a
+// millisecond later, together with the next one. Whoever waits for an answer sends it off at once.
+//
+// For a `-> stream` method, Send also waits for room in the window (Limits.StreamBytes). Releasing the Answer
+// does not cancel such a call. [Cap.Drain] waits for the last one. After one has failed, or was not sent,
+// every later one on the same reference fails with that error, and so does Drain.
 func Send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error) *Answer[R] {
 	a := &Answer[R]{}
 	send(ctx, c, m, place, &a.out, false)
 	return a
 }
 
-// send is Send with memory for the call. It reports whether the call went out at once, so that nobody but the peer
-// and the answer's own users have to do with it any more.
+// send is Send with memory for the call. It reports whether the call went out at once, so that only the peer
+// and the users of the answer still refer to it.
 func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, out *outgoing, awaited bool) bool {
 	out.answer.users = 1
 	out.answer.request = &out.request
@@ -87,7 +88,7 @@ func send[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], p
 			switch err := conn.outbox.reserveCall(ctx, n); err {
 			case nil:
 				defer conn.outbox.releaseCall(n)
-			case errClosed: // which the call meets
+			case errClosed: // the call itself will fail
 			default:
 				return refuse(notSent(m.Name, err))
 			}
@@ -111,20 +112,20 @@ func room(ctx context.Context, t target) error {
 	if conn == nil || conn.outbox.parked() <= conn.limits.ParkedBytes {
 		return nil
 	}
-	if err := conn.outbox.waitRoom(ctx); err != errClosed { // which the call meets
+	if err := conn.outbox.waitRoom(ctx); err != errClosed { // the call itself will fail
 		return err
 	}
 	return ctx.Err()
 }
 
-// flushTo gets what was sent to t's connection onto its way, for one who waits for it.
+// flushTo sends what waits on t's connection, because the caller is about to wait.
 func flushTo(t target) {
 	if conn := via(t); conn != nil {
 		conn.outbox.flushUrgent()
 	}
 }
 
-// via returns the connection that calls on t leave by, as far as is known, or nil.
+// via returns the connection that calls on t leave by, or nil if that is not known or they stay here.
 func via(t target) *Conn {
 	switch t := settle(t).(type) {
 	case *importCap:
@@ -143,8 +144,8 @@ func via(t target) *Conn {
 	return nil
 }
 
-// Await waits for the outcome, or for ctx, and returns the results, which stay valid until Release, and the
-// capabilities in them, which are borrowed. A failure of the call is an *Exception.
+// Await waits for the outcome, or until ctx ends. It returns the results, which are valid until Release, and
+// the capabilities in them, which are borrowed. The failure of a call is an *Exception.
 func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
 	var zero R
 	if err := a.out.answer.await(ctx); err != nil {
@@ -166,8 +167,8 @@ func (a *Answer[R]) Await(ctx context.Context) (R, *Caps, error) {
 	return R(a.results.content.Struct()), &a.out.caps, nil
 }
 
-// Cap returns the capability at path in the results, one pointer field a step. It can be called before the
-// results are there. The reference is the caller's, and outlives the Answer.
+// Cap returns the capability at path in the results; each step is a pointer field. It can be called before
+// the results are there. The reference is the caller's, and remains valid after Release.
 func (a *Answer[R]) Cap(path ...Field) *Cap {
 	if a.released.Load() {
 		return newCap(broken{errDropped})
@@ -180,8 +181,8 @@ func (a *Answer[R]) Cap(path ...Field) *Cap {
 	return newCap(a.out.answer.at(fields))
 }
 
-// Release gives up the results. If they have not arrived, and no capability taken from them with Cap is in use,
-// the call is cancelled, unless it is of a stream. Further calls of Release do nothing.
+// Release releases the results. If they have not arrived, and no capability that Cap returned is in use, the
+// call is cancelled, unless it is of a stream. Only the first Release has an effect.
 func (a *Answer[R]) Release() {
 	if !a.released.CompareAndSwap(false, true) {
 		return
@@ -194,9 +195,9 @@ func (a *Answer[R]) Release() {
 	a.out.answer.drop()
 }
 
-// Do calls the method m of c, waits, and has read look at the results, which are gone when it returns. Neither
-// place nor read needs to be there. When ctx ends first the call is cancelled; one that has ended already does not keep it
-// from being made.
+// Do calls the method m of c, waits, and calls read with the results, which are valid only until read
+// returns. place and read may be nil. If ctx ends first, the call is cancelled. Do makes the call even if ctx
+// has already ended.
 func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], place func(P, *Caps) error, read func(R, *Caps) error) error {
 	out := outgoings.Get().(*outgoing)
 	atOnce := send(ctx, c, m, place, out, true)
@@ -223,6 +224,6 @@ func Do[P, R ~capnp.StructKind](ctx context.Context, c *Cap, m Method[P, R], pla
 	return read(R(res.content.Struct()), &out.caps)
 }
 
-// outgoings is memory of calls that nobody has to do with any more: they went out at once, and are in no table since
-// they were answered. That of others is left to the garbage collector.
+// outgoings has the memory of calls that nothing refers to any more: they went out at once, and are in no
+// table since their answer came. The memory of other calls is left to the garbage collector.
 var outgoings = sync.Pool{New: func() any { return new(outgoing) }}

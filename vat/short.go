@@ -6,7 +6,8 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// A shortFrame is the frame of a Finish or a Release: a header and four words, of which the last says it all.
+// A shortFrame is the frame of a Finish or a Release: a header and four words. The second word is the kind of
+// message, and the last one its content.
 type shortFrame [frameHeader + 4*8]byte
 
 var (
@@ -40,7 +41,7 @@ func newRelease(id, count uint32) shortFrame {
 	return newShort(rpc.Message_Which_release, uint64(id)|uint64(count)<<32)
 }
 
-// readShort reads a Finish or a Release of the usual layout from the frame that b begins with.
+// readShort reads a Finish or a Release of the usual layout from the beginning of b.
 func readShort(b []byte) (which rpc.Message_Which, word uint64, ok bool) {
 	w := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	if w(0) != 4<<32 || w(1) != shortTop || w(3) != shortIn {
@@ -50,7 +51,7 @@ func readShort(b []byte) (which rpc.Message_Which, word uint64, ok bool) {
 	return which, w(4), w(2) == uint64(rpc.Message_Which_finish) || w(2) == uint64(rpc.Message_Which_release)
 }
 
-// handleShort acts on what readShort has read.
+// handleShort handles what readShort has read.
 func (c *Conn) handleShort(which rpc.Message_Which, word uint64) error {
 	if which == rpc.Message_Which_release {
 		return c.handleRelease(uint32(word), word>>32)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Refuse tells the peer of nc why there is no connection to be had, as [Conn.Abort] does, and closes nc. What the peer
-// has sent is not read. Refuse waits 100 ms at most, and for nothing where nothing was written to nc yet.
+// Refuse tells the peer of nc why there is no connection, as [Conn.Abort] does, and closes nc. It reads
+// nothing. It waits at most 100 ms, and not at all if nothing has been written to nc yet.
 func Refuse(nc net.Conn, reason string) {
 	defer nc.Close()
 	m := abortMessage(reason)
@@ -42,7 +42,7 @@ func (c *Conn) shutdown(err error) {
 	grace := closeGrace
 	var dropped []chunk
 	if errors.As(err, &broke) {
-		if err == errParked { // else the Abort would come after all of it
+		if err == errParked { // otherwise the Abort would come after all of it
 			c.outbox.mu.Lock()
 			dropped = c.outbox.drop()
 			c.outbox.mu.Unlock()

@@ -4,7 +4,7 @@ package vat
 
 import "net"
 
-// A socket would read and write without waiting. Here there is none: every read and write may wait.
+// A socket reads and writes without waiting. There is none on this system: every read and write may wait.
 type socket struct{}
 
 func socketOf(net.Conn) *socket { return nil }

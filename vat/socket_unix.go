@@ -10,37 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketBytes is how much a Unix socket is asked to hold until the peer reads it, so that a large message is written and
-// read at once and not in turn. Linux makes twice of it, for its own needs, and asks for it only as it is used.
+// socketBytes is the size of a Unix socket's buffer, so that a large message can be written, and then read,
+// at once. Linux doubles it for its own needs, and allocates the memory only as it is used.
 const socketBytes = 512 << 10
 
-// A socket reads and writes a connection's descriptor without waiting, or waiting without holding any memory. One
-// goroutine reads and one writes at a time.
+// A socket reads and writes a connection's descriptor. It can do so without waiting, or wait without holding
+// any memory. One goroutine reads and one writes at a time.
 type socket struct {
 	raw     syscall.RawConn
 	in, out transfer
 }
 
-// A transfer is one read or write under way. It lives as long as its socket, so that none of it is allocated anew.
+// A transfer is one read or write. It lives as long as its socket, so that a read or write allocates nothing.
 type transfer struct {
-	run   func(fd uintptr) bool // reports whether to go on rather than to wait
+	run   func(fd uintptr) bool // reports true to end and false to wait
 	parts [][]byte
-	wait  bool            // where the socket is not ready
-	lend  func() [][]byte // of a read: memory for it, asked for when there may be something to read
-	give  func()          // and given back when there is nothing
+	wait  bool            // if the socket is not ready
+	lend  func() [][]byte // of a read: returns memory, when there may be something to read
+	give  func()          // takes it back when there is nothing
 	n     int
 	full  bool
 	err   error
 }
 
-// socketOf returns nc's socket, or nil. Only for these types themselves: one that embeds them may have a Write of its
-// own.
+// socketOf returns the socket of nc, or nil. It knows only the connections of package net: a type that embeds
+// one may have a Write of its own.
 func socketOf(nc net.Conn) *socket {
 	var raw syscall.RawConn
 	var err error
 	switch nc := nc.(type) {
 	case *net.UnixConn:
-		_ = nc.SetWriteBuffer(socketBytes) // as far as the system lets it
+		_ = nc.SetWriteBuffer(socketBytes) // as far as the system allows
 		raw, err = nc.SyscallConn()
 	case *net.TCPConn:
 		raw, err = nc.SyscallConn()
@@ -55,8 +55,8 @@ func socketOf(nc net.Conn) *socket {
 	return s
 }
 
-// write writes as much of parts as the socket takes without waiting, and reports whether it is full. With wait it
-// waits until it takes something.
+// write writes as much of parts as the socket takes without waiting, and reports whether the socket is full.
+// With wait, it waits until the socket takes something.
 func (s *socket) write(parts [][]byte, wait bool) (n int, full bool, err error) {
 	t := &s.out
 	t.parts, t.wait, t.n, t.full, t.err = parts, wait, 0, false, nil
@@ -95,8 +95,8 @@ func (t *transfer) write(fd uintptr) bool {
 	return true
 }
 
-// read waits until there is something to read, and reads it into what lend then returns. give takes that back while
-// there is nothing. Without wait it answers errNothing instead of waiting.
+// read waits until there is something to read, and reads it into the memory that lend returns. give takes
+// that memory back while there is nothing. If wait is false, read returns errNothing instead of waiting.
 func (s *socket) read(lend func() [][]byte, give func(), wait bool) (n int, err error) {
 	t := &s.in
 	t.lend, t.give, t.wait, t.n, t.err = lend, give, wait, 0, nil

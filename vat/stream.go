@@ -7,23 +7,23 @@ import (
 	"capd/meter"
 )
 
-// A window bounds the calls of `-> stream` methods that one reference has in flight, by their bytes.
+// A window bounds the bytes of the calls of `-> stream` methods that one reference has in flight.
 type window struct {
 	mu    sync.Mutex
 	bytes int64         // in flight
 	calls int           // in flight
-	err   *Exception    // the first failure, which every later call meets
-	less  chan struct{} // closed when one comes back; made when somebody waits
+	err   *Exception    // the first failure; every later call fails with it
+	less  chan struct{} // closed when a call has ended; made when somebody waits
 }
 
-// minStreamed is what a call takes of the window at least, so that many small ones stay below Limits.Calls.
+// minStreamed is what a call counts in the window at least, so that many small calls stay below Limits.Calls.
 const minStreamed = 2 << 10
 
-// pendingStream is the window as long as calls wait here, until it is known where they lead.
+// pendingStream is the window while calls wait here because it is not known where they lead.
 const pendingStream = 64 << 10
 
-// stream takes size bytes of c's window for the call a, waiting for room, and keeps the call alive until it is
-// answered even if its Answer is released.
+// stream waits for size bytes of c's window for the call a. It keeps the call running until it is answered,
+// even if the Answer is released.
 func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	if c == nil {
 		return ErrNull
@@ -35,7 +35,7 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	if conn := via(t); conn != nil {
 		conn.reader.attend()
 		limit = conn.limits.StreamBytes
-		if err := conn.outbox.waitStream(ctx); ofMeter(err) != nil { // the others the window sees, or the call meets
+		if err := conn.outbox.waitStream(ctx); ofMeter(err) != nil { // other errors show in the window or in the call
 			t.release()
 			return err
 		}
@@ -65,7 +65,7 @@ func (c *Cap) stream(ctx context.Context, a *answer, size int64) error {
 	return nil
 }
 
-// streamWindow returns c's window, made on first use.
+// streamWindow returns the window of c. The first call makes it.
 func (c *Cap) streamWindow() *window {
 	if w := c.window.Load(); w != nil {
 		return w
@@ -74,7 +74,8 @@ func (c *Cap) streamWindow() *window {
 	return c.window.Load()
 }
 
-// breakStream keeps the failure of a streaming call that was not sent: what comes after it is not the whole.
+// breakStream records the failure of a streaming call that was not sent: the later calls are not the whole
+// stream.
 func (c *Cap) breakStream(exc *Exception) {
 	if c == nil {
 		return
@@ -85,7 +86,7 @@ func (c *Cap) breakStream(exc *Exception) {
 	w.mu.Unlock()
 }
 
-// changed keeps the first failure and wakes who waits for w. Called with w.mu held.
+// changed records the first failure and wakes those who wait for w. Called with w.mu held.
 func (w *window) changed(exc *Exception) {
 	if w.err == nil {
 		w.err = exc
@@ -96,7 +97,7 @@ func (w *window) changed(exc *Exception) {
 	}
 }
 
-// failure is err as an error.
+// failure returns w.err as an error.
 func (w *window) failure() error {
 	if w.err == nil {
 		return nil
@@ -104,7 +105,7 @@ func (w *window) failure() error {
 	return w.err
 }
 
-// wait waits until ready, which is called with w.mu held and says what wait then returns.
+// wait waits until ready returns true, and returns its error. It calls ready with w.mu held.
 func (w *window) wait(ctx context.Context, ready func() (bool, error)) (err error) {
 	t := meter.TurnOf(ctx)
 	if t == nil {
@@ -138,7 +139,7 @@ func (w *window) waitFor(ctx context.Context, ready func() (bool, error)) error 
 	}
 }
 
-// Drain waits until every streaming call made on this reference was answered, and returns the first failure.
+// Drain waits until every streaming call on this reference was answered. It returns the first failure.
 func (c *Cap) Drain(ctx context.Context) error {
 	if c == nil {
 		return ErrNull

@@ -11,8 +11,9 @@ import (
 	"capd/meter"
 )
 
-// A Table is the methods that objects answer. It is immutable, and any number of objects share one. A variable whose
-// handlers serve objects of the same table is assigned in an init function, or Go sees a cycle.
+// A Table has the methods that objects answer. It does not change, and any number of objects can share it. If
+// the handlers of a Table serve objects with the same Table, assign its variable in an init function:
+// otherwise Go reports an initialization cycle.
 type Table struct {
 	methods map[methodKey]*Handler
 }
@@ -22,7 +23,7 @@ type methodKey struct {
 	method uint16
 }
 
-// A Handler is one method's entry in a [Table]. [Handle] makes it.
+// A Handler is the entry of one method in a [Table]. [Handle] makes it.
 type Handler struct {
 	key     methodKey
 	name    string
@@ -32,8 +33,8 @@ type Handler struct {
 	serial  bool
 	stream  bool
 
-	heavy     func(*request) bool // nil: never
-	heavyFrom int64               // bytes; 0: never
+	heavy     func(*request) bool // if nil, never
+	heavyFrom int64               // in bytes; 0 is never
 
 	serve func(self any, r *request) error
 }
@@ -41,40 +42,41 @@ type Handler struct {
 // A HandleOption says how a handler runs.
 type HandleOption func(*Handler)
 
-// Inline runs the handler on the goroutine that reads the connection. Only for what cannot block: nothing else
-// of that connection happens meanwhile. When earlier calls on the same object still wait to start, the call
-// waits behind them and for a turn. A call made in this process runs on its caller's goroutine, beside others, unless
-// the handler is [Serial] or of a stream, too.
+// Inline runs the handler on the goroutine that reads the connection. Use it only for a handler that cannot
+// block, since the connection does nothing else meanwhile. If earlier calls on the same object wait to start,
+// the call waits for them and for a turn. A call made in this process runs on the goroutine of its caller. It
+// may then run at the same time as others, unless the handler is also [Serial] or of a stream.
 func Inline() HandleOption { return func(h *Handler) { h.inline = true } }
 
-// Try runs the handler on the goroutine that reads the connection, as [Inline] does, with [Call.Trying] true. A handler
-// that finds that it would have to wait there returns [ErrWouldBlock] before it has had any effect, and is run again in
-// a turn of its own, in its place among the calls on the object. It is for what can tell beforehand: a read of what is in memory
-// already, say.
+// Try runs the handler on the goroutine that reads the connection, as [Inline] does, with [Call.Trying] true.
+// If the handler would have to wait, it returns [ErrWouldBlock] before it has any effect. It then runs again
+// in a turn of its own, in its place among the calls on the object. Try is for handlers that know beforehand
+// whether they wait, such as a read of what may be in memory.
 func Try() HandleOption { return func(h *Handler) { h.try = true } }
 
-// ErrWouldBlock is what a handler registered with [Try] returns to be run again where it may wait.
+// ErrWouldBlock is what a handler registered with [Try] returns to run again where it may wait.
 var ErrWouldBlock = errors.New("vat: the handler would block")
 
-// Serial keeps the next call on the same object from starting until the handler has returned or has called
-// [Call.Go]. Methods declared `-> stream` are serial without saying so.
+// Serial makes the next call on the same object wait until the handler has returned or called [Call.Go].
+// Methods declared `-> stream` are always serial.
 func Serial() HandleOption { return func(h *Handler) { h.serial = true } }
 
-// Heavy says that calls of the method may cost much for a small question, such as looking at many entries or at a whole
-// file: they run in the meter's lane for such.
+// Heavy marks a method whose calls may cost much for little input, such as looking at many entries or at a
+// whole file. They run in the meter's lane for heavy calls.
 func Heavy() HandleOption { return func(h *Handler) { h.heavy = func(*request) bool { return true } } }
 
-// HeavyIf is Heavy for calls with such parameters.
+// HeavyIf is Heavy for the calls with whose parameters is returns true.
 func HeavyIf[P ~capnp.StructKind](is func(P) bool) HandleOption {
 	return func(h *Handler) {
 		h.heavy = func(r *request) bool { return is(P(r.params.content.Struct())) }
 	}
 }
 
-// HeavyFrom is Heavy for calls that go through so many bytes, which the handler tells by [Call.Weigh].
+// HeavyFrom is Heavy for calls that read or write at least that many bytes. The handler says so with
+// [Call.Weigh].
 func HeavyFrom(bytes int64) HandleOption { return func(h *Handler) { h.heavyFrom = bytes } }
 
-// lane is where r runs.
+// lane returns the lane in which r runs.
 func (h *Handler) lane(r *request) meter.Lane {
 	if h.heavy != nil && h.heavy(r) {
 		return meter.Heavy
@@ -82,7 +84,7 @@ func (h *Handler) lane(r *request) meter.Lane {
 	return meter.Work
 }
 
-// NewTable returns a table of the given methods. It panics when two are the same.
+// NewTable returns a table of the given methods. It panics if two are the same.
 func NewTable(methods ...Handler) *Table {
 	t := &Table{methods: make(map[methodKey]*Handler, len(methods))}
 	for _, h := range methods {
@@ -94,12 +96,12 @@ func NewTable(methods ...Handler) *Table {
 	return t
 }
 
-// Handle registers f for the method m on objects whose value is an S; on others the method is unimplemented. The
-// results that f filled in are answered when it returns nil, and Options.Encode says what is answered otherwise.
-// A call whose Results were never asked for answers the empty struct.
+// Handle registers f for the method m on objects whose value is an S. On other objects the method is
+// unimplemented. If f returns nil, the call answers the results that f filled in, or an empty struct if f did
+// not ask for Results. Otherwise it fails, and Options.Encode says with what.
 //
-// f runs when the connection's meter gives it a turn, beside other calls. It may keep neither the Call nor what it got
-// from it after it returned.
+// f runs when the connection's meter gives it a turn, at the same time as other calls. It must not keep the
+// Call, or what it got from it, after it returns.
 func Handle[S any, P, R ~capnp.StructKind](m Method[P, R], f func(S, Call[P, R]) error, opts ...HandleOption) Handler {
 	h := Handler{
 		key:     methodKey{m.Interface, m.ID},
@@ -128,7 +130,7 @@ func (t *Table) find(iface uint64, method uint16) *Handler {
 	return t.methods[methodKey{iface, method}]
 }
 
-// panicked reports a panic in an object's own code where no connection is at hand.
+// panicked reports a panic in an object's own code when there is no connection whose Logf could report it.
 func (t *Table) panicked(where string, p any) {
 	log.Printf("vat: panic in %s: %v\n%s", where, p, debug.Stack())
 }

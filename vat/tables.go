@@ -2,27 +2,27 @@ package vat
 
 import "sync/atomic"
 
-// The entries of the four tables (rpc.capnp, "The Four Tables"), all guarded by Conn.mu.
+// The entries of the four tables (rpc.capnp, "The Four Tables"). Conn.mu guards them.
 
-// A question is a call of ours that the peer has not returned, or that we have not finished.
+// A question is a call to the peer that the peer has not returned, or that we have not finished.
 type question struct {
 	conn     *Conn
 	id       uint32
 	ans      *answer
-	exports  []uint32 // what its parameters gave the peer, for Return.releaseParamCaps
+	exports  []uint32 // exports in its parameters, for Return.releaseParamCaps
 	returned bool
 	finished bool      // Finish was sent before Return came
-	via      *question // its target is part of the outcome of this one
-	piped    int       // calls that were aimed at its outcome so, and are open
+	via      *question // its target is part of the outcome of this question
+	piped    int       // open calls on a part of its outcome
 	called   methodKey
-	aimedAt  bool // by a call, before it was returned
-	patient  bool // it left with what came next
+	aimedAt  bool // a call on its outcome was made before it was returned
+	patient  bool // it waited for the next call before it left
 
-	elsewhere bool // its outcome is that of a call which the peer made here: Return.takeFromOtherQuestion
+	elsewhere bool // its outcome is that of a call that the peer made here: Return.takeFromOtherQuestion
 }
 
-// aim notes that q is aimed at the outcome of via: it is likely that the next call of that method has a call aimed at it
-// too. Called with Conn.mu held.
+// aim records that q is a call on the outcome of via. The next call of via's method is then likely to have
+// such a call, too. Called with Conn.mu held.
 func (q *question) aim(via *question) {
 	q.via = via
 	via.piped++
@@ -30,7 +30,7 @@ func (q *question) aim(via *question) {
 	q.conn.pipelined = via.called
 }
 
-// over notes that q waits for nothing any more. Called with Conn.mu held.
+// over records that q does not wait any more. Called with Conn.mu held.
 func (q *question) over() {
 	if q.via != nil {
 		q.via.piped--
@@ -41,32 +41,32 @@ func (q *question) over() {
 	}
 }
 
-// An answerEntry is what an answer that came in has beside its outcome.
+// An answerEntry is the state in the table of answers of a call that came in.
 type answerEntry struct {
 	yourself bool // Call.sendResultsTo.yourself
 	returned bool
 	finished bool
-	exports  []uint32 // what its results gave the peer, for Finish.releaseResultCaps
+	exports  []uint32 // exports in its results, for Finish.releaseResultCaps
 	few      [2]uint32
-	bytes    int64 // of results kept until Finish
+	bytes    int64 // of results, kept until Finish
 }
 
 // An export is a capability that the peer holds.
 type export struct {
-	target   target // one reference
-	refs     uint64 // that the peer holds
-	resolved bool   // a promise, and Resolve was sent
+	target   target // has a reference
+	refs     uint64 // references that the peer has
+	resolved bool   // a promise for which Resolve was sent
 }
 
-// An importCap is a capability of the peer's that is held here: a target.
+// An importCap is a target: a capability that the peer hosts and this side holds.
 type importCap struct {
 	conn *Conn
 	id   uint32
-	refs atomic.Int64 // held here
+	refs atomic.Int64 // references here
 
-	wire    uint64   // references that the peer counts; guarded by conn.mu
-	promise *promise // the peer may still resolve it; guarded by conn.mu
-	moved   bool     // a Disembargo was sent after the promise's calls; likewise
+	wire    uint64   // references as the peer counts them; guarded by conn.mu
+	promise *promise // not nil while the peer may still resolve it; guarded by conn.mu
+	moved   bool     // a Disembargo was sent after the promise's calls; guarded by conn.mu
 }
 
 func (i *importCap) call(r *request) { i.conn.ask(r, i, nil, false) }
@@ -78,7 +78,7 @@ func (i *importCap) release() {
 	}
 	c := i.conn
 	c.mu.Lock()
-	// It may have come in once more, or have been released by another, between there and here.
+	// The peer may have sent it again, or another release may have removed it, before the lock was taken.
 	if c.closed || i.refs.Load() != 0 || c.imports[i.id] != i {
 		c.mu.Unlock()
 		return
@@ -96,9 +96,9 @@ func (i *importCap) release() {
 	}
 }
 
-// imported returns the target for a capability that the peer says it hosts, counting it: each time that it is named is
-// a reference to release (rpc.capnp, CapDescriptor.senderHosted, senderPromise and Release). Called with c.mu held;
-// the reference is the caller's.
+// imported returns the target for a capability that the peer hosts, and counts a reference to release: the
+// peer counts one each time it sends the capability (rpc.capnp, CapDescriptor.senderHosted, senderPromise and
+// Release). The reference to the target is the caller's. Called with c.mu held.
 func (c *Conn) imported(id uint32, promised bool) (target, error) {
 	i := c.imports[id]
 	if i == nil {
@@ -121,7 +121,7 @@ func (c *Conn) imported(id uint32, promised bool) (target, error) {
 		if p.tryRetain() {
 			return p, nil
 		}
-		// The last reference to the promise is being released: it becomes a new one.
+		// The last reference to the promise is being released, so make a new promise.
 		q := newPromise()
 		q.called.Store(p.called.Load())
 		q.dst = i
@@ -133,8 +133,8 @@ func (c *Conn) imported(id uint32, promised bool) (target, error) {
 	return i, nil
 }
 
-// exported counts one more reference of the peer's to t. Called with c.mu held by one who holds a reference to
-// t.
+// exported counts one more reference of the peer to t. The caller has a reference to t. Called with c.mu
+// held.
 func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
 	if id, ok := c.exportIDs[t]; ok {
 		c.exports.get(id).refs++
@@ -150,8 +150,8 @@ func (c *Conn) exported(t target) (id uint32, fresh bool, err *Exception) {
 	return id, true, nil
 }
 
-// unexport takes n of the peer's references back (rpc.capnp, Release). When none is left, the target is returned to
-// be released once the lock is. Called with c.mu held.
+// unexport takes back n references of the peer (rpc.capnp, Release). If none is left, it returns the target,
+// to release without the lock. Called with c.mu held.
 func (c *Conn) unexport(id uint32, n uint64) (target, error) {
 	e := c.exports.get(id)
 	if e == nil {
@@ -171,10 +171,10 @@ func (c *Conn) unexport(id uint32, n uint64) (target, error) {
 	return e.target, nil
 }
 
-// unexportAll takes one reference of each back, and appends the targets to release to gone.
+// unexportAll takes back one reference to each export in list. It appends the targets to release to gone.
 func (c *Conn) unexportAll(gone []target, list []uint32) []target {
 	for _, id := range list {
-		// The peer may have released it already, by a Release of its own: then it is its mistake, and harmless.
+		// If the peer has released it already with a Release, that is its mistake, and harmless.
 		if t, err := c.unexport(id, 1); err == nil && t != nil {
 			gone = append(gone, t)
 		}

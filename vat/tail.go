@@ -6,24 +6,24 @@ import (
 	"capnproto.org/go/capnp/v3"
 )
 
-// A tail is Data that follows the segment a message is built in, and on the wire is the segment's end. It is written
-// once, where it leaves from: an arena would have zeroed the memory first, and copied it to grow.
+// A tail is Data that follows the segment a message is built in. On the wire it is the end of the segment. It
+// is written once, where it is sent from: an arena would zero the memory first and copy it to grow.
 type tail struct {
 	b    []byte // whole words
 	buf  *buffer
-	loan *loan // b is the caller's memory, and there is no buf
-	n    int   // of Data
-	slot int   // the word of the pointer to it
+	loan *loan // if not nil, b is memory of the caller, and buf is nil
+	n    int   // bytes of Data
+	slot int   // word of the pointer to it
 	of   Field
 }
 
 // there reports whether there is a tail.
 func (t *tail) there() bool { return t.buf != nil || t.loan != nil }
 
-// maxTail is the longest Data that a pointer can lead to.
+// maxTail is the longest Data that a pointer can describe, in bytes.
 const maxTail = 1<<29 - 8
 
-// room sets t up to hold n bytes, and returns where they go.
+// room makes t hold n bytes and returns their memory.
 func (t *tail) room(n int) []byte {
 	t.buf = getBuffer((n + 7) &^ 7)
 	t.b = t.buf.b[:(n+7)&^7]
@@ -31,7 +31,7 @@ func (t *tail) room(n int) []byte {
 	return t.b[:n]
 }
 
-// cut makes t hold its first n bytes, in memory of about that size.
+// cut makes t hold only its first n bytes, in memory of about that size.
 func (t *tail) cut(n int) {
 	if n < len(t.buf.b)/4 && len(t.buf.b) > inlineFrame {
 		smaller := getBuffer((n + 7) &^ 7)
@@ -48,8 +48,8 @@ func (t *tail) free() {
 	*t = tail{}
 }
 
-// data makes the field of of m's content n bytes behind m's segment, and returns their memory. The content must be as
-// newContent made it.
+// data makes a Data field of m's content n bytes long, in m's tail, and returns their memory. The content
+// must be as newContent made it.
 func (m *message) data(of Field, n int) ([]byte, error) {
 	if err := m.addTail(of, n); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (m *message) data(of Field, n int) ([]byte, error) {
 	return m.tail.room(n), nil
 }
 
-// addTail notes that the field of of m's content is n bytes behind m's segment.
+// addTail records that the tail, of n bytes, is that field of m's content.
 func (m *message) addTail(of Field, n int) error {
 	content := m.content.Struct()
 	switch {
@@ -76,14 +76,14 @@ func (m *message) addTail(of Field, n int) error {
 	return nil
 }
 
-// link points to the tail: nothing is added to the segment any more.
+// link writes the pointer to the tail. Nothing may be added to the segment afterwards.
 func (m *message) link() {
 	const list, bytes = 1, 2
 	skip := len(m.seg.Data())/8 - m.tail.slot - 1
 	m.setWord(m.tail.slot, list|uint64(skip)<<2|bytes<<32|uint64(m.tail.n)<<35)
 }
 
-// inline moves the tail into the segment, for whoever reads m here.
+// inline moves the tail into the segment, for a reader in this process.
 func (m *message) inline() error {
 	if !m.tail.there() {
 		return nil
