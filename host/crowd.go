@@ -2,28 +2,28 @@ package host
 
 import "container/list"
 
-// A crowd is the connections that have not been let in yet, by where they come from.
-// When there are too many, one has to go. It is under Server.mu.
+// A crowd is a set of connections that have not been let in yet, grouped by origin. When
+// there are too many, one has to go. Server.mu guards it.
 type crowd struct {
 	from map[origin]*group
 	last uint64
 }
 
-// group is the connections of a crowd that come from one place, in the order they came.
+// group is the connections of a crowd that have one origin, in the order they came.
 type group struct {
-	failed list.List // of *stranger that have shown a locator that leads nowhere
+	failed list.List // of *stranger that have shown an unknown locator
 	others list.List
 }
 
-// stranger is one of a crowd.
+// stranger is a connection of a crowd.
 type stranger struct {
 	from     origin
 	order    uint64          // the lower, the longer it has waited
-	standing func() standing // asked when one has to go; nil: it has said nothing
+	standing func() standing // called when one has to go; nil: it has sent nothing
 	leave    func()          // must not block
 
 	failed bool
-	at     *list.Element // nil: it is in no crowd any more
+	at     *list.Element // nil: it is no longer in a crowd
 }
 
 // standing is what a stranger has done so far.
@@ -31,13 +31,13 @@ type standing uint8
 
 const (
 	silent   standing = iota // it has sent nothing
-	heard                    // it has sent something, and nothing that lets it in
-	speaking                 // what it has sent was not read yet
+	heard                    // it has sent something, but nothing that lets it in
+	speaking                 // it has sent something that was not read yet
 )
 
 func (g *group) len() int { return g.failed.Len() + g.others.Len() }
 
-// oldest is the order of the stranger that has waited longest.
+// oldest returns the order of the stranger that has waited longest.
 func (g *group) oldest() uint64 {
 	oldest := ^uint64(0)
 	for _, l := range []*list.List{&g.failed, &g.others} {
@@ -69,7 +69,7 @@ func (c *crowd) add(s *stranger) {
 	s.at = g.others.PushBack(s)
 }
 
-// remove takes s out, if it is in the crowd.
+// remove removes s, if it is in the crowd.
 func (c *crowd) remove(s *stranger) {
 	if s.at == nil {
 		return
@@ -82,7 +82,7 @@ func (c *crowd) remove(s *stranger) {
 	}
 }
 
-// fail notes that s has shown a locator that leads nowhere.
+// fail notes that s has shown an unknown locator.
 func (c *crowd) fail(s *stranger) {
 	if s.at == nil || s.failed {
 		return
@@ -100,7 +100,7 @@ func (c *crowd) len() (n int) {
 	return n
 }
 
-// each calls f with everyone.
+// each calls f with every stranger.
 func (c *crowd) each(f func(*stranger)) {
 	for _, g := range c.from {
 		for _, l := range []*list.List{&g.failed, &g.others} {
@@ -123,13 +123,14 @@ func (c *crowd) first() (first *stranger) {
 	return first
 }
 
-// looked is how many are looked at to find one who has to go.
+// looked is how many strangers goes looks at.
 const looked = 8
 
-// goes returns the stranger that has to go. It is one of the largest group, so that a crowd
-// from one place harms no other place. One that has shown a locator that leads nowhere goes first, then one
-// that has sent nothing, then one that has sent something; among equals about the one that has
-// waited longest. It returns nil when all that it looked at have sent what was not read yet.
+// goes returns the stranger that has to go. It is of the largest group, so that a crowd
+// from one origin harms no other origin. A stranger that has shown an unknown locator
+// goes first, then one that has sent nothing, then one that has sent something. Among
+// equals, roughly the one that has waited longest goes. goes returns nil when all that it
+// looked at have sent something that was not read yet.
 func (c *crowd) goes() *stranger {
 	var most *group
 	for _, g := range c.from {

@@ -4,7 +4,8 @@ package host
 
 import "syscall"
 
-// allowedDescriptors is how many this process may have open: RLIMIT_NOFILE.
+// allowedDescriptors returns how many descriptors this process may have open:
+// RLIMIT_NOFILE.
 func allowedDescriptors() int {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {

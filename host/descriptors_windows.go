@@ -1,4 +1,5 @@
 package host
 
-// allowedDescriptors is how many this process may have open; the system sets no limit.
+// allowedDescriptors returns how many handles this process should have open. The system
+// sets no limit.
 func allowedDescriptors() int { return 16384 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Connections whose grant was taken back end one after the other, and all that there may be within a second.
+// Connections whose grant was taken back end one after the other, and all of them within a second.
 func TestEndsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{}
@@ -31,7 +31,8 @@ func TestEndsApart(t *testing.T) {
 	})
 }
 
-// However often connections lose what they hold, and restore something again, none goes on for a second.
+// A connection ends within a second, however often connections lose what they hold and restore
+// something again.
 func TestNoEndIsFarOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{}

@@ -15,7 +15,7 @@ import (
 	"capd/locator"
 )
 
-// Beside a crowd of connections that hold nothing every honest guest gets in. The crowd comes
+// Every honest guest gets in beside a crowd of connections that hold nothing. The crowd comes
 // by the same socket, from the same user.
 func TestFloods(t *testing.T) {
 	wrong := func(t *testing.T, loc locator.Locator) *client.Conn {
@@ -42,7 +42,7 @@ func TestFloods(t *testing.T) {
 		},
 		"speak and stay": func(_ *testing.T, loc locator.Locator, stay func(interface{ Close() error })) {
 			if nc, err := net.Dial("unix", loc.Socket); err == nil {
-				stay(client.NewConn(nc, loc)) // which asks for the Session and for nothing of it
+				stay(client.NewConn(nc, loc)) // it asks for the Session and does nothing with it
 			}
 		},
 		"wrong secrets": func(t *testing.T, loc locator.Locator, _ func(interface{ Close() error })) {

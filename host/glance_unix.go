@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// glance reports whether the other end of a socket has gone, and whether it has sent
-// something that was not read yet.
+// glance reports whether the other end of a socket has gone, and whether data from it
+// waits to be read.
 func glance(raw syscall.RawConn) (gone, spoke bool) {
 	if raw == nil {
 		return false, false

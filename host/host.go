@@ -1,5 +1,5 @@
-// Package host serves an authority's grants to guests, and its console to the
-// operator, over listeners that its caller opened.
+// Package host serves an authority's grants to guests, and its console to the operator.
+// Its caller opens the listeners.
 package host
 
 import (
@@ -20,17 +20,17 @@ import (
 	"capd/virtualfs"
 )
 
-// Options configures a Server. The zero value is right for a Unix socket.
+// Options configures a Server. The zero value suits a Unix socket.
 type Options struct {
 	Limits vat.Limits // of each guest's connection
-	// Logf tells the host what a guest is not told: the causes of internal
-	// errors. Nil is the log package.
+	// Logf logs what guests are not told: the causes of internal errors. Nil means the
+	// log package.
 	Logf func(format string, args ...any)
-	// VirtualFs is what composes the authority's tree, for the operator. It stays
-	// its caller's. Nil: nothing can be mounted.
+	// VirtualFs composes the authority's tree, for the operator. The caller keeps
+	// ownership of it. If it is nil, nothing can be mounted.
 	VirtualFs virtualfs.Host
 
-	handshakeTimeout time.Duration // HandshakeTimeout, but in a test
+	handshakeTimeout time.Duration // HandshakeTimeout, except in tests
 }
 
 // Server serves one authority. Its methods are safe for concurrent use.
@@ -39,22 +39,23 @@ type Server struct {
 	o    Options
 
 	mu         sync.Mutex
-	conns      map[*vat.Conn]struct{} // the operator's among them
-	operators  int                    // how many of these are the operator's
+	conns      map[*vat.Conn]struct{} // includes the operator's
+	operators  int                    // how many of conns are the operator's
 	handshakes crowd                  // TLS handshakes under way
-	strangers  crowd                  // of guests that have restored nothing
-	strange    *meter.Meter           // of strangers
-	lastEnd    time.Time              // when the last connection ends of those whose all was taken back
-	left       chan struct{}          // closed when a stranger is none any more; made when somebody waits for that
-	told       map[string]bool        // directories of which a guest was told that they hold something withheld
+	strangers  crowd                  // guests that have restored nothing
+	strange    *meter.Meter           // the strangers' meter
+	lastEnd    time.Time              // when the last of the connections ends whose grants were all taken back
+	left       chan struct{}          // closed when a stranger leaves the crowd; nil while nobody waits for that
+	told       map[string]bool        // directories about which a guest was told that they hold something withheld
 	listeners  map[net.Listener]struct{}
 	closed     bool
 	wg         sync.WaitGroup
 }
 
-// New returns a server of h, which stays its caller's. How many connections there may be, in all and of
-// each grant, is said by h's meters; the operator's are not counted. Those that have restored nothing count together in
-// a meter of their own. When they are as many as may be, one more ends another of them.
+// New returns a server of h. The caller keeps ownership of h. The meters of h limit how
+// many connections there may be, in all and for each grant. The operator's connections
+// are not counted. Connections that have restored nothing yet count in a meter of their
+// own. When that is full, a new connection ends another of them.
 func New(h *authority.Host, o Options) *Server {
 	if o.handshakeTimeout == 0 {
 		o.handshakeTimeout = HandshakeTimeout
@@ -69,15 +70,14 @@ func New(h *authority.Host, o Options) *Server {
 	return &Server{strange: meters.Strangers(), host: h, o: o, conns: map[*vat.Conn]struct{}{}, told: map[string]bool{}, listeners: map[net.Listener]struct{}{}}
 }
 
-// ServeGuests answers guests on l, each with a Session, until l or the server is
-// closed.
+// ServeGuests serves guests on l, each with a Session, until l or the server is closed.
 func (s *Server) ServeGuests(l net.Listener) error {
 	return s.serve(l, func(nc net.Conn) { s.Guest(nc) })
 }
 
-// ServeConsole answers the operator on l until l or the server is closed.
-// Whoever reaches l controls the host: l must be the operator's alone. locate
-// makes a locator of a secret; when it is nil the operator can grant nothing.
+// ServeConsole serves the operator on l until l or the server is closed. Whoever reaches
+// l controls the host, so only the operator may reach it. locate makes a locator from a
+// secret. When it is nil the operator cannot grant anything.
 func (s *Server) ServeConsole(l net.Listener, locate func(secret [locator.SecretSize]byte) string) error {
 	return s.serve(l, func(nc net.Conn) {
 		s.mu.Lock()
@@ -100,7 +100,7 @@ func (s *Server) serve(l net.Listener, answer func(net.Conn)) error {
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
-		if err != nil { // as when descriptors have run out: it may pass
+		if err != nil { // such as no descriptors left: it may pass
 			s.o.Logf("capd: accept: %v", err)
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
@@ -111,8 +111,8 @@ func (s *Server) serve(l net.Listener, answer func(net.Conn)) error {
 	}
 }
 
-// listen notes a listener, which Close closes. It reports false, and closes it,
-// when the server is closed already.
+// listen remembers l, so that Close closes it. If the server is closed already, listen
+// closes l and reports false.
 func (s *Server) listen(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *Server) unlisten(l net.Listener) {
 	s.mu.Unlock()
 }
 
-// add starts a connection; gone is called, with s.mu held, when it has ended.
-// s.mu is held. It returns nil when the server is closed.
+// add starts a connection. It calls gone, with s.mu held, when the connection has ended.
+// It returns nil when the server is closed. The caller holds s.mu.
 func (s *Server) add(nc net.Conn, limits vat.Limits, m *meter.Meter, bootstrap *vat.Cap, gone func()) *vat.Conn {
 	if s.closed {
 		bootstrap.Release()
@@ -150,8 +150,8 @@ func (s *Server) add(nc net.Conn, limits vat.Limits, m *meter.Meter, bootstrap *
 	return c
 }
 
-// encode tells the host the cause of what its guest sees as internal, and what a guest
-// could tell of what is withheld.
+// encode returns err as the guest sees it. It logs the cause of an internal error, and
+// what the error reveals about withheld names.
 func (s *Server) encode(err error) *vat.Exception {
 	if told, ok := errors.AsType[*vfs.Told](err); ok {
 		s.note(told)
@@ -169,10 +169,10 @@ func (s *Server) encode(err error) *vat.Exception {
 	return wire.Encode(err)
 }
 
-// maxTold is how many directories are noted of which a guest was told something.
+// maxTold is the most directories that are remembered and logged by note.
 const maxTold = 1024
 
-// note logs each directory once, and no more when there were too many.
+// note logs each directory once. After maxTold directories it logs no more.
 func (s *Server) note(told *vfs.Told) {
 	s.mu.Lock()
 	n, known := len(s.told), s.told[told.Path]
@@ -189,14 +189,14 @@ func (s *Server) note(told *vfs.Told) {
 	}
 }
 
-// Conns returns how many connections there are, the operator's among them.
+// Conns returns how many connections there are, including the operator's.
 func (s *Server) Conns() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Stats returns what each connection holds now, in no order.
+// Stats returns what each connection holds now, in no particular order.
 func (s *Server) Stats() []vat.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +207,8 @@ func (s *Server) Stats() []vat.Stats {
 	return all
 }
 
-// Close closes every listener that is served, ends every connection and waits
-// until each has let go of what it held.
+// Close closes every listener that is being served, ends every connection, and waits
+// until each has released what it held.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -222,7 +222,7 @@ func (s *Server) Close() error {
 	s.handshakes.each(func(h *stranger) { h.leave() })
 	s.mu.Unlock()
 	for _, c := range conns {
-		s.wg.Go(func() { c.Close() }) // each may take a moment to say goodbye
+		s.wg.Go(func() { c.Close() }) // each may take a moment to send its last messages
 	}
 	s.wg.Wait()
 	return nil

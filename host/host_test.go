@@ -20,7 +20,7 @@ import (
 	"capd/vfs"
 )
 
-// start serves tree and returns what dials it.
+// start serves tree and returns a function that dials it.
 func start(t *testing.T, tree vfs.Dir, o host.Options) (s *host.Server, served chan error, dial func() net.Conn, loc locator.Locator) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "capd")
@@ -80,11 +80,11 @@ func TestClose(t *testing.T) {
 	}
 	l, err := net.Listen("unix", loc.Socket+"2")
 	ok(t, err)
-	ok(t, s.ServeGuests(l)) // at once
+	ok(t, s.ServeGuests(l)) // it returns at once
 	ok(t, s.Close())
 }
 
-// What is no message ends the connection it came on, and no other.
+// Malformed data ends the connection that it came on, and no other.
 func TestMalformedFrames(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	c := client.NewConn(dial(), loc)
@@ -106,7 +106,7 @@ func TestMalformedFrames(t *testing.T) {
 	eventually(t, "they are gone", func() bool { return s.Conns() == 1 })
 }
 
-// The host is told what a guest is not.
+// The host logs the cause of an internal error, which the guest does not see.
 func TestInternalErrorsAreLogged(t *testing.T) {
 	var mu sync.Mutex
 	var log strings.Builder

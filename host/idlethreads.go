@@ -9,22 +9,23 @@ import (
 
 const (
 	retirePeriod = time.Second
-	// spareThreads is how many idle ones are left alone.
+	// spareThreads is how many idle threads are left alone.
 	spareThreads = 16
 )
 
-// RetireThreads ends threads of this process that have nothing to do, until ctx ends.
+// RetireThreads ends idle threads of this process, until ctx ends.
 //
-// Go makes a thread for each call that waits in the kernel while others have
-// something to do, and keeps all of them for good. After a slow disk they stay, count
-// against the system's limits, and each has its stack. Once a second half of
-// the idle threads beyond 16 is ended, unless threads were made in the last three seconds,
-// which says that they are needed. So of 500 threads 20 are left after eight seconds, and a
-// process whose calls wait now and again spends little on making them anew.
+// Go starts a thread for each call that waits in the kernel while other goroutines can
+// run, and keeps these threads for good. After a slow disk they remain: they count
+// against the system's limits, and each has a stack. Once a second RetireThreads ends
+// half of the idle threads beyond 16. It ends none if threads were started in the last
+// three seconds, since they are needed then. So of 500 idle threads 20 are left after
+// eight seconds, and a process whose calls wait now and then seldom has to start threads
+// anew.
 //
-// It is for a program and not for a library: a child that was started with
-// SysProcAttr.Pdeathsig from a goroutine that is not locked to its thread ends when
-// that thread does.
+// RetireThreads is for programs, not for libraries. A child that was started with
+// SysProcAttr.Pdeathsig, from a goroutine that is not locked to its thread, ends when
+// that thread ends.
 func RetireThreads(ctx context.Context) {
 	t := time.NewTicker(retirePeriod)
 	defer t.Stop()
@@ -37,11 +38,11 @@ func RetireThreads(ctx context.Context) {
 	}
 }
 
-// retirement is what is known of the threads of one process.
+// retirement is the state of RetireThreads.
 type retirement struct {
-	last  int // how many there were a second ago, or ought to be since
-	ended int // a second ago
-	calm  int // for how many seconds none was made
+	last  int // threads a second ago, less those ended then
+	ended int // threads ended a second ago
+	calm  int // for how many seconds no thread was started
 }
 
 func newRetirement() *retirement {
@@ -49,12 +50,13 @@ func newRetirement() *retirement {
 	return &retirement{last: all}
 }
 
-// calmSeconds is for how long no thread was made before any are ended.
+// calmSeconds is for how many seconds no thread may have been started before any are
+// ended.
 const calmSeconds = 3
 
 func (r *retirement) step() {
 	all, idle := countThreads()
-	if r.calm++; all > r.last+r.ended/4 { // some of what was ended may not be gone yet
+	if r.calm++; all > r.last+r.ended/4 { // some of the ended threads may still be there
 		r.calm = 0
 	}
 	r.last, r.ended = all, 0
@@ -68,8 +70,8 @@ func (r *retirement) step() {
 	}
 }
 
-// countThreads counts the threads of Go's runtime, and those of them that do nothing,
-// about.
+// countThreads returns how many threads Go's runtime has, and roughly how many of them
+// are idle.
 func countThreads() (all, idle int) {
 	s := []metrics.Sample{{Name: "/sched/threads/total:threads"}, {Name: "/sched/goroutines/not-in-go:goroutines"}}
 	metrics.Read(s)
@@ -82,8 +84,9 @@ func countThreads() (all, idle int) {
 	return all, all - int(s[1].Value.Uint64()) - runtime.GOMAXPROCS(0)
 }
 
-// retireThread ends one thread: a goroutine that ends while it is locked to its thread takes
-// it along; see [runtime.LockOSThread]. An idle thread goes on with what that one did.
+// retireThread ends one thread: a goroutine that ends while it is locked to its thread
+// ends the thread, too; see [runtime.LockOSThread]. An idle thread takes over the work of
+// the ended one.
 func retireThread() {
 	done := make(chan struct{})
 	go func() {

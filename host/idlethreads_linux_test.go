@@ -34,7 +34,7 @@ func block(t *testing.T, n int) (unblock func()) {
 	}
 }
 
-// threads is how many the system says that this process has.
+// threads returns how many threads the system counts in this process.
 func threads(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/task")
@@ -44,8 +44,8 @@ func threads(t *testing.T) int {
 	return len(all)
 }
 
-// settle waits until the system has ended what the runtime has given up, but for the two
-// threads of the runtime's own that it may not count.
+// settle waits until the system has ended the threads that the runtime has ended. Two
+// threads of the runtime's own may remain, which it may not count.
 func settle(t *testing.T) {
 	for range 1000 {
 		if all, _ := countThreads(); all+2 >= threads(t) {
@@ -56,8 +56,8 @@ func settle(t *testing.T) {
 	t.Error("threads do not end")
 }
 
-// TestRetireThreads: of the threads of calls that waited in the kernel few are left soon
-// after, and none is ended that is in use.
+// TestRetireThreads: soon after calls waited in the kernel few of their threads are left,
+// and no thread in use is ended.
 func TestRetireThreads(t *testing.T) {
 	const many = 300
 	r := newRetirement()
@@ -80,8 +80,7 @@ func TestRetireThreads(t *testing.T) {
 	}
 }
 
-// TestRetireThreadsInUse: the threads of a process that needs more now and again are left
-// to it.
+// TestRetireThreadsInUse: a process that needs more threads now and then keeps them.
 func TestRetireThreadsInUse(t *testing.T) {
 	r := newRetirement()
 	for n := 40; n <= 200; n += 40 {
@@ -94,8 +93,8 @@ func TestRetireThreadsInUse(t *testing.T) {
 	}
 }
 
-// BenchmarkBurst is calls that wait in the kernel, 64 at once, with threads ended after
-// each.
+// BenchmarkBurst makes calls that wait in the kernel, 64 at once, and ends threads after
+// each burst.
 func BenchmarkBurst(b *testing.B) {
 	for _, how := range []string{"kept", "retired"} {
 		b.Run(strings.ToLower(how), func(b *testing.B) {

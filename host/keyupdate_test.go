@@ -64,7 +64,7 @@ func (r *sealer) update(dst []byte) []byte {
 	return dst
 }
 
-// A guest that asks for new keys and reads no answer is gone before what TLS has to say to it is much.
+// A guest that asks for new keys and reads no answer is disconnected before many answers of TLS wait for it.
 func TestKeyUpdateFlood(t *testing.T) {
 	s, address, _ := startTLS(t, host.Options{})
 	nc, err := net.Dial("tcp", address)

@@ -3,10 +3,11 @@ package host
 import "capd/meter"
 
 // Limits returns what this process may give to all guests together, by what the system
-// allows it: threads, see [Threads], and of the descriptors that it may have three eighths for
-// connections and a quarter for contents and whole-file writes under way. What stays
-// open to save time is another quarter, and goes when descriptors are short. The rest is
-// for what is open for the time of one call. None is more than [meter.HostLimits] has.
+// allows it. For threads see [Threads]. Of the descriptors, three eighths are for
+// connections, and a quarter for open contents and whole-file writes. Another quarter is
+// for what stays open to save time, and is closed when descriptors are short. The rest is
+// for what is open during one call. Connections are never more than [meter.HostLimits]
+// has.
 func Limits() meter.Limits {
 	all := int64(allowedDescriptors())
 	return meter.Limits{
@@ -16,5 +17,5 @@ func Limits() meter.Limits {
 	}
 }
 
-// maxStreams is as many as a served directory holds open at most.
+// maxStreams is the most that a served directory holds open.
 const maxStreams = 4096

@@ -14,26 +14,29 @@ import (
 // Memory of a process, in bytes.
 const (
 	baseMemory  = 64 << 20  // without guests
-	grantMemory = 128 << 20 // for each root grant that is connected
-	spareMemory = 32 << 20  // that may be free and not given back
-	calmBytes   = 4 << 20   // allocated in a period: less is calm
+	grantMemory = 128 << 20 // for each root grant with a connection
+	spareMemory = 32 << 20  // free memory that need not be given back
+	calmBytes   = 4 << 20   // less than this, allocated in a period, is calm
 )
 
-// memoryPeriod is how often it is looked at.
+// memoryPeriod is how often BoundMemory looks at the memory in use.
 const memoryPeriod = 250 * time.Millisecond
 
-// freePeriod is how often memory is given back at most: all of it is looked at for that.
+// freePeriod is the shortest time between two returns of memory to the system, each of
+// which looks at all memory.
 const freePeriod = 3 * time.Second
 
-// BoundMemory keeps this process from holding much more memory than it uses, until ctx ends.
+// BoundMemory keeps this process from holding much more memory than it uses, until ctx
+// ends.
 //
-// Go collects garbage when there is as much of it as memory in use. What guests may make a
-// host hold is bounded, but twice that is much. So four times a second this sets Go's memory
-// limit, which makes Go collect sooner: to 64 MiB and 128 MiB for each connected root grant of m,
-// or to half as much again as is in use and 64 MiB, whichever is more. It gives free memory back
-// to the system while little is allocated.
+// By default Go collects garbage when there is as much garbage as memory in use. What
+// guests can make a host hold is bounded, but twice that is much. So four times a second
+// BoundMemory sets Go's memory limit, which makes Go collect sooner. The limit is the
+// larger of two sums: 64 MiB plus 128 MiB for each connected root grant of m, and 64 MiB
+// plus one and a half times the memory in use. While little is allocated, BoundMemory
+// gives free memory back to the system.
 //
-// It is for a program and not for a library. It does nothing where GOMEMLIMIT is set.
+// BoundMemory is for programs, not for libraries. It does nothing when GOMEMLIMIT is set.
 func BoundMemory(ctx context.Context, m *meter.Host) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -58,7 +61,8 @@ func BoundMemory(ctx context.Context, m *meter.Host) {
 	}
 }
 
-// memoryLimit is the limit for so many connected grants and so many bytes in use.
+// memoryLimit returns the memory limit for a number of connected root grants and of bytes
+// in use.
 func memoryLimit(grants int, live uint64) int64 {
 	return max(baseMemory+int64(max(grants, 1))*grantMemory, int64(live+live/2)+baseMemory)
 }
@@ -73,10 +77,10 @@ func connected(m *meter.Host) (n int) {
 	return n
 }
 
-// memory is what Go's runtime tells of it, in bytes.
+// memory is what Go's runtime reports about memory, in bytes.
 type memory struct {
-	live      uint64 // in use when it was collected last
-	free      uint64 // garbage, or empty, and not given back
+	live      uint64 // in use at the last collection
+	free      uint64 // garbage or empty, and not given back
 	allocated uint64 // since the process began
 }
 

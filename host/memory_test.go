@@ -10,7 +10,8 @@ import (
 	"capd/meter"
 )
 
-// Garbage is given back when nothing is done, and the limit follows the grants that are connected.
+// Free memory is given back while nothing is done, and the limit follows the number of connected
+// grants.
 func TestBoundMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// An origin is where a connection comes from, as far as it tells one crowd of
-// strangers from another: an IPv4 address, an IPv6 network of 64 bits, which is
-// what one household has, or a user of this machine, for those that come by a socket.
-// Where the system does not tell users apart they are one.
+// An origin is where a connection comes from. It tells crowds of strangers apart. It is
+// an IPv4 address, an IPv6 network of 64 bits, as one household has, or, for a Unix
+// socket, a user of this machine. Where the system does not tell users apart, all of them
+// are one origin.
 type origin struct {
 	net  netip.Prefix
 	user uint32

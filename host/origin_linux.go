@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// userOf is the user who opened the other end (SO_PEERCRED, unix(7)).
+// userOf returns the user who opened the other end (SO_PEERCRED, unix(7)).
 func userOf(c *net.UnixConn) (user uint32) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 	"capd/locator"
 )
 
-// A crowd from one address gets in nobody's way but its own: neither in the
-// handshake nor, once it is through, as strangers. (Linux answers on all of
-// 127.0.0.0/8.)
+// A crowd from one address is only in its own way, during handshakes and as strangers.
+// (Linux answers on all of 127.0.0.0/8.)
 func TestCrowdsMakeRoom(t *testing.T) {
 	s, address, loc := startTLS(t, host.Options{})
 	dialFrom := func(ip string) net.Conn {
@@ -53,7 +52,7 @@ func TestCrowdsMakeRoom(t *testing.T) {
 	ok(t, err)
 }
 
-// Nor does a crowd from elsewhere get in the way of those who come by a socket.
+// A crowd over TCP is not in the way of guests who come by a socket.
 func TestCrowdsLeaveTheSocketAlone(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	early := dial()
@@ -75,8 +74,8 @@ func TestCrowdsLeaveTheSocketAlone(t *testing.T) {
 	ok(t, err)
 }
 
-// Nor does a crowd of another user's in the way of those of this one, where a socket
-// lets both in.
+// A crowd of another user is not in the way of guests of this user, where a socket lets
+// both in.
 func TestCrowdsOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can connect as another user")
@@ -84,14 +83,14 @@ func TestCrowdsOfAnotherUser(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	early := dial()
 	eventually(t, "the early one is a stranger", func() bool { return s.Conns() == 1 })
-	l, err := net.Listen("unix", "@capd-host-test-"+rand.Text()) // which has no mode: anybody may connect
+	l, err := net.Listen("unix", "@capd-host-test-"+rand.Text()) // it has no mode: anybody may connect
 	ok(t, err)
 	done := make(chan struct{})
 	go func() { defer close(done); s.ServeGuests(l) }()
 	defer func() { l.Close(); <-done }()
 	crowd := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with what it became
+		runtime.LockOSThread() // never unlocked: the thread ends with its changed user
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 54321, ^uintptr(0)); errno != 0 {
 			crowd <- errno
 			return

@@ -37,8 +37,8 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// Of those who come from where most do, whoever failed goes first, then whoever has said nothing,
-// then whoever has said something; nobody goes who is about to be heard.
+// Of the largest group, a stranger that failed goes first, then one that has sent nothing, then
+// one that has sent something. A stranger whose data waits to be read does not go.
 func TestCrowd(t *testing.T) {
 	a, b, c := tcp("192.0.2.1"), tcp("192.0.2.2"), from{addr: &net.UnixAddr{}}
 	type one struct {

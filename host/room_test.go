@@ -12,8 +12,8 @@ import (
 	"capd/vfs"
 )
 
-// The last connection that a host has is of use: whoever has it can restore something. One more is told that
-// there is no room, whatever it was about to say, and comes in when there is.
+// The last free connection of a host can be used to restore something. One more connection is told that
+// there is no room, whatever it was about to send, and gets in when there is room again.
 func TestNoRoom(t *testing.T) {
 	bySocket, _, _, socket := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	overTLS, _, tls := startTLS(t, host.Options{})
@@ -46,7 +46,7 @@ func dialed(t *testing.T, loc locator.Locator) *client.Conn {
 	return c
 }
 
-// noRoom says that whoever dials is told that there is no room.
+// noRoom checks that a new connection is told that there is no room.
 func noRoom(t *testing.T, loc locator.Locator) {
 	t.Helper()
 	c := dialed(t, loc)

@@ -14,47 +14,47 @@ import (
 	"capd/vfs"
 )
 
-// Times.
 const (
-	// StrangerIdle is how long a stranger may say nothing, about; whoever holds a
-	// grant may be silent for ever.
+	// StrangerIdle is roughly how long a stranger may send nothing. A connection that holds a grant
+	// may be silent for ever.
 	StrangerIdle = time.Minute
-	// Afterlife is how long a connection stays when everything that it had restored was
-	// taken back, so that what it calls is answered.
+	// Afterlife is how long a connection stays after everything that it had restored was taken
+	// back, so that its calls are still answered.
 	Afterlife = 250 * time.Millisecond
 )
 
-// maxFailures is how often a stranger may show something that lets it in nowhere.
+// maxFailures is how many unknown locators a stranger may show.
 const maxFailures = 32
 
-// guestCallBytes is how much the calls in progress of one connection may hold, unless Options says otherwise.
+// guestCallBytes is how many bytes the open calls of one connection may hold, unless Options sets
+// another limit.
 const guestCallBytes = 24 << 20
 
-// seat is a guest's connection, as the server counts it: a stranger until it has
-// restored something, and then one of those that hold a grant. It is what the
-// connection's Session asks for nodes. It is under Server.mu.
+// seat is a guest's connection, as the server counts it. It is a stranger until it has restored
+// something. From then on it holds a grant. Its connection's Session gets nodes from it. Server.mu
+// guards it.
 type seat struct {
 	s        *Server
 	raw      syscall.RawConn // its socket, or nil
 	conn     *vat.Conn
 	came     time.Time
 	stranger stranger
-	live     []hold         // what it has restored and that was not taken back
-	counts   []*meter.Meter // it is a connection of these, of one for each root grant; see settle
-	payer    *meter.Meter   // what it does counts there; nil: with the strangers
+	live     []hold         // restored, and not taken back
+	counts   []*meter.Meter // meters in which it counts as a connection, one for each root grant; see settle
+	payer    *meter.Meter   // the meter in which its calls count; nil: the strangers'
 	failures int
 	ended    bool
 }
 
 // hold is a grant, or a share, that a connection has restored.
 type hold struct {
-	meter *meter.Meter // which stands for it
-	stop  func()       // stops waiting for its end
+	meter *meter.Meter // the meter of the grant or share
+	stop  func()       // stops watching for the end of the grant
 }
 
-// Guest answers one guest on nc, which it takes over. It returns nil, and closes
-// nc, when there is no room, or nobody at the other end any more. It waits a moment when there are as many
-// strangers as may be and all of them are about to be heard.
+// Guest serves one guest on nc, and takes over nc. It closes nc and returns nil when there is no
+// room, or when the other end has gone. When there is no room, and every stranger has just sent
+// something or just come, it waits up to 50 ms for room.
 func (s *Server) Guest(nc net.Conn) *vat.Conn {
 	t := &seat{s: s, raw: rawOf(nc)}
 	if gone, _ := glance(t.raw); gone {
@@ -87,10 +87,10 @@ func (s *Server) Guest(nc net.Conn) *vat.Conn {
 
 var errNoRoom = vfs.Errorf(vfs.Busy, "this host has as many connections as it may (limit connections); try again later")
 
-// mostPatience is how long a new connection waits while all strangers are about to be heard.
+// mostPatience is how long a new connection waits while every stranger has unread data or has just come.
 const mostPatience = 50 * time.Millisecond
 
-// room takes a place for one stranger more. Where there is none somebody has to go.
+// room takes a place for one more stranger. If all are taken, another stranger has to go.
 func (s *Server) room() bool {
 	for end := time.Now().Add(mostPatience); ; {
 		s.mu.Lock()
@@ -109,8 +109,8 @@ func (s *Server) room() bool {
 	}
 }
 
-// makeRoom is room once. left is closed when there may be room again; nil where there
-// will be none. s.mu is held.
+// makeRoom is one try of room. left is closed when there may be room again. It is nil when waiting
+// does not help. s.mu is held.
 func (s *Server) makeRoom(late bool) (ok bool, left chan struct{}) {
 	for s.strange.Take(meter.Connections, 1) != nil {
 		goes := s.strangers.goes()
@@ -132,7 +132,7 @@ func (s *Server) makeRoom(late bool) (ok bool, left chan struct{}) {
 	return true, nil
 }
 
-// part takes somebody from among the strangers, if it is one of them. s.mu is held.
+// part removes who from the strangers, if it is one of them. s.mu is held.
 func (s *Server) part(who *stranger) {
 	if who.at == nil {
 		return
@@ -145,13 +145,13 @@ func (s *Server) part(who *stranger) {
 	}
 }
 
-// How long a stranger is left alone: until its first message has come, and then until its next.
+// For how long no stranger is sent away: until its first message has come, and then until its next.
 const (
 	timeToSpeak = 10 * time.Millisecond
 	timeToGoOn  = 25 * time.Millisecond
 )
 
-// standing is what a stranger has done so far.
+// standing returns what the stranger has done so far.
 func (t *seat) standing() standing {
 	any, now := t.conn.Heard()
 	age := time.Since(t.came)
@@ -195,7 +195,7 @@ func (t *seat) Restore(secret []byte) (vfs.Node, error) {
 	return n, nil
 }
 
-// fail notes that the guest has shown a locator that leads nowhere.
+// fail notes that the guest has shown an unknown locator.
 func (t *seat) fail() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -205,8 +205,8 @@ func (t *seat) fail() {
 	}
 }
 
-// hold notes that the connection has restored n, of the grant whose meter is m. It closes
-// n where that may not be.
+// hold notes that the connection has restored n, which belongs to the grant with meter m. If the
+// connection cannot be counted there, hold closes n.
 func (t *seat) hold(n vfs.Node, m *meter.Meter) error {
 	first, err := t.count(m)
 	if err != nil {
@@ -229,8 +229,8 @@ func (t *seat) hold(n vfs.Node, m *meter.Meter) error {
 	return nil
 }
 
-// count counts the connection in m, unless it counts in another of the same root grant. first is true
-// when it did not hold what m is of before.
+// count counts the connection in m, unless it counts in another meter of the same root grant. first
+// reports whether the connection did not hold the grant or share of m yet.
 func (t *seat) count(m *meter.Meter) (first bool, err error) {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -250,8 +250,9 @@ func (t *seat) count(m *meter.Meter) (first bool, err error) {
 	return true, nil
 }
 
-// settle has the connection count where it still holds something: as a connection in the first that it has of each root
-// grant, and with what it does in the first of all. s.mu is held.
+// settle counts the connection where it still holds something. It counts as a connection in one
+// meter of each root grant, the first it restored. Its calls count in the meter of what it restored
+// first. s.mu is held.
 func (t *seat) settle() {
 	var counts []*meter.Meter
 	for _, h := range t.live {
@@ -276,21 +277,23 @@ func (t *seat) settle() {
 	}
 }
 
-// take counts the connection in m: of a stranger it is one still, which comes from among them. s.mu is held.
+// take counts the connection in m. While it is a stranger, it gives up its place among the
+// strangers first, so that it does not count twice. s.mu is held.
 func (t *seat) take(m *meter.Meter) error {
 	if t.stranger.at != nil {
 		t.s.strange.Give(meter.Connections, 1)
-		defer t.s.strange.Force(meter.Connections, 1) // until it has parted from them
+		defer t.s.strange.Force(meter.Connections, 1) // until part removes it from the strangers
 	}
 	return vfs.Take(m, meter.Connections, 1)
 }
 
-// at is the index in live of the one whose meter is m, or -1.
+// at returns the index in live of the hold with meter m, or -1.
 func (t *seat) at(m *meter.Meter) int {
 	return slices.IndexFunc(t.live, func(h hold) bool { return h.meter == m })
 }
 
-// lose notes that what m is of was taken back. Without anything else the connection ends.
+// lose notes that the grant or share with meter m was taken back. The connection ends when it holds
+// nothing else.
 func (t *seat) lose(m *meter.Meter, why error) {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -306,15 +309,17 @@ func (t *seat) lose(m *meter.Meter, why error) {
 	t.settle()
 }
 
-// betweenEnds is how far the ends of two connections are apart of which all was taken back. Thousands that end at
-// once, each with its goroutines, would leave nobody else a processor for a tenth of a second.
+// betweenEnds is the time between the ends of two connections whose grants were all taken back. If
+// thousands ended at once, each with its goroutines, nobody else would get a processor for a tenth
+// of a second.
 const betweenEnds = 60 * time.Microsecond
 
-// mostAfterlife is when one ends at the latest, which is enough for all that there may be. A guest could have put off the
-// ends of others otherwise: by shares that it takes back and makes again, each restored on many connections.
+// mostAfterlife is the longest that an end is put off, which is enough for as many connections as
+// there may be. Without it a guest could delay the ends of others: it would take shares back and
+// make them again, each restored on many connections.
 const mostAfterlife = 750 * time.Millisecond
 
-// nextEnd returns in what time the next connection may be ended. s.mu is held.
+// nextEnd returns after what time the next connection may be ended. s.mu is held.
 func (s *Server) nextEnd() time.Duration {
 	now := time.Now()
 	after := min(max(Afterlife, s.lastEnd.Add(betweenEnds).Sub(now)), mostAfterlife)
@@ -322,8 +327,8 @@ func (s *Server) nextEnd() time.Duration {
 	return after
 }
 
-// end ends the connection, unless it holds something again. The peer is told why, in the
-// words of a call's error.
+// end ends the connection, unless it holds something again. The peer is told why, in the words of a
+// call's error.
 func (t *seat) end(why error) {
 	t.s.mu.Lock()
 	over := !t.ended && len(t.live) == 0
@@ -336,7 +341,7 @@ func (t *seat) end(why error) {
 // Share implements session.Grants.
 func (t *seat) Share(n vfs.Node) ([]byte, *vfs.Control, error) { return t.s.host.Share(n) }
 
-// socketBelow returns the connection that nc is laid over in the end.
+// socketBelow returns the innermost connection under nc, as the socket under TLS.
 func socketBelow(nc net.Conn) net.Conn {
 	for {
 		over, ok := nc.(interface{ NetConn() net.Conn })
@@ -359,5 +364,5 @@ func rawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// hangUp closes nc at once, with no word of goodbye.
+// hangUp closes nc at once and sends nothing more.
 func hangUp(nc net.Conn) { socketBelow(nc).Close() }

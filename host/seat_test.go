@@ -20,7 +20,7 @@ import (
 
 var mostStrangers = int(meter.StrangerLimits()[meter.Connections])
 
-// Whoever connects and restores nothing makes room for those who come after.
+// A connection that restores nothing makes room for a later one.
 func TestStrangersMakeRoom(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	first := client.NewConn(dial(), loc)
@@ -39,7 +39,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 	ok(t, err)
 }
 
-// Whoever restores nothing is not waited for; whoever holds a grant may be silent for
+// A connection that restores nothing is ended. A connection that holds a grant may be silent for
 // ever.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A locator that leads somewhere is no wrong one, although too many connections hold the grant: however often it is
-// shown, its holder is told limit, and gets in when another leaves.
+// A known locator does not count as unknown when too many connections hold its grant. However often
+// it is shown, its holder is told limit, and gets in when another connection leaves.
 func TestFullGrantIsNoWrongLocator(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	_, err := s.Authority().SetLimits("agent", meter.Limits{meter.Connections: 1})
@@ -96,8 +96,8 @@ func TestFullGrantIsNoWrongLocator(t *testing.T) {
 	})
 }
 
-// Where there is no room, and nobody is waiting to be let in who could make some, whoever comes is refused at
-// once: the next is not accepted meanwhile.
+// When there is no room, and no stranger that could make room, a new connection is refused at once:
+// the next is not accepted meanwhile.
 func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
@@ -121,7 +121,7 @@ func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	})
 }
 
-// One grant is held by so many connections, and one that ends makes room.
+// A grant has a limited number of connections. When one ends there is room for another.
 func TestConnsPerGrant(t *testing.T) {
 	_, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	var conns []*client.Conn
@@ -130,7 +130,7 @@ func TestConnsPerGrant(t *testing.T) {
 		defer c.Close()
 		_, err := c.Node(t.Context())
 		ok(t, err)
-		_, err = c.Node(t.Context()) // again counts once
+		_, err = c.Node(t.Context()) // a second restore does not count again
 		ok(t, err)
 		conns = append(conns, c)
 	}
@@ -146,7 +146,8 @@ func TestConnsPerGrant(t *testing.T) {
 	})
 }
 
-// held is how many connections can hold what loc stands for, until one more is refused.
+// held opens connections that hold what loc stands for, until one more is refused, and returns
+// them.
 func held(t *testing.T, dial func() net.Conn, loc locator.Locator) (conns []*client.Conn) {
 	t.Helper()
 	for {
@@ -162,8 +163,8 @@ func held(t *testing.T, dial func() net.Conn, loc locator.Locator) (conns []*cli
 	}
 }
 
-// No grant has all connections that a host may have, and no share all of its giver's: there is always
-// room for another, and for a stranger.
+// No grant can take all connections of a host, and no share all of its giver's. There is always
+// room for another grant, and for a stranger.
 func TestConnectionsAreShared(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	a := s.Authority()
@@ -198,8 +199,8 @@ func TestConnectionsAreShared(t *testing.T) {
 	ok(t, err)
 }
 
-// Whoever's grants were all taken back is told so and ended within a second, idle or not, and
-// its place is another's.
+// A connection whose grants were all taken back is told so and ended within a second, idle or not.
+// Another connection gets its place.
 func TestRevokedConnectionsEnd(t *testing.T) {
 	s, _, dial, loc := start(t, memory.New(memory.Limits{}).Root(), host.Options{})
 	a := s.Authority()
@@ -247,7 +248,7 @@ func TestRevokedConnectionsEnd(t *testing.T) {
 	ok(t, err)
 }
 
-// A connection that holds anything still, also what it restored since, goes on.
+// A connection that still holds something goes on, even if it restored that later.
 func TestRevokedInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)

@@ -13,7 +13,7 @@ import (
 	"capd/vfs"
 )
 
-// Guests over TLS that asked for much and read nothing do not hold up the end.
+// Guests over TLS that asked for much and read nothing do not delay Close.
 func TestCloseBesideStalled(t *testing.T) {
 	s, address, loc := startTLS(t, host.Options{})
 	c, err := client.Dial(t.Context(), loc.String())
@@ -38,7 +38,7 @@ func TestCloseBesideStalled(t *testing.T) {
 			}
 			b.(*net.TCPConn).SetReadBuffer(4096)
 			go io.Copy(b, a)
-			io.CopyN(a, b, 300<<10) // and then nothing is read any more
+			io.CopyN(a, b, 300<<10) // from then on nothing is read
 			<-stop
 		}()
 		lo := loc

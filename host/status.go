@@ -6,7 +6,7 @@ import (
 	"capd/cap/console"
 )
 
-// process tells a console what the authority does not know.
+// process returns what the console shows and the authority does not know.
 func (s *Server) process() console.Process {
 	s.mu.Lock()
 	guests := len(s.conns) - s.operators
@@ -14,12 +14,12 @@ func (s *Server) process() console.Process {
 	return console.Process{Connections: int64(guests), Descriptors: descriptors()}
 }
 
-// descriptors counts what the process has open; -1 where the system does not
-// tell.
+// descriptors returns how many descriptors the process has open, or -1 when the system
+// does not tell.
 func descriptors() int64 {
 	all, err := os.ReadDir("/dev/fd")
 	if err != nil {
 		return -1
 	}
-	return int64(len(all)) - 1 // the directory itself
+	return int64(len(all)) - 1 // without the directory itself
 }

@@ -9,37 +9,37 @@ import (
 	"strings"
 )
 
-// MaxThreads is how many calls may wait in the kernel at once, for all guests together,
-// where the system allows that.
+// MaxThreads is the most calls that may wait in the kernel at once, for all guests
+// together. The system may allow fewer.
 const MaxThreads = 256
 
-// Threads the process needs beside: those of Go's runtime, of the operator's calls, and
-// of what closes files.
+// ownThreads is how many more threads the process needs: those of Go's runtime, of the
+// operator's calls, and of closing files.
 const ownThreads = 48
 
-// goThreads is how many a Go process may have before its runtime ends it; see
-// [debug.SetMaxThreads], which stays as it is.
+// goThreads is how many threads a Go process may have before its runtime ends it; see
+// [debug.SetMaxThreads]. It is not changed here.
 const goThreads = 10_000
 
-// fewestThreads is how many calls may wait in the kernel whatever the system says: with
-// fewer nothing can be served.
+// fewestThreads is how many calls may wait in the kernel even if the system allows fewer.
+// With less, nothing can be served.
 const fewestThreads = 8
 
-// Threads returns how many calls may wait in the kernel at once, for all guests: at most
-// [MaxThreads], and so many that the process, which is ended when it gets no thread that
-// it needs, stays below what the system allows now. On Linux that is the least that is
-// left of RLIMIT_NPROC, where it binds this user, of pids.max of each control group that the
-// process is in, v1 or v2, and of threads-max and pid_max. A quarter of it is left to
-// others. What cannot be read sets no limit.
+// Threads returns how many calls may wait in the kernel at once, for all guests together.
+// It is [MaxThreads] at most, and less when the system allows the process few threads: a
+// process that cannot start a thread it needs is ended. On Linux the system's limits are
+// RLIMIT_NPROC, if it binds this user, pids.max of each control group (v1 or v2) of the
+// process, threads-max and pid_max. Threads takes the least that is left of them now, and
+// leaves a quarter of it to others. A limit that cannot be read is ignored.
 func Threads() int { return threadsOf(allowedThreads()) }
 
-// threadsOf is Threads where so many more threads are allowed.
+// threadsOf is Threads when left more threads are allowed.
 func threadsOf(left int) int {
 	return min(max((left-ownThreads-runtime.GOMAXPROCS(0))*3/4, fewestThreads), MaxThreads)
 }
 
-// allowed is how many more threads a process may have, by what the system tells at root,
-// which is / of a Linux system.
+// allowed returns how many more threads a process may have, by the system's files below
+// root, the / of a Linux system.
 func allowed(root fs.FS) int {
 	s := system{root}
 	left := goThreads - s.status("Threads:")
@@ -53,10 +53,10 @@ func allowed(root fs.FS) int {
 	return max(left, 0)
 }
 
-// system is what a Linux system tells of itself in files.
+// system reads what a Linux system says about itself in files.
 type system struct{ root fs.FS }
 
-// unlimited is a limit that is none.
+// unlimited stands for no limit.
 const unlimited = math.MaxInt32
 
 func (s system) text(name string) string {
@@ -67,19 +67,19 @@ func (s system) text(name string) string {
 	return string(b)
 }
 
-// number is what a file says, and false when that is no number.
+// number returns the number that a file holds. It is false when that is no number.
 func (s system) number(name string) (int, bool) {
 	n, err := strconv.Atoi(strings.TrimSpace(s.text(name)))
 	return min(n, unlimited), err == nil
 }
 
-// status is a number of /proc/self/status, 0 when it is not there.
+// status returns a number of /proc/self/status, 0 when it is not there.
 func (s system) status(key string) int {
 	n, _ := strconv.Atoi(field(s.text("/proc/self/status"), key, 0))
 	return n
 }
 
-// field is field n, after key, of the line of text that begins with key; "" for none.
+// field returns field n after key, of the line of text that begins with key, or "".
 func field(text, key string, n int) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, key); ok {
@@ -91,8 +91,9 @@ func field(text, key string, n int) string {
 	return ""
 }
 
-// processes is what is left of RLIMIT_NPROC, which counts the threads of all processes
-// of a user. It does not bind root, or a process with one of two capabilities.
+// processes returns what is left of RLIMIT_NPROC, which counts the threads of all
+// processes of a user. It does not bind root, nor a process with one of two capabilities;
+// see passes.
 func (s system) processes() int {
 	most, err := strconv.Atoi(field(s.text("/proc/self/limits"), "Max processes", 0))
 	if err != nil || s.passes() {
@@ -114,8 +115,8 @@ func (s system) processes() int {
 	return most - used
 }
 
-// passes reports whether the process is root, or may pass such limits: CAP_SYS_ADMIN,
-// CAP_SYS_RESOURCE.
+// passes reports whether such limits do not bind the process: it is root, or has
+// CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 func (s system) passes() bool {
 	const admin, resource = 1 << 21, 1 << 24
 	status := s.text("/proc/self/status")
@@ -123,10 +124,10 @@ func (s system) passes() bool {
 	return caps&(admin|resource) != 0 || field(status, "Uid:", 0) == "0"
 }
 
-// kernel is what is left of what the whole system may have.
+// kernel returns what is left of the limits of the whole system.
 func (s system) kernel() int {
 	left := unlimited
-	_, all, _ := strings.Cut(field(s.text("/proc/loadavg"), "", 3), "/") // running/there are
+	_, all, _ := strings.Cut(field(s.text("/proc/loadavg"), "", 3), "/") // running/existing
 	used, _ := strconv.Atoi(all)
 	for _, name := range []string{"threads-max", "pid_max"} {
 		if most, ok := s.number("/proc/sys/kernel/" + name); ok {
@@ -136,8 +137,8 @@ func (s system) kernel() int {
 	return left
 }
 
-// groups are the directories of the control groups that the process is in which count
-// threads, up to the one that is seen as the root.
+// groups returns the directories of the process's control groups that count threads, up
+// to the one that is seen as the root.
 func (s system) groups() (dirs []string) {
 	for line := range strings.Lines(s.text("/proc/self/cgroup")) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -164,8 +165,8 @@ func (s system) groups() (dirs []string) {
 	return dirs
 }
 
-// mounted returns where a control group file system is mounted that has controller ("" for
-// any), and which group is seen there as the root.
+// mounted returns where a control group file system of that kind with controller ("" for
+// any) is mounted, and which group is its root.
 func (s system) mounted(kind, controller string) (mount, top string) {
 	for line := range strings.Lines(s.text("/proc/self/mountinfo")) { // see proc_pid_mountinfo(5)
 		before, after, _ := strings.Cut(line, " - ")

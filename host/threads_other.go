@@ -2,5 +2,5 @@
 
 package host
 
-// allowedThreads is what Go's runtime allows: nothing is known of the system.
+// allowedThreads returns what Go's runtime allows, since nothing is known of the system.
 func allowedThreads() int { return goThreads }

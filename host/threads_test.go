@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// TestThreadsAllowed reads what systems of several kinds say of themselves.
+// TestThreadsAllowed reads the files of several kinds of systems.
 func TestThreadsAllowed(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	status := func(uid, threads int, caps string) *fstest.MapFile {

@@ -15,27 +15,27 @@ import (
 	"capd/vat"
 )
 
-// Bounds on TLS handshakes, which come before a guest is even a stranger.
+// Bounds on TLS handshakes. A connection becomes a stranger only after its handshake.
 const (
-	// MaxHandshakes is how many may be in progress. One more ends the one that
-	// has waited longest, of those that come from where most do.
+	// MaxHandshakes is how many handshakes may be in progress. One more ends the oldest
+	// of the origin that has the most.
 	MaxHandshakes = 256
-	// HandshakeTimeout is how long one may take.
+	// HandshakeTimeout is how long a handshake may take.
 	HandshakeTimeout = 10 * time.Second
 )
 
-// Identity is a host's key, by which guests over TLS know it.
+// Identity is a host's key, by which guests over TLS recognize it.
 type Identity struct {
 	Key    locator.Key
 	config *tls.Config
 }
 
-// NewIdentity returns the identity of key, with a certificate that is made for
-// the occasion: guests compare the key and nothing else.
+// NewIdentity returns the identity of key, with a new certificate. Guests compare only
+// the key.
 func NewIdentity(key ed25519.PrivateKey) (*Identity, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "capd"},
-		NotBefore:   time.Now().Add(-24 * time.Hour), // for a guest's clock that is late, should it look
+		NotBefore:   time.Now().Add(-24 * time.Hour), // for guests whose clock is slow and who look
 		NotAfter:    time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -52,10 +52,10 @@ func NewIdentity(key ed25519.PrivateKey) (*Identity, error) {
 		Certificates:                []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}},
 		MinVersion:                  tls.VersionTLS13,
 		NextProtos:                  []string{locator.Protocol},
-		SessionTicketsDisabled:      true, // nothing is kept for those who left
-		DynamicRecordSizingDisabled: true, // a message is one record where it fits
+		SessionTicketsDisabled:      true, // no state is kept for closed connections
+		DynamicRecordSizingDisabled: true, // a message that fits is sent as one record
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if len(hello.SupportedProtos) == 0 { // one that names others only is refused by itself
+			if len(hello.SupportedProtos) == 0 { // other names alone are refused by the TLS package
 				return nil, errors.New("the guest does not say that it speaks Cap'n Proto")
 			}
 			return nil, nil
@@ -63,17 +63,17 @@ func NewIdentity(key ed25519.PrivateKey) (*Identity, error) {
 	}}, nil
 }
 
-// answer is the host's end of TLS over nc; the handshake is still to come.
+// answer returns the host's end of TLS over nc, before the handshake.
 func (id *Identity) answer(nc net.Conn) *tls.Conn { return tls.Server(vat.Gather(nc), id.config) }
 
-// ServeTLS answers guests on l as ServeGuests does, once they have spoken TLS 1.3
-// with the host of that identity. Whoever speaks something else, or takes too
-// long over it, is gone before a message of theirs is read.
+// ServeTLS serves guests on l as ServeGuests does, after a TLS 1.3 handshake with the
+// host of that identity. A connection that speaks something else, or whose handshake
+// takes too long, is closed before any of its messages is read.
 func (s *Server) ServeTLS(l net.Listener, id *Identity) error {
 	return s.serve(l, func(nc net.Conn) { s.handshake(nc, id) })
 }
 
-// handshake takes over nc and makes a guest of whoever is there.
+// handshake takes over nc, and serves a guest on it after the handshake.
 func (s *Server) handshake(nc net.Conn, id *Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

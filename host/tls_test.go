@@ -54,7 +54,7 @@ func dialTCP(t *testing.T, address string) net.Conn {
 	return nc
 }
 
-// works says that a guest can use the host.
+// works checks that a guest can use the host.
 func works(t *testing.T, loc locator.Locator) {
 	t.Helper()
 	c, err := client.Dial(t.Context(), loc.String())
@@ -64,7 +64,7 @@ func works(t *testing.T, loc locator.Locator) {
 	ok(t, err)
 }
 
-// The key stands for the host, whatever certificate it makes.
+// A key has one identity, whatever certificate is made for it.
 func TestIdentity(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(nil)
 	ok(t, err)
@@ -84,8 +84,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A host answers TLS 1.3 with the right protocol, and nothing else; what it is
-// sent beside that reaches nobody.
+// A host accepts TLS 1.3 with the right protocol, and nothing else. What it is sent
+// without that reaches nobody.
 func TestTLSAlone(t *testing.T) {
 	s, address, loc := startTLS(t, host.Options{})
 	for name, c := range map[string]*tls.Config{
@@ -118,7 +118,7 @@ func TestTLSAlone(t *testing.T) {
 	eventually(t, "they are gone", func() bool { return s.Conns() == 0 })
 }
 
-// Whoever connects over TLS and says nothing makes room for those who come after.
+// A connection over TLS that sends nothing makes room for a later one.
 func TestHandshakesMakeRoom(t *testing.T) {
 	_, address, loc := startTLS(t, host.Options{})
 	first := dialTCP(t, address)
@@ -132,14 +132,14 @@ func TestHandshakesMakeRoom(t *testing.T) {
 	works(t, loc)
 }
 
-// A handshake that is begun and never done ends.
+// A handshake that is begun and never finished ends.
 func TestHandshakeTimeout(t *testing.T) {
 	const timeout = time.Second // TestTLSSilence waits for the real one
 	_, address, loc := startTLS(t, host.HandshakesOf(timeout))
 	before := runtime.NumGoroutine()
 	begun := time.Now()
 	silent, slow := dialTCP(t, address), dialTCP(t, address)
-	go func() { // the header of a hello, and of its bytes one at a time
+	go func() { // sends the header of a hello, and then its bytes one by one
 		slow.Write([]byte{22, 3, 1, 2, 0})
 		for range time.Tick(50 * time.Millisecond) {
 			if _, err := slow.Write([]byte{1}); err != nil {
