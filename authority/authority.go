@@ -1,6 +1,6 @@
-// Package authority knows who holds what: guests, their grants, and the secrets
-// that stand for them. Of a secret only the digest is kept. Grants live in
-// memory: they end with the host.
+// Package authority keeps the guests, their grants, and the secrets that stand for
+// grants. Of a secret it keeps only the digest. Grants live in memory: they end with the
+// host.
 package authority
 
 import (
@@ -15,15 +15,15 @@ import (
 	"capd/vfs"
 )
 
-// Host gives out grants to one tree. It is safe for concurrent use.
+// Host grants parts of one tree to guests. It is safe for concurrent use.
 type Host struct {
 	root     vfs.Dir
-	bulkhead *vfs.Bulkhead // of root, unless it is composed of mounts
+	bulkhead *vfs.Bulkhead // of root, unless root is composed of mounts
 	meters   *meter.Host
 	limits   meter.Limits
 	since    time.Time
 
-	mu       sync.Mutex // every guest needs it: it is held for a few steps, whatever there is
+	mu       sync.Mutex // every guest needs it, so it is held only for a few steps, however many grants there are
 	registry registry
 
 	burials sync.WaitGroup
@@ -31,9 +31,10 @@ type Host struct {
 
 type digest [sha256.Size]byte
 
-// New returns a host of tree, which it takes over. Every root grant gets a meter of m, with
-// limits; what they do not say is as [meter.GrantLimits] has it. A nil m is a new one, which does
-// not know what the system allows: a program that serves guests passes meter.NewHost(host.Limits()).
+// New returns a host of tree, and takes over tree. Every root grant gets a meter of m,
+// with limits; [meter.GrantLimits] has the defaults. If m is nil, New makes one, which
+// does not know what the system allows. A program that serves guests passes
+// meter.NewHost(host.Limits()).
 func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 	if m == nil {
 		m = meter.NewHost(nil)
@@ -43,20 +44,20 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// grantID is what ids look like, which no guest may be called.
+// grantID matches ids of grants. No guest may have such a name.
 var grantID = regexp.MustCompile(`^g[0-9]+$`)
 
-// Grant gives guest the node at path ("" for the whole tree) and returns the
-// secret that stands for it. It answers invalid for a name that is not 1 to 64
-// of A-Z a-z 0-9 . _ - or looks like an id, and what walking to the path answers.
+// Grant grants the node at path ("" for the whole tree) to guest, and returns the secret
+// that stands for it. It answers invalid if guest is not 1 to 64 of A-Z a-z 0-9 . _ - or
+// looks like an id. It also answers what walking to path answers.
 func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Grant, [locator.SecretSize]byte, error) {
 	return h.GrantOn(ctx, guest, path, Terms{ReadOnly: readOnly})
 }
 
-// Terms are what a grant is given on.
+// Terms are the terms of a grant.
 type Terms struct {
 	ReadOnly bool
-	Limits   meter.Limits // what it does not say is as for every grant of the host
+	Limits   meter.Limits // the default of each limit is the host's
 }
 
 // GrantOn is Grant on terms.
@@ -70,9 +71,9 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 	if grantID.MatchString(guest) {
 		return fail(vfs.Errorf(vfs.Invalid, "a guest's name that is g and a number could be taken for a grant's id"))
 	}
-	// The view of the whole tree is left open: it would close the tree, which
-	// the grants share, and holds nothing else. (A wrapper that does not close
-	// would not do: a store moves nodes only to directories that are its own.)
+	// The view of the whole tree is not closed: that would close the tree, which the
+	// grants share, and the view holds nothing else. (A wrapper without Close would not
+	// do: a store moves nodes only to directories of its own.)
 	node, err := vfs.Node(vfs.Guarded(h.root, nil, vfs.Guard{Bulkhead: h.bulkhead})), error(nil)
 	if path != "" {
 		if node, err = vfs.Walk(ctx, node.(vfs.Dir), path); err != nil {
@@ -116,11 +117,11 @@ func attenuate(n vfs.Node) (vfs.Node, error) {
 	return vfs.ReadOnlyFile(n.(vfs.File))
 }
 
-// Restore returns a new reference to the node that a secret stands for, and the meter that what
-// is done through it counts in. A secret is looked up by its digest, so that the time it
-// takes says nothing of how near to a right one it was.
+// Restore returns a new reference to the node that a secret stands for, and the meter in
+// which its use counts. The secret is looked up by its digest, so the time that this
+// takes says nothing about how close to a right secret it was.
 func (h *Host) Restore(secret []byte) (vfs.Node, *meter.Meter, error) {
-	if len(secret) != locator.SecretSize { // however long it is, nothing of it is read
+	if len(secret) != locator.SecretSize { // its bytes are not read, however many there are
 		return nil, nil, errNoLocator
 	}
 	d := digest(sha256.Sum256(secret))
@@ -153,5 +154,5 @@ var errNoLocator = vfs.Errorf(vfs.Denied, "this is not a locator that this host 
 
 var errUnmounted = vfs.Errorf(vfs.Stale, "what this capability leads to was unmounted; ask its giver for another")
 
-// Meters returns what the meters of all grants are parts of.
+// Meters returns the meter.Host of which every grant's meter is a part.
 func (h *Host) Meters() *meter.Host { return h.meters }

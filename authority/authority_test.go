@@ -59,7 +59,7 @@ func TestGrants(t *testing.T) {
 	is(t, "a change through a read-only grant", err, vfs.ReadOnly)
 	ok(t, n.Close())
 	ok(t, n.Close())
-	n, _, err = h.Restore(secret) // closing one reference is none of another's business
+	n, _, err = h.Restore(secret) // closing one reference leaves the others open
 	ok(t, err)
 	_, err = n.Stat(t.Context())
 	ok(t, err)
@@ -90,7 +90,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// Each root grant has its own meter, and what is shared from it counts in a part of that.
+// Each root grant has its own meter. What is shared from it counts in a part of that
+// meter.
 func TestMeters(t *testing.T) {
 	h := newHost(t, meter.Limits{meter.StoredNodes: 2})
 	_, one := grant(t, h, "one", "", false)
@@ -122,7 +123,7 @@ func TestMeters(t *testing.T) {
 	is(t, "the other's first", err, "")
 }
 
-// nodes is how many the grant with that id stores.
+// nodes returns how many stored nodes the grant with that id uses.
 func nodes(t *testing.T, h *authority.Host, id string) int64 {
 	t.Helper()
 	m, err := h.Meter(id)
@@ -130,8 +131,8 @@ func nodes(t *testing.T, h *authority.Host, id string) int64 {
 	return m.Used(meter.StoredNodes)
 }
 
-// The bound on shares is of the grant that all of them come from: sharing what was
-// shared is no way round it.
+// The bound on shares holds for the grant from which all of them come. Sharing a share
+// does not get around it.
 func TestSharesAreBounded(t *testing.T) {
 	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
@@ -158,7 +159,7 @@ func TestSharesAreBounded(t *testing.T) {
 			last = ctl
 		}
 	}
-	below, ctl, err := share(secret) // leaves something to whom it is of
+	below, ctl, err := share(secret) // its giver keeps some of the allowance
 	ok(t, err)
 	defer ctl.Release()
 	shareAll(shareAll(below))
@@ -179,7 +180,7 @@ func TestSharesAreBounded(t *testing.T) {
 	ctl.Release()
 }
 
-// Two grants of one guest name what is shared from them in one series.
+// The shares of all grants of one guest are numbered in one series.
 func TestSharedNames(t *testing.T) {
 	h := newHost(t, nil)
 	for range 2 {
@@ -224,7 +225,7 @@ func TestSharedNames(t *testing.T) {
 	}
 }
 
-// Revoked grants are remembered, but not all of them for ever.
+// Revoked grants are remembered, but only a limited number of them.
 func TestForget(t *testing.T) {
 	h := newHost(t, nil)
 	_, kept := grant(t, h, "kept", "", false)
@@ -250,7 +251,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// Whoever shares and takes back again and again has only what is its own forgotten.
+// A guest that shares and takes back again and again makes the host forget only its own
+// shares.
 func TestForgetOnlyOnesOwn(t *testing.T) {
 	h := newHost(t, nil)
 	gone := func(secret []byte) (shared []byte) {
@@ -267,7 +269,7 @@ func TestForgetOnlyOnesOwn(t *testing.T) {
 	_, busy := grant(t, h, "busy", "a", false)
 	remembered := gone(quiet)
 	first := gone(busy)
-	for range authority.MaxGone + authority.MaxGone/4 + 2 { // not at every grant
+	for range authority.MaxGone + authority.MaxGone/4 + 2 {
 		gone(busy)
 	}
 	_, _, err := h.Restore(first)
@@ -276,7 +278,7 @@ func TestForgetOnlyOnesOwn(t *testing.T) {
 	is(t, "another's", err, vfs.Revoked)
 }
 
-// What was revoked holds nothing, even while nobody asks.
+// A revoked grant holds nothing, even if nobody uses it.
 func TestRevokedHoldsNothing(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", false)
@@ -292,7 +294,7 @@ func TestRevokedHoldsNothing(t *testing.T) {
 		ctl.Release()
 	}
 	ok(t, n.Close())
-	ok(t, h.Close()) // which waits
+	ok(t, h.Close()) // it waits
 	if after := m.Used(meter.Nodes); after != 0 || before == 0 {
 		t.Errorf("open before: %d, after: %d", before, after)
 	}
@@ -309,7 +311,7 @@ func TestRevokedHoldsNothing(t *testing.T) {
 	}
 }
 
-// A grant's own terms come before what every grant has, and can be changed.
+// A grant's own terms override the host's defaults, and can be changed.
 func TestGrantOn(t *testing.T) {
 	h := newHost(t, meter.Limits{meter.StoredNodes: 5, meter.StoredBytes: 50})
 	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Limits: meter.Limits{meter.StoredNodes: 1, meter.StoredBytes: 10}})
@@ -328,7 +330,7 @@ func TestGrantOn(t *testing.T) {
 	if _, err := d.Mkdir(t.Context(), "two"); vfs.CodeOf(err) != vfs.Quota {
 		t.Errorf("a node more than the terms allow: %v, want quota", err)
 	}
-	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 11)), vfs.If{}) // where there is 1 byte
+	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 11)), vfs.If{}) // f had 1 byte
 	ok(t, err)
 	_, err = d.Replace(t.Context(), "f", strings.NewReader(strings.Repeat("x", 12)), vfs.If{})
 	is(t, "a byte more than the terms allow", err, vfs.Quota)

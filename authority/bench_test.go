@@ -8,8 +8,8 @@ import (
 	"capd/meter"
 )
 
-// What one guest does costs the same however many grants there are, since each of
-// these takes the lock that all guests need.
+// What one guest does costs the same however many grants there are. Each of these
+// operations takes the lock that all guests need.
 func BenchmarkAmongGrants(b *testing.B) {
 	for _, roots := range []int{1, 16, 64} {
 		h := newHost(b, nil)
@@ -44,7 +44,7 @@ func BenchmarkAmongGrants(b *testing.B) {
 	}
 }
 
-// fill gives guest a grant with as many shares as there may be.
+// fill gives guest a grant with the most shares that it may have.
 func fill(b *testing.B, h *authority.Host, guest string) {
 	_, secret := grant(b, h, guest, "a", false)
 	n, _, err := h.Restore(secret)

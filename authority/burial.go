@@ -8,8 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// mourn has g, whose node is node, counted as ended when it is, and buried. h.mu is
-// not held, since a guest may be busy with the gates.
+// mourn watches g, whose node is node. When g ends, it is counted as ended and buried.
+// h.mu must not be held, since a guest may hold the locks of the gates.
 func (h *Host) mourn(g *grant, node vfs.Node) {
 	stop := vfs.OnRevoke(node, func(error) {
 		h.end(g)
@@ -26,10 +26,10 @@ func (h *Host) mourn(g *grant, node vfs.Node) {
 	}
 }
 
-// bury lets go of what a grant that was revoked, or has expired, or whose tree was
-// unmounted, holds, once no change goes through it any more. What remains is what
-// Grants tells of it and what its locator answers. When a change is stuck the rest is
-// left to whoever revokes again.
+// bury releases what a grant holds that was revoked, has expired, or whose tree was
+// unmounted. It waits until no change through the grant is under way. Afterwards only
+// what Grants lists and what the locator answers is left. If a change is stuck, the rest
+// remains until somebody revokes again.
 func (h *Host) bury(g *grant) {
 	ctl := g.control.Load()
 	if ctl == nil {
@@ -41,7 +41,7 @@ func (h *Host) bury(g *grant) {
 	g.node = nil
 	g.unwatch = nil
 	var m *meter.Meter
-	if err == nil && ctl.Ended() != nil { // a grant whose tree was unmounted can be revoked still
+	if err == nil && ctl.Ended() != nil { // otherwise only the tree was unmounted, and the grant can still be revoked
 		g.Path = brief(g.Path)
 		g.ended = ctl.Ended()
 		g.control.Store(nil)
@@ -62,11 +62,11 @@ func (h *Host) bury(g *grant) {
 	}
 }
 
-// maxBrief is how many bytes are remembered of the path of a grant that is gone.
+// maxBrief is the most bytes remembered of the path of an ended grant.
 const maxBrief = 128
 
-// brief returns a copy of path, cut after maxBrief bytes. The copy keeps alive no
-// longer string that path is a part of.
+// brief returns a copy of path, cut after maxBrief bytes. Since it is a copy, it does not
+// keep a longer string alive.
 func brief(path string) string {
 	if len(path) > maxBrief {
 		return path[:maxBrief] + "…"
@@ -74,7 +74,7 @@ func brief(path string) string {
 	return strings.Clone(path)
 }
 
-// revoke revokes g, and waits as [vfs.Gate.Revoke] does.
+// revoke revokes g and waits as [vfs.Gate.Revoke] does.
 func (h *Host) revoke(g *grant) error {
 	ctl := g.control.Load()
 	if ctl == nil {
@@ -82,7 +82,7 @@ func (h *Host) revoke(g *grant) error {
 	}
 	err := ctl.Revoke()
 	if err == nil {
-		h.burials.Go(func() { h.bury(g) }) // a change that was stuck may have left something
+		h.burials.Go(func() { h.bury(g) }) // an earlier bury may have left something because of a stuck change
 	}
 	return err
 }

@@ -11,14 +11,15 @@ import (
 	"capd/vfs"
 )
 
-// A grant stands for a part of a tree. Whoever shows its secret gets that part, until the grant is taken back.
+// A grant stands for a part of a tree. Its secret gives access to that part, until the grant is
+// taken back.
 func Example() {
 	ctx := context.Background()
 	tree := memory.New(memory.Limits{}).Root()
 	if _, err := tree.Mkdir(ctx, "docs"); err != nil {
 		log.Fatal(err)
 	}
-	host := authority.New(tree, nil, nil) // of which the tree is from now on
+	host := authority.New(tree, nil, nil) // the tree belongs to host from now on
 	defer host.Close()
 
 	given, secret, err := host.GrantOn(ctx, "reviewer", "docs", authority.Terms{Limits: meter.Limits{meter.StoredNodes: 1}})

@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// What remains of shares that were taken back is little, where they led to a long path
-// too, and below a mount, and more of them cost no more.
+// Shares that were taken back use little memory, even if they led to a long path or below
+// a mount. More of them use no more.
 func TestGoneCostsLittle(t *testing.T) {
 	names := vfs.NewNamespace()
 	ok(t, names.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
@@ -33,10 +33,10 @@ func TestGoneCostsLittle(t *testing.T) {
 		ok(t, err)
 		release()
 	}
-	for _, rounds := range []int{1, 2} { // what is forgotten costs nothing
+	for _, rounds := range []int{1, 2} { // forgotten shares cost nothing
 		before := heap()
 		for range rounds * (authority.MaxGone + authority.MaxGone/4) {
-			at, err := vfs.Walk(t.Context(), top, path) // whose path is its own
+			at, err := vfs.Walk(t.Context(), top, path) // its path is a string of its own
 			ok(t, err)
 			_, ctl, err := h.Share(at)
 			ok(t, err)
@@ -51,7 +51,7 @@ func TestGoneCostsLittle(t *testing.T) {
 	}
 }
 
-// heap returns what is allocated and reachable, in bytes.
+// heap returns how many bytes are allocated and reachable.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

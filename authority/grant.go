@@ -9,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// Grant is what is known of a grant.
+// Grant describes a grant. It holds no secret.
 type Grant struct {
 	Guest  string // the holder's name
 	ID     string // not secret
@@ -25,7 +25,6 @@ type Mode string
 // State is what a grant is now.
 type State string
 
-// The modes and states.
 const (
 	ReadWrite Mode = "read-write"
 	ReadOnly  Mode = "read-only"
@@ -38,36 +37,36 @@ const (
 type grant struct {
 	Grant
 	digest  digest
-	node    vfs.Node                    // what the locator restores; nil once it was found revoked, or unmounted
+	node    vfs.Node                    // what the locator restores; nil once it has ended
 	control atomic.Pointer[vfs.Control] // nil once the grant is buried
-	ended   error                       // set before that: what every call through it answers
+	ended   error                       // set before control is nil: what every call through the grant answers
 	unwatch func()
-	root    *grant // itself, unless shared
+	root    *grant // g itself, unless g is a share
 	order   uint64 // its id's number
 	holder  *guest
-	meter   *meter.Meter // what is done through it counts there; nil once the grant is buried
-	giver   *meter.Meter // of a share: whose it is
+	meter   *meter.Meter // in which its use counts; nil once the grant is buried
+	giver   *meter.Meter // of a share: the meter from which it was shared
 
-	// Of a root grant, of what was shared from it, under the host's lock.
-	gone      []*grant // those that have ended and are remembered, the first to end first
-	forgotten bool     // the root grant itself
+	// Of a root grant: the shares that came from it. Host.mu guards them.
+	gone      []*grant // ended and remembered shares, the first to end first
+	forgotten bool     // the root grant itself is forgotten
 }
 
-// shared reports whether g was shared from another.
+// shared reports whether g is a share.
 func (g *grant) shared() bool { return g.root != g }
 
-// mint makes the secret that stands for g, of which g keeps the digest.
+// mint makes the secret that stands for g, and keeps its digest in g.
 func (g *grant) mint() [locator.SecretSize]byte {
 	secret := locator.NewSecret()
 	g.digest = sha256.Sum256(secret[:])
 	return secret
 }
 
-// dead reports whether g was revoked. It waits for nothing.
+// dead reports whether g has ended. It does not wait.
 func (g *grant) dead() bool { return g.end() != nil }
 
-// end returns what every call through g answers once it was revoked, has expired or
-// was unmounted; nil before. It waits for nothing.
+// end returns what every call through g answers once g was revoked, has expired, or its
+// tree was unmounted. Before that it returns nil. It does not wait.
 func (g *grant) end() error {
 	if ctl := g.control.Load(); ctl != nil {
 		return ctl.Ended()
@@ -75,7 +74,7 @@ func (g *grant) end() error {
 	return g.ended
 }
 
-// now is the grant with its state. h.mu is held.
+// now returns the grant with its present state. h.mu is held.
 func (g *grant) now() Grant {
 	out := g.Grant
 	switch {

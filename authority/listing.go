@@ -2,14 +2,14 @@ package authority
 
 import "capd/meter"
 
-// Metered is a grant, and the meter that what is done through it counts in.
+// Metered is a grant and the meter in which its use counts.
 type Metered struct {
 	Grant
 	Meter *meter.Meter
 }
 
-// Metered returns at most max grants that may hold something, oldest first, as Grants does. A grant
-// that was taken back is among them while something is left of what it held.
+// Metered returns at most max grants that may hold something, oldest first, as Grants
+// does. A revoked grant is included while something that it held is left.
 func (h *Host) Metered(after string, max int) (out []Metered, err error) {
 	order, err := h.orderAfter(after)
 	if err != nil {
@@ -24,9 +24,9 @@ func (h *Host) Metered(after string, max int) (out []Metered, err error) {
 	return out, nil
 }
 
-// Grants returns at most max grants, oldest first: those after the one with that id,
-// which may be forgotten since, or from the first for "". It answers invalid for
-// what is no id, and notFound for one that no grant ever had.
+// Grants returns at most max grants, oldest first. It begins after the grant with the id
+// after, which may be forgotten by now, or with the first for "". It answers invalid if
+// after is no id, and notFound if no grant ever had that id.
 func (h *Host) Grants(after string, max int) (out []Grant, err error) {
 	order, err := h.orderAfter(after)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *Host) Grants(after string, max int) (out []Grant, err error) {
 	return out, nil
 }
 
-// orderAfter is the order of the grant with that id, 0 for "".
+// orderAfter returns the order of the grant with that id, or 0 for "".
 func (h *Host) orderAfter(id string) (order uint64, err error) {
 	if id == "" {
 		return 0, nil
@@ -56,12 +56,12 @@ func (h *Host) orderAfter(id string) (order uint64, err error) {
 	return order, nil
 }
 
-// few is how many grants are looked at while the host's lock is held.
+// few is how many grants are visited under one hold of the host's lock.
 const few = 256
 
 // each calls f for every grant after the one with that order, oldest first, until f
-// answers false. h.mu is held while f runs and let go after every few, so that grants
-// which come or are forgotten meanwhile may be left out.
+// returns false. h.mu is held while f runs. It is released after every few grants, so
+// grants that are added or forgotten meanwhile may be missed.
 func (h *Host) each(order uint64, f func(*grant) bool) {
 	for more := true; more; {
 		order, more = h.eachOfFew(order, f)

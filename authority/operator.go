@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// of returns the grants of a guest, or the one with that id.
+// of returns the grants of a guest, or the grant with that id.
 func (h *Host) of(guest string) ([]*grant, error) {
 	h.mu.Lock()
 	gs := h.registry.ofGuest(guest)
@@ -26,21 +26,21 @@ func (h *Host) of(guest string) ([]*grant, error) {
 	return gs, nil
 }
 
-// Revoke revokes every grant of guest, or the one with that id, and all that was
-// shared from it, and returns when nothing can change through it any more. It
-// counts those that were not revoked before. It answers busy as vfs.Gate.Revoke
-// does.
+// Revoke revokes every grant of guest, or the grant with that id, and everything shared
+// from them. It returns when nothing can change through them any more. It returns how
+// many of them were not revoked before, not counting shares. It answers busy as
+// vfs.Gate.Revoke does.
 func (h *Host) Revoke(guest string) (int, error) {
 	gs, err := h.of(guest)
 	if err != nil {
 		return 0, err
 	}
-	// Those that are revoked already too: a change through them may be stuck.
+	// Revoked grants are revoked again, since a change through them may be stuck.
 	return len(alive(gs)), all(gs, h.revoke)
 }
 
-// SetWritable locks or unlocks every grant of guest, or the one with that id, and
-// counts them. It answers revoked when all of them were taken back.
+// SetWritable unlocks or locks every grant of guest, or the grant with that id, for
+// writing. It returns how many there are. It answers revoked when all of them have ended.
 func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	gs, err := h.of(guest)
 	if err != nil {
@@ -58,13 +58,14 @@ func (h *Host) SetWritable(guest string, on bool) (int, error) {
 	})
 }
 
-// alive returns the grants that are not revoked.
+// alive returns the grants that have not ended.
 func alive(gs []*grant) []*grant {
 	return slices.DeleteFunc(slices.Clone(gs), (*grant).dead)
 }
 
-// SetLimits changes limits of every grant of guest, or of the one with that id, and counts
-// them. It answers revoked when all of them were taken back. See [meter.Meter.Set].
+// SetLimits changes limits of every grant of guest, or of the grant with that id, and
+// returns how many there are; see [meter.Meter.Set]. It answers revoked when all of them
+// have ended.
 func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
 	gs, err := h.of(guest)
 	if err != nil {
@@ -83,7 +84,8 @@ func (h *Host) SetLimits(guest string, l meter.Limits) (int, error) {
 	return n, nil
 }
 
-// gone is why nothing can be done to grants of one guest that have all ended, in words for whoever gives grants.
+// gone is the error for an operation on grants of one guest that have all ended. It is
+// worded for those who give grants.
 func gone(gs []*grant) error {
 	last := gs[len(gs)-1]
 	what, ended, next := "grant "+last.ID+" of "+last.Guest+" was", "taken back", "grant("+last.Guest+") makes another"
@@ -100,8 +102,8 @@ func gone(gs []*grant) error {
 	return vfs.Errorf(code, "%s %s; %s", what, ended, next)
 }
 
-// Meter returns the meter of one grant. For one that is gone it answers the code
-// that its calls do.
+// Meter returns the meter of one grant. For a grant that is gone it answers the code that
+// calls through the grant answer.
 func (h *Host) Meter(id string) (*meter.Meter, error) {
 	g, err := h.byID(id)
 	if err != nil {
@@ -119,8 +121,8 @@ func (h *Host) meterOf(g *grant) *meter.Meter {
 	return g.meter
 }
 
-// Control returns the control of one grant. For one that is gone it answers what its
-// calls do.
+// Control returns the control of one grant. For a grant that is gone it answers the code
+// that calls through the grant answer.
 func (h *Host) Control(id string) (*vfs.Control, error) {
 	g, err := h.byID(id)
 	if err != nil {
@@ -143,8 +145,7 @@ func (h *Host) byID(id string) (*grant, error) {
 
 var errNoGrant = vfs.Errorf(vfs.NotFound, "there is no grant with that id; see grants")
 
-// all runs f for all at once, so that one that is stuck does not hold up the
-// others.
+// all runs f for all grants at once, so that a stuck one does not delay the others.
 func all(gs []*grant, f func(*grant) error) error {
 	errs := make([]error, len(gs))
 	var wg sync.WaitGroup

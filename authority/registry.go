@@ -10,29 +10,29 @@ import (
 	"capd/vfs"
 )
 
-// registry files the grants by secret, by id and by guest. The host's lock is held
-// around each call. No call takes longer the more grants there are, beyond a
-// logarithm, except ofGuest, which answers the grants of one guest.
+// registry indexes the grants by secret, by id and by guest. The caller holds the host's
+// lock. With more grants each call takes at most logarithmically longer. The exception is
+// ofGuest, which returns the grants of one guest.
 type registry struct {
 	byDigest map[digest]*grant
 	byOrder  btree.Map[uint64, *grant]
-	byMeter  map[*meter.Meter]*grant // those that are not buried
+	byMeter  map[*meter.Meter]*grant // grants that are not buried
 	guests   map[string]*guest
 	lastID   uint64
-	gone     []*grant // root grants that have ended, the first to end first
+	gone     []*grant // ended and remembered root grants, the first to end first
 }
 
-// guest is a name and the grants that are held under it.
+// guest is a name and the grants of that name.
 type guest struct {
 	grants map[*grant]struct{}
-	shared int // how many grants were ever shared from these
+	shared int // how many shares were ever made from these grants
 }
 
 func newRegistry() registry {
 	return registry{byDigest: map[digest]*grant{}, byMeter: map[*meter.Meter]*grant{}, guests: map[string]*guest{}}
 }
 
-// add files g, which has its digest, under a new id and the name of its guest.
+// add indexes g, which has its digest, under a new id and its guest's name.
 func (r *registry) add(g *grant) {
 	r.lastID++
 	g.order = r.lastID
@@ -49,7 +49,7 @@ func (r *registry) add(g *grant) {
 	g.holder = holder
 }
 
-// unmeter takes g's meter from it.
+// unmeter removes g's meter from g and returns it.
 func (r *registry) unmeter(g *grant) *meter.Meter {
 	m := g.meter
 	delete(r.byMeter, m)
@@ -67,10 +67,10 @@ func (r *registry) remove(g *grant) {
 	}
 }
 
-// end notes that g has ended. Of those that have ended,
-// MaxGone root grants are remembered, and MaxGone of those shared from one root
-// grant, so that a guest has only its own forgotten. With a root grant all that was
-// shared from it is forgotten: end returns what of this is left to remove.
+// end notes that g has ended. Of ended grants, MaxGone root grants are remembered, and
+// MaxGone shares of each root grant, so that a guest makes the host forget only its own
+// shares. When a root grant is forgotten its shares are, too: end returns those that are
+// left to remove.
 func (r *registry) end(g *grant) (left []*grant) {
 	if g.shared() {
 		if g.root.forgotten {
@@ -89,7 +89,8 @@ func (r *registry) end(g *grant) (left []*grant) {
 	return left
 }
 
-// push appends g to gone and takes out what is the oldest then, beyond MaxGone.
+// push appends g to gone. If there are more than MaxGone then, it removes the oldest and
+// returns it.
 func push(gone *[]*grant, g *grant) (oldest *grant) {
 	*gone = append(*gone, g)
 	if len(*gone) <= MaxGone {
@@ -100,7 +101,7 @@ func push(gone *[]*grant, g *grant) (oldest *grant) {
 	return oldest
 }
 
-// after returns the grants after the one with that order, oldest first, at most max.
+// after returns at most max grants after the one with that order, oldest first.
 func (r *registry) after(order uint64, max int) (gs []*grant) {
 	r.byOrder.Ascend(order+1, func(_ uint64, g *grant) bool {
 		gs = append(gs, g)
@@ -119,7 +120,7 @@ func (r *registry) byID(id string) *grant {
 	return g
 }
 
-// ofGuest returns the grants of a guest, in no order.
+// ofGuest returns the grants of a guest, in no particular order.
 func (r *registry) ofGuest(name string) (gs []*grant) {
 	if holder := r.guests[name]; holder != nil {
 		for g := range holder.grants {
@@ -129,7 +130,7 @@ func (r *registry) ofGuest(name string) (gs []*grant) {
 	return gs
 }
 
-// orderOf is the number in an id. It answers invalid for what is no id.
+// orderOf returns the number in an id. It answers invalid if id is no id.
 func orderOf(id string) (uint64, error) {
 	if grantID.MatchString(id) {
 		if n, err := strconv.ParseUint(id[1:], 10, 64); err == nil {
@@ -139,8 +140,8 @@ func orderOf(id string) (uint64, error) {
 	return 0, vfs.Errorf(vfs.Invalid, "a grant's id is g and a number")
 }
 
-// end is called once for every grant, when it was revoked, or has expired, or its
-// tree was unmounted.
+// end is called once for every grant: when it was revoked, has expired, or its tree was
+// unmounted.
 func (h *Host) end(g *grant) {
 	h.mu.Lock()
 	left := h.registry.end(g)
@@ -159,6 +160,6 @@ func (h *Host) end(g *grant) {
 	}
 }
 
-// MaxGone is how many revoked grants are remembered, so that their locators answer
-// revoked.
+// MaxGone is how many ended root grants are remembered, and how many ended shares of each
+// root grant, so that their locators answer revoked.
 const MaxGone = 4096

@@ -21,8 +21,8 @@ func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *
 	return shared, ctl
 }
 
-// With a root grant all that was shared from it is forgotten, and no index keeps
-// anything of it.
+// When a root grant is forgotten its shares are, too, and no index keeps anything of
+// them.
 func TestForgetWithTheRoot(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "first", "a", false)
@@ -60,8 +60,7 @@ func TestForgetWithTheRoot(t *testing.T) {
 	}
 }
 
-// What was shared from a tree that is unmounted holds nothing, and so it is none of
-// the shares that may be alive.
+// Shares of a tree that was unmounted hold nothing, so they do not count as live shares.
 func TestUnmountedSharesDoNotCount(t *testing.T) {
 	ns := vfs.NewNamespace()
 	ok(t, ns.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
@@ -87,8 +86,8 @@ func TestUnmountedSharesDoNotCount(t *testing.T) {
 	ctl.Release()
 }
 
-// A list is complete and in order however many grants it has, and where it goes on
-// after one that is forgotten meanwhile.
+// A list is complete and in order however many grants it has, even when it continues
+// after a grant that was forgotten meanwhile.
 func TestLongList(t *testing.T) {
 	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
@@ -130,7 +129,7 @@ func TestLongList(t *testing.T) {
 	}
 }
 
-// A number is not given twice, also when the one who had it is forgotten.
+// A share's number is not used again, even when the share that had it is forgotten.
 func TestSharedNamesAreNotGivenAgain(t *testing.T) {
 	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
@@ -148,7 +147,7 @@ func TestSharedNamesAreNotGivenAgain(t *testing.T) {
 	}
 }
 
-// A share of a share, and so on, ends somewhere, also where no limit says how many shares there may be.
+// Shares of shares have a greatest depth, even without a limit on shares.
 func TestDeepShares(t *testing.T) {
 	h := newHost(t, meter.Limits{meter.Shares: meter.NoLimit, meter.Nodes: meter.NoLimit})
 	_, secret := grant(t, h, "agent", "a", false)

@@ -7,9 +7,11 @@ import (
 	"capd/vfs"
 )
 
-// Share mints a secret for n, which a guest of this host holds, with exactly its
-// rights. It dies with the grant that n came from. What its holder uses counts in a part of the
-// sharer's meter. The control is the sharer's, to take it back.
+// Share mints a secret for n, which a guest of this host holds. The share has exactly n's
+// rights, and ends when the grant that n came from ends. Its use counts in a part of the
+// sharer's meter. The control belongs to the sharer, who can take the share back. Share
+// answers invalid for a node of another host, and limit when the share would be nested
+// too deep or one too many.
 func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 	of := vfs.MeterOf(n)
 	if of == nil {
@@ -47,7 +49,8 @@ var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and ca
 
 var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 
-// share files a share of the grant or share whose meter is of. That one has one live share more.
+// share registers a share of the grant or share whose meter is of. It counts as a live
+// share there.
 func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*grant, []byte, error) {
 	place, _ := vfs.PlaceOf(node)
 	g := &grant{Grant: Grant{Path: place.Path, State: Active}, node: node, meter: part, giver: of}
@@ -56,7 +59,7 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*g
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	parent := h.registry.byMeter[of]
-	if parent == nil { // it was buried meanwhile
+	if parent == nil { // the parent was buried meanwhile
 		if err := ctl.Ended(); err != nil {
 			return nil, nil, err
 		}
@@ -69,7 +72,7 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*g
 	if place.ReadOnly {
 		g.Mode = ReadOnly
 	}
-	parent.holder.shared++ // a guest may hold several grants
+	parent.holder.shared++ // the guest's, who may hold several grants
 	g.Guest = fmt.Sprintf("%s/%d", parent.Guest, parent.holder.shared)
 	h.registry.add(g)
 	return g, secret[:], nil

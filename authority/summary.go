@@ -4,13 +4,13 @@ import (
 	"time"
 )
 
-// Summary is what all grants come to.
+// Summary describes all grants together.
 type Summary struct {
-	Since  time.Time // when the host began
-	Grants int       // that are not revoked, shared ones among them
+	Since  time.Time // when the host was made
+	Grants int       // grants that have not ended, including shares
 }
 
-// Summary returns what all grants come to now.
+// Summary returns the present summary.
 func (h *Host) Summary() Summary {
 	s := Summary{Since: h.since}
 	h.each(0, func(g *grant) bool {

@@ -6,7 +6,8 @@ import (
 	"capd/meter"
 )
 
-// The summary counts what is there, and the host's meter what all use, each grant's use once.
+// The summary counts the grants, and the host's meter counts the use of all, each grant's use
+// once.
 func TestSummary(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", false)
