@@ -12,26 +12,26 @@ import (
 //		<-claim.Again()
 //	}
 //
-// The claims of a meter are met in the order they came. What is given back wakes one claim, the first of some meter that
-// can be met now. That claim wakes the next such one when it was met, or ended, or came too late. So a thousand calls
-// that wait are not all woken where one of them can be met.
+// The claims of one meter are met in the order they came. When bytes are given back, one claim is woken: the
+// first of some meter that can be met now. When that claim is met, ends, or finds that others were quicker,
+// it wakes the next one. So a thousand waiting calls are not all woken when there is room for one of them.
 type Claim struct {
 	meter *Meter
 	kind  Kind
 	again chan struct{}
 
-	n       int64 // what it waits for; under queues.mu
-	entered bool  // it was in its queue
-	woken   bool  // it was the first; under queues.mu
-	waits   bool  // it is in its queue; likewise
+	n       int64 // what it waits for; queues.mu guards it
+	entered bool  // it was in its queue at least once
+	woken   bool  // it was woken; queues.mu guards it
+	waits   bool  // it is in its queue; queues.mu guards it
 }
 
-// Claim returns a claim for k of m. [Claim.End] has to follow unless Take has answered true.
+// Claim returns a claim for k of m. [Claim.End] must follow, unless Take has returned true.
 func (m *Meter) Claim(k Kind) *Claim {
 	return &Claim{meter: m, kind: k, again: make(chan struct{}, 1)}
 }
 
-// Take is [Meter.TakeFirst]. If it reports false the claim is in the queue.
+// Take is [Meter.TakeFirst]. If it returns false, the claim is in the queue.
 func (c *Claim) Take(n int64) bool {
 	if c.meter.TakeFirst(c.kind, n) {
 		c.End()
@@ -42,7 +42,7 @@ func (c *Claim) Take(n int64) bool {
 	}
 	c.entered = true
 	late := c.meter.queues().enter(c, n)
-	if c.meter.TakeFirst(c.kind, n) { // given back in the same moment
+	if c.meter.TakeFirst(c.kind, n) { // some was given back in the meantime
 		c.End()
 		return true
 	}
@@ -52,19 +52,20 @@ func (c *Claim) Take(n int64) bool {
 	return false
 }
 
-// Again returns a channel from which something comes when it may be worth to try again.
+// Again returns a channel that receives a value when it may be worth trying again.
 func (c *Claim) Again() <-chan struct{} { return c.again }
 
-// End leaves the queue. Another claim is woken in place of one that was. Take enters the queue again, as the last.
+// End leaves the queue. If the claim was woken, End wakes another in its place. A later Take enters the queue
+// again, as the last.
 func (c *Claim) End() {
 	if c.entered {
 		c.meter.queues().leave(c)
 	}
 }
 
-// queues are the claims on what all parts of a meter share, by meter and kind, in the order they came.
+// queues holds the claims on what all parts of a meter share, by meter and kind, in the order they came.
 type queues struct {
-	some atomic.Int64 // claims
+	some atomic.Int64 // number of waiting claims
 	mu   sync.Mutex
 	of   map[queueKey][]*Claim
 }
@@ -76,7 +77,7 @@ type queueKey struct {
 
 func (c *Claim) key() queueKey { return queueKey{c.meter, c.kind} }
 
-// queues returns those that m's claims are in.
+// queues returns the queues for m's claims: those of the topmost meter.
 func (m *Meter) queues() *queues {
 	for m.parent != nil {
 		m = m.parent
@@ -84,8 +85,8 @@ func (m *Meter) queues() *queues {
 	return &m.claims
 }
 
-// enter puts c, which waits for n, into its queue. One that was woken is the first again: others were quicker, which late
-// reports.
+// enter puts c, which waits for n, into its queue. A claim that was woken becomes the first again. late
+// reports that: others were quicker than the claim.
 func (q *queues) enter(c *Claim, n int64) (late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +107,7 @@ func (q *queues) enter(c *Claim, n int64) (late bool) {
 	return late
 }
 
-// leave takes c out. If c was woken, another is.
+// leave takes c out of its queue. If c was woken, another claim is woken.
 func (q *queues) leave(c *Claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,7 +121,7 @@ func (q *queues) leave(c *Claim) {
 	}
 }
 
-// wake wakes the first of some meter's that wait for k, if it can be met. q.mu is held.
+// wake wakes one claim for k: the first of some meter's, if it can be met. q.mu is held.
 func (q *queues) wake(k Kind) {
 	for key, all := range q.of {
 		c := all[0]
@@ -137,7 +138,7 @@ func (q *queues) wake(k Kind) {
 	}
 }
 
-// remove takes c from place i of its queue. q.mu is held.
+// remove takes c out of its queue, where it is at index i. q.mu is held.
 func (q *queues) remove(c *Claim, i int) {
 	key := c.key()
 	if q.of[key] = slices.Delete(q.of[key], i, i+1); len(q.of[key]) == 0 {
@@ -147,7 +148,7 @@ func (q *queues) remove(c *Claim, i int) {
 	q.some.Add(-1)
 }
 
-// tell wakes one who waits for k, as wake does.
+// tell wakes one claim for k, as wake does.
 func (q *queues) tell(k Kind) {
 	if q.some.Load() == 0 {
 		return

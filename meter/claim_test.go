@@ -9,7 +9,7 @@ import (
 	"capd/meter"
 )
 
-// What is given back wakes nobody who cannot be met, also where each of many shares has somebody waiting.
+// Giving back wakes nobody who cannot be met, even if somebody waits in each of many shares.
 func TestGiveWakesOnlyWhoCanBeMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(nil)
@@ -50,7 +50,7 @@ func TestGiveWakesOnlyWhoCanBeMet(t *testing.T) {
 	})
 }
 
-// BenchmarkGive gives bytes back while in each of so many shares of another grant somebody waits.
+// BenchmarkGive gives bytes back while somebody waits in each of many shares of another grant.
 func BenchmarkGive(b *testing.B) {
 	for _, shares := range []int{0, 1, 256} {
 		b.Run(fmt.Sprintf("%d wait", shares), func(b *testing.B) {
@@ -82,7 +82,7 @@ func BenchmarkGive(b *testing.B) {
 	}
 }
 
-// Whoever tries first, and then waits, was refused once.
+// A caller who tries first and then waits was refused once.
 func TestWhoWaitsWasRefusedOnce(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.ReplyBytes: 10})
 	m.Force(meter.ReplyBytes, 8)
@@ -96,7 +96,7 @@ func TestWhoWaitsWasRefusedOnce(t *testing.T) {
 	}
 }
 
-// A claim that was woken, and that gives up or that somebody else was quicker than, wakes another that can be met.
+// A woken claim that ends, or that finds others quicker, wakes another that can be met.
 func TestWokenClaimPassesItOn(t *testing.T) {
 	for name, pass := range map[string]func(root *meter.Meter, woken *meter.Claim){
 		"it gives up": func(_ *meter.Meter, woken *meter.Claim) { woken.End() },
@@ -108,7 +108,7 @@ func TestWokenClaimPassesItOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // until it was the other that was woken
+			for range 20 { // until the other one was woken
 				root := meter.NewHost(nil).Grant("a", meter.Limits{meter.ReplyBytes: 16})
 				root.Force(meter.ReplyBytes, 16)
 				large, small := root.Part("large").Claim(meter.ReplyBytes), root.Part("small").Claim(meter.ReplyBytes)

@@ -7,7 +7,7 @@ import (
 	"capd/meter"
 )
 
-// below returns a share of a share, and so on, so many deep.
+// below returns a share nested n deep.
 func below(m *meter.Meter, depth int) *meter.Meter {
 	for range depth {
 		m = m.Part("s")
@@ -15,7 +15,7 @@ func below(m *meter.Meter, depth int) *meter.Meter {
 	return m
 }
 
-// What a share of a share takes costs as much again for each that it lies below, and not more.
+// Taking costs the same again for each meter above, and no more.
 func BenchmarkDeepTake(b *testing.B) {
 	for _, depth := range []int{0, 4, 16, 64} {
 		m := below(meter.NewHost(nil).Grant("a", nil), depth)

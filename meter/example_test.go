@@ -7,7 +7,8 @@ import (
 	"capd/meter"
 )
 
-// A host has so much for all grants. What a share takes counts in its grant too, and leaves something for the giver.
+// A host has so much for all grants. What a share takes counts in its grant, too, and leaves something for
+// the giver.
 func Example() {
 	host := meter.NewHost(meter.Limits{meter.Threads: 16})
 	grant := host.Grant("builder", meter.Limits{meter.Nodes: 8})
@@ -28,7 +29,7 @@ func Example() {
 	// 8 of 8
 }
 
-// Work waits for its turn, in the lane that it is for.
+// Work waits for its turn in its lane.
 func ExampleMeter_Begin() {
 	grant := meter.NewHost(nil).Grant("builder", nil)
 	ctx, turn, err := grant.Begin(context.Background(), meter.Heavy)

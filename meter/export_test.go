@@ -2,7 +2,7 @@ package meter
 
 import "time"
 
-// Press looks how many grants do something, as the lane of Work does every few milliseconds while somebody waits.
+// Press counts the active grants, as the lane Work does every few milliseconds while somebody waits.
 func (h *Host) Press() {
 	l := &h.lanes[Work]
 	l.mu.Lock()
@@ -10,8 +10,8 @@ func (h *Host) Press() {
 	l.press(time.Now())
 }
 
-// Slots is how many turns of Work there are at once now.
+// Slots returns how many turns of Work there are at once now.
 func (h *Host) Slots() int64 { return h.lanes[Work].slots.Load() }
 
-// Taken returns how many turns of l are had now.
+// Taken returns how many turns of l are taken now.
 func (m *Meter) Taken(l Lane) int64 { return m.lanes[l].state.Load() & takenMask }

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// A flow is what waits for turns of one lane, of one meter and its parts. All but the counts is
-// under lane.mu.
+// A flow is the requests for turns of one lane that wait, of one meter and its parts. lane.mu
+// guards it, except for the counters.
 type flow struct {
 	meter  *Meter
 	parent *flow
 
-	v       time.Duration // the time that it has had, in the parent's count
-	now     time.Duration // where the count of its own stands
-	own     turnList      // the meter's own, in the order they asked
-	going   turnList      // likewise, those that have a thread: they do not wait behind others, who may get none
-	ownV    time.Duration // the time that they have had
-	active  []*flow       // parts of which something waits
-	waiting int           // in all
-	stuck   bool          // there is no thread for its own; see setStuck
-	counted bool          // it counts as ready
-	able    int           // how many can go, of it and all parts
-	served  time.Time     // when its own last had a turn, or waited for nothing
+	v       time.Duration // its virtual time, in its parent's count
+	now     time.Duration // its virtual clock: where own, and parts, that were empty start
+	own     turnList      // requests of the meter itself, in order
+	going   turnList      // likewise, of turns that have a thread already: they need not wait behind those that may get none
+	ownV    time.Duration // the virtual time of own and going
+	active  []*flow       // parts in which something waits
+	waiting int           // requests, in it and all parts
+	stuck   bool          // there is no thread for own; see setStuck
+	counted bool          // it is counted in able
+	able    int           // how many flows can have a turn, of it and all parts
+	served  time.Time     // when own last had a turn, or was empty
 
-	turns atomic.Int64 // given
-	spent atomic.Int64 // nanoseconds, of its own
+	turns atomic.Int64 // turns given
+	spent atomic.Int64 // nanoseconds in turns of its own
 }
 
-// push appends t to what waits. A flow that nothing waited in begins where the others are, and not
-// with what it did not use.
+// push appends t to what waits. A flow that was empty starts at the others' virtual time: it does
+// not save up turns.
 func (f *flow) push(t *Turn) {
 	if !f.some() {
 		f.ownV = max(f.ownV, f.now)
@@ -51,10 +51,10 @@ func (f *flow) push(t *Turn) {
 	f.count()
 }
 
-// some reports whether something of f's own waits.
+// some reports whether a request of f itself waits.
 func (f *flow) some() bool { return f.own.first != nil || f.going.first != nil }
 
-// remove takes t from what waits, and reports whether it was there.
+// remove takes t from what waits, and reports whether it waited.
 func (f *flow) remove(t *Turn) bool {
 	if t.in != &f.own && t.in != &f.going {
 		return false
@@ -70,7 +70,7 @@ func (f *flow) remove(t *Turn) bool {
 	return true
 }
 
-// next returns the flow whose own is to have the next turn, nil when none of what waits can go.
+// next returns the flow whose own request gets the next turn, or nil when none can have one.
 func (f *flow) next() *flow {
 	var best *flow
 	v := f.ownV
@@ -92,10 +92,10 @@ func (f *flow) next() *flow {
 	return best.next()
 }
 
-// ready reports whether the first of f's own can go.
+// ready reports whether a request of f itself can have a turn.
 func (f *flow) ready() bool { return f.going.first != nil || f.own.first != nil && !f.stuck }
 
-// head is the first of f's own that can go.
+// head returns the first request of f itself that can have a turn.
 func (f *flow) head() *Turn {
 	if f.going.first != nil {
 		return f.going.first
@@ -103,14 +103,14 @@ func (f *flow) head() *Turn {
 	return f.own.first
 }
 
-// setStuck says whether there is a thread for f's own.
+// setStuck notes whether there is no thread for f's own requests.
 func (f *flow) setStuck(stuck bool) {
 	f.stuck = stuck
 	f.count()
 }
 
-// count keeps what able says, here and above: looking for it at each turn would cost the more
-// the deeper the parts lie in one another.
+// count updates able, here and above. Counting at each turn would cost more the deeper parts are
+// nested.
 func (f *flow) count() {
 	ready := f.ready()
 	if ready == f.counted {
@@ -126,7 +126,7 @@ func (f *flow) count() {
 	}
 }
 
-// charge counts time that f's own had.
+// charge counts time that a turn of f itself took.
 func (f *flow) charge(d time.Duration) {
 	f.ownV += d
 	for at := f; at != nil; at = at.parent {
@@ -134,7 +134,7 @@ func (f *flow) charge(d time.Duration) {
 	}
 }
 
-// each calls do with f and all parts of which something waits.
+// each calls do with f and all parts in which something waits.
 func (f *flow) each(do func(*flow)) {
 	do(f)
 	for _, c := range slices.Clone(f.active) {

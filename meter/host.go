@@ -9,17 +9,17 @@ import (
 
 // A Host is what one process has to give to all root grants.
 type Host struct {
-	all   *Meter // of which every root grant's meter is a part
+	all   *Meter // every root grant's meter is a part of it
 	lanes [lanes]lane
 
 	begun     sync.Once // for strangers
 	strangers *Meter
 }
 
-// HostLimits is what a host has for all guests, unless it is told otherwise.
+// HostLimits returns the defaults of what a host has for all guests.
 //
-// A grant that is alone gets half of it (see the package comment), so that a figure here is twice
-// what one grant may have.
+// A grant that is alone gets half of it (see the package comment). So each figure is twice what one
+// grant may have.
 func HostLimits() Limits {
 	return Limits{
 		Connections:  4096,
@@ -30,7 +30,7 @@ func HostLimits() Limits {
 	}
 }
 
-// GrantLimits is what a root grant may have, unless it is told otherwise.
+// GrantLimits returns the default limits of a root grant.
 func GrantLimits() Limits {
 	return Limits{
 		Connections:  256,
@@ -47,7 +47,7 @@ func GrantLimits() Limits {
 	}
 }
 
-// StrangerLimits is what all connections may have together that hold nothing yet.
+// StrangerLimits returns the limits of all connections together that hold nothing yet.
 func StrangerLimits() Limits {
 	return Limits{
 		Connections:  256,
@@ -59,7 +59,7 @@ func StrangerLimits() Limits {
 	}
 }
 
-// NewHost returns a host that has l to give; what l does not say is as HostLimits has it.
+// NewHost returns a host that has l to give. HostLimits has the defaults.
 func NewHost(l Limits) *Host {
 	h := &Host{all: New("host", "this host", HostLimits())}
 	h.all.Set(l)
@@ -72,23 +72,22 @@ func NewHost(l Limits) *Host {
 	return h
 }
 
-// Alone returns a meter of a host of its own, which nobody else waits for: so many calls may be in
-// progress, of whatever lane.
+// Alone returns a meter of a host of its own, in which nobody else waits. In each lane so many
+// calls may be in progress at once.
 func Alone(calls int) *Meter {
 	h := &Host{all: New("host", "this connection", nil)}
 	for kind, slots := range [lanes]int{Light: math.MaxInt32, Work: calls, Heavy: calls} {
 		h.lanes[kind].init(Lane(kind), slots, &h.all.flows[kind])
-		h.lanes[kind].lend, h.lanes[kind].ticks = 0, -1 // nobody looks after it
+		h.lanes[kind].lend, h.lanes[kind].ticks = 0, -1 // no turn is lent, and no timer runs
 	}
 	h.all.lanes = &h.lanes
 	return h.all
 }
 
-// thisGrant is what errors call a grant. Its giver can change its limits.
+// thisGrant is what errors call a grant. Its giver can change the grant's limits.
 const thisGrant = "this grant"
 
-// Grant returns the meter of a new root grant, with limits; what l does not say is as GrantLimits
-// has it.
+// Grant returns the meter of a new root grant, with limits l. GrantLimits has the defaults.
 func (h *Host) Grant(name string, l Limits) *Meter {
 	m := h.all.Part(name)
 	m.whose = thisGrant
@@ -107,13 +106,13 @@ func (h *Host) Strangers() *Meter {
 	return h.strangers
 }
 
-// Turns returns how many turns of l there are at once for a grant that is alone.
+// Turns returns how many turns of l a grant that is alone can have at once.
 func (h *Host) Turns(l Lane) int { return int(h.lanes[l].alone) }
 
-// All returns what all guests use together, and may.
+// All returns the meter of all guests together.
 func (h *Host) All() *Meter { return h.all }
 
-// Parts returns the parts of m that have not ended, in no order.
+// Parts returns the parts of m that have not ended, in no particular order.
 func (m *Meter) Parts() []*Meter {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"capd/meter"
 )
 
-// A thread that is given back in the moment in which another is asked for in vain is noticed.
+// A thread that is given back at the moment at which another request fails is noticed.
 func TestNoThreadIsMissed(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Threads: 1})
 	var wg sync.WaitGroup
@@ -32,7 +32,7 @@ func TestNoThreadIsMissed(t *testing.T) {
 	}
 }
 
-// Who waits for room, and tries in vain, does not wake those who wait, and himself.
+// A failed try of one who waits for room wakes neither others who wait nor himself.
 func TestTriesInVainWakeNobody(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.MessageBytes: 10, meter.ReplyBytes: 10})
 	for _, k := range []meter.Kind{meter.MessageBytes, meter.ReplyBytes} {
@@ -58,7 +58,8 @@ func TestTriesInVainWakeNobody(t *testing.T) {
 	}
 }
 
-// Of many who wait what is given back wakes one, and it the next if there is room; each is met in the end.
+// Giving back wakes one of many who wait, and that one wakes the next if there is room. Each is met in the
+// end.
 func TestClaimsAreMetOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := meter.NewHost(nil).Grant("a", meter.Limits{meter.ReplyBytes: 64})
@@ -97,12 +98,12 @@ func TestClaimsAreMetOneByOne(t *testing.T) {
 			t.Error("there is no room")
 		}
 		root.Give(meter.ReplyBytes, 8)
-		<-next.Again() // nobody who has gone stands before it
+		<-next.Again() // nobody who has gone is before it in the queue
 		next.End()
 	})
 }
 
-// Shares do not pass the limit of their grant by having the first of each.
+// Shares do not exceed the limit of their grant, although each may have its first.
 func TestFirstOfManyShares(t *testing.T) {
 	const most, each = 64, 8
 	root := meter.NewHost(nil).Grant("a", meter.Limits{meter.MessageBytes: most})
@@ -121,7 +122,7 @@ func TestFirstOfManyShares(t *testing.T) {
 	}
 }
 
-// Turns beside a share of a share, and so on, of which many wait.
+// Turns beside a deeply nested share in which many requests wait.
 func BenchmarkDeepShares(b *testing.B) {
 	h := meter.NewHost(nil)
 	deep := h.Grant("a", nil)
@@ -152,7 +153,8 @@ func BenchmarkDeepShares(b *testing.B) {
 	wg.Wait()
 }
 
-// A call that ends in the moment in which what it left behind changes its lane leaves neither a turn nor a thread.
+// When a call ends while a goroutine that it left behind changes its lane, neither a turn nor a thread is
+// lost.
 func TestEndBesideMove(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", nil)
 	contexts, moved := make(chan context.Context), make(chan struct{})
@@ -172,7 +174,7 @@ func TestEndBesideMove(t *testing.T) {
 		}
 		begun.Store(false)
 		contexts <- ctx
-		for spins := i % 64; !begun.Load() || spins > 0; spins-- { // so that each comes first now and then
+		for spins := i % 64; !begun.Load() || spins > 0; spins-- { // so that each of them is sometimes the first
 		}
 		turn.End()
 		<-moved

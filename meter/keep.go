@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Kept is something held that can be had again, and makes room for the next; see
+// A Kept is something held that can be opened again, so that it may be dropped to make room; see
 // [Meter.Keep].
 type Kept struct {
 	m    *Meter
@@ -13,15 +13,16 @@ type Kept struct {
 	drop func()
 }
 
-// keeps are those of one meter, the oldest first.
+// keeps is what one meter keeps, the oldest first.
 type keeps struct {
 	mu   sync.Mutex
 	kept []*Kept
 }
 
-// Keep takes one of k for something that can be had again. Where there is no more, the oldest
-// of what m itself keeps makes room: the caller runs dropOldest, which calls its drop, holding no
-// lock that drop needs. Where m keeps nothing either, Keep answers nil. A nil m has no limits.
+// Keep takes one of k for something that can be opened again. If m has no more of k, the oldest
+// that m itself keeps makes room. The caller must run dropOldest, which calls the oldest's drop,
+// and must hold no lock that drop needs. If m keeps nothing of k either, kept is nil. A nil m has
+// no limits.
 func (m *Meter) Keep(k Kind, drop func()) (kept *Kept, dropOldest func()) {
 	kept = &Kept{m, k, drop}
 	if m == nil {
@@ -36,15 +37,15 @@ func (m *Meter) Keep(k Kind, drop func()) (kept *Kept, dropOldest func()) {
 		if i < 0 {
 			return nil, dropOldest
 		}
-		dropOldest = m.keeps.kept[i].drop // whose one of k it has now
+		dropOldest = m.keeps.kept[i].drop // the new one has its one of k now
 		m.keeps.kept = slices.Delete(m.keeps.kept, i, i+1)
 	}
 	m.keeps.kept = append(m.keeps.kept, kept)
 	return kept, dropOldest
 }
 
-// Forget gives back what Keep took, and reports whether that was kept still: afterwards its
-// drop is not called any more.
+// Forget gives back what Keep took, and reports whether it was still kept. Once Forget has
+// returned, drop will not be called.
 func (k *Kept) Forget() bool {
 	if k.m == nil {
 		return true

@@ -7,7 +7,7 @@ import (
 	"capd/meter"
 )
 
-// Of what is kept the oldest makes room, and only for one's own.
+// The oldest that a meter keeps makes room, but only for others of the same meter.
 func TestKeep(t *testing.T) {
 	root := meter.NewHost(nil).Grant("a", meter.Limits{meter.Listings: 4})
 	share := root.Part("s")

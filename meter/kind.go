@@ -5,25 +5,24 @@ type Kind uint8
 
 // The kinds.
 const (
-	Connections  Kind = iota // that hold something of the grant
+	Connections  Kind = iota // connections that hold something of the grant
 	Nodes                    // open nodes and gates; one at a long path counts for several
-	Streams                  // contents held open, and whole-file writes: each is a descriptor
+	Streams                  // open contents and whole-file writes: each is a descriptor
 	Writers                  // capabilities of whole-file writes, until they have ended and were released
 	Listings                 // listings that wait for their next page
 	Shares                   // live shares
-	StoredBytes              // by which stored content has grown
-	StoredNodes              // by which the number of stored nodes has grown
-	StagedBytes              // of whole-file writes under way; at most what StoredBytes allows
-	MessageBytes             // of large messages that came in, until their call is done
-	CallBytes                // that open calls hold
-	ReplyBytes               // that were answered and not read
+	StoredBytes              // growth of stored content
+	StoredNodes              // growth of the number of stored nodes
+	StagedBytes              // bytes of whole-file writes under way; at most what StoredBytes allows
+	MessageBytes             // bytes of large incoming messages, until their call is done
+	CallBytes                // bytes that open calls hold
+	ReplyBytes               // bytes of answers that were not read
 	Threads                  // calls that may be waiting in the kernel
 	Waits                    // calls that wait for a guest, or for another call
-	Kinds                    // how many kinds there are
+	Kinds                    // the number of kinds
 )
 
-// kinds says of each kind how it is called, in general and in an error, and what whoever
-// has too many may do himself.
+// kinds has for each kind its name, its noun for errors, and what a guest that has too many can do.
 var kinds = [Kinds]struct{ name, noun, help string }{
 	Connections:  {"connections", "connections", "; close some"},
 	Nodes:        {"nodes", "open nodes", "; release some"},
@@ -41,16 +40,16 @@ var kinds = [Kinds]struct{ name, noun, help string }{
 	Waits:        {"waits", "calls that wait for a guest", "; let some end"},
 }
 
-// String returns the name that configuration, status and schema have for k.
+// String returns the name of k in configuration, status and schema.
 func (k Kind) String() string { return kinds[k].name }
 
-// Noun returns what k counts, as an error says it.
+// Noun returns what k counts, in the words of errors.
 func (k Kind) Noun() string { return kinds[k].noun }
 
-// in names k behind what an error says of it, so that whoever sets limits finds it.
+// in returns the name of k for the end of an error, for those who set limits.
 func (k Kind) in() string { return " (limit " + k.String() + ")" }
 
-// forMore ends an error of whoever has too much of k: what he may do himself, and who may give him more.
+// forMore ends an error about too much of k: what the guest can do, and who can give more.
 func (k Kind) forMore(whose string) string {
 	switch {
 	case whose == thisGrant:
@@ -80,6 +79,6 @@ func KindOf(name string) (Kind, bool) {
 	return 0, false
 }
 
-// Limits says how much may be held of some kinds. A kind that is missing, or 0, keeps what
-// it had; a negative one has no limit.
+// Limits says how much of some kinds may be held. A kind that is missing or 0 is not changed. A
+// negative value means no limit.
 type Limits map[Kind]int64

@@ -8,65 +8,65 @@ import (
 	"time"
 )
 
-// A Lane is a kind of work, of which a host does so much at once.
+// A Lane is a kind of work. A host does only so much of it at once.
 type Lane uint8
 
 // The lanes.
 const (
-	// Light is work that waits for nothing: what the goroutine does that reads a
-	// connection. There are as many turns as processors.
+	// Light is work that waits for nothing: that of the goroutine that reads a connection. There are as many
+	// turns as processors.
 	Light Lane = iota
-	// Work is calls that may wait in the kernel. There are eight turns for each processor, and for half of the
-	// processors, and one at least, when several grants, or shares, do something.
+	// Work is calls that may wait in the kernel. There are eight turns for each processor. While several
+	// grants or shares are active, there are half as many turns as processors, at least one.
 	Work
-	// Heavy is calls that may cost much: half of the processors, and one at least.
+	// Heavy is calls that may cost much. There are half as many turns as processors, at least one.
 	Heavy
 	lanes
 )
 
 var laneNames = [lanes]string{"light", "work", "heavy"}
 
-// String returns the name that status has for l.
+// String returns the name of l in status.
 func (l Lane) String() string { return laneNames[l] }
 
-// Times.
 const (
-	// lendAfter is how long a turn of Work or Heavy lasts at most while somebody waits for one:
-	// whoever has it may be waiting in the kernel. Then another gets it.
+	// lendWork and lendHeavy are how long a turn of Work or Heavy lasts while somebody waits for one. Then it
+	// is lent to another, since its owner may be waiting in the kernel.
 	lendWork, lendHeavy = 2 * time.Millisecond, 20 * time.Millisecond
-	// tick is how often that is looked at.
+	// tick is how often long turns are looked for.
 	tick = time.Millisecond
-	// busyAfter is how long somebody waits for a turn while nobody of the same grant has had one.
+	// busyAfter is how long a request waits before it is answered busy, if no other of its grant had a turn
+	// meanwhile.
 	busyAfter = time.Second
-	// stuckLight is how long nobody gets a turn of Light, while somebody waits, before there is one more.
+	// stuckLight is how long requests for Light wait while no turn is given, before there is one more turn.
 	stuckLight = 5 * time.Millisecond
 )
 
-// nominal is what a turn is taken to cost until it is known.
+// nominal is the assumed cost of a turn until the real cost is known.
 var nominal = [lanes]time.Duration{10 * time.Microsecond, 100 * time.Microsecond, 2 * time.Millisecond}
 
-// quantum is how long a turn lasts at least before it yields.
+// quantum is the shortest time that a turn lasts before it yields.
 var quantum = [lanes]time.Duration{Work: time.Millisecond, Heavy: 2 * time.Millisecond}
 
-// ErrBusy is why there is no turn: all that this grant has are taken by calls which do not end.
+// ErrBusy is the error when no turn can be had, since calls that do not end have all turns of the grant.
 var ErrBusy = errors.New("all calls that this grant may have in progress (limit threads) wait for a disk that does not answer; try again later")
 
-// lane hands out turns.
+// lane gives out turns.
 type lane struct {
 	kind          Lane
-	lend          time.Duration // 0: never
-	slots         atomic.Int64  // of Work and Light they change, under mu
-	alone, shared int64         // how many for one grant, and for several; shared is 0 where that is the same
-	state         atomic.Int64  // turns taken, and waiting*oneWaiting
+	lend          time.Duration // after how long a turn is lent; 0: never
+	slots         atomic.Int64  // turns at once; those of Work and Light change, under mu
+	alone, shared int64         // slots for one active grant, and for several; shared is 0 if that makes no difference
+	state         atomic.Int64  // turns taken, plus oneWaiting for each waiting request
 
 	mu    sync.Mutex
 	root  *flow
-	turns turnList    // of Work and Heavy that have a place, the oldest first
-	timer *time.Timer // nil: it never ran
+	turns turnList    // of Work and Heavy, those that have a place, the oldest first
+	timer *time.Timer // nil: it has never run
 	armed bool
-	gave  time.Time // a turn, to somebody who waited
+	gave  time.Time // when a turn was last given to a waiting request
 	ticks int
-	stuck atomic.Bool // some flow is
+	stuck atomic.Bool // some flow is stuck
 }
 
 const (
@@ -80,7 +80,7 @@ func (l *lane) init(kind Lane, slots int, root *flow) {
 	l.lend = [lanes]time.Duration{Work: lendWork, Heavy: lendHeavy}[kind]
 }
 
-// enter takes a turn if there is one and nobody waits for it.
+// enter takes a turn if one is free and nobody waits.
 func (l *lane) enter() bool {
 	for {
 		s := l.state.Load()
@@ -93,7 +93,7 @@ func (l *lane) enter() bool {
 	}
 }
 
-// leave gives a turn back. It reports false, and has not, when somebody waits for it.
+// leave gives a turn back. If somebody waits, it does nothing and returns false.
 func (l *lane) leave() bool {
 	for {
 		s := l.state.Load()
@@ -106,7 +106,7 @@ func (l *lane) leave() bool {
 	}
 }
 
-// wait asks for a turn. When there is one it is given before wait returns.
+// wait requests a turn. A free turn is given before wait returns.
 func (l *lane) wait(t *Turn) {
 	if t.work == nil && t.ready == nil {
 		t.ready = make(chan error, 1)
@@ -116,7 +116,7 @@ func (l *lane) wait(t *Turn) {
 	l.push(t)
 }
 
-// again is wait for a turn that was given up, unless it has ended: then it reports false.
+// again requests a turn that was given up. If t has ended, it returns false.
 func (l *lane) again(t *Turn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *lane) again(t *Turn) bool {
 	return true
 }
 
-// push puts t among those who wait. l.mu is held.
+// push adds t to the waiting requests. l.mu is held.
 func (l *lane) push(t *Turn) {
 	l.state.Add(oneWaiting)
 	t.asked = time.Now()
@@ -138,7 +138,7 @@ func (l *lane) push(t *Turn) {
 	}
 }
 
-// await waits for a turn that was asked for.
+// await waits until a requested turn is given.
 func (l *lane) await(ctx context.Context, t *Turn) error {
 	select {
 	case err := <-t.ready:
@@ -153,13 +153,13 @@ func (l *lane) await(ctx context.Context, t *Turn) error {
 	}
 }
 
-// finish is end for good. It reports false when t has moved to another lane.
+// finish ends t for good. It returns false when t has moved to another lane.
 func (l *lane) finish(t *Turn) bool {
 	l.mu.Lock()
 	moved := t.lane.Load() != l
 	if !moved {
 		t.over = true
-		if t.meter.flows[l.kind].remove(t) { // a goroutine waits that the call left behind
+		if t.meter.flows[l.kind].remove(t) { // a goroutine that the call left behind waits
 			l.state.Add(-oneWaiting)
 			t.ready <- ErrBusy
 		}
@@ -172,7 +172,7 @@ func (l *lane) finish(t *Turn) bool {
 	return true
 }
 
-// pass gives back t's place, and not its thread.
+// pass gives back t's place but not its thread.
 func (l *lane) pass(t *Turn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,8 +180,8 @@ func (l *lane) pass(t *Turn) {
 	l.dispatch()
 }
 
-// hand is pass for a turn that moves to another lane, unless it has ended: then it reports false. From then on
-// whoever ends it does so there.
+// hand is pass for a turn that moves to the lane to: from then on it ends there. If t has ended, hand returns
+// false.
 func (l *lane) hand(t *Turn, to *lane) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +194,7 @@ func (l *lane) hand(t *Turn, to *lane) bool {
 	return true
 }
 
-// dispatch gives what turns there are. l.mu is held.
+// dispatch gives out the free turns. l.mu is held.
 func (l *lane) dispatch() {
 	for s := l.state.Load(); s >= oneWaiting && s&takenMask < l.slots.Load(); s = l.state.Load() {
 		f := l.root.next()
@@ -213,8 +213,8 @@ func (l *lane) dispatch() {
 	}
 }
 
-// thread takes a thread of m's, or notes that f is stuck. That is said before it is asked for a second
-// time: whoever gives one back either comes before that, or sees it.
+// thread takes a thread of m's, or marks f as stuck. It marks f before it tries a second time: a thread that
+// is given back meanwhile is then either taken here, or its giver sees the mark.
 func (l *lane) thread(m *Meter, f *flow) bool {
 	if m.takeThread() {
 		return true
@@ -243,7 +243,7 @@ func (l *lane) give(t *Turn, f *flow) {
 		t.ready <- nil
 		return
 	}
-	t.ready = make(chan error, 1) // it may wait again
+	t.ready = make(chan error, 1) // t may wait again
 	go t.run()
 }
 
@@ -267,7 +267,7 @@ func (l *lane) end(t *Turn) {
 	}
 }
 
-// dropThread reports whether t had a thread, which it has no more. lane.mu is held.
+// dropThread takes t's thread from t, and reports whether it had one. lane.mu is held.
 func (t *Turn) dropThread() (had bool) {
 	had, t.thread = t.thread, false
 	return had
@@ -291,7 +291,7 @@ func (l *lane) vacate(t *Turn) {
 	}
 }
 
-// due reports whether t is to wait for another turn, and asks for it.
+// due reports whether t has to wait for another turn, and requests it.
 func (l *lane) due(t *Turn) bool {
 	if s := l.state.Load(); s < oneWaiting && !t.lent.Load() {
 		return false
@@ -309,7 +309,7 @@ func (l *lane) due(t *Turn) bool {
 	return true
 }
 
-// forget takes back what t asks for, and reports false when it was given already.
+// forget withdraws t's request. It returns false when the turn was given already.
 func (l *lane) forget(t *Turn) bool {
 	l.mu.Lock()
 	waits := t.meter.flows[l.kind].remove(t)
@@ -334,7 +334,7 @@ func (l *lane) arm() {
 	}
 }
 
-// tick lends the places of those that have had them for long, and tells busy who waits in vain.
+// tick lends the places of turns that have lasted long, and answers busy to requests that wait in vain.
 func (l *lane) tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,7 +351,7 @@ func (l *lane) tick() {
 	if l.shared > 0 && l.ticks%16 == 0 {
 		l.press(now)
 	}
-	if look { // another lane may have asked for threads in the moment in which this one did
+	if look { // another lane may have looked for threads at the same moment
 		l.lookForThreads()
 	}
 	l.dispatch()
@@ -363,8 +363,8 @@ func (l *lane) tick() {
 	}
 }
 
-// widen gives one turn of Light more when none was given for a while: whoever has them may be stuck, although nothing
-// there is to wait. l.mu is held.
+// widen adds one turn of Light when none was given for a while. The owners of the others may be stuck,
+// although nothing there should wait. l.mu is held.
 func (l *lane) widen(now time.Time) {
 	if l.state.Load()&takenMask < l.alone {
 		l.slots.Store(l.alone)
@@ -374,8 +374,8 @@ func (l *lane) widen(now time.Time) {
 	}
 }
 
-// giveUp tells busy those of f's own that have waited for long for their first turn, while there was no thread for any
-// of them. l.mu is held.
+// giveUp answers busy to those of f's own requests that have waited long for their first turn, while there
+// was no thread for any of them. l.mu is held.
 func (l *lane) giveUp(f *flow, now time.Time) {
 	if !f.stuck || now.Sub(f.served) < busyAfter {
 		return
@@ -395,7 +395,7 @@ func (l *lane) giveUp(f *flow, now time.Time) {
 	}
 }
 
-// unstick lets those go on for whom there was no thread.
+// unstick lets stuck flows go on if there are threads again.
 func (m *Meter) unstick() {
 	for i := range m.lanes {
 		l := &m.lanes[i]
@@ -409,9 +409,9 @@ func (m *Meter) unstick() {
 	}
 }
 
-// lookForThreads lets the flows go on for which there is a thread again. l.stuck stays set until all were looked at, so
-// that whoever gives a thread back meanwhile looks once more. A flow for which there is none stays stuck, although no
-// place may be free to try it: else giveUp would not see it. l.mu is held.
+// lookForThreads lets the flows go on for which there is a thread again. l.stuck stays set until all flows
+// were looked at, so that a thread that is given back meanwhile causes another look. A flow without a thread
+// stays stuck even if no place is free to try it, since giveUp looks only at stuck flows. l.mu is held.
 func (l *lane) lookForThreads() {
 	some := false
 	l.root.each(func(f *flow) {
@@ -421,13 +421,13 @@ func (l *lane) lookForThreads() {
 	l.stuck.Store(some)
 }
 
-// hasThread reports whether m could have a thread now.
+// hasThread reports whether m could take a thread now.
 func (m *Meter) hasThread() bool {
 	full, _, _ := m.look(Threads, 0, 1)
 	return full == nil
 }
 
-// takeThread is Take for a thread, without a word to those who wait for one.
+// takeThread takes a thread. If there is none, it wakes nobody when it gives back what it tried to take.
 func (m *Meter) takeThread() bool {
 	m.Force(Threads, 1)
 	if full, _, _ := m.look(Threads, 0, 0); full != nil {

@@ -14,13 +14,13 @@ import (
 	"capd/meter"
 )
 
-// job is a call that takes its time.
+// job is a call that takes some time.
 type job func(t *meter.Turn, err error)
 
 func (j job) Work(t *meter.Turn, err error) { j(t, err) }
 
-// Of two grants each has half of the time, however many calls the one has waiting; and so have a share
-// and its giver.
+// Each of two grants has half of the time, however many calls one of them has waiting. So have a share and
+// its giver.
 func TestFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(nil)
@@ -34,7 +34,7 @@ func TestFair(t *testing.T) {
 			for range n {
 				m.Go(meter.Heavy, job(func(*meter.Turn, error) {
 					time.Sleep(d)
-					if left.Add(-1) > 600 { // while all wait
+					if left.Add(-1) > 600 { // while all of them wait
 						mu.Lock()
 						had[i] += d
 						mu.Unlock()
@@ -56,7 +56,7 @@ func TestFair(t *testing.T) {
 	})
 }
 
-// Whoever comes to a crowd is next, and has no turns saved up from when he was alone.
+// A newcomer to a crowd is next, but it has no turns saved up.
 func TestNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(nil)
@@ -78,7 +78,7 @@ func TestNext(t *testing.T) {
 	})
 }
 
-// Calls that are stuck keep nobody else waiting, and those behind them are told busy.
+// Stuck calls do not make others wait, and requests behind them are answered busy.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(meter.Limits{meter.Threads: 64})
@@ -125,7 +125,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// Those for whom there is no thread are told busy, although somebody else has the only turn at almost every moment.
+// Requests without a thread are answered busy, even if somebody else has the only turn almost all the time.
 func TestStuckBesideBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(meter.Limits{meter.Threads: 64})
@@ -145,7 +145,7 @@ func TestStuckBesideBusy(t *testing.T) {
 				}
 			})
 		}
-		rest.Go(func() { // something of the stuck grant's goes on
+		rest.Go(func() { // something of the stuck grant goes on
 			for time.Now().Before(stop) {
 				var turn meter.Turn
 				stuck.Enter(&turn)
@@ -174,7 +174,7 @@ func TestStuckBesideBusy(t *testing.T) {
 	})
 }
 
-// A turn of a long loop goes round.
+// A long loop passes its turn on.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(nil)
@@ -208,7 +208,7 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// What is cancelled while it waits leaves nothing behind.
+// A request that is cancelled while it waits leaves nothing behind.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := meter.NewHost(nil).Grant("a", nil)
@@ -239,7 +239,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// A turn may move to another lane, and what the call leaves behind has no turn.
+// A turn may move to another lane. What the call leaves behind has no turn.
 func TestMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := meter.NewHost(nil)
@@ -280,7 +280,7 @@ func TestMove(t *testing.T) {
 	})
 }
 
-// What waits for somebody is bounded, and says so.
+// Calls that wait for somebody are bounded, and one too many gets an error.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := meter.NewHost(nil).Grant("a", meter.Limits{meter.Waits: 10})
@@ -309,8 +309,8 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// Who is alone has all turns for work, and when others do something half of the processors is for work: be it
-// another grant, or the giver of a share.
+// A grant that is alone has all turns of Work. When another grant or the giver of a share is active, there
+// are half as many turns as processors.
 func TestPressure(t *testing.T) {
 	t.Run("grants", func(t *testing.T) {
 		h := meter.NewHost(nil)
@@ -376,7 +376,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// Turns of Light, under the race detector.
+// Turns of Light, for the race detector.
 func TestLight(t *testing.T) {
 	h := meter.NewHost(nil)
 	var running, most atomic.Int64

@@ -10,14 +10,14 @@ import (
 // see [New], [Host.Grant] and [Meter.Part].
 type Meter struct {
 	name   string
-	parent *Meter // nil: it is nobody's part
+	parent *Meter // nil for the topmost meter
 	grant  *Meter // see Grant
-	whose  string // for an error
-	depth  int    // of how many it is a part
+	whose  string // its name in errors
+	depth  int    // how many meters are above it
 
 	used    [Kinds]atomic.Int64
-	peak    [Kinds]atomic.Int64 // the most that used was
-	limit   [Kinds]atomic.Int64 // 0: none
+	peak    [Kinds]atomic.Int64 // the most that used ever was
+	limit   [Kinds]atomic.Int64 // 0: no limit
 	refused [Kinds]atomic.Int64
 
 	stored stored
@@ -26,16 +26,16 @@ type Meter struct {
 	flows  [lanes]flow
 
 	activity [actors]activity
-	actor    int          // which of its grant's it is
-	actors   atomic.Int64 // so many parts were made of a root grant
+	actor    int          // its index in its grant's activity
+	actors   atomic.Int64 // how many parts of the root grant were made
 	lanes    *[lanes]lane
 
 	mu    sync.Mutex
 	parts map[*Meter]struct{}
 }
 
-// New returns a meter that is nobody's part, with limits, for what is held alone: it has no lanes. An error calls it whose, as in
-// "the grant".
+// New returns a meter that is no part of another, with limits l. It counts only what is held: it has no
+// lanes. Errors call it whose, such as "the grant".
 func New(name, whose string, l Limits) *Meter {
 	m := &Meter{name: name, whose: whose}
 	m.grant = m
@@ -46,16 +46,16 @@ func New(name, whose string, l Limits) *Meter {
 	return m
 }
 
-// MaxDepth is how far below the meter of its root grant that of a share may be, where somebody else makes them: what is
-// taken costs as much again for each meter above. A share has half of what its giver may have, at most, so that there is next to
-// nothing to share there. Part does not look at it.
+// MaxDepth is how far below its root grant's meter the meter of a share may be, where guests make shares.
+// Each meter above adds the same cost to every Take. At that depth next to nothing is left to share, since a
+// share gets at most half of what its giver may have. Part does not check it.
 const MaxDepth = 16
 
-// Depth returns how far below the meter of its root grant m is: 1 for a share, 2 for a share of that.
+// Depth returns how far below the meter of its root grant m is: 1 for a share, 2 for a share of a share.
 func (m *Meter) Depth() int { return max(m.depth-1, 0) }
 
-// Part returns a new meter whose use counts in m too. It has no limit of its own but its
-// share of m, and goes with [Meter.End].
+// Part returns a new meter whose use counts in m, too. Besides its part of m it has no limit of its own.
+// [Meter.End] ends it.
 func (m *Meter) Part(name string) *Meter {
 	p := &Meter{name: name, whose: m.whose, depth: m.depth + 1, parent: m, grant: m.grant, lanes: m.lanes}
 	if m.parent == nil {
@@ -76,8 +76,8 @@ func (m *Meter) Part(name string) *Meter {
 	return p
 }
 
-// End takes the meter from the list of its parent's parts, to whom the time that it has had counts from
-// now on. What a share was refused counts to its giver. What it holds still counts until it is given back.
+// End removes m from its parent's parts. The time that m had counts for the parent from then on. If m is a
+// share's, so do its refusals. What m holds still counts until it is given back.
 func (m *Meter) End() {
 	if p := m.parent; p != nil {
 		p.mu.Lock()
@@ -95,13 +95,13 @@ func (m *Meter) End() {
 	}
 }
 
-// Grant returns the meter of the root grant that m is of: m itself, unless it is a part of one.
+// Grant returns the meter of m's root grant, which may be m itself.
 func (m *Meter) Grant() *Meter { return m.grant }
 
-// Name returns what the meter was called.
+// Name returns the name that the meter was made with.
 func (m *Meter) Name() string { return m.name }
 
-// Set changes limits. What is held beyond a new one stays until it is given back.
+// Set changes limits. What is held above a new limit stays until it is given back.
 func (m *Meter) Set(l Limits) {
 	for k, n := range l {
 		switch {
@@ -116,8 +116,8 @@ func (m *Meter) Set(l Limits) {
 	}
 }
 
-// Limit returns how much of k may be held at most, 0 where there is no limit. Nobody stages more
-// than he could keep.
+// Limit returns how much of k may be held, or 0 for no limit. The limit on StagedBytes is never above that on
+// StoredBytes.
 func (m *Meter) Limit(k Kind) int64 {
 	limit := m.limit[k].Load()
 	if k == StagedBytes {
@@ -128,8 +128,8 @@ func (m *Meter) Limit(k Kind) int64 {
 	return limit
 }
 
-// Most returns the least limit of k that m or one above has, and whose that is; bounded is false
-// where none has one.
+// Most returns the least limit of k that m or a meter above has, and whose it is. bounded is false if there
+// is none.
 func (m *Meter) Most(k Kind) (most int64, whose string, bounded bool) {
 	for at := m; at != nil; at = at.parent {
 		if limit := at.Limit(k); limit > 0 && (!bounded || limit < most) {
@@ -139,7 +139,7 @@ func (m *Meter) Most(k Kind) (most int64, whose string, bounded bool) {
 	return most, whose, bounded
 }
 
-// Used returns how much of k is held, with what is reserved.
+// Used returns how much of k is held, including what is reserved.
 func (m *Meter) Used(k Kind) int64 {
 	switch k {
 	case StoredBytes:
@@ -150,12 +150,12 @@ func (m *Meter) Used(k Kind) int64 {
 	return m.used[k].Load()
 }
 
-// Take takes n of k, in m and in all above, or none of it: then it answers a [*Full]. It
-// does not wait.
+// Take takes n of k, in m and in all meters above. If there is not enough it takes nothing and answers a
+// [*Full]. It does not wait.
 func (m *Meter) Take(k Kind, n int64) error { return m.TakeOver(k, n, 0) }
 
-// TakeOver is Take where the limits are higher by over. It looks before it takes, so that whoever waits
-// and tries in vain wakes nobody, and not himself, by what he gives back.
+// TakeOver is Take with all limits raised by over. It checks before it takes, so that a failed try gives
+// nothing back and so wakes nobody.
 func (m *Meter) TakeOver(k Kind, n, over int64) error {
 	if full := m.take(k, n, over); full != nil {
 		m.refused[k].Add(1)
@@ -164,25 +164,25 @@ func (m *Meter) TakeOver(k Kind, n, over int64) error {
 	return nil
 }
 
-// take is TakeOver, and does not count that it was refused.
+// take is TakeOver without counting a refusal.
 func (m *Meter) take(k Kind, n, over int64) *Full {
 	if full, _, _ := m.look(k, over, n); full != nil {
 		return full
 	}
 	m.Force(k, n)
-	if full, _, _ := m.look(k, over, 0); full != nil { // others took some in the same moment
+	if full, _, _ := m.look(k, over, 0); full != nil { // others took some at the same moment
 		m.Give(k, n)
 		return full
 	}
 	return nil
 }
 
-// Refused counts a request for k that was refused without asking m to take it.
+// Refused counts a request for k that was refused without a call of Take.
 func (m *Meter) Refused(k Kind) { m.refused[k].Add(1) }
 
-// TakeFirst is Take which also lets whoever holds nothing have his first, beyond his share beside the
-// others: as long as the root grant stays within its limit, or holds nothing else. It does not count as refused: whoever
-// gets none waits with a [Claim], which does.
+// TakeFirst is Take, except that a meter that holds nothing may exceed its part beside others, for its first.
+// The root grant must stay within its limit, or hold nothing else. TakeFirst counts no refusal: the caller
+// then waits with a [Claim], which counts one.
 func (m *Meter) TakeFirst(k Kind, n int64) bool {
 	if m.take(k, n, 0) == nil {
 		return true
@@ -200,26 +200,26 @@ func (m *Meter) TakeFirst(k Kind, n int64) bool {
 
 // couldFirst reports whether TakeFirst would succeed now.
 func (m *Meter) couldFirst(k Kind, n int64) bool {
-	if g := m.Grant(); !g.fitsFirst(k, n, g.Used(k)+n) { // as a rule: look takes ten times as long
+	if g := m.Grant(); !g.fitsFirst(k, n, g.Used(k)+n) { // usually the answer is here, and look takes ten times as long
 		return false
 	}
 	full, _, _ := m.look(k, 0, n)
 	return full == nil || m.first(k, n)
 }
 
-// first reports whether m may have n as its first, see TakeFirst.
+// first reports whether m may have n as its first; see TakeFirst.
 func (m *Meter) first(k Kind, n int64) bool {
 	g := m.Grant()
 	return m.Used(k) <= 0 && g.fitsFirst(k, n, g.Used(k)+n)
 }
 
-// fitsFirst reports whether the root grant m, of which so much is used then, may have n of it as somebody's first.
+// fitsFirst reports whether the root grant m may give out n of k as somebody's first. used includes n.
 func (m *Meter) fitsFirst(k Kind, n, used int64) bool {
 	limit := m.Limit(k)
 	return used == n || used <= limit || limit == 0
 }
 
-// Force is Take whatever the limits are, for what is there already.
+// Force takes n of k whatever the limits are, for what is there already.
 func (m *Meter) Force(k Kind, n int64) {
 	for at := m; at != nil; at = at.parent {
 		if used := at.used[k].Add(n); used > at.peak[k].Load() {
@@ -228,15 +228,15 @@ func (m *Meter) Force(k Kind, n int64) {
 	}
 }
 
-// raise notes that so much of k was held.
+// raise notes that used of k was held.
 func (m *Meter) raise(k Kind, used int64) {
 	for peak := m.peak[k].Load(); used > peak && !m.peak[k].CompareAndSwap(peak, used); {
 		peak = m.peak[k].Load()
 	}
 }
 
-// Passed returns the error that Take would answer for nothing more: that more of k is held, in m or above, than
-// may be. far is true where that is a third more than some limit. See Force.
+// Passed returns the error that Take would answer for 0 more: more of k is held, in m or above, than may be;
+// see Force. far is true if a limit is passed by more than a third.
 func (m *Meter) Passed(k Kind) (full *Full, far bool) {
 	full, _, _ = m.look(k, 0, 0)
 	for at := m; at != nil; at = at.parent {
@@ -247,10 +247,11 @@ func (m *Meter) Passed(k Kind) (full *Full, far bool) {
 	return full, far
 }
 
-// look goes from the top down to m once. It says which limit is passed with more of k, the lowest if several are, and how much
-// m leaves free for its parts: by its limit, and beside the others of its parent's, of which each one more leaves one less.
+// look walks once from the topmost meter down to m. full is the limit that more of k would pass, the lowest
+// meter's if there are several. free is what m then leaves free, within its limit and beside the other parts
+// of its parent. That is the most that each part of m may hold.
 func (m *Meter) look(k Kind, over, more int64) (full *Full, free int64, bounded bool) {
-	var room int64 // what the parent leaves
+	var room int64 // what the parent leaves free
 	var shared bool
 	if m.parent != nil {
 		full, room, shared = m.parent.look(k, over, more)
@@ -268,20 +269,21 @@ func (m *Meter) look(k Kind, over, more int64) (full *Full, free int64, bounded 
 	return full, free, bounded
 }
 
-// full says what limit of m's is passed, if one is, with more of k. Where it is shared m may have as much as its parent has room for.
+// full returns which limit of m's is passed with more of k, or nil. If shared is set, m may have at most
+// room.
 func (m *Meter) full(k Kind, over, more, room int64, shared bool) *Full {
 	used := m.used[k].Load() + more - over
 	if limit := m.Limit(k); limit > 0 && used > limit {
 		return &Full{Kind: k, Limit: limit, Whose: m.whose}
 	}
-	first := used <= 1 // which everybody may have, while there is one
+	first := used <= 1 // everybody may have one, while there is one
 	if shared && used > room && !(first && room >= 0) {
-		return &Full{Kind: k, Limit: max((room+used)/2, 0), Whose: m.whose, Share: true} // room is less by what was just taken
+		return &Full{Kind: k, Limit: max((room+used)/2, 0), Whose: m.whose, Share: true} // room was already reduced by what was just taken
 	}
 	return nil
 }
 
-// Give gives back n of k, in m and in all above.
+// Give gives back n of k, in m and in all meters above.
 func (m *Meter) Give(k Kind, n int64) {
 	for at := m; at != nil; at = at.parent {
 		at.used[k].Add(-n)
@@ -294,12 +296,12 @@ func (m *Meter) Give(k Kind, n int64) {
 	}
 }
 
-// Full is the error that there is no more of a kind to be had.
+// Full is the error that no more of a kind can be had.
 type Full struct {
 	Kind  Kind
 	Limit int64
-	Whose string // meter it is: "this grant"
-	Share bool   // Limit is what it may hold beside others now
+	Whose string // whose meter it is: "this grant"
+	Share bool   // Limit is what the meter may hold now beside others
 }
 
 func (f *Full) Error() string {

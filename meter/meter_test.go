@@ -7,7 +7,7 @@ import (
 	"capd/meter"
 )
 
-// held takes one after the other until there is no more.
+// held takes one after the other until there is no more, and returns how many it got.
 func held(m *meter.Meter, k meter.Kind) (n int) {
 	for m.Take(k, 1) == nil {
 		n++
@@ -31,7 +31,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A share's holder, and those whom he gives shares of it, leave the giver something.
+// A share's holder, and those it shares with, leave something for the giver.
 func TestPartOfAPart(t *testing.T) {
 	h := meter.NewHost(nil)
 	root := h.Grant("root", meter.Limits{meter.Nodes: 64})
@@ -54,7 +54,7 @@ func TestPartOfAPart(t *testing.T) {
 	}
 }
 
-// So it is where the giver has no limit of its own, but one beside others.
+// The same is true if the giver has no limit of its own, but a part beside others.
 func TestPartOfWhatIsShared(t *testing.T) {
 	h := meter.NewHost(meter.Limits{meter.Threads: 64})
 	greedy := h.Grant("greedy", meter.Limits{meter.Threads: -1})
@@ -83,7 +83,7 @@ func TestPartOfWhatIsShared(t *testing.T) {
 	}
 }
 
-// Where there is one there is one for whoever comes first, although a half of it is none.
+// The first gets the only one, although half of one is none.
 func TestOne(t *testing.T) {
 	h := meter.NewHost(meter.Limits{meter.Connections: 1})
 	a, b := h.Grant("a", meter.Limits{meter.Threads: 1}), h.Grant("b", nil)
@@ -141,18 +141,19 @@ func TestStored(t *testing.T) {
 	if err := root.Reserve(meter.Effect{Bytes: 1}); !errors.As(err, &lacks) || lacks.Left.Bytes != 0 {
 		t.Errorf("one byte more: %v", err)
 	}
-	// What the giver removes is his again, whoever stored it, and no hindrance to the share.
+	// What the giver removes is the giver's again, whoever stored it, and does not hinder the
+	// share.
 	if root.Settle(meter.Effect{}, meter.Effect{Bytes: -100}); !grow(share, 40) || !grow(share, 5) || grow(share, 10) {
 		t.Errorf("after all was removed: share %d, root %d", share.Used(meter.StoredBytes), root.Used(meter.StoredBytes))
 	}
-	// Nobody earns an allowance.
+	// Removing earns no allowance.
 	root.Settle(meter.Effect{}, meter.Effect{Bytes: -1000})
 	if n := root.Used(meter.StoredBytes); n != 0 {
 		t.Errorf("%d are used", n)
 	}
 }
 
-// What a share was refused counts in its grant when the share has ended.
+// What a share was refused counts in its grant after the share has ended.
 func TestRefusedOfAnEndedPart(t *testing.T) {
 	m := meter.NewHost(nil).Grant("test", meter.Limits{meter.Nodes: 1})
 	p := m.Part("share")
@@ -165,7 +166,7 @@ func TestRefusedOfAnEndedPart(t *testing.T) {
 	}
 }
 
-// Who can have none at all beside others is not told of 0.
+// The error for one who can have none at all beside others does not say 0.
 func TestNoneBesideOthers(t *testing.T) {
 	h := meter.NewHost(meter.Limits{meter.Threads: 1})
 	if err := h.Grant("a", nil).Take(meter.Threads, 1); err != nil {
@@ -177,7 +178,7 @@ func TestNoneBesideOthers(t *testing.T) {
 	}
 }
 
-// The most that was held at once is remembered, by whoever it was, and what was refused is not in it.
+// The most that was held at once is remembered, whoever held it. Refused requests do not count.
 func TestPeak(t *testing.T) {
 	h := meter.NewHost(nil)
 	grant := h.Grant("a", meter.Limits{meter.Nodes: 10, meter.StoredBytes: 100})

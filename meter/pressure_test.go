@@ -10,7 +10,7 @@ import (
 	"capd/meter"
 )
 
-// What a lane does with its lock held depends on the number of root grants and not on their shares.
+// What a lane does while it holds its lock depends on the number of root grants, not on their shares.
 func BenchmarkPress(b *testing.B) {
 	for _, shares := range []int{0, 1024} {
 		b.Run(fmt.Sprintf("%d shares each", shares), func(b *testing.B) {
@@ -28,8 +28,8 @@ func BenchmarkPress(b *testing.B) {
 	}
 }
 
-// Turns are fewer while two root grants do something, by themselves or by their shares, and as many as before when
-// one of them has rested.
+// There are fewer turns while two root grants are active, by themselves or by their shares, and as many as
+// before after one of them has rested.
 func TestPressed(t *testing.T) { synctest.Test(t, testPressed) }
 
 func testPressed(t *testing.T) {

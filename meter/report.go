@@ -9,16 +9,16 @@ import (
 type Use struct {
 	Kind    Kind
 	Used    int64
-	Limit   int64 // NoLimit: none
-	Share   int64 // what it may hold beside others now, at most; NoLimit: whatever there is
-	Refused int64 // how often there was none
-	Peak    int64 // the most that was held at once, about: what is given back at once, since others were quicker, may count
+	Limit   int64 // NoLimit if there is none
+	Share   int64 // the most that it may hold now beside others; NoLimit if others do not matter
+	Refused int64 // how often a request was refused
+	Peak    int64 // roughly the most that was held at once: tries that failed at the same moment may count
 }
 
-// NoLimit stands for no limit in [Limits] and [Use].
+// NoLimit means no limit in [Limits] and [Use].
 const NoLimit = -1
 
-// Uses returns what is held of each kind, in their order.
+// Uses returns what is held of each kind, in the order of the kinds.
 func (m *Meter) Uses() []Use {
 	all := make([]Use, Kinds)
 	for k := range Kinds {
@@ -34,7 +34,7 @@ func (m *Meter) Uses() []Use {
 	return all
 }
 
-// mostUsed is the most of k that was held at once, without what was only reserved.
+// mostUsed returns the most of k that was held at once, without what was only reserved.
 func (m *Meter) mostUsed(k Kind) int64 {
 	switch k {
 	case StoredBytes:
@@ -45,8 +45,8 @@ func (m *Meter) mostUsed(k Kind) int64 {
 	return m.peak[k].Load()
 }
 
-// leftShare is how much more of k the meter may hold beside the others of its parent's: each one more
-// leaves one less.
+// leftShare returns how much more of k m may hold beside the other parts of its parent. It becomes
+// less with each that m takes.
 func (m *Meter) leftShare(k Kind) (left int64, bounded bool) {
 	switch k {
 	case StoredBytes:
@@ -63,16 +63,16 @@ func (m *Meter) leftShare(k Kind) (left int64, bounded bool) {
 	return (room - m.used[k].Load()) / 2, bounded
 }
 
-// Turns is what was done in one lane, and what waits.
+// Turns describes what was done in one lane, and what waits.
 type Turns struct {
 	Lane    Lane
-	Given   int64         // calls, or what of a connection was read at once
-	Spent   time.Duration // in turns; of Light about
-	Waiting int           // now
-	Longest time.Duration // that something has waited that waits now
+	Given   int64         // to calls, or to reads of a connection
+	Spent   time.Duration // time in turns; for Light roughly
+	Waiting int           // requests that wait now
+	Longest time.Duration // how long the oldest of them has waited
 }
 
-// Turns returns what was done in each lane, by the meter and all its parts.
+// Turns returns what m and all its parts did in each lane.
 func (m *Meter) Turns() []Turns {
 	all := make([]Turns, lanes)
 	for i := range all {
@@ -102,7 +102,7 @@ func (m *Meter) turns(l Lane) Turns {
 	return t
 }
 
-// add counts what m and its parts did.
+// add adds what m and its parts did.
 func (m *Meter) add(t *Turns) {
 	f := &m.flows[t.Lane]
 	t.Given += f.turns.Load()

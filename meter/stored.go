@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// An Effect is by how much a change makes what is stored grow. What shrinks is negative.
+// An Effect is by how much a change makes stored data grow. Negative values mean that it shrinks.
 type Effect struct{ Bytes, Nodes int64 }
 
-// stored accounts for what is stored. What a change frees is credited, down to zero: nobody
-// earns an allowance by removing what was there before.
+// stored counts stored data. What a change frees is credited, but not below zero: removing what was
+// there before earns no allowance.
 type stored struct {
 	mu       sync.Mutex
 	used     Effect
-	unused   Effect // credited below zero, which counts for nothing but a revert
-	reserved Effect // by changes under way
-	peak     Effect // the most that used was
+	unused   Effect // what was credited below zero; only a revert uses it
+	reserved Effect // for changes under way
+	peak     Effect // the most that used ever was
 }
 
-// Lacks is the error that a change would make what is stored grow beyond a limit.
+// Lacks is the error that a change would make stored data grow beyond a limit.
 type Lacks struct {
-	Whose      string // meter it is: "this grant"
+	Whose      string // whose meter it is: "this grant"
 	Need, Left Effect
 }
 
@@ -30,12 +30,12 @@ func (l *Lacks) Error() string {
 		l.Whose, l.Need.Bytes, l.Need.Nodes, l.Left.Bytes, l.Left.Nodes, l.Kind().forMore(l.Whose))
 }
 
-// TooMuch says that a write is more than is left of what may be stored of whose.
+// TooMuch returns the text that a write needs more than is left of whose quota.
 func TooMuch(whose string) string {
 	return "this is more than the quota of " + whose + " has left" + StoredBytes.forMore(whose)
 }
 
-// Kind returns which limit it is.
+// Kind returns the kind whose limit is passed.
 func (l *Lacks) Kind() Kind {
 	if l.Need.Bytes > l.Left.Bytes {
 		return StoredBytes
@@ -43,8 +43,9 @@ func (l *Lacks) Kind() Kind {
 	return StoredNodes
 }
 
-// Reserve reserves what a change may make grow by e at most, in m and in all above, or
-// answers a [*Lacks]. Settle ends it.
+// Reserve reserves room for a change that makes stored data grow by at most e, in m and in all
+// meters above. Settle ends the reservation. If there is not enough room, Reserve answers a
+// [*Lacks].
 func (m *Meter) Reserve(e Effect) error {
 	r := e.growth()
 	var few [8]Effect
@@ -61,10 +62,10 @@ func (m *Meter) Reserve(e Effect) error {
 	return nil
 }
 
-// growth is e without what shrinks.
+// growth returns e without negative values.
 func (e Effect) growth() Effect { return Effect{max(e.Bytes, 0), max(e.Nodes, 0)} }
 
-// Settle ends what Reserve(reserved) began: what is stored has grown by got.
+// Settle ends a reservation of Reserve(reserved): stored data has grown by got.
 func (m *Meter) Settle(reserved, got Effect) {
 	for at := m; at != nil; at = at.parent {
 		at.settle(reserved.growth(), got)
@@ -88,7 +89,7 @@ func (m *Meter) reserve(r, share Effect) *Lacks {
 	return nil
 }
 
-// rest is what a limit, of which 0 is none, leaves beside what is used.
+// rest returns what limit leaves beside used. A limit of 0 means none.
 func rest(limit, used int64) int64 {
 	if limit == 0 {
 		return math.MaxInt64
@@ -96,8 +97,9 @@ func rest(limit, used int64) int64 {
 	return limit - used
 }
 
-// storedShares appends by how much each may let grow what is stored, from the top down to m: a part so that afterwards it
-// has no more than is left. What others have removed is not counted against it.
+// storedShares appends how much each meter may make stored data grow, from the topmost down to m.
+// Each gets half of what is left, so that afterwards it has no more than is left. What others
+// removed does not reduce it.
 func (m *Meter) storedShares(list []Effect) []Effect {
 	p := m.parent
 	if p == nil {
@@ -115,15 +117,15 @@ func (m *Meter) storedShares(list []Effect) []Effect {
 	return append(list, Effect{share(StoredBytes, all.Bytes, mine.Bytes, beside.Bytes), share(StoredNodes, all.Nodes, mine.Nodes, beside.Nodes)})
 }
 
-// storedShare is the last of storedShares.
+// storedShare returns the last of storedShares, which is m's.
 func (m *Meter) storedShare() Effect {
 	var few [8]Effect
 	shares := m.storedShares(few[:0])
 	return shares[len(shares)-1]
 }
 
-// StoredRoom returns by how many bytes what is stored may grow now, by m and all above, and
-// whose limit that is; bounded is false where no limit says.
+// StoredRoom returns by how many bytes m, and all meters above, allow stored data to grow now, and
+// whose limit is the least. bounded is false if there is no limit.
 func (m *Meter) StoredRoom() (bytes int64, whose string, bounded bool) {
 	bytes = math.MaxInt64
 	var few [8]Effect
@@ -148,9 +150,9 @@ func (m *Meter) settle(reserved, got Effect) {
 	s.level()
 }
 
-// Revert accounts for a revert by the host, which made what is stored grow by e. What is used
-// afterwards is by how much it has grown since the meter began, if it has: what counted for
-// nothing when it went counts for nothing when it comes back.
+// Revert counts a revert by the host, which made stored data grow by e. Afterwards Used is by how
+// much the data has grown since the meter was made, or 0 if it has shrunk. So data whose removal
+// earned no allowance costs none when it comes back.
 func (m *Meter) Revert(e Effect) {
 	for at := m; at != nil; at = at.parent {
 		at.stored.revert(e)
@@ -166,7 +168,7 @@ func (s *stored) revert(e Effect) {
 	s.level()
 }
 
-// level moves what was credited below zero to unused, and notes the most that was used. s.mu is held.
+// level moves what was credited below zero to unused, and updates peak. s.mu is held.
 func (s *stored) level() {
 	s.unused.Bytes += max(-s.used.Bytes, 0)
 	s.unused.Nodes += max(-s.used.Nodes, 0)
@@ -186,7 +188,7 @@ func (s *stored) most() Effect {
 	return s.peak
 }
 
-// sum is what is used and reserved. s.mu is held.
+// sum returns what is used and reserved. s.mu is held.
 func (s *stored) sum() Effect {
 	return Effect{s.used.Bytes + s.reserved.Bytes, s.used.Nodes + s.reserved.Nodes}
 }

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// A Turn is one to work in a lane. The zero Turn is ready for use, by one goroutine at a time.
+// A Turn is permission to work in a lane. The zero Turn is ready for use, by one goroutine at a
+// time.
 type Turn struct {
 	meter *Meter
 	lane  atomic.Pointer[lane]
-	fast  bool        // it was taken without waiting, in Light
-	away  atomic.Bool // it waits, or its owner does
+	fast  bool        // taken in Light without waiting
+	away  atomic.Bool // it waits for another turn, or its owner does
 
-	// Under lane.mu.
-	thread     bool // it counts as a thread
+	// lane.mu guards the fields below.
+	thread     bool // it holds one of Threads
 	given      time.Time
-	has        bool // a place in the lane
-	began      bool // it was given once
+	has        bool // it has a place in the lane
+	began      bool // it was given at least once
 	over       bool // it has ended
 	asked      time.Time
-	ready      chan error // made when a goroutine waits
-	work       Worker     // or what is to run
-	prev, next *Turn      // in the list in
+	ready      chan error // receives the turn, if a goroutine waits for it
+	work       Worker     // otherwise what is to run
+	prev, next *Turn      // its neighbours in the list in
 	in         *turnList
-	lent       atomic.Bool // its place was given to another
+	lent       atomic.Bool // its place was lent to another
 }
 
 // A Worker is what [Meter.Go] runs.
 type Worker interface {
-	// Work is called in a goroutine of the lane's; t ends when it returns. err is ErrBusy when
-	// there was no turn.
+	// Work is called in a goroutine of the lane. t ends when it returns. err is ErrBusy when there
+	// was no turn.
 	Work(t *Turn, err error)
 }
 
-// Enter waits for a turn of Light for the meter's owner; Leave gives it back. It is for work that
-// waits for nothing.
+// Enter waits for a turn of Light for m. Leave gives it back. It is for work that does not wait.
 func (m *Meter) Enter(t *Turn) {
 	l := &m.lanes[Light]
 	t.meter = m
@@ -52,16 +52,16 @@ func (m *Meter) Enter(t *Turn) {
 		t.ready = make(chan error, 1)
 	}
 	l.wait(t)
-	for <-t.ready != nil { // which does not happen: Light asks for no threads
+	for <-t.ready != nil { // does not happen, since Light needs no threads
 		l.wait(t)
 	}
 }
 
-// sampled is of how many turns of Light that nobody waited for one is measured.
+// sampled is the rate of measured turns among those of Light that did not wait: one in so many.
 const sampled = 64
 
-// longLight is the most that a measured turn of Light counts for: its goroutine may have waited for a processor in
-// between.
+// longLight is the most that a measured turn of Light counts for, since its goroutine may have
+// waited for a processor.
 const longLight = 200 * time.Microsecond
 
 // Leave gives back a turn of Light.
@@ -80,8 +80,8 @@ func (t *Turn) Leave() {
 	t.lane.Load().end(t)
 }
 
-// Go runs w in a turn of l, now or when there is one, in the order of the calls of Go for this
-// meter.
+// Go runs w in a turn of l, as soon as there is one. Calls for the same meter run in the order of
+// Go.
 func (m *Meter) Go(l Lane, w Worker) {
 	t := &Turn{meter: m, work: w}
 	t.lane.Store(&m.lanes[l])
@@ -89,8 +89,8 @@ func (m *Meter) Go(l Lane, w Worker) {
 	m.lanes[l].wait(t)
 }
 
-// Begin waits for a turn of l, until ctx ends. The context that it returns has the turn, for [Yield]
-// and [Wait]; End gives it back.
+// Begin waits for a turn of l, until ctx ends. The context that it returns carries the turn, for
+// [Yield] and [Wait]. End gives the turn back.
 func (m *Meter) Begin(ctx context.Context, l Lane) (context.Context, *Turn, error) {
 	t := &Turn{meter: m, ready: make(chan error, 1)}
 	t.lane.Store(&m.lanes[l])
@@ -102,7 +102,8 @@ func (m *Meter) Begin(ctx context.Context, l Lane) (context.Context, *Turn, erro
 	return t.Context(ctx), t, nil
 }
 
-// End gives a turn of Work or Heavy back. A goroutine that still waits to have it again goes on without it.
+// End gives back a turn of Work or Heavy. A goroutine that still waits to have it again goes on
+// without it.
 func (t *Turn) End() {
 	for {
 		l := t.lane.Load()
@@ -115,7 +116,7 @@ func (t *Turn) End() {
 // Lane returns the lane that t is in.
 func (t *Turn) Lane() Lane { return t.lane.Load().kind }
 
-// Contended reports whether somebody waits for a turn of the same lane.
+// Contended reports whether somebody waits for a turn of t's lane.
 func (t *Turn) Contended() bool { return t.lane.Load().state.Load() >= oneWaiting }
 
 type turnKey struct{}
@@ -132,16 +133,16 @@ func (c *turnContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Context returns ctx with t, for [Yield] and [Wait].
+// Context returns a context that carries t, for [Yield] and [Wait].
 func (t *Turn) Context(ctx context.Context) context.Context { return &turnContext{ctx, t} }
 
-// TurnOf returns the turn that ctx has, or nil.
+// TurnOf returns the turn that ctx carries, or nil.
 func TurnOf(ctx context.Context) *Turn {
 	t, _ := ctx.Value(turnKey{}).(*Turn)
 	return t
 }
 
-// Of returns the meter whose turn ctx has, nil for none.
+// Of returns the meter of ctx's turn, or nil.
 func Of(ctx context.Context) *Meter {
 	if t := TurnOf(ctx); t != nil {
 		return t.meter
@@ -149,9 +150,8 @@ func Of(ctx context.Context) *Meter {
 	return nil
 }
 
-// Yield lets others go first, if any wait and ctx's turn has lasted long enough. It answers ctx's error. It
-// is for loops that may take long, every millisecond or so. Without a turn it only looks at
-// ctx.
+// Yield lets others go first, if any wait and ctx's turn has lasted long enough. Long loops should
+// call it about once a millisecond. It answers ctx's error. Without a turn it only checks ctx.
 func Yield(ctx context.Context) error {
 	t := TurnOf(ctx)
 	if t == nil || !t.away.CompareAndSwap(false, true) {
@@ -164,8 +164,9 @@ func Yield(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Wait gives ctx's turn up, runs f, which waits for somebody else and not for the disk, and waits for a turn again. When
-// too many wait already it answers a [*Full] and does not run f. Otherwise it answers ctx's error.
+// Wait gives up ctx's turn, runs f, and waits for a turn again. f waits for somebody else, not for
+// the disk. When too many calls wait already, Wait answers a [*Full] and does not run f. Otherwise
+// it answers ctx's error.
 func Wait(ctx context.Context, f func()) error {
 	if t := TurnOf(ctx); t != nil {
 		return t.Wait(ctx, f)
@@ -174,9 +175,9 @@ func Wait(ctx context.Context, f func()) error {
 	return ctx.Err()
 }
 
-// Wait is the function Wait for a turn that ctx need not have.
+// Wait is the function Wait for t, which ctx need not carry.
 func (t *Turn) Wait(ctx context.Context, f func()) error {
-	if !t.away.CompareAndSwap(false, true) { // another goroutine of the call's waits already
+	if !t.away.CompareAndSwap(false, true) { // another goroutine of the call waits already
 		f()
 		return ctx.Err()
 	}
@@ -196,8 +197,8 @@ func (t *Turn) Wait(ctx context.Context, f func()) error {
 	return l.await(ctx, t)
 }
 
-// Rest is Wait for an f that waits for the disk: the call still counts as a thread meanwhile, so that the number of
-// threads stays bounded.
+// Rest is Wait for an f that waits for the disk. The call still counts as a thread meanwhile, so
+// the number of threads stays bounded.
 func Rest(ctx context.Context, f func()) error {
 	t := TurnOf(ctx)
 	if t == nil || !t.away.CompareAndSwap(false, true) {
@@ -214,7 +215,7 @@ func Rest(ctx context.Context, f func()) error {
 	return l.await(ctx, t)
 }
 
-// Move changes ctx's turn for one of another lane.
+// Move exchanges ctx's turn for one of another lane.
 func Move(ctx context.Context, to Lane) error {
 	t := TurnOf(ctx)
 	if t == nil || t.lane.Load().kind == to || !t.away.CompareAndSwap(false, true) {

@@ -1,6 +1,6 @@
 package meter
 
-// turnList is turns in an order. A turn is in one list at most.
+// turnList is a list of turns, in order. A turn is in at most one list.
 type turnList struct{ first, last *Turn }
 
 func (l *turnList) push(t *Turn) {
