@@ -14,18 +14,18 @@ import (
 	"capd/virtualfs"
 )
 
-// contents are the content-addressed stores of a host: its own, directories, and
+// contents opens content-addressed stores: the host's own, those in directories, and
 // remote-execution CASes.
-type contents struct{ own string } // the host's own, a directory that need not be there
+type contents struct{ own string } // the host's own store, a directory that need not exist
 
-// remoteCAS reports whether a cas: URL names a machine rather than a directory.
+// remoteCAS reports whether a cas: URL names a machine, not a directory.
 func remoteCAS(u *virtualfs.URL) bool { return isRemote(u.Path) }
 
 func isRemote(where string) bool {
 	return strings.HasPrefix(where, "grpc://") || strings.HasPrefix(where, "grpcs://")
 }
 
-// blobs opens a store: a directory, "" for the host's own, or grpc://HOST:PORT/INSTANCE.
+// blobs opens a store: in a directory, the host's own for "", or grpc://HOST:PORT/INSTANCE.
 func (c contents) blobs(ctx context.Context, where string) (b cas.Blobs, end func() error, err error) {
 	if isRemote(where) {
 		return dialCAS(ctx, where)
@@ -77,7 +77,8 @@ func (c contents) open(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	}, nil
 }
 
-// again is another reference to tree, and a stale one once the mount is closed.
+// again returns another reference to tree. Once the mount is closed that is tree itself, which is
+// stale.
 func again(tree vfs.Dir) vfs.Dir {
 	if d, err := cas.Dup(tree); err == nil {
 		return d
@@ -98,14 +99,14 @@ func openRoot(ctx context.Context, b cas.Blobs, root cas.Digest) (vfs.Dir, error
 	return cas.Open(ctx, b, root)
 }
 
-// snapshot puts d, which is at path, into a store, and pins it there: under the name
-// pin, or under its digest. A remote CAS keeps what it likes, and takes no pin.
+// snapshot puts d, which is at path, into a store, and pins it there under the name pin, or under
+// its digest. A remote CAS keeps what it likes, and takes no pin.
 func (c contents) snapshot(ctx context.Context, d vfs.Dir, path, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error) {
 	b, end, err := c.blobs(ctx, store)
 	if err != nil {
 		return virtualfs.Snapshot{}, err
 	}
-	defer func() { _ = end() }() // everything is stored, or an error says what is not
+	defer func() { _ = end() }() // everything is stored by now, or err says what is not
 	s, local := b.(*cas.Store)
 	if !local && pin != "" {
 		return virtualfs.Snapshot{}, vfs.Errorf(vfs.Unsupported, "this store keeps no pins")

@@ -7,9 +7,9 @@ import (
 	"capd/backend/physical"
 )
 
-// directories are the directories of the host that are mounted: one Store for each, however often and
-// by whichever path it is mounted. So mounts of one directory share what is kept open of it, what is
-// known of its files, and where changes are staged.
+// directories are the directories of the host that are mounted writable. Each has one Store,
+// however often and by whichever path it is mounted. So all mounts of a directory share its open
+// descriptors, what is known of its files, and the place where changes are staged.
 type directories struct {
 	mu   sync.Mutex
 	open []*directory
@@ -17,15 +17,15 @@ type directories struct {
 
 type directory struct {
 	*physical.Store
-	users int // under directories.mu
+	users int // directories.mu guards it
 }
 
-// share takes over s and returns the Store of the directory that it serves, which another mount may
-// have opened before, and what gives that up.
+// share takes over s and returns the Store of its directory, which another mount may have opened
+// before. The second result ends this use of the Store.
 func (d *directories) share(s *physical.Store) (*physical.Store, func() error) {
 	o := d.use(s)
 	if o.Store != s {
-		_ = s.Close() // nothing has used it
+		_ = s.Close() // nothing has used it yet
 	}
 	return o.Store, func() error {
 		if !d.last(o) {
@@ -47,7 +47,7 @@ func (d *directories) use(s *physical.Store) *directory {
 	return d.open[i]
 }
 
-// last gives up one use of o, and reports whether that was the last.
+// last ends one use of o, and reports whether it was the last.
 func (d *directories) last(o *directory) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/embedding.md shows the example that runs, and all of it.
+// docs/embedding.md shows the whole example that runs.
 func TestEmbedding(t *testing.T) {
 	text, err := os.ReadFile("../docs/embedding.md")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"capd/virtualfs"
 )
 
-// forms has, for each kind of store, what is wrong with a URL that can be told without opening anything: invalid.
+// forms checks URLs by the kind of store. It finds what is wrong without opening anything: invalid.
 var forms = map[string]func(*virtualfs.URL) error{
 	"physical": func(u *virtualfs.URL) error {
 		return cmp.Or(u.Only("readonly"), needsPath(u, "physical:DIR"), noFragment(u))
@@ -49,8 +49,8 @@ var forms = map[string]func(*virtualfs.URL) error{
 
 var errNoSize = vfs.Errorf(vfs.Invalid, "a remote CAS needs the size too: #DIGEST/SIZE")
 
-// checkForm answers invalid for a URL that no store can be opened by. What URLs of own stores mean is known to
-// their openers alone.
+// checkForm answers invalid for a URL that cannot be opened. URLs of own stores are checked only by
+// their openers.
 func (s *Server) checkForm(u *virtualfs.URL) error {
 	if u.Below != nil {
 		return cmp.Or(checkOverlay(u), s.checkForm(u.Below))
@@ -66,13 +66,13 @@ func (s *Server) checkForm(u *virtualfs.URL) error {
 	return vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", u.Scheme, strings.Join(kinds, ", "))
 }
 
-// checkOverlay is checkForm of an overlay's own options.
+// checkOverlay checks an overlay's own options.
 func checkOverlay(u *virtualfs.URL) error {
 	_, err := limits(u)
 	return cmp.Or(u.Only("upper", "max", "nodes"), err)
 }
 
-// checkStores answers invalid for an own store whose scheme means another.
+// checkStores answers invalid for an own store whose scheme is built in.
 func (s *Server) checkStores() error {
 	for scheme := range s.Stores {
 		if scheme == "overlay" || forms[scheme] != nil {
@@ -82,7 +82,7 @@ func (s *Server) checkStores() error {
 	return nil
 }
 
-// rootOf is the digest of the tree that a cas URL names.
+// rootOf returns the digest of the tree that a cas URL names.
 func rootOf(u *virtualfs.URL) (root cas.Digest, err error) {
 	if err := root.UnmarshalText([]byte(u.Fragment)); err != nil {
 		return root, vfs.Errorf(vfs.Invalid, "cas: needs the digest of a root after #: 64 hexadecimal digits, as capd snapshot prints them")

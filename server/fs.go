@@ -12,8 +12,9 @@ import (
 	"capd/virtualfs"
 )
 
-// FS is a namespace of stores that this process opens with its own authority, with what it needs of the host:
-// where it writes what it is about to do, where it keeps contents, and where it materializes. It serves nobody.
+// FS is a namespace of stores that this process opens with its own authority. It has a journal for
+// what it is about to do, a store of contents, and a place for materialized trees. It serves no
+// guests.
 type FS struct {
 	*virtualfs.FS
 	journal  *journal
@@ -21,16 +22,18 @@ type FS struct {
 	base     *materialize.Base
 }
 
-// FSOptions says how an FS is composed. The zero value is right for most.
+// FSOptions configures an FS. The zero value suits most programs.
 type FSOptions struct {
 	Stores map[string]Opener // as Server.Stores
-	// Recover opens what was changed when a process died, by the name that was given for it, where that is not a
-	// tree of mounts. It answers ErrOthers for a name that is not its own. It may be nil.
+	// Recover opens a tree that was being changed when a process died, by the name that was given
+	// for it, if that is not a tree of mounts. It answers ErrOthers for a name that it does not
+	// know. It may be nil.
 	Recover func(ctx context.Context, name string) (vfs.Dir, error)
 	Logf    func(format string, args ...any) // nil is the log package
 }
 
-// OpenFS opens an empty one. It settles first what a process that died with the same state directory had begun.
+// OpenFS opens an FS without mounts. First it settles what a process that died had begun with the
+// same state directory.
 func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 	if o.Logf == nil {
 		o.Logf = log.Printf
@@ -60,7 +63,7 @@ func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 	return f, nil
 }
 
-// Close closes what is there of it.
+// Close closes f, even one that was opened only in part.
 func (f *FS) Close() error {
 	var errs []error
 	if f.FS != nil {

@@ -15,7 +15,7 @@ import (
 	"capd/virtualfs"
 )
 
-// git opens git:REPO#REV, or a part of it, git:REPO#REV:SUBDIR.
+// git opens git:REPO#REV, or the part git:REPO#REV:SUBDIR of it.
 func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
 	revision, below, _ := strings.Cut(u.Fragment, ":")
 	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Follow: u.Flag("follow"), Writable: u.Flag("writable"), Confined: u.Flag("confined")})
@@ -52,7 +52,7 @@ func revisionText(r git.Revision, follow bool) string {
 	return ref + " at " + commit
 }
 
-// commits is what a git mount holds that is not committed.
+// commits gives access to the uncommitted changes of a git mount.
 type commits struct {
 	repo     *git.Store
 	dir      string
@@ -109,7 +109,7 @@ func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (text, lacks st
 	return text, lacks, err
 }
 
-// submodule is the mode that git gives one.
+// submodule is git's mode of submodules.
 const submodule = 0o160000
 
 func kindOf(c git.Change) virtualfs.ChangeKind {
@@ -126,7 +126,7 @@ func kindOf(c git.Change) virtualfs.ChangeKind {
 	return virtualfs.Modified
 }
 
-// stateOf is what a tree has, without a version: git knows contents by another.
+// stateOf returns b as a state without a version, since git has versions of its own.
 func stateOf(b git.Blob) batch.State {
 	switch b.Mode {
 	case 0:
@@ -153,7 +153,7 @@ func (c *commits) Commit(ctx context.Context, w virtualfs.Commit) (string, error
 	return c.repo.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
 }
 
-// usualAuthor is who commits by git's own configuration, as far as it says.
+// usualAuthor returns the author in git's configuration, as far as it is set.
 func usualAuthor(dir string) git.Author {
 	repo, err := gogit.PlainOpenWithOptions(dir, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
 	if err != nil {
@@ -166,7 +166,7 @@ func usualAuthor(dir string) git.Author {
 	return git.Author{Name: conf.User.Name, Email: conf.User.Email}
 }
 
-// Revert implements [virtualfs.Own]. It drops everything or nothing.
+// Revert implements [virtualfs.Own]. It drops all changes: it cannot drop some.
 func (c *commits) Revert(ctx context.Context, paths []string) (int, error) {
 	if paths != nil {
 		return 0, vfs.Errorf(vfs.Unsupported, "of a git mount all changes are dropped, or none; an overlay on it can drop some")

@@ -9,15 +9,15 @@ import (
 )
 
 // Granted is a new grant, with the locators that lead to it. Whoever has one of them has the capability. They
-// are kept nowhere else.
+// are not kept anywhere else.
 type Granted struct {
 	Grant
 	Locator string   // for guests on this machine
 	TLS     []string // for guests elsewhere, one for each of Server.Listen
 }
 
-// Grant gives a guest the part of the tree at its path. It answers invalid for a name that is not 1 to 64 of
-// A-Z a-z 0-9 . _ - or looks like a grant's id, and what walking to the path answers.
+// Grant grants a part of the tree to a guest. It answers invalid for a name that is not 1 to 64 of A-Z a-z
+// 0-9 . _ - or looks like a grant's id. It also answers what walking to the path answers.
 func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
 	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
 	if err != nil && g.Where != "" {
@@ -33,15 +33,15 @@ func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
 	return out, nil
 }
 
-// locate is the locator of a secret for guests on this machine.
+// locate returns the locator of a secret for guests on this machine.
 func (s *Server) locate(secret [locator.SecretSize]byte) string {
 	return locator.Locator{Socket: s.guests.path, Secret: secret}.String()
 }
 
-// grantsAtOnce is how many grants the authority is asked for at once.
+// grantsAtOnce is how many grants one request to the authority asks for.
 const grantsAtOnce = 1000
 
-// Grants lists the grants, oldest first, also what guests shared and what was revoked.
+// Grants lists the grants, oldest first, including shares and revoked grants.
 func (s *Server) Grants() (all []Grant) {
 	for after := ""; ; after = all[len(all)-1].ID {
 		some, err := s.authority.Grants(after, grantsAtOnce)
@@ -52,20 +52,22 @@ func (s *Server) Grants() (all []Grant) {
 	}
 }
 
-// Revoke takes back every grant of a guest, or the one with that id, with all that came of it, and counts them.
-// When it has answered, nothing changes through them any more. It answers notFound, and busy when a change is
-// stuck.
+// Revoke revokes every grant of a guest, or the grant with that id, and everything shared from them, and
+// returns how many it revoked. Afterwards nothing changes through them any more. It answers notFound, and
+// busy when a change is stuck.
 func (s *Server) Revoke(guest string) (int, error) { return s.authority.Revoke(guest) }
 
-// SetWritable locks every grant of a guest, or the one with that id, for writing, or unlocks it, and counts them.
+// SetWritable unlocks or locks every grant of a guest, or the grant with that id, for writing, and returns
+// how many there are.
 func (s *Server) SetWritable(guest string, on bool) (int, error) {
 	return s.authority.SetWritable(guest, on)
 }
 
-// SetLimits changes what every grant of a guest, or the one with that id, may hold, and counts them.
+// SetLimits changes what every grant of a guest, or the grant with that id, may hold, and returns how many
+// there are.
 func (s *Server) SetLimits(guest string, l Limits) (int, error) {
 	return s.authority.SetLimits(guest, l)
 }
 
-// Authority is what the methods about grants ask. It stays s's.
+// Authority returns the authority behind the methods about grants. It belongs to s.
 func (s *Server) Authority() *authority.Host { return s.authority }

@@ -15,15 +15,16 @@ import (
 	"capd/virtualfs"
 )
 
-// opener opens what a name in a journal stands for.
+// opener opens the tree that a name in a journal stands for.
 type opener = func(ctx context.Context, name string) (vfs.Dir, error)
 
-// ErrOthers is answered for the name of what another process settles.
+// ErrOthers is answered for a name that another process has to settle.
 var ErrOthers = vfs.Errorf(vfs.NotFound, "this belongs to another capability")
 
-// journal is a directory where a process writes what it is about to do. It is the
-// process's own as long as it lives, by a lock on a file beside it: others settle what
-// is found there afterwards. The file is there before the directory is, and after.
+// journal is a directory in which a process writes what it is about to do. A lock on a
+// file beside it makes it the process's own while the process lives. When the process has
+// died, others settle what they find there. The file is made before the directory, and
+// removed after it.
 type journal struct {
 	vfs.Dir
 	path  string
@@ -33,7 +34,7 @@ type journal struct {
 
 const ownerSuffix = ".owner"
 
-// newJournal makes a journal, and first settles what processes that died have left.
+// newJournal makes a journal. First it settles what processes that died have left.
 func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (*journal, error) {
 	if err := state.MakeDir(st.Journals()); err != nil {
 		return nil, st.Unusable(err)
@@ -47,14 +48,14 @@ func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Ope
 		switch {
 		case err == nil:
 			return j, nil
-		case vfs.CodeOf(err) != vfs.Busy: // somebody who settled took it
+		case vfs.CodeOf(err) != vfs.Busy: // another process took it, to settle it
 			return nil, errors.Join(err, j.Close())
 		}
 	}
 }
 
-// open takes the journal for this process, and makes it if it is missing. It answers
-// busy when another process has it.
+// open takes the journal for this process, and makes it if it is missing. It answers busy
+// if another process has it.
 func (j *journal) open() error {
 	owner, err := os.OpenFile(j.path+ownerSuffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -64,7 +65,7 @@ func (j *journal) open() error {
 		owner.Close()
 		return vfs.Busy
 	}
-	if !isAt(owner, j.path+ownerSuffix) { // it was removed by whom it belonged to
+	if !isAt(owner, j.path+ownerSuffix) { // its former owner has removed it
 		owner.Close()
 		return vfs.Busy
 	}
@@ -88,7 +89,7 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Close gives the journal up, with all that is in it.
+// Close ends the journal and removes everything in it.
 func (j *journal) Close() error {
 	err := j.shut()
 	if j.owner == nil {
@@ -99,7 +100,7 @@ func (j *journal) Close() error {
 	} else {
 		gone := os.Remove(j.path + ownerSuffix)
 		err = errors.Join(err, j.owner.Close())
-		if gone != nil { // an open file cannot be removed everywhere
+		if gone != nil { // some systems cannot remove an open file
 			err = errors.Join(err, os.Remove(j.path+ownerSuffix))
 		}
 	}
@@ -107,7 +108,8 @@ func (j *journal) Close() error {
 	return err
 }
 
-// release gives the journal up and leaves what is in it to another process.
+// release ends this process's hold on the journal, and leaves its contents to another
+// process.
 func (j *journal) release() error {
 	err := j.shut()
 	if j.owner != nil {
@@ -128,7 +130,7 @@ func (j *journal) shut() (err error) {
 	return err
 }
 
-// settle brings to an end what processes that died had begun.
+// settle finishes or undoes what processes that died had begun.
 func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) error {
 	all, err := os.ReadDir(st.Journals())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"capd/virtualfs"
 )
 
-// begin makes a journal in st, as another process would, without its being given up.
+// begin makes a journal in st, as another process would, and does not close it.
 func begin(t *testing.T, st state.Dir) *journal {
 	t.Helper()
 	j, err := newJournal(t.Context(), st, nil, nil, t.Logf)
@@ -35,8 +35,8 @@ func journals(t *testing.T, st state.Dir) (names []string) {
 	return names
 }
 
-// A journal is gone with its process, however that ended; one whose process lives is
-// left alone.
+// A journal of a process that ended is removed, however it ended. A journal of a process
+// that lives is left alone.
 func TestJournalsGo(t *testing.T) {
 	st := state.Dir(t.TempDir())
 	mine := begin(t, st)
@@ -74,7 +74,7 @@ func TestJournalsGo(t *testing.T) {
 	}
 }
 
-// What was begun in a directory is undone by the next process, by its URL.
+// The next process undoes what was begun in a directory, which it finds by its URL.
 func TestSettle(t *testing.T) {
 	st := state.Dir(t.TempDir())
 	served := t.TempDir()

@@ -17,11 +17,10 @@ import (
 	"capd/vfs"
 )
 
-// keepAlive ends within a minute or so a connection whose guest is gone without a
-// word.
+// keepAlive ends a connection within about a minute when its guest has vanished.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 4}
 
-// hostPort is a host and, where it is known, a port.
+// hostPort is a host and a port. The port may be 0.
 type hostPort struct {
 	host string
 	port uint16
@@ -32,7 +31,7 @@ func (a hostPort) everywhere() bool {
 	return a.host == "" || err == nil && ip.IsUnspecified()
 }
 
-// CheckListen answers what is wrong with an address to listen at, which is tls:HOST:PORT.
+// CheckListen answers what is wrong with an address for Server.Listen, which is tls:HOST:PORT.
 func CheckListen(text string) error {
 	_, err := parseListen(text)
 	return err
@@ -48,7 +47,7 @@ func parseListen(text string) (hostPort, error) {
 	return hostPort{host, uint16(n)}, nil
 }
 
-// CheckAdvertise answers what is wrong with where guests find a host, which is HOST or HOST:PORT.
+// CheckAdvertise answers what is wrong with a value for Server.Advertise, which is HOST or HOST:PORT.
 func CheckAdvertise(text string) error {
 	_, err := parseAdvertise(text)
 	return err
@@ -70,11 +69,11 @@ func parseAdvertise(text string) (hostPort, error) {
 	return a, nil
 }
 
-// ErrAdvertise is answered where Advertise is set and no address of Listen is every address: the locators of
-// other addresses name what is listened at.
+// ErrAdvertise is answered when Advertise is set but no address of Listen means every address. Locators of
+// other addresses name the address itself.
 var ErrAdvertise = vfs.Errorf(vfs.Invalid, "Advertise is for an address of Listen that is every address, such as tls::7000; locators of others name what they listen at")
 
-// addresses are Listen and Advertise, which is nil where nothing is advertised.
+// addresses parses Listen and Advertise. advertise is nil if nothing is advertised.
 func (s *Server) addresses() (at []hostPort, advertise *hostPort, err error) {
 	everywhere := false
 	for _, text := range s.Listen {
@@ -97,7 +96,7 @@ func (s *Server) addresses() (at []hostPort, advertise *hostPort, err error) {
 	return at, &a, nil
 }
 
-// listen opens what guests and the operator connect to. s has the state directory's lock.
+// listen opens the listeners for guests and the operator. s must hold the state directory's lock.
 func (s *Server) listen(ctx context.Context) (err error) {
 	at, advertise, err := s.addresses()
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	return s.state.KeepWays(s.ways)
 }
 
-// deafen closes what listen opened, and removes what it left in the file system.
+// deafen closes what listen opened, and removes its files.
 func (s *Server) deafen() {
 	for _, l := range s.tls {
 		l.Close()
@@ -148,8 +147,8 @@ func (s *Server) deafen() {
 	}
 }
 
-// listenTLS opens a. Where guests find it, but for the key, is its own host, or if
-// that is every address, what is advertised, or the machine's name.
+// listenTLS listens at a. The Way that it returns lacks the key. Its host is that of a. If a means every
+// address, it is the advertised host or the machine's name.
 func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listener, state.Way, error) {
 	w := state.Way{Host: a.host}
 	var advertisedPort uint16
@@ -161,7 +160,7 @@ func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listen
 		}
 	}
 	network := "tcp"
-	if ip, err := netip.ParseAddr(a.host); err == nil && ip.Is4() { // 0.0.0.0 would be IPv6 too
+	if ip, err := netip.ParseAddr(a.host); err == nil && ip.Is4() { // tcp would listen at IPv6 addresses, too, for 0.0.0.0
 		network = "tcp4"
 	}
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
@@ -180,7 +179,7 @@ func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listen
 	return l, w, nil
 }
 
-// listenReason is what went wrong, without the address that it went wrong with.
+// listenReason returns what went wrong, without the address.
 func listenReason(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err

@@ -35,8 +35,7 @@ func TestListenArguments(t *testing.T) {
 	}
 }
 
-// What a locator names is where the host listens, or where it says that it can be
-// found.
+// Locators name where the host listens, or the address that it advertises.
 func TestListenTLS(t *testing.T) {
 	name, err := os.Hostname()
 	require.NoError(t, err)

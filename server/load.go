@@ -12,10 +12,10 @@ import (
 	"capd/virtualfs"
 )
 
-// Load reads a configuration file, which docs/configuration.md describes, and returns the guests that it names,
-// for [Server.Grant]. It sets Mounts and the limits, and what else the file says and s does not say yet. Paths of
-// the host in the file are relative to the directory that the file is in. It opens no store. Its errors say in
-// which line something is wrong.
+// Load reads a configuration file, which docs/configuration.md describes. It returns the guests in the file,
+// for [Server.Grant]. It sets Mounts and the limits. Other fields of s are set only if they are still zero.
+// Host paths in the file are relative to the file's directory. Load opens no store. Its errors name the line
+// of what is wrong.
 func (s *Server) Load(name string) ([]Guest, error) {
 	data, err := readConfig(name)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) Load(name string) ([]Guest, error) {
 	return c.Guests, nil
 }
 
-// from is a path of the host that may be relative to here; "" stays.
+// from returns a host path that may be relative to here. "" stays "".
 func from(here, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -50,7 +50,7 @@ func from(here, path string) string {
 	return filepath.Join(here, path)
 }
 
-// mountsOf are the mounts of a configuration in the directory here.
+// mountsOf returns the mounts of a configuration that is in the directory here.
 func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error) {
 	for _, m := range c.Mounts {
 		u, err := virtualfs.ParseURL(m.URL)
@@ -69,7 +69,7 @@ func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error
 	return all, nil
 }
 
-// loadListen takes from a configuration where guests over TLS come.
+// loadListen sets where guests come over TLS.
 func (s *Server) loadListen(name string, c *config.Config, _ string) error {
 	for _, l := range c.Listen {
 		if err := CheckListen(l); err != nil {
@@ -89,7 +89,7 @@ func (s *Server) loadListen(name string, c *config.Config, _ string) error {
 	return nil
 }
 
-// loadSocket takes from a configuration who may come by the Unix socket.
+// loadSocket sets who may connect to the Unix socket.
 func (s *Server) loadSocket(name string, c *config.Config, here string) error {
 	s.Socket.Group = cmp.Or(s.Socket.Group, c.SocketGroup)
 	s.Socket.Dir = cmp.Or(s.Socket.Dir, from(here, c.SocketDir))
@@ -119,7 +119,7 @@ func readConfig(name string) ([]byte, error) {
 	return data, nil
 }
 
-// message is what an error says, without its code and path.
+// message returns the text of an error, without its code and path.
 func message(err error) string {
 	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Msg != "" {
 		return e.Msg
@@ -127,7 +127,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// reason is what went wrong, without the path that it went wrong with.
+// reason returns what went wrong, without the path.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

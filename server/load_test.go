@@ -12,7 +12,8 @@ import (
 	"capd/vfs"
 )
 
-// A configuration is refused for what its URLs say, in which line, without a look at anything that they name.
+// A configuration is refused for what its URLs say. The error names the line. Nothing that they name is
+// opened.
 func TestConfigForms(t *testing.T) {
 	digest := strings.Repeat("0a", 32)
 	for url, want := range map[string]string{
@@ -59,7 +60,7 @@ func TestConfigForms(t *testing.T) {
 	}
 }
 
-// What is set already stays, paths are relative to the file, and the guests are those to grant to.
+// Fields that are set already stay, paths are relative to the file, and the file's guests are returned.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "capd.yaml")

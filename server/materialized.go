@@ -15,9 +15,9 @@ import (
 // Materialized is a subtree in a private directory of the host. It implements [virtualfs.Tree].
 type Materialized struct {
 	*materialize.Tree
-	from    vfs.Dir // what it is of; not the tree's own
+	from    vfs.Dir // the subtree that was copied; t does not own it
 	journal vfs.Dir
-	name    string // of from, for settling
+	name    string // the name of from, for settling
 }
 
 // materialize copies d into a private directory.
@@ -28,8 +28,8 @@ func (f *FS) materialize(ctx context.Context, d vfs.Dir, name string, b virtualf
 	})
 }
 
-// Copy copies d, which stays its caller's, into a private directory. name is for settling, should the process
-// end in the midst of a Sync: see [virtualfs.FS.Target].
+// Copy copies d into a private directory. The caller keeps ownership of d. If the process dies during a Sync,
+// name says where to settle it: see [virtualfs.FS.Target].
 func (f *FS) Copy(ctx context.Context, d vfs.Dir, name string, o materialize.Options) (*Materialized, error) {
 	t, err := f.base.New(ctx, d, o)
 	if err != nil {
@@ -38,7 +38,7 @@ func (f *FS) Copy(ctx context.Context, d vfs.Dir, name string, o materialize.Opt
 	return &Materialized{t, d, f.journal, name}, nil
 }
 
-// entries makes of a Progress one of package materialize.
+// entries converts a Progress to that of package materialize.
 func entries(p virtualfs.Progress) func(materialize.Progress) {
 	if p == nil {
 		return nil
@@ -46,7 +46,7 @@ func entries(p virtualfs.Progress) func(materialize.Progress) {
 	return func(m materialize.Progress) { p(int64(m.Entries), m.Bytes) }
 }
 
-// Changes implements [virtualfs.Tree], with text.
+// Changes implements [virtualfs.Tree]. Its changes have texts.
 func (t *Materialized) Changes(ctx context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
 	c, err := t.Tree.Changes(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func skipped(all []materialize.Skipped) []virtualfs.Skipped {
 	return out
 }
 
-// text is the unified text of a change. What it was is read where it came from: when
-// that has changed since, or may not be read any more, the text does not say.
+// text returns the unified text of a change. It reads the old content where it came from. If that has changed
+// since, or cannot be read any more, the text does not say.
 func (t *Materialized) text(ctx context.Context, c batch.Change) (string, error) {
 	from, to := side(c.Path, c.Was), side(c.Path, c.Becomes)
 	same := c.Was.Kind == c.Becomes.Kind && c.Was.Version == c.Becomes.Version && c.Was.Target == c.Becomes.Target
@@ -110,8 +110,7 @@ func side(path string, s batch.State) unified.Side {
 	return side
 }
 
-// content reads what open opens. long says that it is too long for a text, or cannot be
-// read.
+// content reads what open opens. long reports that it is too long for a text, or cannot be read.
 func content(open func() (io.ReadCloser, error)) (data []byte, long bool, err error) {
 	r, err := open()
 	if err != nil {
@@ -127,7 +126,7 @@ func content(open func() (io.ReadCloser, error)) (data []byte, long bool, err er
 
 var errChanged = errors.New("it has changed since")
 
-// openAt opens the file at path, if it has this version still.
+// openAt opens the file at path, if it still has the version is.
 func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.ReadCloser, error) {
 	f, err := vfs.WalkFile(ctx, d, path)
 	if err != nil {

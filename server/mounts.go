@@ -2,9 +2,9 @@ package server
 
 import "context"
 
-// Mount opens a store and shows it at a path. It appears at once in every grant that reaches the place. It
-// answers exists where something is mounted, and invalid for a URL that no store can be opened by, or that
-// would show the state directory.
+// Mount opens a store and mounts it at a path. It appears at once in every grant that reaches the path. Mount
+// answers exists if something is mounted there, and invalid for a URL that cannot be opened or that would
+// show the state directory.
 func (s *Server) Mount(ctx context.Context, m Mount) error {
 	url, err := AbsoluteURL(m.URL)
 	if err != nil {
@@ -13,15 +13,15 @@ func (s *Server) Mount(ctx context.Context, m Mount) error {
 	return m.said(s.fs.Mount(ctx, m.Path, url, m.Attenuation))
 }
 
-// Unmount takes away what is mounted at path, with the changes that wait there. What guests have open in it is
-// stale at once. It answers notFound, and busy while its changes are being settled.
+// Unmount removes the mount at path, with the changes that wait there. What guests have open in it becomes
+// stale at once. Unmount answers notFound, and busy while the mount's changes are being settled.
 func (s *Server) Unmount(ctx context.Context, path string) error { return s.fs.Unmount(ctx, path) }
 
-// Mounted lists what is mounted, in byte order of paths.
+// Mounted lists the mounts, in byte order of paths.
 func (s *Server) Mounted() []Mounted { return s.fs.Mounts() }
 
-// Diff lists what was changed in the overlay or the git revision that is mounted at path, in byte order of
-// paths. The Review is for Apply: it stands for these changes.
+// Diff lists the changes in the overlay or the git revision that is mounted at path, in byte order of paths.
+// The Review stands for these changes: pass it to Apply.
 func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Change, r Review, err error) {
 	r, err = s.fs.Diff(ctx, path, o, "", func(c Change) bool {
 		all = append(all, c)
@@ -30,18 +30,18 @@ func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Ch
 	return all, r, err
 }
 
-// Apply lets changes in an overlay into what lies beneath it: all that are chosen or none. It answers conflict
-// when something beneath has changed as well, or when the changes are no longer those of the review.
+// Apply applies changes in an overlay to what lies beneath it: all that are chosen or none. It answers
+// conflict when something beneath has changed as well, or when the changes are no longer those of the review.
 func (s *Server) Apply(ctx context.Context, path string, o ApplyOptions) (Applied, error) {
 	return s.fs.Apply(ctx, path, o, nil)
 }
 
-// Revert drops the changes at and below paths, which are relative to the mount (nil: all of them), and counts
-// them.
+// Revert drops the changes at and below paths, and returns how many there were. Paths are relative to the
+// mount; nil means all changes.
 func (s *Server) Revert(ctx context.Context, path string, paths ...string) (int, error) {
 	return s.fs.Revert(ctx, path, paths)
 }
 
-// FS is the tree with the host's own rights, and what else can be done with it: undo, commit, snapshot,
-// materialize. It stays s's.
+// FS returns the tree with the host's own rights, and what else can be done with it: undo, commit, snapshot,
+// materialize. It belongs to s.
 func (s *Server) FS() *FS { return s.fs }

@@ -46,8 +46,8 @@ func beginOne(ctx context.Context, dir string) error {
 	return nil
 }
 
-// A batch relies upon what it has written in its journal: so the journal itself
-// survives a power cut, with all directories that were made for it.
+// A batch relies on what it wrote to its journal. So the journal survives a power cut,
+// with all directories that were made for it.
 func TestPowerCutOfAJournal(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// scene makes a directory with a git repository, and names a state directory.
+// scene makes a directory with a git repository, and returns a path for a state
+// directory.
 func scene() (project, state string, clean func()) {
 	dir, err := os.MkdirTemp("", "capd")
 	if err != nil {

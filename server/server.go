@@ -1,5 +1,5 @@
-// Package server serves trees to guests: all of capd but its command line. A host of somebody's own is a few
-// lines:
+// Package server serves trees to guests. It is all of capd except its command line. A program that is a host
+// takes a few lines:
 //
 //	s := &server.Server{Mounts: []server.Mount{{Path: "project", URL: "physical:."}}}
 //	err := s.Start(ctx)
@@ -7,13 +7,13 @@
 //	fmt.Println(agent.Locator) // whoever has this line has the capability; see package client
 //	err = s.Serve(ctx)
 //
-// A [Server] says what is mounted, where the host listens and where its state lies. Its zero value is safe:
-// nothing is served over TLS, other users of the machine are not let in, a directory or a git revision is
-// mounted without the secrets in it, what would make other programs run something can be read and not changed,
-// and every guest has bounded allowances. The state directory is never in what is served.
+// A [Server] says what is mounted, where the host listens and where its state lies. Its zero value is safe.
+// It serves nothing over TLS and lets in no other users of the machine. It withholds the secrets in
+// directories and git revisions. Files that would make other programs run something can be read there but not
+// changed. Every guest has bounded allowances. The state directory is never part of what is served.
 //
-// This is where the host's own authority enters: URLs of mounts name its directories and its machines. They are
-// the host's to write, and no guest's.
+// The host's own authority enters here: URLs of mounts name its directories and machines. Only the host may
+// write them, never a guest.
 package server
 
 import (
@@ -33,40 +33,42 @@ import (
 	"capd/virtualfs"
 )
 
-// Server is a host: a tree of stores, and who has which part of it. Set its fields before [Server.Start] and
-// not afterwards. Its methods are safe for concurrent use. A Server is started once.
+// Server is a host: a tree of stores, and the guests that have parts of it. Set its fields before
+// [Server.Start] and do not change them afterwards. Its methods are safe for concurrent use. A Server can be
+// started once.
 //
-// The host's operator reaches a started Server with capd's commands, by its state directory, as that of capd
-// serve.
+// The operator can use capd's commands on a started Server, by its state directory, as on capd serve.
 type Server struct {
-	// Mounts is what is served at the start. A path of the host in a URL may be relative to the working directory.
+	// Mounts are mounted at the start. A host path in a URL may be relative to the working directory.
 	Mounts []Mount
-	// Stores has openers of stores of the host's own, by the scheme of the URLs that name them. physical, git,
-	// memory, cas and overlay are there.
+	// Stores has openers for stores of the host's own, by URL scheme. physical, git, memory, cas and overlay
+	// are built in.
 	Stores map[string]Opener
 
-	// State is the state directory, which is made if need be. "" is the usual one, where capd's commands look:
-	// $XDG_STATE_HOME/capd or ~/.local/state/capd. One host at a time has a state directory.
+	// State is the state directory, which is made if it is missing. "" means the usual one, where capd's
+	// commands look: $XDG_STATE_HOME/capd or ~/.local/state/capd. Only one host at a time can use a state
+	// directory.
 	State string
-	// Listen is where guests are answered over TLS, beside the Unix socket: tls:HOST:PORT each. An empty HOST is
-	// every address of the machine, PORT 0 any that is free.
+	// Listen are the addresses for guests over TLS, besides the Unix socket. Each is tls:HOST:PORT. An empty
+	// HOST means every address of the machine, and PORT 0 any free port.
 	Listen []string
-	// Advertise is HOST or HOST:PORT, which locators name in place of every address; "" is the machine's name.
+	// Advertise is HOST or HOST:PORT. Where Listen means every address, locators name it; "" means the
+	// machine's name.
 	Advertise string
 	// Socket says which other users of this machine may connect.
 	Socket Socket
 
-	// Limits are what all guests may hold together, and GuestLimits what each grant may. What they do not say is
-	// as meter.HostLimits, or what the system allows, and meter.GrantLimits have it.
+	// Limits are what all guests together may hold, and GuestLimits what each grant may hold. The defaults
+	// are meter.HostLimits, or less if the system allows less, and meter.GrantLimits.
 	Limits, GuestLimits Limits
 
-	// Logf tells the host what guests are not told, in lines without a newline. Nil is the log package.
+	// Logf logs what guests are not told, in lines without a newline. Nil means the log package.
 	Logf func(format string, args ...any)
 
 	started
 }
 
-// started is what a Server has once it was started.
+// started is the part of a Server that Start sets.
 type started struct {
 	state     state.Dir
 	unlock    func()
@@ -78,14 +80,14 @@ type started struct {
 	tls       []net.Listener
 	ways      []state.Way
 	id        *host.Identity
-	ended     chan error // of a listener
+	ended     chan error // receives the error of a listener that has ended
 
 	close    sync.Once
 	closeErr error
 }
 
-// Check answers what is wrong with s, as far as it can be told before anything is made for it: invalid for
-// mounts that no store can be opened by, and for a state directory in a directory that is to be served.
+// Check answers what is wrong with s, as far as that can be found without changing anything. It answers
+// invalid for mounts that cannot be opened, and for a state directory inside a directory to be served.
 func (s *Server) Check() error {
 	st, err := state.Open(s.State)
 	if err != nil {
@@ -108,7 +110,7 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// possible is Check of one mount.
+// possible checks one mount.
 func (s *Server) possible(m *Mount, st state.Dir) error {
 	u, err := virtualfs.ParseURL(m.URL)
 	if err != nil {
@@ -126,10 +128,10 @@ func (s *Server) possible(m *Mount, st state.Dir) error {
 	return apartFrom(st, u.Path)
 }
 
-// Start settles what a process that died had begun with the same state directory, mounts what there is to
-// mount, listens, and begins to answer guests. Its context is for the start alone. Whoever calls Start calls
-// [Server.Serve] or [Server.Close] afterwards, unless Start answers an error: invalid as [Server.Check] does,
-// busy when another host has the state directory, exists for a second start, and what mounting answers.
+// Start settles what a process that died had begun with the same state directory, mounts Mounts, listens, and
+// begins to serve guests. ctx is only for the start. After Start, call [Server.Serve] or [Server.Close],
+// unless Start has answered an error. It answers invalid as [Server.Check] does, busy when another host uses
+// the state directory, exists for a second start, and what mounting answers.
 func (s *Server) Start(ctx context.Context) (err error) {
 	if s.served != nil {
 		return vfs.Errorf(vfs.Exists, "this server was started already; make another")
@@ -146,7 +148,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.let())
-			s.guests, s.control, s.tls, s.ways, s.fs, s.unlock = nil, nil, nil, nil, nil, nil // another may have them now
+			s.guests, s.control, s.tls, s.ways, s.fs, s.unlock = nil, nil, nil, nil, nil, nil // another host may use them now
 		}
 	}()
 	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf}); err != nil {
@@ -165,8 +167,8 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// hostLimits are what all guests may have together: as the host has it, and otherwise as the system allows.
-// There are no more threads than that in any case.
+// hostLimits returns what all guests together may have: own, and otherwise what the system allows. Threads
+// are never more than the system allows.
 func hostLimits(own Limits) Limits {
 	l := host.Limits()
 	threads := l[meter.Threads]
@@ -177,7 +179,7 @@ func hostLimits(own Limits) Limits {
 	return l
 }
 
-// answer begins to answer whoever connects.
+// answer begins to serve connections.
 func (s *Server) answer() {
 	s.served = host.New(s.authority, host.Options{VirtualFs: s.fs, Logf: s.logf})
 	s.ended = make(chan error, 2+len(s.tls))
@@ -188,8 +190,8 @@ func (s *Server) answer() {
 	}
 }
 
-// Serve serves until ctx ends, and closes s then. It starts s first if nobody has. It answers nil when nothing
-// went wrong.
+// Serve serves until ctx ends, and then closes s. If s was not started, Serve starts it first. It returns nil
+// when nothing went wrong.
 func (s *Server) Serve(ctx context.Context) (err error) {
 	if s.served == nil {
 		if err := s.Start(ctx); err != nil {
@@ -203,8 +205,8 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	return errors.Join(err, s.Close())
 }
 
-// Close takes back every grant, and ends: when it has answered, nothing changes through s any more. It answers
-// busy when a guest's call is stuck in the system.
+// Close revokes every grant and ends s. Afterwards nothing changes through s any more. Close answers busy
+// when a guest's call is stuck in the system.
 func (s *Server) Close() error {
 	if s.served == nil {
 		return nil
@@ -213,14 +215,14 @@ func (s *Server) Close() error {
 	return s.closeErr
 }
 
-// leave ends everybody who uses s.
+// leave ends all guests and the operator's connections.
 func (s *Server) leave() error {
 	for _, m := range s.fs.Mounts() {
 		if m.Changes && !kept(m) {
 			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", placeText(m.Path))
 		}
 	}
-	// The guests go first: what they are doing ends, and then nothing can begin.
+	// Guests go first: what they are doing ends, and afterwards nothing can begin.
 	done := make(chan error, 1)
 	go func() { done <- errors.Join(s.authority.Close(), s.served.Close()) }()
 	select {
@@ -238,13 +240,13 @@ func placeText(path string) string {
 	return vfs.Printable(path) + "/"
 }
 
-// kept reports whether what is written to a mount is still there after a restart.
+// kept reports whether changes in an overlay are still there after a restart.
 func kept(m Mounted) bool {
 	u, err := virtualfs.ParseURL(m.URL)
 	return err == nil && u.Below != nil && u.Query.Get("upper") != ""
 }
 
-// let lets go of what s has of the system, as far as it was started.
+// let releases what s has opened, even after a start that failed.
 func (s *Server) let() (err error) {
 	s.deafen()
 	if s.fs != nil {
@@ -256,7 +258,6 @@ func (s *Server) let() (err error) {
 	return err
 }
 
-// logf tells the host something.
 func (s *Server) logf(format string, args ...any) {
 	if s.Logf != nil {
 		s.Logf(format, args...)
@@ -265,8 +266,8 @@ func (s *Server) logf(format string, args ...any) {
 	log.Printf(format, args...)
 }
 
-// Notes are what whoever starts the host should know, a line each: as that others cannot reach the socket that
-// they are let in at.
+// Notes returns what the person who starts the host should know, a line each. An example is a socket that
+// others may use but cannot reach.
 func (s *Server) Notes() []string {
 	if s.guests.note == "" {
 		return nil

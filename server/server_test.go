@@ -16,7 +16,7 @@ import (
 	"capd/vfs"
 )
 
-// started is a server that was started, and closed with the test.
+// started starts s, and closes it with the test.
 func started(t *testing.T, s *server.Server) *server.Server {
 	t.Helper()
 	if s.State == "" {
@@ -28,7 +28,7 @@ func started(t *testing.T, s *server.Server) *server.Server {
 	return s
 }
 
-// holder is a guest of s, connected by a locator.
+// holder connects a guest of s by a locator.
 func holder(t *testing.T, locator string) *client.Dir {
 	t.Helper()
 	conn, err := client.Dial(t.Context(), locator)
@@ -50,7 +50,7 @@ func write(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// A combination that is not safe is refused before anything is made for it.
+// An unsafe combination is refused before anything is made for it.
 func TestUnsafe(t *testing.T) {
 	served := t.TempDir()
 	inside := filepath.Join(served, "deep", "state")
@@ -87,7 +87,7 @@ func TestUnsafe(t *testing.T) {
 	require.Empty(t, s.Mounted())
 }
 
-// What nobody says anything about withholds secrets, guards what runs programs and bounds guests.
+// The defaults withhold secrets, protect files that run programs, and bound guests.
 func TestZeroValueIsSafe(t *testing.T) {
 	served := t.TempDir()
 	write(t, filepath.Join(served, ".env"), "secret")
@@ -116,7 +116,7 @@ func TestZeroValueIsSafe(t *testing.T) {
 	}
 }
 
-// A start that fails leaves nothing behind, and says where the mistake was written.
+// A start that fails leaves nothing behind. Its error says where the mistake was written.
 func TestStartFails(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	bad := server.Mount{Path: "p", URL: "git:" + t.TempDir() + "#main", Where: "here:1:2"}
@@ -147,7 +147,7 @@ func TestStartFails(t *testing.T) {
 	require.ErrorContains(t, err, "here:3:4: ")
 }
 
-// Serve ends with its context, and with it every grant.
+// When its context ends Serve ends, and so does every grant.
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Listen: []string{"tls:127.0.0.1:0", "tls:localhost:0"},
@@ -183,7 +183,7 @@ func TestServe(t *testing.T) {
 	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
 }
 
-// A host composes and settles while guests work.
+// The host mounts, applies and reverts while guests work.
 func TestWhileItRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "served/f", "old")
@@ -231,7 +231,7 @@ func TestWhileItRuns(t *testing.T) {
 	}
 }
 
-// Grants lists all, however many there are.
+// Grants lists all grants, however many there are.
 func TestGrants(t *testing.T) {
 	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "m", URL: "memory:"}}})
 	for range 2001 {

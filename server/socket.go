@@ -14,7 +14,8 @@ import (
 	"capd/vfs"
 )
 
-// SocketMode is who may connect to the guests' socket: connecting takes the right to write (unix(7)).
+// SocketMode says who may connect to the guests' socket. Connecting requires write permission
+// (unix(7)).
 type SocketMode os.FileMode
 
 // UnmarshalText reads an octal number such as 0660.
@@ -29,20 +30,21 @@ func (m *SocketMode) UnmarshalText(text []byte) error {
 
 func (m SocketMode) wrong() bool { return m&^0o666 != 0 || m&0o600 != 0o600 }
 
-// Socket says which other users of this machine may connect as guests. The zero value lets nobody else in.
+// Socket says which other users of this machine may connect as guests. Its zero value lets in no
+// others.
 type Socket struct {
-	Group string     // its members are let in
+	Group string     // a group whose members are let in
 	Mode  SocketMode // of the socket, such as 0o666 for every user; 0: 0o600, or 0o660 with a Group
-	Dir   string     // which others can reach; "": one that is made in the directory for temporary files
+	Dir   string     // a directory that others can reach; "": one is made in the directory for temporary files
 }
 
-// socket is the guests' socket: in the state directory, where its owner alone can
-// reach it, or in a directory of its own, for others too.
+// socket is the guests' socket. It is in the state directory, where only the owner can reach it, or
+// for others in a directory of its own.
 type socket struct {
 	net.Listener
 	path string
-	made string // the directory that was made for it, to be removed with it
-	note string // for whoever starts the host
+	made string // a directory that was made for the socket, and is removed with it
+	note string // for the person who starts the host
 }
 
 // open opens the guests' socket. The caller holds the state directory's lock.
@@ -81,7 +83,7 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 	return s, nil
 }
 
-// allowed is which group may connect (-1: the user's own), and the socket's mode.
+// allowed returns the group that may connect (-1: the user's own), and the socket's mode.
 func (o Socket) allowed() (gid int, mode os.FileMode, err error) {
 	gid, mode = -1, 0o600
 	if o.Group != "" {
@@ -96,8 +98,8 @@ func (o Socket) allowed() (gid int, mode os.FileMode, err error) {
 	return gid, mode, nil
 }
 
-// directory finds, or makes, the directory that the socket goes into. One of its own
-// lets through whom the socket lets in; one that was there is left as it is.
+// directory finds or makes the directory for the socket. A directory that it makes lets through
+// everybody whom the socket lets in. One that was there is not changed.
 func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) error {
 	own := dir == ""
 	if own {
@@ -118,7 +120,7 @@ func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) 
 	case !errors.Is(err, fs.ErrExist):
 		return vfs.Errorf(vfs.Denied, "the directory %s for the guests' socket cannot be made: %v; name another in Socket.Dir", dir, reason(err))
 	case own:
-		s.made = dir // it was left behind
+		s.made = dir // an earlier host left it behind
 	}
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() || !state.Private(fi) {
@@ -143,7 +145,7 @@ func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) 
 	return nil
 }
 
-// admit gives a file to a group, unless that is -1, with a mode.
+// admit sets a file's group, unless gid is -1, and its mode.
 func admit(path string, gid int, mode os.FileMode) error {
 	if gid >= 0 {
 		if err := os.Chown(path, -1, gid); err != nil {
@@ -153,8 +155,8 @@ func admit(path string, gid int, mode os.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// shutTo returns the directory, of those that lead to dir and it itself, through which
-// those whom a socket's mode lets in cannot come; "" where there is none.
+// shutTo returns dir or a directory above it that does not let through those whom the socket's mode
+// lets in, or "".
 func shutTo(dir string, gid int, mode os.FileMode) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		fi, err := os.Stat(at)
@@ -171,9 +173,8 @@ func shutTo(dir string, gid int, mode os.FileMode) string {
 	}
 }
 
-// replaceable returns a directory or a link, of those that lead to dir, that another user
-// can change, so that guests who come by that path come to somebody else; "" where there
-// is none.
+// replaceable returns a directory or link above dir that another user can change, or "". Guests who
+// come by that path could reach somebody else.
 func replaceable(dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -190,9 +191,9 @@ func replaceable(dir string) string {
 	return ""
 }
 
-// end removes the socket, and the directory that was made for it.
+// end removes the socket, and a directory that was made for it.
 func (s *socket) end() {
-	if s.Listener != nil { // else what is at the path is not ours
+	if s.Listener != nil { // otherwise a file at the path is not ours
 		s.Close()
 		os.Remove(s.path)
 	}
@@ -201,8 +202,8 @@ func (s *socket) end() {
 	}
 }
 
-// listenUnix opens a socket that only this user can reach. The caller holds the
-// lock, so that a socket that is there was left behind.
+// listenUnix opens a socket that only this user can reach. The caller holds the lock, so a socket
+// that exists already was left behind.
 func listenUnix(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))

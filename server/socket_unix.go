@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// groupID is the number of a group, which may be a number itself.
+// groupID returns the id of a group, which is given by name or as a number.
 func groupID(name string) (int, error) {
 	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
 		return int(n), nil
@@ -23,7 +23,7 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// ofGroup reports whether a file is of a group; -1 is this user's own.
+// ofGroup reports whether a file belongs to a group; -1 means this user's own.
 func ofGroup(fi os.FileInfo, gid int) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if gid < 0 {
@@ -32,8 +32,8 @@ func ofGroup(fi os.FileInfo, gid int) bool {
 	return ok && int(st.Gid) == gid
 }
 
-// othersChange reports whether another user, beside root, owns a file or may put others
-// in place of what is in it.
+// othersChange reports whether another user, besides root, owns a file or may replace
+// what is in it.
 func othersChange(fi os.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {

@@ -54,7 +54,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 		return nil, err
 	}
 	done := store.Close
-	if !u.Flag("readonly") { // which changes nothing, and so needs nobody to agree with
+	if !u.Flag("readonly") { // a read-only mount changes nothing, so it need not be shared
 		store, done = s.directories.share(store)
 	}
 	return &virtualfs.Store{
@@ -64,7 +64,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	}, nil
 }
 
-// outside answers invalid when the state directory lies in store.
+// outside answers invalid if the state directory lies in store.
 func outside(st state.Dir, store *physical.Store) error {
 	if inside, err := store.Holds(string(st)); err != nil {
 		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", st, reason(err))
@@ -74,7 +74,7 @@ func outside(st state.Dir, store *physical.Store) error {
 	return nil
 }
 
-// apartFrom answers what is wrong with serving dir: it cannot be, or the state directory lies in it.
+// apartFrom answers an error if dir cannot be served, or the state directory lies in it.
 func apartFrom(st state.Dir, dir string) error {
 	store, err := openPhysical(dir, physical.Options{ReadOnly: true})
 	if err != nil {
@@ -96,7 +96,7 @@ func openPhysical(dir string, o physical.Options) (*physical.Store, error) {
 	return store, nil
 }
 
-// What a memory mount holds unless its URL says otherwise.
+// The defaults of memory mounts.
 const (
 	memoryBytes = 64 << 20
 	memoryNodes = 65_536
@@ -126,7 +126,7 @@ func limits(u *virtualfs.URL) (l memory.Limits, err error) {
 	return l, err
 }
 
-// size is an option such as 64MiB, or usual when it is not there.
+// size returns an option such as 64MiB, or usual if it is missing.
 func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 	if !u.Query.Has(option) {
 		return usual, nil
@@ -153,8 +153,7 @@ func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() erro
 	return memory.New(l).Root(), func() error { return nil }, nil
 }
 
-// upperDir opens dir, for one overlay over lower at a time. It makes dir where there is
-// none.
+// upperDir opens dir for one overlay over lower at a time. It makes dir if it is missing.
 func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() error, error) {
 	if err := apart(dir, lower); err != nil {
 		return nil, nil, err
@@ -178,8 +177,8 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() erro
 	return store.Root(), func() error { return errors.Join(store.Close(), unlock()) }, nil
 }
 
-// lockUpper takes dir for one overlay, until unlock is called or the process ends. It
-// answers busy when another overlay writes there, of this process or of any other.
+// lockUpper takes dir for one overlay, until unlock is called or the process ends. It answers busy
+// when another overlay, of this or any other process, writes there.
 func lockUpper(dir string) (unlock func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, overlay.LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -192,8 +191,8 @@ func lockUpper(dir string) (unlock func() error, err error) {
 	return f.Close, nil
 }
 
-// apart answers invalid when an overlay's upper directory lies in what it is laid over,
-// or that in the upper directory: each would then show what the overlay keeps.
+// apart answers invalid if an overlay's upper directory lies in the directory beneath it, or the
+// other way round. Each would then show what the overlay keeps.
 func apart(upper string, lower *virtualfs.URL) error {
 	if lower.Scheme != "physical" {
 		return nil
@@ -211,8 +210,8 @@ func apart(upper string, lower *virtualfs.URL) error {
 	return nil
 }
 
-// holds reports whether path is dir or lies in it, whether or not path is there. Nothing
-// lies in a dir that is not there.
+// holds reports whether path is dir or lies in it. path need not exist. If dir does not exist,
+// nothing lies in it.
 func holds(dir, path string) (bool, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -229,8 +228,8 @@ func holds(dir, path string) (bool, error) {
 	return inside, nil
 }
 
-// AbsoluteURL is the URL of a store with the paths of the host in it absolute, from the working directory.
-// It answers invalid.
+// AbsoluteURL returns the URL of a store with its host paths made absolute, from the working
+// directory. It answers invalid.
 func AbsoluteURL(text string) (string, error) {
 	u, err := virtualfs.ParseURL(text)
 	if err != nil {

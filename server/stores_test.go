@@ -15,7 +15,7 @@ import (
 	"capd/virtualfs"
 )
 
-// Whoever closes a root that a store gave him closes nobody else's.
+// Closing one root of a store leaves its other roots open.
 func TestRootsAreTheirOwn(t *testing.T) {
 	s := stores{st: state.Dir(t.TempDir()), contents: contents{own: t.TempDir()}, directories: &directories{}}
 	blobs, err := cas.OpenAmbient(s.contents.own, cas.Options{})
@@ -44,7 +44,7 @@ func TestRootsAreTheirOwn(t *testing.T) {
 	}
 }
 
-// A directory has one Store, however it is mounted, until the last mount is gone.
+// A directory has one Store, however it is mounted, until its last mount is gone.
 func TestOneStore(t *testing.T) {
 	s := stores{st: state.Dir(t.TempDir()), directories: &directories{}}
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")

@@ -17,8 +17,8 @@ import (
 	"capd/vfs"
 )
 
-// A directory, an overlay on it and a directory in it are mounted side by side. What guests change in
-// place, and what the host lets in from the overlay, is atomic among them: nobody's count is lost.
+// A directory, an overlay on it and a directory in it are mounted side by side. Changes by guests
+// and changes that the host applies from the overlay are atomic among them: no count is lost.
 func TestMountsTogether(t *testing.T) {
 	const each = 80
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestMountsTogether(t *testing.T) {
 		if err == nil {
 			_, err = s.Apply(t.Context(), "draft", server.ApplyOptions{})
 		}
-		for busy := err != nil; busy; { // the file is written all the while
+		for busy := err != nil; busy; { // the file is being written all the time
 			_, rerr := s.Revert(t.Context(), "draft")
 			busy = errors.Is(rerr, vfs.Busy)
 		}
@@ -75,10 +75,11 @@ func TestMountsTogether(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%06d", 3*each), string(got[:6]))
 }
 
-// text is n as one of the three writes it: two that write the same are no conflict to an overlay.
+// text returns n as written by one of the three writers. Two that write the same do not conflict
+// for an overlay.
 func text(n int, who byte) []byte { return fmt.Appendf(nil, "%06d%c", n, who) }
 
-// number opens the file at path and reads the number in it, and the version that this is of.
+// number opens the file at path, and reads the number in it and that content's version.
 func number(ctx context.Context, d vfs.Dir, path string) (f vfs.File, n int, v vfs.Version, err error) {
 	if f, err = vfs.WalkFile(ctx, d, path); err != nil {
 		return nil, 0, v, err
