@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockFile takes f for this process until f is closed (flock(2)). It answers an error at once when another
-// open file has the lock.
+// LockFile takes f for this process until f is closed (flock(2)). It fails at once when another open file
+// has the lock.
 func LockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// Private reports whether fi belongs to this user and nobody else may change what is in it.
+// Private reports whether fi belongs to this user and no other user may change what is in it.
 func Private(fi os.FileInfo) bool { return mine(fi) && fi.Mode().Perm()&0o022 == 0 }
 
-// secret reports whether only this user can reach what is in a file.
+// secret reports whether only this user can access a file.
 func secret(fi os.FileInfo) bool { return mine(fi) && fi.Mode().Perm()&0o077 == 0 }
 
 func mine(fi os.FileInfo) bool {

@@ -13,11 +13,11 @@ import (
 	"capd/vfs"
 )
 
-// maxKeyFile is far more than a key takes.
+// maxKeyFile is far larger than any key.
 const maxKeyFile = 64 << 10
 
-// Key returns the host's key, which is made when there is none. It answers invalid for a file that is no key,
-// or that others can read. The caller holds the lock.
+// Key returns the host's key. It makes one if there is none. It answers invalid for a file that is no key, or
+// that others can read. The caller holds the lock.
 func (d Dir) Key() (ed25519.PrivateKey, error) {
 	key, err := d.readKey()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func (d Dir) readKey() (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// makeKey makes a key, and keeps it before anybody has heard of it.
+// makeKey makes a key, and stores it before anybody can use it.
 func (d Dir) makeKey() (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -79,11 +79,11 @@ func (d Dir) makeKey() (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// keep writes a file of the state directory, at once and durably, for this user's
-// eyes alone. The caller holds the lock.
+// keep writes a file of the state directory atomically and durably. Only this user can read it. The caller
+// holds the lock.
 func (d Dir) keep(path string, content []byte) (err error) {
 	staged := path + ".new"
-	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) { // a start that was cut short
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a start that was interrupted
 		return err
 	}
 	f, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -18,7 +18,7 @@ import (
 	"capd/vfs"
 )
 
-// exampleKey is the one of RFC 8410, section 10.3, as openssl would write it.
+// exampleKey is the key of RFC 8410, section 10.3, as openssl would write it.
 const exampleKey = `-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
 -----END PRIVATE KEY-----
@@ -26,7 +26,7 @@ MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
 
 func TestKeyIsKept(t *testing.T) {
 	s := Dir(t.TempDir())
-	require.NoError(t, os.WriteFile(s.key()+".new", []byte("half a k"), 0o644)) // of a start that was cut short
+	require.NoError(t, os.WriteFile(s.key()+".new", []byte("half a k"), 0o644)) // left by a start that was interrupted
 	first, err := s.Key()
 	require.NoError(t, err)
 	again, err := s.Key()
@@ -54,7 +54,7 @@ func TestKeyIsKept(t *testing.T) {
 	require.Equal(t, "sha-256:oekVYFTgT6yJmunydRMs3Ael28TqLCrTof_G4NJTaB8", locator.KeyOf(der).String())
 }
 
-// A key that cannot be used is left as it is, and the error says what to do.
+// A key that cannot be used is not changed, and the error says what to do.
 func TestBadKey(t *testing.T) {
 	weak, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

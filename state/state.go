@@ -1,6 +1,6 @@
-// Package state is a host's state directory: its lock, its sockets, its key for TLS, where guests find it, and
-// the places for what the host is about to do and for what it keeps. A host's own commands find the running
-// host there.
+// Package state is a host's state directory. It holds the host's lock, its sockets, its key for TLS, and the
+// addresses where guests over TLS find it. It also has the places for what the host is about to do and for
+// what it keeps. A host's own commands find the running host there.
 //
 // The directory belongs to one user. It must not lie in a directory that guests are served.
 package state
@@ -15,15 +15,15 @@ import (
 	"capd/vfs"
 )
 
-// Dir is the absolute path of a state directory, which need not be there. [Open] makes one.
+// Dir is the absolute path of a state directory, which need not exist. [Open] returns one.
 type Dir string
 
-// MaxSocketPath is how many bytes the path of a Unix socket may have on every system (unix(7); 104 with the
-// NUL on some).
+// MaxSocketPath is how many bytes the path of a Unix socket may have on every system. (See unix(7); some
+// systems allow 104 bytes with the NUL.)
 const MaxSocketPath = 103
 
 // Open returns the state directory at path, or the usual one for "". It makes nothing. It answers limit for a
-// path that is too long for the sockets, and invalid where there is no usual one.
+// path that is too long for sockets, and invalid if there is no usual one.
 func Open(path string) (d Dir, err error) {
 	if path == "" {
 		if path, _, err = Usual(); err != nil {
@@ -40,8 +40,8 @@ func Open(path string) (d Dir, err error) {
 	return d, nil
 }
 
-// Usual is where the state directory is unless somebody names one: $XDG_STATE_HOME/capd or
-// ~/.local/state/capd. home says that it is the second, which does not depend on the environment.
+// Usual returns the default state directory: $XDG_STATE_HOME/capd or ~/.local/state/capd. home reports that
+// it is the second, which does not depend on that variable.
 func Usual() (path string, home bool, err error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" || !filepath.IsAbs(base) {
@@ -55,13 +55,13 @@ func Usual() (path string, home bool, err error) {
 	return filepath.Join(base, "capd"), home, nil
 }
 
-// Control is the operator's socket. Whoever can connect to it controls the host.
+// Control is the path of the operator's socket. Whoever can connect to it controls the host.
 func (d Dir) Control() string { return d.join("control.sock") }
 
-// Guests is the guests' socket, unless other users of the machine are let in.
+// Guests is the path of the guests' socket, unless other users of the machine are let in.
 func (d Dir) Guests() string { return d.join("guest.sock") }
 
-// Journals holds what processes write down before they do it.
+// Journals holds the journals: what processes write down before they do it.
 func (d Dir) Journals() string { return d.join("journal") }
 
 // Materialized holds copies of trees for programs to work on.
@@ -78,7 +78,7 @@ func (d Dir) ways() string { return d.join("listeners.json") }
 
 func (d Dir) join(name string) string { return filepath.Join(string(d), name) }
 
-// Make makes the directory, for its owner alone. It answers denied for one in which others may write.
+// Make makes the directory, for this user only. It answers denied for a directory that others may write to.
 func (d Dir) Make() error {
 	if err := MakeDir(string(d)); err != nil {
 		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", d, reason(err))
@@ -93,7 +93,7 @@ func (d Dir) Make() error {
 	return nil
 }
 
-// MakeDir is os.MkdirAll for this user alone, of directories that survive a power cut.
+// MakeDir is os.MkdirAll for directories that only this user can use and that survive a power cut.
 func MakeDir(dir string) error {
 	var changed []string // from dir upwards
 	for at := filepath.Clean(dir); ; {
@@ -114,13 +114,13 @@ func MakeDir(dir string) error {
 	return nil
 }
 
-// Unusable is the error for a state directory in which err happened: denied.
+// Unusable returns the error for a state directory that cannot be used because of err: denied.
 func (d Dir) Unusable(err error) error {
 	return vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", d, reason(err))
 }
 
 // Lock makes the directory and takes it for this process, until unlock is called or the process ends. It
-// answers busy when a host runs there.
+// answers busy when a host is running there.
 func (d Dir) Lock() (unlock func(), err error) {
 	if err := d.Make(); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (d Dir) Lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Unsynced makes a new directory for what could not be brought back to where it came from. It stays until
+// Unsynced makes a new directory for what could not be synced back to where it came from. It stays until
 // somebody removes it.
 func (d Dir) Unsynced() (string, error) {
 	all := d.join("unsynced")
@@ -146,7 +146,7 @@ func (d Dir) Unsynced() (string, error) {
 	return os.MkdirTemp(all, time.Now().Format("20060102-150405-"))
 }
 
-// reason is what went wrong, without the path that it went wrong with.
+// reason returns what went wrong, without the path.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

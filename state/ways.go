@@ -10,22 +10,22 @@ import (
 	"capd/vfs"
 )
 
-// Way is how guests over TLS find a host: what a locator has beside the secret.
+// Way is how guests over TLS find a host: a locator without its secret.
 type Way struct {
 	Host string      `json:"host"`
 	Port uint16      `json:"port"`
 	Key  locator.Key `json:"key"`
 }
 
-// Locator is the locator of a secret that leads this way.
+// Locator returns the locator for a secret by this way.
 func (w Way) Locator(secret [locator.SecretSize]byte) locator.Locator {
 	return locator.Locator{Host: w.Host, Port: w.Port, Key: w.Key, Secret: secret}
 }
 
-// String is tls:HOST:PORT.
+// String returns tls:HOST:PORT.
 func (w Way) String() string { return "tls:" + w.Locator([locator.SecretSize]byte{}).Address() }
 
-// KeepWays writes down, for the host's commands, where guests over TLS find it. The caller holds the lock.
+// KeepWays stores, for the host's commands, where guests over TLS find it. The caller holds the lock.
 func (d Dir) KeepWays(ways []Way) error {
 	text, err := json.Marshal(ways)
 	if err != nil {
@@ -37,10 +37,10 @@ func (d Dir) KeepWays(ways []Way) error {
 	return nil
 }
 
-// ForgetWays removes what KeepWays wrote.
+// ForgetWays removes what KeepWays stored.
 func (d Dir) ForgetWays() { os.Remove(d.ways()) }
 
-// Ways reads what KeepWays wrote; none where nothing was written. It answers corrupt.
+// Ways returns what KeepWays stored, or none. It answers corrupt.
 func (d Dir) Ways() (ways []Way, err error) {
 	text, err := os.ReadFile(d.ways())
 	if errors.Is(err, fs.ErrNotExist) {
