@@ -16,8 +16,8 @@ import (
 	"capd/virtualfs"
 )
 
-// aftermath is what is done once a program has ended in its tree: what it changed
-// is shown, and synced back or kept. Nothing that it made is lost but by --no-apply.
+// aftermath is what capd run does after its program has ended. It shows what the program
+// changed, and syncs it back or keeps it elsewhere. Only --no-apply drops changes.
 type aftermath struct {
 	command *runCommand
 	env     *env
@@ -25,11 +25,11 @@ type aftermath struct {
 	from    *source
 	tree    *server.Materialized
 	code    int   // of the program
-	stopped error // why it did not come to its end, or did not start
+	stopped error // why it was stopped, or did not start
 
 	changed []virtualfs.Change
 	left    []virtualfs.Skipped
-	stuck   bool // the tree could not be kept elsewhere, and must not be removed
+	stuck   bool // the tree could not be kept elsewhere, so it must not be removed
 }
 
 // close removes the tree.
@@ -41,7 +41,7 @@ func (a *aftermath) close() error {
 }
 
 func (a *aftermath) settle(ctx context.Context) (err error) {
-	if errors.Is(a.stopped, syscall.EPIPE) { // which ends other commands in silence
+	if errors.Is(a.stopped, syscall.EPIPE) { // other commands end silently when that happens
 		a.stopped = localError{"nobody reads the program's output any more, so it was ended"}
 	} else if pe, ok := errors.AsType[*fs.PathError](a.stopped); ok && pe.Op == "write" {
 		a.stopped = localError{"the program's output cannot be written, so it was ended: " + pe.Err.Error()}
@@ -52,7 +52,7 @@ func (a *aftermath) settle(ctx context.Context) (err error) {
 	}
 	show := newOutline(a.env.stderr)
 	for _, ch := range a.changed {
-		_ = show.change(ch) // who does not read it wants the work nevertheless
+		_ = show.change(ch) // the changes count even if nobody reads them
 	}
 	a.name(a.left)
 	if len(a.changed)+len(a.left) == 0 {
@@ -76,7 +76,7 @@ func (a *aftermath) settle(ctx context.Context) (err error) {
 	return a.sync(ctx)
 }
 
-// lost reports whether the program was stopped because its tree's capability was taken back.
+// lost reports whether the program was stopped because its tree's capability was revoked.
 func (a *aftermath) lost() bool {
 	return a.stopped != nil && a.from.ctx.Err() != nil && a.env.Err() == nil
 }
@@ -88,20 +88,20 @@ func (a *aftermath) them() string {
 	return "they"
 }
 
-// name names what is not brought back.
+// name prints what is not synced back.
 func (a *aftermath) name(left []virtualfs.Skipped) {
 	for _, s := range left {
 		a.env.logf("capd: stays behind: %s: %s", vfs.Printable(s.Path), s.Why)
 	}
 }
 
-// sync syncs back what can be, and keeps the rest.
+// sync syncs back what it can, and keeps the rest.
 func (a *aftermath) sync(ctx context.Context) error {
 	n, left, err := a.tree.Sync(ctx, nil)
 	if err != nil {
 		a.env.logf("capd: nothing was synced back")
 		err = errors.Join(err, a.keep(a.paths()))
-		if a.stopped != nil || a.code != 0 { // of which alone is said how capd ends
+		if a.stopped != nil || a.code != 0 { // then capd's exit code is about that alone
 			report(a.env, err)
 			err = nil
 		}
@@ -129,7 +129,7 @@ func (a *aftermath) sync(ctx context.Context) error {
 	return a.ended(errors.Join(localError{count(len(left), "path") + " stayed behind"}, a.keep(a.paths())))
 }
 
-// ended is how capd ends: as the program did, unless something went wrong.
+// ended returns how capd ends: as the program did, unless something went wrong.
 func (a *aftermath) ended(err error) error {
 	switch {
 	case a.stopped != nil:
@@ -140,7 +140,8 @@ func (a *aftermath) ended(err error) error {
 	return err
 }
 
-// paths are those of what it made: not of what it only removed.
+// paths returns the paths that the program made or changed, without those it only
+// removed.
 func (a *aftermath) paths() []string {
 	var all []string
 	for _, ch := range a.changed {
@@ -159,7 +160,7 @@ func (a *aftermath) paths() []string {
 	return all
 }
 
-// keep moves what is at paths, or the whole tree when they are nil, to where it
+// keep moves what is at paths, or the whole tree if they are nil, to a place where it
 // stays until somebody removes it.
 func (a *aftermath) keep(paths []string) error {
 	if paths != nil && len(paths) == 0 {
@@ -188,19 +189,19 @@ func (a *aftermath) keep(paths []string) error {
 	return nil
 }
 
-// moveTree puts the directory at from, which nobody works in any more, in place of
-// the empty one at to, and gives it to this user.
+// moveTree puts the directory at from, in which nobody works any more, in place of the
+// empty directory at to, and gives it to this user.
 func moveTree(from, to string) error {
 	if err := os.Chmod(from, 0o700); err != nil {
 		return err
 	}
-	if err := os.Remove(to); err != nil { // os.Rename replaces no directory
+	if err := os.Remove(to); err != nil { // os.Rename does not replace directories
 		return err
 	}
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	if os.Geteuid() != 0 { // only root's programs are other users
+	if os.Geteuid() != 0 { // only root's programs run as other users
 		return nil
 	}
 	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
@@ -208,7 +209,7 @@ func moveTree(from, to string) error {
 	})
 }
 
-// homeOf is where path is below the directory home, and whether it is.
+// homeOf returns path relative to the directory home, and whether path lies there.
 func homeOf(home, path string) (string, bool) {
 	if path == home {
 		return "", true

@@ -12,8 +12,8 @@ import (
 	"capd/state"
 )
 
-// caches makes ready what --cache names, for this tree alone, until release. When
-// another run has them, this one begins without.
+// caches prepares the caches of --cache, for this tree only, until release. While
+// another run uses them, this run starts without.
 func (c *runCommand) caches(e *env, st state.Dir, from *source) (all []sandbox.Cache, release func(), err error) {
 	release = func() {}
 	if len(c.Cache) == 0 {
@@ -50,12 +50,12 @@ func (c *runCommand) caches(e *env, st state.Dir, from *source) (all []sandbox.C
 	return all, func() { lock.Close() }, nil
 }
 
-// usualCaches are where programs keep caches in their home, and where capd run tells
-// them to keep them.
+// usualCaches are directories in the home of a program in which it keeps caches, and
+// the names under which capd run keeps them.
 var usualCaches = map[string]string{".cache": "", ".npm": "npm", ".cargo": "cargo"}
 
-// cacheAt is where in the sandbox the directory name of a program's home is. A
-// shell may have made the caller's home of ~.
+// cacheAt returns where in the sandbox the directory name of a program's home is. A
+// shell may have expanded ~ to the caller's home.
 func cacheAt(name string) (string, error) {
 	bad := usageError{"--cache names a directory in the program's home, such as ~/.cache or ~/.cache/go-build"}
 	rel := filepath.Clean(name)

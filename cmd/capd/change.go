@@ -40,7 +40,7 @@ func (c *catCommand) Run(e *env) error {
 	return err
 }
 
-// condition is what --if-version and --if-absent say.
+// condition holds --if-version and --if-absent.
 type condition struct {
 	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
 	IfAbsent  bool    `help:"Only if nothing is there."`
@@ -177,7 +177,7 @@ func openOrCreate(e *env, d *client.Dir, path string) (*client.File, error) {
 		if vfs.CodeOf(err) != vfs.Exists {
 			return f, err
 		}
-		// Somebody made it in between; or it is a link that leads nowhere.
+		// Somebody made it in the meantime, or it is a broken link.
 		if n, err := d.Walk(e, path, false); err == nil {
 			n.Close()
 			if vfs.KindOf(n) == vfs.LinkKind {
@@ -273,7 +273,7 @@ Examples:
   capd attenuate --read-only --json | jq -r .locator`
 }
 
-// attenuatedJSON is a new locator as --json prints it.
+// attenuatedJSON is a new locator, as --json prints it.
 type attenuatedJSON struct {
 	Path     string `json:"path"`
 	ReadOnly bool   `json:"readOnly"`

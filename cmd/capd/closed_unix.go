@@ -9,10 +9,10 @@ import (
 )
 
 // wasClosed reports whether f, one of the standard files, was not open when the
-// program started. The Go runtime puts /dev/null in the place of one that is
-// missing, open for reading and writing and with no other flag. Nobody who means
-// /dev/null opens it so: a shell's < and > open it for one of the two, and programs
-// that start others add O_CLOEXEC, which stays among the flags of the open file.
+// program started. The Go runtime opens /dev/null in place of a missing one, for
+// reading and writing and without other flags. Nobody else opens /dev/null like
+// that. A shell's < and > open it only for one of the two. Programs that start
+// others add O_CLOEXEC, which stays among the flags of the open file.
 func wasClosed(f *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/text/width"
 )
 
-// columns writes lines of cells, which tabs separate, as columns with two spaces
-// between them. A line without a tab is no part of the columns. Colours take no room, and
-// wide characters take two places. Nothing is written before Flush.
+// columns writes lines of cells, which tabs separate, as columns with two spaces between
+// them. Lines without a tab do not affect the columns. Colours take no width, and wide
+// characters take two places. Nothing is written before Flush.
 type columns struct {
 	to    io.Writer
-	right bool // all columns but the last are aligned right
+	right bool // align all columns but the last to the right
 	text  bytes.Buffer
 }
 
@@ -24,7 +24,7 @@ func newColumns(to io.Writer) *columns { return &columns{to: to} }
 // Write implements io.Writer.
 func (c *columns) Write(p []byte) (int, error) { return c.text.Write(p) }
 
-// Flush writes what there is.
+// Flush writes all lines so far.
 func (c *columns) Flush() error {
 	var rows [][]string
 	var widths []int
@@ -63,8 +63,8 @@ func (c *columns) line(cells []string, widths []int) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// places is how many places of a line a text takes on a terminal, without the escape
-// sequences of a painter.
+// places returns how many places of a line s takes on a terminal, without a painter's
+// escape sequences.
 func places(s string) (n int) {
 	for s != "" {
 		if rest, ok := strings.CutPrefix(s, "\x1b["); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Columns stand below each other whether or not there is colour in them.
+// Columns are aligned with and without colours.
 func TestColumns(t *testing.T) {
 	show := func(p painter, right bool) string {
 		var out strings.Builder

@@ -17,15 +17,17 @@ import (
 	"capd/vfs"
 )
 
-// completing is the hidden command by which a shell asks what the last of some words
-// can become. The answer is a candidate a line, with a tab and an explanation where
-// there is one; or ":files" or ":dirs" alone, where the shell knows better.
+// completing is a hidden command by which a shell asks how it can complete the last of
+// some words. The answer has one candidate a line, with a tab and an explanation if
+// there is one. It is ":files" or ":dirs" alone if the shell itself knows the
+// candidates.
 const completing = "__complete"
 
-// completeTimeout bounds what is asked of a host while somebody waits for a shell.
+// completeTimeout bounds requests to a host while somebody waits for completion.
 const completeTimeout = 2 * time.Second
 
-// What a value is, by the command and its own name, or by its name in all commands.
+// valueKinds says what a value is, by its command and name, or by its name in all
+// commands.
 var valueKinds = map[string]string{
 	"cap": "files", "config": "files", "file": "files", "bind": "files",
 	"state": "dirs", "store": "dirs", "socket-dir": "dirs", "dir": "dirs",
@@ -38,7 +40,7 @@ var valueKinds = map[string]string{
 	"run command": "files", "help method": "command", "man command": "command",
 }
 
-// complete answers a shell. Whatever is wrong is no answer.
+// complete answers a shell. On any error it answers nothing.
 func complete(e *env, app *kong.Application, words []string) int {
 	if len(words) == 0 {
 		return 0
@@ -53,7 +55,8 @@ func complete(e *env, app *kong.Application, words []string) int {
 	return 0
 }
 
-// joined are words as the program would get them: bash gives --flag=value as three.
+// joined returns the words as the program would get them. bash gives --flag=value as
+// three words.
 func joined(words []string) []string {
 	var all []string
 	for i := 0; i < len(words); i++ {
@@ -73,15 +76,15 @@ func joined(words []string) []string {
 	return all
 }
 
-// wanted is where in a command line the last word is.
+// wanted is what the last word of a command line can be.
 type wanted struct {
 	e     *env
 	app   *kong.Application
 	node  *kong.Node
-	flags map[string]string // those with a value so far
-	args  int               // positional arguments so far
+	flags map[string]string // flags before it that have a value
+	args  int               // number of positional arguments before it
 	only  bool              // after --
-	whose *kong.Flag        // whose value comes next
+	whose *kong.Flag        // the flag whose value comes next
 }
 
 func (w *wanted) answer(words []string) []string {
@@ -108,7 +111,7 @@ func (w *wanted) answer(words []string) []string {
 		return all
 	case !w.only && strings.HasPrefix(word, "-"):
 		return w.flagNames(word)
-	case len(w.node.Children) > 0 && w.args > 0: // no such command
+	case len(w.node.Children) > 0 && w.args > 0: // there is no such command
 		return nil
 	case len(w.node.Children) > 0:
 		return childNames(w.node, word)
@@ -118,7 +121,7 @@ func (w *wanted) answer(words []string) []string {
 	return nil
 }
 
-// pass takes note of a word before the last.
+// pass notes a word before the last.
 func (w *wanted) pass(word string) {
 	name, value, given := strings.Cut(word, "=")
 	switch {
@@ -148,7 +151,8 @@ func (w *wanted) pass(word string) {
 	}
 }
 
-// allFlags are those of the command, and before there is one those that may come first.
+// allFlags returns the flags of the command. Before there is a command it returns those
+// that may come first.
 func (w *wanted) allFlags() (all []*kong.Flag) {
 	node := w.node
 	if node == w.app.Node {
@@ -198,7 +202,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// value answers what a value can be.
+// value returns candidates for a value.
 func (w *wanted) value(v *kong.Value, word string) (all []string) {
 	if v.Enum != "" {
 		for _, one := range v.EnumSlice() {
@@ -229,7 +233,7 @@ func (w *wanted) value(v *kong.Value, word string) (all []string) {
 	return nil
 }
 
-// paths are those that the capability reaches.
+// paths returns paths that the capability reaches.
 func (w *wanted) paths(word string) (all []string) {
 	cut := strings.LastIndexByte(word, '/') + 1
 	conn, n, err := w.cap().node(w.e, trimPath(word[:cut]), true)
@@ -271,7 +275,7 @@ func (w *wanted) state() stateFlag {
 	return stateFlag{State: os.Getenv("CAPD_STATE")}
 }
 
-// guests are the names of those who hold something, and the ids of grants.
+// guests returns the names of guests with grants, and the ids of grants.
 func (w *wanted) guests(word string) (all []string) {
 	con, err := w.state().console(w.e)
 	if err != nil {
@@ -296,7 +300,7 @@ func (w *wanted) guests(word string) (all []string) {
 	return all
 }
 
-// limitWords are the kinds of limits.
+// limitWords returns the kinds of limits.
 func limitWords(word string) (all []string) {
 	for k := range meter.Kinds {
 		if name := k.String() + "="; strings.HasPrefix(name, word) {
@@ -306,7 +310,7 @@ func limitWords(word string) (all []string) {
 	return all
 }
 
-// mounts are the places of mounts.
+// mounts returns the paths of mounts.
 func (w *wanted) mounts(word string) (all []string) {
 	con, fs, err := w.state().virtualFS(w.e)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// completionCommand prints a shell's side of completion. The scripts know nothing of
-// the commands: they ask this program, by way of a hidden command, what can follow.
+// completionCommand prints the completion script for a shell. The scripts do not
+// know the commands: they ask this program, with a hidden command, what can follow.
 type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

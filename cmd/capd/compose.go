@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// Where serve mounts what it serves without being told.
+// The paths at which serve mounts what it serves by default.
 const (
 	projectAt = "project"
 	headAt    = "ref/HEAD"
@@ -21,8 +21,8 @@ const (
 // firstGuest is the name of the guest whose locator serve prints.
 const firstGuest = "guest"
 
-// usual has s serve one directory, and memory to scratch in. What the directory's
-// repository has committed is mounted later: nobody asked for it by name.
+// usual lets s serve one directory, and scratch space in memory. The directory's last
+// commit is mounted later, since nobody asked for it.
 func usual(s *server.Server, dir string, readOnly bool) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -36,8 +36,8 @@ func usual(s *server.Server, dir string, readOnly bool) error {
 	return nil
 }
 
-// mountHead mounts what the repository around dir has committed of it, if there is one.
-// It returns a note where that could not be done.
+// mountHead mounts what the repository around dir has committed of dir, if there is
+// one. It returns a note if that fails.
 func mountHead(ctx context.Context, s *server.Server, dir string) (note string) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -54,9 +54,9 @@ func mountHead(ctx context.Context, s *server.Server, dir string) (note string) 
 	return ""
 }
 
-// committed names what the repository around dir has committed of dir, and follows
-// it; nil when there is none. Nobody asked for it by name, so that a repository is
-// left out whose parts lie elsewhere.
+// committed returns a URL of what the repository around dir has committed of dir, which
+// follows new commits. It returns nil if there is none. Since nobody asked for the
+// repository by name, one with parts elsewhere is left out.
 func committed(dir string) *server.URL {
 	repo, ok := git.FindAmbient(dir)
 	if !ok {
@@ -81,7 +81,7 @@ func committed(dir string) *server.URL {
 	return u
 }
 
-// message is what an error says, without its code and path.
+// message returns the text of an error, without its code and path.
 func message(err error) string {
 	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Msg != "" {
 		return e.Msg

@@ -10,12 +10,12 @@ import (
 	"capd/vfs"
 )
 
-// capFlag says which capability a guest's command uses.
+// capFlag names the capability that a guest's command uses.
 type capFlag struct {
 	Cap string `env:"CAPD_CAP" placeholder:"LOCATOR" help:"The capability: a locator, or @FILE with one in it."`
 }
 
-// locator returns the text of the locator that was given.
+// locator returns the given locator.
 func (f capFlag) locator() (string, error) {
 	text := f.Cap
 	if name, ok := strings.CutPrefix(text, "@"); ok {
@@ -33,7 +33,7 @@ func (f capFlag) locator() (string, error) {
 	return text, nil
 }
 
-// dial connects, and restores what the locator stands for.
+// dial connects to the host and restores what the locator stands for.
 func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 	text, err := f.locator()
 	if err != nil {
@@ -51,13 +51,13 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 	return c, n, nil
 }
 
-// origin says of a locator that does not work that it is the environment's: it may
-// be forgotten there.
+// origin adds to the error of a locator that does not work that it came from the
+// environment, where one may have forgotten it.
 func (f capFlag) origin(err error) error {
 	return f.add(err, " (the locator is that of $CAPD_CAP)")
 }
 
-// add adds to an error with a code, if the locator is the environment's.
+// add adds text to an error with a code, if the locator came from the environment.
 func (f capFlag) add(err error, text string) error {
 	ve, ok := errors.AsType[*vfs.Error](err)
 	if !ok || f.Cap != os.Getenv("CAPD_CAP") {
@@ -68,7 +68,7 @@ func (f capFlag) add(err error, text string) error {
 	return &told
 }
 
-// dir is dial for a command that needs a directory.
+// dir is dial for commands that need a directory.
 func (f capFlag) dir(e *env) (*client.Conn, *client.Dir, error) {
 	c, n, err := f.dial(e)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f capFlag) dir(e *env) (*client.Conn, *client.Dir, error) {
 	return c, d, nil
 }
 
-// node is dial, and what is at path below; "" is the capability itself.
+// node is dial, and returns the node at path below it; "" is the capability itself.
 func (f capFlag) node(e *env, path string, follow bool) (*client.Conn, vfs.Node, error) {
 	c, n, err := f.dial(e)
 	if err != nil || path == "" {
@@ -101,8 +101,8 @@ func (f capFlag) node(e *env, path string, follow bool) (*client.Conn, vfs.Node,
 	return c, n, nil
 }
 
-// trimPath takes the slash off the end that a shell's completion puts there, and
-// reads "." as the capability itself.
+// trimPath removes a trailing slash, which a shell's completion adds, and reads "."
+// as the capability itself.
 func trimPath(path string) string {
 	if path == "." || path == "./" {
 		return ""
@@ -113,8 +113,8 @@ func trimPath(path string) string {
 	return path
 }
 
-// filePath is the path of a file to write. One that ends in a slash is a directory's:
-// it is refused rather than taken for the file's.
+// filePath checks the path of a file to write. It refuses one that ends in a slash,
+// since that is a directory's.
 func filePath(path string) (string, error) {
 	if strings.HasSuffix(path, "/") && trimPath(path) != "" {
 		return "", vfs.At(path, vfs.Errorf(vfs.Invalid, "a path that ends in a slash is a directory's; name a file"))

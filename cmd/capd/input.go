@@ -9,8 +9,8 @@ import (
 	"capd/client"
 )
 
-// input is standard input, of which a read ends when the command is interrupted
-// or the connection is gone. A read that has begun is left to itself.
+// input is standard input. Its reads end when the command is interrupted or the
+// connection is lost. A read that has already begun goes on in the background.
 type input struct {
 	ctx  context.Context
 	conn *client.Conn
@@ -25,13 +25,14 @@ type piece struct {
 	err error
 }
 
-// interruptible returns e's standard input. It says so when a person is to type.
+// interruptible returns e's standard input. It prints a hint when a person has
+// to type.
 func interruptible(e *env, conn *client.Conn) *input {
 	if isTerminal(e.stdin) {
 		fmt.Fprintln(e.stderr, "Reading from the terminal; end with Ctrl-D.")
 	}
 	i := &input{ctx: e, conn: conn, r: e.stdin, got: make(chan piece, 1)}
-	if f, ok := e.stdin.(*os.File); ok && wasClosed(f) { // or it would be read as empty
+	if f, ok := e.stdin.(*os.File); ok && wasClosed(f) { // it would be read as empty
 		i.err = localError{"standard input is not open; for nothing at all, say </dev/null"}
 	}
 	return i

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// interrupts catches the signals that end capd: after the first, which has ended a
-// program that was run, the second would otherwise end capd before it has kept what
-// the program did.
+// interrupts catches the signals that end capd. The first ends the program that
+// capd runs. Without this the second would end capd before it has kept what the
+// program did.
 type interrupts chan os.Signal
 
 func catchInterrupts() interrupts {
@@ -18,8 +18,8 @@ func catchInterrupts() interrupts {
 	return c
 }
 
-// context returns one for what is to be done although e has ended. The next signal
-// ends it.
+// context returns a context for work that has to be done although e has ended. The
+// next signal ends it.
 func (c interrupts) context(e *env) (ctx context.Context, done func()) {
 	for len(c) > 0 {
 		<-c

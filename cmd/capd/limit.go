@@ -8,7 +8,7 @@ import (
 	"capd/meter"
 )
 
-// limit is one that a command line sets: KIND=N.
+// limit is a limit on a command line: KIND=N.
 type limit struct {
 	kind meter.Kind
 	most int64
@@ -23,7 +23,7 @@ func (l *limit) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// limits are what all say together, which may name a kind once.
+// limitsOf combines limits. A kind may be given only once.
 func limitsOf(all []limit) (meter.Limits, error) {
 	l := meter.Limits{}
 	for _, one := range all {
@@ -35,7 +35,7 @@ func limitsOf(all []limit) (meter.Limits, error) {
 	return l, nil
 }
 
-// kindsHelp lists the kinds of limits with what they are of a grant that nothing is said of.
+// kindsHelp lists the kinds of limits, with the defaults of a grant.
 func kindsHelp() string {
 	var b strings.Builder
 	w := newColumns(&b)
@@ -47,7 +47,7 @@ func kindsHelp() string {
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", k, most, k.Noun())
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // it writes to memory
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

@@ -15,7 +15,7 @@ import (
 	"capd/vfs"
 )
 
-// nameJSON is a name as --json prints it. RawName, in base64, is there for a name
+// nameJSON is a name as --json prints it. RawName, in base64, is set for a name
 // that is not UTF-8.
 type nameJSON struct {
 	Name    string `json:"name"`
@@ -45,7 +45,7 @@ func asJSON(name string, i vfs.Info) entryJSON {
 	return entryJSON{nameJSON: asName(name, i.Kind), SizeBytes: i.Size, ModifiedMs: i.ModifiedMs, Executable: i.Exec}
 }
 
-// label is a name as it is shown: marked by kind, and safe on a terminal.
+// label returns a name as it is printed: marked by kind, and safe on a terminal.
 func (p painter) label(name string, i vfs.Info) string {
 	name = vfs.Printable(name)
 	switch {
@@ -252,7 +252,7 @@ func (c *globCommand) Run(e *env) error {
 	return nil
 }
 
-// below names what was missed below path from where path begins.
+// below puts path in front of the paths in missed.
 func below(path string, missed *client.Unlisted) error {
 	for i, err := range missed.Errors {
 		if ve, ok := errors.AsType[*vfs.Error](err); ok {

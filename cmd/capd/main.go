@@ -1,4 +1,4 @@
-// Command capd serves a directory as a capability, and uses one.
+// Command capd serves a directory as a capability, and uses such capabilities.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 // Exit codes.
 const (
-	exitRefused = 1 // the host, or the system, refused
+	exitRefused = 1 // the host or the system refused
 	exitUsage   = 2
 )
 
@@ -71,7 +71,7 @@ type commands struct {
 	PrintVersion versionFlag `name:"version" help:"Print the version."`
 }
 
-// env is what a command runs with.
+// env is the environment in which a command runs.
 type env struct {
 	context.Context
 	stdin  io.Reader
@@ -87,7 +87,8 @@ func main() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init(os.Args)
 	}
-	// A writer whose reader has gone is told so by an error: what it had to deliver is taken back.
+	// If the reader of an output has gone, the writer gets an error, so that what it
+	// could not deliver is taken back.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
@@ -145,7 +146,7 @@ func newParser(e *env, c *commands, exit func(int)) (*kong.Kong, error) {
 	)
 }
 
-// kongExit unwinds from kong after --help.
+// kongExit unwinds kong after --help.
 type kongExit struct{}
 
 func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
@@ -162,8 +163,8 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	return p.Parse(commandFirst(args))
 }
 
-// commandFirst has the flags that most commands take follow the command, for those
-// who give them first.
+// commandFirst moves flags that most commands take behind the command, if they were given
+// before it.
 func commandFirst(args []string) []string {
 	at := 0
 	for at < len(args) {
@@ -182,13 +183,12 @@ func commandFirst(args []string) []string {
 	return args
 }
 
-// usageError is a command line that cannot be right.
+// usageError is the error for a wrong command line.
 type usageError struct{ msg string }
 
 func (u usageError) Error() string { return u.msg }
 
-// localError is a fault on this side, of which the host knows nothing: it has no
-// code.
+// localError is an error on this side. It has no code, since the host does not know it.
 type localError struct{ msg string }
 
 func (l localError) Error() string { return l.msg }
@@ -264,10 +264,10 @@ func (versionCommand) Run(e *env) error {
 	return nil
 }
 
-// versionFlag is --version, which asks for nothing else.
+// versionFlag is --version. It needs no other argument.
 type versionFlag bool
 
-// BeforeReset prints it, before what is missing beside it could be complained of.
+// BeforeReset prints the version before missing arguments are reported.
 func (versionFlag) BeforeReset(k *kong.Kong) error {
 	fmt.Fprintln(k.Stdout, "capd", version.Text())
 	k.Exit(0)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every command has examples of itself in its --help, and what lists something prints
-// JSON too.
+// The --help of every command has examples. Every command that lists something has
+// --json.
 func TestHelp(t *testing.T) {
 	lists := strings.Fields("grants mounts status diff snapshots ls tree stat glob")
 	n := 0
@@ -65,7 +65,7 @@ func call(t *testing.T, code int, args ...string) string {
 	return out.String()
 }
 
-// The version is asked for in either way, and what else is missing does not matter.
+// Both ways to ask for the version work, even if other arguments are missing.
 func TestVersion(t *testing.T) {
 	want := call(t, 0, "version")
 	require.Regexp(t, `^capd \S+\n$`, want)

@@ -12,8 +12,8 @@ import (
 	"capd/vfs"
 )
 
-// manCommand writes manual pages (man(7)) from what --help says, so that there is
-// nothing to be kept up to date.
+// manCommand writes manual pages (man(7)) from the texts of --help, so they are
+// always up to date.
 type manCommand struct {
 	Command []string `arg:"" optional:"" help:"A command (default: capd itself)."`
 	Dir     string   `placeholder:"DIR" help:"Write the page of every command to this directory, such as ~/.local/share/man/man1."`
@@ -41,7 +41,7 @@ func (c *manCommand) Run(e *env, k *kong.Context) error {
 	return err
 }
 
-// all writes the pages of a command and of those below it.
+// all writes the pages of a command and of its subcommands.
 func (c *manCommand) all(e *env, n *kong.Node) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return localError{"the directory cannot be made: " + reason(err).Error()}
@@ -55,7 +55,7 @@ func (c *manCommand) all(e *env, n *kong.Node) error {
 	return nil
 }
 
-// pagesOf is a command with all below it.
+// pagesOf returns a command and everything below it.
 func pagesOf(n *kong.Node) []*kong.Node {
 	all := []*kong.Node{n}
 	for _, c := range n.Children {
@@ -66,7 +66,7 @@ func pagesOf(n *kong.Node) []*kong.Node {
 	return all
 }
 
-// commandName is a command with those that it is below, without the program's name.
+// commandName returns a command with its parents, without the program's name.
 func commandName(n *kong.Node) string {
 	if n.Parent == nil {
 		return ""
@@ -78,7 +78,7 @@ func pageName(n *kong.Node) string {
 	return strings.ReplaceAll(strings.TrimSpace("capd "+commandName(n)), " ", "-")
 }
 
-// page is the manual page of one command.
+// page returns the manual page of one command.
 func page(n *kong.Node) string {
 	var r roff
 	r.macro("TH", strings.ToUpper(pageName(n)), "1", "", "capd", "capd")
@@ -109,7 +109,7 @@ func page(n *kong.Node) string {
 	return r.String()
 }
 
-// roff is a page that is written.
+// roff builds a page.
 type roff struct{ strings.Builder }
 
 func (r *roff) macro(name string, args ...string) {
@@ -120,7 +120,7 @@ func (r *roff) macro(name string, args ...string) {
 	r.WriteString("\n")
 }
 
-// text writes a line that is escaped already.
+// text writes a line that is already escaped.
 func (r *roff) text(line string) {
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
 		line = `\&` + line
@@ -128,7 +128,7 @@ func (r *roff) text(line string) {
 	r.WriteString(line + "\n")
 }
 
-// paragraphs writes what --help shows: what is indented stays as it is.
+// paragraphs writes text as --help shows it: indented lines are kept as they are.
 func (r *roff) paragraphs(s string) {
 	for i, p := range strings.Split(strings.Trim(s, "\n"), "\n\n") {
 		if p == "" {
@@ -212,7 +212,7 @@ func (r *roff) values(n *kong.Node) {
 
 func bold(s string) string { return `\fB` + escaped(s) + `\fR` }
 
-// escaped is a text in which nothing acts on roff.
+// escaped returns s with everything escaped that roff would interpret.
 func escaped(s string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "…", `\[u2026]`, "\n", " ").Replace(s)
 }

@@ -12,7 +12,7 @@ import (
 	"capd/virtualfs"
 )
 
-// virtualFS connects to the running host and asks for its namespace.
+// virtualFS connects to the running host and returns its namespace.
 func (f stateFlag) virtualFS(e *env) (*console.Console, *console.VirtualFs, error) {
 	con, err := f.console(e)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *mountsCommand) Run(e *env) error {
 	return w.Flush()
 }
 
-// placeText is where a mount is, for people.
+// placeText returns the path of a mount for people.
 func placeText(path string) string {
 	if path == "" {
 		return "(everything)"
@@ -157,7 +157,8 @@ func (c *mountCommand) Run(e *env) error {
 	return nil
 }
 
-// patterns are those given; an empty one alone is an empty list, and none nil.
+// patterns returns the given patterns. A single empty one means an empty list,
+// and none means nil.
 func patterns(given []string) []string {
 	if len(given) == 1 && given[0] == "" {
 		return []string{}
@@ -202,7 +203,8 @@ func (c *unmountCommand) Run(e *env) error {
 	return c.stale(e, con, path, all)
 }
 
-// stale names the grants that led into what was mounted at path, of all mounts.
+// stale names the grants that led into what was mounted at path. all are all
+// mounts.
 func (c *unmountCommand) stale(e *env, con *console.Console, path string, all []virtualfs.Mount) error {
 	gs, err := con.Grants(e)
 	if err != nil {

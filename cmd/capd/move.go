@@ -47,7 +47,7 @@ func (c *mvCommand) Run(e *env) error {
 	return d.Move(e, path, d, target, from, to)
 }
 
-// target is the path that path gets.
+// target returns the new path of path.
 func (c *mvCommand) target(e *env, d *client.Dir, path string) (string, error) {
 	to := trimPath(c.To)
 	if to == "" {
@@ -62,5 +62,5 @@ func (c *mvCommand) target(e *env, d *client.Dir, path string) (string, error) {
 	case err != nil && strings.HasSuffix(c.To, "/"):
 		return "", err
 	}
-	return to, nil // whatever is wrong with it, the host says
+	return to, nil // if it is wrong, the host says so
 }

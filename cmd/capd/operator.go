@@ -65,7 +65,7 @@ func (c *grantCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	// Interrupted now, it would leave a grant behind of which nobody has the locator.
+	// An interrupt here would leave a grant whose locator nobody has.
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
 	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), authority.Terms{ReadOnly: c.ReadOnly, Limits: limits})
@@ -88,7 +88,7 @@ type locatedJSON struct {
 	Locator string `json:"locator"`
 }
 
-// located are a grant's locators, one for each way.
+// located returns a grant's locators, one for each way.
 func located(loc locator.Locator, unix bool, ways []state.Way) (all []locatedJSON) {
 	if unix {
 		all = append(all, locatedJSON{"unix", loc.String()})
@@ -114,7 +114,7 @@ func (c *grantCommand) print(e *env, g authority.Grant, all []locatedJSON) error
 	return nil
 }
 
-// ways returns what --via names, of the ways in that the running host has.
+// ways returns the ways of the running host that --via names.
 func (c *grantCommand) ways() (unix bool, ways []state.Way, err error) {
 	if c.Via == "unix" {
 		return true, nil, nil

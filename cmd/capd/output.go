@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// output is standard output. What is written to a terminal is shown at once;
-// otherwise it is kept until there is enough of it, or until Flush. The first error
-// is kept and answered by every later call, so that a command may print without
-// looking: run asks at its end.
+// output is standard output. On a terminal, text shows at once. Otherwise it is buffered
+// until the buffer is full, or until Flush. The first error is kept, and every later call
+// returns it. So a command may print without checking: run checks at its end.
 type output struct {
 	to   io.Writer
 	buf  *bufio.Writer // nil for a terminal
 	err  error
-	told string // what is to be said on standard error if this cannot be written
+	told string // what to print on standard error if this cannot be written
 }
 
 func newOutput(to io.Writer) *output {
@@ -43,7 +42,7 @@ func (o *output) Write(p []byte) (n int, err error) {
 	return n, o.keep(err)
 }
 
-// Flush writes what is kept, and answers the first error of all.
+// Flush writes the buffer, and returns the first error of all.
 func (o *output) Flush() error {
 	if o.err == nil && o.buf != nil {
 		return o.keep(o.buf.Flush())
@@ -58,7 +57,7 @@ func (o *output) keep(err error) error {
 	return o.err
 }
 
-// outputError says that standard output could not be written.
+// outputError is the error that standard output could not be written.
 type outputError struct{ cause error }
 
 func (o outputError) Error() string {
@@ -67,12 +66,14 @@ func (o outputError) Error() string {
 
 func (o outputError) Unwrap() error { return o.cause }
 
-// exitPipe is what a shell shows for a program that SIGPIPE ended, as it ends most
-// programs whose reader has gone.
+// exitPipe is the exit code that a shell shows for a program ended by SIGPIPE, which ends
+// most programs whose reader has gone.
 const exitPipe = 128 + 13
 
-// report says what could not be printed. A reader that wanted no more, as in
-// capd ls | head, is told nothing.
+// report prints what could not be printed. It prints nothing when the reader wanted no
+// more, as in capd ls
+//
+// head.
 func (o *output) report(stderr io.Writer, err outputError) int {
 	if o.told == "" && errors.Is(err, syscall.EPIPE) {
 		return exitPipe
@@ -81,32 +82,33 @@ func (o *output) report(stderr io.Writer, err outputError) int {
 	return exitRefused
 }
 
-// result prints what a command has done and cannot take back. If it cannot be
-// printed, it is said on standard error.
+// result prints what a command has done and cannot undo. If it cannot print that, capd
+// says so on standard error.
 func (e *env) result(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	e.done("%s", text)
 	fmt.Fprintln(e.stdout, text)
 }
 
-// done has it said on standard error what the command did, if what it prints about
-// it cannot be printed.
+// done sets what is printed on standard error if the output of the command cannot be
+// printed: what the command did.
 func (e *env) done(format string, args ...any) {
 	e.stdout.told = "; it was done nevertheless: " + fmt.Sprintf(format, args...)
 }
 
-// uninterrupted is for a call whose answer is to be delivered or taken back: an
-// interrupt shows afterwards.
+// uninterrupted returns a context for a call whose answer must be delivered or taken back.
+// An interrupt takes effect afterwards.
 func (e *env) uninterrupted() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(e), takeBackTimeout)
 }
 
-// takeBackTimeout bounds the making of what is to be delivered, and the taking back of it.
+// takeBackTimeout bounds the time to make what is to be delivered, and the time to take it
+// back.
 const takeBackTimeout = 15 * time.Second
 
-// deliver prints a locator, which nobody else can print again. If that fails, or if
-// the command was interrupted, it takes back what the locator stands for. id names
-// that for the host's operator; "" where only takeBack can do it.
+// deliver prints a locator that nobody can print again. If that fails, or if the command
+// was interrupted, it takes back what the locator stands for. id names that for the host's
+// operator. It is "" if only takeBack can do it.
 func (e *env) deliver(id string, takeBack func(context.Context) error, print func() error) error {
 	err := print()
 	if err == nil {
@@ -133,8 +135,8 @@ func (e *env) deliver(id string, takeBack func(context.Context) error, print fun
 	return err
 }
 
-// open answers an error where standard output is not open: what a locator stands
-// for is not even made then.
+// open answers an error if standard output is not open. Then nothing is made that a
+// locator would stand for.
 func (o *output) open() error {
 	if f, ok := o.to.(*os.File); ok && wasClosed(f) {
 		return localError{"standard output is not open; nothing was done"}

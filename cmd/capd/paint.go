@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// painter colours what goes to a terminal, unless NO_COLOR is set.
+// painter colours output for a terminal, unless NO_COLOR is set.
 type painter struct{ on bool }
 
 func newPainter(w io.Writer) painter { return painter{isTerminal(w) && os.Getenv("NO_COLOR") == ""} }

@@ -9,12 +9,12 @@ import (
 	"capd/config"
 )
 
-// progress counts bytes on their way, and shows them on a terminal when it takes
-// longer than a moment.
+// progress counts transferred bytes. It shows them on a terminal if the transfer
+// takes longer than a moment.
 type progress struct {
 	r     io.Reader
 	w     io.Writer
-	show  io.Writer // nil when nobody looks
+	show  io.Writer // nil if there is no terminal
 	verb  string
 	begun time.Time
 
@@ -59,7 +59,7 @@ func (p *progress) add(n int) {
 	fmt.Fprintf(p.show, "\r%.1f MiB %s, %.1f MiB/s ", float64(p.n)/(1<<20), p.verb, float64(p.n)/(1<<20)/now.Sub(p.begun).Seconds())
 }
 
-// end takes the line away.
+// end removes the line.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *progress) end() {
 	}
 }
 
-// count is told how far work has come that moves no bytes through here.
+// count sets how far work is that moves no bytes through p.
 func (p *progress) count(entries, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

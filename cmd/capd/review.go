@@ -11,8 +11,8 @@ import (
 	"capd/virtualfs"
 )
 
-// mounted is the mount that paths lie in, with the paths in its own terms; nil: all
-// of it. Of several mounts around a path the innermost counts.
+// mounted returns the mount that contains paths, and the paths relative to it; nil means
+// all of it. If several mounts contain a path, the innermost counts.
 func mounted(e *env, fs *console.VirtualFs, paths []string) (mount string, in []string, err error) {
 	all, err := fs.Mounts(e)
 	if err != nil {
@@ -37,8 +37,7 @@ func mounted(e *env, fs *console.VirtualFs, paths []string) (mount string, in []
 	return all[at].Path, in, nil
 }
 
-// innermost is the index of the mount that path lies in; of several the innermost. It is
-// -1 when path lies in none.
+// innermost returns the index of the innermost mount that contains path, or -1.
 func innermost(all []virtualfs.Mount, path string) int {
 	best := -1
 	for i, m := range all {
@@ -49,7 +48,7 @@ func innermost(all []virtualfs.Mount, path string) int {
 	return best
 }
 
-// onMount runs do on the running host's mount that paths lie in.
+// onMount runs do on the running host's mount that contains paths.
 func (f stateFlag) onMount(e *env, paths []string, do func(fs *console.VirtualFs, mount string, in []string) error) error {
 	con, fs, err := f.virtualFS(e)
 	if err != nil {
@@ -95,7 +94,7 @@ type changeJSON struct {
 	Kind virtualfs.ChangeKind `json:"kind"`
 	Text string               `json:"text,omitempty"`
 
-	Lacks string `json:"lacks,omitempty"` // what text lacks of the change
+	Lacks string `json:"lacks,omitempty"` // what text does not show of the change
 }
 
 // diffJSON is a diff as --json prints it.
@@ -140,7 +139,7 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	return show.whole()
 }
 
-// reviewText is "" for what has no review.
+// reviewText returns the text of r, "" if there is no review.
 func reviewText(r virtualfs.Review) string {
 	if r == (virtualfs.Review{}) {
 		return ""
@@ -148,7 +147,7 @@ func reviewText(r virtualfs.Review) string {
 	return r.String()
 }
 
-// next says what to do about changes that were shown.
+// next prints what can be done with the changes.
 func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, review virtualfs.Review) error {
 	all, err := fs.Mounts(e)
 	if err != nil {
@@ -162,18 +161,18 @@ func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, review v
 	return nil
 }
 
-// changes shows changes to people.
+// changes prints changes for people.
 type changes struct {
 	w io.Writer
 	p painter
 	n int
 
-	screen bool     // what would act on a terminal is escaped, and no binary file shown; otherwise the text is a patch
-	most   int      // how many lines of a change's text are shown, of maxLine bytes each; 0: all
+	screen bool     // escape what acts on a terminal, and show no binary file; otherwise the text is a patch
+	most   int      // how many lines of a change's text to show, of maxLine bytes each; 0: all
 	lacks  []string // what is not in the text
 }
 
-// What capd run shows of a change.
+// Bounds on what capd run shows of a change.
 const (
 	mostLines = 400
 	maxLine   = 2000 // bytes
@@ -183,8 +182,8 @@ func newChanges(w io.Writer) *changes {
 	return &changes{w: w, p: newPainter(w), screen: isTerminal(w)}
 }
 
-// newOutline is newChanges for somebody who has the files themselves: it shows the first
-// lines of each, and no binary content.
+// newOutline is newChanges for somebody who has the files: it shows the first lines of
+// each, and no binary content.
 func newOutline(w io.Writer) *changes {
 	s := newChanges(w)
 	s.screen, s.most = true, mostLines
@@ -195,7 +194,7 @@ var marks = map[virtualfs.ChangeKind]string{
 	virtualfs.Added: "A", virtualfs.Removed: "D", virtualfs.Modified: "M", virtualfs.Renamed: "R", virtualfs.Mode: "X", virtualfs.Type: "T",
 }
 
-// change shows one: its line, and its text below.
+// change prints one change: its line, and its text below.
 func (s *changes) change(c virtualfs.Change) error {
 	s.n++
 	line := marks[c.Kind] + " "
@@ -227,7 +226,7 @@ func (s *changes) change(c virtualfs.Change) error {
 	return s.text(c.Text)
 }
 
-// text shows the unified text of a change.
+// text prints the unified text of a change.
 func (s *changes) text(text string) error {
 	binary, n := false, 0
 	for l := range strings.Lines(text) {
@@ -266,7 +265,7 @@ func (s *changes) text(text string) error {
 	return nil
 }
 
-// whole answers unsupported when git apply would make something else of what was shown.
+// whole answers unsupported if git apply would make something else of what was printed.
 func (s *changes) whole() error {
 	if s.screen || len(s.lacks) == 0 {
 		return nil
@@ -274,7 +273,8 @@ func (s *changes) whole() error {
 	return vfs.Errorf(vfs.Unsupported, "as a patch this is not all of it: %s", strings.Join(s.lacks[:min(len(s.lacks), 10)], "; "))
 }
 
-// printableLine is a guest's line of text, in which nothing acts on a terminal.
+// printableLine returns a guest's line of text with everything escaped that acts on a
+// terminal.
 func printableLine(l string) string {
 	parts := strings.Split(l, "\t")
 	for i, part := range parts {

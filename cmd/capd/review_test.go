@@ -7,8 +7,8 @@ import (
 	"capd/virtualfs"
 )
 
-// TestOutline: capd run shows no binary content, and of a long text the beginning; a
-// diff that goes to a file is whole.
+// TestOutline: capd run shows no binary content, and only the beginning of a long
+// text. A diff that is written to a file is complete.
 func TestOutline(t *testing.T) {
 	long := "diff --git a/f b/f\n" + strings.Repeat("+x\n", 500)
 	tests := []struct{ name, text, outline string }{

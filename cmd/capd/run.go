@@ -95,17 +95,17 @@ func (c *runCommand) Run(e *env) (err error) {
 	return c.in(e, st, from)
 }
 
-// source is the tree that a program is run on.
+// source is the tree on which a program is run.
 type source struct {
 	fs    *server.FS
 	dir   vfs.Dir
-	name  string // for settling
-	tree  string // which tree it is, for its caches
+	name  string // the name for settling
+	tree  string // identifies the tree for its caches
 	ctx   context.Context
 	close func()
 }
 
-// from opens the tree: a guest's, or the directory that it is run in.
+// from opens the tree: a guest's, or the directory in which capd run was called.
 func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 	if c.Cap == "" {
 		return c.here(e, st)
@@ -152,13 +152,13 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 	return s, nil
 }
 
-// capName stands for the capability where it is written down.
+// capName stands for the capability where it is written to disk.
 func (c *runCommand) capName() string {
 	text, _ := capFlag{Cap: c.Cap}.locator()
 	return fmt.Sprintf("cap:%x", sha256.Sum256([]byte(text)))
 }
 
-// watchEvery is how often a program's capability is asked whether it still is one.
+// watchEvery is how often capd checks that the program's capability is still valid.
 const watchEvery = 500 * time.Millisecond
 
 // watch ends the program when its capability is revoked.
@@ -176,7 +176,7 @@ func watch(ctx context.Context, d *client.Dir, cancel context.CancelCauseFunc) {
 	}
 }
 
-// here serves the directory that the program is run in, to nobody else.
+// here serves the directory in which capd run was called, to this process only.
 func (c *runCommand) here(e *env, st state.Dir) (*source, error) {
 	one := &server.Server{State: string(st)}
 	if err := usual(one, ".", false); err != nil {
@@ -204,7 +204,7 @@ func (c *runCommand) here(e *env, st state.Dir) (*source, error) {
 	return s, nil
 }
 
-// in materializes, runs, shows and syncs.
+// in materializes the tree, runs the program, and shows and syncs its changes.
 func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	fixed, err := c.fixed(from)
 	if err != nil {
@@ -244,7 +244,7 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	return a.settle(ctx)
 }
 
-// excluded are the patterns of --exclude.
+// excluded returns the patterns of --exclude.
 func (c *runCommand) excluded() ([]*vfs.Pattern, error) {
 	var all []*vfs.Pattern
 	for _, text := range c.Exclude {
@@ -257,7 +257,8 @@ func (c *runCommand) excluded() ([]*vfs.Pattern, error) {
 	return all, nil
 }
 
-// notStarted is err, and ends as a shell does when it was for the program itself.
+// notStarted returns err with the exit code that a shell would use, if the program
+// itself could not be started.
 func notStarted(err error) error {
 	code := map[vfs.Code]exitError{vfs.NotFound: 127, vfs.Denied: 126, vfs.IsDir: 126}[vfs.CodeOf(err)]
 	if code == 0 {
@@ -266,8 +267,8 @@ func notStarted(err error) error {
 	return errors.Join(err, code)
 }
 
-// fixed are the paths that the program cannot change: those that it was told, and at
-// the top those that make other programs run something.
+// fixed returns the paths that the program cannot change: those given as flags, and
+// at the top those that make other programs run something.
 func (c *runCommand) fixed(from *source) ([]string, error) {
 	var all []string
 	for _, path := range c.ReadOnly {
@@ -307,15 +308,15 @@ func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string,
 		Limits: sandbox.Limits{
 			Processes: c.Processes, Memory: int64(c.Memory), FileSize: int64(c.FileSize), Disk: int64(c.Disk), Time: c.Time,
 		},
-		Stdin: e.stdin, Stdout: e.stdout.to, Stderr: e.stderr, Scratch: filepath.Dir(dir), // which goes with the tree, however this ends
+		Stdin: e.stdin, Stdout: e.stdout.to, Stderr: e.stderr, Scratch: filepath.Dir(dir), // it is removed with the tree, however the run ends
 	})
-	if err != nil && from.ctx.Err() != nil && e.Err() == nil { // the capability went
+	if err != nil && from.ctx.Err() != nil && e.Err() == nil { // the capability ended
 		return 0, context.Cause(from.ctx)
 	}
 	return code, err
 }
 
-// exitError ends capd as a program that it ran ended.
+// exitError is the exit code of a program that capd ran. capd ends with it, too.
 type exitError int
 
 func (x exitError) Error() string { return fmt.Sprintf("the program ended with %d", int(x)) }

@@ -76,7 +76,7 @@ func (c *serveCommand) Run(e *env) (err error) {
 
 const revoking = "capd: revoking every grant"
 
-// begin gives the guests their grants, and says so.
+// begin makes the guests' grants and prints them.
 func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, notes []string) error {
 	var all []*server.Granted
 	for _, g := range guests {
@@ -95,7 +95,8 @@ func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, no
 	return nil
 }
 
-// server is the host that the options describe, and whom it gives grants.
+// server returns the host that the options describe, and the guests to grant
+// to.
 func (c *serveCommand) server(e *env) (*server.Server, []server.Guest, error) {
 	s := &server.Server{State: c.State, Advertise: string(c.Advertise), Logf: e.logf,
 		Socket: server.Socket{Group: c.SocketGroup, Mode: c.SocketMode, Dir: c.SocketDir}}
@@ -112,7 +113,7 @@ func (c *serveCommand) server(e *env) (*server.Server, []server.Guest, error) {
 	return s, guests, err
 }
 
-// inFlags is err as it is said of flags.
+// inFlags returns err in the words of flags.
 func (c *serveCommand) inFlags(err error) error {
 	if errors.Is(err, server.ErrAdvertise) {
 		return usageError{"--advertise is for a --listen at every address, such as tls::7000; locators of others name what they listen at"}
@@ -120,7 +121,7 @@ func (c *serveCommand) inFlags(err error) error {
 	return err
 }
 
-// tlsAddress is tls:HOST:PORT.
+// tlsAddress is an argument tls:HOST:PORT.
 type tlsAddress string
 
 // UnmarshalText checks an argument.
@@ -129,7 +130,7 @@ func (a *tlsAddress) UnmarshalText(text []byte) error {
 	return server.CheckListen(string(text))
 }
 
-// advertised is HOST or HOST:PORT.
+// advertised is an argument HOST or HOST:PORT.
 type advertised string
 
 // UnmarshalText checks an argument.
@@ -145,7 +146,7 @@ type socketFlags struct {
 	SocketDir   string            `placeholder:"DIR" help:"The directory for the guests' socket, which others can reach (default: one in the directory for temporary files)."`
 }
 
-// greet says what is served, and how to go on.
+// greet prints what is served, and how to go on.
 func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*server.Granted) {
 	out := newPainter(e.stdout)
 	fmt.Fprintln(e.stdout, "Serving")
@@ -175,7 +176,7 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 	fmt.Fprint(e.stdout, "\nCtrl-C ends the host and revokes everything.\n")
 }
 
-// hints are commands to begin with.
+// hints prints commands to begin with.
 func (c *serveCommand) hints(e *env, loc string) {
 	capd, how := self(), ""
 	if st, err := c.open(); err == nil && !c.found() {
@@ -201,13 +202,13 @@ As the host:
 `, loc, capd, capd, capd, capd, capd, capd, capd, how, capd, how, capd, firstGuest, how, capd, firstGuest, how)
 }
 
-// self is how to call this program again.
+// self returns how to call this program again.
 func self() string {
 	exe, err := os.Executable()
 	if err != nil {
 		return "capd"
 	}
-	if strings.Contains(exe, string(filepath.Separator)+"go-build") { // go run
+	if strings.Contains(exe, string(filepath.Separator)+"go-build") { // by go run
 		return "go run ./cmd/capd"
 	}
 	if !strings.ContainsRune(os.Args[0], filepath.Separator) {
@@ -216,7 +217,7 @@ func self() string {
 	return shellQuote(exe)
 }
 
-// shellQuote quotes s for a shell where that is needed.
+// shellQuote quotes s for a shell if needed.
 func shellQuote(s string) string {
 	for _, r := range s {
 		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%", r) {

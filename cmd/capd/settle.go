@@ -91,7 +91,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 	return nil
 }
 
-// side are paths of the mount in its own terms.
+// side returns paths relative to the mount.
 func (c *applyCommand) side(e *env, fs *console.VirtualFs, mount string, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -105,10 +105,10 @@ func (c *applyCommand) side(e *env, fs *console.VirtualFs, mount string, paths [
 
 // appliedJSON is an apply as --json prints it.
 type appliedJSON struct {
-	ID        string         `json:"id,omitempty"` // for --undo; none when nothing was changed
+	ID        string         `json:"id,omitempty"` // for --undo; empty when nothing was changed
 	Changes   int            `json:"changes"`
-	Dropped   []string       `json:"dropped,omitempty"`   // by --theirs, and --undo does not bring it back
-	Conflicts []conflictJSON `json:"conflicts,omitempty"` // then nothing was changed
+	Dropped   []string       `json:"dropped,omitempty"`   // by --theirs; --undo does not bring it back
+	Conflicts []conflictJSON `json:"conflicts,omitempty"` // if there are any, nothing was changed
 }
 
 type conflictJSON struct {
@@ -133,7 +133,7 @@ func (c *applyCommand) print(e *env, a virtualfs.Applied, err error) error {
 	return errors.Join(printJSON(e.stdout, out), err)
 }
 
-// flag repeats --state for a command that is shown.
+// flag returns --state for a command that is printed.
 func (f stateFlag) flag() string {
 	if f.State == "" || f.State == os.Getenv("CAPD_STATE") {
 		return ""

@@ -7,22 +7,23 @@ import (
 	"capd/state"
 )
 
-// stateFlag names the directory in which a host keeps its sockets, and its key for
-// TLS. Its commands find it there.
+// stateFlag names the directory in which a host keeps its sockets and its key for TLS.
+// The host's commands find it there.
 type stateFlag struct {
 	State string `env:"CAPD_STATE" placeholder:"DIR" help:"The host's state directory (default: $$CAPD_STATE, $$XDG_STATE_HOME/capd, or ~/.local/state/capd)."`
 }
 
-// open returns the state directory, which need not be there.
+// open returns the state directory, which need not exist.
 func (f stateFlag) open() (state.Dir, error) { return state.Open(f.State) }
 
-// found reports whether the host's commands look there by themselves, in any environment.
+// found reports whether the host's commands find the directory without the flag, in any
+// environment.
 func (f stateFlag) found() bool {
 	_, home, err := state.Usual()
 	return f.State == "" && home && err == nil
 }
 
-// reason is what went wrong, without the path that it went wrong with.
+// reason returns what went wrong, without the path.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

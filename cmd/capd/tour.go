@@ -27,17 +27,17 @@ Examples:
 
 // tourStep is one command of the tour, as a person would type it.
 type tourStep struct {
-	say   string // what happens and why, for the reader; "" goes with the step before
-	as    string // whose locator: a key of tour.locators; "" for the host
+	say   string // what happens and why, for the reader; "" if the step belongs to the one before
+	as    string // whose locator it uses: a key of tour.locators; "" for the host
 	args  []string
 	stdin string
-	want  vfs.Code // the refusal that is expected; "" for success
-	shows string   // what the output must hold
-	keep  string   // keep the output, a locator, under this name
+	want  vfs.Code // the expected refusal; "" for success
+	shows string   // what the output must contain
+	keep  string   // the name under which to keep the output, a locator
 	ready func() error
 }
 
-// tour is a tour under way.
+// tour is a running tour.
 type tour struct {
 	e        *env
 	p        painter
@@ -85,7 +85,7 @@ func (tourCommand) Run(e *env) (err error) {
 	return nil
 }
 
-// scene makes what is served: a small project with a secret, and with traps.
+// scene makes the directory to serve: a small project with a secret, and with traps.
 func (t *tour) scene() error {
 	for path, text := range map[string]string{
 		"site/README.md":         "# A small site\n",
@@ -158,7 +158,7 @@ func (t *tour) serve() (stop func() error, err error) {
 	return stop, nil
 }
 
-// firstLocator reads up to the first locator.
+// firstLocator reads r up to its first locator.
 func firstLocator(r io.Reader) string {
 	var seen []byte
 	b := make([]byte, 4096)
@@ -195,7 +195,7 @@ func (t *tour) show(as, stdin string, args ...string) {
 	fmt.Fprintf(t.e.stdout, "  %s\n", t.p.secret("$ "+line))
 }
 
-// step runs one command and checks what it answers.
+// step runs one command and checks its output.
 func (t *tour) step(s tourStep) error {
 	if s.say != "" {
 		t.say(s.say)
@@ -247,7 +247,7 @@ func (t *tour) step(s tourStep) error {
 	return nil
 }
 
-// print shows at most a few lines.
+// print prints at most a few lines.
 func (t *tour) print(text, keep string) {
 	if keep != "" {
 		text = "capnp://…, kept here as $" + keep

@@ -9,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// steps is the tour.
+// steps returns the steps of the tour.
 func (t *tour) steps() []tourStep {
 	site := func(name string) string { return filepath.Join(t.dir, "site", name) }
 	steps := []tourStep{

@@ -4,5 +4,5 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// makeFIFO makes a trap for whoever opens it.
+// makeFIFO makes a trap: a program that opens it waits.
 var makeFIFO = func(path string) error { return unix.Mkfifo(path, 0o600) }

@@ -1,4 +1,4 @@
 package main
 
-// makeFIFO is nil where there are no FIFOs in directories.
+// makeFIFO is nil, since directories have no FIFOs here.
 var makeFIFO func(path string) error

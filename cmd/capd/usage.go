@@ -19,13 +19,13 @@ import (
 // holdingJSON is what is held of one kind, as --json prints it.
 type holdingJSON struct {
 	Used    int64  `json:"used"`
-	Limit   *int64 `json:"limit"` // null: none
-	Share   *int64 `json:"share"` // null: as much as there is
+	Limit   *int64 `json:"limit"` // null: no limit
+	Share   *int64 `json:"share"` // null: no bound by others
 	Refused int64  `json:"refused"`
 	Peak    int64  `json:"peak"` // the most that was used at once
 }
 
-// laneJSON is what was done in a lane, and what waits there.
+// laneJSON is what was done in a lane, and what waits there, as --json prints it.
 type laneJSON struct {
 	Given     int64 `json:"given"`
 	SpentMs   int64 `json:"spentMs"`
@@ -89,9 +89,9 @@ func guestsToJSON(st served.Status, u console.Usage) guestsJSON {
 	return out
 }
 
-// usageTable shows who uses what: the host, then each grant with its shares below it, then
-// strangers. Of the kinds it shows those that are used, were refused, or have a limit that was set; of
-// strangers always connections.
+// usageTable shows who uses what: the host, then each grant with its shares below it,
+// then strangers. It shows the kinds that are used, were refused, or have a limit that
+// was set. Of strangers it always shows connections.
 type usageTable struct {
 	columns
 	paint painter
@@ -129,7 +129,7 @@ func (t *usageTable) head(indent, name string, facts ...string) {
 	t.line(indent + name + "  " + t.paint.faint(strings.Join(facts, ", ")))
 }
 
-// grant shows one grant, and below it what was shared from it.
+// grant prints one grant, and its shares below it.
 func (t *usageTable) grant(indent string, g console.GrantUsage, below map[string][]console.GrantUsage) {
 	state := string(g.State)
 	if g.State != authority.Active {
@@ -153,7 +153,7 @@ func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits,
 		switch use.Kind {
 		case meter.StoredBytes:
 			stored = use.Limit
-		case meter.StagedBytes: // which is never more
+		case meter.StagedBytes: // it is never more
 			set = set && use.Limit != stored
 		}
 		if use.Used > 0 || use.Refused > 0 || set || slices.Contains(always, use.Kind) {
@@ -177,7 +177,7 @@ func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits,
 	}
 }
 
-// use shows one kind: how much is used, of how much, and how much of that it is.
+// use prints one kind: how much is used, of how much, and the percentage.
 func (t *usageTable) use(indent string, u meter.Use) {
 	most := u.Limit
 	if u.Share != meter.NoLimit && (most == meter.NoLimit || u.Share < most) {
@@ -202,7 +202,7 @@ func (t *usageTable) use(indent string, u meter.Use) {
 	fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%s\n", indent, u.Kind, amount(u.Kind, u.Used), of, part, refused)
 }
 
-// amount is so much of a kind, for people.
+// amount returns n of a kind, for people.
 func amount(k meter.Kind, n int64) string {
 	if k.Bytes() {
 		return config.Size(n).String()
@@ -210,7 +210,7 @@ func amount(k meter.Kind, n int64) string {
 	return fmt.Sprint(n)
 }
 
-// connected is how many connections there are, for people.
+// connected returns a number of connections, for people.
 func connected(n int64) string {
 	if n < 0 {
 		return "an unknown number of connections"
@@ -218,7 +218,7 @@ func connected(n int64) string {
 	return count(int(n), "connection")
 }
 
-// share is how much of most used is.
+// share returns what part of most is used.
 func share(used, most int64) string {
 	switch {
 	case used == 0:
@@ -229,7 +229,7 @@ func share(used, most int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(used)/float64(most))
 }
 
-// brief is a time for people, of three digits or so.
+// brief returns a duration for people, with about three digits.
 func brief(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -8,8 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// words are the ends of messages that speak of the interfaces' methods and of a server's fields,
-// as the host, the client and the packages below say them, and what the command line says instead.
+// words replaces ends of messages. The host, the client and other packages speak of the
+// interfaces' methods and of a server's fields. The command line says something else instead.
 var words = []struct{ said, here string }{
 	{"; list() shows what is here", "; capd ls shows what is here"},
 	{"; mounts() lists what is", "; capd mounts lists what is"},
@@ -45,13 +45,14 @@ var words = []struct{ said, here string }{
 	{"; connect again", "; is the host still running?"},
 }
 
-// A message about a limit names its kind, and may end with who can help.
+// aboutLimit matches a message about a limit. It names the limit's kind, and may end with who can
+// help.
 var aboutLimit = regexp.MustCompile(`^(.* \(limit (\w+)\).*)(, or|;) (ask its giver for more|try again later)$`)
 
-// A message about grants that are gone names their guest.
+// makesAnother matches a message about grants that have ended. It names their guest.
 var makesAnother = regexp.MustCompile(`^(.*); grant\(([^()]+)\) makes another$`)
 
-// limitHelp is what the command line says at the end of a message about a limit of kind.
+// limitHelp returns the command line's end of a message about a limit of kind.
 func limitHelp(kind, said string) string {
 	if said == "try again later" {
 		return "try again later; capd status --guests shows the operator who holds them"
@@ -59,7 +60,7 @@ func limitHelp(kind, said string) string {
 	return "ask whoever runs the host for more: capd limit GUEST " + kind + "=N"
 }
 
-// inWords is a message in the command line's words.
+// inWords returns a message in the command line's words.
 func inWords(msg string) string {
 	if m := makesAnother.FindStringSubmatch(msg); m != nil {
 		return m[1] + "; capd grant " + m[2] + " makes another"
@@ -75,7 +76,7 @@ func inWords(msg string) string {
 	return msg
 }
 
-// speak is err in the command line's words, where it has a code.
+// speak returns err in the command line's words, if it has a code.
 func speak(err error) error {
 	ve, ok := errors.AsType[*vfs.Error](err)
 	if !ok {

@@ -19,10 +19,10 @@ import (
 // speaks are the packages whose messages can reach the command line.
 var speaks = []string{"vfs", "cap", "backend", "virtualfs", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox"}
 
-// ofTheWire finds what belongs to the interfaces and not to the command line.
+// ofTheWire matches words of the interfaces that the command line does not use.
 var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|openDir|openFile|readBytes|readText|createDir|createFile|ifTarget|noFollow)\b|[a-z] see grants|\bcall (?:walk|stage)\b|look it up again|does not know this method|in State\b|Socket\.Dir|in Advertise`)
 
-// neverShown are messages with such words that no command of this program brings about.
+// neverShown are messages with such words that no command can cause.
 var neverShown = []string{
 	"the content is not UTF-8 text; use readBytes", // capd cat streams
 	// capd attenuate shares what it was given, and capd mv moves between directories of one capability.
@@ -33,8 +33,7 @@ var neverShown = []string{
 	"dst could not be opened, or is not a Dir of this connection; share one of another connection there and restore it here, or copy",
 }
 
-// Every message that speaks of methods has its words for the command line in the one
-// table, and the table holds nothing that is said nowhere.
+// The table has words for every message that speaks of methods, and no entry without a message.
 func TestWords(t *testing.T) {
 	messages := map[string]string{}
 	for _, dir := range speaks {
@@ -67,7 +66,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// middle reports whether a message holds words, before others of the table.
+// middle reports whether a message that the table changes contains said.
 func middle(messages map[string]string, said string) bool {
 	for text := range messages {
 		if rest, _, ok := strings.Cut(text, said); ok && inWords(text) != text && rest != text {
@@ -77,7 +76,7 @@ func middle(messages map[string]string, said string) bool {
 	return false
 }
 
-// texts are the texts in Go files below a directory that are not tests, and where they
+// texts returns the string literals in Go files below a directory, without tests, and where they
 // are.
 func texts(t *testing.T, dir string) map[string]string {
 	all := map[string]string{}
@@ -103,7 +102,7 @@ func texts(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Every message of a meter has its words, for each kind, and they are put in once.
+// Every message of a meter is put into words, for each kind, and only once.
 func TestLimitsInWords(t *testing.T) {
 	for k := range meter.Kinds {
 		for _, full := range []meter.Full{{Limit: 4}, {Limit: 4, Share: true}, {Share: true}} {
@@ -116,7 +115,7 @@ func TestLimitsInWords(t *testing.T) {
 	}
 }
 
-// What follows a path is put into words, and a path that looks like it is not.
+// The text after a path is put into words. A path that looks like such text is not.
 func TestInWords(t *testing.T) {
 	require.Equal(t, "nope: nothing has this name; capd ls shows what is here", inWords("nope: nothing has this name; list() shows what is here"))
 	require.Equal(t, "a link leads out of what the locator gives (where to is not shown); with a locator for more of the tree it may work",
