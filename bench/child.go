@@ -18,8 +18,9 @@ import (
 	"capd/bench/peers"
 )
 
-// A process of a contender's is this program again, with the peers or without, told by the environment what to be. It reads a role from its
-// standard input and then commands, a line each, and answers each with a line of JSON:
+// A contender's processes are this program again, with the peers or without. The environment tells such a
+// process that it is one. It reads a role from its standard input and then commands, one a line. It answers
+// each with a line of JSON:
 //
 //	run OP SIZE OUTSTANDING MILLISECONDS   a client: load.Result
 //	idle N                                 a client: opens N connections that stay idle
@@ -27,7 +28,7 @@ import (
 //	profile FILE                           begins a CPU profile
 //	profile                                ends it
 //
-// It ends when its standard input does.
+// It ends when its standard input ends.
 const childEnv = "CAPD_BENCH_CHILD"
 
 type role struct {
@@ -36,7 +37,7 @@ type role struct {
 	Place     peers.Place
 }
 
-// childMain is what a process with childEnv does.
+// childMain is the main function of a process with childEnv.
 func childMain() {
 	if err := child(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -141,17 +142,17 @@ func profile(name string) (err error) {
 	return pprof.StartCPUProfile(profileFile)
 }
 
-// A process is a contender's, seen from here.
+// A process is one process of a contender.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 
-	foreign bool // not this program
+	foreign bool // it is not this program
 }
 
-// start starts cmd, another program, or, given a role, this program. It returns the first line that it says. The
-// process is killed when ctx ends.
+// start starts cmd: another program or, with a role, this one. It returns the first line that the process
+// prints. The process is killed when ctx ends.
 func start(ctx context.Context, cmd *exec.Cmd, r *role) (p *process, hello string, err error) {
 	if r != nil {
 		program := r.Place.Program
@@ -194,7 +195,7 @@ func start(ctx context.Context, cmd *exec.Cmd, r *role) (p *process, hello strin
 	return p, hello, nil
 }
 
-// line is the next line that the process says.
+// line returns the next line that the process prints.
 func (p *process) line() (string, error) {
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -203,10 +204,10 @@ func (p *process) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// patience is how long a process may take over a command.
+// patience is how long a process may take for a command.
 const patience = 30 * time.Second
 
-// ask gives a command and returns its answer.
+// ask sends a command and returns its answer.
 func (p *process) ask(format string, args ...any) (r load.Result, err error) {
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
 		return r, err
@@ -237,7 +238,7 @@ func (p *process) stop() {
 	_ = p.cmd.Wait()
 }
 
-// memory reads a figure of the process's memory, in bytes: VmHWM, VmRSS (proc_pid_status(5)).
+// memory returns a figure of the process's memory, in bytes: VmHWM or VmRSS (proc_pid_status(5)).
 func (p *process) memory(name string) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -6,10 +6,10 @@
 //	go run . -only worlds     what is done with whole trees
 //	go run . -doc FILE        and put the table into FILE, between its markers
 //
-// Every contender is a server and a client in processes of their own. For each row they take turns, a short slice each,
-// for several rounds; a ratio is to the floor's slice of the same round, and its median over the rounds is shown. So a
-// machine that is slower for a while is slower for all of them. Package worlds measures whole trees in the same way, beside the
-// programs that one would use otherwise.
+// Every contender is a server and a client in processes of their own. For each row they take turns, a short
+// slice each, for several rounds. A ratio compares a slice with the floor's slice of the same round; the
+// median over the rounds is shown. So a time in which the machine is slower affects all of them. Package
+// worlds measures whole trees in the same way, beside other programs for the same work.
 package main
 
 import (

@@ -16,14 +16,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" { // a contender
+	if os.Getenv(childEnv) != "" { // this process is a contender
 		childMain()
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// TestSmoke runs the floor, the vat and the whole of capd, for a moment each, over both networks.
+// TestSmoke runs the floor, the vat and all of capd, for a moment each, over both networks.
 func TestSmoke(t *testing.T) {
 	rep, err := run(t.Context(), options{
 		rounds: 1, slice: 5 * time.Millisecond,
@@ -62,7 +62,7 @@ func TestSmoke(t *testing.T) {
 	testForms(t, rep, "small call, p50", "ping-pong", "capd")
 }
 
-// testForms writes rep in every form, and looks for words in it.
+// testForms writes rep in every form, and checks that words are in it.
 func testForms(t *testing.T, rep *report, words ...string) {
 	var text, json bytes.Buffer
 	if err := rep.text(&text); err != nil {
@@ -77,7 +77,7 @@ func testForms(t *testing.T, rep *report, words ...string) {
 		}
 	}
 	doc := filepath.Join(t.TempDir(), "doc.md")
-	for range 2 { // again replaces
+	for range 2 { // the second time it replaces
 		if _, err := os.Stat(doc); err != nil {
 			if err := os.WriteFile(doc, []byte("before\n"+beginMark+"old\n"+endMark+"after\n"), 0o644); err != nil {
 				t.Fatal(err)
@@ -98,7 +98,7 @@ func testForms(t *testing.T, rep *report, words ...string) {
 	}
 }
 
-// TestWorlds does everything that is done with whole trees, with small ones.
+// TestWorlds runs everything that is measured of whole trees, with small trees.
 func TestWorlds(t *testing.T) {
 	rep, err := run(t.Context(), options{rounds: 1, scale: 0.002, only: regexp.MustCompile(`^worlds: `), who: regexp.MustCompile(`^$`)})
 	if err != nil {
@@ -109,7 +109,7 @@ func TestWorlds(t *testing.T) {
 	}
 	for _, r := range rep.Worlds.Rows {
 		if strings.Contains(r.Err, "is not installed") {
-			continue // it says so, which is all that is asked of it
+			continue // its answer says so, which is enough here
 		}
 		if r.Err != "" || r.Base <= 0 || r.Value <= 0 || r.Ratio <= 0 {
 			t.Errorf("%+v", r)
@@ -123,7 +123,7 @@ func TestWorlds(t *testing.T) {
 	testForms(t, rep, "cp -a", "cas.Put", "memory of a mount")
 }
 
-// TestIdle counts a server's memory with idle connections.
+// TestIdle measures a server's memory with idle connections.
 func TestIdle(t *testing.T) {
 	dir := t.TempDir()
 	place, err := prepare(dir)
@@ -141,7 +141,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestJudge holds the verdicts against figures that reach a target and figures that do not.
+// TestJudge checks the verdicts on figures that reach a target and figures that do not.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		row    row
@@ -171,7 +171,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWorldCells holds what is said of a row about whole trees against its figures.
+// TestWorldCells checks what is printed of a row about whole trees.
 func TestWorldCells(t *testing.T) {
 	for _, c := range []struct {
 		row  worlds.Row
@@ -193,7 +193,7 @@ func TestWorldCells(t *testing.T) {
 	}
 }
 
-// TestPayload shows that a payload which is not what was sent is noticed.
+// TestPayload checks that a wrong payload is noticed.
 func TestPayload(t *testing.T) {
 	table := load.MakeTable()
 	for _, p := range load.Pieces(table, 4<<10) {

@@ -12,7 +12,7 @@ import (
 	"capd/bench/peers"
 )
 
-// profileSource is compiled into a capd that is to be profiled, and into no other: it has no such switch of its own.
+// profileSource is compiled into a capd only if it is to be profiled. capd itself has no such switch.
 const profileSource = `package main
 
 import (
@@ -40,14 +40,14 @@ func init() {
 }
 `
 
-// overlayProfile lays profileSource over capd's command, in a build alone.
+// overlayProfile adds profileSource to capd's command for one build.
 func overlayProfile(dir, root string) (string, error) {
 	source, overlay := filepath.Join(dir, "profile.go"), filepath.Join(dir, "overlay.json")
 	b, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, "cmd", "capd", "bench_profile.go"): source}})
 	return overlay, errors.Join(err, os.WriteFile(source, []byte(profileSource), 0o644), os.WriteFile(overlay, b, 0o644))
 }
 
-// profiling begins a CPU profile of every process that can make one. A profiled capd began its own.
+// profiling begins a CPU profile of every process that can make one. A profiled capd has begun its own.
 func profiling(teams []*team, network, dir string) error {
 	if dir == "" {
 		return nil
@@ -79,7 +79,7 @@ func profiled(teams []*team, dir string) (err error) {
 				err = errors.Join(err, e)
 			case t.place.Profile != "" && p == t.server:
 				err = errors.Join(err, p.cmd.Process.Signal(syscall.SIGUSR1))
-				time.Sleep(time.Second) // while it writes
+				time.Sleep(time.Second) // it is being written
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func (r *report) json(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// A grid is a table as text, heading first.
+// A grid is a table of text, with the heading first.
 type grid struct {
 	title string
 	cells [][]string
@@ -77,7 +77,7 @@ func (t *tableResult) grid() grid {
 	return g
 }
 
-// judge says what the target of a row is, and whether its subject reaches it.
+// judge returns a row's target, and whether its subject reaches it.
 func (t *tableResult) judge(r rowResult) []string {
 	ratio, ok := r.Ratios[t.table.subject]
 	if !ok {
@@ -136,7 +136,7 @@ func (m metric) format(v float64) string {
 	return fmt.Sprintf("%.0f MB/s", v/1e6)
 }
 
-// Bounds on what package vat uses.
+// Bounds on what package vat may use.
 const (
 	maxClientMallocs = 6
 	maxServerMallocs = 5
@@ -144,7 +144,7 @@ const (
 	maxIdleRSS       = 150e6
 )
 
-// costs is allocations and memory.
+// costs is the table of allocations and memory.
 func (r *report) costs() grid {
 	g := grid{title: "Allocations of a small call, and memory of the server", cells: [][]string{
 		{"", "network", "allocations, client", "server", "peak RSS, MB", "target", ""},
@@ -235,13 +235,13 @@ func (r *report) markdown(w io.Writer) error {
 	return nil
 }
 
-// The markers between which into puts the tables.
+// into puts the tables between these markers.
 const (
 	beginMark = "<!-- bench: begin -->\n"
 	endMark   = "<!-- bench: end -->\n"
 )
 
-// into replaces what stands between the markers of a file.
+// into replaces what is between the markers of a file.
 func (r *report) into(name string) error {
 	old, err := os.ReadFile(name)
 	if err != nil {
@@ -263,7 +263,7 @@ func (r *report) into(name string) error {
 	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
-// escaped are the cells of a line of a table in Markdown.
+// escaped returns the cells of a row of a Markdown table.
 func escaped(line []string) []string {
 	out := make([]string, len(line))
 	for i, cell := range line {

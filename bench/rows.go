@@ -7,21 +7,21 @@ import (
 	"capd/bench/load"
 )
 
-// A slice is what one contender does for a moment before it is the next one's turn.
+// A slice is what a contender does for a moment, before the next contender's turn.
 type slice struct {
 	op          string
 	size        int
 	outstanding int
 }
 
-// A metric is what a row takes from a slice.
+// A metric is the figure that a row takes from a slice.
 type metric int
 
 const (
 	p50      metric = iota // ns
 	p99                    // ns
-	callRate               // a second
-	byteRate               // a second
+	callRate               // per second
+	byteRate               // per second
 )
 
 // lower reports whether less is better.
@@ -43,20 +43,20 @@ func (m metric) of(r load.Result, s slice) float64 {
 	return float64(r.N) * float64(size) / float64(r.Ns) * 1e9
 }
 
-// A row is one figure for every contender that can do it, as a ratio to the floor's.
+// A row is one figure of every contender that can do it, as a ratio to the floor's.
 type row struct {
 	name   string
 	slice  slice
 	metric metric
-	to     slice   // instead of the floor's slice: another of the same contender's
-	target float64 // of the subject's ratio; 0: none
+	to     slice   // another slice of the same contender, in place of the floor's
+	target float64 // of the subject's ratio; 0: no target
 }
 
-// A table is rows, and whom they are about.
+// A table is some rows and their contenders.
 type table struct {
 	title   string
-	subject string // the contender that the targets are for
-	ahead   bool   // and which is to be ahead of every peer in every row
+	subject string // the contender to which the targets apply
+	ahead   bool   // the subject must also beat every peer in every row
 	rows    []row
 }
 
@@ -80,7 +80,7 @@ var payloads = []int{4 << 10, 64 << 10, 256 << 10, 1 << 20}
 // streamChunk is the size of a streamed write.
 const streamChunk = 256 << 10
 
-// callRows are about calls and payloads in memory.
+// callRows returns the rows about calls and payloads in memory.
 func callRows() table {
 	echo := func(n int) slice { return slice{load.Echo, load.EchoBytes, n} }
 	chain := slice{load.Chain, load.EchoBytes, 1}
@@ -108,8 +108,8 @@ func callRows() table {
 	return t
 }
 
-// fileRows are about files: of one tree, by every contender that serves files, and by the floor with the system calls
-// behind it.
+// fileRows returns the rows about files of one tree, by every contender that serves files. The floor makes
+// the system calls behind each.
 func fileRows() table {
 	pread := func(size, n int) slice { return slice{load.Pread, size, n} }
 	small := pread(4<<10, 1)

@@ -26,20 +26,20 @@ import (
 type options struct {
 	rounds   int
 	slice    time.Duration
-	scale    float64 // of whole trees; 1 is the size that their targets are for
+	scale    float64 // of whole trees; 1 is the size for which their targets are
 	only     *regexp.Regexp
 	who      *regexp.Regexp
 	profiles string
 }
 
-// A report is what was measured.
+// A report is the result of a measurement.
 type report struct {
 	Begun     time.Time            `json:"begun"`
 	Seconds   float64              `json:"seconds"`
 	Rounds    int                  `json:"rounds"`
 	SliceMs   int64                `json:"sliceMs"`
 	Machine   string               `json:"machine"`
-	Versions  map[string]string    `json:"versions"` // of contenders, or why one is not there
+	Versions  map[string]string    `json:"versions"` // of contenders, or why one is missing
 	Tables    []*tableResult       `json:"tables"`
 	Resources []*resources         `json:"resources"`
 	Idle      map[string]idleUsage `json:"idle,omitempty"`
@@ -50,17 +50,17 @@ type report struct {
 type tableResult struct {
 	Title      string      `json:"title"`
 	Network    string      `json:"network"`
-	Contenders []string    `json:"contenders"` // columns; the floor first
+	Contenders []string    `json:"contenders"` // the columns, with the floor first
 	Rows       []rowResult `json:"rows"`
 	table      table
 }
 
-// A rowResult is one row. Ratios and Values are by contender: medians over the rounds. A contender that is not there
-// cannot do it, or failed.
+// A rowResult is one row. Ratios and Values are by contender: medians over the rounds. A contender that is
+// missing cannot do it, or failed.
 type rowResult struct {
 	Name   string             `json:"name"`
-	Values map[string]float64 `json:"values"` // nanoseconds, calls a second or bytes a second
-	Ratios map[string]float64 `json:"ratios"` // to the floor; of the last chain row, to the contender's own
+	Values map[string]float64 `json:"values"` // nanoseconds, calls per second or bytes per second
+	Ratios map[string]float64 `json:"ratios"` // to the floor; in the last row about chains, to the contender's own
 	Errors map[string]string  `json:"errors,omitempty"`
 	row    row
 }
@@ -69,21 +69,21 @@ type rowResult struct {
 type resources struct {
 	Contender     string  `json:"contender"`
 	Network       string  `json:"network"`
-	ClientMallocs float64 `json:"clientMallocs"` // a small call; below 0: not known
+	ClientMallocs float64 `json:"clientMallocs"` // per small call; below 0: unknown
 	ServerMallocs float64 `json:"serverMallocs"`
-	PeakRSS       int64   `json:"peakRSS"` // of the server, bytes; 0: not known
+	PeakRSS       int64   `json:"peakRSS"` // of the server, in bytes; 0: unknown
 }
 
-// idleUsage is a server with idle connections.
+// idleUsage is the memory of a server with idle connections.
 type idleUsage struct {
-	RSS  int64  `json:"rss"`  // when they have been idle for a while
-	Peak int64  `json:"peak"` // while they were made
+	RSS  int64  `json:"rss"`  // after they have been idle for a while
+	Peak int64  `json:"peak"` // while they were opened
 	Err  string `json:"err,omitempty"`
 }
 
 const idleConnections = 1000
 
-// A team is a contender's two processes.
+// A team is the two processes of a contender.
 type team struct {
 	c              *peers.Contender
 	place          peers.Place
@@ -141,7 +141,7 @@ func run(ctx context.Context, o options) (*report, error) {
 	return rep, nil
 }
 
-// wanted is the tables with the rows that were asked for.
+// wanted returns the tables with the rows that were asked for.
 func wanted(network string, o options) (tables []table) {
 	for _, t := range []table{callRows(), fileRows()} {
 		t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return !o.only.MatchString(network + ": " + r.name) })
@@ -152,7 +152,7 @@ func wanted(network string, o options) (tables []table) {
 	return tables
 }
 
-// prepare lays out the tree, the table, and a certificate.
+// prepare makes the tree, the table and a certificate.
 func prepare(dir string) (peers.Place, error) {
 	tree := filepath.Join(dir, "tree")
 	p := peers.Place{Tree: tree, Table: filepath.Join(tree, load.TableFile), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
@@ -178,7 +178,7 @@ func prepare(dir string) (peers.Place, error) {
 	return p, errors.Join(err, os.WriteFile(filepath.Join(tree, load.BigFile), big, 0o644), certificate(p))
 }
 
-// build builds capd, unless it is there: as it is, or, to be profiled, with a file more.
+// build builds capd, unless program exists. A profiled capd has one file more.
 func build(program, dir string, profiled bool) error {
 	if _, err := os.Stat(program); err == nil {
 		return nil
@@ -203,7 +203,7 @@ func build(program, dir string, profiled bool) error {
 	return nil
 }
 
-// capdRoot is the directory of capd's source.
+// capdRoot returns the directory of capd's source.
 func capdRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "capd").Output()
 	if err != nil {
@@ -212,7 +212,7 @@ func capdRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// certificate makes a key and signs it with itself.
+// certificate makes a key and a self-signed certificate.
 func certificate(p peers.Place) error {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -236,7 +236,7 @@ func certificate(p peers.Place) error {
 		os.WriteFile(p.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600))
 }
 
-// assemble starts every contender that can run here and has something to do.
+// assemble starts every contender that can run here and has a row.
 func assemble(ctx context.Context, dir string, place peers.Place, network string, o options, rep *report, tables []table) ([]*team, error) {
 	var teams []*team
 	for i, c := range peers.All {
@@ -267,7 +267,7 @@ func assemble(ctx context.Context, dir string, place peers.Place, network string
 	return teams, nil
 }
 
-// ops is what c can do over a network.
+// ops returns what c can do over a network.
 func ops(c *peers.Contender, network string) []string {
 	if network == "tls" {
 		return c.OpsTLS
@@ -319,7 +319,7 @@ func (t *team) serve(ctx context.Context, socket string) (err error) {
 	return nil
 }
 
-// stats is how much the server has allocated, or 0 where it does not say.
+// mallocs returns how much the server has allocated, or 0 if it does not say.
 func (t *team) mallocs() uint64 {
 	if t.c.Serve == nil {
 		return 0
@@ -331,7 +331,7 @@ func (t *team) mallocs() uint64 {
 	return r.Mallocs
 }
 
-// compete runs every table.
+// compete measures every table.
 func compete(ctx context.Context, teams []*team, network string, o options, rep *report, tables []table) {
 	used := map[string]*resources{}
 	for _, t := range teams {
@@ -350,13 +350,13 @@ func compete(ctx context.Context, teams []*team, network string, o options, rep 
 	}
 }
 
-// measured is the slices of a table: by slice and contender, one a round.
+// measured holds the results of a table: by slice and contender, one per round.
 type measured struct {
 	slices map[slice]map[string][]load.Result
 	errs   map[slice]map[string]string
 }
 
-// measure runs the slices that the rows need, round after round.
+// measure measures the slices that the rows need, round after round.
 func measure(ctx context.Context, tab table, teams []*team, network string, o options, used map[string]*resources) *measured {
 	m := &measured{map[slice]map[string][]load.Result{}, map[slice]map[string]string{}}
 	var all []slice
@@ -371,7 +371,7 @@ func measure(ctx context.Context, tab table, teams []*team, network string, o op
 	for round := range o.rounds {
 		for _, s := range all {
 			for i := range teams {
-				t := teams[(i+round)%len(teams)] // everybody goes first once in a while
+				t := teams[(i+round)%len(teams)] // each contender goes first in some round
 				if ctx.Err() != nil || !slices.Contains(ops(t.c, network), s.op) || t.c.Alone && s.outstanding > 1 || m.errs[s][t.c.Name] != "" {
 					continue
 				}
@@ -455,7 +455,7 @@ func idle(ctx context.Context, dir string, place peers.Place, o options, rep *re
 	}
 }
 
-// settle is how long connections are left alone before the memory of their server is looked at again.
+// settle is how long connections are idle before their server's memory is measured again.
 const settle = 3 * time.Second
 
 func (t *team) idle(ctx context.Context, socket string) (u idleUsage, err error) {

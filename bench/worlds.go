@@ -12,7 +12,8 @@ import (
 	"capd/bench/worlds"
 )
 
-// wholeTrees measures the rows about whole trees, in this process, and with a host of capd in another where it is over the wire.
+// wholeTrees measures the rows about whole trees in this process. Rows over the wire use a host of capd in
+// another process.
 func wholeTrees(ctx context.Context, dir string, place peers.Place, o options) (res *worlds.Result, err error) {
 	source, err := capdRoot()
 	if err != nil {
@@ -63,7 +64,7 @@ func serveTree(ctx context.Context, dir, tree string, place peers.Place, o optio
 	}, nil
 }
 
-// worldGrids are the tables about whole trees; none where nothing of them was measured.
+// worldGrids returns the tables about whole trees, or none if they were not measured.
 func (r *report) worldGrids() (gs []grid) {
 	if r.Worlds == nil {
 		return nil
@@ -89,7 +90,7 @@ func (r *report) worldGrids() (gs []grid) {
 	return gs
 }
 
-// worldCells are a row's figures, its targets, and whether they are met.
+// worldCells returns a row's figures, its targets, and whether they are met.
 func worldCells(row worlds.Row) []string {
 	value := func(v float64) string {
 		switch {

@@ -12,25 +12,25 @@ import (
 
 // A Client makes calls over one connection. Any number of goroutines may call at once.
 //
-// A caller that finds nobody reading reads replies itself until its own has come. If other calls are outstanding then,
-// the client's goroutine reads for them until none is. So one caller alone wakes nobody, and many do not pass the
-// reading from one to the next.
+// If nobody else is reading, a caller reads replies itself until its own has come. If other calls are then
+// outstanding, the client's goroutine reads for them until none is. So a single caller wakes no other
+// goroutine, and many callers do not pass the reading on from one to the next.
 type Client struct {
 	conn net.Conn
-	r    *bufio.Reader // of whoever reads
+	r    *bufio.Reader // used by the goroutine that reads
 
-	writers atomic.Int32 // that wait for writing
+	writers atomic.Int32 // callers that wait to write
 	writing sync.Mutex
 	w       *writer
 
 	mu      sync.Mutex
-	table   []*call // by number
-	free    []*call // of table, not in use
+	table   []*call // by call number
+	free    []*call // calls of table that are not in use
 	open    int     // calls without a reply
 	reading bool    // somebody reads
 	err     error   // why the connection ended
 
-	more chan struct{} // the client's goroutine is to read
+	more chan struct{} // tells the client's goroutine to read
 }
 
 // A call is a row of the correlation table.
@@ -43,14 +43,14 @@ type call struct {
 	taken bool
 }
 
-// NewClient calls over conn, which it takes over.
+// NewClient returns a client that calls over conn, and takes over conn.
 func NewClient(conn net.Conn) *Client {
 	c := &Client{conn: conn, r: bufio.NewReaderSize(conn, bufferBytes), w: newWriter(conn), more: make(chan struct{}, 1)}
 	go c.readForOthers()
 	return c
 }
 
-// write writes a frame. Where other callers wait to write theirs, the last of them writes for all.
+// write writes a frame. If other callers wait to write, the last of them writes for all.
 func (c *Client) write(id, op uint32, payload []byte) error {
 	c.writers.Add(1)
 	c.writing.Lock()
@@ -71,7 +71,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// call makes one call and returns how many bytes of the reply are in into.
+// call makes one call, and returns how many bytes of the reply it wrote to into.
 func (c *Client) call(op uint32, payload, into []byte) (int, error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -89,7 +89,7 @@ func (c *Client) call(op uint32, payload, into []byte) (int, error) {
 	c.open++
 	c.mu.Unlock()
 	if err := c.write(k.id, op, payload); err != nil {
-		c.conn.Close() // whoever reads ends every call
+		c.conn.Close() // the reading goroutine ends every call
 	}
 	c.readOwn(k)
 	<-k.done
@@ -113,7 +113,7 @@ func (c *Client) readOwn(k *call) {
 		c.reply()
 	}
 	if c.open > 0 && c.err == nil {
-		c.more <- struct{}{} // it goes on reading
+		c.more <- struct{}{} // that goroutine goes on reading
 		return
 	}
 	c.reading = false
@@ -135,7 +135,7 @@ func (c *Client) readForOthers() {
 	}
 }
 
-// reply reads one reply. It is called with mu held, which it gives up while it reads.
+// reply reads one reply. mu is held when it is called, and is released while it reads.
 func (c *Client) reply() {
 	c.mu.Unlock()
 	k, err := c.next()
@@ -148,7 +148,7 @@ func (c *Client) reply() {
 	k.done <- struct{}{}
 }
 
-// fail ends every call. It is called with mu held.
+// fail ends every call. mu is held.
 func (c *Client) fail(err error) {
 	if c.err != nil {
 		return
@@ -159,13 +159,13 @@ func (c *Client) fail(err error) {
 			k.err = c.err
 			select {
 			case k.done <- struct{}{}:
-			default: // answered before
+			default: // it was answered before
 			}
 		}
 	}
 }
 
-// next reads the next reply into the memory of the call that it is for.
+// next reads the next reply into the memory of its call.
 func (c *Client) next() (*call, error) {
 	head, err := c.r.Peek(headerBytes)
 	if err != nil {
@@ -195,13 +195,13 @@ func (c *Client) next() (*call, error) {
 	return k, err
 }
 
-// PingPong makes calls one at a time, on the goroutine that calls: the connection is written, and then read.
+// PingPong makes one call at a time, on the caller's goroutine: it writes to the connection, and then reads.
 type PingPong struct {
 	r *bufio.Reader
 	w *writer
 }
 
-// NewPingPong calls over conn, which it takes over.
+// NewPingPong returns a PingPong over conn, and takes over conn.
 func NewPingPong(conn net.Conn) *PingPong {
 	return &PingPong{bufio.NewReaderSize(conn, bufferBytes), newWriter(conn)}
 }

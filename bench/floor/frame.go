@@ -1,11 +1,12 @@
-// Package floor is what the contenders are measured against: the least that two Go processes need to make calls over
-// a socket. A frame is a header of 12 bytes, the length of what follows, a number that the reply repeats, and an
-// operation, each in 4 bytes, little-endian; then the payload. There is no schema, no type, no object and no limit.
+// Package floor is what contenders are compared with: the least that two Go processes need to make calls over
+// a socket. A frame has a header of 12 bytes and a payload. The header is the length of the payload, a number
+// that the reply repeats, and an operation, each in 4 bytes, little-endian. There is no schema, no type, no
+// object and no limit.
 //
-// The server handles a frame where it reads it, on the one goroutine of its connection, and flushes replies when no
-// more input is buffered. The client lets any number of goroutines call at once: they write under a mutex, the last of
-// those that wait for it for all of them. A caller reads its own reply, or one goroutine reads for all, straight into the
-// memory of whoever waits. Large payloads are written from where they lie.
+// The server handles a frame on the goroutine that reads the connection. It flushes replies when no more
+// input is buffered. Any number of goroutines may call at once. They write under a mutex, and the last that
+// waits for it writes for all of them. A caller reads its own reply, or one goroutine reads for all, directly
+// into the callers' memory. Large payloads are written without a copy.
 package floor
 
 import (
@@ -32,10 +33,10 @@ const (
 
 const headerBytes = 12
 
-// bufferBytes is the size of read buffers, and of a write buffer before it is flushed.
+// bufferBytes is the size of read buffers, and the size at which a write buffer is flushed.
 const bufferBytes = 64 << 10
 
-// copyBytes is the largest payload that is copied to be written along with others.
+// copyBytes is the largest payload that is copied, so that it is written together with others.
 const copyBytes = 16 << 10
 
 func putHeader(b []byte, length int, id, op uint32) {
@@ -48,14 +49,14 @@ func header(b []byte) (length int, id, op uint32) {
 	return int(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
 }
 
-// A writer puts frames together until they are written.
+// A writer collects frames until they are written.
 type writer struct {
 	conn   net.Conn
-	copies bool        // TLS: a large payload is copied behind its header too, or the header would be a record by itself
+	copies bool        // for TLS: copy large payloads too, or each header would be a record by itself
 	buf    []byte      // headers and small payloads
-	begin  int         // of what is in buf and not in parts
-	parts  net.Buffers // of buf, and large payloads
-	rest   net.Buffers // of parts, while they are written
+	begin  int         // where the bytes of buf that are not in parts begin
+	parts  net.Buffers // pieces of buf, and large payloads
+	rest   net.Buffers // what is left of parts while they are written
 }
 
 func newWriter(conn net.Conn) *writer {
@@ -63,7 +64,7 @@ func newWriter(conn net.Conn) *writer {
 	return &writer{conn: conn, copies: copies, buf: make([]byte, 0, bufferBytes)}
 }
 
-// frame adds a frame. A large payload has to stay as it is until flush.
+// frame adds a frame. The caller must not change a large payload before the flush.
 func (w *writer) frame(id, op uint32, payload []byte) {
 	w.buf = append(w.buf, make([]byte, headerBytes)...)
 	putHeader(w.buf[len(w.buf)-headerBytes:], len(payload), id, op)
@@ -75,17 +76,17 @@ func (w *writer) frame(id, op uint32, payload []byte) {
 	w.begin = len(w.buf)
 }
 
-// full reports whether it is time to flush, whatever else may come.
+// full reports whether to flush now, even if more frames follow.
 func (w *writer) full() bool { return len(w.buf) >= bufferBytes || len(w.parts) > 0 }
 
-// flush writes what there is.
+// flush writes all frames.
 func (w *writer) flush() (err error) {
 	switch {
 	case len(w.parts) > 0:
 		if w.begin < len(w.buf) {
 			w.parts = append(w.parts, w.buf[w.begin:])
 		}
-		w.rest = w.parts // which WriteTo consumes
+		w.rest = w.parts // WriteTo consumes it
 		_, err = w.rest.WriteTo(w.conn)
 		clear(w.parts)
 	case len(w.buf) > 0:

@@ -16,11 +16,11 @@ type caller interface {
 	call(op uint32, payload, into []byte) (int, error)
 }
 
-// Load drives the floor with the benchmark's operations.
+// Load runs the benchmark's operations on the floor.
 type Load struct {
 	Table []byte
 	Calls caller
-	Dial  func() (net.Conn, error) // another connection, for what has no frames
+	Dial  func() (net.Conn, error) // makes another connection, for transfers without frames
 }
 
 // Op implements load.Client.
@@ -38,7 +38,7 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 				return p.Check(into[:n])
 			})
 		}, nil
-	case load.ChainSeq: // nothing is a capability here: as many small calls
+	case load.ChainSeq: // there are no capabilities here, so it is as many small calls
 		return func(worker int) func() error {
 			into := make([]byte, size)
 			return load.InTurn(pieces, worker, func(p *load.Piece) error {
@@ -81,7 +81,7 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 				return p.CheckSum(binary.LittleEndian.Uint32(into))
 			})
 		}, nil
-	case load.Whole, load.Version: // without one
+	case load.Whole, load.Version: // the floor has no versions
 		whole := load.FileOf(l.Table, size)
 		return func(int) func() error {
 			into := make([]byte, size)
@@ -137,7 +137,7 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 	return nil, load.ErrUnsupported
 }
 
-// stream is a raw socket, one way.
+// stream sends bytes over a raw socket.
 func (l *Load) stream(size int) (func(worker int) func() error, error) {
 	s := load.NewStreamed(l.Table, size)
 	return func(int) func() error {
@@ -165,7 +165,7 @@ func (l *Load) stream(size int) (func(worker int) func() error, error) {
 	}, nil
 }
 
-// download is a raw socket, the other way.
+// download receives bytes over a raw socket.
 func (l *Load) download() (func(worker int) func() error, error) {
 	s := load.NewStreamed(l.Table, load.TableBytes)
 	return func(int) func() error {

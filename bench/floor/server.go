@@ -22,11 +22,11 @@ type Server struct {
 	tree  string
 	file  *os.File // the table's
 
-	listing sync.Mutex // the held directory has one position
+	listing sync.Mutex // the held directory has only one position
 	listed  *os.File
 }
 
-// NewServer serves the table and the tree, which holds it as a file too.
+// NewServer serves the table and the tree, which also holds the table as a file.
 func NewServer(table []byte, tree string) (*Server, error) {
 	f, err := os.Open(filepath.Join(tree, load.TableFile))
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) conn(conn net.Conn) error {
 	r := bufio.NewReaderSize(conn, bufferBytes)
 	w := newWriter(conn)
-	var in, out []byte // reused by every frame
+	var in, out []byte // every frame uses them again
 	for {
 		head, err := r.Peek(headerBytes)
 		if err != nil {
@@ -95,7 +95,7 @@ func (s *Server) conn(conn net.Conn) error {
 	}
 }
 
-// handle returns the reply, which may lie in out.
+// handle returns the reply, which may use the memory of out.
 func (s *Server) handle(op uint32, in []byte, out *[]byte) ([]byte, error) {
 	switch op {
 	case opEcho:
@@ -141,7 +141,7 @@ func (s *Server) handle(op uint32, in []byte, out *[]byte) ([]byte, error) {
 	return nil, fmt.Errorf("no operation %d", op)
 }
 
-// list lists the held directory in the order of names, as os.ReadDir does.
+// list lists the held directory, sorted by name as os.ReadDir does.
 func (s *Server) list() ([]os.DirEntry, error) {
 	s.listing.Lock()
 	defer s.listing.Unlock()
@@ -176,7 +176,7 @@ func (s *Server) whole(path string, out *[]byte) ([]byte, error) {
 	return *out, err
 }
 
-// put replaces a file as capd does: written beside, synced, renamed, and the directory synced.
+// put replaces a file as capd does: it writes and syncs a new file, renames it, and syncs the directory.
 func (s *Server) put(path string, content []byte) error {
 	name := filepath.Join(s.tree, path)
 	dir, err := os.Open(filepath.Dir(name))
@@ -245,7 +245,7 @@ func raw(conn net.Conn, r io.Reader) error {
 	}
 }
 
-// sized returns n bytes, in b's memory where it suffices.
+// sized returns n bytes, in b's memory if that is large enough.
 func sized(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// InTurn returns an operation that takes one piece after the other. Workers begin at different ones.
+// InTurn returns an operation that uses the pieces in turn. Workers begin at different pieces.
 func InTurn(pieces []Piece, worker int, op func(*Piece) error) func() error {
 	i := worker
 	return func() error {
@@ -14,10 +14,10 @@ func InTurn(pieces []Piece, worker int, op func(*Piece) error) func() error {
 	}
 }
 
-// FileName is the name of the file of size bytes: the beginning of the table.
+// FileName returns the name of the file of size bytes, which holds the beginning of the table.
 func FileName(size int) string { return fmt.Sprintf("%d.txt", size) }
 
-// FileOf is what FileName holds.
+// FileOf returns the content of FileName.
 func FileOf(table []byte, size int) *Piece {
 	b := table[:min(size, len(table))]
 	return &Piece{0, b, Sum(b)}
@@ -39,14 +39,14 @@ func CheckList(n int) error {
 	return nil
 }
 
-// Streamed is StreamBytes of the table, over and over, in chunks: the content of BigFile.
+// Streamed is the content of BigFile: StreamBytes bytes of the table, repeated, in chunks.
 type Streamed struct {
 	table []byte
 	size  int
 	sum   uint32
 }
 
-// NewStreamed cuts the transfer in chunks of size bytes.
+// NewStreamed cuts the transfer into chunks of size bytes.
 func NewStreamed(table []byte, size int) *Streamed {
 	s := &Streamed{table: table, size: size}
 	for chunk := range s.Chunks() {
@@ -67,7 +67,7 @@ func (s *Streamed) Chunks() iter.Seq[[]byte] {
 	}
 }
 
-// Check compares the sum of what arrived.
+// Check compares the sum of what arrived with that of the transfer.
 func (s *Streamed) Check(sum uint32) error {
 	if sum != s.sum {
 		return fmt.Errorf("the transfer arrived with the sum %08x, not %08x", sum, s.sum)

@@ -2,7 +2,7 @@ package load
 
 import "errors"
 
-// The operations. A size goes with each; it means nothing to some.
+// The operations. Each has a size, which some ignore.
 const (
 	Echo     = "echo"     // a small call: its parameter comes back
 	Chain    = "chain"    // five calls, each on the capability that the one before answered, pipelined
@@ -38,11 +38,12 @@ const EchoBytes = 32
 // ChainCalls is the length of a chain.
 const ChainCalls = 5
 
-// ErrUnsupported says that a contender has no such operation.
+// ErrUnsupported is the error of an operation that a contender does not have.
 var ErrUnsupported = errors.New("unsupported")
 
 // A Client is a contender's client, connected.
 type Client interface {
-	// Op returns the operation op. The workers call the results of the function it returns, each worker its own.
+	// Op returns the operation op. Each worker calls the returned function once, and then the function that
+	// it gets.
 	Op(op string, size int) (func(worker int) func() error, error)
 }

@@ -1,5 +1,4 @@
-// Package load is what every contender of the benchmark has in common: the payloads, how they are checked, and
-// the loop that drives a client.
+// Package load is what all contenders share: the payloads, their checks, and the loop that drives a client.
 package load
 
 import (
@@ -11,19 +10,19 @@ import (
 // TableBytes is the size of the table that payloads are cut from.
 const TableBytes = 4 << 20
 
-// offsets is how many places of the table are read in turn.
+// offsets is the number of places in the table that are read in turn.
 const offsets = 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the CRC-32C of b, which every receiver computes over every payload.
+// Sum returns the CRC-32C of b. Every receiver computes it over every payload.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // Add continues a sum.
 func Add(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
 
-// MakeTable returns the bytes of the table: letters, digits and two signs without order, so that they are text also
-// for a contender that serves only text.
+// MakeTable returns the table: random letters, digits and two signs, so that it is text for contenders that
+// serve only text.
 func MakeTable() []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	b := make([]byte, TableBytes)
@@ -46,7 +45,7 @@ func ReadTable(name string) ([]byte, error) {
 	return b, err
 }
 
-// A Piece is a payload: where it is in the table, and its sum.
+// A Piece is a payload: its place in the table, and its sum.
 type Piece struct {
 	Offset uint32
 	Bytes  []byte

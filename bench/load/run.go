@@ -19,10 +19,10 @@ type Result struct {
 	Err     string `json:"err,omitempty"` //
 }
 
-// maxSamples bounds the latencies that are kept of one slice.
+// maxSamples is the most latencies kept of one slice.
 const maxSamples = 1 << 17
 
-// A Loop runs slices. It keeps the memory for the samples.
+// A Loop runs slices. It reuses the memory for samples.
 type Loop struct{ samples []int64 }
 
 // Run runs op with the given number outstanding for about d.
@@ -30,7 +30,7 @@ func (l *Loop) Run(op func(worker int) func() error, outstanding int, d time.Dur
 	ops := make([]func() error, outstanding)
 	for i := range ops {
 		ops[i] = op(i)
-		if err := ops[i](); err != nil { // also warms up
+		if err := ops[i](); err != nil { // it also warms up
 			return Result{Err: err.Error()}
 		}
 	}
@@ -100,7 +100,7 @@ func many(ops []func() error, d time.Duration) (r Result, err error) {
 	return r, err
 }
 
-// Mallocs is how many objects this process has allocated.
+// Mallocs returns how many objects this process has allocated.
 func Mallocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

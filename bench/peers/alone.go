@@ -2,5 +2,5 @@
 
 package peers
 
-// All is capd's contenders alone, in a program that holds no code of the peers: it would count as their memory.
+// All is only capd's contenders, for a program without the peers' code, which would count as capd's memory.
 var All = Own

@@ -15,7 +15,7 @@ import (
 	"capd/vfs"
 )
 
-// Capd is the whole of it.
+// Capd is all of capd.
 var Capd = &Contender{
 	Name:    "capd",
 	About:   "`capd serve` and capd/client: guards, gates, a real directory; a put is durable",
@@ -172,7 +172,7 @@ func list(ctx context.Context, d *client.Dir) error {
 	return load.CheckList(n)
 }
 
-// A summer sums what is written to it.
+// A summer is a writer that computes the sum of what it gets.
 type summer uint32
 
 func (s *summer) Write(b []byte) (int, error) {

@@ -17,7 +17,8 @@ import (
 	"capd/bench/proto"
 )
 
-// CXX is Cap'n Proto's own implementation, compiled here when it is first needed.
+// CXX is the C++ implementation of Cap'n Proto. It is compiled here when it is first
+// needed.
 var CXX = &Contender{
 	Name:    "C++",
 	About:   "Cap'n Proto in C++ at both ends, with kj's event loop, g++ -O2",
@@ -55,7 +56,7 @@ func cxxVersion(p Place) (string, error) {
 	return v, cxxProgram.err
 }
 
-// compileCXX returns the program.
+// compileCXX compiles the contender and returns its path.
 func compileCXX(cache, version string) (string, error) {
 	// Annotations for Go are of no use here, and their schema is not installed.
 	var schema bytes.Buffer

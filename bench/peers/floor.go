@@ -13,7 +13,7 @@ var memoryOps = []string{load.Echo, load.ChainSeq, load.Read, load.Write, load.S
 
 var fileOps = []string{load.Pread, load.Whole, load.Put, load.Stat, load.List, load.Download}
 
-// capdOps is what capd does with files, and the floor. The floor has no versions.
+// capdOps is what capd and the floor do with files. The floor has no versions.
 var capdOps = append(slices.Clone(fileOps), load.HeldList, load.Version)
 
 // Floor is the floor, multiplexed.
@@ -42,7 +42,7 @@ var PingPong = &Contender{
 	Client:  floorClient(func(conn net.Conn, l *floor.Load) { l.Calls = floor.NewPingPong(conn) }),
 }
 
-// floorClient connects; calls says how it calls.
+// floorClient returns a function that connects; calls chooses the kind of client.
 func floorClient(calls func(net.Conn, *floor.Load)) func(Place) (load.Client, error) {
 	return func(p Place) (load.Client, error) {
 		table, err := load.ReadTable(p.Table)

@@ -1,5 +1,5 @@
-// Package peers holds the contenders of the benchmark: for each, how its server is started and how its client makes
-// the benchmark's operations.
+// Package peers holds the contenders of the benchmark. Each says how its server is started, and how its
+// client does the benchmark's operations.
 package peers
 
 import (
@@ -17,11 +17,11 @@ import (
 type Place struct {
 	Table   string // file that holds the table
 	Tree    string // directory that files are served from
-	TLS     bool   // TCP on the loopback with TLS 1.3, and not a Unix socket
+	TLS     bool   // TCP on the loopback with TLS 1.3, instead of a Unix socket
 	Address string // of the server: a path, host:port, or what a contender makes of it
 	Cert    string // file with the server's certificate
 	Key     string // file with its key
-	Scratch string // a path of one's own in a temporary directory, with nothing there
+	Scratch string // an unused path in a temporary directory
 	Program string // this program without the peers; empty: this program
 	Capd    string // the program capd
 	Profile string // file for its CPU profile, if it was built to write one
@@ -32,30 +32,32 @@ type Place struct {
 type Contender struct {
 	Name    string
 	About   string
-	Ops     []string                    // what it can do
-	OpsTLS  []string                    // of these, over TLS
+	Ops     []string                    // its operations
+	OpsTLS  []string                    // those of Ops that it has over TLS
 	Alone   bool                        // its client makes one call at a time
-	Ours    bool                        // of capd, or the floor: no peer
-	Durable bool                        // a put of its is on the disk when the call returns
-	Version func(Place) (string, error) // or why it cannot run here
+	Ours    bool                        // capd's or the floor, not a peer
+	Durable bool                        // its puts are on disk when the call returns
+	Version func(Place) (string, error) // or an error that says why it cannot run here
 
-	// Beneath is put between TLS and the socket.
+	// Beneath wraps the socket beneath TLS.
 	Beneath func(net.Conn) net.Conn
-	// Serve is the server, run in a process of its own: it listens on l until the process is ended.
+	// Serve runs the server in a process of its own. It serves l until the process is ended.
 	Serve func(p Place, l net.Listener) error
-	// Command is the server where it is another program. It prints a line, of which Address makes the address.
+	// Command returns the server if it is another program. The program prints a line, from which Address
+	// makes the address.
 	Command func(p Place) *exec.Cmd
 	Address func(p Place, line string) (address string, ok bool)
 
 	// Client connects, in a process of its own.
 	Client func(p Place) (load.Client, error)
-	// ClientCommand is the client where it is another program, which understands the lines that Main does.
+	// ClientCommand returns the client if it is another program. The program understands the same lines as
+	// Main.
 	ClientCommand func(p Place) *exec.Cmd
-	// Idle makes one more connection, which made a call and then does nothing.
+	// Idle opens one more connection, makes one call on it, and leaves it idle.
 	Idle func(p Place) error
 }
 
-// Own is capd's contenders and the floor, which the others are measured against, first.
+// Own is capd's contenders and the floor. The floor is first: others are compared with it.
 var Own = []*Contender{Floor, PingPong, Vat, Capd}
 
 // Find returns a contender.
@@ -68,20 +70,20 @@ func Find(name string) (*Contender, error) {
 	return nil, fmt.Errorf("no contender %q", name)
 }
 
-// serverName is what the benchmark's certificate is for.
+// serverName is the host name in the benchmark's certificate.
 const serverName = "bench"
 
-// socketBytes is how much a Unix socket is asked to hold, for every contender that lets us: it is what package vat asks
-// for. The C++ contender asks for as much by itself.
+// socketBytes is the requested buffer size of a Unix socket, for every contender that allows us to set it. It
+// is the size that package vat requests. The C++ contender requests the same by itself.
 const socketBytes = 512 << 10
 
-// buffered asks nc, a Unix socket, to hold socketBytes.
+// buffered sets nc's buffers, if it is a Unix socket, to socketBytes.
 func buffered(nc net.Conn) net.Conn {
-	_ = nc.(*net.UnixConn).SetWriteBuffer(socketBytes) // as far as the system lets it, as in package vat
+	_ = nc.(*net.UnixConn).SetWriteBuffer(socketBytes) // as far as the system allows it, as in package vat
 	return nc
 }
 
-// Listen listens at p.Address. What lies between TLS and the socket is beneath's, unless that is nil.
+// Listen listens at p.Address. beneath, if not nil, wraps the socket beneath TLS.
 func (p Place) Listen(beneath func(net.Conn) net.Conn) (net.Listener, error) {
 	if !p.TLS {
 		l, err := net.Listen("unix", p.Address)
@@ -101,7 +103,7 @@ func (p Place) Listen(beneath func(net.Conn) net.Conn) (net.Listener, error) {
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}), nil // gRPC insists on it
 }
 
-// A listener answers what beneath makes of the connections that it accepts.
+// A listener wraps the connections that it accepts with beneath.
 type listener struct {
 	net.Listener
 	beneath func(net.Conn) net.Conn
@@ -115,7 +117,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return l.beneath(nc), nil
 }
 
-// Dial connects to p.Address. What lies between TLS and the socket is beneath's, unless that is nil.
+// Dial connects to p.Address. beneath, if not nil, wraps the socket beneath TLS.
 func (p Place) Dial(beneath func(net.Conn) net.Conn) (net.Conn, error) {
 	if !p.TLS {
 		nc, err := net.Dial("unix", p.Address)
@@ -151,7 +153,7 @@ func (p Place) clientConfig() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS13}, nil
 }
 
-// accept gives every connection to serve, until l is closed.
+// accept calls serve for every connection, until l is closed.
 func accept(l net.Listener, serve func(net.Conn)) error {
 	for {
 		conn, err := l.Accept()

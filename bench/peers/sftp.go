@@ -17,7 +17,7 @@ import (
 	"capd/bench/load"
 )
 
-// SFTP is github.com/pkg/sftp, without the ssh beneath.
+// SFTP is github.com/pkg/sftp without the ssh layer.
 var SFTP = &Contender{
 	Name:    "sftp",
 	About:   "github.com/pkg/sftp's Server and Client, packets of 255 KiB, concurrent reads and writes; its server knows no fsync, so a put is atomic and not durable",
@@ -39,7 +39,7 @@ var SFTP = &Contender{
 	Client: newSFTPClient,
 }
 
-// SFTPSync is a server made of the same library's request handlers, which sync what is written.
+// SFTPSync is a server of the same library's request handlers that syncs what is written.
 var SFTPSync = &Contender{
 	Name:    "sftp+fsync",
 	About:   "github.com/pkg/sftp's RequestServer with handlers that fsync a written file when it is closed, and its directory when it is renamed; a put is durable",
@@ -60,7 +60,8 @@ var SFTPSync = &Contender{
 	Client: newSFTPClient,
 }
 
-// sftpPacket is as much as fits into the 256 KiB that the library allows a packet, with a header.
+// sftpPacket is the most data that fits, with a header, into a packet, which the library bounds
+// at 256 KiB.
 const sftpPacket = 255 << 10
 
 // moduleVersion says which version of a module is built in.
@@ -108,7 +109,7 @@ func (h sftpHandlers) PosixRename(r *sftp.Request) error {
 	return dir.Sync()
 }
 
-// A syncedFile is durable when it is closed.
+// A syncedFile is synced when it is closed.
 type syncedFile struct{ *os.File }
 
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
@@ -212,7 +213,7 @@ func (c *sftpClient) Op(op string, size int) (func(worker int) func() error, err
 	return nil, load.ErrUnsupported
 }
 
-// put writes beside and renames.
+// put writes a new file and renames it.
 func (c *sftpClient) put(name string, content []byte) error {
 	f, err := c.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {

@@ -53,7 +53,7 @@ func serveVat(p Place, l net.Listener) error {
 
 var vatTable, vatSinkTable *vat.Table
 
-func init() { // next answers another of the same table
+func init() { // next answers another capability of the same table
 	vatTable = vat.NewTable(
 		vat.Handle(proto.Bench_echo, (*vatServer).echo, vat.Inline()),
 		vat.Handle(proto.Bench_read, (*vatServer).read, vat.Inline()),
@@ -248,7 +248,8 @@ func vatWrite(ctx context.Context, bench *vat.Cap, p *load.Piece) error {
 		func(r proto.Bench_write_Results, _ *vat.Caps) error { return p.CheckSum(r.Sum()) })
 }
 
-// chain makes four calls, each on the capability that the one before answers, and a small call on the last.
+// chain makes four calls, each on the capability that the call before answers, and then a small call on the
+// last.
 func (v *vatClient) chain(ctx context.Context, pipelined bool, p *load.Piece) error {
 	c := v.bench.AddRef()
 	defer func() { c.Release() }()

@@ -10,29 +10,30 @@ import (
 	"time"
 )
 
-// A contender does one thing, over and over. Only run is timed.
+// A contender does one thing again and again. Only run is timed.
 type contender struct {
 	name    string
 	missing string // why it cannot run here; "" where it can
 	before  func() error
-	// run returns what compares its outcome with what it ought to be, and clears it away.
+	// run does it once. It returns a function that checks the outcome and removes it.
 	run func(ctx context.Context) (check func() error, err error)
 }
 
-// A row is what of contenders is compared.
+// A row compares contenders.
 type row struct {
 	name        string
 	floor, capd *contender
-	bytes       int64   // handled in a turn, in a row about a rate; 0 in one about a time
+	bytes       int64   // bytes per turn, for a row about a rate; 0 for a row about a time
 	target      float64 // of the ratio; 0: none
 	within      time.Duration
 }
 
-// longRounds is how many rounds of long turns are enough.
+// longRounds is the number of rounds when turns are long.
 const longRounds = 5
 
-// measure gives everybody a turn in each round, in an order that changes from round to round. A first one is not counted, unless
-// turns are long: what the setup made and read is in the page cache then, and the rest of a first time is nothing beside them.
+// measure gives every contender a turn in each round, in changing order. An extra first turn is not counted.
+// Long turns have no extra turn: what the setup wrote and read is in the page cache, and the other costs of a
+// first turn do not matter.
 func (w world) measure(ctx context.Context, rounds int) []Row {
 	if w.close != nil {
 		defer func() {
@@ -91,7 +92,7 @@ func (w world) measure(ctx context.Context, rounds int) []Row {
 	return results
 }
 
-// turn is timed without what was left to do before it: garbage to collect, files to write to disk.
+// turn times one turn. Leftover work is done before: collecting garbage, and writing files to disk.
 func (c *contender) turn(ctx context.Context) (time.Duration, error) {
 	if c.before != nil {
 		if err := c.before(); err != nil {
@@ -138,7 +139,7 @@ func (r row) result(took map[*contender][]time.Duration, errs map[*contender]err
 	return out
 }
 
-// median is 0 of nothing.
+// median returns the median of v, or 0 if v is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -147,7 +148,7 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// differ says that something is not what it ought to be.
+// differ returns an error if got is not want.
 func differ(what string, got, want any) error {
 	return fmt.Errorf("%s: %v and not %v", what, got, want)
 }

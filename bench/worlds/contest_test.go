@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// steady takes no time worth mentioning, and ends as check says.
+// steady returns a contender that takes almost no time, and ends with check.
 func steady(name string, turns *[]string, check error) *contender {
 	return &contender{name: name, run: func(context.Context) (func() error, error) {
 		*turns = append(*turns, name)
@@ -52,7 +52,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestDifferences shows that an outcome other than it ought to be is noticed.
+// TestDifferences checks that a wrong outcome is noticed.
 func TestDifferences(t *testing.T) {
 	for _, got := range [][]string{{}, {"a"}, {"a", "c"}, {"a", "a"}, {"a", "b", "b"}} {
 		if same(got, []string{"b", "a"}) == nil {

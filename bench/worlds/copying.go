@@ -19,7 +19,7 @@ import (
 // synced is how many files have changed when a tree is brought back.
 const synced = 10
 
-// A workshop is a directory, and copies of it.
+// A workshop is a directory and copies of it.
 type workshop struct {
 	dir, source string
 	names       []string
@@ -33,11 +33,11 @@ type workshop struct {
 	tree    *materialize.Tree // of another copy of the source, which changes
 	changes int
 	changed map[string][]byte // by path
-	target  *physical.Store   // that other copy
+	target  *physical.Store   // the store of that other copy
 	into    vfs.Dir
 }
 
-// copying takes a tree out of a store into a private directory, and brings back what has changed.
+// copying measures taking a tree out of a store into a private directory, and syncing changes back.
 func copying(_ Options, s *sizes, dir string) world {
 	w := &workshop{dir: dir, source: filepath.Join(dir, "source")}
 	cp := findCp()
@@ -93,7 +93,7 @@ func copying(_ Options, s *sizes, dir string) world {
 	}
 }
 
-// open makes n files of 1 byte to 16 KiB, twice, and materializes the second.
+// open makes two sets of n files of 1 byte to 16 KiB, and materializes the second.
 func (w *workshop) open(ctx context.Context, n int) (err error) {
 	second := filepath.Join(w.dir, "second")
 	for _, dir := range []string{w.source, second} {
@@ -147,7 +147,7 @@ func (w *workshop) close() (err error) {
 	return err
 }
 
-// change is what a program does in the materialized tree.
+// change makes the changes of a program in the materialized tree.
 func (w *workshop) change() error {
 	w.changes++
 	w.changed = map[string][]byte{}
@@ -161,7 +161,7 @@ func (w *workshop) change() error {
 	return nil
 }
 
-// look is the least that finds out what has changed.
+// look is the cheapest way to find what has changed.
 func (w *workshop) look() (seen int, err error) {
 	err = filepath.WalkDir(w.tree.Path(), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -174,7 +174,7 @@ func (w *workshop) look() (seen int, err error) {
 	return seen, err
 }
 
-// brought compares what a sync says and did with what was changed.
+// brought checks that a sync did, and reported, what was changed.
 func (w *workshop) brought(r materialize.Report) error {
 	if len(r.Changes) != len(w.changed) || len(r.Skipped) > 0 {
 		return differ("changes brought back", len(r.Changes), len(w.changed))
@@ -191,7 +191,7 @@ func (w *workshop) brought(r materialize.Report) error {
 	return nil
 }
 
-// place replaces a file of the host, so that it survives a power cut.
+// place replaces a host file durably.
 func place(name string, content []byte) error {
 	f, err := os.Create(name + ".new")
 	if err != nil {
@@ -208,7 +208,8 @@ func place(name string, content []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// randomContents returns contents that do not compress, the same in each run. Each is good until the next.
+// randomContents returns a function that makes incompressible contents, the same in each run. A content is
+// valid until the next call.
 func randomContents() func(size int) []byte {
 	random := rand.NewChaCha8([32]byte{})
 	var buf []byte

@@ -15,15 +15,15 @@ import (
 	"capd/vfs"
 )
 
-// Held is the memory of many things of a kind.
+// Held is the memory per item of many items of one kind.
 type Held struct {
 	Name  string  `json:"name"`
 	Count int     `json:"count"`
-	Bytes float64 `json:"bytes"` // of each: heap, and stacks of goroutines
+	Bytes float64 `json:"bytes"` // per item: heap, and stacks of goroutines
 	Err   string  `json:"err,omitempty"`
 }
 
-// holding measures what mounts and open files hold.
+// holding measures the memory of mounts and of open files.
 func holding(ctx context.Context, o Options, s *sizes, dir string) (all []Held, err error) {
 	h := &holder{ctx: ctx, dir: dir, files: max(10, s.nodes()/10)}
 	defer func() { err = errors.Join(err, h.close(), os.RemoveAll(dir)) }()
@@ -75,7 +75,7 @@ func holding(ctx context.Context, o Options, s *sizes, dir string) (all []Held, 
 type holder struct {
 	ctx    context.Context
 	dir    string
-	files  int // a tenth of the nodes that are opened
+	files  int // a tenth of the number of nodes to open
 	closes []func() error
 }
 
@@ -86,7 +86,7 @@ func (h *holder) close() (err error) {
 	return err
 }
 
-// mounts is the bytes of each of n mounts.
+// mounts returns the bytes per mount of n mounts.
 func (h *holder) mounts(n int, tree func() vfs.Dir) (float64, error) {
 	ns := vfs.NewNamespace()
 	before := inUse()
@@ -99,8 +99,8 @@ func (h *holder) mounts(n int, tree func() vfs.Dir) (float64, error) {
 	return (after - before) / float64(n), ns.Close()
 }
 
-// nodes is the bytes of each of n files that are open below d. They were all open once before, so that nothing counts which
-// stays when they are closed.
+// nodes returns the bytes per file of n open files below d. All were open once before, so that memory that
+// stays after closing does not count.
 func (h *holder) nodes(d vfs.Dir, n int) (each float64, err error) {
 	defer d.Close()
 	dirs, names, err := h.places(d)
@@ -131,7 +131,7 @@ func (h *holder) nodes(d vfs.Dir, n int) (each float64, err error) {
 	return (after - before) / float64(n), err
 }
 
-// places is, for each file below d, its directory and its name.
+// places returns the directory and the name of each file below d.
 func (h *holder) places(d vfs.Dir) (dirs []vfs.Dir, names []string, err error) {
 	var paths []string
 	if err := list(h.ctx, d, "", &paths); err != nil {
@@ -151,16 +151,16 @@ func (h *holder) places(d vfs.Dir) (dirs []vfs.Dir, names []string, err error) {
 	return dirs, names, nil
 }
 
-// inUse is the bytes that this process cannot do without.
+// inUse returns the bytes that this process uses, after a collection.
 func inUse() float64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools had kept
+	runtime.GC() // collects what finalizers and pools had kept
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc + m.StackInuse)
 }
 
-// tree is the files, on the host.
+// tree makes the files on the host.
 func (h *holder) tree() (string, error) {
 	dir := filepath.Join(h.dir, "tree")
 	if _, err := os.Stat(dir); err == nil {
@@ -193,7 +193,7 @@ func (h *holder) memory() (vfs.Dir, error) {
 	return root, h.copy(from, root)
 }
 
-// copy copies directories, and names of files without what is in them.
+// copy copies directories and file names, without contents.
 func (h *holder) copy(from, to vfs.Dir) error {
 	for e, err := range from.List(h.ctx) {
 		if err != nil {

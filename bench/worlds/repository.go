@@ -16,7 +16,7 @@ import (
 	"capd/vfs"
 )
 
-// A repository is a commit that git and capd read.
+// A repository is a commit that both git and capd read.
 type repository struct {
 	git    tool
 	dir    string
@@ -25,7 +25,7 @@ type repository struct {
 	all    tally
 }
 
-// generated is a repository made for the run, in one pack, with contents that look like programs.
+// generated measures a repository made for the run: one pack, with contents that resemble source code.
 func generated(_ Options, s *sizes, dir string) world {
 	r := &repository{git: findGit(), dir: dir}
 	w := r.world(fmt.Sprintf("git, %s files", count(s.tracked())), func(ctx context.Context) error {
@@ -35,7 +35,7 @@ func generated(_ Options, s *sizes, dir string) world {
 	return w
 }
 
-// existing is the repository that this program's source is in.
+// existing measures the repository that contains Options.Source.
 func existing(o Options, _ *sizes, _ string) world {
 	r := &repository{git: findGit()}
 	return r.world("git, this repository", func(ctx context.Context) error {
@@ -78,7 +78,7 @@ func (r *repository) world(name string, prepare func(context.Context) error) wor
 	}
 }
 
-// survey asks git what there is, for everybody's outcome to be compared with.
+// survey asks git for the contents, to check every outcome.
 func (r *repository) survey(ctx context.Context) error {
 	out, err := r.git.run(ctx, r.dir, "rev-parse", "HEAD")
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *repository) survey(ctx context.Context) error {
 	return err
 }
 
-// open shows the commit to f as a host would to a guest.
+// open opens the commit as a host opens it for a guest, and calls f with it.
 func (r *repository) open(f func(root vfs.Dir) error) error {
 	store, err := git.OpenAmbient(r.dir, git.Options{Revision: r.commit})
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *repository) open(f func(root vfs.Dir) error) error {
 	return errors.Join(f(root), root.Close(), store.Close())
 }
 
-// listed is the paths in what git ls-tree -z prints.
+// listed returns the paths in the output of git ls-tree -z.
 func listed(out []byte) (paths []string) {
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
 		if _, path, ok := bytes.Cut(line, []byte{'\t'}); ok {
@@ -113,7 +113,7 @@ func listed(out []byte) (paths []string) {
 	return paths
 }
 
-// cat lets git read every blob, and tallies what it says.
+// cat reads every blob with git, and tallies them.
 func (r *repository) cat(ctx context.Context) (t tally, err error) {
 	names := exec.CommandContext(ctx, r.git.path, "ls-tree", "-r", "--object-only", r.commit)
 	blobs := exec.CommandContext(ctx, r.git.path, "cat-file", "--batch")
@@ -129,13 +129,14 @@ func (r *repository) cat(ctx context.Context) (t tally, err error) {
 		return t, err
 	}
 	err = t.batch(bufio.NewReaderSize(out, 64<<10))
-	if err != nil { // neither is to wait for a reader
+	if err != nil { // otherwise neither must wait for a reader
 		_, _ = io.Copy(io.Discard, out)
 	}
 	return t, errors.Join(err, blobs.Wait(), names.Wait())
 }
 
-// batch reads what git cat-file --batch writes: for each object "NAME TYPE SIZE", a newline, its content, a newline.
+// batch reads the output of git cat-file --batch: for each object "NAME TYPE SIZE", a newline, its content,
+// and a newline.
 func (t *tally) batch(in *bufio.Reader) error {
 	var content []byte
 	for {

@@ -15,13 +15,13 @@ import (
 	"capd/vfs/deny"
 )
 
-// searched is the pattern, and what fd takes for it.
+// The pattern, and the same for fd.
 const (
 	searched   = "**/*.go"
 	searchedFd = "*.go"
 )
 
-// searching looks for files by name in a tree of which a quarter match.
+// searching measures finding files by name in a tree of which a quarter match.
 func searching(o Options, s *sizes, dir string) world {
 	fd := findFd()
 	var want []string
@@ -84,7 +84,7 @@ func searching(o Options, s *sizes, dir string) world {
 	}
 }
 
-// search is a host's: it opens dir, and finds.
+// search opens dir and finds files in it, as a host does.
 func search(ctx context.Context, dir string, guards ...vfs.Guard) (paths []string, err error) {
 	store, err := physical.OpenAmbient(dir, physical.Options{ReadOnly: true})
 	if err != nil {
@@ -106,7 +106,8 @@ func search(ctx context.Context, dir string, guards ...vfs.Guard) (paths []strin
 	return paths, err
 }
 
-// plant makes n empty files, 40 to a directory, three directories deep, and returns the paths of those that are searched.
+// plant makes n empty files, 40 per directory and three directories deep, and returns the paths of those that
+// match.
 func plant(dir string, n int) (matching []string, err error) {
 	const each = 40
 	kinds := []string{"go", "md", "ts", "json"}

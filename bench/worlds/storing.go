@@ -21,16 +21,17 @@ import (
 	"capd/vfs"
 )
 
-// A hoard is files, and a store that has them.
+// A hoard is a set of files and a store that holds them.
 type hoard struct {
 	source, store string
-	want          map[string]string // of each path the SHA-256, in hexadecimal digits
+	want          map[string]string // the SHA-256 of each path's content, in hexadecimal digits
 	paths         []string          // sorted
 	all           tally
 	root          cas.Digest
 }
 
-// storing puts files into a content-addressed store and reads them from it.
+// storing measures putting files into a content-addressed store, and reading them from
+// it.
 func storing(_ Options, s *sizes, dir string) world {
 	h := &hoard{source: filepath.Join(dir, "source"), store: filepath.Join(dir, "store")}
 	sum := findSum()
@@ -70,7 +71,7 @@ func storing(_ Options, s *sizes, dir string) world {
 	n := s.stored()
 	bytes := int64(n) * storedSize
 	name := fmt.Sprintf("cas, %s in %s files: ", amount(bytes), count(n))
-	half := runtime.GOMAXPROCS(0) // of the files that cas.Put has in hand, as many as are read at once
+	half := runtime.GOMAXPROCS(0) // of the files that cas.Put has in hand: as many as it reads at once
 	return world{
 		rows: []row{
 			{name: name + "read", floor: bySum, capd: reads, bytes: bytes, target: 0.7},
@@ -101,7 +102,7 @@ func storing(_ Options, s *sizes, dir string) world {
 	}
 }
 
-// put stores the files in a store of its own.
+// put stores the files in a new store.
 func (h *hoard) put(ctx context.Context, to string) (cas.Digest, error) {
 	source, err := physical.OpenAmbient(h.source, physical.Options{ReadOnly: true})
 	if err != nil {
@@ -117,7 +118,8 @@ func (h *hoard) put(ctx context.Context, to string) (cas.Digest, error) {
 	return cas.Put(ctx, store, root, cas.PutOptions{Pin: "bench"})
 }
 
-// open shows the stored tree to f by a store that has verified nothing yet.
+// open opens the stored tree in a store that has verified nothing yet, and calls f with
+// it.
 func (h *hoard) open(ctx context.Context, f func(root vfs.Dir) error) error {
 	store, err := cas.OpenAmbient(h.store, cas.Options{})
 	if err != nil {
@@ -131,7 +133,7 @@ func (h *hoard) open(ctx context.Context, f func(root vfs.Dir) error) error {
 	return errors.Join(f(root), root.Close())
 }
 
-// verify compares what the store says of its files with what was put.
+// verify compares the store's files with what was put.
 func (h *hoard) verify(ctx context.Context) error {
 	return h.open(ctx, func(root vfs.Dir) error {
 		got := map[string]string{}
@@ -151,7 +153,7 @@ func (h *hoard) verify(ctx context.Context) error {
 	})
 }
 
-// summed compares digests with what they ought to be.
+// summed compares digests with those expected.
 func (h *hoard) summed(got map[string]string) error {
 	if maps.Equal(got, h.want) {
 		return nil
@@ -164,7 +166,7 @@ func (h *hoard) summed(got map[string]string) error {
 	return differ("digests", len(got), len(h.want))
 }
 
-// sum is what sha256sum does, in Go.
+// sum computes what sha256sum prints, in Go.
 func (h *hoard) sum(workers int) (map[string]string, error) {
 	digests, errs := make([]string, len(h.paths)), make([]error, workers)
 	var all sync.WaitGroup
@@ -186,7 +188,7 @@ func (h *hoard) sum(workers int) (map[string]string, error) {
 	return got, errors.Join(errs...)
 }
 
-// readInto writes a file of the host to w, by way of buf.
+// readInto writes a host file to w, through buf.
 func readInto(w io.Writer, name string, buf []byte) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -197,7 +199,7 @@ func readInto(w io.Writer, name string, buf []byte) error {
 	return err
 }
 
-// sow makes n files, 100 to a directory.
+// sow makes n files, 100 per directory.
 func sow(dir string, n int, content func(name string) []byte) error {
 	for i := range n {
 		sub := fmt.Sprintf("d%02d/e%d", i/1000, i/100%10)

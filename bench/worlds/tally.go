@@ -13,10 +13,10 @@ import (
 	"capd/vfs"
 )
 
-// A tally is what contents come to, in whatever order they were met.
+// A tally summarizes contents, whatever their order.
 type tally struct {
 	files, bytes int64
-	sums         uint64 // of their CRC-32C
+	sums         uint64 // the sum of their CRC-32Cs
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -29,7 +29,7 @@ func (t *tally) sum(size int64, crc uint32) {
 	t.sums += uint64(crc)
 }
 
-// is answers an error unless t is want.
+// is returns an error unless t is want.
 func (t tally) is(what string, want tally) error {
 	if t != want {
 		return differ(what, fmt.Sprintf("%+v", t), fmt.Sprintf("%+v", want))
@@ -37,7 +37,7 @@ func (t tally) is(what string, want tally) error {
 	return nil
 }
 
-// tallyDir reads a directory of the host; names count as well as contents.
+// tallyDir tallies a host directory: names as well as contents.
 func tallyDir(dir string) (t tally, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -54,7 +54,7 @@ func tallyDir(dir string) (t tally, err error) {
 	return t, err
 }
 
-// A reader reads files of any Dir, one after the other, and tallies what it reads.
+// A reader reads files of any Dir, one after the other, and tallies them.
 type reader struct {
 	tally
 	buf [64 << 10]byte
@@ -109,7 +109,7 @@ func (r *reader) file(ctx context.Context, f vfs.File) error {
 	}
 }
 
-// list collects the paths of all below d that is no directory.
+// list collects the paths below d of everything that is not a directory.
 func list(ctx context.Context, d vfs.Dir, at string, paths *[]string) error {
 	for e, err := range d.List(ctx) {
 		if err != nil {

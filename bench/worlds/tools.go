@@ -15,7 +15,8 @@ type tool struct {
 	missing string // why it cannot be used
 }
 
-// find looks for a program under its names; from is the Debian package that has it.
+// find looks for a program under any of names. from is the Debian package that contains
+// it.
 func find(from string, names ...string) tool {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -45,7 +46,7 @@ func (t tool) run(ctx context.Context, dir string, args ...string) ([]byte, erro
 	return out.Bytes(), nil
 }
 
-// version is the first line that the program says of itself.
+// version returns the first line of the program's --version.
 func (t tool) version() string {
 	out, err := t.run(context.Background(), "", "--version")
 	if err != nil {
@@ -55,7 +56,7 @@ func (t tool) version() string {
 	return line
 }
 
-// notes say how it was measured, and with what.
+// notes says how the measurement was made, and with what programs.
 func notes() []string {
 	return []string{
 		"trees are made for the run, below TMPDIR, but for \"this repository\"; what is read is in the page cache for everybody, and before each turn what waits to be written is written to disk, and garbage collected; neither is timed",
@@ -67,5 +68,5 @@ func notes() []string {
 	}
 }
 
-// complain tells of what went wrong while the rest goes on.
+// complain prints an error while the rest goes on.
 func complain(what string, err error) { fmt.Fprintf(os.Stderr, "bench: %s: %v\n", what, err) }

@@ -1,5 +1,6 @@
-// Package worlds measures what capd does with whole trees: searching, listing, reading, storing and copying them, each beside
-// a program that does the same to the same files, and what mounts and open nodes hold in memory.
+// Package worlds measures what capd does with whole trees: searching, listing, reading, storing and copying.
+// Each is measured beside another program that does the same with the same files. It also measures the memory
+// of mounts and open nodes.
 package worlds
 
 import (
@@ -11,42 +12,43 @@ import (
 	"strconv"
 )
 
-// Options are what a run is given.
+// Options configure a run.
 type Options struct {
-	Dir    string  // empty; everything is made below it
-	Rounds int     // how often everybody has a turn; 5 times at most where a turn takes seconds
-	Scale  float64 // of the trees; 1 is the size that the targets are for
+	Dir    string  // an empty directory, below which everything is made
+	Rounds int     // turns of each contender; at most 5 if a turn takes seconds
+	Scale  float64 // size of the trees; 1 is the size for which the targets are
 	// Only selects rows by their names.
 	Only func(name string) bool
-	// Serve serves a directory by capd in another process, and returns the locator of a tree that holds it as Served.
+	// Serve serves a directory by capd in another process. It returns the locator of a tree that has the
+	// directory at Served.
 	Serve  func(ctx context.Context, dir string) (locator string, stop func() error, err error)
 	Served string
-	// Source is a directory within a git repository that is not made for the occasion.
+	// Source is a directory inside an existing git repository.
 	Source string
 }
 
-// A Result is what was measured.
+// A Result is the result of a run.
 type Result struct {
 	Rows   []Row    `json:"rows"`
 	Memory []Held   `json:"memory,omitempty"`
-	Notes  []string `json:"notes,omitempty"` // on how, and with which programs
+	Notes  []string `json:"notes,omitempty"` // on the method and the programs used
 }
 
-// A Row is a thing done by capd, beside the same thing done by a floor. Times are in seconds, rates in bytes a second; all are
-// medians over the rounds.
+// A Row compares what capd does with the same done by a floor. Times are in seconds, rates in bytes per
+// second. All are medians over the rounds.
 type Row struct {
 	Name   string  `json:"name"`
 	Floor  string  `json:"floor"`
-	Rate   bool    `json:"rate"`             // of rates more is better, of times less
+	Rate   bool    `json:"rate"`             // for rates more is better, for times less
 	Base   float64 `json:"base,omitempty"`   // the floor's
 	Value  float64 `json:"value,omitempty"`  // capd's
-	Ratio  float64 `json:"ratio,omitempty"`  // of capd's to the floor's, in the same round
+	Ratio  float64 `json:"ratio,omitempty"`  // capd's to the floor's, in the same round
 	Target float64 `json:"target,omitempty"` // for Ratio; 0: none
 	Within float64 `json:"within,omitempty"` // target for Value; 0: none
 	Err    string  `json:"err,omitempty"`    // why something is missing
 }
 
-// Met reports whether every target is reached; known is false where there is none, or nothing to hold against it.
+// Met reports whether every target is reached. known is false if there is no target or no figure.
 func (r Row) Met() (met, known bool) {
 	met = true
 	if r.Target != 0 {
@@ -66,15 +68,16 @@ func (r Row) Met() (met, known bool) {
 	return met && known, known
 }
 
-// A world is rows about one tree.
+// A world is the rows about one tree.
 type world struct {
 	rows  []row
 	long  bool // turns take seconds
 	setup func(ctx context.Context) error
-	close func() error // also after a setup that failed
+	close func() error // called after a failed setup, too
 }
 
-// Run measures the rows that are selected. A world that cannot be set up is the error of its rows and no end.
+// Run measures the selected rows. If a world cannot be set up, its rows have the error, and the others are
+// still measured.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	res := &Result{}
 	s := &sizes{o.Scale}
@@ -115,7 +118,7 @@ func wanted(rows []row, only func(string) bool) (kept []row) {
 	return kept
 }
 
-// sizes are how large the trees are.
+// sizes gives the sizes of the trees.
 type sizes struct{ scale float64 }
 
 func (s *sizes) of(n int) int { return max(10, int(math.Round(float64(n)*s.scale))) }
@@ -127,10 +130,10 @@ func (s *sizes) copied() int   { return s.of(10_000) }
 func (s *sizes) mounts() int   { return s.of(10_000) }
 func (s *sizes) nodes() int    { return s.of(100_000) }
 
-// storedSize is the bytes of one stored file: as many as make 1 GiB of 10,000.
+// storedSize is the size of a stored file in bytes: 10,000 of them make 1 GiB.
 const storedSize = 1 << 30 / 10_000
 
-// count writes n with commas.
+// count formats n with commas.
 func count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -139,7 +142,7 @@ func count(n int) string {
 	return s
 }
 
-// amount writes n bytes.
+// amount formats a number of bytes.
 func amount(n int64) string {
 	if n >= 1<<29 {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
