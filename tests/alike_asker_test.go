@@ -17,12 +17,11 @@ import (
 	"capd/vat"
 )
 
-// exchange is one thing that was asked, and all that a guest can tell of the answer but the
-// time.
+// exchange is a question and all that a guest can see of the answer, except times.
 type exchange struct{ question, answer string }
 
-// asker asks a host as a guest of any make would, and keeps what it was told. It
-// checks nothing before it is sent, and goes on whatever the answer was.
+// asker asks a host as any kind of guest could, and records the answers. It checks nothing
+// before it sends it, and goes on after every answer.
 type asker struct {
 	testing.TB
 	ctx     context.Context
@@ -30,11 +29,11 @@ type asker struct {
 	session *vat.Cap
 	root    dirCap
 	heard   []exchange
-	asked   map[string]bool // methods, as "Dir.list"
+	asked   map[string]bool // methods that were called, as "Dir.list"
 	held    []*vat.Cap
 }
 
-// What is held, and how it was come by.
+// What is held, and a description of where it came from.
 type (
 	dirCap struct {
 		*vat.Cap
@@ -45,7 +44,7 @@ type (
 	revokerCap dirCap
 )
 
-// newAsker connects to a host and asks for what a secret is of.
+// newAsker connects to a host and restores secret.
 func newAsker(t testing.TB, socket string, secret []byte) *asker {
 	t.Helper()
 	nc, err := net.Dial("unix", socket)
@@ -63,7 +62,7 @@ func (a *asker) hold(c *vat.Cap) *vat.Cap {
 	return c
 }
 
-// drop gives up everything that was opened.
+// drop releases everything that was opened.
 func (a *asker) drop() {
 	for _, c := range a.held {
 		c.Release()
@@ -71,7 +70,7 @@ func (a *asker) drop() {
 	a.held = nil
 }
 
-// ask makes one call and keeps what is answered. show may be nil.
+// ask makes one call and records the answer. show may be nil.
 func ask[P, R ~capnp.StructKind](a *asker, on *vat.Cap, question string, m vat.Method[P, R], place func(P, *vat.Caps) error, show func(R, *vat.Caps) (string, error)) {
 	a.Helper()
 	a.asked[m.Name] = true
@@ -88,7 +87,7 @@ func ask[P, R ~capnp.StructKind](a *asker, on *vat.Cap, question string, m vat.M
 	a.heard = append(a.heard, exchange{question, text})
 }
 
-// exception is an error as the wire has it.
+// exception formats an error as it is on the wire.
 func (a *asker) exception(err error) string {
 	a.Helper()
 	e, isOne := errors.AsType[*vat.Exception](err)
@@ -98,7 +97,7 @@ func (a *asker) exception(err error) string {
 	return fmt.Sprintf("exception %v: %s", e.Type, e.Reason)
 }
 
-// open is ask for a method that answers capabilities, which are used as promises.
+// open is ask for a method that answers capabilities. They are used as promises.
 func open[P, R ~capnp.StructKind](a *asker, on *vat.Cap, question string, m vat.Method[P, R], place func(P, *vat.Caps) error, paths ...[]vat.Field) []*vat.Cap {
 	a.Helper()
 	a.asked[m.Name] = true
@@ -116,10 +115,10 @@ func open[P, R ~capnp.StructKind](a *asker, on *vat.Cap, question string, m vat.
 	return caps
 }
 
-// at is the place of a capability in results.
+// at is the path of a capability in results.
 func at(fields ...vat.Field) []vat.Field { return fields }
 
-// condition is an IfVersion as it is sent; the zero value is none.
+// condition is an IfVersion to be sent; the zero value means none.
 type condition struct {
 	kind string
 	is   []byte
@@ -127,7 +126,7 @@ type condition struct {
 
 var absentOnly = condition{kind: "absent"}
 
-// having is the condition that a file has this content.
+// having returns the condition that a file has this content.
 func having(data string) condition {
 	v := sha256.Sum256([]byte(data))
 	return condition{"is", v[:]}
@@ -143,7 +142,7 @@ func (c condition) String() string {
 	return "if " + c.kind
 }
 
-// set writes the condition with alloc, unless it is none.
+// set writes the condition to what alloc returns, unless it is none.
 func (c condition) set(alloc func() (schema.IfVersion, error)) error {
 	if c.kind == "" {
 		return nil
@@ -161,7 +160,7 @@ func (c condition) set(alloc func() (schema.IfVersion, error)) error {
 	return nil
 }
 
-// firstError is for the setters of one message.
+// firstError returns the first error, for several setters of one message.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -171,7 +170,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// bytesText shows bytes whole where they are few.
+// bytesText formats bytes, in full if there are few.
 func bytesText(b []byte, err error) (string, error) {
 	if err != nil || len(b) <= 64 {
 		return fmt.Sprintf("%q", b), err
@@ -179,7 +178,7 @@ func bytesText(b []byte, err error) (string, error) {
 	return fmt.Sprintf("%d bytes, sha256 %x", len(b), sha256.Sum256(b)), nil
 }
 
-// statText is a stat without its time.
+// statText formats a stat without its time.
 func statText(st schema.Stat, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -218,7 +217,7 @@ func statsText(l schema.Stat_List, err error) (string, error) {
 	return strings.Join(all, "; "), nil
 }
 
-// wholeNode is a node with its stat, and which capability came with it.
+// wholeNode formats a node with its stat, and which capability came with it.
 func wholeNode(n schema.Node, err error) (string, error) {
 	if err != nil {
 		return "", err

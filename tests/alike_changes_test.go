@@ -12,7 +12,7 @@ var (
 	noneSet  = condition{kind: "is"}
 	zeroSet  = condition{"is", make([]byte, 32)}
 	halfSet  = condition{"is", make([]byte, 16)}
-	oddSet   = condition{kind: "neither"} // it is there and says nothing
+	oddSet   = condition{kind: "neither"} // it is present but has no alternative set
 )
 
 // changeAt makes every change at each of many paths.
@@ -53,8 +53,8 @@ func changeAt(a *asker) {
 	}
 }
 
-// changeNames makes nodes with names that one store or another might want for itself,
-// or write in another way.
+// changeNames makes nodes with names that some store might reserve, or write in
+// another way.
 func changeNames(a *asker) {
 	a.Helper()
 	root := a.root
@@ -80,7 +80,7 @@ func changeNames(a *asker) {
 	}
 }
 
-// changeFile writes to files as a whole and in place.
+// changeFile writes to files, in place and as a whole.
 func changeFile(a *asker) {
 	a.Helper()
 	root := a.root

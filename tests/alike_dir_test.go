@@ -14,9 +14,9 @@ import (
 	"capd/vfs"
 )
 
-// What a guest can ask of a session, of a Dir and of what takes back, one function for each method.
+// Questions to a Session, a Dir and a Revoker: one function for each method.
 
-// restoreDir asks in each of the ways that there are, and goes on with what restoreDir answered.
+// restoreDir restores secret in every possible way. It returns the answer of the method restoreDir.
 func (a *asker) restoreDir(whose string, secret []byte) dirCap {
 	a.Helper()
 	caps := open(a, a.session, "session.restore "+whose, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
@@ -43,7 +43,7 @@ func (a *asker) restoreFile(whose string, secret []byte) fileCap {
 	return fileCap{caps[0], whose}
 }
 
-// share returns the secret, which is another each time. A nil c is no capability.
+// share returns the secret, which differs each time. A nil c means no capability.
 func (a *asker) share(what string, c *vat.Cap, isFile bool) (secret []byte, r revokerCap) {
 	a.Helper()
 	a.asked[schema.Session_share.Name] = true
@@ -89,7 +89,7 @@ func askHelp[P helpable, R helpful](a *asker, on *vat.Cap, m vat.Method[P, R], m
 		func(r R, _ *vat.Caps) (string, error) { return r.Text() })
 }
 
-// list also returns the entries, of which there is less to tell.
+// list also returns the entries, for further questions.
 func (a *asker) list(d dirCap, after string, limit uint32, withStat bool) (entries []vfs.Entry) {
 	a.Helper()
 	ask(a, d.Cap, fmt.Sprintf("%s.list after %q limit %d withStat %v", d.how, after, limit, withStat), schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
@@ -114,7 +114,7 @@ func (a *asker) list(d dirCap, after string, limit uint32, withStat bool) (entri
 	return entries
 }
 
-// openNoFollow asks for what is at path itself, as a directory and as a file.
+// openNoFollow opens path itself, not following a link, as a directory and as a file.
 func (a *asker) openNoFollow(d dirCap, path string) {
 	a.Helper()
 	open(a, d.Cap, fmt.Sprintf("%s.openDir %q noFollow", d.how, path), schema.Dir_openDir, func(p schema.Dir_openDir_Params, _ *vat.Caps) error {
@@ -244,7 +244,7 @@ func (a *asker) remove(d dirCap, path string, c condition) {
 	}, nil)
 }
 
-// move moves to a path below dst; without a capability dst is null.
+// move moves path to newPath below dst. A dst without a capability is sent as null.
 func (a *asker) move(d dirCap, path string, dst dirCap, newPath string, from, to condition) {
 	a.Helper()
 	ask(a, d.Cap, fmt.Sprintf("%s.move %q to %q in %q, %v, target %v", d.how, path, newPath, dst.how, from, to), schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
@@ -257,8 +257,8 @@ func (a *asker) move(d dirCap, path string, dst dirCap, newPath string, from, to
 	}, nil)
 }
 
-// tree asks for all that is below a Dir, so that what a change did is compared too. What
-// is heard is one answer, since what is asked depends on it.
+// tree asks for everything below a Dir, so that the effects of changes are compared, too. It
+// records one answer, since each question depends on the answers before.
 func (a *asker) tree(what string, d dirCap) {
 	a.Helper()
 	before := len(a.heard)
@@ -283,7 +283,7 @@ func (a *asker) tree(what string, d dirCap) {
 	a.heard = append(a.heard[:before], exchange{"all of " + what, all.String()})
 }
 
-// wipe removes all that is below a Dir, and says nothing of it.
+// wipe removes everything below a Dir, and records nothing.
 func (a *asker) wipe(d dirCap) {
 	a.Helper()
 	before := len(a.heard)

@@ -9,7 +9,7 @@ import (
 	"capd/vat"
 )
 
-// What a guest can ask of a File and of a Writer, one function for each method.
+// Questions to a File and a Writer: one function for each method.
 
 func (a *asker) readText(f fileCap) {
 	a.Helper()
@@ -48,7 +48,7 @@ func (a *asker) read(f fileCap, offset uint64, length uint32) {
 	})
 }
 
-// chunkSink takes a stream and keeps in which parts it came.
+// chunkSink receives a stream and records its parts.
 type chunkSink struct {
 	sink
 	chunks []int
@@ -152,8 +152,8 @@ func (a *asker) revocableFile(f fileCap) (fileCap, revokerCap) {
 	return fileCap{caps[0], how}, revokerCap{caps[1], how}
 }
 
-// send writes to a writer without waiting, as streams do: what is wrong shows at the
-// end of it.
+// send writes to a writer without waiting, as streams do. Errors show at the end of
+// the stream.
 func (a *asker) send(w writerCap, parts ...string) {
 	a.Helper()
 	for _, part := range parts {

@@ -16,8 +16,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// gitTree commits trees to a new repository. Git makes no empty directories, but shows
-// those that another program has put into a tree.
+// gitTree commits trees to a new repository. git does not make empty directories, but
+// shows those that another program has put into a tree.
 func gitTree(o git.Options) func(testing.TB, vfstest.Tree) vfs.Dir {
 	return func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 		t.Helper()
@@ -59,7 +59,7 @@ func gitBlob(t testing.TB, repo *gogit.Repository, data string) plumbing.Hash {
 	})
 }
 
-// gitObjects stores a tree with all that is in it, what is deepest first.
+// gitObjects stores a tree with everything in it, the deepest first.
 func gitObjects(t testing.TB, repo *gogit.Repository, tree vfstest.Tree) plumbing.Hash {
 	t.Helper()
 	dirs := map[string]*object.Tree{"": {}}
@@ -70,7 +70,7 @@ func gitObjects(t testing.TB, repo *gogit.Repository, tree vfstest.Tree) plumbin
 		}
 	}
 	paths := slices.Sorted(maps.Keys(all))
-	slices.Reverse(paths) // a directory comes before what is in it
+	slices.Reverse(paths) // a directory comes before its entries
 	for _, path := range paths {
 		n := all[path]
 		e := object.TreeEntry{Name: path[strings.LastIndexByte(path, '/')+1:], Mode: filemode.Regular}
@@ -96,7 +96,7 @@ func gitTreeObject(t testing.TB, repo *gogit.Repository, tree *object.Tree) plum
 	return gitObject(t, repo, tree.Encode)
 }
 
-// gitOrder is what git compares entries by.
+// gitOrder returns the key by which git sorts entries.
 func gitOrder(e object.TreeEntry) string {
 	if e.Mode == filemode.Dir {
 		return e.Name + "/"

@@ -7,25 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// reservedNames are what some store keeps for itself.
+// reservedNames are names that some store reserves.
 var reservedNames = []string{".git", ".GIT", "git~1", ".git.", ".capd-staging-", ".capd-staging-0123456789abcdef0123456789abcdef", ".CAPD-staging-x"}
 
-// difference is one that a guest can tell, and why it is there. Each must be seen when
-// all stores are compared.
+// difference is a difference that a guest can see, and its reason. Each must occur
+// when all stores are compared.
 type difference struct {
 	why                             string
 	store, question, answer, memory *regexp.Regexp
 	seen                            atomic.Bool
 }
 
-// differs says in which stores, to which questions, what is answered, and what memory
-// answers: regular expressions for any part of each.
+// differs describes a difference: in which stores, for which questions, what they
+// answer, and what memory answers. Each is a regular expression for any part of the
+// text.
 func differs(store, question, answer, memory, why string) difference {
 	re := regexp.MustCompile
 	return difference{why: why, store: re(store), question: re(question), answer: re(answer), memory: re(memory)}
 }
 
-// known are the differences that there are.
+// known are the permitted differences.
 var known = []difference{
 	differs(`^(mounted )?git writable$`, `"(names/)?(\.git\.?|\.GIT|git~1)"`, `invalid: .*: names like this are reserved|notFound: `, `exists: |version|opened|done|file`,
 		"git keeps nothing under a name that some file system takes for .git"),

@@ -13,7 +13,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// alikeTree has one of everything that a store of any kind can keep.
+// alikeTree has one of everything that every kind of store can keep.
 var alikeTree = func() vfstest.Tree {
 	tree := vfstest.Tree{
 		"f": {Data: "the old content\n"}, "empty": {}, "x": {Data: "#!/bin/sh\n", Exec: true},
@@ -21,11 +21,11 @@ var alikeTree = func() vfstest.Tree {
 		"huge": {Data: strings.Repeat("x", 4<<20+1)}, "binary": {Data: "\xff\xfe\x00\x01"}, "nul": {Data: "a\x00b"},
 		"d/g": {Data: "below"}, "d/e/h": {Data: "further below"}, "d/e/x": {Data: "run", Exec: true},
 		"hollow": {Dir: true}, "d/hollow": {Dir: true}, "only/one": {Data: "1"},
-		// Orders: of bytes, not of people, and not as git sorts directories.
+		// Names whose order differs by bytes, for people, and in git.
 		"d.txt": {}, "d-": {}, "d0": {}, "Z": {}, "z": {}, "a b": {Data: "spaced"}, "-dash": {}, "~": {}, "a:b": {}, "...": {}, ".hidden": {Data: "dot"},
 		"\u00e9": {Data: "composed"}, "e\u0301": {Data: "decomposed"}, "日本語/ファイル": {Data: "深い"}, "\U0001f642": {Data: "smile"},
 		"*": {Data: "star"}, "[a]": {}, strings.Repeat("n", vfs.MaxName): {Data: "long"},
-		// Links that stay within, dangle, lead out and loop.
+		// Links that stay inside, dangle, lead out and loop.
 		"l": {Link: "f"}, "ld": {Link: "d"}, "lx": {Link: "x"}, "lhop": {Link: "ld/e/h"}, "lslash": {Link: "d/"}, "ldots": {Link: "./d/.././f"},
 		"ltwice": {Link: "l"}, "d/up": {Link: "../f"}, "d/e/upup": {Link: "../../d/g"}, "dot": {Link: "."}, "d/dotdot": {Link: ".."},
 		"nowhere": {Link: "missing"}, "nowhere2": {Link: "d/missing/more"}, "lfile": {Link: "f/below"},
@@ -42,7 +42,7 @@ var alikeTree = func() vfstest.Tree {
 	return tree
 }()
 
-// wrongPaths are in no tree, or are none.
+// wrongPaths exist in no tree, or are invalid.
 var wrongPaths = []string{
 	"", ".", "..", "/", "/f", "f/", "d//g", "d/../f", "./f", "missing", "missing/below", "d/missing", "f/below", "d/g/below/more", "x/..",
 	"l/below", "nowhere", "nowhere/below", "nowhere2", "lfile", "out", "out/below", "d/out", "updown", "abs", "abs/below", "absroot", "self", "self/below", "loop1", "d/loop",
@@ -51,7 +51,7 @@ var wrongPaths = []string{
 	strings.Repeat(strings.Repeat("p", 200)+"/", 21) + "p", "F", "D/g", "E\u0301", "f ", "f.", "con", "nul ", "f:stream", "d\\g",
 }
 
-// look asks all that can be asked without changing anything.
+// look asks everything that changes nothing.
 func look(a *asker) {
 	a.Helper()
 	root := a.root
@@ -97,14 +97,14 @@ func look(a *asker) {
 		askHelp(a, f.Cap, schema.File_help, method)
 		askHelp(a, r.Cap, schema.Revoker_help, method)
 	}
-	below := a.subDir(root, "d") // less is within it
+	below := a.subDir(root, "d") // fewer questions are asked inside it
 	for _, path := range []string{"up", "dotdot", "e/upup", "out", "g", "loop", "../f", "e/h", "up/x"} {
 		lookAt(a, below, path)
 	}
 	a.tree("d", below)
 }
 
-// lookAt asks for one path in every way.
+// lookAt asks about one path in every way.
 func lookAt(a *asker, d dirCap, path string) {
 	a.Helper()
 	a.get(d, path)
@@ -133,7 +133,7 @@ func lookAt(a *asker, d dirCap, path string) {
 	a.sync(f)
 }
 
-// handOn asks for less, for what can be taken back, and for secrets of its own.
+// handOn asks for attenuated and revocable capabilities, and for new secrets.
 func handOn(a *asker) {
 	a.Helper()
 	root := a.root

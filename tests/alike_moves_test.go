@@ -73,7 +73,7 @@ func changeMoves(a *asker) {
 	}
 	a.list(t, "", 0, true)
 
-	// To what is not the Dir that it seems, or not any.
+	// To a Dir of another kind, or to no Dir.
 	f := a.openFile(root, "m/b")
 	ro := a.readOnlyDir(m)
 	taken, r := a.revocableDir(m)
@@ -93,7 +93,7 @@ func changeMoves(a *asker) {
 	a.move(taken, "b", m, "x", condition{}, condition{})
 }
 
-// changeOpen changes what is open, and asks what is open then.
+// changeOpen changes open nodes, and asks about them afterwards.
 func changeOpen(a *asker) {
 	a.Helper()
 	root := a.root
@@ -232,7 +232,7 @@ func changeStaged(a *asker) {
 	}
 }
 
-// changeDeep goes as deep and makes paths as long as can be.
+// changeDeep makes the deepest directories and longest paths that are allowed.
 func changeDeep(a *asker) {
 	a.Helper()
 	root := a.root
@@ -260,7 +260,7 @@ func changeDeep(a *asker) {
 		a.statFile(a.openFile(d, "f"), false)
 	}
 	a.list(a.openDir(root, "long"), "", 0, false)
-	a.move(root, "d/deep", root, "deep", condition{}, condition{}) // or the last of it is too deep to be removed
+	a.move(root, "d/deep", root, "deep", condition{}, condition{}) // otherwise its end would be too deep to be removed
 	for _, path := range []string{"deep", "long"} {
 		a.wipe(a.openDir(root, path))
 	}

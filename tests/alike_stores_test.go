@@ -20,20 +20,20 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// placed is a tree that a host serves, and where in it a guest's part is.
+// placed is a tree that a host serves, and the guest's place in it.
 type placed struct {
 	dir  vfs.Dir
 	path string
 }
 
-// alikeStore makes a fresh store that holds a tree.
+// alikeStore makes a new store that contains a tree.
 type alikeStore struct {
 	make      func(t testing.TB, tree vfstest.Tree) placed
 	immutable bool // every change answers readOnly
-	composed  bool // of several, which can be neither moved nor removed where they are mounted
+	composed  bool // it consists of several stores; mount points cannot be moved or removed
 }
 
-// plain are the stores, by kind.
+// plain are the single stores, by kind.
 var plain = map[string]func(testing.TB, vfstest.Tree) vfs.Dir{
 	"memory":            inMemoryTree,
 	"physical":          onDiskTree(physical.Options{}),
@@ -45,7 +45,7 @@ var plain = map[string]func(testing.TB, vfstest.Tree) vfs.Dir{
 
 func isImmutable(kind string) bool { return kind == "git" || kind == "cas" }
 
-// alikeStores are all the ways in which a tree may come to a guest.
+// alikeStores are all the ways in which a guest may get a tree.
 var alikeStores = func() map[string]alikeStore {
 	all := map[string]alikeStore{}
 	add := func(name string, immutable bool, make func(testing.TB, vfstest.Tree) vfs.Dir) {
@@ -85,7 +85,7 @@ var alikeStores = func() map[string]alikeStore {
 	return all
 }()
 
-// composedTree is tree with some of its directories on other stores than the rest.
+// composedTree returns tree with some of its directories on other stores.
 func composedTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	t.Helper()
 	mounts := map[string]func(testing.TB, vfstest.Tree) vfs.Dir{
@@ -112,7 +112,7 @@ func composedTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	return mountAll(t, trees)
 }
 
-// plant makes tree in d, where some of its directories may be already.
+// plant makes tree in d. Some of its directories may exist already.
 func plant(t testing.TB, d vfs.Dir, tree vfstest.Tree) {
 	t.Helper()
 	ctx := t.Context()
@@ -147,7 +147,7 @@ func inMemoryTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	return d
 }
 
-// scratchDir is a directory that goes with the test, where nothing waits for a disk.
+// scratchDir makes a directory in memory, which is removed with the test.
 func scratchDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch.Memory(), "capd")
@@ -188,7 +188,7 @@ func laidOver(t testing.TB, lower, upper vfs.Dir) vfs.Dir {
 	return o.Root()
 }
 
-// mountAll composes trees.
+// mountAll mounts trees together.
 func mountAll(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
 	t.Helper()
 	n := vfs.NewNamespace()

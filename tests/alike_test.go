@@ -14,8 +14,9 @@ import (
 	"capd/vat"
 )
 
-// TestAlike asks the same of the same tree in every kind of store, and compares each
-// answer, its words included, with what memory answers. Differences that there may be:
+// TestAlike asks the same questions about the same tree in every kind of store. It
+// compares each answer, with its words, with that of memory. These differences are
+// allowed:
 //
 //	the time of a node     is the store's own, and not compared
 //	a change of a store    is answered as memory answers it of a capability that does not
@@ -23,8 +24,8 @@ import (
 //	how much there is      is the host's to say, and not asked: nothing comes near the
 //	room for               bounds of any store
 //
-// and those in known. A CAS that is reached over gRPC is held to the contract of every
-// store in its own package, which has the server.
+// and those in known. A CAS over gRPC is tested against the contract of all stores in its
+// own package, which has a server.
 func TestAlike(t *testing.T) {
 	t.Parallel()
 	want := map[bool][]chapter{}
@@ -55,7 +56,7 @@ func TestAlike(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(alikeStores)) {
 		s := alikeStores[name]
 		if (raceBuilt || !thorough) && (strings.HasPrefix(name, "mounted ") || strings.Contains(name, " half ")) {
-			continue // those it is made of are asked too
+			continue // the stores it consists of are asked, too
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,13 +71,13 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// chapter is a part of what was asked.
+// chapter is a group of questions.
 type chapter struct {
 	name      string
 	exchanges []exchange
 }
 
-// interview asks everything of a store and returns what was answered.
+// interview asks a store everything and returns the exchanges.
 func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 	t.Helper()
 	tree := s.make(t, alikeTree)
@@ -88,7 +89,7 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 	for _, part := range []struct {
 		name  string
 		ask   func(*asker)
-		moves bool // what may be mounted
+		moves bool // it moves what may be a mount point
 	}{
 		{"look", look, false}, {"hand on", handOn, false}, {"change files", changeFile, false}, {"stage", changeStaged, false}, {"change names", changeNames, false},
 		{"change what is open", changeOpen, false}, {"move", changeMoves, true}, {"go deep", changeDeep, true}, {"change paths", changeAt, true},
@@ -114,7 +115,7 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 	return all
 }
 
-// compare says where a guest of a store was told something else.
+// compare reports where a guest of a store got another answer.
 func compare(t *testing.T, store string, got, want chapter) {
 	t.Helper()
 	const most = 10
@@ -138,7 +139,7 @@ func compare(t *testing.T, store string, got, want chapter) {
 	}
 }
 
-// whereTheyDiffer returns the first lines that are not the same.
+// whereTheyDiffer returns the first lines that differ.
 func whereTheyDiffer(got, want string) (string, string) {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {

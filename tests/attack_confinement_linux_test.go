@@ -14,8 +14,8 @@ import (
 	"capd/vat"
 )
 
-// Confinement: a Dir is what it was given for, whatever becomes of the
-// directory; and nothing leads from one to what was not handed out.
+// Confinement: a Dir stays what it was given for, whatever happens to the
+// directory. Nothing leads from it to what was not given.
 func TestAttackConfinement(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -63,8 +63,8 @@ func TestAttackConfinement(t *testing.T) {
 	t.Run("what a Dir does not answer", func(t *testing.T) { noControl(t, h) })
 }
 
-// remake removes the held directory and makes it again, until it has the same
-// inode number or the file system has shown that it gives none again.
+// remake removes the held directory and makes it again, until the new one has the
+// same inode number or the file system has shown that it does not reuse numbers.
 func remake(s *scene) {
 	var before, after unix.Stat_t
 	ok(s.TB, unix.Lstat(s.path("held"), &before))
@@ -80,8 +80,8 @@ func remake(s *scene) {
 	s.write("held/bait", "b")
 }
 
-// staged: while a writer holds bytes, their staging directory is on the disk and
-// in nobody's Dir.
+// staged: while a writer holds bytes, their staging directory is on the disk but
+// in no Dir.
 func staged(t *testing.T, h *hostProcess) {
 	ctx := context.Background()
 	root := dial(t, h.locator).Dir(ctx).SubDir("project")
@@ -115,7 +115,7 @@ func staged(t *testing.T, h *hostProcess) {
 	}
 }
 
-// noControl: what belongs to the host is not reached by asking for it.
+// noControl: a guest cannot get what belongs to the host.
 func noControl(t *testing.T, h *hostProcess) {
 	ctx := context.Background()
 	c := dial(t, h.locator, h.base)
@@ -129,7 +129,7 @@ func noControl(t *testing.T, h *hostProcess) {
 	} {
 		is(t, what+" of a Dir", wire.Decode(err), "unsupported")
 	}
-	// A capability of the guest's own is neither shared nor moved to, nor called.
+	// A capability of the guest's own cannot be shared, moved to or called.
 	called := false
 	mine := vat.Serve(vat.NewTable(vat.Handle(schema.Dir_list, func(*bool, vat.Call[schema.Dir_list_Params, schema.Dir_list_Results]) error {
 		called = true

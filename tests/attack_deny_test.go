@@ -10,8 +10,7 @@ import (
 	"capd/vfs/deny"
 )
 
-// Deny: what is withheld is neither listed nor named, whether or not it is
-// there.
+// Deny: withheld names are neither listed nor named, whether or not they exist.
 func TestAttackDeny(t *testing.T) {
 	h := serve(t)
 	withheld := func(name string) []attempt { return []attempt{{ops: every, path: name, want: "denied"}} }
@@ -33,7 +32,8 @@ func TestAttackDeny(t *testing.T) {
 		}},
 		{n: 47, name: "rename away, not there", tries: withheld(".env")},
 		{n: 48, name: "rename an ancestor", setup: func(s *scene) { s.mkdir("a"); s.write("a/.env", secret) }, tries: []attempt{
-			// The rule holds alike at both ends, so that the directory may move; what it withholds stays so.
+			// The rule applies at both ends alike, so the directory may move. What it withholds
+			// stays withheld.
 			{ops: "move from", path: "a", want: "ok", after: func(s *scene, _ string) {
 				for op := range strings.SplitSeq(every[len("get, "):], ", ") {
 					s.attempt(op, attempt{path: "moved/.env", want: "denied"})
@@ -64,8 +64,8 @@ func TestAttackDeny(t *testing.T) {
 	t.Run("48 an ancestor, under a rule of one place", attackAncestor)
 }
 
-// attackAncestor: where a rule names a place, what leads there cannot move away
-// from it, nor anything to there, whether or not what it withholds is there.
+// attackAncestor: if a rule names a place, the directories that lead there cannot be moved away,
+// and nothing can be moved to their names, whether or not the withheld name exists.
 func attackAncestor(t *testing.T) {
 	h := serveHere(t, nil, deny.Must("*/keep/secret/**").Guard())
 	g := h.guest("project")

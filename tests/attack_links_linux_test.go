@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// What is done to a path below a link to a directory.
+// Operations on a path below a link to a directory.
 const below = through + ", readBytes, read, stream, stat, put, put noFollow, stage, createDir, createFile, move to, " +
 	changes + ", " + inPlace + ", " + wholes
 
-// Links: none leads out, and every rule holds where one leads.
+// Links: no link leads out, and every rule applies where a link leads.
 func TestAttackLinks(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
@@ -141,8 +141,8 @@ func TestAttackLinks(t *testing.T) {
 	}
 }
 
-// TestAttackTypes: only regular files are opened, and nothing waits for what
-// another program does.
+// TestAttackTypes: only regular files are opened, and nothing waits for
+// another program.
 func TestAttackTypes(t *testing.T) {
 	h := serve(t)
 	plain := "get, walk, openFile, readBytes, read, stream, stat, put, stage, " + inPlace + ", " + wholes
@@ -191,11 +191,11 @@ func TestAttackTypes(t *testing.T) {
 	t.Run("28 FIFO, in time", func(t *testing.T) { quick(t, h) })
 }
 
-// quick: a FIFO is refused in under 50 ms. The machine may be busy, so one of
-// some tries has to be.
+// quick: a FIFO is refused in under 50 ms. One of several tries must be that
+// fast, since the machine may be busy.
 func quick(t *testing.T, h *hostProcess) {
 	s := h.scene(t, attack{n: 28, setup: fifo})
-	attacks.add(t, toll{cases: 1, names: 1, tries: -3 * 19, behind: -3 * 19}) // each is tried again to be in time
+	attacks.add(t, toll{cases: 1, names: 1, tries: -3 * 19, behind: -3 * 19}) // each is tried again if it was too slow
 	for _, op := range []string{"readBytes", "write", "put"} {
 		best := time.Hour
 		for range 20 {
@@ -210,7 +210,7 @@ func quick(t *testing.T, h *hostProcess) {
 }
 
 // leases: a file that another program leases is busy, and nobody waits for it.
-// No picture is taken, which would itself break the lease.
+// No picture is taken, since that would break the lease.
 func leases(t *testing.T, h *hostProcess) {
 	s := h.scene(t, attack{n: 32, setup: lease})
 	attacks.add(t, toll{cases: 1, names: 1})

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noMounts is what that process says when it may not mount.
+// noMounts is what the other process prints if it cannot mount.
 const noMounts = "no mounts:"
 
-// TestAttackMounts runs itself again in a mount namespace of its own, where it
-// can mount without anybody noticing.
+// TestAttackMounts runs itself in a new mount namespace, where it can mount
+// unnoticed.
 func TestAttackMounts(t *testing.T) {
 	if dir := os.Getenv(ownMountsVar); dir != "" {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -44,7 +44,7 @@ func TestAttackMounts(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case strings.Contains(string(out), noMounts) || err != nil && len(out) == 0:
-		attacks.add(t, fewest["TestAttackMounts"]) // skipped, which is said
+		attacks.add(t, fewest["TestAttackMounts"]) // skipped, and reported as such
 		t.Skipf("this machine lets this user mount nothing: %v %s", err, out)
 	case err != nil:
 		t.Errorf("in a mount namespace: %v\n%s", err, out)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Names: no name means another place.
+// Names: no name reaches another place.
 func TestAttackNames(t *testing.T) {
 	h := serve(t)
 	deep := func(s *scene) { s.mkdir("a"); s.write("a/f", "f") }
@@ -64,6 +64,6 @@ func TestAttackNames(t *testing.T) {
 	} {
 		h.run(t, a)
 	}
-	// None of it has used up the host: it still serves.
+	// The host still serves: none of this has used it up.
 	h.run(t, attack{n: 16, name: "afterwards", tries: []attempt{{ops: "put", path: "f", want: "ok"}}})
 }

@@ -13,13 +13,13 @@ import (
 	"capd/cap/wire"
 )
 
-// exchanges is how often the other program of case 34 exchanges.
+// exchanges is how many exchanges the other program of case 34 makes.
 func exchanges() int { return times(200_000, 1_000_000) }
 
-// Races: another program changes what lies on the disk, as fast as it can.
+// Races: another program changes the disk as fast as it can.
 func TestAttackRaces(t *testing.T) {
 	t.Parallel()
-	disk := serve(t) // where inode numbers are used again at once
+	disk := serve(t) // its file system reuses inode numbers at once
 	memory := serveAt(newPlaceInMemory(t), exec.Command(capd(t)))
 	for _, r := range []struct {
 		n     int
@@ -90,8 +90,7 @@ func raceDirectoryAndLink(t *testing.T, s *scene) {
 	t.Logf("%s exchanges", strings.Join(stop(), " "))
 }
 
-// A file that has its name outside is never changed through one that it has inside for
-// a moment.
+// A file outside is never changed through a hard link that is inside for a moment.
 func raceHardLink(t *testing.T, s *scene) {
 	start(t, "alias", s.path("f"), filepath.Join(s.outside, "f"))
 	race(t, strings.Split(inPlace, ", "), "denied notFound stale busy", nil, func(ctx context.Context, op string, _ int) error {
@@ -100,8 +99,8 @@ func raceHardLink(t *testing.T, s *scene) {
 	})
 }
 
-// The other directory is another one, wherever it is: only the held one may be
-// seen, and nothing may be made in the other.
+// The other directory may be anywhere. Only the held directory may be seen, and nothing
+// may be made in the other.
 func raceHeldOutside(t *testing.T, s *scene) {
 	held := s.top.SubDir("held")
 	ok(t, held.Cap().Settle(context.Background()))
@@ -134,7 +133,7 @@ func raceHeldOutside(t *testing.T, s *scene) {
 	}
 }
 
-// What is read through one Dir is of one directory, or refused.
+// Everything read through one Dir comes from one directory, or is refused.
 func raceMadeAgain(t *testing.T, s *scene) {
 	start(t, "remake", s.path("held"))
 	race(t, []string{"readBytes", "readText", "read"}, "stale notFound busy", nil, func(ctx context.Context, op string, _ int) error {
@@ -176,7 +175,7 @@ func raceFileAndFIFO(t *testing.T, s *scene) {
 	})
 }
 
-// Of two with the same condition one wins: no increment is lost.
+// Of two changes with the same condition one wins: no increment is lost.
 func raceConditions(t *testing.T, s *scene) {
 	path := "project/" + s.name + "/n"
 	_, stop := counted(t, "increment", s.locator, path)
@@ -198,7 +197,7 @@ func raceConditions(t *testing.T, s *scene) {
 	t.Logf("%d won here, %d there", won, theirs)
 }
 
-// Both create the name of the moment.
+// Both create the same names at the same time.
 func raceCreators(t *testing.T, s *scene) {
 	prefix := "project/" + s.name + "/d/"
 	_, stop := counted(t, "create", s.locator, prefix)
@@ -233,8 +232,8 @@ func raceCreators(t *testing.T, s *scene) {
 	}
 }
 
-// A file that is put in place has the mode of the file that was there, and never that of
-// what a link led to, which is another.
+// A file that replaces another has the mode of that file. It never has the mode of the
+// target of a link.
 func raceMode(t *testing.T, s *scene) {
 	start(t, "relink", s.path("x"), filepath.Join(s.outside, "run"))
 	race(t, strings.Split("put, put noFollow, writeBytes, stage", ", "), "outside stale notFound notRegular busy conflict", nil, func(ctx context.Context, op string, _ int) error {

@@ -12,24 +12,24 @@ import (
 	"testing"
 )
 
-// ownMountsVar is set in the process that has a mount namespace of its own, to
-// the directory of the program that was built.
+// ownMountsVar is set in the process with its own mount namespace, to the directory
+// of the program that was built.
 const ownMountsVar = "CAPD_TESTS_OWN_MOUNTS"
 
-// attacks counts, over every TestAttack….
+// attacks counts for every TestAttack….
 var attacks tally
 
-// tally is what each suite of attacks came to, by the name of its test.
+// tally is the result of each suite of attacks, by the name of its test.
 type tally struct {
 	mu     sync.Mutex
 	suites map[string]toll
 }
 
-// toll is what attacks came to.
+// toll is the result of attacks.
 type toll struct {
-	cases, names int64 // what was set up, and the names tried there
-	tries        int64 // operations on them
-	behind       int64 // of these, on what the name could not be opened as: they tell no more than the open does
+	cases, names int64 // cases that were set up, and the names tried there
+	tries        int64 // operations on names
+	behind       int64 // of these, those on names that could not be opened: they show no more than the open does
 	escapes      int64
 	hangs        int64
 }
@@ -43,7 +43,7 @@ func (a toll) String() string {
 		a.cases, a.names, a.tries-a.behind, a.behind, a.escapes, a.hangs)
 }
 
-// tollLine reads what String wrote.
+// tollLine is the format of String.
 const tollLine = "%d cases with %d names; %d tries, and %d on what an open had refused; %d escapes, %d hangs"
 
 func parseToll(line string) (a toll, err error) {
@@ -62,7 +62,7 @@ func (c *tally) add(t testing.TB, more toll) {
 	c.suites[suite] = c.suites[suite].plus(more)
 }
 
-// tried counts one try; behind says that what it was of could not be opened.
+// tried counts one try. behind means that its name could not be opened.
 func (c *tally) tried(t testing.TB, behind bool) {
 	one := toll{tries: 1}
 	if behind {
@@ -87,8 +87,8 @@ func (c *tally) report() {
 	}
 }
 
-// fewest is what each suite tries at least, on Linux. What is behind a refused open
-// does not count.
+// fewest is the least that each suite must try on Linux. Tries behind a refused
+// open do not count.
 var fewest = map[string]toll{
 	"TestAttackConfinement": {cases: 9, names: 16, tries: 112},
 	"TestAttackDeny":        {cases: 11, names: 27, tries: 157},
@@ -99,8 +99,8 @@ var fewest = map[string]toll{
 	"TestAttackTypes":       {cases: 10, names: 11, tries: 80},
 }
 
-// missing says which suites have tried less than they should, of those that the
-// command line asks for.
+// missing returns the suites that have tried less than they should, among those
+// that the command line selects.
 func (c *tally) missing() (all []string) {
 	if runtime.GOOS != "linux" || flag.Lookup("test.list").Value.String() != "" {
 		return nil

@@ -14,50 +14,49 @@ import (
 	"capd/vat"
 )
 
-// patience is how long an operation may take before it counts as hung: three times
+// patience is how long an operation may take before it counts as hung. It is three times
 // as long with the race detector.
 var patience = 10 * time.Second
 
-// prompt is what bounds an answer with the race detector too.
+// prompt is the time limit of an answer, with and without the race detector.
 const prompt = 5 * time.Second
 
-// attack is one case: what is there, and which operations on which paths have
-// to give what.
+// attack is one case: what exists, and what operations on paths must answer.
 type attack struct {
 	n     int // its number
 	name  string
 	setup func(s *scene)
-	// hold, if it is there, is a directory that is opened first, so that the paths
-	// begin there; then event happens to it on the host's disk.
+	// hold, if not "", is a directory that is opened first, from which paths begin. Then
+	// event happens to it on the host's disk.
 	hold  string
 	event func(s *scene)
-	// root: paths begin at the root of the namespace, so that the scene is project/NAME.
+	// root: paths begin at the root of the namespace, so the scene is project/NAME.
 	root bool
-	// blind: no picture is taken of the scene, which has no end.
+	// blind: no picture is taken of the scene, since it has no end.
 	blind bool
 	tries []attempt
 }
 
-// attempt is some operations on one path. Each counts once.
+// attempt is some operations on one path. Each counts as a try.
 type attempt struct {
 	ops  string // separated by ", "
 	path string
-	want string // codes, any of which is right; "ok" for none
-	// answer, if it is there, looks at what was answered.
+	want string // codes, each of which is right; "ok" means no error
+	// answer, if not nil, checks the answer.
 	answer func(s *scene, op, text string)
-	// after, if it is there, looks at the host's disk.
+	// after, if not nil, checks the host's disk.
 	after func(s *scene, op string)
 }
 
-// scene is a directory of its own within what is served, and a Dir of it.
+// scene is a directory in the served one, and a Dir of it.
 type scene struct {
 	*hostProcess
 	testing.TB
 	dir  string      // on the host's disk
 	name string      // in the served directory
 	top  *client.Dir // of it
-	cap  *vat.Cap    // where paths begin: top, or what is held, or the root
-	at   string      // what they begin with
+	cap  *vat.Cap    // where paths begin: top, what is held, or the root
+	at   string      // the prefix of paths
 }
 
 func (s *scene) path(rel string) string { return filepath.Join(s.dir, rel) }
@@ -113,8 +112,8 @@ func (h *hostProcess) scene(t testing.TB, a attack) *scene {
 	return s
 }
 
-// run tries an attack. Operations that are refused must change nothing within
-// what is served either; after one that is not, the scene is set up anew.
+// run runs an attack. Refused operations must change nothing in the served directory.
+// After an operation that succeeds, the scene is set up again.
 func (h *hostProcess) run(t *testing.T, a attack) {
 	t.Run(fmt.Sprintf("%02d %s", a.n, a.name), func(t *testing.T) {
 		attacks.add(t, toll{cases: 1})
@@ -188,7 +187,7 @@ func (s *scene) attempt(op string, a attempt) (refused bool) {
 	return err != nil
 }
 
-// says is an answer that must be exactly this.
+// says returns a check that the answer is exactly want.
 func says(want string) func(*scene, string, string) {
 	return func(s *scene, op, text string) {
 		if text != want {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a program of the host can put into a directory.
+// Files that a program of the host can put into a directory.
 
 func hardlink(s *scene) {
 	other := filepath.Join(s.base, "elsewhere")
@@ -23,7 +23,7 @@ func fifo(s *scene) { ok(s.TB, unix.Mkfifo(s.path("p"), 0o666)) }
 func zero(s *scene) { ok(s.TB, unix.Mknod(s.path("z"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5)))) }
 
 func socket(s *scene) {
-	// The path may be too long for an address.
+	// The path may be too long for a socket's address.
 	at, err := os.MkdirTemp("", "s")
 	ok(s.TB, err)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(at, "s"), Net: "unix"})
@@ -33,7 +33,7 @@ func socket(s *scene) {
 	ok(s.TB, os.Rename(filepath.Join(at, "s"), s.path("s")))
 }
 
-// lease holds a write lease on f, which is never given up, until the test ends.
+// lease holds a write lease on f until the test ends. It never gives it up.
 func lease(s *scene) {
 	s.write("f", "leased")
 	f, err := os.OpenFile(s.path("f"), os.O_RDWR, 0)

@@ -24,8 +24,8 @@ import (
 	"capd/vfs"
 )
 
-// place is a scratch directory: what is served lies in served, and what a guest
-// must not reach beside it, in outside.
+// place is a scratch directory. Its directory served is served. Beside it, guests must not reach
+// outside.
 type place struct {
 	testing.TB
 	base    string
@@ -39,7 +39,7 @@ func newPlace(t testing.TB) *place {
 	return newPlaceIn(t, "")
 }
 
-// newPlaceInMemory has no disk beneath, so that a race is not one for the disk.
+// newPlaceInMemory makes a place in memory, so that races do not depend on a disk.
 func newPlaceInMemory(t testing.TB) *place {
 	t.Helper()
 	return newPlaceIn(t, scratch.Memory())
@@ -47,7 +47,7 @@ func newPlaceInMemory(t testing.TB) *place {
 
 func newPlaceIn(t testing.TB, dir string) *place {
 	t.Helper()
-	base, err := os.MkdirTemp(dir, "capd") // a test's own directory may be too long a name for a socket
+	base, err := os.MkdirTemp(dir, "capd") // a test's own directory may be too long for a socket's name
 	ok(t, err)
 	base, err = filepath.EvalSymlinks(base)
 	ok(t, err)
@@ -64,17 +64,17 @@ type hostProcess struct {
 	cmd     *exec.Cmd
 	locator string // the first guest's
 	log     *syncBuffer
-	told    bool // to end
+	told    bool // it was asked to end
 }
 
-// serve starts capd on a fresh place. At the test's end it is asked to end, and
-// must leave nothing behind.
+// serve starts capd on a new place. At the end of the test it is asked to end, and must leave
+// nothing behind.
 func serve(t testing.TB, args ...string) *hostProcess {
 	t.Helper()
 	return serveAt(newPlace(t), exec.Command(capd(t), args...))
 }
 
-// serveAt starts cmd, which is capd with some flags, on p.
+// serveAt starts cmd, which is capd with flags, on p.
 func serveAt(p *place, cmd *exec.Cmd) *hostProcess {
 	p.Helper()
 	cmd.Args = append([]string{cmd.Args[0], "serve", p.served, "--state", p.state}, cmd.Args[1:]...)
@@ -107,7 +107,7 @@ func serveAt(p *place, cmd *exec.Cmd) *hostProcess {
 
 func (h *hostProcess) pid() string { return strconv.Itoa(h.cmd.Process.Pid) }
 
-// end ends the host and looks at what it left.
+// end ends the host and checks what it left.
 func (h *hostProcess) end() {
 	if !h.told { // a second signal would end it at once
 		h.cmd.Process.Signal(syscall.SIGTERM)
@@ -129,7 +129,7 @@ func (h *hostProcess) end() {
 	h.noStaging()
 }
 
-// noStaging says that nothing of a whole-file write is left in what was served.
+// noStaging checks that no whole-file write has left anything in the served directory.
 func (p *place) noStaging() {
 	p.Helper()
 	if left := p.staging(); len(left) > 0 {
@@ -150,7 +150,7 @@ func (h *hostProcess) console() *console.Console {
 	return c
 }
 
-// grant returns the locator of a new grant, its id and its control.
+// grant makes a grant, and returns its locator, its id and its control.
 func (h *hostProcess) grant(guest, path string) (loc, id string, ctl *console.Control) {
 	h.Helper()
 	g, loc, ctl, err := h.console().Grant(context.Background(), guest, path, false)
@@ -158,8 +158,7 @@ func (h *hostProcess) grant(guest, path string) (loc, id string, ctl *console.Co
 	return loc, g.ID, ctl
 }
 
-// dial connects a guest, until the test ends. forbidden is what the host must
-// not send it.
+// dial connects a guest until the test ends. The host must not send it any of forbidden.
 func dial(t testing.TB, loc string, forbidden ...string) *client.Conn {
 	t.Helper()
 	parsed, err := locator.Parse(loc)
@@ -173,7 +172,8 @@ func dial(t testing.TB, loc string, forbidden ...string) *client.Conn {
 	return c
 }
 
-// connectTo connects to a socket. Where as many wait to be accepted as may be it tries again, as package client does.
+// connectTo connects to a socket. If its queue of connections is full it tries again, as package
+// client does.
 func connectTo(t testing.TB, socket string) net.Conn {
 	t.Helper()
 	var nc net.Conn
@@ -186,7 +186,7 @@ func connectTo(t testing.TB, socket string) net.Conn {
 	return nc
 }
 
-// listener looks for what must not be sent in all that comes.
+// listener looks in everything it receives for what must not be sent.
 type listener struct {
 	net.Conn
 	t         testing.TB
@@ -207,8 +207,7 @@ func (l *listener) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// is says that err has one of the codes want, separated by spaces; "ok" is no
-// error.
+// is checks that err has one of the codes want, which spaces separate; "ok" means no error.
 func is(t testing.TB, what string, err error, want string) bool {
 	t.Helper()
 	if !hasCode(err, want) {
@@ -251,7 +250,7 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// noStagedFiles says that no whole-file write has left its bytes.
+// noStagedFiles checks that no whole-file write has left its bytes.
 func (p *place) noStagedFiles() {
 	p.Helper()
 	files := func() []string {
@@ -267,7 +266,7 @@ func execCapd(t testing.TB, args ...string) *exec.Cmd { return exec.Command(capd
 
 func nothing() *strings.Reader { return strings.NewReader("") }
 
-// guestOf is for programs beside the tests.
+// guestOf connects a guest, for programs that run beside the tests.
 func guestOf(loc string) (*client.Conn, *client.Dir) {
 	c, err := client.Dial(context.Background(), loc)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"capd/vfs/deny"
 )
 
-// inProcess is a host in this process, composed as package server composes one, with
-// something between the store and its guards. Guests come over a real socket.
+// inProcess is a host in this process, composed as in package server, with an extra
+// layer between the store and its guards. Guests use a real socket.
 type inProcess struct {
 	*place
 	authority *authority.Host
@@ -24,7 +24,7 @@ type inProcess struct {
 	socket    string
 }
 
-// serveHere serves a fresh place at project/.
+// serveHere serves a new place at project/.
 func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *inProcess {
 	t.Helper()
 	p := newPlace(t)
@@ -78,7 +78,7 @@ func (h *inProcess) guest(path string) *granted {
 	return &granted{d, conn, ctl, loc, g.ID}
 }
 
-// within waits for what f does, or fails when it takes too long.
+// within waits until f returns. It fails if that takes too long.
 func within(t testing.TB, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -1,4 +1,4 @@
-// Package tests holds capd as a whole to what it promises.
+// Package tests tests capd as a whole.
 package tests
 
 import (
@@ -19,14 +19,14 @@ import (
 	"testing"
 )
 
-// layers says, of every package of this module, what else it may import. It is
-// a statement of policy: to add a package, say here where it belongs.
+// layers says what each package of this module may import besides itself. It is a
+// policy: to add a package, add here where it belongs.
 //
-// A pattern is an import path, or one that ends in /... and then covers the path
-// itself and all below it. The standard library may be imported without
-// mention, but for what hostStd names, which a layer has to be given.
+// A pattern is an import path. One that ends in /... covers the path itself and
+// everything below it. Every layer may import the standard library, except for hostStd,
+// which a layer must be allowed.
 var layers = []layer{
-	// What everybody who serves guests counts in.
+	// The counters of everybody who serves guests.
 	{of: "capd/meter", pure: true},
 
 	// The waist.
@@ -38,18 +38,18 @@ var layers = []layer{
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
 
-	// Storage: no backend knows another, nor anything above the waist.
+	// Storage: no backend imports another, or anything above vfs.
 	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
 	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/backend/git", may: "capd/meter capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
 	{of: "capd/backend/cas/reapi", may: "capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
 
-	// A tree on the host for programs that know nothing of capd, and what confines them.
+	// A tree on the host for programs that do not know capd, and their sandbox.
 	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch golang.org/x/sys/...", host: true},
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
-	// What a host composes and how it is told; neither knows a backend.
+	// What a host composes, and its configuration. Neither imports a backend.
 	{of: "capd/virtualfs", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
@@ -60,7 +60,7 @@ var layers = []layer{
 	{of: "capd/capnp", may: "capd/vat " + serialization},
 	{of: "capd/capnp/gen", may: serialization + " capnproto.org/go/capnp/v3/std/capnp/schema", host: true},
 
-	// What the wire serves, and who may have it.
+	// What is served over the wire, and to whom.
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
@@ -70,11 +70,11 @@ var layers = []layer{
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "golang.org/x/sys/unix capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
-	// The other end of it. The operator's client reads what the console wrote.
+	// The client's side of the wire. The operator's client reads what the console wrote.
 	{of: "capd/client/console", may: "capd/meter capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/batch capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
-	// Where a backend meets a capability: all of a host but its command line.
+	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/state capd/config capd/host capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
 		"capd/vfs/batch capd/vfs/deny capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
@@ -83,26 +83,26 @@ var layers = []layer{
 }
 
 type layer struct {
-	of   string // the packages; the first layer that covers a package counts
-	may  string // the imports beside the standard library, separated by spaces
-	host bool   // hostStd too
-	pure bool   // and nothing that it imports, however far down, imports hostStd, the standard library's own use aside
+	of   string // the packages; the first layer that covers a package applies
+	may  string // the allowed imports besides the standard library, separated by spaces
+	host bool   // hostStd is allowed, too
+	pure bool   // nothing that it imports, even indirectly, imports hostStd, apart from the standard library itself
 }
 
-// serialization is what go-capnp is good for: messages and the generated structs
-// of rpc.capnp. Its rpc and server packages are not among it.
+// serialization is the part of go-capnp that capd uses: messages, and the generated
+// structs of rpc.capnp. Its rpc and server packages are not allowed.
 const serialization = "capnproto.org/go/capnp/v3 capnproto.org/go/capnp/v3/std/capnp/rpc"
 
-// remoteExecution is the Remote Execution API, and what speaks it.
+// remoteExecution is the Remote Execution API and the packages that speak it.
 const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org/grpc/... google.golang.org/protobuf/... google.golang.org/genproto/..."
 
-// capLayer is what translates between the wire and the waist; it knows neither
-// who holds what nor where anything is stored.
+// capLayer translates between the wire and vfs. It knows neither who holds what nor
+// where anything is stored.
 const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/session capd/cap/wire capd/meter " +
 	"capd/vfs capd/vat capd/capnp capd/help " + serialization
 
-// hostStd is the part of the standard library that reaches the host, less the
-// parts of it that only read and write text.
+// hostStd is the part of the standard library that reaches the host, without packages
+// that only read and write text.
 const (
 	hostStd  = "os/... net/... syscall plugin path/filepath io/ioutil log/syslog"
 	textOnly = "net/url net/netip net/textproto"
@@ -110,16 +110,16 @@ const (
 
 func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textOnly, std) }
 
-// required must all be there: an absent package would hold every rule.
+// required packages must exist: a missing package would satisfy every rule.
 const required = "capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
 	"capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
-// platforms are looked at each, since their files differ.
+// platforms are checked separately, since their files differ.
 var platforms = []string{"linux", "darwin", "windows"}
 
-// pkg is one package as go list describes it, tests left out.
+// pkg is a package as go list describes it, without tests.
 type pkg struct {
 	ImportPath string
 	Standard   bool
@@ -127,7 +127,7 @@ type pkg struct {
 	Deps       []string
 }
 
-// packages returns this module's packages and all that they depend on.
+// packages returns this module's packages and all their dependencies.
 func packages(t *testing.T, goos string) map[string]pkg {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "capd/...")
@@ -190,7 +190,7 @@ func check(all map[string]pkg, path string) (problems []string) {
 	return problems
 }
 
-// The check must be able to fail.
+// The check finds violations.
 func TestLayersCatch(t *testing.T) {
 	all := map[string]pkg{}
 	for _, std := range []string{"context", "os", "net/http", "path/filepath", "syscall"} {
@@ -236,7 +236,7 @@ func TestLayersCatch(t *testing.T) {
 	}
 }
 
-// A layer could allow what these forbid, so they stand for themselves.
+// layers could allow what these tests forbid, so they are separate.
 func TestLayersThatNobodyMayCross(t *testing.T) {
 	for _, goos := range platforms {
 		t.Run(goos, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestLayersThatNobodyMayCross(t *testing.T) {
 	}
 }
 
-// What is not there breaks no rule, so that it is there is a rule too.
+// A missing package breaks no rule, so each must exist.
 func TestLayersAreAllThere(t *testing.T) {
 	all := packages(t, "linux")
 	var missing []string
@@ -280,7 +280,7 @@ func TestLayersAreAllThere(t *testing.T) {
 	}
 }
 
-// The host's files enter a backend in one way, which can be found with grep.
+// Host files enter a backend in one way only, which grep can find.
 func TestAuthorityEntersByOpenAmbient(t *testing.T) {
 	root := moduleRoot(t)
 	found := 0
@@ -323,19 +323,19 @@ func TestAuthorityEntersByOpenAmbient(t *testing.T) {
 	}
 }
 
-// isModule reports a module of its own, such as that of the benchmarks, which nothing
-// here is built of.
+// isModule reports whether dir is a module of its own, such as the benchmarks. Nothing
+// here depends on it.
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
 }
 
-// ambientName reports a name by which authority over the host's files enters:
-// OpenAmbient, and FindAmbient for what is to be opened.
+// ambientName reports whether a function of that name may take host paths: OpenAmbient,
+// and FindAmbient, which finds what to open.
 func ambientName(name string) bool { return name == "OpenAmbient" || name == "FindAmbient" }
 
-// checkBackend reports exported functions that take text, as a host path is
-// one, and have no ambient name. It returns how many of those there are.
+// checkBackend reports exported functions without an ambient name that take text, since
+// a host path is text. It returns the number of functions with an ambient name.
 func checkBackend(t *testing.T, rel string, file *ast.File) (ambient int) {
 	t.Helper()
 	for _, decl := range file.Decls {
@@ -356,7 +356,7 @@ func checkBackend(t *testing.T, rel string, file *ast.File) (ambient int) {
 	return ambient
 }
 
-// takesText reports a type that may carry a path or an open file.
+// takesText reports whether a type may carry a path or an open file.
 func takesText(e ast.Expr) bool {
 	text := false
 	ast.Inspect(e, func(n ast.Node) bool {

@@ -17,20 +17,19 @@ import (
 	"capd/tests/scratch"
 )
 
-// others are the programs that tests run beside themselves, as processes of
-// their own: this binary with otherVar set to "name", "arg", … on lines.
+// others are programs that tests run in processes of their own: this binary,
+// with otherVar set to "name", "arg", … on lines.
 var others = map[string]func(args []string){}
 
 const otherVar = "CAPD_TESTS_OTHER"
 
-// hostileLine is what TestHostile came to, for the end of the run.
+// hostileLine is the result of TestHostile, printed at the end of the run.
 var hostileLine string
 
-// thorough says that what is tried again and again is tried more often: .ci/run
-// has the time.
+// thorough means that repeated attempts are made more often, as in .ci/run.
 var thorough = os.Getenv("CAPD_CI") != ""
 
-// times is how often: n times, and all of them when thorough.
+// times returns how many attempts to make: n, or all if thorough.
 func times(n, all int) int {
 	if thorough {
 		return all
@@ -41,7 +40,7 @@ func times(n, all int) int {
 // atEnd runs when all tests are over.
 var atEnd []func()
 
-// raceBuilt says that this binary has the race detector; then capd has it too.
+// raceBuilt means that this binary, and so capd, has the race detector.
 var raceBuilt bool
 
 func TestMain(m *testing.M) {
@@ -49,7 +48,7 @@ func TestMain(m *testing.M) {
 		others[args[0]](args[1:])
 		os.Exit(0)
 	}
-	if r, w, err := os.Pipe(); err == nil { // so that the runtime has its own descriptors
+	if r, w, err := os.Pipe(); err == nil { // so that the runtime has opened its own descriptors
 		r.Close()
 		w.Close()
 	}
@@ -78,8 +77,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waitTogether has more tests run at once than there are processors, unless the
-// command line says how many: most wait for other processes.
+// waitTogether allows more parallel tests than there are processors, unless the
+// command line sets a number. Most tests wait for other processes.
 func waitTogether() {
 	flag.Parse()
 	said := false
@@ -89,9 +88,11 @@ func waitTogether() {
 	}
 }
 
-// leaks waits for what is about to end and says what did not.
+// leaks waits for descriptors and goroutines to end, and reports those that do
+// not.
 func leaks(fds, routines int) string {
-	// A process that was waited for may leave a descriptor to the collector.
+	// The garbage collector may still have to close the descriptor of an ended
+	// process.
 	ok := waitFor(5*time.Second, func() bool {
 		runtime.GC()
 		return runtime.NumGoroutine() <= routines && openFiles("self") <= fds
@@ -105,14 +106,14 @@ func leaks(fds, routines int) string {
 	return fmt.Sprintf("%d descriptors, of %d before; %d goroutines, of %d before", openFiles("self"), fds, runtime.NumGoroutine(), routines)
 }
 
-// openFiles is how many descriptors a process has open, and 0 where nobody can
-// tell.
+// openFiles returns how many descriptors a process has open, or 0 if that is
+// unknown.
 func openFiles(pid string) int {
 	all, _ := os.ReadDir("/proc/" + pid + "/fd")
 	return len(all)
 }
 
-// waitFor polls until cond holds, and reports whether it came to.
+// waitFor polls until cond holds, and reports whether it did within limit.
 func waitFor(limit time.Duration, cond func() bool) bool {
 	for start := time.Now(); time.Since(start) < limit; time.Sleep(10 * time.Millisecond) {
 		if cond() {
@@ -128,10 +129,10 @@ var built struct {
 	err  error
 }
 
-// builtHere is the program where another process has built it.
+// builtHere is the path of the program, if another process has built it.
 var builtHere string
 
-// capd returns the path of the real program, which is built once.
+// capd returns the path of the real program, which it builds once.
 func capd(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -153,7 +154,7 @@ func capd(t testing.TB) string {
 	return filepath.Join(built.dir, "capd")
 }
 
-// start starts one of the other programs; it is killed at the test's end.
+// start starts one of the others. It is killed at the end of the test.
 func start(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(name, args...)
@@ -176,7 +177,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// closes waits for c to be closed, for as long as anything may take.
+// closes reports whether c is closed within the usual time limit.
 func closes(c <-chan struct{}) bool {
 	select {
 	case <-c:

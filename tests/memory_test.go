@@ -12,8 +12,8 @@ import (
 	"capd/vfs"
 )
 
-// TestUncommittedWriters: what one guest stages in the tree in memory, and commits
-// never, keeps no other from writing there.
+// TestUncommittedWriters: what one guest stages in a tree in memory and never
+// commits does not prevent others from writing there.
 func TestUncommittedWriters(t *testing.T) {
 	t.Parallel()
 	h := serveAt(newPlaceInMemory(t), exec.Command(capd(t)))

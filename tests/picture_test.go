@@ -24,11 +24,11 @@ func (p *place) canary(dir string) {
 	ok(p, os.WriteFile(filepath.Join(dir, "deep", "f"), []byte(secret+" deep"), 0o600))
 }
 
-// picture is all that can be told of a tree: by path, mode, time and content.
+// picture describes a tree: for each path mode, time and content.
 type picture map[string]string
 
-// take takes a picture of what is below dir. What is gone when it is looked at
-// is left out.
+// take takes a picture of what is below dir. What disappears meanwhile is left
+// out.
 func take(t testing.TB, dir string) picture {
 	t.Helper()
 	p := picture{}
@@ -63,7 +63,7 @@ func take(t testing.TB, dir string) picture {
 	return p
 }
 
-// differs says where two pictures differ, and "" when they do not.
+// differs describes the differences of two pictures, "" for none.
 func (p picture) differs(q picture) string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(p)) {

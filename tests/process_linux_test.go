@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// usage is what a process holds of the system.
+// usage is what a process uses of the system.
 type usage struct {
 	files int
 	rssKB int
@@ -18,7 +18,7 @@ func (u usage) String() string {
 	return fmt.Sprintf("%5d descriptors, %4d MiB resident", u.files, u.rssKB>>10)
 }
 
-// usageOf looks at a process in /proc.
+// usageOf reads the usage of a process from /proc.
 func usageOf(t *testing.T, pid string) usage {
 	t.Helper()
 	b, err := os.ReadFile("/proc/" + pid + "/status")

@@ -20,8 +20,9 @@ import (
 	"capd/vfs"
 )
 
-// The other programs of races. They run until they are killed, or as many times
-// as they are told, or until their standard input ends, and then say how often.
+// The other programs of races. They run until they are killed, for a given
+// number of times, or until their standard input ends. Then they print how often
+// they did it.
 func init() {
 	others["exchange"] = exchangeForever
 	others["remake"] = remakeForever
@@ -32,7 +33,7 @@ func init() {
 	others["alias"] = aliasForever
 }
 
-// exchangeForever exchanges two names.
+// exchangeForever exchanges two names again and again.
 func exchangeForever(args []string) {
 	times, _ := strconv.Atoi(args[2])
 	done := 0
@@ -45,17 +46,17 @@ func exchangeForever(args []string) {
 }
 
 // remakeForever removes a directory and makes it again, with a file in it that
-// says how many times.
+// holds the number of times.
 func remakeForever(args []string) {
 	for n := 0; ; n++ {
 		os.Mkdir(args[0], 0o755)
 		os.WriteFile(args[0]+"/n", []byte(strconv.Itoa(n)), 0o644)
-		time.Sleep(time.Duration(n%8) * time.Millisecond) // long enough for some, whoever they are
+		time.Sleep(time.Duration(n%8) * time.Millisecond) // long enough for some of the others
 		os.RemoveAll(args[0])
 	}
 }
 
-// mountForever binds a directory over another and takes it away.
+// mountForever binds a directory over another, and unmounts it again.
 func mountForever(args []string) {
 	for {
 		unix.Mount(args[0], args[1], "", unix.MS_BIND, "")
@@ -63,7 +64,7 @@ func mountForever(args []string) {
 	}
 }
 
-// until runs f until the standard input ends.
+// until runs f again and again, until standard input ends.
 func until(f func()) {
 	var over atomic.Bool
 	go func() {
@@ -75,8 +76,8 @@ func until(f func()) {
 	}
 }
 
-// incrementForever adds one to the number in a file, on condition that it is
-// what was read.
+// incrementForever increments the number in a file, under the condition that the
+// file has not changed since it was read.
 func incrementForever(args []string) {
 	c, d := guestOf(args[0])
 	defer c.Close()
@@ -104,8 +105,8 @@ func increment(d *client.Dir, path string) error {
 	return err
 }
 
-// createForever creates the name of the moment after a prefix and says which it
-// won.
+// createForever creates a name made of a prefix and the moment, and prints the
+// names that it created first.
 func createForever(args []string) {
 	c, d := guestOf(args[0])
 	defer c.Close()
@@ -120,10 +121,10 @@ func createForever(args []string) {
 	fmt.Println(strings.Join(won, " "))
 }
 
-// moment is the same for all who ask within some hundred microseconds.
+// moment returns the same for all callers within 300 microseconds.
 func moment() string { return strconv.FormatInt(time.Now().UnixMicro()/300, 36) }
 
-// relinkForever puts a link at a name, then a file, and so on.
+// relinkForever makes a name a link, then a file, and so on.
 func relinkForever(args []string) {
 	tmp := args[0] + ".tmp"
 	for {
@@ -137,8 +138,8 @@ func relinkForever(args []string) {
 	}
 }
 
-// aliasForever makes a name one more of another file, then that of a file of its
-// own, and so on.
+// aliasForever makes a name a hard link to another file, then a file of its own,
+// and so on.
 func aliasForever(args []string) {
 	tmp := args[0] + ".tmp"
 	for {
@@ -151,16 +152,16 @@ func aliasForever(args []string) {
 	}
 }
 
-// enough is how often a race must have seen each outcome.
+// enough is how often each outcome of a race must have been seen.
 const enough = 1000
 
-// raceTime is how long a race may take to have seen enough.
+// raceTime is the longest that a race may take for that.
 const raceTime = 30 * time.Second
 
-// race does the operations in turn, some at once, until success and refusal
-// were each seen often enough and over says that nothing else is waited for.
-// Each answers what a guest gets; a refusal has one of the codes want. A
-// success is judged by the operation itself, which reports an escape.
+// race runs the operations in turn, several at once, until success and refusal
+// were each seen often enough and over returns true. Each operation returns what
+// a guest gets. A refusal must have one of the codes want. An operation itself
+// judges its success, and reports an escape.
 func race(t *testing.T, ops []string, want string, over func() bool, do func(ctx context.Context, op string, i int) error) {
 	t.Helper()
 	attacks.add(t, toll{cases: 1, names: 1, tries: int64(len(ops))})
@@ -201,7 +202,7 @@ func race(t *testing.T, ops []string, want string, over func() bool, do func(ctx
 	}
 }
 
-// escaped reports content that is not what was served.
+// escaped reports content that was not served.
 func escaped(t *testing.T, what, got string, want ...string) {
 	t.Helper()
 	if !slices.Contains(want, got) {
@@ -210,7 +211,7 @@ func escaped(t *testing.T, what, got string, want ...string) {
 	}
 }
 
-// readThen is try, and for an operation that reads a look at the answer.
+// readThen is try; for an operation that reads it also checks the answer.
 func readThen(ctx context.Context, t *testing.T, op string, d *vat.Cap, path string, want ...string) error {
 	text, err := try(ctx, op, d, path)
 	if err == nil && strings.HasPrefix(op, "read") {
@@ -219,7 +220,7 @@ func readThen(ctx context.Context, t *testing.T, op string, d *vat.Cap, path str
 	return err
 }
 
-// counted is a program that says how often it did what it does.
+// counted starts a program that counts what it does.
 func counted(t *testing.T, name string, args ...string) (done func() bool, stop func() []string) {
 	t.Helper()
 	cmd := program(name, args...)

@@ -19,24 +19,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// escape is a try to get out. A script says GOT when it has got something, and
-// "tried" at its end, so that one that fails early shows.
+// escape is an attempt to get out of a sandbox. Its script prints GOT if it got
+// something, and "tried" at its end, so that an early failure shows.
 type escape struct {
 	name   string
 	script string
 	change func(*sandbox.Command)
-	code   vfs.Code // of a run that is to be stopped
+	code   vfs.Code // of a run that must be stopped
 	stdin  func(*cell) *os.File
-	check  func(*cell, outcome) string // what it got, from what the host sees
+	check  func(*cell, outcome) string // returns what it got, as the host sees it
 }
 
-// inside is a script that does what attackers[name] does.
+// inside returns a script that runs attackers[name].
 func inside(name string, args ...string) string {
 	return fmt.Sprintf("%s='%s' /capd/init", otherVar, strings.Join(append([]string{"attacker", name}, args...), "\n"))
 }
 
-// In a script HOST is the cell's directory, SLEEP is how long to sleep for what
-// is looked for afterwards.
+// In a script HOST is the cell's directory, and SLEEP is how long a process sleeps
+// that is looked for afterwards.
 var escapes = []escape{
 	{name: "private key", script: `cat HOST/home/.ssh/id_ed25519 ~/.ssh/id_ed25519 ~root/.ssh/* /home/*/.ssh/*; find / -name 'id_*' -type f -size -4k -exec cat {} +; grep -rs secret1 /tmp /capd /etc; echo tried`},
 	{name: "shadow", script: `cat /etc/shadow /etc/gshadow /etc/shadow- && echo GOT; ls /etc/ssh /etc/ssl/private && echo GOT; echo tried`},
@@ -124,8 +124,8 @@ var escapes = []escape{
 func lessMemory(c *sandbox.Command) { c.Limits.Memory = 256 << 20 }
 func lessDisk(c *sandbox.Command)   { c.Limits.Disk = 32 << 20 }
 
-// TestSandboxEscapes runs each escape, by root and by a user: none gets
-// anything, and nothing is left running.
+// TestSandboxEscapes runs each escape as root and as a user. None gets anything,
+// and no process is left.
 func TestSandboxEscapes(t *testing.T) {
 	t.Parallel()
 	cells(t, func(c *cell) {
@@ -186,8 +186,8 @@ func TestSandboxEscapes(t *testing.T) {
 	})
 }
 
-// loot is what the output of an escape shows that it got, or that it was not
-// tried to its end.
+// loot returns what an escape got, or that it did not run to its end, by its
+// output.
 func (c *cell) loot(e escape, o outcome) string {
 	switch {
 	case strings.Contains(o.Out, c.secret):
@@ -205,8 +205,8 @@ func (c *cell) loot(e escape, o outcome) string {
 // cellsMade numbers the cells.
 var cellsMade atomic.Int64
 
-// sleepers are the processes that the cell's sandboxes left behind: that sleep for
-// as long as no others do.
+// sleepers returns the processes that the cell's sandboxes left behind: those that
+// sleep for this cell's own time.
 func (c *cell) sleepers() (pids []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
@@ -217,7 +217,7 @@ func (c *cell) sleepers() (pids []string) {
 	return pids
 }
 
-// pseudoTerminal is a terminal that somebody types at; see pts(4).
+// pseudoTerminal returns a terminal at which somebody types; see pts(4).
 func pseudoTerminal(c *cell) *os.File {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	ok(c, err)

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a script cannot do is done by this binary, inside the sandbox.
+// This binary, inside the sandbox, does what a script cannot do.
 
 func init() { others["attacker"] = attacker }
 
@@ -27,7 +27,7 @@ func attacker(args []string) {
 	fmt.Println("tried")
 }
 
-// got says that an attack had success, as far as err has it.
+// got prints that an attack succeeded, if err is nil.
 func got(err error, format string, args ...any) {
 	if err == nil {
 		fmt.Printf("GOT "+format+"\n", args...)
@@ -50,13 +50,13 @@ var attackers = map[string]func(args []string){
 		for _, p := range all {
 			pid, _ := strconv.Atoi(filepath.Base(p))
 			if pid == os.Getpid() || pid == os.Getppid() && pid != 1 {
-				continue // its own shell is its own
+				continue // its own shell does not count
 			}
 			got(syscall.PtraceAttach(pid), "attached to %d", pid)
 			buf := make([]byte, 8)
 			local := []unix.Iovec{{Base: &buf[0], Len: 8}}
 			_, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0)
-			if !errors.Is(err, syscall.EFAULT) { // read, but nothing there
+			if !errors.Is(err, syscall.EFAULT) { // EFAULT: it can be read, but nothing is there
 				got(err, "read %d", pid)
 			}
 			_, err = os.ReadFile(p + "/mem")
@@ -220,7 +220,8 @@ var attackers = map[string]func(args []string){
 		os.Chmod(".", 0)
 		fmt.Println("levels:", n)
 	},
-	// It leaves its session, is orphaned, and takes no signal that one can refuse.
+	// The process leaves its session, becomes an orphan, and ignores every signal
+	// that can be ignored.
 	"daemon": func(args []string) {
 		c := exec.Command("setsid", "sh", "-c", "trap '' HUP INT TERM; (trap '' HUP INT TERM; while :; do sleep $1; done) & exit", "sh", args[0])
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

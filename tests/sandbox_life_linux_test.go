@@ -16,7 +16,7 @@ import (
 	"capd/vfs"
 )
 
-// here runs command in this process, with ctx, and returns what it wrote.
+// here runs command in this process, with ctx, and returns its output.
 func (c *cell) here(ctx context.Context, command sandbox.Command) (string, int, error) {
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
@@ -24,14 +24,14 @@ func (c *cell) here(ctx context.Context, command sandbox.Command) (string, int, 
 	return out.String(), exit, err
 }
 
-// script is the command that runs one.
+// script returns the command that runs a script.
 func (c *cell) script(text string) sandbox.Command {
 	command := c.command
 	command.Args = []string{"sh", "-c", text}
 	return command
 }
 
-// TestSandboxErrors: what cannot be run says why.
+// TestSandboxErrors: the error of a command that cannot run says why.
 func TestSandboxErrors(t *testing.T) {
 	needSandbox(t)
 	c := newCell(t, os.Getuid())
@@ -102,8 +102,8 @@ func TestSandboxErrors(t *testing.T) {
 	}
 }
 
-// TestSandboxLooksOnceMore: what a program stores in less time than lies between two
-// looks counts too.
+// TestSandboxLooksOnceMore: storage used between two looks counts, too, even if the
+// program ends before the second.
 func TestSandboxLooksOnceMore(t *testing.T) {
 	needSandbox(t)
 	c := newCell(t, os.Getuid())
@@ -125,7 +125,7 @@ func TestSandboxLooksOnceMore(t *testing.T) {
 	}
 }
 
-// TestSandboxEnds: a run ends with its context, with what it was told, and with
+// TestSandboxEnds: a run ends with its context, when nobody takes its output, and with
 // the process that started it.
 func TestSandboxEnds(t *testing.T) {
 	needSandbox(t)
@@ -198,8 +198,8 @@ func TestSandboxEnds(t *testing.T) {
 	})
 }
 
-// TestSandboxNetwork: the host's network is there when it is asked for, and
-// still nobody's abstract socket and no file.
+// TestSandboxNetwork: the host's network can be used if asked for. Abstract sockets
+// and files of others still cannot.
 func TestSandboxNetwork(t *testing.T) {
 	t.Parallel()
 	cells(t, func(c *cell) {
@@ -227,8 +227,8 @@ func TestSandboxNetwork(t *testing.T) {
 	})
 }
 
-// TestSandboxEscapesOutside: an attacker that has nothing around it gets what it
-// looks for, so that the others did not fail for want of trying.
+// TestSandboxEscapesOutside: the attackers succeed without a sandbox. So their
+// failure inside is the sandbox's doing.
 func TestSandboxEscapesOutside(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, os.Getuid())
@@ -243,7 +243,7 @@ func TestSandboxEscapesOutside(t *testing.T) {
 	}
 }
 
-// TestSandboxArguments: they arrive as they are, text or not.
+// TestSandboxArguments: arguments arrive unchanged, text or not.
 func TestSandboxArguments(t *testing.T) {
 	needSandbox(t)
 	c := newCell(t, os.Getuid())

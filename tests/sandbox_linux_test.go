@@ -18,7 +18,7 @@ import (
 	"capd/vfs"
 )
 
-// This binary is what runs inside a sandbox before the program, as capd is.
+// Inside a sandbox this binary runs before the program, as capd does.
 func init() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init(os.Args)
@@ -26,7 +26,7 @@ func init() {
 	others["sandboxed"] = sandboxed
 }
 
-// sandboxed is a process that runs a command in a sandbox: what capd is to it.
+// sandboxed runs a command in a sandbox, in a process of its own, as capd does.
 func sandboxed(args []string) {
 	var c sandbox.Command
 	if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
@@ -42,7 +42,7 @@ func sandboxed(args []string) {
 	json.NewEncoder(os.Stdout).Encode(o)
 }
 
-// outcome is what a sandboxed command came to.
+// outcome is the result of a sandboxed command.
 type outcome struct {
 	Exit     int
 	Out, Err string
@@ -57,8 +57,8 @@ func (o outcome) String() string {
 	return s + ": " + strings.Join(strings.Fields(o.Out), " ")
 }
 
-// needSandbox skips the test where nothing can be confined, and fails it where
-// that is asked for.
+// needSandbox skips the test where sandboxes do not work, or fails it where they
+// are required.
 func needSandbox(t testing.TB) {
 	t.Helper()
 	err := sandbox.Available()
@@ -71,22 +71,22 @@ func needSandbox(t testing.TB) {
 	t.Skip(err)
 }
 
-// cell is a place on the host from which sandboxes are run, by one user.
+// cell is a directory on the host from which one user runs sandboxes.
 type cell struct {
 	testing.TB
-	dir      string // everybody may read it; what is in it is the user's
-	self     string // this binary, for everybody to start
+	dir      string // readable by everybody; its content is the user's
+	self     string // this binary, which everybody may start
 	uid      int
 	secret   string
-	sleeping string          // seconds that processes sleep which must not be left: as many as no others do
+	sleeping string          // for how many seconds processes sleep that must not be left; no other cell uses that number
 	command  sandbox.Command // the defaults
 }
 
-// nobody runs sandboxes as capd does for who is not root.
+// nobody is a user other than root, to test sandboxes of such users.
 const nobody = 65534
 
-// cells calls f with a cell of this process's user, and of nobody when that is
-// root.
+// cells calls f with a cell of this process's user. As root it also calls f with
+// a cell of nobody.
 func cells(t *testing.T, f func(c *cell)) {
 	needSandbox(t)
 	confinement, err := sandbox.Inspect()
@@ -131,8 +131,9 @@ func newCell(t testing.TB, uid int) *cell {
 }
 
 // copyProgram copies this binary to a place where everybody may start it. Another
-// process writes it: what this one forks meanwhile would hold it open for writing
-// until it execs, and to start it would answer ETXTBSY.
+// process writes the copy. If this one did, a child that it forks meanwhile would
+// hold the copy open for writing until it execs, and starting the copy would fail
+// with ETXTBSY.
 func copyProgram(t testing.TB, to string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -154,8 +155,8 @@ func (c *cell) read(name string) string {
 	return string(b)
 }
 
-// process is the one that runs command, with a secret in its environment, and a
-// descriptor of a file that holds it, which the next program would inherit.
+// process returns the process that runs command. It has a secret in its
+// environment, and an inheritable descriptor of a file that contains it.
 func (c *cell) process(command sandbox.Command) *exec.Cmd {
 	c.Helper()
 	spec, err := json.Marshal(command)
@@ -176,7 +177,7 @@ func (c *cell) process(command sandbox.Command) *exec.Cmd {
 	return cmd
 }
 
-// run runs command and returns what it came to.
+// run runs command and returns its outcome.
 func (c *cell) run(command sandbox.Command, stdin io.Reader) outcome {
 	c.Helper()
 	cmd := c.process(command)
@@ -245,7 +246,7 @@ func TestSandboxUse(t *testing.T) {
 			}
 		}
 		caches := []sandbox.Cache{{At: sandbox.CachePath, Dir: c.path("cache/1")}, {At: sandbox.HomePath + "/.tool/store", Dir: c.path("cache/2")}}
-		for i, want := range []string{"1 1", "11 11"} { // what is in them lasts, and nothing else of the home
+		for i, want := range []string{"1 1", "11 11"} { // what is in them lasts, and nothing else of the home does
 			command := c.command
 			command.Caches = caches
 			command.Args = []string{"sh", "-c", `test ! -e ~/other && touch ~/other

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptRun is what a script has running and has seen last.
+// scriptRun is the state of a script: what it runs, and the last output.
 type scriptRun struct {
 	host *exec.Cmd
 	log  syncBuffer
@@ -81,7 +81,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	r.host.Stdout, r.host.Stderr = &out, &r.log
 	begun := time.Now()
 	ts.Check(r.host.Start())
-	host := r.host // and a script may serve again
+	host := r.host // the script may serve again
 	ts.Defer(func() { host.Process.Kill(); host.Wait() })
 	if !waitFor(20*time.Second, func() bool { return strings.Contains(out.String(), "Ctrl-C") }) {
 		ts.Fatalf("capd serve printed %s%s", out.String(), r.log.String())
@@ -108,8 +108,7 @@ func scriptEnd(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// scriptExec runs capd and remembers what it answered. "<FILE" is its input,
-// ">FILE" is where its output goes.
+// scriptExec runs capd and remembers its output. "<FILE" is its input, and ">FILE" is where its output goes.
 func scriptExec(ts *testscript.TestScript, _ bool, args []string) {
 	r := lastRun(ts)
 	path := filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "capd")
@@ -222,7 +221,7 @@ func scriptKeys(ts *testscript.TestScript, _ bool, want []string) {
 	}
 }
 
-// valueAt is what is at .a.0.b of the last command's output.
+// valueAt returns what is at .a.0.b of the last command's output.
 func valueAt(ts *testscript.TestScript, path string) (v any) {
 	ts.Check(json.Unmarshal([]byte(lastRun(ts).out), &v))
 	for key := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {

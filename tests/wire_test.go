@@ -13,10 +13,10 @@ import (
 	"capd/vfs"
 )
 
-// What a hostile guest says on the wire: nothing is checked before it is sent.
+// Messages of a hostile guest: nothing is checked before it is sent.
 
-// operation is one method, done to a path below a Dir. It returns what was
-// answered, as text.
+// operation calls one method on a path below a Dir. It returns the answer as
+// text.
 type operation func(ctx context.Context, d *vat.Cap, path string) (string, error)
 
 var operations = map[string]operation{
@@ -160,13 +160,13 @@ func onFile(do func(context.Context, *vat.Cap) (string, error)) operation {
 
 type whetherOpenedKey struct{}
 
-// whetherOpened has behind set by an operation that opens a name first, when that
-// was refused.
+// whetherOpened returns a context in which an operation that opens a name first
+// sets behind if the open was refused.
 func whetherOpened(ctx context.Context, behind *bool) context.Context {
 	return context.WithValue(ctx, whetherOpenedKey{}, behind)
 }
 
-// noteOpened sets what whetherOpened asked for.
+// noteOpened sets the behind of whetherOpened.
 func noteOpened[R ~capnp.StructKind](ctx context.Context, a *vat.Answer[R]) {
 	if behind, ok := ctx.Value(whetherOpenedKey{}).(*bool); ok {
 		_, _, err := a.Await(ctx)
@@ -183,7 +183,7 @@ func readBytes(ctx context.Context, f *vat.Cap) (text string, err error) {
 	return text, err
 }
 
-// commit writes to a staged writer, which it takes over, and commits.
+// commit writes to a staged writer and commits it. It takes over w.
 func commit(ctx context.Context, w *vat.Cap) error {
 	defer w.Release()
 	err := vat.Do(ctx, w, schema.Writer_write, func(p schema.Writer_write_Params, _ *vat.Caps) error { return p.SetData([]byte("staged")) }, nil)
@@ -221,7 +221,8 @@ func glob(ctx context.Context, d *vat.Cap, pattern string) (string, error) {
 	return strings.Join(names, "\n"), err
 }
 
-// statNames are the names of a page, "name (raw bytes)" where there are two.
+// statNames returns the names of a page, as "name (raw bytes)" if there are raw
+// bytes.
 func statNames(l schema.Stat_List, err error) ([]string, error) {
 	if err != nil {
 		return nil, err
@@ -257,7 +258,7 @@ func nodeText(n schema.Node, err error) (string, error) {
 	return fmt.Sprintf("link %q outside=%v", target, l.Outside()), err
 }
 
-// try does an operation and returns its answer, and its error with its code.
+// try does an operation, and returns its answer and its error with its code.
 func try(ctx context.Context, op string, d *vat.Cap, path string) (string, error) {
 	do, there := operations[op]
 	if !there {
@@ -267,7 +268,7 @@ func try(ctx context.Context, op string, d *vat.Cap, path string) (string, error
 	return text, wire.Decode(err)
 }
 
-// sink takes what a file streams.
+// sink receives what a file streams.
 type sink struct{ syncBuffer }
 
 var sinkTable = vat.NewTable(

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestWorldsCases: whatever a program leaves in the directory that it is run in,
-// what comes back of it are files and directories within, all or nothing.
+// TestWorldsCases: whatever a program leaves in its directory, only files and
+// directories inside it are synced back, all or nothing.
 func TestWorldsCases(t *testing.T) {
 	needSandbox(t)
 	defer worldsSeen.report()
@@ -53,7 +53,7 @@ func (s syncBack) test(t *testing.T) {
 		t.Errorf("capd run ended with %d, want %d: %v", c.code, s.code, c.said)
 	}
 	heard := c.errs
-	if strings.HasPrefix(s.says, "capd: ") { // the changes are shown before
+	if strings.HasPrefix(s.says, "capd: ") { // it shows the changes first
 		heard = heard[max(strings.LastIndex("\n"+heard, "\ncapd: "), 0):]
 	}
 	for words := range strings.SplitSeq(s.says, " | ") {
@@ -120,10 +120,10 @@ func (c *backed) run(s syncBack) {
 	}
 }
 
-// token is a word that only this case's program has in its command line.
+// token returns a word that only this case's program has in its command line.
 func (c *backed) token() string { return c.dir + "/token" }
 
-// processes are those that have word in their command line.
+// processes returns the processes that have word in their command line.
 func processes(word string) (found []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {

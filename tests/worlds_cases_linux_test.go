@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncBack is one case of sync back: a program that is run on a tree, and what
-// is left of that in the served directory.
+// syncBack is a case of sync back: a program that is run on a tree, and what it leaves in the
+// served directory.
 type syncBack struct {
 	n      int
 	name   string
 	args   []string // of capd run
-	guest  bool     // with a locator of a running host, and not in the directory
+	guest  bool     // with a locator of a running host, instead of in the directory
 	script string
-	// meanwhile, if it is there, is called when the script has said "ready" and
-	// waits for a line. tree is where it works, on the host.
+	// meanwhile, if not nil, is called when the script has said "ready" and waits for a line. tree
+	// is its working directory on the host.
 	meanwhile func(c *backed, tree string)
 	code      int    // of capd run
-	says      string // on standard error, what is separated by " | "
+	says      string // on standard error; " | " separates the parts
 	served    picture
 	after     func(c *backed)
 }
 
-// backed is a case that was run.
+// backed is a running case.
 type backed struct {
 	*estate
 	said
@@ -42,7 +42,8 @@ var original = picture{
 
 const ready = "echo ready; read line; "
 
-// syncBacks are cases 50 to 58, of what is hostile; TestWorldsRuns has what is usual. OUTSIDE is a directory beside the served one.
+// syncBacks are cases 50 to 58: hostile programs. TestWorldsRuns has the usual ones. OUTSIDE is a
+// directory beside the served one.
 var syncBacks = []syncBack{
 	{
 		n: 50, name: "a link out of the tree",

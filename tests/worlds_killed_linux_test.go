@@ -11,55 +11,56 @@ import (
 	"time"
 )
 
-// killing is a kind of work that is killed in the midst, and what may be there
-// afterwards.
+// killing describes a kind of work that is killed before it ends, and what may be
+// left.
 type killing struct {
 	name string
-	// sign is a pattern of paths: when there are more, the work changes something.
+	// sign is a pattern of paths. When more paths match it than before, the work has
+	// begun to change something.
 	sign string
-	// prepare makes the estate that every round begins with, and remembers what it
-	// and the work come to.
+	// prepare makes the estate with which every round begins. It remembers the tree
+	// before the work and after it.
 	prepare func(k *killed)
-	// begin makes ready, and returns what does the work and what kills it. The work
-	// answers an error unless it was done.
+	// begin prepares the work. It returns a function that does the work and one that
+	// kills it. The work returns an error unless it was done.
 	begin func(r *round) (work func() error, kill func())
-	// anew, if it is there, begins anew where that is not a host.
+	// anew, if not nil, starts again after the kill. Otherwise a host is started.
 	anew func(r *round) *exec.Cmd
-	// after looks at what is there once somebody has begun anew, and reports whether
-	// the work was done. It must have been if it was answered.
+	// after checks what is there after the new start, and reports whether the work
+	// was done. Work that was answered must be done.
 	after func(r *round) (done bool)
 }
 
-// killed is a kind of work being killed.
+// killed is a test of one kind of work.
 type killed struct {
 	killing
 	*estate
-	before, model picture // of what the work changes
+	before, model picture // of what the work changes, before and after it
 	digest        string  // of what it stores
-	settled       int     // batches, after a kill
+	settled       int     // batches that were settled after a kill
 }
 
-// round is one of its estates, in which it is killed once.
+// round is one kill, in an estate of its own.
 type round struct {
 	*estate
 	*killed
-	signs    int  // before the work
-	answered bool // before it was killed
+	signs    int  // paths that match sign before the work
+	answered bool // the work was answered before the kill
 }
 
 var killings = []killing{applying, undoing, reverting, syncing, moving, snapshotting, materializing}
 
-// TestWorldsKilled kills the real program with kill -9 at moments all over its work.
-// When it, or another, has begun anew, what it was doing is wholly done or wholly
-// undone, no file is lost, and nothing is left behind.
+// TestWorldsKilled kills the real program with kill -9 at moments during all of its
+// work. After a new start, the work is either completely done or completely undone.
+// No file is lost, and nothing else is left behind.
 func TestWorldsKilled(t *testing.T) {
 	t.Parallel()
 	rounds := times(5, 12)
-	if n, err := strconv.Atoi(os.Getenv("CAPD_KILLS")); err == nil { // for a night
+	if n, err := strconv.Atoi(os.Getenv("CAPD_KILLS")); err == nil { // for a run over night
 		rounds = n
 	}
 	capd(t)
-	t.Cleanup(worldsSeen.report) // after the parallel ones
+	t.Cleanup(worldsSeen.report) // after the parallel tests
 	for _, k := range killings {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,13 +82,14 @@ func (k killing) test(t *testing.T, rounds int) {
 	vacuous := func(n int) bool {
 		return done == 0 || done == n || answered > n*3/4 || k.sign == intents && all.settled == 0
 	}
-	// When the instants all fall on one side there are more.
+	// If all instants were before or all after the end of the work, more are tried.
 	n := 0
 	for i := 0; i < rounds || vacuous(n) && i < 6*rounds; i++ {
 		n++
 		r := all.round(filepath.Join(dir, fmt.Sprint(i+1)))
-		// A third of the instants are spread over the whole, a third over the part in
-		// which it changes something, and a third are where it comes to be done.
+		// A third of the instants are spread over the whole work. A third are spread
+		// over the part that changes something. A third are near the moment in which
+		// the work becomes done.
 		m, atEnd := instant{again: i%4 == 3}, false
 		part := (float64(i%rounds) + rand.Float64()) / float64(rounds) * float64(end.at)
 		switch {
@@ -120,14 +122,14 @@ func (k killing) test(t *testing.T, rounds int) {
 	}
 }
 
-// edge is where the work comes to be done, as far as is known.
+// edge is the estimated moment in which the work becomes done.
 type edge struct {
 	at, step time.Duration
 	last     bool
 }
 
-// learn moves the edge by whether the work was done there, in smaller steps once it
-// was passed.
+// learn moves the edge, depending on whether the work was done at the last kill. The
+// steps become smaller after the edge was passed.
 func (e *edge) learn(done bool) {
 	if done != e.last {
 		e.step = max(e.step/2, time.Millisecond)
@@ -139,11 +141,11 @@ func (e *edge) learn(done bool) {
 	}
 }
 
-// instant is when to kill: so long after the work began, or after its sign was seen.
+// instant is when to kill: a time after the start of the work, or after its sign.
 type instant struct {
 	sign  bool
 	after time.Duration
-	again bool // who begins anew is killed too, at first
+	again bool // the program that starts anew is killed, too, the first time
 }
 
 func (k *killed) round(dir string) *round {
@@ -151,7 +153,7 @@ func (k *killed) round(dir string) *round {
 	return &round{estate: k.estate.copy(k.TB, dir), killed: k}
 }
 
-// uninterrupted is how long the work takes, and from its sign on.
+// uninterrupted returns how long the work takes, from its start and from its sign.
 func (k *killed) uninterrupted(dir string) (took, changes time.Duration) {
 	k.Helper()
 	r := k.round(filepath.Join(dir, "whole"))
@@ -170,7 +172,7 @@ func (k *killed) uninterrupted(dir string) (took, changes time.Duration) {
 	return took, changes
 }
 
-// start begins the work.
+// start starts the work.
 func (r *round) start(work func() error) (answer chan error) {
 	answer = make(chan error, 1)
 	r.signs = r.count()
@@ -183,14 +185,14 @@ func (r *round) count() int {
 	return len(found)
 }
 
-// awaitSign waits until the work changes something, or was answered.
+// awaitSign waits for the sign, or until the work was answered.
 func (r *round) awaitSign(answer chan error) {
 	for r.sign != "" && len(answer) == 0 && r.count() <= r.signs {
 		time.Sleep(100 * time.Microsecond)
 	}
 }
 
-// kill kills the work at an instant, and reports whether it is done nevertheless.
+// kill kills the work at an instant, and reports whether it is done anyway.
 func (r *round) kill(m instant) (done bool) {
 	r.Helper()
 	work, kill := r.begin(r)
@@ -217,7 +219,7 @@ func (r *round) kill(m instant) (done bool) {
 	return done
 }
 
-// killAgain kills who begins anew, in the midst of settling what was left.
+// killAgain kills the program that starts anew, while it settles what was left.
 func (r *round) killAgain() {
 	r.Helper()
 	cmd := r.command("", "serve", "--config", "capd.yaml")
@@ -231,10 +233,10 @@ func (r *round) killAgain() {
 	worldsSeen.count(&worldsSeen.kills, 1)
 }
 
-// settling is about how long a host takes until it has settled what was left.
+// settling is roughly how long a host takes to settle what was left.
 const settling = 60 * time.Millisecond
 
-// whole says that what is there is as before the work or as after it.
+// whole checks that now is the state before the work or after it.
 func (r *round) whole(now, before, after picture) (done bool) {
 	r.Helper()
 	d := before.differs(now)
@@ -253,7 +255,7 @@ func (r *round) torn(format string, args ...any) {
 	r.Errorf(format, args...)
 }
 
-// again starts a host where one was killed, which has to settle everything.
+// again starts a host after a kill. It must settle everything.
 func (r *round) again() *running {
 	r.Helper()
 	host := r.serve()
@@ -261,7 +263,7 @@ func (r *round) again() *running {
 	return host
 }
 
-// heard looks at what a program said that settled what another had left.
+// heard checks the log of a program that settled what another had left.
 func (r *round) heard(log string) {
 	r.Helper()
 	n := settled(log)
@@ -272,7 +274,7 @@ func (r *round) heard(log string) {
 	}
 }
 
-// clean says that nothing is left behind once nothing runs.
+// clean checks that nothing is left behind when nothing runs.
 func (r *round) clean() {
 	r.Helper()
 	if left := r.leftBehind(); len(left) > 0 {
@@ -281,8 +283,8 @@ func (r *round) clean() {
 	}
 }
 
-// leftBehind is what is in the state directory, and beside what is served, that
-// no process has any more, once none runs.
+// leftBehind returns what is in the state directory, and beside the served directory,
+// that belongs to no process. Nothing must be running.
 func (w *estate) leftBehind() []string {
 	var all []string
 	for _, pattern := range []string{
@@ -294,7 +296,7 @@ func (w *estate) leftBehind() []string {
 	return all
 }
 
-// cli is the work of one command of the program's.
+// cli returns the work of one capd command.
 func (r *round) cli(args ...string) func() error {
 	cmd := r.command("", args...)
 	return func() error {

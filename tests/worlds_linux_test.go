@@ -17,7 +17,7 @@ import (
 	"capd/client"
 )
 
-// worldsSeen counts, over TestWorldsCases and TestWorldsKilled.
+// worldsSeen counts for TestWorldsCases and TestWorldsKilled.
 var worldsSeen worldsTally
 
 type worldsTally struct {
@@ -33,7 +33,7 @@ func (c *worldsTally) count(n *int, by int) {
 	*n += by
 }
 
-// report prints what has been counted so far.
+// report prints the counts so far.
 func (c *worldsTally) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,9 +48,9 @@ func (c *worldsTally) report() {
 	fmt.Println("worlds:", strings.Join(parts, "; "))
 }
 
-// estate is a directory with all that a host has: what it serves, its
-// configuration and its state. The paths in the configuration are relative, so
-// that a copy of an estate is another one.
+// estate is a directory with everything that a host has: what it serves, its
+// configuration and its state. Paths in the configuration are relative, so a
+// copy of an estate is independent of it.
 type estate struct {
 	testing.TB
 	dir string
@@ -66,14 +66,15 @@ func (w *estate) write(rel, data string) {
 	ok(w, os.WriteFile(w.path(rel), []byte(data), 0o644))
 }
 
-// copy makes an estate of its own of w.
+// copy copies w to dir.
 func (w *estate) copy(t testing.TB, dir string) *estate {
 	t.Helper()
 	ok(t, os.CopyFS(dir, os.DirFS(w.dir)))
 	return &estate{t, dir}
 }
 
-// command is capd, run in its directory rel, with its state.
+// command returns a capd command that runs in the directory rel, with the
+// estate's state.
 func (w *estate) command(rel string, args ...string) *exec.Cmd {
 	w.Helper()
 	cmd := exec.Command(capd(w), slices.Insert(slices.Clone(args), 1, "--state", w.state())...)
@@ -82,7 +83,7 @@ func (w *estate) command(rel string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// said is what a run of the program came to.
+// said is the result of a run of capd.
 type said struct {
 	code      int
 	out, errs string
@@ -90,7 +91,7 @@ type said struct {
 
 func (s said) String() string { return fmt.Sprintf("[%d] %s%s", s.code, head(s.out), head(s.errs)) }
 
-// ends runs cmd, and ends the test when it takes too long.
+// ends runs cmd, and fails the test if it takes too long.
 func (w *estate) ends(cmd *exec.Cmd) said {
 	w.Helper()
 	var out, errs syncBuffer
@@ -100,7 +101,8 @@ func (w *estate) ends(cmd *exec.Cmd) said {
 	return said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// waits waits for a process that was started.
+// waits waits for a process that was started, and fails the test if it takes
+// too long.
 func (w *estate) waits(cmd *exec.Cmd) {
 	w.Helper()
 	w.waitsFor(cmd, 6*patience)
@@ -116,7 +118,7 @@ func (w *estate) waitsFor(cmd *exec.Cmd, limit time.Duration) {
 	}
 }
 
-// tells runs capd, which must succeed, and returns what it printed.
+// tells runs capd, which must succeed, and returns its output.
 func (w *estate) tells(args ...string) string {
 	w.Helper()
 	s := w.ends(w.command("", args...))
@@ -126,7 +128,7 @@ func (w *estate) tells(args ...string) string {
 	return s.out
 }
 
-// running is a capd serve that may be killed.
+// running is a capd serve that tests may kill.
 type running struct {
 	*estate
 	cmd     *exec.Cmd
@@ -134,7 +136,7 @@ type running struct {
 	log     *syncBuffer
 }
 
-// serve starts a host with its configuration, capd.yaml.
+// serve starts a host with the estate's configuration, capd.yaml.
 func (w *estate) serve() *running {
 	w.Helper()
 	var out syncBuffer
@@ -173,8 +175,9 @@ func (r *running) guest() *client.Dir {
 	return dial(r, r.locator).Dir(context.Background())
 }
 
-// unsettled is what a host says that could not settle all that was left to it.
+// unsettled matches the log of a host that could not settle everything left to
+// it.
 var unsettled = regexp.MustCompile(`but not at|could not be settled|internal|panic|DATA RACE|goroutine `)
 
-// settled is how many batches of a process that died the log tells of.
+// settled returns how many batches of a dead process the log mentions.
 func settled(log string) int { return strings.Count(log, "which died had begun were") }

@@ -5,10 +5,10 @@ import (
 	"regexp"
 )
 
-// intents is a sign of a batch, which has written down what it is about to do.
+// intents is the sign of a batch that has written down what it is about to do.
 const intents = "state/journal/*/*.intent"
 
-// overlaid makes an estate with changes that wait in an overlay, which lasts.
+// overlaid makes an estate with waiting changes in an overlay on disk.
 func (k *killed) overlaid() {
 	k.Helper()
 	k.fill("lower")
@@ -25,8 +25,8 @@ func (k *killed) overlaid() {
 	k.modelled()
 }
 
-// modelled remembers what the work starts from and what it comes to, and drops the
-// model of that.
+// modelled remembers the trees before and after the work. It removes the copy in
+// which it tried the work.
 func (k *killed) modelled() {
 	k.Helper()
 	k.before, k.model = contents(k.TB, k.path("lower")), contents(k.TB, k.path("model"))
@@ -36,14 +36,15 @@ func (k *killed) modelled() {
 	ok(k.TB, os.RemoveAll(k.path("model")))
 }
 
-// waiting is what the overlay has that the lower tree has not.
+// waiting returns what the overlay has changed over the lower tree.
 func (r *round) waiting() string {
 	r.Helper()
 	return r.tells("diff", "draft", "--stat")
 }
 
-// settledDraft looks at an overlay after an apply, or its undoing, was killed. It
-// shows the same as ever, the lower tree is before or after, and it can be applied.
+// settledDraft checks an overlay after an apply, or its undoing, was killed. The
+// overlay shows the same as before, the lower tree is as before or as after, and
+// the overlay can be applied.
 func (r *round) settledDraft() (applied bool) {
 	r.Helper()
 	host := r.again()

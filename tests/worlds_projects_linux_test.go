@@ -10,30 +10,29 @@ import (
 	"time"
 )
 
-// project is a directory as people have them, and what is done in it.
+// project is a typical directory, and what people run in it.
 type project struct {
 	name   string
-	needs  string // a program of the system; without it the project is skipped outside CI
-	heavy  bool   // tried with CAPD_CI alone
+	needs  string // a program that it needs; without it the project is skipped, except in CI
+	heavy  bool   // it runs only with CAPD_CI
 	files  map[string]string
 	args   func(t *testing.T) []string // of capd run
 	script string
 	code   int
 
-	// made is what a whole run leaves in the directory, by path: "file", "dir", or
-	// "link:" and a target. same are paths whose contents are alike.
+	// made is what a complete run leaves in the directory, by path: "file", "dir", or "link:" and a
+	// target. same are paths with equal contents.
 	made  map[string]string
 	same  []string
-	left  []string // what stays behind
-	after string   // run in the directory, on the host, it succeeds
+	left  []string // what is not synced back
+	after string   // a script that must succeed in the directory, on the host
 
-	// midst reports that a run has come to its middle; what there is in the tree then
-	// is kept.
+	// midst reports that a run is in its middle. What the tree has then must be kept.
 	midst func(tree string) bool
 	kept  []string
 }
 
-// has reports whether there is something at one of the patterns below the tree.
+// has returns a function that reports whether something in the tree matches one of the patterns.
 func has(patterns ...string) func(tree string) bool {
 	return func(tree string) bool {
 		for _, p := range patterns {
@@ -79,7 +78,7 @@ var projects = []project{
 	{
 		name: "a tree of hard links", needs: "ln",
 		files: map[string]string{"src/main.rs": "fn main() {}", "target/debug/deps/app-0": "old", "target/debug/app": "old"},
-		// As cargo does it: what is built gets its name with a digest, and is linked to where it is looked for.
+		// As in cargo: an output gets a name with a digest, and a hard link where it is looked for.
 		script: `cd target/debug; mkdir -p incremental build/out
 			for i in 1 2 3 4 5 6 7 8 9; do echo "object $i" > deps/lib$i-ff.rlib; ln deps/lib$i-ff.rlib lib$i.rlib; ln deps/lib$i-ff.rlib incremental/$i; done
 			rm deps/app-0; echo app > deps/app-1; chmod +x deps/app-1; ln -f deps/app-1 app; mv incremental/9 build/out/lib9
@@ -112,8 +111,8 @@ var projects = []project{
 	},
 }
 
-// TestWorldsProjects runs what people run, once to its end and once until it is stopped
-// in its middle: what came back is whole, and what did not is kept.
+// TestWorldsProjects runs typical programs, once to the end and once until they are stopped in the
+// middle. What was synced back is whole, and the rest is kept.
 func TestWorldsProjects(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -196,7 +195,7 @@ func (p project) test(t *testing.T) {
 	}
 }
 
-// fill makes the project's files: without any it is this module's own.
+// fill makes the project's files. By default they are this module's own.
 func (p project) fill(r *usual) {
 	r.Helper()
 	if p.files == nil {
@@ -216,7 +215,7 @@ func (p project) fill(r *usual) {
 	}
 }
 
-// ends are the lines that capd itself said.
+// ends returns the lines that capd itself printed.
 func ends(s said) string {
 	var own []string
 	for line := range strings.Lines(s.errs) {

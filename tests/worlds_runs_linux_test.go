@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestWorldsRuns: what a program did in capd run comes back, or is kept where capd
-// says, and the exit code tells which.
+// TestWorldsRuns: what a program did in capd run is synced back, or kept where capd
+// says. The exit code tells which.
 func TestWorldsRuns(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -21,9 +21,9 @@ func TestWorldsRuns(t *testing.T) {
 		script string
 		stop   func(r *usual) // when the script has said "ready"
 		code   int
-		says   string  // on standard error, separated by " | "
-		served picture // beside before
-		kept   picture // nil: nothing is
+		says   string  // on standard error; " | " separates the parts
+		served picture // in addition to before
+		kept   picture // nil: nothing is kept
 	}{
 		{
 			name: "moved, and linked", script: "mv src lib && ln lib/x lib/y",
@@ -133,8 +133,8 @@ type usual struct {
 	*estate
 	cmd   *exec.Cmd
 	errs  *syncBuffer
-	deaf  chan bool     // told when its output is to be closed
-	limit time.Duration // in which a run has to end
+	deaf  chan bool     // receives when the run's output is to be closed
+	limit time.Duration // the time limit of a run
 }
 
 func newUsual(t testing.TB) *usual {
@@ -154,7 +154,7 @@ func (r *usual) interrupt() {
 	ok(r, r.cmd.Process.Signal(os.Interrupt))
 }
 
-// run runs capd run in the directory rel, and calls stop, if there is one, when the
+// run runs capd run in the directory rel. It calls stop, if not nil, when the
 // program says "ready".
 func (r *usual) run(rel string, stop func(*usual), args ...string) said {
 	r.Helper()
@@ -189,7 +189,8 @@ func (r *usual) run(rel string, stop func(*usual), args ...string) said {
 	return said{r.cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// kept says what is kept, that it was told where, and that it is nobody else's.
+// kept checks what is kept, that capd printed where, and that only this user can
+// access it.
 func (r *usual) kept(s said, want picture) {
 	r.Helper()
 	dirs, err := filepath.Glob(r.path("state/unsynced/*"))
@@ -216,8 +217,8 @@ func (r *usual) kept(s said, want picture) {
 	}
 }
 
-// TestWorldsRunOfGuest: a program on a guest's tree brings back what a guest can
-// make; and when the grant is revoked, what it did is kept.
+// TestWorldsRunOfGuest: a program on a guest's tree syncs back what a guest may
+// make. If the grant is revoked, what the program did is kept.
 func TestWorldsRunOfGuest(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -248,8 +249,8 @@ func TestWorldsRunOfGuest(t *testing.T) {
 	}
 }
 
-// TestWorldsRunTakesNoLocator: a locator in the environment is not one that was
-// asked for.
+// TestWorldsRunTakesNoLocator: a locator in the environment is not used without
+// being asked for.
 func TestWorldsRunTakesNoLocator(t *testing.T) {
 	needSandbox(t)
 	r := newUsual(t)
@@ -263,8 +264,8 @@ func TestWorldsRunTakesNoLocator(t *testing.T) {
 	}
 }
 
-// TestWorldsRunOutput: an output that cannot be written does not pass for a run that
-// ended well.
+// TestWorldsRunOutput: a run whose output cannot be written does not end
+// successfully.
 func TestWorldsRunOutput(t *testing.T) {
 	needSandbox(t)
 	r := newUsual(t)
@@ -283,8 +284,8 @@ func TestWorldsRunOutput(t *testing.T) {
 	r.kept(s, before.with(picture{"n": "file:part"}))
 }
 
-// TestWorldsRunCache: what --cache names lasts for a tree, for no other, and is not
-// shared by two runs at once.
+// TestWorldsRunCache: a cache of --cache lasts for its tree. Other trees, and a
+// second run at the same time, do not get it.
 func TestWorldsRunCache(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -299,7 +300,7 @@ func TestWorldsRunCache(t *testing.T) {
 	}{
 		{"served", []string{r.path(".cache"), "~/.tool"}, "111"},
 		{"served", []string{"~/.tool/", ".cache"}, "111111"},
-		{"served", []string{"~/.cache/go-build"}, "111"}, // another cache than all of ~/.cache
+		{"served", []string{"~/.cache/go-build"}, "111"}, // a different cache from all of ~/.cache
 		{"served", nil, "111"},
 		{"other", []string{r.path(".cache"), "~/.tool"}, "111"},
 		{"served", []string{"/capd/cache", "/capd/home/.tool"}, "111111111"},
@@ -313,7 +314,7 @@ func TestWorldsRunCache(t *testing.T) {
 			t.Errorf("in %s with %q: %v; want %s", run.in, run.cache, s, run.want)
 		}
 	}
-	for _, want := range []string{"1", "11"} { // where it is for who does not ask npm_config_cache
+	for _, want := range []string{"1", "11"} { // where it is for programs that ignore npm_config_cache
 		if s := r.run("served", nil, "--cache", "~/.npm", "--", "sh", "-c", "printf 1 >> ~/.npm/n; cat $npm_config_cache/n"); s.code != 0 || s.out != want {
 			t.Errorf("with ~/.npm: %v; want %s", s, want)
 		}
@@ -339,7 +340,8 @@ func TestWorldsRunCache(t *testing.T) {
 	}
 }
 
-// stopAfter stops a run when cond holds of its tree on the host.
+// stopAfter returns a function that stops a run when cond holds of its tree on the
+// host.
 func (r *usual) stopAfter(cond func(tree string) bool) func(*usual) {
 	return func(*usual) {
 		r.Helper()

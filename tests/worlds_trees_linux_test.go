@@ -14,7 +14,7 @@ import (
 	"capd/vfs"
 )
 
-// fill makes the tree that is worked on: some 260 files, links and directories.
+// fill makes the tree to work on: about 260 files, links and directories.
 func (w *estate) fill(rel string) {
 	w.Helper()
 	for i := range 10 {
@@ -37,8 +37,9 @@ func (w *estate) fill(rel string) {
 	ok(w, os.Symlink("d7/f1", w.path(rel+"/link")))
 }
 
-// edit makes some 230 changes to the tree: files replaced, added and removed, a
-// directory moved, one that is a file afterwards, and a file that is a directory.
+// edit makes about 230 changes to the tree: files are replaced, added and
+// removed, a directory is moved, a directory becomes a file, and a file becomes a
+// directory.
 func edit(w *estate, d *client.Dir) {
 	w.Helper()
 	ctx := context.Background()
@@ -86,7 +87,7 @@ func edit(w *estate, d *client.Dir) {
 	put("moved/sub1/f1", "moved and changed")
 }
 
-// editing does the same in a shell, and makes some files executable.
+// editing makes the same changes in a shell, and makes some files executable.
 const editing = `
 for i in 0 1 2 3; do for f in d$i/*; do echo changed $f > $f; done; done
 rm -r d4 d5; echo a file now > d5
@@ -97,8 +98,8 @@ rm link old/link; mv old moved; echo moved and changed > moved/sub1/f1
 chmod +x d7/f1 new0/f0; chmod -x d7/f0
 `
 
-// contents is all below dir that a batch answers for: kinds, contents, links and
-// who may execute a file.
+// contents returns what a batch guarantees about the tree below dir: kinds,
+// contents, links and executable bits.
 func contents(t testing.TB, dir string) picture {
 	t.Helper()
 	p := picture{}
@@ -138,7 +139,7 @@ func contents(t testing.TB, dir string) picture {
 	return p
 }
 
-// fileText is what a picture says of a file.
+// fileText describes a file in a picture.
 func fileText(data []byte, exec bool) string {
 	what := "file:"
 	if exec {
@@ -161,7 +162,7 @@ func shown(t testing.TB, top *client.Dir) picture {
 		for e, err := range d.List(ctx) {
 			ok(t, err)
 			path := vfs.Join(at, e.Name)
-			n, err := top.Walk(ctx, path, false) // a link's target is shown from here alone
+			n, err := top.Walk(ctx, path, false) // a link's target is shown relative to this Dir only
 			ok(t, err)
 			switch n := n.(type) {
 			case *client.Dir:
@@ -185,7 +186,7 @@ func shown(t testing.TB, top *client.Dir) picture {
 	return p
 }
 
-// with is p with what q has; what q has as "" is gone.
+// with returns p with the entries of q added. An entry "" in q removes the path.
 func (p picture) with(q picture) picture {
 	out := picture{}
 	for _, from := range []picture{p, q} {

@@ -54,8 +54,9 @@ var syncing = killing{
 	},
 }
 
-// endOrphans ends what bubblewrap leaves when it is killed between its making a
-// process and telling it to go on: that process waits for ever, and runs nothing.
+// endOrphans ends processes that bubblewrap leaves when it is killed after it has
+// made a process and before it has told it to go on. Such a process runs nothing
+// and waits for ever.
 func (r *round) endOrphans() {
 	r.Helper()
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -101,8 +102,8 @@ guests:
 			return top.Move(context.Background(), "from/dir", top, "to/moved", vfs.If{}, vfs.If{})
 		}, host.kill
 	},
-	// A move between stores that is killed may leave both; never neither, and
-	// nothing in part.
+	// A killed move between stores may leave both files. It never leaves neither,
+	// or a part of one.
 	after: func(r *round) (done bool) {
 		r.Helper()
 		host := r.again()
@@ -131,7 +132,7 @@ guests:
 	},
 }
 
-// contentsOf is contents, of nothing where there is nothing.
+// contentsOf is contents, which are empty if rel does not exist.
 func (r *round) contentsOf(rel string) picture {
 	r.Helper()
 	if _, err := os.Lstat(r.path(rel)); errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +174,7 @@ var snapshotting = killing{
 	},
 }
 
-// serving makes an estate of one directory.
+// serving makes an estate with one served directory.
 func (k *killed) serving() {
 	k.Helper()
 	k.fill("lower")
@@ -181,7 +182,7 @@ func (k *killed) serving() {
 	k.before = contents(k.TB, k.path("lower"))
 }
 
-// verifies says that every content in the host's store is what its name says.
+// verifies checks every content in the host's store against its digest.
 func (r *round) verifies() {
 	r.Helper()
 	blobs := r.path("state/cas/blobs")
@@ -202,7 +203,7 @@ func (r *round) verifies() {
 	}
 }
 
-// What was materialized is gone either way.
+// Materialized trees are removed in either case.
 var materializing = killing{
 	name: "materialize",
 	sign: "state/materialized/*/tree/*",
@@ -224,7 +225,7 @@ var materializing = killing{
 		r.Helper()
 		host := r.serve()
 		tree := r.virtualFs()
-		return func() error { // the directory is held until the host is killed
+		return func() error { // the directory stays open until the host is killed
 			_, err := tree.Materialize(context.Background(), "project", virtualfs.Bounds{}, nil)
 			return err
 		}, host.kill
@@ -242,13 +243,13 @@ var materializing = killing{
 	},
 }
 
-// materialized is what is in the directory for materialized trees.
+// materialized returns what is in the directory for materialized trees.
 func (w *estate) materialized() []string {
 	found, _ := filepath.Glob(w.path("state/materialized/*"))
 	return found
 }
 
-// virtualFs connects to the host that runs here, as its operator.
+// virtualFs connects, as the operator, to the running host.
 func (w *estate) virtualFs() *console.VirtualFs {
 	w.Helper()
 	con, err := console.Dial(context.Background(), filepath.Join(w.state(), "control.sock"))

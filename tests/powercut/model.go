@@ -12,41 +12,41 @@ import (
 // inode is a file, directory or link of the model.
 type inode struct {
 	kind   fs.FileMode // its type bits
-	mode   fs.FileMode // as it was made
+	mode   fs.FileMode // at its creation
 	target string      // of a link
-	parts  []*part     // all that was done to it, in order
+	parts  []*part     // all changes of it, in order
 
-	now map[string]*inode // of a directory: what it holds while the program runs
+	now map[string]*inode // of a directory: its entries while the program runs
 }
 
-// part is one change of one inode.
+// part is one change of an inode.
 type part struct {
-	at     int // the call that made it
-	synced int // from which call on it is on disk
+	at     int // the index of the call that made it
+	synced int // the index of the call after which it is on disk
 
-	// Of a directory: what has the name then, and nil for nothing.
+	// Of a directory: the node that the name refers to then, or nil.
 	name  string
 	child *inode
-	with  *part // a rename's new name: it is on disk if this is, unless that was synced alone
+	with  *part // of a rename: the change of the new name, with which this one reaches the disk, unless it was synced alone
 
 	// Of a file.
 	chmod bool
 	mode  fs.FileMode
-	cut   bool  // to size off
-	off   int64 // of data
+	cut   bool  // the file is truncated or extended to size off
+	off   int64 // the offset of data
 	data  []byte
 }
 
-// keeping is what a power cut does to a change that is not on disk.
+// keeping is the effect of a power cut on a change that is not on disk.
 type keeping int
 
 const (
 	lost   keeping = iota
-	kept           // it is on disk nevertheless
-	zeroed         // a file has the length, and zeros
+	kept           // it is on disk anyway
+	zeroed         // a file has its length, but zeros in place of the data
 )
 
-// onDisk is what dir holds, all of it on disk.
+// onDisk returns what dir contains, all of it synced.
 func onDisk(dir string) (*inode, error) {
 	fi, err := os.Lstat(dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func (n *inode) add(p *part) *part {
 	return p
 }
 
-// name gives a name in n to child, or takes it away.
+// name records that a name in n refers to child, or was removed if child is nil.
 func (n *inode) name(at int, name string, child *inode) *part {
 	if child == nil {
 		delete(n.now, name)
@@ -95,7 +95,8 @@ func (n *inode) name(at int, name string, child *inode) *part {
 	return n.add(&part{at: at, name: name, child: child})
 }
 
-// sync puts on disk, when a call is done, what was done to n before another.
+// sync marks the changes of n from before call before as on disk once call done
+// has ended.
 func (n *inode) sync(before, done int) {
 	for _, p := range n.parts {
 		if p.at < before {
@@ -104,7 +105,7 @@ func (n *inode) sync(before, done int) {
 	}
 }
 
-// all calls visit for n and all that ever was below it.
+// all calls visit for n and everything that ever was below it.
 func (n *inode) all(visit func(*inode)) {
 	seen := map[*inode]bool{}
 	var walk func(*inode)
@@ -121,7 +122,7 @@ func (n *inode) all(visit func(*inode)) {
 	walk(n)
 }
 
-// unsynced are the changes that a power cut after that many calls may lose.
+// unsynced returns the changes that a power cut after so many calls may lose.
 func (n *inode) unsynced(calls int) (all []*part) {
 	n.all(func(n *inode) {
 		for _, p := range n.parts {
@@ -134,8 +135,8 @@ func (n *inode) unsynced(calls int) (all []*part) {
 	return all
 }
 
-// left is what a power cut after that many calls leaves below n, where keeps says
-// what becomes of each change that may be lost.
+// left returns what a power cut after so many calls leaves below n. keeps says
+// what happens to each change that may be lost.
 func (n *inode) left(calls int, keeps func(*part) keeping) tree {
 	fate := func(p *part) keeping {
 		if p.synced < calls {
@@ -160,7 +161,7 @@ func (n *inode) left(calls int, keeps func(*part) keeping) tree {
 	return c.below(n, "", nil)
 }
 
-// cut is a power cut: after how many calls, and what becomes of each change.
+// cut is a power cut: after how many calls, and what happens to each change.
 type cut struct {
 	calls int
 	fate  func(*part) keeping
@@ -199,7 +200,7 @@ func sorted(names map[string]*inode) []string {
 	return all
 }
 
-// content is what a file is left with.
+// content returns the mode and content that are left of a file.
 func (c cut) content(n *inode) (mode fs.FileMode, data []byte) {
 	mode = n.mode
 	for _, p := range n.parts {
@@ -224,7 +225,7 @@ func (c cut) content(n *inode) (mode fs.FileMode, data []byte) {
 	return mode, data
 }
 
-// resized is a copy of data with that size.
+// resized returns a copy of data with that size.
 func resized(data []byte, size int64) []byte {
 	return append(slices.Clone(data[:min(int64(len(data)), size)]), make([]byte, max(0, size-int64(len(data))))...)
 }

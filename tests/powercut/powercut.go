@@ -1,17 +1,17 @@
-// Package powercut shows a test every state in which a power cut may leave a
+// Package powercut runs a test on every state in which a power cut may leave a
 // directory that a program works in.
 //
-// A program runs under strace(1), and what it asks the kernel to do below the
-// directory is played onto a model of a file system that keeps no more than
-// fsync(2) and syncfs(2) promise. The idea is that of ALICE: Pillai and others,
-// "All File Systems Are Not Created Equal", OSDI 2014. For each moment the model
-// tells what may be left, the worst included: a name whose content is lost, a
-// content whose name is lost, one change of a name without those before it.
+// The program runs under strace(1). Its system calls below the directory are
+// applied to a model of a file system, which keeps only what fsync(2) and syncfs(2)
+// promise. The idea is that of ALICE: Pillai and others, "All File Systems Are Not
+// Created Equal", OSDI 2014. For each moment the model returns what may be left.
+// That includes the worst: a name without its content, a content without its name,
+// a change of a name without earlier changes.
 //
-// The model is as weak as POSIX where a file system may be. It promises two
-// things more, as every file system with a journal does: a link's text comes with
-// its name, and a rename is one step, so that the old name does not go without
-// the new one, unless only the directory of the old one is synced.
+// The model is as weak as POSIX allows, with two exceptions that hold on every file
+// system with a journal. A link's target is stored with its name. A rename is one
+// step: the old name does not go without the new one, unless only the directory of
+// the old one is synced.
 package powercut
 
 import (
@@ -26,12 +26,12 @@ import (
 	"testing"
 )
 
-// Record is what a program did below a directory.
+// Record records what a program did below a directory.
 type Record struct {
 	dir   string
 	root  *inode
-	calls []string       // what was done, one after the other, for people
-	said  map[int]string // what was printed, by how many calls were before
+	calls []string       // the calls in order, for people
+	said  map[int]string // what was printed, by the number of calls before
 }
 
 // traced are the system calls that change a file system or write it to disk.
@@ -40,9 +40,9 @@ const traced = "open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,symlink,sy
 	"sendfile,splice,copy_file_range,truncate,ftruncate,fallocate,chmod,fchmod,fchmodat," +
 	"fsync,fdatasync,sync,syncfs"
 
-// Run runs cmd, which works below dir and prints a line when something that it
-// promises to keep is done. What is in dir before is on disk. The end of the model
-// is compared with what is in dir then.
+// Run runs cmd, which works below dir. cmd prints a line when something is done
+// that it promises to keep. What is in dir at the start counts as synced. At the
+// end the model is compared with dir.
 func Run(t testing.TB, dir string, cmd *exec.Cmd) *Record {
 	t.Helper()
 	strace := need(t)
@@ -74,8 +74,8 @@ func Run(t testing.TB, dir string, cmd *exec.Cmd) *Record {
 	return r
 }
 
-// need returns strace's path. Without it there is nothing to try, which is a
-// failure where everything has to be there.
+// need returns strace's path. Without strace the test is skipped, or fails where
+// everything has to be installed.
 func need(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("strace")
@@ -93,16 +93,16 @@ func need(t testing.TB) string {
 
 var thorough = os.Getenv("CI") != "" || os.Getenv("CAPD_CI") != ""
 
-// maxPlain is of how many calls a plain run tries everything.
+// maxPlain is the most calls of which a plain run tries all states.
 const maxPlain = 120
 
-// maxReported is how many states that do not hold are told of.
+// maxReported is the most failing states that are reported.
 const maxReported = 3
 
-// Each has check look at each state that the directory may be left in: dir holds
-// it, and said are the lines that the program had printed. With a program of more
-// than maxPlain calls a plain run leaves out the states in which just one change is
-// lost, or kept, of those that may be.
+// Each calls check for each state in which the directory may be left. dir holds the
+// state, and said the lines that the program had printed. If the program made more
+// than maxPlain calls, a plain run leaves out states in which a single change is
+// lost, or is kept alone.
 func (r *Record) Each(t *testing.T, check func(dir string, said []string) error) {
 	t.Helper()
 	seen := map[[sha256.Size]byte]bool{}
@@ -153,7 +153,7 @@ func try(left tree, said []string, check func(string, []string) error) (err erro
 	return check(dir, said)
 }
 
-// same says that the model ended with what is in dir.
+// same checks that the model ended with the content of dir.
 func (r *Record) same(dir string) error {
 	real, err := onDisk(dir)
 	if err != nil {
@@ -168,14 +168,14 @@ func (r *Record) same(dir string) error {
 	return nil
 }
 
-// loss is which of the changes that may be lost are.
+// loss chooses which of the changes that may be lost are lost.
 type loss struct {
 	name  string
 	keeps func(*part) keeping
 }
 
-// losses are the ways in which a power cut after that many calls may lose what
-// is not on disk.
+// losses returns the ways in which a power cut after at calls may lose changes that
+// are not on disk.
 func (r *Record) losses(at int) []loss {
 	names, data := func(p *part) bool { return p.name != "" }, func(p *part) bool { return p.name == "" }
 	some := func(which func(*part) bool, otherwise keeping) func(*part) keeping {
@@ -205,7 +205,7 @@ func (r *Record) losses(at int) []loss {
 	return all
 }
 
-// tree is what a directory holds: paths, in the order of a walk, and what is
+// tree is the content of a directory: paths in the order of a walk, and what is
 // there.
 type tree []leaf
 
@@ -223,7 +223,7 @@ func (t tree) String() string {
 	return b.String()
 }
 
-// write makes the tree in dir.
+// write creates the tree in dir.
 func (t tree) write(dir string) error {
 	for _, l := range t {
 		path := filepath.Join(dir, l.path)
@@ -240,7 +240,7 @@ func (t tree) write(dir string) error {
 			return err
 		}
 	}
-	for i := len(t) - 1; i >= 0; i-- { // deepest first, since a directory may be closed by its mode
+	for i := len(t) - 1; i >= 0; i-- { // deepest first, since a directory's mode may forbid changes in it
 		if t[i].mode.Type() == os.ModeSymlink {
 			continue
 		}

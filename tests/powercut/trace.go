@@ -18,10 +18,10 @@ type call struct {
 	name  string
 	args  []string
 	ret   int64
-	begun int // how many calls were done before it began
+	begun int // how many calls had ended before it began
 }
 
-// play plays the trace of a program onto the model.
+// play applies the trace of a program to the model.
 func (r *Record) play(trace []byte) error {
 	type started struct {
 		text  string
@@ -54,8 +54,8 @@ func (r *Record) play(trace []byte) error {
 	return lines.Err()
 }
 
-// parse reads a line of strace. It reports false for a call that failed, and for
-// what is none.
+// parse parses a line of strace. It reports false if the call failed, or if the
+// line is no call.
 func parse(line string) (call, bool, error) {
 	open, end := strings.IndexByte(line, '('), strings.LastIndex(line, " = ")
 	if open < 0 || end < open {
@@ -94,7 +94,7 @@ func parse(line string) (call, bool, error) {
 
 var escapes = regexp.MustCompile(`(\\x[0-9a-f]{2})+`)
 
-// readable is text with its escapes undone.
+// readable returns text without its escapes.
 func readable(text string) string {
 	return escapes.ReplaceAllStringFunc(text, func(s string) string {
 		b, _ := hex.DecodeString(strings.ReplaceAll(s, `\x`, ""))
@@ -102,7 +102,7 @@ func readable(text string) string {
 	})
 }
 
-// text is a string argument.
+// text returns a string argument.
 func (c call) text(i int) string { return readable(strings.Trim(c.args[i], `"`)) }
 
 func (c call) number(i int) (int64, error) { return strconv.ParseInt(c.args[i], 0, 64) }
@@ -112,13 +112,13 @@ func (c call) mode(i int) fs.FileMode {
 	return fs.FileMode(n) & fs.ModePerm
 }
 
-// file is the path of a descriptor, as it was when the call was made.
+// file returns the path of a descriptor at the time of the call.
 func (c call) file(i int) string {
 	_, path, _ := strings.Cut(c.args[i], "<")
 	return readable(strings.TrimSuffix(strings.TrimSuffix(path, "(deleted)"), ">"))
 }
 
-// path joins a directory's descriptor and a path.
+// path joins the path of a directory's descriptor with a path.
 func (c call) path(fd, name int) string {
 	if text := c.text(name); filepath.IsAbs(text) || fd < 0 {
 		return filepath.Clean(text)
@@ -126,8 +126,8 @@ func (c call) path(fd, name int) string {
 	return filepath.Join(c.file(fd), c.text(name))
 }
 
-// find returns the directory that path lies in and its last name there, and false
-// for what is not below r's directory.
+// find returns the directory that contains path and the last name of path. It
+// reports false if path is not below r's directory.
 func (r *Record) find(path string) (dir *inode, name string, ok bool, err error) {
 	rel, err := filepath.Rel(r.dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -143,8 +143,8 @@ func (r *Record) find(path string) (dir *inode, name string, ok bool, err error)
 	return dir, names[len(names)-1], true, nil
 }
 
-// node returns what is at path, and nil for what is not below r's directory, or
-// has no name any more.
+// node returns the inode at path. It returns nil if path is not below r's
+// directory, or has no name any more.
 func (r *Record) node(path string) (*inode, error) {
 	if path == r.dir {
 		return r.root, nil
@@ -156,7 +156,7 @@ func (r *Record) node(path string) (*inode, error) {
 	return dir.now[name], nil
 }
 
-// did notes a call that changed something and returns its number.
+// did records a call that changed something, and returns its index.
 func (r *Record) did(c call, paths ...string) int {
 	for i, path := range paths {
 		if rel, err := filepath.Rel(r.dir, path); err == nil {
@@ -167,7 +167,7 @@ func (r *Record) did(c call, paths ...string) int {
 	return len(r.calls) - 1
 }
 
-// do plays one call.
+// do applies one call.
 func (r *Record) do(c call) error {
 	switch c.name {
 	case "open", "creat":
@@ -205,7 +205,7 @@ func (r *Record) do(c call) error {
 	return r.change(c)
 }
 
-// change plays a call on what is open, or on a file by its path.
+// change applies a call on an open file, or on a file by its path.
 func (r *Record) change(c call) error {
 	switch c.name {
 	case "write":
@@ -239,7 +239,7 @@ func (r *Record) change(c call) error {
 		r.root.all(func(n *inode) { n.sync(c.begun, done) })
 		return nil
 	}
-	for i := range c.args { // what the model does not know must have happened elsewhere
+	for i := range c.args { // what the model does not know must be elsewhere
 		if path := c.file(i); path != "" && (path == r.dir || strings.HasPrefix(path, r.dir+"/")) {
 			return fmt.Errorf("the model does not know %s", c.name)
 		}
@@ -289,7 +289,7 @@ func (r *Record) unlink(c call, path string) error {
 	return err
 }
 
-// rename has an old name go only with the new one.
+// rename records a rename: the old name goes only together with the new one.
 func (r *Record) rename(c call, from, to, flags string) error {
 	dir, name, ok, err := r.find(from)
 	if !ok || err != nil {
@@ -317,7 +317,7 @@ func (r *Record) add(c call, path string, p *part) error {
 	if n == nil || err != nil {
 		return err
 	}
-	if n.kind == fs.ModeDir { // its mode: as if it had been made so
+	if n.kind == fs.ModeDir { // a directory's mode counts as if it had been created with it
 		n.mode = p.mode
 		return nil
 	}
@@ -326,9 +326,9 @@ func (r *Record) add(c call, path string, p *part) error {
 	return nil
 }
 
-// write is at the end of what was written, which is right for files that are
-// written from their start, or appended to. What goes to standard output is what
-// the program says.
+// write appends at the end of what was written so far. That is right for files
+// that are written from their start, or appended to. Output to standard output is
+// recorded as printed.
 func (r *Record) write(c call) error {
 	fd, _, _ := strings.Cut(c.args[0], "<")
 	data := c.text(1)[:c.ret]
@@ -345,7 +345,7 @@ func (r *Record) write(c call) error {
 	return nil
 }
 
-// umask is this process's, which the program inherits.
+// umask is this process's umask, which the program inherits.
 var umask = func() fs.FileMode {
 	status, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(status), "\nUmask:")

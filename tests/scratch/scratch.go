@@ -1,8 +1,8 @@
-// Package scratch has tests keep their files in memory where the system has a
-// place for that: they make and remove files by the hundred thousand, and a disk
-// that is asked for so much is what most of them would wait for.
+// Package scratch keeps the files of tests in memory, if the system has a place
+// for that. Tests make and remove hundreds of thousands of files, and on a disk
+// most of them would mainly wait for it.
 //
-// With TMPDIR set they keep them where it says.
+// If TMPDIR is set, the files are there instead.
 package scratch
 
 import (
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	prefix  = "capd-tests-" // then the process's id
+	prefix  = "capd-tests-" // followed by the process's id
 	diskVar = "CAPD_TESTS_DISK"
 )
 
-// Memory returns a directory whose file system keeps nothing on a disk, with room
-// for a GiB at first, or "" where there is none. It is this process's own and goes
-// at the end of Run, or with Remove.
+// Memory returns a directory in memory, with about 1 GiB of room when it is made,
+// or "" if there is none. It belongs to this process. Run removes it at its end,
+// and so does Remove.
 var Memory = sync.OnceValue(func() string {
 	if memory == "" {
 		return ""
@@ -35,8 +35,7 @@ var Memory = sync.OnceValue(func() string {
 	return dir
 })
 
-// Disk returns the directory for what has to be on a disk: that for temporary
-// files as it was before Run.
+// Disk returns a directory on a disk: the one for temporary files before Run.
 func Disk() string {
 	if dir := os.Getenv(diskVar); dir != "" {
 		return dir
@@ -44,7 +43,7 @@ func Disk() string {
 	return os.TempDir()
 }
 
-// Run is m.Run with temporary files in Memory, this process's and its children's.
+// Run is m.Run with temporary files of this process and its children in Memory.
 func Run(m *testing.M) int {
 	if os.Getenv("TMPDIR") == "" && Memory() != "" {
 		os.Setenv(diskVar, os.TempDir())
@@ -54,14 +53,14 @@ func Run(m *testing.M) int {
 	return m.Run()
 }
 
-// Remove removes Memory, for who runs m.Run himself.
+// Remove removes Memory, for callers that run m.Run themselves.
 func Remove() {
 	if dir := Memory(); dir != "" {
 		os.RemoveAll(dir)
 	}
 }
 
-// sweep removes what runs that were killed have left: it lies in memory.
+// sweep removes what killed runs have left, since it uses memory.
 func sweep() {
 	all, _ := filepath.Glob(filepath.Join(memory, prefix+"*"))
 	for _, dir := range all {

@@ -11,7 +11,7 @@ import (
 
 const shared = "/dev/shm"
 
-// gone has the name of a process that cannot be.
+// gone is named after a process that cannot exist.
 var gone = filepath.Join(shared, "capd-tests-999999999-1")
 
 func TestMain(m *testing.M) {

@@ -4,8 +4,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// slow is a file system whose calls wait first. What the kernel does not wait for
-// (forget, release) is answered at once.
+// slow is a file system whose calls first wait. Calls for which the kernel does
+// not wait (forget, release) are answered at once.
 type slow struct {
 	fuse.RawFileSystem
 	fs *FS
@@ -98,7 +98,7 @@ func (s *slow) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 	return st
 }
 
-// Open has reads and writes pass the kernel's cache by.
+// Open makes reads and writes bypass the kernel's cache.
 func (s *slow) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if st := s.fs.wait(false); !st.Ok() {
 		return st

@@ -1,11 +1,10 @@
-// Package slowfs mounts file systems for tests that are slow, or that hang: a real
-// FUSE mount, so that a system call on it blocks in the kernel as it does where a disk
-// or a server on the network has stopped answering.
+// Package slowfs mounts slow or hanging file systems for tests. They are real FUSE
+// mounts. So a system call on one blocks in the kernel, as it does when a disk or a file
+// server has stopped answering.
 //
-// A file system shows the files of a directory of the host ([FS.Backing]), where a test
-// puts them and looks at them without waiting. It begins fast. Nothing of it is cached
-// by the kernel unless [KeepNames] says so: each look at a name, each stat and each read
-// asks this process.
+// A file system shows the files of a host directory ([FS.Backing]). Tests can use that
+// directory without waiting. A file system is fast at first. The kernel caches nothing of
+// it, unless [KeepNames] is set: each lookup, stat and read asks this process.
 package slowfs
 
 import (
@@ -33,29 +32,30 @@ type FS struct {
 
 	mu    sync.Mutex
 	gate  chan struct{} // closed unless the file system hangs
-	limit *time.Timer   // of how long it does
+	limit *time.Timer   // ends a hang that lasts too long
 	pause time.Duration // for each read, write and sync; 0: none
-	free  time.Time     // when the disk is done with what was asked so far
+	free  time.Time     // when the disk will have done what was asked so far
 	ended chan struct{} // closed at the end of the test
 }
 
-// Mount mounts a file system of its own until the end of the test, which ends whatever
-// still waits for it. What has files open there ends before: let it be started later. It skips the test where this user may mount nothing.
+// Mount mounts a file system until the end of the test, which also ends calls that still
+// wait. Start later what opens files there, so that it ends first. Mount skips the test
+// if this user cannot mount.
 func Mount(t testing.TB, o ...Option) *FS {
 	t.Helper()
 	dir := t.TempDir()
 	return MountAt(t, filepath.Join(dir, "mount"), o...)
 }
 
-// An Option is for a whole file system.
+// An Option configures a file system.
 type Option func(*fs.Options)
 
-// KeepNames has the kernel remember for an hour which names are there, and nothing else:
-// a name that was found is found while the file system hangs.
+// KeepNames makes the kernel remember names that were found for an hour, and nothing
+// else. So they are found while the file system hangs.
 func KeepNames(o *fs.Options) { o.EntryTimeout = new(time.Hour) }
 
-// MountAt is Mount at path, which is made where it is not there. What is below path is
-// hidden meanwhile.
+// MountAt is Mount at path, which it makes if it is missing. What is below path is hidden
+// meanwhile.
 func MountAt(t testing.TB, path string, o ...Option) *FS {
 	t.Helper()
 	f := &FS{Path: path, Backing: t.TempDir(), gate: make(chan struct{}), ended: make(chan struct{})}
@@ -78,9 +78,9 @@ func MountAt(t testing.TB, path string, o ...Option) *FS {
 				server.Wait()
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // a call that was let go has not ended yet
+			time.Sleep(10 * time.Millisecond) // a released call may not have ended yet
 		}
-		_ = unix.Unmount(path, unix.MNT_DETACH) // it ends with who has something open there
+		_ = unix.Unmount(path, unix.MNT_DETACH) // detached, in case something is open there
 	})
 	return f
 }
@@ -96,7 +96,7 @@ func (f *FS) serve(o *fs.Options) (*fuse.Server, error) {
 		Name:          "slowfs",
 		DirectMount:   os.Geteuid() == 0,
 		AllowOther:    os.Geteuid() == 0,
-		DisableSplice: true, // its pipes would outlast the mount
+		DisableSplice: true, // its pipes would remain after the unmount
 	})
 	if err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func (f *FS) serve(o *fs.Options) (*fuse.Server, error) {
 	return server, server.WaitMount()
 }
 
-// shut keeps the device from this process's children: what waits here would not end with
-// this process.
+// shut keeps this process's children from inheriting the device. Otherwise calls that
+// wait here would not end when this process ends.
 func shut() {
 	all, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range all {
@@ -119,13 +119,12 @@ func shut() {
 	}
 }
 
-// mostHang is how long a file system hangs at most: a process that waits for it cannot be
+// mostHang is the longest that a file system hangs. Processes that wait for it cannot be
 // killed.
 const mostHang = 2 * time.Minute
 
-// Hang has every call on the file system wait from now on, until Release or the end of
-// the test. What a test starts that waits there cannot be killed: let it be released
-// first.
+// Hang makes every call on the file system wait until Release or the end of the test. A
+// process that waits there cannot be killed: call Release first.
 func (f *FS) Hang() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +136,7 @@ func (f *FS) Hang() {
 	}
 }
 
-// Release lets go on what Hang has stopped.
+// Release lets the calls go on that Hang has stopped.
 func (f *FS) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,8 +148,8 @@ func (f *FS) Release() {
 	}
 }
 
-// Delay has the file system do so many reads, writes and syncs a second, one after
-// another, as a slow disk does whose directories are in memory. 0 takes the bound away.
+// Delay makes the file system do iops reads, writes and syncs per second, one after
+// another, like a slow disk whose directories are cached. 0 removes the limit.
 func (f *FS) Delay(iops int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,14 +159,15 @@ func (f *FS) Delay(iops int) {
 	}
 }
 
-// Waiting is how many calls wait here now: each is a thread of the process that made it.
+// Waiting returns how many calls wait here now. Each uses a thread of the process that
+// made it.
 func (f *FS) Waiting() int { return int(f.waiting.Load()) }
 
-// Asked is how many calls have come so far.
+// Asked returns how many calls have come so far.
 func (f *FS) Asked() int { return int(f.asked.Load()) }
 
-// File puts a file of size bytes at name, a path below the root. It takes no room on a
-// disk, and reads as zeros.
+// File makes a file of size bytes at name, a path below the root. It is sparse: it uses
+// no disk space and reads as zeros.
 func (f *FS) File(t testing.TB, name string, size int64) {
 	t.Helper()
 	path := filepath.Join(f.Backing, filepath.FromSlash(name))
@@ -184,7 +184,7 @@ func (f *FS) File(t testing.TB, name string, size int64) {
 	}
 }
 
-// wait is how long one call takes. heavy calls take a turn of the disk.
+// wait waits for as long as one call takes. A heavy call uses the disk.
 func (f *FS) wait(heavy bool) fuse.Status {
 	f.asked.Add(1)
 	f.waiting.Add(1)

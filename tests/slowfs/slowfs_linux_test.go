@@ -82,7 +82,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestEndWhileHanging ends with a call that waits, which must not keep the test.
+// TestEndWhileHanging ends while a call waits. That must not delay the end of the
+// test.
 func TestEndWhileHanging(t *testing.T) {
 	done := make(chan error, 1)
 	t.Run("hung", func(t *testing.T) {

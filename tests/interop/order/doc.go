@@ -1,5 +1,5 @@
-// Package order holds the interfaces with which tests try the order of calls
-// against peers of another implementation.
+// Package order holds interfaces with which tests check the order of calls
+// against peers of other implementations.
 package order
 
 //go:generate go run capd/capnp/gen .
