@@ -11,20 +11,19 @@ import (
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// assault is one attack under way.
+// assault is a running attack.
 type assault struct {
 	testing.TB
 	*suite
 	round int
-	peak  int // KiB resident, the most that was seen
-	keeps int // connections that outlast the attack
+	peak  int // the most KiB resident that was seen
+	keeps int // connections that stay open after the attack
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// leave ends every connection of the attack, and looks at what the host has come
-// to.
+// leave ends every connection of the attack, and checks the host.
 func (a *assault) leave() {
 	a.look()
 	a.mu.Lock()
@@ -35,7 +34,7 @@ func (a *assault) leave() {
 	a.conns = nil
 }
 
-// look notes how large the host is now.
+// look notes the host's present size.
 func (a *assault) look() {
 	kb := usageOf(&testing.T{}, a.pid()).rssKB
 	a.mu.Lock()
@@ -61,7 +60,7 @@ func (a *assault) connect() net.Conn {
 // stranger is a peer that holds nothing.
 func (a *assault) stranger() *peer { return newPeer(a.TB, a.connect()) }
 
-// The ids of what a guest has asked for first.
+// The question ids of a guest's first calls.
 const (
 	askedBoot = 1_000_000 + iota
 	askedTop
@@ -69,7 +68,8 @@ const (
 	askedLater
 )
 
-// guest is a peer that has the session and the grant's directory, by their ids.
+// guest returns a peer that has the session and the grant's directory, with
+// their ids.
 func (a *assault) guest() (p *peer, session, top uint32) {
 	p = a.stranger()
 	p.bootstrap(askedBoot)
@@ -80,7 +80,7 @@ func (a *assault) guest() (p *peer, session, top uint32) {
 	return p, session, caps[0]
 }
 
-// holding is guest with the id of the file project/hostile/f too.
+// holding is guest, and also returns the id of the file project/hostile/f.
 func (a *assault) holding() (p *peer, top, file uint32) {
 	p, _, top = a.guest()
 	p.call(openFile(askedFile, export(top), "project/hostile/f"))
@@ -88,8 +88,8 @@ func (a *assault) holding() (p *peer, top, file uint32) {
 	return p, top, caps[0]
 }
 
-// breach is a row of which each round breaks a rule on a connection of its own,
-// which the host must end with an Abort that says why.
+// breach is a row in which each round breaks a rule on a connection of its own.
+// The host must end that connection with an Abort that says why.
 func breach(name, why string, do func(p *peer, session, top uint32)) hostileRow {
 	return hostileRow{name: name, must: "abort: " + why, do: func(a *assault) {
 		p, session, top := a.guest()
@@ -98,8 +98,8 @@ func breach(name, why string, do func(p *peer, session, top uint32)) hostileRow 
 	}}
 }
 
-// refused is a row whose calls must fail in their own right: everything else on
-// the connection goes on.
+// refused is a row whose calls must fail without harm to anything else on the
+// connection.
 func refused(name, must string, do func(p *peer, session, top uint32)) hostileRow {
 	return hostileRow{name: name, must: must, do: func(a *assault) {
 		p, session, top := a.guest()
@@ -108,7 +108,8 @@ func refused(name, must string, do func(p *peer, session, top uint32)) hostileRo
 	}}
 }
 
-// alive says that a connection goes on. Calls that were called off count as in progress until they had their turn.
+// alive checks that a connection goes on. A cancelled call counts as in progress until it
+// has had its turn.
 func (p *peer) alive(top uint32) {
 	p.Helper()
 	waitFor(patience, func() bool {
@@ -123,7 +124,7 @@ func (p *peer) alive(top uint32) {
 	p.flush()
 }
 
-// swallow reads all that the host sends, so that it is never held up.
+// swallow reads everything that the host sends, so that the host is not blocked.
 func (p *peer) swallow() {
 	go func() {
 		buf := make([]byte, 64<<10)
@@ -136,10 +137,10 @@ func (p *peer) swallow() {
 	}()
 }
 
-// refusals is what the host refuses for a limit, on some connections.
+// refusals counts what the host refused because of a limit, on some connections.
 type refusals struct{ calls, conns atomic.Int64 }
 
-// swallow is peer.swallow, and counts.
+// swallow is peer.swallow, and counts refusals.
 func (n *refusals) swallow(p *peer) {
 	p.nc.SetReadDeadline(time.Time{})
 	go func() {
@@ -171,8 +172,8 @@ func (n *refusals) swallow(p *peer) {
 	}()
 }
 
-// come waits until so many calls and so many connections, at least, were refused
-// for a limit, and notes meanwhile how large the host is.
+// come waits until at least calls calls and conns connections were refused
+// because of a limit. Meanwhile it notes the host's size.
 func (n *refusals) come(a *assault, calls, conns int64) {
 	a.Helper()
 	if !waitFor(patience, func() bool { a.look(); return n.calls.Load() >= calls && n.conns.Load() >= conns }) {
@@ -181,7 +182,7 @@ func (n *refusals) come(a *assault, calls, conns int64) {
 	a.Logf("%d calls met a limit, and %d connections ended for one", n.calls.Load(), n.conns.Load())
 }
 
-// each does f on n goroutines and waits for them.
+// each runs f on n goroutines and waits for them.
 func each(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {

@@ -22,44 +22,44 @@ import (
 
 func init() { others["fair-attack"] = fairAttack }
 
-// attacked is what an attacker says that it did.
+// attackerDid is an attacker's report.
 type attackerDid struct {
-	Calls   int64            `json:"calls"`   // that were answered
-	Refused map[string]int64 `json:"refused"` // of these, by code
-	Conns   int              `json:"conns"`   // that the attacker held when it began
-	Ended   int64            `json:"ended"`   // of these, or of others that it opened
+	Calls   int64            `json:"calls"`   // calls that were answered
+	Refused map[string]int64 `json:"refused"` // refused ones of these, by code
+	Conns   int              `json:"conns"`   // connections that the attacker had when it began
+	Ended   int64            `json:"ended"`   // connections of the attacker that ended
 }
 
-// aggressor is a guest that makes calls as fast as it can, or as it is told: the row's
-// attack, or what a harmless guest does instead.
+// aggressor is a guest that makes calls as fast as it can, or at a given rate. The calls
+// are the row's attack, or those of a harmless guest.
 type aggressor struct {
 	alone
 	row   *fairRow
 	locs  []locator.Locator
 	conns int
-	rate  float64 // calls a second in all; 0: as many as go
+	rate  float64 // calls per second in all; 0: as many as possible
 
-	waiting atomic.Int64  // of conns: those that are ready, or are none
-	held    atomic.Int64  // of conns: those that are ready
-	start   chan struct{} // closed when it begins
+	waiting atomic.Int64  // how many of conns are ready, or have failed
+	held    atomic.Int64  // how many of conns are ready
+	start   chan struct{} // closed when the attack begins
 
 	calls atomic.Int64
 	ended atomic.Int64
 	mu    sync.Mutex
 	codes map[string]int64
-	due   time.Time // when the next call is, with a rate
+	due   time.Time // when the next call is due, if there is a rate
 }
 
-// alone is what a peer fails when there is no test: its goroutine ends.
+// alone is the testing.TB of a peer outside a test. When it fails, its goroutine ends.
 type alone struct{ testing.TB }
 
 func (alone) Helper()               {}
 func (alone) Errorf(string, ...any) {}
 func (alone) Fatalf(string, ...any) { runtime.Goexit() }
 
-// fairAttack runs as a process: the row's name, what to do of it, calls a second, on how
-// many connections, and locators. It says when it is ready, begins at "go", answers "count", and goes on until
-// it is killed.
+// fairAttack is a process that attacks. Its arguments are the row's name, which part of
+// the row to do, calls per second, the number of connections, and locators. It prints
+// when it is ready, begins at "go", answers "count", and goes on until it is killed.
 func fairAttack(args []string) {
 	rows := fairRows()
 	r := &rows[slices.IndexFunc(rows, func(r fairRow) bool { return r.name == args[0] })]
@@ -94,8 +94,8 @@ func (a *aggressor) did() attackerDid {
 	return d
 }
 
-// each has f work on each of the attacker's connections, which are spread over its
-// grants. f calls await when it is ready.
+// each runs f on each of the attacker's connections, which are spread over its grants. f
+// calls await when it is ready.
 func (a *aggressor) each(f func(i int, g *grip)) {
 	for i := range a.conns {
 		go func() {
@@ -109,7 +109,7 @@ func (a *aggressor) each(f func(i int, g *grip)) {
 	select {}
 }
 
-// grip is one connection of an attacker's.
+// grip is a connection of an attacker.
 type grip struct {
 	*peer
 	a            *aggressor
@@ -117,11 +117,11 @@ type grip struct {
 	waited       bool
 }
 
-// dialling is how many connections are made at once: the host drops the oldest of more
-// that have restored nothing.
+// dialling bounds how many connections are made at once. Of more that have restored
+// nothing, the host drops the oldest.
 var dialling = make(chan struct{}, 32)
 
-// connect dials and restores; a queue that is full is tried again.
+// connect dials and restores. It tries again if the host's queue is full.
 func (g *grip) connect(loc locator.Locator) bool {
 	dialling <- struct{}{}
 	defer func() { <-dialling }()
@@ -144,14 +144,14 @@ func (g *grip) connect(loc locator.Locator) bool {
 	return true
 }
 
-// open opens a file while the attack is being made ready.
+// open opens a file before the attack begins.
 func (g *grip) open(path string) (file uint32) {
 	g.call(openFile(askedFile, export(g.top), path))
 	caps, _ := g.works(askedFile)
 	return caps[0]
 }
 
-// await says that a connection is ready, and waits until all begin.
+// await reports that a connection is ready, and waits until all begin.
 func (g *grip) await() {
 	g.waited = true
 	g.a.held.Add(1)
@@ -173,7 +173,7 @@ func (g *grip) over() {
 	}
 }
 
-// answered counts a call, and how it was refused.
+// answered counts a call, and its code if it was refused.
 func (a *aggressor) answered(r rpc.Return) {
 	a.calls.Add(1)
 	if r.Which() != rpc.Return_Which_exception {
@@ -190,7 +190,7 @@ func (a *aggressor) answered(r rpc.Return) {
 	a.mu.Unlock()
 }
 
-// pace waits until the next n calls are due, and reports for how long it is to wait.
+// pace computes when the next n calls are due, and returns how long to wait.
 func (a *aggressor) pace(n int) time.Duration {
 	if a.rate == 0 {
 		return 0
@@ -199,23 +199,23 @@ func (a *aggressor) pace(n int) time.Duration {
 	defer a.mu.Unlock()
 	now := time.Now()
 	if a.due.Before(now.Add(-50 * time.Millisecond)) {
-		a.due = now.Add(-50 * time.Millisecond) // what could not be done is not made up for
+		a.due = now.Add(-50 * time.Millisecond) // missed calls are not made up for
 	}
 	wait := a.due.Sub(now)
 	a.due = a.due.Add(time.Duration(float64(n) / a.rate * float64(time.Second)))
 	return wait
 }
 
-// turns is a closed loop on one connection: so many groups of calls at once, each made
-// again when all of it was answered.
+// turns is a closed loop on one connection. Several groups of calls are made at once, and
+// each again when all its calls were answered.
 type turns struct {
 	g      *grip
 	window int
-	calls  func(q uint32) []call // one group, whose calls have ids from q on
-	keep   bool                  // the capabilities that are answered
+	calls  func(q uint32) []call // returns one group, whose calls have ids from q on
+	keep   bool                  // keep the capabilities in answers
 }
 
-// spread is how far the ids of two groups are apart.
+// spread is the distance between the ids of two groups.
 const spread = 8
 
 // loop goes on until the connection ends.
@@ -223,7 +223,7 @@ func (g *grip) loop(window int, calls func(q uint32) []call) {
 	(&turns{g: g, window: window, calls: calls}).run()
 }
 
-// hoard is loop, and keeps the capabilities that are answered.
+// hoard is loop, and keeps the capabilities in answers.
 func (g *grip) hoard(window int, calls func(q uint32) []call) {
 	(&turns{g: g, window: window, calls: calls, keep: true}).run()
 }
@@ -263,7 +263,7 @@ func (l *turns) run() {
 	}
 }
 
-// write sends the groups that are free.
+// write sends the free groups.
 func (l *turns) write(free chan int, gone chan struct{}, body, after [][]byte, size []int) {
 	w := bufio.NewWriterSize(l.g.nc, 64<<10)
 	l.g.nc.SetWriteDeadline(time.Time{})
@@ -292,7 +292,7 @@ func (l *turns) write(free chan int, gone chan struct{}, body, after [][]byte, s
 	}
 }
 
-// returned reads up to the next Return; there is none when the connection has ended.
+// returned reads up to the next Return. there is false if the connection has ended.
 func (g *grip) returned() (r rpc.Return, there bool) {
 	for {
 		msg, err := g.dec.Decode()
@@ -311,7 +311,7 @@ func (g *grip) returned() (r rpc.Return, there bool) {
 	}
 }
 
-// finished is a Finish.
+// finished returns a Finish.
 func finished(q uint32, releaseCaps bool) func(rpc.Message) error {
 	return func(m rpc.Message) error {
 		f, err := m.NewFinish()
@@ -324,7 +324,7 @@ func finished(q uint32, releaseCaps bool) func(rpc.Message) error {
 	}
 }
 
-// unread sends calls and reads no answer, for as long as the host takes them.
+// unread sends calls, as long as the host takes them, and reads no answers.
 func (g *grip) unread(n int, c func(q uint32) call) {
 	g.await()
 	for q := range uint32(n) {

@@ -21,25 +21,25 @@ import (
 
 func init() { others["fair-honest"] = fairHonest }
 
-// opTimes are the operations of one kind that an honest guest did in a phase.
+// opTimes describes an honest guest's operations of one kind in a phase.
 type opTimes struct {
 	Times  []time.Duration `json:"times"`
 	Failed int             `json:"failed"`
-	First  string          `json:"first"` // how the first failed
+	First  string          `json:"first"` // the error of the first that failed
 }
 
-// phaseTimes are those of all kinds.
+// phaseTimes describes all kinds.
 type phaseTimes map[string]*opTimes
 
-// opKinds are the kinds, in the order of the table.
+// opKinds are the kinds, in the table's order.
 var opKinds = []string{"read", "put", "dial"}
 
-// pauses are for how long the honest guest rests between two operations.
+// pauses are how long the honest guest waits between two operations.
 var pauses = map[string]time.Duration{"read": time.Millisecond, "put": 3 * time.Millisecond, "dial": 5 * time.Millisecond}
 
-// fairHonest works until its standard input ends: it reads 4 KiB of an open file,
-// puts small files and dials, each on its own. It reads the phases that begin, one a
-// line, and answers each with the times of the one that ended.
+// fairHonest works until its standard input ends. It reads 4 KiB of an open file,
+// puts small files and dials, each in its own goroutine. It reads the names of
+// phases, one a line, and answers each with the times of the phase before.
 func fairHonest(args []string) {
 	g := newTimedGuest(args[0], args[1])
 	for what, op := range map[string]func(context.Context, int) error{"read": g.read, "put": g.put, "dial": g.dial} {
@@ -58,11 +58,11 @@ type timedGuest struct {
 
 	mu    sync.Mutex
 	since time.Time            // when the phase began
-	open  map[string]time.Time // when an operation under way began
+	open  map[string]time.Time // start of operations that are under way
 	now   phaseTimes
 }
 
-// newTimedGuest makes what it works on.
+// newTimedGuest makes the files that the guest works on.
 func newTimedGuest(loc, place string) *timedGuest {
 	g := &timedGuest{loc: loc, place: place, open: map[string]time.Time{}}
 	g.enter()
@@ -77,7 +77,7 @@ func newTimedGuest(loc, place string) *timedGuest {
 		}
 	}
 	g.big = g.top.OpenFile(place + "/big")
-	for i := range 3 { // so that the host has made what it makes once
+	for i := range 3 { // so that the host has made what it makes only once
 		for _, op := range []func(context.Context, int) error{g.read, g.put, g.dial} {
 			if err := op(ctx, i); err != nil {
 				panic(err)
@@ -113,7 +113,7 @@ func (g *timedGuest) dial(ctx context.Context, _ int) error {
 	return err
 }
 
-// repeat does one kind of operation for ever.
+// repeat repeats one kind of operation for ever.
 func (g *timedGuest) repeat(what string, op func(context.Context, int) error) {
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*mostWait)
@@ -136,8 +136,8 @@ func (g *timedGuest) repeat(what string, op func(context.Context, int) error) {
 	}
 }
 
-// note counts the operation under way in the phase, with the part of it that lies
-// there. g.mu is held.
+// note counts the operation that is under way, with the part of it that lies in this
+// phase. g.mu is held.
 func (g *timedGuest) note(what string) {
 	begun := g.open[what]
 	if begun.Before(g.since) {
@@ -146,8 +146,8 @@ func (g *timedGuest) note(what string) {
 	g.now[what].Times = append(g.now[what].Times, time.Since(begun))
 }
 
-// enter begins a phase and returns what the last one saw. An operation that goes on
-// counts in both.
+// enter begins a phase, and returns the times of the last one. An operation that
+// spans both counts in both.
 func (g *timedGuest) enter() phaseTimes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,8 +162,8 @@ func (g *timedGuest) enter() phaseTimes {
 	return last
 }
 
-// rival is a guest in a process of its own, seen from the test. It is told what to do
-// line by line, and answers each.
+// rival is a guest in a process of its own. The test sends it commands, a line each,
+// and it answers each.
 type rival struct {
 	tr  *trial
 	cmd *exec.Cmd
@@ -188,9 +188,9 @@ func startRival(tr *trial, name string, args ...string) *rival {
 	return r
 }
 
-// behind has a program run when the host and the honest guest do not want the
-// processor: what is measured is what the host gives, and not how the system shares
-// its processors among guests.
+// behind makes a program run only when the host and the honest guest need no
+// processor. So the test measures how the host shares, and not how the system shares
+// processors among guests.
 func behind(cmd *exec.Cmd) *exec.Cmd {
 	nice := exec.Command("nice", append([]string{"-n", "10", cmd.Path}, cmd.Args[1:]...)...)
 	nice.Env, nice.Stderr = cmd.Env, cmd.Stderr
@@ -200,7 +200,7 @@ func behind(cmd *exec.Cmd) *exec.Cmd {
 // ready waits for an attacker to hold what it needs.
 func (r *rival) ready() { r.line() }
 
-// answer is what a rival says.
+// answer is the report of a rival.
 type answer struct {
 	r    *rival
 	text string
@@ -233,7 +233,8 @@ func (r *rival) kill() {
 	})
 }
 
-// statusOf is a number that /proc says of a process; 0 when it has ended.
+// statusOf returns a number from a process's status in /proc, or 0 when the process
+// has ended.
 func statusOf(pid, key string) int {
 	b, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
@@ -241,7 +242,7 @@ func statusOf(pid, key string) int {
 	}
 	_, rest, found := strings.Cut(string(b), "\n"+key+":")
 	if !found {
-		return 0 // as of a process that nobody has waited for
+		return 0 // as for a zombie
 	}
 	n, _ := strconv.Atoi(strings.Fields(rest)[0])
 	return n

@@ -17,50 +17,50 @@ import (
 	"capd/virtualfs"
 )
 
-// A fairRow is one attack on what guests share: a process takes from the host as
-// much as it can, and an honest guest beside it is measured.
+// A fairRow is one attack on what guests share. A process takes as much as it can
+// from the host, and an honest guest beside it is measured.
 type fairRow struct {
 	name   string
 	conns  int // connections of the attacker, over all its grants
-	grants int // that the attacker holds; 0: one
+	grants int // that the attacker has; 0: one
 
-	lay     func(tr *trial)    // makes what the attack plays with, before the host starts
-	ready   func(tr *trial)    // the same, when the host serves
+	lay     func(tr *trial)    // makes what the attack uses, before the host starts
+	ready   func(tr *trial)    // likewise, when the host serves
 	attack  func(a *aggressor) // what the attacker does
-	alike   func(a *aggressor) // the same kind of calls, as a harmless guest makes them; nil: reads
-	begins  func(tr *trial)    // when the attacker holds what it needs
-	during  func(tr *trial)    // in the middle of the attack
-	over    func(tr *trial)    // when the attacker has ended
+	alike   func(a *aggressor) // the same kind of calls by a harmless guest; nil: reads
+	begins  func(tr *trial)    // runs when the attacker is ready
+	during  func(tr *trial)    // runs in the middle of the attack
+	over    func(tr *trial)    // runs when the attacker has ended
 	guest   string             // where the honest guest works; "": in project/honest
-	files   int                // descriptors that the host may have; 0: as many as the system lets it
-	revoked bool               // the attacker's grants are taken back meanwhile
+	files   int                // how many descriptors the host may have; 0: as many as the system allows
+	revoked bool               // the attacker's grants are revoked during the attack
 	shared  bool               // the attacker's grant is shared by the honest guest
-	large   bool               // it is tried where there is time alone: a smaller one stands for it
-	yet     string             // what the row is known not to hold; "": a failure is one
+	large   bool               // skipped in a plain run: a smaller row stands for it
+	yet     string             // what the row is known to miss; "": every failure counts
 }
 
-// What the issue of sharing is measured by. Missing one is shown in the table.
+// The aims of fairness. The table shows a missed aim; the test does not fail.
 const (
-	aimRatio   = 10.0             // of the honest guest's p99 to that beside a harmless guest
+	aimRatio   = 10.0             // of the honest guest's p99 beside the attack to that beside a harmless guest
 	aimLongest = time.Second      // for an honest operation
-	aimBack    = 10 * time.Second // until all is as before
+	aimBack    = 10 * time.Second // until everything is as before
 	aimThreads = 500
-	aimMiB     = 64  // resident, and
-	aimMiBEach = 128 // for each of the attacker's grants
+	aimMiB     = 64  // resident, plus
+	aimMiBEach = 128 // for each grant of the attacker
 )
 
-// What a row must hold, however busy the machine is.
+// Bounds that each row must keep, however busy the machine is.
 const (
-	mostWait = 20 * time.Second // for an honest operation, and for the operator's
-	mostBack = 30 * time.Second // until all is as before
+	mostWait = 20 * time.Second // for an operation of the honest guest or the operator
+	mostBack = 30 * time.Second // until everything is as before
 )
 
-// fewestFairRows is how many there are at least.
+// fewestFairRows is the least number of rows.
 const fewestFairRows = 33
 
 var fairFor = flag.Duration("hostile.for", 0, "how long each row of TestHostileFair attacks (default: a moment)")
 
-// fairTimes are how long the phases of a row last.
+// fairTimes returns how long the phases of a row last.
 func fairTimes() (calm, attack, harmless time.Duration) {
 	switch {
 	case *fairFor > 0:
@@ -71,7 +71,7 @@ func fairTimes() (calm, attack, harmless time.Duration) {
 	return 0, 120 * time.Millisecond, 0
 }
 
-// size is how much a row lays: little in a plain run, and all of it where there is
+// size chooses how much a row prepares: little in a plain run, and all if there is
 // time.
 func size(little, much, all int) int {
 	switch {
@@ -83,13 +83,13 @@ func size(little, much, all int) int {
 	return little
 }
 
-// besideRivals is what TestHostileFair leaves to TestHostileIsOver.
+// besideRivals is passed from TestHostileFair to TestHostileIsOver.
 var besideRivals struct{ tried, crashed, failed int }
 
-// TestHostileFair attacks what guests share, row by row, each on a host of its own,
-// and prints what came of an honest guest beside it. Times are shown and not
-// asserted. A row fails when the host crashes, when an honest operation fails or
-// hangs, when memory or threads have no bound, and when something is left.
+// TestHostileFair attacks what guests share, row by row, each on a new host. It
+// prints how an honest guest fares beside it. Times are shown but not asserted. A
+// row fails if the host crashes, if an honest operation fails or hangs, if memory
+// or threads exceed their bounds, or if something is left.
 func TestHostileFair(t *testing.T) {
 	rows := fairRows()
 	if len(rows) < fewestFairRows {
@@ -138,7 +138,7 @@ func (r *fairRow) try(t *testing.T) *fairOutcome {
 	return tr.fairOutcome
 }
 
-// trial is one row under way.
+// trial is one running row.
 type trial struct {
 	testing.TB
 	*fairOutcome
@@ -153,11 +153,11 @@ type trial struct {
 	slow      *slowfs.FS
 
 	before       footprint
-	held, thread int // of the host, before
+	held, thread int // of the host, before the row
 }
 
-// patient notes what goes wrong instead of failing the test at once, so that a row
-// shows all that it came to.
+// patient notes failures instead of ending the test at once, so that a row shows
+// all of its results.
 type patient struct {
 	beyond
 	trial *trial
@@ -189,7 +189,7 @@ func (tr *trial) run() {
 	}
 }
 
-// serve starts the host and gives everybody what is his.
+// serve starts the host and makes everybody's grants.
 func (tr *trial) serve() {
 	p := newPlaceInMemory(tr.TB)
 	tr.host = &hostProcess{place: p}
@@ -212,8 +212,8 @@ func (tr *trial) serve() {
 	tr.evil = tr.evilLocators()
 }
 
-// evilLocators are what the attacker is given: grants of its own, or a share of the
-// honest guest's.
+// evilLocators returns the attacker's locators: of grants of its own, or of a share
+// of the honest guest's.
 func (tr *trial) evilLocators() (locs []string) {
 	if tr.row.shared {
 		conn, top := guestOf(tr.honestLoc)
@@ -239,15 +239,15 @@ func (tr *trial) place() string {
 	return "project/honest"
 }
 
-// execCapdWith is execCapd behind a command of the shell's.
+// execCapdWith is execCapd after a shell command.
 func execCapdWith(tr *trial, before string) *exec.Cmd {
 	script := filepath.Join(tr.host.base, "capd.sh")
 	ok(tr, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\n%s\nexec %q \"$@\"\n", before, capd(tr)), 0o755))
 	return exec.Command(script)
 }
 
-// assault has the attacker at it for a while, and reports whether the host is there
-// after it.
+// assault runs the attacker for a while, and reports whether the host is still
+// there.
 func (tr *trial) assault(lasts time.Duration) bool {
 	tr.attacker = startRival(tr, "fair-attack", append([]string{tr.row.name, "attack", "0", fmt.Sprint(tr.row.conns)}, tr.evil...)...)
 	tr.attacker.ready()
@@ -271,15 +271,15 @@ func (tr *trial) assault(lasts time.Duration) bool {
 	if tr.row.over != nil {
 		tr.row.over(tr)
 	}
-	if tr.peakMiB = statusOf(tr.host.pid(), "VmHWM") >> 10; tr.peakMiB == 0 { // it has none any more
+	if tr.peakMiB = statusOf(tr.host.pid(), "VmHWM") >> 10; tr.peakMiB == 0 { // an ended process has none
 		tr.breaks("the host crashed: %s", head(crashOf(tr.host.log.String())))
 		return false
 	}
 	return true
 }
 
-// harmless has a guest make as many calls as the attacker did, one connection and
-// nothing odd.
+// harmless runs a guest that makes as many calls as the attacker did, on one
+// connection and with nothing odd.
 func (tr *trial) harmless(lasts time.Duration) {
 	loc := tr.evil[0]
 	if tr.row.revoked {
@@ -303,7 +303,7 @@ func (tr *trial) harmless(lasts time.Duration) {
 	a.kill()
 }
 
-// mount mounts a store where guests see it.
+// mount mounts a store.
 func (tr *trial) mount(path, url string) {
 	fs, err := tr.op.VirtualFs(context.Background())
 	ok(tr, err)
@@ -311,7 +311,7 @@ func (tr *trial) mount(path, url string) {
 	ok(tr, fs.Mount(context.Background(), path, url, virtualfs.Attenuation{}))
 }
 
-// revokeAll takes back what the attacker holds.
+// revokeAll revokes the attacker's grants.
 func (tr *trial) revokeAll() {
 	for i := range max(1, tr.row.grants) {
 		if _, err := tr.op.Revoke(context.Background(), fmt.Sprintf("evil%d", i)); err != nil {

@@ -26,14 +26,14 @@ import (
 
 func init() { others["honest"] = honestForever }
 
-// What the honest guest works on, below project/honest.
+// The files of the honest guest, below project/honest.
 const (
 	honestBig   = 1 << 20
 	honestSmall = 4 << 10
 	honestFiles = 20
 )
 
-// pattern is content that anybody can check from the place it lies at.
+// pattern returns content that can be checked at any offset.
 func pattern(off, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -43,7 +43,7 @@ func pattern(off, n int) []byte {
 	return b
 }
 
-// layHonest makes what the honest guest works on.
+// layHonest makes the files of the honest guest.
 func (p *place) layHonest() {
 	p.Helper()
 	dir := filepath.Join(p.served, "honest")
@@ -55,14 +55,14 @@ func (p *place) layHonest() {
 	}
 }
 
-// The phases that an honest guest's times belong to.
+// The phases of an honest guest's times.
 const (
 	idle     = "idle"     // nothing is measured
 	attacked = "attacked" // beside an attack
 	shared   = "shared"   // beside a harmless guest that keeps the host as busy
 )
 
-// span is what one guest saw in one phase.
+// span is the result of one guest in one phase.
 type span struct {
 	Ops    int             `json:"ops"`
 	Times  []time.Duration `json:"times"`
@@ -70,9 +70,9 @@ type span struct {
 	Total  int             `json:"total"` // operations since it began
 }
 
-// honestForever works until its standard input ends, and checks all that it is
-// answered. It reads the phases that begin, one a line, and answers each with the
-// span of the one that ended.
+// honestForever works until its standard input ends, and checks every answer. It
+// reads the names of phases, one a line, and answers each with the span of the
+// phase before.
 func honestForever(args []string) {
 	g := &honestGuest{phase: idle}
 	c, d := guestOf(args[0])
@@ -95,8 +95,8 @@ type honestGuest struct {
 	fail  string
 }
 
-// enter begins a phase and returns what the last one saw. An operation that goes
-// on counts in both, with the part of it that lies in each.
+// enter begins a phase and returns the span of the last one. An operation that
+// spans both counts in both, each with its part.
 func (g *honestGuest) enter(phase string) span {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +120,7 @@ func (g *honestGuest) note() {
 	}
 }
 
-// do times one operation and notes how it failed.
+// do times one operation, and notes its error.
 func (g *honestGuest) do(what string, op func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -215,7 +215,7 @@ func same(got, want []byte) error {
 	return nil
 }
 
-// honest is the honest guest's process, seen from the test.
+// honest is the honest guest's process, as the test uses it.
 type honest struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -240,8 +240,8 @@ func startHonest(t testing.TB, loc string) *honest {
 	return h
 }
 
-// enter begins a phase. It fails when the guest has failed, or has done nothing
-// in the phase that ends.
+// enter begins a phase. It fails if the guest has failed, or has done nothing in
+// the phase that ends.
 func (h *honest) enter(t testing.TB, phase string) span {
 	t.Helper()
 	_, err := fmt.Fprintln(h.in, phase)
@@ -263,7 +263,7 @@ func (h *honest) enter(t testing.TB, phase string) span {
 	return s
 }
 
-// quantile is the time that so many in a thousand do not exceed.
+// quantile returns the time that perMille in a thousand of times do not exceed.
 func quantile(times []time.Duration, perMille int) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -272,8 +272,8 @@ func quantile(times []time.Duration, perMille int) time.Duration {
 	return sorted[min(len(sorted)*perMille/1000, len(sorted)-1)]
 }
 
-// busy is a harmless guest on a few connections: it keeps the host as busy as it
-// is told, for as long.
+// busy is a harmless guest on a few connections. It keeps the host busy as much
+// and as long as it is told.
 type busy struct {
 	host  *hostProcess
 	conns []*client.Conn
@@ -292,8 +292,8 @@ func startBusy(h *hostProcess, loc string) *busy {
 	return b
 }
 
-// keep does harmless work for as long as took, and has the host spend about cpu
-// on it. It returns what the host spent.
+// keep works for as long as took, and makes the host use about cpu of processor
+// time. It returns what the host used.
 func (b *busy) keep(took, cpu time.Duration) time.Duration {
 	begun, before := time.Now(), cpuOf(b.host)
 	var ahead, over atomic.Bool
@@ -328,7 +328,7 @@ func (b *busy) keep(took, cpu time.Duration) time.Duration {
 	return cpuOf(b.host) - before
 }
 
-// cpuOf is the processor time that the host has used.
+// cpuOf returns the processor time that the host has used.
 func cpuOf(h *hostProcess) time.Duration {
 	const sched = 2 // CPUCLOCK_SCHED: clock_getcpuclockid(3), without the C library
 	var ts unix.Timespec

@@ -17,23 +17,23 @@ import (
 	"capd/locator"
 )
 
-// A hostileRow is one attack: what guests do to the host over and over, for a
-// moment, and what has to come of it.
+// A hostileRow is one attack: what guests do to the host again and again, for a
+// moment, and the required result.
 type hostileRow struct {
 	name string
-	must string // what has to come of it, in words
+	must string // the required result, in words
 	do   func(a *assault)
 
 	once  bool          // it is not repeated
-	room  int           // MiB by which the host may grow meanwhile; 0: not looked at
-	later func() string // what has come of it by the end of the suite; "" is well
+	room  int           // by how many MiB the host may grow during it; 0: not checked
+	later func() string // returns what is wrong at the end of the suite; "" means nothing
 }
 
-// siege is how long an attack is repeated: not at all, or for a while.
+// siege returns how long an attack is repeated: not at all, or for a while.
 func siege() time.Duration { return time.Duration(times(0, 90)) * time.Millisecond }
 
-// slack is what may be left of all attacks when they are over. The host keeps the
-// digests of grants that were revoked, and its runtime keeps threads and pools.
+// slack is what may remain after all attacks. The host keeps the digests of revoked
+// grants, and its runtime keeps threads and pools.
 const (
 	slackHeap       = 8 << 20
 	slackGoroutines = 2
@@ -41,31 +41,31 @@ const (
 	slackResident   = 160 << 20
 )
 
-// fair is how much worse an honest guest's p99 may be beside an attack than
-// beside a harmless guest that keeps the host as busy.
+// fair is how much worse an honest guest's p99 may be beside an attack than beside a
+// harmless guest that keeps the host as busy.
 const fair = 3.0
 
-// attempts is how often the comparison is made before it is taken to be so.
+// attempts is how often the comparison is repeated before its result counts.
 const attempts = 3
 
-// fewestRows is how many kinds of attack there are at least.
+// fewestRows is the least number of kinds of attack.
 const fewestRows = 153
 
-// besieged is what TestHostile leaves to TestHostileIsOver.
+// besieged is passed from TestHostile to TestHostileIsOver.
 var besieged struct {
 	*suite
 	unharmed bool
 	failed   bool
 }
 
-// TestHostile attacks the real program over the wire, row by row, while an
-// honest guest in a process of its own works beside. It never fails, and is
-// hardly slower than beside a harmless guest.
+// TestHostile attacks the real program over the wire, row by row, while an honest
+// guest works beside it in a process of its own. The honest guest must never fail,
+// and must hardly be slower than beside a harmless guest.
 func TestHostile(t *testing.T) {
 	lasts := &beyond{TB: t}
 	atEnd = append(atEnd, lasts.end)
 	s := newSuite(lasts)
-	// What has directories opened goes first: the host keeps these for some seconds.
+	// Rows that open directories go first: the host keeps these for some seconds.
 	rows := slices.Concat(lastingAttacks(), hoards(), sharedHoards(), objectAttacks(), sinkAttacks(), protocolAttacks(), frameAttacks())
 	if len(rows) < fewestRows {
 		t.Errorf("there are %d attacks, of %d", len(rows), fewestRows)
@@ -87,13 +87,13 @@ func TestHostile(t *testing.T) {
 	besieged.suite, besieged.failed = s, t.Failed()
 }
 
-// picked says that the command line asks for some subtests alone.
+// picked reports whether the command line selects only some subtests.
 func picked() bool {
 	return strings.Contains(flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String(), "/")
 }
 
-// TestHostileIsOver finds that nothing is left of the attacks. The host keeps
-// directories open for some seconds after they were used: other tests run meanwhile.
+// TestHostileIsOver checks that nothing is left of the attacks. The host keeps
+// directories open for some seconds after their use; other tests run meanwhile.
 func TestHostileIsOver(t *testing.T) {
 	t.Parallel()
 	s := besieged.suite
@@ -115,7 +115,7 @@ func TestHostileIsOver(t *testing.T) {
 	hostileLine = fmt.Sprintf("hostile: %s%d attacks, %d crashes, %d leaks, honest guest %s", failed, len(s.tried)+besideRivals.tried, crashes, len(left), harm)
 }
 
-// beyond is a test for what goes on after it, until end.
+// beyond is a test object for work that goes on after the test, until end.
 type beyond struct {
 	testing.TB
 	ends []func()
@@ -129,7 +129,7 @@ func (l *beyond) end() {
 	}
 }
 
-// suite is a host under attack, with those who use it beside.
+// suite is a host under attack, and those who use it meanwhile.
 type suite struct {
 	*hostProcess
 	console *console.Console
@@ -141,7 +141,7 @@ type suite struct {
 	tried   map[string]bool
 	failed  map[string]bool
 	crashed int
-	seen    int // of the host's log
+	seen    int // how much of the host's log was read
 	evil    locator.Locator
 }
 
@@ -166,13 +166,13 @@ func newSuite(t *beyond) *suite {
 	t.Cleanup(func() { ctl.Close() })
 	s.honest = startHonest(t, honestLoc)
 	s.busy = startBusy(h, busyLoc)
-	s.busy.keep(500*time.Millisecond, time.Second) // so that what the host makes once is there
+	s.busy.keep(500*time.Millisecond, time.Second) // so that everything that the host makes only once exists
 	s.before = s.footprint(t)
 	t.Logf("before: %v", s.before)
 	return s
 }
 
-// layHostile makes what attackers play with, below project/hostile.
+// layHostile makes the files that attackers use, below project/hostile.
 func (p *place) layHostile() {
 	p.Helper()
 	dir := filepath.Join(p.served, "hostile")
@@ -190,7 +190,7 @@ func (p *place) layHostile() {
 	ok(p, os.WriteFile(filepath.Join(dir, "four"), pattern(0, 4<<20), 0o644))
 }
 
-// footprint collects the host's garbage and looks at what it holds.
+// footprint collects the host's garbage, and returns what the host holds.
 func (s *suite) footprint(t testing.TB) footprint {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
