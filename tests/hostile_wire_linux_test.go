@@ -18,8 +18,8 @@ import (
 	"capd/vat"
 )
 
-// peer speaks the protocol by hand, rightly or wrongly. What it sends it buffers
-// until it reads, or until flush; one goroutine may send while another reads.
+// peer speaks the protocol by hand, correctly or not. It buffers what it sends until it reads, or
+// until flush. One goroutine may send while another reads.
 type peer struct {
 	testing.TB
 	nc  net.Conn
@@ -28,10 +28,11 @@ type peer struct {
 	mu sync.Mutex
 	w  *bufio.Writer
 
-	early map[uint32]rpc.Return // read while another was waited for
+	early map[uint32]rpc.Return // Returns that came while another was waited for
 }
 
-// rush is how long a peer writes to a host that takes nothing, or with the race detector hardly anything.
+// rush is how long a peer writes to a host that reads nothing, or hardly anything because of the
+// race detector.
 func rush() time.Duration {
 	if raceBuilt {
 		return 3 * time.Second
@@ -45,10 +46,10 @@ func newPeer(t testing.TB, nc net.Conn) *peer {
 	return &peer{TB: t, nc: nc, w: bufio.NewWriterSize(nc, 32<<10), dec: dec, early: map[uint32]rpc.Return{}}
 }
 
-// send sends one message; whether the host still listens is another matter.
+// send sends one message, whether or not the host still listens.
 func (p *peer) send(fill func(rpc.Message) error) { p.bytes(message(p, fill)) }
 
-// message is one message as bytes.
+// message returns the bytes of one message.
 func message(t testing.TB, fill func(rpc.Message) error) []byte {
 	t.Helper()
 	msg, seg := capnp.NewSingleSegmentMessage(nil)
@@ -67,7 +68,7 @@ func (p *peer) bytes(b []byte) {
 	p.w.Write(b)
 }
 
-// flush sends what is buffered and reports whether the host took it.
+// flush sends the buffer, and reports whether the host took it.
 func (p *peer) flush() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,13 +76,12 @@ func (p *peer) flush() bool {
 	return p.w.Flush() == nil
 }
 
-// header is the beginning of a frame of one segment more than more, the first of
-// so many words.
+// header returns the start of a frame of more+1 segments, the first of which has words words.
 func header(more, words uint32) []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, more), words)
 }
 
-// words is a frame of one segment with these words.
+// words returns a frame of one segment with these words.
 func words(body ...uint64) []byte {
 	b := header(0, uint32(len(body)))
 	for _, w := range body {
@@ -110,7 +110,7 @@ func (p *peer) recv() (m rpc.Message, ok bool) {
 	return m, true
 }
 
-// next reads up to a message of one kind.
+// next reads messages up to the first of one kind.
 func (p *peer) next(which rpc.Message_Which) rpc.Message {
 	p.Helper()
 	for {
@@ -129,7 +129,7 @@ func (p *peer) next(which rpc.Message_Which) rpc.Message {
 	}
 }
 
-// aborted reads until the connection has ended and wants an Abort that says why.
+// aborted reads until the connection has ended. The host must have sent an Abort that says why.
 func (p *peer) aborted(why string) {
 	p.Helper()
 	reason := "nothing"
@@ -148,7 +148,7 @@ func (p *peer) aborted(why string) {
 	}
 }
 
-// ended reads until the connection has ended, however that came.
+// ended reads until the connection has ended, for any reason.
 func (p *peer) ended() {
 	p.Helper()
 	p.flush()
@@ -167,7 +167,7 @@ var errTimeout = func() error {
 	return err
 }()
 
-// ret returns the Return for q, and keeps those that come before it.
+// ret returns the Return for q, and keeps Returns that come before it.
 func (p *peer) ret(q uint32) rpc.Return {
 	p.Helper()
 	for {
@@ -181,8 +181,10 @@ func (p *peer) ret(q uint32) rpc.Return {
 	}
 }
 
-// fails reads the Return for q, which is an exception whose reason begins with
-// one of want, separated by "|".
+// fails reads the Return for q. It must be an exception whose reason begins with one of want,
+// separated by "
+//
+// ".
 func (p *peer) fails(q uint32, want string) {
 	p.Helper()
 	r := p.ret(q)
@@ -202,13 +204,13 @@ func (p *peer) fails(q uint32, want string) {
 	p.Errorf("call %d fails with %q, want %s", q, reason, want)
 }
 
-// coded reports whether an exception's text has the code want; "" is any.
+// coded reports whether an exception's text has the code want; "" stands for any.
 func coded(text, want string) bool {
 	code, ok := strings.CutPrefix(text, "capd: ")
 	return ok && (want == "" || strings.HasPrefix(code, want+":"))
 }
 
-// failAll reads the Returns of n calls, in any order, which all fail so.
+// failAll reads the Returns of n calls, in any order. All must fail with want.
 func (p *peer) failAll(n int, want string) {
 	p.Helper()
 	for range n {
@@ -226,7 +228,7 @@ func (p *peer) failAll(n int, want string) {
 	}
 }
 
-// works reads the Return for q, which must have results, and their capabilities.
+// works reads the Return for q, which must have results. It returns their content and capabilities.
 func (p *peer) works(q uint32) (caps []uint32, content capnp.Ptr) {
 	p.Helper()
 	r := p.ret(q)
@@ -273,7 +275,7 @@ func (p *peer) release(id, n uint32) {
 	})
 }
 
-// answer returns a call of the host's.
+// answer answers a call from the host.
 func (p *peer) answer(id uint32, fill func(rpc.Return) error) {
 	p.send(func(m rpc.Message) error {
 		r, err := m.NewReturn()
@@ -285,7 +287,7 @@ func (p *peer) answer(id uint32, fill func(rpc.Return) error) {
 	})
 }
 
-// empty is a result of nothing.
+// empty is a result without content.
 func empty(r rpc.Return) error {
 	_, err := r.NewResults()
 	return err
@@ -306,7 +308,7 @@ func (p *peer) resolve(promise uint32, to descriptor) {
 	})
 }
 
-// target says what a message is aimed at.
+// target is the target of a message.
 type target func(rpc.MessageTarget) error
 
 func export(id uint32) target {
@@ -372,7 +374,7 @@ func theirAnswer(q uint32, path ...uint16) descriptor {
 	}
 }
 
-// call is a call as it is sent.
+// call is a call as it is to be sent.
 type call struct {
 	q      uint32
 	to     target
@@ -416,7 +418,7 @@ func (c call) fill(m rpc.Message) error {
 	return nil
 }
 
-// of is a call of a method, its parameters filled in and its capability table.
+// of returns a call of a method, with its parameters and its capability table.
 func of[P, R ~capnp.StructKind](q uint32, to target, m vat.Method[P, R], fill func(P) error, caps ...descriptor) call {
 	return call{q: q, to: to, iface: m.Interface, method: m.ID, params: func(payload rpc.Payload) error {
 		s, err := capnp.NewStruct(payload.Segment(), m.Params)
@@ -447,7 +449,7 @@ func of[P, R ~capnp.StructKind](q uint32, to target, m vat.Method[P, R], fill fu
 	}}
 }
 
-// yourself asks for the results to be kept there.
+// yourself makes the host keep the results.
 func (c call) yourself() call {
 	c.also = func(w rpc.Call) error { w.SendResultsTo().SetYourself(); return nil }
 	return c
@@ -458,7 +460,7 @@ func pointer[P ~capnp.StructKind](p P, i uint32) capnp.Interface {
 	return capnp.NewInterface(capnp.Struct(p).Segment(), capnp.CapabilityID(i))
 }
 
-// Calls that many attacks make.
+// Calls that many attacks use.
 
 func restore(q uint32, session target, secret []byte) call {
 	return of(q, session, schema.Session_restore, func(p schema.Session_restore_Params) error { return p.SetSecret(secret) })
@@ -485,7 +487,7 @@ func stream(q uint32, file target, sink descriptor) call {
 	return of(q, file, schema.File_stream, func(p schema.File_stream_Params) error { return p.SetSink(pointer(p, 0)) }, sink)
 }
 
-// moveTo moves a path that is not there to a directory that dst describes.
+// moveTo moves a path that does not exist to a directory that dst describes.
 func moveTo(q uint32, dir target, dst descriptor) call {
 	return of(q, dir, schema.Dir_move, func(p schema.Dir_move_Params) error {
 		if err := errors.Join(p.SetPath("hostile/none"), p.SetNewPath("hostile/new")); err != nil {

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// The programs of interop/ are written with Cap'n Proto's C++ library, another
-// implementation of the same protocol. They are built here, once for each state
-// of their sources and tools, and kept in the user's cache.
+// The programs of interop/ use Cap'n Proto's C++ library, another implementation of the
+// protocol. They are built here, once for each state of their sources and tools, and kept
+// in the user's cache.
 
 var (
 	cxxTools     = []string{"capnp", "g++"}
-	cxxFlags     = []string{"-std=c++17", "-O0"} // the sooner they are built the better
+	cxxFlags     = []string{"-std=c++17", "-O0"} // a fast build matters more than fast code
 	cxxLibraries = []string{"-lcapnp-rpc", "-lcapnp", "-lkj-async", "-lkj"}
 	cxxPrograms  = []string{"client", "server", "peer"}
 	cxxSchemas   = []string{"../schema/*.capnp", "interop/order/order.capnp"}
@@ -42,7 +42,7 @@ func cxx(t testing.TB, name string) string {
 	return filepath.Join(cxxBuilt.dir, name)
 }
 
-// needCxx skips t where C++ cannot be built, and fails it under CI.
+// needCxx skips t if C++ programs cannot be built, or fails it under CI.
 func needCxx(t testing.TB) {
 	t.Helper()
 	missing := cxxMissing()
@@ -56,7 +56,7 @@ func needCxx(t testing.TB) {
 	t.Skip(text)
 }
 
-// cxxMissing is what is needed and not there, or "".
+// cxxMissing returns what is missing to build C++ programs, or "".
 func cxxMissing() string {
 	for _, tool := range cxxTools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -82,7 +82,7 @@ func buildCxx(t testing.TB) (string, error) {
 		cache = filepath.Join(cache, "capd-interop")
 		err = os.MkdirAll(cache, 0o755)
 	}
-	if err != nil { // nothing to keep them in
+	if err != nil { // there is no cache to keep them in
 		capd(t)
 		cache = built.dir
 	}
@@ -107,7 +107,7 @@ func buildCxx(t testing.TB) (string, error) {
 	return dir, forget(cache, dir)
 }
 
-// forget removes from the cache what was made more than a week ago, dir aside.
+// forget removes what is older than a week from the cache, except dir.
 func forget(cache, dir string) error {
 	all, err := os.ReadDir(cache)
 	if err != nil {
@@ -121,7 +121,7 @@ func forget(cache, dir string) error {
 	return nil
 }
 
-// cxxKey names a state of the sources and of the tools.
+// cxxKey returns a key for the state of the sources and of the tools.
 func cxxKey() (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, cxxFlags, cxxLibraries)
@@ -149,7 +149,7 @@ func cxxKey() (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
 }
 
-// compileCxx makes the programs in dir.
+// compileCxx builds the programs in dir.
 func compileCxx(dir string) error {
 	generated := filepath.Join(dir, "generated")
 	if err := os.Mkdir(generated, 0o755); err != nil {
@@ -170,8 +170,8 @@ func compileCxx(dir string) error {
 	return errors.Join(errs...)
 }
 
-// compileSchemas makes C++ in dir of the schemas that pattern finds. Those of capd need nothing that is not beside
-// them; others may import go-capnp's annotations.
+// compileSchemas compiles the schemas that match pattern to C++ in dir. Those of capd
+// import only schemas beside them. Others may import go-capnp's annotations.
 func compileSchemas(pattern, dir string) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -188,8 +188,8 @@ func compileSchemas(pattern, dir string) error {
 	return tool("capnp", append(args, files...)...)
 }
 
-// compileProgram compiles all the sources in dirs as one, which takes half as
-// long as one by one: most of it is the library's headers.
+// compileProgram compiles all sources in dirs as one file. That takes half as long as one
+// by one, since most of the time goes into the library's headers.
 func compileProgram(program string, dirs ...string) error {
 	var sources strings.Builder
 	args := slices.Clone(cxxFlags)
@@ -215,7 +215,7 @@ func compileProgram(program string, dirs ...string) error {
 	return tool("g++", slices.Concat(args, []string{"-o", program, unit}, cxxLibraries)...)
 }
 
-// tool runs a program whose output is of interest only when it fails.
+// tool runs a program and shows its output only if it fails.
 func tool(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", name, err, out)

@@ -22,25 +22,26 @@ import (
 
 // A guest written in C++ (interop/client), against the real capd.
 
-// scenario is one of the client's.
+// scenario is one scenario of the client.
 type scenario struct {
 	name string
-	// setUp adds to what every scenario is served.
+	// setUp makes more files, besides those of every scenario.
 	setUp func(s *cxxScene)
-	// via returns the socket to connect to, which leads to the host's.
+	// via returns the socket to connect to, which leads to the host's socket.
 	via  func(t testing.TB, socket string) string
-	path string // below the scenario's own directory, that it is granted; "/" for the whole namespace
-	// want is the output; lines that begin with "used" and "refused" are looked at by themselves, and left out.
+	path string // the path of the grant below the scenario's directory; "/" for the whole namespace
+	// want is the output, without lines that begin with "used" or "refused", which are
+	// checked separately.
 	want func(s *cxxScene) string
 	// refused are the codes of the calls that were refused, in order.
 	refused string
-	// when is what the test does when the client says a word.
+	// when is what the test does when the client prints a word.
 	when map[string]func(s *cxxScene)
-	// after looks at what is there then.
+	// after checks the files afterwards.
 	after func(s *cxxScene)
 }
 
-// cxxScene is one scenario's directory, in a host that serves others beside it.
+// cxxScene is the directory of one scenario, in a host that serves others, too.
 type cxxScene struct {
 	testing.TB
 	host  *hostProcess
@@ -64,7 +65,7 @@ func (s *cxxScene) read(path string) []byte {
 	return b
 }
 
-// said is what the client said about a word.
+// said returns what the client printed after a word.
 func (s *cxxScene) said(word string) string {
 	s.Helper()
 	for _, line := range s.lines {
@@ -76,7 +77,7 @@ func (s *cxxScene) said(word string) string {
 	return ""
 }
 
-// tree is what every scenario is served.
+// tree makes the files of every scenario.
 func (s *cxxScene) tree() {
 	for path, content := range map[string]string{
 		"a.md": "hello", "docs/b.md": "of docs", "docs/deep/c.md": "deep", "latin1": "caf\xe9\n", ".env": secret, "exec.sh": "#!/bin/sh\n", ".git/config": "[core]\n",
@@ -89,15 +90,15 @@ func (s *cxxScene) tree() {
 	}
 }
 
-// noise is n bytes that are the same each time.
+// noise returns n bytes, the same each time.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
-	r.Read(b) // never fails
+	r.Read(b) // it never fails
 	return b
 }
 
-// digest is what the client says of bytes.
+// digest returns the digest that the client prints of bytes.
 func digest(b []byte) string {
 	h := fnv.New64a()
 	h.Write(b)
@@ -180,8 +181,8 @@ func (sc scenario) run(t *testing.T, h *hostProcess) (used []string) {
 	return used
 }
 
-// exceptionOf is the type of the exception that carries a code, in the words of
-// rpc.capnp: what a client of any other implementation goes by.
+// exceptionOf returns the type of the exception for a code, as rpc.capnp calls it.
+// Clients of other implementations see only that type.
 func exceptionOf(code string) string {
 	switch code {
 	case "revoked", "expired":
@@ -194,7 +195,7 @@ func exceptionOf(code string) string {
 	return "failed"
 }
 
-// revokeIt takes back what the scenario was granted.
+// revokeIt revokes the scenario's grant.
 func revokeIt(s *cxxScene) {
 	n, err := s.host.console().Revoke(context.Background(), s.guest)
 	ok(s, err)
@@ -216,7 +217,7 @@ func TestInteropCxxClient(t *testing.T) {
 		})
 	}
 	if ran < len(scenarios) {
-		return // not all were asked for
+		return // only some scenarios were selected
 	}
 	t.Run("every method", func(t *testing.T) {
 		for _, i := range schema.Interfaces {

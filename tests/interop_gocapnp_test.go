@@ -21,10 +21,10 @@ import (
 	"capd/vfs"
 )
 
-// A guest on go-capnp's own RPC, against the real capd. The generated code has
-// nothing for it, so that it calls by numbers.
+// A guest on go-capnp's own RPC, against the real capd. It calls methods by
+// their numbers, since the generated code does not support that RPC.
 
-// goGuest is one connection.
+// goGuest is one connection of such a guest.
 type goGuest struct {
 	*testing.T
 	conn    *rpc.Conn
@@ -51,7 +51,7 @@ func goConnect(t *testing.T, loc string) *goGuest {
 	return g
 }
 
-// goSend calls a method; what it answers is given back at the test's end.
+// goSend calls a method. The answer is released at the end of the test.
 func goSend[P, R ~capnp.StructKind](g *goGuest, c capnp.Client, m vat.Method[P, R], place func(P) error) *capnp.Answer {
 	a, release := c.SendCall(g.Context(), goCall(m, place))
 	g.Cleanup(release)
@@ -66,7 +66,7 @@ func goCall[P, R ~capnp.StructKind](m vat.Method[P, R], place func(P) error) cap
 	return s
 }
 
-// goDo waits for an answer.
+// goDo calls a method and waits for the answer.
 func goDo[P, R ~capnp.StructKind](g *goGuest, c capnp.Client, m vat.Method[P, R], place func(P) error) (R, error) {
 	s, err := goSend(g, c, m, place).Struct()
 	return R(s), err
@@ -97,7 +97,8 @@ func (g *goGuest) readText(file capnp.Client) string {
 	return text
 }
 
-// refused says that err is one of the host's, with this code and its type.
+// refused checks that err is an error of the host with this code, and the type
+// that belongs to the code.
 func (g *goGuest) refused(err error, code vfs.Code) {
 	g.Helper()
 	if err == nil {
@@ -112,12 +113,12 @@ func (g *goGuest) refused(err error, code vfs.Code) {
 	}
 }
 
-// goSink is a sink that go-capnp hosts.
+// goSink is a sink that go-capnp serves.
 type goSink struct {
 	got    bytes.Buffer
 	done   bool
 	closed chan struct{}
-	refuse error              // what each write is answered
+	refuse error              // the answer to each write
 	cancel context.CancelFunc // called at each write
 }
 

@@ -18,10 +18,10 @@ import (
 	"capd/vat"
 )
 
-// Promises that resolve late, between package vat and a C++ peer (interop/peer).
-// Calls on one reference start in the order in which they were made, wherever it
-// turns out to lead; where that is the caller itself, later calls wait until the
-// earlier ones have come around (rpc.capnp: Resolve, Disembargo).
+// Promises that resolve late, between package vat and a C++ peer (interop/peer). Calls on one
+// reference start in the order in which they were made, wherever it leads in the end. If it leads
+// to the caller itself, later calls wait until the earlier ones have come back (rpc.capnp: Resolve,
+// Disembargo).
 
 // notes serves order.Log.
 type notes struct {
@@ -29,7 +29,7 @@ type notes struct {
 	all []uint32
 }
 
-// inOrder reports whether n calls came, in order.
+// inOrder reports whether n calls came in order.
 func (l *notes) inOrder(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,16 +44,16 @@ func (l *notes) inOrder(n int) bool {
 // orders serves order.Order.
 type orders struct {
 	settled chan struct{}
-	self    *vat.Cap // not counted: it would keep itself
-	given   *vat.Cap // what forward answers once it has settled, if not a log of its own
+	self    *vat.Cap // not counted, since it would keep itself alive
+	given   *vat.Cap // what forward answers after it has settled, unless that is a log of its own
 }
 
 var orderTable *vat.Table
 
-func init() { // its methods make more of its kind
+func init() { // its methods make more capabilities of its kind
 	orderTable = vat.NewTable(
 		vat.Handle(order.Log_add, func(l *notes, c vat.Call[order.Log_add_Params, order.Log_add_Results]) error {
-			time.Sleep(20 * time.Microsecond) // so that others have come, and wait to start
+			time.Sleep(20 * time.Microsecond) // so that others have come and wait to start
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.all = append(l.all, c.Params().N())
@@ -127,15 +127,14 @@ func init() { // its methods make more of its kind
 	)
 }
 
-// own is a promise of a new log.
+// own returns a promise of a new log.
 func (o *orders) own() *vat.Cap {
 	log := vat.Serve(orderTable, &notes{})
 	defer log.Release()
 	return o.promise(log)
 }
 
-// promise is a promise of a log, or of a failure where it is nil: what its own
-// relay answers.
+// promise returns a promise of log, or of a failure if log is nil. Its own relay answers it.
 func (o *orders) promise(log *vat.Cap) *vat.Cap {
 	a := vat.Send(context.Background(), o.self, order.Order_relay, func(p order.Order_relay_Params, caps *vat.Caps) error {
 		if log == nil {
@@ -147,8 +146,8 @@ func (o *orders) promise(log *vat.Cap) *vat.Cap {
 	return a.Cap(order.Order_relay_Results_log)
 }
 
-// ways are the methods of Order that yield a log; ours says that it is the
-// caller's own in the end.
+// ways are the methods of Order that return a log. ours says that the log is the caller's own in
+// the end.
 var ways = []struct {
 	name           string
 	ours, resolves bool
@@ -159,7 +158,7 @@ var ways = []struct {
 	{name: "broken", resolves: true},
 }
 
-// Our vat calls, the peer is C++.
+// Our vat calls a C++ peer.
 func TestInteropOrderCxxServer(t *testing.T) {
 	t.Parallel()
 	cxx(t, "peer")
@@ -171,8 +170,9 @@ func TestInteropOrderCxxServer(t *testing.T) {
 	}
 }
 
-// orderAtCxx makes calls on a log of a C++ peer's before, while and after it is known where it leads. With waits the
-// first are made when the log is a promise of the peer's, and otherwise when it is one of an answer.
+// orderAtCxx makes calls on a log of a C++ peer before, while and after it is known where the log
+// leads. With waits, the first calls are made on a promise of the peer. Otherwise they are made on
+// a promised answer.
 func orderAtCxx(t *testing.T, way string, ours, resolves, waits bool) {
 	ctx := t.Context()
 	conn, wire := dialPeer(t)
@@ -228,7 +228,7 @@ func orderAtCxx(t *testing.T, way string, ours, resolves, waits bool) {
 	}
 }
 
-// orderLog asks for a log in one of the ways.
+// orderLog requests a log in one of the ways.
 func orderLog(ctx context.Context, boot *vat.Cap, how string, own *vat.Cap) *vat.Cap {
 	switch how {
 	case "later":
@@ -249,9 +249,9 @@ func orderLog(ctx context.Context, boot *vat.Cap, how string, own *vat.Cap) *vat
 	return a.Cap(order.Order_broken_Results_log)
 }
 
-// The C++ peer makes a tail call: it calls us with results that are to stay here
-// (sendResultsTo.yourself), and answers that our own call has those
-// (takeFromOtherQuestion). Calls that we have made on them meanwhile come around.
+// The C++ peer makes a tail call. It calls us with results that are to stay here
+// (sendResultsTo.yourself), and answers that our own call has those results
+// (takeFromOtherQuestion). Calls that we have made on them meanwhile come back.
 func TestInteropTailCall(t *testing.T) {
 	ctx := t.Context()
 	conn, wire := dialPeer(t)
@@ -282,8 +282,8 @@ func TestInteropTailCall(t *testing.T) {
 	}
 }
 
-// The same where what we answer is the peer's own: calls that have come around go to it, and those that we make when we
-// know it do not overtake them.
+// As above, but our answer belongs to the peer. Calls that have come back go to it, and calls that
+// we make after we know do not overtake them.
 func TestInteropTailCallBack(t *testing.T) {
 	ctx := t.Context()
 	conn, wire := dialPeer(t)
@@ -330,7 +330,7 @@ func TestInteropTailCallBack(t *testing.T) {
 	}
 }
 
-// dialPeer connects to a C++ peer that serves.
+// dialPeer connects to a running C++ peer.
 func dialPeer(t *testing.T) (*vat.Conn, *wireTap) {
 	t.Helper()
 	p := startCxx(t, "peer", "serve", "")
@@ -342,8 +342,7 @@ func dialPeer(t *testing.T) (*vat.Conn, *wireTap) {
 	return conn, wire
 }
 
-// adding is calls of Log.add that are under way; each adds the number of those
-// before it.
+// adding is calls of Log.add under way. Each adds the number of calls before it.
 type adding []*vat.Answer[order.Log_add_Results]
 
 func (a *adding) add(ctx context.Context, log *vat.Cap, n int) {
@@ -355,7 +354,7 @@ func (a *adding) add(ctx context.Context, log *vat.Cap, n int) {
 	}
 }
 
-// failed waits for them all and returns how many failed, and how one of them did.
+// failed waits for all calls. It returns how many failed, and the error of one of them.
 func (a adding) failed(ctx context.Context) (n int, err error) {
 	for _, c := range a {
 		if _, _, e := c.Await(ctx); e != nil {
@@ -367,7 +366,7 @@ func (a adding) failed(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// answered waits for a call whose answer comes after those of the calls before.
+// answered waits for a call that is answered after all calls before it.
 func answered(ctx context.Context, boot *vat.Cap) error {
 	a := vat.Send(ctx, boot, order.Order_later, nil)
 	defer a.Release()
@@ -375,7 +374,7 @@ func answered(ctx context.Context, boot *vat.Cap) error {
 	return err
 }
 
-// The peer is C++ and calls; our vat serves.
+// A C++ peer calls our vat.
 func TestInteropOrderCxxClient(t *testing.T) {
 	t.Parallel()
 	program := cxx(t, "peer")

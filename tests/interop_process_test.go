@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// cxxProcess is one of the C++ programs that serve.
+// cxxProcess is a running C++ server.
 type cxxProcess struct {
 	testing.TB
 	cmd    *exec.Cmd
@@ -19,8 +19,8 @@ type cxxProcess struct {
 	lines []string
 }
 
-// startCxx starts a program that listens on a socket of its own; it is killed
-// when the test ends. args stand around the socket's path, which is "".
+// startCxx starts a program that listens on a socket of its own. It is killed
+// at the end of the test. In args "" stands for the socket's path.
 func startCxx(t testing.TB, name string, args ...string) *cxxProcess {
 	t.Helper()
 	p := &cxxProcess{TB: t, socket: filepath.Join(newPlace(t).base, "s")}
@@ -55,8 +55,8 @@ func startCxx(t testing.TB, name string, args ...string) *cxxProcess {
 	return p
 }
 
-// said returns how often the program has said a line that begins with a word,
-// and the last one's rest.
+// said returns how many lines of the program began with a word, and the rest
+// of the last one.
 func (p *cxxProcess) said(word string) (n int, rest string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// big is what the streaming scenarios download.
+// big is the content that streaming scenarios download.
 var big = sync.OnceValue(func() []byte { return noise(20<<20 + 7) })
 
 func bigFile(s *cxxScene) { s.write("big", big()) }
@@ -21,8 +21,8 @@ func empties(n int) func(*cxxScene) {
 	}
 }
 
-// wrote says that a file holds what the client says that it wrote: "WORD DIGEST
-// VERSION".
+// wrote checks that a file has the content that the client reports: "WORD
+// DIGEST VERSION".
 func wrote(word, path string) func(s *cxxScene) {
 	return func(s *cxxScene) {
 		s.Helper()
@@ -57,7 +57,7 @@ func all(after ...func(*cxxScene)) func(*cxxScene) {
 	}
 }
 
-// exactly is an output that is the same each time.
+// exactly returns a fixed expected output.
 func exactly(text string) func(*cxxScene) string { return func(*cxxScene) string { return text } }
 
 var scenarios = []scenario{

@@ -19,10 +19,10 @@ import (
 	"capd/vfs"
 )
 
-// A host written in C++ (interop/server), with capd's own client and command
-// line as its guests.
+// A host in C++ (interop/server), with capd's own client and command line as
+// guests.
 
-// cxxHost is the server, and a guest of it.
+// cxxHost is the host and a guest of it.
 type cxxHost struct {
 	*cxxProcess
 	locator string
@@ -137,7 +137,8 @@ func TestInteropCxxServer(t *testing.T) {
 		if err != nil || n != int64(len(big())) || !bytes.Equal(got.Bytes(), big()) {
 			t.Errorf("%d bytes came back, %v", n, err)
 		}
-		// The host was slow, and had no more than the window on its way.
+		// The host was slow, and had no more than a window of bytes in
+		// flight.
 		_, rest := h.said("unanswered")
 		var most int
 		fmt.Sscan(rest, &most)
@@ -204,7 +205,7 @@ func TestInteropCxxServer(t *testing.T) {
 		is(t, "help, which it has not", errOf(h.dir.Help(ctx, "")), "unsupported")
 	})
 	run("order", func(t *testing.T, ctx context.Context, h *cxxHost) {
-		// The file is a promise until something called go is put.
+		// The file stays a promise until something called go is put.
 		f := h.dir.OpenFile("slow")
 		var calls sync.WaitGroup
 		var want strings.Builder
@@ -293,12 +294,12 @@ func TestInteropCxxServer(t *testing.T) {
 	})
 }
 
-// errOf and errOf3 are the error of a call whose results are of no interest.
+// errOf and errOf3 return the error of a call and drop its results.
 func errOf[T any](_ T, err error) error { return err }
 
 func errOf3[T, U any](_ T, _ U, err error) error { return err }
 
-// cancels is a reader that calls off what reads it.
+// cancels is a reader that cancels the call that reads it.
 type cancels struct{ cancel context.CancelFunc }
 
 func (c cancels) Read([]byte) (int, error) {

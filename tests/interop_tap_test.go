@@ -13,7 +13,7 @@ import (
 	rpccp "capnproto.org/go/capnp/v3/std/capnp/rpc"
 )
 
-// wireTap is a connection on which every message is counted by its kind.
+// wireTap is a connection that counts its messages by kind.
 type wireTap struct {
 	net.Conn
 	in, out tap
@@ -35,8 +35,8 @@ type tap struct {
 	mu    sync.Mutex
 	bytes bytes.Buffer
 	kinds map[rpccp.Message_Which]int
-	kept  int // calls whose results stay with the callee
-	taken int // answers that such results are another's
+	kept  int // calls whose results stay at the callee
+	taken int // answers that refer to the results of another call
 }
 
 func (t *tap) add(p []byte) {
@@ -50,7 +50,7 @@ func (t *tap) add(p []byte) {
 		whole := bytes.NewReader(t.bytes.Bytes())
 		m, err := capnp.NewDecoder(whole).Decode()
 		if err != nil {
-			return // not all of it is there
+			return // the message is incomplete
 		}
 		t.bytes.Next(t.bytes.Len() - whole.Len())
 		if root, err := rpccp.ReadRootMessage(m); err == nil {
@@ -79,10 +79,11 @@ func (t *tap) count(kind rpccp.Message_Which) int {
 	return t.kinds[kind]
 }
 
-// heldUntil leads to a host whose answers on every connection but the first do not come before n calls were made on it.
+// heldUntil leads to a host. On every connection but the first, its answers are held until n calls
+// were made.
 func heldUntil(n int) func(testing.TB, string) string {
 	return func(t testing.TB, socket string) string {
-		dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long a name for a socket
+		dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long for a socket's name
 		ok(t, err)
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		l, err := net.Listen("unix", filepath.Join(dir, "s"))
@@ -106,8 +107,8 @@ func heldUntil(n int) func(testing.TB, string) string {
 	}
 }
 
-// pass passes on what two connections say, until one of them ends. Unless it is to go on at once, what the host says
-// waits for the guest's nth call.
+// pass forwards data between two connections until one of them ends. Unless atOnce is set, data
+// from the host waits for the guest's nth call.
 func pass(guest, host net.Conn, n int, atOnce bool) {
 	defer guest.Close()
 	from := &caller{wireTap: wireTap{Conn: guest}, n: n, called: make(chan struct{})}
@@ -122,7 +123,7 @@ func pass(guest, host net.Conn, n int, atOnce bool) {
 	io.Copy(guest, host)
 }
 
-// caller is a connection that tells when n calls have come on it.
+// caller is a connection that reports when n calls have come on it.
 type caller struct {
 	wireTap
 	n      int

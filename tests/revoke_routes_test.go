@@ -19,7 +19,7 @@ import (
 	"capd/vfs"
 )
 
-// TestRevokeRoute: what is controlled with getChild can not be stepped around.
+// TestRevokeRoute: no other route avoids the control of getChild.
 func TestRevokeRoute(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -99,7 +99,7 @@ func TestRevokeRoute(t *testing.T) {
 		for what, do := range ways() {
 			is(t, when+", "+what, do(), want)
 		}
-		ok(t, byPut(ctx, d, "a/other/f")) // beside it all goes on
+		ok(t, byPut(ctx, d, "a/other/f")) // other paths still work
 	}
 	bound("controlled")
 	try("controlled", "ok")
@@ -136,7 +136,7 @@ func by(d *client.Dir, op, path string) error {
 	return err
 }
 
-// share is what a new guest gets of d.
+// share returns a share of d, as a new guest gets it.
 func share(t *testing.T, c *client.Conn, d *client.Dir) *client.Dir {
 	t.Helper()
 	loc, r, err := c.Share(context.Background(), d)
@@ -145,7 +145,7 @@ func share(t *testing.T, c *client.Conn, d *client.Dir) *client.Dir {
 	return dial(t, loc).Dir(context.Background())
 }
 
-// holdBoth is one connection that holds what several locators stand for.
+// holdBoth opens one connection that restores several locators.
 func holdBoth(t *testing.T, locs ...string) (all []*vat.Cap) {
 	t.Helper()
 	for i, text := range locs {
@@ -167,9 +167,8 @@ func holdBoth(t *testing.T, locs ...string) (all []*vat.Cap) {
 	return all[1:]
 }
 
-// TestRevokeBetweenGrants: a move goes by both capabilities, and two gates that
-// are crossed in both directions, while both are shut and opened, never wait for
-// each other.
+// TestRevokeBetweenGrants: a move uses both capabilities. Moves through two
+// gates in both directions never deadlock while both gates are shut and opened.
 func TestRevokeBetweenGrants(t *testing.T) {
 	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	ctx := context.Background()
@@ -240,7 +239,7 @@ func TestRevokeBetweenGrants(t *testing.T) {
 	}
 	over.Store(true)
 	within(t, "the movers", movers.Wait)
-	if len(after) != files+3 { // the directories count
+	if len(after) != files+3 { // directories count, too
 		t.Errorf("%d files are left of %d", len(after)-3, files)
 	}
 	t.Logf("%d moves, %d refusals", moved.Load(), refused.Load())

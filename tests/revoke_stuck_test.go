@@ -13,8 +13,8 @@ import (
 	"capd/vfs/faultfs"
 )
 
-// commits are a guest's changes, each with what holds it in its commit, and the
-// name that a revoke lists while it is stuck.
+// commits are a guest's changes. Each has a way to hold it in its commit, and
+// the name that a stuck revoke lists.
 var commits = []struct {
 	op   faultfs.Op
 	name string
@@ -42,7 +42,7 @@ var commits = []struct {
 	{faultfs.Truncate, "f", func(ctx context.Context, d *client.Dir) error { return d.OpenFile("f").Truncate(ctx, 0, vfs.If{}) }},
 }
 
-// shut are the ways to shut a gate: by the host, and by a guest over the wire.
+// shut are the ways to shut a gate: by the host, or by a guest over the wire.
 var shut = map[string]func(t *testing.T, g *granted) (*client.Dir, func() error){
 	"revoke": func(_ *testing.T, g *granted) (*client.Dir, func() error) { return g.Dir, g.control.Revoke },
 	"setWritable": func(_ *testing.T, g *granted) (*client.Dir, func() error) {
@@ -54,11 +54,12 @@ var shut = map[string]func(t *testing.T, g *granted) (*client.Dir, func() error)
 	},
 }
 
-// TestRevokeStuck: a revoke waits for a commit that had begun; past the grace it
-// is busy, says what may still land, and never answers success before it has.
+// TestRevokeStuck: a revoke waits for a commit that has begun. After the grace
+// period it answers busy and names what may still take effect. It never answers
+// success before the commit has ended.
 func TestRevokeStuck(t *testing.T) {
 	t.Parallel()
-	var all sync.WaitGroup // they wait, and so at once
+	var all sync.WaitGroup // they wait, so they run at once
 	for i, c := range commits {
 		for how, by := range shut {
 			if i > 1 && how != "revoke" {
@@ -87,7 +88,7 @@ func TestRevokeStuck(t *testing.T) {
 	all.Wait()
 }
 
-// stuck revokes d while a change of name is held in its commit.
+// stuck revokes d while the change name is held in its commit.
 func stuck(t *testing.T, h *inProcess, what, name string, d *client.Dir, revoke func() error, resume func(), done <-chan struct{}) {
 	before := take(t, h.served)
 	begun := time.Now()
@@ -122,9 +123,9 @@ func stuck(t *testing.T, h *inProcess, what, name string, d *client.Dir, revoke 
 	}
 }
 
-// TestRevokeWaits: within the grace a revoke answers success, when the commit
-// has ended and not before; a guest that has gone changes nothing of that. What
-// was only staged lands no more.
+// TestRevokeWaits: within the grace period a revoke answers success as soon as
+// the commit has ended, and not before. That a guest has disconnected makes no
+// difference. What was only staged is dropped.
 func TestRevokeWaits(t *testing.T) {
 	t.Parallel()
 	plan := new(faultfs.Plan)
@@ -167,7 +168,7 @@ func TestRevokeWaits(t *testing.T) {
 	}
 }
 
-// restore makes what the changes of commits need and have taken away.
+// restore makes what the changes of commits need and have removed.
 func (h *inProcess) restore() {
 	for _, name := range []string{"new", "moved", "late"} {
 		ok(h, os.RemoveAll(h.served+"/d/"+name))

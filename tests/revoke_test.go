@@ -17,15 +17,15 @@ import (
 	"capd/vfs"
 )
 
-// holding is one thing that a guest got out of a grant, and a use of it.
+// holding is something that a guest got from a grant, and a way to use it.
 type holding struct {
 	name string
 	look func(ctx context.Context) error
-	// change, if it is there, changes something by it.
+	// change, if not nil, changes something through it.
 	change func(ctx context.Context) error
 }
 
-// tree makes what the tests of revocation serve.
+// tree makes the files for the tests of revocation.
 func (p *place) tree() {
 	p.Helper()
 	for _, d := range []string{"a/b", "a/other", "many"} {
@@ -57,7 +57,7 @@ func byPut(ctx context.Context, d *client.Dir, path string) error {
 	return err
 }
 
-// holdings are everything that can be derived from a Dir of what tree makes.
+// holdings returns everything that can be derived from a Dir of tree's files.
 func holdings(t *testing.T, c *client.Conn, d *client.Dir) []holding {
 	t.Helper()
 	ctx := context.Background()
@@ -108,8 +108,8 @@ func holdings(t *testing.T, c *client.Conn, d *client.Dir) []holding {
 	return all
 }
 
-// TestRevoke: revocation reaches everything that was ever derived, over the wire
-// and on a real directory; lock and unlock reach it as well.
+// TestRevoke: over the wire and on a real directory, revocation reaches
+// everything that was ever derived. So do lock and unlock.
 func TestRevoke(t *testing.T) {
 	p := newPlace(t)
 	p.tree()
@@ -186,7 +186,7 @@ func TestRevoke(t *testing.T) {
 	h.noStagedFiles()
 }
 
-// halfListed has one page of a list, and goes on when it is called.
+// halfListed reads one page of a list, and returns a function that reads on.
 func halfListed(t *testing.T, d *client.Dir) func() error {
 	next, stop := iter.Pull2(d.SubDir("many").List(context.Background()))
 	for range 500 {
@@ -204,7 +204,8 @@ func halfListed(t *testing.T, d *client.Dir) func() error {
 	}
 }
 
-// halfStreamed has some of a stream, and takes the rest when it is called.
+// halfStreamed reads part of a stream, and returns a function that reads the
+// rest.
 func halfStreamed(t *testing.T, d *client.Dir) func() error {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
@@ -228,7 +229,7 @@ func halfStreamed(t *testing.T, d *client.Dir) func() error {
 	}
 }
 
-// halfWritten has written some of a file, and commits when it is called.
+// halfWritten writes part of a file, and returns a function that commits.
 func halfWritten(t *testing.T, d *client.Dir) func() error {
 	ctx := context.Background()
 	a := vat.Send(ctx, d.Cap(), schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error { return p.SetPath("f") })
@@ -252,7 +253,7 @@ func staging(d *client.Dir) error {
 	return err
 }
 
-// TestRevokeByGuest: a guest takes back what it has derived, and nothing else.
+// TestRevokeByGuest: a guest revokes what it has derived, and nothing else.
 func TestRevokeByGuest(t *testing.T) {
 	p := newPlace(t)
 	p.tree()

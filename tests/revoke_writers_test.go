@@ -15,7 +15,8 @@ import (
 
 func init() { others["writer"] = writeForever }
 
-// writeForever changes all it can below a directory, whatever it is answered.
+// writeForever changes everything it can below a directory, whatever the answers
+// are.
 func writeForever(args []string) {
 	ctx := context.Background()
 	c, top := guestOf(args[0])
@@ -50,8 +51,8 @@ func writeForever(args []string) {
 	}
 }
 
-// TestRevokeWriters: when a lock or a revoke has answered, nothing changes, with
-// writers of several processes that take no notice of it.
+// TestRevokeWriters: when a lock or a revoke has answered, nothing changes,
+// although writers of several processes ignore it.
 func TestRevokeWriters(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInMemory(t)
@@ -68,7 +69,7 @@ func TestRevokeWriters(t *testing.T) {
 		start(t, "writer", l, "w")
 	}
 	dir := h.served + "/w"
-	moves := func() bool { // the writers are at work
+	moves := func() bool { // the writers have begun
 		before := take(t, dir)
 		return waitFor(patience, func() bool { return before.differs(take(t, dir)) != "" })
 	}
@@ -98,7 +99,8 @@ func TestRevokeWriters(t *testing.T) {
 	h.noStagedFiles()
 }
 
-// A revoke by the guest that derived it, again and again, while others write.
+// The guest that derived the capability revokes it, again and again, while
+// others write.
 func TestRevokeWritersByGuest(t *testing.T) {
 	h := serveAt(newPlaceInMemory(t), execCapd(t))
 	ctx := context.Background()
