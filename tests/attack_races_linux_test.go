@@ -107,7 +107,7 @@ func raceHeldOutside(t *testing.T, s *scene) {
 	other := filepath.Join(s.base, "other")
 	cmd := start(t, "exchange", s.path("held"), other, "0")
 	ops := strings.Split("readBytes, read, readText, openFile, list, createFile, put", ", ")
-	race(t, ops, "stale notFound exists busy crossDevice", nil, func(ctx context.Context, op string, i int) error {
+	race(t, ops, "stale notFound exists busy", nil, func(ctx context.Context, op string, i int) error {
 		switch op {
 		case "list":
 			text, err := list(ctx, held.Cap())

@@ -154,6 +154,10 @@ func openOnce(dir int, path string, flags int, mode os.FileMode, resolve uint64)
 	return fd, err
 }
 
+// crossings is how often a lookup is tried that seems to lead out of the directory. Beside a program
+// that renames without a pause more than half of them may.
+const crossings = 64
+
 // openat2 opens one path, confined. It never waits and follows no link.
 func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 	for try := 0; ; {
@@ -162,7 +166,7 @@ func openat2(dir int, path string, flags int, mode os.FileMode) (int, error) {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && try < again: // see openat2(2), ERRORS
 			try++
-		case err == unix.EXDEV && try < again: // a mount, or it was renamed out of dir during the lookup
+		case err == unix.EXDEV && try < crossings: // a mount, or it was renamed out of dir during the lookup
 			try++
 		default:
 			return fd, err
