@@ -325,6 +325,17 @@ func (l *lane) forget(t *Turn) bool {
 	return waits
 }
 
+// cancel takes t out of those that wait for their first turn, and reports whether it was there.
+func (l *lane) cancel(t *Turn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.began || !t.meter.flows[l.kind].remove(t) {
+		return false
+	}
+	l.state.Add(-oneWaiting)
+	return true
+}
+
 func (l *lane) arm() {
 	l.armed = true
 	if l.timer == nil {

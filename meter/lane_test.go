@@ -174,6 +174,47 @@ func TestStuckBesideBusy(t *testing.T) {
 	})
 }
 
+// A call that is cancelled while it waits runs at once, without a turn.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		m := h.Grant("g", nil)
+		hold := make(chan struct{})
+		var ran, canceled atomic.Int64
+		turns := make([]meter.Turn, 100)
+		for i := range turns {
+			m.GoIn(&turns[i], meter.Heavy, job(func(_ *meter.Turn, err error) {
+				if errors.Is(err, context.Canceled) {
+					canceled.Add(1)
+					return
+				}
+				ran.Add(1)
+				<-hold
+			}))
+		}
+		synctest.Wait()
+		for range 2 { // once more has no effect
+			for i := range turns {
+				turns[i].Cancel()
+			}
+			synctest.Wait()
+			if r, c := ran.Load(), canceled.Load(); r == 0 || r+c != int64(len(turns)) {
+				t.Errorf("%d run and %d were cancelled, of %d", r, c, len(turns))
+			}
+		}
+		close(hold)
+		time.Sleep(time.Minute)
+		if _, turn, err := m.Begin(t.Context(), meter.Heavy); err != nil {
+			t.Error(err)
+		} else {
+			turn.End()
+		}
+		if n := h.All().Used(meter.Threads); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+	})
+}
+
 // A long loop passes its turn on.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

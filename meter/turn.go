@@ -31,7 +31,7 @@ type Turn struct {
 // A Worker is what [Meter.Go] runs.
 type Worker interface {
 	// Work is called in a goroutine of the lane. t ends when it returns. err is ErrBusy when there
-	// was no turn.
+	// was no turn, and context.Canceled after [Turn.Cancel].
 	Work(t *Turn, err error)
 }
 
@@ -82,11 +82,22 @@ func (t *Turn) Leave() {
 
 // Go runs w in a turn of l, as soon as there is one. Calls for the same meter run in the order of
 // Go.
-func (m *Meter) Go(l Lane, w Worker) {
-	t := &Turn{meter: m, work: w}
+func (m *Meter) Go(l Lane, w Worker) { m.GoIn(new(Turn), l, w) }
+
+// GoIn is Go with a zero Turn of the caller's, for [Turn.Cancel].
+func (m *Meter) GoIn(t *Turn, l Lane, w Worker) {
+	t.meter, t.work = m, w
 	t.lane.Store(&m.lanes[l])
 	m.turn(l)
 	m.lanes[l].wait(t)
+}
+
+// Cancel runs the Worker at once and without a turn, with [context.Canceled], if its turn has not
+// come yet. Otherwise it does nothing. It may be called by any goroutine.
+func (t *Turn) Cancel() {
+	if l := t.lane.Load(); l != nil && l.cancel(t) {
+		go t.work.Work(t, context.Canceled)
+	}
 }
 
 // Begin waits for a turn of l, until ctx ends. The context that it returns carries the turn, for

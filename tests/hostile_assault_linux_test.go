@@ -108,16 +108,9 @@ func refused(name, must string, do func(p *peer, session, top uint32)) hostileRo
 	}}
 }
 
-// alive checks that a connection goes on. A cancelled call counts as in progress until it
-// has had its turn.
+// alive checks that a connection goes on.
 func (p *peer) alive(top uint32) {
 	p.Helper()
-	waitFor(patience, func() bool {
-		p.call(statDir(askedLater+2, export(top)))
-		refused := p.ret(askedLater+2).Which() != rpc.Return_Which_results
-		p.finish(askedLater+2, true)
-		return !refused
-	})
 	p.call(statDir(askedLater, export(top)))
 	p.works(askedLater)
 	p.finish(askedLater, true)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"capd/meter"
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -63,6 +64,49 @@ func TestCancelWithinAMillisecond(t *testing.T) {
 			})
 		})
 	}
+}
+
+// busy is work of others that does not end before hold.
+type busy chan struct{}
+
+func (hold busy) Work(*meter.Turn, error) { <-hold }
+
+// A call that is given up while it waits for a turn ends at once.
+func TestCancelBeforeItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := meter.NewHost(nil)
+		m, other := h.Grant("g", nil), h.Grant("other", nil)
+		near, far := net.Pipe()
+		w := newWorld()
+		server := vat.NewConn(far, vat.Options{Bootstrap: vat.Serve(w.table, w), Meter: m})
+		client := vat.NewConn(near, vat.Options{})
+		boot := client.Bootstrap(t.Context())
+		a := vat.Send(t.Context(), boot, tp.Server_echo, nil)
+		e := a.Cap(tp.Server_echo_Results_echo)
+		a.Release()
+		synctest.Wait()
+		hold := make(busy)
+		for range 64 {
+			other.Go(meter.Work, hold)
+		}
+		synctest.Wait() // no time passes, so that they keep their turns
+		for range 100 {
+			call := sleeping(t, e)
+			synctest.Wait()
+			require.Equal(t, 1, server.Stats().Calls)
+			call.Release()
+			synctest.Wait()
+			require.Zero(t, server.Stats().Calls)
+			require.Zero(t, server.Stats().Answers)
+		}
+		require.Empty(t, w.cancelled)
+		close(hold)
+		e.Release()
+		boot.Release()
+		client.Close()
+		<-client.Done()
+		<-server.Done()
+	})
 }
 
 // BenchmarkCancel is how long it takes from Release until the handler's context ends.

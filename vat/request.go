@@ -45,7 +45,8 @@ type request struct {
 	ctx    context.Context // made when somebody asks for it
 	turned context.Context // ctx with the turn, made likewise
 	cancel context.CancelFunc
-	queue  *promise // the promise where r waits
+	queue  *promise    // the promise where r waits
+	lined  *meter.Turn // the turn that r waits for, or had
 }
 
 // complete ends r with results or a failure. It takes over res.
@@ -87,7 +88,11 @@ func (r *request) submit() {
 		go r.guarded()
 		return
 	}
-	r.conn.meter.Load().Go(r.handler.lane(r), r)
+	t := new(meter.Turn)
+	r.mu.Lock()
+	r.lined = t
+	r.mu.Unlock()
+	r.conn.meter.Load().GoIn(t, r.handler.lane(r), r)
 }
 
 // Work implements [meter.Worker].
@@ -135,7 +140,7 @@ func (r *request) start() {
 		o.next(r.conn)
 	}
 	if r.denied != nil {
-		r.fail(r.encode(r.denied))
+		r.fail(r.stopped(r.denied))
 	} else if err := r.roomForMore(); err != nil {
 		r.fail(r.stopped(err))
 	} else {
@@ -305,13 +310,16 @@ func (r *request) context() context.Context {
 func (r *request) abandon() {
 	r.mu.Lock()
 	r.canceled.Store(true)
-	cancel, queue := r.cancel, r.queue
+	cancel, queue, lined := r.cancel, r.queue, r.lined
 	r.mu.Unlock()
 	if cancel != nil {
 		cancel()
 	}
 	if queue != nil && queue.remove(r) {
 		r.fail(ErrCanceled)
+	}
+	if lined != nil {
+		lined.Cancel()
 	}
 }
 
