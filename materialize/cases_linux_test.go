@@ -107,8 +107,8 @@ func TestCase51Race(t *testing.T) {
 		}
 		seen++
 		for _, change := range c.List {
-			if change.Becomes.Version == secret {
-				t.Fatalf("%s is brought back as %v", change.Path, change.Becomes)
+			if change.Is.Version == secret {
+				t.Fatalf("%s is brought back as %v", change.Path, change.Is)
 			}
 		}
 	}

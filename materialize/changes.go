@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Changes is how a tree differs from what was materialized.
 type Changes struct {
-	List    []batch.Change // what Sync would bring back, in byte order of paths. Contents are read from the tree; they answer busy when they have changed since
-	Skipped []Skipped      // changes that are not brought back, in byte order of paths; for a directory left out as a whole, only the directory
+	List    []diff.Change // what Sync would bring back, in byte order of paths. Contents are read from the tree; they answer busy when they have changed since
+	Skipped []Skipped     // changes that are not brought back, in byte order of paths; for a directory left out as a whole, only the directory
 }
 
 // Changes returns the changes in the tree. It reads only files that seem to have
@@ -65,16 +65,16 @@ type finding struct {
 	r    *record // what its record should be; nil when the entry was removed
 }
 
-func (f finding) was() batch.State {
+func (f finding) was() diff.State {
 	if f.old == nil {
-		return batch.State{}
+		return diff.State{}
 	}
 	return f.old.state
 }
 
-func (f finding) becomes() batch.State {
+func (f finding) becomes() diff.State {
 	if f.r == nil {
-		return batch.State{}
+		return diff.State{}
 	}
 	return f.r.state
 }
@@ -142,8 +142,9 @@ func (l *comparison) changes() Changes {
 		if l.out[f.path] {
 			continue
 		}
-		change := batch.Change{Path: f.path, Was: f.was(), Becomes: f.becomes()}
-		if change.Becomes.Kind == vfs.FileKind {
+		was, is := f.was(), f.becomes()
+		change := diff.Change{Path: f.path, Kind: diff.KindOf(was, is), Was: was, Is: is}
+		if change.Is.Kind == vfs.FileKind {
 			change.Content = l.t.opener(f.path, f.r.attr)
 		}
 		c.List = append(c.List, change)

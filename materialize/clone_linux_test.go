@@ -14,7 +14,7 @@ import (
 	"capd/backend/physical"
 	"capd/materialize"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // shared is a Dir whose files can be cloned; by a copy, here.
@@ -99,7 +99,7 @@ func TestClones(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := tree.Changes(t.Context())
-	if err != nil || len(c.List) != 1 || c.List[0].Was != (batch.State{Kind: vfs.FileKind, Version: versionOf(t, store.Root(), "c")}) {
+	if err != nil || len(c.List) != 1 || c.List[0].Was != (diff.State{Kind: vfs.FileKind, Version: versionOf(t, store.Root(), "c")}) {
 		t.Errorf("the changes are %+v, %v", c.List, err)
 	}
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // dir compares the entries of the directory open as root and f. Their paths have depth
@@ -128,7 +128,7 @@ func (l *comparison) subdir(root *os.Root, name, path string, info os.FileInfo, 
 		l.shut(path, whyElsewhere)
 		return explain(err)
 	}
-	l.differs(path, r, &record{state: batch.State{Kind: vfs.DirKind}})
+	l.differs(path, r, &record{state: diff.State{Kind: vfs.DirKind}})
 	return l.dir(sub, f, path, depth+1)
 }
 
@@ -240,7 +240,7 @@ func (l *comparison) file(root *os.Root, name string, a attr, paths ...string) e
 	for _, path := range paths {
 		l.differs(path, l.t.records[path], &record{
 			attr: a, settled: settled,
-			state: batch.State{Kind: vfs.FileKind, Exec: a.mode&0o100 != 0, Version: vfs.Version(sum.Sum(nil))},
+			state: diff.State{Kind: vfs.FileKind, Exec: a.mode&0o100 != 0, Version: vfs.Version(sum.Sum(nil))},
 		})
 	}
 	return nil
@@ -261,7 +261,7 @@ func (l *comparison) linked() error {
 			continue
 		}
 		for _, path := range s.paths {
-			l.differs(path, l.t.records[path], &record{attr: s.attr, state: batch.State{Kind: vfs.FileKind}})
+			l.differs(path, l.t.records[path], &record{attr: s.attr, state: diff.State{Kind: vfs.FileKind}})
 			l.left = append(l.left, Skipped{path, whyNames})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Reasons for leaving out an entry.
@@ -234,7 +234,7 @@ func (c *copier) subdir(in *dirPair, d vfs.Dir, name, path string, depth int) er
 	if err := c.room(path, 1, 0); err != nil {
 		return err
 	}
-	c.add(path, &record{state: batch.State{Kind: vfs.DirKind}}, 0)
+	c.add(path, &record{state: diff.State{Kind: vfs.DirKind}}, 0)
 	if sub.info, err = d.Stat(c.ctx); err != nil {
 		return c.skip(path, err)
 	}
@@ -278,7 +278,7 @@ func (c *copier) link(in *dirPair, l vfs.Link, name, path string) error {
 	if err := c.room(path, 1, 0); err != nil {
 		return err
 	}
-	c.add(path, &record{state: batch.State{Kind: vfs.LinkKind, Target: target}}, 0)
+	c.add(path, &record{state: diff.State{Kind: vfs.LinkKind, Target: target}}, 0)
 	return nil
 }
 

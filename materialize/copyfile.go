@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // file copies one file with the buffer buf, and computes its version meanwhile.
@@ -44,7 +44,7 @@ func (c *copier) file(j job, buf []byte) error {
 		return c.unmade(path, err)
 	}
 	defer out.Close()
-	r := &record{state: batch.State{Kind: vfs.FileKind, Exec: info.Exec}}
+	r := &record{state: diff.State{Kind: vfs.FileKind, Exec: info.Exec}}
 	size, err := c.content(path, out, content, info.Size, r, buf)
 	if err != nil {
 		return err

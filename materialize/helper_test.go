@@ -14,7 +14,7 @@ import (
 	"capd/backend/memory"
 	"capd/materialize"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // tree is what a Dir or a directory of the host holds: paths to "dir", "link:" and
@@ -217,7 +217,7 @@ func skipped(t testing.TB, got []materialize.Skipped, paths ...string) {
 
 func conflicts(t testing.TB, err error, paths ...string) {
 	t.Helper()
-	c, ok := errors.AsType[*batch.Conflicts](err)
+	c, ok := errors.AsType[*diff.Conflicts](err)
 	if !ok {
 		t.Fatalf("%v, want conflicts", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // A link whose target first goes up, but not above the top, and then only down cannot
@@ -51,7 +51,7 @@ func (l *comparison) link(root *os.Root, name, path string, r *record, depth int
 	if out, was := l.t.outLinks[path]; was && out == target && r == nil {
 		return nil // it was not copied, and somebody made it again unchanged
 	}
-	fresh := &record{state: batch.State{Kind: vfs.LinkKind, Target: target}}
+	fresh := &record{state: diff.State{Kind: vfs.LinkKind, Target: target}}
 	l.differs(path, r, fresh)
 	switch {
 	case r != nil && r.state == fresh.state:
@@ -139,7 +139,7 @@ func (l *comparison) turned() (all []string) {
 func (l *comparison) resolve(path string) string { return resolve(path, l.stateAt) }
 
 // resolve follows the links in path. at returns the state of each.
-func resolve(path string, at func(string) batch.State) string {
+func resolve(path string, at func(string) diff.State) string {
 	done, followed := "", 0
 	for rest := path; rest != ""; {
 		var name string
@@ -163,7 +163,7 @@ func resolve(path string, at func(string) batch.State) string {
 }
 
 // stateAt returns what will be at path in the Dir, as far as it was copied.
-func (l *comparison) stateAt(path string) batch.State {
+func (l *comparison) stateAt(path string) diff.State {
 	if f, ok := l.find(path); ok && !l.out[path] {
 		return f.becomes()
 	}
@@ -171,9 +171,9 @@ func (l *comparison) stateAt(path string) batch.State {
 }
 
 // stateBefore returns what was copied to path.
-func (t *Tree) stateBefore(path string) batch.State {
+func (t *Tree) stateBefore(path string) diff.State {
 	if r := t.records[path]; r != nil {
 		return r.state
 	}
-	return batch.State{}
+	return diff.State{}
 }

@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Bounds limit a tree, when it is copied and when it is brought back. A field that is 0
@@ -224,7 +224,7 @@ func (t *Tree) Close() error {
 // record is what is known of an entry: the state in the Dir, and the attributes of the
 // tree's entry when it had the same state.
 type record struct {
-	state   batch.State
+	state   diff.State
 	attr    attr
 	settled bool   // a later change will show in attr
 	seen    uint64 // the last comparison that saw it

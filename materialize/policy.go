@@ -4,12 +4,12 @@ import (
 	"errors"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // isPolicy reports errors that say that the Dir refuses a change at one path.
 func isPolicy(err error) bool {
-	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
+	if _, ok := errors.AsType[*diff.Conflicts](err); ok {
 		return false
 	}
 	switch vfs.CodeOf(err) {

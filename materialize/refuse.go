@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Reasons for not bringing back a change.
@@ -23,20 +23,20 @@ const (
 type removals struct {
 	all     []string
 	inodes  map[inode][]string
-	content map[batch.State][]string
+	content map[diff.State][]string
 }
 
 // nothing is the version of an empty file, whose loss does not matter.
 var nothing = vfs.Version(sha256.Sum256(nil))
 
 // content returns the part of a State that may be found elsewhere as well.
-func content(s batch.State) batch.State {
+func content(s diff.State) diff.State {
 	s.Exec = false
 	return s
 }
 
 func newRemovals(found []finding) removals {
-	r := removals{inodes: map[inode][]string{}, content: map[batch.State][]string{}}
+	r := removals{inodes: map[inode][]string{}, content: map[diff.State][]string{}}
 	for _, f := range found {
 		was := f.was()
 		if was.Kind != vfs.FileKind && was.Kind != vfs.LinkKind || f.becomes().Kind == was.Kind {

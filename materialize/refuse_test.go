@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // What is gone stays while something could not be looked at: it may be there.
 func TestNothingGoesUnseen(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		l := &comparison{t: &Tree{}, out: map[string]bool{}, skipped: map[string]string{}, closed: closed, found: []finding{
-			{path: "d", old: &record{state: batch.State{Kind: vfs.DirKind}}},
-			{path: "d/f", old: &record{state: batch.State{Kind: vfs.FileKind, Version: vfs.Version{1}}}},
+			{path: "d", old: &record{state: diff.State{Kind: vfs.DirKind}}},
+			{path: "d/f", old: &record{state: diff.State{Kind: vfs.FileKind, Version: vfs.Version{1}}}},
 		}}
 		l.refuseAll()
 		if l.out["d"] != closed || l.out["d/f"] != closed {

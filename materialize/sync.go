@@ -6,6 +6,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // SyncOptions configure a Sync.
@@ -22,14 +23,14 @@ type SyncOptions struct {
 
 // Report is the result of a Sync.
 type Report struct {
-	ID      string         // of the batch; "" if there was nothing to bring back
-	Changes []batch.Change // what was brought back, in byte order of paths; without contents
-	Skipped []Skipped      // what was not, in byte order of paths
+	ID      string        // of the batch; "" if there was nothing to bring back
+	Changes []diff.Change // what was brought back, in byte order of paths; without contents
+	Skipped []Skipped     // what was not, in byte order of paths
 }
 
 // Sync brings back what changed in the tree since it was materialized or last synced,
 // all or nothing, through its Dir. It does so in one batch, with intent and copies in
-// journal. It answers batch.Conflicts, with every path that changed on both sides, and
+// journal. It answers diff.Conflicts, with every path that changed on both sides, and
 // the errors of [Tree.Changes]. Then nothing was brought back, and the tree is
 // unchanged.
 //

@@ -9,8 +9,8 @@ import (
 
 	"capd/backend/git"
 	"capd/vfs"
-	"capd/vfs/batch"
 	"capd/vfs/deny"
+	"capd/vfs/diff"
 	"capd/vfs/unified"
 	"capd/virtualfs"
 )
@@ -69,13 +69,14 @@ func (c *commits) Changed() bool {
 }
 
 // Diff implements [virtualfs.Own].
-func (c *commits) Diff(ctx context.Context, from, to string, yield func(virtualfs.Change) bool) error {
+func (c *commits) Diff(ctx context.Context, from, to string, yield func(diff.Change, virtualfs.Text) bool) error {
 	all, err := c.changes(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	for _, ch := range all {
-		if !yield(virtualfs.Change{Path: ch.Path, Kind: kindOf(ch), Was: stateOf(ch.From), Is: stateOf(ch.To), Own: ch}) {
+		text := func(ctx context.Context) (string, string, error) { return c.text(ctx, ch) }
+		if !yield(diff.Change{Path: ch.Path, Kind: kindOf(ch), Was: stateOf(ch.From), Is: stateOf(ch.To)}, text) {
 			break
 		}
 	}
@@ -96,12 +97,12 @@ func (c *commits) changes(ctx context.Context, from, to string) ([]git.Change, e
 	return c.repo.Diff(ctx, from, to)
 }
 
-// Text implements [virtualfs.Own].
-func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (text, lacks string, err error) {
-	text, whole, err := c.repo.Unified(ctx, ch.Own.(git.Change))
-	switch change := ch.Own.(git.Change); {
+// text is a [virtualfs.Text].
+func (c *commits) text(ctx context.Context, ch git.Change) (text, lacks string, err error) {
+	text, whole, err := c.repo.Unified(ctx, ch)
+	switch {
 	case err != nil:
-	case change.From.Mode == submodule || change.To.Mode == submodule:
+	case ch.From.Mode == submodule || ch.To.Mode == submodule:
 		lacks = vfs.Printable(ch.Path) + " is a submodule"
 	case !whole:
 		lacks = vfs.Printable(ch.Path) + " is too long (" + unified.Bounds + ")"
@@ -112,31 +113,31 @@ func (c *commits) Text(ctx context.Context, ch virtualfs.Change) (text, lacks st
 // submodule is git's mode of submodules.
 const submodule = 0o160000
 
-func kindOf(c git.Change) virtualfs.ChangeKind {
+func kindOf(c git.Change) diff.Kind {
 	switch {
 	case c.Kind == git.Added:
-		return virtualfs.Added
+		return diff.Added
 	case c.Kind == git.Removed:
-		return virtualfs.Removed
+		return diff.Removed
 	case c.Kind == git.TypeChanged:
-		return virtualfs.Type
+		return diff.Type
 	case c.From.Hash == c.To.Hash:
-		return virtualfs.Mode
+		return diff.Mode
 	}
-	return virtualfs.Modified
+	return diff.Modified
 }
 
 // stateOf returns b as a state without a version, since git has versions of its own.
-func stateOf(b git.Blob) batch.State {
+func stateOf(b git.Blob) diff.State {
 	switch b.Mode {
 	case 0:
-		return batch.State{}
+		return diff.State{}
 	case 0o120000:
-		return batch.State{Kind: vfs.LinkKind}
+		return diff.State{Kind: vfs.LinkKind}
 	case submodule:
-		return batch.State{Kind: vfs.DirKind}
+		return diff.State{Kind: vfs.DirKind}
 	}
-	return batch.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}
+	return diff.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}
 }
 
 // Commit implements [virtualfs.Own].

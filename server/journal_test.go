@@ -10,6 +10,7 @@ import (
 	"capd/state"
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -100,7 +101,7 @@ func TestSettle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		changes := []batch.Change{{Path: "f", Was: batch.State{Kind: vfs.FileKind, Version: was}}, {Path: "d", Becomes: batch.State{Kind: vfs.DirKind}}}
+		changes := []diff.Change{{Path: "f", Was: diff.State{Kind: vfs.FileKind, Version: was}}, {Path: "d", Is: diff.State{Kind: vfs.DirKind}}}
 		_, err = batch.Run(t.Context(), j, store.Root(), changes, batch.Options{
 			Name: `{"mounts":{"":"physical:` + served + `"},"path":""}`,
 			Step: func(step string) {

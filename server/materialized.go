@@ -7,7 +7,7 @@ import (
 
 	"capd/materialize"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/vfs/unified"
 	"capd/virtualfs"
 )
@@ -47,19 +47,17 @@ func entries(p virtualfs.Progress) func(materialize.Progress) {
 }
 
 // Changes implements [virtualfs.Tree]. Its changes have texts.
-func (t *Materialized) Changes(ctx context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
+func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []virtualfs.Skipped, error) {
 	c, err := t.Tree.Changes(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	all := make([]virtualfs.Change, len(c.List))
 	for i, ch := range c.List {
-		all[i] = virtualfs.Change{Path: ch.Path, Kind: virtualfs.KindOf(ch.Was, ch.Becomes), Was: ch.Was, Is: ch.Becomes}
-		if all[i].Text, err = t.text(ctx, ch); err != nil {
+		if c.List[i].Text, err = t.text(ctx, ch); err != nil {
 			return nil, nil, vfs.At(ch.Path, err)
 		}
 	}
-	return all, skipped(c.Skipped), nil
+	return c.List, skipped(c.Skipped), nil
 }
 
 func skipped(all []materialize.Skipped) []virtualfs.Skipped {
@@ -72,9 +70,9 @@ func skipped(all []materialize.Skipped) []virtualfs.Skipped {
 
 // text returns the unified text of a change. It reads the old content where it came from. If that has changed
 // since, or cannot be read any more, the text does not say.
-func (t *Materialized) text(ctx context.Context, c batch.Change) (string, error) {
-	from, to := side(c.Path, c.Was), side(c.Path, c.Becomes)
-	same := c.Was.Kind == c.Becomes.Kind && c.Was.Version == c.Becomes.Version && c.Was.Target == c.Becomes.Target
+func (t *Materialized) text(ctx context.Context, c diff.Change) (string, error) {
+	from, to := side(c.Path, c.Was), side(c.Path, c.Is)
+	same := c.Was.Kind == c.Is.Kind && c.Was.Version == c.Is.Version && c.Was.Target == c.Is.Target
 	var err error
 	if !same && c.Was.Kind == vfs.FileKind {
 		from.Data, from.Long, err = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
@@ -85,7 +83,7 @@ func (t *Materialized) text(ctx context.Context, c batch.Change) (string, error)
 			return "what it was may not be read any more\n", ctx.Err()
 		}
 	}
-	if !same && c.Becomes.Kind == vfs.FileKind && c.Content != nil {
+	if !same && c.Is.Kind == vfs.FileKind && c.Content != nil {
 		to.Data, to.Long, _ = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
 	}
 	text, whole := unified.Format(from, to, unified.InPlace, same)
@@ -95,7 +93,7 @@ func (t *Materialized) text(ctx context.Context, c batch.Change) (string, error)
 	return text, ctx.Err()
 }
 
-func side(path string, s batch.State) unified.Side {
+func side(path string, s diff.State) unified.Side {
 	side := unified.Side{Path: path}
 	switch {
 	case s.Kind == vfs.DirKind:

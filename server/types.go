@@ -5,6 +5,7 @@ import (
 	"capd/config"
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -23,7 +24,7 @@ type (
 	Opener = virtualfs.Opener
 
 	// A Change is one difference between a mount and what lies beneath it.
-	Change      = virtualfs.Change
+	Change      = diff.Change
 	DiffOptions = virtualfs.DiffOptions
 	// A Review stands for the changes that a diff showed. Apply with a Review applies exactly these changes
 	// or none.

@@ -33,9 +33,10 @@ var layers = []layer{
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
-	{of: "capd/vfs/batch", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/diff", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
-	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/unified", pure: true},
+	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
 
 	// Storage: no backend imports another, or anything above vfs.
@@ -46,11 +47,11 @@ var layers = []layer{
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that do not know capd, and their sandbox.
-	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch golang.org/x/sys/...", host: true},
+	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch capd/vfs/diff golang.org/x/sys/...", host: true},
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.
-	{of: "capd/virtualfs", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/overlay"},
+	{of: "capd/virtualfs", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
@@ -65,18 +66,18 @@ var layers = []layer{
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
-	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/batch capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/meter capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "golang.org/x/sys/unix capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
 	// The client's side of the wire. The operator's client reads what the console wrote.
-	{of: "capd/client/console", may: "capd/meter capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/batch capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/console", may: "capd/meter capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/diff capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
 	{of: "capd/server", may: "capd/state capd/config capd/host capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
-		"capd/vfs/batch capd/vfs/deny capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
+		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},
 	{of: "capd/tests/...", may: "...", host: true},
@@ -113,7 +114,7 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 // required packages must exist: a missing package would satisfy every rule.
 const required = "capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
-	"capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
+	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are checked separately, since their files differ.

@@ -9,13 +9,14 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/vfs/overlay"
 )
 
 var errNoChanges = vfs.Errorf(vfs.Unsupported, "this mount keeps no changes: what is written takes effect at once; mount it with overlay: to review changes first")
 
 // Diff implements [Host].
-func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error) {
+func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(diff.Change) bool) (Review, error) {
 	m, err := fs.at(path)
 	if err != nil {
 		return Review{}, err
@@ -29,7 +30,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 			return Review{}, inMount(path, err)
 		}
 	}
-	wanted := func(c Change) bool { return c.Path > after && chosen(o.Paths, c) }
+	wanted := func(c diff.Change) bool { return c.Path > after && chosen(o.Paths, c) }
 	switch {
 	case m.overlay != nil && !revisions:
 		all, patch, err := m.patch(ctx, o.Text)
@@ -50,7 +51,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 }
 
 // patch returns the changes in m's overlay, with their text if it is asked for.
-func (m *mount) patch(ctx context.Context, text bool) (all []overlay.Change, p *overlay.Patch, err error) {
+func (m *mount) patch(ctx context.Context, text bool) (all []diff.Change, p *overlay.Patch, err error) {
 	if text {
 		return m.overlay.Patch(ctx)
 	}
@@ -59,15 +60,14 @@ func (m *mount) patch(ctx context.Context, text bool) (all []overlay.Change, p *
 }
 
 // diffOverlay is Diff of m's overlay.
-func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, patch *overlay.Patch, wanted, yield func(Change) bool) (err error) {
-	for _, d := range all {
-		c := change(d)
+func (m *mount) diffOverlay(ctx context.Context, all []diff.Change, patch *overlay.Patch, wanted, yield func(diff.Change) bool) (err error) {
+	for _, c := range all {
 		if !wanted(c) {
 			continue
 		}
 		if patch != nil {
-			if c.Text, c.Lacks, err = patch.Text(ctx, d); err != nil {
-				return vfs.At(vfs.Join(m.Path, d.Path), err)
+			if c.Text, c.Lacks, err = patch.Text(ctx, c); err != nil {
+				return vfs.At(vfs.Join(m.Path, c.Path), err)
 			}
 		}
 		if !yield(c) {
@@ -78,14 +78,14 @@ func (m *mount) diffOverlay(ctx context.Context, all []overlay.Change, patch *ov
 }
 
 // diffOwn is Diff of the changes in m's store itself.
-func (fs *FS) diffOwn(ctx context.Context, m *mount, o DiffOptions, wanted, yield func(Change) bool) error {
+func (fs *FS) diffOwn(ctx context.Context, m *mount, o DiffOptions, wanted, yield func(diff.Change) bool) error {
 	var late error
-	err := m.store.Own.Diff(ctx, o.From, o.To, func(c Change) bool {
+	err := m.store.Own.Diff(ctx, o.From, o.To, func(c diff.Change, text Text) bool {
 		if !wanted(c) {
 			return true
 		}
 		if o.Text {
-			if c.Text, c.Lacks, late = m.store.Own.Text(ctx, c); late != nil {
+			if c.Text, c.Lacks, late = text(ctx); late != nil {
 				return false
 			}
 		}
@@ -102,7 +102,7 @@ func within(paths []string, path string) bool {
 }
 
 // chosen reports whether c is at or below one of paths, or was before a rename.
-func chosen(paths []string, c Change) bool {
+func chosen(paths []string, c diff.Change) bool {
 	return within(paths, c.Path) || c.From != "" && within(paths, c.From)
 }
 
@@ -143,7 +143,7 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 // inMount is vfs.At, but keeps a path, below the mount, that err names, and the whole
 // list of conflicts.
 func inMount(path string, err error) error {
-	if _, ok := errors.AsType[*batch.Conflicts](err); ok {
+	if _, ok := errors.AsType[*diff.Conflicts](err); ok {
 		return err
 	}
 	if e, ok := errors.AsType[*vfs.Error](err); ok {
@@ -195,11 +195,11 @@ func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress P
 }
 
 // check returns a function that compares the changes with the reviewed ones.
-func (o *ApplyOptions) check() func([]overlay.Change) error {
+func (o *ApplyOptions) check() func([]diff.Change) error {
 	if o.If == (Review{}) {
 		return nil
 	}
-	return func(all []overlay.Change) error {
+	return func(all []diff.Change) error {
 		if reviewOf(all, o.Paths) != o.If {
 			return vfs.Errorf(vfs.Conflict, "these are no longer the changes that were reviewed; look at the diff again")
 		}
@@ -208,18 +208,14 @@ func (o *ApplyOptions) check() func([]overlay.Change) error {
 }
 
 // reviewOf returns the Review of those changes that paths choose.
-func reviewOf(all []overlay.Change, paths []string) Review {
+func reviewOf(all []diff.Change, paths []string) Review {
 	var r Reviewer
-	for _, d := range all {
-		if c := change(d); chosen(paths, c) {
+	for _, c := range all {
+		if chosen(paths, c) {
 			r.Add(c)
 		}
 	}
 	return r.Review()
-}
-
-func change(d overlay.Change) Change {
-	return Change{Path: d.Path, From: d.From, Kind: ChangeKind(d.Kind), Was: d.Was, Is: d.Is}
 }
 
 // steps turns a Progress into one that counts changes.
@@ -262,7 +258,7 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	}
 	ctx = m.credits(ctx)
 	err = m.alone(func() error {
-		var all []overlay.Change
+		var all []diff.Change
 		if m.overlay != nil {
 			if all, err = m.overlay.Diff(ctx, ""); err != nil {
 				return err

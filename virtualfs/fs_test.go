@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -72,9 +73,9 @@ func is(t testing.TB, what string, err error, want vfs.Code) {
 	}
 }
 
-func diff(t testing.TB, fs *virtualfs.FS, path string, o virtualfs.DiffOptions) (all []string) {
+func diffOf(t testing.TB, fs *virtualfs.FS, path string, o virtualfs.DiffOptions) (all []string) {
 	t.Helper()
-	if _, err := fs.Diff(t.Context(), path, o, "", func(c virtualfs.Change) bool {
+	if _, err := fs.Diff(t.Context(), path, o, "", func(c diff.Change) bool {
 		all = append(all, string(c.Kind)+" "+c.Path)
 		return true
 	}); err != nil {
@@ -203,10 +204,10 @@ func TestReview(t *testing.T) {
 	if dir, err := vfs.WalkDir(ctx, d, "draft"); err != nil || dir.Remove(ctx, "gone", vfs.If{}) != nil {
 		t.Fatal("gone was not removed", err)
 	}
-	if got, want := diff(t, fs, "draft", virtualfs.DiffOptions{}), []string{"added also", "modified edit", "removed gone", "added new"}; !slices.Equal(got, want) {
+	if got, want := diffOf(t, fs, "draft", virtualfs.DiffOptions{}), []string{"added also", "modified edit", "removed gone", "added new"}; !slices.Equal(got, want) {
 		t.Errorf("the changes are %q, want %q", got, want)
 	}
-	if got := diff(t, fs, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "keep"}}); !slices.Equal(got, []string{"modified edit"}) {
+	if got := diffOf(t, fs, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "keep"}}); !slices.Equal(got, []string{"modified edit"}) {
 		t.Errorf("the changes at edit are %q", got)
 	}
 	_, err = fs.Diff(ctx, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "x"}}, "", nil)
@@ -216,7 +217,7 @@ func TestReview(t *testing.T) {
 	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{Paths: []string{"x"}}, nil)
 	is(t, "apply of such a path", err, vfs.NotFound)
 	var text string
-	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c virtualfs.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
+	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c diff.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
 		t.Errorf("the text is %q, %v", text, err)
 	}
 	_, err = fs.Diff(ctx, "plain", virtualfs.DiffOptions{}, "", nil)
@@ -232,11 +233,11 @@ func TestReview(t *testing.T) {
 	put(t, lower, "edit", "3")
 	put(t, lower, "also", "3")
 	text = ""
-	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c virtualfs.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
+	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c diff.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
 		t.Errorf("the text of what both sides changed is %q, %v", text, err)
 	}
 	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{}, nil)
-	var c *batch.Conflicts
+	var c *diff.Conflicts
 	if !errors.As(err, &c) || len(c.Paths) != 2 {
 		t.Errorf("apply over others' changes: %v", err)
 	}
@@ -244,7 +245,7 @@ func TestReview(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("revert dropped %d, %v", n, err)
 	}
-	seen, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{}, "", func(virtualfs.Change) bool { return false })
+	seen, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{}, "", func(diff.Change) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,12 +260,12 @@ func TestReview(t *testing.T) {
 	if _, err := lower.Lookup(ctx, "gone"); vfs.CodeOf(err) != vfs.NotFound {
 		t.Errorf("what was removed is there after the apply: %v", err)
 	}
-	if got := diff(t, fs, "draft", virtualfs.DiffOptions{}); got != nil || fs.Mounts()[0].Changes {
+	if got := diffOf(t, fs, "draft", virtualfs.DiffOptions{}); got != nil || fs.Mounts()[0].Changes {
 		t.Errorf("after the apply there are %q", got)
 	}
 	is(t, "undo of another", fs.Undo(ctx, "draft", "none"), vfs.NotFound)
 	is(t, "undo", fs.Undo(ctx, "draft", a.ID), "")
-	if got, want := diff(t, fs, "draft", virtualfs.DiffOptions{}), []string{"removed gone", "added new"}; !slices.Equal(got, want) {
+	if got, want := diffOf(t, fs, "draft", virtualfs.DiffOptions{}), []string{"removed gone", "added new"}; !slices.Equal(got, want) {
 		t.Errorf("after the undo there are %q, want %q", got, want)
 	}
 	is(t, "undo twice", fs.Undo(ctx, "draft", a.ID), vfs.NotFound)

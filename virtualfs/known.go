@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/overlay"
+	"capd/vfs/diff"
 )
 
 // known answers notFound if m has nothing at one of paths and never had: no node in m
@@ -42,15 +42,15 @@ func (m *mount) knows(ctx context.Context, path string) (bool, error) {
 
 // changedAt reports whether there is a change at path or below it.
 func (m *mount) changedAt(ctx context.Context, path string) (found bool, err error) {
-	at := func(c Change) bool { return chosen([]string{path}, c) }
+	at := func(c diff.Change) bool { return chosen([]string{path}, c) }
 	if m.overlay != nil {
 		all, err := m.overlay.Diff(ctx, "")
-		if err != nil || slices.ContainsFunc(all, func(c overlay.Change) bool { return at(change(c)) }) {
+		if err != nil || slices.ContainsFunc(all, at) {
 			return err == nil, err
 		}
 	}
 	if m.store.Own != nil {
-		err = m.store.Own.Diff(ctx, "", "", func(c Change) bool {
+		err = m.store.Own.Diff(ctx, "", "", func(c diff.Change, _ Text) bool {
 			found = at(c)
 			return !found
 		})

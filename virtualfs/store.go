@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // Store is an opened store, as returned by an [Opener]. Fields that a store does not
@@ -31,17 +32,19 @@ type Own interface {
 	// Changed reports whether there are changes.
 	Changed() bool
 	// Diff yields differences in byte order of paths: of the changes to what they are
-	// based on, or of one revision to another. It does not set Text.
-	Diff(ctx context.Context, from, to string, yield func(Change) bool) error
-	// Text returns the unified text of a change from Diff, at most [MaxText] bytes, and
-	// what the text leaves out, as in Change.Lacks.
-	Text(ctx context.Context, c Change) (text, lacks string, err error)
+	// based on, or of one revision to another. It leaves the text to the Text that it
+	// yields with each.
+	Diff(ctx context.Context, from, to string, yield func(diff.Change, Text) bool) error
 	// Commit makes the changes permanent.
 	Commit(ctx context.Context, c Commit) (string, error)
 	// Revert drops the changes at and below paths (nil: all) and returns their number.
 	// It answers unsupported for a part where only everything can be dropped.
 	Revert(ctx context.Context, paths []string) (int, error)
 }
+
+// Text returns the unified text of a change, at most [MaxText] bytes, and what the text
+// leaves out, as in diff.Change.Lacks.
+type Text func(context.Context) (text, lacks string, err error)
 
 // Opener opens the store that a URL names. Errors are for the host.
 type Opener func(ctx context.Context, u *URL) (*Store, error)

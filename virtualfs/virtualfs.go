@@ -15,7 +15,7 @@ import (
 	"fmt"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Attenuation restricts a mounted tree.
@@ -40,50 +40,6 @@ type Mount struct {
 	Attenuation Attenuation
 	Detail      string // the store's description, for people: "main at 1a2b3c4"; may be ""
 	Changes     bool   // it has changes that diff shows and that apply, commit or revert settles
-}
-
-// ChangeKind is the kind of a change.
-type ChangeKind string
-
-// The kinds of change.
-const (
-	Added    ChangeKind = "added"
-	Removed  ChangeKind = "removed"
-	Modified ChangeKind = "modified"
-	Renamed  ChangeKind = "renamed"
-	Mode     ChangeKind = "mode" // only the executable bit
-	Type     ChangeKind = "type" // a file where a link or a directory was, and so on
-)
-
-// Change is one difference. Paths are relative to the mount.
-type Change struct {
-	Path string
-	From string // of a renamed node; otherwise ""
-	Kind ChangeKind
-	Was  batch.State
-	Is   batch.State
-	Text string // unified, if asked for; "" if there is none
-
-	// Lacks says, for people, what of the change Text leaves out; "" means nothing. git
-	// apply makes the changes from all texts together.
-	Lacks string
-
-	Own any // the change as its store yielded it; see [Own]
-}
-
-// KindOf returns the kind of a change in place from was to is.
-func KindOf(was, is batch.State) ChangeKind {
-	switch {
-	case was.Absent():
-		return Added
-	case is.Absent():
-		return Removed
-	case was.Kind != is.Kind:
-		return Type
-	case was.Version == is.Version && was.Target == is.Target:
-		return Mode
-	}
-	return Modified
 }
 
 // DiffOptions say what to compare. By default a mount's changes are compared with what
@@ -131,7 +87,7 @@ func ParseReview(s string) (r Review, err error) {
 type Reviewer struct{ seen []byte }
 
 // Add adds the next change. It ignores the text, since the versions determine it.
-func (r *Reviewer) Add(c Change) {
+func (r *Reviewer) Add(c diff.Change) {
 	for _, field := range []string{c.Path, c.From, string(c.Kind), state(c.Was), state(c.Is)} {
 		r.seen = binary.AppendUvarint(r.seen, uint64(len(field)))
 		r.seen = append(r.seen, field...)
@@ -149,7 +105,7 @@ func (r *Reviewer) sum() []byte {
 // Review returns the Review of the added changes.
 func (r *Reviewer) Review() Review { return Review(r.sum()) }
 
-func state(s batch.State) string {
+func state(s diff.State) string {
 	return fmt.Sprintf("%d %v %v %s", s.Kind, s.Exec, s.Version, s.Target)
 }
 
@@ -200,7 +156,7 @@ type Skipped struct {
 // Tree is a materialized subtree. Close removes the directory.
 type Tree interface {
 	Path() string // on the host
-	Changes(ctx context.Context) ([]Change, []Skipped, error)
+	Changes(ctx context.Context) ([]diff.Change, []Skipped, error)
 	// Sync brings back what changed, all or nothing. It answers conflict with every
 	// path that changed on both sides. Nothing may write to the directory meanwhile.
 	Sync(ctx context.Context, progress Progress) (changes int, skipped []Skipped, err error)
@@ -223,7 +179,7 @@ type Host interface {
 	// Review identifies all changes at and below o.Paths, yielded or not. It is zero
 	// unless they are an overlay's, since only Apply takes one. For a path with neither
 	// a node nor a change Diff answers notFound, as Apply and Revert do.
-	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(Change) bool) (Review, error)
+	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(diff.Change) bool) (Review, error)
 	// Apply applies the chosen changes, all or none. It answers conflict when they are
 	// no longer the reviewed ones.
 	Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (Applied, error)

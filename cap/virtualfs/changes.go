@@ -9,7 +9,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -30,8 +30,8 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 		return err
 	}
 	p := page{limit: wire.PageSize(c.Params().Limit())}
-	var changes []virtualfs.Change
-	review, err := s.host.Diff(c.Context(), path, o, string(after), func(ch virtualfs.Change) bool {
+	var changes []diff.Change
+	review, err := s.host.Diff(c.Context(), path, o, string(after), func(ch diff.Change) bool {
 		if !p.add(changeSize(ch)) {
 			return false
 		}
@@ -165,7 +165,7 @@ func (s *server) revert(c vat.Call[schema.VirtualFs_revert_Params, schema.Virtua
 
 // conflicts are the conflicts for the results of a call.
 type conflicts struct {
-	paths []batch.Conflict
+	paths []diff.Conflict
 	total uint64 // number of conflicts, also of those for which there is no room
 	bytes int
 }
@@ -192,13 +192,13 @@ func settled(err error) (conflicts, error) {
 // only returns the conflicts in err if nothing else failed, and nil otherwise.
 // Conflicts in results mean that nothing was changed, and another failure may have left
 // changes.
-func only(err error) *batch.Conflicts {
+func only(err error) *diff.Conflicts {
 	if vfs.CodeOf(err) != vfs.Conflict {
 		return nil
 	}
 	for err != nil {
 		switch e := err.(type) {
-		case *batch.Conflicts:
+		case *diff.Conflicts:
 			return e
 		case interface{ Unwrap() []error }:
 			all := e.Unwrap()

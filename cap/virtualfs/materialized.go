@@ -10,6 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/help"
 	"capd/vat"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -45,7 +46,7 @@ func (m *materialized) path(c vat.Call[schema.Materialized_path_Params, schema.M
 // finding is a change, or a path that is left out.
 type finding struct {
 	path   string
-	change *virtualfs.Change // nil if it is left out
+	change *diff.Change // nil if it is left out
 	why    string
 }
 
@@ -84,7 +85,7 @@ func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, sc
 		return err
 	}
 	p := page{limit: wire.PageSize(c.Params().Limit())}
-	var changes []virtualfs.Change
+	var changes []diff.Change
 	var skipped []virtualfs.Skipped
 	cursor := ""
 	for _, f := range look {
@@ -144,7 +145,7 @@ func (m *materialized) findings(c vat.Call[schema.Materialized_changes_Params, s
 	}
 	last := finding{path: after[1:]}
 	if after[0] == 'c' {
-		last.change = &virtualfs.Change{}
+		last.change = &diff.Change{}
 	}
 	i, _ := slices.BinarySearchFunc(look, last, func(f, last finding) int {
 		if f.compare(last) <= 0 {

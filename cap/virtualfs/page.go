@@ -3,7 +3,7 @@ package virtualfs
 import (
 	"capd/cap/wire"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -79,11 +79,11 @@ func checkTexts(n, most int) error {
 	return nil
 }
 
-func changeSize(c virtualfs.Change) int {
+func changeSize(c diff.Change) int {
 	return changeBytes + 2*len(c.Path) + 2*len(c.From) + len(c.Text) + len(c.Lacks) + len(c.Was.Target) + len(c.Is.Target)
 }
 
-func conflictSize(c batch.Conflict) int {
+func conflictSize(c diff.Conflict) int {
 	return conflictBytes + 2*len(c.Path) + len(c.Why) + len(c.Was.Target) + len(c.Becomes.Target) + len(c.Is.Target)
 }
 

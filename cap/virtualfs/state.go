@@ -8,7 +8,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -29,7 +29,7 @@ func pathOf(text func() (string, error), raw func() ([]byte, error)) (string, er
 	return text()
 }
 
-func setState(s batch.State, make func() (schema.State, error)) error {
+func setState(s diff.State, make func() (schema.State, error)) error {
 	w, err := make()
 	if err != nil {
 		return err
@@ -57,34 +57,34 @@ func setState(s batch.State, make func() (schema.State, error)) error {
 	return nil
 }
 
-func state(w schema.State, err error) (batch.State, error) {
+func state(w schema.State, err error) (diff.State, error) {
 	if err != nil {
-		return batch.State{}, err
+		return diff.State{}, err
 	}
 	switch w.Which() {
 	case schema.State_Which_absent:
-		return batch.State{}, nil
+		return diff.State{}, nil
 	case schema.State_Which_file:
 		f, err := w.File()
 		if err != nil {
-			return batch.State{}, err
+			return diff.State{}, err
 		}
 		b, err := f.Version()
 		if err != nil {
-			return batch.State{}, err
+			return diff.State{}, err
 		}
 		v, err := wire.Version(b)
-		return batch.State{Kind: vfs.FileKind, Version: v, Exec: f.Executable()}, err
+		return diff.State{Kind: vfs.FileKind, Version: v, Exec: f.Executable()}, err
 	case schema.State_Which_directory:
-		return batch.State{Kind: vfs.DirKind}, nil
+		return diff.State{Kind: vfs.DirKind}, nil
 	case schema.State_Which_symlink:
 		target, err := w.Symlink()
-		return batch.State{Kind: vfs.LinkKind, Target: string(target)}, err
+		return diff.State{Kind: vfs.LinkKind, Target: string(target)}, err
 	}
-	return batch.State{Kind: batch.Foreign}, nil
+	return diff.State{Kind: diff.Foreign}, nil
 }
 
-func setChanges(alloc func(int32) (schema.Change_List, error), all []virtualfs.Change) error {
+func setChanges(alloc func(int32) (schema.Change_List, error), all []diff.Change) error {
 	l, err := alloc(int32(len(all)))
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func setChanges(alloc func(int32) (schema.Change_List, error), all []virtualfs.C
 	return nil
 }
 
-func setChange(w schema.Change, c virtualfs.Change) error {
+func setChange(w schema.Change, c diff.Change) error {
 	w.SetKind(schema.Change_KindFromString(string(c.Kind)))
 	return errors.Join(
 		setPath(c.Path, w.SetPath, w.SetRawPath), setPath(c.From, w.SetRenamedFrom, w.SetRawFrom),
@@ -106,8 +106,8 @@ func setChange(w schema.Change, c virtualfs.Change) error {
 }
 
 // Change reads a change in results.
-func Change(w schema.Change) (c virtualfs.Change, err error) {
-	c.Kind = virtualfs.ChangeKind(w.Kind().String())
+func Change(w schema.Change) (c diff.Change, err error) {
+	c.Kind = diff.Kind(w.Kind().String())
 	if c.Path, err = pathOf(w.Path, w.RawPath); err != nil {
 		return c, err
 	}
@@ -150,13 +150,13 @@ func Skipped(w schema.Skipped) (s virtualfs.Skipped, err error) {
 	return s, err
 }
 
-func setConflict(w schema.Conflict, c batch.Conflict) error {
+func setConflict(w schema.Conflict, c diff.Conflict) error {
 	return errors.Join(setPath(c.Path, w.SetPath, w.SetRawPath), setState(c.Was, w.NewWas),
 		setState(c.Becomes, w.NewBecomes), setState(c.Is, w.NewNow), w.SetWhy(c.Why))
 }
 
 // Conflict reads a conflict in results.
-func Conflict(w schema.Conflict) (c batch.Conflict, err error) {
+func Conflict(w schema.Conflict) (c diff.Conflict, err error) {
 	if c.Path, err = pathOf(w.Path, w.RawPath); err != nil {
 		return c, err
 	}

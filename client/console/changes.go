@@ -11,7 +11,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -30,7 +30,7 @@ const diffPage = 10_000
 
 // Diff yields the changes that come after the path after, in byte order of paths. If
 // changes were made between two of its pages, Apply answers conflict for the Review.
-func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) (review virtualfs.Review, err error) {
+func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(diff.Change) bool) (review virtualfs.Review, err error) {
 	if err := first(checkTarget(path, o.Paths), checkPath(after), checkTexts(o.From, o.To)); err != nil {
 		return review, err
 	}
@@ -78,7 +78,7 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 }
 
 // Apply applies the changes at and below paths, all of them or none. Nil paths are all
-// changes. The error for paths that somebody else changed is a [*batch.Conflicts].
+// changes. The error for paths that somebody else changed is a [*diff.Conflicts].
 func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
 	if err := first(checkTarget(path, o.Paths), checkTarget(path, slices.Concat(o.Paths, o.Ours, o.Theirs))); err != nil {
 		return a, err
@@ -135,7 +135,7 @@ func (fs *VirtualFs) Revert(ctx context.Context, path string, paths []string) (n
 // number returns a count that the host answered, at most math.MaxInt32.
 func number(n uint64) int { return int(min(n, math.MaxInt32)) }
 
-// conflicts returns the conflicts in results as an error: a [*batch.Conflicts].
+// conflicts returns the conflicts in results as an error: a [*diff.Conflicts].
 func conflicts(r interface {
 	Conflicts() (schema.Conflict_List, error)
 	ConflictsTotal() uint64
@@ -144,7 +144,7 @@ func conflicts(r interface {
 	if err != nil || l.Len() == 0 {
 		return err
 	}
-	all := &batch.Conflicts{}
+	all := &diff.Conflicts{}
 	for i := range l.Len() {
 		c, err := served.Conflict(l.At(i))
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -86,10 +86,10 @@ func TestComposed(t *testing.T) {
 		{Path: "p", URL: "overlay:memory:a", Kind: "overlay", Changes: true},
 		{Path: "p/below", URL: "memory:b", Kind: "memory", Attenuation: virtualfs.Attenuation{ReadOnly: true, Deny: []string{}}},
 	})
-	var changes []virtualfs.Change
+	var changes []diff.Change
 	_, err = fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", collect(&changes))
 	ok(t, err)
-	if len(changes) != files+1 || changes[0].Kind != virtualfs.Added || changes[files].Kind != virtualfs.Modified ||
+	if len(changes) != files+1 || changes[0].Kind != diff.Added || changes[files].Kind != diff.Modified ||
 		!strings.Contains(changes[files].Text, "+changed") {
 		t.Errorf("%d changes, from %+v to %+v", len(changes), changes[0], changes[len(changes)-1])
 	}
@@ -114,7 +114,7 @@ func TestComposed(t *testing.T) {
 		put(beneath("a"), fmt.Sprintf("new%04d", i), "other\n")
 	}
 	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{}, nil)
-	conflicts, listed := errors.AsType[*batch.Conflicts](err)
+	conflicts, listed := errors.AsType[*diff.Conflicts](err)
 	if !listed || len(conflicts.Paths) != 1100 || there("new1150") {
 		t.Errorf("an apply over 1100 files that somebody else made: %.300v", err)
 	}
@@ -149,7 +149,7 @@ func TestReviewOverTheWire(t *testing.T) {
 	}
 	look := func(paths ...string) virtualfs.Review {
 		t.Helper()
-		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: paths}, "", func(virtualfs.Change) bool { return false })
+		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: paths}, "", func(diff.Change) bool { return false })
 		ok(t, err)
 		if r == (virtualfs.Review{}) {
 			t.Fatal("diff answers no review")
@@ -205,7 +205,7 @@ func TestReviewOfPages(t *testing.T) {
 	look := func(do func(n int)) virtualfs.Review {
 		t.Helper()
 		n := 0
-		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", func(virtualfs.Change) bool { n++; do(n); return true })
+		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", func(diff.Change) bool { n++; do(n); return true })
 		if ok(t, err); n != 8 {
 			t.Fatalf("%d changes, want 8", n)
 		}

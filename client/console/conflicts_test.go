@@ -9,7 +9,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -20,11 +20,11 @@ func TestConflicts(t *testing.T) {
 	tree, err := fs.Materialize(t.Context(), "p", virtualfs.Bounds{}, nil)
 	ok(t, err)
 	defer tree.Close()
-	many := &batch.Conflicts{}
+	many := &diff.Conflicts{}
 	for i := range 5000 {
-		many.Paths = append(many.Paths, batch.Conflict{
-			Path: fmt.Sprintf("dir/\xff%04d", i), Why: "it was changed", Is: batch.State{Kind: batch.Foreign},
-			Was: batch.State{Kind: vfs.FileKind, Version: version(1)}, Becomes: batch.State{Kind: vfs.LinkKind, Target: "x"},
+		many.Paths = append(many.Paths, diff.Conflict{
+			Path: fmt.Sprintf("dir/\xff%04d", i), Why: "it was changed", Is: diff.State{Kind: diff.Foreign},
+			Was: diff.State{Kind: vfs.FileKind, Version: version(1)}, Becomes: diff.State{Kind: vfs.LinkKind, Target: "x"},
 		})
 	}
 	methods := map[string]func() error{
@@ -43,13 +43,13 @@ func TestConflicts(t *testing.T) {
 		{"below a path", &vfs.Error{Code: vfs.Conflict, Path: "p", Cause: many}, nil},
 		{"beside a failure", errors.Join(many, vfs.Errorf(vfs.Limit, "full")), vfs.Conflict},
 		{"as the cause of something else", &vfs.Error{Code: vfs.Busy, Msg: "later", Cause: many}, vfs.Busy},
-		{"of no path", &batch.Conflicts{}, vfs.Conflict},
+		{"of no path", &diff.Conflicts{}, vfs.Conflict},
 		{"another conflict", vfs.Errorf(vfs.Conflict, "the ref moved"), vfs.Conflict},
 	} {
 		h.err = c.err
 		for name, call := range methods {
 			err := call()
-			got, listed := errors.AsType[*batch.Conflicts](err)
+			got, listed := errors.AsType[*diff.Conflicts](err)
 			switch {
 			case c.want == nil && !listed:
 				t.Errorf("%s, %s: %v", c.name, name, err)
@@ -68,9 +68,9 @@ func TestConflictsBeyondAMessage(t *testing.T) {
 	h := example()
 	fs := raw(t, h)
 	defer fs.Release()
-	many := &batch.Conflicts{}
+	many := &diff.Conflicts{}
 	for i := range 10_000 {
-		many.Paths = append(many.Paths, batch.Conflict{Path: fmt.Sprintf("%s%d", strings.Repeat("d/", 1000), i)})
+		many.Paths = append(many.Paths, diff.Conflict{Path: fmt.Sprintf("%s%d", strings.Repeat("d/", 1000), i)})
 	}
 	h.err = many
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_apply, nil, func(r schema.VirtualFs_apply_Results, _ *vat.Caps) error {

@@ -18,6 +18,7 @@ import (
 	"capd/host"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -29,7 +30,7 @@ type fake struct {
 
 	err      error
 	mounts   []virtualfs.Mount
-	changes  []virtualfs.Change
+	changes  []diff.Change
 	skipped  []virtualfs.Skipped
 	review   virtualfs.Review
 	applied  virtualfs.Applied
@@ -81,7 +82,7 @@ func (f *fake) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
 	return vfs.RevocableDir(f.tree)
 }
 
-func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) (virtualfs.Review, error) {
+func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(diff.Change) bool) (virtualfs.Review, error) {
 	if err := f.do(ctx, nil, f.note("diff", path, o, after)); err != nil {
 		return virtualfs.Review{}, err
 	}
@@ -117,7 +118,7 @@ func (f *fake) Materialize(ctx context.Context, path string, b virtualfs.Bounds,
 type fakeTree struct{ *fake }
 
 func (fakeTree) Path() string { return "/private/tree" }
-func (t fakeTree) Changes(context.Context) ([]virtualfs.Change, []virtualfs.Skipped, error) {
+func (t fakeTree) Changes(context.Context) ([]diff.Change, []virtualfs.Skipped, error) {
 	err := t.note("changes")
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -69,7 +70,7 @@ func (t *Materialized) Path() string { return t.path }
 
 // Changes returns what Sync would bring back, and what it would leave out, both in byte
 // order of paths.
-func (t *Materialized) Changes(ctx context.Context) (changes []virtualfs.Change, skipped []virtualfs.Skipped, err error) {
+func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skipped []virtualfs.Skipped, err error) {
 	cursor := []byte{}
 	for more := true; more; {
 		err := vat.Do(ctx, t.cap, schema.Materialized_changes, func(p schema.Materialized_changes_Params, _ *vat.Caps) error {
@@ -118,7 +119,7 @@ func leftOut(l schema.Skipped_List, err error) ([]virtualfs.Skipped, error) {
 }
 
 // Sync brings back what changed, all or nothing. The error for paths that changed on
-// both sides is a [*batch.Conflicts]. Of what was left out it returns the first MiB;
+// both sides is a [*diff.Conflicts]. Of what was left out it returns the first MiB;
 // Changes returns everything.
 func (t *Materialized) Sync(ctx context.Context, progress virtualfs.Progress) (changes int, skipped []virtualfs.Skipped, err error) {
 	told, stop := listen(progress)

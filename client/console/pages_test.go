@@ -11,7 +11,7 @@ import (
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -61,20 +61,20 @@ func TestDiffPages(t *testing.T) {
 	h := example()
 	h.changes = nil
 	for i := range 6000 {
-		c := virtualfs.Change{Path: fmt.Sprintf("dir/\xff%05d", i), Kind: virtualfs.Added, Is: batch.State{Kind: vfs.FileKind, Version: version(1)}}
+		c := diff.Change{Path: fmt.Sprintf("dir/\xff%05d", i), Kind: diff.Added, Is: diff.State{Kind: vfs.FileKind, Version: version(1)}}
 		if i%100 == 0 {
 			c.Text = strings.Repeat("+\n", 128<<10)
 		}
 		h.changes = append(h.changes, c)
 	}
 	client := operator(t, h)
-	var all []virtualfs.Change
+	var all []diff.Change
 	_, err := client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, "", collect(&all))
 	ok(t, err)
 	same(t, "all pages", all, h.changes)
 
 	all = nil
-	_, err = client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, h.changes[10].Path, func(c virtualfs.Change) bool {
+	_, err = client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, h.changes[10].Path, func(c diff.Change) bool {
 		all = append(all, c)
 		return len(all) < 3
 	})
@@ -117,7 +117,7 @@ func TestMaterializedPages(t *testing.T) {
 	for i := range 4000 {
 		path := fmt.Sprintf("%05d", i)
 		if i%2 == 0 {
-			h.changes = append(h.changes, virtualfs.Change{Path: path, Kind: virtualfs.Added})
+			h.changes = append(h.changes, diff.Change{Path: path, Kind: diff.Added})
 		}
 		if i%3 == 0 {
 			h.skipped = append(h.skipped, virtualfs.Skipped{Path: path, Why: "a link"})

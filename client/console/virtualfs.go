@@ -9,6 +9,7 @@ import (
 	"capd/client"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -21,7 +22,7 @@ type VirtualFs struct{ cap *vat.Cap }
 var _ interface {
 	Mount(ctx context.Context, path, url string, a virtualfs.Attenuation) error
 	Unmount(ctx context.Context, path string) error
-	Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(virtualfs.Change) bool) (virtualfs.Review, error)
+	Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(diff.Change) bool) (virtualfs.Review, error)
 	Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (virtualfs.Applied, error)
 	Undo(ctx context.Context, path, id string) error
 	Revert(ctx context.Context, path string, paths []string) (int, error)

@@ -10,7 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/client/console"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -47,7 +47,7 @@ var calls = map[string]struct {
 	},
 	"diff": {
 		call: func(ctx context.Context, fs *console.VirtualFs) (any, error) {
-			all := []virtualfs.Change{}
+			all := []diff.Change{}
 			_, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a", collect(&all))
 			return all, err
 		},
@@ -111,8 +111,8 @@ var (
 	commit      = virtualfs.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123"}
 )
 
-func collect(all *[]virtualfs.Change) func(virtualfs.Change) bool {
-	return func(c virtualfs.Change) bool {
+func collect(all *[]diff.Change) func(diff.Change) bool {
+	return func(c diff.Change) bool {
 		*all = append(*all, c)
 		return true
 	}
@@ -130,13 +130,13 @@ func example() *fake {
 			{Path: "p", URL: "overlay:physical:/x", Kind: "overlay", Attenuation: attenuation, Detail: "d", Changes: true},
 			{Path: "q", URL: "git:/x#main", Kind: "git", Attenuation: virtualfs.Attenuation{Deny: []string{}, Ask: []string{"a"}}},
 		},
-		changes: []virtualfs.Change{
-			{Path: "added", Kind: virtualfs.Added, Is: batch.State{Kind: vfs.FileKind, Version: version(1), Exec: true}, Text: "+a\n"},
-			{Path: "mode", Kind: virtualfs.Mode, Was: batch.State{Kind: vfs.FileKind, Version: version(1)}, Is: batch.State{Kind: vfs.FileKind, Version: version(1), Exec: true}},
-			{Path: "modified", Kind: virtualfs.Modified, Was: batch.State{Kind: vfs.FileKind, Version: version(1)}, Is: batch.State{Kind: vfs.FileKind, Version: version(2)}},
-			{Path: "raw\xff", From: "from\xfe", Kind: virtualfs.Renamed, Was: batch.State{Kind: vfs.DirKind}, Is: batch.State{Kind: vfs.DirKind}},
-			{Path: "removed", Kind: virtualfs.Removed, Was: batch.State{Kind: vfs.LinkKind, Target: "to\xff"}},
-			{Path: "type", Kind: virtualfs.Type, Was: batch.State{Kind: vfs.FileKind}, Is: batch.State{Kind: batch.Foreign}},
+		changes: []diff.Change{
+			{Path: "added", Kind: diff.Added, Is: diff.State{Kind: vfs.FileKind, Version: version(1), Exec: true}, Text: "+a\n"},
+			{Path: "mode", Kind: diff.Mode, Was: diff.State{Kind: vfs.FileKind, Version: version(1)}, Is: diff.State{Kind: vfs.FileKind, Version: version(1), Exec: true}},
+			{Path: "modified", Kind: diff.Modified, Was: diff.State{Kind: vfs.FileKind, Version: version(1)}, Is: diff.State{Kind: vfs.FileKind, Version: version(2)}},
+			{Path: "raw\xff", From: "from\xfe", Kind: diff.Renamed, Was: diff.State{Kind: vfs.DirKind}, Is: diff.State{Kind: vfs.DirKind}},
+			{Path: "removed", Kind: diff.Removed, Was: diff.State{Kind: vfs.LinkKind, Target: "to\xff"}},
+			{Path: "type", Kind: diff.Type, Was: diff.State{Kind: vfs.FileKind}, Is: diff.State{Kind: diff.Foreign}},
 		},
 		skipped:  []virtualfs.Skipped{{Path: "fifo\xff", Why: "a FIFO"}, {Path: "link", Why: "a new link"}},
 		applied:  virtualfs.Applied{ID: "b1", Changes: 3, Dropped: []string{"d"}, DroppedTotal: 2},

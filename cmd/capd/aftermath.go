@@ -13,6 +13,7 @@ import (
 	"capd/server"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -27,7 +28,7 @@ type aftermath struct {
 	code    int   // of the program
 	stopped error // why it was stopped, or did not start
 
-	changed []virtualfs.Change
+	changed []diff.Change
 	left    []virtualfs.Skipped
 	stuck   bool // the tree could not be kept elsewhere, so it must not be removed
 }

@@ -19,7 +19,7 @@ import (
 	"capd/sandbox"
 	"capd/version"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Exit codes.
@@ -228,7 +228,7 @@ func report(e *env, err error) int {
 		fmt.Fprintln(e.stderr, "capd: interrupted")
 		return 130
 	}
-	if c, ok := errors.AsType[*batch.Conflicts](err); ok {
+	if c, ok := errors.AsType[*diff.Conflicts](err); ok {
 		fmt.Fprintf(e.stderr, "capd: %s\n", c.Unwrap())
 		for _, p := range c.Paths {
 			fmt.Fprintf(e.stderr, "  %s: %s\n", vfs.Printable(p.Path), p.Why)

@@ -8,6 +8,7 @@ import (
 
 	"capd/client/console"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -87,20 +88,10 @@ Examples:
   capd apply draft --if "$(capd diff draft --json | jq -r .review)"`
 }
 
-// changeJSON is a change as --json prints it.
-type changeJSON struct {
-	Path string               `json:"path"`
-	From string               `json:"from,omitempty"`
-	Kind virtualfs.ChangeKind `json:"kind"`
-	Text string               `json:"text,omitempty"`
-
-	Lacks string `json:"lacks,omitempty"` // what text does not show of the change
-}
-
 // diffJSON is a diff as --json prints it.
 type diffJSON struct {
-	Review  string       `json:"review,omitempty"` // for apply --if
-	Changes []changeJSON `json:"changes"`
+	Review  string        `json:"review,omitempty"` // for apply --if
+	Changes []diff.Change `json:"changes"`
 }
 
 func (c *diffCommand) Run(e *env) error {
@@ -111,12 +102,12 @@ func (c *diffCommand) Run(e *env) error {
 
 func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []string) error {
 	o := virtualfs.DiffOptions{Paths: paths, From: c.From, To: c.To, Text: !c.Stat && !c.JSON || c.Text}
-	out := []changeJSON{}
+	out := []diff.Change{}
 	show := newChanges(e.stdout)
 	var late error
-	review, err := fs.Diff(e, mount, o, "", func(ch virtualfs.Change) bool {
+	review, err := fs.Diff(e, mount, o, "", func(ch diff.Change) bool {
 		if c.JSON {
-			out = append(out, changeJSON{ch.Path, ch.From, ch.Kind, ch.Text, ch.Lacks})
+			out = append(out, ch)
 			return true
 		}
 		late = show.change(ch)
@@ -190,12 +181,12 @@ func newOutline(w io.Writer) *changes {
 	return s
 }
 
-var marks = map[virtualfs.ChangeKind]string{
-	virtualfs.Added: "A", virtualfs.Removed: "D", virtualfs.Modified: "M", virtualfs.Renamed: "R", virtualfs.Mode: "X", virtualfs.Type: "T",
+var marks = map[diff.Kind]string{
+	diff.Added: "A", diff.Removed: "D", diff.Modified: "M", diff.Renamed: "R", diff.Mode: "X", diff.Type: "T",
 }
 
 // change prints one change: its line, and its text below.
-func (s *changes) change(c virtualfs.Change) error {
+func (s *changes) change(c diff.Change) error {
 	s.n++
 	line := marks[c.Kind] + " "
 	if c.From != "" {
@@ -203,15 +194,15 @@ func (s *changes) change(c virtualfs.Change) error {
 	}
 	line += vfs.Printable(c.Path)
 	switch {
-	case c.Kind == virtualfs.Mode && c.Is.Exec:
+	case c.Kind == diff.Mode && c.Is.Exec:
 		line += " (executable)"
-	case c.Kind == virtualfs.Mode:
+	case c.Kind == diff.Mode:
 		line += " (not executable)"
 	}
 	switch c.Kind {
-	case virtualfs.Added:
+	case diff.Added:
 		line = s.p.good(line)
-	case virtualfs.Removed:
+	case diff.Removed:
 		line = s.p.bad(line)
 	}
 	if _, err := fmt.Fprintln(s.w, line); err != nil {

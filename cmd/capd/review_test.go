@@ -1,10 +1,9 @@
 package main
 
 import (
+	"capd/vfs/diff"
 	"strings"
 	"testing"
-
-	"capd/virtualfs"
 )
 
 // TestOutline: capd run shows no binary content, and only the beginning of a long
@@ -27,7 +26,7 @@ func TestOutline(t *testing.T) {
 				test.text:    func(b *strings.Builder) *changes { return newChanges(b) },
 			} {
 				var b strings.Builder
-				if err := show(&b).change(virtualfs.Change{Path: "f", Kind: virtualfs.Modified, Text: test.text}); err != nil {
+				if err := show(&b).change(diff.Change{Path: "f", Kind: diff.Modified, Text: test.text}); err != nil {
 					t.Fatal(err)
 				}
 				if got := b.String(); got != "M f\n"+want {

@@ -7,7 +7,7 @@ import (
 
 	"capd/client/console"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/virtualfs"
 )
 
@@ -71,7 +71,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		return c.print(e, a, err)
 	}
 	if err != nil {
-		if _, clash := errors.AsType[*batch.Conflicts](err); clash {
+		if _, clash := errors.AsType[*diff.Conflicts](err); clash {
 			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs PATH leaves what lies beneath, and --ours PATH puts what was written in its place\n")
 		}
 		return err
@@ -105,28 +105,21 @@ func (c *applyCommand) side(e *env, fs *console.VirtualFs, mount string, paths [
 
 // appliedJSON is an apply as --json prints it.
 type appliedJSON struct {
-	ID        string         `json:"id,omitempty"` // for --undo; empty when nothing was changed
-	Changes   int            `json:"changes"`
-	Dropped   []string       `json:"dropped,omitempty"`   // by --theirs; --undo does not bring it back
-	Conflicts []conflictJSON `json:"conflicts,omitempty"` // if there are any, nothing was changed
-}
-
-type conflictJSON struct {
-	Path string `json:"path"`
-	Why  string `json:"why"`
+	ID        string          `json:"id,omitempty"` // for --undo; empty when nothing was changed
+	Changes   int             `json:"changes"`
+	Dropped   []string        `json:"dropped,omitempty"`   // by --theirs; --undo does not bring it back
+	Conflicts []diff.Conflict `json:"conflicts,omitempty"` // if there are any, nothing was changed
 }
 
 // print prints what an apply did, or why it did nothing.
 func (c *applyCommand) print(e *env, a virtualfs.Applied, err error) error {
 	out := appliedJSON{ID: a.ID, Changes: a.Changes, Dropped: a.Dropped}
-	conflicts, clash := errors.AsType[*batch.Conflicts](err)
+	conflicts, clash := errors.AsType[*diff.Conflicts](err)
 	if err != nil && !clash {
 		return err
 	}
 	if clash {
-		for _, p := range conflicts.Paths {
-			out.Conflicts = append(out.Conflicts, conflictJSON{p.Path, p.Why})
-		}
+		out.Conflicts = conflicts.Paths
 	} else {
 		e.done("applied %s as %s", count(a.Changes, "change"), a.ID)
 	}

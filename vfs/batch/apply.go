@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // verb is what a step does at its path.
@@ -26,34 +27,34 @@ func (v verb) String() string {
 // step is one visible change.
 type step struct {
 	verb   verb
-	change Change
+	change diff.Change
 }
 
 // changesKind reports whether the node must be removed before another can take its place.
-func (c *Change) changesKind() bool {
-	return !c.Was.Absent() && !c.Becomes.Absent() && (c.Was.Kind != c.Becomes.Kind || c.Was.Kind == vfs.LinkKind)
+func changesKind(c *diff.Change) bool {
+	return !c.Was.Absent() && !c.Is.Absent() && (c.Was.Kind != c.Is.Kind || c.Was.Kind == vfs.LinkKind)
 }
 
 // steps orders changes, which are in tree order, so that they can be made one after the
 // other. First come removals that make room, deepest first, then directories, parents
 // first, then files, then links, and last all other removals, deepest first.
-func steps(changes []Change) []step {
+func steps(changes []diff.Change) []step {
 	var room, dirs, files, links, gone []step
 	turned := "" // the last directory that becomes something else
 	for _, c := range changes {
 		inTurned := turned != "" && strings.HasPrefix(c.Path, turned+"/")
 		switch {
-		case c.changesKind():
+		case changesKind(&c):
 			room = append(room, step{makeRoom, c})
 			if c.Was.Kind == vfs.DirKind {
 				turned = c.Path
 			}
-		case c.Becomes.Absent() && inTurned:
+		case c.Is.Absent() && inTurned:
 			room = append(room, step{remove, c})
-		case c.Becomes.Absent():
+		case c.Is.Absent():
 			gone = append(gone, step{remove, c})
 		}
-		switch c.Becomes.Kind {
+		switch c.Is.Kind {
 		case vfs.DirKind:
 			dirs = append(dirs, step{makeDir, c})
 		case vfs.FileKind:
@@ -68,13 +69,13 @@ func steps(changes []Change) []step {
 }
 
 // changesOf returns the changes of steps, in tree order.
-func changesOf(steps []step) []Change {
-	var all []Change
+func changesOf(steps []step) []diff.Change {
+	var all []diff.Change
 	for _, s := range steps {
 		all = append(all, s.change)
 	}
-	slices.SortFunc(all, func(a, b Change) int { return compare(a.Path, b.Path) })
-	return slices.CompactFunc(all, func(a, b Change) bool { return a.Path == b.Path })
+	slices.SortFunc(all, func(a, b diff.Change) int { return compare(a.Path, b.Path) })
+	return slices.CompactFunc(all, func(a, b diff.Change) bool { return a.Path == b.Path })
 }
 
 // ops returns the steps as guards see them.
@@ -101,7 +102,7 @@ func (w *runner) run(ctx context.Context, steps []step) (tried int, err error) {
 		from, _ := s.states()
 		is, _, err := w.at.look(ctx, s.change.Path)
 		if err == nil && is != from {
-			err = &Conflicts{[]Conflict{s.change.conflict(is)}}
+			err = &diff.Conflicts{Paths: []diff.Conflict{s.change.Conflict(is)}}
 		}
 		if err != nil {
 			return i, s.failed(err)
@@ -119,7 +120,7 @@ func (w *runner) run(ctx context.Context, steps []step) (tried int, err error) {
 
 // restore makes the steps that are not made yet. It skips those at which somebody else
 // changed something since. It continues after an error, and returns it at the end.
-func (w *runner) restore(ctx context.Context, steps []step) (left []Conflict, err error) {
+func (w *runner) restore(ctx context.Context, steps []step) (left []diff.Conflict, err error) {
 	leave := map[string]bool{}
 	for i, s := range steps {
 		path := s.change.Path
@@ -134,18 +135,18 @@ func (w *runner) restore(ctx context.Context, steps []step) (left []Conflict, er
 				failed = nil
 				leave[path] = true
 			}
-		} else if failed == nil && is != to && is != s.change.Becomes {
+		} else if failed == nil && is != to && is != s.change.Is {
 			leave[path] = true
 		}
 		if failed != nil && err == nil {
 			err = s.failed(failed)
 		}
 		if leave[path] {
-			left = append(left, s.change.conflict(is))
+			left = append(left, s.change.Conflict(is))
 		}
 		w.made(s, i+1, len(steps))
 	}
-	slices.SortFunc(left, func(a, b Conflict) int { return compare(a.Path, b.Path) })
+	slices.SortFunc(left, func(a, b diff.Conflict) int { return compare(a.Path, b.Path) })
 	return left, err
 }
 
@@ -157,24 +158,24 @@ func (w *runner) made(s step, done, total int) {
 }
 
 // states returns the state that a step expects at its path and the state that it leaves.
-func (s *step) states() (from, to State) {
+func (s *step) states() (from, to diff.State) {
 	switch {
 	case s.verb == makeRoom:
-		return s.change.Was, State{}
-	case s.change.changesKind():
-		return State{}, s.change.Becomes
+		return s.change.Was, diff.State{}
+	case changesKind(&s.change):
+		return diff.State{}, s.change.Is
 	}
-	return s.change.Was, s.change.Becomes
+	return s.change.Was, s.change.Is
 }
 
 // failed returns the error of a step that could not be made.
 func (s *step) failed(err error) error {
 	if isForeign(err) {
-		c := s.change.conflict(State{Kind: Foreign})
+		c := s.change.Conflict(diff.State{Kind: diff.Foreign})
 		c.Why = "it was changed meanwhile"
-		return &Conflicts{[]Conflict{c}}
+		return &diff.Conflicts{Paths: []diff.Conflict{c}}
 	}
-	if _, ok := err.(*Conflicts); ok {
+	if _, ok := err.(*diff.Conflicts); ok {
 		return err
 	}
 	return vfs.At(s.change.Path, err)
@@ -182,7 +183,7 @@ func (s *step) failed(err error) error {
 
 // isForeign reports an error which says that somebody else changed the same place.
 func isForeign(err error) bool {
-	if _, ok := err.(*Conflicts); ok {
+	if _, ok := err.(*diff.Conflicts); ok {
 		return false
 	}
 	switch vfs.CodeOf(err) {
@@ -193,7 +194,7 @@ func isForeign(err error) bool {
 }
 
 // make makes one step. is is the state it starts from.
-func (w *runner) make(ctx context.Context, s step, is State) error {
+func (w *runner) make(ctx context.Context, s step, is diff.State) error {
 	parent, name := split(s.change.Path)
 	d, err := w.at.dir(ctx, parent)
 	if err != nil {
@@ -207,16 +208,16 @@ func (w *runner) make(ctx context.Context, s step, is State) error {
 		}
 		return made.Close()
 	case putFile:
-		return w.put(ctx, d, name, s.change.Becomes, is)
+		return w.put(ctx, d, name, s.change.Is, is)
 	case makeLink:
-		return vfs.Symlink(ctx, d, name, s.change.Becomes.Target)
+		return vfs.Symlink(ctx, d, name, s.change.Is.Target)
 	}
 	return d.Remove(ctx, name, vfs.If{Is: is.Version})
 }
 
 // put puts a file in place of is, which is a file or nothing. A store without
 // executable bits leaves the bit as it is.
-func (w *runner) put(ctx context.Context, d vfs.Dir, name string, becomes, is State) error {
+func (w *runner) put(ctx context.Context, d vfs.Dir, name string, becomes, is diff.State) error {
 	r, err := w.entry.content(ctx, becomes.Version)
 	if err != nil {
 		return err

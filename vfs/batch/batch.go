@@ -15,52 +15,11 @@ package batch
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
-
-// State is what is at a path. The zero State means nothing. States can be compared with
-// ==.
-type State struct {
-	Kind    vfs.Kind    // FileKind, DirKind or LinkKind; vfs.Other (0) for nothing
-	Version vfs.Version // of a file; never zero
-	Exec    bool        // of a file: its owner may execute it
-	Target  string      // of a link
-}
-
-// Foreign is the Kind, in a [Conflict], of a node that is neither file, directory nor
-// link, or of a file too long to have a version.
-const Foreign vfs.Kind = 255
-
-// Absent reports whether s is nothing.
-func (s State) Absent() bool { return s == State{} }
-
-func (s State) String() string {
-	switch {
-	case s.Absent():
-		return "nothing"
-	case s.Kind == vfs.FileKind && s.Exec:
-		return "executable file"
-	}
-	return s.Kind.String()
-}
-
-// Change is what a batch does at one path, relative to its target. If a directory is to
-// be removed or replaced by another kind of node, everything in it must be in the batch
-// too.
-type Change struct {
-	Path         string
-	Was, Becomes State
-
-	// Content opens the new content of a file. It may be nil if another file of the
-	// batch has that content in Was.
-	Content func(ctx context.Context) (io.ReadCloser, error)
-
-	// Old opens the copy of the old file. Only Load sets it.
-	Old func(ctx context.Context) (io.ReadCloser, error)
-}
 
 // Options configure a batch.
 type Options struct {
@@ -86,20 +45,20 @@ const MaxChanges = 1 << 20
 
 // Run makes changes to target, all or none, and returns the batch's id, or "" if there
 // was nothing to do. It skips a path that is already as wanted. If a path is neither as
-// it was nor as wanted, Run changes nothing and the error is [Conflicts] with all such
+// it was nor as wanted, Run changes nothing and the error is [diff.Conflicts] with all such
 // paths. The caller keeps the Dirs.
 //
 // The end of ctx or a revoke stops Run until everything is staged and target's guards
 // have agreed; nothing has changed then. After that Run finishes, or undoes its changes
 // and returns why. A later [Recover] undoes what Run could not. If somebody else
-// changed a path meanwhile, Run leaves it and lists it in [Conflicts]; [Load] has the
+// changed a path meanwhile, Run leaves it and lists it in [diff.Conflicts]; [Load] has the
 // copies.
 //
 // Run answers invalid for changes that contradict each other and limit for more than
 // [MaxChanges]. It answers unsupported when target cannot make the links or executable
 // files that the batch, or undoing it, needs. It answers busy when a content does not
 // match its version.
-func Run(ctx context.Context, journal, target vfs.Dir, changes []Change, o Options) (id string, err error) {
+func Run(ctx context.Context, journal, target vfs.Dir, changes []diff.Change, o Options) (id string, err error) {
 	if journal == nil {
 		return "", vfs.Errorf(vfs.Invalid, "a batch needs a journal")
 	}
@@ -172,7 +131,7 @@ func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
 	if err != nil {
 		left, failed := e.undo(ctx, at, e.inverse(changesOf(all[:tried])), o)
 		if len(left) > 0 {
-			failed = errors.Join(failed, &Conflicts{left})
+			failed = errors.Join(failed, &diff.Conflicts{Paths: left})
 		}
 		return errors.Join(err, failed)
 	}
@@ -186,14 +145,14 @@ func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
 
 // checkAbilities answers unsupported when target cannot make the links and executable files that
 // changes, or their inverse, need.
-func checkAbilities(target vfs.Dir, changes []Change) error {
+func checkAbilities(target vfs.Dir, changes []diff.Change) error {
 	_, links := target.(vfs.Symlinker)
 	_, execs := target.(vfs.Installer)
 	for _, c := range changes {
 		switch {
-		case !links && (c.Was.Kind == vfs.LinkKind || c.Becomes.Kind == vfs.LinkKind):
+		case !links && (c.Was.Kind == vfs.LinkKind || c.Is.Kind == vfs.LinkKind):
 			return vfs.At(c.Path, vfs.Errorf(vfs.Unsupported, "this store cannot make links; leave them out"))
-		case !execs && c.Was.Exec != c.Becomes.Exec:
+		case !execs && c.Was.Exec != c.Is.Exec:
 			return vfs.At(c.Path, vfs.Errorf(vfs.Unsupported, "this store cannot say of a file whether it can be executed; leave those out"))
 		}
 	}
@@ -202,24 +161,24 @@ func checkAbilities(target vfs.Dir, changes []Change) error {
 
 // ordered returns changes in tree order, parents first. It checks that they are well
 // formed and do not contradict each other.
-func ordered(changes []Change) ([]Change, error) {
+func ordered(changes []diff.Change) ([]diff.Change, error) {
 	if len(changes) > MaxChanges {
 		return nil, vfs.Errorf(vfs.Limit, "a batch has at most %d changes; make several", MaxChanges)
 	}
 	changes = slices.Clone(changes)
-	slices.SortFunc(changes, func(a, b Change) int { return compare(a.Path, b.Path) })
-	becomes := make(map[string]State, len(changes))
+	slices.SortFunc(changes, func(a, b diff.Change) int { return compare(a.Path, b.Path) })
+	becomes := make(map[string]diff.State, len(changes))
 	for _, c := range changes {
-		if err := c.valid(); err != nil {
+		if err := valid(&c); err != nil {
 			return nil, vfs.At(c.Path, err)
 		}
 		if _, twice := becomes[c.Path]; twice {
 			return nil, vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "a batch may change a path only once"))
 		}
-		becomes[c.Path] = c.Becomes
+		becomes[c.Path] = c.Is
 	}
 	for _, c := range changes {
-		if c.Becomes.Absent() {
+		if c.Is.Absent() {
 			continue
 		}
 		for dir, _ := split(c.Path); dir != ""; dir, _ = split(dir) {
@@ -232,7 +191,7 @@ func ordered(changes []Change) ([]Change, error) {
 }
 
 // checkContents answers invalid for a change that needs a content and has none.
-func checkContents(changes []Change) error {
+func checkContents(changes []diff.Change) error {
 	there := map[vfs.Version]bool{}
 	for _, c := range changes {
 		if c.Was.Kind == vfs.FileKind {
@@ -240,25 +199,25 @@ func checkContents(changes []Change) error {
 		}
 	}
 	for _, c := range changes {
-		if c.Becomes.Kind == vfs.FileKind && c.Content == nil && !there[c.Becomes.Version] {
+		if c.Is.Kind == vfs.FileKind && c.Content == nil && !there[c.Is.Version] {
 			return vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "a new content has to be brought with the change"))
 		}
 	}
 	return nil
 }
 
-func (c *Change) valid() error {
+func valid(c *diff.Change) error {
 	if _, err := vfs.SplitPath(c.Path); err != nil {
 		return err
 	}
-	if c.Was.Absent() && !c.Becomes.Absent() {
+	if c.Was.Absent() && !c.Is.Absent() {
 		_, name := split(c.Path)
 		if err := vfs.CheckNewName(name); err != nil {
 			return err
 		}
 	}
-	for _, s := range []State{c.Was, c.Becomes} {
-		want := State{Kind: s.Kind}
+	for _, s := range []diff.State{c.Was, c.Is} {
+		want := diff.State{Kind: s.Kind}
 		switch s.Kind {
 		case vfs.Other, vfs.DirKind:
 		case vfs.FileKind:

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"capd/vfs/diff"
 	"capd/vfs/faultfs"
 	"context"
 	"errors"
@@ -135,11 +136,11 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("%d changes, want %d", len(loaded), len(all))
 	}
 	for _, c := range loaded {
-		i := slices.IndexFunc(all, func(o batch.Change) bool { return o.Path == c.Path })
-		if i < 0 || all[i].Was != c.Was || all[i].Becomes != c.Becomes {
-			t.Errorf("%s was %v and becomes %v", c.Path, c.Was, c.Becomes)
+		i := slices.IndexFunc(all, func(o diff.Change) bool { return o.Path == c.Path })
+		if i < 0 || all[i].Was != c.Was || all[i].Is != c.Is {
+			t.Errorf("%s was %v and becomes %v", c.Path, c.Was, c.Is)
 		}
-		same(t, c.Becomes, c.Content)
+		same(t, c.Is, c.Content)
 		same(t, c.Was, c.Old)
 	}
 	must(t, batch.Forget(ctx, j, id))
@@ -159,7 +160,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func same(t *testing.T, s batch.State, open func(context.Context) (io.ReadCloser, error)) {
+func same(t *testing.T, s diff.State, open func(context.Context) (io.ReadCloser, error)) {
 	t.Helper()
 	if s.Kind != vfs.FileKind {
 		if open != nil {
@@ -186,7 +187,7 @@ func put(t *testing.T, d vfs.Dir, name, data string) {
 // inConflict says that err is about these paths and no others.
 func inConflict(t *testing.T, err error, paths ...string) {
 	t.Helper()
-	c, ok := errors.AsType[*batch.Conflicts](err)
+	c, ok := errors.AsType[*diff.Conflicts](err)
 	if !ok || vfs.CodeOf(err) != vfs.Conflict {
 		t.Fatalf("%v, want conflicts", err)
 	}
@@ -239,7 +240,7 @@ func TestConflictsText(t *testing.T) {
 		from[path], to[path] = "file:1", "file:2"
 	}
 	_, err := batch.Run(t.Context(), journal(), store(t, tree{}), changes(from, to), batch.Options{})
-	c, ok := errors.AsType[*batch.Conflicts](err)
+	c, ok := errors.AsType[*diff.Conflicts](err)
 	if !ok || len(c.Paths) != 1000 {
 		t.Fatalf("%v, want 1000 conflicts", err)
 	}
@@ -266,26 +267,26 @@ func TestPartlyThere(t *testing.T) {
 func TestInvalid(t *testing.T) {
 	file, dir := state("file:1"), state("dir")
 	for name, c := range map[string]struct {
-		changes []batch.Change
+		changes []diff.Change
 		code    vfs.Code
 	}{
-		"path":            {[]batch.Change{{Path: "/a", Becomes: dir}}, vfs.Invalid},
-		"up":              {[]batch.Change{{Path: "a/../b", Becomes: dir}}, vfs.Invalid},
-		"no path":         {[]batch.Change{{Becomes: dir}}, vfs.Invalid},
-		"new name":        {[]batch.Change{{Path: "a\x01", Becomes: dir}}, vfs.Invalid},
-		"deep":            {[]batch.Change{{Path: strings.Repeat("a/", 200) + "a", Becomes: dir}}, vfs.Limit},
-		"twice":           {[]batch.Change{{Path: "n", Becomes: dir}, {Path: "n", Becomes: dir}}, vfs.Invalid},
-		"no version":      {[]batch.Change{{Path: "n", Becomes: batch.State{Kind: vfs.FileKind}}}, vfs.Invalid},
-		"no content":      {[]batch.Change{{Path: "n", Becomes: file}}, vfs.Invalid},
-		"foreign":         {[]batch.Change{{Path: "n", Was: batch.State{Kind: batch.Foreign}}}, vfs.Invalid},
-		"no target":       {[]batch.Change{{Path: "n", Becomes: batch.State{Kind: vfs.LinkKind}}}, vfs.Invalid},
-		"dir and target":  {[]batch.Change{{Path: "n", Becomes: batch.State{Kind: vfs.DirKind, Target: "x"}}}, vfs.Invalid},
-		"below a file":    {[]batch.Change{{Path: "n", Becomes: file, Content: content("file:1")}, {Path: "n/m", Becomes: dir}}, vfs.Invalid},
-		"below what goes": {[]batch.Change{{Path: "d", Was: dir}, {Path: "d/m", Becomes: dir}}, vfs.Invalid},
-		"idle content":    {[]batch.Change{{Path: "n", Becomes: file, Content: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(idle{}), nil }}}, vfs.Internal},
-		"lying content":   {[]batch.Change{{Path: "n", Becomes: file, Content: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(lying{}), nil }}}, vfs.Invalid},
-		"other content":   {[]batch.Change{{Path: "n", Becomes: file, Content: content("file:2")}}, vfs.Busy},
-		"failing content": {[]batch.Change{{Path: "n", Becomes: file, Content: func(context.Context) (io.ReadCloser, error) {
+		"path":            {[]diff.Change{{Path: "/a", Is: dir}}, vfs.Invalid},
+		"up":              {[]diff.Change{{Path: "a/../b", Is: dir}}, vfs.Invalid},
+		"no path":         {[]diff.Change{{Is: dir}}, vfs.Invalid},
+		"new name":        {[]diff.Change{{Path: "a\x01", Is: dir}}, vfs.Invalid},
+		"deep":            {[]diff.Change{{Path: strings.Repeat("a/", 200) + "a", Is: dir}}, vfs.Limit},
+		"twice":           {[]diff.Change{{Path: "n", Is: dir}, {Path: "n", Is: dir}}, vfs.Invalid},
+		"no version":      {[]diff.Change{{Path: "n", Is: diff.State{Kind: vfs.FileKind}}}, vfs.Invalid},
+		"no content":      {[]diff.Change{{Path: "n", Is: file}}, vfs.Invalid},
+		"foreign":         {[]diff.Change{{Path: "n", Was: diff.State{Kind: diff.Foreign}}}, vfs.Invalid},
+		"no target":       {[]diff.Change{{Path: "n", Is: diff.State{Kind: vfs.LinkKind}}}, vfs.Invalid},
+		"dir and target":  {[]diff.Change{{Path: "n", Is: diff.State{Kind: vfs.DirKind, Target: "x"}}}, vfs.Invalid},
+		"below a file":    {[]diff.Change{{Path: "n", Is: file, Content: content("file:1")}, {Path: "n/m", Is: dir}}, vfs.Invalid},
+		"below what goes": {[]diff.Change{{Path: "d", Was: dir}, {Path: "d/m", Is: dir}}, vfs.Invalid},
+		"idle content":    {[]diff.Change{{Path: "n", Is: file, Content: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(idle{}), nil }}}, vfs.Internal},
+		"lying content":   {[]diff.Change{{Path: "n", Is: file, Content: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(lying{}), nil }}}, vfs.Invalid},
+		"other content":   {[]diff.Change{{Path: "n", Is: file, Content: content("file:2")}}, vfs.Busy},
+		"failing content": {[]diff.Change{{Path: "n", Is: file, Content: func(context.Context) (io.ReadCloser, error) {
 			return nil, vfs.Quota
 		}}}, vfs.Quota},
 	} {
@@ -299,7 +300,7 @@ func TestInvalid(t *testing.T) {
 			empty(t, j)
 		})
 	}
-	many := make([]batch.Change, batch.MaxChanges+1)
+	many := make([]diff.Change, batch.MaxChanges+1)
 	if _, err := batch.Run(t.Context(), journal(), store(t, tree{}), many, batch.Options{}); vfs.CodeOf(err) != vfs.Limit {
 		t.Errorf("too many changes: %v, want limit", err)
 	}
@@ -413,8 +414,8 @@ func TestOvertakenAtTheLastMoment(t *testing.T) {
 				put(t, d, c.path, "another's")
 				pause.Resume()
 			}()
-			change := batch.Change{Path: c.path, Was: state(before[c.path]), Becomes: state(c.becomes), Content: content(c.becomes)}
-			_, err := batch.Run(t.Context(), j, faultfs.New(d, plan), []batch.Change{change}, batch.Options{})
+			change := diff.Change{Path: c.path, Was: state(before[c.path]), Is: state(c.becomes), Content: content(c.becomes)}
+			_, err := batch.Run(t.Context(), j, faultfs.New(d, plan), []diff.Change{change}, batch.Options{})
 			inConflict(t, err, c.path)
 			holds(t, d, before.with(tree{c.path: "file:another's"}))
 			empty(t, j)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // cursor opens directories by their paths below root, one name at a time and through no
@@ -66,7 +67,7 @@ func (c *cursor) back(depth int) {
 func (c *cursor) close() { c.back(0) }
 
 // look returns what is at path. inDir reports whether path's parent is a directory.
-func (c *cursor) look(ctx context.Context, path string) (is State, inDir bool, err error) {
+func (c *cursor) look(ctx context.Context, path string) (is diff.State, inDir bool, err error) {
 	parent, name := split(path)
 	for range 2 {
 		var d vfs.Dir
@@ -74,7 +75,7 @@ func (c *cursor) look(ctx context.Context, path string) (is State, inDir bool, e
 			is, err = stateOf(ctx, d, name)
 			inDir = true
 		} else if code := vfs.CodeOf(err); code == vfs.NotFound || code == vfs.NotDir || code == vfs.NotRegular {
-			return State{}, false, nil
+			return diff.State{}, false, nil
 		}
 		if vfs.CodeOf(err) != vfs.Stale {
 			break
@@ -85,43 +86,24 @@ func (c *cursor) look(ctx context.Context, path string) (is State, inDir bool, e
 }
 
 // stateOf returns the state of name in d.
-func stateOf(ctx context.Context, d vfs.Dir, name string) (State, error) {
+func stateOf(ctx context.Context, d vfs.Dir, name string) (diff.State, error) {
 	s, err := nodeState(ctx, d, name)
 	switch vfs.CodeOf(err) {
 	case vfs.NotFound:
-		return State{}, nil
+		return diff.State{}, nil
 	case vfs.NotRegular, vfs.CrossDevice, vfs.TooLarge:
-		return State{Kind: Foreign}, nil
+		return diff.State{Kind: diff.Foreign}, nil
 	}
 	return s, err
 }
 
-func nodeState(ctx context.Context, d vfs.Dir, name string) (State, error) {
+func nodeState(ctx context.Context, d vfs.Dir, name string) (diff.State, error) {
 	n, err := d.Lookup(ctx, name)
 	if err != nil {
-		return State{}, err
+		return diff.State{}, err
 	}
 	defer n.Close()
-	return StateOf(ctx, n)
-}
-
-// StateOf returns the state of n. It answers tooLarge for a file that is too long to
-// have a version, and any error of n.
-func StateOf(ctx context.Context, n vfs.Node) (s State, err error) {
-	s.Kind = vfs.KindOf(n)
-	switch n := n.(type) {
-	case vfs.File:
-		info, err := n.Stat(ctx)
-		if err != nil {
-			return State{}, err
-		}
-		s.Exec = info.Exec
-		s.Version, err = vfs.VersionOf(ctx, n)
-		return s, err
-	case vfs.Link:
-		s.Target, err = n.Target(ctx)
-	}
-	return s, err
+	return diff.StateOf(ctx, n)
 }
 
 // split returns path's directory and its last name.

@@ -12,7 +12,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // tree is what a store holds: paths to "dir", "link:" and a target, "file:" and a
@@ -21,17 +21,17 @@ type tree map[string]string
 
 func version(content string) vfs.Version { return sha256.Sum256([]byte(content)) }
 
-func state(node string) batch.State {
+func state(node string) diff.State {
 	kind, data, _ := strings.Cut(node, ":")
 	switch kind {
 	case "dir":
-		return batch.State{Kind: vfs.DirKind}
+		return diff.State{Kind: vfs.DirKind}
 	case "link":
-		return batch.State{Kind: vfs.LinkKind, Target: data}
+		return diff.State{Kind: vfs.LinkKind, Target: data}
 	case "file", "exec":
-		return batch.State{Kind: vfs.FileKind, Version: version(data), Exec: kind == "exec"}
+		return diff.State{Kind: vfs.FileKind, Version: version(data), Exec: kind == "exec"}
 	}
-	return batch.State{}
+	return diff.State{}
 }
 
 func content(node string) func(context.Context) (io.ReadCloser, error) {
@@ -40,13 +40,13 @@ func content(node string) func(context.Context) (io.ReadCloser, error) {
 }
 
 // changes are what makes from into to.
-func changes(from, to tree) []batch.Change {
+func changes(from, to tree) []diff.Change {
 	all := maps.Clone(from)
 	maps.Copy(all, to)
-	var out []batch.Change
+	var out []diff.Change
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if from[path] != to[path] {
-			out = append(out, batch.Change{Path: path, Was: state(from[path]), Becomes: state(to[path]), Content: content(to[path])})
+			out = append(out, diff.Change{Path: path, Was: state(from[path]), Is: state(to[path]), Content: content(to[path])})
 		}
 	}
 	return out

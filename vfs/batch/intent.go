@@ -5,13 +5,14 @@ import (
 	"unicode/utf8"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // intent is what a batch will do, as stored in the journal.
 type intent struct {
 	Name    string
 	Keep    bool
-	Changes []Change // in tree order; without Content
+	Changes []diff.Change // in tree order; without Content
 
 	contents map[vfs.Version]segment // in the pack
 }
@@ -72,7 +73,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 func (i *intent) encode() ([]byte, error) {
 	out := intentJSON{Format: format, Name: text(i.Name), Keep: i.Keep, Contents: map[string]segment{}}
 	for _, c := range i.Changes {
-		out.Changes = append(out.Changes, changeJSON{text(c.Path), encodeState(c.Was), encodeState(c.Becomes)})
+		out.Changes = append(out.Changes, changeJSON{text(c.Path), encodeState(c.Was), encodeState(c.Is)})
 	}
 	for v, s := range i.contents {
 		out.Contents[v.String()] = s
@@ -87,7 +88,7 @@ func (i *intent) encode() ([]byte, error) {
 	return b, nil
 }
 
-func encodeState(s State) *stateJSON {
+func encodeState(s diff.State) *stateJSON {
 	if s.Absent() {
 		return nil
 	}
@@ -114,14 +115,14 @@ func decode(data []byte) (intent, error) {
 		if !ok1 || !ok2 {
 			return intent{}, errIntent
 		}
-		i.Changes = append(i.Changes, Change{Path: string(c.Path), Was: was, Becomes: becomes})
+		i.Changes = append(i.Changes, diff.Change{Path: string(c.Path), Was: was, Is: becomes})
 	}
 	var err error
 	if i.Changes, err = ordered(i.Changes); err != nil {
 		return intent{}, errIntent
 	}
 	for _, c := range i.Changes {
-		for _, s := range []State{c.Was, c.Becomes} {
+		for _, s := range []diff.State{c.Was, c.Is} {
 			if _, ok := i.contents[s.Version]; s.Kind == vfs.FileKind && !ok {
 				return intent{}, errIntent
 			}
@@ -130,11 +131,11 @@ func decode(data []byte) (intent, error) {
 	return i, nil
 }
 
-func (s *stateJSON) state() (State, bool) {
+func (s *stateJSON) state() (diff.State, bool) {
 	if s == nil {
-		return State{}, true
+		return diff.State{}, true
 	}
-	out := State{Exec: s.Exec, Target: string(s.Target)}
+	out := diff.State{Exec: s.Exec, Target: string(s.Target)}
 	for _, k := range []vfs.Kind{vfs.FileKind, vfs.DirKind, vfs.LinkKind} {
 		if k.String() == s.Kind {
 			out.Kind = k
@@ -143,7 +144,7 @@ func (s *stateJSON) state() (State, bool) {
 	if s.Version != "" {
 		v, err := vfs.ParseVersion(s.Version)
 		if err != nil {
-			return State{}, false
+			return diff.State{}, false
 		}
 		out.Version = v
 	}

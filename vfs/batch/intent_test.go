@@ -5,20 +5,21 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 var sampleIntent = intent{
 	Name: "bad\xff", Keep: true,
-	Changes: []Change{
-		{Path: "a", Was: State{Kind: vfs.FileKind, Version: vfs.Version{1}}, Becomes: State{Kind: vfs.FileKind, Version: vfs.Version{2}, Exec: true}},
-		{Path: "d\xff", Becomes: State{Kind: vfs.DirKind}},
-		{Path: "d\xff/l", Was: State{Kind: vfs.LinkKind, Target: "\xfe"}},
+	Changes: []diff.Change{
+		{Path: "a", Was: diff.State{Kind: vfs.FileKind, Version: vfs.Version{1}}, Is: diff.State{Kind: vfs.FileKind, Version: vfs.Version{2}, Exec: true}},
+		{Path: "d\xff", Is: diff.State{Kind: vfs.DirKind}},
+		{Path: "d\xff/l", Was: diff.State{Kind: vfs.LinkKind, Target: "\xfe"}},
 	},
 	contents: map[vfs.Version]segment{{1}: {0, 10}, {2}: {10, 0}},
 }
 
 func TestIntent(t *testing.T) {
-	sampleIntent.Changes[1].Was = State{Kind: vfs.LinkKind, Target: "x"}
+	sampleIntent.Changes[1].Was = diff.State{Kind: vfs.LinkKind, Target: "x"}
 	b, err := sampleIntent.encode()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // segment is where a content is in a pack, in bytes.
@@ -15,7 +16,7 @@ type segment struct{ Offset, Size int64 }
 
 // source is a content to be packed.
 type source struct {
-	change *Change
+	change *diff.Change
 	backup bool // of what is in the target
 	want   vfs.Version
 	open   func(ctx context.Context) (io.ReadCloser, error)
@@ -82,9 +83,9 @@ func (p *packer) next() error {
 	p.now = nil
 	if vfs.Version(p.sum.Sum(nil)) != src.want {
 		if src.backup {
-			w := src.change.conflict(State{Kind: Foreign})
+			w := src.change.Conflict(diff.State{Kind: diff.Foreign})
 			w.Why = "it was changed"
-			return &Conflicts{[]Conflict{w}}
+			return &diff.Conflicts{Paths: []diff.Conflict{w}}
 		}
 		return vfs.Errorf(vfs.Busy, "its content is not what its version says; it may still be changing: try again")
 	}
@@ -94,7 +95,7 @@ func (p *packer) next() error {
 }
 
 func (p *packer) failed(err error) error {
-	if _, ok := errors.AsType[*Conflicts](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[*diff.Conflicts](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return vfs.At(p.sources[0].change.Path, err)
@@ -107,7 +108,7 @@ func (p *packer) close() {
 }
 
 // sources returns the contents that changes need, also to undo them, each once.
-func sources(at *cursor, changes []Change) []source {
+func sources(at *cursor, changes []diff.Change) []source {
 	var all []source
 	have := map[vfs.Version]bool{}
 	add := func(s source) {
@@ -124,8 +125,8 @@ func sources(at *cursor, changes []Change) []source {
 	}
 	for i := range changes {
 		c := &changes[i]
-		if c.Becomes.Kind == vfs.FileKind {
-			add(source{c, false, c.Becomes.Version, c.Content})
+		if c.Is.Kind == vfs.FileKind {
+			add(source{c, false, c.Is.Version, c.Content})
 		}
 	}
 	return all

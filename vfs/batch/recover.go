@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // inverse returns the changes that undo changes.
-func (e *entry) inverse(changes []Change) []Change {
-	back := make([]Change, len(changes))
+func (e *entry) inverse(changes []diff.Change) []diff.Change {
+	back := make([]diff.Change, len(changes))
 	for i, c := range changes {
-		back[i] = Change{Path: c.Path, Was: c.Becomes, Becomes: c.Was, Content: e.opener(c.Was)}
+		back[i] = diff.Change{Path: c.Path, Was: c.Is, Is: c.Was, Content: e.opener(c.Was)}
 	}
 	return back
 }
 
 // opener returns a function that opens the journal's copy of a file's content.
-func (e *entry) opener(s State) func(context.Context) (io.ReadCloser, error) {
+func (e *entry) opener(s diff.State) func(context.Context) (io.ReadCloser, error) {
 	if s.Kind != vfs.FileKind {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (e *entry) opener(s State) func(context.Context) (io.ReadCloser, error) {
 // undo makes those of the changes back that are not made yet. It skips those at which
 // somebody else changed something. The batch is over then, and stays in the journal
 // only if something was skipped. After an error it is not over.
-func (e *entry) undo(ctx context.Context, at *cursor, back []Change, o Options) (left []Conflict, err error) {
+func (e *entry) undo(ctx context.Context, at *cursor, back []diff.Change, o Options) (left []diff.Conflict, err error) {
 	w := &runner{entry: e, at: at, o: Options{Step: o.Step}}
 	unsynced, sync := vfs.SyncTogether(ctx)
 	left, err = w.restore(unsynced, steps(back))
@@ -56,7 +57,7 @@ func (e *entry) undo(ctx context.Context, at *cursor, back []Change, o Options) 
 }
 
 // Undo undoes the kept batch id. It does so in a batch of its own: if the tree is no
-// longer as the batch left it, the error is [Conflicts] and nothing is changed. On
+// longer as the batch left it, the error is [diff.Conflicts] and nothing is changed. On
 // success it removes the batch from the journal. It answers notFound, and invalid for a
 // batch that was not done.
 func Undo(ctx context.Context, journal vfs.Dir, id string, target vfs.Dir) error {
@@ -76,10 +77,10 @@ func Undo(ctx context.Context, journal vfs.Dir, id string, target vfs.Dir) error
 // Recovered is the result for a batch that was cut short.
 type Recovered struct {
 	ID   string
-	Name string     // of its target; "" if unknown
-	Done bool       // it was done, and is removed now; otherwise it was undone
-	Left []Conflict // what somebody else had changed, so it was not undone; see [Load]
-	Err  error      // why it could be neither finished nor undone; the next Recover tries again
+	Name string          // of its target; "" if unknown
+	Done bool            // it was done, and is removed now; otherwise it was undone
+	Left []diff.Conflict // what somebody else had changed, so it was not undone; see [Load]
+	Err  error           // why it could be neither finished nor undone; the next Recover tries again
 }
 
 // Recover settles every unfinished batch in journal, the latest first. It undoes a
@@ -135,7 +136,7 @@ func (e *entry) recover(ctx context.Context, open func(ctx context.Context, name
 	return r, false
 }
 
-func (e *entry) undoIn(ctx context.Context, open func(ctx context.Context, name string) (vfs.Dir, error)) ([]Conflict, error) {
+func (e *entry) undoIn(ctx context.Context, open func(ctx context.Context, name string) (vfs.Dir, error)) ([]diff.Conflict, error) {
 	target, err := open(ctx, e.intent.Name)
 	if err != nil {
 		return nil, err
@@ -196,14 +197,14 @@ func List(ctx context.Context, journal vfs.Dir) ([]Record, error) {
 
 // Load returns the changes of a kept batch, in tree order. Their Content and Old read
 // the journal's copies, until Forget. It answers notFound.
-func Load(ctx context.Context, journal vfs.Dir, id string) ([]Change, error) {
+func Load(ctx context.Context, journal vfs.Dir, id string) ([]diff.Change, error) {
 	e, _, err := load(ctx, journal, id)
 	if err != nil {
 		return nil, err
 	}
 	for i := range e.intent.Changes {
 		c := &e.intent.Changes[i]
-		c.Content, c.Old = e.opener(c.Becomes), e.opener(c.Was)
+		c.Content, c.Old = e.opener(c.Is), e.opener(c.Was)
 	}
 	return e.intent.Changes, nil
 }

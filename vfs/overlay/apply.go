@@ -7,6 +7,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // ApplyOptions configure Apply.
@@ -24,7 +25,7 @@ type ApplyOptions struct {
 
 	// Check, if not nil, gets all changes as Diff would return them. If it returns an
 	// error, Apply returns that error and changes nothing.
-	Check func([]Change) error
+	Check func([]diff.Change) error
 
 	// Progress, if not nil, is told how many steps are done. The overlay's readers wait
 	// for it, so it must not use the overlay.
@@ -34,7 +35,7 @@ type ApplyOptions struct {
 // Applied is the result of Apply.
 type Applied struct {
 	ID      string // of the batch, for Undo; "" if there was nothing to do
-	Changes []batch.Change
+	Changes []diff.Change
 	Dropped []string // the sorted paths at which the overlay's changes gave way to Theirs; Undo does not bring them back
 }
 
@@ -43,7 +44,7 @@ type Applied struct {
 // needs are added.
 //
 // Apply skips a path if the lower tree is already as wanted, or if only the lower tree
-// has changed. If both sides changed, the error is *batch.Conflicts with all such
+// has changed. If both sides changed, the error is *diff.Conflicts with all such
 // paths. Conflicts are looked for in the lower tree itself, even where the target's
 // guards hide it. Apply answers invalid when only one of the two places of a move is
 // chosen, also in Theirs, and returns errors of the target's guards.
@@ -81,7 +82,7 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if err != nil {
 		return Applied{}, err
 	}
-	changes := make([]batch.Change, 0, len(p.changes))
+	changes := make([]diff.Change, 0, len(p.changes))
 	for _, path := range slices.Sorted(maps.Keys(p.changes)) {
 		changes = append(changes, p.changes[path])
 	}
@@ -108,7 +109,7 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 
 // carryOut makes changes in the lower tree and then edits in the overlay. Nobody reads
 // in between.
-func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []batch.Change, options ApplyOptions) (id string, err error) {
+func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []diff.Change, options ApplyOptions) (id string, err error) {
 	target := options.Target
 	if target == nil {
 		target = o.lower

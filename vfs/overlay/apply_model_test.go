@@ -9,7 +9,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/vfs/overlay"
 )
 
@@ -32,7 +32,7 @@ func same(t testing.TB, what string, want, got map[string]string) {
 	}
 }
 
-func diff(t testing.TB, o *overlay.Overlay) []overlay.Change {
+func diffOf(t testing.TB, o *overlay.Overlay) []diff.Change {
 	t.Helper()
 	changes, err := o.Diff(t.Context(), "")
 	if err != nil {
@@ -42,7 +42,7 @@ func diff(t testing.TB, o *overlay.Overlay) []overlay.Change {
 }
 
 // some chooses among the paths of changes.
-func (w *world) some(changes []overlay.Change) []string {
+func (w *world) some(changes []diff.Change) []string {
 	paths := []string{}
 	for _, c := range changes {
 		if w.random.IntN(2) == 0 {
@@ -89,7 +89,7 @@ func TestApplyModel(t *testing.T) {
 				if seed%2 == 0 {
 					w.reopen()
 				}
-				lower, view, changes := shape(t, w.lower.Root()), shape(t, w.o.Root()), diff(t, w.o)
+				lower, view, changes := shape(t, w.lower.Root()), shape(t, w.o.Root()), diffOf(t, w.o)
 				log = append(log, fmt.Sprint("changes: ", changes))
 				if earlier != "" && w.random.IntN(2) == 0 {
 					err := w.o.Undo(ctx, journal, earlier)
@@ -103,7 +103,7 @@ func TestApplyModel(t *testing.T) {
 					}
 					same(t, "the overlay after an undo of an earlier apply", view, shape(t, w.o.Root()))
 					counted(t, w.o)
-					earlier, lower, changes = "", shape(t, w.lower.Root()), diff(t, w.o)
+					earlier, lower, changes = "", shape(t, w.lower.Root()), diffOf(t, w.o)
 				}
 				switch w.random.IntN(4) {
 				case 0, 1:
@@ -119,7 +119,7 @@ func TestApplyModel(t *testing.T) {
 						if c := vfs.CodeOf(err); c != vfs.Conflict && c != vfs.Invalid {
 							t.Fatalf("Apply: %v", err)
 						}
-						if _, ok := errors.AsType[*batch.Conflicts](err); ok && seed%3 != 0 {
+						if _, ok := errors.AsType[*diff.Conflicts](err); ok && seed%3 != 0 {
 							t.Fatalf("Apply: %v", err)
 						}
 						same(t, "the lower tree after an apply that failed", lower, shape(t, w.lower.Root()))
@@ -134,7 +134,7 @@ func TestApplyModel(t *testing.T) {
 					}
 					if paths == nil {
 						same(t, "the lower tree after an apply", shape(t, w.o.Root()), after)
-						if left := diff(t, w.o); len(left) > 0 {
+						if left := diffOf(t, w.o); len(left) > 0 {
 							t.Fatalf("after an apply there is %v", left)
 						}
 					}
@@ -156,7 +156,7 @@ func TestApplyModel(t *testing.T) {
 						counted(t, w.o)
 						if seed%3 != 0 && paths == nil {
 							outcomes["undone"]++
-							if len(diff(t, w.o)) == 0 {
+							if len(diffOf(t, w.o)) == 0 {
 								t.Fatal("after an undo nothing is pending")
 							}
 						}
@@ -184,7 +184,7 @@ func TestApplyModel(t *testing.T) {
 						counted(t, w.o)
 					}
 					view = shape(t, w.o.Root())
-					for _, c := range diff(t, w.o) {
+					for _, c := range diffOf(t, w.o) {
 						for _, path := range paths {
 							if c.Path == path {
 								t.Fatalf("after a revert there is still %+v", c)

@@ -2,6 +2,7 @@ package overlay_test
 
 import (
 	"capd/backend/memory"
+	"capd/vfs/diff"
 	"capd/vfs/faultfs"
 	"context"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"testing"
 
 	"capd/vfs"
-	"capd/vfs/batch"
 	"capd/vfs/deny"
 	"capd/vfs/overlay"
 	"capd/vfs/vfstest"
@@ -30,7 +30,7 @@ func TestConflicts(t *testing.T) {
 	b.put(b.lower, "src/sub/late", "theirs")
 	lower, view := shape(t, b.lower), shape(t, b.root)
 	_, err := b.o.Apply(t.Context(), overlay.ApplyOptions{Journal: memoryUpper(t)})
-	c, ok := errors.AsType[*batch.Conflicts](err)
+	c, ok := errors.AsType[*diff.Conflicts](err)
 	if !ok || vfs.CodeOf(err) != vfs.Conflict {
 		t.Fatalf("Apply: %v, want conflicts", err)
 	}
@@ -250,7 +250,7 @@ func TestUndoConflict(t *testing.T) {
 	b.put(b.lower, "src/sub/c.go", "theirs")
 	before := shape(t, b.lower)
 	err = b.o.Undo(t.Context(), journal, done.ID)
-	c, ok := errors.AsType[*batch.Conflicts](err)
+	c, ok := errors.AsType[*diff.Conflicts](err)
 	if !ok || len(c.Paths) != 2 || c.Paths[0].Path != "doc" || c.Paths[1].Path != "src/sub/c.go" {
 		t.Fatalf("Undo: %v, want conflicts at doc and src/sub/c.go", err)
 	}

@@ -30,7 +30,7 @@ func BenchmarkApply(b *testing.B) {
 			}
 			d.Close()
 		}
-		if changes := diff(b, o); len(changes) != 1100 {
+		if changes := diffOf(b, o); len(changes) != 1100 {
 			b.Fatalf("%d changes", len(changes))
 		}
 		if _, err := o.Apply(b.Context(), overlay.ApplyOptions{Journal: journal}); err != nil {

@@ -7,35 +7,13 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
-
-// ChangeKind is the kind of a [Change].
-type ChangeKind string
-
-// The kinds of changes.
-const (
-	Added    ChangeKind = "added"
-	Removed  ChangeKind = "removed"
-	Modified ChangeKind = "modified" // other content, or another target of a link
-	Renamed  ChangeKind = "renamed"  // it was at From; for a directory with everything in it, except what has a Change of its own
-	Mode     ChangeKind = "mode"     // the executable bit changed
-	Type     ChangeKind = "type"     // a node of another kind was there
-)
-
-// Change is one difference between the overlay and the lower tree.
-type Change struct {
-	Path string // relative to the overlay's root
-	Kind ChangeKind
-	From string      // its place in the lower tree: of a renamed node, and of a directory that replaced another node
-	Was  batch.State // at Path, when the overlay was first changed there
-	Is   batch.State
-}
 
 // Diff returns the changes at and below the path under, in byte order of paths; ""
 // means all. It leaves out what is as it was, what the lower tree has by now, and what
 // only the lower tree changed. The overlay does not change while Diff runs.
-func (o *Overlay) Diff(ctx context.Context, under string) ([]Change, error) {
+func (o *Overlay) Diff(ctx context.Context, under string) ([]diff.Change, error) {
 	if err := checkPath(under); err != nil {
 		return nil, err
 	}
@@ -62,28 +40,28 @@ func checkPath(path string) error {
 // Changed reports whether Diff would return any change. It stops at the first, and
 // delays nobody.
 func (o *Overlay) Changed(ctx context.Context) (changed bool, err error) {
-	err = o.differences(ctx, o.snapshot(), "", func(Change) bool {
+	err = o.differences(ctx, o.snapshot(), "", func(diff.Change) bool {
 		changed = true
 		return false
 	})
 	return changed, err
 }
 
-func (o *Overlay) diff(ctx context.Context, s *snapshot, under string) ([]Change, error) {
-	var changes []Change
-	err := o.differences(ctx, s, under, func(c Change) bool {
+func (o *Overlay) diff(ctx context.Context, s *snapshot, under string) ([]diff.Change, error) {
+	var changes []diff.Change
+	err := o.differences(ctx, s, under, func(c diff.Change) bool {
 		changes = append(changes, c)
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(changes, func(a, b diff.Change) int { return strings.Compare(a.Path, b.Path) })
 	return changes, nil
 }
 
 // differences calls f for each change at or below under, until f returns false.
-func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f func(Change) bool) error {
+func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f func(diff.Change) bool) error {
 	for _, n := range s.nodes {
 		if n.through || !within(n.path, under) {
 			continue
@@ -105,32 +83,32 @@ func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f 
 
 // nodeless returns the change at a lower path for which the overlay has no node:
 // something was hidden or removed there.
-func (o *Overlay) nodeless(ctx context.Context, s *snapshot, path string) (Change, error) {
+func (o *Overlay) nodeless(ctx context.Context, s *snapshot, path string) (diff.Change, error) {
 	b := s.bases[path]
 	parent, _ := split(path)
 	_, shown := s.shows[parent]
 	if _, noted := s.at[path]; shown || noted {
-		return Change{}, nil
+		return diff.Change{}, nil
 	}
 	if b.moved {
 		told, err := o.told(ctx, s, path)
 		if err != nil || told {
-			return Change{}, err
+			return diff.Change{}, err
 		}
 		if b.state, err = o.lowerState(ctx, path); err != nil {
-			return Change{}, err
+			return diff.Change{}, err
 		}
 	}
 	is, err := o.visible(ctx, path)
 	if err != nil {
-		return Change{}, err
+		return diff.Change{}, err
 	}
-	return o.differs(ctx, Change{Path: path, Was: b.state, Is: is}, path)
+	return o.differs(ctx, diff.Change{Path: path, Was: b.state, Is: is}, path)
 }
 
 // compare returns the change at n, if there is one. A node that replaced another is
 // compared with that one, and is never a plain rename: no change hides a removal.
-func (o *Overlay) compare(ctx context.Context, s *snapshot, n snapshotNode) (c Change, err error) {
+func (o *Overlay) compare(ctx context.Context, s *snapshot, n snapshotNode) (c diff.Change, err error) {
 	c.Path = n.path
 	at := s.before(n)
 	b := s.bases[at]
@@ -155,8 +133,8 @@ func (o *Overlay) compare(ctx context.Context, s *snapshot, n snapshotNode) (c C
 			return c, err
 		}
 		if from == c.Is {
-			if c.From, c.Kind = n.origin, Renamed; !c.Was.Absent() && c.Was.Kind != vfs.DirKind {
-				c.Kind = Type
+			if c.From, c.Kind = n.origin, diff.Renamed; !c.Was.Absent() && c.Was.Kind != vfs.DirKind {
+				c.Kind = diff.Type
 			}
 			return c, nil
 		}
@@ -177,7 +155,7 @@ func (o *Overlay) told(ctx context.Context, s *snapshot, path string) (bool, err
 
 // differs sets c's kind. The kind is empty when there is no difference, or none to what
 // the lower tree has now at the path at.
-func (o *Overlay) differs(ctx context.Context, c Change, at string) (Change, error) {
+func (o *Overlay) differs(ctx context.Context, c diff.Change, at string) (diff.Change, error) {
 	if c.Was == c.Is {
 		return c, nil
 	}
@@ -187,15 +165,15 @@ func (o *Overlay) differs(ctx context.Context, c Change, at string) (Change, err
 	}
 	switch {
 	case c.Was.Absent():
-		c.Kind = Added
+		c.Kind = diff.Added
 	case c.Is.Absent():
-		c.Kind = Removed
+		c.Kind = diff.Removed
 	case c.Was.Kind != c.Is.Kind:
-		c.Kind = Type
+		c.Kind = diff.Type
 	case c.Was.Version != c.Is.Version || c.Was.Target != c.Is.Target:
-		c.Kind = Modified
+		c.Kind = diff.Modified
 	default:
-		c.Kind = Mode
+		c.Kind = diff.Mode
 	}
 	return c, nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // edit is one step of a change to the tree, as recorded in the index. The tree depends
@@ -67,7 +67,7 @@ func factOf(b base) *fact {
 }
 
 func (f *fact) base() base {
-	b := base{f.Moved, batch.State{Kind: f.Kind, Exec: f.Exec, Target: string(f.Target)}}
+	b := base{f.Moved, diff.State{Kind: f.Kind, Exec: f.Exec, Target: string(f.Target)}}
 	copy(b.state.Version[:], f.Version)
 	return b
 }

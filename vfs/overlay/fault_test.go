@@ -98,7 +98,7 @@ func TestUndoFails(t *testing.T) {
 		}
 		same(t, "the lower tree", applied, shape(t, store.Root()))
 		same(t, "the overlay", applied, shape(t, o.Root()))
-		if left := diff(t, o); len(left) > 0 {
+		if left := diffOf(t, o); len(left) > 0 {
 			t.Fatalf("after an undo that failed there is %v", left)
 		}
 	}

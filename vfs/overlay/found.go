@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // A plan runs while its call holds the turn. It reads nothing then that takes longer
@@ -40,7 +40,7 @@ type found struct {
 
 type stateAs struct {
 	info  vfs.Info // when it was read
-	state batch.State
+	state diff.State
 }
 
 type versionAs struct {
@@ -197,13 +197,13 @@ func alike(a, b vfs.Info) bool {
 
 // stateIn is stateOf for the node n that the lower tree has at path. It uses what f
 // knows.
-func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (batch.State, error) {
+func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (diff.State, error) {
 	if _, ok := n.(vfs.File); !ok || f == nil {
 		return stateOf(ctx, n)
 	}
 	info, err := n.Stat(ctx)
 	if err != nil {
-		return batch.State{}, err
+		return diff.State{}, err
 	}
 	if info.Size <= shortFile {
 		return stateOf(ctx, n)
@@ -211,7 +211,7 @@ func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (batch.Sta
 	if have, ok := f.states[path]; ok && alike(have.info, info) {
 		return have.state, nil
 	}
-	return batch.State{}, &unknown{path: path}
+	return diff.State{}, &unknown{path: path}
 }
 
 // versionIn returns the version of the file at s. It uses what f knows.

@@ -72,14 +72,14 @@ func TestFull(t *testing.T) {
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				b := filled(t, limits)
-				before := len(diff(t, b.o))
+				before := len(diffOf(t, b.o))
 				view := shape(t, b.root)
 				if err := do(b); err != nil {
 					t.Fatalf("in a full upper store: %v", err)
 				}
 				if strings.HasPrefix(what, "apply") {
 					same(t, "the overlay", view, shape(t, b.root))
-				} else if what != "removal" && len(diff(t, b.o)) >= before {
+				} else if what != "removal" && len(diffOf(t, b.o)) >= before {
 					t.Errorf("there are %d changes, as before", before)
 				}
 				view = shape(t, b.root)

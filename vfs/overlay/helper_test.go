@@ -113,7 +113,7 @@ func (b *bench) mkdir(d vfs.Dir, path string) {
 func (b *bench) changed(want ...string) {
 	b.Helper()
 	got := []string{}
-	for _, c := range diff(b, b.o) {
+	for _, c := range diffOf(b, b.o) {
 		line := string(c.Kind) + " " + c.Path
 		if c.From != "" {
 			line += " from " + c.From

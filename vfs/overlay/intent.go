@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // intent is what an Apply is about to do. It is stored before the lower tree changes
@@ -42,10 +42,10 @@ func texts(paths []raw) (all []string) {
 }
 
 // intend stores that changes are about to be made.
-func (o *Overlay) intend(ctx context.Context, chosen *selection, changes []batch.Change) error {
+func (o *Overlay) intend(ctx context.Context, chosen *selection, changes []diff.Change) error {
 	in := intent{All: chosen.all, Deep: raws(chosen.deep), Lone: raws(chosen.lone)}
 	for _, c := range changes {
-		in.Changes = append(in.Changes, intended{raw(c.Path), factOf(base{state: c.Was}), factOf(base{state: c.Becomes})})
+		in.Changes = append(in.Changes, intended{raw(c.Path), factOf(base{state: c.Was}), factOf(base{state: c.Is})})
 	}
 	err := o.writeIntent(ctx, in)
 	for vfs.CodeOf(err) == vfs.Quota && len(in.Changes) > 1 { // one change is enough to tell whether the batch was done

@@ -180,7 +180,7 @@ func killed(t *testing.T, at int, undo bool) bool {
 	}
 	o = laid(t, s.lower.Root(), s.upper.Root())
 	same(t, "the overlay after the restart", wanted, shape(t, o.Root()))
-	if left := diff(t, o); (len(left) == 0) != applied {
+	if left := diffOf(t, o); (len(left) == 0) != applied {
 		t.Fatalf("change %d: the lower tree is as wanted: %v, and these are pending: %v", at, applied, left)
 	}
 	if undo && applied {

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // lowerAt opens the node at path in the lower tree. It follows no link. It also answers
@@ -162,8 +162,8 @@ func (w *openNodes) close() bool {
 }
 
 // stateOf returns n's state. A file too long to have a version has the zero version.
-func stateOf(ctx context.Context, n vfs.Node) (batch.State, error) {
-	s, err := batch.StateOf(ctx, n)
+func stateOf(ctx context.Context, n vfs.Node) (diff.State, error) {
+	s, err := diff.StateOf(ctx, n)
 	if vfs.CodeOf(err) == vfs.TooLarge {
 		err = nil
 	}
@@ -171,12 +171,12 @@ func stateOf(ctx context.Context, n vfs.Node) (batch.State, error) {
 }
 
 // lowerState returns the state of path in the lower tree, which may be nothing.
-func (o *Overlay) lowerState(ctx context.Context, path string) (batch.State, error) {
+func (o *Overlay) lowerState(ctx context.Context, path string) (diff.State, error) {
 	return stateAt(ctx, path, o.lowerAt)
 }
 
 // stateAt returns the state of what open opens at path, which may be nothing.
-func stateAt(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (s batch.State, err error) {
+func stateAt(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (s diff.State, err error) {
 	err = steady(ctx, func() error {
 		n, err := open(ctx, path)
 		if err == nil {
@@ -186,7 +186,7 @@ func stateAt(ctx context.Context, path string, open func(context.Context, string
 		return err
 	})
 	if missing(err) {
-		return batch.State{}, nil
+		return diff.State{}, nil
 	}
 	return s, vfs.At(path, err)
 }

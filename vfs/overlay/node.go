@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // gone is the kind of a node that hides what the lower tree has at its place.
@@ -43,7 +43,7 @@ type node struct {
 // through there.
 type base struct {
 	moved bool // another path reads through to it, whatever it is
-	state batch.State
+	state diff.State
 }
 
 // implied returns the lower path that name reads through to if it has no node.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 	"capd/vfs/unified"
 )
 
@@ -25,12 +25,12 @@ type Patch struct {
 // filePatch is the change at one path that is not a directory.
 type filePatch struct {
 	path, from string // from is the path of the old content in the lower tree
-	was, is    batch.State
+	was, is    diff.State
 	how        unified.How
 }
 
 // Patch returns the changes that Diff returns for the whole tree, and their text.
-func (o *Overlay) Patch(ctx context.Context) ([]Change, *Patch, error) {
+func (o *Overlay) Patch(ctx context.Context) ([]diff.Change, *Patch, error) {
 	o.warm(ctx, "")
 	if err := o.begin(ctx); err != nil {
 		return nil, nil, err
@@ -41,7 +41,7 @@ func (o *Overlay) Patch(ctx context.Context) ([]Change, *Patch, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &draft{o: o, s: s, changes: changes, at: map[string]*Change{}, from: map[string]*Change{}, differ: map[string]filePatch{},
+	d := &draft{o: o, s: s, changes: changes, at: map[string]*diff.Change{}, from: map[string]*diff.Change{}, differ: map[string]filePatch{},
 		patch: &Patch{o: o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}}
 	for i := range changes {
 		c := &changes[i]
@@ -64,7 +64,7 @@ const (
 // Text returns the text of c, a change returned with p. lacks says, for people, what of
 // the change the text leaves out; "" means nothing. It leaves out a content longer than
 // [unified.MaxData] and a text longer than [unified.MaxPatch].
-func (p *Patch) Text(ctx context.Context, c Change) (text, lacks string, err error) {
+func (p *Patch) Text(ctx context.Context, c diff.Change) (text, lacks string, err error) {
 	var b strings.Builder
 	missing := slices.Clone(p.lacks[c.Path])
 	if p.newer[c.Path] {
@@ -114,7 +114,7 @@ func (f *filePatch) text(ctx context.Context, o *Overlay) (text string, whole bo
 var errOutdated = vfs.Errorf(vfs.Conflict, "what this change compares is no longer there; ask for the changes again")
 
 // side reads the node at path, which open opens and which must have the state s.
-func side(ctx context.Context, path string, s batch.State, open func(context.Context, string) (vfs.Node, error)) (unified.Side, error) {
+func side(ctx context.Context, path string, s diff.State, open func(context.Context, string) (vfs.Node, error)) (unified.Side, error) {
 	side := unified.Side{Path: path, Mode: mode(s), Data: []byte(s.Target)}
 	if s.Kind != vfs.FileKind {
 		return side, nil
@@ -147,7 +147,7 @@ func side(ctx context.Context, path string, s batch.State, open func(context.Con
 }
 
 // mode returns git's mode for s.
-func mode(s batch.State) uint32 {
+func mode(s diff.State) uint32 {
 	switch {
 	case s.Absent():
 		return unified.Nothing
@@ -165,10 +165,10 @@ func mode(s batch.State) uint32 {
 type draft struct {
 	o       *Overlay
 	s       *snapshot
-	changes []Change
-	at      map[string]*Change   // by their paths
-	from    map[string]*Change   // by their origins
-	differ  map[string]filePatch // paths at which the two trees differ, directories included
+	changes []diff.Change
+	at      map[string]*diff.Change // by their paths
+	from    map[string]*diff.Change // by their origins
+	differ  map[string]filePatch    // paths at which the two trees differ, directories included
 	patch   *Patch
 }
 
@@ -279,7 +279,7 @@ func (d *draft) owner(path string) string {
 		return path
 	}
 	for up := path; up != ""; up, _ = split(up) {
-		for _, c := range []*Change{d.at[up], d.from[up]} {
+		for _, c := range []*diff.Change{d.at[up], d.from[up]} {
 			if c != nil {
 				return c.Path
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // plan is what must change in the lower tree so that it matches the overlay. It
@@ -20,16 +20,16 @@ type plan struct {
 	ours    *selection      // where the overlay's side wins
 	theirs  *selection      // where the lower tree's side wins
 	paths   map[string]bool // that may differ
-	changes map[string]batch.Change
-	forced  map[string]batch.Change // changes that others need where the overlay's side wins
-	clashes map[string]batch.Conflict
+	changes map[string]diff.Change
+	forced  map[string]diff.Change // changes that others need where the overlay's side wins
+	clashes map[string]diff.Conflict
 	dropped []string // changes over which the lower tree's side wins
 }
 
-// plan answers *batch.Conflicts with all conflicts.
+// plan answers *diff.Conflicts with all conflicts.
 func (o *Overlay) plan(ctx context.Context, s *snapshot, chosen *selection, options ApplyOptions) (*plan, error) {
-	p := &plan{o: o, s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]batch.Change{},
-		clashes: map[string]batch.Conflict{}}
+	p := &plan{o: o, s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]diff.Change{},
+		clashes: map[string]diff.Conflict{}}
 	var err error
 	if p.ours, err = s.side(options.Ours, chosen); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (o *Overlay) plan(ctx context.Context, s *snapshot, chosen *selection, opti
 		}
 	}
 	for todo := p.changes; len(todo) > 0; { // forced changes may need others, too
-		p.forced = map[string]batch.Change{}
+		p.forced = map[string]diff.Change{}
 		for _, path := range slices.Sorted(maps.Keys(todo)) {
 			if err := p.surround(ctx, path); err != nil {
 				return nil, err
@@ -59,7 +59,7 @@ func (o *Overlay) plan(ctx context.Context, s *snapshot, chosen *selection, opti
 		return nil, err
 	}
 	if len(p.clashes) > 0 {
-		c := &batch.Conflicts{}
+		c := &diff.Conflicts{}
 		for _, path := range slices.Sorted(maps.Keys(p.clashes)) {
 			c.Paths = append(c.Paths, p.clashes[path])
 		}
@@ -183,7 +183,7 @@ func (p *plan) compareAt(ctx context.Context, path string) error {
 	if b, known := p.s.bases[path]; known && !b.moved {
 		was = b.state
 	} else if _, shown := p.s.where(path); !known && !shown {
-		was = batch.State{}
+		was = diff.State{}
 	}
 	switch {
 	case was == wanted: // only the lower tree changed
@@ -193,17 +193,17 @@ func (p *plan) compareAt(ctx context.Context, path string) error {
 	case was != is && !p.ours.has(path):
 		p.clash(path, was, is, wanted)
 	default:
-		p.changes[path] = batch.Change{Path: path, Was: is, Becomes: wanted, Content: p.o.content(path)}
+		p.changes[path] = diff.Change{Path: path, Was: is, Is: wanted, Content: p.o.content(path)}
 	}
 	return nil
 }
 
-func (p *plan) clash(path string, was, is, wanted batch.State) {
-	if p.ours.has(path) && is.Kind != batch.Foreign {
-		p.forced[path] = batch.Change{Path: path, Was: is, Becomes: wanted}
+func (p *plan) clash(path string, was, is, wanted diff.State) {
+	if p.ours.has(path) && is.Kind != diff.Foreign {
+		p.forced[path] = diff.Change{Path: path, Was: is, Is: wanted}
 		return
 	}
-	p.clashes[path] = batch.Conflict{Path: path, Was: was, Becomes: wanted, Is: is,
+	p.clashes[path] = diff.Conflict{Path: path, Was: was, Becomes: wanted, Is: is,
 		Why: "the lower tree changed here since the overlay did; let one side win here, or make the lower tree as it was"}
 }
 
@@ -218,7 +218,7 @@ func (p *plan) known(path string) bool {
 // the entries of a removed directory.
 func (p *plan) surround(ctx context.Context, path string) error {
 	c := p.changes[path]
-	if !c.Becomes.Absent() {
+	if !c.Is.Absent() {
 		for up, _ := split(path); up != ""; up, _ = split(up) {
 			if p.known(up) {
 				break
@@ -230,10 +230,10 @@ func (p *plan) surround(ctx context.Context, path string) error {
 			if is.Kind == vfs.DirKind {
 				break
 			}
-			p.clash(up, batch.State{Kind: vfs.DirKind}, is, batch.State{Kind: vfs.DirKind})
+			p.clash(up, diff.State{Kind: vfs.DirKind}, is, diff.State{Kind: vfs.DirKind})
 		}
 	}
-	if c.Was.Kind != vfs.DirKind || c.Becomes.Kind == vfs.DirKind {
+	if c.Was.Kind != vfs.DirKind || c.Is.Kind == vfs.DirKind {
 		return nil
 	}
 	n, err := p.o.lowerAt(ctx, path)
@@ -253,13 +253,13 @@ func (p *plan) surround(ctx context.Context, path string) error {
 		if _, clashes := p.clashes[at]; clashes || p.known(at) {
 			continue
 		}
-		is := batch.State{Kind: batch.Foreign}
+		is := diff.State{Kind: diff.Foreign}
 		if e.Kind != vfs.Other {
 			if is, err = p.o.lowerState(ctx, at); err != nil {
 				return err
 			}
 		}
-		p.clash(at, batch.State{}, is, batch.State{})
+		p.clash(at, diff.State{}, is, diff.State{})
 	}
 	return nil
 }

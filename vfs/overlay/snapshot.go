@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // snapshot is the overlay's tree at one moment.
@@ -91,10 +91,10 @@ func (s *snapshot) before(n snapshotNode) string {
 }
 
 // visible returns the state that the overlay shows at path, which may be nothing.
-func (o *Overlay) visible(ctx context.Context, path string) (batch.State, error) {
+func (o *Overlay) visible(ctx context.Context, path string) (diff.State, error) {
 	s, err := stateAt(ctx, path, o.open)
 	if vfs.CodeOf(err) == vfs.NotRegular {
-		return batch.State{}, nil
+		return diff.State{}, nil
 	}
 	return s, err
 }

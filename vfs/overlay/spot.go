@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"capd/vfs"
-	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // spot is a name in a directory where a change is planned, and what is there. The
@@ -48,14 +48,14 @@ func (r *ref) spot(ctx context.Context, name string) (*spot, error) {
 }
 
 // state returns the state of s, asking the lower tree itself.
-func (s *spot) state(ctx context.Context) (batch.State, error) {
+func (s *spot) state(ctx context.Context) (diff.State, error) {
 	switch {
 	case s.lower != nil:
 		return foundIn(ctx).stateIn(ctx, s.origin, s.lower)
 	case s.kind == vfs.DirKind && !s.through:
-		return batch.State{Kind: vfs.DirKind}, nil
+		return diff.State{Kind: vfs.DirKind}, nil
 	}
-	return batch.State{}, nil
+	return diff.State{}, nil
 }
 
 // remember returns the edits that record the lower tree before s is changed: the base

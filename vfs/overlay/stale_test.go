@@ -7,6 +7,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/vfs/faultfs"
 	"capd/vfs/overlay"
 )
@@ -45,7 +46,7 @@ func TestLowerIsGone(t *testing.T) {
 	_, err = o.Diff(ctx, "")
 	stale("Diff", err)
 	for _, c := range changes {
-		if c.Kind == overlay.Modified {
+		if c.Kind == diff.Modified {
 			_, _, err := patch.Text(ctx, c)
 			stale("Text of "+c.Path, err)
 		}

@@ -7,11 +7,12 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
 )
 
 // Undo reverses the Apply that returned id in the lower tree, all or nothing. The
 // overlay keeps showing what it shows, so the changes are pending again, except those
-// that were dropped. It answers *batch.Conflicts when the lower tree is no longer as
+// that were dropped. It answers *diff.Conflicts when the lower tree is no longer as
 // the Apply left it, and notFound for a batch that the journal does not have.
 func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 	changes, err := batch.Load(ctx, journal, id)
@@ -31,8 +32,8 @@ func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 		}
 	}
 	if len(f.clashes) > 0 {
-		slices.SortFunc(f.clashes, func(a, b batch.Conflict) int { return strings.Compare(a.Path, b.Path) })
-		return &batch.Conflicts{Paths: f.clashes}
+		slices.SortFunc(f.clashes, func(a, b diff.Conflict) int { return strings.Compare(a.Path, b.Path) })
+		return &diff.Conflicts{Paths: f.clashes}
 	}
 	// While the lower tree shows the same, this is no change.
 	inner := inside(context.WithoutCancel(ctx))
@@ -59,7 +60,7 @@ type freeze struct {
 	back   []edit // edits that reverse edits, in reverse order
 	staged []*content
 
-	clashes []batch.Conflict
+	clashes []diff.Conflict
 }
 
 // release removes staged contents that are not used.
@@ -70,14 +71,14 @@ func (f *freeze) release(ctx context.Context) {
 }
 
 // add plans for one change that is to be undone, unless somebody undid it already.
-func (f *freeze) add(ctx context.Context, c batch.Change) error {
+func (f *freeze) add(ctx context.Context, c diff.Change) error {
 	switch is, err := f.o.lowerState(ctx, c.Path); {
 	case err != nil:
 		return err
 	case is == c.Was:
 		return nil
-	case is != c.Becomes:
-		f.clashes = append(f.clashes, batch.Conflict{Path: c.Path, Was: c.Becomes, Becomes: c.Was, Is: is,
+	case is != c.Is:
+		f.clashes = append(f.clashes, diff.Conflict{Path: c.Path, Was: c.Is, Becomes: c.Was, Is: is,
 			Why: "the lower tree changed here since the apply; make it as it was"})
 		return nil
 	}
@@ -97,7 +98,7 @@ func (f *freeze) add(ctx context.Context, c batch.Change) error {
 		undo = edit{Do: set, Path: raw(at), Node: f.s.nodes[i].state}
 	}
 	var put edit
-	switch c.Becomes.Kind {
+	switch c.Is.Kind {
 	case vfs.DirKind:
 		put = edit{Do: detach, Path: raw(at)}
 		undo = edit{Do: adopt, Path: raw(at), To: raw(c.Path)}
@@ -108,9 +109,9 @@ func (f *freeze) add(ctx context.Context, c batch.Change) error {
 		if err != nil {
 			return err
 		}
-		put = sets(at, state{Kind: vfs.FileKind, Exec: c.Becomes.Exec, Content: staged.id})
+		put = sets(at, state{Kind: vfs.FileKind, Exec: c.Is.Exec, Content: staged.id})
 	case vfs.LinkKind:
-		put = sets(at, state{Kind: vfs.LinkKind, Target: raw(c.Becomes.Target), Ms: nowMs()})
+		put = sets(at, state{Kind: vfs.LinkKind, Target: raw(c.Is.Target), Ms: nowMs()})
 	default:
 		put = sets(at, state{Kind: gone})
 	}
@@ -119,7 +120,7 @@ func (f *freeze) add(ctx context.Context, c batch.Change) error {
 }
 
 // stage stores the content that c gave the file.
-func (f *freeze) stage(ctx context.Context, c batch.Change) (*content, error) {
+func (f *freeze) stage(ctx context.Context, c diff.Change) (*content, error) {
 	r, err := c.Content(ctx)
 	if err != nil {
 		return nil, err
