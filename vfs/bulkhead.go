@@ -65,16 +65,6 @@ func NewBulkhead(n int) *Bulkhead {
 	return &Bulkhead{max: n, lanes: map[*meter.Meter]*lane{}}
 }
 
-// BulkheadStats counts the calls inside a Bulkhead and the calls that wait for it.
-type BulkheadStats struct{ Max, Inside, Waiting int }
-
-// Stats returns the present counts.
-func (b *Bulkhead) Stats() BulkheadStats {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return BulkheadStats{b.max, b.inside, b.waiting}
-}
-
 // enter waits for a place. It answers busy, or the error of ctx.
 func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 	m := meter.Of(ctx)

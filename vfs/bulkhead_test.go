@@ -33,14 +33,14 @@ func TestSuiteInside(t *testing.T) {
 		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
 			if stage == faultfs.Before && op != faultfs.Close {
 				calls.Add(1)
-				if b.Stats().Inside == 0 {
+				if vfs.Stats(b).Inside == 0 {
 					outside.Add(1)
 					t.Errorf("%s is not inside the bulkhead", op)
 				}
 			}
 		})
 		t.Cleanup(func() {
-			if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+			if s := vfs.Stats(b); s.Inside != 0 || s.Waiting != 0 {
 				t.Errorf("at the end %+v", s)
 			}
 		})
@@ -61,11 +61,11 @@ func jam(t testing.TB, b *vfs.Bulkhead, plan *faultfs.Plan, op faultfs.Op, f fun
 			<-free
 		}
 	})
-	for range b.Stats().Max {
+	for range vfs.Stats(b).Max {
 		go f()
 	}
 	synctest.Wait()
-	if s := b.Stats(); s.Inside != s.Max {
+	if s := vfs.Stats(b); s.Inside != s.Max {
 		t.Fatalf("jammed with %+v", s)
 	}
 	return func() { plan.Watch(nil); close(free) }
@@ -87,7 +87,7 @@ func TestBulkheadStuck(t *testing.T) {
 			go func() { told <- look() }()
 		}
 		synctest.Wait()
-		if s := b.Stats(); s.Inside != 4 || s.Waiting != others {
+		if s := vfs.Stats(b); s.Inside != 4 || s.Waiting != others {
 			t.Errorf("while it hangs %+v", s)
 		}
 		for range others {
@@ -103,7 +103,7 @@ func TestBulkheadStuck(t *testing.T) {
 		release()
 		synctest.Wait()
 		ok(t, look())
-		if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+		if s := vfs.Stats(b); s.Inside != 0 || s.Waiting != 0 {
 			t.Errorf("afterwards %+v", s)
 		}
 	})
@@ -145,7 +145,7 @@ func TestBulkheadCancel(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+		if s := vfs.Stats(b); s.Inside != 0 || s.Waiting != 0 {
 			t.Errorf("afterwards %+v", s)
 		}
 	})
@@ -172,7 +172,7 @@ func TestBulkheadWaits(t *testing.T) {
 		for range 3 {
 			_, _ = w.Write([]byte("piece"))
 			synctest.Wait()
-			if s := b.Stats(); s.Inside != 0 {
+			if s := vfs.Stats(b); s.Inside != 0 {
 				t.Errorf("while the content does not come %+v", s)
 			}
 			_, err := d.Stat(t.Context())
@@ -201,7 +201,7 @@ func TestBulkheadWriteStuck(t *testing.T) {
 		is(t, "a write to a store that is stuck", <-done, vfs.Busy)
 		release()
 		synctest.Wait()
-		if s := b.Stats(); s.Inside != 0 || s.Waiting != 0 {
+		if s := vfs.Stats(b); s.Inside != 0 || s.Waiting != 0 {
 			t.Errorf("afterwards %+v", s)
 		}
 		_, err := d.Lookup(t.Context(), "new")
@@ -324,7 +324,7 @@ func TestBulkheadShares(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if s := b.Stats(); s.Inside != 4 || s.Waiting != 96 {
+		if s := vfs.Stats(b); s.Inside != 4 || s.Waiting != 96 {
 			t.Errorf("with one grant alone %+v", s)
 		}
 		for range 100 {

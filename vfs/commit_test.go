@@ -69,7 +69,7 @@ func picture(t testing.TB, d vfs.Dir) string {
 	var b strings.Builder
 	all, err := vfs.Compile("**")
 	ok(t, err)
-	ok(t, vfs.Find(t.Context(), d, all, "", func(path string, kind vfs.Kind, _ bool, _ int) bool {
+	ok(t, findIn(t.Context(), d, all, "", func(path string, kind vfs.Kind, _ bool, _ int) bool {
 		fmt.Fprint(&b, path, " ", kind)
 		if kind == vfs.FileKind {
 			fmt.Fprintf(&b, " %q", read(t, d, path))

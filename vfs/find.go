@@ -6,11 +6,6 @@ import (
 	"strings"
 )
 
-// Find is [Search.In] without a report of what could not be searched.
-func Find(ctx context.Context, d Dir, p *Pattern, after string, visit func(path string, kind Kind, hit bool, work int) bool) error {
-	return Search{Pattern: p, After: after, Visit: visit}.In(ctx, d)
-}
-
 // Search looks through a tree for paths that match a pattern.
 type Search struct {
 	Pattern *Pattern

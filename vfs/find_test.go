@@ -20,7 +20,7 @@ func hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
 	t.Helper()
 	p, err := vfs.Compile(pattern)
 	ok(t, err)
-	ok(t, vfs.Find(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool, _ int) bool {
+	ok(t, findIn(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool, _ int) bool {
 		if hit {
 			all = append(all, path)
 		}
@@ -111,7 +111,7 @@ func TestFindPages(t *testing.T) {
 	var all []string
 	for after := ""; ; {
 		last := after
-		ok(t, vfs.Find(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool, _ int) bool {
+		ok(t, findIn(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool, _ int) bool {
 			all = append(all, path)
 			after = path
 			return false
@@ -136,7 +136,7 @@ func TestFindErrors(t *testing.T) {
 	p, err := vfs.Compile("**")
 	ok(t, err)
 	find := func(ctx context.Context, d vfs.Dir, p *vfs.Pattern) (n int, err error) {
-		err = vfs.Find(ctx, d, p, "", func(string, vfs.Kind, bool, int) bool { n++; return true })
+		err = findIn(ctx, d, p, "", func(string, vfs.Kind, bool, int) bool { n++; return true })
 		return n, err
 	}
 	for code, want := range map[vfs.Code]vfs.Code{
@@ -173,7 +173,7 @@ func TestFindErrors(t *testing.T) {
 		}
 	}
 	d, c, _ := guarded(t, sample)
-	err = vfs.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
+	err = findIn(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
 		c.SetReadable(false)
 		return true
 	})
@@ -267,7 +267,7 @@ func TestFindWork(t *testing.T) {
 	total := func(pattern string) (work, visits int) {
 		p, err := vfs.Compile(pattern)
 		ok(t, err)
-		ok(t, vfs.Find(t.Context(), raw, p, "", func(_ string, _ vfs.Kind, _ bool, w int) bool {
+		ok(t, findIn(t.Context(), raw, p, "", func(_ string, _ vfs.Kind, _ bool, w int) bool {
 			work += w
 			visits++
 			return true
@@ -314,7 +314,7 @@ func TestFindOfMuchWork(t *testing.T) {
 	p, err := vfs.Compile("*[" + strings.Repeat("x", 4050) + "]{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}")
 	ok(t, err)
 	first := func(after string) (path string, work, n int) {
-		ok(t, vfs.Find(t.Context(), listed{raw, &n}, p, after, func(at string, _ vfs.Kind, _ bool, w int) bool {
+		ok(t, findIn(t.Context(), listed{raw, &n}, p, after, func(at string, _ vfs.Kind, _ bool, w int) bool {
 			path, work = at, w
 			return false
 		}))

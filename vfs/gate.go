@@ -188,15 +188,15 @@ func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
 	return all
 }
 
-// MaxDerived is how many gates may be derived one from another.
-const MaxDerived = 4096
+// maxDerived is how many gates may be derived one from another.
+const maxDerived = 4096
 
 // derive makes a new gate for a view of base gate g that stands at path. It answers
 // limit.
 func (g *Gate) derive(path string, m *meter.Meter) (*Gate, error) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
-	if g.depth >= MaxDerived {
+	if g.depth >= maxDerived {
 		return nil, Errorf(Limit, "this was made revocable %d times over; begin from an earlier one", g.depth)
 	}
 	at := g.at(path)

@@ -240,3 +240,8 @@ type usage struct{ Bytes, Nodes, Open, Streams int64 }
 func usageOf(m *meter.Meter) usage {
 	return usage{m.Used(meter.StoredBytes), m.Used(meter.StoredNodes), m.Used(meter.Nodes), m.Used(meter.Streams)}
 }
+
+// findIn searches the tree below d for p, from the path after on.
+func findIn(ctx context.Context, d vfs.Dir, p *vfs.Pattern, after string, visit func(path string, kind vfs.Kind, hit bool, work int) bool) error {
+	return vfs.Search{Pattern: p, After: after, Visit: visit}.In(ctx, d)
+}

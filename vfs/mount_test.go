@@ -124,7 +124,7 @@ func TestMounts(t *testing.T) {
 		ok(t, ns.Mount(path, d, vfs.MountOptions{ReadOnly: path == "a", NoLinks: path == "b"}))
 	}
 	want := []vfs.Mount{{Path: ""}, {Path: "a", ReadOnly: true}, {Path: "a/c"}, {Path: "b", NoLinks: true}}
-	if got := ns.Mounts(); !slices.Equal(got, want) {
+	if got := vfs.Mounts(ns); !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -267,7 +267,7 @@ func TestUnmountWaits(t *testing.T) {
 		if !strings.Contains(err.Error(), "replace f") || closed {
 			t.Errorf("%v; closed %v", err, closed)
 		}
-		if all := ns.Mounts(); len(all) != 1 || !all[0].Shut {
+		if all := vfs.Mounts(ns); len(all) != 1 || !all[0].Shut {
 			t.Errorf("%+v", all)
 		}
 		is(t, "shut", put(t.Context(), d, "m/g", "x"), vfs.Stale)
@@ -351,7 +351,7 @@ func TestUnmountEnds(t *testing.T) {
 				listed = err
 				break
 			}
-			if len(ns.Mounts()) > 0 {
+			if len(vfs.Mounts(ns)) > 0 {
 				ok(t, ns.Unmount(t.Context(), "m"))
 			}
 		}
@@ -397,7 +397,7 @@ func TestMountsOfMany(t *testing.T) {
 			for range 300 {
 				_, tree := store(t, vfstest.Tree{"b/c/f": {Data: "x"}, "c/f": {Data: "x"}, "f": {Data: "x"}})
 				ok(t, ns.Mount(path, tree, vfs.MountOptions{}))
-				ns.Mounts()
+				vfs.Mounts(ns)
 				ok(t, ns.Unmount(context.Background(), path))
 			}
 		})
@@ -434,7 +434,7 @@ func TestMountsInAnyOrder(t *testing.T) {
 			check := func() {
 				t.Helper()
 				inner := "root"
-				for _, m := range ns.Mounts()[1:] {
+				for _, m := range vfs.Mounts(ns)[1:] {
 					inner = m.Path
 				}
 				f := fileAt(t, ns.Root(), "a/b/c/f")

@@ -32,14 +32,6 @@ func NewNamespace() *Namespace {
 	return n
 }
 
-// Mount describes one mount.
-type Mount struct {
-	Path     string // "" for the root
-	ReadOnly bool
-	NoLinks  bool
-	Shut     bool // it is being unmounted, and changes that had begun have not ended
-}
-
 // MountOptions restricts a mount.
 type MountOptions struct {
 	ReadOnly bool
@@ -135,15 +127,6 @@ func (n *Namespace) drop(m *mount) bool {
 	}
 	n.table.Store(newMountTable(slices.Delete(slices.Clone(t.all), i, i+1)))
 	return true
-}
-
-// Mounts returns what is mounted, in byte order of paths.
-func (n *Namespace) Mounts() []Mount {
-	var all []Mount
-	for _, m := range n.table.Load().all {
-		all = append(all, Mount{Path: m.path, ReadOnly: m.o.ReadOnly, NoLinks: m.o.NoLinks, Shut: m.shut.Load()})
-	}
-	return all
 }
 
 // Root returns the whole tree. Each call returns a new reference. The root directory

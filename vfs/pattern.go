@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MaxAlternatives is how many plain patterns the braces of one pattern may stand for.
-const MaxAlternatives = 64
+// maxAlternatives is how many plain patterns the braces of one pattern may stand for.
+const maxAlternatives = 64
 
 // maxSegments is how many names these may have together. Equal ones count once.
 const maxSegments = 1024
@@ -38,7 +38,7 @@ type State []int32
 
 // Compile parses a pattern. It answers invalid for a pattern that is empty, has a
 // leading "/", an empty name, "." or "..", or an open bracket or brace. It also answers
-// invalid when the braces stand for more than [MaxAlternatives] patterns, or for
+// invalid when the braces stand for more than [maxAlternatives] patterns, or for
 // patterns that are too long together.
 func Compile(pattern string) (*Pattern, error) {
 	if err := CheckPathSize(pattern); err != nil {
@@ -228,8 +228,8 @@ func expand(pattern string) (alts []string, steps int, err error) {
 	if err != nil {
 		return nil, steps, err
 	}
-	if all.count > MaxAlternatives {
-		return nil, steps, Errorf(Invalid, "the braces of a pattern stand for more than %d patterns", MaxAlternatives)
+	if all.count > maxAlternatives {
+		return nil, steps, Errorf(Invalid, "the braces of a pattern stand for more than %d patterns", maxAlternatives)
 	}
 	var b []byte
 	for i := range all.count {
@@ -243,7 +243,7 @@ func expand(pattern string) (alts []string, steps int, err error) {
 // sequence is parts that follow one another in a pattern.
 type sequence struct {
 	parts []part
-	count int // how many plain patterns it stands for; not exact above MaxAlternatives
+	count int // how many plain patterns it stands for; not exact above maxAlternatives
 }
 
 // part is a text, or a choice of sequences.
@@ -258,7 +258,7 @@ func (s *sequence) add(p part) {
 		return
 	}
 	s.parts = append(s.parts, p)
-	s.count = min(s.count*p.count, MaxAlternatives+1)
+	s.count = min(s.count*p.count, maxAlternatives+1)
 }
 
 // parse parses the braces of a pattern, except those in brackets.
@@ -306,7 +306,7 @@ func parse(pattern string) (all sequence, steps int, err error) {
 func choice(oneOf []sequence) part {
 	p := part{oneOf: oneOf}
 	for _, s := range oneOf {
-		p.count = min(p.count+s.count, MaxAlternatives+1)
+		p.count = min(p.count+s.count, maxAlternatives+1)
 	}
 	return p
 }

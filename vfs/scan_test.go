@@ -25,7 +25,7 @@ func TestFindKeepsOffRoutes(t *testing.T) {
 	search := func(meanwhile func(path string)) (all []string) {
 		p, err := vfs.Compile("**")
 		ok(t, err)
-		ok(t, vfs.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
+		ok(t, findIn(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
 			all = append(all, path)
 			meanwhile(path)
 			return true

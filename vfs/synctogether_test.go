@@ -86,7 +86,7 @@ func (l lazy) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 }
 
 func (l lazy) Sync() error {
-	*l.inside = append(*l.inside, l.b.Stats().Inside)
+	*l.inside = append(*l.inside, vfs.Stats(l.b).Inside)
 	return nil
 }
 

@@ -167,7 +167,7 @@ func led(t *testing.T, raw vfs.Dir, n vfs.Node, err error, want string) {
 		ok(t, put(t.Context(), n, "marker", ""))
 		all, err := vfs.Compile("**/marker")
 		ok(t, err)
-		ok(t, vfs.Find(t.Context(), raw, all, "", func(path string, _ vfs.Kind, hit bool, _ int) bool {
+		ok(t, findIn(t.Context(), raw, all, "", func(path string, _ vfs.Kind, hit bool, _ int) bool {
 			if hit {
 				got = strings.TrimSuffix(path, "marker")
 			}

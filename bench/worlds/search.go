@@ -97,12 +97,12 @@ func search(ctx context.Context, dir string, guards ...vfs.Guard) (paths []strin
 	if err != nil {
 		return nil, err
 	}
-	err = vfs.Find(ctx, root, pattern, "", func(path string, _ vfs.Kind, hit bool, _ int) bool {
+	err = vfs.Search{Pattern: pattern, Visit: func(path string, _ vfs.Kind, hit bool, _ int) bool {
 		if hit {
 			paths = append(paths, path)
 		}
 		return true
-	})
+	}}.In(ctx, root)
 	return paths, err
 }
 
