@@ -65,6 +65,27 @@ func NewBulkhead(n int) *Bulkhead {
 	return &Bulkhead{max: n, lanes: map[*meter.Meter]*lane{}}
 }
 
+// Run waits for a place and runs do inside. It answers busy, or the error of ctx, when it
+// gets no place.
+func (b *Bulkhead) Run(ctx context.Context, do func(context.Context) error) error {
+	in, err := b.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.exit()
+	return do(b.noted(ctx))
+}
+
+// noted returns ctx for a call inside b. What the call leaves for later enters b again.
+func (b *Bulkhead) noted(ctx context.Context) context.Context {
+	call := CallOf(ctx)
+	if !call.SyncsLater() {
+		return ctx
+	}
+	call.Bulkhead = b
+	return WithCall(ctx, call)
+}
+
 // enter waits for a place. It answers busy, or the error of ctx.
 func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 	m := meter.Of(ctx)
@@ -169,7 +190,7 @@ func (b *Bulkhead) lane(m *meter.Meter) *lane {
 
 // lets admits a call of l, and reports false when the call has to wait.
 func (b *Bulkhead) admits(ctx context.Context, l *lane) bool {
-	ok := b.room(l) && l.waiting == 0 || isBatch(ctx)
+	ok := b.room(l) && l.waiting == 0 || CallOf(ctx).Batch != nil
 	if ok {
 		b.let(l)
 	}

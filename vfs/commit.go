@@ -13,18 +13,24 @@ type Effect struct {
 // a hook, a human or a consumer supplies.
 type Committer func(e Effect, change func() (Effect, error)) (Effect, error)
 
-type committerKey struct{}
-
 // OnCommit returns a context in which [Commit] runs through c. Committers that ctx has
 // already stay outside c: they run first and finish last.
 func OnCommit(ctx context.Context, c Committer) context.Context {
-	outer, _ := ctx.Value(committerKey{}).(Committer)
+	call := CallOf(ctx)
+	call.OnCommit(c)
+	return WithCall(ctx, call)
+}
+
+// OnCommit adds in to the committers of c, inside those that c has.
+func (c *Call) OnCommit(in Committer) {
+	outer := c.Commit
 	if outer == nil {
-		return context.WithValue(ctx, committerKey{}, c)
+		c.Commit = in
+		return
 	}
-	return context.WithValue(ctx, committerKey{}, Committer(func(e Effect, change func() (Effect, error)) (Effect, error) {
-		return outer(e, func() (Effect, error) { return c(e, change) })
-	}))
+	c.Commit = func(e Effect, change func() (Effect, error)) (Effect, error) {
+		return outer(e, func() (Effect, error) { return in(e, change) })
+	}
 }
 
 // Commit makes a store's change visible. Every backend makes every change inside Commit
@@ -39,7 +45,7 @@ func Commit(ctx context.Context, e Effect, change func() (Effect, error)) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c, _ := ctx.Value(committerKey{}).(Committer); c != nil {
+	if c := callOf(ctx).Commit; c != nil {
 		_, err := c(e, change)
 		return err
 	}

@@ -219,7 +219,7 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 		err     error
 	}
 	done, gaveUp := make(chan outcome, 1), make(chan error, 1)
-	staged.ctx = unrecalled(ctx)
+	staged.ctx = WithCall(ctx, CallOf(ctx).Unseen())
 	staged.giveUp = func(err error) { gaveUp <- err }
 	go func() {
 		var o outcome
@@ -252,7 +252,7 @@ func (t target) put(staged *stagedReader, do func(context.Context) (Version, err
 			}
 			staged.slot = &slot{first: in, in: in, has: true}
 			defer staged.slot.end()
-			ctx = insideFor(ctx, b)
+			ctx = b.noted(ctx)
 		}
 		version, err = do(ctx)
 		return err

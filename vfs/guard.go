@@ -152,7 +152,7 @@ func (w *world) around(ctx context.Context, op Op, ends []rules, do func(context
 	if len(arounds) == 0 {
 		return do(ctx)
 	}
-	forget(ctx) // a guard may take time, or change what is there
+	Forget(ctx) // a guard may take time, or change what is there
 	_, err := step(ctx, op, arounds, do)
 	return err
 }

@@ -35,8 +35,7 @@ func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release f
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	b := &batch{commit: &commit{batch: max(len(ops), 1), done: make(chan struct{})}, asked: map[spot]bool{}}
-	b.outer, _ = ctx.Value(batchKey{}).(*batch)
+	b := &batch{commit: &commit{batch: max(len(ops), 1), done: make(chan struct{})}, asked: map[spot]bool{}, outer: batchOf(ctx)}
 	if err := h.ask(ctx, b, ops); err != nil {
 		return nil, nil, err
 	}
@@ -44,7 +43,9 @@ func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release f
 		b.release()
 		return nil, nil, err
 	}
-	return context.WithValue(ctx, batchKey{}, b), b.release, nil
+	call := CallOf(ctx)
+	call.Batch = b
+	return WithCall(ctx, call), b.release, nil
 }
 
 // holder is a Dir behind a membrane, or one that leads to a membrane.
@@ -70,9 +71,14 @@ type spot struct {
 	path  string
 }
 
-type batchKey struct{}
+// UnderWay reports whether b was not released.
+func (b *batch) UnderWay() bool { return b.over.check() == nil }
 
-func isBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
+// batchOf returns the batch that ctx belongs to, or nil.
+func batchOf(ctx context.Context) *batch {
+	b, _ := CallOf(ctx).Batch.(*batch)
+	return b
+}
 
 // heldModes are the refusals that a batch passes: the ones that wait for it, and its
 // own expiry.
@@ -83,8 +89,7 @@ func holds(ctx context.Context, g *Gate) bool {
 	if g == nil {
 		return false
 	}
-	b, _ := ctx.Value(batchKey{}).(*batch)
-	for ; b != nil; b = b.outer {
+	for b := batchOf(ctx); b != nil; b = b.outer {
 		if g.has(b.commit) {
 			return true
 		}
@@ -94,9 +99,8 @@ func holds(ctx context.Context, g *Gate) bool {
 
 // asked reports whether ctx belongs to a batch under way that Hold was asked op for.
 func (w *world) asked(ctx context.Context, op Op) bool {
-	b, _ := ctx.Value(batchKey{}).(*batch)
-	for ; b != nil; b = b.outer {
-		if b.over.check() == nil && b.asked[spot{w, op.Path}] && (op.To == "" || b.asked[spot{w, op.To}]) {
+	for b := batchOf(ctx); b != nil; b = b.outer {
+		if b.UnderWay() && b.asked[spot{w, op.Path}] && (op.To == "" || b.asked[spot{w, op.To}]) {
 			return true
 		}
 	}

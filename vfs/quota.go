@@ -128,3 +128,21 @@ func commits(m *meter.Meter, account func(Effect) Effect) Committer {
 		return got, err
 	}
 }
+
+// stage counts n bytes as staged, in outer too. outer counts for the change that this one
+// is a part of; it may be nil. The caller calls unstage once.
+func (p payers) stage(n int64, outer func(int64) (func(), error)) (unstage func(), err error) {
+	if err := p.take(meter.StagedBytes, n, 0); err != nil {
+		return nil, err
+	}
+	give := func() { p.give(meter.StagedBytes, n) }
+	if outer == nil {
+		return give, nil
+	}
+	ungive, err := outer(n)
+	if err != nil {
+		give()
+		return nil, err
+	}
+	return func() { ungive(); give() }, nil
+}

@@ -5,49 +5,40 @@ import "context"
 // Recalling returns a context for one operation of one goroutine. The first Stat of a
 // node that was looked up with that context may return what Lookup saw, instead of
 // asking again.
-func Recalling(ctx context.Context) context.Context { return &recalling{Context: ctx} }
-
-type recalling struct {
-	context.Context
-	node Node
-	info Info
+func Recalling(ctx context.Context) context.Context {
+	c := &callContext{Context: ctx, call: CallOf(ctx)}
+	c.call.found = &c.own
+	return c
 }
 
-type recallKey struct{}
-
-func (r *recalling) Value(key any) any {
-	if key == (recallKey{}) {
-		return r
-	}
-	return r.Context.Value(key)
+// found is what the last Lookup of an operation saw.
+type found struct {
+	node Node // nil for nothing
+	info Info
 }
 
 // Remember notes in ctx the Info that a Lookup saw of n, the node it returns.
 func Remember(ctx context.Context, n Node, info Info) {
-	if r, ok := ctx.Value(recallKey{}).(*recalling); ok {
-		r.node, r.info = n, info
+	if s := callOf(ctx).found; s != nil {
+		s.node, s.info = n, info
 	}
 }
 
 // Recall returns the Info that the last Lookup with ctx saw, if that Lookup returned n.
 // It returns it once.
 func Recall(ctx context.Context, n Node) (Info, bool) {
-	r, ok := ctx.Value(recallKey{}).(*recalling)
-	if !ok || r.node != n {
+	s := callOf(ctx).found
+	if s == nil || s.node != n {
 		return Info{}, false
 	}
-	r.node = nil
-	return r.info, true
+	s.node = nil
+	return s.info, true
 }
 
-// unrecalled returns ctx for another goroutine.
-func unrecalled(ctx context.Context) context.Context {
-	return context.WithValue(ctx, recallKey{}, nil)
-}
-
-// forget drops what was remembered so far.
-func forget(ctx context.Context) {
-	if r, ok := ctx.Value(recallKey{}).(*recalling); ok {
-		r.node = nil
+// Forget drops what was remembered so far. What may take time, or change what was seen,
+// calls it.
+func Forget(ctx context.Context) {
+	if s := callOf(ctx).found; s != nil {
+		s.node = nil
 	}
 }

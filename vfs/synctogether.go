@@ -25,54 +25,42 @@ type Unsynced interface {
 // The caller calls sync after its changes, whether or not they succeeded, and makes
 // further changes only after that.
 func SyncTogether(ctx context.Context) (_ context.Context, sync func() error) {
-	t := &together{}
-	return context.WithValue(ctx, togetherKey{}, t), t.sync
+	call := CallOf(ctx)
+	call.later = &together{}
+	return WithCall(ctx, call), call.later.sync
 }
 
 // SyncLater is for stores. If ctx comes from [SyncTogether] it takes over u and returns
 // true. key is equal for every u of the same place.
 func SyncLater(ctx context.Context, key any, u Unsynced) bool {
-	t, ok := ctx.Value(togetherKey{}).(*together)
-	if ok {
-		b, _ := ctx.Value(bulkheadKey{}).(*Bulkhead)
-		t.add(key, later{u, ctx, b})
+	t := callOf(ctx).later
+	if t != nil {
+		t.add(key, later{u, ctx})
 	}
-	return ok
+	return t != nil
 }
 
 // later is what waits to be synced.
 type later struct {
 	Unsynced
-	ctx      context.Context // of the change
-	bulkhead *Bulkhead       // of the change; may be nil
+	ctx context.Context // of the change
 }
 
 // sync syncs l inside its bulkhead, since it may block like any call of the store.
 func (l later) sync() (err error) {
 	ctx := context.WithoutCancel(l.ctx)
-	if l.bulkhead != nil {
-		in, err := l.bulkhead.enter(ctx)
-		if err != nil {
-			return errors.Join(err, l.Close())
-		}
-		defer in.exit()
+	flush := func() error { return errors.Join(l.Sync(), l.Close()) }
+	rest := func(ctx context.Context) error {
+		_ = meter.Rest(ctx, func() { err = flush() }) // synced even if there is no turn afterwards
+		return nil
 	}
-	_ = meter.Rest(ctx, func() { err = errors.Join(l.Sync(), l.Close()) }) // synced even if there is no turn afterwards
+	if b := callOf(ctx).Bulkhead; b == nil {
+		_ = rest(ctx)
+	} else if late := b.Run(ctx, rest); late != nil {
+		return errors.Join(late, l.Close())
+	}
 	return err
 }
-
-type bulkheadKey struct{}
-
-// insideFor returns ctx for a call inside b. If ctx is from [SyncTogether], the result
-// notes b.
-func insideFor(ctx context.Context, b *Bulkhead) context.Context {
-	if ctx.Value(togetherKey{}) == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, bulkheadKey{}, b)
-}
-
-type togetherKey struct{}
 
 // maxTogether is how many places may wait to be synced. Each holds a descriptor.
 const maxTogether = 64

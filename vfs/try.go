@@ -10,9 +10,7 @@ import (
 // allows waiting.
 var ErrWouldBlock = errors.New("vfs: it would block")
 
-type tryingKey struct{}
-
-var trying = context.WithValue(context.Background(), tryingKey{}, true)
+var trying = WithCall(context.Background(), Call{Trying: true})
 
 // Trying returns the context for a goroutine that must not wait, usually for a disk.
 // Use it for Stat, Lookup, Target and ReadAt of a node that [CanTry], and for walking
@@ -20,7 +18,7 @@ var trying = context.WithValue(context.Background(), tryingKey{}, true)
 func Trying() context.Context { return trying }
 
 // IsTrying reports whether ctx descends from [Trying].
-func IsTrying(ctx context.Context) bool { return ctx.Value(tryingKey{}) != nil }
+func IsTrying(ctx context.Context) bool { return callOf(ctx).Trying }
 
 // Trier is a node that supports the context of [Trying]: with it Stat, Lookup, Target
 // and ReadAt return at once. So do those of the nodes found in it that are Triers.

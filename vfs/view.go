@@ -215,7 +215,8 @@ func (t target) bind() (b binding, busy, err error) {
 // change is worth to v's meters, given what it is to the store; nil means the same.
 func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
 	asked := ctx
-	ctx = OnCommit(ctx, func(e Effect, change func() (Effect, error)) (Effect, error) {
+	call := CallOf(ctx)
+	call.OnCommit(func(e Effect, change func() (Effect, error)) (Effect, error) {
 		c := &commit{kind: op.Kind, path: op.Path, done: make(chan struct{})}
 		defer close(c.done)
 		for _, t := range targets {
@@ -235,10 +236,14 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 		}
 		return change()
 	})
-	for m := range v.payers().all {
-		ctx = OnCommit(ctx, commits(m, account))
+	payers, outer := v.payers(), call.Stage
+	for m := range payers.all {
+		call.OnCommit(commits(m, account))
 	}
-	ctx = onStage(ctx, v.payers())
+	if payers.gate != nil || len(payers.guards) > 0 {
+		call.Stage = func(n int64) (func(), error) { return payers.stage(n, outer) }
+	}
+	ctx = WithCall(ctx, call)
 	if len(v.world.arounds) > 0 && v.world.asked(ctx, op) {
 		op.Batch = InBatch
 	}

@@ -11,12 +11,7 @@ func (w *world) within(ctx context.Context, do func(context.Context) error) erro
 	if w.bulkhead == nil || IsTrying(ctx) {
 		return do(ctx)
 	}
-	in, err := w.bulkhead.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer in.exit()
-	return do(insideFor(ctx, w.bulkhead))
+	return w.bulkhead.Run(ctx, do)
 }
 
 // maxBatched is how many entries of a listing are read at once. The listing enters the

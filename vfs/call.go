@@ -1,0 +1,76 @@
+package vfs
+
+import "context"
+
+// Call is what the context of a call says about that call, besides its end. A store does
+// not read it: it uses [IsTrying], [Remember], [Recall], [Stage], [Commit] and
+// [SyncLater]. What wraps a store, such as a membrane, changes a copy and calls its store
+// with [WithCall].
+type Call struct {
+	// Trying says that the call must not wait; see [Trying].
+	Trying bool
+
+	// Commit runs the change that the call makes. Nil runs it directly. See [Commit].
+	Commit Committer
+
+	// Stage counts n bytes as staged. Nil counts nothing. See [Stage].
+	Stage func(n int64) (unstage func(), err error)
+
+	// Batch is the batch of changes that the call belongs to, all of which are made or
+	// none; nil for none. UnderWay reports whether it has not ended.
+	Batch interface{ UnderWay() bool }
+
+	// Bulkhead bounds how many calls are inside the store; nil for no bound. It is set
+	// only where work of the call may be left for later; see [Call.SyncsLater]. Run waits
+	// for a place and runs do. If there is none it returns an error and does not run do.
+	Bulkhead interface {
+		Run(ctx context.Context, do func(context.Context) error) error
+	}
+
+	found *found    // by a Lookup; nil if the call does not recall
+	later *together // what has to be synced; nil if nothing is left for later
+}
+
+// SyncsLater reports whether a store may leave it to the caller to write changed names to
+// disk; see [SyncTogether].
+func (c Call) SyncsLater() bool { return c.later != nil }
+
+// Unseen returns c for another goroutine, which recalls nothing; see [Recalling].
+func (c Call) Unseen() Call {
+	c.found = nil
+	return c
+}
+
+type callKey struct{}
+
+// callContext is a context with a call. The found of its call may point to own.
+type callContext struct {
+	context.Context
+	call Call
+	own  found
+}
+
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return &c.call
+	}
+	return c.Context.Value(key)
+}
+
+var noCall Call
+
+// callOf returns the call of ctx, which the caller does not change.
+func callOf(ctx context.Context) *Call {
+	if c, ok := ctx.Value(callKey{}).(*Call); ok {
+		return c
+	}
+	return &noCall
+}
+
+// CallOf returns what ctx says about a call.
+func CallOf(ctx context.Context) Call { return *callOf(ctx) }
+
+// WithCall returns ctx with c in place of what it said about a call.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return &callContext{Context: ctx, call: c}
+}
