@@ -44,10 +44,7 @@ var evilTable *vat.Table
 func init() { // its methods make more of its kind
 	evilTable = vat.NewTable(
 		vat.Handle(schema.Session_restore, func(e *evil, c vat.Call[schema.Session_restore_Params, schema.Session_restore_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			ref, err := r.NewRef()
 			if err != nil {
 				return err
@@ -55,29 +52,19 @@ func init() { // its methods make more of its kind
 			return ref.SetDir(c.Caps().Put(vat.Serve(evilTable, e)))
 		}),
 		vat.Handle(schema.Session_restoreDir, func(e *evil, c vat.Call[schema.Session_restoreDir_Params, schema.Session_restoreDir_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetDir(c.Caps().Put(vat.Serve(evilTable, e)))
+			return c.Results().SetDir(c.Caps().Put(vat.Serve(evilTable, e)))
 		}),
 		vat.Handle(schema.Session_share, func(*evil, vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error { return nil }),
 		vat.Handle(schema.Dir_list, func(e *evil, c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results]) error {
 			after, _ := c.Params().After()
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			names, more, _ := e.entries(string(after))
 			r.SetMore(more)
 			return e.fill(r.NewEntries, names)
 		}),
 		vat.Handle(schema.Dir_glob, func(e *evil, c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results]) error {
 			after, _ := c.Params().After()
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			names, more, cursor := e.entries(string(after))
 			r.SetMore(more)
 			if err := r.SetCursor([]byte(cursor)); err != nil {
@@ -90,18 +77,15 @@ func init() { // its methods make more of its kind
 		vat.Handle(schema.Dir_createDir, func(*evil, vat.Call[schema.Dir_createDir_Params, schema.Dir_createDir_Results]) error { return nil }),
 		vat.Handle(schema.Dir_openFile, func(e *evil, c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
 			path, _ := c.Params().Path()
-			r, err := c.Results()
-			if err != nil || path == "null" {
-				return err
+			r := c.Results()
+			if path == "null" {
+				return nil
 			}
 			return r.SetFile(c.Caps().Put(vat.Serve(evilTable, e)))
 		}),
 		vat.Handle(schema.Dir_get, func(e *evil, c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) error {
 			name, _ := c.Params().Name()
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			n, err := r.NewNode()
 			if err != nil {
 				return err
@@ -119,17 +103,10 @@ func init() { // its methods make more of its kind
 		}),
 		vat.Handle(schema.Dir_walk, func(*evil, vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error { return nil }),
 		vat.Handle(schema.Dir_put, func(_ *evil, c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetVersion([]byte("short"))
+			return c.Results().SetVersion([]byte("short"))
 		}),
 		vat.Handle(schema.Dir_stat, func(e *evil, c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			st, err := r.NewStat()
 			st.SetSizeBytes(e.size)
 			st.SetType(e.kind)
@@ -139,16 +116,11 @@ func init() { // its methods make more of its kind
 			return &vat.Exception{Type: vat.Failed, Reason: e.reason}
 		}),
 		vat.Handle(schema.File_read, func(e *evil, c vat.Call[schema.File_read_Params, schema.File_read_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetData(make([]byte, e.data))
+			return c.Results().SetData(make([]byte, e.data))
 		}),
 		vat.Handle(schema.File_append, func(_ *evil, c vat.Call[schema.File_append_Params, schema.File_append_Results]) error {
-			r, err := c.Results()
-			r.SetOffset(1 << 63)
-			return err
+			c.Results().SetOffset(1 << 63)
+			return nil
 		}),
 		vat.Handle(schema.File_readBytes, func(*evil, vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
 			return &vat.Exception{Type: vat.Failed, Reason: "capd: tooLarge: stream it"}
@@ -164,9 +136,8 @@ func init() { // its methods make more of its kind
 			if err := sink.Drain(c.Context()); err != nil {
 				return err
 			}
-			r, err := c.Results()
-			r.SetBytes(3)
-			return err
+			c.Results().SetBytes(3)
+			return nil
 		}),
 	)
 }

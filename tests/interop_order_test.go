@@ -62,10 +62,7 @@ func init() { // its methods make more capabilities of its kind
 		vat.Handle(order.Log_noted, func(l *notes, c vat.Call[order.Log_noted_Params, order.Log_noted_Results]) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			all, err := r.NewAll(int32(len(l.all)))
 			for i, n := range l.all {
 				all.Set(i, n)
@@ -73,17 +70,10 @@ func init() { // its methods make more capabilities of its kind
 			return err
 		}),
 		vat.Handle(order.Order_later, func(o *orders, c vat.Call[order.Order_later_Params, order.Order_later_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetLog(c.Caps().Put(o.own()))
+			return c.Results().SetLog(c.Caps().Put(o.own()))
 		}),
 		vat.Handle(order.Order_forward, func(o *orders, c vat.Call[order.Order_forward_Params, order.Order_forward_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			if o.given != nil {
 				<-o.settled
 				return r.SetLog(c.Caps().Put(o.given.AddRef()))
@@ -91,11 +81,7 @@ func init() { // its methods make more capabilities of its kind
 			return r.SetLog(c.Caps().Put(o.own()))
 		}),
 		vat.Handle(order.Order_yours, func(o *orders, c vat.Call[order.Order_yours_Params, order.Order_yours_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetLog(c.Caps().Put(o.promise(c.Caps().Get(c.Params().Log()))))
+			return c.Results().SetLog(c.Caps().Put(o.promise(c.Caps().Get(c.Params().Log()))))
 		}),
 		vat.Handle(order.Order_relay, func(o *orders, c vat.Call[order.Order_relay_Params, order.Order_relay_Results]) error {
 			c.Go()
@@ -107,18 +93,10 @@ func init() { // its methods make more capabilities of its kind
 			if !c.Params().HasLog() {
 				return &vat.Exception{Type: vat.Failed, Reason: "broken as told"}
 			}
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetLog(c.Caps().Put(c.Caps().Get(c.Params().Log()).AddRef()))
+			return c.Results().SetLog(c.Caps().Put(c.Caps().Get(c.Params().Log()).AddRef()))
 		}),
 		vat.Handle(order.Order_broken, func(o *orders, c vat.Call[order.Order_broken_Params, order.Order_broken_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetLog(c.Caps().Put(o.promise(nil)))
+			return c.Results().SetLog(c.Caps().Put(o.promise(nil)))
 		}),
 		vat.Handle(order.Order_settle, func(o *orders, c vat.Call[order.Order_settle_Params, order.Order_settle_Results]) error {
 			close(o.settled)

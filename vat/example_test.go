@@ -22,11 +22,7 @@ func (g *greeter) echo(c vat.Call[tp.Echo_echo_Params, tp.Echo_echo_Results]) er
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetText(g.greeting + ", " + name)
+	return c.Results().SetText(g.greeting + ", " + name)
 }
 
 // One line for each method. It cannot block, so that it may run where the connection is read.
@@ -70,9 +66,8 @@ func (*switchboard) invoke(c vat.Call[tp.Server_invoke_Params, tp.Server_invoke_
 	return vat.Do(c.Context(), callback, tp.Callback_call,
 		func(p tp.Callback_call_Params, _ *vat.Caps) error { p.SetN(c.Params().N()); return nil },
 		func(got tp.Callback_call_Results, _ *vat.Caps) error {
-			r, err := c.Results()
-			r.SetN(got.N())
-			return err
+			c.Results().SetN(got.N())
+			return nil
 		})
 }
 
@@ -84,9 +79,8 @@ type doubler struct{}
 
 var doublerTable = vat.NewTable(
 	vat.Handle(tp.Callback_call, func(_ *doubler, c vat.Call[tp.Callback_call_Params, tp.Callback_call_Results]) error {
-		r, err := c.Results()
-		r.SetN(2 * c.Params().N())
-		return err
+		c.Results().SetN(2 * c.Params().N())
+		return nil
 	}, vat.Inline()),
 )
 

@@ -71,11 +71,7 @@ var tapesTable = vat.NewTable(vat.Handle(tp.Server_stream, func(o *tapes, c vat.
 	case <-c.Context().Done():
 		return c.Context().Err()
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetStream(c.Caps().Put(o.tape.AddRef()))
+	return c.Results().SetStream(c.Caps().Put(o.tape.AddRef()))
 }))
 
 // onTape returns a promise of a tape that a server hosts, which is kept when give is called.

@@ -23,11 +23,7 @@ func TestParkedBytesStopHandlers(t *testing.T) {
 		var ran atomic.Int32
 		table := vat.NewTable(vat.Handle(tp.Echo_data, func(_ *struct{}, c vat.Call[tp.Echo_data_Params, tp.Echo_data_Results]) error {
 			ran.Add(1)
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetData(make([]byte, 50_000))
+			return c.Results().SetData(make([]byte, 50_000))
 		}))
 		c := vat.NewConn(b, vat.Options{Bootstrap: vat.Serve(table, &struct{}{}), Limits: vat.Limits{ParkedBytes: 200_000, Workers: 1}})
 		r := &raw{t: t, nc: a, dec: capnp.NewDecoder(a), conn: c}
@@ -60,11 +56,7 @@ func TestParkedMax(t *testing.T) {
 		gate := make(chan struct{})
 		table := vat.NewTable(vat.Handle(tp.Echo_data, func(_ *struct{}, c vat.Call[tp.Echo_data_Params, tp.Echo_data_Results]) error {
 			<-gate
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetData(make([]byte, 60_000))
+			return c.Results().SetData(make([]byte, 60_000))
 		}))
 		c := vat.NewConn(b, vat.Options{
 			Bootstrap: vat.Serve(table, &struct{}{}),

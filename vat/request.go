@@ -343,7 +343,13 @@ func (c Call[P, R]) Context() context.Context { return c.r.context() }
 func (c Call[P, R]) Params() P { return P(c.r.params.content.Struct()) }
 
 // Results returns the results to fill in. The first call allocates them.
-func (c Call[P, R]) Results() (R, error) { return c.ResultsFor(0) }
+func (c Call[P, R]) Results() R {
+	m, err := c.r.allocate(0)
+	if err != nil {
+		panic(err) // never: the memory grows, and the results are one struct
+	}
+	return R(m.content.Struct())
+}
 
 // reserveBytes is the size from which results wait for room on the way to the peer before they are made.
 const reserveBytes = 64 << 10

@@ -44,11 +44,7 @@ type gate struct{ open chan struct{} }
 
 var gateTable = vat.NewTable(vat.Handle(tp.Echo_cap, func(g *gate, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
 	<-g.open
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetCap(c.Caps().Put(c.Caps().Get(c.Params().Cap()).AddRef()))
+	return c.Results().SetCap(c.Caps().Put(c.Caps().Get(c.Params().Cap()).AddRef()))
 }))
 
 // shut is a promise of this process's own that stays one until the test ends.

@@ -71,10 +71,7 @@ var bothTable = vat.NewTable(vat.Handle(bothMethod, func(o *bothObj, c vat.Call[
 	}
 	clear(b)
 	time.Sleep(o.wait)
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
+	r := c.Results()
 	return capnp.Struct(r).SetPtr(1, c.Caps().Put(o.cap.AddRef()).ToPtr())
 }))
 

@@ -72,11 +72,7 @@ func newWorld() *world {
 			if err != nil {
 				return err
 			}
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetText(text)
+			return c.Results().SetText(text)
 		}, vat.Inline()),
 		vat.Handle(tp.Echo_data, func(_ *echoObj, c vat.Call[tp.Echo_data_Params, tp.Echo_data_Results]) error {
 			n := int(c.Params().Size())
@@ -114,36 +110,21 @@ func newWorld() *world {
 			panic("as told")
 		}, vat.Inline()),
 		vat.Handle(tp.Echo_cap, func(_ *echoObj, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetCap(c.Caps().Put(c.Caps().Get(c.Params().Cap()).AddRef()))
+			return c.Results().SetCap(c.Caps().Put(c.Caps().Get(c.Params().Cap()).AddRef()))
 		}, vat.Inline()),
 		vat.Handle(tp.Counter_next, func(o *counterObj, c vat.Call[tp.Counter_next_Params, tp.Counter_next_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			r.SetN(o.take(c.Params().Tag()))
+			c.Results().SetN(o.take(c.Params().Tag()))
 			return nil
 		}, vat.Inline()),
 		vat.Handle(tp.Counter_slow, func(o *counterObj, c vat.Call[tp.Counter_slow_Params, tp.Counter_slow_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			r.SetN(o.take(c.Params().Tag()))
 			c.Go()
 			time.Sleep(time.Duration(c.Params().Ms()) * time.Millisecond)
 			return nil
 		}, vat.Serial()),
 		vat.Handle(tp.Chain_next, func(o *chainObj, c vat.Call[tp.Chain_next_Params, tp.Chain_next_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetChain(c.Caps().Put(w.chain(o.depth + 1)))
+			return c.Results().SetChain(c.Caps().Put(w.chain(o.depth + 1)))
 		}, vat.Inline()),
 		vat.Handle(tp.Chain_slowNext, func(o *chainObj, c vat.Call[tp.Chain_slowNext_Params, tp.Chain_slowNext_Results]) error {
 			w.slow.Add(1)
@@ -153,25 +134,14 @@ func newWorld() *world {
 				return c.Context().Err()
 			case <-time.After(time.Duration(c.Params().Ms()) * time.Millisecond):
 			}
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetChain(c.Caps().Put(w.chain(o.depth + 1)))
+			return c.Results().SetChain(c.Caps().Put(w.chain(o.depth + 1)))
 		}),
 		vat.Handle(tp.Chain_depth, func(o *chainObj, c vat.Call[tp.Chain_depth_Params, tp.Chain_depth_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			r.SetDepth(o.depth)
+			c.Results().SetDepth(o.depth)
 			return nil
 		}),
 		vat.Handle(tp.Chain_nested, func(o *chainObj, c vat.Call[tp.Chain_nested_Params, tp.Chain_nested_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			n, err := r.NewNode()
 			if err != nil {
 				return err
@@ -195,62 +165,35 @@ func newWorld() *world {
 			return nil
 		}),
 		vat.Handle(tp.Stream_done, func(o *streamObj, c vat.Call[tp.Stream_done_Params, tp.Stream_done_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			r.SetBytes(o.bytes.Load())
 			r.SetWrites(o.writes.Load())
 			return nil
 		}, vat.Inline()),
 		vat.Handle(tp.Server_echo, func(_ *world, c vat.Call[tp.Server_echo_Params, tp.Server_echo_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetEcho(c.Caps().Put(w.serve(&echoObj{tracked{w}})))
+			return c.Results().SetEcho(c.Caps().Put(w.serve(&echoObj{tracked{w}})))
 		}, vat.Inline()),
 		vat.Handle(tp.Server_counter, func(_ *world, c vat.Call[tp.Server_counter_Params, tp.Server_counter_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetCounter(c.Caps().Put(w.serve(&counterObj{tracked: tracked{w}})))
+			return c.Results().SetCounter(c.Caps().Put(w.serve(&counterObj{tracked: tracked{w}})))
 		}, vat.Inline()),
 		vat.Handle(tp.Server_chain, func(_ *world, c vat.Call[tp.Server_chain_Params, tp.Server_chain_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetChain(c.Caps().Put(w.chain(0)))
+			return c.Results().SetChain(c.Caps().Put(w.chain(0)))
 		}, vat.Inline()),
 		vat.Handle(tp.Server_stream, func(_ *world, c vat.Call[tp.Server_stream_Params, tp.Server_stream_Results]) error {
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetStream(c.Caps().Put(w.serve(&streamObj{tracked: tracked{w}})))
+			return c.Results().SetStream(c.Caps().Put(w.serve(&streamObj{tracked: tracked{w}})))
 		}, vat.Inline()),
 		vat.Handle(tp.Server_invoke, func(_ *world, c vat.Call[tp.Server_invoke_Params, tp.Server_invoke_Results]) error {
 			p := c.Params()
 			return vat.Do(c.Context(), c.Caps().Get(p.Callback()), tp.Callback_call,
 				func(q tp.Callback_call_Params, _ *vat.Caps) error { q.SetN(p.N()); return nil },
 				func(q tp.Callback_call_Results, _ *vat.Caps) error {
-					r, err := c.Results()
-					if err != nil {
-						return err
-					}
-					r.SetN(q.N())
+					c.Results().SetN(q.N())
 					return nil
 				})
 		}),
 		vat.Handle(tp.Server_isLocal, func(_ *world, c vat.Call[tp.Server_isLocal_Params, tp.Server_isLocal_Results]) error {
 			_, ok := vat.Local[*chainObj](c.Caps().Get(c.Params().Cap()))
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			r.SetLocal(ok)
+			c.Results().SetLocal(ok)
 			return nil
 		}, vat.Inline()),
 		vat.Handle(tp.Server_hold, func(_ *world, c vat.Call[tp.Server_hold_Params, tp.Server_hold_Results]) error {
@@ -270,18 +213,11 @@ func newWorld() *world {
 			w.held.Lock()
 			ref := w.held.cap.AddRef()
 			w.held.Unlock()
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
-			return r.SetCap(c.Caps().Put(ref))
+			return c.Results().SetCap(c.Caps().Put(ref))
 		}, vat.Inline()),
 		vat.Handle(tp.Server_many, func(_ *world, c vat.Call[tp.Server_many_Params, tp.Server_many_Results]) error {
 			n := int32(c.Params().N())
-			r, err := c.Results()
-			if err != nil {
-				return err
-			}
+			r := c.Results()
 			l, err := r.NewCaps(n)
 			if err != nil {
 				return err

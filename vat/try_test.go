@@ -32,10 +32,7 @@ func (o *trier) run(trying bool) (n uint32, block bool) {
 
 var triers = vat.NewTable(
 	vat.Handle(tp.Counter_next, func(o *trier, c vat.Call[tp.Counter_next_Params, tp.Counter_next_Results]) error {
-		r, err := c.Results()
-		if err != nil {
-			return err
-		}
+		r := c.Results()
 		n, block := o.run(c.Trying())
 		if block {
 			r.SetN(99)

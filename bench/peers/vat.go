@@ -73,11 +73,7 @@ func (s *vatServer) echo(c vat.Call[proto.Bench_echo_Params, proto.Bench_echo_Re
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetData(b)
+	return c.Results().SetData(b)
 }
 
 func (s *vatServer) read(c vat.Call[proto.Bench_read_Params, proto.Bench_read_Results]) error {
@@ -105,28 +101,16 @@ func (s *vatServer) write(c vat.Call[proto.Bench_write_Params, proto.Bench_write
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetSum(load.Sum(b))
+	c.Results().SetSum(load.Sum(b))
 	return nil
 }
 
 func (s *vatServer) next(c vat.Call[proto.Bench_next_Params, proto.Bench_next_Results]) error {
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetNext(c.Caps().Put(vat.Serve(vatTable, &vatServer{s.table, s.file})))
+	return c.Results().SetNext(c.Caps().Put(vat.Serve(vatTable, &vatServer{s.table, s.file})))
 }
 
 func (s *vatServer) sink(c vat.Call[proto.Bench_sink_Params, proto.Bench_sink_Results]) error {
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetSink(c.Caps().Put(vat.Serve(vatSinkTable, &vatSink{})))
+	return c.Results().SetSink(c.Caps().Put(vat.Serve(vatSinkTable, &vatSink{})))
 }
 
 func (s *vatSink) write(c vat.Call[proto.Sink_write_Params, vat.Empty]) error {
@@ -139,11 +123,7 @@ func (s *vatSink) write(c vat.Call[proto.Sink_write_Params, vat.Empty]) error {
 }
 
 func (s *vatSink) done(c vat.Call[proto.Sink_done_Params, proto.Sink_done_Results]) error {
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetSum(s.sum)
+	c.Results().SetSum(s.sum)
 	return nil
 }
 

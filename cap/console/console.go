@@ -44,7 +44,7 @@ var table = vat.NewTable(
 	vat.Handle(schema.Console_revoke, (*server).revoke),
 	vat.Handle(schema.Console_setWritable, (*server).setWritable),
 	vat.Handle(schema.Console_control, (*server).control),
-	vat.Handle(schema.Console_help, (*server).help),
+	wire.Help(schema.Console_help, help.Text),
 	vat.Handle(schema.Console_status, (*server).status),
 	vat.Handle(schema.Console_virtualFs, (*server).virtualFs),
 	vat.Handle(schema.Console_setLimits, (*server).setLimits),
@@ -75,11 +75,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		ctl.Release()
-		return err
-	}
+	r := c.Results()
 	if err := control.Set(ctl, c.Caps(), r.NewControl); err != nil {
 		return err
 	}
@@ -143,10 +139,7 @@ func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
+	r := c.Results()
 	r.SetMore(more)
 	l, err := r.NewGrants(int32(len(gs)))
 	if err != nil {
@@ -179,7 +172,8 @@ func (s *server) revoke(c vat.Call[schema.Console_revoke_Params, schema.Console_
 		return err
 	}
 	n, err := s.host.Revoke(guest)
-	return counted(c.Results, n, vfs.At(guest, err))
+	c.Results().SetCount(uint32(n))
+	return vfs.At(guest, err)
 }
 
 func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schema.Console_setWritable_Results]) error {
@@ -188,20 +182,8 @@ func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schem
 		return err
 	}
 	n, err := s.host.SetWritable(guest, c.Params().Writable())
-	return counted(c.Results, n, vfs.At(guest, err))
-}
-
-// counted answers the number of grants that a method changed, or its error.
-func counted[R interface{ SetCount(uint32) }](results func() (R, error), n int, err error) error {
-	if err != nil {
-		return err
-	}
-	r, err := results()
-	if err != nil {
-		return err
-	}
-	r.SetCount(uint32(n))
-	return nil
+	c.Results().SetCount(uint32(n))
+	return vfs.At(guest, err)
 }
 
 func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Console_control_Results]) error {
@@ -213,25 +195,12 @@ func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Consol
 	if err != nil {
 		return vfs.At(id, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		ctl.Release()
-		return err
-	}
-	return control.Set(ctl, c.Caps(), r.NewControl)
-}
-
-func (s *server) help(c vat.Call[schema.Console_help_Params, schema.Console_help_Results]) error {
-	return wire.Help(help.Text, "Console", c.Params().MethodBytes, c.Results)
+	return control.Set(ctl, c.Caps(), c.Results().NewControl)
 }
 
 func (s *server) virtualFs(c vat.Call[schema.Console_virtualFs_Params, schema.Console_virtualFs_Results]) error {
 	if s.options.VirtualFs == nil {
 		return vfs.At("", vfs.Errorf(vfs.Unsupported, "this host serves a tree that was composed once for all"))
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetFs(c.Caps().Put(served.New(s.options.VirtualFs)))
+	return c.Results().SetFs(c.Caps().Put(served.New(s.options.VirtualFs)))
 }

@@ -86,7 +86,8 @@ func (s *server) setLimits(c vat.Call[schema.Console_setLimits_Params, schema.Co
 		return vfs.At(guest, err)
 	}
 	n, err := s.host.SetLimits(guest, l)
-	return counted(c.Results, n, vfs.At(guest, err))
+	c.Results().SetCount(uint32(n))
+	return vfs.At(guest, err)
 }
 
 // Usage is what one grant uses, or several together.
@@ -111,10 +112,7 @@ func (s *server) usage(c vat.Call[schema.Console_usage_Params, schema.Console_us
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
+	r := c.Results()
 	r.SetMore(more)
 	l, err := r.NewGrants(int32(len(gs)))
 	if err != nil {

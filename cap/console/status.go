@@ -37,11 +37,7 @@ func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_
 		runtime.GC()         // the first collection keeps what is in pools,
 		debug.FreeOSMemory() // and this one does not
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	w, err := r.NewStatus()
+	w, err := c.Results().NewStatus()
 	if err != nil {
 		return err
 	}

@@ -23,24 +23,20 @@ func (r *revoker) Release() { r.ctl.Release() }
 
 var revokerTable = vat.NewTable(
 	vat.Handle(schema.Revoker_revoke, (*revoker).revoke),
-	vat.Handle(schema.Revoker_help, (*revoker).help),
+	wire.Help(schema.Revoker_help, help.Text),
 )
 
 func (r *revoker) revoke(vat.Call[schema.Revoker_revoke_Params, schema.Revoker_revoke_Results]) error {
 	return vfs.At("", r.ctl.Revoke())
 }
 
-func (r *revoker) help(c vat.Call[schema.Revoker_help_Params, schema.Revoker_help_Results]) error {
-	return wire.Help(help.Text, "Revoker", c.Params().MethodBytes, c.Results)
-}
-
 // New returns a DirControl or a FileControl for ctl, according to its kind. It takes
 // ctl over.
 func New(ctl *vfs.Control) *vat.Cap {
 	if ctl.Kind == vfs.DirKind {
-		return vat.Serve(dirTable, &server{ctl, "DirControl"})
+		return vat.Serve(dirTable, &server{ctl})
 	}
-	return vat.Serve(fileTable, &server{ctl, "FileControl"})
+	return vat.Serve(fileTable, &server{ctl})
 }
 
 // Set stores a control for ctl in a Control of the results. It takes ctl over.
@@ -56,10 +52,7 @@ func Set(ctl *vfs.Control, caps *vat.Caps, alloc func() (schema.Control, error))
 	return w.SetFile(caps.Put(New(ctl)))
 }
 
-type server struct {
-	ctl   *vfs.Control
-	iface string
-}
+type server struct{ ctl *vfs.Control }
 
 // Release releases the control. What was set remains.
 func (s *server) Release() { s.ctl.Release() }
@@ -70,7 +63,7 @@ var fileTable = vat.NewTable(
 	vat.Handle(schema.FileControl_setReadable, setReadable),
 	vat.Handle(schema.FileControl_getReadable, getReadable),
 	vat.Handle(schema.FileControl_revoke, revoke),
-	vat.Handle(schema.FileControl_help, helpOf),
+	wire.Help(schema.FileControl_help, help.Text),
 )
 
 var dirTable *vat.Table
@@ -83,7 +76,7 @@ func init() { // not in the declaration: getChild uses dirTable
 		vat.Handle(schema.DirControl_getReadable, getReadable),
 		vat.Handle(schema.DirControl_revoke, revoke),
 		vat.Handle(schema.DirControl_getChild, getChild),
-		vat.Handle(schema.DirControl_help, helpOf),
+		wire.Help(schema.DirControl_help, help.Text),
 	)
 }
 
@@ -99,11 +92,8 @@ func getWritable[P ~capnp.StructKind, R interface {
 	SetWritable(bool)
 	SetEffective(bool)
 }](s *server, c vat.Call[P, R]) error {
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
 	own, effective := s.ctl.Writable()
+	r := c.Results()
 	r.SetWritable(own)
 	r.SetEffective(effective)
 	return nil
@@ -122,11 +112,8 @@ func getReadable[P ~capnp.StructKind, R interface {
 	SetReadable(bool)
 	SetEffective(bool)
 }](s *server, c vat.Call[P, R]) error {
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
 	own, effective := s.ctl.Readable()
+	r := c.Results()
 	r.SetReadable(own)
 	r.SetEffective(effective)
 	return nil
@@ -145,20 +132,5 @@ func getChild(s *server, c vat.Call[schema.DirControl_getChild_Params, schema.Di
 	if err != nil {
 		return vfs.At(name, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		child.Release()
-		return err
-	}
-	return Set(child, c.Caps(), r.NewControl)
-}
-
-func helpOf[P interface {
-	~capnp.StructKind
-	MethodBytes() ([]byte, error)
-}, R interface {
-	~capnp.StructKind
-	SetText(string) error
-}](s *server, c vat.Call[P, R]) error {
-	return wire.Help(help.Text, s.iface, c.Params().MethodBytes, c.Results)
+	return Set(child, c.Caps(), c.Results().NewControl)
 }

@@ -5,6 +5,7 @@ package dir
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -87,7 +88,7 @@ func init() { // not in the declaration: the methods use table
 		// ask neither a store nor a guard
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
-		vat.Handle(schema.Dir_help, (*server).help),
+		wire.Help(schema.Dir_help, help.Text),
 	)
 }
 
@@ -115,12 +116,7 @@ func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) 
 	if err != nil {
 		return wire.Looked(name, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		n.Close()
-		return err
-	}
-	return wire.Looked(name, s.setNode(ctx, c.Caps(), r.NewNode, n, name))
+	return wire.Looked(name, s.setNode(ctx, c.Caps(), c.Results().NewNode, n, name))
 }
 
 func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error {
@@ -133,16 +129,11 @@ func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results
 	if err != nil {
 		return wire.Looked(path, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		n.Close()
-		return err
-	}
 	caps := c.Caps()
 	if c.Params().StatOnly() {
 		caps = nil
 	}
-	return wire.Looked(path, s.setNode(ctx, caps, r.NewNode, n, path))
+	return wire.Looked(path, s.setNode(ctx, caps, c.Results().NewNode, n, path))
 }
 
 // walk returns how to walk a path.
@@ -246,12 +237,7 @@ type dirResults interface {
 // answer stores a capability for d in the results. d was reached by path. answer takes
 // it over.
 func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vfs.Dir, path string) error {
-	r, err := c.Results()
-	if err != nil {
-		d.Close()
-		return err
-	}
-	return r.SetDir(c.Caps().Put(reached(d, path)))
+	return c.Results().SetDir(c.Caps().Put(reached(d, path)))
 }
 
 func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
@@ -267,16 +253,7 @@ func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_open
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return set(c.Results, schema.Dir_openFile_Results.SetFile, c.Caps().Put(file.New(f, path)))
-}
-
-// set stores a capability in the results.
-func set[R any](results func() (R, error), store func(R, capnp.Interface) error, i capnp.Interface) error {
-	r, err := results()
-	if err != nil {
-		return err
-	}
-	return store(r, i)
+	return c.Results().SetFile(c.Caps().Put(file.New(f, path)))
 }
 
 func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) error {
@@ -295,7 +272,7 @@ func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) 
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return wire.SetVersion(c.Results, v)
+	return c.Results().SetVersion(v[:])
 }
 
 // place returns how to put a whole file at a path.
@@ -333,7 +310,7 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return set(c.Results, schema.Dir_stage_Results.SetWriter, c.Caps().Put(w))
+	return c.Results().SetWriter(c.Caps().Put(w))
 }
 
 func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results]) error {
@@ -344,11 +321,7 @@ func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results
 	if err != nil {
 		return wire.Looked("", err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	st, err := r.NewStat()
+	st, err := c.Results().NewStat()
 	if err != nil {
 		return err
 	}
@@ -387,7 +360,7 @@ func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	return set(c.Results, schema.Dir_createFile_Results.SetFile, c.Caps().Put(file.New(f, path)))
+	return c.Results().SetFile(c.Caps().Put(file.New(f, path)))
 }
 
 func (s *server) remove(c vat.Call[schema.Dir_remove_Params, schema.Dir_remove_Results]) error {
@@ -467,19 +440,6 @@ func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_re
 	if err != nil {
 		return vfs.At("", err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		d.Close()
-		ctl.Release()
-		return err
-	}
-	if err := r.SetRevoker(c.Caps().Put(control.NewRevoker(ctl))); err != nil {
-		d.Close()
-		return err
-	}
-	return r.SetDir(c.Caps().Put(reached(d, s.name)))
-}
-
-func (s *server) help(c vat.Call[schema.Dir_help_Params, schema.Dir_help_Results]) error {
-	return wire.Help(help.Text, "Dir", c.Params().MethodBytes, c.Results)
+	return errors.Join(c.Results().SetDir(c.Caps().Put(reached(d, s.name))),
+		c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
 }

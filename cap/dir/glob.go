@@ -44,10 +44,7 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 	if err != nil {
 		return vfs.At(pattern, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
+	r := c.Results()
 	r.SetMore(f.more)
 	if f.more {
 		if err := r.SetCursor([]byte(f.cursor)); err != nil {

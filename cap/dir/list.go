@@ -57,10 +57,7 @@ func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results
 	if err != nil {
 		return vfs.At("", err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
+	r := c.Results()
 	r.SetMore(more)
 	return s.setEntries(c.Context(), r.NewEntries, page, c.Params().WithStat())
 }

@@ -6,6 +6,7 @@ package file
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"unicode/utf8"
 
@@ -72,7 +73,7 @@ func init() { // not in the declaration: the methods use table
 		// ask neither a store nor a guard
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
-		vat.Handle(schema.File_help, (*server).help),
+		wire.Help(schema.File_help, help.Text),
 	)
 }
 
@@ -90,7 +91,7 @@ func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_
 	if err != nil {
 		return err
 	}
-	return wire.SetVersion(c.Results, v)
+	return c.Results().SetVersion(v[:])
 }
 
 func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.File_writeBytes_Results]) error {
@@ -102,7 +103,7 @@ func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.Fil
 	if err != nil {
 		return err
 	}
-	return wire.SetVersion(c.Results, v)
+	return c.Results().SetVersion(v[:])
 }
 
 func (s *server) replace(ctx context.Context, r io.Reader, size int, cond wire.Conditional) (vfs.Version, error) {
@@ -138,12 +139,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		w.Release()
-		return err
-	}
-	return r.SetWriter(c.Caps().Put(w))
+	return c.Results().SetWriter(c.Caps().Put(w))
 }
 
 func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Results]) error {
@@ -182,11 +178,7 @@ func (s *server) append(c vat.Call[schema.File_append_Params, schema.File_append
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetOffset(uint64(off))
+	c.Results().SetOffset(uint64(off))
 	return nil
 }
 
@@ -214,11 +206,7 @@ func (s *server) stat(c vat.Call[schema.File_stat_Params, schema.File_stat_Resul
 	if err != nil {
 		return wire.Looked(s.path, err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	st, err := r.NewStat()
+	st, err := c.Results().NewStat()
 	if err != nil {
 		return err
 	}
@@ -240,12 +228,7 @@ func (s *server) readOnly(c vat.Call[schema.File_readOnly_Params, schema.File_re
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		f.Close()
-		return err
-	}
-	return r.SetFile(c.Caps().Put(New(f, s.path)))
+	return c.Results().SetFile(c.Caps().Put(New(f, s.path)))
 }
 
 func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_revocable_Results]) error {
@@ -253,19 +236,6 @@ func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		f.Close()
-		ctl.Release()
-		return err
-	}
-	if err := r.SetRevoker(c.Caps().Put(control.NewRevoker(ctl))); err != nil {
-		f.Close()
-		return err
-	}
-	return r.SetFile(c.Caps().Put(New(f, s.path)))
-}
-
-func (s *server) help(c vat.Call[schema.File_help_Params, schema.File_help_Results]) error {
-	return wire.Help(help.Text, "File", c.Params().MethodBytes, c.Results)
+	return errors.Join(c.Results().SetFile(c.Caps().Put(New(f, s.path))),
+		c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
 }

@@ -43,11 +43,7 @@ func (s *server) read(c vat.Call[schema.File_read_Params, schema.File_read_Resul
 		return wire.Looked(s.path, err)
 	}
 	c.Cut(n)
-	r, rerr := c.Results()
-	if rerr != nil {
-		return rerr
-	}
-	r.SetEof(err == io.EOF && (n < length || length == 0))
+	c.Results().SetEof(err == io.EOF && (n < length || length == 0))
 	return nil
 }
 
@@ -101,7 +97,7 @@ func (s *server) readText(c vat.Call[schema.File_readText_Params, schema.File_re
 	if err != nil {
 		return s.at(err)
 	}
-	return wire.SetVersion(c.Results, v)
+	return c.Results().SetVersion(v[:])
 }
 
 func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_readBytes_Results]) error {
@@ -114,5 +110,5 @@ func (s *server) readBytes(c vat.Call[schema.File_readBytes_Params, schema.File_
 	if err != nil {
 		return s.at(err)
 	}
-	return wire.SetVersion(c.Results, v)
+	return c.Results().SetVersion(v[:])
 }

@@ -53,11 +53,7 @@ func (s *server) stream(c vat.Call[schema.File_stream_Params, schema.File_stream
 	if err != nil {
 		return s.at(err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetBytes(uint64(p.sent))
+	c.Results().SetBytes(uint64(p.sent))
 	return nil
 }
 

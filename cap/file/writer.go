@@ -158,7 +158,7 @@ var writerTable = vat.NewTable(
 	// waits for the store, which has a turn of its own
 	vat.Handle(schema.Writer_commit, (*writer).commit, vat.Serial()),
 	// asks neither a store nor a guard
-	vat.Handle(schema.Writer_help, (*writer).help),
+	wire.Help(schema.Writer_help, help.Text),
 )
 
 // writer serves a Writer. Once it has ended it keeps only its place.
@@ -285,7 +285,7 @@ func (w *writer) commit(c vat.Call[schema.Writer_commit_Params, schema.Writer_co
 	if s.err != nil {
 		return s.at(s.err)
 	}
-	return wire.SetVersion(c.Results, s.version)
+	return c.Results().SetVersion(s.version[:])
 }
 
 // await waits for the outcome while others can use ctx's turn. It returns an error if
@@ -303,8 +303,4 @@ func (s *staging) await(ctx context.Context) error {
 		return late
 	}
 	return err
-}
-
-func (w *writer) help(c vat.Call[schema.Writer_help_Params, schema.Writer_help_Results]) error {
-	return wire.Help(help.Text, "Writer", c.Params().MethodBytes, c.Results)
 }

@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"capd/cap/control"
 	"capd/cap/dir"
@@ -36,7 +37,7 @@ var table = vat.NewTable(
 	vat.Handle(schema.Session_restoreDir, (*server).restoreDir, vat.Inline()),
 	vat.Handle(schema.Session_restoreFile, (*server).restoreFile, vat.Inline()),
 	vat.Handle(schema.Session_share, (*server).share),
-	vat.Handle(schema.Session_help, (*server).help),
+	wire.Help(schema.Session_help, help.Text),
 )
 
 // restored returns the node that a secret stands for.
@@ -53,12 +54,7 @@ func (s *server) restore(c vat.Call[schema.Session_restore_Params, schema.Sessio
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		n.Close()
-		return err
-	}
-	ref, err := r.NewRef()
+	ref, err := c.Results().NewRef()
 	if err != nil {
 		n.Close()
 		return err
@@ -78,13 +74,7 @@ func (s *server) restoreDir(c vat.Call[schema.Session_restoreDir_Params, schema.
 	if err != nil {
 		return vfs.At("", err)
 	}
-	served := dir.New(d)
-	r, err := c.Results()
-	if err != nil {
-		served.Release()
-		return err
-	}
-	return r.SetDir(c.Caps().Put(served))
+	return c.Results().SetDir(c.Caps().Put(dir.New(d)))
 }
 
 func (s *server) restoreFile(c vat.Call[schema.Session_restoreFile_Params, schema.Session_restoreFile_Results]) error {
@@ -96,13 +86,7 @@ func (s *server) restoreFile(c vat.Call[schema.Session_restoreFile_Params, schem
 	if err != nil {
 		return vfs.At("", err)
 	}
-	served := file.New(f, "")
-	r, err := c.Results()
-	if err != nil {
-		served.Release()
-		return err
-	}
-	return r.SetFile(c.Caps().Put(served))
+	return c.Results().SetFile(c.Caps().Put(file.New(f, "")))
 }
 
 func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_share_Results]) error {
@@ -118,15 +102,7 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 	if err != nil {
 		return vfs.At("", err)
 	}
-	r, err := c.Results()
-	if err != nil {
-		ctl.Release()
-		return err
-	}
-	if err := r.SetRevoker(c.Caps().Put(control.NewRevoker(ctl))); err != nil {
-		return err
-	}
-	return r.SetSecret(secret)
+	return errors.Join(c.Results().SetSecret(secret), c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
 }
 
 var errNotOurs = vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this connection; share one of another connection there")
@@ -156,8 +132,4 @@ func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error)
 		return f, nil
 	}
 	return nil, errNotOurs
-}
-
-func (s *server) help(c vat.Call[schema.Session_help_Params, schema.Session_help_Results]) error {
-	return wire.Help(help.Text, "Session", c.Params().MethodBytes, c.Results)
 }

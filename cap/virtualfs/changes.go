@@ -155,11 +155,7 @@ func (s *server) revert(c vat.Call[schema.VirtualFs_revert_Params, schema.Virtua
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	r.SetCount(uint64(n))
+	c.Results().SetCount(uint64(n))
 	return nil
 }
 

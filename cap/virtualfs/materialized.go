@@ -32,15 +32,11 @@ var treeTable = vat.NewTable(
 	vat.Handle(schema.Materialized_path, (*materialized).path),
 	vat.Handle(schema.Materialized_changes, (*materialized).changes),
 	vat.Handle(schema.Materialized_sync, (*materialized).sync),
-	vat.Handle(schema.Materialized_help, (*materialized).help),
+	wire.Help(schema.Materialized_help, help.Text),
 )
 
 func (m *materialized) path(c vat.Call[schema.Materialized_path_Params, schema.Materialized_path_Results]) error {
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetPath(m.tree.Path())
+	return c.Results().SetPath(m.tree.Path())
 }
 
 // finding is a change, or a path that is left out.
@@ -192,8 +188,4 @@ func (m *materialized) sync(c vat.Call[schema.Materialized_sync_Params, schema.M
 	}
 	r.SetConflictsTotal(conflicts.total)
 	return conflicts.set(r.NewConflicts)
-}
-
-func (m *materialized) help(c vat.Call[schema.Materialized_help_Params, schema.Materialized_help_Results]) error {
-	return wire.Help(help.Text, "Materialized", c.Params().MethodBytes, c.Results)
 }

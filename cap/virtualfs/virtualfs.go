@@ -36,7 +36,7 @@ var table = vat.NewTable(
 	vat.Handle(schema.VirtualFs_commit, (*server).commit),
 	vat.Handle(schema.VirtualFs_snapshot, (*server).snapshot),
 	vat.Handle(schema.VirtualFs_materialize, (*server).materialize),
-	vat.Handle(schema.VirtualFs_help, (*server).help),
+	wire.Help(schema.VirtualFs_help, help.Text),
 )
 
 func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualFs_mount_Results]) error {
@@ -121,14 +121,7 @@ func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		d.Close()
-		ctl.Release()
-		return err
-	}
-	dirErr := r.SetDir(c.Caps().Put(dir.New(d)))
-	return errors.Join(dirErr, r.SetControl(c.Caps().Put(control.New(ctl))))
+	return errors.Join(c.Results().SetDir(c.Caps().Put(dir.New(d))), c.Results().SetControl(c.Caps().Put(control.New(ctl))))
 }
 
 func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.VirtualFs_commit_Results]) error {
@@ -148,11 +141,7 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	return r.SetId(id)
+	return c.Results().SetId(id)
 }
 
 func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results]) error {
@@ -174,11 +163,7 @@ func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.Vi
 	if err != nil {
 		return err
 	}
-	r, err := c.Results()
-	if err != nil {
-		return err
-	}
-	w, err := r.NewSnapshot()
+	w, err := c.Results().NewSnapshot()
 	if err != nil {
 		return err
 	}
@@ -204,15 +189,5 @@ func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, sch
 	if err != nil {
 		return err
 	}
-	held := vat.Serve(treeTable, &materialized{tree: tree})
-	r, err := c.Results()
-	if err != nil {
-		held.Release()
-		return err
-	}
-	return r.SetTree(c.Caps().Put(held))
-}
-
-func (s *server) help(c vat.Call[schema.VirtualFs_help_Params, schema.VirtualFs_help_Results]) error {
-	return wire.Help(help.Text, "VirtualFs", c.Params().MethodBytes, c.Results)
+	return c.Results().SetTree(c.Caps().Put(vat.Serve(treeTable, &materialized{tree: tree})))
 }

@@ -159,15 +159,6 @@ func If(p Conditional) (vfs.If, error) {
 	return vfs.If{}, vfs.Errorf(vfs.Invalid, "this host does not know that condition")
 }
 
-// SetVersion answers v, the version of a whole content.
-func SetVersion[R interface{ SetVersion([]byte) error }](results func() (R, error), v vfs.Version) error {
-	r, err := results()
-	if err != nil {
-		return err
-	}
-	return r.SetVersion(v[:])
-}
-
 // OnVersion reports whether parameters have a condition on a version, which may be
 // expensive to compute.
 func OnVersion[P Conditional](p P) bool {
