@@ -31,6 +31,8 @@ type index struct {
 	file   vfs.File
 	end    int64 // bytes of whole lines
 	packed int64 // bytes when it was last compacted
+
+	flusher *flusher
 	lost   error // set when the tree has a change that could not be written
 }
 
@@ -143,6 +145,7 @@ func (x *index) append(ctx context.Context, edits []edit, sync bool) error {
 		}
 	}
 	x.end += int64(len(text))
+	x.flusher.newest.Add(1)
 	return nil
 }
 
@@ -238,8 +241,12 @@ func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 		n.Close()
 		return errIndex
 	}
+	w := &o.flusher
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	o.index.close()
-	o.index = index{file: f, end: int64(len(text)), packed: int64(len(text))}
+	o.index = index{file: f, end: int64(len(text)), packed: int64(len(text)), flusher: w}
+	w.safe = w.newest.Load() // Replace has synced it
 	return nil
 }
 

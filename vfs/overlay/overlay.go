@@ -9,8 +9,9 @@
 //
 // The upper store holds written contents, one file each in data/, and the file index,
 // to which every other change is appended. A durable upper store gives the same overlay
-// after a restart. What Replace and Sync answered for is as safe as Replace and Sync of
-// the upper store. A change that was being written when the process died was not made.
+// after a restart. A change of names, and what Replace and Sync answered for, is as safe
+// as Replace and Sync of the upper store. A change that was being written when the
+// process died was not made.
 //
 // Writes count in a [vfs.Commit] as in a plain store. The first write in place to a
 // file of the lower tree also declares the bytes that it copies, so nobody copies more
@@ -46,6 +47,7 @@ type Overlay struct {
 	name         string
 	contents     contents
 	index        index
+	flusher      flusher
 
 	// turn is held to change the tree, from the plan to the end of the commit, and
 	// wherever the tree must not change. Reading does not need it. Work that grows with
@@ -108,6 +110,8 @@ func (o *Overlay) Close() error {
 	o.turn <- struct{}{}
 	defer o.end()
 	o.contents.close()
+	o.flusher.mu.Lock()
+	defer o.flusher.mu.Unlock()
 	o.index.close()
 	err := o.upper.Close()
 	if lower := o.lower.Close(); err == nil {
@@ -145,7 +149,7 @@ type step struct {
 	grows  vfs.Effect // how much it adds to the tree
 	copies int64      // bytes that it also copies from the lower tree
 	edits  []edit
-	sync   bool   // it must be durable
+	sync   bool   // it must be durable when it is made
 	made   func() // may be nil; called under mu when the edits are made
 
 	// write, if not nil, writes in place before the edits are made. It returns by how
@@ -154,17 +158,30 @@ type step struct {
 }
 
 // change makes the change that plan returns. plan runs while no other change does, and
-// may run more than once.
+// may run more than once. A change of names is on disk when change returns.
 func (o *Overlay) change(ctx context.Context, plan func(context.Context) (*step, error)) error {
-	return o.inTurn(ctx, func(ctx context.Context) error { return o.changeNow(ctx, plan) })
-}
-
-// changeNow is change for a caller that holds the turn.
-func (o *Overlay) changeNow(ctx context.Context, plan func(context.Context) (*step, error)) error {
-	st, err := plan(ctx)
-	if err != nil {
+	line := int64(0)
+	err := o.inTurn(ctx, func(ctx context.Context) error {
+		st, err := plan(ctx)
+		if err != nil {
+			return err
+		}
+		if err = o.changeNow(ctx, st); err == nil && st.names() {
+			line = o.flusher.newest.Load()
+		}
+		return err
+	})
+	if err != nil || line == 0 {
 		return err
 	}
+	return o.flush(ctx, line)
+}
+
+// names reports whether st changes names and has not been written to disk.
+func (st *step) names() bool { return len(st.edits) > 0 && !st.sync && st.write == nil }
+
+// changeNow makes st. The caller holds the turn.
+func (o *Overlay) changeNow(ctx context.Context, st *step) error {
 	if err := o.fits(st.edits); err != nil {
 		return err
 	}
