@@ -137,3 +137,11 @@ func counted(t testing.TB, o *overlay.Overlay) {
 		t.Error("the nodes are miscounted")
 	}
 }
+
+// closing closes n, if there is no error.
+func closing[N vfs.Node](n N, err error) error {
+	if err != nil {
+		return err
+	}
+	return n.Close()
+}

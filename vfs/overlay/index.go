@@ -33,7 +33,7 @@ type index struct {
 	packed int64 // bytes when it was last compacted
 
 	flusher *flusher
-	lost   error // set when the tree has a change that could not be written
+	lost    error // set when the tree has a change that could not be written
 }
 
 const indexFormat = "capd overlay 1\n"

@@ -77,13 +77,6 @@ var durable = []func(context.Context, vfs.Dir) error{
 	},
 }
 
-func closing[N vfs.Node](n N, err error) error {
-	if err != nil {
-		return err
-	}
-	return n.Close()
-}
-
 // A change that has answered is there after a power cut at any moment, and the one that
 // was being made was made or was not.
 func TestPowerCut(t *testing.T) {
