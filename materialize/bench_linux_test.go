@@ -53,6 +53,30 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
+// BenchmarkNewLarge copies one file of 500 MB.
+func BenchmarkNewLarge(b *testing.B) {
+	dir := b.TempDir()
+	buf := make([]byte, 1<<20)
+	for i := range buf {
+		buf[i] = byte(i * 7)
+	}
+	f, err := os.Create(filepath.Join(dir, "large"))
+	must(b, err)
+	for range 500 {
+		_, err := f.Write(buf)
+		must(b, err)
+	}
+	must(b, f.Close())
+	d, base := benchStore(b, dir), newBase(b, b.TempDir())
+	for b.Loop() {
+		t, err := base.New(b.Context(), d, materialize.Options{})
+		must(b, err)
+		b.StopTimer()
+		must(b, t.Close())
+		b.StartTimer()
+	}
+}
+
 // BenchmarkCopy is cp -a of the same files.
 func BenchmarkCopy(b *testing.B) {
 	dir, to := benchSource(b), filepath.Join(b.TempDir(), "copy")

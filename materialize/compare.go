@@ -27,7 +27,7 @@ func (l *comparison) dir(root *os.Root, f *os.File, path string, depth int) erro
 			return vfs.At(path, explain(err))
 		}
 		if l.entries += len(names); l.entries > l.t.bounds.Entries {
-			return errEntries(l.t.bounds)
+			return l.t.bounds.TooMany()
 		}
 		for _, name := range names {
 			if err := l.entry(root, name, vfs.Join(path, name), depth); err != nil {
@@ -58,7 +58,7 @@ func (l *comparison) entry(root *os.Root, name, path string, depth int) error {
 		l.left = append(l.left, Skipped{path, whyNewName})
 	}
 	if len(path) > vfs.MaxPath || depth > l.t.bounds.Depth {
-		return vfs.At(path, errDeep(l.t.bounds))
+		return vfs.At(path, l.t.bounds.TooDeep())
 	}
 	switch {
 	case a.dev != l.t.dev:
@@ -181,10 +181,10 @@ type several struct {
 func (l *comparison) regular(root *os.Root, name, path string, a attr, r *record) error {
 	// A file may use more disk than it has bytes.
 	if l.bytes += a.size; l.bytes > l.t.bounds.Bytes || l.bytes < 0 {
-		return vfs.At(path, errBytes(l.t.bounds))
+		return vfs.At(path, l.t.bounds.TooLarge())
 	}
 	if l.disk += max(a.allocated-a.size-slack, 0); l.disk > l.t.bounds.Bytes || l.disk < 0 {
-		return vfs.At(path, errBytes(l.t.bounds))
+		return vfs.At(path, l.t.bounds.TooLarge())
 	}
 	same := r.unchanged(a)
 	if same {

@@ -2,12 +2,12 @@ package materialize
 
 import (
 	"context"
-	"errors"
 	"os"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"capd/vfs"
+	"capd/vfs/copier"
 	"capd/vfs/diff"
 )
 
@@ -21,93 +21,66 @@ const (
 	whyName       = "the host's file system does not take its name, or takes it for another's"
 )
 
-// copier copies a Dir into a tree. One goroutine walks the directories, several copy
-// files.
-type copier struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	t      *Tree
-	o      Options
-	jobs   chan job
-
-	mu   sync.Mutex // also guards the tree's records
-	done Progress   // copied
-	held Progress   // copied or reserved
+// filling fills a tree. It is what the sinks of its directories share.
+type filling struct {
+	t  *Tree
+	mu sync.Mutex // guards the tree's fields until it is filled
 }
 
-// dirPair is a directory on both sides. It is open while somebody uses it.
-type dirPair struct {
-	from vfs.Dir
-	to   *os.Root
-	path string
-	info vfs.Info
-	own  bool // both are closed at the end
-	refs atomic.Int64
-}
-
-// release closes the directory after its last entry was made.
-func (l *dirPair) release() {
-	if l.refs.Add(-1) == 0 && l.own {
-		setModified(l.to, ".", l.info)
-		l.from.Close()
-		l.to.Close()
-	}
-}
-
-// job is a file to copy.
-type job struct {
-	in   *dirPair
-	name string
-}
-
-func newCopier(ctx context.Context, t *Tree, o Options) *copier {
-	c := &copier{t: t, o: o, jobs: make(chan job, 256)}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	return c
-}
-
-func (c *copier) run() error {
-	defer c.cancel(nil)
-	var workers sync.WaitGroup
-	for range c.o.workers() {
-		workers.Go(func() {
-			buf := make([]byte, 128<<10)
-			for j := range c.jobs {
-				if c.ctx.Err() == nil {
-					c.fail(vfs.Join(j.in.path, j.name), c.file(j, buf))
-				}
-				j.in.release()
+// copy copies the Dir into the tree.
+func (t *Tree) copy(ctx context.Context, o Options) error {
+	f := &filling{t: t}
+	within := copier.Within(t.from)
+	return copier.Copy(ctx, t.from, &sink{filling: f, to: t.root}, copier.Options{
+		Limits:   t.bounds,
+		Workers:  o.Workers,
+		Times:    true,
+		Progress: o.progress(),
+		Exclude:  f.exclude,
+		Skip:     f.skip,
+		Link: func(ctx context.Context, path, target string) error {
+			err := within(ctx, path, target)
+			if err == vfs.Outside {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				t.outLinks[path] = target
 			}
-		})
+			return err
+		},
+	})
+}
+
+func (o Options) progress() func(copier.Progress) {
+	if o.Progress == nil {
+		return nil
 	}
-	top := &dirPair{from: c.t.from, to: c.t.root}
-	top.refs.Add(1)
-	c.fail("", c.dir(top, 1))
-	top.release()
-	close(c.jobs)
-	workers.Wait()
-	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
+	return func(p copier.Progress) { o.Progress(Progress{int(p.Files + p.Directories + p.Links), p.Bytes}) }
+}
+
+func (f *filling) exclude(path string) bool {
+	if !f.t.excludes(path) {
+		return false
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.t.absent = append(f.t.absent, path)
+	return true
+}
+
+func (f *filling) leaveOut(path, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.t.leaveOut(path, why)
+}
+
+// skip leaves out an entry if its error concerns only that entry.
+func (f *filling) skip(u copier.Unread) error {
+	why, ok := skippable(u.Err)
+	if !ok {
+		return u.Err
+	}
+	f.leaveOut(u.Path, why)
 	return nil
-}
-
-// fail ends the copying with the first error.
-func (c *copier) fail(path string, err error) {
-	if err != nil {
-		c.cancel(located(path, err))
-	}
-}
-
-// located adds path to err, unless err has one or is the end of a context.
-func located(path string, err error) error {
-	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Path != "" {
-		return err
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return vfs.At(path, err)
 }
 
 // skippable reports whether an error concerns only one entry, and why that entry is
@@ -122,177 +95,103 @@ func skippable(err error) (why string, ok bool) {
 		return whyElsewhere, true
 	case vfs.Denied:
 		return whyUnreadable, true
-	case vfs.Outside: // of a Dir of a remote host
+	case vfs.Outside: // a link, or of a Dir of a remote host
 		return whyOutside, true
+	case vfs.Invalid: // a name that no Dir may list
+		return whyName, true
 	}
 	return "", false
 }
 
-func (c *copier) leaveOut(path, why string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t.leaveOut(path, why)
-}
-
-// skip leaves out path if err concerns only that entry. Otherwise it returns err.
-func (c *copier) skip(path string, err error) error {
-	why, ok := skippable(err)
-	if !ok {
-		return located(path, err)
-	}
-	c.leaveOut(path, why)
-	return nil
-}
-
-// add records an entry that was copied.
-func (c *copier) add(path string, r *record, size int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t.records[path] = r
-	c.done.Entries++
-	c.done.Bytes += size
-	if c.o.Progress != nil {
-		c.o.Progress(c.done)
-	}
-}
-
-// dir copies the entries of in. Their paths have depth names.
-func (c *copier) dir(in *dirPair, depth int) error {
-	entries := 0
-	for e, err := range in.from.List(c.ctx) {
-		if err != nil {
-			return err
-		}
-		path := vfs.Join(in.path, e.Name)
-		if entries++; entries > c.t.bounds.Entries { // those not copied yet count later
-			return errEntries(c.t.bounds)
-		}
-		if depth > c.t.bounds.Depth {
-			return vfs.At(path, errDeep(c.t.bounds))
-		}
-		if vfs.CheckName(e.Name) != nil { // of a Dir that somebody else serves
-			c.leaveOut(path, whyName)
-			continue
-		}
-		if c.t.excludes(path) {
-			c.mu.Lock()
-			c.t.absent = append(c.t.absent, path)
-			c.mu.Unlock()
-			continue
-		}
-		switch e.Kind {
-		case vfs.FileKind:
-			in.refs.Add(1)
-			select {
-			case c.jobs <- job{in, e.Name}:
-			case <-c.ctx.Done():
-				in.release()
-				return c.ctx.Err()
-			}
-		case vfs.DirKind, vfs.LinkKind:
-			if err := c.entry(in, e.Name, path, depth); err != nil {
-				return err
-			}
-		default:
-			c.leaveOut(path, whySpecial)
-		}
-	}
-	return nil
-}
-
-// entry copies a directory or a link.
-func (c *copier) entry(in *dirPair, name, path string, depth int) error {
-	n, err := in.from.Lookup(c.ctx, name)
-	if err != nil {
-		return c.skip(path, err)
-	}
-	switch n := n.(type) {
-	case vfs.Dir:
-		return c.subdir(in, n, name, path, depth)
-	case vfs.Link:
-		defer n.Close()
-		return c.link(in, n, name, path)
-	}
-	n.Close()
-	c.leaveOut(path, whyGone)
-	return nil
-}
-
-func (c *copier) subdir(in *dirPair, d vfs.Dir, name, path string, depth int) error {
-	sub := &dirPair{from: d, path: path, own: true}
-	if err := in.to.Mkdir(name, 0o700); err != nil {
-		d.Close()
-		return c.unmade(path, err)
-	}
-	var err error
-	if sub.to, err = in.to.OpenRoot(name); err != nil {
-		d.Close()
-		return explain(err)
-	}
-	sub.refs.Add(1)
-	defer sub.release()
-	if err := c.room(path, 1, 0); err != nil {
-		return err
-	}
-	c.add(path, &record{state: diff.State{Kind: vfs.DirKind}}, 0)
-	if sub.info, err = d.Stat(c.ctx); err != nil {
-		return c.skip(path, err)
-	}
-	if err := c.dir(sub, depth+1); err != nil {
-		return c.skip(path, err)
-	}
-	return nil
+func (f *filling) add(path string, r *record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.t.records[path] = r
 }
 
 // unmade handles an error of making an entry. If the host's file system does not accept
 // its name, the entry is left out; otherwise it returns err.
-func (c *copier) unmade(path string, err error) error {
+func (f *filling) unmade(path string, err error) error {
 	err = explain(err)
 	switch vfs.CodeOf(err) {
 	case vfs.Exists, vfs.Invalid:
-		c.leaveOut(path, whyName)
-		return nil
+		f.leaveOut(path, whyName)
+		return copier.ErrLeftOut
 	}
 	return err
 }
 
-func (c *copier) link(in *dirPair, l vfs.Link, name, path string) error {
-	target, err := l.Target(c.ctx)
+// sink is a directory of the tree that is being filled.
+type sink struct {
+	*filling
+	to   *os.Root
+	path string
+	info vfs.Info
+}
+
+// Mkdir implements copier.Sink.
+func (s *sink) Mkdir(_ context.Context, name string, info vfs.Info) (copier.Sink, error) {
+	path := vfs.Join(s.path, name)
+	if err := s.to.Mkdir(name, 0o700); err != nil {
+		return nil, s.unmade(path, err)
+	}
+	to, err := s.to.OpenRoot(name)
 	if err != nil {
-		return c.skip(path, err)
+		return nil, explain(err)
 	}
-	out, err := vfs.LeadsOut(c.ctx, c.t.from, path, target)
-	if err != nil {
-		return c.skip(path, err)
+	s.add(path, &record{state: diff.State{Kind: vfs.DirKind}})
+	return &sink{s.filling, to, path, info}, nil
+}
+
+// Link implements copier.Sink.
+func (s *sink) Link(_ context.Context, name, target string) error {
+	path := vfs.Join(s.path, name)
+	if err := s.to.Symlink(target, name); err != nil {
+		return s.unmade(path, err)
 	}
-	if out {
-		c.leaveOut(path, whyOutside)
-		c.mu.Lock()
-		c.t.outLinks[path] = target
-		c.mu.Unlock()
-		return nil
-	}
-	if err := in.to.Symlink(target, name); err != nil {
-		return c.unmade(path, err)
-	}
-	if err := c.room(path, 1, 0); err != nil {
-		return err
-	}
-	c.add(path, &record{state: diff.State{Kind: vfs.LinkKind, Target: target}}, 0)
+	s.add(path, &record{state: diff.State{Kind: vfs.LinkKind, Target: target}})
 	return nil
 }
 
-// room reserves entries and bytes, or answers limit.
-func (c *copier) room(path string, entries int, bytes int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case bytes > c.t.bounds.Bytes-c.held.Bytes:
-		return vfs.At(path, errBytes(c.t.bounds))
-	case entries > c.t.bounds.Entries-c.held.Entries:
-		return errEntries(c.t.bounds)
+// File implements copier.Sink.
+func (s *sink) File(ctx context.Context, name string, f *copier.File) error {
+	path, perm := vfs.Join(s.path, name), os.FileMode(0o600)
+	if f.Info.Exec {
+		perm = 0o700
 	}
-	c.held.Bytes += bytes
-	c.held.Entries += entries
+	out, err := s.to.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return s.unmade(path, err)
+	}
+	defer out.Close()
+	version, err := f.CopyTo(ctx, out)
+	if err != nil {
+		return explain(err)
+	}
+	setModified(s.to, name, f.Info) // before its attributes are taken
+	made, err := out.Stat()
+	if err != nil {
+		return explain(err)
+	}
+	s.add(path, &record{state: diff.State{Kind: vfs.FileKind, Exec: f.Info.Exec, Version: version}, attr: attrOf(made)})
 	return nil
+}
+
+// End implements copier.Sink.
+func (s *sink) End(context.Context, bool) error {
+	if s.path == "" { // the tree keeps it
+		return nil
+	}
+	setModified(s.to, ".", s.info)
+	return s.to.Close()
+}
+
+// setModified sets the modification time of name in root to that of info; programs such
+// as make compare times. A store without times has 0. If the host's file system does
+// not accept the time, name keeps that of the copy.
+func setModified(root *os.Root, name string, info vfs.Info) {
+	if info.ModifiedMs != 0 {
+		modified := time.UnixMilli(info.ModifiedMs)
+		_ = root.Chtimes(name, modified, modified)
+	}
 }

@@ -10,18 +10,6 @@ import (
 	"capd/vfs"
 )
 
-func errEntries(b Bounds) error {
-	return vfs.Errorf(vfs.Limit, "the tree has more than %d files, directories and links; take a smaller part or ask for more", b.Entries)
-}
-
-func errBytes(b Bounds) error {
-	return vfs.Errorf(vfs.Limit, "the tree has more than %d bytes of files; take a smaller part or ask for more", b.Bytes)
-}
-
-func errDeep(b Bounds) error {
-	return vfs.Errorf(vfs.Limit, "the tree is deeper than %d names; take a part further down", b.Depth)
-}
-
 var (
 	errBusy   = vfs.Errorf(vfs.Busy, "it keeps changing; stop what works in the directory and try again")
 	errClosed = vfs.Errorf(vfs.Stale, "this tree was closed; materialize it again")

@@ -20,23 +20,20 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/copier"
 	"capd/vfs/diff"
 )
 
 // Bounds limit a tree, when it is copied and when it is brought back. A field that is 0
-// or less has its default.
-type Bounds struct {
-	Entries int   // files, directories and links; 1,000,000 by default
-	Bytes   int64 // of all files; 16 GiB by default
-	Depth   int   // names in a path; vfs.MaxDepth by default, and at most
-}
+// or less has its default: DefaultEntries, DefaultBytes, and vfs.MaxDepth, which is also
+// the most.
+type Bounds = copier.Limits
 
 // The default bounds.
 const (
@@ -44,7 +41,7 @@ const (
 	DefaultBytes   = 16 << 30
 )
 
-func (b Bounds) orDefaults() Bounds {
+func orDefaults(b Bounds) Bounds {
 	if b.Entries <= 0 {
 		b.Entries = DefaultEntries
 	}
@@ -70,13 +67,6 @@ type Options struct {
 	Exclude  []*vfs.Pattern // what these match, and what is below it, is neither copied nor brought back
 	Progress func(Progress) // called for each entry, one call at a time; it must not block
 	Workers  int            // files copied at once; the default is one for each processor, at least 2 and at most 8
-}
-
-func (o Options) workers() int {
-	if o.Workers > 0 {
-		return o.Workers
-	}
-	return min(max(runtime.GOMAXPROCS(0), 2), 8)
 }
 
 // Skipped is an entry that was left out, and why.
@@ -128,7 +118,7 @@ func (b *Base) New(ctx context.Context, d vfs.Dir, o Options) (*Tree, error) {
 		return nil, explain(err)
 	}
 	t := &Tree{
-		from: d, bounds: o.Bounds.orDefaults(), readOnly: readOnly, place: p,
+		from: d, bounds: orDefaults(o.Bounds), readOnly: readOnly, place: p,
 		path: filepath.Join(b.path, p.name, treeName), records: map[string]*record{}, exclude: o.Exclude,
 		leftOutPaths: scope{}, outLinks: map[string]string{},
 	}
@@ -156,7 +146,7 @@ func (t *Tree) fill(ctx context.Context, o Options) error {
 		return explain(err)
 	}
 	t.dev = attrOf(info).dev
-	if err := newCopier(ctx, t, o).run(); err != nil {
+	if err := t.copy(ctx, o); err != nil {
 		return err
 	}
 	if err := t.cutLinks(); err != nil {

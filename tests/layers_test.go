@@ -33,6 +33,7 @@ var layers = []layer{
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/diff", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
@@ -47,7 +48,7 @@ var layers = []layer{
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that do not know capd, and their sandbox.
-	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch capd/vfs/diff golang.org/x/sys/...", host: true},
+	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.

@@ -1,0 +1,208 @@
+// Package copier copies trees. [Copy] reads a tree through a [vfs.Dir], so every guard
+// of that Dir decides about every path, and hands what it reads to a [Sink], which
+// stores it: in a directory of the host, or in a content-addressed store.
+package copier
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// Options say what is copied, and how. With the zero value everything is copied, and
+// whatever cannot be copied ends the copy.
+type Options struct {
+	Limits
+
+	// Workers is how many files are copied at once. The default is one for each
+	// processor, at least 2 and at most 8. With 1 everything is copied in the order of
+	// the source's lists, in the goroutine that called [Copy].
+	Workers int
+
+	// Times says that the sink wants the modification times of directories. Reading
+	// them is one more call for each.
+	Times bool
+
+	// Progress is called after each node, one call at a time. It must not block.
+	Progress func(Progress)
+
+	// Exclude reports whether the entry at path is left out, with everything below it.
+	Exclude func(path string) bool
+
+	// Link decides about a link before it is copied. Its error is one of [Unread].
+	Link func(ctx context.Context, path, target string) error
+
+	// Skip decides about an entry that cannot be copied. If it returns nil, the entry
+	// is left out. Otherwise the copy ends with the error that it returns.
+	Skip func(Unread) error
+}
+
+// The functions of Options may be called from several goroutines at once, except for
+// Progress.
+
+// Unread is an entry that cannot be copied, because of its source.
+type Unread struct {
+	Path   string
+	Err    error
+	Partly bool // a directory that is copied already, but could not be listed to its end
+}
+
+// Progress is how much has been copied.
+type Progress struct {
+	Files       int64
+	Directories int64 // complete ones, without the root
+	Links       int64
+	Bytes       int64 // of the files
+}
+
+// Sink is a directory that a copy is made in. Its methods may be called from several
+// goroutines at once. If one of them returns [ErrLeftOut], that entry is left out; any
+// other error ends the copy.
+type Sink interface {
+	// Mkdir makes a directory. The modification time of info is set only if
+	// Options.Times is, and may be 0, which means unknown.
+	Mkdir(ctx context.Context, name string, info vfs.Info) (Sink, error)
+	// File makes a file.
+	File(ctx context.Context, name string, f *File) error
+	// Link makes a link.
+	Link(ctx context.Context, name, target string) error
+	// End is called once, after all calls of the other methods have returned, and End
+	// of the directories in it. whole says that nothing has failed so far.
+	End(ctx context.Context, whole bool) error
+}
+
+// ErrLeftOut is what a method of a [Sink] returns for an entry that it leaves out.
+var ErrLeftOut = errors.New("copier: left out")
+
+// Copy copies everything in from to the sink to, and ends to. It does not close from.
+//
+// It answers limit beyond the limits, and any error of from and to, with a path
+// relative to from. What was copied until then is the sink's to remove. A file that is
+// replaced meanwhile is copied as it was before or after.
+func Copy(ctx context.Context, from vfs.Dir, to Sink, o Options) error {
+	o.Limits = o.orNone()
+	c := &copying{o: o}
+	var cancel context.CancelCauseFunc
+	c.ctx, cancel = context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.end = cancel
+	top := &dir{from: from, to: to, depth: 1}
+	top.refs.Store(1)
+	c.run(top)
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	return nil
+}
+
+func (o Options) workers() int {
+	if o.Workers > 0 {
+		return o.Workers
+	}
+	return min(max(runtime.GOMAXPROCS(0), 2), 8)
+}
+
+// copying is one copy. One goroutine walks the directories, the workers copy files.
+type copying struct {
+	ctx  context.Context
+	end  context.CancelCauseFunc
+	o    Options
+	jobs chan job // nil for one worker
+
+	mu   sync.Mutex
+	done Progress
+	held room
+}
+
+// job is a file to be copied.
+type job struct {
+	in   *dir
+	name string
+}
+
+// dir is a directory on both sides.
+type dir struct {
+	in     *dir // nil for the root
+	from   vfs.Dir
+	to     Sink
+	name   string
+	path   string
+	depth  int  // names in the paths of its entries
+	inline bool // its files are copied by the goroutine that walks it
+	refs   atomic.Int64
+}
+
+func (c *copying) run(top *dir) {
+	workers := c.o.workers()
+	if workers == 1 {
+		top.inline = true
+		c.list(top)
+		return
+	}
+	c.jobs = make(chan job, 256)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for j := range c.jobs {
+				if c.ctx.Err() == nil {
+					path := vfs.Join(j.in.path, j.name)
+					c.fail(path, c.node(j.in, j.name, path, true))
+				}
+				c.release(j.in)
+			}
+		})
+	}
+	c.list(top)
+	close(c.jobs)
+	running.Wait()
+}
+
+// fail ends the copy with the first error.
+func (c *copying) fail(path string, err error) {
+	if err != nil && err != ErrLeftOut {
+		c.end(at(path, err))
+	}
+}
+
+// at adds path to err, unless err has one or is the end of a context.
+func at(path string, err error) error {
+	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Path != "" {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return vfs.At(path, err)
+}
+
+// release ends d after its last entry was copied.
+func (c *copying) release(d *dir) {
+	for ; d != nil && d.refs.Add(-1) == 0; d = d.in {
+		c.fail(d.path, d.to.End(c.ctx, c.ctx.Err() == nil))
+		if d.in == nil {
+			return
+		}
+		d.from.Close()
+		c.copied(Progress{Directories: 1})
+	}
+}
+
+// copied adds what was copied.
+func (c *copying) copied(p Progress) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.Files += p.Files
+	c.done.Directories += p.Directories
+	c.done.Links += p.Links
+	c.done.Bytes += p.Bytes
+	if c.o.Progress != nil {
+		c.o.Progress(c.done)
+	}
+}
