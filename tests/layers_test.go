@@ -45,7 +45,7 @@ var layers = []layer{
 	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/backend/git", may: "capd/meter capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
 	{of: "capd/backend/cas/reapi", may: "capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
-	{of: "capd/backend/cas/...", may: "capd/vfs capd/backend/cas/... golang.org/x/sys/... golang.org/x/sync/errgroup google.golang.org/protobuf/... " + remoteExecution, host: true},
+	{of: "capd/backend/cas/...", may: "capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that do not know capd, and their sandbox.
 	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},

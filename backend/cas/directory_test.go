@@ -183,7 +183,7 @@ func TestDirectoryBoundsNodes(t *testing.T) {
 	if _, err := decode(links.encode(nil)); vfs.CodeOf(err) != vfs.TooLarge {
 		t.Errorf("one node too many: %v", err)
 	}
-	if err := (&pendingDir{nodes: links.nodes}).store(); vfs.CodeOf(err) != vfs.TooLarge {
+	if err := (&pendingDir{nodes: links.nodes}).store(t.Context()); vfs.CodeOf(err) != vfs.TooLarge {
 		t.Errorf("storing one node too many: %v", err)
 	}
 	links.nodes = links.nodes[1:]

@@ -2,17 +2,15 @@ package cas
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"io"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
-	"golang.org/x/sync/errgroup"
-
 	"capd/vfs"
+	"capd/vfs/copier"
 )
 
 // PutOptions configure a Put. The zero value puts the whole tree.
@@ -83,48 +81,37 @@ func Put(ctx context.Context, b Blobs, d vfs.Dir, o PutOptions) (Digest, error) 
 }
 
 func putTree(ctx context.Context, u Upload, d vfs.Dir, o PutOptions) (Digest, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // half of them read or write
-	p := &putter{ctx: ctx, u: u, o: o, group: group}
-	root := &pendingDir{p: p}
-	root.children.Store(1)
-	err := p.walk(d, root, 0)
-	if err != nil {
-		cancel()
-	}
-	if other := group.Wait(); err == nil || errors.Is(err, context.Canceled) && other != nil {
-		err = other // the reason why the walk ended, if it did
-	}
+	root := &pendingDir{u: u}
+	err := copier.Copy(ctx, d, root, copier.Options{
+		Limits:  copier.Limits{Entries: int(o.Bounds.Nodes), Bytes: o.Bounds.Bytes},
+		Workers: 2 * runtime.GOMAXPROCS(0), // half of them read or write
+		Progress: func(p copier.Progress) {
+			if o.Progress != nil {
+				o.Progress(Progress{Files: p.Files, Directories: p.Directories, Links: p.Links, Bytes: p.Bytes, NewBytes: u.Stored()})
+			}
+		},
+		Skip: func(e copier.Unread) error {
+			switch code := vfs.CodeOf(e.Err); {
+			case code == vfs.NotFound && !e.Partly: // removed meanwhile
+				return nil
+			case code == vfs.NotRegular && o.Special != nil:
+				return o.Special(e.Path)
+			}
+			return e.Err
+		},
+	})
 	return root.digest, err
 }
 
-// putter puts one tree. One goroutine walks it, others read files. A directory is
-// stored by the goroutine that stores its last child.
-type putter struct {
-	ctx   context.Context
-	u     Upload
-	o     PutOptions
-	group *errgroup.Group
-	nodes int64        // seen by the walk
-	bytes atomic.Int64 // of files begun so far
-
-	mu       sync.Mutex
-	progress Progress
-}
-
-// pendingDir is a directory that is not completely stored.
+// pendingDir is a directory that is not completely stored. It implements [copier.Sink].
 type pendingDir struct {
-	p      *putter
+	u      Upload
 	parent *pendingDir // nil for the root
 	name   string
-	path   string
 	digest Digest // set at the end
 
-	children atomic.Int64 // children not stored yet, plus 1 while it is listed
-	mu       sync.Mutex
-	nodes    []node
+	mu    sync.Mutex
+	nodes []node
 }
 
 func (d *pendingDir) add(n node) {
@@ -133,17 +120,49 @@ func (d *pendingDir) add(n node) {
 	d.nodes = append(d.nodes, n)
 }
 
-// done says that one of d's children is stored. The last child stores d.
-func (d *pendingDir) done() error {
-	for ; d != nil && d.children.Add(-1) == 0; d = d.parent {
-		if err := d.store(); err != nil {
-			return at(d.path, err)
-		}
+// checkUTF8 answers invalid for what a Directory message cannot hold.
+func checkUTF8(what, text string) error {
+	if utf8.ValidString(text) {
+		return nil
 	}
-	return nil
+	return vfs.Errorf(vfs.Invalid, "its %s is not valid UTF-8, and a stored tree holds no other", what)
 }
 
-func (d *pendingDir) store() error {
+// Mkdir implements copier.Sink.
+func (d *pendingDir) Mkdir(_ context.Context, name string, _ vfs.Info) (copier.Sink, error) {
+	return &pendingDir{u: d.u, parent: d, name: name}, checkUTF8("name", name)
+}
+
+// Link implements copier.Sink.
+func (d *pendingDir) Link(_ context.Context, name, target string) error {
+	err := cmp.Or(checkUTF8("name", name), vfs.CheckTarget(target), checkUTF8("target", target))
+	if err == nil {
+		d.add(node{kind: vfs.LinkKind, name: name, target: target})
+	}
+	return err
+}
+
+// File implements copier.Sink.
+func (d *pendingDir) File(ctx context.Context, name string, f *copier.File) error {
+	if err := checkUTF8("name", name); err != nil {
+		return err
+	}
+	digest, err := d.u.Add(ctx, io.NewSectionReader(f, 0, f.Size()))
+	if err == nil {
+		d.add(node{kind: vfs.FileKind, name: name, digest: digest, exec: f.Info.Exec})
+	}
+	return err
+}
+
+// End implements copier.Sink.
+func (d *pendingDir) End(ctx context.Context, whole bool) error {
+	if !whole {
+		return nil
+	}
+	return d.store(ctx)
+}
+
+func (d *pendingDir) store(ctx context.Context) error {
 	here := directory{nodes: d.nodes}
 	if _, ok := here.sort(); !ok {
 		return vfs.Errorf(vfs.Invalid, "the directory lists a name twice")
@@ -155,158 +174,13 @@ func (d *pendingDir) store() error {
 	if len(message) > MaxDirectory {
 		return errDirectorySize
 	}
-	digest, err := d.p.u.Add(d.p.ctx, io.NewSectionReader(bytes.NewReader(message), 0, int64(len(message))))
+	digest, err := d.u.Add(ctx, io.NewSectionReader(bytes.NewReader(message), 0, int64(len(message))))
 	if err != nil {
 		return err
 	}
 	d.digest, d.nodes = digest, nil
 	if d.parent != nil {
 		d.parent.add(node{kind: vfs.DirKind, name: d.name, digest: digest})
-		d.p.report(func(p *Progress) { p.Directories++ })
 	}
-	return nil
-}
-
-func (p *putter) report(change func(*Progress)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	change(&p.progress)
-	if p.o.Progress != nil {
-		p.progress.NewBytes = p.u.Stored()
-		p.o.Progress(p.progress)
-	}
-}
-
-// at adds path to err, unless err has one or is the end of a context.
-func at(path string, err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Path != "" {
-		return err
-	}
-	return vfs.At(path, err)
-}
-
-// walk visits everything in d.
-func (p *putter) walk(d vfs.Dir, to *pendingDir, depth int) error {
-	for e, err := range d.List(p.ctx) {
-		if err != nil {
-			return at(to.path, err)
-		}
-		path := vfs.Join(to.path, e.Name)
-		if err := p.entry(d, e, to, path, depth); err != nil {
-			return at(path, err)
-		}
-	}
-	return to.done()
-}
-
-func (p *putter) entry(d vfs.Dir, e vfs.Entry, to *pendingDir, path string, depth int) error {
-	p.nodes++
-	switch {
-	case p.ctx.Err() != nil:
-		return p.ctx.Err()
-	case vfs.CheckName(e.Name) != nil:
-		return vfs.CheckName(e.Name)
-	case !utf8.ValidString(e.Name):
-		return vfs.Errorf(vfs.Invalid, "its name is not valid UTF-8, and a stored tree holds no other; rename it")
-	case depth >= vfs.MaxDepth:
-		return vfs.Errorf(vfs.Limit, "the tree is deeper than %d names", vfs.MaxDepth)
-	case p.o.Bounds.Nodes > 0 && p.nodes > p.o.Bounds.Nodes:
-		return vfs.Errorf(vfs.Limit, "the tree has more than %d files, directories and links", p.o.Bounds.Nodes)
-	case e.Kind == vfs.Other:
-		return p.special(path)
-	}
-	n, err := d.Lookup(p.ctx, e.Name)
-	switch vfs.CodeOf(err) {
-	case "":
-	case vfs.NotFound:
-		return nil // removed during the listing
-	case vfs.NotRegular:
-		return p.special(path)
-	default:
-		return err
-	}
-	switch n := n.(type) {
-	case vfs.Dir:
-		defer n.Close()
-		sub := &pendingDir{p: p, parent: to, name: e.Name, path: path}
-		sub.children.Store(1)
-		to.children.Add(1)
-		return p.walk(n, sub, depth+1)
-	case vfs.Link:
-		defer n.Close()
-		return p.link(n, to, e.Name)
-	case vfs.File:
-		to.children.Add(1)
-		p.group.Go(func() error {
-			defer n.Close()
-			if err := p.file(n, to, e.Name); err != nil {
-				return at(path, err)
-			}
-			return to.done()
-		})
-		return nil
-	}
-	return p.special(path)
-}
-
-func (p *putter) special(path string) error {
-	if p.o.Special == nil {
-		return vfs.Errorf(vfs.NotRegular, "it is neither file, directory nor link; leave it out")
-	}
-	return p.o.Special(path)
-}
-
-func (p *putter) link(l vfs.Link, to *pendingDir, name string) error {
-	target, err := l.Target(p.ctx)
-	if vfs.CodeOf(err) == vfs.NotFound {
-		return nil
-	}
-	if err == nil {
-		err = vfs.CheckTarget(target)
-	}
-	if err == nil && !utf8.ValidString(target) {
-		err = vfs.Errorf(vfs.Invalid, "its target is not valid UTF-8, and a stored tree holds no other")
-	}
-	if err != nil {
-		return err
-	}
-	to.add(node{kind: vfs.LinkKind, name: name, target: target})
-	p.report(func(p *Progress) { p.Links++ })
-	return nil
-}
-
-// file stores one file. It leaves out a file that was removed since it was found.
-func (p *putter) file(f vfs.File, to *pendingDir, name string) error {
-	info, err := f.Stat(p.ctx)
-	var c vfs.Content
-	if err == nil {
-		c, err = vfs.Open(p.ctx, f)
-	}
-	switch vfs.CodeOf(err) {
-	case "":
-	case vfs.NotFound:
-		return nil
-	default:
-		return err
-	}
-	defer c.Close()
-	if c.Size() < 0 {
-		return vfs.Errorf(vfs.Invalid, "its size is below 0")
-	}
-	if bound := p.o.Bounds.Bytes; p.bytes.Add(c.Size()) > bound && bound > 0 {
-		return vfs.Errorf(vfs.Limit, "the tree's files have more than %d bytes", bound)
-	}
-	digest, err := p.u.Add(p.ctx, io.NewSectionReader(c, 0, c.Size()))
-	if err != nil {
-		return err
-	}
-	to.add(node{kind: vfs.FileKind, name: name, digest: digest, exec: info.Exec})
-	p.report(func(p *Progress) {
-		p.Files++
-		p.Bytes += digest.Size
-	})
 	return nil
 }
