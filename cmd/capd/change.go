@@ -16,7 +16,7 @@ type catCommand struct {
 }
 
 func (catCommand) Help() string {
-	return `Of any size; what is printed is one content, even when the file is replaced meanwhile.
+	return `The file may have any size. The output is one content, even if the file is replaced meanwhile.
 
 Examples:
   capd cat project/README.md
@@ -116,7 +116,7 @@ type appendCommand struct {
 }
 
 func (appendCommand) Help() string {
-	return `Up to 1 MiB is added whole, whoever else appends; more goes in parts.
+	return `Up to 1 MiB is added in one piece, even if others append too; more is added in several pieces.
 
 Examples:
   date | capd append project/log.txt`
@@ -192,7 +192,7 @@ func openOrCreate(e *env, d *client.Dir, path string) (*client.File, error) {
 
 type mkdirCommand struct {
 	Path    string `arg:"" help:"The directory to make."`
-	Parents bool   `short:"p" help:"Make what leads to it as well, and let it be there already."`
+	Parents bool   `short:"p" help:"Make missing parents too; it is no error if the directory exists."`
 	capFlag
 }
 
@@ -258,7 +258,7 @@ func (c *rmCommand) Run(e *env) error {
 
 type attenuateCommand struct {
 	ReadOnly bool   `help:"Take away the right to change anything."`
-	Path     string `placeholder:"P" help:"Give only what is there."`
+	Path     string `placeholder:"P" help:"Give only what is at this path."`
 	JSON     bool   `name:"json" help:"Print a JSON object."`
 	capFlag
 }

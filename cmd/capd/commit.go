@@ -10,16 +10,16 @@ import (
 type commitCommand struct {
 	Path    string `arg:"" help:"A git mount that is writable, or an overlay on one."`
 	Message string `short:"m" required:"" help:"What was changed, and why."`
-	Author  string `placeholder:"NAME <EMAIL>" help:"Who changed it (default: as the repository's configuration has it)."`
+	Author  string `placeholder:"NAME <EMAIL>" help:"Who changed it (default: the author in the repository's configuration)."`
 	Ref     string `placeholder:"BRANCH" help:"The branch that gets the commit; a new one is made (default: the mount's own)."`
-	Old     string `placeholder:"COMMIT" help:"Only if the branch points here (default: what the mount shows)."`
+	Old     string `placeholder:"COMMIT" help:"Commit only if the branch points here (default: the commit that the mount shows)."`
 	JSON    bool   `name:"json" help:"Print a JSON object: the commit's id."`
 	stateFlag
 }
 
 func (commitCommand) Help() string {
-	return `The working tree, the index and every other branch stay as they are. What an overlay holds is committed
-once it was applied. It prints the commit's id.
+	return `The working tree, the index and every other branch stay as they are. Changes in an overlay must be
+applied before they can be committed. Prints the commit's id.
 
 Examples:
   capd commit draft -m 'Say how to start' --ref agent/start

@@ -9,12 +9,12 @@ import (
 )
 
 type configCommand struct {
-	Check  configCheckCommand  `cmd:"" help:"Check a file, and say in which line it is wrong."`
+	Check  configCheckCommand  `cmd:"" help:"Check a file, and report the lines with mistakes."`
 	Schema configSchemaCommand `cmd:"" help:"Print the JSON Schema of such a file, for editors."`
 }
 
 func (configCommand) Help() string {
-	return `The file of capd serve --config; docs/configuration.md says what can be in it.
+	return `For the file of capd serve --config; docs/configuration.md says what it may contain.
 
 Examples:
   capd config check capd.yaml

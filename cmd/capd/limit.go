@@ -58,11 +58,11 @@ type limitCommand struct {
 }
 
 func (limitCommand) Help() string {
-	return `It takes effect at once, in the middle of a connection too. What is held beyond a new limit stays until
-it is given back; there is no more until then. What is not named stays as it is. capd status --guests
-shows the limits and what is used of them; docs/limits.md says what each is.
+	return `It takes effect at once, also on open connections. What is held beyond a new limit stays until it is
+released; until then there is no more. A kind that is not named keeps its limit. capd status
+--guests shows the limits and how much of each is used; docs/limits.md explains each kind.
 
-The kinds, with what a grant has where nobody says otherwise:
+The kinds, with their defaults:
 
 ` + kindsHelp() + `
 

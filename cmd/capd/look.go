@@ -210,7 +210,7 @@ type globCommand struct {
 
 func (globCommand) Help() string {
 	return `Paths are printed in the order of a walk through the tree. Links are listed, not followed. A
-directory that cannot be listed, and could hold a match, is named on standard error, and the exit
+directory that cannot be listed, but could hold a match, is named on standard error, and the exit
 code is 1.
 
 Examples:
@@ -337,7 +337,8 @@ type helpCommand struct {
 }
 
 func (helpCommand) Help() string {
-	return `This is what a model sees that holds the capability. Without one, it is capd --help.
+	return `This is the help that a model gets which holds the capability. Without a capability it shows capd
+--help.
 
 Examples:
   capd help

@@ -35,15 +35,15 @@ type commands struct {
 	Revoke      revokeCommand      `cmd:"" group:"host" help:"Take back everything a guest holds."`
 	SetWritable setWritableCommand `cmd:"" group:"host" help:"Lock a guest's grants for writing, or unlock them."`
 	Limit       limitCommand       `cmd:"" group:"host" help:"Change how much a guest may hold."`
-	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of what it may."`
+	Status      statusCommand      `cmd:"" group:"host" help:"Show what the host holds, and what each guest uses of its limits."`
 
 	Mounts    mountsCommand    `cmd:"" group:"tree" help:"List what is mounted."`
 	Mount     mountCommand     `cmd:"" group:"tree" help:"Mount a directory, a git revision, memory, a snapshot or an overlay."`
-	Unmount   unmountCommand   `cmd:"" group:"tree" help:"Take a mount away."`
-	Diff      diffCommand      `cmd:"" group:"tree" help:"Show what was changed in an overlay or a git mount."`
-	Apply     applyCommand     `cmd:"" group:"tree" help:"Let changes in an overlay into what lies beneath it."`
+	Unmount   unmountCommand   `cmd:"" group:"tree" help:"Remove a mount."`
+	Diff      diffCommand      `cmd:"" group:"tree" help:"Show the changes in an overlay or a git mount."`
+	Apply     applyCommand     `cmd:"" group:"tree" help:"Apply the changes in an overlay to the tree below it."`
 	Revert    revertCommand    `cmd:"" group:"tree" help:"Drop changes."`
-	Commit    commitCommand    `cmd:"" group:"tree" help:"Commit what a git mount holds."`
+	Commit    commitCommand    `cmd:"" group:"tree" help:"Commit the changes in a git mount."`
 	Snapshot  snapshotCommand  `cmd:"" group:"tree" help:"Store a tree by its content, and print its digest."`
 	Snapshots snapshotsCommand `cmd:"" group:"tree" help:"List snapshots, forget one, clean the store."`
 
@@ -59,12 +59,12 @@ type commands struct {
 	Mv        mvCommand        `cmd:"" group:"guest" help:"Move or rename a file, a directory or a link."`
 	Rm        rmCommand        `cmd:"" group:"guest" help:"Remove a file, a link or an empty directory."`
 	Glob      globCommand      `cmd:"" group:"guest" help:"Find paths by pattern."`
-	Help      helpCommand      `cmd:"" group:"guest" help:"Show what the capability says of itself."`
+	Help      helpCommand      `cmd:"" group:"guest" help:"Show the help of the capability."`
 	Attenuate attenuateCommand `cmd:"" group:"guest" help:"Make a narrower capability and print its locator."`
 
 	Config     configCommand     `cmd:"" group:"learn" help:"Check a configuration, or print its schema."`
-	Tour       tourCommand       `cmd:"" group:"learn" help:"Show everything at work, in a scratch directory."`
-	Completion completionCommand `cmd:"" group:"learn" help:"Print what completes this program's commands in a shell."`
+	Tour       tourCommand       `cmd:"" group:"learn" help:"Show capd at work, in a scratch directory."`
+	Completion completionCommand `cmd:"" group:"learn" help:"Print a script that completes commands in a shell."`
 	Man        manCommand        `cmd:"" group:"learn" help:"Print a manual page, or write all of them."`
 	Version    versionCommand    `cmd:"" group:"learn" help:"Print the version."`
 
@@ -135,10 +135,10 @@ func newParser(e *env, c *commands, exit func(int)) (*kong.Kong, error) {
 		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
-			{Key: "host", Title: "For the host:", Description: "They find the running host by its state directory (--state)."},
+			{Key: "host", Title: "For the host:", Description: "These find the running host by its state directory (--state)."},
 			{Key: "tree", Title: "For the host, about its tree:"},
 			{Key: "run", Title: "For either:"},
-			{Key: "guest", Title: "For a guest:", Description: "They need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path starts at the capability, never with a slash."},
+			{Key: "guest", Title: "For a guest:", Description: "These need a locator: --cap LOCATOR, --cap @FILE or $CAPD_CAP. A path is relative to the capability and never starts with a slash."},
 			{Key: "learn", Title: "To learn:"},
 		}),
 		kong.Writers(e.stdout, e.stderr),

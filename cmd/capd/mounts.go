@@ -32,8 +32,8 @@ type mountsCommand struct {
 }
 
 func (mountsCommand) Help() string {
-	return `Changes says that something was written there that capd diff shows, and that waits for capd
-apply, commit or revert.
+	return `The column Changes marks mounts with changes that wait for capd apply, commit or revert. capd diff
+shows them.
 
 Examples:
   capd mounts
@@ -107,8 +107,8 @@ type mountCommand struct {
 	URL      string      `arg:"" name:"url" help:"What appears there: physical:DIR, git:REPO#REV, memory:?max=SIZE, cas:DIR#DIGEST or overlay:URL."`
 	ReadOnly bool        `help:"Every change answers readOnly."`
 	NoLinks  bool        `help:"Refuse links instead of following those that stay within."`
-	Deny     []string    `sep:"none" placeholder:"PATTERN" help:"Withhold what matches, in place of the usual list; may be repeated; an empty one alone for nothing."`
-	Ask      []string    `sep:"none" placeholder:"PATTERN" help:"Let what matches be read and not changed, in place of the usual list; likewise."`
+	Deny     []string    `sep:"none" placeholder:"PATTERN" help:"Withhold paths that match, instead of the usual list; may be repeated; one empty pattern for none."`
+	Ask      []string    `sep:"none" placeholder:"PATTERN" help:"Let paths that match be read but not changed, instead of the usual list; likewise."`
 	Bytes    config.Size `placeholder:"SIZE" help:"How much the mount may grow, such as 64MiB."`
 	Nodes    int64       `placeholder:"N" help:"How many files, directories and links may be added."`
 	stateFlag
@@ -119,15 +119,15 @@ func (mountCommand) Help() string {
 
   physical:DIR          a directory of this machine
   git:REPO#REV          a commit, branch or tag; git:REPO?writable#main takes changes, which
-                        capd commit commits; git:REPO?follow#main shows what main comes to be;
+                        capd commit commits; git:REPO?follow#main always shows the newest commit;
                         REV:SUBDIR is a part
   memory:?max=64MiB     memory, gone with the mount
   cas:DIR#DIGEST        a snapshot, as capd snapshot prints it; cas:#DIGEST is in the host's own store;
                         cas:grpc://HOST:PORT/INSTANCE#DIGEST/SIZE is in a remote-execution CAS
   overlay:URL           any of these, copy on write: see capd diff, apply and revert;
-                        overlay:upper=DIR:URL keeps what is written in DIR, and not in memory
+                        overlay:upper=DIR:URL keeps the changes in DIR, and not in memory
 
-A directory is relative to where you are. In it, write %, ? and # as %25, %3F and %23.
+A directory is relative to the current one. In it, write %, ? and # as %25, %3F and %23.
 
 Examples:
   capd mount ref/main git:.#main
@@ -168,13 +168,13 @@ func patterns(given []string) []string {
 
 type unmountCommand struct {
 	Path  string `arg:"" help:"Where it is mounted."`
-	Force bool   `help:"Although changes wait there: they are dropped."`
+	Force bool   `help:"Unmount even if changes wait there, and drop them."`
 	stateFlag
 }
 
 func (unmountCommand) Help() string {
-	return `What guests have open there is stale at once. Memory is gone. While changes wait there that were
-neither applied nor committed, it is refused without --force.
+	return `Everything that guests have open there is stale at once. The content of a memory mount is lost. If
+changes wait there that were neither applied nor committed, unmount needs --force.
 
 Examples:
   capd unmount scratch`

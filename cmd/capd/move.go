@@ -10,7 +10,7 @@ import (
 
 type mvCommand struct {
 	From      string  `arg:"" help:"What to move: a file, a directory or a link."`
-	To        string  `arg:"" help:"Its new path. A directory that is there, or a path that ends in a slash, gets it under the name it has."`
+	To        string  `arg:"" help:"Its new path. If it is a directory, or ends in a slash, the source moves into it and keeps its name."`
 	IfVersion *string `placeholder:"V" help:"Only if the file's version is this."`
 	IfTarget  *string `placeholder:"V" help:"Replace the file that is there, only if its version is this."`
 	capFlag

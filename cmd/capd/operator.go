@@ -27,18 +27,19 @@ type grantCommand struct {
 	Guest    string  `arg:"" help:"The guest's name: letters, digits and . _ -"`
 	Path     string  `placeholder:"P" help:"What to give it, such as project/docs (default: everything)."`
 	ReadOnly bool    `help:"Give it for reading only."`
-	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much it may hold of one kind, such as storedBytes=64MiB; none for no limit. May be repeated."`
-	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators with the ways they are for."`
-	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest comes: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
+	Limit    []limit `sep:"none" placeholder:"KIND=N" help:"How much of one kind it may hold, such as storedBytes=64MiB; none for no limit. May be repeated."`
+	JSON     bool    `name:"json" help:"Print a JSON object: the grant, and its locators, each with the way to connect."`
+	Via      string  `default:"unix" placeholder:"WAY" help:"How the guest connects: unix (this machine, the default), tls, tls:HOST:PORT, or all."`
 	stateFlag
 }
 
 func (grantCommand) Help() string {
-	return `The locator is printed once and kept nowhere: if it cannot be printed, the grant is taken back. A guest may have several grants. Where --via names
-several ways, there is one line for each, the Unix socket first; all are the same grant.
+	return `The locator is printed once and stored nowhere; if it cannot be printed, the grant is revoked. A
+guest may have several grants. If --via names several ways to connect, there is one line for each,
+the Unix socket first; all are the same grant.
 
-capd limit --help lists the kinds for --limit, and changes limits later. What is not said is as the
-configuration's guestLimits have it.
+capd limit --help lists the kinds for --limit; capd limit changes limits later. A kind that is not
+named gets its limit from guestLimits in the configuration.
 
 Examples:
   capd grant reviewer --path project --read-only
@@ -141,14 +142,14 @@ func (c *grantCommand) ways() (unix bool, ways []state.Way, err error) {
 }
 
 type grantsCommand struct {
-	All  bool `help:"Those that were revoked, too."`
+	All  bool `help:"Show revoked grants too."`
 	JSON bool `name:"json" help:"Print a JSON array, oldest first."`
 	stateFlag
 }
 
 func (grantsCommand) Help() string {
-	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and dies with its parent. Those
-that were revoked are shown with --all.
+	return `A grant that a guest shared is called GUEST/1, GUEST/2 and so on, and is revoked with its parent.
+Revoked grants are shown only with --all.
 
 Examples:
   capd grants
@@ -211,8 +212,8 @@ type revokeCommand struct {
 }
 
 func (revokeCommand) Help() string {
-	return `Everything that was derived from the grants dies with them, at once, and nothing changes through
-them once the command has ended well.
+	return `Everything that was derived from the grants is revoked with them, at once. After the command has
+succeeded, nothing changes through them any more.
 
 Examples:
   capd revoke reviewer
@@ -244,7 +245,7 @@ type setWritableCommand struct {
 }
 
 func (setWritableCommand) Help() string {
-	return `false: every write answers readOnly, at once. true: undoes that; what was granted read-only stays so.
+	return `false: every write answers readOnly, at once. true: undoes that; a read-only grant stays read-only.
 
 Examples:
   capd set-writable builder false

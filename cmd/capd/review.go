@@ -67,17 +67,17 @@ type diffCommand struct {
 	Path string `arg:"" help:"A mount, or a path in it."`
 	From string `placeholder:"REV" help:"Compare this revision of a git mount with --to instead."`
 	To   string `placeholder:"REV" help:"The other revision (default: what the mount shows)."`
-	Stat bool   `help:"Show the paths alone."`
+	Stat bool   `help:"Show only the paths."`
 	JSON bool   `name:"json" help:"Print a JSON object, without text unless --text."`
 	Text bool   `help:"With --json: the unified text too."`
 	stateFlag
 }
 
 func (diffCommand) Help() string {
-	return `An overlay is compared with what lies beneath it, a writable git mount with its commit. Paths
-begin at the mount. What goes to a file or a program is what git apply takes, byte for byte. Where it
-cannot be all of it (git knows no empty directories, and of the longest files the text is left out),
-it says so and ends with 1.
+	return `An overlay is compared with the tree below it, a writable git mount with its commit. Paths begin at
+the mount. Output to a file or a program is a patch for git apply. If the patch cannot have
+everything (git has no empty directories, and the text of very long files is left out), diff says so
+and exits with 1.
 
 Examples:
   capd diff draft

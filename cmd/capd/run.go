@@ -23,48 +23,49 @@ import (
 type runCommand struct {
 	Command []string `arg:"" passthrough:"" help:"The program and its arguments, after --."`
 
-	Path     string   `placeholder:"P" help:"Run it in this part of the tree, and show it no other."`
-	ReadOnly []string `sep:"none" placeholder:"P" help:"A path that it can read and not change; may be repeated."`
+	Path     string   `placeholder:"P" help:"Run it in this part of the tree, and show it nothing else of the tree."`
+	ReadOnly []string `sep:"none" placeholder:"P" help:"A path that it can read but not change; may be repeated."`
 	Bind     []string `sep:"none" placeholder:"PATH" help:"A path of this machine that it can read, at the same place; may be repeated."`
-	Env      []string `sep:"none" placeholder:"NAME=VALUE" help:"Something for its environment, which is empty otherwise; may be repeated."`
+	Env      []string `sep:"none" placeholder:"NAME=VALUE" help:"Set a variable in its environment, which is otherwise empty; may be repeated."`
 	Network  bool     `help:"Let it use the network."`
-	Exclude  []string `sep:"none" placeholder:"PATTERN" help:"What matches is neither copied nor synced back; may be repeated."`
+	Exclude  []string `sep:"none" placeholder:"PATTERN" help:"Neither copy nor sync back paths that match; may be repeated."`
 	Cache    []string `sep:"none" placeholder:"DIR" help:"A directory in its home, such as ~/.cache, that the next run on this tree finds again; may be repeated."`
-	Apply    bool     `xor:"apply" help:"Sync back what it changed although it fails or is stopped."`
-	NoApply  bool     `xor:"apply" help:"Show what it changed, and drop it."`
+	Apply    bool     `xor:"apply" help:"Sync back its changes even if it fails or is stopped."`
+	NoApply  bool     `xor:"apply" help:"Show its changes, and drop them."`
 
 	Memory    config.Size   `placeholder:"SIZE" help:"How much memory it may use (default: 8GiB)."`
-	FileSize  config.Size   `placeholder:"SIZE" help:"How long a file it may write (default: 2GiB)."`
+	FileSize  config.Size   `placeholder:"SIZE" help:"How large a file it may write (default: 2GiB)."`
 	Disk      config.Size   `placeholder:"SIZE" help:"How much it may write in all (default: 16GiB)."`
 	Processes int           `placeholder:"N" help:"How many processes and threads it may have (default: 1024)."`
 	Time      time.Duration `placeholder:"T" help:"How long it may run, such as 10m (default: as long as it takes)."`
 
-	Cap string `placeholder:"LOCATOR" help:"Run it on the tree of this locator, or of @FILE with one in it. $$CAPD_CAP is not used."`
+	Cap string `placeholder:"LOCATOR" help:"Run it on the tree of this locator, or of the locator in @FILE. $$CAPD_CAP is not used."`
 	stateFlag
 }
 
 func (runCommand) Help() string {
 	return `Copies the tree into a private directory and runs the program there, confined: it sees that
-directory, the system's programs and what --bind shows, and nothing else of this machine; no network
-without --network. When it ends well, what it changed is shown and synced back, all or nothing: if
-something was changed on both sides meanwhile, nothing is, and it says where. Of a binary file the
-name is shown, and of a long text the first 400 lines.
+directory, the system's programs and what --bind shows, and nothing else of this machine. It has no
+network without --network. If it succeeds, its changes are shown and synced back, all or nothing. If
+something was changed on both sides meanwhile, nothing is synced, and run says where. The changes
+show the name of a binary file, and the first 400 lines of a long text.
 
-What cannot come back does not keep back the rest: what is withheld, links that lead out of the tree,
-FIFOs and the like. Each is named and kept in the state directory, below unsynced, until you remove
-it, and the exit code is 1. A program that fails, or is stopped (Ctrl-C, --time, --memory, --disk),
-changes nothing without --apply: what it did is shown, and kept there.
+Some changes cannot be synced back: what is withheld, links that lead out of the tree, FIFOs and the
+like. The rest is synced all the same. Each such change is named and kept in the state directory,
+below unsynced, until you remove it, and the exit code is 1. If a program fails or is stopped
+(Ctrl-C, --time, --memory, --disk), nothing is synced without --apply: its changes are shown, and
+kept in the same place.
 
-Modes do not come back, but for the executable bit: a file that the program makes private has the
-mode of your own umask. Run capd with umask 077 where it makes keys.
+Only the executable bit of a mode comes back: a file that the program makes private gets the mode of
+your own umask. If the program makes keys, run capd with umask 077.
 
-Without --cap it serves the directory that you are in, as capd serve does, to this one program.
-Secrets are left out; .git and what else makes other programs run something can be read and not
-changed. It ends as the program ended. Linux alone, with bubblewrap installed.
+Without --cap the tree is the current directory, served as by capd serve, to this one program.
+Secrets are left out. .git and other files that make programs run something can be read but not
+changed. The exit code is the program's. This works only on Linux, and needs bubblewrap.
 
---cache keeps a directory of the program's home for later runs on the same tree, in the state
-directory; with ~/.cache the caches of Go, npm, pip and cargo. It is never your own cache. A program
-that you do not trust can leave there what misleads later runs on this tree, and no others.
+--cache keeps a directory of the program's home, in the state directory, for later runs on the same
+tree; ~/.cache has the caches of Go, npm, pip and cargo. It is never your own cache. A program that
+you do not trust can leave something there that misleads later runs on this tree, but no others.
 
 Examples:
   capd run -- make test

@@ -19,21 +19,22 @@ type serveCommand struct {
 	ReadOnly bool   `help:"Serve it read-only; tmp/ stays writable."`
 	Config   string `placeholder:"FILE" help:"Serve what this file says instead; see docs/configuration.md."`
 
-	Listen    []tlsAddress `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any, an empty HOST every address. May be repeated."`
-	Advertise advertised   `placeholder:"HOST[:PORT]" help:"What locators name in place of every address (default: this machine's name)."`
+	Listen    []tlsAddress `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any free port, an empty HOST every address. May be repeated."`
+	Advertise advertised   `placeholder:"HOST[:PORT]" help:"The host that locators name when the address is every address (default: this machine's name)."`
 	socketFlags
 	stateFlag
 }
 
 func (serveCommand) Help() string {
-	return `The directory appears at project/, what its git repository has committed, if it lies in one, at
-ref/HEAD/, and a scratch space in memory at tmp/. Where programs keep secrets (.ssh, .env, *.pem and
-the like) is withheld; files that make other programs run something (.git, .vscode and the like) can
-be read and not written. capd mount adds to it at any time.
+	return `The directory appears at project/. If it is in a git repository, its last commit appears at
+ref/HEAD/. A scratch space in memory is at tmp/. Places where programs keep secrets (.ssh, .env,
+*.pem and the like) are withheld. Files that make other programs run something (.git, .vscode and
+the like) can be read but not written. capd mount adds more at any time.
 
-Guests on this machine come by a Unix socket, which only your own user can reach; --socket-group and
---socket-mode let other users in at it, by a directory of its own. With --listen, others come over TLS 1.3; they know
-the host by its key, which is made once and kept in the state directory.
+Guests on this machine connect to a Unix socket that only your own user can reach. --socket-group
+and --socket-mode let other users in; the socket is then in a directory of its own. With --listen,
+guests on other machines connect over TLS 1.3. They recognize the host by its key, which is made
+once and kept in the state directory.
 
 Examples:
   capd serve .                   serve this directory
@@ -141,9 +142,9 @@ func (a *advertised) UnmarshalText(text []byte) error {
 
 // socketFlags say which other users of this machine may connect as guests.
 type socketFlags struct {
-	SocketGroup string            `placeholder:"GROUP" help:"Let the members of this group in at the guests' socket."`
+	SocketGroup string            `placeholder:"GROUP" help:"Let the members of this group use the guests' socket."`
 	SocketMode  server.SocketMode `placeholder:"MODE" help:"The mode of the guests' socket, such as 0666 for every user of this machine (default: 0600, or 0660 with --socket-group)."`
-	SocketDir   string            `placeholder:"DIR" help:"The directory for the guests' socket, which others can reach (default: one in the directory for temporary files)."`
+	SocketDir   string            `placeholder:"DIR" help:"The directory for the guests' socket, if other users may connect (default: one in the directory for temporary files)."`
 }
 
 // greet prints what is served, and how to go on.

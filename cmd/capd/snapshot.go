@@ -16,9 +16,9 @@ type snapshotCommand struct {
 }
 
 func (snapshotCommand) Help() string {
-	return `Prints the root's digest: 64 hexadecimal digits that stand for the whole tree, and are the same for the
-same tree anywhere. capd mount PATH cas:#DIGEST shows it again. It is kept until capd snapshots
---forget. What the mounts withhold is not in it, nor are FIFOs, sockets and devices.
+	return `Prints the root's digest: 64 hexadecimal digits that identify the whole tree. The same tree has the
+same digest everywhere. capd mount PATH cas:#DIGEST mounts it. The snapshot is kept until capd
+snapshots --forget. It does not have what the mounts withhold, nor FIFOs, sockets and devices.
 
 Examples:
   capd snapshot project

@@ -13,15 +13,15 @@ import (
 
 type snapshotsCommand struct {
 	Store   string `placeholder:"DIR" help:"The store (default: the host's own)."`
-	Forget  string `placeholder:"NAME" help:"Keep this one no longer."`
-	Collect bool   `help:"Remove what no snapshot and no mount needs, and was not stored within the last hour."`
+	Forget  string `placeholder:"NAME" help:"Give up this snapshot."`
+	Collect bool   `help:"Remove what no snapshot and no mount needs, unless it was stored within the last hour."`
 	JSON    bool   `name:"json" help:"Print a JSON array, or with --collect an object."`
 	stateFlag
 }
 
 func (snapshotsCommand) Help() string {
-	return `Shows when each was made, of which path of the host's tree, and how much is in it. A host may be using
-the store, or many.
+	return `Shows when each was made, of which path of the host's tree, and its size. Hosts may use the store at
+the same time.
 
 Examples:
   capd snapshots

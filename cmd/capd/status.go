@@ -9,23 +9,22 @@ import (
 )
 
 type statusCommand struct {
-	Guests  bool `help:"Show what each grant uses, of what it may, and who waits."`
-	Collect bool `help:"Collect garbage first: the heap is then what is held and no more."`
+	Guests  bool `help:"Show what each grant uses, its limits, and who waits."`
+	Collect bool `help:"Collect garbage first, so that the heap shows only what is in use."`
 	JSON    bool `name:"json" help:"Print a JSON object."`
 	stateFlag
 }
 
 func (statusCommand) Help() string {
-	return `Open nodes, streams and connections are the guests'; they count against what a grant may hold. The
-connection of this command is not among them.
-What a host cannot tell is -1, or "unknown".
+	return `Open nodes, streams and connections are those of guests; they count against the limits of grants.
+The connection of this command does not count. A number that the host cannot find out is -1, or
+"unknown".
 
-With --guests: the host, each grant with what was shared from it below, and strangers (connections that
-have shown no locator yet). Of what can be held it shows what is used, was refused or has a limit of its
-own: "12 of 40 now, 128 at most" says that others hold so much that the grant gets no more than 40. Turns
-are work by the lane it waits in, with the time it took. --json has all of it, used or not, and the most
-that was held at once (peak).
-docs/limits.md says what each is; capd limit changes it.
+--guests shows the host, each grant with its shares below it, and strangers (connections that have
+shown no locator yet). It lists each kind that is used, was refused or has a limit of its own: "12
+of 40 now, 128 at most" means that others hold so much that the grant can have only 40 now. Turns
+are the work done in each lane, with the time it took. --json lists every kind, and the most that
+was held at once (peak). docs/limits.md explains each kind; capd limit changes a limit.
 
 Examples:
   capd status

@@ -18,8 +18,8 @@ import (
 type tourCommand struct{}
 
 func (tourCommand) Help() string {
-	return `It starts a host of its own on a directory of its own, runs the commands that it shows as separate
-processes, checks what each answers, and cleans up. It ends with an error if anything went otherwise.
+	return `It starts a host on a directory of its own, runs the commands that it shows as separate processes,
+checks each result, and cleans up. It ends with an error if a result is not the expected one.
 
 Examples:
   capd tour`
