@@ -12,6 +12,7 @@ import (
 
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -50,20 +51,14 @@ var grantID = regexp.MustCompile(`^g[0-9]+$`)
 // Grant grants the node at path ("" for the whole tree) to guest, and returns the secret
 // that stands for it. It answers invalid if guest is not 1 to 64 of A-Z a-z 0-9 . _ - or
 // looks like an id. It also answers what walking to path answers.
-func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (Grant, [locator.SecretSize]byte, error) {
-	return h.GrantOn(ctx, guest, path, Terms{ReadOnly: readOnly})
-}
-
-// Terms are the terms of a grant.
-type Terms struct {
-	ReadOnly bool
-	Limits   meter.Limits // the default of each limit is the host's
+func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (operator.Grant, [locator.SecretSize]byte, error) {
+	return h.GrantOn(ctx, guest, path, operator.Terms{ReadOnly: readOnly})
 }
 
 // GrantOn is Grant on terms.
-func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant, [locator.SecretSize]byte, error) {
-	fail := func(err error) (Grant, [locator.SecretSize]byte, error) {
-		return Grant{}, [locator.SecretSize]byte{}, err
+func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (operator.Grant, [locator.SecretSize]byte, error) {
+	fail := func(err error) (operator.Grant, [locator.SecretSize]byte, error) {
+		return operator.Grant{}, [locator.SecretSize]byte{}, err
 	}
 	if !guestName.MatchString(guest) {
 		return fail(vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -"))
@@ -94,11 +89,11 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t Terms) (Grant,
 		m.End()
 		return fail(vfs.At(path, err))
 	}
-	mode := ReadWrite
+	mode := operator.ReadWrite
 	if t.ReadOnly {
-		mode = ReadOnly
+		mode = operator.ReadOnly
 	}
-	g := &grant{Grant: Grant{Guest: guest, Path: path, Mode: mode, State: Active}, node: node, meter: m}
+	g := &grant{Grant: operator.Grant{Guest: guest, Path: path, Mode: mode, State: operator.Active}, node: node, meter: m}
 	g.control.Store(ctl)
 	g.root = g
 	secret := g.mint()

@@ -9,6 +9,7 @@ import (
 	"capd/authority"
 	"capd/backend/memory"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -40,7 +41,7 @@ func is(t testing.TB, what string, err error, want vfs.Code) {
 	}
 }
 
-func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (authority.Grant, []byte) {
+func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (operator.Grant, []byte) {
 	t.Helper()
 	g, secret, err := h.Grant(context.Background(), guest, path, readOnly)
 	ok(t, err)
@@ -50,7 +51,7 @@ func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (
 func TestGrants(t *testing.T) {
 	h := newHost(t, nil)
 	g, secret := grant(t, h, "agent", "a", true)
-	if g != (authority.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: authority.ReadOnly, State: authority.Active}) {
+	if g != (operator.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active}) {
 		t.Errorf("granted %+v", g)
 	}
 	n, _, err := h.Restore(secret)
@@ -219,7 +220,7 @@ func TestSharedNames(t *testing.T) {
 	gs, err = h.Grants("", 1<<20)
 	ok(t, err)
 	for _, g := range gs {
-		if g.State != authority.Revoked {
+		if g.State != operator.Revoked {
 			t.Errorf("%s is %s", g.Guest, g.State)
 		}
 	}
@@ -314,7 +315,7 @@ func TestRevokedHoldsNothing(t *testing.T) {
 // A grant's own terms override the host's defaults, and can be changed.
 func TestGrantOn(t *testing.T) {
 	h := newHost(t, meter.Limits{meter.StoredNodes: 5, meter.StoredBytes: 50})
-	_, secret, err := h.GrantOn(t.Context(), "g", "", authority.Terms{Limits: meter.Limits{meter.StoredNodes: 1, meter.StoredBytes: 10}})
+	_, secret, err := h.GrantOn(t.Context(), "g", "", operator.Terms{Limits: meter.Limits{meter.StoredNodes: 1, meter.StoredBytes: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

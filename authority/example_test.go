@@ -8,6 +8,7 @@ import (
 	"capd/authority"
 	"capd/backend/memory"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -22,7 +23,7 @@ func Example() {
 	host := authority.New(tree, nil, nil) // the tree belongs to host from now on
 	defer host.Close()
 
-	given, secret, err := host.GrantOn(ctx, "reviewer", "docs", authority.Terms{Limits: meter.Limits{meter.StoredNodes: 1}})
+	given, secret, err := host.GrantOn(ctx, "reviewer", "docs", operator.Terms{Limits: meter.Limits{meter.StoredNodes: 1}})
 	if err != nil {
 		log.Fatal(err)
 	}

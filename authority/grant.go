@@ -6,36 +6,12 @@ import (
 
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
-// Grant describes a grant. It holds no secret.
-type Grant struct {
-	Guest  string // the holder's name
-	ID     string // not secret
-	Path   string // in the host's tree; "" for all of it
-	Mode   Mode   // what was granted
-	State  State  // what it is now
-	Parent string // id of the grant it was shared from, or ""
-}
-
-// Mode is what was granted.
-type Mode string
-
-// State is what a grant is now.
-type State string
-
-const (
-	ReadWrite Mode = "read-write"
-	ReadOnly  Mode = "read-only"
-
-	Active  State = "active"
-	Locked  State = "locked" // read-only until the host unlocks it
-	Revoked State = "revoked"
-)
-
 type grant struct {
-	Grant
+	operator.Grant
 	digest  digest
 	node    vfs.Node                    // what the locator restores; nil once it has ended
 	control atomic.Pointer[vfs.Control] // nil once the grant is buried
@@ -75,13 +51,13 @@ func (g *grant) end() error {
 }
 
 // now returns the grant with its present state. h.mu is held.
-func (g *grant) now() Grant {
+func (g *grant) now() operator.Grant {
 	out := g.Grant
 	switch {
 	case g.dead():
-		out.State = Revoked
+		out.State = operator.Revoked
 	case g.control.Load().Locked():
-		out.State = Locked
+		out.State = operator.Locked
 	}
 	return out
 }

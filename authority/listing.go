@@ -1,10 +1,13 @@
 package authority
 
-import "capd/meter"
+import (
+	"capd/meter"
+	"capd/operator"
+)
 
 // Metered is a grant and the meter in which its use counts.
 type Metered struct {
-	Grant
+	operator.Grant
 	Meter *meter.Meter
 }
 
@@ -27,7 +30,7 @@ func (h *Host) Metered(after string, max int) (out []Metered, err error) {
 // Grants returns at most max grants, oldest first. It begins after the grant with the id
 // after, which may be forgotten by now, or with the first for "". It answers invalid if
 // after is no id, and notFound if no grant ever had that id.
-func (h *Host) Grants(after string, max int) (out []Grant, err error) {
+func (h *Host) Grants(after string, max int) (out []operator.Grant, err error) {
 	order, err := h.orderAfter(after)
 	if err != nil {
 		return nil, err

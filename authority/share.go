@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -53,7 +54,7 @@ var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host"
 // share there.
 func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*grant, []byte, error) {
 	place, _ := vfs.PlaceOf(node)
-	g := &grant{Grant: Grant{Path: place.Path, State: Active}, node: node, meter: part, giver: of}
+	g := &grant{Grant: operator.Grant{Path: place.Path, State: operator.Active}, node: node, meter: part, giver: of}
 	g.control.Store(ctl)
 	secret := g.mint()
 	h.mu.Lock()
@@ -70,7 +71,7 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*g
 	}
 	g.Parent, g.Mode, g.root = parent.ID, parent.Mode, parent.root
 	if place.ReadOnly {
-		g.Mode = ReadOnly
+		g.Mode = operator.ReadOnly
 	}
 	parent.holder.shared++ // the guest's, who may hold several grants
 	g.Guest = fmt.Sprintf("%s/%d", parent.Guest, parent.holder.shared)

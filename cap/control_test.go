@@ -5,16 +5,16 @@ import (
 	"path/filepath"
 	"testing"
 
-	"capd/authority"
 	"capd/client"
 	"capd/client/console"
 	"capd/locator"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
 
-// operator serves the console of s and connects to it.
-func operator(t *testing.T, s *served) *console.Console {
+// consoleOf serves the console of s and connects to it.
+func consoleOf(t *testing.T, s *served) *console.Console {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(s.socket), "c")
 	l, err := net.Listen("unix", path)
@@ -33,7 +33,7 @@ var controlTree = vfstest.Tree{"a/b/f": {Data: "f"}, "a/g": {Data: "g"}, "h": {D
 func TestConsole(t *testing.T) {
 	ctx := t.Context()
 	s := serve(t, inMemory(t, controlTree), nil)
-	c := operator(t, s)
+	c := consoleOf(t, s)
 	none, err := c.Grants(ctx)
 	if ok(t, err); len(none) != 0 {
 		t.Errorf("grants before any: %v", none)
@@ -41,7 +41,7 @@ func TestConsole(t *testing.T) {
 	g, line, ctl, err := c.Grant(ctx, "agent", "a", true)
 	ok(t, err)
 	defer ctl.Close()
-	want := authority.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: authority.ReadOnly, State: authority.Active}
+	want := operator.Grant{Guest: "agent", ID: "g1", Path: "a", Mode: operator.ReadOnly, State: operator.Active}
 	if g != want {
 		t.Errorf("granted %+v, want %+v", g, want)
 	}
@@ -72,7 +72,7 @@ func TestConsole(t *testing.T) {
 	}
 	all, err := c.Grants(ctx)
 	ok(t, err)
-	if len(all) != 2 || all[0].State != authority.Locked || all[1].State != authority.Locked {
+	if len(all) != 2 || all[0].State != operator.Locked || all[1].State != operator.Locked {
 		t.Errorf("locked: %+v", all)
 	}
 	n, err = c.Revoke(ctx, "g1")
@@ -82,7 +82,7 @@ func TestConsole(t *testing.T) {
 	_, err = d.Stat(ctx)
 	is(t, "after revoke", err, vfs.Revoked)
 	all, err = c.Grants(ctx)
-	if ok(t, err); all[0].State != authority.Revoked || all[1].State != authority.Locked {
+	if ok(t, err); all[0].State != operator.Revoked || all[1].State != operator.Locked {
 		t.Errorf("revoked: %+v", all)
 	}
 	text, err := c.Help(ctx, "grant")
@@ -102,7 +102,7 @@ func TestConsole(t *testing.T) {
 func TestControls(t *testing.T) {
 	ctx := t.Context()
 	s := serve(t, inMemory(t, controlTree), nil)
-	c := operator(t, s)
+	c := consoleOf(t, s)
 	_, line, root, err := c.Grant(ctx, "agent", "", false)
 	ok(t, err)
 	conn, err := client.Dial(ctx, line)
@@ -165,7 +165,7 @@ func TestControls(t *testing.T) {
 func TestFileControl(t *testing.T) {
 	ctx := t.Context()
 	s := serve(t, inMemory(t, controlTree), nil)
-	c := operator(t, s)
+	c := consoleOf(t, s)
 	g, line, _, err := c.Grant(ctx, "agent", "h", false)
 	ok(t, err)
 	ctl, err := c.Control(ctx, g.ID)

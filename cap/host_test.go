@@ -22,6 +22,7 @@ import (
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -64,7 +65,7 @@ func serve(t testing.TB, tree vfs.Dir, limits meter.Limits) *served {
 	return s
 }
 
-func (s *served) grant(t testing.TB, guest, path string, readOnly bool) (locator.Locator, authority.Grant) {
+func (s *served) grant(t testing.TB, guest, path string, readOnly bool) (locator.Locator, operator.Grant) {
 	t.Helper()
 	g, secret, err := s.authority.Grant(context.Background(), guest, path, readOnly)
 	ok(t, err)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"testing"
 
-	"capd/authority"
 	schema "capd/capnp"
 	"capd/client"
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -45,10 +45,10 @@ func TestShareChain(t *testing.T) {
 	is(t, "a write through what was shared from read-only", err, vfs.ReadOnly)
 	gs, err := s.authority.Grants("", 1<<20)
 	ok(t, err)
-	want := []authority.Grant{
-		{Guest: "agent", ID: root.ID, Mode: authority.ReadWrite, State: authority.Active},
-		{Guest: "agent/1", ID: "g2", Path: "a", Mode: authority.ReadOnly, State: authority.Active, Parent: root.ID},
-		{Guest: "agent/1/1", ID: "g3", Path: "a/b/g", Mode: authority.ReadOnly, State: authority.Active, Parent: "g2"},
+	want := []operator.Grant{
+		{Guest: "agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active},
+		{Guest: "agent/1", ID: "g2", Path: "a", Mode: operator.ReadOnly, State: operator.Active, Parent: root.ID},
+		{Guest: "agent/1/1", ID: "g3", Path: "a/b/g", Mode: operator.ReadOnly, State: operator.Active, Parent: "g2"},
 	}
 	for i := range want {
 		if gs[i] != want[i] {

@@ -91,7 +91,7 @@ func TestEffective(t *testing.T) {
 	ok(t, ns.Mount("fixed", fixed.Root(), vfs.MountOptions{ReadOnly: true}))
 	ok(t, ns.Mount("m", inMemory(t, vfstest.Tree{"d/f": {Data: "f"}, "f": {Data: "f"}}), vfs.MountOptions{}))
 	s := serve(t, ns.Root(), nil)
-	con := operator(t, s)
+	con := consoleOf(t, s)
 	for i, c := range []struct {
 		path     string
 		readOnly bool

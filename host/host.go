@@ -15,9 +15,9 @@ import (
 	"capd/cap/wire"
 	"capd/locator"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // Options configures a Server. The zero value suits a Unix socket.
@@ -28,7 +28,7 @@ type Options struct {
 	Logf func(format string, args ...any)
 	// VirtualFs composes the authority's tree, for the operator. The caller keeps
 	// ownership of it. If it is nil, nothing can be mounted.
-	VirtualFs virtualfs.Host
+	VirtualFs operator.VirtualFs
 
 	handshakeTimeout time.Duration // HandshakeTimeout, except in tests
 }

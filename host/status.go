@@ -3,15 +3,15 @@ package host
 import (
 	"os"
 
-	"capd/cap/console"
+	"capd/operator"
 )
 
 // process returns what the console shows and the authority does not know.
-func (s *Server) process() console.Process {
+func (s *Server) process() operator.Process {
 	s.mu.Lock()
 	guests := len(s.conns) - s.operators
 	s.mu.Unlock()
-	return console.Process{Connections: int64(guests), Descriptors: descriptors()}
+	return operator.Process{Connections: int64(guests), Descriptors: descriptors()}
 }
 
 // descriptors returns how many descriptors the process has open, or -1 when the system

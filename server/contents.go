@@ -10,6 +10,7 @@ import (
 
 	"capd/backend/cas"
 	"capd/backend/cas/reapi"
+	"capd/operator"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -101,15 +102,15 @@ func openRoot(ctx context.Context, b cas.Blobs, root cas.Digest) (vfs.Dir, error
 
 // snapshot puts d, which is at path, into a store, and pins it there under the name pin, or under
 // its digest. A remote CAS keeps what it likes, and takes no pin.
-func (c contents) snapshot(ctx context.Context, d vfs.Dir, path, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error) {
+func (c contents) snapshot(ctx context.Context, d vfs.Dir, path, store, pin string, progress operator.Progress) (operator.Snapshot, error) {
 	b, end, err := c.blobs(ctx, store)
 	if err != nil {
-		return virtualfs.Snapshot{}, err
+		return operator.Snapshot{}, err
 	}
 	defer func() { _ = end() }() // everything is stored by now, or err says what is not
 	s, local := b.(*cas.Store)
 	if !local && pin != "" {
-		return virtualfs.Snapshot{}, vfs.Errorf(vfs.Unsupported, "this store keeps no pins")
+		return operator.Snapshot{}, vfs.Errorf(vfs.Unsupported, "this store keeps no pins")
 	}
 	var last cas.Progress
 	root, err := cas.Put(ctx, b, d, cas.PutOptions{
@@ -125,7 +126,7 @@ func (c contents) snapshot(ctx context.Context, d vfs.Dir, path, store, pin stri
 		err = s.PinAbout(ctx, cmp.Or(pin, root.String()), root, cas.About{Of: cmp.Or(path, "/"), Files: last.Files, Bytes: last.Bytes})
 	}
 	if err != nil {
-		return virtualfs.Snapshot{}, err
+		return operator.Snapshot{}, err
 	}
-	return virtualfs.Snapshot{Digest: root.String(), Size: root.Size, Files: last.Files, Bytes: last.Bytes, New: last.NewBytes}, nil
+	return operator.Snapshot{Digest: root.String(), Size: root.Size, Files: last.Files, Bytes: last.Bytes, New: last.NewBytes}, nil
 }

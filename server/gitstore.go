@@ -8,6 +8,7 @@ import (
 	gitconfig "github.com/go-git/go-git/v5/config"
 
 	"capd/backend/git"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/diff"
@@ -141,7 +142,7 @@ func stateOf(b git.Blob) diff.State {
 }
 
 // Commit implements [virtualfs.Own].
-func (c *commits) Commit(ctx context.Context, w virtualfs.Commit) (string, error) {
+func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error) {
 	if !c.writable {
 		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so that there is nothing to commit; mount it with ?writable")
 	}

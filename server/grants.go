@@ -5,6 +5,7 @@ import (
 
 	"capd/authority"
 	"capd/locator"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -19,7 +20,7 @@ type Granted struct {
 // Grant grants a part of the tree to a guest. It answers invalid for a name that is not 1 to 64 of A-Z a-z
 // 0-9 . _ - or looks like a grant's id. It also answers what walking to the path answers.
 func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
-	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, authority.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
+	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, operator.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
 	if err != nil && g.Where != "" {
 		return nil, vfs.Errorf(vfs.CodeOf(err), "%s: a grant of %q: %s", g.Where, g.Path, message(err))
 	}

@@ -6,10 +6,10 @@ import (
 	"io"
 
 	"capd/materialize"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/vfs/unified"
-	"capd/virtualfs"
 )
 
 // Materialized is a subtree in a private directory of the host. It implements [virtualfs.Tree].
@@ -21,7 +21,7 @@ type Materialized struct {
 }
 
 // materialize copies d into a private directory.
-func (f *FS) materialize(ctx context.Context, d vfs.Dir, name string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
+func (f *FS) materialize(ctx context.Context, d vfs.Dir, name string, b operator.Bounds, progress operator.Progress) (operator.Tree, error) {
 	return f.Copy(ctx, d, name, materialize.Options{
 		Bounds:   materialize.Bounds{Entries: int(b.Entries), Bytes: b.Bytes},
 		Progress: entries(progress),
@@ -39,7 +39,7 @@ func (f *FS) Copy(ctx context.Context, d vfs.Dir, name string, o materialize.Opt
 }
 
 // entries converts a Progress to that of package materialize.
-func entries(p virtualfs.Progress) func(materialize.Progress) {
+func entries(p operator.Progress) func(materialize.Progress) {
 	if p == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func entries(p virtualfs.Progress) func(materialize.Progress) {
 }
 
 // Changes implements [virtualfs.Tree]. Its changes have texts.
-func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []virtualfs.Skipped, error) {
+func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []operator.Skipped, error) {
 	c, err := t.Tree.Changes(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -60,10 +60,10 @@ func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []virtualfs.
 	return c.List, skipped(c.Skipped), nil
 }
 
-func skipped(all []materialize.Skipped) []virtualfs.Skipped {
-	out := make([]virtualfs.Skipped, len(all))
+func skipped(all []materialize.Skipped) []operator.Skipped {
+	out := make([]operator.Skipped, len(all))
 	for i, s := range all {
-		out[i] = virtualfs.Skipped(s)
+		out[i] = operator.Skipped(s)
 	}
 	return out
 }
@@ -145,7 +145,7 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 }
 
 // Sync implements [virtualfs.Tree].
-func (t *Materialized) Sync(ctx context.Context, progress virtualfs.Progress) (int, []virtualfs.Skipped, error) {
+func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (int, []operator.Skipped, error) {
 	o := materialize.SyncOptions{Name: t.name}
 	if progress != nil {
 		o.Progress = func(done, _ int) { progress(int64(done), 0) }

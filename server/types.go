@@ -1,9 +1,9 @@
 package server
 
 import (
-	"capd/authority"
 	"capd/config"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/virtualfs"
@@ -14,9 +14,9 @@ import (
 type (
 	// Attenuation is what a mount takes away from its store. With the zero value a directory or a git
 	// revision withholds secrets.
-	Attenuation = virtualfs.Attenuation
+	Attenuation = operator.Attenuation
 	// Mounted is a present mount.
-	Mounted = virtualfs.Mount
+	Mounted = operator.Mount
 
 	// URL, Store and Opener are for stores of the host's own; see Server.Stores.
 	URL    = virtualfs.URL
@@ -25,17 +25,17 @@ type (
 
 	// A Change is one difference between a mount and what lies beneath it.
 	Change      = diff.Change
-	DiffOptions = virtualfs.DiffOptions
+	DiffOptions = operator.DiffOptions
 	// A Review stands for the changes that a diff showed. Apply with a Review applies exactly these changes
 	// or none.
-	Review       = virtualfs.Review
-	ApplyOptions = virtualfs.ApplyOptions
-	Applied      = virtualfs.Applied
+	Review       = operator.Review
+	ApplyOptions = operator.ApplyOptions
+	Applied      = operator.Applied
 
 	// Guest describes a grant to be made: who gets it, and of what.
 	Guest = config.Guest
 	// Grant describes a grant. It is not secret.
-	Grant = authority.Grant
+	Grant = operator.Grant
 	// Limits says how much may be held of each kind.
 	Limits = meter.Limits
 )

@@ -13,8 +13,8 @@ import (
 
 	"capd/client/console"
 	"capd/locator"
+	"capd/operator"
 	"capd/tests/slowfs"
-	"capd/virtualfs"
 )
 
 // A fairRow is one attack on what guests share. A process takes as much as it can
@@ -308,7 +308,7 @@ func (tr *trial) mount(path, url string) {
 	fs, err := tr.op.VirtualFs(context.Background())
 	ok(tr, err)
 	defer fs.Close()
-	ok(tr, fs.Mount(context.Background(), path, url, virtualfs.Attenuation{}))
+	ok(tr, fs.Mount(context.Background(), path, url, operator.Attenuation{}))
 }
 
 // revokeAll revokes the attacker's grants.

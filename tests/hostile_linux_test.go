@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	served "capd/cap/console"
 	"capd/client/console"
 	"capd/locator"
+	"capd/operator"
 )
 
 // A hostileRow is one attack: what guests do to the host again and again, for a
@@ -147,7 +147,7 @@ type suite struct {
 
 // footprint is what the host holds.
 type footprint struct {
-	served.Status
+	operator.Status
 	usage
 }
 

@@ -40,6 +40,9 @@ var layers = []layer{
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
 
+	// What a host and its operator tell each other: values alone.
+	{of: "capd/operator", may: "capd/meter capd/vfs capd/vfs/diff", pure: true},
+
 	// Storage: no backend imports another, or anything above vfs.
 	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
 	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
@@ -52,7 +55,7 @@ var layers = []layer{
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.
-	{of: "capd/virtualfs", may: "capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
+	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
@@ -66,18 +69,18 @@ var layers = []layer{
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
-	{of: "capd/authority/...", may: "capd/authority/... capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
-	{of: "capd/cap/virtualfs", may: "capd/meter capd/virtualfs capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
-	{of: "capd/cap/console", may: "capd/meter capd/virtualfs capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
+	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
+	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "golang.org/x/sys/unix capd/meter capd/virtualfs capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
+	{of: "capd/host", may: "golang.org/x/sys/unix capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
 	// The client's side of the wire. The operator's client reads what the console wrote.
-	{of: "capd/client/console", may: "capd/meter capd/client capd/virtualfs capd/cap/virtualfs capd/vfs/diff capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/cap/virtualfs capd/vfs/diff capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
-	{of: "capd/server", may: "capd/state capd/config capd/host capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
+	{of: "capd/server", may: "capd/state capd/config capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
 		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},
@@ -116,7 +119,7 @@ func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textO
 const required = "capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
 	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
-	"capd/cap/session capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
+	"capd/cap/session capd/operator capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
 
 // platforms are checked separately, since their files differ.
 var platforms = []string{"linux", "darwin", "windows"}

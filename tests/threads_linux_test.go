@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"capd/client"
+	"capd/operator"
 	"capd/tests/slowfs"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // A flood is reads on many connections, all at once, that nobody answers.
@@ -94,7 +94,7 @@ func (h *hostProcess) mount(path, dir string) {
 	h.Helper()
 	fs, err := h.console().VirtualFs(context.Background())
 	ok(h, err)
-	err = fs.Mount(context.Background(), path, "physical:"+dir, virtualfs.Attenuation{})
+	err = fs.Mount(context.Background(), path, "physical:"+dir, operator.Attenuation{})
 	ok(h, err)
 }
 

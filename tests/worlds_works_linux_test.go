@@ -14,8 +14,8 @@ import (
 	"syscall"
 
 	"capd/client/console"
+	"capd/operator"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 var syncing = killing{
@@ -210,7 +210,7 @@ var materializing = killing{
 	prepare: func(k *killed) {
 		k.serving()
 		host := k.serve()
-		m, err := k.virtualFs().Materialize(context.Background(), "project", virtualfs.Bounds{}, nil)
+		m, err := k.virtualFs().Materialize(context.Background(), "project", operator.Bounds{}, nil)
 		ok(k.TB, err)
 		if d := k.before.differs(contents(k.TB, m.Path())); d != "" {
 			k.Errorf("what is materialized is something else: %.1000s", d)
@@ -226,7 +226,7 @@ var materializing = killing{
 		host := r.serve()
 		tree := r.virtualFs()
 		return func() error { // the directory stays open until the host is killed
-			_, err := tree.Materialize(context.Background(), "project", virtualfs.Bounds{}, nil)
+			_, err := tree.Materialize(context.Background(), "project", operator.Bounds{}, nil)
 			return err
 		}, host.kill
 	},

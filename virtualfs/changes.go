@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/diff"
@@ -16,18 +17,18 @@ import (
 var errNoChanges = vfs.Errorf(vfs.Unsupported, "this mount keeps no changes: what is written takes effect at once; mount it with overlay: to review changes first")
 
 // Diff implements [Host].
-func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(diff.Change) bool) (Review, error) {
+func (fs *FS) Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error) {
 	m, err := fs.at(path)
 	if err != nil {
-		return Review{}, err
+		return operator.Review{}, err
 	}
 	if err := checkPaths(o.Paths); err != nil {
-		return Review{}, err
+		return operator.Review{}, err
 	}
 	revisions := o.From != "" || o.To != ""
 	if after == "" && !revisions && (m.overlay != nil || m.store.Own != nil) {
 		if err := m.known(ctx, o.Paths); err != nil {
-			return Review{}, inMount(path, err)
+			return operator.Review{}, inMount(path, err)
 		}
 	}
 	wanted := func(c diff.Change) bool { return c.Path > after && chosen(o.Paths, c) }
@@ -35,7 +36,7 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 	case m.overlay != nil && !revisions:
 		all, patch, err := m.patch(ctx, o.Text)
 		if err != nil {
-			return Review{}, vfs.At(path, err)
+			return operator.Review{}, vfs.At(path, err)
 		}
 		review := reviewOf(all, o.Paths)
 		if len(all) == 0 && m.store.Own != nil {
@@ -43,11 +44,11 @@ func (fs *FS) Diff(ctx context.Context, path string, o DiffOptions, after string
 		}
 		return review, m.diffOverlay(ctx, all, patch, wanted, yield)
 	case m.store.Own != nil:
-		return Review{}, fs.diffOwn(ctx, m, o, wanted, yield)
+		return operator.Review{}, fs.diffOwn(ctx, m, o, wanted, yield)
 	case revisions:
-		return Review{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
+		return operator.Review{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
 	}
-	return Review{}, vfs.At(path, errNoChanges)
+	return operator.Review{}, vfs.At(path, errNoChanges)
 }
 
 // patch returns the changes in m's overlay, with their text if it is asked for.
@@ -78,7 +79,7 @@ func (m *mount) diffOverlay(ctx context.Context, all []diff.Change, patch *overl
 }
 
 // diffOwn is Diff of the changes in m's store itself.
-func (fs *FS) diffOwn(ctx context.Context, m *mount, o DiffOptions, wanted, yield func(diff.Change) bool) error {
+func (fs *FS) diffOwn(ctx context.Context, m *mount, o operator.DiffOptions, wanted, yield func(diff.Change) bool) error {
 	var late error
 	err := m.store.Own.Diff(ctx, o.From, o.To, func(c diff.Change, text Text) bool {
 		if !wanted(c) {
@@ -160,12 +161,12 @@ func (m *mount) alone(do func() error) error {
 
 // Apply implements [Host]. What the mount withholds or guards is refused as for a
 // guest.
-func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (a Applied, err error) {
+func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, progress operator.Progress) (a operator.Applied, err error) {
 	if err := checkPaths(slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
-		return Applied{}, err
+		return operator.Applied{}, err
 	}
 	err = fs.withOverlay(path, func(m *mount) error {
-		if o.If == (Review{}) { // otherwise the review shows that the chosen changes no longer exist
+		if o.If == (operator.Review{}) { // otherwise the review shows that the chosen changes no longer exist
 			if err := m.known(ctx, o.Paths); err != nil {
 				return err
 			}
@@ -173,13 +174,13 @@ func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress P
 		target := vfs.Guarded(m.store.Root(), nil, m.guards...)
 		defer target.Close()
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
-			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: o.check(),
+			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: asReviewed(o),
 			Progress: steps(progress),
 		})
 		if err != nil {
 			return err
 		}
-		a = Applied{ID: got.ID, Changes: len(got.Changes), Dropped: got.Dropped, DroppedTotal: len(got.Dropped)}
+		a = operator.Applied{ID: got.ID, Changes: len(got.Changes), Dropped: got.Dropped, DroppedTotal: len(got.Dropped)}
 		if got.ID != "" {
 			m.applied = append(m.applied, got.ID)
 		}
@@ -194,9 +195,9 @@ func (fs *FS) Apply(ctx context.Context, path string, o ApplyOptions, progress P
 	return a, err
 }
 
-// check returns a function that compares the changes with the reviewed ones.
-func (o *ApplyOptions) check() func([]diff.Change) error {
-	if o.If == (Review{}) {
+// asReviewed returns a function that compares the changes with the reviewed ones.
+func asReviewed(o operator.ApplyOptions) func([]diff.Change) error {
+	if o.If == (operator.Review{}) {
 		return nil
 	}
 	return func(all []diff.Change) error {
@@ -207,19 +208,8 @@ func (o *ApplyOptions) check() func([]diff.Change) error {
 	}
 }
 
-// reviewOf returns the Review of those changes that paths choose.
-func reviewOf(all []diff.Change, paths []string) Review {
-	var r Reviewer
-	for _, c := range all {
-		if chosen(paths, c) {
-			r.Add(c)
-		}
-	}
-	return r.Review()
-}
-
 // steps turns a Progress into one that counts changes.
-func steps(p Progress) func(done, total int) {
+func steps(p operator.Progress) func(done, total int) {
 	if p == nil {
 		return nil
 	}
@@ -297,7 +287,7 @@ func (m *mount) credits(ctx context.Context) context.Context {
 }
 
 // Commit implements [Host]. Changes in an overlay must be applied first.
-func (fs *FS) Commit(ctx context.Context, path string, c Commit) (id string, err error) {
+func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id string, err error) {
 	m, err := fs.at(path)
 	if err != nil {
 		return "", err

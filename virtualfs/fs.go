@@ -1,3 +1,10 @@
+// Package virtualfs composes one tree of many stores for a host. It mounts stores by
+// URL, each with its own attenuation. It also does what only a host may do with them:
+// show the changes in a copy-on-write layer or a git revision, apply, revert or commit
+// them, take snapshots, and materialize a part in a private directory.
+//
+// It opens no store itself: [Options] has an opener for each scheme of URLs. So it
+// depends on no backend, and a host can add its own.
 package virtualfs
 
 import (
@@ -9,6 +16,7 @@ import (
 	"sync"
 
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/deny"
@@ -28,10 +36,10 @@ type Options struct {
 	// uses and that survives a crash. The caller keeps it. Apply and Undo need it.
 	Journal vfs.Dir
 	// Snapshot puts d, the tree at path, into a content-addressed store.
-	Snapshot func(ctx context.Context, d vfs.Dir, path, store, pin string, progress Progress) (Snapshot, error)
+	Snapshot func(ctx context.Context, d vfs.Dir, path, store, pin string, progress operator.Progress) (operator.Snapshot, error)
 	// Materialize copies a tree into a private directory of the host. name is for
 	// [Recover], in case the process dies during a Sync.
-	Materialize func(ctx context.Context, d vfs.Dir, name string, b Bounds, progress Progress) (Tree, error)
+	Materialize func(ctx context.Context, d vfs.Dir, name string, b operator.Bounds, progress operator.Progress) (operator.Tree, error)
 	// Logf logs for the host. Nil means the log package.
 	Logf func(format string, args ...any)
 }
@@ -48,7 +56,7 @@ type FS struct {
 	closed  bool
 }
 
-var _ Host = (*FS)(nil)
+var _ operator.VirtualFs = (*FS)(nil)
 
 // New returns an empty namespace.
 func New(o Options) *FS {
@@ -65,7 +73,7 @@ func (fs *FS) Tree() vfs.Dir { return fs.names.Root() }
 
 // mount is one mounted store.
 type mount struct {
-	Mount
+	operator.Mount
 	url     *URL
 	store   *Store
 	guards  []vfs.Guard  // deny, ask and its own
@@ -77,7 +85,7 @@ type mount struct {
 }
 
 // Mount implements [Host].
-func (fs *FS) Mount(ctx context.Context, path, url string, a Attenuation) error {
+func (fs *FS) Mount(ctx context.Context, path, url string, a operator.Attenuation) error {
 	u, err := ParseURL(url)
 	if err != nil {
 		return err
@@ -159,7 +167,7 @@ func (fs *FS) free(path string) {
 }
 
 // open opens the store of u, and returns the tree to mount.
-func (fs *FS) open(ctx context.Context, u *URL, a Attenuation) (*mount, vfs.Dir, error) {
+func (fs *FS) open(ctx context.Context, u *URL, a operator.Attenuation) (*mount, vfs.Dir, error) {
 	below := u
 	if u.Below != nil {
 		below = u.Below
@@ -175,7 +183,7 @@ func (fs *FS) open(ctx context.Context, u *URL, a Attenuation) (*mount, vfs.Dir,
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &mount{Mount: Mount{URL: u.String(), Kind: u.Scheme}, url: u, store: s}
+	m := &mount{Mount: operator.Mount{URL: u.String(), Kind: u.Scheme}, url: u, store: s}
 	if m.guards, err = guards(s, a); err != nil {
 		s.close()
 		return nil, nil, err
@@ -219,7 +227,7 @@ func (fs *FS) lay(ctx context.Context, m *mount) error {
 
 // guards returns the guards for what the mount withholds, for what may be read but not
 // changed, and its own.
-func guards(s *Store, a Attenuation) ([]vfs.Guard, error) {
+func guards(s *Store, a operator.Attenuation) ([]vfs.Guard, error) {
 	withhold, ask := s.Deny, s.Ask
 	if a.Deny != nil {
 		withhold = a.Deny
@@ -286,14 +294,14 @@ func (fs *FS) at(path string) (*mount, error) {
 }
 
 // Mounts implements [Host].
-func (fs *FS) Mounts() []Mount {
+func (fs *FS) Mounts() []operator.Mount {
 	fs.mu.Lock()
 	ms := make([]*mount, 0, len(fs.mounts))
 	for _, m := range fs.mounts {
 		ms = append(ms, m)
 	}
 	fs.mu.Unlock()
-	all := make([]Mount, len(ms))
+	all := make([]operator.Mount, len(ms))
 	for i, m := range ms {
 		all[i] = m.Mount
 		if m.store.Fixed && m.overlay == nil {
@@ -304,7 +312,7 @@ func (fs *FS) Mounts() []Mount {
 		}
 		all[i].Changes = m.changed()
 	}
-	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b operator.Mount) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
 

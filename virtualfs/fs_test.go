@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"capd/backend/memory"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/diff"
@@ -53,7 +54,7 @@ func newFS(t testing.TB, names ...string) (*virtualfs.FS, *stores) {
 func mounts(t testing.TB, fs *virtualfs.FS, at ...string) {
 	t.Helper()
 	for i := 0; i < len(at); i += 2 {
-		if err := fs.Mount(t.Context(), at[i], at[i+1], virtualfs.Attenuation{}); err != nil {
+		if err := fs.Mount(t.Context(), at[i], at[i+1], operator.Attenuation{}); err != nil {
 			t.Fatalf("mounting %s: %v", at[i+1], err)
 		}
 	}
@@ -73,7 +74,7 @@ func is(t testing.TB, what string, err error, want vfs.Code) {
 	}
 }
 
-func diffOf(t testing.TB, fs *virtualfs.FS, path string, o virtualfs.DiffOptions) (all []string) {
+func diffOf(t testing.TB, fs *virtualfs.FS, path string, o operator.DiffOptions) (all []string) {
 	t.Helper()
 	if _, err := fs.Diff(t.Context(), path, o, "", func(c diff.Change) bool {
 		all = append(all, string(c.Kind)+" "+c.Path)
@@ -95,12 +96,12 @@ func TestMounts(t *testing.T) {
 		t.Errorf("mounts are %q, want %q", at, want)
 	}
 	ctx := t.Context()
-	is(t, "twice", fs.Mount(ctx, "x", "mem:b", virtualfs.Attenuation{}), vfs.Exists)
-	is(t, "a bad path", fs.Mount(ctx, "../x", "mem:b", virtualfs.Attenuation{}), vfs.Invalid)
-	is(t, "a bad URL", fs.Mount(ctx, "n", "mem", virtualfs.Attenuation{}), vfs.Invalid)
-	is(t, "no such kind", fs.Mount(ctx, "n", "ftp:x", virtualfs.Attenuation{}), vfs.Invalid)
-	is(t, "no such store", fs.Mount(ctx, "n", "mem:none", virtualfs.Attenuation{}), vfs.NotFound)
-	is(t, "a bad pattern", fs.Mount(ctx, "n", "mem:b", virtualfs.Attenuation{Deny: []string{"[x"}}), vfs.Invalid)
+	is(t, "twice", fs.Mount(ctx, "x", "mem:b", operator.Attenuation{}), vfs.Exists)
+	is(t, "a bad path", fs.Mount(ctx, "../x", "mem:b", operator.Attenuation{}), vfs.Invalid)
+	is(t, "a bad URL", fs.Mount(ctx, "n", "mem", operator.Attenuation{}), vfs.Invalid)
+	is(t, "no such kind", fs.Mount(ctx, "n", "ftp:x", operator.Attenuation{}), vfs.Invalid)
+	is(t, "no such store", fs.Mount(ctx, "n", "mem:none", operator.Attenuation{}), vfs.NotFound)
+	is(t, "a bad pattern", fs.Mount(ctx, "n", "mem:b", operator.Attenuation{Deny: []string{"[x"}}), vfs.Invalid)
 	is(t, "unmounting nothing", fs.Unmount(ctx, "y"), vfs.NotFound)
 	s.closed = nil
 	is(t, "unmount", fs.Unmount(ctx, "y/z"), "")
@@ -123,7 +124,7 @@ func refuse(path string) vfs.Guard {
 // An apply goes by the mount's own guards too, as a guest's change of what lies beneath would.
 func TestOwnGuardOfAnApply(t *testing.T) {
 	fs, s := newFS(t, "a")
-	a := virtualfs.Attenuation{Guards: []vfs.Guard{{Changes: true, Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+	a := operator.Attenuation{Guards: []vfs.Guard{{Changes: true, Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 		if op.Batch != vfs.Alone && op.Path == "f" {
 			return vfs.Effect{}, vfs.Limit
 		}
@@ -139,7 +140,7 @@ func TestOwnGuardOfAnApply(t *testing.T) {
 	defer ctl.Release()
 	defer d.Close()
 	put(t, d, "m/f", "x")
-	_, err = fs.Apply(t.Context(), "m", virtualfs.ApplyOptions{}, nil)
+	_, err = fs.Apply(t.Context(), "m", operator.ApplyOptions{}, nil)
 	is(t, "an apply that the guard refuses", err, vfs.Limit)
 	_, err = s.byName["a"].Root().Lookup(t.Context(), "f")
 	is(t, "what it would have changed", err, vfs.NotFound)
@@ -152,16 +153,16 @@ func TestAttenuation(t *testing.T) {
 	put(t, s.byName["a"].Root(), "hook", "h")
 	ctx := t.Context()
 	for _, c := range []struct {
-		a                   virtualfs.Attenuation
+		a                   operator.Attenuation
 		secret, hook, other vfs.Code // looking at secret, writing hook, writing other
 	}{
-		{virtualfs.Attenuation{}, vfs.Denied, vfs.AskDenied, ""},
-		{virtualfs.Attenuation{Deny: []string{}, Ask: []string{}}, "", "", ""},
-		{virtualfs.Attenuation{Deny: []string{"other"}, Ask: []string{"x"}}, "", "", vfs.Denied},
-		{virtualfs.Attenuation{ReadOnly: true}, vfs.Denied, vfs.ReadOnly, vfs.ReadOnly},
-		{virtualfs.Attenuation{Guards: []vfs.Guard{refuse("other")}}, vfs.Denied, vfs.AskDenied, vfs.Limit},
-		{virtualfs.Attenuation{Deny: []string{}, Guards: []vfs.Guard{refuse("secret")}}, vfs.Limit, vfs.AskDenied, ""},
-		{virtualfs.Attenuation{Bytes: 3}, vfs.Denied, vfs.AskDenied, vfs.Quota},
+		{operator.Attenuation{}, vfs.Denied, vfs.AskDenied, ""},
+		{operator.Attenuation{Deny: []string{}, Ask: []string{}}, "", "", ""},
+		{operator.Attenuation{Deny: []string{"other"}, Ask: []string{"x"}}, "", "", vfs.Denied},
+		{operator.Attenuation{ReadOnly: true}, vfs.Denied, vfs.ReadOnly, vfs.ReadOnly},
+		{operator.Attenuation{Guards: []vfs.Guard{refuse("other")}}, vfs.Denied, vfs.AskDenied, vfs.Limit},
+		{operator.Attenuation{Deny: []string{}, Guards: []vfs.Guard{refuse("secret")}}, vfs.Limit, vfs.AskDenied, ""},
+		{operator.Attenuation{Bytes: 3}, vfs.Denied, vfs.AskDenied, vfs.Quota},
 	} {
 		if err := fs.Mount(ctx, "m", "mem:a", c.a); err != nil {
 			t.Fatal(err)
@@ -204,39 +205,39 @@ func TestReview(t *testing.T) {
 	if dir, err := vfs.WalkDir(ctx, d, "draft"); err != nil || dir.Remove(ctx, "gone", vfs.If{}) != nil {
 		t.Fatal("gone was not removed", err)
 	}
-	if got, want := diffOf(t, fs, "draft", virtualfs.DiffOptions{}), []string{"added also", "modified edit", "removed gone", "added new"}; !slices.Equal(got, want) {
+	if got, want := diffOf(t, fs, "draft", operator.DiffOptions{}), []string{"added also", "modified edit", "removed gone", "added new"}; !slices.Equal(got, want) {
 		t.Errorf("the changes are %q, want %q", got, want)
 	}
-	if got := diffOf(t, fs, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "keep"}}); !slices.Equal(got, []string{"modified edit"}) {
+	if got := diffOf(t, fs, "draft", operator.DiffOptions{Paths: []string{"edit", "keep"}}); !slices.Equal(got, []string{"modified edit"}) {
 		t.Errorf("the changes at edit are %q", got)
 	}
-	_, err = fs.Diff(ctx, "draft", virtualfs.DiffOptions{Paths: []string{"edit", "x"}}, "", nil)
+	_, err = fs.Diff(ctx, "draft", operator.DiffOptions{Paths: []string{"edit", "x"}}, "", nil)
 	is(t, "diff of a path with nothing there and no change", err, vfs.NotFound)
 	_, err = fs.Revert(ctx, "draft", []string{"gone", "edit/x"})
 	is(t, "revert of such a path", err, vfs.NotFound)
-	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{Paths: []string{"x"}}, nil)
+	_, err = fs.Apply(ctx, "draft", operator.ApplyOptions{Paths: []string{"x"}}, nil)
 	is(t, "apply of such a path", err, vfs.NotFound)
 	var text string
-	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true}, "also", func(c diff.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
+	if _, err := fs.Diff(ctx, "draft", operator.DiffOptions{Text: true}, "also", func(c diff.Change) bool { text += c.Text; return false }); err != nil || !strings.Contains(text, "\n-1\n+2\n") {
 		t.Errorf("the text is %q, %v", text, err)
 	}
-	_, err = fs.Diff(ctx, "plain", virtualfs.DiffOptions{}, "", nil)
+	_, err = fs.Diff(ctx, "plain", operator.DiffOptions{}, "", nil)
 	is(t, "diff of what has none", err, vfs.Unsupported)
-	_, err = fs.Diff(ctx, "draft", virtualfs.DiffOptions{From: "a"}, "", nil)
+	_, err = fs.Diff(ctx, "draft", operator.DiffOptions{From: "a"}, "", nil)
 	is(t, "diff of revisions", err, vfs.Unsupported)
-	_, err = fs.Apply(ctx, "plain", virtualfs.ApplyOptions{}, nil)
+	_, err = fs.Apply(ctx, "plain", operator.ApplyOptions{}, nil)
 	is(t, "apply of what has none", err, vfs.Unsupported)
-	_, err = fs.Commit(ctx, "draft", virtualfs.Commit{})
+	_, err = fs.Commit(ctx, "draft", operator.Commit{})
 	is(t, "commit of what is no git mount", err, vfs.Unsupported)
 
 	// Both sides changed: nothing is applied, and every path is told.
 	put(t, lower, "edit", "3")
 	put(t, lower, "also", "3")
 	text = ""
-	if _, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c diff.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
+	if _, err := fs.Diff(ctx, "draft", operator.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c diff.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
 		t.Errorf("the text of what both sides changed is %q, %v", text, err)
 	}
-	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{}, nil)
+	_, err = fs.Apply(ctx, "draft", operator.ApplyOptions{}, nil)
 	var c *diff.Conflicts
 	if !errors.As(err, &c) || len(c.Paths) != 2 {
 		t.Errorf("apply over others' changes: %v", err)
@@ -245,27 +246,27 @@ func TestReview(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("revert dropped %d, %v", n, err)
 	}
-	seen, err := fs.Diff(ctx, "draft", virtualfs.DiffOptions{}, "", func(diff.Change) bool { return false })
+	seen, err := fs.Diff(ctx, "draft", operator.DiffOptions{}, "", func(diff.Change) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, d, "draft/new", "not seen")
-	_, err = fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen}, nil)
+	_, err = fs.Apply(ctx, "draft", operator.ApplyOptions{If: seen}, nil)
 	is(t, "apply of what nobody reviewed", err, vfs.Conflict)
 	put(t, d, "draft/new", "2")
-	a, err := fs.Apply(ctx, "draft", virtualfs.ApplyOptions{If: seen}, nil)
+	a, err := fs.Apply(ctx, "draft", operator.ApplyOptions{If: seen}, nil)
 	if err != nil || a.Changes != 2 || a.ID == "" {
 		t.Fatalf("apply: %+v, %v", a, err)
 	}
 	if _, err := lower.Lookup(ctx, "gone"); vfs.CodeOf(err) != vfs.NotFound {
 		t.Errorf("what was removed is there after the apply: %v", err)
 	}
-	if got := diffOf(t, fs, "draft", virtualfs.DiffOptions{}); got != nil || fs.Mounts()[0].Changes {
+	if got := diffOf(t, fs, "draft", operator.DiffOptions{}); got != nil || fs.Mounts()[0].Changes {
 		t.Errorf("after the apply there are %q", got)
 	}
 	is(t, "undo of another", fs.Undo(ctx, "draft", "none"), vfs.NotFound)
 	is(t, "undo", fs.Undo(ctx, "draft", a.ID), "")
-	if got, want := diffOf(t, fs, "draft", virtualfs.DiffOptions{}), []string{"removed gone", "added new"}; !slices.Equal(got, want) {
+	if got, want := diffOf(t, fs, "draft", operator.DiffOptions{}), []string{"removed gone", "added new"}; !slices.Equal(got, want) {
 		t.Errorf("after the undo there are %q, want %q", got, want)
 	}
 	is(t, "undo twice", fs.Undo(ctx, "draft", a.ID), vfs.NotFound)
@@ -276,7 +277,7 @@ func TestReview(t *testing.T) {
 func TestApplyAsksTheGuards(t *testing.T) {
 	fs, _ := newFS(t, "a")
 	ctx := t.Context()
-	if err := fs.Mount(ctx, "draft", "overlay:mem:a", virtualfs.Attenuation{Deny: []string{"**/new"}}); err != nil {
+	if err := fs.Mount(ctx, "draft", "overlay:mem:a", operator.Attenuation{Deny: []string{"**/new"}}); err != nil {
 		t.Fatal(err)
 	}
 	d, _, err := fs.Root(ctx)
@@ -286,7 +287,7 @@ func TestApplyAsksTheGuards(t *testing.T) {
 	_, err = vfs.Put(ctx, d, "draft/new", strings.NewReader("x"), vfs.If{})
 	is(t, "writing what is withheld", err, vfs.Denied)
 	put(t, d, "draft/old", "x")
-	if _, err := fs.Apply(ctx, "draft", virtualfs.ApplyOptions{}, nil); err != nil {
+	if _, err := fs.Apply(ctx, "draft", operator.ApplyOptions{}, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -307,7 +308,7 @@ func TestApplyNamesPath(t *testing.T) {
 	if err := in.Rename(t.Context(), "one", in, "two", vfs.If{}, vfs.If{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = fs.Apply(t.Context(), "draft", virtualfs.ApplyOptions{Paths: []string{"two"}}, nil)
+	_, err = fs.Apply(t.Context(), "draft", operator.ApplyOptions{Paths: []string{"two"}}, nil)
 	var e *vfs.Error
 	if !errors.As(err, &e) || e.Code != vfs.Invalid || e.Path != "draft/one" {
 		t.Errorf("apply of one place of what was moved: %v, want invalid that names draft/one", err)
@@ -323,7 +324,7 @@ func TestRevertGivesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, beneath, "dir/in", strings.Repeat("i", 10))
-	a := virtualfs.Attenuation{Bytes: 1000, Nodes: 5, Deny: []string{}, Ask: []string{}}
+	a := operator.Attenuation{Bytes: 1000, Nodes: 5, Deny: []string{}, Ask: []string{}}
 	if err := fs.Mount(t.Context(), "d", "overlay:mem:a", a); err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +373,7 @@ func TestRevertGivesBack(t *testing.T) {
 	full("after a removal was reverted", 1000)
 	// What was let in stays used.
 	is(t, "put", write("kept", 400), "")
-	_, err = fs.Apply(t.Context(), "d", virtualfs.ApplyOptions{}, nil)
+	_, err = fs.Apply(t.Context(), "d", operator.ApplyOptions{}, nil)
 	is(t, "apply", err, "")
 	remove("kept")
 	is(t, "put", write("new", 400), "")
@@ -408,7 +409,7 @@ func TestApplyAsksTodaysGuards(t *testing.T) {
 	mounts(t, fs, "d", "overlay:mem:x")
 	put(t, top, "d/secret", "text")
 	is(t, "unmount", fs.Unmount(t.Context(), "d"), "")
-	for _, a := range []virtualfs.Attenuation{{Deny: []string{"**/secret"}}, {Ask: []string{"**/secret"}}} {
+	for _, a := range []operator.Attenuation{{Deny: []string{"**/secret"}}, {Ask: []string{"**/secret"}}} {
 		if err := fs.Mount(t.Context(), "d", "overlay:mem:x", a); err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +417,7 @@ func TestApplyAsksTodaysGuards(t *testing.T) {
 		if a.Ask != nil {
 			want = vfs.AskDenied
 		}
-		_, err := fs.Apply(t.Context(), "d", virtualfs.ApplyOptions{}, nil)
+		_, err := fs.Apply(t.Context(), "d", operator.ApplyOptions{}, nil)
 		is(t, "apply", err, want)
 		is(t, "unmount", fs.Unmount(t.Context(), "d"), "")
 	}
@@ -446,7 +447,7 @@ func TestOldAppliesAreForgotten(t *testing.T) {
 	var ids []string
 	for i := range 20 {
 		put(t, top, "d/f", strings.Repeat("x", i+1))
-		a, err := fs.Apply(t.Context(), "d", virtualfs.ApplyOptions{}, nil)
+		a, err := fs.Apply(t.Context(), "d", operator.ApplyOptions{}, nil)
 		is(t, "apply", err, "")
 		ids = append(ids, a.ID)
 	}
@@ -475,16 +476,16 @@ func TestWithoutOptions(t *testing.T) {
 		return &virtualfs.Store{Root: store.Root, Close: func() error { opened--; return nil }}, nil
 	}}})
 	ctx := t.Context()
-	is(t, "mount", fs.Mount(ctx, "m", "mem:a", virtualfs.Attenuation{}), "")
-	is(t, "an overlay", fs.Mount(ctx, "o", "overlay:mem:a", virtualfs.Attenuation{}), vfs.Unsupported)
+	is(t, "mount", fs.Mount(ctx, "m", "mem:a", operator.Attenuation{}), "")
+	is(t, "an overlay", fs.Mount(ctx, "o", "overlay:mem:a", operator.Attenuation{}), vfs.Unsupported)
 	if opened != 1 {
 		t.Errorf("%d stores are open, want 1", opened)
 	}
 	_, err := fs.Snapshot(ctx, "m", "", "", nil)
 	is(t, "snapshot", err, vfs.Unsupported)
-	_, err = fs.Materialize(ctx, "m", virtualfs.Bounds{}, nil)
+	_, err = fs.Materialize(ctx, "m", operator.Bounds{}, nil)
 	is(t, "materialize", err, vfs.Unsupported)
-	is(t, "a store that nobody opens", fs.Mount(ctx, "x", "other:", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "a store that nobody opens", fs.Mount(ctx, "x", "other:", operator.Attenuation{}), vfs.Invalid)
 	is(t, "unmount", fs.Unmount(ctx, "m"), "")
 	if err := fs.Close(); err != nil || opened != 0 {
 		t.Errorf("%d stores are open at the end, %v", opened, err)
@@ -492,7 +493,7 @@ func TestWithoutOptions(t *testing.T) {
 
 	fs = virtualfs.New(virtualfs.Options{})
 	defer fs.Close()
-	is(t, "mount, of nothing at all", fs.Mount(ctx, "m", "mem:a", virtualfs.Attenuation{}), vfs.Invalid)
+	is(t, "mount, of nothing at all", fs.Mount(ctx, "m", "mem:a", operator.Attenuation{}), vfs.Invalid)
 
 	// Without a journal nothing is let in.
 	o := virtualfs.Options{
@@ -510,7 +511,7 @@ func TestWithoutOptions(t *testing.T) {
 	is(t, "root", err, "")
 	defer d.Close()
 	put(t, d, "o/f", "x")
-	_, err = fs.Apply(ctx, "o", virtualfs.ApplyOptions{}, nil)
+	_, err = fs.Apply(ctx, "o", operator.ApplyOptions{}, nil)
 	is(t, "apply", err, vfs.Unsupported)
 	is(t, "undo", fs.Undo(ctx, "o", "id"), vfs.Unsupported)
 	n, err := fs.Revert(ctx, "o", nil)

@@ -3,17 +3,18 @@ package virtualfs
 import (
 	"context"
 
+	"capd/operator"
 	"capd/vfs"
 )
 
 // Snapshot implements [Host].
-func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress Progress) (Snapshot, error) {
+func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (operator.Snapshot, error) {
 	if fs.o.Snapshot == nil {
-		return Snapshot{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no snapshots"))
+		return operator.Snapshot{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no snapshots"))
 	}
 	d, err := fs.Dir(ctx, path)
 	if err != nil {
-		return Snapshot{}, err
+		return operator.Snapshot{}, err
 	}
 	defer d.Close()
 	s, err := fs.o.Snapshot(ctx, d, path, store, pin, progress)
@@ -21,7 +22,7 @@ func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress Pr
 }
 
 // Materialize implements [Host].
-func (fs *FS) Materialize(ctx context.Context, path string, b Bounds, progress Progress) (Tree, error) {
+func (fs *FS) Materialize(ctx context.Context, path string, b operator.Bounds, progress operator.Progress) (operator.Tree, error) {
 	if fs.o.Materialize == nil {
 		return nil, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host materializes nothing"))
 	}
@@ -48,7 +49,7 @@ func (fs *FS) Dir(ctx context.Context, path string) (vfs.Dir, error) {
 
 // openTree is a tree that keeps its source open until it is closed.
 type openTree struct {
-	Tree
+	operator.Tree
 	from vfs.Dir
 }
 

@@ -3,6 +3,7 @@ package virtualfs
 import (
 	"context"
 
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
@@ -36,7 +37,7 @@ type Own interface {
 	// yields with each.
 	Diff(ctx context.Context, from, to string, yield func(diff.Change, Text) bool) error
 	// Commit makes the changes permanent.
-	Commit(ctx context.Context, c Commit) (string, error)
+	Commit(ctx context.Context, c operator.Commit) (string, error)
 	// Revert drops the changes at and below paths (nil: all) and returns their number.
 	// It answers unsupported for a part where only everything can be dropped.
 	Revert(ctx context.Context, paths []string) (int, error)

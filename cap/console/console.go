@@ -11,16 +11,16 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // Options are what the authority does not know. The zero value is valid: then the
 // status lacks Process, and the method virtualFs is unsupported.
 type Options struct {
-	Process   func() Process // for the method status
-	VirtualFs virtualfs.Host // changes the composition of the authority's tree
+	Process   func() operator.Process // for the method status
+	VirtualFs operator.VirtualFs      // changes the composition of the authority's tree
 }
 
 // New returns a Console for h. locate makes a locator of a secret. If it is nil, the
@@ -67,7 +67,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	g, secret, err := s.host.GrantOn(c.Context(), guest, path, authority.Terms{ReadOnly: c.Params().ReadOnly(), Limits: l})
+	g, secret, err := s.host.GrantOn(c.Context(), guest, path, operator.Terms{ReadOnly: c.Params().ReadOnly(), Limits: l})
 	if err != nil {
 		return err
 	}
@@ -89,24 +89,24 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	return r.SetLocator(s.locate(secret))
 }
 
-var modes = map[authority.Mode]schema.Grant_Mode{
-	authority.ReadWrite: schema.Grant_Mode_readWrite, authority.ReadOnly: schema.Grant_Mode_readOnly,
+var modes = map[operator.Mode]schema.Grant_Mode{
+	operator.ReadWrite: schema.Grant_Mode_readWrite, operator.ReadOnly: schema.Grant_Mode_readOnly,
 }
 
-var states = map[authority.State]schema.Grant_State{
-	authority.Active: schema.Grant_State_active, authority.Locked: schema.Grant_State_locked,
-	authority.Revoked: schema.Grant_State_revoked,
+var states = map[operator.State]schema.Grant_State{
+	operator.Active: schema.Grant_State_active, operator.Locked: schema.Grant_State_locked,
+	operator.Revoked: schema.Grant_State_revoked,
 }
 
 // SetGrant writes g. Grant reads it.
-func SetGrant(w schema.Grant, g authority.Grant) error {
+func SetGrant(w schema.Grant, g operator.Grant) error {
 	w.SetMode(modes[g.Mode])
 	w.SetState(states[g.State])
 	return errors.Join(w.SetGuest(g.Guest), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
 }
 
 // Grant reads what SetGrant wrote.
-func Grant(w schema.Grant) (g authority.Grant, err error) {
+func Grant(w schema.Grant) (g operator.Grant, err error) {
 	for have, m := range modes {
 		if m == w.Mode() {
 			g.Mode = have

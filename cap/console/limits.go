@@ -6,6 +6,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -90,15 +91,6 @@ func (s *server) setLimits(c vat.Call[schema.Console_setLimits_Params, schema.Co
 	return vfs.At(guest, err)
 }
 
-// Usage is what one grant uses, or several together.
-type Usage struct {
-	Uses  []meter.Use   // one for each kind, in order
-	Turns []meter.Turns // one for each lane, in order
-}
-
-// UsageOf returns what m counts now.
-func UsageOf(m *meter.Meter) Usage { return Usage{m.Uses(), m.Turns()} }
-
 // maxUsages is the largest number of grants in a page of usage, so that it fits into a
 // message.
 const maxUsages = 1000
@@ -133,7 +125,7 @@ func (s *server) usage(c vat.Call[schema.Console_usage_Params, schema.Console_us
 
 // setUsage writes what m counts. UsageFrom reads it.
 func setUsage(m *meter.Meter, make func() (schema.Usage, error)) error {
-	u := UsageOf(m)
+	u := operator.UsageOf(m)
 	w, err := make()
 	if err != nil {
 		return err
@@ -168,7 +160,7 @@ func setUsage(m *meter.Meter, make func() (schema.Usage, error)) error {
 
 // UsageFrom reads a result of the method usage. It skips kinds that this program does
 // not know.
-func UsageFrom(w schema.Usage, err error) (u Usage, _ error) {
+func UsageFrom(w schema.Usage, err error) (u operator.Usage, _ error) {
 	if err != nil {
 		return u, err
 	}

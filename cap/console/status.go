@@ -8,29 +8,13 @@ import (
 
 	schema "capd/capnp"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/version"
 )
 
-// Process is what only the serving program knows of its process. -1 means unknown.
-type Process struct{ Connections, Descriptors int64 }
-
 // unknown is the default of Options.Process.
-func unknown() Process { return Process{-1, -1} }
-
-// Status is the state of a host at one moment: schema.Status in Go.
-type Status struct {
-	Process
-	Version     string
-	Uptime      time.Duration
-	Grants      int
-	OpenNodes   int64
-	Streams     int64
-	Goroutines  int
-	Threads     int // of the operating system
-	HeapBytes   uint64
-	MemoryBytes uint64
-}
+func unknown() operator.Process { return operator.Process{Connections: -1, Descriptors: -1} }
 
 func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_status_Results]) error {
 	if c.Params().Collect() {
@@ -44,9 +28,9 @@ func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_
 	return setStatus(w, s.measure())
 }
 
-func (s *server) measure() Status {
+func (s *server) measure() operator.Status {
 	sum, used := s.host.Summary(), s.host.Meters().All()
-	st := Status{
+	st := operator.Status{
 		Process: s.options.Process(), Version: version.Text(), Uptime: time.Since(sum.Since), Grants: sum.Grants,
 		OpenNodes: used.Used(meter.Nodes), Streams: used.Used(meter.Streams), Goroutines: runtime.NumGoroutine(),
 	}
@@ -63,7 +47,7 @@ func (s *server) measure() Status {
 	return st
 }
 
-func setStatus(w schema.Status, s Status) error {
+func setStatus(w schema.Status, s operator.Status) error {
 	w.SetUptimeMs(uint64(s.Uptime.Milliseconds()))
 	w.SetGrants(uint32(s.Grants))
 	w.SetOpenNodes(uint64(s.OpenNodes))
@@ -80,9 +64,9 @@ func setStatus(w schema.Status, s Status) error {
 func milliseconds(n uint64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // StatusOf reads the result of the method status.
-func StatusOf(w schema.Status) (s Status, err error) {
-	s = Status{
-		Process:     Process{w.Connections(), w.Descriptors()},
+func StatusOf(w schema.Status) (s operator.Status, err error) {
+	s = operator.Status{
+		Process:     operator.Process{Connections: w.Connections(), Descriptors: w.Descriptors()},
 		Uptime:      milliseconds(w.UptimeMs()),
 		Grants:      int(w.Grants()),
 		OpenNodes:   int64(w.OpenNodes()),

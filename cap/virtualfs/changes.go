@@ -7,10 +7,10 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_diff_Results]) error {
@@ -18,7 +18,7 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 	if err != nil {
 		return err
 	}
-	o := virtualfs.DiffOptions{Paths: paths, Text: c.Params().WithText()}
+	o := operator.DiffOptions{Paths: paths, Text: c.Params().WithText()}
 	if o.From, err = wire.Text(c.Params().FromRev()); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 		return err
 	}
 	r.SetMore(p.more)
-	if review != (virtualfs.Review{}) {
+	if review != (operator.Review{}) {
 		if err := r.SetReview(review[:]); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 	if err != nil {
 		return err
 	}
-	o := virtualfs.ApplyOptions{Paths: paths}
+	o := operator.ApplyOptions{Paths: paths}
 	review, err := wire.Data(c.Params().Review())
 	if err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 type materialized struct {
-	tree virtualfs.Tree
+	tree operator.Tree
 
 	mu   sync.Mutex
 	look []finding // the newest, while later pages of it may be asked for
@@ -65,7 +65,7 @@ func (f finding) size() int {
 	return skippedSize(f.skipped())
 }
 
-func (f finding) skipped() virtualfs.Skipped { return virtualfs.Skipped{Path: f.path, Why: f.why} }
+func (f finding) skipped() operator.Skipped { return operator.Skipped{Path: f.path, Why: f.why} }
 
 func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, schema.Materialized_changes_Results]) error {
 	raw, err := wire.Data(c.Params().After())
@@ -82,7 +82,7 @@ func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, sc
 	}
 	p := page{limit: wire.PageSize(c.Params().Limit())}
 	var changes []diff.Change
-	var skipped []virtualfs.Skipped
+	var skipped []operator.Skipped
 	cursor := ""
 	for _, f := range look {
 		if f.cursor() != cursor && !p.add(f.size()) { // findings with the same cursor stay on one page

@@ -2,9 +2,9 @@ package virtualfs
 
 import (
 	"capd/cap/wire"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // Bounds on one message, beside those of package wire, in bytes.
@@ -40,12 +40,12 @@ const (
 	textBytes     = 16
 )
 
-func mountSize(m virtualfs.Mount) int {
+func mountSize(m operator.Mount) int {
 	return mountBytes + len(m.Path) + len(m.Kind) + len(m.Detail) + givenSize(m.URL, m.Attenuation)
 }
 
 // givenSize estimates the bytes of what the caller of mount chooses.
-func givenSize(url string, a virtualfs.Attenuation) int {
+func givenSize(url string, a operator.Attenuation) int {
 	n := textBytes + len(url)
 	for _, patterns := range [][]string{a.Deny, a.Ask} {
 		for _, p := range patterns {
@@ -56,7 +56,7 @@ func givenSize(url string, a virtualfs.Attenuation) int {
 }
 
 // CheckMount answers tooLarge for a URL and patterns that are too large for one mount.
-func CheckMount(url string, a virtualfs.Attenuation) error {
+func CheckMount(url string, a operator.Attenuation) error {
 	if givenSize(url, a) > maxMountBytes {
 		return vfs.Errorf(vfs.TooLarge, "the URL and the patterns are more than the %d KiB of one mount; use fewer and wider patterns", maxMountBytes>>10)
 	}
@@ -87,4 +87,4 @@ func conflictSize(c diff.Conflict) int {
 	return conflictBytes + 2*len(c.Path) + len(c.Why) + len(c.Was.Target) + len(c.Becomes.Target) + len(c.Is.Target)
 }
 
-func skippedSize(s virtualfs.Skipped) int { return skippedBytes + 2*len(s.Path) + len(s.Why) }
+func skippedSize(s operator.Skipped) int { return skippedBytes + 2*len(s.Path) + len(s.Why) }

@@ -4,14 +4,14 @@ import (
 	"context"
 
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
-	"capd/virtualfs"
 )
 
 // report returns a function that tells progress to to, a Progress of the caller's. It
 // tells until stop is called, ctx ends, or a call of to fails. The function never
 // blocks: a new report replaces one that was not sent yet. It is nil if to is nil.
-func report(ctx context.Context, to *vat.Cap) (progress virtualfs.Progress, stop func()) {
+func report(ctx context.Context, to *vat.Cap) (progress operator.Progress, stop func()) {
 	if to == nil {
 		return nil, func() {}
 	}

@@ -7,9 +7,9 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // setPath writes a path: as text if it is UTF-8, and otherwise as raw bytes with a
@@ -127,7 +127,7 @@ func Change(w schema.Change) (c diff.Change, err error) {
 	return c, err
 }
 
-func setSkipped(alloc func(int32) (schema.Skipped_List, error), all []virtualfs.Skipped) error {
+func setSkipped(alloc func(int32) (schema.Skipped_List, error), all []operator.Skipped) error {
 	l, err := alloc(int32(len(all)))
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func setSkipped(alloc func(int32) (schema.Skipped_List, error), all []virtualfs.
 }
 
 // Skipped reads a skipped path in results.
-func Skipped(w schema.Skipped) (s virtualfs.Skipped, err error) {
+func Skipped(w schema.Skipped) (s operator.Skipped, err error) {
 	if s.Path, err = pathOf(w.Path, w.RawPath); err != nil {
 		return s, err
 	}

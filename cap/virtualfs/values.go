@@ -8,8 +8,8 @@ import (
 
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // The functions here translate values. Those that the client needs, to write parameters
@@ -66,7 +66,7 @@ func sizeOf(all []string) (n int) {
 }
 
 // SetAttenuation writes a. Attenuation reads it.
-func SetAttenuation(w schema.Attenuation, a virtualfs.Attenuation) error {
+func SetAttenuation(w schema.Attenuation, a operator.Attenuation) error {
 	w.SetReadOnly(a.ReadOnly)
 	w.SetNoLinks(a.NoLinks)
 	w.SetBytes(uint64(a.Bytes))
@@ -75,7 +75,7 @@ func SetAttenuation(w schema.Attenuation, a virtualfs.Attenuation) error {
 }
 
 // Attenuation reads what SetAttenuation wrote.
-func Attenuation(w schema.Attenuation) (a virtualfs.Attenuation, err error) {
+func Attenuation(w schema.Attenuation) (a operator.Attenuation, err error) {
 	a.ReadOnly, a.NoLinks = w.ReadOnly(), w.NoLinks()
 	if a.Bytes, err = count(w.Bytes()); err != nil {
 		return a, err
@@ -131,7 +131,7 @@ func count(n uint64) (int64, error) {
 	return int64(n), nil
 }
 
-func setMount(w schema.Mount, m virtualfs.Mount) error {
+func setMount(w schema.Mount, m operator.Mount) error {
 	w.SetChanges(m.Changes)
 	a, err := w.NewAttenuation()
 	if err != nil {
@@ -141,7 +141,7 @@ func setMount(w schema.Mount, m virtualfs.Mount) error {
 }
 
 // Mount reads a mount in results.
-func Mount(w schema.Mount) (m virtualfs.Mount, err error) {
+func Mount(w schema.Mount) (m operator.Mount, err error) {
 	m.Changes = w.Changes()
 	if m.Path, err = w.Path(); err != nil {
 		return m, err
@@ -164,11 +164,11 @@ func Mount(w schema.Mount) (m virtualfs.Mount, err error) {
 }
 
 // SetCommit writes c.
-func SetCommit(w schema.Commit, c virtualfs.Commit) error {
+func SetCommit(w schema.Commit, c operator.Commit) error {
 	return errors.Join(w.SetMessage_(c.Message), w.SetAuthor(c.Author), w.SetEmail(c.Email), w.SetRef(c.Ref), w.SetOld(c.Old))
 }
 
-func commit(w schema.Commit) (c virtualfs.Commit, err error) {
+func commit(w schema.Commit) (c operator.Commit, err error) {
 	for _, f := range []struct {
 		to   *string
 		read func() (string, error)
@@ -180,7 +180,7 @@ func commit(w schema.Commit) (c virtualfs.Commit, err error) {
 	return c, nil
 }
 
-func setSnapshot(w schema.Snapshot, s virtualfs.Snapshot) error {
+func setSnapshot(w schema.Snapshot, s operator.Snapshot) error {
 	w.SetSizeBytes(uint64(s.Size))
 	w.SetFiles(uint64(s.Files))
 	w.SetBytes(uint64(s.Bytes))
@@ -189,19 +189,19 @@ func setSnapshot(w schema.Snapshot, s virtualfs.Snapshot) error {
 }
 
 // Snapshot reads a snapshot in results.
-func Snapshot(w schema.Snapshot) (s virtualfs.Snapshot, err error) {
+func Snapshot(w schema.Snapshot) (s operator.Snapshot, err error) {
 	s.Size, s.Files, s.Bytes, s.New = int64(w.SizeBytes()), int64(w.Files()), int64(w.Bytes()), int64(w.NewBytes())
 	s.Digest, err = w.Digest()
 	return s, err
 }
 
 // SetBounds writes b.
-func SetBounds(w schema.Bounds, b virtualfs.Bounds) {
+func SetBounds(w schema.Bounds, b operator.Bounds) {
 	w.SetEntries(uint64(b.Entries))
 	w.SetBytes(uint64(b.Bytes))
 }
 
-func bounds(w schema.Bounds) (b virtualfs.Bounds, err error) {
+func bounds(w schema.Bounds) (b operator.Bounds, err error) {
 	if b.Entries, err = count(w.Entries()); err != nil {
 		return b, err
 	}
@@ -210,9 +210,9 @@ func bounds(w schema.Bounds) (b virtualfs.Bounds, err error) {
 }
 
 // Review reads a review. No bytes are no review.
-func Review(b []byte) (r virtualfs.Review, err error) {
+func Review(b []byte) (r operator.Review, err error) {
 	if n := copy(r[:], b); n != len(b) || n != 0 && n != len(r) {
-		return virtualfs.Review{}, vfs.Errorf(vfs.Invalid, "a review is %d bytes, as diff answers it", len(r))
+		return operator.Review{}, vfs.Errorf(vfs.Invalid, "a review is %d bytes, as diff answers it", len(r))
 	}
 	return r, nil
 }

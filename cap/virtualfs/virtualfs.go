@@ -12,15 +12,15 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/help"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // New returns a VirtualFs for h. h remains the caller's.
-func New(h virtualfs.Host) *vat.Cap { return vat.Serve(table, &server{h}) }
+func New(h operator.VirtualFs) *vat.Cap { return vat.Serve(table, &server{h}) }
 
-type server struct{ host virtualfs.Host }
+type server struct{ host operator.VirtualFs }
 
 // Methods that may take long are neither Inline nor Serial: they run in turns of their
 // own and do not delay other calls.
@@ -84,7 +84,7 @@ func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.Virtua
 		return errCursor
 	}
 	p := page{limit: wire.PageSize(c.Params().Limit())}
-	var mounts []virtualfs.Mount
+	var mounts []operator.Mount
 	for _, m := range s.host.Mounts() {
 		if going && m.Path <= after {
 			continue

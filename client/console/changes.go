@@ -9,10 +9,10 @@ import (
 	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // checkTarget checks the paths of a call about the mount at path. An empty list is
@@ -30,7 +30,7 @@ const diffPage = 10_000
 
 // Diff yields the changes that come after the path after, in byte order of paths. If
 // changes were made between two of its pages, Apply answers conflict for the Review.
-func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(diff.Change) bool) (review virtualfs.Review, err error) {
+func (fs *VirtualFs) Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (review operator.Review, err error) {
 	if err := first(checkTarget(path, o.Paths), checkPath(after), checkTexts(o.From, o.To)); err != nil {
 		return review, err
 	}
@@ -71,7 +71,7 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 			return nil
 		})
 		if err != nil {
-			return virtualfs.Review{}, wire.Decode(err)
+			return operator.Review{}, wire.Decode(err)
 		}
 	}
 	return review, nil
@@ -79,14 +79,14 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o virtualfs.DiffOpti
 
 // Apply applies the changes at and below paths, all of them or none. Nil paths are all
 // changes. The error for paths that somebody else changed is a [*diff.Conflicts].
-func (fs *VirtualFs) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (a virtualfs.Applied, err error) {
+func (fs *VirtualFs) Apply(ctx context.Context, path string, o operator.ApplyOptions, progress operator.Progress) (a operator.Applied, err error) {
 	if err := first(checkTarget(path, o.Paths), checkTarget(path, slices.Concat(o.Paths, o.Ours, o.Theirs))); err != nil {
 		return a, err
 	}
 	told, stop := listen(progress)
 	defer stop()
 	err = vat.Do(ctx, fs.cap, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
-		if o.If != (virtualfs.Review{}) {
+		if o.If != (operator.Review{}) {
 			if err := p.SetReview(o.If[:]); err != nil {
 				return err
 			}

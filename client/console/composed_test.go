@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"capd/backend/memory"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/virtualfs"
@@ -44,7 +45,7 @@ func composed(t *testing.T) (fs *virtualfs.FS, beneath func(name string) vfs.Dir
 // What an operator does with a copy-on-write mount, from end to end.
 func TestComposed(t *testing.T) {
 	h, beneath := composed(t)
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	ctx := t.Context()
 	put := func(d vfs.Dir, path, text string) {
 		t.Helper()
@@ -56,11 +57,11 @@ func TestComposed(t *testing.T) {
 		return err == nil
 	}
 	put(beneath("a"), "old", "as it was")
-	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", virtualfs.Attenuation{}))
-	ok(t, fs.Mount(ctx, "p/below", "memory:b", virtualfs.Attenuation{ReadOnly: true, Deny: []string{}}))
-	is(t, "mounting twice", fs.Mount(ctx, "p", "memory:c", virtualfs.Attenuation{}), vfs.Exists)
-	is(t, "mounting what is not there", fs.Mount(ctx, "q", "memory:", virtualfs.Attenuation{}), vfs.NotFound)
-	is(t, "mounting what nobody knows", fs.Mount(ctx, "q", "ftp://x", virtualfs.Attenuation{}), vfs.Invalid)
+	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", operator.Attenuation{}))
+	ok(t, fs.Mount(ctx, "p/below", "memory:b", operator.Attenuation{ReadOnly: true, Deny: []string{}}))
+	is(t, "mounting twice", fs.Mount(ctx, "p", "memory:c", operator.Attenuation{}), vfs.Exists)
+	is(t, "mounting what is not there", fs.Mount(ctx, "q", "memory:", operator.Attenuation{}), vfs.NotFound)
+	is(t, "mounting what nobody knows", fs.Mount(ctx, "q", "ftp://x", operator.Attenuation{}), vfs.Invalid)
 	is(t, "unmounting what is not there", fs.Unmount(ctx, "q"), vfs.NotFound)
 
 	root, ctl, err := fs.Root(ctx)
@@ -82,23 +83,23 @@ func TestComposed(t *testing.T) {
 
 	mounts, err := fs.Mounts(ctx)
 	ok(t, err)
-	same(t, "mounts", mounts, []virtualfs.Mount{
+	same(t, "mounts", mounts, []operator.Mount{
 		{Path: "p", URL: "overlay:memory:a", Kind: "overlay", Changes: true},
-		{Path: "p/below", URL: "memory:b", Kind: "memory", Attenuation: virtualfs.Attenuation{ReadOnly: true, Deny: []string{}}},
+		{Path: "p/below", URL: "memory:b", Kind: "memory", Attenuation: operator.Attenuation{ReadOnly: true, Deny: []string{}}},
 	})
 	var changes []diff.Change
-	_, err = fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", collect(&changes))
+	_, err = fs.Diff(ctx, "p", operator.DiffOptions{Text: true}, "", collect(&changes))
 	ok(t, err)
 	if len(changes) != files+1 || changes[0].Kind != diff.Added || changes[files].Kind != diff.Modified ||
 		!strings.Contains(changes[files].Text, "+changed") {
 		t.Errorf("%d changes, from %+v to %+v", len(changes), changes[0], changes[len(changes)-1])
 	}
-	_, err = fs.Diff(ctx, "p/below", virtualfs.DiffOptions{}, "", collect(&changes))
+	_, err = fs.Diff(ctx, "p/below", operator.DiffOptions{}, "", collect(&changes))
 	is(t, "the changes of a mount that keeps none", err, vfs.Unsupported)
-	_, err = fs.Commit(ctx, "p", virtualfs.Commit{Message: "x"})
+	_, err = fs.Commit(ctx, "p", operator.Commit{Message: "x"})
 	is(t, "a commit of what is no git mount", err, vfs.Unsupported)
 
-	applied, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: []string{"new0000", "new0001"}}, func(int64, int64) {})
+	applied, err := fs.Apply(ctx, "p", operator.ApplyOptions{Paths: []string{"new0000", "new0001"}}, func(int64, int64) {})
 	ok(t, err)
 	if applied.Changes != 2 || applied.ID == "" || !there("new0001") || there("new0002") {
 		t.Errorf("two were applied: %+v", applied)
@@ -113,7 +114,7 @@ func TestComposed(t *testing.T) {
 	for i := range 1100 {
 		put(beneath("a"), fmt.Sprintf("new%04d", i), "other\n")
 	}
-	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{}, nil)
+	_, err = fs.Apply(ctx, "p", operator.ApplyOptions{}, nil)
 	conflicts, listed := errors.AsType[*diff.Conflicts](err)
 	if !listed || len(conflicts.Paths) != 1100 || there("new1150") {
 		t.Errorf("an apply over 1100 files that somebody else made: %.300v", err)
@@ -126,7 +127,7 @@ func TestComposed(t *testing.T) {
 	ok(t, fs.Unmount(ctx, "p"))
 	mounts, err = fs.Mounts(ctx)
 	ok(t, err)
-	same(t, "mounts at the end", mounts, []virtualfs.Mount{})
+	same(t, "mounts at the end", mounts, []operator.Mount{})
 	_, err = p.Stat(ctx)
 	is(t, "what was open in a mount", err, vfs.Stale)
 }
@@ -134,10 +135,10 @@ func TestComposed(t *testing.T) {
 // What diff answers is what apply takes, over the wire alone.
 func TestReviewOverTheWire(t *testing.T) {
 	h, _ := composed(t)
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	ctx := t.Context()
-	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", virtualfs.Attenuation{}))
-	ok(t, fs.Mount(ctx, "plain", "memory:b", virtualfs.Attenuation{}))
+	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", operator.Attenuation{}))
+	ok(t, fs.Mount(ctx, "plain", "memory:b", operator.Attenuation{}))
 	root, ctl, err := fs.Root(ctx)
 	ok(t, err)
 	defer root.Close()
@@ -147,17 +148,17 @@ func TestReviewOverTheWire(t *testing.T) {
 		_, err := vfs.Put(ctx, root, path, strings.NewReader(text), vfs.If{})
 		ok(t, err)
 	}
-	look := func(paths ...string) virtualfs.Review {
+	look := func(paths ...string) operator.Review {
 		t.Helper()
-		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: paths}, "", func(diff.Change) bool { return false })
+		r, err := fs.Diff(ctx, "p", operator.DiffOptions{Paths: paths}, "", func(diff.Change) bool { return false })
 		ok(t, err)
-		if r == (virtualfs.Review{}) {
+		if r == (operator.Review{}) {
 			t.Fatal("diff answers no review")
 		}
 		return r
 	}
-	apply := func(r virtualfs.Review, paths ...string) (int, error) {
-		a, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: r, Paths: paths}, nil)
+	apply := func(r operator.Review, paths ...string) (int, error) {
+		a, err := fs.Apply(ctx, "p", operator.ApplyOptions{If: r, Paths: paths}, nil)
 		return a.Changes, err
 	}
 	none := look()
@@ -187,9 +188,9 @@ func TestReviewOverTheWire(t *testing.T) {
 // A diff in pages of which one is of another moment has a review that no changes have.
 func TestReviewOfPages(t *testing.T) {
 	h, _ := composed(t)
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	ctx := t.Context()
-	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", virtualfs.Attenuation{}))
+	ok(t, fs.Mount(ctx, "p", "overlay:memory:a", operator.Attenuation{}))
 	root, ctl, err := fs.Root(ctx)
 	ok(t, err)
 	defer root.Close()
@@ -202,10 +203,10 @@ func TestReviewOfPages(t *testing.T) {
 	for i := range 8 {
 		put(fmt.Sprintf("p/f%d", i), strings.Repeat("line\n", 50<<10))
 	}
-	look := func(do func(n int)) virtualfs.Review {
+	look := func(do func(n int)) operator.Review {
 		t.Helper()
 		n := 0
-		r, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Text: true}, "", func(diff.Change) bool { n++; do(n); return true })
+		r, err := fs.Diff(ctx, "p", operator.DiffOptions{Text: true}, "", func(diff.Change) bool { n++; do(n); return true })
 		if ok(t, err); n != 8 {
 			t.Fatalf("%d changes, want 8", n)
 		}
@@ -217,13 +218,13 @@ func TestReviewOfPages(t *testing.T) {
 			put("p/f7", "other")
 		}
 	})
-	for what, r := range map[string]virtualfs.Review{"the first page": seen, "pages of two moments": mixed} {
-		_, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: r}, nil)
+	for what, r := range map[string]operator.Review{"the first page": seen, "pages of two moments": mixed} {
+		_, err := fs.Apply(ctx, "p", operator.ApplyOptions{If: r}, nil)
 		is(t, "an apply with the review of "+what, err, vfs.Conflict)
 	}
 	put("p/f7", strings.Repeat("line\n", 50<<10)) // as the first page had it
-	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: mixed}, nil)
+	_, err = fs.Apply(ctx, "p", operator.ApplyOptions{If: mixed}, nil)
 	is(t, "an apply of what the first page was of", err, vfs.Conflict)
-	_, err = fs.Apply(ctx, "p", virtualfs.ApplyOptions{If: seen}, nil)
+	_, err = fs.Apply(ctx, "p", operator.ApplyOptions{If: seen}, nil)
 	ok(t, err)
 }

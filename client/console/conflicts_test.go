@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // Conflicts reach the caller, all of them.
 func TestConflicts(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
-	tree, err := fs.Materialize(t.Context(), "p", virtualfs.Bounds{}, nil)
+	fs := virtualFs(t, h)
+	tree, err := fs.Materialize(t.Context(), "p", operator.Bounds{}, nil)
 	ok(t, err)
 	defer tree.Close()
 	many := &diff.Conflicts{}
@@ -28,7 +28,7 @@ func TestConflicts(t *testing.T) {
 		})
 	}
 	methods := map[string]func() error{
-		"apply": func() error { _, err := fs.Apply(t.Context(), "p", virtualfs.ApplyOptions{}, nil); return err },
+		"apply": func() error { _, err := fs.Apply(t.Context(), "p", operator.ApplyOptions{}, nil); return err },
 		"undo":  func() error { return fs.Undo(t.Context(), "p", "id") },
 		"sync":  func() error { _, _, err := tree.Sync(t.Context(), nil); return err },
 	}

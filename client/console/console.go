@@ -9,11 +9,11 @@ import (
 	"net"
 	"path/filepath"
 
-	"capd/authority"
 	served "capd/cap/console"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -51,12 +51,12 @@ func (c *Console) Close() error {
 
 // Grant gives guest the node at path ("" for everything). It returns the grant, its
 // locator, which is a secret, and its control.
-func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) (g authority.Grant, locator string, ctl *Control, err error) {
-	return c.GrantOn(ctx, guest, path, authority.Terms{ReadOnly: readOnly})
+func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) (g operator.Grant, locator string, ctl *Control, err error) {
+	return c.GrantOn(ctx, guest, path, operator.Terms{ReadOnly: readOnly})
 }
 
 // GrantOn is like Grant, with terms.
-func (c *Console) GrantOn(ctx context.Context, guest, path string, t authority.Terms) (g authority.Grant, locator string, ctl *Control, err error) {
+func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (g operator.Grant, locator string, ctl *Control, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
 		p.SetReadOnly(t.ReadOnly)
 		return errors.Join(p.SetGuest(guest), p.SetPath(path), served.SetLimits(t.Limits, p.NewLimits))
@@ -78,8 +78,8 @@ func (c *Console) GrantOn(ctx context.Context, guest, path string, t authority.T
 }
 
 // Grants returns every grant, oldest first.
-func (c *Console) Grants(ctx context.Context) ([]authority.Grant, error) {
-	out := []authority.Grant{}
+func (c *Console) Grants(ctx context.Context) ([]operator.Grant, error) {
+	out := []operator.Grant{}
 	for more, after := true, ""; more; {
 		err := vat.Do(ctx, c.cap, schema.Console_list, func(p schema.Console_list_Params, _ *vat.Caps) error {
 			return p.SetAfter(after)
@@ -156,7 +156,7 @@ func (c *Console) Control(ctx context.Context, id string) (ctl *Control, err err
 
 // Status returns what the host holds now. With collect, the host first collects
 // garbage.
-func (c *Console) Status(ctx context.Context, collect bool) (st served.Status, err error) {
+func (c *Console) Status(ctx context.Context, collect bool) (st operator.Status, err error) {
 	err = vat.Do(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
 		p.SetCollect(collect)
 		return nil

@@ -16,10 +16,10 @@ import (
 	schema "capd/capnp"
 	"capd/client/console"
 	"capd/host"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // fake is a virtualfs.Host that answers what it is told to and notes what it was
@@ -29,21 +29,21 @@ type fake struct {
 	calls []string // method and arguments
 
 	err      error
-	mounts   []virtualfs.Mount
+	mounts   []operator.Mount
 	changes  []diff.Change
-	skipped  []virtualfs.Skipped
-	review   virtualfs.Review
-	applied  virtualfs.Applied
+	skipped  []operator.Skipped
+	review   operator.Review
+	applied  operator.Applied
 	count    int
 	commit   string
-	snapshot virtualfs.Snapshot
+	snapshot operator.Snapshot
 	tree     vfs.Dir
-	work     func(ctx context.Context, p virtualfs.Progress) error
+	work     func(ctx context.Context, p operator.Progress) error
 	looks    int           // at a materialized tree
 	closed   chan struct{} // gets one for each tree that was closed
 }
 
-var _ virtualfs.Host = (*fake)(nil)
+var _ operator.VirtualFs = (*fake)(nil)
 
 func (f *fake) note(method string, args ...any) error {
 	f.mu.Lock()
@@ -62,18 +62,18 @@ func (f *fake) last() string {
 	return f.calls[len(f.calls)-1]
 }
 
-func (f *fake) do(ctx context.Context, p virtualfs.Progress, err error) error {
+func (f *fake) do(ctx context.Context, p operator.Progress, err error) error {
 	if err == nil && f.work != nil {
 		return f.work(ctx, p)
 	}
 	return err
 }
 
-func (f *fake) Mount(_ context.Context, path, url string, a virtualfs.Attenuation) error {
+func (f *fake) Mount(_ context.Context, path, url string, a operator.Attenuation) error {
 	return f.note("mount", path, url, a)
 }
 func (f *fake) Unmount(_ context.Context, path string) error { return f.note("unmount", path) }
-func (f *fake) Mounts() []virtualfs.Mount                    { f.note("mounts"); return f.mounts }
+func (f *fake) Mounts() []operator.Mount                     { f.note("mounts"); return f.mounts }
 
 func (f *fake) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
 	if err := f.note("root"); err != nil {
@@ -82,9 +82,9 @@ func (f *fake) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
 	return vfs.RevocableDir(f.tree)
 }
 
-func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(diff.Change) bool) (virtualfs.Review, error) {
+func (f *fake) Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error) {
 	if err := f.do(ctx, nil, f.note("diff", path, o, after)); err != nil {
-		return virtualfs.Review{}, err
+		return operator.Review{}, err
 	}
 	for _, c := range f.changes {
 		if c.Path > after && !yield(c) {
@@ -94,20 +94,20 @@ func (f *fake) Diff(ctx context.Context, path string, o virtualfs.DiffOptions, a
 	return f.review, nil
 }
 
-func (f *fake) Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, p virtualfs.Progress) (virtualfs.Applied, error) {
+func (f *fake) Apply(ctx context.Context, path string, o operator.ApplyOptions, p operator.Progress) (operator.Applied, error) {
 	return f.applied, f.do(ctx, p, f.note("apply", path, o, p != nil))
 }
 func (f *fake) Undo(_ context.Context, path, id string) error { return f.note("undo", path, id) }
 func (f *fake) Revert(_ context.Context, path string, paths []string) (int, error) {
 	return f.count, f.note("revert", path, paths)
 }
-func (f *fake) Commit(_ context.Context, path string, c virtualfs.Commit) (string, error) {
+func (f *fake) Commit(_ context.Context, path string, c operator.Commit) (string, error) {
 	return f.commit, f.note("commit", path, c)
 }
-func (f *fake) Snapshot(ctx context.Context, path, store, pin string, p virtualfs.Progress) (virtualfs.Snapshot, error) {
+func (f *fake) Snapshot(ctx context.Context, path, store, pin string, p operator.Progress) (operator.Snapshot, error) {
 	return f.snapshot, f.do(ctx, p, f.note("snapshot", path, store, pin, p != nil))
 }
-func (f *fake) Materialize(ctx context.Context, path string, b virtualfs.Bounds, p virtualfs.Progress) (virtualfs.Tree, error) {
+func (f *fake) Materialize(ctx context.Context, path string, b operator.Bounds, p operator.Progress) (operator.Tree, error) {
 	if err := f.do(ctx, p, f.note("materialize", path, b, p != nil)); err != nil {
 		return nil, err
 	}
@@ -118,14 +118,14 @@ func (f *fake) Materialize(ctx context.Context, path string, b virtualfs.Bounds,
 type fakeTree struct{ *fake }
 
 func (fakeTree) Path() string { return "/private/tree" }
-func (t fakeTree) Changes(context.Context) ([]diff.Change, []virtualfs.Skipped, error) {
+func (t fakeTree) Changes(context.Context) ([]diff.Change, []operator.Skipped, error) {
 	err := t.note("changes")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.looks++
 	return t.changes, t.skipped, err
 }
-func (t fakeTree) Sync(ctx context.Context, p virtualfs.Progress) (int, []virtualfs.Skipped, error) {
+func (t fakeTree) Sync(ctx context.Context, p operator.Progress) (int, []operator.Skipped, error) {
 	return t.count, t.skipped, t.do(ctx, p, t.note("sync", p != nil))
 }
 func (t fakeTree) Close() error { t.closed <- struct{}{}; return nil }
@@ -140,7 +140,7 @@ func (f *fake) asked(t *testing.T, method string, args ...any) {
 
 // serve starts a host whose operator gets what fs composes, and returns what dials
 // its control socket.
-func serve(t *testing.T, fs virtualfs.Host) (dial func() net.Conn) {
+func serve(t *testing.T, fs operator.VirtualFs) (dial func() net.Conn) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long a name for a socket
 	ok(t, err)
@@ -167,7 +167,7 @@ func serve(t *testing.T, fs virtualfs.Host) (dial func() net.Conn) {
 }
 
 // operator returns the VirtualFs of a host's console.
-func operator(t *testing.T, h virtualfs.Host) *console.VirtualFs {
+func virtualFs(t *testing.T, h operator.VirtualFs) *console.VirtualFs {
 	t.Helper()
 	c := console.New(serve(t, h)())
 	t.Cleanup(func() { c.Close() })
@@ -178,7 +178,7 @@ func operator(t *testing.T, h virtualfs.Host) *console.VirtualFs {
 }
 
 // raw returns the same as a bare capability.
-func raw(t *testing.T, h virtualfs.Host) *vat.Cap {
+func raw(t *testing.T, h operator.VirtualFs) *vat.Cap {
 	t.Helper()
 	conn := vat.NewConn(serve(t, h)(), vat.Options{})
 	t.Cleanup(func() { conn.Close() })

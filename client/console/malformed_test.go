@@ -11,9 +11,9 @@ import (
 	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // What no client of ours sends is refused, with a code.
@@ -111,11 +111,11 @@ func TestMalformed(t *testing.T) {
 	}
 	// Nothing in particular is asked for: the defaults.
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_mount, nil, nil))
-	h.asked(t, "mount", "", "", virtualfs.Attenuation{})
+	h.asked(t, "mount", "", "", operator.Attenuation{})
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_apply, nil, nil))
-	h.asked(t, "apply", "", virtualfs.ApplyOptions{}, false)
+	h.asked(t, "apply", "", operator.ApplyOptions{}, false)
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_commit, nil, nil))
-	h.asked(t, "commit", "", virtualfs.Commit{})
+	h.asked(t, "commit", "", operator.Commit{})
 }
 
 // mangle makes what is no list of texts, or no struct.

@@ -6,10 +6,10 @@ import (
 	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // Materialized is a copy of a subtree in a private directory of the host. It implements
@@ -19,11 +19,11 @@ type Materialized struct {
 	path string
 }
 
-var _ virtualfs.Tree = (*Materialized)(nil)
+var _ operator.Tree = (*Materialized)(nil)
 
 // Materialize copies the subtree at path into a private directory of the host. It
 // returns a [*Materialized].
-func (fs *VirtualFs) Materialize(ctx context.Context, path string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error) {
+func (fs *VirtualFs) Materialize(ctx context.Context, path string, b operator.Bounds, progress operator.Progress) (operator.Tree, error) {
 	if b.Entries < 0 || b.Bytes < 0 {
 		return nil, vfs.At(path, vfs.Errorf(vfs.Invalid, "a bound is negative; 0 is the host's default"))
 	}
@@ -70,7 +70,7 @@ func (t *Materialized) Path() string { return t.path }
 
 // Changes returns what Sync would bring back, and what it would leave out, both in byte
 // order of paths.
-func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skipped []virtualfs.Skipped, err error) {
+func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skipped []operator.Skipped, err error) {
 	cursor := []byte{}
 	for more := true; more; {
 		err := vat.Do(ctx, t.cap, schema.Materialized_changes, func(p schema.Materialized_changes_Params, _ *vat.Caps) error {
@@ -103,11 +103,11 @@ func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skip
 	return changes, skipped, nil
 }
 
-func leftOut(l schema.Skipped_List, err error) ([]virtualfs.Skipped, error) {
+func leftOut(l schema.Skipped_List, err error) ([]operator.Skipped, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []virtualfs.Skipped
+	var all []operator.Skipped
 	for i := range l.Len() {
 		s, err := served.Skipped(l.At(i))
 		if err != nil {
@@ -121,7 +121,7 @@ func leftOut(l schema.Skipped_List, err error) ([]virtualfs.Skipped, error) {
 // Sync brings back what changed, all or nothing. The error for paths that changed on
 // both sides is a [*diff.Conflicts]. Of what was left out it returns the first MiB;
 // Changes returns everything.
-func (t *Materialized) Sync(ctx context.Context, progress virtualfs.Progress) (changes int, skipped []virtualfs.Skipped, err error) {
+func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (changes int, skipped []operator.Skipped, err error) {
 	told, stop := listen(progress)
 	defer stop()
 	err = vat.Do(ctx, t.cap, schema.Materialized_sync, func(p schema.Materialized_sync_Params, caps *vat.Caps) error {

@@ -9,24 +9,24 @@ import (
 	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // Pages have every mount once, the root's among them, however short they are.
 func TestMountPages(t *testing.T) {
 	h := example()
-	h.mounts = []virtualfs.Mount{{Path: "", Kind: "memory"}}
+	h.mounts = []operator.Mount{{Path: "", Kind: "memory"}}
 	for i := range 2500 {
-		m := virtualfs.Mount{Path: fmt.Sprintf("m%04d", i), Kind: "memory"}
+		m := operator.Mount{Path: fmt.Sprintf("m%04d", i), Kind: "memory"}
 		if i%100 == 0 {
 			m.Attenuation.Deny = []string{strings.Repeat("x", 200<<10)}
 		}
 		h.mounts = append(h.mounts, m)
 	}
-	got, err := operator(t, h).Mounts(t.Context())
+	got, err := virtualFs(t, h).Mounts(t.Context())
 	ok(t, err)
 	same(t, "all pages", got, h.mounts)
 
@@ -67,14 +67,14 @@ func TestDiffPages(t *testing.T) {
 		}
 		h.changes = append(h.changes, c)
 	}
-	client := operator(t, h)
+	client := virtualFs(t, h)
 	var all []diff.Change
-	_, err := client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, "", collect(&all))
+	_, err := client.Diff(t.Context(), "p", operator.DiffOptions{}, "", collect(&all))
 	ok(t, err)
 	same(t, "all pages", all, h.changes)
 
 	all = nil
-	_, err = client.Diff(t.Context(), "p", virtualfs.DiffOptions{}, h.changes[10].Path, func(c diff.Change) bool {
+	_, err = client.Diff(t.Context(), "p", operator.DiffOptions{}, h.changes[10].Path, func(c diff.Change) bool {
 		all = append(all, c)
 		return len(all) < 3
 	})
@@ -120,10 +120,10 @@ func TestMaterializedPages(t *testing.T) {
 			h.changes = append(h.changes, diff.Change{Path: path, Kind: diff.Added})
 		}
 		if i%3 == 0 {
-			h.skipped = append(h.skipped, virtualfs.Skipped{Path: path, Why: "a link"})
+			h.skipped = append(h.skipped, operator.Skipped{Path: path, Why: "a link"})
 		}
 	}
-	tree, err := operator(t, h).Materialize(t.Context(), "", virtualfs.Bounds{}, nil)
+	tree, err := virtualFs(t, h).Materialize(t.Context(), "", operator.Bounds{}, nil)
 	ok(t, err)
 	defer tree.Close()
 	for range 2 {
@@ -187,7 +187,7 @@ func TestSyncLeavesOutMuch(t *testing.T) {
 	h := example()
 	h.skipped = nil
 	for i := range 5000 {
-		h.skipped = append(h.skipped, virtualfs.Skipped{Path: fmt.Sprintf("%s%05d", strings.Repeat("d/", 500), i), Why: "a FIFO"})
+		h.skipped = append(h.skipped, operator.Skipped{Path: fmt.Sprintf("%s%05d", strings.Repeat("d/", 500), i), Why: "a FIFO"})
 	}
 	fs := raw(t, h)
 	defer fs.Release()

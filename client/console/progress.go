@@ -5,13 +5,13 @@ import (
 	"sync"
 
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
-	"capd/virtualfs"
 )
 
 // listen returns a capability to a Progress that calls f, or nil if f is nil. It calls
 // f no more after stop has returned.
-func listen(f virtualfs.Progress) (told *vat.Cap, stop func()) {
+func listen(f operator.Progress) (told *vat.Cap, stop func()) {
 	if f == nil {
 		return nil, func() {}
 	}
@@ -21,7 +21,7 @@ func listen(f virtualfs.Progress) (told *vat.Cap, stop func()) {
 
 type listener struct {
 	mu sync.Mutex
-	f  virtualfs.Progress // nil after stop
+	f  operator.Progress // nil after stop
 }
 
 func (l *listener) stop() {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
-	"capd/virtualfs"
 )
 
 // long calls everything that takes a progress and may take long.
@@ -82,7 +82,7 @@ func TestProgressThatNeverAnswers(t *testing.T) {
 			h := example()
 			fs := raw(t, h)
 			defer fs.Release()
-			h.work = func(ctx context.Context, p virtualfs.Progress) error {
+			h.work = func(ctx context.Context, p operator.Progress) error {
 				if p == nil { // the copy that is synced
 					return nil
 				}
@@ -119,7 +119,7 @@ func TestProgressThatFails(t *testing.T) {
 			h := example()
 			fs := raw(t, h)
 			defer fs.Release()
-			h.work = func(ctx context.Context, p virtualfs.Progress) error {
+			h.work = func(ctx context.Context, p operator.Progress) error {
 				if p == nil {
 					return nil
 				}
@@ -148,8 +148,8 @@ func TestProgressThatFails(t *testing.T) {
 func TestProgressSkipsToTheNewest(t *testing.T) {
 	first, answer, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h := example()
-	fs := operator(t, h)
-	h.work = func(ctx context.Context, p virtualfs.Progress) error {
+	fs := virtualFs(t, h)
+	h.work = func(ctx context.Context, p operator.Progress) error {
 		p(1, 10)
 		if err := await(ctx, first); err != nil {
 			return err
@@ -161,7 +161,7 @@ func TestProgressSkipsToTheNewest(t *testing.T) {
 		return await(ctx, second)
 	}
 	n := 0
-	_, err := fs.Apply(t.Context(), "p", virtualfs.ApplyOptions{}, func(entries, bytes int64) {
+	_, err := fs.Apply(t.Context(), "p", operator.ApplyOptions{}, func(entries, bytes int64) {
 		if n++; n == 1 {
 			same(t, "entries and bytes", [2]int64{entries, bytes}, [2]int64{1, 10})
 			first <- struct{}{}
@@ -178,8 +178,8 @@ func TestProgressSkipsToTheNewest(t *testing.T) {
 // A caller is told nothing after the call has returned.
 func TestProgressEndsWithTheCall(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
-	h.work = func(_ context.Context, p virtualfs.Progress) error {
+	fs := virtualFs(t, h)
+	h.work = func(_ context.Context, p operator.Progress) error {
 		for i := range int64(100) {
 			p(i, i)
 		}
@@ -187,7 +187,7 @@ func TestProgressEndsWithTheCall(t *testing.T) {
 	}
 	for range 50 {
 		var over atomic.Bool
-		_, err := fs.Apply(t.Context(), "p", virtualfs.ApplyOptions{}, func(int64, int64) {
+		_, err := fs.Apply(t.Context(), "p", operator.ApplyOptions{}, func(int64, int64) {
 			if over.Load() {
 				t.Error("told after the end")
 			}
@@ -214,7 +214,7 @@ func TestCancellation(t *testing.T) {
 			fs := raw(t, h)
 			defer fs.Release()
 			begun, ended := make(chan struct{}, 100), make(chan error, 100)
-			h.work = func(ctx context.Context, p virtualfs.Progress) error {
+			h.work = func(ctx context.Context, p operator.Progress) error {
 				if name == "sync" && p == nil { // the copy that is synced
 					return nil
 				}

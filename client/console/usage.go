@@ -3,24 +3,24 @@ package console
 import (
 	"context"
 
-	"capd/authority"
 	served "capd/cap/console"
 	"capd/cap/wire"
 	schema "capd/capnp"
+	"capd/operator"
 	"capd/vat"
 )
 
 // Usage is what guests use at one moment.
 type Usage struct {
-	Host      served.Usage // all of them together
-	Strangers served.Usage // connections that have restored nothing yet
-	Grants    []GrantUsage // oldest first, without those that hold nothing any more
+	Host      operator.Usage // all of them together
+	Strangers operator.Usage // connections that have restored nothing yet
+	Grants    []GrantUsage   // oldest first, without those that hold nothing any more
 }
 
 // GrantUsage is what one grant uses, together with all that was shared from it.
 type GrantUsage struct {
-	authority.Grant
-	served.Usage
+	operator.Grant
+	operator.Usage
 }
 
 // Usage returns what guests use now. It asks several times if there are many grants.

@@ -5,11 +5,11 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 
-	"capd/authority"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client/console"
 	"capd/meter"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 )
@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 	for k := range meter.Kinds {
 		all[k] = int64(k) + 100
 	}
-	g, _, ctl, err := con.GrantOn(t.Context(), "agent", "", authority.Terms{Limits: all})
+	g, _, ctl, err := con.GrantOn(t.Context(), "agent", "", operator.Terms{Limits: all})
 	ok(t, err)
 	defer ctl.Close()
 	limits := func() map[meter.Kind]int64 {

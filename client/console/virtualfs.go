@@ -7,10 +7,10 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // VirtualFs changes the composition of a host's tree. Its methods behave like those of
@@ -20,15 +20,15 @@ type VirtualFs struct{ cap *vat.Cap }
 // The methods of [virtualfs.Host] that take a context and return nothing that only a
 // host has are the same here.
 var _ interface {
-	Mount(ctx context.Context, path, url string, a virtualfs.Attenuation) error
+	Mount(ctx context.Context, path, url string, a operator.Attenuation) error
 	Unmount(ctx context.Context, path string) error
-	Diff(ctx context.Context, path string, o virtualfs.DiffOptions, after string, yield func(diff.Change) bool) (virtualfs.Review, error)
-	Apply(ctx context.Context, path string, o virtualfs.ApplyOptions, progress virtualfs.Progress) (virtualfs.Applied, error)
+	Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error)
+	Apply(ctx context.Context, path string, o operator.ApplyOptions, progress operator.Progress) (operator.Applied, error)
 	Undo(ctx context.Context, path, id string) error
 	Revert(ctx context.Context, path string, paths []string) (int, error)
-	Commit(ctx context.Context, path string, c virtualfs.Commit) (string, error)
-	Snapshot(ctx context.Context, path, store, pin string, progress virtualfs.Progress) (virtualfs.Snapshot, error)
-	Materialize(ctx context.Context, path string, b virtualfs.Bounds, progress virtualfs.Progress) (virtualfs.Tree, error)
+	Commit(ctx context.Context, path string, c operator.Commit) (string, error)
+	Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (operator.Snapshot, error)
+	Materialize(ctx context.Context, path string, b operator.Bounds, progress operator.Progress) (operator.Tree, error)
 } = (*VirtualFs)(nil)
 
 // VirtualFs returns the VirtualFs of the host. It answers unsupported if the host
@@ -62,7 +62,7 @@ func (fs *VirtualFs) Close() error {
 }
 
 // Mount mounts the store that url names at path.
-func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a virtualfs.Attenuation) error {
+func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a operator.Attenuation) error {
 	if a.Bytes < 0 || a.Nodes < 0 {
 		return vfs.At(path, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is negative; 0 is no bound"))
 	}
@@ -119,8 +119,8 @@ func (fs *VirtualFs) Unmount(ctx context.Context, path string) error {
 }
 
 // Mounts returns every mount, in byte order of paths.
-func (fs *VirtualFs) Mounts(ctx context.Context) ([]virtualfs.Mount, error) {
-	all := []virtualfs.Mount{}
+func (fs *VirtualFs) Mounts(ctx context.Context) ([]operator.Mount, error) {
+	all := []operator.Mount{}
 	cursor := []byte{}
 	for more := true; more; {
 		err := vat.Do(ctx, fs.cap, schema.VirtualFs_mounts, func(p schema.VirtualFs_mounts_Params, _ *vat.Caps) error {
@@ -165,7 +165,7 @@ func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err err
 }
 
 // Commit commits the changes of a git mount and returns the id of the commit.
-func (fs *VirtualFs) Commit(ctx context.Context, path string, c virtualfs.Commit) (id string, err error) {
+func (fs *VirtualFs) Commit(ctx context.Context, path string, c operator.Commit) (id string, err error) {
 	if err := first(checkPath(path), checkTexts(c.Message, c.Author, c.Email, c.Ref, c.Old)); err != nil {
 		return "", err
 	}
@@ -183,7 +183,7 @@ func (fs *VirtualFs) Commit(ctx context.Context, path string, c virtualfs.Commit
 }
 
 // Snapshot stores the subtree at path in the content-addressed store that store names.
-func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, progress virtualfs.Progress) (s virtualfs.Snapshot, err error) {
+func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (s operator.Snapshot, err error) {
 	if err := first(checkPath(path), checkTexts(store, pin)); err != nil {
 		return s, err
 	}

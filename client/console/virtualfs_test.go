@@ -9,9 +9,9 @@ import (
 	"capd/backend/memory"
 	schema "capd/capnp"
 	"capd/client/console"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // calls makes one call of every method of VirtualFs, by its name in the schema, and
@@ -48,17 +48,17 @@ var calls = map[string]struct {
 	"diff": {
 		call: func(ctx context.Context, fs *console.VirtualFs) (any, error) {
 			all := []diff.Change{}
-			_, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a", collect(&all))
+			_, err := fs.Diff(ctx, "p", operator.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a", collect(&all))
 			return all, err
 		},
-		asked: []any{"p", virtualfs.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a"},
+		asked: []any{"p", operator.DiffOptions{Paths: []string{"x", "y/z"}, From: "v1", To: "v2", Text: true}, "a"},
 		want:  func(f *fake) any { return f.changes },
 	},
 	"apply": {
 		call: func(ctx context.Context, fs *console.VirtualFs) (any, error) {
-			return fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: []string{"x"}, If: virtualfs.Review{1, 2}}, nil)
+			return fs.Apply(ctx, "p", operator.ApplyOptions{Paths: []string{"x"}, If: operator.Review{1, 2}}, nil)
 		},
-		asked: []any{"p", virtualfs.ApplyOptions{Paths: []string{"x"}, If: virtualfs.Review{1, 2}}, false},
+		asked: []any{"p", operator.ApplyOptions{Paths: []string{"x"}, If: operator.Review{1, 2}}, false},
 		want:  func(f *fake) any { return f.applied },
 	},
 	"undo": {
@@ -88,13 +88,13 @@ var calls = map[string]struct {
 	},
 	"materialize": {
 		call: func(ctx context.Context, fs *console.VirtualFs) (any, error) {
-			tree, err := fs.Materialize(ctx, "p", virtualfs.Bounds{Entries: 1, Bytes: 2}, nil)
+			tree, err := fs.Materialize(ctx, "p", operator.Bounds{Entries: 1, Bytes: 2}, nil)
 			if err != nil {
 				return nil, err
 			}
 			return tree.Path(), tree.Close()
 		},
-		asked: []any{"p", virtualfs.Bounds{Entries: 1, Bytes: 2}, false},
+		asked: []any{"p", operator.Bounds{Entries: 1, Bytes: 2}, false},
 		want:  func(*fake) any { return "/private/tree" },
 	},
 	"help": {
@@ -107,8 +107,8 @@ var calls = map[string]struct {
 }
 
 var (
-	attenuation = virtualfs.Attenuation{ReadOnly: true, NoLinks: true, Deny: []string{"**/.env", "x"}, Ask: []string{}, Bytes: 1 << 40, Nodes: 7}
-	commit      = virtualfs.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123"}
+	attenuation = operator.Attenuation{ReadOnly: true, NoLinks: true, Deny: []string{"**/.env", "x"}, Ask: []string{}, Bytes: 1 << 40, Nodes: 7}
+	commit      = operator.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123"}
 )
 
 func collect(all *[]diff.Change) func(diff.Change) bool {
@@ -125,10 +125,10 @@ func example() *fake {
 	return &fake{
 		closed: make(chan struct{}, 1),
 		tree:   vfs.Guarded(memory.New(memory.Limits{}).Root(), nil),
-		mounts: []virtualfs.Mount{
+		mounts: []operator.Mount{
 			{Path: "", URL: "memory:", Kind: "memory"},
 			{Path: "p", URL: "overlay:physical:/x", Kind: "overlay", Attenuation: attenuation, Detail: "d", Changes: true},
-			{Path: "q", URL: "git:/x#main", Kind: "git", Attenuation: virtualfs.Attenuation{Deny: []string{}, Ask: []string{"a"}}},
+			{Path: "q", URL: "git:/x#main", Kind: "git", Attenuation: operator.Attenuation{Deny: []string{}, Ask: []string{"a"}}},
 		},
 		changes: []diff.Change{
 			{Path: "added", Kind: diff.Added, Is: diff.State{Kind: vfs.FileKind, Version: version(1), Exec: true}, Text: "+a\n"},
@@ -138,17 +138,17 @@ func example() *fake {
 			{Path: "removed", Kind: diff.Removed, Was: diff.State{Kind: vfs.LinkKind, Target: "to\xff"}},
 			{Path: "type", Kind: diff.Type, Was: diff.State{Kind: vfs.FileKind}, Is: diff.State{Kind: diff.Foreign}},
 		},
-		skipped:  []virtualfs.Skipped{{Path: "fifo\xff", Why: "a FIFO"}, {Path: "link", Why: "a new link"}},
-		applied:  virtualfs.Applied{ID: "b1", Changes: 3, Dropped: []string{"d"}, DroppedTotal: 2},
+		skipped:  []operator.Skipped{{Path: "fifo\xff", Why: "a FIFO"}, {Path: "link", Why: "a new link"}},
+		applied:  operator.Applied{ID: "b1", Changes: 3, Dropped: []string{"d"}, DroppedTotal: 2},
 		count:    5,
 		commit:   "abcdef",
-		snapshot: virtualfs.Snapshot{Digest: strings.Repeat("ab", 32), Size: 1, Files: 2, Bytes: 1 << 40, New: 4},
+		snapshot: operator.Snapshot{Digest: strings.Repeat("ab", 32), Size: 1, Files: 2, Bytes: 1 << 40, New: 4},
 	}
 }
 
 func TestEveryMethod(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	for _, method := range methodsOf(t, schema.VirtualFs_TypeID) {
 		c, there := calls[method]
 		if !there {
@@ -183,7 +183,7 @@ func methodsOf(t *testing.T, iface uint64) []string {
 // Every error of the host's arrives as it is.
 func TestErrors(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	for _, code := range vfs.Codes {
 		if code == vfs.Internal {
 			continue // it is logged
@@ -214,8 +214,8 @@ func TestNoVirtualFs(t *testing.T) {
 
 func TestMaterialized(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
-	tree, err := fs.Materialize(t.Context(), "p", virtualfs.Bounds{}, nil)
+	fs := virtualFs(t, h)
+	tree, err := fs.Materialize(t.Context(), "p", operator.Bounds{}, nil)
 	ok(t, err)
 	for _, method := range methodsOf(t, schema.Materialized_TypeID) {
 		switch method {
@@ -261,7 +261,7 @@ func TestMaterializedGoesWithItsConnection(t *testing.T) {
 	c := console.New(serve(t, h)())
 	fs, err := c.VirtualFs(t.Context())
 	ok(t, err)
-	_, err = fs.Materialize(t.Context(), "p", virtualfs.Bounds{}, nil)
+	_, err = fs.Materialize(t.Context(), "p", operator.Bounds{}, nil)
 	ok(t, err)
 	ok(t, c.Close())
 	soon(t, "the directory is removed", h.closed)
@@ -271,7 +271,7 @@ func TestMaterializedGoesWithItsConnection(t *testing.T) {
 // not sent: the connection lives on.
 func TestRefused(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	ctx := t.Context()
 	long := strings.Repeat("x", vfs.MaxPath+1)
 	many := slices.Repeat([]string{strings.Repeat("x", 4000)}, 1100)
@@ -282,23 +282,23 @@ func TestRefused(t *testing.T) {
 		err  func() error
 		want vfs.Code
 	}{
-		{"mount: a negative bound", func() error { return fs.Mount(ctx, "p", "u", virtualfs.Attenuation{Bytes: -1}) }, vfs.Invalid},
-		{"mount: a long path", func() error { return fs.Mount(ctx, long, "u", virtualfs.Attenuation{}) }, vfs.Limit},
-		{"mount: a huge url", func() error { return fs.Mount(ctx, "p", huge, virtualfs.Attenuation{}) }, vfs.TooLarge},
-		{"mount: many patterns", func() error { return fs.Mount(ctx, "p", "u", virtualfs.Attenuation{Ask: many}) }, vfs.TooLarge},
+		{"mount: a negative bound", func() error { return fs.Mount(ctx, "p", "u", operator.Attenuation{Bytes: -1}) }, vfs.Invalid},
+		{"mount: a long path", func() error { return fs.Mount(ctx, long, "u", operator.Attenuation{}) }, vfs.Limit},
+		{"mount: a huge url", func() error { return fs.Mount(ctx, "p", huge, operator.Attenuation{}) }, vfs.TooLarge},
+		{"mount: many patterns", func() error { return fs.Mount(ctx, "p", "u", operator.Attenuation{Ask: many}) }, vfs.TooLarge},
 		{"unmount: a long path", func() error { return fs.Unmount(ctx, long) }, vfs.Limit},
-		{"diff: no path", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: none}, "", nil); return err }, vfs.Invalid},
-		{"diff: many paths", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{Paths: many}, "", nil); return err }, vfs.TooLarge},
-		{"diff: a long place", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{}, long, nil); return err }, vfs.Limit},
-		{"diff: a huge revision", func() error { _, err := fs.Diff(ctx, "p", virtualfs.DiffOptions{To: huge}, "", nil); return err }, vfs.TooLarge},
-		{"apply: no path", func() error { _, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: none}, nil); return err }, vfs.Invalid},
-		{"apply: many paths", func() error { _, err := fs.Apply(ctx, "p", virtualfs.ApplyOptions{Paths: many}, nil); return err }, vfs.TooLarge},
+		{"diff: no path", func() error { _, err := fs.Diff(ctx, "p", operator.DiffOptions{Paths: none}, "", nil); return err }, vfs.Invalid},
+		{"diff: many paths", func() error { _, err := fs.Diff(ctx, "p", operator.DiffOptions{Paths: many}, "", nil); return err }, vfs.TooLarge},
+		{"diff: a long place", func() error { _, err := fs.Diff(ctx, "p", operator.DiffOptions{}, long, nil); return err }, vfs.Limit},
+		{"diff: a huge revision", func() error { _, err := fs.Diff(ctx, "p", operator.DiffOptions{To: huge}, "", nil); return err }, vfs.TooLarge},
+		{"apply: no path", func() error { _, err := fs.Apply(ctx, "p", operator.ApplyOptions{Paths: none}, nil); return err }, vfs.Invalid},
+		{"apply: many paths", func() error { _, err := fs.Apply(ctx, "p", operator.ApplyOptions{Paths: many}, nil); return err }, vfs.TooLarge},
 		{"undo: a huge id", func() error { return fs.Undo(ctx, "p", huge) }, vfs.TooLarge},
 		{"revert: no path", func() error { _, err := fs.Revert(ctx, "p", none); return err }, vfs.Invalid},
-		{"commit: a huge message", func() error { _, err := fs.Commit(ctx, "p", virtualfs.Commit{Message: huge}); return err }, vfs.TooLarge},
+		{"commit: a huge message", func() error { _, err := fs.Commit(ctx, "p", operator.Commit{Message: huge}); return err }, vfs.TooLarge},
 		{"snapshot: a huge pin", func() error { _, err := fs.Snapshot(ctx, "p", "", huge, nil); return err }, vfs.TooLarge},
-		{"materialize: a negative bound", func() error { _, err := fs.Materialize(ctx, "p", virtualfs.Bounds{Bytes: -1}, nil); return err }, vfs.Invalid},
-		{"materialize: a long path", func() error { _, err := fs.Materialize(ctx, long, virtualfs.Bounds{}, nil); return err }, vfs.Limit},
+		{"materialize: a negative bound", func() error { _, err := fs.Materialize(ctx, "p", operator.Bounds{Bytes: -1}, nil); return err }, vfs.Invalid},
+		{"materialize: a long path", func() error { _, err := fs.Materialize(ctx, long, operator.Bounds{}, nil); return err }, vfs.Limit},
 		{"help: no such method", func() error { _, err := fs.Help(ctx, "chmod"); return err }, vfs.NotFound},
 	} {
 		is(t, c.name, c.err(), c.want)
@@ -312,7 +312,7 @@ func TestRefused(t *testing.T) {
 // The whole tree has a control of its own.
 func TestRoot(t *testing.T) {
 	h := example()
-	fs := operator(t, h)
+	fs := virtualFs(t, h)
 	ctx := t.Context()
 	root, ctl, err := fs.Root(ctx)
 	ok(t, err)

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"syscall"
 
+	"capd/operator"
 	"capd/server"
 	"capd/state"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // aftermath is what capd run does after its program has ended. It shows what the program
@@ -29,7 +29,7 @@ type aftermath struct {
 	stopped error // why it was stopped, or did not start
 
 	changed []diff.Change
-	left    []virtualfs.Skipped
+	left    []operator.Skipped
 	stuck   bool // the tree could not be kept elsewhere, so it must not be removed
 }
 
@@ -90,7 +90,7 @@ func (a *aftermath) them() string {
 }
 
 // name prints what is not synced back.
-func (a *aftermath) name(left []virtualfs.Skipped) {
+func (a *aftermath) name(left []operator.Skipped) {
 	for _, s := range left {
 		a.env.logf("capd: stays behind: %s: %s", vfs.Printable(s.Path), s.Why)
 	}
@@ -108,14 +108,14 @@ func (a *aftermath) sync(ctx context.Context) error {
 		}
 		return a.ended(err)
 	}
-	known := map[virtualfs.Skipped]bool{}
+	known := map[operator.Skipped]bool{}
 	for _, s := range a.left {
 		known[s] = true
 	}
 	a.left = left
 	for _, s := range left {
 		if !known[s] {
-			a.name([]virtualfs.Skipped{s})
+			a.name([]operator.Skipped{s})
 		}
 	}
 	if n == 0 {

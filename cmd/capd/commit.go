@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"capd/client/console"
-	"capd/virtualfs"
+	"capd/operator"
 )
 
 type commitCommand struct {
@@ -32,7 +32,7 @@ func (c *commitCommand) Run(e *env) error {
 		return err
 	}
 	return c.onMount(e, []string{c.Path}, func(fs *console.VirtualFs, mount string, _ []string) error {
-		id, err := fs.Commit(e, mount, virtualfs.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
+		id, err := fs.Commit(e, mount, operator.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
 		if err != nil {
 			return err
 		}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"capd/authority"
 	"capd/client"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -287,7 +287,7 @@ func (w *wanted) guests(word string) (all []string) {
 		return nil
 	}
 	for _, g := range gs {
-		if g.State == authority.Revoked {
+		if g.State == operator.Revoked {
 			continue
 		}
 		if strings.HasPrefix(g.Guest, word) && !slices.Contains(all, g.Guest) {

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"capd/authority"
 	"capd/client/console"
 	"capd/config"
+	"capd/operator"
 	"capd/server"
 	"capd/vfs"
-	"capd/virtualfs"
 )
 
 // virtualFS connects to the running host and returns its namespace.
@@ -95,7 +94,7 @@ func placeText(path string) string {
 	return vfs.Printable(path) + "/"
 }
 
-func modeOf(a virtualfs.Attenuation) string {
+func modeOf(a operator.Attenuation) string {
 	if a.ReadOnly {
 		return "read-only"
 	}
@@ -147,7 +146,7 @@ func (c *mountCommand) Run(e *env) error {
 	}
 	defer con.Close()
 	path := trimPath(c.Path)
-	err = fs.Mount(e, path, url, virtualfs.Attenuation{
+	err = fs.Mount(e, path, url, operator.Attenuation{
 		ReadOnly: c.ReadOnly, NoLinks: c.NoLinks, Deny: patterns(c.Deny), Ask: patterns(c.Ask), Bytes: int64(c.Bytes), Nodes: c.Nodes,
 	})
 	if err != nil {
@@ -205,14 +204,14 @@ func (c *unmountCommand) Run(e *env) error {
 
 // stale names the grants that led into what was mounted at path. all are all
 // mounts.
-func (c *unmountCommand) stale(e *env, con *console.Console, path string, all []virtualfs.Mount) error {
+func (c *unmountCommand) stale(e *env, con *console.Console, path string, all []operator.Mount) error {
 	gs, err := con.Grants(e)
 	if err != nil {
 		return err
 	}
 	var ids []string
 	for _, g := range gs {
-		if at := innermost(all, g.Path); at >= 0 && all[at].Path == path && g.Path != "" && g.State != authority.Revoked {
+		if at := innermost(all, g.Path); at >= 0 && all[at].Path == path && g.Path != "" && g.State != operator.Revoked {
 			ids = append(ids, g.ID+" of "+g.Guest)
 		}
 	}

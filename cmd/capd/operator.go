@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"capd/authority"
 	"capd/client/console"
 	"capd/locator"
+	"capd/operator"
 	"capd/state"
 	"capd/vfs"
 )
@@ -69,7 +69,7 @@ func (c *grantCommand) Run(e *env) error {
 	// An interrupt here would leave a grant whose locator nobody has.
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
-	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), authority.Terms{ReadOnly: c.ReadOnly, Limits: limits})
+	g, text, ctl, err := con.GrantOn(ctx, c.Guest, trimPath(c.Path), operator.Terms{ReadOnly: c.ReadOnly, Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func located(loc locator.Locator, unix bool, ways []state.Way) (all []locatedJSO
 	return all
 }
 
-func (c *grantCommand) print(e *env, g authority.Grant, all []locatedJSON) error {
+func (c *grantCommand) print(e *env, g operator.Grant, all []locatedJSON) error {
 	if c.JSON {
 		return printJSON(e.stdout, struct {
 			grantJSON
@@ -159,12 +159,12 @@ Examples:
 
 // grantJSON is a grant as --json prints it.
 type grantJSON struct {
-	Guest  string          `json:"guest"`
-	ID     string          `json:"id"`
-	Path   string          `json:"path"`
-	Mode   authority.Mode  `json:"mode"`
-	State  authority.State `json:"state"`
-	Parent string          `json:"parent"`
+	Guest  string         `json:"guest"`
+	ID     string         `json:"id"`
+	Path   string         `json:"path"`
+	Mode   operator.Mode  `json:"mode"`
+	State  operator.State `json:"state"`
+	Parent string         `json:"parent"`
 }
 
 func (c *grantsCommand) Run(e *env) error {
@@ -178,7 +178,7 @@ func (c *grantsCommand) Run(e *env) error {
 		return err
 	}
 	if !c.All {
-		gs = slices.DeleteFunc(gs, func(g authority.Grant) bool { return g.State == authority.Revoked })
+		gs = slices.DeleteFunc(gs, func(g operator.Grant) bool { return g.State == operator.Revoked })
 	}
 	if c.JSON {
 		out := make([]grantJSON, len(gs))

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"capd/client/console"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 // mounted returns the mount that contains paths, and the paths relative to it; nil means
@@ -39,7 +39,7 @@ func mounted(e *env, fs *console.VirtualFs, paths []string) (mount string, in []
 }
 
 // innermost returns the index of the innermost mount that contains path, or -1.
-func innermost(all []virtualfs.Mount, path string) int {
+func innermost(all []operator.Mount, path string) int {
 	best := -1
 	for i, m := range all {
 		if (m.Path == "" || path == m.Path || strings.HasPrefix(path, m.Path+"/")) && (best < 0 || len(m.Path) > len(all[best].Path)) {
@@ -101,7 +101,7 @@ func (c *diffCommand) Run(e *env) error {
 }
 
 func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []string) error {
-	o := virtualfs.DiffOptions{Paths: paths, From: c.From, To: c.To, Text: !c.Stat && !c.JSON || c.Text}
+	o := operator.DiffOptions{Paths: paths, From: c.From, To: c.To, Text: !c.Stat && !c.JSON || c.Text}
 	out := []diff.Change{}
 	show := newChanges(e.stdout)
 	var late error
@@ -131,20 +131,20 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 }
 
 // reviewText returns the text of r, "" if there is no review.
-func reviewText(r virtualfs.Review) string {
-	if r == (virtualfs.Review{}) {
+func reviewText(r operator.Review) string {
+	if r == (operator.Review{}) {
 		return ""
 	}
 	return r.String()
 }
 
 // next prints what can be done with the changes.
-func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, review virtualfs.Review) error {
+func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, review operator.Review) error {
 	all, err := fs.Mounts(e)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(m virtualfs.Mount) bool { return m.Path == mount && m.Kind == "overlay" }) {
+	if slices.ContainsFunc(all, func(m operator.Mount) bool { return m.Path == mount && m.Kind == "overlay" }) {
 		fmt.Fprintf(e.stderr, "to apply just this: %s apply %s --if %s%s\n", self(), shellQuote(trimPath(c.Path)), review, c.flag())
 	} else {
 		fmt.Fprintf(e.stderr, "to commit it: %s commit %s -m MESSAGE%s, with --ref BRANCH for another branch\n", self(), shellQuote(mount), c.flag())

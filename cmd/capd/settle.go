@@ -6,9 +6,9 @@ import (
 	"os"
 
 	"capd/client/console"
+	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
-	"capd/virtualfs"
 )
 
 type applyCommand struct {
@@ -50,7 +50,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		e.result("undone; what was let in waits in the overlay again")
 		return nil
 	}
-	o := virtualfs.ApplyOptions{Paths: paths}
+	o := operator.ApplyOptions{Paths: paths}
 	var err error
 	if o.Ours, err = c.side(e, fs, mount, c.Ours); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		return err
 	}
 	if c.If != "" {
-		if o.If, err = virtualfs.ParseReview(c.If); err != nil {
+		if o.If, err = operator.ParseReview(c.If); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ type appliedJSON struct {
 }
 
 // print prints what an apply did, or why it did nothing.
-func (c *applyCommand) print(e *env, a virtualfs.Applied, err error) error {
+func (c *applyCommand) print(e *env, a operator.Applied, err error) error {
 	out := appliedJSON{ID: a.ID, Changes: a.Changes, Dropped: a.Dropped}
 	conflicts, clash := errors.AsType[*diff.Conflicts](err)
 	if err != nil && !clash {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"capd/cap/console"
 	client "capd/client/console"
+	"capd/operator"
 )
 
 type statusCommand struct {
@@ -50,7 +50,7 @@ type statusJSON struct {
 	MemoryBytes uint64 `json:"memoryBytes"`
 }
 
-func statusToJSON(s console.Status) statusJSON {
+func statusToJSON(s operator.Status) statusJSON {
 	return statusJSON{
 		s.Version, s.Uptime.Milliseconds(), s.Grants, s.OpenNodes, s.Streams, s.Connections, s.Descriptors,
 		s.Goroutines, s.Threads, s.HeapBytes, s.MemoryBytes,
@@ -88,7 +88,7 @@ func (c *statusCommand) Run(e *env) error {
 	return w.Flush()
 }
 
-func (c *statusCommand) guests(e *env, con *client.Console, s console.Status) error {
+func (c *statusCommand) guests(e *env, con *client.Console, s operator.Status) error {
 	u, err := con.Usage(e)
 	if err != nil {
 		return err

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
-	served "capd/cap/console"
-
-	"capd/authority"
 	"capd/client/console"
 	"capd/config"
 	"capd/meter"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -57,7 +55,7 @@ type guestsJSON struct {
 	Grants    []grantUsageJSON `json:"grants"`
 }
 
-func usageToJSON(u served.Usage) usageJSON {
+func usageToJSON(u operator.Usage) usageJSON {
 	out := usageJSON{Kinds: map[string]holdingJSON{}, Lanes: map[string]laneJSON{}}
 	for _, use := range u.Uses {
 		out.Kinds[use.Kind.String()] = holdingJSON{use.Used, unlessNone(use.Limit), unlessNone(use.Share), use.Refused, use.Peak}
@@ -78,7 +76,7 @@ func unlessNone(n int64) *int64 {
 	return &n
 }
 
-func guestsToJSON(st served.Status, u console.Usage) guestsJSON {
+func guestsToJSON(st operator.Status, u console.Usage) guestsJSON {
 	host := usageToJSON(u.Host)
 	out := guestsJSON{
 		Host: hostUsageJSON{statusToJSON(st), host.Kinds, host.Lanes}, Strangers: usageToJSON(u.Strangers), Grants: []grantUsageJSON{},
@@ -97,7 +95,7 @@ type usageTable struct {
 	paint painter
 }
 
-func printUsage(e *env, st served.Status, u console.Usage) error {
+func printUsage(e *env, st operator.Status, u console.Usage) error {
 	t := &usageTable{columns: columns{to: e.stdout}, paint: newPainter(e.stdout)}
 	t.head("", t.paint.dir("host"), connected(st.Connections), count(st.Threads, "thread"), mib(st.MemoryBytes))
 	t.usage("  ", u.Host, meter.HostLimits())
@@ -132,7 +130,7 @@ func (t *usageTable) head(indent, name string, facts ...string) {
 // grant prints one grant, and its shares below it.
 func (t *usageTable) grant(indent string, g console.GrantUsage, below map[string][]console.GrantUsage) {
 	state := string(g.State)
-	if g.State != authority.Active {
+	if g.State != operator.Active {
 		state = t.paint.bad(state)
 	}
 	t.head(indent, t.paint.dir(g.Guest), g.ID, cmp.Or(vfs.Printable(g.Path), "everything"), string(g.Mode), state)
@@ -146,7 +144,7 @@ func (t *usageTable) grant(indent string, g console.GrantUsage, below map[string
 	}
 }
 
-func (t *usageTable) usage(indent string, u served.Usage, defaults meter.Limits, always ...meter.Kind) {
+func (t *usageTable) usage(indent string, u operator.Usage, defaults meter.Limits, always ...meter.Kind) {
 	stored := int64(meter.NoLimit)
 	for _, use := range u.Uses {
 		set := max(use.Limit, 0) != defaults[use.Kind]

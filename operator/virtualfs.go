@@ -1,18 +1,9 @@
-// Package virtualfs composes one tree of many stores for a host. It mounts stores by
-// URL, each with its own attenuation. It also does what only a host may do with them:
-// show the changes in a copy-on-write layer or a git revision, apply, revert or commit
-// them, take snapshots, and materialize a part in a private directory.
-//
-// It opens no store itself: [Options] has an opener for each scheme of URLs. So it
-// depends on no backend, and a host can add its own.
-package virtualfs
+package operator
 
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 
 	"capd/vfs"
 	"capd/vfs/diff"
@@ -77,36 +68,9 @@ func (r Review) String() string { return hex.EncodeToString(r[:]) }
 func ParseReview(s string) (r Review, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(r) {
-		return Review{}, vfs.Errorf(vfs.Invalid, "a review is 64 hexadecimal digits, as capd diff prints them")
+		return Review{}, vfs.Errorf(vfs.Invalid, "a review is 64 hexadecimal digits, as a diff answers them")
 	}
 	return Review(b), nil
-}
-
-// Reviewer computes a Review from changes added in the order of a diff. The zero
-// Reviewer has none.
-type Reviewer struct{ seen []byte }
-
-// Add adds the next change. It ignores the text, since the versions determine it.
-func (r *Reviewer) Add(c diff.Change) {
-	for _, field := range []string{c.Path, c.From, string(c.Kind), state(c.Was), state(c.Is)} {
-		r.seen = binary.AppendUvarint(r.seen, uint64(len(field)))
-		r.seen = append(r.seen, field...)
-	}
-	if len(r.seen) > 64<<10 {
-		r.seen = append([]byte{'+'}, r.sum()...)
-	}
-}
-
-func (r *Reviewer) sum() []byte {
-	sum := sha256.Sum256(r.seen)
-	return sum[:]
-}
-
-// Review returns the Review of the added changes.
-func (r *Reviewer) Review() Review { return Review(r.sum()) }
-
-func state(s diff.State) string {
-	return fmt.Sprintf("%d %v %v %s", s.Kind, s.Exec, s.Version, s.Target)
 }
 
 // Applied is the result of an apply.
@@ -163,8 +127,9 @@ type Tree interface {
 	Close() error
 }
 
-// Host is the interface that the wire serves. [FS] implements it.
-type Host interface {
+// VirtualFs changes the composition of a host's tree. Package virtualfs implements it for
+// the host, and the wire serves it.
+type VirtualFs interface {
 	// Mount mounts the store of url at path. It answers exists, invalid, limit, and
 	// errors of opening the store.
 	Mount(ctx context.Context, path, url string, a Attenuation) error
