@@ -27,7 +27,7 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 		part.End()
 		return nil, nil, err
 	}
-	revoker, err := ctl.Hand()
+	revoker, err := ctl.ForGuest()
 	if err != nil {
 		node.Close()
 		ctl.Release()

@@ -55,12 +55,10 @@ func (d *Dir) open() error { return open(&d.closed) }
 
 func open(closed *atomic.Bool) error {
 	if closed.Load() {
-		return errClosed
+		return vfs.ErrClosed
 	}
 	return nil
 }
-
-var errClosed = vfs.Errorf(vfs.Stale, "this capability was closed")
 
 // at answers stale if d is closed, and limit if path is longer than any host takes.
 // Such a path is not sent, since it may not fit into a message.

@@ -153,7 +153,7 @@ func (s *Server) add(nc net.Conn, limits vat.Limits, m *meter.Meter, bootstrap *
 // encode returns err as the guest sees it. It logs the cause of an internal error, and
 // what the error reveals about withheld names.
 func (s *Server) encode(err error) *vat.Exception {
-	if told, ok := errors.AsType[*vfs.Told](err); ok {
+	if told, ok := errors.AsType[*vfs.Disclosure](err); ok {
 		s.note(told)
 	}
 	if _, said := errors.AsType[*vat.Exception](err); said {
@@ -173,7 +173,7 @@ func (s *Server) encode(err error) *vat.Exception {
 const maxTold = 1024
 
 // note logs each directory once. After maxTold directories it logs no more.
-func (s *Server) note(told *vfs.Told) {
+func (s *Server) note(told *vfs.Disclosure) {
 	s.mu.Lock()
 	n, known := len(s.told), s.told[told.Path]
 	if !known && n < maxTold {

@@ -93,7 +93,7 @@ func Revocable(n Node, m *meter.Meter) (Node, *Control, error) {
 // gate counts in m. The control itself counts as an open node, since the gate exists as
 // long as the control is held.
 func (v *view) control(kind Kind, m *meter.Meter) (*Control, error) {
-	p := payers{m, v.world.meters}
+	p := meters{m, v.guards.meters}
 	if err := p.open(v.path); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (v *view) control(kind Kind, m *meter.Meter) (*Control, error) {
 		p.close(v.path)
 		return nil, err
 	}
-	return &Control{Gate: g, Kind: kind, world: v.world, path: v.path, rules: v.rules, fixed: v.mask&noWrite != 0, counted: true}, nil
+	return &Control{Gate: g, Kind: kind, guards: v.guards, path: v.path, rules: v.rules, fixed: v.mask&noWrite != 0, counted: true}, nil
 }
 
 func viewOf[V interface {

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -109,7 +110,7 @@ func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 		return inside{}, late
 	case err != nil: // its grant has no turn any more
 		inside{b, l}.exit()
-		return inside{}, first(ctx.Err(), errNoAnswer)
+		return inside{}, cmp.Or(ctx.Err(), errNoAnswer)
 	}
 	return inside{b, l}, nil
 }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	stdhash "hash"
@@ -13,7 +14,7 @@ const maxCarried = 1 << 16
 
 // carryEnd is the source or the target of a move between trees.
 type carryEnd struct {
-	dir     *dirView
+	dir     Dir
 	name    string
 	noLinks bool // the tree refuses links
 }
@@ -36,9 +37,7 @@ type carryEnd struct {
 // names the target's version and the source has another version: two mounts may show
 // one store, and then a target with the same content may be the source itself.
 func carry(ctx context.Context, src, dst carryEnd, from, to If) (err error) {
-	_, err = src.dir.target(ctx, src.name, CheckName, noRead|noWrite, true)
-	_, err2 := dst.dir.target(ctx, dst.name, CheckNewName, noWrite|to.reads(), true)
-	if err := foremost(err, err2); err != nil {
+	if err := MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
 		return err
 	}
 	c := &carrier{ctx: ctx, src: src, dst: dst}
@@ -48,7 +47,7 @@ func carry(ctx context.Context, src, dst carryEnd, from, to If) (err error) {
 	}
 	var sync func() error
 	c.ctx, sync = SyncTogether(ctx)
-	defer func() { err = first(err, sync()) }()
+	defer func() { err = cmp.Or(err, sync()) }()
 	late := *c
 	late.ctx = context.WithoutCancel(c.ctx)
 	err = c.place(src.dir, dst.dir, c.top, dst.name)
@@ -104,19 +103,16 @@ func (c *carrier) close() {
 var errAltered = Errorf(Conflict, "it changed while it was being moved; look at both places and try again")
 
 // place copies l, which is in src, to dst.
-func (c *carrier) place(src, dst *dirView, l *carriedNode, name string) error {
+func (c *carrier) place(src, dst Dir, l *carriedNode, name string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	var made *dirView
+	var made Dir
 	l.placed = true
 	err := func() (err error) {
 		switch l.kind {
 		case DirKind:
-			var d Dir
-			if d, err = dst.Mkdir(c.ctx, name); err == nil {
-				made = d.(*dirView)
-			}
+			made, err = dst.Mkdir(c.ctx, name)
 			return err
 		case LinkKind:
 			return Symlink(c.ctx, dst, name, l.text)
@@ -147,19 +143,19 @@ func (c *carrier) place(src, dst *dirView, l *carriedNode, name string) error {
 }
 
 // sub opens the directory l in d.
-func (c *carrier) sub(d *dirView, l *carriedNode) (*dirView, error) {
+func (c *carrier) sub(d Dir, l *carriedNode) (Dir, error) {
 	n, err := d.Lookup(c.ctx, l.name)
 	if err != nil {
 		return nil, err
 	}
-	if sub, ok := n.(*dirView); ok && l.kind == DirKind {
+	if sub, ok := n.(Dir); ok && l.kind == DirKind {
 		return sub, nil
 	}
 	n.Close()
 	return nil, errAltered
 }
 
-func (c *carrier) placeFile(src, dst *dirView, l *carriedNode, name string) error {
+func (c *carrier) placeFile(src, dst Dir, l *carriedNode, name string) error {
 	n, err := src.Lookup(c.ctx, l.name)
 	if err != nil {
 		return err
@@ -228,7 +224,7 @@ func (v *verified) Read(p []byte) (int, error) {
 }
 
 // unchanged returns nil when l, in src, is still what was copied.
-func (c *carrier) unchanged(src *dirView, l *carriedNode) error {
+func (c *carrier) unchanged(src Dir, l *carriedNode) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
@@ -253,7 +249,7 @@ func (c *carrier) unchanged(src *dirView, l *carriedNode) error {
 		var text string
 		text, err = n.Target(c.ctx)
 		same = text == l.text
-	case *dirView:
+	case Dir:
 		var names []string
 		names, err = c.names(n)
 		same = slices.EqualFunc(names, l.holds, func(name string, held *carriedNode) bool { return name == held.name })
@@ -268,7 +264,7 @@ func (c *carrier) unchanged(src *dirView, l *carriedNode) error {
 }
 
 // remove removes l from src, with what it held when it was copied.
-func (c *carrier) remove(src *dirView, l *carriedNode) error {
+func (c *carrier) remove(src Dir, l *carriedNode) error {
 	if l.kind == FileKind {
 		return src.Remove(c.ctx, l.name, If{Is: l.is})
 	}
@@ -292,7 +288,7 @@ func (c *carrier) remove(src *dirView, l *carriedNode) error {
 }
 
 // undo removes from dst what was placed for l, if nobody changed it since.
-func (c *carrier) undo(dst *dirView, l *carriedNode, name string) {
+func (c *carrier) undo(dst Dir, l *carriedNode, name string) {
 	if !l.placed {
 		return
 	}

@@ -1,12 +1,14 @@
 package vfs
 
-import "context"
+import (
+	"cmp"
+)
 
 // plan lists what is to be moved, and checks that it may be moved.
 func (c *carrier) plan(from, to If) error {
 	n, err := c.src.dir.Lookup(c.ctx, c.src.name)
 	if CodeOf(err) == NotFound {
-		return first(from.Check(false, Version{}), err)
+		return cmp.Or(from.Check(false, Version{}), err)
 	}
 	if err != nil {
 		return err
@@ -18,7 +20,7 @@ func (c *carrier) plan(from, to If) error {
 		return Errorf(Invalid, "only a file has a version; drop the condition")
 	case isFile && !from.IsZero():
 		v, err := VersionOf(c.ctx, f)
-		if err = first(err, from.Check(true, v)); err != nil {
+		if err = cmp.Or(err, from.Check(true, v)); err != nil {
 			return err
 		}
 	}
@@ -50,7 +52,7 @@ func (c *carrier) replaces(f File, to If) error {
 		return Exists
 	}
 	is, err := VersionOf(c.ctx, there)
-	if err = first(err, to.Check(true, is)); err != nil {
+	if err = cmp.Or(err, to.Check(true, is)); err != nil {
 		return err
 	}
 	if mine, err := VersionOf(c.ctx, f); err != nil {
@@ -74,17 +76,17 @@ func (c *carrier) describe(n Node, name string, depth int) (*carriedNode, error)
 		return nil, Errorf(Limit, "it holds more than %d nodes, too many to move from tree to tree at once; move its parts", maxCarried)
 	}
 	if depth > MaxDepth {
-		return nil, errDeep
+		return nil, ErrTooDeep
 	}
 	switch n := n.(type) {
 	case Link:
 		if c.src.noLinks || c.dst.noLinks {
-			return nil, errNoLinks
+			return nil, ErrNoLinks
 		}
 		var err error
 		l.text, err = n.Target(c.ctx)
 		return l, err
-	case *dirView:
+	case Dir:
 		names, err := c.names(n)
 		if err != nil {
 			return nil, err
@@ -107,7 +109,7 @@ func (c *carrier) describe(n Node, name string, depth int) (*carriedNode, error)
 
 // names returns the names in d, in order. It answers denied where policy hides some of
 // them: those could neither be moved nor stay.
-func (c *carrier) names(d *dirView) ([]string, error) {
+func (c *carrier) names(d Dir) ([]string, error) {
 	var names []string
 	for e, err := range d.List(c.ctx) {
 		if err != nil {
@@ -117,37 +119,10 @@ func (c *carrier) names(d *dirView) ([]string, error) {
 			break
 		}
 	}
-	some, err := d.conceals(c.ctx)
+	some, err := Conceals(c.ctx, d)
 	if err == nil && some {
-		err = &Error{Code: Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &Told{d.path}}
+		place, _ := PlaceOf(d)
+		err = &Error{Code: Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &Disclosure{place.Path}}
 	}
 	return names, err
-}
-
-// concealer is a Dir that may hold more than it lists.
-type concealer interface {
-	conceals(ctx context.Context) (bool, error)
-}
-
-func (v *dirView) conceals(ctx context.Context) (bool, error) {
-	for e, err := range v.world.entries(ctx, v.dir, "") {
-		if err != nil {
-			return false, err
-		}
-		if v.world.hidesIn(v.rules, e.Name) {
-			return true, nil
-		}
-	}
-	if c, ok := v.dir.(concealer); ok {
-		return c.conceals(ctx)
-	}
-	return false, nil
-}
-
-func (d *nsDir) conceals(ctx context.Context) (bool, error) {
-	p, err := d.now()
-	if err != nil || p.dir == nil {
-		return false, err
-	}
-	return p.dir.conceals(ctx)
 }

@@ -12,13 +12,13 @@ type Control struct {
 	*Gate
 	Kind Kind // FileKind or DirKind
 
-	dir   Dir     // the inner directory; nil for a file
-	node  *shared // of dir
-	world *world
-	path  string
-	rules rules // of the world, at path
-	fixed bool  // nothing can ever be changed through the node
-	once  sync.Once
+	dir    Dir     // the inner directory; nil for a file
+	node   *shared // of dir
+	guards *guardSet
+	path   string
+	rules  rules // of the guards, at path
+	fixed  bool  // nothing can ever be changed through the node
+	once   sync.Once
 
 	counted bool // as an open node
 }
@@ -44,11 +44,11 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	}
 	path := Join(c.path, name)
 	r := c.rules.step(name)
-	if c.world.hides(r) {
+	if c.guards.hides(r) {
 		return nil, NotFound
 	}
 	var n Node
-	err := c.world.within(ctx, func(ctx context.Context) (err error) {
+	err := c.guards.within(ctx, func(ctx context.Context) (err error) {
 		if err = listed(ctx, c.dir, name); err == nil {
 			n, err = c.dir.Lookup(ctx, name)
 		}
@@ -57,7 +57,7 @@ func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	child := &Control{Kind: FileKind, world: c.world, path: path, rules: r, fixed: c.fixed || IsImmutable(n)}
+	child := &Control{Kind: FileKind, guards: c.guards, path: path, rules: r, fixed: c.fixed || IsImmutable(n)}
 	switch n := n.(type) {
 	case Dir:
 		child.Kind, child.dir, child.node = DirKind, n, newShared(n)
@@ -90,17 +90,17 @@ func (c *Control) Release() {
 		}
 		if c.counted {
 			c.Gate.Release()
-			payers{c.Gate.meter, c.world.meters}.close(c.path)
+			meters{c.Gate.meter, c.guards.meters}.close(c.path)
 		} else {
 			c.Gate.uncontrol()
 		}
 	})
 }
 
-// Hand returns another reference to the same control for a guest to hold. Like c it
+// ForGuest returns another reference to the same control for a guest to hold. Like c it
 // counts as an open node. It answers limit.
-func (c *Control) Hand() (*Control, error) {
-	if err := (payers{c.Gate.meter, c.world.meters}).open(c.path); err != nil {
+func (c *Control) ForGuest() (*Control, error) {
+	if err := (meters{c.Gate.meter, c.guards.meters}).open(c.path); err != nil {
 		return nil, err
 	}
 	d := c.Dup()
@@ -110,7 +110,7 @@ func (c *Control) Hand() (*Control, error) {
 
 // Dup returns another reference to the same control for the host.
 func (c *Control) Dup() *Control {
-	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, world: c.world, path: c.path, rules: c.rules, fixed: c.fixed}
+	d := &Control{Gate: c.Gate, Kind: c.Kind, dir: c.dir, guards: c.guards, path: c.path, rules: c.rules, fixed: c.fixed}
 	c.Gate.retain()
 	if c.node != nil {
 		d.node = c.node.retain()

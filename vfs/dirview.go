@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ func (v *dirView) target(ctx context.Context, name string, check func(string) er
 	if err == nil {
 		t.rules = v.rules.step(name)
 		err = t.refused(ctx)
-		if rank(err) > rank(Denied) && err != nil && withholds(v.dir, name) {
+		if rank(err) > rank(Denied) && err != nil && Withholds(v.dir, name) {
 			err = Denied
 		}
 		return t, err
@@ -39,22 +40,22 @@ func (v *dirView) target(ctx context.Context, name string, check func(string) er
 	if IsImmutable(v.dir) {
 		err = ReadOnly // as the store answers for any other name
 	}
-	return t, first(v.may(ctx, need), err)
+	return t, cmp.Or(v.may(ctx, need), err)
 }
 
 func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error) {
 	path, err := v.child(name, CheckName)
 	if err != nil {
-		return nil, first(v.may(ctx, noRead), err)
+		return nil, cmp.Or(v.may(ctx, noRead), err)
 	}
 	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
 	r := v.rules.step(name)
-	if v.world.hides(r) {
+	if v.guards.hides(r) {
 		return nil, Denied
 	}
-	err = v.world.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
+	err = v.guards.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
 		n, err := v.dir.Lookup(ctx, name)
 		if err != nil {
 			return err
@@ -79,11 +80,11 @@ func (v *dirView) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, er
 	return func(yield func(Entry, error) bool) {
 		more := true
 		err := v.look(ctx, OpList, func(ctx context.Context) error {
-			for e, err := range v.world.entries(ctx, v.dir, from) {
+			for e, err := range v.guards.entries(ctx, v.dir, from) {
 				if err != nil {
 					return err
 				}
-				if v.world.hidesIn(v.rules, e.Name) {
+				if v.guards.hidesIn(v.rules, e.Name) {
 					continue
 				}
 				if err := v.may(ctx, noRead); err != nil {
@@ -180,14 +181,14 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do fu
 	if err != nil {
 		return Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.payers().room(func() int64 { return v.size(ctx, name) })}
+	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) })}
 	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) { return do(ctx, staged) })
 }
 
 // size returns the size of the file called name, 0 when there is none.
 func (v *dirView) size(ctx context.Context, name string) int64 {
 	var info Info
-	_ = v.world.within(ctx, func(ctx context.Context) error { // Replace itself reports what is wrong
+	_ = v.guards.within(ctx, func(ctx context.Context) error { // Replace itself reports what is wrong
 		n, err := v.dir.Lookup(ctx, name)
 		if err != nil {
 			return err
@@ -202,12 +203,12 @@ func (v *dirView) size(ctx context.Context, name string) int64 {
 // replace runs do, which replaces the file at t with what is staged. The caller has
 // checked that t is not refused.
 func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (Version, error)) (Version, error) {
-	end, err := t.view.payers().stream()
+	end, err := t.view.meters().stream()
 	if err != nil {
 		return Version{}, err
 	}
 	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
-	if t.view.world.bulkhead == nil || neverWaits(staged.r) {
+	if t.view.guards.bulkhead == nil || neverWaits(staged.r) {
 		defer end()
 		return t.put(staged, do)
 	}
@@ -245,7 +246,7 @@ func (t target) put(staged *stagedReader, do func(context.Context) (Version, err
 	defer staged.end()
 	defer t.watch(staged.ctx, func(error) { close(staged.dead) })()
 	err = t.view.change(staged.ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
-		if b := t.view.world.bulkhead; b != nil {
+		if b := t.view.guards.bulkhead; b != nil {
 			in, err := b.enter(ctx)
 			if err != nil {
 				return err
@@ -282,12 +283,12 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 		if CodeOf(err) != NotEmpty {
 			return err
 		}
-		empty := v.world.seemsEmpty(ctx, v.dir, name, t)
+		empty := v.guards.seemsEmpty(ctx, v.dir, name, t)
 		if late := t.refused(ctx); late != nil {
 			return late
 		}
 		if empty {
-			return &Error{Code: Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Told{t.path}}
+			return &Error{Code: Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Disclosure{t.path}}
 		}
 		return err
 	}
@@ -299,8 +300,8 @@ func (v *dirView) Remove(ctx context.Context, name string, c If) error {
 
 // seemsEmpty reports whether the directory called name in dir, at t, holds nothing
 // visible. It stops at the first visible entry, and when t is revoked.
-func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, t target) bool {
-	if w.hiding == 0 {
+func (s *guardSet) seemsEmpty(ctx context.Context, dir Dir, name string, t target) bool {
+	if s.hiding == 0 {
 		return false
 	}
 	n, err := dir.Lookup(ctx, name)
@@ -314,19 +315,8 @@ func (w *world) seemsEmpty(ctx context.Context, dir Dir, name string, t target) 
 	}
 	seen := false
 	err = whileBound(func(ctx context.Context) error {
-		seen, err = Any(ctx, d, func(e Entry) bool { return !w.hidesIn(t.rules, e.Name) })
+		seen, err = Any(ctx, d, func(e Entry) bool { return !s.hidesIn(t.rules, e.Name) })
 		return err
 	}, t)(ctx)
 	return err == nil && !seen
-}
-
-// first returns the first error that is not nil. Callers put refusals of the capability
-// before errors of the arguments.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"capd/meter"
 )
 
 // Code is one of a closed set of errors. The words are the same on every surface. A
@@ -114,17 +116,6 @@ func Errorf(c Code, format string, args ...any) error {
 	return &Error{Code: c, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Told is the cause of an error that reveals to a guest that a directory holds
-// something withheld: whether the directory can be removed depends on what it holds.
-// The host notes it in its log.
-type Told struct {
-	Path string // of the directory, from the guarded root
-}
-
-func (t *Told) Error() string {
-	return "a guest was told that " + Printable(t.Path) + " holds something that is withheld"
-}
-
 // Hide returns an Internal error that keeps cause for the host's log and shows nothing
 // of it.
 func Hide(cause error) error {
@@ -146,6 +137,24 @@ func CodeOf(err error) Code {
 		return c
 	}
 	return Internal
+}
+
+// ofMeter returns the code of an error of package meter.
+func ofMeter(err error) (Code, bool) {
+	if err == meter.ErrBusy {
+		return Busy, true
+	}
+	if _, ok := errors.AsType[*meter.Lacks](err); ok {
+		return Quota, true
+	}
+	full, ok := errors.AsType[*meter.Full](err)
+	switch {
+	case !ok:
+		return "", false
+	case full.Kind == meter.StagedBytes:
+		return Busy, true
+	}
+	return Limit, true
 }
 
 // At returns err as an *Error with path. It keeps err's code, message and cause. An

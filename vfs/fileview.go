@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path"
@@ -23,7 +24,7 @@ func (v *fileView) Close() error {
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
-	if len(v.world.readArounds) == 0 { // the hot path, without closures
+	if len(v.guards.readArounds) == 0 { // the hot path, without closures
 		if err := v.check(noRead); err != nil {
 			if err = v.unlessHeld(ctx, noRead, err); err != nil {
 				return 0, err
@@ -49,8 +50,8 @@ func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err 
 
 // readAt reads inside the bulkhead.
 func (v *fileView) readAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if v.world.bulkhead != nil && !IsTrying(ctx) {
-		in, err := v.world.bulkhead.enter(ctx)
+	if v.guards.bulkhead != nil && !IsTrying(ctx) {
+		in, err := v.guards.bulkhead.enter(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -97,7 +98,7 @@ func (v *fileView) Sync(ctx context.Context) error {
 	if err := v.may(ctx, 0); err != nil {
 		return err
 	}
-	return v.world.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
+	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
 }
 
 // Replace implements [Replacer].
@@ -107,14 +108,14 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c If) (Version, err
 		return Version{}, err
 	}
 	var info Info
-	err := v.world.within(ctx, func(ctx context.Context) (err error) { // a File never creates
+	err := v.guards.within(ctx, func(ctx context.Context) (err error) { // a File never creates
 		info, err = v.file.Stat(ctx)
 		return err
 	})
 	if err != nil {
 		return Version{}, err
 	}
-	staged := &stagedReader{r: r, room: v.payers().room(func() int64 { return info.Size })}
+	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return info.Size })}
 	return t.replace(ctx, staged, func(ctx context.Context) (Version, error) {
 		if f, ok := v.file.(Replacer); ok {
 			return f.Replace(ctx, staged, c)
@@ -144,7 +145,7 @@ func (v *fileView) Open(ctx context.Context) (content Content, err error) {
 	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
-	end, err := v.payers().stream()
+	end, err := v.meters().stream()
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +184,11 @@ func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n, err := 0, error(nil)
-	late := c.v.world.within(c.ctx, func(context.Context) error {
+	late := c.v.guards.within(c.ctx, func(context.Context) error {
 		n, err = c.inner.ReadAt(p, off)
 		return nil
 	})
-	if late = first(c.may(), late); late != nil {
+	if late = cmp.Or(c.may(), late); late != nil {
 		return 0, late
 	}
 	return n, err
@@ -199,15 +200,15 @@ func (c *contentView) Clone(fd uintptr) error {
 	if err := c.may(); err != nil {
 		return err
 	}
-	err := c.v.world.within(c.ctx, func(context.Context) error { return Clone(c.inner, fd) })
-	return first(err, c.may())
+	err := c.v.guards.within(c.ctx, func(context.Context) error { return Clone(c.inner, fd) })
+	return cmp.Or(err, c.may())
 }
 
 // may checks the rights of v, closed or not.
 func (c *contentView) may() error {
 	m := c.v.mode()
 	err := m.refuse(noRead)
-	if err != nil && holds(c.ctx, c.v.bind().gate) {
+	if err != nil && heldBy(c.ctx, c.v.bind().gate) {
 		return (m &^ heldModes).refuse(noRead)
 	}
 	return err
@@ -219,7 +220,7 @@ func (c *contentView) Size() int64 { return c.inner.Size() }
 // the store has closed it.
 func (c *contentView) Close() (err error) {
 	c.once.Do(func() {
-		if b := c.v.world.bulkhead; b != nil && !CanTry(c.v.file) {
+		if b := c.v.guards.bulkhead; b != nil && !CanTry(c.v.file) {
 			b.closes.Do(func() { _ = c.close() })
 		} else {
 			err = c.close()

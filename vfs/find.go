@@ -104,8 +104,11 @@ func withheld(err error) bool {
 	if !said {
 		return CodeOf(err) == Denied
 	}
-	return e == errNoLinks || e.Code == Denied && e.Msg == hint(Denied)
+	return e == ErrNoLinks || e.Code == Denied && e.Msg == deniedByPolicy
 }
+
+// deniedByPolicy is the message of an error that says no more than denied.
+var deniedByPolicy = At("", Denied).(*Error).Msg
 
 // matchAhead is how many entries of a directory are matched before they are visited. It
 // is fewer when the pattern costs more than that many work units.
@@ -259,4 +262,16 @@ func (f *finder) named(p *searchDir, path string, names []string, entry func(Ent
 		}
 	}
 	return err == nil, err
+}
+
+// fatal reports an error that ends a search, since every further lookup would fail with
+// it.
+func fatal(err error) bool {
+	switch CodeOf(err) {
+	case Revoked, Expired:
+		return true
+	case Limit: // of open nodes; a path that is too long fails only by itself
+		return !errors.Is(err, ErrTooDeep) && !errors.Is(err, ErrTooLong)
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

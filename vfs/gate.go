@@ -33,8 +33,11 @@ const (
 )
 
 var (
-	errUnmounted = Errorf(Stale, "what was mounted here was unmounted; look it up again")
-	errHidden    = Errorf(Stale, "something was mounted over this; look it up again")
+	// ErrUnmounted answers a call on a node whose tree was unmounted.
+	ErrUnmounted = Errorf(Stale, "what was mounted here was unmounted; look it up again")
+
+	// ErrCovered answers a call on a node that a mount covers.
+	ErrCovered = Errorf(Stale, "something was mounted over this; look it up again")
 )
 
 // refuse returns the error for an operation that needs the rights in need, or nil.
@@ -48,11 +51,11 @@ func (m mode) refuse(need mode) error {
 	case m&expired != 0:
 		return Expired
 	case m&unmounted != 0:
-		return errUnmounted
+		return ErrUnmounted
 	case m&hidden != 0:
-		return errHidden
+		return ErrCovered
 	case m&gone != 0:
-		return errClosed
+		return ErrClosed
 	case m&need&noRead != 0:
 		return Errorf(Denied, "the host has stopped reading through this capability")
 	}
@@ -326,6 +329,13 @@ func (g *Gate) set(add, drop mode) {
 func (g *Gate) Revoke() error {
 	g.set(revoked, 0)
 	return g.drain(context.Background())
+}
+
+// Unmount is Revoke for a tree that is unmounted: its nodes answer stale. It also ends
+// with ctx, and then answers ctx's error.
+func (g *Gate) Unmount(ctx context.Context) error {
+	g.set(unmounted, 0)
+	return g.drain(ctx)
 }
 
 // Drain waits as Revoke does, but shuts nothing. Use it for a gate that has expired:

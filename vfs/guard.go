@@ -81,14 +81,18 @@ type Guard struct {
 	// change answers quota, and opening one more node answers limit.
 	Meter *meter.Meter
 
+	// ReadOnly refuses every change, as [ReadOnlyDir] does.
+	ReadOnly bool
+
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
 	// one of a tree's guards has one. A [Namespace] needs none, since each mount has
 	// its own.
 	Bulkhead *Bulkhead
 }
 
-// world is what all views of one guarded tree share.
-type world struct {
+// guardSet is the guards of one tree, which all its views share.
+type guardSet struct {
+	mask        mode     // of the view at the root
 	root        rules    // of the guards
 	hiding      int      // how many of the rules hide
 	arounds     []around // all
@@ -103,34 +107,37 @@ type around struct {
 	on  int // index of its On among the rules; below 0 for every path
 }
 
-func newWorld(guards []Guard) *world {
-	w := &world{}
+func newGuardSet(guards []Guard) *guardSet {
+	s := &guardSet{}
 	for _, g := range guards {
 		if g.Hides != nil {
-			w.root = append(w.root, g.Hides)
+			s.root = append(s.root, g.Hides)
 		}
 	}
-	w.hiding = len(w.root)
+	s.hiding = len(s.root)
 	for _, g := range guards {
 		if g.Around != nil {
 			a := around{g.Around, -1}
 			if g.On != nil {
-				a.on = len(w.root)
-				w.root = append(w.root, g.On)
+				a.on = len(s.root)
+				s.root = append(s.root, g.On)
 			}
-			w.arounds = append(w.arounds, a)
+			s.arounds = append(s.arounds, a)
 			if !g.Changes {
-				w.readArounds = append(w.readArounds, a)
+				s.readArounds = append(s.readArounds, a)
 			}
+		}
+		if g.ReadOnly {
+			s.mask = noWrite
 		}
 		if g.Meter != nil {
-			w.meters = append(w.meters, g.Meter)
+			s.meters = append(s.meters, g.Meter)
 		}
 		if g.Bulkhead != nil {
-			w.bulkhead = g.Bulkhead
+			s.bulkhead = g.Bulkhead
 		}
 	}
-	return w
+	return s
 }
 
 var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
@@ -139,15 +146,15 @@ var errTwice = Errorf(Internal, "a guard ran an operation twice or too late")
 // outermost, and then inside the bulkhead. Operations that pause, such as a listing or
 // a whole-file write, enter the bulkhead themselves. ends are the rules at op.Path, and
 // at op.To if it has one.
-func (w *world) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
-	arounds := w.readArounds
+func (s *guardSet) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
+	arounds := s.readArounds
 	if op.Kind.Changes() {
-		arounds = w.arounds
+		arounds = s.arounds
 	}
 	arounds = standing(arounds, ends)
-	if w.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
+	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
 		bare := do
-		do = func(ctx context.Context) error { return w.within(ctx, bare) }
+		do = func(ctx context.Context) error { return s.within(ctx, bare) }
 	}
 	if len(arounds) == 0 {
 		return do(ctx)

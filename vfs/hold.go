@@ -3,6 +3,7 @@ package vfs
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 )
 
 // Hold begins a batch of changes. It first asks whether each of ops may be made, and
@@ -28,18 +29,17 @@ import (
 // A batch does not pass an attenuation, a SetReadable(false), a mount that covers the
 // place, or a route that becomes controlled later.
 func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release func(), err error) {
-	h, ok := d.(holder)
-	if !ok {
+	if !holds(d) {
 		return ctx, func() {}, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	b := &batch{commit: &commit{batch: max(len(ops), 1), done: make(chan struct{})}, asked: map[spot]bool{}, outer: batchOf(ctx)}
-	if err := h.ask(ctx, b, ops); err != nil {
+	b := &batch{commit: &commit{batch: max(len(ops), 1), done: make(chan struct{})}, asked: map[guardedPath]bool{}, outer: batchOf(ctx)}
+	if err := (&Holding{ctx, b, false}).In(d, ops); err != nil {
 		return nil, nil, err
 	}
-	if err := h.enter(ctx, b, ops); err != nil {
+	if err := (&Holding{ctx, b, true}).In(d, ops); err != nil {
 		b.release()
 		return nil, nil, err
 	}
@@ -48,31 +48,54 @@ func Hold(ctx context.Context, d Dir, ops []Op) (held context.Context, release f
 	return WithCall(ctx, call), b.release, nil
 }
 
-// holder is a Dir behind a membrane, or one that leads to a membrane.
-type holder interface {
-	// ask checks whether ops may be made, and notes in b those that may.
-	ask(ctx context.Context, b *batch, ops []Op) error
-	// enter enters the gates that ops need. It asks no guard.
-	enter(ctx context.Context, b *batch, ops []Op) error
+// holds reports whether d is behind a membrane, or leads to one.
+func holds(d Dir) bool {
+	switch d.(type) {
+	case *dirView, Composed:
+		return true
+	}
+	return false
+}
+
+// Holding is a [Hold] under way, as a [Composed] directory sees it. First it asks whether
+// the changes may be made, then it enters the gates that they need.
+type Holding struct {
+	ctx   context.Context
+	batch *batch
+	enter bool
+}
+
+// In asks about ops in d, or enters their gates. Paths are relative to d.
+func (h *Holding) In(d Dir, ops []Op) error {
+	switch d := d.(type) {
+	case *dirView:
+		if h.enter {
+			return d.enter(h, ops)
+		}
+		return d.ask(h, ops)
+	case Composed:
+		return d.Hold(h, ops)
+	}
+	return nil
 }
 
 // batch is what a context carries of a Hold.
 type batch struct {
 	commit *commit
 	gates  []*Gate // entered
-	asked  map[spot]bool
+	asked  map[guardedPath]bool
 	outer  *batch
-	over   closer
+	over   atomic.Bool
 }
 
-// spot is a path behind a membrane.
-type spot struct {
-	world *world
-	path  string
+// guardedPath is a path behind a membrane.
+type guardedPath struct {
+	guards *guardSet
+	path   string
 }
 
 // UnderWay reports whether b was not released.
-func (b *batch) UnderWay() bool { return b.over.check() == nil }
+func (b *batch) UnderWay() bool { return !b.over.Load() }
 
 // batchOf returns the batch that ctx belongs to, or nil.
 func batchOf(ctx context.Context) *batch {
@@ -84,8 +107,8 @@ func batchOf(ctx context.Context) *batch {
 // own expiry.
 const heldModes = noWrite | revoked | expired | unmounted
 
-// holds reports whether ctx belongs to a batch that is under way at g.
-func holds(ctx context.Context, g *Gate) bool {
+// heldBy reports whether ctx belongs to a batch that is under way at g.
+func heldBy(ctx context.Context, g *Gate) bool {
 	if g == nil {
 		return false
 	}
@@ -98,9 +121,9 @@ func holds(ctx context.Context, g *Gate) bool {
 }
 
 // asked reports whether ctx belongs to a batch under way that Hold was asked op for.
-func (w *world) asked(ctx context.Context, op Op) bool {
+func (s *guardSet) asked(ctx context.Context, op Op) bool {
 	for b := batchOf(ctx); b != nil; b = b.outer {
-		if b.UnderWay() && b.asked[spot{w, op.Path}] && (op.To == "" || b.asked[spot{w, op.To}]) {
+		if b.UnderWay() && b.asked[guardedPath{s, op.Path}] && (op.To == "" || b.asked[guardedPath{s, op.To}]) {
 			return true
 		}
 	}
@@ -108,7 +131,7 @@ func (w *world) asked(ctx context.Context, op Op) bool {
 }
 
 func (b *batch) release() {
-	if !b.over.close() {
+	if b.over.Swap(true) {
 		return
 	}
 	for _, g := range slices.Backward(b.gates) {
@@ -140,14 +163,15 @@ func (v *dirView) targetOf(path string, moves bool) (target, error) {
 	return target{view: &v.view, path: at, rules: v.rules.walk(names), need: noWrite, moves: moves}, nil
 }
 
-func (v *dirView) ask(ctx context.Context, b *batch, ops []Op) error {
+// ask asks about ops, and notes in the batch those that may be made.
+func (v *dirView) ask(h *Holding, ops []Op) error {
 	for _, op := range ops {
 		targets, err := v.targets(op)
 		if err != nil {
 			return err
 		}
 		for i, t := range targets {
-			if err := t.refused(ctx); err != nil {
+			if err := t.refused(h.ctx); err != nil {
 				return At([]string{op.Path, op.To}[i], err)
 			}
 		}
@@ -155,36 +179,31 @@ func (v *dirView) ask(ctx context.Context, b *batch, ops []Op) error {
 		if len(targets) > 1 {
 			here.To, ends = targets[1].path, append(ends, targets[1].rules)
 		}
-		err = v.world.around(ctx, here, ends, func(context.Context) error { return nil })
+		err = v.guards.around(h.ctx, here, ends, func(context.Context) error { return nil })
 		if err != nil {
 			return At(op.Path, err)
 		}
 		for _, t := range targets {
-			b.asked[spot{v.world, t.path}] = true
+			h.batch.asked[guardedPath{v.guards, t.path}] = true
 		}
 	}
-	if h, ok := v.dir.(holder); ok {
-		return h.ask(ctx, b, ops)
-	}
-	return nil
+	return h.In(v.dir, ops)
 }
 
-func (v *dirView) enter(ctx context.Context, b *batch, ops []Op) error {
+// enter enters the gates that ops need. It asks no guard.
+func (v *dirView) enter(h *Holding, ops []Op) error {
 	for _, op := range ops {
 		targets, err := v.targets(op)
 		if err != nil {
 			return err
 		}
 		for i, t := range targets {
-			if err := b.enter(ctx, t); err != nil {
+			if err := h.batch.enter(h.ctx, t); err != nil {
 				return At([]string{op.Path, op.To}[i], err)
 			}
 		}
 	}
-	if h, ok := v.dir.(holder); ok {
-		return h.enter(ctx, b, ops)
-	}
-	return nil
+	return h.In(v.dir, ops)
 }
 
 func (b *batch) enter(ctx context.Context, t target) error {

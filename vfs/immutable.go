@@ -13,12 +13,3 @@ func IsImmutable(n Node) bool {
 	i, ok := n.(Immutable)
 	return ok && i.Immutable()
 }
-
-// Immutable implements [Immutable]: by attenuation, or because the inner node is.
-func (v *view) Immutable() bool { return v.mask&noWrite != 0 || IsImmutable(v.inner.node) }
-
-// Immutable implements [Immutable].
-func (d *nsDir) Immutable() bool {
-	p, err := d.now()
-	return err == nil && p.dir != nil && p.dir.Immutable()
-}

@@ -4,22 +4,20 @@ import "capd/meter"
 
 // Everything below is for the host, which asks about views that guests pass in.
 
-// Dup returns another reference to n with the same rights and the same gate. It answers
-// unsupported for a link, and for a node behind no membrane.
-func Dup(n Node) (Node, error) {
-	switch v := n.(type) {
-	case *dirView:
-		if err := v.check(0); err != nil {
-			return nil, err
-		}
-		return v.derived(v.base, v.mask)
-	case *fileView:
-		if err := v.check(0); err != nil {
-			return nil, err
-		}
-		return v.derived(v.base, v.mask)
+// Dup implements [Duper].
+func (v *dirView) Dup() (Node, error) {
+	if err := v.check(0); err != nil {
+		return nil, err
 	}
-	return nil, Errorf(Unsupported, "only a directory or a file behind a membrane can be duplicated")
+	return v.derived(v.base, v.mask)
+}
+
+// Dup implements [Duper].
+func (v *fileView) Dup() (Node, error) {
+	if err := v.check(0); err != nil {
+		return nil, err
+	}
+	return v.derived(v.base, v.mask)
 }
 
 // Place says where a view stands inside its membrane, and what bounds it. A guest never

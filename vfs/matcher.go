@@ -37,7 +37,7 @@ func (p *paths) Same(to Matcher) bool {
 	return ok && p.path == other.path
 }
 
-// rules are the matchers of a world's guards at one path: first those of Hides, then
+// rules are the matchers of a tree's guards at one path: first those of Hides, then
 // those of On.
 type rules []Matcher
 
@@ -76,8 +76,8 @@ func (r rules) same(to rules) bool {
 }
 
 // hides reports whether a rule in r withholds the path it stands at.
-func (w *world) hides(r rules) bool {
-	for _, m := range r[:w.hiding] {
+func (s *guardSet) hides(r rules) bool {
+	for _, m := range r[:s.hiding] {
 		if m.Matched() {
 			return true
 		}
@@ -86,8 +86,8 @@ func (w *world) hides(r rules) bool {
 }
 
 // hidesIn reports whether name is withheld in the directory at r.
-func (w *world) hidesIn(r rules, name string) bool {
-	for _, m := range r[:w.hiding] {
+func (s *guardSet) hidesIn(r rules, name string) bool {
+	for _, m := range r[:s.hiding] {
 		if m.Step(name).Matched() {
 			return true
 		}

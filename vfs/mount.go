@@ -11,7 +11,8 @@ import (
 type mount struct {
 	path  string
 	names []string // the names of path
-	root  *dirView
+	root  Dir
+	base  string // the path of root behind its membrane
 	gate  *Gate
 	tree  Dir // nil when root has it
 	o     MountOptions
@@ -23,23 +24,40 @@ type mount struct {
 
 func newMount(path string, names []string, tree Dir, o MountOptions) (*mount, error) {
 	m := &mount{path: path, names: names, o: o, covered: map[*mount]func(){}}
-	if v, ok := tree.(*dirView); ok && len(o.Guards) == 0 { // one membrane is enough
-		d, c, err := RevocableDir(v)
-		if err != nil {
-			return nil, err
-		}
-		m.root, m.gate, m.tree, m.release = d.(*dirView), c.Gate, tree, c.Release
-	} else {
-		m.gate = NewGate()
-		m.root, m.release = Guarded(tree, m.gate, o.Guards...).(*dirView), m.gate.Release
-		if w := m.root.world; w.bulkhead == nil {
-			w.bulkhead = NewBulkhead(0)
-		}
+	if err := m.guard(tree); err != nil {
+		return nil, err
 	}
-	if o.ReadOnly {
-		m.root.mask |= noWrite
-	}
+	place, _ := PlaceOf(m.root)
+	m.base = place.Path
 	return m, nil
+}
+
+// guard puts tree behind a membrane. One is enough.
+func (m *mount) guard(tree Dir) error {
+	if _, guarded := PlaceOf(tree); guarded && len(m.o.Guards) == 0 {
+		d, c, err := RevocableDir(tree)
+		if err != nil {
+			return err
+		}
+		if m.o.ReadOnly {
+			locked, err := ReadOnlyDir(d)
+			d.Close()
+			if err != nil {
+				c.Release()
+				return err
+			}
+			d = locked
+		}
+		m.root, m.gate, m.tree, m.release = d, c.Gate, tree, c.Release
+		return nil
+	}
+	own := Guard{ReadOnly: m.o.ReadOnly}
+	if !slices.ContainsFunc(m.o.Guards, func(g Guard) bool { return g.Bulkhead != nil }) {
+		own.Bulkhead = NewBulkhead(0)
+	}
+	m.gate = NewGate()
+	m.root, m.release = Guarded(tree, m.gate, append(slices.Clip(m.o.Guards), own)...), m.gate.Release
+	return nil
 }
 
 // close closes the tree. No call goes through it any more.
@@ -55,7 +73,7 @@ func (m *mount) close() {
 }
 
 // cover hides what b covers in m. uncover undoes it.
-func (m *mount) cover(b *mount) { m.covered[b] = m.gate.hide(b.names[len(m.names):]) }
+func (m *mount) cover(b *mount) { m.covered[b] = m.gate.Cover(b.names[len(m.names):]) }
 
 func (m *mount) uncover(b *mount) {
 	if show := m.covered[b]; show != nil {

@@ -83,19 +83,14 @@ func SplitPath(path string) ([]string, error) {
 	return names, nil
 }
 
-var (
-	errLong = Errorf(Limit, "the path is longer than %d bytes; open a Dir on the way", MaxPath)
-	errDeep = Errorf(Limit, "the path is deeper than %d names; open a Dir on the way", MaxDepth)
-)
-
 // CheckPathSize answers limit for a path or pattern longer than MaxPath or deeper than
 // MaxDepth.
 func CheckPathSize(path string) error {
 	switch {
 	case len(path) > MaxPath:
-		return errLong
+		return ErrTooLong
 	case strings.Count(path, "/") >= MaxDepth:
-		return errDeep
+		return ErrTooDeep
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -92,8 +93,7 @@ func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	}
 	m := at.mount
 	m.shut.Store(true)
-	m.gate.set(unmounted, 0)
-	switch err := m.gate.drain(ctx); err {
+	switch err := m.gate.Unmount(ctx); err {
 	case nil:
 	case ctx.Err():
 		return err
@@ -159,7 +159,7 @@ func mountNames(path string) ([]string, error) {
 	}
 	names, err := SplitPath(path)
 	for _, name := range names {
-		err = first(err, CheckNewName(name))
+		err = cmp.Or(err, CheckNewName(name))
 	}
 	return names, err
 }

@@ -1,24 +1,25 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"io"
 )
 
 // tree returns the directory in which the entry name may be changed.
-func (p nsPlace) tree(name string) (*dirView, error) {
+func (p nsPlace) tree(name string) (Dir, error) {
 	if p.mounted(name) != nil {
 		return nil, Errorf(Busy, "something is mounted here, or below it; it cannot be changed here")
 	}
 	if p.dir == nil {
-		return nil, first(CheckName(name), Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it"))
+		return nil, cmp.Or(CheckName(name), Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it"))
 	}
 	return p.dir, nil
 }
 
 // changes is tree for an entry that is to be changed. It answers taken where a mount
 // is.
-func (d *nsDir) changes(name string, taken Code) (nsPlace, *dirView, error) {
+func (d *nsDir) changes(name string, taken Code) (nsPlace, Dir, error) {
 	p, err := d.now()
 	if err != nil {
 		return p, nil, err
@@ -47,7 +48,7 @@ func (d *nsDir) Mkdir(ctx context.Context, name string) (Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.below(p, made.(*dirView), nil), nil
+	return d.below(p, made, nil), nil
 }
 
 // Symlink implements [Symlinker].
@@ -57,7 +58,7 @@ func (d *nsDir) Symlink(ctx context.Context, name, target string) error {
 	case err != nil:
 		return err
 	case p.in.o.NoLinks:
-		return errNoLinks
+		return ErrNoLinks
 	}
 	return Symlink(ctx, dir, name, target)
 }
@@ -108,13 +109,18 @@ func (d *nsDir) Rename(ctx context.Context, name string, dst Dir, newName string
 	return carry(ctx, carryEnd{tree, name, src.in.o.NoLinks}, carryEnd{target, newName, tgt.in.o.NoLinks}, from, to)
 }
 
-// crosses reports whether a move from d to dst goes from one tree to another.
-func (d *nsDir) crosses(dst Dir) bool {
+// Carry implements [Composed].
+func (d *nsDir) Carry(dst Dir) Carrier {
 	n, ok := dst.(*nsDir)
 	if !ok || n.ns != d.ns {
-		return false
+		return nil
 	}
 	src, err := d.now()
 	tgt, err2 := n.now()
-	return first(err, err2) == nil && src.in != nil && tgt.in != nil && src.in != tgt.in
+	if cmp.Or(err, err2) != nil || src.in == nil || tgt.in == nil || src.in == tgt.in {
+		return nil
+	}
+	return func(ctx context.Context, src Dir, name string, dst Dir, newName string, from, to If) error {
+		return carry(ctx, carryEnd{dir: src, name: name}, carryEnd{dir: dst, name: newName}, from, to)
+	}
 }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -12,12 +13,12 @@ import (
 // that contains it.
 type nsDir struct {
 	ns     *Namespace
-	root   bool     // of the namespace; then the next three come from the table
-	in     *mount   // the mount whose tree contains it, if any
-	dir    *dirView // nil where there are only mounts
-	path   string   // used where dir is nil
+	root   bool   // of the namespace; then the next three come from the table
+	in     *mount // the mount whose tree contains it, if any
+	dir    Dir    // behind the tree's membrane; nil where there are only mounts
+	path   string // used where dir is nil
 	seen   atomic.Pointer[seen]
-	closed closer
+	closed atomic.Bool
 }
 
 // seen is what a directory found in the table it looked at last.
@@ -32,7 +33,7 @@ type nsPlace struct {
 	table *mountTable
 	at    *mountPoint
 	in    *mount
-	dir   *dirView
+	dir   Dir
 }
 
 var errLed = Errorf(Stale, "nothing is mounted below this directory any more; look it up again")
@@ -41,8 +42,11 @@ var errLed = Errorf(Stale, "nothing is mounted below this directory any more; lo
 // unmounted.
 func (d *nsDir) now() (nsPlace, error) {
 	t := d.ns.table.Load()
-	if err := d.closed.check(); err != nil || t.closed {
-		return nsPlace{}, first(err, errUnmounted)
+	switch {
+	case d.closed.Load():
+		return nsPlace{}, ErrClosed
+	case t.closed:
+		return nsPlace{}, ErrUnmounted
 	}
 	if d.root {
 		p := nsPlace{t, t.root, t.root.mount, nil}
@@ -64,9 +68,9 @@ func (d *nsDir) look(t *mountTable) *seen {
 	at, in := t.find(d.names())
 	switch {
 	case in != d.in && d.in != nil && d.in.shut.Load():
-		return &seen{t, nil, errUnmounted}
+		return &seen{t, nil, ErrUnmounted}
 	case in != d.in:
-		return &seen{t, nil, errHidden}
+		return &seen{t, nil, ErrCovered}
 	case d.dir == nil && at == nil:
 		return &seen{t, nil, errLed}
 	case at == nil:
@@ -79,7 +83,8 @@ func (d *nsDir) look(t *mountTable) *seen {
 func (d *nsDir) names() []string {
 	path := d.path
 	if d.dir != nil {
-		path = strings.TrimPrefix(strings.TrimPrefix(d.dir.path, d.in.root.path), "/")
+		place, _ := PlaceOf(d.dir)
+		path = strings.TrimPrefix(strings.TrimPrefix(place.Path, d.in.base), "/")
 		switch {
 		case path == "":
 			path = d.in.path
@@ -108,6 +113,27 @@ func (d *nsDir) Tries() bool {
 	return err != nil || p.dir == nil || CanTry(p.dir)
 }
 
+// Immutable implements [Immutable].
+func (d *nsDir) Immutable() bool {
+	p, err := d.now()
+	return err == nil && p.dir != nil && IsImmutable(p.dir)
+}
+
+// Withholds implements [Composed].
+func (d *nsDir) Withholds(name string) bool {
+	p, err := d.now()
+	return err == nil && p.dir != nil && p.mounted(name) == nil && Withholds(p.dir, name)
+}
+
+// Conceals implements [Composed].
+func (d *nsDir) Conceals(ctx context.Context) (bool, error) {
+	p, err := d.now()
+	if err != nil || p.dir == nil {
+		return false, err
+	}
+	return Conceals(ctx, p.dir)
+}
+
 func (d *nsDir) Stat(ctx context.Context) (Info, error) {
 	p, err := d.now()
 	if err != nil {
@@ -120,29 +146,23 @@ func (d *nsDir) Stat(ctx context.Context) (Info, error) {
 }
 
 func (d *nsDir) Close() error {
-	if d.closed.close() && d.dir != nil && d.dir != d.in.root {
+	if !d.closed.Swap(true) && d.dir != nil && d.dir != d.in.root {
 		d.dir.Close()
 	}
 	return nil
 }
 
-// onRevoke watches d's tree. The root has none.
-func (d *nsDir) onRevoke(f func(error)) (stop func()) {
+// OnRevoke implements [Composed]. It watches d's tree; the root has none.
+func (d *nsDir) OnRevoke(f func(error)) (stop func()) {
 	if d.dir == nil {
 		return func() {}
 	}
-	return d.dir.onRevoke(f)
+	return OnRevoke(d.dir, f)
 }
-
-// errNoTree is notFound where no tree contains the name. By it [Walk] can tell a link
-// that leads out of its tree from a dangling one.
-var errNoTree = Errorf(NotFound, "nothing has this name; list() shows what is here")
-
-var errNoLinks = Errorf(Denied, "links are refused in this part of the tree, whether or not they lead anywhere")
 
 func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 	p, err := d.now()
-	if err = first(err, CheckName(name)); err != nil {
+	if err = cmp.Or(err, CheckName(name)); err != nil {
 		return nil, err
 	}
 	m := p.mounted(name)
@@ -160,11 +180,11 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		n = found
 	}
 	switch under := n.(type) {
-	case *dirView:
+	case Dir:
 		return d.below(p, under, m), nil
 	case nil:
 		if m == nil {
-			return nil, errNoTree
+			return nil, ErrNoTree
 		}
 	default:
 		if m == nil && (p.in == nil || !p.in.o.NoLinks || KindOf(n) != LinkKind) {
@@ -172,7 +192,7 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		}
 		n.Close() // the target of a mount's directory, if it is no link
 		if m == nil {
-			return nil, errNoLinks
+			return nil, ErrNoLinks
 		}
 	}
 	return &nsDir{ns: d.ns, in: p.in, path: strings.Join(append(d.names(), name), "/")}, nil
@@ -189,7 +209,7 @@ func covered(err error) bool {
 }
 
 // below returns a directory in p's tree. It is at m if m is not nil.
-func (d *nsDir) below(p nsPlace, dir *dirView, m *mountPoint) *nsDir {
+func (d *nsDir) below(p nsPlace, dir Dir, m *mountPoint) *nsDir {
 	b := &nsDir{ns: d.ns, in: p.in, dir: dir}
 	if m == nil {
 		b.seen.Store(p.table.plain)
@@ -215,7 +235,7 @@ func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, erro
 			mounts = p.at.names[first:]
 		}
 		if p.dir != nil {
-			for e, err := range p.dir.ListFrom(ctx, from) {
+			for e, err := range ListFrom(ctx, p.dir, from) {
 				if err != nil {
 					yield(Entry{}, err)
 					return
@@ -240,4 +260,35 @@ func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, erro
 			}
 		}
 	}
+}
+
+// Scan implements [Scanner] for directories of one tree with no mount below.
+func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
+	p, err := d.now()
+	if err != nil {
+		return err
+	}
+	if p.dir == nil || p.at != nil {
+		return Unsupported
+	}
+	return Scan(ctx, p.dir, names, most, found)
+}
+
+// Any implements [Searcher].
+func (d *nsDir) Any(ctx context.Context, is func(Entry) bool) (bool, error) {
+	p, err := d.now()
+	if err != nil {
+		return false, err
+	}
+	if p.at != nil {
+		for _, name := range p.at.names {
+			if is(Entry{name, DirKind}) {
+				return true, nil
+			}
+		}
+	}
+	if p.dir == nil {
+		return false, nil
+	}
+	return Any(ctx, p.dir, func(e Entry) bool { return p.mounted(e.Name) == nil && is(e) })
 }

@@ -1,22 +1,16 @@
 package vfs
 
 import (
-	"context"
+	"cmp"
 	"strings"
 )
 
-// ask implements holder: it asks each tree about the ops in it.
-func (d *nsDir) ask(ctx context.Context, b *batch, ops []Op) error {
-	return d.byTree(ops, func(v *dirView, ops []Op) error { return v.ask(ctx, b, ops) })
-}
-
-func (d *nsDir) enter(ctx context.Context, b *batch, ops []Op) error {
-	return d.byTree(ops, func(v *dirView, ops []Op) error { return v.enter(ctx, b, ops) })
-}
+// Hold implements [Composed].
+func (d *nsDir) Hold(h *Holding, ops []Op) error { return d.byTree(ops, h.In) }
 
 // byTree calls f for each of ops, with the directory v of a tree and the op with paths
 // relative to v.
-func (d *nsDir) byTree(ops []Op, f func(v *dirView, ops []Op) error) error {
+func (d *nsDir) byTree(ops []Op, f func(v Dir, ops []Op) error) error {
 	for _, op := range ops {
 		v, path, err := d.treeOf(op.Path)
 		if err == nil && op.Kind == OpRename {
@@ -31,7 +25,7 @@ func (d *nsDir) byTree(ops []Op, f func(v *dirView, ops []Op) error) error {
 	return nil
 }
 
-func (d *nsDir) byTreeRename(op Op, v *dirView, path string, f func(*dirView, []Op) error) error {
+func (d *nsDir) byTreeRename(op Op, v Dir, path string, f func(Dir, []Op) error) error {
 	to, toPath, err := d.treeOf(op.To)
 	switch {
 	case err != nil:
@@ -39,12 +33,12 @@ func (d *nsDir) byTreeRename(op Op, v *dirView, path string, f func(*dirView, []
 	case to == v:
 		return f(v, []Op{{Kind: OpRename, Path: path, To: toPath}})
 	}
-	return first(f(to, []Op{{Kind: OpReplace, Path: toPath}}), f(v, []Op{{Kind: OpRemove, Path: path}}))
+	return cmp.Or(f(to, []Op{{Kind: OpReplace, Path: toPath}}), f(v, []Op{{Kind: OpRemove, Path: path}}))
 }
 
 // treeOf returns a directory at or above path in the tree that contains path, and the
 // path from there.
-func (d *nsDir) treeOf(path string) (*dirView, string, error) {
+func (d *nsDir) treeOf(path string) (Dir, string, error) {
 	names, err := SplitPath(path)
 	if err != nil {
 		return nil, "", err

@@ -163,7 +163,7 @@ func (s *prefetcher) explore(f *finder, d Dir, path string, all []job, budget *i
 		}
 	}
 	at, compared := 0, 0
-	_ = scan(s.ctx, d, names, prefetchNames, func(name string, entries []Entry, ok bool) {
+	_ = Scan(s.ctx, d, names, prefetchNames, func(name string, entries []Entry, ok bool) {
 		for at < len(all) && all[at].name != name {
 			at++
 		}
@@ -288,6 +288,13 @@ func (p *searchDir) list(ctx context.Context, from string) iter.Seq2[Entry, erro
 	}
 }
 
+// revocable is a Dir that may no longer be read at some time, such as one behind a
+// membrane. Readable returns a function that reports whether entries of the directory at
+// path below it may still be shown.
+type revocable interface {
+	Readable(path string) func() error
+}
+
 // readable returns a function that reports whether the listing may still be shown.
 func (p *searchDir) readable() func() error {
 	path := ""
@@ -295,16 +302,8 @@ func (p *searchDir) readable() func() error {
 		path = Join(p.name, path)
 		p = p.in
 	}
-	v, guarded := p.dir.(*dirView)
-	if !guarded {
-		return func() error { return nil }
+	if d, ok := p.dir.(revocable); ok {
+		return d.Readable(strings.TrimSuffix(path, "/"))
 	}
-	path = Join(v.path, strings.TrimSuffix(path, "/"))
-	b := v.bindAt(path)
-	return func() error {
-		if b.gate.word.Load() != b.word {
-			b = v.bindAt(path)
-		}
-		return (b.mode() | v.mask).refuse(noRead)
-	}
+	return func() error { return nil }
 }

@@ -1,22 +1,18 @@
 package vfs
 
-import (
-	"errors"
+import "capd/meter"
 
-	"capd/meter"
-)
-
-// payers are the meters that count what is done through a view: the meter of its gate,
+// meters are the meters that count what is done through a view: the meter of its gate,
 // if any, and those of the guards.
-type payers struct {
+type meters struct {
 	gate   *meter.Meter
 	guards []*meter.Meter
 }
 
-func (v *view) payers() payers { return payers{v.base.meter, v.world.meters} }
+func (v *view) meters() meters { return meters{v.base.meter, v.guards.meters} }
 
 // all yields each meter.
-func (p payers) all(yield func(*meter.Meter) bool) {
+func (p meters) all(yield func(*meter.Meter) bool) {
 	if p.gate != nil && !yield(p.gate) {
 		return
 	}
@@ -29,7 +25,7 @@ func (p payers) all(yield func(*meter.Meter) bool) {
 
 // take takes n of k from every meter, or from none if one refuses. over raises the
 // limits for this call.
-func (p payers) take(k meter.Kind, n, over int64) error {
+func (p meters) take(k meter.Kind, n, over int64) error {
 	if p.gate != nil {
 		if err := p.gate.TakeOver(k, n, over); err != nil {
 			return refused(err)
@@ -37,14 +33,14 @@ func (p payers) take(k meter.Kind, n, over int64) error {
 	}
 	for i, m := range p.guards {
 		if err := m.TakeOver(k, n, over); err != nil {
-			payers{p.gate, p.guards[:i]}.give(k, n)
+			meters{p.gate, p.guards[:i]}.give(k, n)
 			return refused(err)
 		}
 	}
 	return nil
 }
 
-func (p payers) give(k meter.Kind, n int64) {
+func (p meters) give(k meter.Kind, n int64) {
 	for m := range p.all {
 		m.Give(k, n)
 	}
@@ -52,36 +48,14 @@ func (p payers) give(k meter.Kind, n int64) {
 
 // Take takes n of k from m, which may be nil. It answers limit, or busy for staged
 // bytes.
-func Take(m *meter.Meter, k meter.Kind, n int64) error { return payers{gate: m}.take(k, n, 0) }
+func Take(m *meter.Meter, k meter.Kind, n int64) error { return meters{gate: m}.take(k, n, 0) }
 
 // Give returns what Take took.
-func Give(m *meter.Meter, k meter.Kind, n int64) { payers{gate: m}.give(k, n) }
+func Give(m *meter.Meter, k meter.Kind, n int64) { meters{gate: m}.give(k, n) }
 
 // refused returns a meter's error with its code.
 func refused(err error) error {
-	c, ok := ofMeter(err)
-	if !ok {
-		c = Quota
-	}
-	return Errorf(c, "%v", err)
-}
-
-// ofMeter returns the code of an error of package meter.
-func ofMeter(err error) (Code, bool) {
-	if err == meter.ErrBusy {
-		return Busy, true
-	}
-	if _, ok := errors.AsType[*meter.Lacks](err); ok {
-		return Quota, true
-	}
-	full, ok := errors.AsType[*meter.Full](err)
-	switch {
-	case !ok:
-		return "", false
-	case full.Kind == meter.StagedBytes:
-		return Busy, true
-	}
-	return Limit, true
+	return Errorf(CodeOf(err), "%v", err)
 }
 
 // pathShare is how many bytes of path an open node has free of charge. It counts as one
@@ -95,12 +69,12 @@ func openCost(path string) int64 {
 }
 
 // open counts one more view or gate at path. close undoes it.
-func (p payers) open(path string) error { return p.take(meter.Nodes, openCost(path), 0) }
+func (p meters) open(path string) error { return p.take(meter.Nodes, openCost(path), 0) }
 
-func (p payers) close(path string) { p.give(meter.Nodes, openCost(path)) }
+func (p meters) close(path string) { p.give(meter.Nodes, openCost(path)) }
 
 // stream counts one more open content or whole-file write. end undoes it.
-func (p payers) stream() (end func(), err error) {
+func (p meters) stream() (end func(), err error) {
 	if err := p.take(meter.Streams, 1, 0); err != nil {
 		return nil, err
 	}
@@ -131,7 +105,7 @@ func commits(m *meter.Meter, account func(Effect) Effect) Committer {
 
 // stage counts n bytes as staged, in outer too. outer counts for the change that this one
 // is a part of; it may be nil. The caller calls unstage once.
-func (p payers) stage(n int64, outer func(int64) (func(), error)) (unstage func(), err error) {
+func (p meters) stage(n int64, outer func(int64) (func(), error)) (unstage func(), err error) {
 	if err := p.take(meter.StagedBytes, n, 0); err != nil {
 		return nil, err
 	}

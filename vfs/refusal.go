@@ -114,27 +114,8 @@ func policy(ctx context.Context, n Node, path string, need Need) error {
 	if !ok {
 		return nil
 	}
-	if _, err = v.target(ctx, name, CheckName, need.mode(), false); err == nil && v.withholds(name) {
+	if _, err = v.target(ctx, name, CheckName, need.mode(), false); err == nil && Withholds(v, name) {
 		err = Denied
 	}
 	return err
-}
-
-// withholder is a Dir that may withhold a name by policy, whether or not the name
-// exists.
-type withholder interface{ withholds(name string) bool }
-
-// withholds reports whether a membrane between d and the store withholds name.
-func withholds(d Dir, name string) bool {
-	w, ok := d.(withholder)
-	return ok && w.withholds(name)
-}
-
-func (v *dirView) withholds(name string) bool {
-	return v.world.hidesIn(v.rules, name) || withholds(v.dir, name)
-}
-
-func (d *nsDir) withholds(name string) bool {
-	p, err := d.now()
-	return err == nil && p.dir != nil && p.mounted(name) == nil && p.dir.withholds(name)
 }

@@ -27,7 +27,7 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 		}, src, tgt)(ctx)
 	}
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
-	if d.world == v.world {
+	if d.guards == v.guards {
 		if !src.rules.same(tgt.rules) {
 			if err := onlyFile(false); err != nil {
 				return err
@@ -35,11 +35,11 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 		}
 		return v.change(ctx, op, nil, []target{src, tgt}, rename)
 	}
-	if v.crosses(d) {
+	if carry := v.carrier(d); carry != nil {
 		if err := onlyFile(false); err != nil {
 			return err
 		}
-		return carry(ctx, carryEnd{dir: v, name: name}, carryEnd{dir: d, name: newName}, from, to)
+		return carry(ctx, v, name, d, newName, from, to)
 	}
 	// Between two grants the guards and meters of both apply. The store reports only
 	// what was overwritten, which belongs to the target.
@@ -54,25 +54,12 @@ func (v *dirView) Rename(ctx context.Context, name string, dst Dir, newName stri
 	})
 }
 
-// crosser is a Dir that may be composed of several trees.
-type crosser interface {
-	crosses(dst Dir) bool
-}
-
-// crosses reports whether v and dst are in two trees of one namespace. A move between
-// them is several changes.
-func (v *dirView) crosses(dst Dir) bool {
-	x, ok := v.dir.(crosser)
-	d, view := dst.(*dirView)
-	return ok && view && x.crosses(d.dir)
-}
-
 // onlyFile checks a move to where other rules apply. Only a file may go, since other
 // rules might apply to what a directory holds. The file's version becomes a condition
 // of the change. If measured is set, size is the size of that version, whatever happens
 // to the place meanwhile.
 func (v *dirView) onlyFile(ctx context.Context, name string, from If, measured bool) (is If, size int64, err error) {
-	err = v.world.within(ctx, func(ctx context.Context) error {
+	err = v.guards.within(ctx, func(ctx context.Context) error {
 		is, size, err = v.fileAlone(ctx, name, from, measured)
 		return err
 	})
@@ -112,5 +99,5 @@ func measure(ctx context.Context, f File) (Version, int64, error) {
 		return Version{}, 0, err
 	}
 	defer c.Close()
-	return hash(ctx, c)
+	return Hash(ctx, c)
 }

@@ -193,8 +193,9 @@ func (g *Gate) child(name string) *Gate {
 	return r
 }
 
-// hide makes everything at names below g stale, until show is called.
-func (g *Gate) hide(names []string) (show func()) {
+// Cover makes everything at names below g, one name after the other, answer stale until
+// uncover is called. A mount covers what is below it.
+func (g *Gate) Cover(names []string) (uncover func()) {
 	r := g
 	for i, name := range names {
 		next := r.child(name)

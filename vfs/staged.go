@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"math"
@@ -24,7 +25,7 @@ type stagedReader struct {
 	last func() error  // may be nil; asked at the end of r
 	err  error         // why it ended
 
-	slot   *slot       // the write's place in the world's bulkhead; nil for none
+	slot   *slot       // the write's place in the tree's bulkhead; nil for none
 	giveUp func(error) // called when it gets no place again
 
 	mu    sync.Mutex
@@ -76,7 +77,7 @@ func (s *stagedReader) read(p []byte) (int, error) {
 	n, err := s.await(p)
 	var late error
 	s.slot.again(s.ctx, func() {
-		if late = first(s.ctx.Err(), errNoAnswer); err != nil && err != io.EOF {
+		if late = cmp.Or(s.ctx.Err(), errNoAnswer); err != nil && err != io.EOF {
 			late = err
 		}
 		s.giveUp(late)
@@ -108,7 +109,7 @@ func (s *stagedReader) await(p []byte) (int, error) {
 		return 0, s.ctx.Err()
 	case <-s.dead:
 		_, _, err := s.t.allowed(s.ctx)
-		return 0, first(err, Revoked)
+		return 0, cmp.Or[error](err, Revoked)
 	case r := <-done:
 		if r.n < 0 || r.n > len(piece) {
 			return -1, nil // a value that no reader may return
@@ -137,7 +138,7 @@ func (s *stagedReader) stage(n int64) error {
 	if s.ended { // an abandoned Read
 		return nil
 	}
-	if err := s.t.view.payers().take(meter.StagedBytes, n, s.there); err != nil {
+	if err := s.t.view.meters().take(meter.StagedBytes, n, s.there); err != nil {
 		return err
 	}
 	s.held += n
@@ -148,7 +149,7 @@ func (s *stagedReader) stage(n int64) error {
 func (s *stagedReader) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.t.view.payers().give(meter.StagedBytes, s.held)
+	s.t.view.meters().give(meter.StagedBytes, s.held)
 	s.held, s.ended = 0, true
 }
 
@@ -167,7 +168,7 @@ var boundless = room{left: -1}
 
 // room returns how much may be staged to replace size() bytes. Nobody may stage more
 // than the quota could store.
-func (p payers) room(size func() int64) room {
+func (p meters) room(size func() int64) room {
 	r := boundless
 	for m := range p.all {
 		left, of, bounded := m.StoredRoom()

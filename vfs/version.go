@@ -89,12 +89,12 @@ func VersionOf(ctx context.Context, f File) (Version, error) {
 		return Version{}, err
 	}
 	defer c.Close()
-	v, _, err := hash(ctx, c)
+	v, _, err := Hash(ctx, c)
 	return v, err
 }
 
-// hash reads all of c and returns its version and size. It stops when ctx ends.
-func hash(ctx context.Context, c Content) (v Version, size int64, err error) {
+// Hash reads all of c and returns its version and size. It stops when ctx ends.
+func Hash(ctx context.Context, c Content) (v Version, size int64, err error) {
 	if err := CheckVersioned(c.Size()); err != nil {
 		return Version{}, 0, err
 	}

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 )
@@ -18,11 +19,11 @@ func Guarded(d Dir, gate *Gate, guards ...Guard) Dir {
 	} else {
 		gate.retain()
 	}
-	w := newWorld(guards)
-	if _, composed := d.(*nsDir); composed {
-		w.bulkhead = nil
+	set := newGuardSet(guards)
+	if _, composed := d.(Composed); composed { // each of its trees has a bulkhead
+		set.bulkhead = nil
 	}
-	return &dirView{view: view{world: w, rules: w.root, base: gate, inner: newShared(d)}, dir: d}
+	return &dirView{view: view{guards: set, rules: set.root, mask: set.mask, base: gate, inner: newShared(d)}, dir: d}
 }
 
 // shared is an inner node with a count of the views that use it.
@@ -51,10 +52,10 @@ func (s *shared) release() {
 // view is what directories, files and links behind a membrane have in common. It does
 // not embed its inner node, so that a new method of [Node] cannot bypass the membrane.
 type view struct {
-	world   *world
+	guards  *guardSet
 	base    *Gate // the gate whose routes apply; the view holds a reference
 	path    string
-	rules   rules // of the world, at path
+	rules   rules // of the guards, at path
 	mask    mode  // attenuations of this view: noWrite
 	leaf    bool  // a file or a link
 	inner   *shared
@@ -108,7 +109,7 @@ func (v *view) check(need mode) error {
 		if err := v.mode().refuse(0); err != nil {
 			return err
 		}
-		return errClosed
+		return ErrClosed
 	}
 	return v.mode().refuse(need)
 }
@@ -128,7 +129,7 @@ func (v *view) may(ctx context.Context, need mode) error {
 // unlessHeld returns err, the result of check, or what remains of it for such a batch.
 func (v *view) unlessHeld(ctx context.Context, need mode, err error) error {
 	if !v.closed.Load() {
-		if b := v.bind(); holds(ctx, b.gate) {
+		if b := v.bind(); heldBy(ctx, b.gate) {
 			return (b.mode()&^heldModes | v.mask).refuse(need)
 		}
 	}
@@ -141,7 +142,7 @@ func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) e
 	if err := v.may(ctx, noRead); err != nil {
 		return err
 	}
-	err := v.world.around(ctx, Op{Kind: kind, Path: v.path}, []rules{v.rules}, do)
+	err := v.guards.around(ctx, Op{Kind: kind, Path: v.path}, []rules{v.rules}, do)
 	if late := v.may(ctx, noRead); late != nil {
 		return late
 	}
@@ -170,10 +171,10 @@ func (t target) refused(ctx context.Context) error {
 	if err := m.refuse(t.need &^ noWrite); err != nil {
 		return err
 	}
-	if t.view.world.hides(t.rules) {
+	if t.view.guards.hides(t.rules) {
 		return Denied
 	}
-	return first(m.refuse(t.need), busy)
+	return cmp.Or(m.refuse(t.need), busy)
 }
 
 // allowed returns the gate and word to commit with. held says that ctx belongs to a
@@ -184,14 +185,14 @@ func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
 		return b, false, err
 	}
 	m, held := t.mode(ctx, b)
-	return b, held, first(m.refuse(t.need), busy)
+	return b, held, cmp.Or(m.refuse(t.need), busy)
 }
 
 // mode is what forbids the change now. If ctx belongs to a batch that holds b's gate,
 // refusals that wait for the batch are left out, and held is true.
 func (t target) mode(ctx context.Context, b binding) (m mode, held bool) {
 	m = b.mode() | t.view.mask
-	if m.refuse(t.need) != nil && holds(ctx, b.gate) {
+	if m.refuse(t.need) != nil && heldBy(ctx, b.gate) {
 		return m&^heldModes | t.view.mask, true
 	}
 	return m, false
@@ -210,7 +211,7 @@ func (t target) bind() (b binding, busy, err error) {
 	return t.view.bindLocked(t.path), busy, nil
 }
 
-// change runs a change inside the guards of v's world. The caller has checked refused
+// change runs a change inside v's guards. The caller has checked refused
 // for every target. The commit enters the gate of each target. account returns what the
 // change is worth to v's meters, given what it is to the store; nil means the same.
 func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
@@ -236,27 +237,30 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 		}
 		return change()
 	})
-	payers, outer := v.payers(), call.Stage
-	for m := range payers.all {
+	meters, outer := v.meters(), call.Stage
+	for m := range meters.all {
 		call.OnCommit(commits(m, account))
 	}
-	if payers.gate != nil || len(payers.guards) > 0 {
-		call.Stage = func(n int64) (func(), error) { return payers.stage(n, outer) }
+	if meters.gate != nil || len(meters.guards) > 0 {
+		call.Stage = func(n int64) (func(), error) { return meters.stage(n, outer) }
 	}
 	ctx = WithCall(ctx, call)
-	if len(v.world.arounds) > 0 && v.world.asked(ctx, op) {
+	if len(v.guards.arounds) > 0 && v.guards.asked(ctx, op) {
 		op.Batch = InBatch
 	}
 	ends := make([]rules, len(targets))
 	for i, t := range targets {
 		ends[i] = t.rules
 	}
-	return v.world.around(ctx, op, ends, do)
+	return v.guards.around(ctx, op, ends, do)
 }
 
 // Tries implements [Trier]. A guard may wait, even for a human, so a view with a guard
 // around reads does not try.
-func (v *view) Tries() bool { return len(v.world.readArounds) == 0 && CanTry(v.inner.node) }
+func (v *view) Tries() bool { return len(v.guards.readArounds) == 0 && CanTry(v.inner.node) }
+
+// Immutable implements [Immutable]: by attenuation, or because the inner node is.
+func (v *view) Immutable() bool { return v.mask&noWrite != 0 || IsImmutable(v.inner.node) }
 
 // Stat serves every kind of view.
 func (v *view) Stat(ctx context.Context) (info Info, err error) {
@@ -278,7 +282,7 @@ func (v *view) Close() error {
 	v.inner.release()
 	v.base.Release()
 	if v.counted {
-		v.payers().close(v.path)
+		v.meters().close(v.path)
 	}
 	return nil
 }
@@ -294,14 +298,14 @@ func (v *view) derive(d *view, inner *shared, path string, r rules) error {
 func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
 	err := CheckPathSize(path)
 	if err == nil {
-		err = payers{base.meter, v.world.meters}.open(path)
+		err = meters{base.meter, v.guards.meters}.open(path)
 	}
 	if err != nil {
 		inner.release()
 		return err
 	}
 	base.retain()
-	d.world, d.base, d.path, d.rules, d.mask, d.inner, d.counted = v.world, base, path, r, m, inner, true
+	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.counted = v.guards, base, path, r, m, inner, true
 	return nil
 }
 

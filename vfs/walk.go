@@ -190,7 +190,7 @@ func (w *walker) step(follow bool) error {
 		return ErrWouldBlock
 	}
 	n, err := w.here().Lookup(w.ctx, name)
-	if w.rose && errors.Is(err, errNoTree) {
+	if w.rose && errors.Is(err, ErrNoTree) {
 		return errOutside // it left its tree, and leads to none
 	}
 	if err != nil {
@@ -323,16 +323,4 @@ func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 		return false, err
 	}
 	return CodeOf(err) == Outside, nil
-}
-
-// fatal reports an error that ends a search, since every further lookup would fail with
-// it.
-func fatal(err error) bool {
-	switch CodeOf(err) {
-	case Revoked, Expired:
-		return true
-	case Limit: // of open nodes; a path that is too long fails only by itself
-		return !errors.Is(err, errDeep) && !errors.Is(err, errLong)
-	}
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -9,27 +9,24 @@ import (
 // stale when n's tree is unmounted. If that has happened already it calls f at once. f
 // must not block. stop cancels. For a node behind no membrane f is never called.
 func OnRevoke(n Node, f func(error)) (stop func()) {
-	w, ok := n.(watchable)
-	if !ok {
-		return func() {}
-	}
 	var once sync.Once
-	return w.onRevoke(func(err error) { once.Do(func() { f(err) }) })
+	return onRevoke(n, func(err error) { once.Do(func() { f(err) }) })
 }
 
-// watchable is a node that may be revoked. It may call f more than once.
-type watchable interface {
-	onRevoke(f func(error)) (stop func())
+// onRevoke is OnRevoke, but it may call f more than once.
+func onRevoke(n Node, f func(error)) (stop func()) {
+	switch n := n.(type) {
+	case interface{ onRevoke(func(error)) func() }:
+		return n.onRevoke(f)
+	case Composed:
+		return n.OnRevoke(f)
+	}
+	return func() {}
 }
 
 // onRevoke watches v's gate, and those of inner membranes.
 func (v *view) onRevoke(f func(error)) (stop func()) {
-	outer := v.base.watch(v.path, f)
-	w, ok := v.inner.node.(watchable)
-	if !ok {
-		return outer
-	}
-	inner := w.onRevoke(f)
+	outer, inner := v.base.watch(v.path, f), onRevoke(v.inner.node, f)
 	return func() {
 		outer()
 		inner()
@@ -57,7 +54,7 @@ func whileBound(do func(context.Context) error, targets ...target) func(context.
 // watch watches t's gate, unless ctx belongs to a batch that holds it.
 func (t target) watch(ctx context.Context, f func(error)) (stop func()) {
 	return t.view.base.watch(t.path, func(err error) {
-		if b := t.view.bindAt(t.path); !holds(ctx, b.gate) {
+		if b := t.view.bindAt(t.path); !heldBy(ctx, b.gate) {
 			f(err)
 		}
 	})

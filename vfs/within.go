@@ -5,27 +5,27 @@ import (
 	"iter"
 )
 
-// within runs do, which calls the store, inside the world's bulkhead. With the context
+// within runs do, which calls the store, inside the tree's bulkhead. With the context
 // of [Trying] it does not enter.
-func (w *world) within(ctx context.Context, do func(context.Context) error) error {
-	if w.bulkhead == nil || IsTrying(ctx) {
+func (s *guardSet) within(ctx context.Context, do func(context.Context) error) error {
+	if s.bulkhead == nil || IsTrying(ctx) {
 		return do(ctx)
 	}
-	return w.bulkhead.Run(ctx, do)
+	return s.bulkhead.Run(ctx, do)
 }
 
 // maxBatched is how many entries of a listing are read at once. The listing enters the
 // bulkhead once for all of them.
 const maxBatched = 256
 
-// entries is ListFrom of d. It is inside the world's bulkhead while the store reads,
+// entries is ListFrom of d. It is inside the tree's bulkhead while the store reads,
 // and outside while the consumer works.
-func (w *world) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry, error] {
-	if w.bulkhead == nil || IsTrying(ctx) {
+func (s *guardSet) entries(ctx context.Context, d Dir, from string) iter.Seq2[Entry, error] {
+	if s.bulkhead == nil || IsTrying(ctx) {
 		return ListFrom(ctx, d, from)
 	}
 	return func(yield func(Entry, error) bool) {
-		in, err := w.bulkhead.enter(ctx)
+		in, err := s.bulkhead.enter(ctx)
 		if err != nil {
 			yield(Entry{}, err)
 			return

@@ -183,7 +183,7 @@ func TestToldByRemoval(t *testing.T) {
 		{"removing what holds something visible", from.Remove(t.Context(), "both", vfs.If{}), vfs.NotEmpty, ""},
 		{"moving what holds nothing withheld", from.Rename(t.Context(), "plain", to, "plain", vfs.If{}, vfs.If{}), "", ""},
 	} {
-		told, ok := errors.AsType[*vfs.Told](c.err)
+		told, ok := errors.AsType[*vfs.Disclosure](c.err)
 		if vfs.CodeOf(c.err) != c.code || ok != (c.told != "") || ok && told.Path != c.told {
 			t.Errorf("%s: %v, and told of %+v; want %q and %q", c.what, c.err, told, c.code, c.told)
 		}
