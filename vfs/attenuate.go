@@ -130,6 +130,6 @@ func (v *fileView) derived(base *Gate, m mode) (File, error) {
 	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, v.rules, base, m); err != nil {
 		return nil, err
 	}
-	f.parent, f.dir = v.parent.retain(), v.dir
+	f.within(v.parent, v.dir)
 	return f, nil
 }

@@ -73,6 +73,61 @@ func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error
 	return node, err
 }
 
+// LookPath implements [PathLooker]. Where a guard stands around a lookup, or anything is
+// refused, every name is looked up by itself: that says which refusal comes first.
+func (v *dirView) LookPath(ctx context.Context, names []string) (Node, error) {
+	path := joinAll(v.path, names)
+	r, ok := v.passes(names)
+	switch {
+	case !ok, CheckPathSize(path) != nil, v.may(ctx, noRead) != nil:
+		return nil, ErrStepwise
+	case IsTrying(ctx) && !CanTry(v.dir):
+		return nil, ErrWouldBlock
+	}
+	var n Node
+	err := v.guards.within(ctx, func(ctx context.Context) (err error) {
+		n, err = LookPath(ctx, v.dir, names)
+		return err
+	})
+	if err != nil {
+		if v.bindAt(path).mode().refuse(noRead) != nil {
+			return nil, ErrStepwise
+		}
+		return nil, err
+	}
+	return v.wrapAll(n, path, r)
+}
+
+// passes returns the rules at names, if no rule on the way withholds a name, and no
+// guard stands around its lookup.
+func (v *dirView) passes(names []string) (r rules, ok bool) {
+	r = v.rules
+	for _, name := range names {
+		r = r.step(name)
+		if v.guards.hides(r) || len(standing(v.guards.readArounds, []rules{r})) > 0 {
+			return nil, false
+		}
+	}
+	return r, true
+}
+
+// wrapAll is wrap for LookPath. The gate binds a node at least as much as the
+// directories on the way to it, so it is asked about the node.
+func (v *dirView) wrapAll(n Node, path string, r rules) (Node, error) {
+	n, err := v.wrap(n, path, r)
+	if err != nil {
+		return nil, err
+	}
+	if g, ok := n.(gated); !ok || g.check(noRead) != nil {
+		n.Close()
+		return nil, ErrStepwise
+	}
+	return n, nil
+}
+
+// gated is every kind of view.
+type gated interface{ check(mode) error }
+
 func (v *dirView) List(ctx context.Context) iter.Seq2[Entry, error] { return v.ListFrom(ctx, "") }
 
 // ListFrom implements [FromLister].
@@ -112,7 +167,7 @@ func (v *dirView) Create(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.parent, f.dir = v.inner.retain(), v.dir
+	f.within(v.inner, v.dir)
 	return f, nil
 }
 

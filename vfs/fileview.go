@@ -8,18 +8,27 @@ import (
 	"sync"
 )
 
-// fileView is a file behind a membrane. It keeps the inner node of its directory for
-// whole-file writes at the same place.
+// fileView is a file behind a membrane. If the file is no [Replacer], the view keeps the
+// inner node of its directory for whole-file writes at the same place.
 type fileView struct {
 	view
 	file   File
 	dir    Dir
-	parent *shared // of the directory
+	parent *shared // of the directory; nil for a Replacer
 	once   sync.Once
 }
 
+// within notes the directory that the file is in.
+func (v *fileView) within(parent *shared, dir Dir) {
+	if _, ok := v.file.(Replacer); !ok {
+		v.parent, v.dir = parent.retain(), dir
+	}
+}
+
 func (v *fileView) Close() error {
-	v.once.Do(func() { v.parent.release() })
+	if v.parent != nil {
+		v.once.Do(v.parent.release)
+	}
 	return v.view.Close()
 }
 

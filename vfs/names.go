@@ -103,6 +103,22 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
+// joinAll returns the path of names below dir, which may be "".
+func joinAll(dir string, names []string) string {
+	size := len(dir)
+	for _, name := range names {
+		size += 1 + len(name)
+	}
+	b := append(make([]byte, 0, size), dir...)
+	for _, name := range names {
+		if len(b) > 0 {
+			b = append(b, '/')
+		}
+		b = append(b, name...)
+	}
+	return string(b)
+}
+
 // Printable returns path in a form that is safe on a terminal, in a log or in a message
 // for a model. It escapes invalid UTF-8, control characters and deceptive characters as
 // Go does (\xff, \u202e).

@@ -167,9 +167,7 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 	}
 	m := p.mounted(name)
 	if m != nil && m.mount != nil {
-		root := &nsDir{ns: d.ns, in: m.mount, dir: m.mount.root}
-		root.seen.Store(m.seen)
-		return root, nil
+		return d.ns.rootOf(m), nil
 	}
 	var n Node
 	if p.dir != nil {
@@ -196,6 +194,58 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		}
 	}
 	return &nsDir{ns: d.ns, in: p.in, path: strings.Join(append(d.names(), name), "/")}, nil
+}
+
+// LookPath implements [PathLooker]. It asks only the tree of the last mount on the way,
+// unless a directory of another tree leads to that mount.
+func (d *nsDir) LookPath(ctx context.Context, names []string) (Node, error) {
+	p, err := d.now()
+	if err != nil {
+		return nil, err
+	}
+	for m := p.mounted(names[0]); m != nil; m = p.mounted(names[0]) {
+		switch {
+		case m.mount != nil && !m.mount.shut.Load():
+			p = nsPlace{p.table, m, m.mount, m.mount.root}
+		case m.mount == nil && p.dir == nil:
+			p.at = m
+		default:
+			return nil, ErrStepwise
+		}
+		if names = names[1:]; len(names) == 0 {
+			return d.ns.placed(p)
+		}
+	}
+	if p.dir == nil {
+		return nil, ErrStepwise
+	}
+	n, err := LookPath(ctx, p.dir, names)
+	if err != nil {
+		return nil, err
+	}
+	if dir, ok := n.(Dir); ok {
+		return d.below(p, dir, nil), nil
+	}
+	if p.in.o.NoLinks && KindOf(n) == LinkKind {
+		n.Close()
+		return nil, ErrNoLinks
+	}
+	return n, nil
+}
+
+// placed returns the root of a mount, if p is one.
+func (n *Namespace) placed(p nsPlace) (Node, error) {
+	if p.dir == nil {
+		return nil, ErrStepwise
+	}
+	return n.rootOf(p.at), nil
+}
+
+// rootOf returns the root of the mount at m.
+func (n *Namespace) rootOf(m *mountPoint) *nsDir {
+	root := &nsDir{ns: n, in: m.mount, dir: m.mount.root}
+	root.seen.Store(m.seen)
+	return root
 }
 
 // covered reports an error of a tree for a name that leads to a mount. The mount covers

@@ -325,7 +325,7 @@ func (v *dirView) wrap(n Node, path string, r rules) (Node, error) {
 		if err := v.derive(&f.view, newShared(n), path, r); err != nil {
 			return nil, err
 		}
-		f.parent, f.dir = v.inner.retain(), v.dir
+		f.within(v.inner, v.dir)
 		return f, nil
 	case Link:
 		l := &linkView{link: n}

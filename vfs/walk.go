@@ -106,7 +106,7 @@ func WalkParent(ctx context.Context, d Dir, path string) (dir Dir, name string, 
 
 // maxTried and maxTriedPath bound the names, and their bytes, of a walk that must not
 // wait: many names take long even if none of them waits.
-const maxTried, maxTriedPath = 16, 1 << 10
+const maxTried, maxTriedPath = MaxLooked, 1 << 10
 
 func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	names, err := SplitPath(path)
@@ -119,12 +119,50 @@ func walk(ctx context.Context, d Dir, path string, follow bool) (Node, error) {
 	case ok && !IsTrying(ctx):
 		return w.Walk(ctx, path, follow)
 	}
+	if len(names) > 1 {
+		n, err := leap(ctx, d, names, follow)
+		if err != ErrStepwise {
+			return n, err
+		}
+	}
 	w := walker{ctx: ctx, root: d, rest: []string{path}}
 	defer w.close()
 	if err := w.walk(follow); err != nil {
 		return nil, err
 	}
 	return w.take()
+}
+
+// leap is walk with [LookPath]. It answers ErrStepwise if there is a link to follow, or
+// anything else that has to be seen name by name.
+func leap(ctx context.Context, d Dir, names []string, follow bool) (Node, error) {
+	if IsTrying(ctx) && !CanTry(d) {
+		return nil, ErrWouldBlock
+	}
+	for here := d; ; {
+		if err := meter.Yield(ctx); err != nil {
+			return nil, err
+		}
+		some := names[:min(len(names), MaxLooked)]
+		names = names[len(some):]
+		n, err := LookPath(ctx, here, some)
+		if here != d {
+			here.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		next, isDir := n.(Dir)
+		_, isLink := n.(Link)
+		switch {
+		case isLink && (follow || len(names) > 0), !isDir && len(names) > 0:
+			n.Close()
+			return nil, ErrStepwise
+		case len(names) == 0:
+			return n, nil
+		}
+		here = next
+	}
 }
 
 // walker is a walk under way: the open directories from the root to here, the last node

@@ -64,20 +64,57 @@ func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	}
 	var found vfs.Node
 	err := d.read(ctx, func(here *inode) error {
-		n := here.children[name]
-		switch {
-		case n == nil:
+		found = d.found(here, name)
+		if found == nil {
 			return vfs.NotFound
-		case n.kind == vfs.DirKind:
-			found = d.directory(name, n)
-		case n.kind == vfs.FileKind:
-			found = d.file(name)
-		case n.kind == vfs.LinkKind:
-			found = &link{ref{in: d.at, name: name, kind: vfs.LinkKind}}
 		}
 		return nil
 	})
 	return found, err
+}
+
+// LookPath implements vfs.PathLooker.
+func (d *dir) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
+	var found vfs.Node
+	err := d.read(ctx, func(here *inode) error {
+		at := d
+		for i, name := range names {
+			if vfs.CheckName(name) != nil {
+				return vfs.ErrStepwise
+			}
+			if found = at.found(here, name); found == nil {
+				return vfs.NotFound
+			}
+			if i == len(names)-1 {
+				break
+			}
+			next, ok := found.(*dir)
+			if !ok {
+				return vfs.ErrStepwise
+			}
+			at, here = next, next.at.node
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// found returns the node called name in here, which is d's inode, or nil.
+func (d *dir) found(here *inode, name string) vfs.Node {
+	n := here.children[name]
+	switch {
+	case n == nil:
+	case n.kind == vfs.DirKind:
+		return d.directory(name, n)
+	case n.kind == vfs.FileKind:
+		return d.file(name)
+	case n.kind == vfs.LinkKind:
+		return &link{ref{in: d.at, name: name, kind: vfs.LinkKind}}
+	}
+	return nil
 }
 
 func (d *dir) directory(name string, n *inode) *dir {

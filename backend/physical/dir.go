@@ -17,17 +17,21 @@ type Dir struct {
 }
 
 var (
-	_ vfs.Dir       = (*Dir)(nil)
-	_ vfs.Trier     = (*Dir)(nil)
-	_ vfs.Scanner   = (*Dir)(nil)
-	_ vfs.Searcher  = (*Dir)(nil)
-	_ vfs.Symlinker = (*Dir)(nil)
-	_ vfs.Installer = (*Dir)(nil)
+	_ vfs.Dir        = (*Dir)(nil)
+	_ vfs.Trier      = (*Dir)(nil)
+	_ vfs.PathLooker = (*Dir)(nil)
+	_ vfs.Scanner    = (*Dir)(nil)
+	_ vfs.Searcher   = (*Dir)(nil)
+	_ vfs.Symlinker  = (*Dir)(nil)
+	_ vfs.Installer  = (*Dir)(nil)
 )
 
 // Stat answers stale once the directory was moved, removed or replaced, and crossDevice
 // once another filesystem is mounted over it.
 func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
+	if info, ok := vfs.Recall(ctx, d); ok {
+		return info, d.usable(ctx)
+	}
 	if err := d.usable(ctx); err != nil {
 		return vfs.Info{}, err
 	}
@@ -62,26 +66,61 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 		return nil, err
 	}
 	defer d.s.leave(dir)
-	a, err := dir.lstat(name)
+	return d.found(ctx, dir, name)
+}
+
+// LookPath implements vfs.PathLooker where the kernel confines: it resolves the whole
+// path to the directory of the last name at once.
+func (d *Dir) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return d.Lookup(ctx, names[0])
+	}
+	for _, name := range names {
+		if checkName(name) != nil {
+			return nil, vfs.ErrStepwise
+		}
+	}
+	way := strings.Join(names[:last], "/")
+	if d.checkDepth(way+"/"+names[last]) != nil {
+		return nil, vfs.ErrStepwise
+	}
+	dir, err := d.s.enterFor(ctx, d.at)
+	if err != nil {
+		return nil, err
+	}
+	defer d.s.leave(dir)
+	in, id, err := dir.below(way)
 	if err != nil {
 		return nil, absent(dir, d.at, err)
 	}
+	defer in.release()
+	parent := &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, way), id}}
+	return parent.found(ctx, in, names[last])
+}
+
+// found returns the node called name in d, which is open as dir.
+func (d *Dir) found(ctx context.Context, dir directory, name string) (vfs.Node, error) {
+	a, id, err := dir.look(name)
+	if err != nil {
+		return nil, absent(dir, d.at, err)
+	}
+	var n vfs.Node
 	switch a.kind {
 	case vfs.DirKind:
-		c, err := d.child(dir, name)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
+		n = &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, name), id}}
 	case vfs.LinkKind:
 		return &Link{d.spot(name)}, nil
+	case vfs.FileKind:
+		n = &File{spot: d.spot(name)}
+	default:
+		return nil, a.regular()
 	}
-	if err := a.regular(); err != nil {
-		return nil, err
-	}
-	f := &File{spot: d.spot(name)}
-	vfs.Remember(ctx, f, a.info())
-	return f, nil
+	vfs.Remember(ctx, n, a.info())
+	return n, nil
 }
 
 // absent explains why a name in dir, which is at p, could not be looked up. The served
@@ -108,15 +147,16 @@ func (d *Dir) child(dir directory, name string) (*Dir, error) {
 	return &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, name), id}}, nil
 }
 
-func (d *Dir) checkDepth(name string) error {
-	depth := 1
+// checkDepth answers limit if what is at path below d lies too deep.
+func (d *Dir) checkDepth(path string) error {
+	depth := 1 + strings.Count(path, "/")
 	if d.at.path != "" {
-		depth = 2 + strings.Count(d.at.path, "/")
+		depth += 1 + strings.Count(d.at.path, "/")
 	}
 	switch {
 	case depth > vfs.MaxDepth:
 		return vfs.Errorf(vfs.Limit, "this lies deeper than %d directories; ask the host to serve one on the way", vfs.MaxDepth)
-	case len(d.at.path)+1+len(name) > vfs.MaxPath:
+	case len(d.at.path)+1+len(path) > vfs.MaxPath:
 		return vfs.Errorf(vfs.Limit, "its path is longer than %d bytes; ask the host to serve a directory on the way", vfs.MaxPath)
 	}
 	return nil

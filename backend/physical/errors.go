@@ -13,7 +13,7 @@ import (
 // explain turns err, usually of a system call, into an error with a code that says what
 // to do. It never passes on the system's text, which may name a path of the host.
 func explain(err error) error {
-	if err == nil || err == vfs.ErrWouldBlock || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || err == vfs.ErrWouldBlock || err == vfs.ErrStepwise || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if e, ok := errors.AsType[*vfs.Error](err); ok {

@@ -1,6 +1,10 @@
 package physical
 
-import "capd/vfs"
+import (
+	"sync/atomic"
+
+	"capd/vfs"
+)
 
 // TellsLess has s treat its file system as one on which not every move of a file
 // shows in its time of change.
@@ -88,4 +92,62 @@ func (d watchedDir) entries(each func([]vfs.Entry) error) error {
 
 func (d watchedDir) move(name string, dst directory, newName string, how how) error {
 	return d.directory.move(name, dst.(watchedDir).directory, newName, how)
+}
+
+// CountAsked returns how often s has asked the kernel for a path or a name since.
+func (s *Store) CountAsked() *atomic.Int64 {
+	var n atomic.Int64
+	s.host = asking{s.host, &n}
+	return &n
+}
+
+type asking struct {
+	host
+	n *atomic.Int64
+}
+
+func (h asking) enter(p place) (directory, error)    { return h.ask(p, h.host.enter) }
+func (h asking) tryEnter(p place) (directory, error) { return h.ask(p, h.host.tryEnter) }
+
+func (h asking) ask(p place, enter func(place) (directory, error)) (directory, error) {
+	if p.path != "" {
+		h.n.Add(1)
+	}
+	d, err := enter(p)
+	if err != nil {
+		return nil, err
+	}
+	return askingDir{d, h.n}, nil
+}
+
+type askingDir struct {
+	directory
+	n *atomic.Int64
+}
+
+func (d askingDir) lstat(name string) (attr, error) {
+	d.n.Add(1)
+	return d.directory.lstat(name)
+}
+
+func (d askingDir) look(name string) (attr, ident, error) {
+	d.n.Add(1)
+	return d.directory.look(name)
+}
+
+func (d askingDir) sub(name string) (directory, ident, error) {
+	return d.ask(name, d.directory.sub)
+}
+
+func (d askingDir) below(path string) (directory, ident, error) {
+	return d.ask(path, d.directory.below)
+}
+
+func (d askingDir) ask(path string, open func(string) (directory, ident, error)) (directory, ident, error) {
+	d.n.Add(1)
+	below, id, err := open(path)
+	if err != nil {
+		return nil, id, err
+	}
+	return askingDir{below, d.n}, id, nil
 }

@@ -15,7 +15,7 @@ type host interface {
 	// was made for, and crossDevice when another filesystem is mounted on the way.
 	enter(p place) (directory, error)
 	// tryEnter is enter without waiting: where enter might wait it answers
-	// vfs.ErrWouldBlock. lstat and sub of its result do not wait either.
+	// vfs.ErrWouldBlock. lstat, look, sub and below of its result do not wait either.
 	tryEnter(p place) (directory, error)
 	// tries reports whether tryEnter and tryKept can succeed at all.
 	tries() bool
@@ -53,8 +53,14 @@ type directory interface {
 	attr() (attr, error)
 	// lstat returns the attributes of name. It never follows a link.
 	lstat(name string) (attr, error)
+	// look is lstat, and identifies a directory.
+	look(name string) (attr, ident, error)
 	// sub opens the directory called name. The caller releases it.
 	sub(name string) (directory, ident, error)
+	// below opens the directory at path, one or more names below. It follows no link.
+	// It fails with ENOENT when one of the names does not exist, and answers
+	// vfs.ErrStepwise when something else is in the way.
+	below(path string) (directory, ident, error)
 	// open opens the regular file called name and never waits. For anything else it
 	// answers notRegular or isDir, without opening it.
 	open(name string, flag int) (*os.File, attr, error)

@@ -55,18 +55,67 @@ func (d *kernelDir) lstat(name string) (attr, error) {
 	return attrOfStatx(&stx), nil
 }
 
+// look opens the node, since a directory is identified by a descriptor. If it may wait,
+// statx alone is enough for anything else.
+func (d *kernelDir) look(name string) (attr, ident, error) {
+	if !d.try {
+		if a, err := d.lstat(name); err != nil || a.kind != vfs.DirKind {
+			return a, ident{}, err
+		}
+	}
+	fd, err := d.descend(name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return attr{}, ident{}, err
+	}
+	defer unix.Close(fd)
+	stx, err := d.h.statx(fd, "")
+	if err != nil {
+		return attr{}, ident{}, err
+	}
+	a := attrOfStatx(&stx)
+	if a.kind != vfs.DirKind {
+		return a, ident{}, nil
+	}
+	return a, d.h.identAt(vfs.Join(d.path, name), fd, &stx, false), nil
+}
+
 func (d *kernelDir) sub(name string) (directory, ident, error) {
 	fd, err := d.descend(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, ident{}, err
 	}
-	path := vfs.Join(d.path, name)
-	id, err := d.h.identAt(path, fd)
+	return d.opened(name, fd, false)
+}
+
+// below leaves to the caller's walk what the kernel refuses, and what it cannot tell
+// while names move.
+func (d *kernelDir) below(path string) (directory, ident, error) {
+	resolve := uint64(confined)
+	if d.try {
+		resolve |= resolveCached
+	}
+	fd, err := openOnce(d.fd, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, resolve)
+	switch {
+	case err == nil:
+		return d.opened(path, fd, true)
+	case err == unix.ENOENT:
+		return nil, ident{}, err
+	case err == unix.EAGAIN && d.try:
+		return nil, ident{}, vfs.ErrWouldBlock
+	}
+	return nil, ident{}, vfs.ErrStepwise
+}
+
+// opened returns the directory at path below d that fd is open on. It takes fd over.
+// keep is for identAt.
+func (d *kernelDir) opened(path string, fd int, keep bool) (directory, ident, error) {
+	stx, err := d.h.statx(fd, "")
 	if err != nil {
 		unix.Close(fd)
 		return nil, ident{}, err
 	}
-	return &kernelDir{h: d.h, fd: fd, path: path, owned: true}, id, nil
+	path = vfs.Join(d.path, path)
+	return &kernelDir{h: d.h, fd: fd, path: path, owned: true, try: d.try}, d.h.identAt(path, fd, &stx, keep), nil
 }
 
 func (d *kernelDir) open(name string, flag int) (*os.File, attr, error) {

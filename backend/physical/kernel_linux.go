@@ -95,21 +95,17 @@ func (h *kernelHost) arrive(p place, try bool) (directory, error) {
 }
 
 func (h *kernelHost) verify(fd int, p place) error {
-	a, err := h.describe(fd)
+	stx, err := h.statx(fd, "")
 	if err != nil {
 		return err
 	}
-	if h.open.holds(p.path, p.id, a.dev, a.ino) {
+	if h.open.holds(p.path, p.id, devOf(&stx), stx.Ino) {
 		return nil
 	}
-	id, err := identOf(fd, h.flags())
-	if err != nil {
-		return err
-	}
-	if !id.same(p.id) {
+	if !identOf(fd, &stx).same(p.id) {
 		return vfs.Stale
 	}
-	h.open.keep(p.path, p.id, a.dev, a.ino, fd)
+	h.open.keep(p.path, p.id, devOf(&stx), stx.Ino, fd)
 	return nil
 }
 
@@ -128,20 +124,17 @@ func openCached(dir int, path string, flags int) (int, error) {
 	return fd, err
 }
 
-// identAt identifies the directory at path, of which fd is a descriptor.
-func (h *kernelHost) identAt(path string, fd int) (ident, error) {
-	a, err := h.describe(fd)
-	if err != nil {
-		return ident{}, err
+// identAt identifies the directory at path, of which fd is a descriptor and stx what
+// statx returned. If keep is set, the directory is likely to be entered soon.
+func (h *kernelHost) identAt(path string, fd int, stx *unix.Statx_t, keep bool) ident {
+	if id, ok := h.open.ident(path, devOf(stx), stx.Ino); ok {
+		return id
 	}
-	if id, ok := h.open.ident(path, a.dev, a.ino); ok {
-		return id, nil
-	}
-	id, err := identOf(fd, h.flags())
-	if err == nil && id.handle == "" { // its number may be reused: pin it while there is room
+	id := identOf(fd, stx)
+	if keep || id.handle == "" { // a number may be reused: pin it while there is room
 		h.open.keep(path, id, id.dev, id.ino, fd)
 	}
-	return id, err
+	return id
 }
 
 // openOnce opens one path, resolved as resolve says.
@@ -221,15 +214,12 @@ func uninterrupted(f func() error) error {
 	}
 }
 
-// identOf identifies the directory that fd is open on. AT_HANDLE_FID, Linux 6.5, gives
-// a handle on nearly every file system; see name_to_handle_at(2).
-func identOf(fd, flags int) (ident, error) {
-	stx, err := statx(fd, "", flags)
-	if err != nil {
-		return ident{}, err
-	}
+// identOf identifies the directory that fd is open on, of which statx returned stx.
+// AT_HANDLE_FID, Linux 6.5, gives a handle on nearly every file system; see
+// name_to_handle_at(2).
+func identOf(fd int, stx *unix.Statx_t) ident {
 	id := ident{
-		dev:   unix.Mkdev(stx.Dev_major, stx.Dev_minor),
+		dev:   devOf(stx),
 		ino:   stx.Ino,
 		btime: stx.Btime.Sec*1e9 + int64(stx.Btime.Nsec),
 	}
@@ -240,10 +230,12 @@ func identOf(fd, flags int) (ident, error) {
 			break
 		}
 	}
-	return id, nil
+	return id
 }
 
 const handleFID = 0x200 // AT_HANDLE_FID
+
+func devOf(stx *unix.Statx_t) uint64 { return unix.Mkdev(stx.Dev_major, stx.Dev_minor) }
 
 func attrOfStatx(stx *unix.Statx_t) attr {
 	return attr{
@@ -253,7 +245,7 @@ func attrOfStatx(stx *unix.Statx_t) attr {
 		setgid: stx.Mode&unix.S_ISGID != 0,
 		mtime:  stx.Mtime.Sec*1e9 + int64(stx.Mtime.Nsec),
 		ctime:  stx.Ctime.Sec*1e9 + int64(stx.Ctime.Nsec),
-		dev:    unix.Mkdev(stx.Dev_major, stx.Dev_minor),
+		dev:    devOf(stx),
 		ino:    stx.Ino,
 		nlink:  uint64(stx.Nlink),
 		uid:    stx.Uid,

@@ -146,6 +146,22 @@ func (d *rootDir) child(name string) (*rootDir, ident, error) {
 	return c, id, nil
 }
 
+func (d *rootDir) look(name string) (attr, ident, error) {
+	a, err := d.lstat(name)
+	if err != nil || a.kind != vfs.DirKind {
+		return a, ident{}, err
+	}
+	c, id, err := d.child(name)
+	if err != nil {
+		return attr{}, ident{}, err
+	}
+	c.release()
+	return a, id, nil
+}
+
+// below leaves it to the caller's walk: os.Root follows links.
+func (d *rootDir) below(string) (directory, ident, error) { return nil, ident{}, vfs.ErrStepwise }
+
 func (d *rootDir) sub(name string) (directory, ident, error) {
 	c, id, err := d.child(name)
 	if err != nil {

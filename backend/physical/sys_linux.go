@@ -17,7 +17,13 @@ func (a *attr) fromSystem(sys any) {
 	}
 }
 
-func identOfFile(f *os.File) (ident, error) { return identOf(int(f.Fd()), 0) }
+func identOfFile(f *os.File) (ident, error) {
+	stx, err := statx(int(f.Fd()), "", 0)
+	if err != nil {
+		return ident{}, err
+	}
+	return identOf(int(f.Fd()), &stx), nil
+}
 
 // cloneFile clones src into the file that fd is open on; see ioctl_ficlone(2).
 func cloneFile(fd uintptr, src *os.File) error {

@@ -1,0 +1,80 @@
+package physical_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/backend/physical"
+	"capd/vfs"
+)
+
+// A look at a path of n names asks the kernel at most n times, whatever stands between
+// the caller and the store.
+func TestLookPathAsksTheKernel(t *testing.T) {
+	dir := t.TempDir()
+	const depth = 40
+	deep := strings.Repeat("d/", depth)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, deep), 0o755))
+	for n := range depth {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.Repeat("d/", n), "f"), nil, 0o600))
+	}
+	s, err := physical.OpenAmbient(dir, physical.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	asked := s.CountAsked()
+	ns := vfs.NewNamespace()
+	require.NoError(t, ns.Mount("mount", s.Root(), vfs.MountOptions{}))
+	defer ns.Close()
+	whole := vfs.Guarded(ns.Root(), nil)
+	defer whole.Close()
+	for what, ctx := range map[string]context.Context{"waiting": t.Context(), "trying": vfs.Trying()} {
+		for n := 1; n <= depth; n++ {
+			if vfs.IsTrying(ctx) && n > 15 { // a longer path is not tried
+				break
+			}
+			for _, last := range []string{"f", "d", "none"} {
+				path := strings.Repeat("d/", n-1) + last
+				before := asked.Load()
+				_, err := vfs.StatAt(vfs.Recalling(ctx), whole, "mount/"+path, true)
+				if last == "none" {
+					require.True(t, vfs.CodeOf(err) == vfs.NotFound || err == vfs.ErrWouldBlock, "%s: %s: %v", what, path, err)
+				} else {
+					require.NoError(t, err, "%s: %s", what, path)
+				}
+				require.LessOrEqual(t, asked.Load()-before, int64(n), "%s: %s", what, path)
+			}
+		}
+	}
+}
+
+// Nothing but directories of the served file system is passed at once.
+func TestLookPathStops(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a/b/c"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/b/c/f"), []byte("x"), 0o600))
+	require.NoError(t, os.Symlink("b", filepath.Join(dir, "a/l")))
+	require.NoError(t, os.Symlink("../..", filepath.Join(dir, "a/b/up")))
+	require.NoError(t, os.Symlink(dir, filepath.Join(dir, "a/b/absolute")))
+	s, err := physical.OpenAmbient(dir, physical.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	for _, path := range []string{"a/l/c/f", "a/b/up/f", "a/b/up/a/b/c/f", "a/b/absolute/a/b/c/f", "a/b/c/f/x", "a/../a/b", "a/b/../b/c", "./a/b"} {
+		_, err := vfs.LookPath(t.Context(), s.Root(), strings.Split(path, "/"))
+		require.Equal(t, vfs.ErrStepwise, err, path)
+	}
+	for path, want := range map[string]vfs.Kind{"a/b/c/f": vfs.FileKind, "a/b/c": vfs.DirKind, "a/b/up": vfs.LinkKind} {
+		n, err := vfs.LookPath(t.Context(), s.Root(), strings.Split(path, "/"))
+		require.NoError(t, err, path)
+		require.Equal(t, want, vfs.KindOf(n), path)
+	}
+	portable, err := physical.OpenAmbient(dir, physical.Options{Portable: true})
+	require.NoError(t, err)
+	defer portable.Close()
+	_, err = vfs.LookPath(t.Context(), portable.Root(), []string{"a", "l", "c", "f"})
+	require.Equal(t, vfs.ErrStepwise, err)
+}

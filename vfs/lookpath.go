@@ -1,0 +1,36 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+)
+
+// PathLooker is a Dir that can look up several names at once. It then asks its storage
+// fewer times than [Dir].Lookup of one name after another does. See [LookPath].
+type PathLooker interface {
+	// LookPath returns the node at names: the first in this directory, each of the
+	// others in the directory before it. There is at least one name, and at most
+	// [MaxLooked]. LookPath follows no link. It answers what Lookup of each name in turn
+	// would answer. Where it cannot tell that, it answers ErrStepwise, for instance if
+	// a link is on the way, or anything that is no directory.
+	//
+	// A File that it returns is a [Replacer].
+	LookPath(ctx context.Context, names []string) (Node, error)
+}
+
+// MaxLooked is how many names one call of LookPath looks up at most. A call that must
+// not wait may look up as many names.
+const MaxLooked = 16
+
+// ErrStepwise answers a LookPath that cannot look up its names at once. It has no code.
+// The caller looks the names up one by one.
+var ErrStepwise = errors.New("vfs: look the names up one by one")
+
+// LookPath looks up names below d at once if d is a [PathLooker]. Otherwise it answers
+// [ErrStepwise].
+func LookPath(ctx context.Context, d Dir, names []string) (Node, error) {
+	if p, ok := d.(PathLooker); ok && len(names) > 0 {
+		return p.LookPath(ctx, names)
+	}
+	return nil, ErrStepwise
+}

@@ -1,0 +1,187 @@
+package vfs_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/meter"
+	"capd/vfs"
+	"capd/vfs/deny"
+	"capd/vfs/vfstest"
+)
+
+// stepwise hides that a Dir is a PathLooker, so a walk from it looks up every name by
+// itself.
+type stepwise struct{ vfs.Dir }
+
+// walksAlike checks that a walk that may look up several names at once ends as one that
+// may not.
+func walksAlike(t *testing.T, d vfs.Dir, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		for what, walk := range map[string]func(context.Context, vfs.Dir, string) (vfs.Node, error){"Walk": vfs.Walk, "WalkLink": vfs.WalkLink} {
+			require.Equal(t, outcome(t, walk, stepwise{d}, path), outcome(t, walk, d, path), "%s %s", what, path)
+		}
+	}
+}
+
+func outcome(t *testing.T, walk func(context.Context, vfs.Dir, string) (vfs.Node, error), d vfs.Dir, path string) string {
+	t.Helper()
+	n, err := walk(t.Context(), d, path)
+	if err != nil {
+		require.NotErrorIs(t, err, vfs.ErrStepwise)
+		return fmt.Sprintf("%s: %v", vfs.CodeOf(err), err)
+	}
+	defer n.Close()
+	info, err := n.Stat(t.Context())
+	return fmt.Sprintf("%v, %+v, %v", vfs.KindOf(n), info, err)
+}
+
+// everyPath returns paths to everything in sample, and to what is not there.
+func everyPath() []string {
+	all := []string{"a/none", "none/f", "a/none/f", "a/b/f/x", "f/x", "l/x", "a/b/c/none", "up/f", "m/f", "m/b/f", "a/m/x"}
+	for path := range sample {
+		all = append(all, path)
+		for i := range path {
+			if path[i] == '/' {
+				all = append(all, path[:i])
+			}
+		}
+	}
+	return all
+}
+
+// A walk asks a store for all names at once, and its guards for every one of them.
+func TestLookPathAsksOnce(t *testing.T) {
+	d, _, raw := guarded(t, sample)
+	n, err := vfs.LookPath(t.Context(), raw, []string{"a", "b", "c", "f"})
+	require.NoError(t, err)
+	require.NoError(t, n.Close())
+	n, err = vfs.LookPath(t.Context(), d, []string{"a", "b", "c", "f"})
+	require.NoError(t, err)
+	require.NoError(t, n.Close())
+	_, err = vfs.LookPath(t.Context(), d, []string{"a", "none", "f"})
+	require.Equal(t, vfs.NotFound, vfs.CodeOf(err))
+	_, err = vfs.LookPath(t.Context(), stepwise{d}, []string{"a", "b"})
+	require.Equal(t, vfs.ErrStepwise, err)
+
+	m := newMeter(meter.Limits{})
+	counted := vfs.Guarded(raw, nil, vfs.Guard{Meter: m})
+	n, err = vfs.Walk(t.Context(), counted, "a/b/c/f")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, m.Used(meter.Nodes))
+	require.NoError(t, n.Close())
+	require.EqualValues(t, 0, m.Used(meter.Nodes))
+}
+
+func TestLookPathWithheld(t *testing.T) {
+	for _, hidden := range []string{"a", "a/b", "a/b/c", "a/b/c/f", "**/f", "**/none", "a/b/**", "l"} {
+		d, _, _ := guarded(t, sample, deny.Must(hidden).Guard())
+		walksAlike(t, d, everyPath()...)
+	}
+	d, _, _ := guarded(t, sample, deny.Must("a/b").Guard())
+	_, err := vfs.LookPath(t.Context(), d, []string{"a", "b", "c", "f"})
+	require.Equal(t, vfs.ErrStepwise, err)
+}
+
+// A guard around lookups sees each of them.
+func TestLookPathAround(t *testing.T) {
+	var seen []string
+	d, _, _ := guarded(t, sample, around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+		seen = append(seen, op.Kind.String()+" "+op.Path)
+		return do(ctx)
+	}))
+	n, err := vfs.Walk(t.Context(), d, "a/b/c/f")
+	require.NoError(t, err)
+	require.NoError(t, n.Close())
+	require.Equal(t, "lookup a, lookup a/b, lookup a/b/c, lookup a/b/c/f", strings.Join(seen, ", "))
+
+	on := around(func(context.Context, vfs.Op, do) (vfs.Effect, error) { return vfs.Effect{}, vfs.Denied })
+	on.On = vfs.MatchPaths(func(path string) bool { return path == "a/b" })
+	d, _, _ = guarded(t, sample, on)
+	walksAlike(t, d, everyPath()...)
+	_, err = vfs.Walk(t.Context(), d, "a/b/c/f")
+	require.Equal(t, vfs.Denied, vfs.CodeOf(err))
+}
+
+func TestLookPathControlled(t *testing.T) {
+	for _, names := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+		for what, forbid := range map[string]func(*vfs.Control){
+			"unreadable": func(c *vfs.Control) { c.SetReadable(false) },
+			"locked":     func(c *vfs.Control) { require.NoError(t, c.SetWritable(false)) },
+			"revoked":    func(c *vfs.Control) { require.NoError(t, c.Revoke()) },
+		} {
+			t.Run(what+" "+strings.Join(names, " "), func(t *testing.T) {
+				d, c, _ := guarded(t, sample)
+				forbid(child(t, c, names...))
+				walksAlike(t, d, everyPath()...)
+				through, _ := controlled(t, d)
+				walksAlike(t, through, everyPath()...)
+			})
+		}
+	}
+	d, c, _ := guarded(t, sample)
+	require.NoError(t, c.Revoke())
+	_, err := vfs.Walk(t.Context(), d, "a/b/c/f")
+	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
+	_, err = vfs.Walk(t.Context(), d, "a/none/c")
+	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
+}
+
+// A right that is taken back during the lookup is missed before anything is answered.
+func TestLookPathRevokedMeanwhile(t *testing.T) {
+	for _, path := range []string{"a/b/c/f", "a/none"} {
+		_, raw := store(t, sample)
+		var c *vfs.Control
+		d, c := controlled(t, vfs.Guarded(during{raw, func() { require.NoError(t, c.Revoke()) }}, nil))
+		_, err := vfs.Walk(t.Context(), d, path)
+		require.Equal(t, vfs.Revoked, vfs.CodeOf(err), path)
+	}
+}
+
+// during calls a function while it looks up names.
+type during struct {
+	vfs.Dir
+	do func()
+}
+
+func (d during) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
+	d.do()
+	return vfs.LookPath(ctx, d.Dir, names)
+}
+
+func TestLookPathAmongMounts(t *testing.T) {
+	ns, _, _, _ := composed(t)
+	paths := []string{"a/f", "a/sub/f", "a/sub/hidden", "a/hidden", "a/up", "m/n/f", "m/n", "m/n/hidden", "m/seen", "m/none",
+		"deep/er", "deep/er/still", "deep/er/still/f", "deep/er/still/none", "deep/x", "b/file", "b/file/x", "z/f", "l/f", "a/none/f"}
+	walksAlike(t, ns, paths...)
+	walksAlike(t, vfs.Guarded(ns, nil), paths...)
+	walksAlike(t, vfs.Guarded(ns, nil, deny.Must("a/sub", "**/still").Guard()), paths...)
+
+	_, still := store(t, sample)
+	bare := compose(t, map[string]vfs.Dir{"deep/er/still": still}).Root()
+	walksAlike(t, bare, "deep/er", "deep/er/still", "deep/er/still/a/b/f", "deep/er/still/none", "deep/none/f", "none/f")
+	for path, d := range map[string]vfs.Dir{"a/f": ns, "a/sub/f": ns, "deep/er/still/a/b/f": bare} {
+		n, err := vfs.LookPath(t.Context(), vfs.Guarded(d, nil), strings.Split(path, "/"))
+		require.NoError(t, err, path)
+		require.NoError(t, n.Close())
+	}
+
+	whole := vfs.NewNamespace()
+	_, one := store(t, vfstest.Tree{"d/l": {Link: "f"}, "d/f": {Data: "x"}, "d/e/f": {Data: "y"}})
+	require.NoError(t, whole.Mount("one", one, vfs.MountOptions{NoLinks: true}))
+	_, two := store(t, vfstest.Tree{"f": {Data: "two"}})
+	held := dirAt(t, whole.Root(), "one/d")
+	paths = []string{"one/d/l", "one/d/f", "one/d/e/f", "one/d/e/g", "one/d/l/x"}
+	walksAlike(t, whole.Root(), paths...)
+	require.NoError(t, whole.Mount("one/d/e", two, vfs.MountOptions{}))
+	walksAlike(t, whole.Root(), paths...)
+	walksAlike(t, held, "e/f", "e/g", "l")
+	require.NoError(t, whole.Unmount(t.Context(), "one"))
+	walksAlike(t, whole.Root(), paths...)
+	walksAlike(t, held, "e/f", "e/g", "l/x")
+}
