@@ -26,8 +26,9 @@ type Host struct {
 
 	mu       sync.Mutex // every guest needs it, so it is held only for a few steps, however many grants there are
 	registry registry
+	closed   bool // no grant is added any more; mu guards it
 
-	burials sync.WaitGroup
+	burials burials
 }
 
 type digest [sha256.Size]byte
@@ -40,7 +41,7 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 	if m == nil {
 		m = meter.NewHost(nil)
 	}
-	return &Host{root: tree, bulkhead: vfs.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry()}
+	return &Host{root: tree, bulkhead: vfs.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry(), burials: newBurials()}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -97,12 +98,27 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	g.control.Store(ctl)
 	g.root = g
 	secret := g.mint()
-	h.mu.Lock()
-	h.registry.add(g)
-	given := g.Grant
-	h.mu.Unlock()
+	given, err := h.add(g)
+	if err != nil {
+		_ = ctl.Revoke() // nobody has used it
+		node.Close()
+		ctl.Release()
+		m.End()
+		return fail(err)
+	}
 	h.mourn(g, node)
 	return given, secret, nil
+}
+
+// add registers a grant. It answers stale once h is closed.
+func (h *Host) add(g *grant) (operator.Grant, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return operator.Grant{}, vfs.Errorf(vfs.Stale, "this host has ended and grants nothing any more")
+	}
+	h.registry.add(g)
+	return g.Grant, nil
 }
 
 func attenuate(n vfs.Node) (vfs.Node, error) {

@@ -3,6 +3,7 @@ package authority
 import (
 	"errors"
 	"strings"
+	"sync"
 
 	"capd/meter"
 	"capd/vfs"
@@ -41,7 +42,9 @@ func (h *Host) bury(g *grant) {
 	g.node = nil
 	g.unwatch = nil
 	var m *meter.Meter
-	if err == nil && ctl.Ended() != nil { // otherwise only the tree was unmounted, and the grant can still be revoked
+	// Unless it has ended, only the tree was unmounted, and the grant can still be revoked. Another bury may have
+	// come first: who sees that control is nil reads ended without a lock.
+	if err == nil && ctl.Ended() != nil && g.control.Load() != nil {
 		g.Path = brief(g.Path)
 		g.ended = ctl.Ended()
 		g.control.Store(nil)
@@ -59,6 +62,44 @@ func (h *Host) bury(g *grant) {
 	}
 	if err == nil {
 		ctl.Release()
+	}
+}
+
+// burials counts the burials under way. Unlike with a [sync.WaitGroup], one may begin while Close waits: somebody
+// else may revoke at the same time.
+type burials struct {
+	mu   *sync.Mutex
+	done *sync.Cond
+	n    int
+}
+
+func newBurials() burials {
+	mu := &sync.Mutex{}
+	return burials{mu: mu, done: sync.NewCond(mu)}
+}
+
+// Go runs bury in a goroutine of its own.
+func (b *burials) Go(bury func()) {
+	b.mu.Lock()
+	b.n++
+	b.mu.Unlock()
+	go func() {
+		defer func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.n--
+			b.done.Broadcast()
+		}()
+		bury()
+	}()
+}
+
+// Wait waits until none is under way.
+func (b *burials) Wait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.n > 0 {
+		b.done.Wait()
 	}
 }
 
@@ -87,8 +128,11 @@ func (h *Host) revoke(g *grant) error {
 	return err
 }
 
-// Close revokes every grant and closes the tree.
+// Close revokes every grant and closes the tree. Afterwards Grant answers stale.
 func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	var gs []*grant
 	h.each(0, func(g *grant) bool {
 		gs = append(gs, g)

@@ -1,12 +1,16 @@
 package authority_test
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"capd/authority"
 	"capd/backend/memory"
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -58,4 +62,35 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// After Close there is no grant, whoever grants and revokes while it runs.
+func TestCloseWhileGranting(t *testing.T) {
+	for range 200 {
+		h := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
+		var others sync.WaitGroup
+		for i := range 4 {
+			name := string(rune('a' + i))
+			others.Go(func() {
+				for err, n := error(nil), 0; err == nil && n < 100; n++ {
+					_, _, err = h.Grant(context.Background(), name, "", false)
+					_, _ = h.Revoke(name)
+					_, _ = h.SetWritable(name, i%2 == 0)
+				}
+			})
+		}
+		ok(t, h.Close())
+		others.Wait()
+		all, err := h.Grants("", 1000)
+		ok(t, err)
+		for _, g := range all {
+			if g.State != operator.Revoked {
+				t.Fatalf("%+v after Close", g)
+			}
+		}
+		_, _, err = h.Grant(t.Context(), "late", "", false)
+		if !errors.Is(err, vfs.Stale) {
+			t.Fatal(err)
+		}
+	}
 }
