@@ -20,6 +20,9 @@ type Granted struct {
 // Grant grants a part of the tree to a guest. It answers invalid for a name that is not 1 to 64 of A-Z a-z
 // 0-9 . _ - or looks like a grant's id. It also answers what walking to the path answers.
 func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
 	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, operator.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
 	if err != nil && g.Where != "" {
 		return nil, vfs.Errorf(vfs.CodeOf(err), "%s: a grant of %q: %s", g.Where, g.Path, message(err))
@@ -42,8 +45,11 @@ func (s *Server) locate(secret [locator.SecretSize]byte) string {
 // grantsAtOnce is how many grants one request to the authority asks for.
 const grantsAtOnce = 1000
 
-// Grants lists the grants, oldest first, including shares and revoked grants.
+// Grants lists the grants, oldest first, including shares and revoked grants. Before the start there are none.
 func (s *Server) Grants() (all []Grant) {
+	if s.phase() < serving {
+		return nil
+	}
 	for after := ""; ; after = all[len(all)-1].ID {
 		some, err := s.authority.Grants(after, grantsAtOnce)
 		all = append(all, some...)
@@ -56,19 +62,35 @@ func (s *Server) Grants() (all []Grant) {
 // Revoke revokes every grant of a guest, or the grant with that id, and everything shared from them, and
 // returns how many it revoked. Afterwards nothing changes through them any more. It answers notFound, and
 // busy when a change is stuck.
-func (s *Server) Revoke(guest string) (int, error) { return s.authority.Revoke(guest) }
+func (s *Server) Revoke(guest string) (int, error) {
+	if err := s.serves(); err != nil {
+		return 0, err
+	}
+	return s.authority.Revoke(guest)
+}
 
 // SetWritable unlocks or locks every grant of a guest, or the grant with that id, for writing, and returns
 // how many there are.
 func (s *Server) SetWritable(guest string, on bool) (int, error) {
+	if err := s.serves(); err != nil {
+		return 0, err
+	}
 	return s.authority.SetWritable(guest, on)
 }
 
 // SetLimits changes what every grant of a guest, or the grant with that id, may hold, and returns how many
 // there are.
 func (s *Server) SetLimits(guest string, l Limits) (int, error) {
+	if err := s.serves(); err != nil {
+		return 0, err
+	}
 	return s.authority.SetLimits(guest, l)
 }
 
-// Authority returns the authority behind the methods about grants. It belongs to s.
-func (s *Server) Authority() *authority.Host { return s.authority }
+// Authority returns the authority behind the methods about grants. It belongs to s. Before the start it is nil.
+func (s *Server) Authority() *authority.Host {
+	if s.phase() < serving {
+		return nil
+	}
+	return s.authority
+}

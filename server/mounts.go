@@ -6,6 +6,17 @@ import "context"
 // answers exists if something is mounted there, and invalid for a URL that cannot be opened or that would
 // show the state directory.
 func (s *Server) Mount(ctx context.Context, m Mount) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	err := s.mount(ctx, m)
+	if closed := s.serves(); err != nil && closed != nil {
+		return closed
+	}
+	return err
+}
+
+func (s *Server) mount(ctx context.Context, m Mount) error {
 	url, err := AbsoluteURL(m.URL)
 	if err != nil {
 		return m.said(err)
@@ -15,14 +26,27 @@ func (s *Server) Mount(ctx context.Context, m Mount) error {
 
 // Unmount removes the mount at path, with the changes that wait there. What guests have open in it becomes
 // stale at once. Unmount answers notFound, and busy while the mount's changes are being settled.
-func (s *Server) Unmount(ctx context.Context, path string) error { return s.fs.Unmount(ctx, path) }
+func (s *Server) Unmount(ctx context.Context, path string) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.fs.Unmount(ctx, path)
+}
 
-// Mounted lists the mounts, in byte order of paths.
-func (s *Server) Mounted() []Mounted { return s.fs.Mounts() }
+// Mounted lists the mounts, in byte order of paths. Before the start and after the end there are none.
+func (s *Server) Mounted() []Mounted {
+	if s.serves() != nil {
+		return nil
+	}
+	return s.fs.Mounts()
+}
 
 // Diff lists the changes in the overlay or the git revision that is mounted at path, in byte order of paths.
 // The Review stands for these changes: pass it to Apply.
 func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Change, r Review, err error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, Review{}, err
+	}
 	r, err = s.fs.Diff(ctx, path, o, "", func(c Change) bool {
 		all = append(all, c)
 		return true
@@ -33,15 +57,26 @@ func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Ch
 // Apply applies changes in an overlay to what lies beneath it: all that are chosen or none. It answers
 // conflict when something beneath has changed as well, or when the changes are no longer those of the review.
 func (s *Server) Apply(ctx context.Context, path string, o ApplyOptions) (Applied, error) {
+	if err := s.ready(ctx); err != nil {
+		return Applied{}, err
+	}
 	return s.fs.Apply(ctx, path, o, nil)
 }
 
 // Revert drops the changes at and below paths, and returns how many there were. Paths are relative to the
 // mount; nil means all changes.
 func (s *Server) Revert(ctx context.Context, path string, paths ...string) (int, error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
 	return s.fs.Revert(ctx, path, paths)
 }
 
 // FS returns the tree with the host's own rights, and what else can be done with it: undo, commit, snapshot,
-// materialize. It belongs to s.
-func (s *Server) FS() *FS { return s.fs }
+// materialize. It belongs to s. Before the start it is nil.
+func (s *Server) FS() *FS {
+	if s.phase() < serving {
+		return nil
+	}
+	return s.fs
+}

@@ -65,6 +65,7 @@ type Server struct {
 	// Logf logs what guests are not told, in lines without a newline. Nil means the log package.
 	Logf func(format string, args ...any)
 
+	phases
 	started
 }
 
@@ -80,9 +81,10 @@ type started struct {
 	tls       []net.Listener
 	ways      []state.Way
 	id        *host.Identity
-	ended     chan error // receives the error of a listener that has ended
+	failed    chan error // receives the error of a listener that has ended
 
 	close    sync.Once
+	closed   chan struct{} // closed when Close is done
 	closeErr error
 }
 
@@ -130,32 +132,46 @@ func (s *Server) possible(m *Mount, st state.Dir) error {
 
 // Start settles what a process that died had begun with the same state directory, mounts Mounts, listens, and
 // begins to serve guests. ctx is only for the start. After Start, call [Server.Serve] or [Server.Close],
-// unless Start has answered an error. It answers invalid as [Server.Check] does, busy when another host uses
-// the state directory, exists for a second start, and what mounting answers.
+// unless Start has answered an error. After an error the Server can be started again. Start answers invalid as
+// [Server.Check] does, busy when another host uses the state directory, exists for a second start, and what
+// mounting answers.
 func (s *Server) Start(ctx context.Context) (err error) {
-	if s.served != nil {
-		return vfs.Errorf(vfs.Exists, "this server was started already; make another")
+	if err := usable(ctx); err != nil {
+		return err
 	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	ok := false
+	defer func() { // also when an own store panics
+		if !ok {
+			err = errors.Join(err, s.let())
+			s.started = started{} // another host may use what was in it
+		}
+		s.begun(ok)
+	}()
 	if err := s.Check(); err != nil {
 		return err
 	}
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	ok = true
+	return nil
+}
+
+func (s *Server) start(ctx context.Context) (err error) {
 	if s.state, err = state.Open(s.State); err != nil {
 		return err
 	}
 	if s.unlock, err = s.state.Lock(); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.let())
-			s.guests, s.control, s.tls, s.ways, s.fs, s.unlock = nil, nil, nil, nil, nil, nil // another host may use them now
-		}
-	}()
 	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf}); err != nil {
 		return err
 	}
 	for _, m := range s.Mounts {
-		if err := s.Mount(ctx, m); err != nil {
+		if err := s.mount(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -182,36 +198,50 @@ func hostLimits(own Limits) Limits {
 // answer begins to serve connections.
 func (s *Server) answer() {
 	s.served = host.New(s.authority, host.Options{VirtualFs: s.fs, Logf: s.logf})
-	s.ended = make(chan error, 2+len(s.tls))
-	go func() { s.ended <- s.served.ServeGuests(s.guests) }()
-	go func() { s.ended <- s.served.ServeConsole(s.control, s.locate) }()
+	s.failed, s.closed = make(chan error, 2+len(s.tls)), make(chan struct{})
+	go func() { s.failed <- s.served.ServeGuests(s.guests) }()
+	go func() { s.failed <- s.served.ServeConsole(s.control, s.locate) }()
 	for _, l := range s.tls {
-		go func() { s.ended <- s.served.ServeTLS(l, s.id) }()
+		go func() { s.failed <- s.served.ServeTLS(l, s.id) }()
 	}
 }
 
 // Serve serves until ctx ends, and then closes s. If s was not started, Serve starts it first. It returns nil
-// when nothing went wrong.
+// when nothing went wrong. It also returns when somebody else calls [Server.Close].
 func (s *Server) Serve(ctx context.Context) (err error) {
-	if s.served == nil {
-		if err := s.Start(ctx); err != nil {
-			return err
-		}
+	if s.phase() == fresh {
+		err = s.Start(ctx)
+	} else {
+		err = usable(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if s.phase() == starting {
+		return errStarting
 	}
 	select {
 	case <-ctx.Done():
-	case err = <-s.ended:
+	case <-s.closed:
+	case err = <-s.failed:
 	}
 	return errors.Join(err, s.Close())
 }
 
-// Close revokes every grant and ends s. Afterwards nothing changes through s any more. Close answers busy
-// when a guest's call is stuck in the system.
+// Close revokes every grant and ends s. Afterwards nothing changes through s any more, and most methods answer
+// stale. Close answers busy when a guest's call is stuck in the system, and while s is being started. On a
+// Server that was not started it does nothing.
 func (s *Server) Close() error {
-	if s.served == nil {
+	switch s.end() {
+	case fresh:
 		return nil
+	case starting:
+		return errStarting
 	}
-	s.close.Do(func() { s.closeErr = errors.Join(s.leave(), s.let()) })
+	s.close.Do(func() {
+		s.closeErr = errors.Join(s.leave(), s.let())
+		close(s.closed)
+	})
 	return s.closeErr
 }
 
@@ -267,9 +297,9 @@ func (s *Server) logf(format string, args ...any) {
 }
 
 // Notes returns what the person who starts the host should know, a line each. An example is a socket that
-// others may use but cannot reach.
+// others may use but cannot reach. Before the start there are none.
 func (s *Server) Notes() []string {
-	if s.guests.note == "" {
+	if s.phase() < serving || s.guests.note == "" {
 		return nil
 	}
 	return []string{s.guests.note}
