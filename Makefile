@@ -7,7 +7,7 @@ BENCH    ?= .
 FOR      ?= 10s
 ROW      ?= .
 
-.PHONY: check test race soak hostile bench microbench gen
+.PHONY: check test race soak hostile bench microbench syscalls gen
 
 check: ## format, vet, lint, generated code, and the tests
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -34,6 +34,9 @@ bench: ## capd, a floor and its peers, side by side; BENCHFLAGS=-quick for a smo
 
 microbench: ## the benchmarks in the packages' tests that match BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+syscalls: ## the system calls that capd serve makes for one call; needs Linux and strace
+	cd bench && $(GO) run ./syscalls
 
 gen: ## schema/*.capnp -> capnp/*.capnp.go; needs the schema compiler (Debian: apt install capnproto)
 	$(GO) run ./capnp/gen

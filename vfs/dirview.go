@@ -243,7 +243,7 @@ func (v *dirView) put(ctx context.Context, name string, r io.Reader, c If, do fu
 // size returns the size of the file called name, 0 when there is none.
 func (v *dirView) size(ctx context.Context, name string) int64 {
 	var info Info
-	_ = v.guards.within(ctx, func(ctx context.Context) error { // Replace itself reports what is wrong
+	_ = v.guards.within(Recalling(ctx), func(ctx context.Context) error { // Replace itself reports what is wrong
 		n, err := v.dir.Lookup(ctx, name)
 		if err != nil {
 			return err

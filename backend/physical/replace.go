@@ -131,6 +131,7 @@ func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect,
 		if err := from.move(t.name, dir, name, noReplace); err != nil {
 			return e, isExist(err), t.st.lost(gone(err))
 		}
+		t.placed = true
 		return vfs.Effect{Bytes: t.size, Nodes: 1}, false, nil
 	case isNotExist(err):
 		return e, true, nil
@@ -145,6 +146,7 @@ func (d *Dir) place(t *staged, name string, was seen, c vfs.If, most vfs.Effect,
 	held.pin(dir, name, now)
 	if c.Is.IsZero() { // rename(2) itself refuses to replace a directory
 		err = from.move(t.name, dir, name, replace)
+		t.placed = err == nil
 	} else {
 		again, err = t.exchange(from, dir, name, was)
 	}

@@ -21,6 +21,7 @@ type staged struct {
 	perm    os.FileMode // taken over from the old file
 	exec    *bool       // executable or not; nil keeps what the mode says
 	dressed bool        // it has everything else that dress copies
+	placed  bool        // it was moved to its place, and nothing came back
 }
 
 func (st *stage) newFile() (*staged, error) {
@@ -49,6 +50,9 @@ func (st *stage) newFile() (*staged, error) {
 func (t *staged) discard() {
 	t.sum.version()
 	t.file.Close()
+	if t.placed {
+		return
+	}
 	if d, err := t.st.s.enter(t.st.at); err == nil {
 		if a, err := d.lstat(t.name); err == nil && a.kind == vfs.FileKind {
 			d.unlink(t.name)

@@ -47,18 +47,9 @@ func refused(err error) bool {
 
 // near returns the stage for changes in p, and a function that releases it.
 func (g *staging) near(p place) (*stage, func(), error) {
-	d, err := g.s.enter(p)
-	if err != nil {
-		return nil, nil, err
-	}
-	a, err := d.attr()
-	g.s.leave(d)
-	if err != nil {
-		return nil, nil, explain(err)
-	}
 	st, dev, err := g.shared()
 	switch {
-	case err == nil && dev == a.dev:
+	case err == nil && (p.path == "" || p.id.dev == dev):
 		return st, func() {}, nil
 	case err != nil && (p.path == "" || !refused(err)):
 		return nil, nil, err
