@@ -82,7 +82,7 @@ func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
 	}
 	ref, err := r.Ref()
 	if err != nil {
-		return nil, sense(err)
+		return nil, wire.Sense(err)
 	}
 	switch ref.Which() {
 	case schema.Ref_Which_dir:
@@ -97,7 +97,7 @@ func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
 // rights. It ends when the capability that it was made from is revoked or expires. The
 // Revoker revokes it; closing the Revoker does not.
 func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, err error) {
-	err = do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
+	err = wire.Do(ctx, c.session, schema.Session_share, func(p schema.Session_share_Params, caps *vat.Caps) error {
 		ref, err := p.NewRef()
 		if err != nil {
 			return err
@@ -130,25 +130,8 @@ func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, e
 }
 
 // Help returns the host's description of a session, or of one of its methods.
-func (c *Conn) Help(ctx context.Context, method string) (text string, err error) {
-	return help(ctx, c.session, schema.Session_help, method)
-}
-
-type helpParams interface {
-	~capnp.StructKind
-	SetMethod(string) error
-}
-
-type helpResults interface {
-	~capnp.StructKind
-	Text() (string, error)
-}
-
-func help[P helpParams, R helpResults](ctx context.Context, c *vat.Cap, m vat.Method[P, R], method string) (text string, err error) {
-	err = do(ctx, c, m,
-		func(p P, _ *vat.Caps) error { return p.SetMethod(method) },
-		func(r R, _ *vat.Caps) error { text, err = r.Text(); return err })
-	return text, err
+func (c *Conn) Help(ctx context.Context, method string) (string, error) {
+	return wire.AskHelp(ctx, c.session, schema.Session_help, method)
 }
 
 // Revoker revokes what Revocable or Share returned.
@@ -158,7 +141,7 @@ type Revoker struct{ cap *vat.Cap }
 // it can change anything. To call it again is no error. It answers busy if a change
 // under way is stuck; call it again to wait again.
 func (r *Revoker) Revoke(ctx context.Context) error {
-	return do(ctx, r.cap, schema.Revoker_revoke, nil, nil)
+	return wire.Do(ctx, r.cap, schema.Revoker_revoke, nil, nil)
 }
 
 // Close releases the revoker. It revokes nothing.

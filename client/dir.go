@@ -120,7 +120,7 @@ func (d *Dir) Revocable() (*Dir, *Revoker) {
 
 // Help returns the host's description of a Dir, or of one of its methods.
 func (d *Dir) Help(ctx context.Context, method string) (string, error) {
-	return help(ctx, d.cap, schema.Dir_help, method)
+	return wire.AskHelp(ctx, d.cap, schema.Dir_help, method)
 }
 
 // Stat implements vfs.Node.
@@ -128,7 +128,7 @@ func (d *Dir) Stat(ctx context.Context) (info vfs.Info, err error) {
 	if err := d.open(); err != nil {
 		return vfs.Info{}, err
 	}
-	err = do(ctx, d.cap, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) error {
 		st, err := r.Stat()
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (n vfs.Node, err error) {
 	if err := first(d.open(), vfs.CheckName(name)); err != nil {
 		return nil, err
 	}
-	err = do(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
 		return p.SetName(name)
 	}, func(r schema.Dir_get_Results, caps *vat.Caps) error {
 		w, err := r.Node()
@@ -171,7 +171,7 @@ func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, e
 	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(!follow)
 		return p.SetPath(path)
 	}, func(r schema.Dir_walk_Results, caps *vat.Caps) error {
@@ -191,7 +191,7 @@ func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (info vfs.
 	if err := d.at(path); err != nil {
 		return vfs.Info{}, err
 	}
-	err = do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(!follow)
 		p.SetStatOnly(true)
 		return p.SetPath(path)
@@ -248,7 +248,7 @@ func (d *Dir) CreateFile(ctx context.Context, path string) (f *File, err error) 
 	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = do(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	}, func(r schema.Dir_createFile_Results, caps *vat.Caps) error {
 		f, err = heldFile(caps.Get(r.File()))
@@ -274,7 +274,7 @@ func (d *Dir) CreateDir(ctx context.Context, path string) (sub *Dir, err error) 
 	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = do(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	}, func(r schema.Dir_createDir_Results, caps *vat.Caps) error {
 		sub, err = heldDir(caps.Get(r.Dir()))
@@ -304,7 +304,7 @@ func (d *Dir) put(ctx context.Context, path string, r io.Reader, c vfs.If, noFol
 	}
 	return upload{
 		whole: func(size int, content io.Reader) (v vfs.Version, err error) {
-			err = do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
+			err = wire.Do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
 				p.SetNoFollow(noFollow)
 				return first(p.SetPath(path), fill(caps, schema.Dir_put_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.Dir_put_Results, _ *vat.Caps) (err error) {
@@ -337,7 +337,7 @@ func (d *Dir) RemovePath(ctx context.Context, path string, c vfs.If) error {
 	if err := d.at(path); err != nil {
 		return err
 	}
-	return do(ctx, d.cap, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
+	return wire.Do(ctx, d.cap, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
 		return first(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
 	}, nil)
 }
@@ -359,7 +359,7 @@ func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, f
 	if err := first(d.at(path), dst.at(newPath)); err != nil {
 		return err
 	}
-	return do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
+	return wire.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
 		return first(p.SetPath(path), p.SetDst(caps.Put(dst.cap.AddRef())), p.SetNewPath(newPath),
 			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
 	}, nil)

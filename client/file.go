@@ -70,7 +70,7 @@ func (f *File) Revocable() (*File, *Revoker) {
 
 // Help returns the host's description of a File, or of one of its methods.
 func (f *File) Help(ctx context.Context, method string) (string, error) {
-	return help(ctx, f.cap, schema.File_help, method)
+	return wire.AskHelp(ctx, f.cap, schema.File_help, method)
 }
 
 // Stat implements vfs.Node.
@@ -89,7 +89,7 @@ func (f *File) stat(ctx context.Context, withVersion bool) (info vfs.Info, v vfs
 	if err := f.open(); err != nil {
 		return vfs.Info{}, v, err
 	}
-	err = do(ctx, f.cap, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, f.cap, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
 		p.SetWithVersion(withVersion)
 		return nil
 	}, func(r schema.File_stat_Results, _ *vat.Caps) error {
@@ -111,7 +111,7 @@ func (f *File) ReadText(ctx context.Context) (text string, v vfs.Version, err er
 	if err := f.open(); err != nil {
 		return "", v, err
 	}
-	err = do(ctx, f.cap, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
+	err = wire.Do(ctx, f.cap, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
 		if text, err = r.Text(); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (f *File) ReadBytes(ctx context.Context) (data []byte, v vfs.Version, err e
 	if err := f.open(); err != nil {
 		return nil, v, err
 	}
-	err = do(ctx, f.cap, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
+	err = wire.Do(ctx, f.cap, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
 		b, err := r.Data()
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (f *File) View(ctx context.Context, off int64, n int, use func(b []byte, eo
 
 func (f *File) view(ctx context.Context, off int64, n int, use func(b []byte, eof bool) error) error {
 	var failed error
-	err := do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
+	err := wire.Do(ctx, f.cap, schema.File_read, func(a schema.File_read_Params, _ *vat.Caps) error {
 		a.SetOffset(uint64(off))
 		a.SetLength(uint32(n))
 		return nil
@@ -222,7 +222,7 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int,
 	total := 0
 	for {
 		part := p[total:min(len(p), total+wire.MaxChunk)]
-		err := do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, caps *vat.Caps) error {
+		err := wire.Do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, caps *vat.Caps) error {
 			a.SetOffset(uint64(off + int64(total)))
 			return first(caps.Lend(schema.File_write_Params_data, part), wire.SetIf(c, a.NewIfVersion))
 		}, nil)
@@ -240,7 +240,7 @@ func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 	if err := first(f.open(), wire.CheckChunk(len(p))); err != nil {
 		return 0, err
 	}
-	err = do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, caps *vat.Caps) error {
+	err = wire.Do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, caps *vat.Caps) error {
 		return first(caps.Lend(schema.File_append_Params_data, p), wire.SetIf(c, a.NewIfVersion))
 	}, func(r schema.File_append_Results, _ *vat.Caps) error {
 		off, err = wire.Offset(r.Offset())
@@ -257,7 +257,7 @@ func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	if size < 0 {
 		return vfs.Errorf(vfs.Invalid, "a size is negative")
 	}
-	return do(ctx, f.cap, schema.File_truncate, func(a schema.File_truncate_Params, _ *vat.Caps) error {
+	return wire.Do(ctx, f.cap, schema.File_truncate, func(a schema.File_truncate_Params, _ *vat.Caps) error {
 		a.SetSizeBytes(uint64(size))
 		return wire.SetIf(c, a.NewIfVersion)
 	}, nil)
@@ -268,7 +268,7 @@ func (f *File) Sync(ctx context.Context) error {
 	if err := f.open(); err != nil {
 		return err
 	}
-	return do(ctx, f.cap, schema.File_sync, nil, nil)
+	return wire.Do(ctx, f.cap, schema.File_sync, nil, nil)
 }
 
 // Replace implements vfs.Replacer, for content of any size.
@@ -278,7 +278,7 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 	}
 	return upload{
 		whole: func(size int, content io.Reader) (v vfs.Version, err error) {
-			err = do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
+			err = wire.Do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
 				return first(fill(caps, schema.File_writeBytes_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
 			}, func(r schema.File_writeBytes_Results, _ *vat.Caps) error {
 				v, err = version(r.Version())
@@ -301,7 +301,7 @@ func (f *File) WriteText(ctx context.Context, text string, c vfs.If) (v vfs.Vers
 	if err := first(f.open(), wire.CheckWhole(len(text))); err != nil {
 		return v, err
 	}
-	err = do(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
 		return first(p.SetText(text), wire.SetIf(c, p.NewIfVersion))
 	}, func(r schema.File_writeText_Results, _ *vat.Caps) error {
 		v, err = version(r.Version())

@@ -114,7 +114,7 @@ func (d *Dir) globPage(ctx context.Context, pattern, after string) (page globPag
 	if err := d.at(pattern); err != nil {
 		return page, err
 	}
-	err = do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
 		p.SetLimit(globLimit)
 		return first(p.SetAfter([]byte(after)), p.SetPattern(pattern))
 	}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
@@ -27,7 +28,7 @@ func (l *link) look(ctx context.Context, read func(schema.Node) error) error {
 	if err := open(&l.closed); err != nil {
 		return err
 	}
-	return do(ctx, l.dir, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	return wire.Do(ctx, l.dir, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(true)
 		return p.SetPath(l.path)
 	}, func(r schema.Dir_walk_Results, _ *vat.Caps) error {

@@ -66,7 +66,7 @@ func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Ent
 	if err := d.open(); err != nil {
 		return nil, false, err
 	}
-	err = do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
 		p.SetWithStat(withStat)
 		return p.SetAfter([]byte(after))
 	}, func(r schema.Dir_list_Results, _ *vat.Caps) error {

@@ -28,7 +28,7 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 	if length == 0 {
 		s.left = math.MaxInt64
 	}
-	err = do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
+	err = wire.Do(ctx, f.cap, schema.File_stream, func(p schema.File_stream_Params, caps *vat.Caps) error {
 		p.SetOffset(uint64(off))
 		p.SetLength(uint64(length))
 		return p.SetSink(caps.Put(vat.Serve(sinkTable, s)))

@@ -42,7 +42,7 @@ func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 		return vfs.Version{}, err
 	}
 	var v vfs.Version
-	err = do(ctx, w, schema.Writer_commit, nil, func(r schema.Writer_commit_Results, _ *vat.Caps) error {
+	err = wire.Do(ctx, w, schema.Writer_commit, nil, func(r schema.Writer_commit_Results, _ *vat.Caps) error {
 		v, err = version(r.Version())
 		return err
 	})

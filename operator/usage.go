@@ -10,3 +10,9 @@ type Usage struct {
 
 // UsageOf returns what m counts now.
 func UsageOf(m *meter.Meter) Usage { return Usage{m.Uses(), m.Turns()} }
+
+// GrantUsage is what one grant uses, together with all that was shared from it.
+type GrantUsage struct {
+	Grant
+	Usage
+}

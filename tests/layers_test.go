@@ -70,13 +70,14 @@ var layers = []layer{
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
+	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/diff capd/vat capd/capnp " + serialization},
 	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
 	{of: "capd/host", may: "golang.org/x/sys/unix capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
 
-	// The client's side of the wire. The operator's client reads what the console wrote.
-	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/cap/virtualfs capd/vfs/diff capd/authority capd/cap/console capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
+	// The client's side of the wire.
+	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
@@ -103,7 +104,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 
 // capLayer translates between the wire and vfs. It knows neither who holds what nor
 // where anything is stored.
-const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/session capd/cap/wire capd/meter " +
+const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/wire capd/meter " +
 	"capd/vfs capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, without packages
@@ -229,6 +230,10 @@ func TestLayersCatch(t *testing.T) {
 		{"capd/cap/dir", "capd/authority", false},
 		{"capd/cap/console", "capd/authority", true},
 		{"capd/client", "capd/cap/dir", false},
+		{"capd/client/console", "capd/cap/wire", true},
+		{"capd/client/console", "capd/cap/console", false},
+		{"capd/cap/wire", "capd/operator", true},
+		{"capd/cap/wire", "capd/authority", false},
 		{"capd/state", "capd/backend/physical", false},
 		{"capd/server", "capd/backend/physical", true},
 		{"capd/server", "capd/client", false},
@@ -240,6 +245,10 @@ func TestLayersCatch(t *testing.T) {
 		}
 	}
 }
+
+// serving is the packages of a host. No client links them.
+const serving = "capd/cap/console capd/cap/control capd/cap/dir capd/cap/file capd/cap/session capd/cap/virtualfs " +
+	"capd/authority/... capd/virtualfs capd/host capd/server capd/backend/... capd/help"
 
 // layers could allow what these tests forbid, so they are separate.
 func TestLayersThatNobodyMayCross(t *testing.T) {
@@ -261,6 +270,9 @@ func TestLayersThatNobodyMayCross(t *testing.T) {
 				store, surface := depends("capd/backend/..."), depends("capd/cap/... capd/authority/...")
 				if store != "" && surface != "" && !covers("capd/server capd/cmd/capd/... capd/tests/...", path) {
 					t.Errorf("%s links both %s and %s; only server may", path, store, surface)
+				}
+				if dep := depends(serving); dep != "" && covers("capd/client/... capd/cap/wire capd/operator", path) {
+					t.Errorf("%s links %s, which serves", path, dep)
 				}
 				if dep := depends("capd/tests/... capd/vfs/vfstest capd/vfs/faultfs testing"); dep != "" &&
 					covers("capd/cmd/capd/... capd/server capd/state capd/backend/... capd/client/... capd/vat", path) {

@@ -3,8 +3,6 @@
 package console
 
 import (
-	"errors"
-
 	"capd/authority"
 	"capd/cap/control"
 	served "capd/cap/virtualfs"
@@ -63,7 +61,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if s.locate == nil {
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no locators, without which nobody gets a grant"))
 	}
-	l, err := limitsOf(wire.Sound[schema.Limit_List](c.Params().HasLimits())(c.Params().Limits()))
+	l, err := wire.Limits(wire.Sound[schema.Limit_List](c.Params().HasLimits())(c.Params().Limits()))
 	if err != nil {
 		return vfs.At(path, err)
 	}
@@ -83,51 +81,10 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 	if err != nil {
 		return err
 	}
-	if err := SetGrant(w, g); err != nil {
+	if err := wire.SetGrant(w, g); err != nil {
 		return err
 	}
 	return r.SetLocator(s.locate(secret))
-}
-
-var modes = map[operator.Mode]schema.Grant_Mode{
-	operator.ReadWrite: schema.Grant_Mode_readWrite, operator.ReadOnly: schema.Grant_Mode_readOnly,
-}
-
-var states = map[operator.State]schema.Grant_State{
-	operator.Active: schema.Grant_State_active, operator.Locked: schema.Grant_State_locked,
-	operator.Revoked: schema.Grant_State_revoked,
-}
-
-// SetGrant writes g. Grant reads it.
-func SetGrant(w schema.Grant, g operator.Grant) error {
-	w.SetMode(modes[g.Mode])
-	w.SetState(states[g.State])
-	return errors.Join(w.SetGuest(g.Guest), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
-}
-
-// Grant reads what SetGrant wrote.
-func Grant(w schema.Grant) (g operator.Grant, err error) {
-	for have, m := range modes {
-		if m == w.Mode() {
-			g.Mode = have
-		}
-	}
-	for have, st := range states {
-		if st == w.State() {
-			g.State = have
-		}
-	}
-	if g.Guest, err = w.Guest(); err != nil {
-		return g, err
-	}
-	if g.ID, err = w.Id(); err != nil {
-		return g, err
-	}
-	if g.Path, err = w.Path(); err != nil {
-		return g, err
-	}
-	g.Parent, err = w.Parent()
-	return g, err
 }
 
 func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list_Results]) error {
@@ -141,16 +98,7 @@ func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list
 	}
 	r := c.Results()
 	r.SetMore(more)
-	l, err := r.NewGrants(int32(len(gs)))
-	if err != nil {
-		return err
-	}
-	for i, g := range gs {
-		if err := SetGrant(l.At(i), g); err != nil {
-			return err
-		}
-	}
-	return nil
+	return wire.SetAll(gs, r.NewGrants, wire.SetGrant)
 }
 
 // pageOf returns at most limit grants that come after the one with the id after, and

@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
 	"capd/operator"
@@ -25,7 +26,7 @@ func (s *server) status(c vat.Call[schema.Console_status_Params, schema.Console_
 	if err != nil {
 		return err
 	}
-	return setStatus(w, s.measure())
+	return wire.SetStatus(w, s.measure())
 }
 
 func (s *server) measure() operator.Status {
@@ -45,37 +46,4 @@ func (s *server) measure() operator.Status {
 	st.MemoryBytes = m[1].Value.Uint64() - m[2].Value.Uint64()
 	st.Threads = int(m[3].Value.Uint64())
 	return st
-}
-
-func setStatus(w schema.Status, s operator.Status) error {
-	w.SetUptimeMs(uint64(s.Uptime.Milliseconds()))
-	w.SetGrants(uint32(s.Grants))
-	w.SetOpenNodes(uint64(s.OpenNodes))
-	w.SetStreams(uint64(s.Streams))
-	w.SetConnections(s.Connections)
-	w.SetDescriptors(s.Descriptors)
-	w.SetGoroutines(uint32(s.Goroutines))
-	w.SetThreads(uint32(s.Threads))
-	w.SetHeapBytes(s.HeapBytes)
-	w.SetMemoryBytes(s.MemoryBytes)
-	return w.SetVersion(s.Version)
-}
-
-func milliseconds(n uint64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// StatusOf reads the result of the method status.
-func StatusOf(w schema.Status) (s operator.Status, err error) {
-	s = operator.Status{
-		Process:     operator.Process{Connections: w.Connections(), Descriptors: w.Descriptors()},
-		Uptime:      milliseconds(w.UptimeMs()),
-		Grants:      int(w.Grants()),
-		OpenNodes:   int64(w.OpenNodes()),
-		Streams:     int64(w.Streams()),
-		Goroutines:  int(w.Goroutines()),
-		Threads:     int(w.Threads()),
-		HeapBytes:   w.HeapBytes(),
-		MemoryBytes: w.MemoryBytes(),
-	}
-	s.Version, err = w.Version()
-	return s, err
 }

@@ -32,7 +32,7 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 	p := page{limit: wire.PageSize(c.Params().Limit())}
 	var changes []diff.Change
 	review, err := s.host.Diff(c.Context(), path, o, string(after), func(ch diff.Change) bool {
-		if !p.add(changeSize(ch)) {
+		if !p.add(wire.ChangeSize(ch)) {
 			return false
 		}
 		changes = append(changes, ch)
@@ -49,12 +49,10 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 		return err
 	}
 	r.SetMore(p.more)
-	if review != (operator.Review{}) {
-		if err := r.SetReview(review[:]); err != nil {
-			return err
-		}
+	if err := wire.SetReview(review, r.SetReview); err != nil {
+		return err
 	}
-	return setChanges(r.NewChanges, changes)
+	return wire.SetAll(changes, r.NewChanges, wire.SetChange)
 }
 
 // target reads the mount and the paths in it that a call is about.
@@ -66,17 +64,13 @@ func target(p interface {
 	if path, err = wire.Path(p.PathBytes()); err != nil {
 		return "", nil, err
 	}
-	l, err := wire.Sound[capnp.TextList](p.HasPaths())(p.Paths())
-	if err != nil {
-		return path, nil, err
-	}
-	paths, err = texts(l, wire.MaxWhole)
+	paths, err = list(p.HasPaths(), p.Paths)
 	return path, paths, vfs.At(path, err)
 }
 
 // list reads a list of paths.
 func list(has bool, get func() (capnp.TextList, error)) ([]string, error) {
-	return Texts(wire.Sound[capnp.TextList](has)(get()))
+	return wire.Texts(wire.Sound[capnp.TextList](has)(get()))
 }
 
 // maxDropped bounds how many of the paths that an apply dropped are listed.
@@ -88,11 +82,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 		return err
 	}
 	o := operator.ApplyOptions{Paths: paths}
-	review, err := wire.Data(c.Params().Review())
-	if err != nil {
-		return err
-	}
-	if o.If, err = Review(review); err != nil {
+	if o.If, err = wire.Review(wire.Data(c.Params().Review())); err != nil {
 		return vfs.At(path, err)
 	}
 	if o.Ours, err = list(c.Params().HasOurs(), c.Params().Ours); err != nil {
@@ -109,7 +99,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 		return err
 	}
 	dropped := done.Dropped[:min(len(done.Dropped), maxDropped)]
-	r, err := c.ResultsFor(conflicts.bytes + sizeOf(dropped))
+	r, err := c.ResultsFor(conflicts.bytes + wire.TextsSize(dropped))
 	if err != nil {
 		return err
 	}
@@ -118,7 +108,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 		return conflicts.set(r.NewConflicts)
 	}
 	r.SetDroppedTotal(uint64(done.DroppedTotal))
-	if err := SetTexts(dropped, r.NewDropped); err != nil {
+	if err := wire.SetTexts(dropped, r.NewDropped); err != nil {
 		return err
 	}
 	r.SetChanges(uint64(done.Changes))
@@ -175,7 +165,7 @@ func settled(err error) (conflicts, error) {
 	}
 	c := conflicts{total: uint64(len(found.Paths))}
 	for _, p := range found.Paths {
-		size := conflictSize(p)
+		size := wire.ConflictSize(p)
 		if c.bytes+size > wire.MaxWhole {
 			break
 		}
@@ -210,14 +200,5 @@ func only(err error) *diff.Conflicts {
 }
 
 func (c conflicts) set(alloc func(int32) (schema.Conflict_List, error)) error {
-	l, err := alloc(int32(len(c.paths)))
-	if err != nil {
-		return err
-	}
-	for i, p := range c.paths {
-		if err := setConflict(l.At(i), p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return wire.SetAll(c.paths, alloc, wire.SetConflict)
 }

@@ -60,9 +60,9 @@ func (f finding) compare(o finding) int {
 
 func (f finding) size() int {
 	if f.change != nil {
-		return changeSize(*f.change)
+		return wire.ChangeSize(*f.change)
 	}
-	return skippedSize(f.skipped())
+	return wire.SkippedSize(f.skipped())
 }
 
 func (f finding) skipped() operator.Skipped { return operator.Skipped{Path: f.path, Why: f.why} }
@@ -102,10 +102,10 @@ func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, sc
 	if err != nil {
 		return err
 	}
-	if err := setChanges(r.NewChanges, changes); err != nil {
+	if err := wire.SetAll(changes, r.NewChanges, wire.SetChange); err != nil {
 		return err
 	}
-	if err := setSkipped(r.NewSkipped, skipped); err != nil {
+	if err := wire.SetAll(skipped, r.NewSkipped, wire.SetSkipped); err != nil {
 		return err
 	}
 	if !p.more {
@@ -170,7 +170,7 @@ func (m *materialized) sync(c vat.Call[schema.Materialized_sync_Params, schema.M
 	total := len(skipped)
 	p := page{limit: total}
 	for i, s := range skipped {
-		if !p.add(skippedSize(s)) {
+		if !p.add(wire.SkippedSize(s)) {
 			skipped = skipped[:i]
 			break
 		}
@@ -183,7 +183,7 @@ func (m *materialized) sync(c vat.Call[schema.Materialized_sync_Params, schema.M
 		r.SetChanges(uint64(n))
 	}
 	r.SetSkippedTotal(uint64(total))
-	if err := setSkipped(r.NewSkipped, skipped); err != nil {
+	if err := wire.SetAll(skipped, r.NewSkipped, wire.SetSkipped); err != nil {
 		return err
 	}
 	r.SetConflictsTotal(conflicts.total)

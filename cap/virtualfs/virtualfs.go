@@ -52,11 +52,11 @@ func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualF
 	if err != nil {
 		return err
 	}
-	a, err := Attenuation(w)
+	a, err := wire.Attenuation(w)
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	if err := CheckMount(url, a); err != nil {
+	if err := wire.CheckMount(url, a); err != nil {
 		return vfs.At(path, err)
 	}
 	return s.host.Mount(c.Context(), path, url, a)
@@ -89,7 +89,7 @@ func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.Virtua
 		if going && m.Path <= after {
 			continue
 		}
-		if !p.add(mountSize(m)) {
+		if !p.add(wire.MountSize(m)) {
 			break
 		}
 		mounts = append(mounts, m)
@@ -98,14 +98,8 @@ func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.Virtua
 	if err != nil {
 		return err
 	}
-	l, err := r.NewMounts(int32(len(mounts)))
-	if err != nil {
+	if err := wire.SetAll(mounts, r.NewMounts, wire.SetMount); err != nil {
 		return err
-	}
-	for i, m := range mounts {
-		if err := setMount(l.At(i), m); err != nil {
-			return err
-		}
 	}
 	if !p.more {
 		return nil
@@ -133,7 +127,7 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 	if err != nil {
 		return err
 	}
-	what, err := commit(w)
+	what, err := wire.Commit(w)
 	if err != nil {
 		return err
 	}
@@ -167,7 +161,7 @@ func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.Vi
 	if err != nil {
 		return err
 	}
-	return setSnapshot(w, snap)
+	return wire.SetSnapshot(w, snap)
 }
 
 func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, schema.VirtualFs_materialize_Results]) error {
@@ -179,7 +173,7 @@ func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, sch
 	if err != nil {
 		return err
 	}
-	b, err := bounds(w)
+	b, err := wire.Bounds(w)
 	if err != nil {
 		return vfs.At(path, err)
 	}

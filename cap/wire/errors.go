@@ -1,5 +1,7 @@
-// Package wire translates values between package vfs and the wire, for the served
-// objects and for the client: errors, stats, conditions and versions.
+// Package wire translates between Go and the wire, for the served objects and for the
+// clients: the errors, stats, conditions and versions of package vfs, and the values of
+// package operator. It has both directions of each. SetX writes an X, and X reads it;
+// what is read from a peer may be anything, and is checked.
 package wire
 
 import (

@@ -7,7 +7,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 
-	"capd/vat"
 	"capd/vfs"
 )
 
@@ -95,29 +94,6 @@ func Deep[P Pathed](p P) bool {
 
 // Base returns the last name of a path.
 func Base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
-
-// Help serves the method help of an interface. text has the text about an interface, or
-// about one of its methods.
-func Help[P interface {
-	~capnp.StructKind
-	MethodBytes() ([]byte, error)
-}, R interface {
-	~capnp.StructKind
-	SetText(string) error
-}](help vat.Method[P, R], text func(iface, method string) (string, error)) vat.Handler {
-	iface, _, _ := strings.Cut(help.Name, ".")
-	return vat.Handle(help, func(_ any, c vat.Call[P, R]) error {
-		method, err := Path(c.Params().MethodBytes())
-		if err != nil {
-			return err
-		}
-		t, err := text(iface, method)
-		if err != nil {
-			return vfs.At(method, err)
-		}
-		return c.Results().SetText(t)
-	})
-}
 
 // Sound returns a check of a struct or list field; has says whether its pointer is set.
 // The field is malformed if the pointer leads to something else. Otherwise it would

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"unicode/utf8"
 
 	schema "capd/capnp"
 	"capd/vat"
@@ -35,44 +34,19 @@ var types = map[vfs.Kind]schema.Type{
 
 // KindOf returns the kind for a type, or Other for an unknown type.
 func KindOf(t schema.Type) vfs.Kind {
-	for k, have := range types {
-		if have == t {
-			return k
-		}
-	}
-	return vfs.Other
+	k, _ := keyOf(types, t)
+	return k
 }
 
 // SetName fills in the name in a stat, and its raw bytes if it is not UTF-8.
-func SetName(s schema.Stat, name string) error {
-	if utf8.ValidString(name) {
-		return s.SetName(name)
-	}
-	if err := s.SetRawName([]byte(name)); err != nil {
-		return err
-	}
-	return s.SetName(vfs.Printable(name))
-}
+func SetName(s schema.Stat, name string) error { return setPath(name, s.SetName, s.SetRawName) }
 
 // Name returns the raw name in a stat.
-func Name(s schema.Stat) (string, error) {
-	if s.HasRawName() {
-		b, err := s.RawName()
-		return string(b), err
-	}
-	return s.Name()
-}
+func Name(s schema.Stat) (string, error) { return pathAt(s.Name, s.RawName) }
 
 // SetMissed fills in the path of a directory that a search could not list, and why.
 func SetMissed(m schema.Missed, path string, why error) error {
-	name := path
-	if !utf8.ValidString(path) {
-		if err := m.SetRawName([]byte(path)); err != nil {
-			return err
-		}
-		name = vfs.Printable(path)
-	}
-	if err := m.SetName(name); err != nil {
+	if err := setPath(path, m.SetName, m.SetRawName); err != nil {
 		return err
 	}
 	if vfs.CodeOf(why) == vfs.Internal {
@@ -83,13 +57,7 @@ func SetMissed(m schema.Missed, path string, why error) error {
 
 // Missed reads what SetMissed wrote. why has the path.
 func Missed(m schema.Missed) (path string, why error, err error) {
-	path, err = m.Name()
-	if err == nil && m.HasRawName() {
-		var raw []byte
-		raw, err = m.RawName()
-		path = string(raw)
-	}
-	if err != nil {
+	if path, err = pathAt(m.Name, m.RawName); err != nil {
 		return "", nil, err
 	}
 	text, err := m.Error()

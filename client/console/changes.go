@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/operator"
@@ -21,7 +20,7 @@ func checkTarget(path string, paths []string) error {
 	if paths != nil && len(paths) == 0 {
 		return vfs.Errorf(vfs.Invalid, "the list of paths names none; nil is all")
 	}
-	return first(checkPath(path), served.CheckPaths(paths))
+	return first(checkPath(path), wire.CheckTexts(paths))
 }
 
 // diffPage is the number of changes to ask for at once. It is large because the host
@@ -35,16 +34,12 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o operator.DiffOptio
 		return review, err
 	}
 	for more, pages := true, 0; more; pages++ {
-		err := vat.Do(ctx, fs.cap, schema.VirtualFs_diff, func(p schema.VirtualFs_diff_Params, _ *vat.Caps) error {
+		err := wire.Do(ctx, fs.cap, schema.VirtualFs_diff, func(p schema.VirtualFs_diff_Params, _ *vat.Caps) error {
 			p.SetWithText(o.Text)
 			p.SetLimit(diffPage)
-			return first(served.SetTexts(o.Paths, p.NewPaths), p.SetPath(path), p.SetFromRev(o.From), p.SetToRev(o.To), p.SetAfter([]byte(after)))
+			return first(wire.SetTexts(o.Paths, p.NewPaths), p.SetPath(path), p.SetFromRev(o.From), p.SetToRev(o.To), p.SetAfter([]byte(after)))
 		}, func(r schema.VirtualFs_diff_Results, _ *vat.Caps) error {
-			b, err := r.Review()
-			if err != nil {
-				return err
-			}
-			seen, err := served.Review(b)
+			seen, err := wire.Review(r.Review())
 			if err != nil {
 				return err
 			}
@@ -52,26 +47,19 @@ func (fs *VirtualFs) Diff(ctx context.Context, path string, o operator.DiffOptio
 				seen = sha256.Sum256(append(review[:], seen[:]...)) // a review that matches no changes
 			}
 			review = seen
-			l, err := r.Changes()
-			if err != nil {
-				return err
-			}
-			more = r.More() && l.Len() > 0
-			for i := range l.Len() {
-				c, err := served.Change(l.At(i))
-				if err != nil {
-					return err
-				}
+			page, err := wire.All(wire.Change)(r.Changes())
+			more = r.More() && len(page) > 0
+			for _, c := range page {
 				after = c.Path
 				if !yield(c) {
 					more = false
 					break
 				}
 			}
-			return nil
+			return err
 		})
 		if err != nil {
-			return operator.Review{}, wire.Decode(err)
+			return operator.Review{}, err
 		}
 	}
 	return review, nil
@@ -85,26 +73,21 @@ func (fs *VirtualFs) Apply(ctx context.Context, path string, o operator.ApplyOpt
 	}
 	told, stop := listen(progress)
 	defer stop()
-	err = vat.Do(ctx, fs.cap, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
-		if o.If != (operator.Review{}) {
-			if err := p.SetReview(o.If[:]); err != nil {
-				return err
-			}
-		}
-		return first(p.SetProgress(caps.Put(told)), served.SetTexts(o.Paths, p.NewPaths), served.SetTexts(o.Ours, p.NewOurs),
-			served.SetTexts(o.Theirs, p.NewTheirs), p.SetPath(path))
+	err = wire.Do(ctx, fs.cap, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
+		return first(wire.SetReview(o.If, p.SetReview), p.SetProgress(caps.Put(told)), wire.SetTexts(o.Paths, p.NewPaths), wire.SetTexts(o.Ours, p.NewOurs),
+			wire.SetTexts(o.Theirs, p.NewTheirs), p.SetPath(path))
 	}, func(r schema.VirtualFs_apply_Results, _ *vat.Caps) error {
 		if err := conflicts(r); err != nil {
 			return err
 		}
 		a.Changes, a.DroppedTotal = number(r.Changes()), number(r.DroppedTotal())
-		if a.Dropped, err = served.Texts(r.Dropped()); err != nil {
+		if a.Dropped, err = wire.Texts(r.Dropped()); err != nil {
 			return err
 		}
 		a.ID, err = r.Id()
 		return err
 	})
-	return a, wire.Decode(err)
+	return a, err
 }
 
 // Undo takes back the apply with that id.
@@ -112,9 +95,9 @@ func (fs *VirtualFs) Undo(ctx context.Context, path, id string) error {
 	if err := first(checkPath(path), checkTexts(id)); err != nil {
 		return err
 	}
-	return wire.Decode(vat.Do(ctx, fs.cap, schema.VirtualFs_undo, func(p schema.VirtualFs_undo_Params, _ *vat.Caps) error {
+	return wire.Do(ctx, fs.cap, schema.VirtualFs_undo, func(p schema.VirtualFs_undo_Params, _ *vat.Caps) error {
 		return first(p.SetPath(path), p.SetId(id))
-	}, func(r schema.VirtualFs_undo_Results, _ *vat.Caps) error { return conflicts(r) }))
+	}, func(r schema.VirtualFs_undo_Results, _ *vat.Caps) error { return conflicts(r) })
 }
 
 // Revert drops the changes at and below paths, and counts them. Nil paths are all
@@ -123,13 +106,13 @@ func (fs *VirtualFs) Revert(ctx context.Context, path string, paths []string) (n
 	if err := checkTarget(path, paths); err != nil {
 		return 0, err
 	}
-	err = vat.Do(ctx, fs.cap, schema.VirtualFs_revert, func(p schema.VirtualFs_revert_Params, _ *vat.Caps) error {
-		return first(served.SetTexts(paths, p.NewPaths), p.SetPath(path))
+	err = wire.Do(ctx, fs.cap, schema.VirtualFs_revert, func(p schema.VirtualFs_revert_Params, _ *vat.Caps) error {
+		return first(wire.SetTexts(paths, p.NewPaths), p.SetPath(path))
 	}, func(r schema.VirtualFs_revert_Results, _ *vat.Caps) error {
 		n = number(r.Count())
 		return nil
 	})
-	return n, wire.Decode(err)
+	return n, err
 }
 
 // number returns a count that the host answered, at most math.MaxInt32.
@@ -138,19 +121,10 @@ func number(n uint64) int { return int(min(n, math.MaxInt32)) }
 // conflicts returns the conflicts in results as an error: a [*diff.Conflicts].
 func conflicts(r interface {
 	Conflicts() (schema.Conflict_List, error)
-	ConflictsTotal() uint64
 }) error {
-	l, err := r.Conflicts()
-	if err != nil || l.Len() == 0 {
+	all, err := wire.All(wire.Conflict)(r.Conflicts())
+	if err != nil || len(all) == 0 {
 		return err
 	}
-	all := &diff.Conflicts{}
-	for i := range l.Len() {
-		c, err := served.Conflict(l.At(i))
-		if err != nil {
-			return err
-		}
-		all.Paths = append(all.Paths, c)
-	}
-	return all
+	return &diff.Conflicts{Paths: all}
 }

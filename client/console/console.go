@@ -9,7 +9,6 @@ import (
 	"net"
 	"path/filepath"
 
-	served "capd/cap/console"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
@@ -57,15 +56,15 @@ func (c *Console) Grant(ctx context.Context, guest, path string, readOnly bool) 
 
 // GrantOn is like Grant, with terms.
 func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (g operator.Grant, locator string, ctl *Control, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, c.cap, schema.Console_grant, func(p schema.Console_grant_Params, _ *vat.Caps) error {
 		p.SetReadOnly(t.ReadOnly)
-		return errors.Join(p.SetGuest(guest), p.SetPath(path), served.SetLimits(t.Limits, p.NewLimits))
+		return errors.Join(p.SetGuest(guest), p.SetPath(path), wire.SetLimits(t.Limits, p.NewLimits))
 	}, func(r schema.Console_grant_Results, caps *vat.Caps) error {
 		w, err := r.Grant()
 		if err != nil {
 			return err
 		}
-		if g, err = served.Grant(w); err != nil {
+		if g, err = wire.Grant(w); err != nil {
 			return err
 		}
 		if locator, err = r.Locator(); err != nil {
@@ -74,33 +73,25 @@ func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Te
 		ctl, err = control(caps, r.Control)
 		return err
 	})
-	return g, locator, ctl, wire.Decode(err)
+	return g, locator, ctl, err
 }
 
 // Grants returns every grant, oldest first.
 func (c *Console) Grants(ctx context.Context) ([]operator.Grant, error) {
 	out := []operator.Grant{}
 	for more, after := true, ""; more; {
-		err := vat.Do(ctx, c.cap, schema.Console_list, func(p schema.Console_list_Params, _ *vat.Caps) error {
+		err := wire.Do(ctx, c.cap, schema.Console_list, func(p schema.Console_list_Params, _ *vat.Caps) error {
 			return p.SetAfter(after)
 		}, func(r schema.Console_list_Results, _ *vat.Caps) error {
-			l, err := r.Grants()
-			if err != nil {
-				return err
+			page, err := wire.All(wire.Grant)(r.Grants())
+			if more = r.More() && len(page) > 0; more {
+				after = page[len(page)-1].ID
 			}
-			for i := range l.Len() {
-				g, err := served.Grant(l.At(i))
-				if err != nil {
-					return err
-				}
-				out = append(out, g)
-				after = g.ID
-			}
-			more = r.More() && l.Len() > 0
-			return nil
+			out = append(out, page...)
+			return err
 		})
 		if err != nil {
-			return nil, wire.Decode(err)
+			return nil, err
 		}
 	}
 	return out, nil
@@ -108,56 +99,44 @@ func (c *Console) Grants(ctx context.Context) ([]operator.Grant, error) {
 
 // Revoke revokes every grant of guest, or the one with that id, and all that was shared
 // from it. It counts only the grants that were named.
-func (c *Console) Revoke(ctx context.Context, guest string) (n int, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_revoke, func(p schema.Console_revoke_Params, _ *vat.Caps) error {
+func (c *Console) Revoke(ctx context.Context, guest string) (int, error) {
+	return counted(ctx, c.cap, schema.Console_revoke, func(p schema.Console_revoke_Params) error {
 		return p.SetGuest(guest)
-	}, func(r schema.Console_revoke_Results, _ *vat.Caps) error {
-		n = int(r.Count())
-		return nil
 	})
-	return n, wire.Decode(err)
 }
 
 // SetWritable locks or unlocks every grant of guest, or the one with that id, and
 // counts them.
-func (c *Console) SetWritable(ctx context.Context, guest string, on bool) (n int, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_setWritable, func(p schema.Console_setWritable_Params, _ *vat.Caps) error {
+func (c *Console) SetWritable(ctx context.Context, guest string, on bool) (int, error) {
+	return counted(ctx, c.cap, schema.Console_setWritable, func(p schema.Console_setWritable_Params) error {
 		p.SetWritable(on)
 		return p.SetGuest(guest)
-	}, func(r schema.Console_setWritable_Results, _ *vat.Caps) error {
-		n = int(r.Count())
-		return nil
 	})
-	return n, wire.Decode(err)
 }
 
 // SetLimits changes limits of every grant of guest, or of the one with that id, and
 // counts the grants. Limits that l does not name stay as they are.
-func (c *Console) SetLimits(ctx context.Context, guest string, l meter.Limits) (n int, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_setLimits, func(p schema.Console_setLimits_Params, _ *vat.Caps) error {
-		return errors.Join(p.SetGuest(guest), served.SetLimits(l, p.NewLimits))
-	}, func(r schema.Console_setLimits_Results, _ *vat.Caps) error {
-		n = int(r.Count())
-		return nil
+func (c *Console) SetLimits(ctx context.Context, guest string, l meter.Limits) (int, error) {
+	return counted(ctx, c.cap, schema.Console_setLimits, func(p schema.Console_setLimits_Params) error {
+		return errors.Join(p.SetGuest(guest), wire.SetLimits(l, p.NewLimits))
 	})
-	return n, wire.Decode(err)
 }
 
 // Control returns the control of one grant.
 func (c *Console) Control(ctx context.Context, id string) (ctl *Control, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_control, func(p schema.Console_control_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, c.cap, schema.Console_control, func(p schema.Console_control_Params, _ *vat.Caps) error {
 		return p.SetId(id)
 	}, func(r schema.Console_control_Results, caps *vat.Caps) error {
 		ctl, err = control(caps, r.Control)
 		return err
 	})
-	return ctl, wire.Decode(err)
+	return ctl, err
 }
 
 // Status returns what the host holds now. With collect, the host first collects
 // garbage.
 func (c *Console) Status(ctx context.Context, collect bool) (st operator.Status, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
 		p.SetCollect(collect)
 		return nil
 	}, func(r schema.Console_status_Results, _ *vat.Caps) error {
@@ -165,19 +144,13 @@ func (c *Console) Status(ctx context.Context, collect bool) (st operator.Status,
 		if err != nil {
 			return err
 		}
-		st, err = served.StatusOf(w)
+		st, err = wire.Status(w)
 		return err
 	})
-	return st, wire.Decode(err)
+	return st, err
 }
 
 // Help returns the host's description of a Console, or of one of its methods.
-func (c *Console) Help(ctx context.Context, method string) (text string, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_help, func(p schema.Console_help_Params, _ *vat.Caps) error {
-		return p.SetMethod(method)
-	}, func(r schema.Console_help_Results, _ *vat.Caps) error {
-		text, err = r.Text()
-		return err
-	})
-	return text, wire.Decode(err)
+func (c *Console) Help(ctx context.Context, method string) (string, error) {
+	return wire.AskHelp(ctx, c.cap, schema.Console_help, method)
 }

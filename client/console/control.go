@@ -52,10 +52,10 @@ func (c *Control) SetReadable(ctx context.Context, on bool) error {
 }
 
 func set[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P, R], param func(P, bool), on bool) error {
-	return wire.Decode(vat.Do(ctx, c, m, func(p P, _ *vat.Caps) error {
+	return wire.Do(ctx, c, m, func(p P, _ *vat.Caps) error {
 		param(p, on)
 		return nil
-	}, nil))
+	}, nil)
 }
 
 // Writable reports what was set on this route, and what is in effect together with all
@@ -79,19 +79,19 @@ func get[P ~capnp.StructKind, R interface {
 	~capnp.StructKind
 	Effective() bool
 }](ctx context.Context, c *vat.Cap, m vat.Method[P, R], result func(R) bool) (own, effective bool, err error) {
-	err = vat.Do(ctx, c, m, nil, func(r R, _ *vat.Caps) error {
+	err = wire.Do(ctx, c, m, nil, func(r R, _ *vat.Caps) error {
 		own, effective = result(r), r.Effective()
 		return nil
 	})
-	return own, effective, wire.Decode(err)
+	return own, effective, err
 }
 
 // Revoke revokes the route for good.
 func (c *Control) Revoke(ctx context.Context) error {
 	if c.dir {
-		return wire.Decode(vat.Do(ctx, c.cap, schema.DirControl_revoke, nil, nil))
+		return wire.Do(ctx, c.cap, schema.DirControl_revoke, nil, nil)
 	}
-	return wire.Decode(vat.Do(ctx, c.cap, schema.FileControl_revoke, nil, nil))
+	return wire.Do(ctx, c.cap, schema.FileControl_revoke, nil, nil)
 }
 
 // Child returns the control of the route to one name below. It answers notDir for the
@@ -100,11 +100,11 @@ func (c *Control) Child(ctx context.Context, name string) (child *Control, err e
 	if !c.dir {
 		return nil, vfs.Errorf(vfs.NotDir, "this controls a file")
 	}
-	err = vat.Do(ctx, c.cap, schema.DirControl_getChild, func(p schema.DirControl_getChild_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, c.cap, schema.DirControl_getChild, func(p schema.DirControl_getChild_Params, _ *vat.Caps) error {
 		return p.SetName(name)
 	}, func(r schema.DirControl_getChild_Results, caps *vat.Caps) error {
 		child, err = control(caps, r.Control)
 		return err
 	})
-	return child, wire.Decode(err)
+	return child, err
 }

@@ -8,7 +8,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 
-	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/operator"
@@ -49,13 +48,13 @@ func TestMalformed(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return served.SetTexts(many, d.NewList)
+			return wire.SetTexts(many, d.NewList)
 		}), vfs.TooLarge},
 		"too many paths": {vat.Do(t.Context(), fs, schema.VirtualFs_revert, func(p schema.VirtualFs_revert_Params, _ *vat.Caps) error {
-			return served.SetTexts(many, p.NewPaths)
+			return wire.SetTexts(many, p.NewPaths)
 		}, nil), vfs.TooLarge},
 		"an empty path": {vat.Do(t.Context(), fs, schema.VirtualFs_revert, func(p schema.VirtualFs_revert_Params, _ *vat.Caps) error {
-			return served.SetTexts([]string{"a", ""}, p.NewPaths)
+			return wire.SetTexts([]string{"a", ""}, p.NewPaths)
 		}, nil), vfs.Invalid},
 		"a bound of a copy": {vat.Do(t.Context(), fs, schema.VirtualFs_materialize, func(p schema.VirtualFs_materialize_Params, _ *vat.Caps) error {
 			b, err := p.NewBounds()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/operator"
@@ -93,7 +92,7 @@ func TestDiffPages(t *testing.T) {
 			ok(t, err)
 			bytes := 0
 			for i := range l.Len() {
-				c, err := served.Change(l.At(i))
+				c, err := wire.Change(l.At(i))
 				ok(t, err)
 				bytes += len(c.Text)
 				after = c.Path

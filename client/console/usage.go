@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 
-	served "capd/cap/console"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/operator"
@@ -12,21 +11,15 @@ import (
 
 // Usage is what guests use at one moment.
 type Usage struct {
-	Host      operator.Usage // all of them together
-	Strangers operator.Usage // connections that have restored nothing yet
-	Grants    []GrantUsage   // oldest first, without those that hold nothing any more
-}
-
-// GrantUsage is what one grant uses, together with all that was shared from it.
-type GrantUsage struct {
-	operator.Grant
-	operator.Usage
+	Host      operator.Usage        // all of them together
+	Strangers operator.Usage        // connections that have restored nothing yet
+	Grants    []operator.GrantUsage // oldest first, without those that hold nothing any more
 }
 
 // Usage returns what guests use now. It asks several times if there are many grants.
 func (c *Console) Usage(ctx context.Context) (u Usage, err error) {
 	for more, after := true, ""; more; {
-		err := vat.Do(ctx, c.cap, schema.Console_usage, func(p schema.Console_usage_Params, _ *vat.Caps) error {
+		err := wire.Do(ctx, c.cap, schema.Console_usage, func(p schema.Console_usage_Params, _ *vat.Caps) error {
 			return p.SetAfter(after)
 		}, func(r schema.Console_usage_Results, _ *vat.Caps) error {
 			page, err := usageOf(r)
@@ -40,7 +33,7 @@ func (c *Console) Usage(ctx context.Context) (u Usage, err error) {
 			return nil
 		})
 		if err != nil {
-			return Usage{}, wire.Decode(err)
+			return Usage{}, err
 		}
 	}
 	return u, nil
@@ -48,29 +41,12 @@ func (c *Console) Usage(ctx context.Context) (u Usage, err error) {
 
 // usageOf reads one page.
 func usageOf(r schema.Console_usage_Results) (u Usage, err error) {
-	if u.Host, err = served.UsageFrom(r.Host()); err != nil {
+	if u.Host, err = wire.Usage(r.Host()); err != nil {
 		return u, err
 	}
-	if u.Strangers, err = served.UsageFrom(r.Strangers()); err != nil {
+	if u.Strangers, err = wire.Usage(r.Strangers()); err != nil {
 		return u, err
 	}
-	l, err := r.Grants()
-	if err != nil {
-		return u, err
-	}
-	for i := range l.Len() {
-		w, err := l.At(i).Grant()
-		if err != nil {
-			return u, err
-		}
-		g := GrantUsage{}
-		if g.Grant, err = served.Grant(w); err != nil {
-			return u, err
-		}
-		if g.Usage, err = served.UsageFrom(l.At(i).Usage()); err != nil {
-			return u, err
-		}
-		u.Grants = append(u.Grants, g)
-	}
-	return u, nil
+	u.Grants, err = wire.All(wire.GrantUsage)(r.Grants())
+	return u, err
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 
-	served "capd/cap/virtualfs"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
@@ -34,13 +33,13 @@ var _ interface {
 // VirtualFs returns the VirtualFs of the host. It answers unsupported if the host
 // serves a fixed tree.
 func (c *Console) VirtualFs(ctx context.Context) (fs *VirtualFs, err error) {
-	err = vat.Do(ctx, c.cap, schema.Console_virtualFs, nil, func(r schema.Console_virtualFs_Results, caps *vat.Caps) error {
+	err = wire.Do(ctx, c.cap, schema.Console_virtualFs, nil, func(r schema.Console_virtualFs_Results, caps *vat.Caps) error {
 		held, err := hold(caps.Get(r.Fs()))
 		fs = &VirtualFs{held}
 		return err
 	})
 	if err != nil {
-		return nil, wire.Decode(err)
+		return nil, err
 	}
 	return fs, nil
 }
@@ -66,16 +65,16 @@ func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a operator.Att
 	if a.Bytes < 0 || a.Nodes < 0 {
 		return vfs.At(path, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is negative; 0 is no bound"))
 	}
-	if err := first(checkPath(path), served.CheckMount(url, a)); err != nil {
+	if err := first(checkPath(path), wire.CheckMount(url, a)); err != nil {
 		return vfs.At(path, err)
 	}
-	return wire.Decode(vat.Do(ctx, fs.cap, schema.VirtualFs_mount, func(p schema.VirtualFs_mount_Params, _ *vat.Caps) error {
+	return wire.Do(ctx, fs.cap, schema.VirtualFs_mount, func(p schema.VirtualFs_mount_Params, _ *vat.Caps) error {
 		w, err := p.NewAttenuation()
 		if err != nil {
 			return err
 		}
-		return first(served.SetAttenuation(w, a), p.SetPath(path), p.SetUrl(url))
-	}, nil))
+		return first(wire.SetAttenuation(w, a), p.SetPath(path), p.SetUrl(url))
+	}, nil)
 }
 
 // checkPath answers limit for a path that is longer than any host takes. Such a path is
@@ -113,9 +112,9 @@ func (fs *VirtualFs) Unmount(ctx context.Context, path string) error {
 	if err := checkPath(path); err != nil {
 		return err
 	}
-	return wire.Decode(vat.Do(ctx, fs.cap, schema.VirtualFs_unmount, func(p schema.VirtualFs_unmount_Params, _ *vat.Caps) error {
+	return wire.Do(ctx, fs.cap, schema.VirtualFs_unmount, func(p schema.VirtualFs_unmount_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
-	}, nil))
+	}, nil)
 }
 
 // Mounts returns every mount, in byte order of paths.
@@ -123,26 +122,20 @@ func (fs *VirtualFs) Mounts(ctx context.Context) ([]operator.Mount, error) {
 	all := []operator.Mount{}
 	cursor := []byte{}
 	for more := true; more; {
-		err := vat.Do(ctx, fs.cap, schema.VirtualFs_mounts, func(p schema.VirtualFs_mounts_Params, _ *vat.Caps) error {
+		err := wire.Do(ctx, fs.cap, schema.VirtualFs_mounts, func(p schema.VirtualFs_mounts_Params, _ *vat.Caps) error {
 			return p.SetAfter(cursor)
 		}, func(r schema.VirtualFs_mounts_Results, _ *vat.Caps) error {
-			l, err := r.Mounts()
+			page, err := wire.All(wire.Mount)(r.Mounts())
 			if err != nil {
 				return err
 			}
-			for i := range l.Len() {
-				m, err := served.Mount(l.At(i))
-				if err != nil {
-					return err
-				}
-				all = append(all, m)
-			}
-			more = r.More() && l.Len() > 0
+			all = append(all, page...)
+			more = r.More() && len(page) > 0
 			cursor, err = copied(r.Cursor())
 			return err
 		})
 		if err != nil {
-			return nil, wire.Decode(err)
+			return nil, err
 		}
 	}
 	return all, nil
@@ -153,7 +146,7 @@ func copied(b []byte, err error) ([]byte, error) { return append([]byte{}, b...)
 
 // Root returns the root of the tree, with a control of its own.
 func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err error) {
-	err = vat.Do(ctx, fs.cap, schema.VirtualFs_root, nil, func(r schema.VirtualFs_root_Results, caps *vat.Caps) error {
+	err = wire.Do(ctx, fs.cap, schema.VirtualFs_root, nil, func(r schema.VirtualFs_root_Results, caps *vat.Caps) error {
 		dir, control := caps.Get(r.Dir()), caps.Get(r.Control())
 		if dir == nil || control == nil {
 			return errNoCap
@@ -161,7 +154,7 @@ func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err err
 		d, ctl = client.NewDir(dir.AddRef()), &Control{control.AddRef(), true}
 		return nil
 	})
-	return d, ctl, wire.Decode(err)
+	return d, ctl, err
 }
 
 // Commit commits the changes of a git mount and returns the id of the commit.
@@ -169,17 +162,17 @@ func (fs *VirtualFs) Commit(ctx context.Context, path string, c operator.Commit)
 	if err := first(checkPath(path), checkTexts(c.Message, c.Author, c.Email, c.Ref, c.Old)); err != nil {
 		return "", err
 	}
-	err = vat.Do(ctx, fs.cap, schema.VirtualFs_commit, func(p schema.VirtualFs_commit_Params, _ *vat.Caps) error {
+	err = wire.Do(ctx, fs.cap, schema.VirtualFs_commit, func(p schema.VirtualFs_commit_Params, _ *vat.Caps) error {
 		w, err := p.NewCommit()
 		if err != nil {
 			return err
 		}
-		return first(served.SetCommit(w, c), p.SetPath(path))
+		return first(wire.SetCommit(w, c), p.SetPath(path))
 	}, func(r schema.VirtualFs_commit_Results, _ *vat.Caps) error {
 		id, err = r.Id()
 		return err
 	})
-	return id, wire.Decode(err)
+	return id, err
 }
 
 // Snapshot stores the subtree at path in the content-addressed store that store names.
@@ -189,26 +182,20 @@ func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, prog
 	}
 	told, stop := listen(progress)
 	defer stop()
-	err = vat.Do(ctx, fs.cap, schema.VirtualFs_snapshot, func(p schema.VirtualFs_snapshot_Params, caps *vat.Caps) error {
+	err = wire.Do(ctx, fs.cap, schema.VirtualFs_snapshot, func(p schema.VirtualFs_snapshot_Params, caps *vat.Caps) error {
 		return first(p.SetProgress(caps.Put(told)), p.SetPath(path), p.SetStore(store), p.SetPin(pin))
 	}, func(r schema.VirtualFs_snapshot_Results, _ *vat.Caps) error {
 		w, err := r.Snapshot()
 		if err != nil {
 			return err
 		}
-		s, err = served.Snapshot(w)
+		s, err = wire.Snapshot(w)
 		return err
 	})
-	return s, wire.Decode(err)
+	return s, err
 }
 
 // Help returns the host's description of a VirtualFs, or of one of its methods.
-func (fs *VirtualFs) Help(ctx context.Context, method string) (text string, err error) {
-	err = vat.Do(ctx, fs.cap, schema.VirtualFs_help, func(p schema.VirtualFs_help_Params, _ *vat.Caps) error {
-		return p.SetMethod(method)
-	}, func(r schema.VirtualFs_help_Results, _ *vat.Caps) error {
-		text, err = r.Text()
-		return err
-	})
-	return text, wire.Decode(err)
+func (fs *VirtualFs) Help(ctx context.Context, method string) (string, error) {
+	return wire.AskHelp(ctx, fs.cap, schema.VirtualFs_help, method)
 }

@@ -99,7 +99,7 @@ func printUsage(e *env, st operator.Status, u console.Usage) error {
 	t := &usageTable{columns: columns{to: e.stdout}, paint: newPainter(e.stdout)}
 	t.head("", t.paint.dir("host"), connected(st.Connections), count(st.Threads, "thread"), mib(st.MemoryBytes))
 	t.usage("  ", u.Host, meter.HostLimits())
-	below := map[string][]console.GrantUsage{}
+	below := map[string][]operator.GrantUsage{}
 	there := map[string]bool{}
 	for _, g := range u.Grants {
 		there[g.ID] = true
@@ -128,7 +128,7 @@ func (t *usageTable) head(indent, name string, facts ...string) {
 }
 
 // grant prints one grant, and its shares below it.
-func (t *usageTable) grant(indent string, g console.GrantUsage, below map[string][]console.GrantUsage) {
+func (t *usageTable) grant(indent string, g operator.GrantUsage, below map[string][]operator.GrantUsage) {
 	state := string(g.State)
 	if g.State != operator.Active {
 		state = t.paint.bad(state)

@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"errors"
+
+	schema "capd/capnp"
+	"capd/meter"
+	"capd/operator"
+	"capd/vfs"
+)
+
+var modes = map[operator.Mode]schema.Grant_Mode{
+	operator.ReadWrite: schema.Grant_Mode_readWrite, operator.ReadOnly: schema.Grant_Mode_readOnly,
+}
+
+var states = map[operator.State]schema.Grant_State{
+	operator.Active: schema.Grant_State_active, operator.Locked: schema.Grant_State_locked,
+	operator.Revoked: schema.Grant_State_revoked,
+}
+
+// SetGrant writes g.
+func SetGrant(w schema.Grant, g operator.Grant) error {
+	w.SetMode(modes[g.Mode])
+	w.SetState(states[g.State])
+	return errors.Join(w.SetGuest(g.Guest), w.SetId(g.ID), w.SetPath(g.Path), w.SetParent(g.Parent))
+}
+
+// Grant reads what SetGrant wrote. A mode or a state that this program does not know is
+// "".
+func Grant(w schema.Grant) (g operator.Grant, err error) {
+	text := keep[string](&err)
+	g = operator.Grant{Guest: text(w.Guest()), ID: text(w.Id()), Path: text(w.Path()), Parent: text(w.Parent())}
+	g.Mode, _ = keyOf(modes, w.Mode())
+	g.State, _ = keyOf(states, w.State())
+	return g, err
+}
+
+// keyOf returns the key of a value in a map, or false if there is none.
+func keyOf[K, V comparable](m map[K]V, v V) (key K, there bool) {
+	for k, have := range m {
+		if have == v {
+			return k, true
+		}
+	}
+	return key, false
+}
+
+// kinds maps the meter's kinds of limits to those on the wire.
+var kinds = map[meter.Kind]schema.Limit_Kind{
+	meter.Connections: schema.Limit_Kind_connections, meter.Nodes: schema.Limit_Kind_nodes, meter.Streams: schema.Limit_Kind_streams,
+	meter.Writers: schema.Limit_Kind_writers, meter.Listings: schema.Limit_Kind_listings, meter.Shares: schema.Limit_Kind_shares,
+	meter.StoredBytes: schema.Limit_Kind_storedBytes, meter.StoredNodes: schema.Limit_Kind_storedNodes, meter.StagedBytes: schema.Limit_Kind_stagedBytes,
+	meter.MessageBytes: schema.Limit_Kind_messageBytes, meter.CallBytes: schema.Limit_Kind_callBytes, meter.ReplyBytes: schema.Limit_Kind_replyBytes,
+	meter.Threads: schema.Limit_Kind_threads, meter.Waits: schema.Limit_Kind_waits,
+}
+
+// SetLimits writes l. It calls make only if there are limits.
+func SetLimits(l meter.Limits, make func(int32) (schema.Limit_List, error)) error {
+	if len(l) == 0 {
+		return nil
+	}
+	w, err := make(int32(len(l)))
+	if err != nil {
+		return err
+	}
+	i := 0
+	for k := range meter.Kinds {
+		if most, there := l[k]; there {
+			w.At(i).SetKind(kinds[k])
+			w.At(i).SetMost(most)
+			i++
+		}
+	}
+	return nil
+}
+
+// Limits reads what SetLimits wrote. It answers invalid for an unknown kind, for a kind
+// that is there twice, and for a number that cannot be a limit.
+func Limits(w schema.Limit_List, err error) (meter.Limits, error) {
+	if err != nil {
+		return nil, err
+	}
+	l := meter.Limits{}
+	for i := range w.Len() {
+		k, known := keyOf(kinds, w.At(i).Kind())
+		most := w.At(i).Most()
+		_, twice := l[k]
+		switch {
+		case !known:
+			return nil, vfs.Errorf(vfs.Invalid, "this host knows no kind of limit with the number %d; leave it out", w.At(i).Kind())
+		case twice:
+			return nil, vfs.Errorf(vfs.Invalid, "the limit of %s is there twice; give one", k)
+		case most < 1 && most != meter.NoLimit:
+			return nil, vfs.Errorf(vfs.Invalid, "the limit of %s is %d; give a number from 1, or -1 for no limit", k, most)
+		}
+		l[k] = most
+	}
+	return l, nil
+}
