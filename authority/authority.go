@@ -65,7 +65,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 		return fail(vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -"))
 	}
 	if grantID.MatchString(guest) {
-		return fail(vfs.Errorf(vfs.Invalid, "a guest's name that is g and a number could be taken for a grant's id"))
+		return fail(vfs.Errorf(vfs.Invalid, "a guest's name may not be g and a number, because that is the form of a grant's id"))
 	}
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
@@ -161,9 +161,9 @@ func (h *Host) Restore(secret []byte) (vfs.Node, *meter.Meter, error) {
 	return nil, nil, err
 }
 
-var errNoLocator = vfs.Errorf(vfs.Denied, "this is not a locator that this host gave out; ask for another")
+var errNoLocator = vfs.Errorf(vfs.Denied, "this host did not make this locator; ask for another")
 
-var errUnmounted = vfs.Errorf(vfs.Stale, "what this capability leads to was unmounted; ask its giver for another")
+var errUnmounted = vfs.Errorf(vfs.Stale, "the mount that this capability is for was unmounted; ask its giver for another")
 
 // Meters returns the meter.Host of which every grant's meter is a part.
 func (h *Host) Meters() *meter.Host { return h.meters }

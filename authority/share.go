@@ -46,7 +46,7 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 	return secret, revoker, nil
 }
 
-var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share of what lies nearer to the grant", meter.MaxDepth)
+var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share with fewer shares above it", meter.MaxDepth)
 
 var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host")
 

@@ -220,7 +220,7 @@ func (d *Dir) node(w schema.Node, caps *vat.Caps, path string) (vfs.Node, error)
 	case schema.Node_Which_link:
 		return &link{dir: d.cap.AddRef(), path: path}, nil
 	}
-	return nil, vfs.Errorf(vfs.Corrupt, "the host answered a node that is none")
+	return nil, vfs.Errorf(vfs.Corrupt, "the host answered something that is not a node")
 }
 
 // asNode returns n, or an untyped nil if there is an error.

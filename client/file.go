@@ -185,7 +185,7 @@ func (f *File) view(ctx context.Context, off int64, n int, use func(b []byte, eo
 			return err
 		}
 		if len(b) > n || len(b) < n && !r.Eof() {
-			return vfs.Errorf(vfs.Corrupt, "the host answered another length than was asked for")
+			return vfs.Errorf(vfs.Corrupt, "the host answered another length than the requested one")
 		}
 		failed = use(b, r.Eof())
 		return nil

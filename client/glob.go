@@ -46,7 +46,7 @@ func (d *Dir) Glob(ctx context.Context, pattern string) iter.Seq2[vfs.Entry, err
 			}
 			// The host has to move the cursor forward, or the search would never end.
 			if p.cursor != after && !inTreeOrder(after, p.cursor) || p.cursor == after && len(p.entries) == 0 {
-				yield(vfs.Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered a search that does not come forward"))
+				yield(vfs.Entry{}, vfs.Errorf(vfs.Corrupt, "the host answered a search that makes no progress"))
 				return
 			}
 			after = p.cursor

@@ -64,7 +64,7 @@ func (l *link) Target(ctx context.Context) (target string, err error) {
 			return err
 		}
 		if w.Outside() {
-			return vfs.Errorf(vfs.Outside, "the link leads out of this Dir; where to is not shown")
+			return vfs.Errorf(vfs.Outside, "the link leads out of this Dir; its target is not shown")
 		}
 		target, err = w.Target()
 		return err

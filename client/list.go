@@ -60,7 +60,7 @@ func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error
 	}
 }
 
-var errNames = vfs.Errorf(vfs.Corrupt, "the host answered names that are none, or out of order")
+var errNames = vfs.Errorf(vfs.Corrupt, "the host answered invalid names, or names out of order")
 
 func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Entry, more bool, err error) {
 	if err := d.open(); err != nil {

@@ -46,7 +46,7 @@ func (f *File) Stream(ctx context.Context, w io.Writer, off, length int64) (n in
 		return s.n, vfs.Errorf(vfs.Corrupt, "the host streamed more than the %d bytes that it was asked for", length)
 	}
 	if err == nil && s.broken {
-		err = vfs.Errorf(vfs.Corrupt, "the host gave up a part of what it streamed")
+		err = vfs.Errorf(vfs.Corrupt, "the host dropped a part of what it streamed")
 	}
 	if err == nil && (s.n != n || !s.done) {
 		err = vfs.Errorf(vfs.Corrupt, "the host streamed %d bytes and said %d", s.n, n)

@@ -184,10 +184,10 @@ func TestParseLimit(t *testing.T) {
 		"nodes=1MiB":             "a whole number from 1",
 		"storedBytes=0":          "such as 1024 or 64MiB",
 		"storedBytes=":           "such as 64MiB",
-		"storedBytes=64M":        "with KB, MB, GB, TB, KiB, MiB, GiB or TiB right behind it, such as 64MiB, or none for no limit",
-		"storedBytes=1Gb":        `storedBytes is "1Gb": this is no size (did you mean 1GB?); write a whole number of bytes, or one with KB,`,
+		"storedBytes=64M":        "with KB, MB, GB, TB, KiB, MiB, GiB or TiB directly after it, such as 64MiB, or none for no limit",
+		"storedBytes=1Gb":        `storedBytes is "1Gb": this is not a size (did you mean 1GB?); write a whole number of bytes, or a number with KB,`,
 		"storedBytes=1gib":       "did you mean 1GiB?",
-		"storedBytes=1.5GB":      `"1.5GB": this is no size; write`,
+		"storedBytes=1.5GB":      `"1.5GB": this is not a size; write`,
 		"storedBytes=8388608TiB": "too large; write one below 8388608TiB, or none for no limit",
 		"storedBytes=None":       "or none for no limit",
 	} {

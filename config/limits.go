@@ -19,7 +19,7 @@ const noLimit = "none"
 func ParseLimit(s string) (k meter.Kind, most int64, err error) {
 	name, value, ok := strings.Cut(s, "=")
 	if !ok {
-		return 0, 0, vfs.Errorf(vfs.Invalid, "%s is no limit; write KIND=N, such as storedBytes=64MiB", quote(s))
+		return 0, 0, vfs.Errorf(vfs.Invalid, "%s is not a limit; write KIND=N, such as storedBytes=64MiB", quote(s))
 	}
 	k, ok = meter.KindOf(name)
 	if !ok {

@@ -26,7 +26,7 @@ func ParseSize(s string) (Size, error) {
 	digits := s[:len(s)-len(unit)]
 	factor, known := units[unit]
 	if !known || digits == "" || len(digits) > 1 && digits[0] == '0' {
-		return 0, vfs.Errorf(vfs.Invalid, "this is no size%s; write a whole number of bytes, or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB right behind it, such as 64MiB", meant(digits, unit))
+		return 0, vfs.Errorf(vfs.Invalid, "this is not a size%s; write a whole number of bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB directly after it, such as 64MiB", meant(digits, unit))
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n > math.MaxInt64/factor {

@@ -56,7 +56,7 @@ func NewIdentity(key ed25519.PrivateKey) (*Identity, error) {
 		DynamicRecordSizingDisabled: true, // a message that fits is sent as one record
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			if len(hello.SupportedProtos) == 0 { // other names alone are refused by the TLS package
-				return nil, errors.New("the guest does not say that it speaks Cap'n Proto")
+				return nil, errors.New("the guest did not ask for the protocol capnp")
 			}
 			return nil, nil
 		},

@@ -126,7 +126,7 @@ interface Console {
   # costs some milliseconds of every processor, more with a large heap.
 
   virtualFs @7 () -> (fs :VirtualFs);
-  # What composes the tree that is granted. unsupported: this host serves a tree that was composed once for all.
+  # What composes the tree that is granted. unsupported: this host serves a fixed tree.
 
   setLimits @8 (guest :Text, limits :List(Limit)) -> (count :UInt32);
   # Changes limits of every grant of guest, or of the one grant with that id, at once, and counts these grants. A kind that is

@@ -76,7 +76,7 @@ func checkOverlay(u *virtualfs.URL) error {
 func (s *Server) checkStores() error {
 	for scheme := range s.Stores {
 		if scheme == "overlay" || forms[scheme] != nil {
-			return vfs.Errorf(vfs.Invalid, "Stores has an opener of %s:, which is a kind of store already; give it another scheme", scheme)
+			return vfs.Errorf(vfs.Invalid, "Stores has an opener for %s:, which is a built-in kind of store; give it another scheme", scheme)
 		}
 	}
 	return nil

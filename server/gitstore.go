@@ -87,7 +87,7 @@ func (c *commits) Diff(ctx context.Context, from, to string, yield func(diff.Cha
 func (c *commits) changes(ctx context.Context, from, to string) ([]git.Change, error) {
 	switch shown := c.repo.Revision().Commit; {
 	case from == "" && to == "" && !c.writable:
-		return nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so that it holds no changes; compare two with --from and --to, or mount it with ?writable")
+		return nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions with --from and --to, or mount it with ?writable")
 	case from == "" && to == "":
 		return c.repo.Changes(ctx)
 	case from == "":
@@ -144,7 +144,7 @@ func stateOf(b git.Blob) diff.State {
 // Commit implements [virtualfs.Own].
 func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error) {
 	if !c.writable {
-		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so that there is nothing to commit; mount it with ?writable")
+		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so there is nothing to commit; mount it with ?writable")
 	}
 	by := git.Author{Name: w.Author, Email: w.Email}
 	if by.Name == "" {
@@ -171,7 +171,7 @@ func usualAuthor(dir string) git.Author {
 // Revert implements [virtualfs.Own]. It drops all changes: it cannot drop some.
 func (c *commits) Revert(ctx context.Context, paths []string) (int, error) {
 	if paths != nil {
-		return 0, vfs.Errorf(vfs.Unsupported, "of a git mount all changes are dropped, or none; an overlay on it can drop some")
+		return 0, vfs.Errorf(vfs.Unsupported, "a git mount can only drop all changes; an overlay on it can drop some")
 	}
 	all, err := c.changes(ctx, "", "")
 	if err != nil {

@@ -64,14 +64,14 @@ func parseAdvertise(text string) (hostPort, error) {
 		a = hostPort{host, uint16(n)}
 	}
 	if a.host == "" || a.everywhere() {
-		return hostPort{}, errors.New("it has to be a name or an address at which guests reach this host")
+		return hostPort{}, errors.New("it must be a name or an address at which guests reach this host")
 	}
 	return a, nil
 }
 
 // ErrAdvertise is answered when Advertise is set but no address of Listen means every address. Locators of
 // other addresses name the address itself.
-var ErrAdvertise = vfs.Errorf(vfs.Invalid, "Advertise is for an address of Listen that is every address, such as tls::7000; locators of others name what they listen at")
+var ErrAdvertise = vfs.Errorf(vfs.Invalid, "Advertise needs an address in Listen that is every address, such as tls::7000; otherwise locators name the address itself")
 
 // addresses parses Listen and Advertise. advertise is nil if nothing is advertised.
 func (s *Server) addresses() (at []hostPort, advertise *hostPort, err error) {
@@ -166,7 +166,7 @@ func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listen
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	l, err := lc.Listen(ctx, network, net.JoinHostPort(a.host, strconv.Itoa(int(a.port))))
 	if err != nil {
-		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "tls:%s cannot be listened at: %v", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), listenReason(err))
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "cannot listen at tls:%s: %v", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), listenReason(err))
 	}
 	w.Port = l.Addr().(*net.TCPAddr).AddrPort().Port()
 	if advertisedPort != 0 {
@@ -174,7 +174,7 @@ func listenTLS(ctx context.Context, a hostPort, advertise *hostPort) (net.Listen
 	}
 	if _, err := locator.Parse(w.Locator([locator.SecretSize]byte{}).String()); err != nil {
 		l.Close()
-		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and say in Advertise how guests reach this one", w.Host)
+		return nil, state.Way{}, vfs.Errorf(vfs.Invalid, "no locator can name the host %q; listen at every address, and set Advertise to the name by which guests reach this host", w.Host)
 	}
 	return l, w, nil
 }

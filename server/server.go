@@ -259,7 +259,7 @@ func (s *Server) leave() error {
 	case err := <-done:
 		return err
 	case <-time.After(2 * vfs.Grace):
-		return vfs.Errorf(vfs.Busy, "a guest's call is stuck in the system; leaving it behind")
+		return vfs.Errorf(vfs.Busy, "a guest's call is stuck in a system call; ending without it")
 	}
 }
 

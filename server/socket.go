@@ -78,7 +78,7 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 		return s, err
 	}
 	if err := admit(s.path, gid, mode); err != nil {
-		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; a host gives it to a group that its user is in", o.Group, reason(err))
+		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; the host's user must be in the group", o.Group, reason(err))
 	}
 	return s, nil
 }
@@ -125,7 +125,7 @@ func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) 
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() || !state.Private(fi) {
 		s.made = ""
-		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or no directory; name one for the guests' socket in Socket.Dir", dir)
+		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or it is not a directory; name another for the guests' socket in Socket.Dir", dir)
 	}
 	if at := replaceable(dir); at != "" {
 		return vfs.Errorf(vfs.Denied, "other users may change %s, and put a socket of theirs in place of the guests'; name another directory in Socket.Dir", at)
@@ -136,7 +136,7 @@ func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) 
 			through = 0o711
 		}
 		if err := admit(dir, gid, through); err != nil {
-			return vfs.Errorf(vfs.Denied, "the directory %s cannot be given to the group: %v; a host gives it to a group that its user is in", dir, reason(err))
+			return vfs.Errorf(vfs.Denied, "the directory %s cannot be given to the group: %v; the host's user must be in the group", dir, reason(err))
 		}
 	}
 	if shut := shutTo(dir, gid, mode); shut != "" {

@@ -67,9 +67,9 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 // outside answers invalid if the state directory lies in store.
 func outside(st state.Dir, store *physical.Store) error {
 	if inside, err := store.Holds(string(st)); err != nil {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s cannot be placed: %v", st, reason(err))
+		return vfs.Errorf(vfs.Invalid, "the path of the state directory %s cannot be found: %v", st, reason(err))
 	} else if inside {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in the served one, where guests would reach it; name another in State", st)
+		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in a served directory, where guests would reach it; name another in State", st)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 	}
 	n, err := config.ParseSize(u.Query.Get(option))
 	if err != nil || n <= 0 {
-		return 0, vfs.Errorf(vfs.Invalid, "%s=%s is no size above 0; write bytes, or as 64MiB", option, u.Query.Get(option))
+		return 0, vfs.Errorf(vfs.Invalid, "%s=%s is not a size above 0; write a number of bytes, or a size such as 64MiB", option, u.Query.Get(option))
 	}
 	return int64(n), nil
 }
@@ -186,7 +186,7 @@ func lockUpper(dir string) (unlock func() error, err error) {
 	}
 	if err := state.LockFile(f); err != nil {
 		f.Close()
-		return nil, vfs.Errorf(vfs.Busy, "another overlay that is mounted, by this host or by another, keeps what is written in %s; unmount that one, or name another directory with upper=", vfs.Printable(dir))
+		return nil, vfs.Errorf(vfs.Busy, "another mounted overlay, of this host or of another, uses %s; unmount it, or name another directory with upper=", vfs.Printable(dir))
 	}
 	return f.Close, nil
 }
@@ -203,7 +203,7 @@ func apart(upper string, lower *virtualfs.URL) error {
 			return err
 		}
 		if inside {
-			return vfs.Errorf(vfs.Invalid, "%s lies in %s; name a directory for upper= that neither holds what lies beneath nor is in it",
+			return vfs.Errorf(vfs.Invalid, "%s lies in %s; name a directory for upper= that is neither inside the tree below the overlay nor around it",
 				vfs.Printable(pair[1]), vfs.Printable(pair[0]))
 		}
 	}

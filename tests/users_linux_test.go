@@ -212,7 +212,7 @@ func TestUsersRefused(t *testing.T) {
 		u.says(uid, 1, "capd: "+code+": ", append([]string{"serve", u.at("served"), "--state", u.at("tmp/s")}, args...)...)
 		u.says(uid, 1, want, append([]string{"serve", u.at("served"), "--state", u.at("tmp/s")}, args...)...)
 	}
-	serve(guestUser, "denied", "a host gives it to a group that its user is in", "--socket-group", "0")
+	serve(guestUser, "denied", "the host's user must be in the group", "--socket-group", "0")
 	serve(guestUser, "notFound", "there is no group no-such-group", "--socket-group", "no-such-group")
 	serve(guestUser, "denied", "others may write to", "--socket-mode", "0666", "--socket-dir", u.at("tmp"))
 	ok(t, os.MkdirAll(u.at("theirs"), 0o755))
@@ -221,11 +221,11 @@ func TestUsersRefused(t *testing.T) {
 	ok(t, os.Lchown(u.at("link"), guestUser, guestUser))
 	theirs := u.at("served/guest.sock") // of another host
 	ok(t, os.WriteFile(theirs, nil, 0o600))
-	serve(guestUser, "denied", "or no directory", "--socket-mode", "0666", "--socket-dir", u.at("link"))
+	serve(guestUser, "denied", "or it is not a directory", "--socket-mode", "0666", "--socket-dir", u.at("link"))
 	ok(t, os.Lchown(u.at("link"), otherUser, otherUser))
 	of := sha256.Sum256([]byte(u.at("tmp/s")))
 	ok(t, os.Rename(u.at("link"), u.at(fmt.Sprintf("tmp/capd-%d-%x", guestUser, of[:4]))))
-	serve(guestUser, "denied", "or no directory", "--socket-mode", "0666")
+	serve(guestUser, "denied", "or it is not a directory", "--socket-mode", "0666")
 	if _, err := os.Lstat(theirs); err != nil {
 		t.Errorf("a host that takes no directory removed what is in it: %v", err)
 	}

@@ -73,7 +73,7 @@ func (c *carrier) replaces(f File, to If) error {
 func (c *carrier) describe(n Node, name string, depth int) (*carriedNode, error) {
 	l := &carriedNode{name: name, kind: KindOf(n)}
 	if c.count++; c.count > maxCarried {
-		return nil, Errorf(Limit, "it holds more than %d nodes, too many to move from tree to tree at once; move its parts", maxCarried)
+		return nil, Errorf(Limit, "it has more than %d nodes, too many for one move between trees; move its parts", maxCarried)
 	}
 	if depth > MaxDepth {
 		return nil, ErrTooDeep

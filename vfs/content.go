@@ -104,7 +104,7 @@ func ReadFull(ctx context.Context, r io.Reader, buf []byte) (n int, err error) {
 		var k int
 		k, err = r.Read(buf[n:])
 		if k < 0 || k > len(buf)-n {
-			return n, Errorf(Invalid, "the reader says that it read more than it was given room for")
+			return n, Errorf(Invalid, "the reader says that it read more than the buffer holds")
 		}
 		n += k
 		if k > 0 {

@@ -200,7 +200,7 @@ func (g *Gate) derive(path string, m *meter.Meter) (*Gate, error) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
 	if g.depth >= maxDerived {
-		return nil, Errorf(Limit, "this was made revocable %d times over; begin from an earlier one", g.depth)
+		return nil, Errorf(Limit, "this was made revocable %d times in a chain; begin from an earlier one", g.depth)
 	}
 	at := g.at(path)
 	d := g.tree.newGate(path, []*Gate{at})

@@ -64,5 +64,5 @@ func Install(ctx context.Context, d Dir, name string, r io.Reader, exec bool, c 
 	if i, ok := d.(Installer); ok {
 		return i.Install(ctx, name, r, exec, c)
 	}
-	return Version{}, Errorf(Unsupported, "this store cannot say of a file whether it can be executed")
+	return Version{}, Errorf(Unsupported, "this store keeps no executable bits")
 }

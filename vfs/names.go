@@ -48,7 +48,7 @@ func CheckNewName(name string) error {
 		case r == '\\':
 			return Errorf(Invalid, "a new name may not hold a backslash")
 		case unicode.IsControl(r), deceptive(r):
-			return Errorf(Invalid, "a new name may not hold control, invisible or direction-turning characters (U+%04X)", r)
+			return Errorf(Invalid, "a new name may not have characters that are control characters, are invisible or change the direction of text (U+%04X)", r)
 		}
 	}
 	return nil
@@ -72,7 +72,7 @@ func SplitPath(path string) ([]string, error) {
 	case path == "":
 		return nil, Errorf(Invalid, "the path is empty; name something in this Dir")
 	case path[0] == '/':
-		return nil, Errorf(Invalid, "a path starts at this Dir and never with \"/\"")
+		return nil, Errorf(Invalid, "a path starts at this Dir, never with \"/\"")
 	}
 	names := strings.Split(path, "/")
 	for _, name := range names {

@@ -12,7 +12,7 @@ func (p nsPlace) tree(name string) (Dir, error) {
 		return nil, Errorf(Busy, "something is mounted here, or below it; it cannot be changed here")
 	}
 	if p.dir == nil {
-		return nil, cmp.Or(CheckName(name), Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it"))
+		return nil, cmp.Or(CheckName(name), Errorf(ReadOnly, "this directory only leads to mounts; nothing can be made in it"))
 	}
 	return p.dir, nil
 }

@@ -60,7 +60,7 @@ func (d *nsDir) treeOf(path string) (Dir, string, error) {
 		return nil, "", Errorf(Busy, "something is mounted here, or below it; it cannot be changed here")
 	}
 	if v == nil {
-		return nil, "", Errorf(ReadOnly, "this directory only leads to others; nothing can be made in it")
+		return nil, "", Errorf(ReadOnly, "this directory only leads to mounts; nothing can be made in it")
 	}
 	return v, strings.Join(names[from:], "/"), nil
 }

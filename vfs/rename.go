@@ -74,7 +74,7 @@ func (v *dirView) fileAlone(ctx context.Context, name string, from If, measured 
 	defer n.Close()
 	f, ok := n.(File)
 	if !ok {
-		return from, 0, Errorf(Denied, "a directory or a link cannot move to where other rules apply, whether or not they concern what it holds; move its files")
+		return from, 0, Errorf(Denied, "a directory or a link cannot move to a place with other rules, even if they do not concern its content; move its files")
 	}
 	var is Version
 	switch {

@@ -17,5 +17,5 @@ func ReplaceFile(ctx context.Context, f File, r io.Reader, c If) (Version, error
 	if rf, ok := f.(Replacer); ok {
 		return rf.Replace(ctx, r, c)
 	}
-	return Version{}, Errorf(Unsupported, "this file cannot be replaced through itself; put it in its directory")
+	return Version{}, Errorf(Unsupported, "this file cannot replace itself; put the new content through its directory")
 }

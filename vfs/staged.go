@@ -44,7 +44,7 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 	n, err := s.read(p)
 	switch {
 	case n < 0:
-		n, err = 0, Errorf(Invalid, "the reader says that it read more than it was given room for")
+		n, err = 0, Errorf(Invalid, "the reader says that it read more than the buffer holds")
 	case s.left >= 0 && int64(n) > s.left:
 		n, err = 0, s.tooMuch()
 	case n > 0:
@@ -194,7 +194,7 @@ func (p meters) room(size func() int64) room {
 func (r *room) tooMuch() error {
 	r.by.Refused(r.kind)
 	if r.kind == meter.StagedBytes {
-		return Errorf(Quota, "%s may have whole-file writes of %d bytes under way (limit stagedBytes), and this one alone is more; ask its giver for more", r.of, r.most)
+		return Errorf(Quota, "%s may have whole-file writes of %d bytes in progress (limit stagedBytes), and this one alone is more; ask its giver for more", r.of, r.most)
 	}
 	return Errorf(Quota, "%s", meter.TooMuch(r.of))
 }

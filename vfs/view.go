@@ -336,5 +336,5 @@ func (v *dirView) wrap(n Node, path string, r rules) (Node, error) {
 		return l, nil
 	}
 	n.Close()
-	return nil, Errorf(Internal, "a store answered a node of no kind")
+	return nil, Errorf(Internal, "a store answered a node of an unknown kind")
 }

@@ -265,7 +265,7 @@ func (w *walker) rise() error {
 	return nil
 }
 
-var errOutside = Errorf(Outside, "a link leads out of this Dir (where to is not shown); if you hold a higher Dir, call walk or subDir there")
+var errOutside = Errorf(Outside, "a link leads out of this Dir (its target is not shown); if you hold a higher Dir, call walk or subDir there")
 
 func (w *walker) follow(l Link) error {
 	if w.links++; w.links > MaxLinks {

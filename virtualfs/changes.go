@@ -14,7 +14,7 @@ import (
 	"capd/vfs/overlay"
 )
 
-var errNoChanges = vfs.Errorf(vfs.Unsupported, "this mount keeps no changes: what is written takes effect at once; mount it with overlay: to review changes first")
+var errNoChanges = vfs.Errorf(vfs.Unsupported, "this mount keeps no changes: a write takes effect at once; mount it with overlay: to review changes first")
 
 // Diff implements [Host].
 func (fs *FS) Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error) {
@@ -134,7 +134,7 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host has no journal, so changes cannot be applied"))
 	case m.overlay != nil:
 	case m.store.Own != nil:
-		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and no overlay: what was written to it is committed, with capd commit, and not applied"))
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and not an overlay: commit its changes with capd commit instead"))
 	default:
 		return vfs.At(path, errNoChanges)
 	}

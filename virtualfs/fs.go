@@ -260,7 +260,7 @@ func (fs *FS) Unmount(ctx context.Context, path string) error {
 		return err
 	}
 	if !m.work.TryLock() {
-		return vfs.At(path, vfs.Errorf(vfs.Busy, "its changes are being settled just now; try again"))
+		return vfs.At(path, vfs.Errorf(vfs.Busy, "its changes are being applied or dropped now; try again"))
 	}
 	defer m.work.Unlock()
 	fs.mu.Lock()

@@ -67,7 +67,7 @@ func parseOverlay(rest string) (*URL, error) {
 		}
 	}
 	if u.Below, err = ParseURL(rest); err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "overlay: needs the URL of what lies beneath it, as in overlay:physical:DIR")
+		return nil, vfs.Errorf(vfs.Invalid, "overlay: needs the URL of the tree below it, as in overlay:physical:DIR")
 	}
 	if u.Below.Scheme == overlayScheme {
 		return nil, vfs.Errorf(vfs.Invalid, "an overlay cannot lie on an overlay; mount one of them")

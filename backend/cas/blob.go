@@ -46,7 +46,7 @@ func (s *Store) Open(ctx context.Context, d Digest) (vfs.Content, error) {
 	}}, nil
 }
 
-var errUnsized = vfs.Errorf(vfs.Invalid, "a digest without its size names no content; resolve it first")
+var errUnsized = vfs.Errorf(vfs.Invalid, "a digest needs its size here; resolve it first")
 
 // open opens d's file and verifies it.
 func (s *Store) open(ctx context.Context, d Digest) (*os.File, error) {
@@ -91,7 +91,7 @@ func (s *Store) verify(ctx context.Context, f *os.File, d Digest) error {
 		_ = s.quarantine(soon, fi, d) // if this fails, the next reader does it
 		return errDamaged
 	case have.Size != d.Size:
-		return vfs.Errorf(vfs.Corrupt, "a digest has the hash of a stored content but not its size")
+		return vfs.Errorf(vfs.Corrupt, "a stored content has the hash of this digest but another size")
 	}
 	if now, ok := identify(f); known && ok && now == id {
 		s.verified.Add(verification{d, id}, struct{}{}, 1)

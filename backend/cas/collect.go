@@ -188,7 +188,7 @@ func (c *collector) mark(ctx context.Context, roots []root) error {
 					}
 					return nil
 				}
-				return vfs.At(r.pin, vfs.Errorf(vfs.Corrupt, "what is pinned under this name lacks a directory; put it again, or unpin it, and then collect"))
+				return vfs.At(r.pin, vfs.Errorf(vfs.Corrupt, "the tree pinned under this name lacks a directory; put it again, or unpin it, and then collect"))
 			}
 			return err
 		}

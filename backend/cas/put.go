@@ -125,7 +125,7 @@ func checkUTF8(what, text string) error {
 	if utf8.ValidString(text) {
 		return nil
 	}
-	return vfs.Errorf(vfs.Invalid, "its %s is not valid UTF-8, and a stored tree holds no other", what)
+	return vfs.Errorf(vfs.Invalid, "its %s is not valid UTF-8, which a stored tree needs", what)
 }
 
 // Mkdir implements copier.Sink.

@@ -35,7 +35,7 @@ func Open(ctx context.Context, b Blobs, root Digest) (vfs.Dir, error) {
 func Dup(d vfs.Dir) (vfs.Dir, error) {
 	of, ok := d.(*dir)
 	if !ok {
-		return nil, vfs.Errorf(vfs.Unsupported, "this is no directory of a stored tree")
+		return nil, vfs.Errorf(vfs.Unsupported, "this is not a directory of a stored tree")
 	}
 	t, err := of.derive()
 	if err != nil {

@@ -23,7 +23,7 @@ func (*need) Error() string { return "something has to be read first" }
 
 var (
 	errSubmodule = vfs.Errorf(vfs.ReadOnly, "nothing can be changed in this directory, and it stays where it is")
-	errTooLong   = vfs.Errorf(vfs.Limit, "a file here may be %d GiB long, and no longer", maxFile>>30)
+	errTooLong   = vfs.Errorf(vfs.Limit, "a file here may be at most %d GiB long", maxFile>>30)
 )
 
 // change plans a change and makes it inside vfs.Commit. No lock is held while a
@@ -123,7 +123,7 @@ func (s *Store) meets(c vfs.If, it *item, tries int) error {
 		held := data.hold()
 		return &need{func(ctx context.Context) error { defer held.release(); _, err := held.sum(ctx); return err }}
 	case data.size > sumLocked:
-		return vfs.Errorf(vfs.Busy, "it is written again and again; try again later")
+		return vfs.Errorf(vfs.Busy, "it keeps being written; try again later")
 	default:
 		sum, err := data.sum(context.Background())
 		if err != nil {

@@ -123,7 +123,7 @@ func (s *Store) target(ref string) (string, error) {
 		name = "refs/heads/" + ref
 	}
 	if ref == "" || !validRef(name) || !strings.HasPrefix(name, "refs/heads/") || name == "refs/heads/HEAD" {
-		return "", vfs.Errorf(vfs.Invalid, "%q is no name of a branch; say which gets the commit", ref)
+		return "", vfs.Errorf(vfs.Invalid, "%q is not the name of a branch; say which branch gets the commit", ref)
 	}
 	switch out, err := s.refs.checkedOut(name); {
 	case err != nil:
@@ -160,7 +160,7 @@ func (s *Store) expected(ctx context.Context, name, old string, base plumbing.Ha
 	case err != nil:
 		return base, err
 	case !ok:
-		return base, vfs.Errorf(vfs.Conflict, "the branch has commits that this does not have; mount it anew")
+		return base, vfs.Errorf(vfs.Conflict, "the branch has commits that this mount does not have; mount it again")
 	}
 	return from, nil
 }

@@ -29,7 +29,7 @@ func TestCommitMovesOnlyWhatItSaw(t *testing.T) {
 	o.Old = theirs.String()
 	_, err = s.Commit(t.Context(), o)
 	require.ErrorIs(t, err, vfs.Conflict, "their commit is not dropped, though the host knows of it")
-	assert.Contains(t, err.Error(), "mount it anew")
+	assert.Contains(t, err.Error(), "mount it again")
 	ahead := f.commit("ahead", f.fill(vfstest.Tree{"f": {Data: "ahead"}}), theirs)
 	s = f.open(git.Options{Revision: "ahead", Writable: true})
 	put(t, s.Root(), "f", "mine")

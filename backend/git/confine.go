@@ -48,7 +48,7 @@ func confine(dir string, l layout) (layout, error) {
 }
 
 func leadsOut(name string) error {
-	return vfs.Errorf(vfs.Outside, "%s leads out of its repository; mount that one by name if it is meant", name)
+	return vfs.Errorf(vfs.Outside, "%s leads out of its repository; if you mean the repository that it leads to, mount that one by its name", name)
 }
 
 // openDotGit opens the .git directory in top. It closes top.

@@ -174,7 +174,7 @@ func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 	return d.directory(it), nil
 }
 
-var errDeep = vfs.Errorf(vfs.Limit, "directories here may be %d deep, and no deeper", maxTreeDepth)
+var errDeep = vfs.Errorf(vfs.Limit, "directories here may be at most %d deep", maxTreeDepth)
 
 // Symlink implements vfs.Symlinker.
 func (d *dir) Symlink(ctx context.Context, name, target string) error {

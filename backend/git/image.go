@@ -68,7 +68,7 @@ func (b *builder) build(ctx context.Context, im *image, depth int) error {
 		return errDeep
 	}
 	if im.tree.broken {
-		return vfs.Errorf(vfs.Corrupt, "a directory that was changed holds names that git fsck refuses; the host has to repair it first")
+		return vfs.Errorf(vfs.Corrupt, "a changed directory has names that git fsck refuses; the host has to repair it first")
 	}
 	var entries []entry
 	for _, off := range slices.Concat(im.tree.at, im.tree.long) {

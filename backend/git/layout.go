@@ -126,7 +126,7 @@ func (l layout) complete() (layout, error) {
 	switch core.Option("repositoryformatversion") {
 	case "", "0", "1":
 	default:
-		return layout{}, vfs.Errorf(vfs.Unsupported, "%s has a repository format that is not known here", l.common.path)
+		return layout{}, vfs.Errorf(vfs.Unsupported, "%s has a repository format that capd does not know", l.common.path)
 	}
 	for _, o := range cfg.Section("extensions").Options {
 		if err := knownExtension(strings.ToLower(o.Key), strings.ToLower(o.Value)); err != nil {
@@ -152,14 +152,14 @@ func knownExtension(key, value string) error {
 		if value == "sha1" {
 			return nil
 		}
-		return vfs.Errorf(vfs.Unsupported, "this repository names objects by %s; only sha1 repositories are read here", vfs.Printable(value))
+		return vfs.Errorf(vfs.Unsupported, "this repository names objects by %s; capd reads only sha1 repositories", vfs.Printable(value))
 	case "refstorage":
 		if value == "files" {
 			return nil
 		}
 		return vfs.Errorf(vfs.Unsupported, "this repository keeps its refs as %s; run git refs migrate --ref-format=files", vfs.Printable(value))
 	}
-	return vfs.Errorf(vfs.Unsupported, "this repository needs the extension %s, which is not known here", vfs.Printable(key))
+	return vfs.Errorf(vfs.Unsupported, "this repository needs the extension %s, which capd does not know", vfs.Printable(key))
 }
 
 func parseConfig(text string) (cfg *config.Config, err error) {

@@ -36,7 +36,7 @@ func (r *refs) update(name string, from, to plumbing.Hash, line string) (err err
 	case err != nil:
 		return ambient(err)
 	case symbolic != "":
-		return vfs.Errorf(vfs.Invalid, "%s stands for another ref; name that one", name)
+		return vfs.Errorf(vfs.Invalid, "%s points to another ref; name that one", name)
 	}
 	if now != from {
 		return conflict(name, now)

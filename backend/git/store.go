@@ -146,7 +146,7 @@ func (s *Store) open(o Options) (err error) {
 		return err
 	}
 	if o.Follow && ref == "" {
-		return vfs.Errorf(vfs.Invalid, "%s is no branch that could be followed", vfs.Printable(name))
+		return vfs.Errorf(vfs.Invalid, "%s is not a branch, so it cannot be followed", vfs.Printable(name))
 	}
 	c, err := s.commit(id)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *Store) catchUp() error {
 		return nil
 	}
 	if id.IsZero() {
-		return vfs.Errorf(vfs.NotFound, "the store no longer has what is shown here; tell the host")
+		return vfs.Errorf(vfs.NotFound, "the store no longer has the content that is shown here; tell the host")
 	}
 	if s.Changed() {
 		return nil

@@ -106,4 +106,4 @@ func (s *Store) written(ctx context.Context, path string, id plumbing.Hash) (*it
 	return nil, errRewritten
 }
 
-var errRewritten = vfs.Errorf(vfs.Stale, "this was written again since; ask for the changes anew")
+var errRewritten = vfs.Errorf(vfs.Stale, "this was written again since; ask for the changes again")

@@ -50,7 +50,7 @@ func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from so
 	}
 	sum, collides := h.CollisionResistantSum(nil)
 	if collides {
-		return id, vfs.Errorf(vfs.Invalid, "a file was made to collide with another under sha1; git takes no such file")
+		return id, vfs.Errorf(vfs.Invalid, "this file was made to have the sha1 of another; git accepts no such file")
 	}
 	return plumbing.Hash(sum), nil
 }

@@ -229,7 +229,7 @@ func (s *Store) full() error {
 }
 
 var (
-	errStaged = vfs.Errorf(vfs.Busy, "the whole-file writes under way here are too large together; let some end, or try again")
+	errStaged = vfs.Errorf(vfs.Busy, "the whole-file writes in progress here are too large together; let some end, or try again")
 	errHeld   = vfs.Errorf(vfs.Busy, "too many replaced contents are still open here; close some, or try again")
 )
 
@@ -254,7 +254,7 @@ func meets(c vfs.If, n *inode, tries int) error {
 		return &unknownVersion{b}
 	}
 	if v == nil && b.size > sumLocked {
-		return vfs.Errorf(vfs.Busy, "it is written again and again; try again later")
+		return vfs.Errorf(vfs.Busy, "it keeps being written; try again later")
 	}
 	if v == nil {
 		sum, err := b.sum(context.Background())

@@ -155,7 +155,7 @@ func (d *Dir) checkDepth(path string) error {
 	}
 	switch {
 	case depth > vfs.MaxDepth:
-		return vfs.Errorf(vfs.Limit, "this lies deeper than %d directories; ask the host to serve one on the way", vfs.MaxDepth)
+		return vfs.Errorf(vfs.Limit, "this is more than %d directories deep; ask the host to serve a directory on the way", vfs.MaxDepth)
 	case len(d.at.path)+1+len(path) > vfs.MaxPath:
 		return vfs.Errorf(vfs.Limit, "its path is longer than %d bytes; ask the host to serve a directory on the way", vfs.MaxPath)
 	}

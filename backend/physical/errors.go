@@ -81,9 +81,9 @@ func explainErrno(errno syscall.Errno) error {
 	case syscall.ESTALE:
 		return vfs.At("", vfs.Stale)
 	case syscall.ENAMETOOLONG:
-		return vfs.Errorf(vfs.Invalid, "the name is longer than this file system takes")
+		return vfs.Errorf(vfs.Invalid, "the name is longer than this file system allows")
 	case syscall.EINVAL, syscall.EILSEQ:
-		return vfs.Errorf(vfs.Invalid, "this file system does not take such a name or argument")
+		return vfs.Errorf(vfs.Invalid, "this file system does not accept such a name or argument")
 	case syscall.EOPNOTSUPP, syscall.ENOSYS:
 		return vfs.Errorf(vfs.Unsupported, "this file system cannot do that")
 	}

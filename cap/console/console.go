@@ -59,7 +59,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 		return err
 	}
 	if s.locate == nil {
-		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no locators, without which nobody gets a grant"))
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no locators, so it cannot grant"))
 	}
 	l, err := wire.Limits(wire.Sound[schema.Limit_List](c.Params().HasLimits())(c.Params().Limits()))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Consol
 
 func (s *server) virtualFs(c vat.Call[schema.Console_virtualFs_Params, schema.Console_virtualFs_Results]) error {
 	if s.options.VirtualFs == nil {
-		return vfs.At("", vfs.Errorf(vfs.Unsupported, "this host serves a tree that was composed once for all"))
+		return vfs.At("", vfs.Errorf(vfs.Unsupported, "this host serves a fixed tree"))
 	}
 	return c.Results().SetFs(c.Caps().Put(served.New(s.options.VirtualFs)))
 }

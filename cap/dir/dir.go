@@ -405,7 +405,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 			return vfs.At(newPath, vfs.Errorf(vfs.NotDir, "dst is a File; move into a Dir"))
 		}
 		if !ok {
-			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst could not be opened, or is not a Dir of this connection; share one of another connection there and restore it here, or copy"))
+			return vfs.At(newPath, vfs.Errorf(vfs.Unsupported, "dst could not be opened, or is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy"))
 		}
 		dst = d
 	}

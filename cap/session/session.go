@@ -105,7 +105,7 @@ func (s *server) share(c vat.Call[schema.Session_share_Params, schema.Session_sh
 	return errors.Join(c.Results().SetSecret(secret), c.Results().SetRevoker(c.Caps().Put(control.NewRevoker(ctl))))
 }
 
-var errNotOurs = vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this connection; share one of another connection there")
+var errNotOurs = vfs.Errorf(vfs.Invalid, "share takes a Dir or a File of this connection; share a capability of another connection over that connection")
 
 // node returns the node behind a reference, if this process serves it.
 func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error) {
@@ -121,13 +121,13 @@ func node(ctx context.Context, ref schema.Ref, caps *vat.Caps) (vfs.Node, error)
 	}
 	if d, ok := dir.Of(c); ok {
 		if ref.Which() == schema.Ref_Which_file {
-			return nil, vfs.Errorf(vfs.IsDir, "this is a Dir in the place of a File; share it as ref.dir")
+			return nil, vfs.Errorf(vfs.IsDir, "this is a Dir where a File belongs; share it as ref.dir")
 		}
 		return d, nil
 	}
 	if f, ok := file.Of(c); ok {
 		if ref.Which() == schema.Ref_Which_dir {
-			return nil, vfs.Errorf(vfs.NotDir, "this is a File in the place of a Dir; share it as ref.file")
+			return nil, vfs.Errorf(vfs.NotDir, "this is a File where a Dir belongs; share it as ref.file")
 		}
 		return f, nil
 	}

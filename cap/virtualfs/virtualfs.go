@@ -108,7 +108,7 @@ func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.Virtua
 	return r.SetCursor([]byte(start + mounts[len(mounts)-1].Path))
 }
 
-var errCursor = vfs.Errorf(vfs.Invalid, "after is no cursor that a page answered; leave it empty to begin at the first")
+var errCursor = vfs.Errorf(vfs.Invalid, "after is not a cursor from a page; leave it empty to begin at the first")
 
 func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_root_Results]) error {
 	d, ctl, err := s.host.Root(c.Context())

@@ -95,7 +95,7 @@ func CheckTexts(all []string) error { return checkTexts(TextsSize(all), MaxWhole
 
 func checkTexts(n, most int) error {
 	if n > most {
-		return vfs.Errorf(vfs.TooLarge, "a list is more than the %d KiB of one call; name fewer and wider, such as a directory above", most>>10)
+		return vfs.Errorf(vfs.TooLarge, "a list is larger than the %d KiB of one call; use fewer, wider entries, such as a directory above", most>>10)
 	}
 	return nil
 }

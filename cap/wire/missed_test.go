@@ -17,7 +17,7 @@ func TestMissed(t *testing.T) {
 		for why, want := range map[error]string{
 			vfs.Errorf(vfs.Busy, "later"): "later",
 			vfs.Stale:                     "this node is no longer where it was opened; look it up again",
-			vfs.Hide(vfs.NotFound):        "the host could not look into this",
+			vfs.Hide(vfs.NotFound):        "the host could not look at this",
 		} {
 			_, seg := capnp.NewSingleSegmentMessage(nil)
 			m, err := schema.NewRootMissed(seg)

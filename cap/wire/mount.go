@@ -72,7 +72,7 @@ func patterns(w schema.Patterns, err error) ([]string, error) {
 // count reads a number of bytes or of nodes.
 func count(n uint64) (int64, error) {
 	if n > math.MaxInt64 {
-		return 0, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is more than there can be; 0 is no bound")
+		return 0, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is too large; 0 is no bound")
 	}
 	return int64(n), nil
 }

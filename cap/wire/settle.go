@@ -29,5 +29,5 @@ func Settle(ctx context.Context, c *vat.Cap) error {
 	if _, full := errors.AsType[*meter.Full](err); full { // too many wait
 		return err
 	}
-	return vfs.Errorf(vfs.Busy, "the capability is a promise that has not been kept for %v; send it when it is known", settleTime)
+	return vfs.Errorf(vfs.Busy, "the capability is a promise that was not resolved for %v; send it when it is resolved", settleTime)
 }

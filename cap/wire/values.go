@@ -50,7 +50,7 @@ func SetMissed(m schema.Missed, path string, why error) error {
 		return err
 	}
 	if vfs.CodeOf(why) == vfs.Internal {
-		why = vfs.Errorf(vfs.Internal, "the host could not look into this")
+		why = vfs.Errorf(vfs.Internal, "the host could not look at this")
 	}
 	return m.SetError(Encode(vfs.At("", why)).Reason)
 }
@@ -79,7 +79,7 @@ func SetInfo(s schema.Stat, info vfs.Info) {
 func Info(s schema.Stat) (vfs.Info, error) {
 	size := int64(s.SizeBytes())
 	if size < 0 {
-		return vfs.Info{}, vfs.Errorf(vfs.Corrupt, "the host answered a size that no file has")
+		return vfs.Info{}, vfs.Errorf(vfs.Corrupt, "the host answered an impossible size")
 	}
 	return vfs.Info{Kind: KindOf(s.Type()), Size: size, ModifiedMs: s.ModifiedMs(), Exec: s.Executable()}, nil
 }

@@ -18,7 +18,7 @@ import (
 // invalid: on the wire it looks like nil, which means all.
 func checkTarget(path string, paths []string) error {
 	if paths != nil && len(paths) == 0 {
-		return vfs.Errorf(vfs.Invalid, "the list of paths names none; nil is all")
+		return vfs.Errorf(vfs.Invalid, "the list of paths is empty; nil is all")
 	}
 	return first(checkPath(path), wire.CheckTexts(paths))
 }

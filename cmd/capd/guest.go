@@ -26,7 +26,7 @@ func (f capFlag) locator() (string, error) {
 		text = string(b)
 	}
 	if text = strings.TrimSpace(text); text == "" && f.Cap != "" {
-		return "", vfs.Errorf(vfs.Invalid, "--cap is given, and holds no locator; was the file written?")
+		return "", vfs.Errorf(vfs.Invalid, "--cap is given, but has no locator; was the file written?")
 	} else if text == "" {
 		return "", usageError{"which capability? give a locator with --cap LOCATOR or --cap @FILE, or set CAPD_CAP"}
 	}

@@ -216,7 +216,7 @@ func (c *unmountCommand) stale(e *env, con *console.Console, path string, all []
 		}
 	}
 	if len(ids) > 0 {
-		fmt.Fprintf(e.stderr, "capd: these grants led there, and are stale from now on; capd revoke takes them back: %s\n", strings.Join(ids, ", "))
+		fmt.Fprintf(e.stderr, "capd: these grants led there, and are stale now; capd revoke removes them: %s\n", strings.Join(ids, ", "))
 	}
 	return nil
 }

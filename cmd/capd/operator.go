@@ -136,7 +136,7 @@ func (c *grantCommand) ways() (unix bool, ways []state.Way, err error) {
 		have = append(have, w.String())
 	}
 	if len(ways) == 0 {
-		return false, nil, vfs.Errorf(vfs.NotFound, "the host has no such way in; it has %s (see capd serve --listen)", strings.Join(have, ", "))
+		return false, nil, vfs.Errorf(vfs.NotFound, "the host does not listen in this way; it listens at %s (see capd serve --listen)", strings.Join(have, ", "))
 	}
 	return false, ways, nil
 }

@@ -261,7 +261,7 @@ func (s *changes) whole() error {
 	if s.screen || len(s.lacks) == 0 {
 		return nil
 	}
-	return vfs.Errorf(vfs.Unsupported, "as a patch this is not all of it: %s", strings.Join(s.lacks[:min(len(s.lacks), 10)], "; "))
+	return vfs.Errorf(vfs.Unsupported, "the patch does not have everything: %s", strings.Join(s.lacks[:min(len(s.lacks), 10)], "; "))
 }
 
 // printableLine returns a guest's line of text with everything escaped that acts on a

@@ -72,7 +72,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 	}
 	if err != nil {
 		if _, clash := errors.AsType[*diff.Conflicts](err); clash {
-			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs PATH leaves what lies beneath, and --ours PATH puts what was written in its place\n")
+			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs PATH keeps the tree below, and --ours PATH replaces it with the overlay's version\n")
 		}
 		return err
 	}

@@ -81,7 +81,7 @@ func (tourCommand) Run(e *env) (err error) {
 			return t.otherwise("%s is left", left)
 		}
 	}
-	fmt.Fprintf(e.stdout, "\n%s %d commands, each as it should be, in %.1f s.\n", t.p.good("Done:"), t.went, time.Since(begun).Seconds())
+	fmt.Fprintf(e.stdout, "\n%s %d commands, all with the expected result, in %.1f s.\n", t.p.good("Done:"), t.went, time.Since(begun).Seconds())
 	return nil
 }
 
@@ -265,5 +265,5 @@ func (t *tour) print(text, keep string) {
 
 func (t *tour) otherwise(format string, args ...any) error {
 	fmt.Fprintf(t.e.stdout, "  %s\n", t.p.bad("This went otherwise: "+fmt.Sprintf(format, args...)))
-	return vfs.Errorf(vfs.Internal, "the tour went otherwise than it should: "+format, args...)
+	return vfs.Errorf(vfs.Internal, "the tour did not go as expected: "+format, args...)
 }

@@ -26,11 +26,11 @@ var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|o
 var neverShown = []string{
 	"the content is not UTF-8 text; use readBytes", // capd cat streams
 	// capd attenuate shares what it was given, and capd mv moves between directories of one capability.
-	"share takes a Dir or a File of this connection; share one of another connection there",
-	"this is a Dir in the place of a File; share it as ref.dir",
-	"this is a File in the place of a Dir; share it as ref.file",
+	"share takes a Dir or a File of this connection; share a capability of another connection over that connection",
+	"this is a Dir where a File belongs; share it as ref.dir",
+	"this is a File where a Dir belongs; share it as ref.file",
 	"dst is a File; move into a Dir",
-	"dst could not be opened, or is not a Dir of this connection; share one of another connection there and restore it here, or copy",
+	"dst could not be opened, or is not a Dir of this connection; share a Dir of another connection there and restore it here, or copy",
 }
 
 // The table has words for every message that speaks of methods, and no entry without a message.
@@ -118,8 +118,8 @@ func TestLimitsInWords(t *testing.T) {
 // The text after a path is put into words. A path that looks like such text is not.
 func TestInWords(t *testing.T) {
 	require.Equal(t, "nope: nothing has this name; capd ls shows what is here", inWords("nope: nothing has this name; list() shows what is here"))
-	require.Equal(t, "a link leads out of what the locator gives (where to is not shown); with a locator for more of the tree it may work",
-		inWords("a link leads out of this Dir (where to is not shown); if you hold a higher Dir, call walk or subDir there"))
+	require.Equal(t, "a link leads out of what the locator gives (its target is not shown); with a locator for more of the tree it may work",
+		inWords("a link leads out of this Dir (its target is not shown); if you hold a higher Dir, call walk or subDir there"))
 	require.Equal(t, "others leave this grant only 4 open nodes now (limit nodes); let some commands end, or try again later; capd status --guests shows the operator who holds them",
 		inWords((&meter.Full{Kind: meter.Nodes, Limit: 4, Whose: "this grant", Share: true}).Error()))
 	require.Equal(t, "this host holds all of its 9 connections (limit connections); let some commands end",

@@ -153,7 +153,7 @@ func checkAbilities(target vfs.Dir, changes []diff.Change) error {
 		case !links && (c.Was.Kind == vfs.LinkKind || c.Is.Kind == vfs.LinkKind):
 			return vfs.At(c.Path, vfs.Errorf(vfs.Unsupported, "this store cannot make links; leave them out"))
 		case !execs && c.Was.Exec != c.Is.Exec:
-			return vfs.At(c.Path, vfs.Errorf(vfs.Unsupported, "this store cannot say of a file whether it can be executed; leave those out"))
+			return vfs.At(c.Path, vfs.Errorf(vfs.Unsupported, "this store keeps no executable bits; leave them out"))
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func checkContents(changes []diff.Change) error {
 	}
 	for _, c := range changes {
 		if c.Is.Kind == vfs.FileKind && c.Content == nil && !there[c.Is.Version] {
-			return vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "a new content has to be brought with the change"))
+			return vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "a change needs its new content"))
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func checkID(id string) error {
 	_, err1 := hex.DecodeString("0" + at)
 	_, err2 := hex.DecodeString(number)
 	if !ok || len(at) != 13 || len(number) != 16 || err1 != nil || err2 != nil || strings.ToLower(id) != id {
-		return vfs.Errorf(vfs.Invalid, "this is no batch's id; List has them")
+		return vfs.Errorf(vfs.Invalid, "this is not the id of a batch; List has the ids")
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (e *entry) readIntent(ctx context.Context) error {
 	}
 	defer c.Close()
 	if c.Size() > maxIntent {
-		return vfs.Errorf(vfs.Corrupt, "an intent in the journal is too long to be one")
+		return vfs.Errorf(vfs.Corrupt, "an intent in the journal is too long")
 	}
 	text, err := io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
 	if err != nil {

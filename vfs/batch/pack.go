@@ -54,7 +54,7 @@ func (p *packer) Read(b []byte) (int, error) {
 		}
 		n, err := p.now.Read(b)
 		if n < 0 || n > len(b) {
-			return 0, p.failed(vfs.Errorf(vfs.Invalid, "the reader says that it read more than it was given room for"))
+			return 0, p.failed(vfs.Errorf(vfs.Invalid, "the reader says that it read more than the buffer holds"))
 		}
 		p.sum.Write(b[:n])
 		p.end += int64(n)
@@ -87,7 +87,7 @@ func (p *packer) next() error {
 			w.Why = "it was changed"
 			return &diff.Conflicts{Paths: []diff.Conflict{w}}
 		}
-		return vfs.Errorf(vfs.Busy, "its content is not what its version says; it may still be changing: try again")
+		return vfs.Errorf(vfs.Busy, "its content does not match its version; it may still be changing: try again")
 	}
 	p.packed[src.want] = segment{p.begun, p.end - p.begun}
 	p.sources = p.sources[1:]

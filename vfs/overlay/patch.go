@@ -111,7 +111,7 @@ func (f *filePatch) text(ctx context.Context, o *Overlay) (text string, whole bo
 	return text, whole, nil
 }
 
-var errOutdated = vfs.Errorf(vfs.Conflict, "what this change compares is no longer there; ask for the changes again")
+var errOutdated = vfs.Errorf(vfs.Conflict, "the content to compare is no longer there; ask for the changes again")
 
 // side reads the node at path, which open opens and which must have the state s.
 func side(ctx context.Context, path string, s diff.State, open func(context.Context, string) (vfs.Node, error)) (unified.Side, error) {

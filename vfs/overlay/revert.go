@@ -135,7 +135,7 @@ func (o *Overlay) reverts(ctx context.Context, s *snapshot, chosen *selection) (
 			forgotten[path] = true
 			lets(n)
 		case s.bases[path].moved:
-			return nil, vfs.At(n.path, vfs.Errorf(vfs.Invalid, "it replaced what would come back; choose this path too"))
+			return nil, vfs.At(n.path, vfs.Errorf(vfs.Invalid, "it replaced something that would come back; choose this path too"))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(forgotten)) {
@@ -172,7 +172,7 @@ func (o *Overlay) brings(ctx context.Context, s *snapshot, chosen *selection) (e
 			return nil, err
 		}
 		if is.Kind != vfs.DirKind {
-			return nil, vfs.At(parent, vfs.Errorf(vfs.Invalid, "what was in this directory cannot come back without it; choose this path too"))
+			return nil, vfs.At(parent, vfs.Errorf(vfs.Invalid, "the former content of this directory cannot come back without it; choose this path too"))
 		}
 		edits = append(edits, restore(path, b.state.Kind)...)
 	}

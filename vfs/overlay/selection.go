@@ -51,7 +51,7 @@ func (s *snapshot) choose(paths []string, whole bool) (*selection, error) {
 			case chosen.has(here) && !chosen.has(there):
 				return nil, vfs.At(there, vfs.Errorf(vfs.Invalid, "it was moved, and only its other path was chosen; choose this path too"))
 			case whole && chosen.meets(here) && !chosen.has(here):
-				return nil, vfs.At(here, vfs.Errorf(vfs.Invalid, "it was moved, and what it holds was chosen without it; choose this path too"))
+				return nil, vfs.At(here, vfs.Errorf(vfs.Invalid, "it was moved, and only its content was chosen; choose this path too"))
 			}
 		}
 	}

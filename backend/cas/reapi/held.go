@@ -54,7 +54,7 @@ func spooled(dir string, size int64) (*held, error) {
 
 func spoolFailed(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return vfs.Errorf(vfs.Limit, "the disk is full on which large contents are kept while they are read; ask the host for room")
+		return vfs.Errorf(vfs.Limit, "the disk that holds large contents while they are read is full; ask the host for room")
 	}
 	return vfs.Hide(err)
 }

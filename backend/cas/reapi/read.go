@@ -22,7 +22,7 @@ func (s *Store) Open(ctx context.Context, d cas.Digest) (vfs.Content, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case d.Size < 0:
-		return nil, vfs.Errorf(vfs.Invalid, "a digest without its size names no content")
+		return nil, vfs.Errorf(vfs.Invalid, "a digest needs its size here")
 	case d == cas.Empty:
 		return &content{ctx: ctx, held: inMemory(nil)}, nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) readSmall(ctx context.Context, d cas.Digest) ([]byte, error) {
 			return nil, err
 		}
 		if len(answer.GetResponses()) != 1 || !is(answer.Responses[0].GetDigest(), d) {
-			return nil, vfs.Errorf(vfs.Corrupt, "the store answers for another content than it was asked for")
+			return nil, vfs.Errorf(vfs.Corrupt, "the store answered for another content than the requested one")
 		}
 		r := answer.Responses[0]
 		if err := status.ErrorProto(r.GetStatus()); err != nil {
@@ -120,7 +120,7 @@ func (s *Store) readSmall(ctx context.Context, d cas.Digest) ([]byte, error) {
 	})
 }
 
-var errOther = vfs.Errorf(vfs.Corrupt, "the store sends something else than the content with this digest; put it again")
+var errOther = vfs.Errorf(vfs.Corrupt, "the store sent content that does not match the digest; put it again")
 
 // read streams a blob to w. When the server was unavailable it continues at the same
 // offset. What was written is only valid if read returns no error.

@@ -182,7 +182,7 @@ func (s *Store) Missing(ctx context.Context, ds []cas.Digest) ([]cas.Digest, err
 		request := &repb.FindMissingBlobsRequest{InstanceName: s.o.InstanceName, DigestFunction: repb.DigestFunction_SHA256}
 		for _, d := range some {
 			if d.Size < 0 {
-				return nil, vfs.Errorf(vfs.Invalid, "a digest without its size names no content")
+				return nil, vfs.Errorf(vfs.Invalid, "a digest needs its size here")
 			}
 			if d != cas.Empty {
 				request.BlobDigests = append(request.BlobDigests, message(d))

@@ -163,7 +163,7 @@ func (u *upload) update(ctx context.Context, digests []cas.Digest, data map[cas.
 		err, ok := said[d.String()]
 		switch {
 		case !ok:
-			return nil, nil, vfs.Errorf(vfs.Corrupt, "the store does not say whether it took what it was sent; try again")
+			return nil, nil, vfs.Errorf(vfs.Corrupt, "the store does not say whether it stored the content; try again")
 		case unavailable(err):
 			failed, why = append(failed, d), err
 		case err != nil:

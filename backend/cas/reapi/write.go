@@ -120,7 +120,7 @@ func (w *writing) status(ctx context.Context) (committed int64, done bool, err e
 	}
 	committed = answer.GetCommittedSize()
 	if committed < 0 || committed > w.d.Size {
-		return 0, false, vfs.Errorf(vfs.Corrupt, "the store says that it has more than it was sent; try again")
+		return 0, false, vfs.Errorf(vfs.Corrupt, "the store says that it received more than was sent; try again")
 	}
 	return committed, answer.GetComplete() && committed == w.d.Size, nil
 }
