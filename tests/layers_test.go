@@ -38,6 +38,7 @@ var layers = []layer{
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/diff", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
+	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
 	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
 
 	// What a host and its operator tell each other: values alone.
@@ -274,7 +275,7 @@ func TestLayersThatNobodyMayCross(t *testing.T) {
 				if dep := depends(serving); dep != "" && covers("capd/client/... capd/cap/wire capd/operator", path) {
 					t.Errorf("%s links %s, which serves", path, dep)
 				}
-				if dep := depends("capd/tests/... capd/vfs/vfstest capd/vfs/faultfs testing"); dep != "" &&
+				if dep := depends("capd/tests/... capd/vfs/vfstest/... capd/vfs/faultfs testing"); dep != "" &&
 					covers("capd/cmd/capd/... capd/server capd/state capd/backend/... capd/client/... capd/vat", path) {
 					t.Errorf("%s links %s, which is for tests", path, dep)
 				}

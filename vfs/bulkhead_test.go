@@ -13,12 +13,13 @@ import (
 	"capd/vfs"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // behind is a sample behind a bulkhead for n, and what happens in its store.
 func behind(t testing.TB, n int) (vfs.Dir, *vfs.Bulkhead, *faultfs.Plan) {
 	t.Helper()
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	plan, b := new(faultfs.Plan), vfs.NewBulkhead(n)
 	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b}), b, plan
 }
@@ -28,7 +29,7 @@ func behind(t testing.TB, n int) (vfs.Dir, *vfs.Bulkhead, *faultfs.Plan) {
 func TestSuiteInside(t *testing.T) {
 	var calls, outside atomic.Int64
 	vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-		_, raw := store(t, tree)
+		_, raw := check.Store(t, tree)
 		plan, b := new(faultfs.Plan), vfs.NewBulkhead(2)
 		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
 			if stage == faultfs.Before && op != faultfs.Close {
@@ -77,9 +78,9 @@ func jam(t testing.TB, b *vfs.Bulkhead, plan *faultfs.Plan, op faultfs.Op, f fun
 func TestBulkheadStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 4)
-		f := fileAt(t, d, "f")
+		f := check.FileAt(t, d, "f")
 		look := func() error { _, err := f.Stat(t.Context()); return err }
-		release := jam(t, b, plan, faultfs.Stat, func() { ok(t, look()) })
+		release := jam(t, b, plan, faultfs.Stat, func() { check.OK(t, look()) })
 		const others = 100
 		told := make(chan error, others)
 		begun := time.Now()
@@ -91,18 +92,18 @@ func TestBulkheadStuck(t *testing.T) {
 			t.Errorf("while it hangs %+v", s)
 		}
 		for range others {
-			is(t, "waiting where nothing ends", <-told, vfs.Busy)
+			check.Is(t, "waiting where nothing ends", <-told, vfs.Busy)
 		}
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("they were told after %v", took)
 		}
-		is(t, "coming where nothing ends", look(), vfs.Busy)
+		check.Is(t, "coming where nothing ends", look(), vfs.Busy)
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("who came later was told after %v", took)
 		}
 		release()
 		synctest.Wait()
-		ok(t, look())
+		check.OK(t, look())
 		if s := vfs.Stats(b); s.Inside != 0 || s.Waiting != 0 {
 			t.Errorf("afterwards %+v", s)
 		}
@@ -113,7 +114,7 @@ func TestBulkheadStuck(t *testing.T) {
 func TestBulkheadSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _, plan := behind(t, 2)
-		f := fileAt(t, d, "f")
+		f := check.FileAt(t, d, "f")
 		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
 			if op == faultfs.Stat && stage == faultfs.Before {
 				time.Sleep(900 * time.Millisecond)
@@ -124,7 +125,7 @@ func TestBulkheadSlow(t *testing.T) {
 			go func() { _, err := f.Stat(t.Context()); done <- err }()
 		}
 		for range 20 {
-			ok(t, <-done)
+			check.OK(t, <-done)
 		}
 	})
 }
@@ -133,7 +134,7 @@ func TestBulkheadSlow(t *testing.T) {
 func TestBulkheadCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 1)
-		f := fileAt(t, d, "f")
+		f := check.FileAt(t, d, "f")
 		release := jam(t, b, plan, faultfs.Stat, func() { _, _ = f.Stat(t.Context()) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -158,10 +159,10 @@ func TestBulkheadWaits(t *testing.T) {
 		d, b, _ := behind(t, 1)
 		n := 0
 		for _, err := range d.List(t.Context()) {
-			ok(t, err)
+			check.OK(t, err)
 			n++
 			_, err := d.Stat(t.Context())
-			ok(t, err)
+			check.OK(t, err)
 		}
 		if n != 4 {
 			t.Errorf("%d entries", n)
@@ -176,11 +177,11 @@ func TestBulkheadWaits(t *testing.T) {
 				t.Errorf("while the content does not come %+v", s)
 			}
 			_, err := d.Stat(t.Context())
-			ok(t, err)
+			check.OK(t, err)
 		}
 		w.Close()
-		ok(t, <-done)
-		if got := read(t, d, "new"); got != "piecepiecepiece" {
+		check.OK(t, <-done)
+		if got := check.Read(t, d, "new"); got != "piecepiecepiece" {
 			t.Errorf("content %q", got)
 		}
 	})
@@ -191,37 +192,37 @@ func TestBulkheadWaits(t *testing.T) {
 func TestBulkheadWriteStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 1)
-		f := fileAt(t, d, "f")
+		f := check.FileAt(t, d, "f")
 		r, w := io.Pipe()
 		done := make(chan error)
 		go func() { _, err := d.Replace(t.Context(), "new", r, vfs.If{}); done <- err }()
 		synctest.Wait()
 		release := jam(t, b, plan, faultfs.Stat, func() { _, _ = f.Stat(t.Context()) })
 		_, _ = w.Write([]byte("piece"))
-		is(t, "a write to a store that is stuck", <-done, vfs.Busy)
+		check.Is(t, "a write to a store that is stuck", <-done, vfs.Busy)
 		release()
 		synctest.Wait()
 		if s := vfs.Stats(b); s.Inside != 0 || s.Waiting != 0 {
 			t.Errorf("afterwards %+v", s)
 		}
 		_, err := d.Lookup(t.Context(), "new")
-		is(t, "what was not written", err, vfs.NotFound)
+		check.Is(t, "what was not written", err, vfs.NotFound)
 	})
 }
 
 // TestBulkheadRevoke: a revoke does not wait for who waits.
 func TestBulkheadRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, raw := store(t, sample)
+		_, raw := check.Store(t, check.Sample)
 		plan, b := new(faultfs.Plan), vfs.NewBulkhead(1)
-		d, c := controlled(t, vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b}))
-		f := fileAt(t, d, "f")
+		d, c := check.Controlled(t, vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b}))
+		f := check.FileAt(t, d, "f")
 		release := jam(t, b, plan, faultfs.Stat, func() { _, _ = f.Stat(t.Context()) })
 		done := make(chan error)
 		go func() { done <- d.Remove(t.Context(), "f", vfs.If{}) }()
 		synctest.Wait()
 		begun := time.Now()
-		ok(t, c.Revoke())
+		check.OK(t, c.Revoke())
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("the revoke took %v", took)
 		}
@@ -236,13 +237,13 @@ func TestBulkheadRevoke(t *testing.T) {
 func TestBulkheadClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _, plan := behind(t, 1)
-		c, err := vfs.Open(t.Context(), fileAt(t, d, "f"))
-		ok(t, err)
+		c, err := vfs.Open(t.Context(), check.FileAt(t, d, "f"))
+		check.OK(t, err)
 		p := plan.Pause(faultfs.Close, faultfs.Before, 1)
-		ok(t, c.Close())
+		check.OK(t, c.Close())
 		<-p.Reached()
 		_, err = d.Stat(t.Context())
-		ok(t, err)
+		check.OK(t, err)
 		p.Resume()
 	})
 }
@@ -251,12 +252,12 @@ func TestBulkheadClose(t *testing.T) {
 // guarded has none beside.
 func TestMountsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, one := store(t, sample)
-		_, other := store(t, sample)
+		_, one := check.Store(t, check.Sample)
+		_, other := check.Store(t, check.Sample)
 		plan, free := new(faultfs.Plan), make(chan struct{})
-		ns := compose(t, map[string]vfs.Dir{"stuck": faultfs.New(one, plan), "well": other})
+		ns := check.Compose(t, map[string]vfs.Dir{"stuck": faultfs.New(one, plan), "well": other})
 		d := vfs.Guarded(ns.Root(), nil, vfs.Guard{Bulkhead: vfs.NewBulkhead(1)})
-		stuck, well := fileAt(t, d, "stuck/f"), fileAt(t, d, "well/f")
+		stuck, well := check.FileAt(t, d, "stuck/f"), check.FileAt(t, d, "well/f")
 		var inside atomic.Int64
 		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
 			if op == faultfs.ReadAt && stage == faultfs.Before {
@@ -273,7 +274,7 @@ func TestMountsAreApart(t *testing.T) {
 			}()
 		}
 		for range calls - vfs.MaxInside {
-			is(t, "a read of what is stuck", <-told, vfs.Busy)
+			check.Is(t, "a read of what is stuck", <-told, vfs.Busy)
 		}
 		if inside.Load() != vfs.MaxInside {
 			t.Errorf("%d were inside", inside.Load())
@@ -281,13 +282,13 @@ func TestMountsAreApart(t *testing.T) {
 		var got bytes.Buffer
 		p := make([]byte, 7)
 		_, err := well.ReadAt(t.Context(), p, 0)
-		ok(t, err)
+		check.OK(t, err)
 		if got.Write(p); got.String() != "content" {
 			t.Errorf("read %q", got.String())
 		}
 		close(free)
 		for range vfs.MaxInside {
-			ok(t, <-told)
+			check.OK(t, <-told)
 		}
 	})
 }
@@ -296,7 +297,7 @@ func TestMountsAreApart(t *testing.T) {
 func turned(t testing.TB, m *meter.Meter) (ctx context.Context, end func()) {
 	t.Helper()
 	ctx, turn, err := m.Begin(t.Context(), meter.Work)
-	ok(t, err)
+	check.OK(t, err)
 	return ctx, turn.End
 }
 
@@ -307,7 +308,7 @@ func TestBulkheadShares(t *testing.T) {
 		d, b, plan := behind(t, 8)
 		h := meter.NewHost(nil)
 		greedy, honest := h.Grant("greedy", nil), h.Grant("honest", nil)
-		f, other := fileAt(t, d, "f"), fileAt(t, d, "a/f")
+		f, other := check.FileAt(t, d, "f"), check.FileAt(t, d, "a/f")
 		free := make(chan struct{})
 		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
 			if op == faultfs.Version && stage == faultfs.Before {
@@ -331,7 +332,7 @@ func TestBulkheadShares(t *testing.T) {
 			begun := time.Now()
 			ctx, end := turned(t, honest)
 			_, err := other.Stat(ctx)
-			ok(t, err)
+			check.OK(t, err)
 			end()
 			if took := time.Since(begun); took > 10*time.Millisecond { // for its turn, at most
 				t.Errorf("another grant waited %v", took)
@@ -339,11 +340,11 @@ func TestBulkheadShares(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		for range 96 {
-			is(t, "beyond its share", <-told, vfs.Busy)
+			check.Is(t, "beyond its share", <-told, vfs.Busy)
 		}
 		close(free)
 		for range 4 {
-			ok(t, <-told)
+			check.OK(t, <-told)
 		}
 	})
 }
@@ -356,7 +357,7 @@ func TestBulkheadTurns(t *testing.T) {
 		h := meter.NewHost(nil)
 		crowd, one := h.Grant("crowd", nil), h.Grant("one", nil)
 		loud, quiet := crowd.Part("loud"), crowd.Part("quiet")
-		f := fileAt(t, d, "f")
+		f := check.FileAt(t, d, "f")
 		plan.Watch(func(op faultfs.Op, stage faultfs.Stage) {
 			if op == faultfs.Stat && stage == faultfs.Before {
 				time.Sleep(10 * time.Millisecond)
@@ -367,7 +368,7 @@ func TestBulkheadTurns(t *testing.T) {
 			ctx, end := turned(t, m)
 			defer end()
 			_, err := f.Stat(ctx)
-			ok(t, err)
+			check.OK(t, err)
 			return time.Since(begun)
 		}
 		for range 100 {

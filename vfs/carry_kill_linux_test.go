@@ -15,6 +15,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 const killVar = "CAPD_VFS_TEST_KILL"
@@ -29,22 +30,22 @@ func TestMoveKilledChild(t *testing.T) {
 	var stage faultfs.Stage
 	var n int
 	_, err := fmt.Sscan(args[3]+" "+args[4], &stage, &n)
-	ok(t, err)
+	check.OK(t, err)
 	plans := map[string]*faultfs.Plan{"source": {}, "target": {}}
 	ns := vfs.NewNamespace()
 	for i, name := range []string{"source", "target"} {
 		s, err := physical.OpenAmbient(args[i], physical.Options{})
-		ok(t, err)
-		ok(t, ns.Mount(name, faultfs.New(s.Root(), plans[name]), vfs.MountOptions{}))
+		check.OK(t, err)
+		check.OK(t, ns.Mount(name, faultfs.New(s.Root(), plans[name]), vfs.MountOptions{}))
 	}
 	root := vfs.Guarded(ns.Root(), nil)
-	from, to := dirAt(t, root, "source"), dirAt(t, root, "target")
+	from, to := check.DirAt(t, root, "source"), check.DirAt(t, root, "target")
 	pause := plans[args[2]].Pause(faultfs.Any, stage, n)
 	go func() {
 		<-pause.Reached()
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}()
-	ok(t, from.Rename(t.Context(), "d", to, "d", vfs.If{}, vfs.If{}))
+	check.OK(t, from.Rename(t.Context(), "d", to, "d", vfs.If{}, vfs.If{}))
 	plans[args[2]].Clear()
 	fmt.Println("moved")
 }
@@ -62,8 +63,8 @@ func TestMoveKilled(t *testing.T) {
 			for n, moved := 1, false; !moved; n++ {
 				dir := t.TempDir()
 				a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-				ok(t, os.Mkdir(a, 0o755))
-				ok(t, os.Mkdir(b, 0o755))
+				check.OK(t, os.Mkdir(a, 0o755))
+				check.OK(t, os.Mkdir(b, 0o755))
 				var before map[string]string
 				onDisk(t, a, func(d vfs.Dir) {
 					vfstest.Fill(t, d, tree,
@@ -103,7 +104,7 @@ func TestMoveKilled(t *testing.T) {
 func onDisk(t *testing.T, dir string, do func(vfs.Dir)) {
 	t.Helper()
 	s, err := physical.OpenAmbient(dir, physical.Options{})
-	ok(t, err)
+	check.OK(t, err)
 	defer s.Close()
 	do(s.Root())
 }

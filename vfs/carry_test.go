@@ -15,6 +15,7 @@ import (
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // cargo is what is moved from tree to tree.
@@ -35,17 +36,17 @@ func trees(t testing.TB, from, to vfstest.Tree, guards ...vfs.Guard) *twoTrees {
 	t.Helper()
 	w := &twoTrees{ns: vfs.NewNamespace(), pa: &faultfs.Plan{}, pb: &faultfs.Plan{}}
 	var a, b *memory.Store
-	a, w.a = store(t, from)
-	b, w.b = store(t, to)
-	ok(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), vfs.MountOptions{}))
-	ok(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), vfs.MountOptions{}))
+	a, w.a = check.Store(t, from)
+	b, w.b = check.Store(t, to)
+	check.OK(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), vfs.MountOptions{}))
+	check.OK(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), vfs.MountOptions{}))
 	w.root = vfs.Guarded(w.ns.Root(), nil, guards...)
 	return w
 }
 
 func (w *twoTrees) move(t testing.TB, name, newName string, from, to vfs.If) error {
 	t.Helper()
-	a, b := dirAt(t, w.root, "a"), dirAt(t, w.root, "b")
+	a, b := check.DirAt(t, w.root, "a"), check.DirAt(t, w.root, "b")
 	defer a.Close()
 	defer b.Close()
 	return a.Rename(t.Context(), name, b, newName, from, to)
@@ -55,18 +56,18 @@ func (w *twoTrees) move(t testing.TB, name, newName string, from, to vfs.If) err
 func nodes(t testing.TB, d vfs.Dir) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, path := range naive(t, d, "**") {
+	for _, path := range check.Naive(t, d, "**") {
 		n, err := vfs.WalkLink(t.Context(), d, path)
-		ok(t, err)
+		check.OK(t, err)
 		info, err := n.Stat(t.Context())
-		ok(t, err)
+		check.OK(t, err)
 		all[path] = fmt.Sprint(info.Kind, " ", info.Exec)
 		switch n := n.(type) {
 		case vfs.File:
-			all[path] += " " + read(t, d, path)
+			all[path] += " " + check.Read(t, d, path)
 		case vfs.Link:
 			text, err := n.Target(t.Context())
-			ok(t, err)
+			check.OK(t, err)
 			all[path] += " " + text
 		}
 	}
@@ -86,23 +87,23 @@ func below(all map[string]string, dir string) map[string]string {
 func TestMoveBetweenTrees(t *testing.T) {
 	w := trees(t, cargo, vfstest.Tree{"z": {Dir: true}})
 	before := nodes(t, w.a)
-	quota := newMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
+	quota := check.NewMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
 	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: quota})
-	ok(t, put(t.Context(), w.root, "a/mine", strings.Repeat("x", 40)))
-	used := usageOf(quota)
-	ok(t, w.move(t, "mine", "yours", vfs.If{}, vfs.If{}))
-	if now := usageOf(quota); now != used {
+	check.OK(t, check.Put(t.Context(), w.root, "a/mine", strings.Repeat("x", 40)))
+	used := check.UsageOf(quota)
+	check.OK(t, w.move(t, "mine", "yours", vfs.If{}, vfs.If{}))
+	if now := check.UsageOf(quota); now != used {
 		t.Errorf("the allowance used was %+v, is %+v", used, now)
 	}
-	ok(t, w.move(t, "d", "d2", vfs.If{}, vfs.If{}))
+	check.OK(t, w.move(t, "d", "d2", vfs.If{}, vfs.If{}))
 	if got, want := below(nodes(t, w.b), "d2"), below(before, "d"); !maps.Equal(got, want) {
 		t.Errorf("arrived as %v, want %v", got, want)
 	}
-	if got := naive(t, w.a, "**"); !slices.Equal(got, []string{"stays"}) {
+	if got := check.Naive(t, w.a, "**"); !slices.Equal(got, []string{"stays"}) {
 		t.Errorf("left behind: %v", got)
 	}
-	ok(t, dirAt(t, w.root, "b/d2").Rename(t.Context(), "l", dirAt(t, w.root, "a"), "l", vfs.If{}, vfs.If{}))
-	ok(t, dirAt(t, w.root, "b/d2").Rename(t.Context(), "x", dirAt(t, w.root, "a"), "x", vfs.If{}, vfs.If{}))
+	check.OK(t, check.DirAt(t, w.root, "b/d2").Rename(t.Context(), "l", check.DirAt(t, w.root, "a"), "l", vfs.If{}, vfs.If{}))
+	check.OK(t, check.DirAt(t, w.root, "b/d2").Rename(t.Context(), "x", check.DirAt(t, w.root, "a"), "x", vfs.If{}, vfs.If{}))
 	back := nodes(t, w.a)
 	if back["l"] != before["d/l"] || back["x"] != before["d/x"] {
 		t.Errorf("came back as %v", back)
@@ -111,10 +112,10 @@ func TestMoveBetweenTrees(t *testing.T) {
 
 func version(t testing.TB, d vfs.Dir, path string) vfs.Version {
 	t.Helper()
-	f := fileAt(t, d, path)
+	f := check.FileAt(t, d, path)
 	defer f.Close()
 	v, err := vfs.VersionOf(t.Context(), f)
-	ok(t, err)
+	check.OK(t, err)
 	return v
 }
 
@@ -148,7 +149,7 @@ func TestMoveBetweenTreesConditions(t *testing.T) {
 		"from a bad name":              {w.move(t, "..", "n", vfs.If{}, vfs.If{}), vfs.Invalid},
 		"from a bad name to a bad one": {w.move(t, "a/b", "..", vfs.If{}, vfs.If{}), vfs.Invalid},
 	} {
-		is(t, what, c.err, c.want)
+		check.Is(t, what, c.err, c.want)
 	}
 	if now := nodes(t, w.a); !maps.Equal(now, a) {
 		t.Errorf("the source became %v", now)
@@ -156,28 +157,28 @@ func TestMoveBetweenTreesConditions(t *testing.T) {
 	if now := nodes(t, w.b); !maps.Equal(now, b) {
 		t.Errorf("the target became %v", now)
 	}
-	ok(t, w.move(t, "stays", "f", is1, is2))
-	if got := read(t, w.b, "f"); got != "stays" {
+	check.OK(t, w.move(t, "stays", "f", is1, is2))
+	if got := check.Read(t, w.b, "f"); got != "stays" {
 		t.Error(got)
 	}
-	ok(t, w.move(t, "d", "fresh", vfs.If{}, vfs.If{Absent: true}))
+	check.OK(t, w.move(t, "d", "fresh", vfs.If{}, vfs.If{Absent: true}))
 }
 
 // TestMoveOfOneStoreMountedTwice: a file is never moved over itself, nor a directory
 // into itself and away.
 func TestMoveOfOneStoreMountedTwice(t *testing.T) {
-	s, raw := store(t, cargo)
-	root := vfs.Guarded(compose(t, map[string]vfs.Dir{"a": s.Root(), "b": s.Root()}).Root(), nil)
-	a, b := dirAt(t, root, "a"), dirAt(t, root, "b")
+	s, raw := check.Store(t, cargo)
+	root := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": s.Root()}).Root(), nil)
+	a, b := check.DirAt(t, root, "a"), check.DirAt(t, root, "b")
 	before := nodes(t, raw)
-	is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{Is: version(t, raw, "stays")}), vfs.Exists)
-	is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{}), vfs.Exists)
-	err := a.Rename(t.Context(), "d", dirAt(t, b, "d"), "inner", vfs.If{}, vfs.If{})
-	is(t, "a directory", err, vfs.Conflict)
+	check.Is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{Is: version(t, raw, "stays")}), vfs.Exists)
+	check.Is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{}), vfs.Exists)
+	err := a.Rename(t.Context(), "d", check.DirAt(t, b, "d"), "inner", vfs.If{}, vfs.If{})
+	check.Is(t, "a directory", err, vfs.Conflict)
 	if now := nodes(t, raw); !maps.Equal(now, before) {
 		t.Errorf("became %v", now)
 	}
-	ok(t, a.Rename(t.Context(), "d", b, "d2", vfs.If{}, vfs.If{}))
+	check.OK(t, a.Rename(t.Context(), "d", b, "d2", vfs.If{}, vfs.If{}))
 	if got, want := below(nodes(t, raw), "d2"), below(before, "d"); !maps.Equal(got, want) {
 		t.Errorf("moved to %v", got)
 	}
@@ -203,17 +204,17 @@ func TestMoveUnderRules(t *testing.T) {
 		"a link, none at the source": {a: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
 		"a link, none at the target": {b: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
 		"a link within":              {b: vfs.MountOptions{NoLinks: true}, move: "e", want: vfs.Denied},
-		"quota":                      {b: vfs.MountOptions{Guards: []vfs.Guard{{Meter: newMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
+		"quota":                      {b: vfs.MountOptions{Guards: []vfs.Guard{{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sa, a := store(t, plain)
-			sb, b := store(t, nil)
+			sa, a := check.Store(t, plain)
+			sb, b := check.Store(t, nil)
 			ns := vfs.NewNamespace()
-			ok(t, ns.Mount("a", sa.Root(), c.a))
-			ok(t, ns.Mount("b", sb.Root(), c.b))
+			check.OK(t, ns.Mount("a", sa.Root(), c.a))
+			check.OK(t, ns.Mount("b", sb.Root(), c.b))
 			root := vfs.Guarded(ns.Root(), nil)
 			before := nodes(t, a)
-			is(t, "move", dirAt(t, root, "a").Rename(t.Context(), c.move, dirAt(t, root, "b"), "got", vfs.If{}, vfs.If{}), c.want)
+			check.Is(t, "move", check.DirAt(t, root, "a").Rename(t.Context(), c.move, check.DirAt(t, root, "b"), "got", vfs.If{}, vfs.If{}), c.want)
 			if c.want == "" {
 				if got, want := below(nodes(t, b), "got"), below(before, c.move); !maps.Equal(got, want) {
 					t.Errorf("arrived as %v, want %v", got, want)
@@ -229,50 +230,50 @@ func TestMoveUnderRules(t *testing.T) {
 		})
 	}
 	t.Run("no right to read", func(t *testing.T) {
-		sa, _ := store(t, plain)
-		sb, b := store(t, vfstest.Tree{"f": {Data: "there"}})
-		ga, ca := controlled(t, vfs.Guarded(sa.Root(), nil))
-		gb, cb := controlled(t, vfs.Guarded(sb.Root(), nil))
+		sa, _ := check.Store(t, plain)
+		sb, b := check.Store(t, vfstest.Tree{"f": {Data: "there"}})
+		ga, ca := check.Controlled(t, vfs.Guarded(sa.Root(), nil))
+		gb, cb := check.Controlled(t, vfs.Guarded(sb.Root(), nil))
 		ns := vfs.NewNamespace()
-		ok(t, ns.Mount("a", ga, vfs.MountOptions{}))
-		ok(t, ns.Mount("b", gb, vfs.MountOptions{}))
+		check.OK(t, ns.Mount("a", ga, vfs.MountOptions{}))
+		check.OK(t, ns.Mount("b", gb, vfs.MountOptions{}))
 		root := vfs.Guarded(ns.Root(), nil)
-		from, to := dirAt(t, root, "a/g"), dirAt(t, root, "b")
+		from, to := check.DirAt(t, root, "a/g"), check.DirAt(t, root, "b")
 		move := func(newName string, to2 vfs.If) error {
 			return from.Rename(t.Context(), "x", to, newName, vfs.If{}, to2)
 		}
 		there := vfs.If{Is: version(t, b, "f")}
 		ca.SetReadable(false)
-		ok(t, cb.SetWritable(false))
-		is(t, "at the source", move("new", vfs.If{}), vfs.Denied) // which comes before readOnly
+		check.OK(t, cb.SetWritable(false))
+		check.Is(t, "at the source", move("new", vfs.If{}), vfs.Denied) // which comes before readOnly
 		ca.SetReadable(true)
-		ok(t, cb.SetWritable(true))
+		check.OK(t, cb.SetWritable(true))
 		cb.SetReadable(false)
-		ok(t, ca.SetWritable(false))
-		is(t, "at the target, of which a version is asked", move("f", there), vfs.Denied)
-		is(t, "at the target", move("new", vfs.If{}), vfs.ReadOnly)
+		check.OK(t, ca.SetWritable(false))
+		check.Is(t, "at the target, of which a version is asked", move("f", there), vfs.Denied)
+		check.Is(t, "at the target", move("new", vfs.If{}), vfs.ReadOnly)
 	})
 	t.Run("a mount within", func(t *testing.T) {
 		w := trees(t, cargo, nil)
-		mount(t, w.ns, "a/d/e/m", nil)
-		is(t, "move", w.move(t, "d", "d", vfs.If{}, vfs.If{}), vfs.Busy)
-		is(t, "move", dirAt(t, w.root, "a/d").Rename(t.Context(), "e", dirAt(t, w.root, "b"), "d", vfs.If{}, vfs.If{}), vfs.Busy)
+		check.Mount(t, w.ns, "a/d/e/m", nil)
+		check.Is(t, "move", w.move(t, "d", "d", vfs.If{}, vfs.If{}), vfs.Busy)
+		check.Is(t, "move", check.DirAt(t, w.root, "a/d").Rename(t.Context(), "e", check.DirAt(t, w.root, "b"), "d", vfs.If{}, vfs.If{}), vfs.Busy)
 	})
 	t.Run("between grants", func(t *testing.T) {
 		w := trees(t, cargo, nil)
 		var d [2]vfs.Dir
 		var l [2]*meter.Meter
 		for i, path := range []string{"a", "b"} {
-			l[i] = newMeter(meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
-			d[i] = dirAt(t, vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: l[i]}), path)
+			l[i] = check.NewMeter(meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
+			d[i] = check.DirAt(t, vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: l[i]}), path)
 		}
-		ok(t, put(t.Context(), d[0], "mine", strings.Repeat("x", 40)))
-		ok(t, d[0].Rename(t.Context(), "mine", d[1], "yours", vfs.If{}, vfs.If{}))
-		if u, v := usageOf(l[0]), usageOf(l[1]); u.Bytes != 0 || u.Nodes != 0 || v.Bytes != 40 || v.Nodes != 1 {
+		check.OK(t, check.Put(t.Context(), d[0], "mine", strings.Repeat("x", 40)))
+		check.OK(t, d[0].Rename(t.Context(), "mine", d[1], "yours", vfs.If{}, vfs.If{}))
+		if u, v := check.UsageOf(l[0]), check.UsageOf(l[1]); u.Bytes != 0 || u.Nodes != 0 || v.Bytes != 40 || v.Nodes != 1 {
 			t.Errorf("the meters have %+v and %+v", u, v)
 		}
-		is(t, "a directory", d[0].Rename(t.Context(), "d", d[1], "d", vfs.If{}, vfs.If{}), vfs.Denied)
-		is(t, "a link", dirAt(t, d[0], "d").Rename(t.Context(), "l", d[1], "l", vfs.If{}, vfs.If{}), vfs.Denied)
+		check.Is(t, "a directory", d[0].Rename(t.Context(), "d", d[1], "d", vfs.If{}, vfs.If{}), vfs.Denied)
+		check.Is(t, "a link", check.DirAt(t, d[0], "d").Rename(t.Context(), "l", d[1], "l", vfs.If{}, vfs.If{}), vfs.Denied)
 	})
 }
 
@@ -301,7 +302,7 @@ func TestMoveFails(t *testing.T) {
 							to.Is = version(t, w.b, "got")
 						}
 						a, b := nodes(t, w.a), nodes(t, w.b)
-						from, dst := dirAt(t, w.root, "a"), dirAt(t, w.root, "b")
+						from, dst := check.DirAt(t, w.root, "a"), check.DirAt(t, w.root, "b")
 						plan := w.pa
 						if end == "target" {
 							plan = w.pb
@@ -353,19 +354,19 @@ func TestMoveOfWhatChanges(t *testing.T) {
 		want   vfs.Code
 		stays  string
 	}{
-		"a file changes before the look":   {faultfs.Version, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes before it is read": {faultfs.Open, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
-		"a file appears before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
-		"a file appears before the look":   {faultfs.Target, faultfs.After, func(t *testing.T, a vfs.Dir) { ok(t, put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
+		"a file changes before the look":   {faultfs.Version, faultfs.After, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before it is read": {faultfs.Open, faultfs.Before, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
+		"a file appears before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
+		"a file appears before the look":   {faultfs.Target, faultfs.After, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
 		"a link becomes another": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
-			d := dirAt(t, a, "d")
-			ok(t, d.Remove(t.Context(), "l", vfs.If{}))
-			ok(t, vfs.Symlink(t.Context(), d, "l", "other"))
+			d := check.DirAt(t, a, "d")
+			check.OK(t, d.Remove(t.Context(), "l", vfs.If{}))
+			check.OK(t, vfs.Symlink(t.Context(), d, "l", "other"))
 		}, vfs.Conflict, "d/l"},
 		"a directory becomes another one": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
-			ok(t, dirAt(t, a, "d").Remove(t.Context(), "hollow", vfs.If{}))
-			ok(t, put(t.Context(), a, "d/hollow", "a file now"))
+			check.OK(t, check.DirAt(t, a, "d").Remove(t.Context(), "hollow", vfs.If{}))
+			check.OK(t, check.Put(t.Context(), a, "d/hollow", "a file now"))
 		}, vfs.Conflict, "d/hollow"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -377,7 +378,7 @@ func TestMoveOfWhatChanges(t *testing.T) {
 			<-pause.Reached()
 			c.change(t, w.a)
 			pause.Resume()
-			is(t, "move", <-done, c.want)
+			check.Is(t, "move", <-done, c.want)
 			nowA, nowB := nodes(t, w.a), below(nodes(t, w.b), "got")
 			if _, there := nowA[c.stays]; !there {
 				t.Errorf("%s is gone", c.stays)
@@ -406,7 +407,7 @@ func TestMoveEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		pause := w.pb.Pause(faultfs.Install, faultfs.After, 2)
 		done := make(chan error)
-		from, to := dirAt(t, w.root, "a"), dirAt(t, w.root, "b")
+		from, to := check.DirAt(t, w.root, "a"), check.DirAt(t, w.root, "b")
 		go func() { done <- from.Rename(ctx, "d", to, "got", vfs.If{}, vfs.If{}) }()
 		<-pause.Reached()
 		cancel()
@@ -420,17 +421,17 @@ func TestMoveEnds(t *testing.T) {
 	})
 	t.Run("revoked", func(t *testing.T) {
 		w := trees(t, cargo, nil)
-		d, c := controlled(t, w.root)
+		d, c := check.Controlled(t, w.root)
 		w.root = d
 		before := nodes(t, w.a)
 		pause := w.pb.Pause(faultfs.Install, faultfs.Before, 2)
 		done := make(chan error)
 		go func() { done <- w.move(t, "d", "got", vfs.If{}, vfs.If{}) }()
 		<-pause.Reached()
-		ok(t, c.Revoke())
+		check.OK(t, c.Revoke())
 		a, b := nodes(t, w.a), nodes(t, w.b)
 		pause.Resume()
-		is(t, "move", <-done, vfs.Revoked)
+		check.Is(t, "move", <-done, vfs.Revoked)
 		if !maps.Equal(nodes(t, w.a), a) || !maps.Equal(nodes(t, w.b), b) || !maps.Equal(a, before) {
 			t.Errorf("source %v, target %v", nodes(t, w.a), nodes(t, w.b))
 		}
@@ -442,10 +443,10 @@ func TestMoveEnds(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- w.move(t, "d", "got", vfs.If{}, vfs.If{}) }()
 		<-pause.Reached()
-		ok(t, w.ns.Unmount(t.Context(), "b"))
+		check.OK(t, w.ns.Unmount(t.Context(), "b"))
 		b := nodes(t, w.b)
 		pause.Resume()
-		is(t, "move", <-done, vfs.Stale)
+		check.Is(t, "move", <-done, vfs.Stale)
 		if !maps.Equal(nodes(t, w.a), before) || !maps.Equal(nodes(t, w.b), b) {
 			t.Errorf("source %v, target %v", nodes(t, w.a), nodes(t, w.b))
 		}
@@ -459,14 +460,14 @@ func TestMoveIsBounded(t *testing.T) {
 	s := memory.New(memory.Limits{Nodes: 1 << 17})
 	ctx := t.Context()
 	many, err := s.Root().Mkdir(ctx, "many")
-	ok(t, err)
+	check.OK(t, err)
 	for i := range 1 << 16 {
 		_, err := many.Create(ctx, fmt.Sprint(i))
-		ok(t, err)
+		check.OK(t, err)
 	}
-	_, b := store(t, nil)
-	root := vfs.Guarded(compose(t, map[string]vfs.Dir{"a": s.Root(), "b": b}).Root(), nil)
+	_, b := check.Store(t, nil)
+	root := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": b}).Root(), nil)
 	start := time.Now()
-	is(t, "many", dirAt(t, root, "a").Rename(ctx, "many", dirAt(t, root, "b"), "many", vfs.If{}, vfs.If{}), vfs.Limit)
+	check.Is(t, "many", check.DirAt(t, root, "a").Rename(ctx, "many", check.DirAt(t, root, "b"), "many", vfs.If{}, vfs.If{}), vfs.Limit)
 	t.Log("refused after", time.Since(start))
 }

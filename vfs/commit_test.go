@@ -13,14 +13,15 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/vfstest/check"
 )
 
 // faulty is a sample with faults behind a membrane.
 func faulty(t testing.TB, guards ...vfs.Guard) (vfs.Dir, *vfs.Control, *faultfs.Plan, vfs.Dir) {
 	t.Helper()
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	plan := &faultfs.Plan{}
-	d, c := controlled(t, vfs.Guarded(faultfs.New(raw, plan), nil, guards...))
+	d, c := check.Controlled(t, vfs.Guarded(faultfs.New(raw, plan), nil, guards...))
 	return d, c, plan, raw
 }
 
@@ -32,52 +33,35 @@ func TestShutAfterStaging(t *testing.T) {
 		"revoked":  func(c *vfs.Control) error { return c.Revoke() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i, o := range ops {
-				if !o.changes {
+			for i, o := range check.Ops {
+				if !o.Changes {
 					continue
 				}
 				// The guard's work is done before the commit: shut it there.
 				var control *vfs.Control
 				due := false
-				d, c, raw := guarded(t, sample, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+				d, c, raw := check.Guarded(t, check.Sample, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 					if due && op.Kind.Changes() {
-						ok(t, shut(control))
+						check.OK(t, shut(control))
 					}
 					return do(ctx)
 				}})
 				control = c
-				h := hold(t, d)
-				for _, before := range ops[:i] { // what it needs
-					if before.changes {
-						ok(t, before.do(t.Context(), h))
+				h := check.Hold(t, d)
+				for _, before := range check.Ops[:i] { // what it needs
+					if before.Changes {
+						check.OK(t, before.Do(t.Context(), h))
 					}
 				}
 				due = true
-				was := picture(t, raw)
-				is(t, o.name, o.do(t.Context(), h), vfs.Code(name))
-				if now := picture(t, raw); now != was {
-					t.Errorf("%s: changed\n%s\nto\n%s", o.name, was, now)
+				was := check.Picture(t, raw)
+				check.Is(t, o.Name, o.Do(t.Context(), h), vfs.Code(name))
+				if now := check.Picture(t, raw); now != was {
+					t.Errorf("%s: changed\n%s\nto\n%s", o.Name, was, now)
 				}
 			}
 		})
 	}
-}
-
-// picture is the tree as text, times left out.
-func picture(t testing.TB, d vfs.Dir) string {
-	t.Helper()
-	var b strings.Builder
-	all, err := vfs.Compile("**")
-	ok(t, err)
-	ok(t, findIn(t.Context(), d, all, "", func(path string, kind vfs.Kind, _ bool, _ int) bool {
-		fmt.Fprint(&b, path, " ", kind)
-		if kind == vfs.FileKind {
-			fmt.Fprintf(&b, " %q", read(t, d, path))
-		}
-		fmt.Fprintln(&b)
-		return true
-	}))
-	return b.String()
 }
 
 // TestNothingAfterRevoke has writers run flat out while the gate is shut, many
@@ -90,21 +74,21 @@ func TestNothingAfterRevoke(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var landed atomic.Int64
 			for range 150 {
-				d, c, raw := guarded(t, sample)
+				d, c, raw := check.Guarded(t, check.Sample)
 				var wg sync.WaitGroup
 				for i := range 4 {
-					sub, own := controlled(t, d)
+					sub, own := check.Controlled(t, d)
 					wg.Go(func() {
 						defer own.Release()
 						defer sub.Close()
 						for n := 0; ; n++ {
 							file := fmt.Sprint(i, n%3)
-							err := put(context.Background(), sub, file, fmt.Sprint(n))
+							err := check.Put(context.Background(), sub, file, fmt.Sprint(n))
 							if err == nil && n%3 == 2 {
 								err = sub.Remove(context.Background(), file, vfs.If{})
 							}
 							if err != nil {
-								is(t, "writer", err, vfs.Code(name))
+								check.Is(t, "writer", err, vfs.Code(name))
 								return
 							}
 							landed.Add(1)
@@ -114,14 +98,14 @@ func TestNothingAfterRevoke(t *testing.T) {
 				for soon := landed.Load() + 20; landed.Load() < soon; {
 					time.Sleep(time.Microsecond)
 				}
-				ok(t, shut(c))
-				before := picture(t, raw)
+				check.OK(t, shut(c))
+				before := check.Picture(t, raw)
 				time.Sleep(50 * time.Microsecond)
 				wg.Wait()
-				if after := picture(t, raw); after != before {
+				if after := check.Picture(t, raw); after != before {
 					t.Fatalf("after the gate was shut %s became %s", before, after)
 				}
-				ok(t, c.Revoke())
+				check.OK(t, c.Revoke())
 			}
 			if landed.Load() < 1000 {
 				t.Errorf("only %d changes landed", landed.Load())
@@ -139,30 +123,30 @@ func TestStuckCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, c, plan, raw := faulty(t)
-				a, ac := controlled(t, dirAt(t, d, "a"))
-				below, bc := controlled(t, a)
+				a, ac := check.Controlled(t, check.DirAt(t, d, "a"))
+				below, bc := check.Controlled(t, a)
 				pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 				done := make(chan error, 1)
-				go func() { done <- put(t.Context(), below, "stuck", "x") }()
+				go func() { done <- check.Put(t.Context(), below, "stuck", "x") }()
 				<-pause.Reached()
 				// Whoever derived it lets go of it, which does not end it.
 				bc.Release()
-				ok(t, below.Close())
+				check.OK(t, below.Close())
 
 				for range 2 {
 					begun := time.Now()
 					err := shut(c)
-					is(t, "shut", err, vfs.Busy)
+					check.Is(t, "shut", err, vfs.Busy)
 					if took := time.Since(begun); took != vfs.Grace {
 						t.Errorf("took %v", took)
 					}
 					if !strings.Contains(err.Error(), "replace a/stuck") {
 						t.Errorf("does not say what: %v", err)
 					}
-					is(t, "another change", put(t.Context(), d, "f", "x"), vfs.Code(name))
+					check.Is(t, "another change", check.Put(t.Context(), d, "f", "x"), vfs.Code(name))
 				}
 				err := shut(ac)
-				is(t, "shut at a", err, vfs.Busy)
+				check.Is(t, "shut at a", err, vfs.Busy)
 				if !strings.Contains(err.Error(), "replace stuck") || strings.Contains(err.Error(), "a/") {
 					t.Errorf("names what is above: %v", err)
 				}
@@ -172,12 +156,12 @@ func TestStuckCommit(t *testing.T) {
 					pause.Resume()
 				}()
 				begun := time.Now()
-				ok(t, shut(c))
+				check.OK(t, shut(c))
 				if took := time.Since(begun); took != 2*time.Second {
 					t.Errorf("took %v", took)
 				}
-				ok(t, <-done)
-				if read(t, raw, "a/stuck") != "x" {
+				check.OK(t, <-done)
+				if check.Read(t, raw, "a/stuck") != "x" {
 					t.Error("did not land")
 				}
 				if n := vfs.Changing(c.Gate); n != 0 {
@@ -192,8 +176,8 @@ func TestStuckCommit(t *testing.T) {
 func TestOtherGateIsNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, plan, _ := faulty(t)
-		one, _ := controlled(t, d)
-		two, own := controlled(t, d)
+		one, _ := check.Controlled(t, d)
+		two, own := check.Controlled(t, d)
 		pause := plan.Pause(faultfs.Mkdir, faultfs.Commit, 1)
 		done := make(chan error, 1)
 		go func() {
@@ -202,14 +186,14 @@ func TestOtherGateIsNotHeldUp(t *testing.T) {
 		}()
 		<-pause.Reached()
 		begun := time.Now()
-		ok(t, put(t.Context(), two, "x", "x"))
-		ok(t, own.Revoke())
+		check.OK(t, check.Put(t.Context(), two, "x", "x"))
+		check.OK(t, own.Revoke())
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("took %v", took)
 		}
 		pause.Resume()
-		ok(t, <-done)
-		ok(t, c.Revoke())
+		check.OK(t, <-done)
+		check.OK(t, c.Revoke())
 	})
 }
 
@@ -219,17 +203,17 @@ func TestRouteGoesWhileCommitting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, plan, _ := faulty(t)
 		child, err := c.Child(t.Context(), "a")
-		ok(t, err)
-		a := dirAt(t, d, "a")
+		check.OK(t, err)
+		a := check.DirAt(t, d, "a")
 		pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 		done := make(chan error, 1)
-		go func() { done <- put(t.Context(), a, "stuck", "x") }()
+		go func() { done <- check.Put(t.Context(), a, "stuck", "x") }()
 		<-pause.Reached()
 		child.Release()
-		is(t, "revoke", c.Revoke(), vfs.Busy)
+		check.Is(t, "revoke", c.Revoke(), vfs.Busy)
 		pause.Resume()
-		ok(t, <-done)
-		ok(t, c.Revoke())
+		check.OK(t, <-done)
+		check.OK(t, c.Revoke())
 		if n := vfs.Changing(c.Gate); n != 0 {
 			t.Errorf("%d changes are left", n)
 		}
@@ -240,8 +224,8 @@ func TestRouteGoesWhileCommitting(t *testing.T) {
 // the one who stages.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, c, raw := guarded(t, sample)
-		before := picture(t, raw)
+		d, c, raw := check.Guarded(t, check.Sample)
+		before := check.Picture(t, raw)
 		r, w := io.Pipe()
 		done := make(chan error, 2)
 		go func() {
@@ -249,17 +233,17 @@ func TestSlowReader(t *testing.T) {
 			done <- err
 		}()
 		_, err := w.Write([]byte("half"))
-		ok(t, err)
+		check.OK(t, err)
 		synctest.Wait()
-		ok(t, c.Revoke())
-		is(t, "revoked", <-done, vfs.Revoked)
+		check.OK(t, c.Revoke())
+		check.Is(t, "revoked", <-done, vfs.Revoked)
 		w.Close()
 
-		d, c, raw2 := guarded(t, sample)
+		d, c, raw2 := check.Guarded(t, check.Sample)
 		ctx, cancel := context.WithCancel(t.Context())
 		r, w = io.Pipe()
 		go func() {
-			_, err := vfs.ReplaceFile(ctx, fileAt(t, d, "f"), r, vfs.If{})
+			_, err := vfs.ReplaceFile(ctx, check.FileAt(t, d, "f"), r, vfs.If{})
 			done <- err
 		}()
 		synctest.Wait()
@@ -275,12 +259,12 @@ func TestSlowReader(t *testing.T) {
 			done <- err
 		}()
 		_, err = w.Write([]byte("half"))
-		ok(t, err)
-		ok(t, c.SetWritable(false))
+		check.OK(t, err)
+		check.OK(t, c.SetWritable(false))
 		go w.Write([]byte("more"))
-		is(t, "locked", <-done, vfs.ReadOnly)
+		check.Is(t, "locked", <-done, vfs.ReadOnly)
 		r.Close()
-		if picture(t, raw) != before || picture(t, raw2) != before {
+		if check.Picture(t, raw) != before || check.Picture(t, raw2) != before {
 			t.Error("something changed")
 		}
 		if n := vfs.Watchers(c.Gate); n != 0 {
@@ -300,28 +284,28 @@ func TestReadInFlight(t *testing.T) {
 			faultfs.Stat: "stat a file", faultfs.Lookup: "lookup", faultfs.List: "list", faultfs.ReadAt: "read",
 			faultfs.Version: "version", faultfs.Open: "open", faultfs.Content: "read a content", faultfs.Target: "target",
 		} {
-			for _, guards := range [][]vfs.Guard{nil, policies()} {
+			for _, guards := range [][]vfs.Guard{nil, check.Policies()} {
 				d, c, plan, _ := faulty(t, guards...)
-				h := hold(t, d)
+				h := check.Hold(t, d)
 				pause := plan.Pause(op, faultfs.After, 1)
 				done := make(chan error, 1)
-				for _, o := range ops {
-					if o.name == read {
-						go func() { done <- o.do(t.Context(), h) }()
+				for _, o := range check.Ops {
+					if o.Name == read {
+						go func() { done <- o.Do(t.Context(), h) }()
 					}
 				}
 				<-pause.Reached()
 				take(c)
 				pause.Resume()
-				is(t, fmt.Sprint(read, " in flight"), <-done, what)
+				check.Is(t, fmt.Sprint(read, " in flight"), <-done, what)
 			}
 		}
 	}
 }
 
 func TestReadInFlightGivesNothing(t *testing.T) {
-	d, c, plan, _ := faulty(t, policies()...)
-	f := fileAt(t, d, "f")
+	d, c, plan, _ := faulty(t, check.Policies()...)
+	f := check.FileAt(t, d, "f")
 	pause := plan.Pause(faultfs.ReadAt, faultfs.After, 1)
 	go func() {
 		<-pause.Reached()
@@ -334,7 +318,7 @@ func TestReadInFlightGivesNothing(t *testing.T) {
 }
 
 func TestListInProgress(t *testing.T) {
-	d, c, _ := guarded(t, sample)
+	d, c, _ := check.Guarded(t, check.Sample)
 	var seen []string
 	var last error
 	for e, err := range d.List(t.Context()) {
@@ -343,10 +327,10 @@ func TestListInProgress(t *testing.T) {
 			continue
 		}
 		seen = append(seen, e.Name)
-		ok(t, c.Revoke())
+		check.OK(t, c.Revoke())
 	}
 	if len(seen) != 1 {
 		t.Errorf("saw %v", seen)
 	}
-	is(t, "the end", last, vfs.Revoked)
+	check.Is(t, "the end", last, vfs.Revoked)
 }

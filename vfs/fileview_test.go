@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // plain is a store whose files can do nothing that is optional.
@@ -40,15 +41,15 @@ func TestReplaceOfWhatIsGone(t *testing.T) {
 		"a plain": func(d vfs.Dir) vfs.Dir { return plain{d} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, raw := store(t, sample)
+			_, raw := check.Store(t, check.Sample)
 			d := vfs.Guarded(wrap(raw), nil)
-			f := fileAt(t, d, "f")
+			f := check.FileAt(t, d, "f")
 			_, err := vfs.ReplaceFile(t.Context(), f, strings.NewReader("new"), vfs.If{})
-			ok(t, err)
-			_, err = vfs.ReplaceFile(t.Context(), f, &meanwhile{func() { ok(t, raw.Remove(t.Context(), "f", vfs.If{})) }, strings.NewReader("newer")}, vfs.If{})
-			is(t, "replace", err, vfs.NotFound)
+			check.OK(t, err)
+			_, err = vfs.ReplaceFile(t.Context(), f, &meanwhile{func() { check.OK(t, raw.Remove(t.Context(), "f", vfs.If{})) }, strings.NewReader("newer")}, vfs.If{})
+			check.Is(t, "replace", err, vfs.NotFound)
 			_, err = raw.Lookup(t.Context(), "f")
-			is(t, "afterwards", err, vfs.NotFound)
+			check.Is(t, "afterwards", err, vfs.NotFound)
 		})
 	}
 }
@@ -92,16 +93,16 @@ func (d ofCloning) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 // TestCloneWhileRevoked: whoever clones is told when the right to read went
 // meanwhile.
 func TestCloneWhileRevoked(t *testing.T) {
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	var c *vfs.Control
 	shut := func() {}
-	d, c := controlled(t, vfs.Guarded(ofCloning{raw, func() { shut() }}, nil))
-	content, err := vfs.Open(t.Context(), fileAt(t, d, "f"))
-	ok(t, err)
+	d, c := check.Controlled(t, vfs.Guarded(ofCloning{raw, func() { shut() }}, nil))
+	content, err := vfs.Open(t.Context(), check.FileAt(t, d, "f"))
+	check.OK(t, err)
 	defer content.Close()
-	ok(t, vfs.Clone(content, 0))
-	shut = func() { ok(t, c.Revoke()) }
-	is(t, "revoked meanwhile", vfs.Clone(content, 0), vfs.Revoked)
+	check.OK(t, vfs.Clone(content, 0))
+	shut = func() { check.OK(t, c.Revoke()) }
+	check.Is(t, "revoked meanwhile", vfs.Clone(content, 0), vfs.Revoked)
 	shut = func() { t.Error("cloned after the revoke") }
-	is(t, "revoked before", vfs.Clone(content, 0), vfs.Revoked)
+	check.Is(t, "revoked before", vfs.Clone(content, 0), vfs.Revoked)
 }

@@ -13,45 +13,8 @@ import (
 	"capd/vfs"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
-
-// hits are the paths that Find says match, after a path.
-func hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
-	t.Helper()
-	p, err := vfs.Compile(pattern)
-	ok(t, err)
-	ok(t, findIn(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool, _ int) bool {
-		if hit {
-			all = append(all, path)
-		}
-		return true
-	}))
-	return all
-}
-
-// naive walks everything and matches whole paths.
-func naive(t testing.TB, d vfs.Dir, pattern string) (all []string) {
-	t.Helper()
-	p, err := vfs.Compile(pattern)
-	ok(t, err)
-	var walk func(d vfs.Dir, path string)
-	walk = func(d vfs.Dir, path string) {
-		for e, err := range d.List(t.Context()) {
-			ok(t, err)
-			at := vfs.Join(path, e.Name)
-			if p.Match(at) {
-				all = append(all, at)
-			}
-			if e.Kind == vfs.DirKind {
-				n, err := d.Lookup(t.Context(), e.Name)
-				ok(t, err)
-				walk(n.(vfs.Dir), at)
-			}
-		}
-	}
-	walk(d, "")
-	return all
-}
 
 func randomTree(rng *rand.Rand) vfstest.Tree {
 	tree := vfstest.Tree{}
@@ -78,12 +41,12 @@ func TestFind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	patterns := []string{"**", "*", "a", "a/*", "a/b", "**/a", "a/**", "{a,b}/{a,b}/c.go", "**/*.go", "{a,ab}/**/b", "?", "a/**/a", "*/a", "*/a/*", "{a/b,**/ab}"}
 	for range 60 {
-		_, raw := store(t, randomTree(rng))
+		_, raw := check.Store(t, randomTree(rng))
 		for _, d := range []vfs.Dir{raw, vfs.Guarded(raw, nil), scanning{raw}, vfs.Guarded(scanning{raw}, nil)} {
-			everything := naive(t, d, "**")
+			everything := check.Naive(t, d, "**")
 			for _, pattern := range patterns {
-				want := naive(t, d, pattern)
-				if got := hits(t, d, pattern, ""); !slices.Equal(got, want) {
+				want := check.Naive(t, d, pattern)
+				if got := check.Hits(t, d, pattern, ""); !slices.Equal(got, want) {
 					t.Fatalf("%s: %v, want %v", pattern, got, want)
 				}
 				for i, cut := range everything {
@@ -93,7 +56,7 @@ func TestFind(t *testing.T) {
 							rest = append(rest, path)
 						}
 					}
-					if got := hits(t, d, pattern, cut); !slices.Equal(got, rest) {
+					if got := check.Hits(t, d, pattern, cut); !slices.Equal(got, rest) {
 						t.Fatalf("%s after %s: %v, want %v", pattern, cut, got, rest)
 					}
 				}
@@ -105,13 +68,13 @@ func TestFind(t *testing.T) {
 // TestFindPages stops after every entry and goes on from there, also where what
 // it stopped at is gone.
 func TestFindPages(t *testing.T) {
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	p, err := vfs.Compile("**")
-	ok(t, err)
+	check.OK(t, err)
 	var all []string
 	for after := ""; ; {
 		last := after
-		ok(t, findIn(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool, _ int) bool {
+		check.OK(t, check.Find(t.Context(), raw, p, after, func(path string, _ vfs.Kind, _ bool, _ int) bool {
 			all = append(all, path)
 			after = path
 			return false
@@ -120,13 +83,13 @@ func TestFindPages(t *testing.T) {
 			break
 		}
 	}
-	if want := naive(t, raw, "**"); !slices.Equal(all, want) {
+	if want := check.Naive(t, raw, "**"); !slices.Equal(all, want) {
 		t.Errorf("%v, want %v", all, want)
 	}
 	for after, want := range map[string]string{
 		"a/b/bb": "a/b/c a/b/c/f a/b/f a/f f l z", "a/zz/y": "f l z", "a": "a/b a/b/c a/b/c/f a/b/f a/f f l z", "f/x": "l z", "zz": "", "a/": "a/b a/b/c a/b/c/f a/b/f a/f f l z",
 	} {
-		if got := strings.Join(hits(t, raw, "**", after), " "); got != want {
+		if got := strings.Join(check.Hits(t, raw, "**", after), " "); got != want {
 			t.Errorf("after %s: %s", after, got)
 		}
 	}
@@ -134,50 +97,50 @@ func TestFindPages(t *testing.T) {
 
 func TestFindErrors(t *testing.T) {
 	p, err := vfs.Compile("**")
-	ok(t, err)
+	check.OK(t, err)
 	find := func(ctx context.Context, d vfs.Dir, p *vfs.Pattern) (n int, err error) {
-		err = findIn(ctx, d, p, "", func(string, vfs.Kind, bool, int) bool { n++; return true })
+		err = check.Find(ctx, d, p, "", func(string, vfs.Kind, bool, int) bool { n++; return true })
 		return n, err
 	}
 	for code, want := range map[vfs.Code]vfs.Code{
 		vfs.Denied: "", vfs.NotRegular: "", vfs.CrossDevice: "", vfs.Stale: "", vfs.NotFound: "", vfs.Busy: "",
 		vfs.Revoked: vfs.Revoked, vfs.Expired: vfs.Expired, vfs.Limit: vfs.Limit,
 	} {
-		_, raw := store(t, sample)
+		_, raw := check.Store(t, check.Sample)
 		plan := &faultfs.Plan{}
 		plan.Fail(faultfs.Lookup, faultfs.Before, 2, code) // of a/b
 		n, err := find(t.Context(), faultfs.New(raw, plan), p)
-		is(t, string(code), err, want)
+		check.Is(t, string(code), err, want)
 		if want == "" && n != 6 {
 			t.Errorf("%s: saw %d", code, n)
 		}
 		plan.Fail(faultfs.List, faultfs.Before, 2, code)
 		_, err = find(t.Context(), faultfs.New(raw, plan), p)
-		is(t, string(code)+" of list", err, want)
+		check.Is(t, string(code)+" of list", err, want)
 	}
 	literal, err := vfs.Compile("a/b")
-	ok(t, err)
+	check.OK(t, err)
 	for _, p := range []*vfs.Pattern{p, literal} {
-		d, c, _ := guarded(t, sample)
+		d, c, _ := check.Guarded(t, check.Sample)
 		c.SetReadable(false)
 		_, err = find(t.Context(), d, p)
-		is(t, "unreadable", err, vfs.Denied)
-		ok(t, c.Revoke())
+		check.Is(t, "unreadable", err, vfs.Denied)
+		check.OK(t, c.Revoke())
 		_, err = find(t.Context(), d, p)
-		is(t, "revoked", err, vfs.Revoked)
+		check.Is(t, "revoked", err, vfs.Revoked)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, raw := store(t, sample)
+		_, raw := check.Store(t, check.Sample)
 		if _, err := find(ctx, raw, p); err != context.Canceled {
 			t.Errorf("cancelled: %v", err)
 		}
 	}
-	d, c, _ := guarded(t, sample)
-	err = findIn(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
+	d, c, _ := check.Guarded(t, check.Sample)
+	err = check.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
 		c.SetReadable(false)
 		return true
 	})
-	is(t, "unreadable midway", err, vfs.Denied)
+	check.Is(t, "unreadable midway", err, vfs.Denied)
 }
 
 // TestFindMissed: what a search could not look into is told, what policy withholds and
@@ -186,8 +149,8 @@ func TestFindMissed(t *testing.T) {
 	missed := func(d vfs.Dir, pattern string) (all []string) {
 		t.Helper()
 		p, err := vfs.Compile(pattern)
-		ok(t, err)
-		ok(t, vfs.Search{
+		check.OK(t, err)
+		check.OK(t, vfs.Search{
 			Pattern: p,
 			Visit:   func(string, vfs.Kind, bool, int) bool { return true },
 			Missed:  func(path string, err error) { all = append(all, path+" "+string(vfs.CodeOf(err))) },
@@ -212,7 +175,7 @@ func TestFindMissed(t *testing.T) {
 		{"what has gone", faultfs.Lookup, 2, vfs.NotFound, nil},
 		{"what is another thing now", faultfs.Lookup, 2, vfs.NotDir, nil},
 	} {
-		_, raw := store(t, sample)
+		_, raw := check.Store(t, check.Sample)
 		plan := &faultfs.Plan{}
 		plan.Fail(c.op, faultfs.Before, c.nth, c.err)
 		sameNames(t, c.name, missed(faultfs.New(raw, plan), "**"), c.want)
@@ -221,7 +184,7 @@ func TestFindMissed(t *testing.T) {
 			sameNames(t, c.name+", by name", missed(faultfs.New(raw, plan), "a/b/c"), c.want)
 		}
 	}
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	sameNames(t, "all of it", missed(raw, "**"), nil)
 	hides := vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "a/b" || path == "f" })}
 	for _, pattern := range []string{"**", "a/b/*", "{a/b,f}", "a/b"} {
@@ -232,29 +195,29 @@ func TestFindMissed(t *testing.T) {
 // TestFindInTheDeep: what is too deep to be named is left out, and the rest is
 // found.
 func TestFindInTheDeep(t *testing.T) {
-	_, raw := store(t, vfstest.Tree{"z": {Data: "x"}})
+	_, raw := check.Store(t, vfstest.Tree{"z": {Data: "x"}})
 	d := raw
 	for i := range vfs.MaxDepth + 20 {
 		next, err := d.Mkdir(t.Context(), fmt.Sprint("d", i%10))
-		ok(t, err)
+		check.OK(t, err)
 		d = next
 	}
-	for _, v := range []vfs.Dir{raw, vfs.Guarded(raw, nil), dirAt(t, vfs.Guarded(raw, nil), "d0"), dirAt(t, vfs.Guarded(raw, nil), "d0/d1/d2/d3")} {
-		got := hits(t, v, "**", "")
+	for _, v := range []vfs.Dir{raw, vfs.Guarded(raw, nil), check.DirAt(t, vfs.Guarded(raw, nil), "d0"), check.DirAt(t, vfs.Guarded(raw, nil), "d0/d1/d2/d3")} {
+		got := check.Hits(t, v, "**", "")
 		if n := len(got); n < vfs.MaxDepth-4 || n > vfs.MaxDepth+1 {
 			t.Errorf("found %d", n)
 		}
 	}
-	if got := hits(t, vfs.Guarded(raw, nil), "**", ""); got[len(got)-1] != "z" {
+	if got := check.Hits(t, vfs.Guarded(raw, nil), "**", ""); got[len(got)-1] != "z" {
 		t.Error("did not go on")
 	}
 }
 
 func TestFindLeavesNothingOpen(t *testing.T) {
-	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 100})
+	d, l, _, _ := check.Metered(t, meter.Limits{meter.Nodes: 100})
 	for _, pattern := range []string{"**", "a/b/f", "*/b/*", "l"} {
-		hits(t, d, pattern, "")
-		if n := usageOf(l).Open; n != 0 {
+		check.Hits(t, d, pattern, "")
+		if n := check.UsageOf(l).Open; n != 0 {
 			t.Errorf("%s: %d are open", pattern, n)
 		}
 	}
@@ -262,12 +225,12 @@ func TestFindLeavesNothingOpen(t *testing.T) {
 
 // TestFindWork: what an entry costs is told with it.
 func TestFindWork(t *testing.T) {
-	_, raw := store(t, sample)
-	ok(t, put(t.Context(), raw, strings.Repeat("a", 250), ""))
+	_, raw := check.Store(t, check.Sample)
+	check.OK(t, check.Put(t.Context(), raw, strings.Repeat("a", 250), ""))
 	total := func(pattern string) (work, visits int) {
 		p, err := vfs.Compile(pattern)
-		ok(t, err)
-		ok(t, findIn(t.Context(), raw, p, "", func(_ string, _ vfs.Kind, _ bool, w int) bool {
+		check.OK(t, err)
+		check.OK(t, check.Find(t.Context(), raw, p, "", func(_ string, _ vfs.Kind, _ bool, w int) bool {
 			work += w
 			visits++
 			return true
@@ -307,14 +270,14 @@ func (d listed) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 // A pattern that is much work is matched against few entries before the first of
 // them is told, and against none that were told before.
 func TestFindOfMuchWork(t *testing.T) {
-	_, raw := store(t, vfstest.Tree{})
+	_, raw := check.Store(t, vfstest.Tree{})
 	for i := range 20 {
-		ok(t, put(t.Context(), raw, fmt.Sprintf("%02d", i), ""))
+		check.OK(t, check.Put(t.Context(), raw, fmt.Sprintf("%02d", i), ""))
 	}
 	p, err := vfs.Compile("*[" + strings.Repeat("x", 4050) + "]{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}")
-	ok(t, err)
+	check.OK(t, err)
 	first := func(after string) (path string, work, n int) {
-		ok(t, findIn(t.Context(), listed{raw, &n}, p, after, func(at string, _ vfs.Kind, _ bool, w int) bool {
+		check.OK(t, check.Find(t.Context(), listed{raw, &n}, p, after, func(at string, _ vfs.Kind, _ bool, w int) bool {
 			path, work = at, w
 			return false
 		}))

@@ -9,6 +9,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // FuzzWalk walks through links with any targets, below a directory that must
@@ -20,7 +21,7 @@ func FuzzWalk(f *testing.F) {
 		f.Add("m/..", target, "d/m")
 	}
 	f.Fuzz(func(t *testing.T, one, two, path string) {
-		s, raw := store(t, vfstest.Tree{"top": {Data: "outside"}, "inside/in": {Data: "in"}, "inside/d/in": {Data: "d/in"}, "inside/.env": {Data: "secret"}, "inside/d/.env": {Data: "secret"}})
+		s, raw := check.Store(t, vfstest.Tree{"top": {Data: "outside"}, "inside/in": {Data: "in"}, "inside/d/in": {Data: "d/in"}, "inside/.env": {Data: "secret"}, "inside/d/.env": {Data: "secret"}})
 		for at, target := range map[string]string{"inside/l": one, "inside/d/m": two, "inside/m": two} {
 			if s.Symlink(t.Context(), at, target) != nil {
 				return
@@ -28,7 +29,7 @@ func FuzzWalk(f *testing.F) {
 		}
 		for _, wrapped := range []bool{false, true} {
 			n, err := raw.Lookup(t.Context(), "inside")
-			ok(t, err)
+			check.OK(t, err)
 			var open atomic.Int64
 			var d vfs.Dir = &counting{Dir: n.(vfs.Dir), open: &open}
 			if wrapped {

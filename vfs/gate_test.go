@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // deep returns views of d, each derived from the one before, with the controls
@@ -19,10 +20,10 @@ func deep(t testing.TB, d vfs.Dir, depth int) (views []vfs.Dir, controls []*vfs.
 	for i := range depth {
 		if i%2 == 0 {
 			var c *vfs.Control
-			d, c = controlled(t, d)
+			d, c = check.Controlled(t, d)
 			controls = append(controls, c)
 		} else {
-			d = dirAt(t, d, "down")
+			d = check.DirAt(t, d, "down")
 		}
 		views = append(views, d)
 	}
@@ -33,16 +34,16 @@ func deep(t testing.TB, d vfs.Dir, depth int) (views []vfs.Dir, controls []*vfs.
 // everywhere.
 func well(t testing.TB, depth int) vfs.Dir {
 	t.Helper()
-	s, raw := store(t, nil)
+	s, raw := check.Store(t, nil)
 	d, path := raw, ""
 	for range depth {
-		ok(t, put(t.Context(), d, "f", "content"))
-		ok(t, s.Symlink(t.Context(), vfs.Join(path, "l"), "f"))
+		check.OK(t, check.Put(t.Context(), d, "f", "content"))
+		check.OK(t, s.Symlink(t.Context(), vfs.Join(path, "l"), "f"))
 		below, err := d.Mkdir(t.Context(), "a")
-		ok(t, err)
-		ok(t, put(t.Context(), below, "f", "content"))
+		check.OK(t, err)
+		check.OK(t, check.Put(t.Context(), below, "f", "content"))
 		d, err = d.Mkdir(t.Context(), "down")
-		ok(t, err)
+		check.OK(t, err)
 		path = vfs.Join(path, "down")
 	}
 	return raw
@@ -51,16 +52,16 @@ func well(t testing.TB, depth int) vfs.Dir {
 func TestModesAtEveryDepth(t *testing.T) {
 	const depth = 9
 	views, controls := deep(t, vfs.Guarded(well(t, depth), nil), depth)
-	var all []held
+	var all []check.Held
 	for _, v := range views {
-		all = append(all, hold(t, v))
+		all = append(all, check.Hold(t, v))
 	}
 	for _, m := range []struct {
 		name           string
 		set, undo      func(c *vfs.Control)
 		reads, changes vfs.Code
 	}{
-		{"locked", func(c *vfs.Control) { ok(t, c.SetWritable(false)) }, func(c *vfs.Control) { ok(t, c.SetWritable(true)) }, "", vfs.ReadOnly},
+		{"locked", func(c *vfs.Control) { check.OK(t, c.SetWritable(false)) }, func(c *vfs.Control) { check.OK(t, c.SetWritable(true)) }, "", vfs.ReadOnly},
 		{"unreadable", func(c *vfs.Control) { c.SetReadable(false) }, func(c *vfs.Control) { c.SetReadable(true) }, vfs.Denied, ""},
 	} {
 		for at, c := range controls {
@@ -71,109 +72,109 @@ func TestModesAtEveryDepth(t *testing.T) {
 				if i < 2*at {
 					reads, changes = "", ""
 				}
-				for _, o := range ops {
+				for _, o := range check.Ops {
 					switch {
-					case !o.changes:
-						is(t, what+": "+o.name, o.do(t.Context(), h), reads)
+					case !o.Changes:
+						check.Is(t, what+": "+o.Name, o.Do(t.Context(), h), reads)
 					case m.name == "locked":
-						is(t, what+": "+o.name, o.do(t.Context(), h), changes)
+						check.Is(t, what+": "+o.Name, o.Do(t.Context(), h), changes)
 					}
 				}
 			}
 			m.undo(c)
 			for _, h := range all {
-				tryAll(t, "unlocked again", h, "", "")
+				check.TryAll(t, "unlocked again", h, "", "")
 			}
 		}
 	}
 	// From the bottom up, so that those above are alive still.
 	for at := len(controls) - 1; at >= 0; at-- {
 		for range 2 {
-			ok(t, controls[at].Revoke())
+			check.OK(t, controls[at].Revoke())
 		}
 		for i, h := range all {
 			want := vfs.Code("")
 			if i >= 2*at {
 				want = vfs.Revoked
 			}
-			tryAll(t, fmt.Sprintf("revoked at %d, seen from %d", 2*at, i), h, want, want)
+			check.TryAll(t, fmt.Sprintf("revoked at %d, seen from %d", 2*at, i), h, want, want)
 		}
 	}
 	for _, h := range all {
-		h.close()
+		h.Close()
 	}
 	for _, v := range views {
-		ok(t, v.Close())
-		ok(t, v.Close())
+		check.OK(t, v.Close())
+		check.OK(t, v.Close())
 	}
 }
 
 func TestRevokeReachesWhatWasDerived(t *testing.T) {
-	d, c, _ := guarded(t, sample)
+	d, c, _ := check.Guarded(t, check.Sample)
 	readOnly, err := vfs.ReadOnlyDir(d)
-	ok(t, err)
-	revocable, _ := controlled(t, readOnly)
-	f, err := vfs.ReadOnlyFile(fileAt(t, d, "f"))
-	ok(t, err)
+	check.OK(t, err)
+	revocable, _ := check.Controlled(t, readOnly)
+	f, err := vfs.ReadOnlyFile(check.FileAt(t, d, "f"))
+	check.OK(t, err)
 	g, _, err := vfs.RevocableFile(f)
-	ok(t, err)
+	check.OK(t, err)
 	content, err := vfs.Open(t.Context(), g)
-	ok(t, err)
-	sub := dirAt(t, revocable, "a/b/c")
+	check.OK(t, err)
+	sub := check.DirAt(t, revocable, "a/b/c")
 	told := 0
-	vfs.OnRevoke(sub, func(err error) { is(t, "told", err, vfs.Revoked); told++ })
+	vfs.OnRevoke(sub, func(err error) { check.Is(t, "told", err, vfs.Revoked); told++ })
 	stop := vfs.OnRevoke(sub, func(error) { t.Error("told, although stopped") })
 	stop()
 
 	// These stay when the files that they come from are closed.
-	ok(t, f.Close())
-	ok(t, g.Close())
+	check.OK(t, f.Close())
+	check.OK(t, g.Close())
 	_, err = content.ReadAt(make([]byte, 1), 0)
-	ok(t, err)
+	check.OK(t, err)
 
-	ok(t, c.Revoke())
+	check.OK(t, c.Revoke())
 	for what, v := range map[string]vfs.Dir{"d": d, "readOnly": readOnly, "revocable": revocable} {
 		_, err := v.Lookup(t.Context(), "f")
-		is(t, what, err, vfs.Revoked)
+		check.Is(t, what, err, vfs.Revoked)
 		_, err = vfs.ReadOnlyDir(v)
-		is(t, what+", narrowed", err, vfs.Revoked)
+		check.Is(t, what+", narrowed", err, vfs.Revoked)
 		_, _, err = vfs.RevocableDir(v)
-		is(t, what+", revocable", err, vfs.Revoked)
+		check.Is(t, what+", revocable", err, vfs.Revoked)
 		_, err = vfs.Walk(t.Context(), v, "l")
-		is(t, what+", walked", err, vfs.Revoked)
+		check.Is(t, what+", walked", err, vfs.Revoked)
 	}
 	_, err = sub.Stat(t.Context())
-	is(t, "sub", err, vfs.Revoked)
+	check.Is(t, "sub", err, vfs.Revoked)
 	_, err = content.ReadAt(make([]byte, 1), 0)
-	is(t, "content", err, vfs.Revoked)
+	check.Is(t, "content", err, vfs.Revoked)
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	vfs.OnRevoke(sub, func(err error) { is(t, "told at once", err, vfs.Revoked); told++ })
+	vfs.OnRevoke(sub, func(err error) { check.Is(t, "told at once", err, vfs.Revoked); told++ })
 	if told != 2 {
 		t.Error("not told at once")
 	}
 }
 
 func TestAttenuationNeverComesBack(t *testing.T) {
-	d, c, _ := guarded(t, sample)
+	d, c, _ := check.Guarded(t, check.Sample)
 	ro, err := vfs.ReadOnlyDir(d)
-	ok(t, err)
-	sub, own := controlled(t, dirAt(t, ro, "a"))
-	ok(t, own.SetWritable(true))
-	ok(t, c.SetWritable(false))
-	ok(t, c.SetWritable(true))
-	is(t, "through readOnly", put(t.Context(), ro, "f", "x"), vfs.ReadOnly)
-	is(t, "through revocable of readOnly", put(t.Context(), sub, "f", "x"), vfs.ReadOnly)
-	_, err = vfs.ReplaceFile(t.Context(), fileAt(t, sub, "f"), nil, vfs.If{})
-	is(t, "a file of it", err, vfs.ReadOnly)
-	is(t, "renamed into it", d.Rename(t.Context(), "f", ro, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
-	is(t, "renamed out of it", ro.Rename(t.Context(), "f", d, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
-	ok(t, put(t.Context(), d, "f", "x"))
+	check.OK(t, err)
+	sub, own := check.Controlled(t, check.DirAt(t, ro, "a"))
+	check.OK(t, own.SetWritable(true))
+	check.OK(t, c.SetWritable(false))
+	check.OK(t, c.SetWritable(true))
+	check.Is(t, "through readOnly", check.Put(t.Context(), ro, "f", "x"), vfs.ReadOnly)
+	check.Is(t, "through revocable of readOnly", check.Put(t.Context(), sub, "f", "x"), vfs.ReadOnly)
+	_, err = vfs.ReplaceFile(t.Context(), check.FileAt(t, sub, "f"), nil, vfs.If{})
+	check.Is(t, "a file of it", err, vfs.ReadOnly)
+	check.Is(t, "renamed into it", d.Rename(t.Context(), "f", ro, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
+	check.Is(t, "renamed out of it", ro.Rename(t.Context(), "f", d, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
+	check.OK(t, check.Put(t.Context(), d, "f", "x"))
 	if own, effective := own.Writable(); !own || effective {
 		t.Errorf("below readOnly: own %v, effective %v", own, effective)
 	}
-	ok(t, c.SetWritable(false))
+	check.OK(t, c.SetWritable(false))
 	if own, effective := own.Writable(); !own || effective {
 		t.Errorf("below a lock: own %v, effective %v", own, effective)
 	}
@@ -184,17 +185,17 @@ func TestAttenuationNeverComesBack(t *testing.T) {
 func TestEnterLate(t *testing.T) {
 	for name, set := range map[string]func(c *vfs.Control){
 		"nothing":    func(*vfs.Control) {},
-		"revoked":    func(c *vfs.Control) { ok(t, c.Revoke()) },
-		"locked":     func(c *vfs.Control) { ok(t, c.SetWritable(false)) },
+		"revoked":    func(c *vfs.Control) { check.OK(t, c.Revoke()) },
+		"locked":     func(c *vfs.Control) { check.OK(t, c.SetWritable(false)) },
 		"unreadable": func(c *vfs.Control) { c.SetReadable(false) },
 		"a route":    func(c *vfs.Control) { child(t, c, "a") },
 		"released":   func(c *vfs.Control) { c.Release() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, raw := store(t, sample)
+			_, raw := check.Store(t, check.Sample)
 			d, c, err := vfs.RevocableDir(vfs.Guarded(raw, nil))
-			ok(t, err)
-			ok(t, d.Close())
+			check.OK(t, err)
+			check.OK(t, d.Close())
 			if got := vfs.EnterLate(c.Gate, func() { set(c) }); got != (name == "nothing") {
 				t.Errorf("entered: %v", got)
 			}
@@ -204,64 +205,64 @@ func TestEnterLate(t *testing.T) {
 
 // TestMaxDerived: a guest makes no gate below gate without end.
 func TestMaxDerived(t *testing.T) {
-	d, _, _ := guarded(t, sample)
+	d, _, _ := check.Guarded(t, check.Sample)
 	for range vfs.MaxDerived - 1 { // guarded has derived one
 		next, c, err := vfs.RevocableDir(d)
-		ok(t, err)
+		check.OK(t, err)
 		c.Release()
 		d = next
 	}
 	_, _, err := vfs.RevocableDir(d)
-	is(t, "one more", err, vfs.Limit)
+	check.Is(t, "one more", err, vfs.Limit)
 	_, err = d.Stat(t.Context())
-	ok(t, err)
+	check.OK(t, err)
 }
 
 // TestClosed: a reference that was closed is stale, whoever else holds what it led
 // to, and revoked once that is.
 func TestClosed(t *testing.T) {
-	d, c, _ := guarded(t, sample)
-	h := hold(t, d)
+	d, c, _ := check.Guarded(t, check.Sample)
+	h := check.Hold(t, d)
 	dup, err := vfs.Dup(d)
-	ok(t, err)
-	h.dir = dup.(vfs.Dir)
-	others := hold(t, d)
-	h.content.Close()
-	h.content, err = vfs.Open(t.Context(), others.file)
-	ok(t, err)
-	ok(t, h.dir.Close())
-	ok(t, h.file.Close())
-	ok(t, h.link.Close())
+	check.OK(t, err)
+	h.Dir = dup.(vfs.Dir)
+	others := check.Hold(t, d)
+	h.Content.Close()
+	h.Content, err = vfs.Open(t.Context(), others.File)
+	check.OK(t, err)
+	check.OK(t, h.Dir.Close())
+	check.OK(t, h.File.Close())
+	check.OK(t, h.Link.Close())
 	try := func(want vfs.Code) {
 		t.Helper()
-		for _, o := range ops {
-			if o.name != "read a content" { // which outlives its file
-				is(t, o.name, o.do(t.Context(), h), want)
+		for _, o := range check.Ops {
+			if o.Name != "read a content" { // which outlives its file
+				check.Is(t, o.Name, o.Do(t.Context(), h), want)
 			}
 		}
 	}
 	try(vfs.Stale)
-	tryAll(t, "held by others", others, "", "")
-	ok(t, c.Revoke())
+	check.TryAll(t, "held by others", others, "", "")
+	check.OK(t, c.Revoke())
 	try(vfs.Revoked)
 }
 
 func TestAttenuatedFiles(t *testing.T) {
-	d, _, _ := guarded(t, sample)
-	ro, err := vfs.ReadOnlyFile(fileAt(t, d, "f"))
-	ok(t, err)
+	d, _, _ := check.Guarded(t, check.Sample)
+	ro, err := vfs.ReadOnlyFile(check.FileAt(t, d, "f"))
+	check.OK(t, err)
 	again, _, err := vfs.RevocableFile(ro)
-	ok(t, err)
+	check.OK(t, err)
 	dup, err := vfs.Dup(again)
-	ok(t, err)
+	check.OK(t, err)
 	for what, f := range map[string]vfs.File{"readOnly": ro, "revocable of readOnly": again, "a reference to it": dup.(vfs.File)} {
-		for _, o := range ops {
-			h := held{dir: d, file: f}
-			switch o.name {
+		for _, o := range check.Ops {
+			h := check.Held{Dir: d, File: f}
+			switch o.Name {
 			case "write", "append", "truncate", "replace a file":
-				is(t, what+": "+o.name, o.do(t.Context(), h), vfs.ReadOnly)
+				check.Is(t, what+": "+o.Name, o.Do(t.Context(), h), vfs.ReadOnly)
 			case "read", "version", "stat a file":
-				is(t, what+": "+o.name, o.do(t.Context(), h), "")
+				check.Is(t, what+": "+o.Name, o.Do(t.Context(), h), "")
 			}
 		}
 	}
@@ -301,25 +302,25 @@ func TestConditionsReadWhatTheyAreOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, raw := store(t, nil)
-			ok(t, put(t.Context(), raw, "there", "there"))
-			ok(t, put(t.Context(), raw, "other", "other"))
+			_, raw := check.Store(t, nil)
+			check.OK(t, check.Put(t.Context(), raw, "there", "there"))
+			check.OK(t, check.Put(t.Context(), raw, "other", "other"))
 			src := vfs.Guarded(raw, nil)
-			d, control := controlled(t, src)
-			f := fileAt(t, d, "there")
+			d, control := check.Controlled(t, src)
+			f := check.FileAt(t, d, "there")
 			control.SetReadable(false)
 			for what, c := range map[string]vfs.If{"that holds": right, "that does not": wrong} {
-				is(t, "a condition "+what, change(t.Context(), src, d, f, c), vfs.Denied)
+				check.Is(t, "a condition "+what, change(t.Context(), src, d, f, c), vfs.Denied)
 			}
-			if got := read(t, raw, "there"); got != "there" {
+			if got := check.Read(t, raw, "there"); got != "there" {
 				t.Errorf("it became %q", got)
 			}
 			if name != "rename onto it" { // which needs its target's version
-				is(t, "no condition", change(t.Context(), src, d, f, vfs.If{}), "")
+				check.Is(t, "no condition", change(t.Context(), src, d, f, vfs.If{}), "")
 				return
 			}
 			control.SetReadable(true)
-			is(t, "a condition that holds", change(t.Context(), src, d, f, right), "")
+			check.Is(t, "a condition that holds", change(t.Context(), src, d, f, right), "")
 		})
 	}
 }
@@ -347,8 +348,8 @@ func TestOrderOfRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, control, raw := guarded(t, sample, vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "f" })})
-				other, _, _ := guarded(t, sample)
+				d, control, raw := check.Guarded(t, check.Sample, vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "f" })})
+				other, _, _ := check.Guarded(t, check.Sample)
 				c.set(control)
 				ctx := t.Context()
 				for _, name := range []string{"..", "f", "missing", "bad\n", "z"} {
@@ -356,26 +357,26 @@ func TestOrderOfRefusals(t *testing.T) {
 					_, err := d.Lookup(ctx, name)
 					switch {
 					case reads != "":
-						is(t, "lookup "+name, err, reads)
+						check.Is(t, "lookup "+name, err, reads)
 					case name == "f":
-						is(t, "lookup "+name, err, vfs.Denied)
+						check.Is(t, "lookup "+name, err, vfs.Denied)
 					}
 					changes := c.changes
 					if name == "f" && changes == vfs.ReadOnly {
 						changes = vfs.Denied // of what is hidden, denied comes first
 					}
-					is(t, "put "+name, put2(ctx, d, name), changes)
+					check.Is(t, "put "+name, put2(ctx, d, name), changes)
 					_, err = d.Create(ctx, name)
-					is(t, "create "+name, err, changes)
+					check.Is(t, "create "+name, err, changes)
 					_, err = d.Mkdir(ctx, name)
-					is(t, "mkdir "+name, err, changes)
-					is(t, "remove "+name, d.Remove(ctx, name, vfs.If{}), changes)
+					check.Is(t, "mkdir "+name, err, changes)
+					check.Is(t, "remove "+name, d.Remove(ctx, name, vfs.If{}), changes)
 					renames := changes
 					if c.reads == vfs.Denied {
 						renames = vfs.Denied // the source must be readable
 					}
 					for what, dst := range map[string]vfs.Dir{"itself": d, "another": other, "nobody's": raw} {
-						is(t, "rename "+name+" to "+what, d.Rename(ctx, name, dst, "..", vfs.If{}, vfs.If{}), renames)
+						check.Is(t, "rename "+name+" to "+what, d.Rename(ctx, name, dst, "..", vfs.If{}, vfs.If{}), renames)
 					}
 					if got := vfs.CodeOf(other.Rename(ctx, "..", d, name, vfs.If{}, vfs.If{})); got != changes {
 						t.Errorf("rename from .. to %q of another: %q, want %q", name, got, changes)
@@ -393,28 +394,28 @@ func put2(ctx context.Context, d vfs.Dir, name string) error {
 
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, c, _ := guarded(t, sample)
-		h := hold(t, d)
-		sub, below := controlled(t, dirAt(t, d, "a"))
+		d, c, _ := check.Guarded(t, check.Sample)
+		h := check.Hold(t, d)
+		sub, below := check.Controlled(t, check.DirAt(t, d, "a"))
 		told := false
-		vfs.OnRevoke(sub, func(err error) { is(t, "told", err, vfs.Expired); told = true })
+		vfs.OnRevoke(sub, func(err error) { check.Is(t, "told", err, vfs.Expired); told = true })
 		c.ExpireAt(time.Now().Add(time.Hour))
 		c.ExpireAt(time.Now().Add(time.Minute))
 		c.ExpireAt(time.Now().Add(time.Hour)) // it was to expire before
 		below.ExpireAt(time.Now().Add(2 * time.Minute))
 		time.Sleep(time.Minute - 1)
 		synctest.Wait()
-		tryAll(t, "in time", h, "", "")
+		check.TryAll(t, "in time", h, "", "")
 		time.Sleep(1)
 		synctest.Wait()
-		tryAll(t, "late", h, vfs.Expired, vfs.Expired)
+		check.TryAll(t, "late", h, vfs.Expired, vfs.Expired)
 		if _, err := sub.Stat(t.Context()); vfs.CodeOf(err) != vfs.Expired || !told || !below.Revoked() {
 			t.Errorf("below: %v, told %v", err, told)
 		}
 		c.ExpireAt(time.Now().Add(time.Hour))
-		is(t, "revived", func() error { _, err := d.Stat(t.Context()); return err }(), vfs.Expired)
-		ok(t, c.Revoke())
+		check.Is(t, "revived", func() error { _, err := d.Stat(t.Context()); return err }(), vfs.Expired)
+		check.OK(t, c.Revoke())
 		_, err := d.Stat(t.Context())
-		is(t, "revoked then", err, vfs.Revoked)
+		check.Is(t, "revoked then", err, vfs.Revoked)
 	})
 }

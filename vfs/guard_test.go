@@ -11,39 +11,37 @@ import (
 	"capd/vfs"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
-
-type do = func(context.Context) (vfs.Effect, error)
-
-func around(f func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error)) vfs.Guard {
-	return vfs.Guard{Around: f}
-}
 
 // TestAround is a guard that does not keep to the rules.
 func TestAround(t *testing.T) {
-	var late do
+	var late check.Do
 	var lateDone = make(chan error, 1)
 	for name, c := range map[string]struct {
-		guard       func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error)
+		guard       func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error)
 		want        vfs.Code
 		lands, once bool
 	}{
-		"keeps to them": {func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) { return do(ctx) }, "", true, true},
-		"refuses":       {func(context.Context, vfs.Op, do) (vfs.Effect, error) { return vfs.Effect{}, vfs.AskTimeout }, vfs.AskTimeout, false, false},
-		"does nothing":  {func(context.Context, vfs.Op, do) (vfs.Effect, error) { return vfs.Effect{}, nil }, vfs.Internal, false, false},
-		"twice": {func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) {
+		"keeps to them": {func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) { return do(ctx) }, "", true, true},
+		"refuses":       {func(context.Context, vfs.Op, check.Do) (vfs.Effect, error) { return vfs.Effect{}, vfs.AskTimeout }, vfs.AskTimeout, false, false},
+		"does nothing":  {func(context.Context, vfs.Op, check.Do) (vfs.Effect, error) { return vfs.Effect{}, nil }, vfs.Internal, false, false},
+		"twice": {func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {
 			do(ctx)
 			return do(ctx)
 		}, vfs.Internal, true, true},
-		"within itself": {func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) {
+		"within itself": {func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {
 			e, err := do(vfs.OnCommit(ctx, func(e vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
 				do(ctx)
 				return change()
 			}))
 			return e, err
 		}, "", true, true},
-		"late": {func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) { late = do; return vfs.Effect{}, nil }, vfs.Internal, false, false},
-		"meanwhile": {func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) {
+		"late": {func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {
+			late = do
+			return vfs.Effect{}, nil
+		}, vfs.Internal, false, false},
+		"meanwhile": {func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {
 			begun := make(chan struct{})
 			go func() {
 				_, err := do(vfs.OnCommit(ctx, func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
@@ -56,55 +54,55 @@ func TestAround(t *testing.T) {
 			<-begun
 			return vfs.Effect{}, vfs.AskDenied
 		}, vfs.AskDenied, true, true},
-		"swallows": {func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) {
+		"swallows": {func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {
 			do(ctx)
 			return vfs.Effect{}, nil
 		}, "", true, true},
 	} {
-		_, raw := store(t, nil)
-		d := vfs.Guarded(raw, nil, around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+		_, raw := check.Store(t, nil)
+		d := vfs.Guarded(raw, nil, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 			if op.Kind == vfs.OpAppend {
 				return c.guard(ctx, op, do)
 			}
 			return do(ctx)
 		}))
-		ok(t, put(t.Context(), d, "f", ""))
-		_, err := vfs.Append(t.Context(), fileAt(t, d, "f"), []byte("x"), vfs.If{})
-		is(t, name, err, c.want)
+		check.OK(t, check.Put(t.Context(), d, "f", ""))
+		_, err := vfs.Append(t.Context(), check.FileAt(t, d, "f"), []byte("x"), vfs.If{})
+		check.Is(t, name, err, c.want)
 		want := ""
 		if c.lands {
 			want = "x"
 		}
-		if got := read(t, raw, "f"); got != want {
+		if got := check.Read(t, raw, "f"); got != want {
 			t.Errorf("%s: content %q, want %q", name, got, want)
 		}
 		if late != nil {
 			_, err := late(t.Context())
-			is(t, "late", err, vfs.Internal)
+			check.Is(t, "late", err, vfs.Internal)
 			late = nil
-			if got := read(t, raw, "f"); got != "" {
+			if got := check.Read(t, raw, "f"); got != "" {
 				t.Errorf("late: content %q", got)
 			}
 		}
 	}
-	ok(t, <-lateDone)
+	check.OK(t, <-lateDone)
 }
 
 // TestSwallowedError: a guard does not turn a failure into success.
 func TestSwallowedError(t *testing.T) {
-	d, _, _ := guarded(t, sample, around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+	d, _, _ := check.Guarded(t, check.Sample, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 		do(ctx)
 		return vfs.Effect{}, nil
 	}))
 	_, err := d.Lookup(t.Context(), "missing")
-	is(t, "lookup", err, vfs.NotFound)
-	is(t, "remove", d.Remove(t.Context(), "missing", vfs.If{}), vfs.NotFound)
+	check.Is(t, "lookup", err, vfs.NotFound)
+	check.Is(t, "remove", d.Remove(t.Context(), "missing", vfs.If{}), vfs.NotFound)
 }
 
 func TestGuardsInOrder(t *testing.T) {
 	var log []string
 	says := func(name string) vfs.Guard {
-		return around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+		return check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 			if !op.Kind.Changes() {
 				return do(ctx)
 			}
@@ -114,10 +112,10 @@ func TestGuardsInOrder(t *testing.T) {
 			return e, err
 		})
 	}
-	d, _, _ := guarded(t, sample, says("1"), says("2"))
-	ok(t, put(t.Context(), d, "a/b/f", "twelve bytes"))
-	ok(t, d.Rename(t.Context(), "f", dirAt(t, d, "a"), "g", vfs.If{}, vfs.If{}))
-	is(t, "remove", d.Remove(t.Context(), "a", vfs.If{}), vfs.NotEmpty)
+	d, _, _ := check.Guarded(t, check.Sample, says("1"), says("2"))
+	check.OK(t, check.Put(t.Context(), d, "a/b/f", "twelve bytes"))
+	check.OK(t, d.Rename(t.Context(), "f", check.DirAt(t, d, "a"), "g", vfs.If{}, vfs.If{}))
+	check.Is(t, "remove", d.Remove(t.Context(), "a", vfs.If{}), vfs.NotEmpty)
 	want := []string{
 		"1 before replace a/b/f ", "2 before replace a/b/f ", "2 after {Bytes:-1 Nodes:0} ", "1 after {Bytes:-1 Nodes:0} ",
 		"1 before rename f a/g", "2 before rename f a/g", "2 after {Bytes:0 Nodes:0} ", "1 after {Bytes:0 Nodes:0} ",
@@ -134,44 +132,44 @@ func TestHidden(t *testing.T) {
 	hides := vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool {
 		return path == "a/secret" || path == "secret" || strings.HasPrefix(path, "a/secret/")
 	})}
-	_, raw := store(t, vfstest.Tree{"secret": {Data: "x"}, "f": {Data: "x"}, "a/secret/f": {Data: "x"}, "l": {Link: "a/secret/f"}, "m": {Link: "nope/../secret"}, "a/up": {Link: "../secret"}})
+	_, raw := check.Store(t, vfstest.Tree{"secret": {Data: "x"}, "f": {Data: "x"}, "a/secret/f": {Data: "x"}, "l": {Link: "a/secret/f"}, "m": {Link: "nope/../secret"}, "a/up": {Link: "../secret"}})
 	plan := &faultfs.Plan{}
 	d := vfs.Guarded(faultfs.New(raw, plan), nil, hides)
-	a := dirAt(t, d, "a")
+	a := check.DirAt(t, d, "a")
 	for _, v := range []vfs.Dir{d, a} {
-		all, err := names(t.Context(), v)
-		ok(t, err)
+		all, err := check.Names(t.Context(), v)
+		check.OK(t, err)
 		if slices.Contains(all, "secret") {
 			t.Errorf("listed: %v", all)
 		}
 	}
 	for _, path := range []string{"l", "a/up", "a/secret", "a/secret/f", "secret"} {
 		_, err := vfs.Walk(t.Context(), d, path)
-		is(t, "walk "+path, err, vfs.Denied)
-		is(t, "put "+path, put(t.Context(), d, path, "x"), vfs.Denied)
+		check.Is(t, "walk "+path, err, vfs.Denied)
+		check.Is(t, "put "+path, check.Put(t.Context(), d, path, "x"), vfs.Denied)
 	}
 	_, err := vfs.Walk(t.Context(), d, "m")
-	is(t, "walk m", err, vfs.NotFound)
+	check.Is(t, "walk m", err, vfs.NotFound)
 
-	is(t, "remove of what holds nothing else", dirAt(t, d, "a").Remove(t.Context(), "up", vfs.If{}), "")
-	is(t, "remove of what holds nothing else", d.Remove(t.Context(), "a", vfs.If{}), vfs.Denied)
-	ok(t, put(t.Context(), d, "a/seen", "x"))
-	is(t, "remove of what holds something", d.Remove(t.Context(), "a", vfs.If{}), vfs.NotEmpty)
+	check.Is(t, "remove of what holds nothing else", check.DirAt(t, d, "a").Remove(t.Context(), "up", vfs.If{}), "")
+	check.Is(t, "remove of what holds nothing else", d.Remove(t.Context(), "a", vfs.If{}), vfs.Denied)
+	check.OK(t, check.Put(t.Context(), d, "a/seen", "x"))
+	check.Is(t, "remove of what holds something", d.Remove(t.Context(), "a", vfs.If{}), vfs.NotEmpty)
 
-	f := fileAt(t, d, "f")
+	f := check.FileAt(t, d, "f")
 	defer f.Close()
 	plan.Fail(faultfs.Any, faultfs.Before, 0, vfs.Errorf(vfs.Corrupt, "the store was asked"))
 	for what, v := range map[string]vfs.Dir{"": d, "a/": a} {
 		_, err := v.Lookup(t.Context(), "secret")
-		is(t, what+"lookup", err, vfs.Denied)
+		check.Is(t, what+"lookup", err, vfs.Denied)
 		_, err = v.Create(t.Context(), "secret")
-		is(t, what+"create", err, vfs.Denied)
+		check.Is(t, what+"create", err, vfs.Denied)
 		_, err = v.Mkdir(t.Context(), "secret")
-		is(t, what+"mkdir", err, vfs.Denied)
+		check.Is(t, what+"mkdir", err, vfs.Denied)
 		_, err = v.Replace(t.Context(), "secret", strings.NewReader("x"), vfs.If{Absent: true})
-		is(t, what+"replace", err, vfs.Denied)
-		is(t, what+"remove", v.Remove(t.Context(), "secret", vfs.If{}), vfs.Denied)
-		is(t, what+"rename", v.Rename(t.Context(), "secret", d, "x", vfs.If{}, vfs.If{}), vfs.Denied)
-		is(t, what+"rename to", d.Rename(t.Context(), "f", v, "secret", vfs.If{}, vfs.If{}), vfs.Denied)
+		check.Is(t, what+"replace", err, vfs.Denied)
+		check.Is(t, what+"remove", v.Remove(t.Context(), "secret", vfs.If{}), vfs.Denied)
+		check.Is(t, what+"rename", v.Rename(t.Context(), "secret", d, "x", vfs.If{}, vfs.If{}), vfs.Denied)
+		check.Is(t, what+"rename to", d.Rename(t.Context(), "f", v, "secret", vfs.If{}, vfs.If{}), vfs.Denied)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // batch is what the tests hold.
@@ -18,7 +19,7 @@ var batch = []vfs.Op{{Kind: vfs.OpReplace, Path: "m/a/f"}, {Kind: vfs.OpRemove, 
 func holding(t testing.TB, d vfs.Dir) (context.Context, func()) {
 	t.Helper()
 	ctx, release, err := vfs.Hold(t.Context(), d, batch)
-	ok(t, err)
+	check.OK(t, err)
 	return ctx, release
 }
 
@@ -29,7 +30,7 @@ func makes(ctx context.Context, d vfs.Dir) error {
 		return err
 	}
 	defer m.Close()
-	if err := put(ctx, m, "a/f", "made"); err != nil {
+	if err := check.Put(ctx, m, "a/f", "made"); err != nil {
 		return err
 	}
 	b, err := vfs.WalkDir(ctx, m, "a/b")
@@ -68,9 +69,9 @@ func makes(ctx context.Context, d vfs.Dir) error {
 func mounts(t testing.TB, guards ...vfs.Guard) *vfs.Namespace {
 	t.Helper()
 	ns := vfs.NewNamespace()
-	mount(t, ns, "", vfstest.Tree{"beside": {Data: "x"}})
-	_, d := store(t, sample)
-	ok(t, ns.Mount("m", d, vfs.MountOptions{Guards: guards}))
+	check.Mount(t, ns, "", vfstest.Tree{"beside": {Data: "x"}})
+	_, d := check.Store(t, check.Sample)
+	check.OK(t, ns.Mount("m", d, vfs.MountOptions{Guards: guards}))
 	return ns
 }
 
@@ -91,15 +92,15 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ns := mounts(t, policies()...)
-				d, c := controlled(t, vfs.Guarded(ns.Root(), nil, policies()...))
+				ns := mounts(t, check.Policies()...)
+				d, c := check.Controlled(t, vfs.Guarded(ns.Root(), nil, check.Policies()...))
 				if name == "of parent" {
 					parent := c
-					d, c = controlled(t, d)
+					d, c = check.Controlled(t, d)
 					s.shut = func(*vfs.Control, *vfs.Namespace) error { return parent.Revoke() }
 				}
 				ctx, release := holding(t, d)
-				staged := &asking{ask: make(chan struct{}), data: strings.NewReader("slow")}
+				staged := &check.Asking{Ask: make(chan struct{}), Data: strings.NewReader("slow")}
 				slow := make(chan error)
 				go func() {
 					_, err := vfs.Put(ctx, d, "m/a/f", staged, vfs.If{}) // begins before, ends after
@@ -115,49 +116,38 @@ func TestHold(t *testing.T) {
 					}
 				default:
 				}
-				is(t, "another context", put(t.Context(), d, "m/a/f", "x"), s.code)
-				close(staged.ask)
-				ok(t, <-slow)
-				ok(t, makes(ctx, d))
+				check.Is(t, "another context", check.Put(t.Context(), d, "m/a/f", "x"), s.code)
+				close(staged.Ask)
+				check.OK(t, <-slow)
+				check.OK(t, makes(ctx, d))
 				release()
 				release()
 				if !s.now {
-					ok(t, <-shut)
+					check.OK(t, <-shut)
 				}
 				after := s.code
 				if name == "unmount" {
 					after = vfs.NotFound
 				}
-				is(t, "after the release", put(ctx, d, "m/a/f", "x"), after)
+				check.Is(t, "after the release", check.Put(ctx, d, "m/a/f", "x"), after)
 			})
 		})
 	}
 }
 
-// asking reads data once it was asked to.
-type asking struct {
-	ask  chan struct{}
-	data *strings.Reader
-}
-
-func (a *asking) Read(p []byte) (int, error) {
-	<-a.ask
-	return a.data.Read(p)
-}
-
 // TestHoldStuck is a batch that does not end within the grace.
 func TestHoldStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, c := controlled(t, vfs.Guarded(mounts(t).Root(), nil))
+		d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
 		ctx, release := holding(t, d)
 		err := c.Revoke()
-		is(t, "revoke", err, vfs.Busy)
+		check.Is(t, "revoke", err, vfs.Busy)
 		if !strings.Contains(err.Error(), "a batch of 4") {
 			t.Error(err)
 		}
-		ok(t, makes(ctx, d))
+		check.OK(t, makes(ctx, d))
 		release()
-		ok(t, c.Revoke())
+		check.OK(t, c.Revoke())
 	})
 }
 
@@ -173,7 +163,7 @@ func TestHoldRefuses(t *testing.T) {
 	}{
 		"read-only": {func(t *testing.T) vfs.Dir {
 			d, err := vfs.ReadOnlyDir(vfs.Guarded(mounts(t).Root(), nil))
-			ok(t, err)
+			check.OK(t, err)
 			return d
 		}, vfs.ReadOnly, "m/a/f"},
 		"denied":        {func(t *testing.T) vfs.Dir { return vfs.Guarded(mounts(t).Root(), nil, hides) }, vfs.Denied, "m/a/b/f"},
@@ -182,45 +172,45 @@ func TestHoldRefuses(t *testing.T) {
 		"asked within":  {func(t *testing.T) vfs.Dir { return vfs.Guarded(mounts(t, asks).Root(), nil) }, vfs.AskDenied, "m/a/b/f"},
 		"a mount": {func(t *testing.T) vfs.Dir {
 			ns := mounts(t)
-			mount(t, ns, "m/z/f", nil)
+			check.Mount(t, ns, "m/z/f", nil)
 			return vfs.Guarded(ns.Root(), nil)
 		}, vfs.Busy, "m/f"},
 		"what leads": {func(t *testing.T) vfs.Dir {
 			ns := mounts(t)
-			ok(t, ns.Unmount(t.Context(), ""))
+			check.OK(t, ns.Unmount(t.Context(), ""))
 			return vfs.Guarded(ns.Root(), nil)
 		}, vfs.ReadOnly, "new"},
 		"a read-only mount": {func(t *testing.T) vfs.Dir {
 			ns := mounts(t)
-			_, d := store(t, sample)
-			ok(t, ns.Mount("m/a/b", d, vfs.MountOptions{ReadOnly: true}))
+			_, d := check.Store(t, check.Sample)
+			check.OK(t, ns.Mount("m/a/b", d, vfs.MountOptions{ReadOnly: true}))
 			return vfs.Guarded(ns.Root(), nil)
 		}, vfs.ReadOnly, "m/a/b/f"},
 		"a route": {func(t *testing.T) vfs.Dir {
-			d, c := controlled(t, vfs.Guarded(mounts(t).Root(), nil))
-			ok(t, child(t, c, "m", "a").SetWritable(false))
+			d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
+			check.OK(t, child(t, c, "m", "a").SetWritable(false))
 			return d
 		}, vfs.ReadOnly, "m/a/f"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, control := controlled(t, c.d(t))
-			before := picture(t, d)
+			d, control := check.Controlled(t, c.d(t))
+			before := check.Picture(t, d)
 			_, _, err := vfs.Hold(t.Context(), d, batch)
-			is(t, "hold", err, c.want)
+			check.Is(t, "hold", err, c.want)
 			if !strings.Contains(err.Error(), ": "+c.path) {
 				t.Errorf("%v does not name %s", err, c.path)
 			}
 			if n := vfs.Changing(control.Gate); n != 0 {
 				t.Errorf("%d changes are under way", n)
 			}
-			if after := picture(t, d); after != before {
+			if after := check.Picture(t, d); after != before {
 				t.Errorf("changed to %s", after)
 			}
-			ok(t, control.Revoke())
+			check.OK(t, control.Revoke())
 		})
 	}
 	_, _, err := vfs.Hold(t.Context(), vfs.Guarded(mounts(t).Root(), nil), []vfs.Op{{Kind: vfs.OpRemove, Path: "../x"}})
-	is(t, "a bad path", err, vfs.Invalid)
+	check.Is(t, "a bad path", err, vfs.Invalid)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := vfs.Hold(cancelled, vfs.Guarded(mounts(t).Root(), nil), batch); err != context.Canceled {
@@ -231,51 +221,51 @@ func TestHoldRefuses(t *testing.T) {
 // TestHoldDoesNotWiden: a batch passes what waits for it, and nothing else.
 func TestHoldDoesNotWiden(t *testing.T) {
 	ns := mounts(t)
-	d, c := controlled(t, vfs.Guarded(ns.Root(), nil))
-	other, co := controlled(t, vfs.Guarded(ns.Root(), nil))
+	d, c := check.Controlled(t, vfs.Guarded(ns.Root(), nil))
+	other, co := check.Controlled(t, vfs.Guarded(ns.Root(), nil))
 	ctx, release := holding(t, d)
 	defer release()
-	ok(t, co.Revoke()) // of another grant: it waits for nobody
-	is(t, "another grant", put(ctx, other, "m/a/f", "x"), vfs.Revoked)
+	check.OK(t, co.Revoke()) // of another grant: it waits for nobody
+	check.Is(t, "another grant", check.Put(ctx, other, "m/a/f", "x"), vfs.Revoked)
 	ro, err := vfs.ReadOnlyDir(d)
-	ok(t, err)
-	is(t, "an attenuation", put(ctx, ro, "m/a/f", "x"), vfs.ReadOnly)
+	check.OK(t, err)
+	check.Is(t, "an attenuation", check.Put(ctx, ro, "m/a/f", "x"), vfs.ReadOnly)
 	c.SetReadable(false)
-	_, err = names(ctx, d)
-	is(t, "reading, which waits for nobody", err, vfs.Denied)
+	_, err = check.Names(ctx, d)
+	check.Is(t, "reading, which waits for nobody", err, vfs.Denied)
 	c.SetReadable(true)
-	ok(t, child(t, c, "m", "a").SetWritable(false))
-	is(t, "a route from now on", put(ctx, d, "m/a/f", "x"), vfs.ReadOnly)
-	closed := dirAt(t, d, "m")
-	ok(t, closed.Close())
-	is(t, "what was closed", put(ctx, closed, "z/x", "x"), vfs.Stale)
-	mount(t, ns, "m/z", nil)
-	is(t, "what was mounted over", makes(ctx, d), vfs.ReadOnly) // the route comes first
+	check.OK(t, child(t, c, "m", "a").SetWritable(false))
+	check.Is(t, "a route from now on", check.Put(ctx, d, "m/a/f", "x"), vfs.ReadOnly)
+	closed := check.DirAt(t, d, "m")
+	check.OK(t, closed.Close())
+	check.Is(t, "what was closed", check.Put(ctx, closed, "z/x", "x"), vfs.Stale)
+	check.Mount(t, ns, "m/z", nil)
+	check.Is(t, "what was mounted over", makes(ctx, d), vfs.ReadOnly) // the route comes first
 }
 
 // TestHoldDoesNotWidenWhenShut: nor does one whose gate was shut meanwhile.
 func TestHoldDoesNotWidenWhenShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, c := controlled(t, vfs.Guarded(mounts(t).Root(), nil))
+		d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
 		ro, err := vfs.ReadOnlyDir(d)
-		ok(t, err)
+		check.OK(t, err)
 		ctx, release := holding(t, d)
 		locked := make(chan error)
 		go func() { locked <- c.SetWritable(false) }()
 		synctest.Wait()
-		ok(t, put(ctx, d, "m/a/f", "x"))
-		is(t, "an attenuation", put(ctx, ro, "m/a/f", "x"), vfs.ReadOnly)
-		is(t, "an attenuation, of a bad name", put2(ctx, ro, ".."), vfs.ReadOnly)
-		m := dirAt(t, ro, "m")
-		is(t, "a rename out of one", m.Rename(ctx, "f", d, "f", vfs.If{}, vfs.If{}), vfs.ReadOnly)
+		check.OK(t, check.Put(ctx, d, "m/a/f", "x"))
+		check.Is(t, "an attenuation", check.Put(ctx, ro, "m/a/f", "x"), vfs.ReadOnly)
+		check.Is(t, "an attenuation, of a bad name", put2(ctx, ro, ".."), vfs.ReadOnly)
+		m := check.DirAt(t, ro, "m")
+		check.Is(t, "a rename out of one", m.Rename(ctx, "f", d, "f", vfs.If{}, vfs.If{}), vfs.ReadOnly)
 		release()
-		ok(t, <-locked)
+		check.OK(t, <-locked)
 	})
 }
 
 // TestHoldReadsWhatMoves: a move in a batch needs what a move needs.
 func TestHoldReadsWhatMoves(t *testing.T) {
-	d, c := controlled(t, vfs.Guarded(mounts(t).Root(), nil))
+	d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
 	c.SetReadable(false)
 	for _, op := range batch {
 		_, release, err := vfs.Hold(t.Context(), d, []vfs.Op{op})
@@ -283,7 +273,7 @@ func TestHoldReadsWhatMoves(t *testing.T) {
 		if op.Kind == vfs.OpRename {
 			want = vfs.Denied
 		}
-		is(t, op.Kind.String(), err, want)
+		check.Is(t, op.Kind.String(), err, want)
 		if err == nil {
 			release()
 		}
@@ -294,7 +284,7 @@ func TestHoldReadsWhatMoves(t *testing.T) {
 // is made.
 func TestHoldAsksGuards(t *testing.T) {
 	seen := func(into *[]vfs.Op) vfs.Guard {
-		return vfs.Guard{Changes: true, Around: func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+		return vfs.Guard{Changes: true, Around: func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 			*into = append(*into, op)
 			e, err := do(ctx)
 			if op.Batch == vfs.Ahead && (e != vfs.Effect{}) {
@@ -305,7 +295,7 @@ func TestHoldAsksGuards(t *testing.T) {
 	}
 	var outer, inner []vfs.Op
 	d := vfs.Guarded(mounts(t, seen(&inner)).Root(), nil, seen(&outer))
-	before := picture(t, d)
+	before := check.Picture(t, d)
 	ctx, release := holding(t, d)
 	want := func(what string, got []vfs.Op, batch vfs.Batch, want ...string) {
 		t.Helper()
@@ -322,29 +312,29 @@ func TestHoldAsksGuards(t *testing.T) {
 	}
 	want("outer", outer, vfs.Ahead, "replace m/a/f", "remove m/a/b/f", "rename m/f m/z/f", "mkdir new")
 	want("inner", inner, vfs.Ahead, "replace a/f", "remove a/b/f", "rename f z/f")
-	if now := picture(t, d); now != before {
+	if now := check.Picture(t, d); now != before {
 		t.Errorf("changed to %s", now)
 	}
 	outer, inner = nil, nil
-	ok(t, makes(ctx, d))
+	check.OK(t, makes(ctx, d))
 	want("outer", outer, vfs.InBatch, "replace m/a/f", "remove m/a/b/f", "rename m/f m/z/f", "mkdir new")
 	want("inner", inner, vfs.InBatch, "replace a/f", "remove a/b/f", "rename f z/f")
 	outer, inner = nil, nil
-	ok(t, put(ctx, d, "m/a/g", "not asked for"))
+	check.OK(t, check.Put(ctx, d, "m/a/g", "not asked for"))
 	want("outer", outer, vfs.Alone, "replace m/a/g")
 	want("inner", inner, vfs.Alone, "replace a/g")
 	release()
 	outer, inner = nil, nil
-	ok(t, put(ctx, d, "m/a/f", "alone"))
+	check.OK(t, check.Put(ctx, d, "m/a/f", "alone"))
 	want("outer", outer, vfs.Alone, "replace m/a/f")
 	want("inner", inner, vfs.Alone, "replace a/f")
 }
 
 // TestHoldOfABareStore is no more than its context.
 func TestHoldOfABareStore(t *testing.T) {
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	ctx, release, err := vfs.Hold(t.Context(), raw, batch)
-	ok(t, err)
+	check.OK(t, err)
 	if ctx != t.Context() {
 		t.Error("another context")
 	}

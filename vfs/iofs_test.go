@@ -10,34 +10,35 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 func TestFS(t *testing.T) {
 	tree := vfstest.Tree{"f": {Data: "content"}, "empty": {}, "x": {Data: "#!", Exec: true}, "d/e/f": {Data: "below"}, "hollow": {Dir: true}, "l": {Link: "f"}, "dl": {Link: "d/e"}, "d/up": {Link: "../f"}, ".hidden": {Data: "x"}}
-	_, raw := store(t, tree)
-	ns := compose(t, map[string]vfs.Dir{"": raw, "m/n": vfs.Guarded(raw, nil)}).Root()
+	_, raw := check.Store(t, tree)
+	ns := check.Compose(t, map[string]vfs.Dir{"": raw, "m/n": vfs.Guarded(raw, nil)}).Root()
 	secret, err := raw.Mkdir(t.Context(), "secret")
-	ok(t, err)
-	ok(t, put(t.Context(), secret, "key.pem", "x"))
+	check.OK(t, err)
+	check.OK(t, check.Put(t.Context(), secret, "key.pem", "x"))
 	for name, d := range map[string]vfs.Dir{
 		"memory":    raw,
-		"guarded":   vfs.Guarded(raw, nil, policies()...),
+		"guarded":   vfs.Guarded(raw, nil, check.Policies()...),
 		"namespace": ns,
-		"all":       vfs.Guarded(ns, nil, policies()...),
+		"all":       vfs.Guarded(ns, nil, check.Policies()...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := fstest.TestFS(vfs.FS(t.Context(), d), "f", "empty", "x", "d/e/f", "hollow", "l", "dl", "d/up", ".hidden"); err != nil {
 				t.Error(err)
 			}
 			_, err := d.Stat(t.Context())
-			ok(t, err)
+			check.OK(t, err)
 		})
 	}
 }
 
 func TestFSErrors(t *testing.T) {
-	_, raw := store(t, vfstest.Tree{"f": {Data: "content"}, "d/f": {Data: "x"}, "out": {Link: "../f"}, "dangling": {Link: "none"}, ".env": {Data: "x"}})
-	d, c := controlled(t, vfs.Guarded(raw, nil, deny.Must("**/.env").Guard()))
+	_, raw := check.Store(t, vfstest.Tree{"f": {Data: "content"}, "d/f": {Data: "x"}, "out": {Link: "../f"}, "dangling": {Link: "none"}, ".env": {Data: "x"}})
+	d, c := check.Controlled(t, vfs.Guarded(raw, nil, deny.Must("**/.env").Guard()))
 	f := vfs.FS(t.Context(), d)
 	for name, want := range map[string]error{
 		"none": fs.ErrNotExist, "d/none": fs.ErrNotExist, "dangling": fs.ErrNotExist, ".env": fs.ErrPermission, "..": fs.ErrInvalid, "/f": fs.ErrInvalid,
@@ -67,24 +68,24 @@ func TestFSErrors(t *testing.T) {
 		t.Errorf("readLink: %q, %v", target, err)
 	}
 	open, err := f.Open("f")
-	ok(t, err)
-	ok(t, c.Revoke())
+	check.OK(t, err)
+	check.OK(t, c.Revoke())
 	if _, err := open.Read(make([]byte, 1)); !errors.Is(err, vfs.Revoked) || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("read after a revoke: %v", err)
 	}
-	ok(t, open.Close())
+	check.OK(t, open.Close())
 }
 
 func TestFSLeavesNothingOpen(t *testing.T) {
-	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 100})
+	d, l, _, _ := check.Metered(t, meter.Limits{meter.Nodes: 100})
 	f := vfs.FS(t.Context(), d)
-	ok(t, fs.WalkDir(f, ".", func(path string, e fs.DirEntry, err error) error {
+	check.OK(t, fs.WalkDir(f, ".", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			_, err = fs.ReadFile(f, path)
 		}
 		return err
 	}))
-	if n := usageOf(l).Open; n != 0 {
+	if n := check.UsageOf(l).Open; n != 0 {
 		t.Errorf("%d are open", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // stepwise hides that a Dir is a PathLooker, so a walk from it looks up every name by
@@ -44,7 +45,7 @@ func outcome(t *testing.T, walk func(context.Context, vfs.Dir, string) (vfs.Node
 // everyPath returns paths to everything in sample, and to what is not there.
 func everyPath() []string {
 	all := []string{"a/none", "none/f", "a/none/f", "a/b/f/x", "f/x", "l/x", "a/b/c/none", "up/f", "m/f", "m/b/f", "a/m/x"}
-	for path := range sample {
+	for path := range check.Sample {
 		all = append(all, path)
 		for i := range path {
 			if path[i] == '/' {
@@ -57,7 +58,7 @@ func everyPath() []string {
 
 // A walk asks a store for all names at once, and its guards for every one of them.
 func TestLookPathAsksOnce(t *testing.T) {
-	d, _, raw := guarded(t, sample)
+	d, _, raw := check.Guarded(t, check.Sample)
 	n, err := vfs.LookPath(t.Context(), raw, []string{"a", "b", "c", "f"})
 	require.NoError(t, err)
 	require.NoError(t, n.Close())
@@ -69,7 +70,7 @@ func TestLookPathAsksOnce(t *testing.T) {
 	_, err = vfs.LookPath(t.Context(), stepwise{d}, []string{"a", "b"})
 	require.Equal(t, vfs.ErrStepwise, err)
 
-	m := newMeter(meter.Limits{})
+	m := check.NewMeter(meter.Limits{})
 	counted := vfs.Guarded(raw, nil, vfs.Guard{Meter: m})
 	n, err = vfs.Walk(t.Context(), counted, "a/b/c/f")
 	require.NoError(t, err)
@@ -80,10 +81,10 @@ func TestLookPathAsksOnce(t *testing.T) {
 
 func TestLookPathWithheld(t *testing.T) {
 	for _, hidden := range []string{"a", "a/b", "a/b/c", "a/b/c/f", "**/f", "**/none", "a/b/**", "l"} {
-		d, _, _ := guarded(t, sample, deny.Must(hidden).Guard())
+		d, _, _ := check.Guarded(t, check.Sample, deny.Must(hidden).Guard())
 		walksAlike(t, d, everyPath()...)
 	}
-	d, _, _ := guarded(t, sample, deny.Must("a/b").Guard())
+	d, _, _ := check.Guarded(t, check.Sample, deny.Must("a/b").Guard())
 	_, err := vfs.LookPath(t.Context(), d, []string{"a", "b", "c", "f"})
 	require.Equal(t, vfs.ErrStepwise, err)
 }
@@ -91,7 +92,7 @@ func TestLookPathWithheld(t *testing.T) {
 // A guard around lookups sees each of them.
 func TestLookPathAround(t *testing.T) {
 	var seen []string
-	d, _, _ := guarded(t, sample, around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+	d, _, _ := check.Guarded(t, check.Sample, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 		seen = append(seen, op.Kind.String()+" "+op.Path)
 		return do(ctx)
 	}))
@@ -100,9 +101,9 @@ func TestLookPathAround(t *testing.T) {
 	require.NoError(t, n.Close())
 	require.Equal(t, "lookup a, lookup a/b, lookup a/b/c, lookup a/b/c/f", strings.Join(seen, ", "))
 
-	on := around(func(context.Context, vfs.Op, do) (vfs.Effect, error) { return vfs.Effect{}, vfs.Denied })
+	on := check.Around(func(context.Context, vfs.Op, check.Do) (vfs.Effect, error) { return vfs.Effect{}, vfs.Denied })
 	on.On = vfs.MatchPaths(func(path string) bool { return path == "a/b" })
-	d, _, _ = guarded(t, sample, on)
+	d, _, _ = check.Guarded(t, check.Sample, on)
 	walksAlike(t, d, everyPath()...)
 	_, err = vfs.Walk(t.Context(), d, "a/b/c/f")
 	require.Equal(t, vfs.Denied, vfs.CodeOf(err))
@@ -116,15 +117,15 @@ func TestLookPathControlled(t *testing.T) {
 			"revoked":    func(c *vfs.Control) { require.NoError(t, c.Revoke()) },
 		} {
 			t.Run(what+" "+strings.Join(names, " "), func(t *testing.T) {
-				d, c, _ := guarded(t, sample)
+				d, c, _ := check.Guarded(t, check.Sample)
 				forbid(child(t, c, names...))
 				walksAlike(t, d, everyPath()...)
-				through, _ := controlled(t, d)
+				through, _ := check.Controlled(t, d)
 				walksAlike(t, through, everyPath()...)
 			})
 		}
 	}
-	d, c, _ := guarded(t, sample)
+	d, c, _ := check.Guarded(t, check.Sample)
 	require.NoError(t, c.Revoke())
 	_, err := vfs.Walk(t.Context(), d, "a/b/c/f")
 	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
@@ -135,9 +136,9 @@ func TestLookPathControlled(t *testing.T) {
 // A right that is taken back during the lookup is missed before anything is answered.
 func TestLookPathRevokedMeanwhile(t *testing.T) {
 	for _, path := range []string{"a/b/c/f", "a/none"} {
-		_, raw := store(t, sample)
+		_, raw := check.Store(t, check.Sample)
 		var c *vfs.Control
-		d, c := controlled(t, vfs.Guarded(during{raw, func() { require.NoError(t, c.Revoke()) }}, nil))
+		d, c := check.Controlled(t, vfs.Guarded(during{raw, func() { require.NoError(t, c.Revoke()) }}, nil))
 		_, err := vfs.Walk(t.Context(), d, path)
 		require.Equal(t, vfs.Revoked, vfs.CodeOf(err), path)
 	}
@@ -162,8 +163,8 @@ func TestLookPathAmongMounts(t *testing.T) {
 	walksAlike(t, vfs.Guarded(ns, nil), paths...)
 	walksAlike(t, vfs.Guarded(ns, nil, deny.Must("a/sub", "**/still").Guard()), paths...)
 
-	_, still := store(t, sample)
-	bare := compose(t, map[string]vfs.Dir{"deep/er/still": still}).Root()
+	_, still := check.Store(t, check.Sample)
+	bare := check.Compose(t, map[string]vfs.Dir{"deep/er/still": still}).Root()
 	walksAlike(t, bare, "deep/er", "deep/er/still", "deep/er/still/a/b/f", "deep/er/still/none", "deep/none/f", "none/f")
 	for path, d := range map[string]vfs.Dir{"a/f": ns, "a/sub/f": ns, "deep/er/still/a/b/f": bare} {
 		n, err := vfs.LookPath(t.Context(), vfs.Guarded(d, nil), strings.Split(path, "/"))
@@ -172,10 +173,10 @@ func TestLookPathAmongMounts(t *testing.T) {
 	}
 
 	whole := vfs.NewNamespace()
-	_, one := store(t, vfstest.Tree{"d/l": {Link: "f"}, "d/f": {Data: "x"}, "d/e/f": {Data: "y"}})
+	_, one := check.Store(t, vfstest.Tree{"d/l": {Link: "f"}, "d/f": {Data: "x"}, "d/e/f": {Data: "y"}})
 	require.NoError(t, whole.Mount("one", one, vfs.MountOptions{NoLinks: true}))
-	_, two := store(t, vfstest.Tree{"f": {Data: "two"}})
-	held := dirAt(t, whole.Root(), "one/d")
+	_, two := check.Store(t, vfstest.Tree{"f": {Data: "two"}})
+	held := check.DirAt(t, whole.Root(), "one/d")
 	paths = []string{"one/d/l", "one/d/f", "one/d/e/f", "one/d/e/g", "one/d/l/x"}
 	walksAlike(t, whole.Root(), paths...)
 	require.NoError(t, whole.Mount("one/d/e", two, vfs.MountOptions{}))

@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // BenchmarkReadAtMounted reads 4 KiB through a grant's view, the namespace and a
 // mount's membrane.
 func BenchmarkReadAtMounted(b *testing.B) {
-	_, raw := store(b, sample)
-	ok(b, put(b.Context(), raw, "f", strings.Repeat("x", 4096)))
-	f := fileAt(b, vfs.Guarded(benchNS(b, raw), nil), "m/f")
+	_, raw := check.Store(b, check.Sample)
+	check.OK(b, check.Put(b.Context(), raw, "f", strings.Repeat("x", 4096)))
+	f := check.FileAt(b, vfs.Guarded(benchNS(b, raw), nil), "m/f")
 	p := make([]byte, 4096)
 	b.ReportAllocs()
 	b.SetBytes(4096)
@@ -24,7 +25,7 @@ func BenchmarkReadAtMounted(b *testing.B) {
 }
 
 func BenchmarkWalkMounted(b *testing.B) {
-	_, raw := store(b, sample)
+	_, raw := check.Store(b, check.Sample)
 	d := vfs.Guarded(benchNS(b, raw), nil)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -37,5 +38,5 @@ func BenchmarkWalkMounted(b *testing.B) {
 }
 
 func benchNS(b *testing.B, raw vfs.Dir) vfs.Dir {
-	return compose(b, map[string]vfs.Dir{"m": raw}).Root()
+	return check.Compose(b, map[string]vfs.Dir{"m": raw}).Root()
 }

@@ -15,17 +15,12 @@ import (
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
-
-func mount(t testing.TB, ns *vfs.Namespace, path string, tree vfstest.Tree) {
-	t.Helper()
-	_, d := store(t, tree)
-	ok(t, ns.Mount(path, d, vfs.MountOptions{}))
-}
 
 func shows(t testing.TB, what string, d vfs.Dir, want string) {
 	t.Helper()
-	if got := strings.Join(naive(t, d, "**"), " "); got != want {
+	if got := strings.Join(check.Naive(t, d, "**"), " "); got != want {
 		t.Errorf("%s: it has %s, want %s", what, got, want)
 	}
 }
@@ -35,7 +30,7 @@ func shows(t testing.TB, what string, d vfs.Dir, want string) {
 func TestMountShows(t *testing.T) {
 	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 		"bare":  func(d vfs.Dir) vfs.Dir { return d },
-		"grant": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, policies()...) },
+		"grant": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, check.Policies()...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -43,85 +38,85 @@ func TestMountShows(t *testing.T) {
 			root := wrap(ns.Root())
 			shows(t, "empty", root, "")
 
-			mount(t, ns, "", vfstest.Tree{"a/f": {Data: "old"}, "a/b/f": {Data: "old"}, "l": {Link: "a/f"}, "m": {Data: "a file"}})
+			check.Mount(t, ns, "", vfstest.Tree{"a/f": {Data: "old"}, "a/b/f": {Data: "old"}, "l": {Link: "a/f"}, "m": {Data: "a file"}})
 			shows(t, "a root", root, "a a/b a/b/f a/f l m")
-			a, ab := dirAt(t, root, "a"), dirAt(t, root, "a/b")
-			af, abf, m := fileAt(t, root, "a/f"), fileAt(t, root, "a/b/f"), fileAt(t, root, "m")
+			a, ab := check.DirAt(t, root, "a"), check.DirAt(t, root, "a/b")
+			af, abf, m := check.FileAt(t, root, "a/f"), check.FileAt(t, root, "a/b/f"), check.FileAt(t, root, "m")
 			n, err := vfs.WalkLink(ctx, root, "l")
-			ok(t, err)
+			check.OK(t, err)
 			content, err := vfs.Open(ctx, abf)
-			ok(t, err)
-			is(t, "twice", ns.Mount("", a, vfs.MountOptions{}), vfs.Exists)
+			check.OK(t, err)
+			check.Is(t, "twice", ns.Mount("", a, vfs.MountOptions{}), vfs.Exists)
 
 			stat := func(n vfs.Node) error { _, err := n.Stat(ctx); return err }
-			mount(t, ns, "a/b", vfstest.Tree{"f": {Data: "new"}, "g": {Data: "new"}})
+			check.Mount(t, ns, "a/b", vfstest.Tree{"f": {Data: "new"}, "g": {Data: "new"}})
 			shows(t, "below an open directory", a, "b b/f b/g f")
-			is(t, "a directory under a mount", stat(ab), vfs.Stale)
-			is(t, "a file under a mount", stat(abf), vfs.Stale)
+			check.Is(t, "a directory under a mount", stat(ab), vfs.Stale)
+			check.Is(t, "a file under a mount", stat(abf), vfs.Stale)
 			_, err = content.ReadAt(make([]byte, 1), 0)
-			is(t, "a content under a mount", err, vfs.Stale)
+			check.Is(t, "a content under a mount", err, vfs.Stale)
 			_, err = abf.WriteAt(ctx, []byte("x"), 0, vfs.If{})
-			is(t, "a write under a mount", err, vfs.Stale)
-			is(t, "a directory under a mount", put(ctx, ab, "h", "x"), vfs.Stale)
-			_, err = names(ctx, ab)
-			is(t, "a list under a mount", err, vfs.Stale)
-			ok(t, stat(af))
-			if got := read(t, root, "a/b/f"); got != "new" {
+			check.Is(t, "a write under a mount", err, vfs.Stale)
+			check.Is(t, "a directory under a mount", check.Put(ctx, ab, "h", "x"), vfs.Stale)
+			_, err = check.Names(ctx, ab)
+			check.Is(t, "a list under a mount", err, vfs.Stale)
+			check.OK(t, stat(af))
+			if got := check.Read(t, root, "a/b/f"); got != "new" {
 				t.Error(got)
 			}
-			newB, newF := dirAt(t, root, "a/b"), fileAt(t, root, "a/b/f")
+			newB, newF := check.DirAt(t, root, "a/b"), check.FileAt(t, root, "a/b/f")
 
-			mount(t, ns, "m/n/o", vfstest.Tree{"f": {Data: "deep"}})
+			check.Mount(t, ns, "m/n/o", vfstest.Tree{"f": {Data: "deep"}})
 			shows(t, "where a file was", root, "a a/b a/b/f a/b/g a/f l m m/n m/n/o m/n/o/f")
-			is(t, "a file where a directory leads", stat(m), vfs.Stale)
+			check.Is(t, "a file where a directory leads", stat(m), vfs.Stale)
 			_, err = m.ReadAt(ctx, make([]byte, 1), 0)
-			is(t, "a file where a directory leads", err, vfs.Stale)
-			led := dirAt(t, root, "m/n")
+			check.Is(t, "a file where a directory leads", err, vfs.Stale)
+			led := check.DirAt(t, root, "m/n")
 
-			ok(t, ns.Unmount(ctx, "")) // those below stay
+			check.OK(t, ns.Unmount(ctx, "")) // those below stay
 			shows(t, "without a root", root, "a a/b a/b/f a/b/g m m/n m/n/o m/n/o/f")
 			for what, n := range map[string]vfs.Node{"a directory": a, "a file": af, "a link": n, "what was hidden": ab, "a file that was hidden": abf} {
-				is(t, what+" of what was unmounted", stat(n), vfs.Stale)
+				check.Is(t, what+" of what was unmounted", stat(n), vfs.Stale)
 			}
 			_, err = n.(vfs.Link).Target(ctx)
-			is(t, "the target of a link", err, vfs.Stale)
-			ok(t, stat(newB))
-			is(t, "what led in another tree", stat(led), vfs.Stale)
-			led = dirAt(t, root, "m/n")
+			check.Is(t, "the target of a link", err, vfs.Stale)
+			check.OK(t, stat(newB))
+			check.Is(t, "what led in another tree", stat(led), vfs.Stale)
+			led = check.DirAt(t, root, "m/n")
 
-			mount(t, ns, "", vfstest.Tree{"a/b/hidden": {Data: "x"}, "a/c": {Data: "c"}, "z": {Data: "z"}})
+			check.Mount(t, ns, "", vfstest.Tree{"a/b/hidden": {Data: "x"}, "a/c": {Data: "c"}, "z": {Data: "z"}})
 			shows(t, "around mounts", root, "a a/b a/b/f a/b/g a/c m m/n m/n/o m/n/o/f z")
-			ok(t, stat(newF))
-			is(t, "of the first root", stat(af), vfs.Stale)
+			check.OK(t, stat(newF))
+			check.Is(t, "of the first root", stat(af), vfs.Stale)
 
-			ok(t, ns.Unmount(ctx, "a/b"))
+			check.OK(t, ns.Unmount(ctx, "a/b"))
 			shows(t, "uncovered", root, "a a/b a/b/hidden a/c m m/n m/n/o m/n/o/f z")
-			is(t, "a directory", stat(newB), vfs.Stale)
-			is(t, "a file", stat(newF), vfs.Stale)
-			ok(t, ns.Unmount(ctx, "m/n/o"))
+			check.Is(t, "a directory", stat(newB), vfs.Stale)
+			check.Is(t, "a file", stat(newF), vfs.Stale)
+			check.OK(t, ns.Unmount(ctx, "m/n/o"))
 			shows(t, "nothing leads there", root, "a a/b a/b/hidden a/c z")
-			is(t, "what led", stat(led), vfs.Stale)
-			hidden := fileAt(t, root, "a/b/hidden")
-			mount(t, ns, "a", nil)
-			is(t, "hidden", stat(hidden), vfs.Stale)
-			ok(t, ns.Unmount(ctx, "a"))
-			ok(t, stat(hidden)) // it is where it was
-			ok(t, put(ctx, root, "a/b/hidden", "again"))
+			check.Is(t, "what led", stat(led), vfs.Stale)
+			hidden := check.FileAt(t, root, "a/b/hidden")
+			check.Mount(t, ns, "a", nil)
+			check.Is(t, "hidden", stat(hidden), vfs.Stale)
+			check.OK(t, ns.Unmount(ctx, "a"))
+			check.OK(t, stat(hidden)) // it is where it was
+			check.OK(t, check.Put(ctx, root, "a/b/hidden", "again"))
 
-			ok(t, ns.Close())
-			ok(t, ns.Close())
-			is(t, "closed", stat(root), vfs.Stale)
-			is(t, "closed", stat(hidden), vfs.Stale)
-			is(t, "mount", ns.Mount("x", a, vfs.MountOptions{}), vfs.Stale)
+			check.OK(t, ns.Close())
+			check.OK(t, ns.Close())
+			check.Is(t, "closed", stat(root), vfs.Stale)
+			check.Is(t, "closed", stat(hidden), vfs.Stale)
+			check.Is(t, "mount", ns.Mount("x", a, vfs.MountOptions{}), vfs.Stale)
 		})
 	}
 }
 
 func TestMounts(t *testing.T) {
 	ns := vfs.NewNamespace()
-	_, d := store(t, sample)
+	_, d := check.Store(t, check.Sample)
 	for _, path := range []string{"b", "a/c", "a", ""} {
-		ok(t, ns.Mount(path, d, vfs.MountOptions{ReadOnly: path == "a", NoLinks: path == "b"}))
+		check.OK(t, ns.Mount(path, d, vfs.MountOptions{ReadOnly: path == "a", NoLinks: path == "b"}))
 	}
 	want := []vfs.Mount{{Path: ""}, {Path: "a", ReadOnly: true}, {Path: "a/c"}, {Path: "b", NoLinks: true}}
 	if got := vfs.Mounts(ns); !slices.Equal(got, want) {
@@ -132,24 +127,24 @@ func TestMounts(t *testing.T) {
 // TestMountAttenuates has every attenuation, and another mount beside it without.
 // TestLedToNothing: a directory that only leads to mounts goes with the last of them.
 func TestLedToNothing(t *testing.T) {
-	ns := compose(t, nil)
-	mount(t, ns, "x/y/one", nil)
-	mount(t, ns, "x/two", nil)
+	ns := check.Compose(t, nil)
+	check.Mount(t, ns, "x/y/one", nil)
+	check.Mount(t, ns, "x/two", nil)
 	root := vfs.Guarded(ns.Root(), nil)
-	x, y := dirAt(t, root, "x"), dirAt(t, root, "x/y")
+	x, y := check.DirAt(t, root, "x"), check.DirAt(t, root, "x/y")
 	try := func(what string, ofX, ofY vfs.Code) {
 		t.Helper()
 		for d, want := range map[vfs.Dir]vfs.Code{x: ofX, y: ofY} {
 			_, err := d.Stat(t.Context())
-			is(t, what+": stat", err, want)
-			_, err = names(t.Context(), d)
-			is(t, what+": list", err, want)
+			check.Is(t, what+": stat", err, want)
+			_, err = check.Names(t.Context(), d)
+			check.Is(t, what+": list", err, want)
 		}
 	}
 	try("both", "", "")
-	ok(t, ns.Unmount(t.Context(), "x/y/one"))
+	check.OK(t, ns.Unmount(t.Context(), "x/y/one"))
 	try("one is gone", "", vfs.Stale)
-	ok(t, ns.Unmount(t.Context(), "x/two"))
+	check.OK(t, ns.Unmount(t.Context(), "x/two"))
 	try("both are gone", vfs.Stale, vfs.Stale)
 }
 
@@ -157,15 +152,15 @@ func TestMountAttenuates(t *testing.T) {
 	ctx := t.Context()
 	ns := vfs.NewNamespace()
 	tree := vfstest.Tree{"f": {Data: "content"}, "secret.pem": {Data: "x"}, "d/f": {Data: "x"}, "l": {Link: "f"}, "d/l": {Link: "f"}}
-	ledger := newMeter(meter.Limits{meter.StoredBytes: 10})
+	ledger := check.NewMeter(meter.Limits{meter.StoredBytes: 10})
 	for path, o := range map[string]vfs.MountOptions{
 		"ro": {ReadOnly: true}, "nolinks": {NoLinks: true}, "free": {},
 		"deny":  {Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
 		"quota": {Guards: []vfs.Guard{{Meter: ledger}}},
 		"both":  {ReadOnly: true, NoLinks: true, Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
 	} {
-		_, d := store(t, tree)
-		ok(t, ns.Mount(path, d, o))
+		_, d := check.Store(t, tree)
+		check.OK(t, ns.Mount(path, d, o))
 	}
 	d := vfs.Guarded(ns.Root(), nil)
 	look := func(path string) error {
@@ -183,14 +178,14 @@ func TestMountAttenuates(t *testing.T) {
 		"quota":   {"", "", "", vfs.Quota},
 		"both":    {vfs.ReadOnly, vfs.Denied, vfs.Denied, vfs.ReadOnly},
 	} {
-		is(t, path+": write", put(ctx, d, path+"/d/g", "x"), want[0])
-		is(t, path+": a secret", look(path+"/secret.pem"), want[1])
-		is(t, path+": a link", look(path+"/l"), want[2])
-		is(t, path+": a link below", look(path+"/d/l"), want[2])
+		check.Is(t, path+": write", check.Put(ctx, d, path+"/d/g", "x"), want[0])
+		check.Is(t, path+": a secret", look(path+"/secret.pem"), want[1])
+		check.Is(t, path+": a link", look(path+"/l"), want[2])
+		check.Is(t, path+": a link below", look(path+"/d/l"), want[2])
 		_, err := vfs.Walk(ctx, d, path+"/l")
-		is(t, path+": through a link", err, want[2])
-		is(t, path+": write much", put(ctx, d, path+"/much", strings.Repeat("x", 20)), want[3])
-		is(t, path+": make a link", vfs.Symlink(ctx, dirAt(t, d, path), "made", "f"), first(want[2], want[0]))
+		check.Is(t, path+": through a link", err, want[2])
+		check.Is(t, path+": write much", check.Put(ctx, d, path+"/much", strings.Repeat("x", 20)), want[3])
+		check.Is(t, path+": make a link", vfs.Symlink(ctx, check.DirAt(t, d, path), "made", "f"), first(want[2], want[0]))
 	}
 }
 
@@ -209,39 +204,39 @@ func TestUnmountCloses(t *testing.T) {
 	for name, guards := range map[string][]vfs.Guard{"one membrane": nil, "two": {{}}} {
 		t.Run(name, func(t *testing.T) {
 			gate := vfs.NewGate()
-			_, raw := store(t, sample)
+			_, raw := check.Store(t, check.Sample)
 			tree := vfs.Guarded(raw, gate)
 			ns, closed := vfs.NewNamespace(), 0
 			o := vfs.MountOptions{Guards: guards, OnClose: func() { closed++ }}
-			ok(t, ns.Mount("m/n", tree, o))
-			is(t, "exists", ns.Mount("m/n", tree, o), vfs.Exists)
-			mount(t, ns, "m/n/a/b", sample)
-			is(t, "invalid", ns.Mount("/", tree, o), vfs.Invalid)
+			check.OK(t, ns.Mount("m/n", tree, o))
+			check.Is(t, "exists", ns.Mount("m/n", tree, o), vfs.Exists)
+			check.Mount(t, ns, "m/n/a/b", check.Sample)
+			check.Is(t, "invalid", ns.Mount("/", tree, o), vfs.Invalid)
 			root := vfs.Guarded(ns.Root(), nil)
-			a, f := dirAt(t, root, "m/n/a"), fileAt(t, root, "m/n/f")
+			a, f := check.DirAt(t, root, "m/n/a"), check.FileAt(t, root, "m/n/f")
 			told := 0
-			vfs.OnRevoke(f, func(err error) { is(t, "told", err, vfs.Stale); told++ })
-			ok(t, root.Close())
+			vfs.OnRevoke(f, func(err error) { check.Is(t, "told", err, vfs.Stale); told++ })
+			check.OK(t, root.Close())
 			gate.Release()
 			if closed != 0 || vfs.Gone(gate) {
 				t.Error("closed with the root")
 			}
-			ok(t, ns.Unmount(t.Context(), "m/n"))
-			is(t, "again", ns.Unmount(t.Context(), "m/n"), vfs.NotFound)
+			check.OK(t, ns.Unmount(t.Context(), "m/n"))
+			check.Is(t, "again", ns.Unmount(t.Context(), "m/n"), vfs.NotFound)
 			if closed != 1 || told != 1 {
 				t.Errorf("closed %d times, told %d times", closed, told)
 			}
-			if got := read(t, ns.Root(), "m/n/a/b/f"); got != "content" {
+			if got := check.Read(t, ns.Root(), "m/n/a/b/f"); got != "content" {
 				t.Error(got)
 			}
 			_, err := f.ReadAt(t.Context(), make([]byte, 1), 0)
-			is(t, "a file", err, vfs.Stale)
-			ok(t, a.Close())
-			ok(t, f.Close())
+			check.Is(t, "a file", err, vfs.Stale)
+			check.OK(t, a.Close())
+			check.OK(t, f.Close())
 			if !vfs.Gone(gate) {
 				t.Error("the tree was not closed")
 			}
-			ok(t, ns.Close())
+			check.OK(t, ns.Close())
 			if closed != 1 {
 				t.Errorf("closed %d times", closed)
 			}
@@ -253,39 +248,39 @@ func TestUnmountCloses(t *testing.T) {
 // after unmount has answered.
 func TestUnmountWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, raw := store(t, sample)
+		s, raw := check.Store(t, check.Sample)
 		plan := &faultfs.Plan{}
 		ns, closed := vfs.NewNamespace(), false
-		ok(t, ns.Mount("m", faultfs.New(raw, plan), vfs.MountOptions{OnClose: func() { closed = true }}))
+		check.OK(t, ns.Mount("m", faultfs.New(raw, plan), vfs.MountOptions{OnClose: func() { closed = true }}))
 		d := vfs.Guarded(ns.Root(), nil)
 		stuck := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 		done := make(chan error)
-		go func() { done <- put(context.Background(), d, "m/f", "late") }()
+		go func() { done <- check.Put(context.Background(), d, "m/f", "late") }()
 		<-stuck.Reached()
 		err := ns.Unmount(t.Context(), "m")
-		is(t, "stuck", err, vfs.Busy)
+		check.Is(t, "stuck", err, vfs.Busy)
 		if !strings.Contains(err.Error(), "replace f") || closed {
 			t.Errorf("%v; closed %v", err, closed)
 		}
 		if all := vfs.Mounts(ns); len(all) != 1 || !all[0].Shut {
 			t.Errorf("%+v", all)
 		}
-		is(t, "shut", put(t.Context(), d, "m/g", "x"), vfs.Stale)
-		_, err = names(t.Context(), dirAt(t, d, "m"))
-		is(t, "shut", err, vfs.Stale)
-		is(t, "taken", ns.Mount("m", raw, vfs.MountOptions{}), vfs.Exists)
-		is(t, "close", ns.Close(), vfs.Busy)
+		check.Is(t, "shut", check.Put(t.Context(), d, "m/g", "x"), vfs.Stale)
+		_, err = check.Names(t.Context(), check.DirAt(t, d, "m"))
+		check.Is(t, "shut", err, vfs.Stale)
+		check.Is(t, "taken", ns.Mount("m", raw, vfs.MountOptions{}), vfs.Exists)
+		check.Is(t, "close", ns.Close(), vfs.Busy)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := ns.Unmount(ctx, "m"); err != context.DeadlineExceeded {
 			t.Errorf("with a deadline: %v", err)
 		}
 		go func() { time.Sleep(time.Second); stuck.Resume() }()
-		ok(t, ns.Close())
-		if got := read(t, s.Root(), "f"); got != "late" || !closed {
+		check.OK(t, ns.Close())
+		if got := check.Read(t, s.Root(), "f"); got != "late" || !closed {
 			t.Errorf("%s; closed %v", got, closed)
 		}
-		ok(t, <-done)
+		check.OK(t, <-done)
 	})
 }
 
@@ -293,7 +288,7 @@ func TestUnmountWaits(t *testing.T) {
 // tree that was unmounted, and nothing but stale and notFound is answered for it.
 func TestUnmountUnderLoad(t *testing.T) {
 	ns := vfs.NewNamespace()
-	mount(t, ns, "", vfstest.Tree{"f": {Data: "beside"}})
+	check.Mount(t, ns, "", vfstest.Tree{"f": {Data: "beside"}})
 	d := vfs.Guarded(ns.Root(), nil)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -301,7 +296,7 @@ func TestUnmountUnderLoad(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				err := put(context.Background(), d, "m/sub/"+fmt.Sprint(i), fmt.Sprint(n))
+				err := check.Put(context.Background(), d, "m/sub/"+fmt.Sprint(i), fmt.Sprint(n))
 				if err == nil {
 					err = d.Rename(context.Background(), "m", d, "q", vfs.If{}, vfs.If{})
 				}
@@ -315,13 +310,13 @@ func TestUnmountUnderLoad(t *testing.T) {
 		})
 	}
 	for range 200 {
-		s, raw := store(t, vfstest.Tree{"sub": {Dir: true}})
-		ok(t, ns.Mount("m", raw, vfs.MountOptions{}))
+		s, raw := check.Store(t, vfstest.Tree{"sub": {Dir: true}})
+		check.OK(t, ns.Mount("m", raw, vfs.MountOptions{}))
 		time.Sleep(20 * time.Microsecond)
-		ok(t, ns.Unmount(t.Context(), "m"))
-		before := picture(t, s.Root())
+		check.OK(t, ns.Unmount(t.Context(), "m"))
+		before := check.Picture(t, s.Root())
 		time.Sleep(20 * time.Microsecond)
-		if after := picture(t, s.Root()); after != before {
+		if after := check.Picture(t, s.Root()); after != before {
 			t.Fatalf("after unmount %s became %s", before, after)
 		}
 	}
@@ -333,12 +328,12 @@ func TestUnmountUnderLoad(t *testing.T) {
 func TestUnmountEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := vfs.NewNamespace()
-		mount(t, ns, "m", sample)
+		check.Mount(t, ns, "m", check.Sample)
 		d := vfs.Guarded(ns.Root(), nil)
-		m, f := dirAt(t, d, "m"), fileAt(t, d, "m/f")
+		m, f := check.DirAt(t, d, "m"), check.FileAt(t, d, "m/f")
 		content, err := vfs.Open(t.Context(), f)
-		ok(t, err)
-		slow := &asking{ask: make(chan struct{})}
+		check.OK(t, err)
+		slow := &check.Asking{Ask: make(chan struct{})}
 		written := make(chan error)
 		go func() {
 			_, err := m.Replace(t.Context(), "f", slow, vfs.If{})
@@ -352,24 +347,24 @@ func TestUnmountEnds(t *testing.T) {
 				break
 			}
 			if len(vfs.Mounts(ns)) > 0 {
-				ok(t, ns.Unmount(t.Context(), "m"))
+				check.OK(t, ns.Unmount(t.Context(), "m"))
 			}
 		}
-		is(t, "a list under way", listed, vfs.Stale)
-		is(t, "a write that waits for its reader", <-written, vfs.Stale)
+		check.Is(t, "a list under way", listed, vfs.Stale)
+		check.Is(t, "a write that waits for its reader", <-written, vfs.Stale)
 		_, err = content.ReadAt(make([]byte, 1), 0)
-		is(t, "a content held open", err, vfs.Stale)
+		check.Is(t, "a content held open", err, vfs.Stale)
 		_, err = vfs.VersionOf(t.Context(), f)
-		is(t, "a version", err, vfs.Stale)
-		ok(t, content.Close())
-		close(slow.ask)
+		check.Is(t, "a version", err, vfs.Stale)
+		check.OK(t, content.Close())
+		close(slow.Ask)
 	})
 }
 
 // TestMountsOfMany mounts, lists and walks at once. Run with -race.
 func TestMountsOfMany(t *testing.T) {
 	ns := vfs.NewNamespace()
-	mount(t, ns, "", vfstest.Tree{"a/b/c/f": {Data: "beneath"}})
+	check.Mount(t, ns, "", vfstest.Tree{"a/b/c/f": {Data: "beneath"}})
 	d := vfs.Guarded(ns.Root(), nil)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -395,17 +390,17 @@ func TestMountsOfMany(t *testing.T) {
 	for _, path := range []string{"a", "a/b", "a/b/c", "a/b/c/d"} {
 		mounting.Go(func() {
 			for range 300 {
-				_, tree := store(t, vfstest.Tree{"b/c/f": {Data: "x"}, "c/f": {Data: "x"}, "f": {Data: "x"}})
-				ok(t, ns.Mount(path, tree, vfs.MountOptions{}))
+				_, tree := check.Store(t, vfstest.Tree{"b/c/f": {Data: "x"}, "c/f": {Data: "x"}, "f": {Data: "x"}})
+				check.OK(t, ns.Mount(path, tree, vfs.MountOptions{}))
 				vfs.Mounts(ns)
-				ok(t, ns.Unmount(context.Background(), path))
+				check.OK(t, ns.Unmount(context.Background(), path))
 			}
 		})
 	}
 	mounting.Wait()
 	stop()
 	wg.Wait()
-	if got := read(t, d, "a/b/c/f"); got != "beneath" {
+	if got := check.Read(t, d, "a/b/c/f"); got != "beneath" {
 		t.Error(got)
 	}
 	shows(t, "at the end", d, "a a/b a/b/c a/b/c/f")
@@ -429,23 +424,23 @@ func TestMountsInAnyOrder(t *testing.T) {
 	for _, up := range orders {
 		for _, down := range orders {
 			ns := vfs.NewNamespace()
-			mount(t, ns, "", tree)
+			check.Mount(t, ns, "", tree)
 			live := map[string]vfs.File{}
-			check := func() {
+			compare := func() {
 				t.Helper()
 				inner := "root"
 				for _, m := range vfs.Mounts(ns)[1:] {
 					inner = m.Path
 				}
-				f := fileAt(t, ns.Root(), "a/b/c/f")
-				if got := read(t, ns.Root(), "a/b/c/f"); got != inner {
+				f := check.FileAt(t, ns.Root(), "a/b/c/f")
+				if got := check.Read(t, ns.Root(), "a/b/c/f"); got != inner {
 					t.Fatalf("up %v, down %v: %s shows, want %s", up, down, got, inner)
 				}
 				if was := live[inner]; was != nil {
 					f = was
 				}
 				_, err := f.Stat(t.Context())
-				ok(t, err)
+				check.OK(t, err)
 				live[inner] = f
 				for at, f := range live {
 					_, err := f.Stat(t.Context())
@@ -454,15 +449,15 @@ func TestMountsInAnyOrder(t *testing.T) {
 					}
 				}
 			}
-			check()
+			compare()
 			for _, path := range up {
-				mount(t, ns, path, tree)
-				check()
+				check.Mount(t, ns, path, tree)
+				compare()
 			}
 			for _, path := range down {
-				ok(t, ns.Unmount(t.Context(), path))
+				check.OK(t, ns.Unmount(t.Context(), path))
 				delete(live, path)
-				check()
+				compare()
 			}
 		}
 	}

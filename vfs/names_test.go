@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 func TestNames(t *testing.T) {
@@ -26,8 +27,8 @@ func TestNames(t *testing.T) {
 		{"\u2028", "", vfs.Invalid}, {"\u3164", "", vfs.Invalid}, {"\u00ad", "", vfs.Invalid}, {"\u034f", "", vfs.Invalid},
 		{"a\U000e0041", "", vfs.Invalid}, {"a\ufe01", "", vfs.Invalid}, {"a\U000e0101", "", vfs.Invalid}, {"\u180e", "", vfs.Invalid},
 	} {
-		is(t, vfs.Printable(c.name), vfs.CheckName(c.name), c.have)
-		is(t, vfs.Printable(c.name)+", new", vfs.CheckNewName(c.name), c.new)
+		check.Is(t, vfs.Printable(c.name), vfs.CheckName(c.name), c.have)
+		check.Is(t, vfs.Printable(c.name)+", new", vfs.CheckNewName(c.name), c.new)
 	}
 }
 
@@ -38,7 +39,7 @@ func TestSplitPath(t *testing.T) {
 		"": vfs.Invalid, "/": vfs.Invalid, "/a": vfs.Invalid, "a/": vfs.Invalid, "a//b": vfs.Invalid, "a/./b": vfs.Invalid, "a/..": vfs.Invalid, "a\x00/b": vfs.Invalid,
 	} {
 		names, err := vfs.SplitPath(path)
-		is(t, vfs.Printable(path), err, want)
+		check.Is(t, vfs.Printable(path), err, want)
 		if err == nil && strings.Join(names, "/") != path {
 			t.Errorf("%q became %q", path, names)
 		}

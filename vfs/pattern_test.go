@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 func TestPattern(t *testing.T) {
@@ -85,7 +86,7 @@ func TestPatternRefused(t *testing.T) {
 	}
 	for _, pattern := range []string{strings.Repeat("{a,b}", 6), "{" + strings.Repeat("a,", 63) + "a}"} {
 		_, err := vfs.Compile(pattern)
-		ok(t, err)
+		check.OK(t, err)
 	}
 	for _, pattern := range []string{strings.Repeat("a", 4096), strings.Repeat("a/", 128) + "a"} {
 		if _, err := vfs.Compile(pattern); vfs.CodeOf(err) != vfs.Limit {
@@ -99,7 +100,7 @@ func TestPatternIsFast(t *testing.T) {
 	begun := time.Now()
 	for range 10 {
 		_, err := vfs.Compile(bomb)
-		is(t, "a bomb of braces", err, vfs.Invalid)
+		check.Is(t, "a bomb of braces", err, vfs.Invalid)
 	}
 	if took := time.Since(begun) / 10; took > 10*time.Millisecond {
 		t.Errorf("refusing took %v", took)
@@ -115,7 +116,7 @@ func TestPatternIsFast(t *testing.T) {
 		"{" + strings.Join(worst, ",") + "}/" + strings.Repeat("**/", 120) + "b",
 	} {
 		p, err := vfs.Compile(pattern)
-		ok(t, err)
+		check.OK(t, err)
 		begun := time.Now()
 		p.Match(deep)
 		if took := time.Since(begun); took > 200*time.Millisecond {
@@ -123,7 +124,7 @@ func TestPatternIsFast(t *testing.T) {
 		}
 	}
 	p, err := vfs.Compile(strings.Repeat("*a", 120) + "b")
-	ok(t, err)
+	check.OK(t, err)
 	begun = time.Now()
 	p.Match(strings.Repeat("a", 255))
 	if took := time.Since(begun); took > 10*time.Millisecond {
@@ -164,7 +165,7 @@ func TestPatternStates(t *testing.T) {
 			continue
 		}
 		p, err := vfs.Compile(strings.Join(w, "/"))
-		ok(t, err)
+		check.OK(t, err)
 		for _, names := range words([]string{"a", "b"}, 4) {
 			if len(names) == 0 {
 				continue
@@ -222,7 +223,7 @@ func FuzzPattern(f *testing.F) {
 // Equal alternatives are one, and all together are bounded.
 func TestPatternAlternatives(t *testing.T) {
 	p, err := vfs.Compile("{" + strings.Repeat("*,", 63) + "*}/" + strings.Repeat("*/", 100) + "x")
-	ok(t, err)
+	check.OK(t, err)
 	if n := len(p.Start()); n != 1 {
 		t.Errorf("equal alternatives begin at %d places", n)
 	}
@@ -232,7 +233,7 @@ func TestPatternAlternatives(t *testing.T) {
 	}
 	all := "{" + strings.Join(alts, ",") + "}"
 	_, err = vfs.Compile(all + strings.Repeat("/**/*", 7))
-	ok(t, err)
+	check.OK(t, err)
 	_, err = vfs.Compile(all + strings.Repeat("/**/*", 8))
-	is(t, "too long together", err, vfs.Invalid)
+	check.Is(t, "too long together", err, vfs.Invalid)
 }

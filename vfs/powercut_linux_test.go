@@ -12,6 +12,7 @@ import (
 	"capd/tests/powercut"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // TestMovePowerCut: after a power cut at any moment of a move between two
@@ -20,8 +21,8 @@ import (
 func TestMovePowerCut(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	ok(t, os.Mkdir(a, 0o755))
-	ok(t, os.Mkdir(b, 0o755))
+	check.OK(t, os.Mkdir(a, 0o755))
+	check.OK(t, os.Mkdir(b, 0o755))
 	tree := vfstest.Tree{"d/x": {Data: "#!", Exec: true}, "d/e/g": {Data: strings.Repeat("long", 2_000)}, "d/e/h": {Data: "h"}, "d/l": {Link: "x"}}
 	var before map[string]string
 	onDisk(t, a, func(d vfs.Dir) {

@@ -10,13 +10,14 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/vfstest/check"
 )
 
 func TestOpen(t *testing.T) {
-	d, l, _, _ := metered(t, meter.Limits{meter.Nodes: 7, meter.Streams: 1})
+	d, l, _, _ := check.Metered(t, meter.Limits{meter.Nodes: 7, meter.Streams: 1})
 	open := func(what string, want int64) {
 		t.Helper()
-		if got := usageOf(l).Open; got != want {
+		if got := check.UsageOf(l).Open; got != want {
 			t.Errorf("%s: %d open, want %d", what, got, want)
 		}
 	}
@@ -37,17 +38,17 @@ func TestOpen(t *testing.T) {
 	f, err := vfs.WalkFile(t.Context(), d, "a/b/f")
 	keep("walk", f, err)
 	c, err := vfs.Open(t.Context(), f)
-	ok(t, err)
-	if n := usageOf(l).Streams; n != 1 {
+	check.OK(t, err)
+	if n := check.UsageOf(l).Streams; n != 1 {
 		t.Errorf("a content held open: %d streams", n)
 	}
 	_, err = vfs.Open(t.Context(), f)
-	is(t, "another content", err, vfs.Limit)
+	check.Is(t, "another content", err, vfs.Limit)
 	_, err = d.Replace(t.Context(), "f", strings.NewReader("x"), vfs.If{})
-	is(t, "a whole-file write beside it", err, vfs.Limit)
-	ok(t, c.Close())
-	ok(t, c.Close())
-	if n := usageOf(l).Streams; n != 0 {
+	check.Is(t, "a whole-file write beside it", err, vfs.Limit)
+	check.OK(t, c.Close())
+	check.OK(t, c.Close())
+	if n := check.UsageOf(l).Streams; n != 0 {
 		t.Errorf("a content closed: %d streams", n)
 	}
 	made, err := d.Create(t.Context(), "made")
@@ -62,27 +63,27 @@ func TestOpen(t *testing.T) {
 	keep("revocable", releaser{control}, nil)
 
 	_, err = d.Lookup(t.Context(), "f")
-	is(t, "one more", err, vfs.Limit)
+	check.Is(t, "one more", err, vfs.Limit)
 	_, err = d.Create(t.Context(), "another")
-	is(t, "create", err, vfs.Limit)
+	check.Is(t, "create", err, vfs.Limit)
 	_, _, err = vfs.RevocableFile(made)
-	is(t, "revocable", err, vfs.Limit)
+	check.Is(t, "revocable", err, vfs.Limit)
 	_, err = vfs.ReadOnlyDir(d)
-	is(t, "readOnly", err, vfs.Limit)
-	is(t, "no file was made", d.Remove(t.Context(), "another", vfs.If{}), vfs.NotFound)
+	check.Is(t, "readOnly", err, vfs.Limit)
+	check.Is(t, "no file was made", d.Remove(t.Context(), "another", vfs.If{}), vfs.NotFound)
 	open("refused", 7)
 	_, err = ro.Lookup(t.Context(), "..")
-	is(t, "failing", err, vfs.Invalid)
+	check.Is(t, "failing", err, vfs.Invalid)
 	for i, c := range closers {
-		ok(t, c.Close())
-		ok(t, c.Close())
+		check.OK(t, c.Close())
+		check.OK(t, c.Close())
 		open("closed", int64(len(closers)-1-i))
 	}
 }
 
 // A node at a long path counts for more, as long as it is open.
 func TestOpenLongPath(t *testing.T) {
-	l, small := newMeter(meter.Limits{meter.Nodes: 1000}), newMeter(meter.Limits{meter.Nodes: 17})
+	l, small := check.NewMeter(meter.Limits{meter.Nodes: 1000}), check.NewMeter(meter.Limits{meter.Nodes: 17})
 	d := vfs.Guarded(memory.New(memory.Limits{}).Root(), nil, vfs.Guard{Meter: l}, vfs.Guard{Meter: small})
 	top := d
 	var dirs []vfs.Dir
@@ -93,51 +94,51 @@ func TestOpenLongPath(t *testing.T) {
 		for _, c := range costs {
 			want += c
 		}
-		if a, b := usageOf(l).Open, usageOf(small).Open; a != want || b != want {
+		if a, b := check.UsageOf(l).Open, check.UsageOf(small).Open; a != want || b != want {
 			t.Errorf("%s: %d and %d, want %d", what, a, b, want)
 		}
 	}
 	for i := range 5 { // paths of 127, 255, 383 bytes and so on
 		sub, err := d.Mkdir(t.Context(), strings.Repeat("n", 127))
-		ok(t, err)
+		check.OK(t, err)
 		d, dirs, costs = sub, append(dirs, sub), append(costs, []int64{1, 1, 2, 2, 3}[i])
 		open("mkdir")
 	}
 	f, err := d.Create(t.Context(), strings.Repeat("f", 128)) // 768 bytes
-	ok(t, err)
+	check.OK(t, err)
 	costs = append(costs, 3)
 	open("create")
 	_, _, err = vfs.RevocableFile(f)
-	is(t, "one that would be too many, though its gate were not", err, vfs.Limit)
+	check.Is(t, "one that would be too many, though its gate were not", err, vfs.Limit)
 	open("refused")
 	ro, err := vfs.ReadOnlyFile(f)
-	ok(t, err)
+	check.OK(t, err)
 	costs = append(costs, 3)
 	open("read-only")
 	_, err = d.Lookup(t.Context(), strings.Repeat("f", 128))
-	is(t, "with room for less than it counts for", err, vfs.Limit)
+	check.Is(t, "with room for less than it counts for", err, vfs.Limit)
 	_, err = d.Mkdir(t.Context(), strings.Repeat("m", 200))
-	is(t, "one more made", err, vfs.Limit)
+	check.Is(t, "one more made", err, vfs.Limit)
 	short, err := vfs.ReadOnlyDir(top)
-	ok(t, err)
+	check.OK(t, err)
 	costs = append(costs, 1)
 	open("with room for one")
 	for _, n := range []vfs.Node{short, ro, f} {
-		ok(t, n.Close())
-		ok(t, n.Close())
+		check.OK(t, n.Close())
+		check.OK(t, n.Close())
 		costs = costs[:len(costs)-1]
 		open("closed")
 	}
 	r, c, err := vfs.RevocableDir(dirs[4])
-	ok(t, err)
+	check.OK(t, err)
 	costs = append(costs, 6)
 	open("revocable")
-	ok(t, r.Close())
+	check.OK(t, r.Close())
 	c.Release()
 	costs = costs[:5]
 	open("released")
 	for i, d := range dirs {
-		ok(t, d.Close())
+		check.OK(t, d.Close())
 		costs[i] = 0
 	}
 	open("all closed")
@@ -152,7 +153,7 @@ func (r releaser) Close() error {
 
 // TestOpenReturnsToZero tries everything, also what fails, at once.
 func TestOpenReturnsToZero(t *testing.T) {
-	d, l, plan, _ := metered(t, meter.Limits{meter.Nodes: 6})
+	d, l, plan, _ := check.Metered(t, meter.Limits{meter.Nodes: 6})
 	plan.Fail(faultfs.Lookup, faultfs.After, 7, vfs.Busy)
 	plan.Fail(faultfs.Open, faultfs.After, 2, vfs.Busy)
 	plan.Fail(faultfs.Create, faultfs.After, 2, vfs.Busy)
@@ -178,7 +179,7 @@ func TestOpenReturnsToZero(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if u := usageOf(l); u.Open != 0 {
+	if u := check.UsageOf(l); u.Open != 0 {
 		t.Errorf("%+v", u)
 	}
 }

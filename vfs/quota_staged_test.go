@@ -10,6 +10,7 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/vfstest/check"
 )
 
 // endless is a reader without an end.
@@ -21,31 +22,31 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestStagingStopsEarly(t *testing.T) {
-	d, l, _, raw := metered(t, meter.Limits{meter.StoredBytes: 1000})
-	before := picture(t, raw)
+	d, l, _, raw := check.Metered(t, meter.Limits{meter.StoredBytes: 1000})
+	before := check.Picture(t, raw)
 	for name, replace := range map[string]func(io.Reader) error{
 		"dir": func(r io.Reader) error { _, err := d.Replace(t.Context(), "f", r, vfs.If{}); return err },
 		"new": func(r io.Reader) error { _, err := d.Replace(t.Context(), "new", r, vfs.If{}); return err },
 		"file": func(r io.Reader) error {
-			_, err := vfs.ReplaceFile(t.Context(), fileAt(t, d, "f"), r, vfs.If{})
+			_, err := vfs.ReplaceFile(t.Context(), check.FileAt(t, d, "f"), r, vfs.If{})
 			return err
 		},
 	} {
 		e := &endless{}
-		is(t, name, replace(e), vfs.Quota)
+		check.Is(t, name, replace(e), vfs.Quota)
 		if e.read > 1<<20 {
 			t.Errorf("%s: %d bytes were read", name, e.read)
 		}
 	}
-	if u := usageOf(l); u.Bytes != 0 || u.Nodes != 0 || picture(t, raw) != before {
+	if u := check.UsageOf(l); u.Bytes != 0 || u.Nodes != 0 || check.Picture(t, raw) != before {
 		t.Errorf("used %+v", u)
 	}
-	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 1007))) // in place of 7
+	check.OK(t, check.Put(t.Context(), d, "f", strings.Repeat("x", 1007))) // in place of 7
 }
 
 // All that is staged at once is bounded, and not only what each write stages.
 func TestStagedAtOnce(t *testing.T) {
-	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100})
+	d, l, plan, _ := check.Metered(t, meter.Limits{meter.StoredBytes: 100})
 	begin := func(name string, n int) (end func(error) error) {
 		r, w := io.Pipe()
 		done := make(chan error, 1)
@@ -63,23 +64,23 @@ func TestStagedAtOnce(t *testing.T) {
 	}
 	for range 3 {
 		first := begin("first", 80)
-		is(t, "as much beside it", begin("second", 80)(nil), vfs.Busy)
-		ok(t, begin("third", 20)(nil))
-		ok(t, first(nil))
-		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
+		check.Is(t, "as much beside it", begin("second", 80)(nil), vfs.Busy)
+		check.OK(t, begin("third", 20)(nil))
+		check.OK(t, first(nil))
+		check.OK(t, d.Remove(t.Context(), "first", vfs.If{}))
 		dropped := begin("first", 80)
-		is(t, "dropped", dropped(vfs.Denied), vfs.Denied)
-		ok(t, d.Remove(t.Context(), "third", vfs.If{}))
+		check.Is(t, "dropped", dropped(vfs.Denied), vfs.Denied)
+		check.OK(t, d.Remove(t.Context(), "third", vfs.If{}))
 		plan.Fail(faultfs.Replace, faultfs.Commit, 1, vfs.Errorf(vfs.Limit, "the disk is full"))
-		is(t, "failing", put(t.Context(), d, "first", strings.Repeat("x", 100)), vfs.Limit)
-		ok(t, put(t.Context(), d, "first", strings.Repeat("x", 100)))
+		check.Is(t, "failing", check.Put(t.Context(), d, "first", strings.Repeat("x", 100)), vfs.Limit)
+		check.OK(t, check.Put(t.Context(), d, "first", strings.Repeat("x", 100)))
 		beside := begin("second", 0)
-		ok(t, put(t.Context(), d, "first", strings.Repeat("x", 100))) // in place of as many
-		ok(t, beside(nil))
-		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
-		ok(t, d.Remove(t.Context(), "second", vfs.If{}))
+		check.OK(t, check.Put(t.Context(), d, "first", strings.Repeat("x", 100))) // in place of as many
+		check.OK(t, beside(nil))
+		check.OK(t, d.Remove(t.Context(), "first", vfs.If{}))
+		check.OK(t, d.Remove(t.Context(), "second", vfs.If{}))
 	}
-	if u := usageOf(l); u.Bytes != 0 {
+	if u := check.UsageOf(l); u.Bytes != 0 {
 		t.Errorf("used %+v", u)
 	}
 }
@@ -88,7 +89,7 @@ func TestStagedAtOnce(t *testing.T) {
 func TestStagedAlone(t *testing.T) {
 	for name, l := range map[string]meter.Limits{"bounded": {meter.StagedBytes: 100}, "unbounded": nil} {
 		t.Run(name, func(t *testing.T) {
-			d, m, _, _ := metered(t, l)
+			d, m, _, _ := check.Metered(t, l)
 			r, w := io.Pipe()
 			done := make(chan error, 1)
 			go func() {
@@ -104,14 +105,14 @@ func TestStagedAlone(t *testing.T) {
 			if l != nil {
 				want = vfs.Busy
 			}
-			is(t, "beside it", put(t.Context(), d, "second", strings.Repeat("x", 21)), want)
+			check.Is(t, "beside it", check.Put(t.Context(), d, "second", strings.Repeat("x", 21)), want)
 			w.Close()
-			ok(t, <-done)
-			is(t, "in place of what is there", put(t.Context(), d, "first", strings.Repeat("x", 180)), "")
+			check.OK(t, <-done)
+			check.Is(t, "in place of what is there", check.Put(t.Context(), d, "first", strings.Repeat("x", 180)), "")
 			if l != nil {
 				want = vfs.Quota // which no other write that ends would help
 			}
-			is(t, "more", put(t.Context(), d, "third", strings.Repeat("x", 101)), want)
+			check.Is(t, "more", check.Put(t.Context(), d, "third", strings.Repeat("x", 101)), want)
 			if used := m.Used(meter.StagedBytes); used != 0 {
 				t.Errorf("%d bytes are staged in the end", used)
 			}
@@ -126,12 +127,12 @@ func (greedy) Read(p []byte) (int, error) { return len(p) + 1, nil }
 
 func TestReaderThatLies(t *testing.T) {
 	for _, buffer := range []int{1, 4 << 10, 1 << 20} {
-		l := newMeter(meter.Limits{meter.StoredBytes: 1 << 30})
-		_, raw := store(t, sample)
+		l := check.NewMeter(meter.Limits{meter.StoredBytes: 1 << 30})
+		_, raw := check.Store(t, check.Sample)
 		d := vfs.Guarded(reading{raw, buffer}, nil, vfs.Guard{Meter: l})
 		_, err := d.Replace(t.Context(), "f", greedy{}, vfs.If{})
-		is(t, fmt.Sprint("replace by ", buffer, " bytes"), err, vfs.Invalid)
-		if u := usageOf(l); u.Bytes != 0 || u.Streams != 0 {
+		check.Is(t, fmt.Sprint("replace by ", buffer, " bytes"), err, vfs.Invalid)
+		if u := check.UsageOf(l); u.Bytes != 0 || u.Streams != 0 {
 			t.Errorf("used %+v", u)
 		}
 	}
@@ -153,8 +154,8 @@ func (d reading) Replace(_ context.Context, _ string, r io.Reader, _ vfs.If) (vf
 
 // What one of several ledgers refuses is staged in none.
 func TestStagedInEveryMeter(t *testing.T) {
-	large, small := newMeter(meter.Limits{meter.StoredBytes: 90}), newMeter(meter.Limits{meter.StoredBytes: 60})
-	_, raw := store(t, nil)
+	large, small := check.NewMeter(meter.Limits{meter.StoredBytes: 90}), check.NewMeter(meter.Limits{meter.StoredBytes: 60})
+	_, raw := check.Store(t, nil)
 	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: large}, vfs.Guard{Meter: small})
 	for range 3 {
 		r, w := io.Pipe()
@@ -166,12 +167,12 @@ func TestStagedInEveryMeter(t *testing.T) {
 		}()
 		w.Write(make([]byte, 40))
 		w.Write(nil) // until it was read
-		is(t, "beside it", put(t.Context(), d, "second", strings.Repeat("x", 40)), vfs.Busy)
+		check.Is(t, "beside it", check.Put(t.Context(), d, "second", strings.Repeat("x", 40)), vfs.Busy)
 		w.Close()
-		ok(t, <-first)
-		ok(t, d.Remove(t.Context(), "first", vfs.If{}))
+		check.OK(t, <-first)
+		check.OK(t, d.Remove(t.Context(), "first", vfs.If{}))
 	}
-	ok(t, put(t.Context(), d, "second", strings.Repeat("x", 60)))
+	check.OK(t, check.Put(t.Context(), d, "second", strings.Repeat("x", 60)))
 }
 
 // steps are what a reader's Reads do, one after the other.
@@ -186,9 +187,9 @@ func (s *steps) Read(p []byte) (int, error) {
 // The end of what is written takes no room: it is never busy.
 func TestNothingStagedIsNeverBusy(t *testing.T) {
 	ctx := t.Context()
-	_, raw := store(t, sample)
-	ok(t, put(ctx, raw, "big", strings.Repeat("x", 4000)))
-	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: newMeter(meter.Limits{meter.StoredBytes: 1000})})
+	_, raw := check.Store(t, check.Sample)
+	check.OK(t, check.Put(ctx, raw, "big", strings.Repeat("x", 4000)))
+	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredBytes: 1000})})
 	defer d.Close()
 	smallRead, bigRead, bigGo := make(chan bool), make(chan bool), make(chan bool)
 	res := make(chan error, 2)
@@ -213,6 +214,6 @@ func TestNothingStagedIsNeverBusy(t *testing.T) {
 	err := <-res
 	close(bigGo)
 	err2 := <-res
-	ok(t, err)
-	ok(t, err2)
+	check.OK(t, err)
+	check.OK(t, err2)
 }

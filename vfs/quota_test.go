@@ -9,26 +9,19 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/vfstest/check"
 )
 
-func metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan, vfs.Dir) {
-	t.Helper()
-	l := newMeter(a)
-	_, raw := store(t, sample)
-	plan := &faultfs.Plan{}
-	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Meter: l}), l, plan, raw
-}
-
 func TestQuota(t *testing.T) {
-	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 3})
+	d, l, plan, _ := check.Metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 3})
 	ctx := t.Context()
-	f := fileAt(t, d, "f") // 7 bytes, from before
+	f := check.FileAt(t, d, "f") // 7 bytes, from before
 	bytes, nodes := int64(0), int64(0)
 	step := func(what string, err error, want vfs.Code, grows, made int64) {
 		t.Helper()
-		is(t, what, err, want)
+		check.Is(t, what, err, want)
 		bytes, nodes = max(bytes+grows, 0), max(nodes+made, 0)
-		if u := usageOf(l); u.Bytes != bytes || u.Nodes != nodes {
+		if u := check.UsageOf(l); u.Bytes != bytes || u.Nodes != nodes {
 			t.Errorf("%s: %+v, want %d bytes, %d nodes", what, u, bytes, nodes)
 		}
 	}
@@ -47,16 +40,16 @@ func TestQuota(t *testing.T) {
 	step("a gap", write("x", 39), "", 20, 0)
 	step("truncate down", f.Truncate(ctx, 10, vfs.If{}), "", -30, 0)
 	step("free what was there before", f.Truncate(ctx, 0, vfs.If{}), "", -10, 0)
-	step("put", put(ctx, d, "one", strings.Repeat("x", 60)), "", 60, 1)
-	step("put less", put(ctx, d, "one", strings.Repeat("x", 50)), "", -10, 0)
-	step("put in place of it", put(ctx, d, "one", strings.Repeat("x", 100)), "", 50, 0)
+	step("put", check.Put(ctx, d, "one", strings.Repeat("x", 60)), "", 60, 1)
+	step("put less", check.Put(ctx, d, "one", strings.Repeat("x", 50)), "", -10, 0)
+	step("put in place of it", check.Put(ctx, d, "one", strings.Repeat("x", 100)), "", 50, 0)
 	step("one byte more", add("x"), vfs.Quota, 0, 0)
 	step("one byte more", write("x", 0), vfs.Quota, 0, 0)
 	step("truncate", f.Truncate(ctx, 1, vfs.If{}), vfs.Quota, 0, 0)
 	step("truncate far", f.Truncate(ctx, math.MaxInt64, vfs.If{}), vfs.Quota, 0, 0)
 	step("truncate nearly as far", f.Truncate(ctx, math.MaxInt64-50, vfs.If{}), vfs.Quota, 0, 0)
-	step("put elsewhere", put(ctx, d, "two", "x"), vfs.Quota, 0, 0)
-	step("an empty file", put(ctx, d, "two", ""), "", 0, 1)
+	step("put elsewhere", check.Put(ctx, d, "two", "x"), vfs.Quota, 0, 0)
+	step("an empty file", check.Put(ctx, d, "two", ""), "", 0, 1)
 	made, err := d.Mkdir(ctx, "three")
 	step("mkdir", err, "", 0, 1)
 	_, err = d.Mkdir(ctx, "four")
@@ -64,8 +57,8 @@ func TestQuota(t *testing.T) {
 	_, err = d.Create(ctx, "four")
 	step("create", err, vfs.Quota, 0, 0)
 	step("rename", d.Rename(ctx, "two", made, "2", vfs.If{}, vfs.If{}), "", 0, 0)
-	version, err := vfs.VersionOf(ctx, fileAt(t, d, "one"))
-	ok(t, err)
+	version, err := vfs.VersionOf(ctx, check.FileAt(t, d, "one"))
+	check.OK(t, err)
 	step("rename over", made.Rename(ctx, "2", d, "one", vfs.If{}, vfs.If{Is: version}), "", -100, -1)
 	step("remove", d.Remove(ctx, "three", vfs.If{}), "", 0, -1)
 	step("remove", d.Remove(ctx, "one", vfs.If{}), "", 0, -1)
@@ -73,28 +66,28 @@ func TestQuota(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.Replace, faultfs.Mkdir, faultfs.Append} {
 		plan.Fail(op, faultfs.Commit, 1, vfs.Errorf(vfs.Limit, "the disk is full"))
 	}
-	step("failing put", put(ctx, d, "one", strings.Repeat("x", 60)), vfs.Limit, 0, 0)
+	step("failing put", check.Put(ctx, d, "one", strings.Repeat("x", 60)), vfs.Limit, 0, 0)
 	_, err = d.Mkdir(ctx, "three")
 	step("failing mkdir", err, vfs.Limit, 0, 0)
 	step("failing append", add("x"), vfs.Limit, 0, 0)
-	step("put it all", put(ctx, d, "one", strings.Repeat("x", 100)), "", 100, 1)
+	step("put it all", check.Put(ctx, d, "one", strings.Repeat("x", 100)), "", 100, 1)
 }
 
 // TestOverflow: there is no size that is too large to be refused.
 func TestOverflow(t *testing.T) {
-	l := newMeter(meter.Limits{meter.StoredBytes: 100})
+	l := check.NewMeter(meter.Limits{meter.StoredBytes: 100})
 	raw := memory.New(memory.Limits{Bytes: math.MaxInt64}).Root()
 	d := vfs.Guarded(raw, nil, vfs.Guard{Meter: l})
-	ok(t, put(t.Context(), d, "f", strings.Repeat("x", 100)))
-	ok(t, raw.Remove(t.Context(), "f", vfs.If{})) // by the host: the store has room
-	ok(t, put(t.Context(), d, "g", ""))
-	g := fileAt(t, d, "g")
+	check.OK(t, check.Put(t.Context(), d, "f", strings.Repeat("x", 100)))
+	check.OK(t, raw.Remove(t.Context(), "f", vfs.If{})) // by the host: the store has room
+	check.OK(t, check.Put(t.Context(), d, "g", ""))
+	g := check.FileAt(t, d, "g")
 	for _, size := range []int64{1, math.MaxInt64 - 50, math.MaxInt64} {
-		is(t, "truncate", g.Truncate(t.Context(), size, vfs.If{}), vfs.Quota)
+		check.Is(t, "truncate", g.Truncate(t.Context(), size, vfs.If{}), vfs.Quota)
 		_, err := g.WriteAt(t.Context(), []byte("x"), size-1, vfs.If{})
-		is(t, "write", err, vfs.Quota)
+		check.Is(t, "write", err, vfs.Quota)
 	}
-	if u := usageOf(l); u.Bytes != 100 {
+	if u := check.UsageOf(l); u.Bytes != 100 {
 		t.Errorf("%+v", u)
 	}
 }
@@ -102,19 +95,19 @@ func TestOverflow(t *testing.T) {
 // TestFreedWhileReserved: what is freed while a change is under way earns no
 // more than it does otherwise.
 func TestFreedWhileReserved(t *testing.T) {
-	d, l, plan, _ := metered(t, meter.Limits{meter.StoredBytes: 100})
+	d, l, plan, _ := check.Metered(t, meter.Limits{meter.StoredBytes: 100})
 	pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 	done := make(chan error, 1)
-	go func() { done <- put(t.Context(), d, "new", strings.Repeat("x", 60)) }()
+	go func() { done <- check.Put(t.Context(), d, "new", strings.Repeat("x", 60)) }()
 	<-pause.Reached()
-	if u := usageOf(l); u.Bytes != 60 {
+	if u := check.UsageOf(l); u.Bytes != 60 {
 		t.Errorf("reserved %+v", u)
 	}
-	is(t, "more than is left", put(t.Context(), d, "more", strings.Repeat("x", 41)), vfs.Quota)
-	ok(t, d.Remove(t.Context(), "f", vfs.If{}))
+	check.Is(t, "more than is left", check.Put(t.Context(), d, "more", strings.Repeat("x", 41)), vfs.Quota)
+	check.OK(t, d.Remove(t.Context(), "f", vfs.If{}))
 	pause.Resume()
-	ok(t, <-done)
-	if u := usageOf(l); u.Bytes != 60 {
+	check.OK(t, <-done)
+	if u := check.UsageOf(l); u.Bytes != 60 {
 		t.Errorf("used %+v", u)
 	}
 }
@@ -127,7 +120,7 @@ func TestReservedTogether(t *testing.T) {
 		change func(d vfs.Dir, name string) error
 	}{
 		"bytes": {faultfs.Append, func(d vfs.Dir, name string) error {
-			_, err := vfs.Append(t.Context(), fileAt(t, d, name), make([]byte, 60), vfs.If{})
+			_, err := vfs.Append(t.Context(), check.FileAt(t, d, name), make([]byte, 60), vfs.If{})
 			return err
 		}},
 		"nodes": {faultfs.Mkdir, func(d vfs.Dir, name string) error {
@@ -139,20 +132,20 @@ func TestReservedTogether(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, l, plan, raw := metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 1})
-			ok(t, put(t.Context(), raw, "one", "")) // which nobody pays for
-			ok(t, put(t.Context(), raw, "two", ""))
+			d, l, plan, raw := check.Metered(t, meter.Limits{meter.StoredBytes: 100, meter.StoredNodes: 1})
+			check.OK(t, check.Put(t.Context(), raw, "one", "")) // which nobody pays for
+			check.OK(t, check.Put(t.Context(), raw, "two", ""))
 			pause := plan.Pause(c.op, faultfs.Commit, 1)
 			done := make(chan error, 1)
 			go func() { done <- c.change(d, "one") }()
 			<-pause.Reached()
-			is(t, "beside another", c.change(d, "two"), vfs.Quota)
+			check.Is(t, "beside another", c.change(d, "two"), vfs.Quota)
 			pause.Resume()
-			ok(t, <-done)
-			if u := usageOf(l); u.Bytes+u.Nodes*60 != 60 {
+			check.OK(t, <-done)
+			if u := check.UsageOf(l); u.Bytes+u.Nodes*60 != 60 {
 				t.Errorf("used %+v", u)
 			}
-			is(t, "after it", c.change(d, "two"), vfs.Quota)
+			check.Is(t, "after it", c.change(d, "two"), vfs.Quota)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // What was seen is recalled by the node that it was seen of, with the same context, and once.
@@ -50,7 +51,7 @@ func TestRecallBehindAGuard(t *testing.T) {
 	s, err := physical.OpenAmbient(dir, physical.Options{})
 	require.NoError(t, err)
 	defer s.Close()
-	root := vfs.Guarded(s.Root(), nil, around(func(ctx context.Context, op vfs.Op, do do) (vfs.Effect, error) {
+	root := vfs.Guarded(s.Root(), nil, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 		if op.Kind == vfs.OpStat {
 			require.NoError(t, os.Remove(f))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // telling is a store that tells when entries are read from its directories.
@@ -59,18 +60,18 @@ func TestRemoveReadsLittle(t *testing.T) {
 		{"what is there may be seen", "large", []vfs.Guard{hides}, vfs.NotEmpty, 1},
 		{"all is withheld", "secret", []vfs.Guard{hides}, vfs.Denied, 50},
 	} {
-		_, raw := store(t, tree)
+		_, raw := check.Store(t, tree)
 		reads := 0
-		ns := compose(t, map[string]vfs.Dir{"m": vfs.Guarded(&telling{raw, func() { reads++ }}, nil, c.guards...)})
-		top := vfs.Guarded(ns.Root(), nil, vfs.Guard{Meter: newMeter(nil)})
+		ns := check.Compose(t, map[string]vfs.Dir{"m": vfs.Guarded(&telling{raw, func() { reads++ }}, nil, c.guards...)})
+		top := vfs.Guarded(ns.Root(), nil, vfs.Guard{Meter: check.NewMeter(nil)})
 		m, err := top.Lookup(t.Context(), "m")
-		ok(t, err)
-		is(t, c.what, m.(vfs.Dir).Remove(t.Context(), c.name, vfs.If{}), c.want)
+		check.OK(t, err)
+		check.Is(t, c.what, m.(vfs.Dir).Remove(t.Context(), c.name, vfs.If{}), c.want)
 		if reads != c.reads {
 			t.Errorf("%s: %d entries were read, want %d", c.what, reads, c.reads)
 		}
-		ok(t, m.Close())
-		ok(t, top.Close())
+		check.OK(t, m.Close())
+		check.OK(t, top.Close())
 	}
 }
 
@@ -80,16 +81,16 @@ func TestRemoveEndsWithItsRight(t *testing.T) {
 	for i := range 50 {
 		tree[fmt.Sprintf("secret/%d.key", i)] = vfstest.Node{Data: "x"}
 	}
-	_, raw := store(t, tree)
+	_, raw := check.Store(t, tree)
 	reads := 0
 	var control *vfs.Control
 	hides := vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return strings.HasSuffix(path, ".key") })}
-	d, control := controlled(t, vfs.Guarded(&telling{raw, func() {
+	d, control := check.Controlled(t, vfs.Guarded(&telling{raw, func() {
 		if reads++; reads == 10 {
-			ok(t, control.Revoke())
+			check.OK(t, control.Revoke())
 		}
 	}}, nil, hides))
-	is(t, "Remove", d.Remove(t.Context(), "secret", vfs.If{}), vfs.Revoked)
+	check.Is(t, "Remove", d.Remove(t.Context(), "secret", vfs.If{}), vfs.Revoked)
 	if reads > 10 {
 		t.Errorf("%d entries were read after the revoke", reads-10)
 	}

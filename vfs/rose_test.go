@@ -7,6 +7,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // A link that rises out of its tree leads to another tree, or outside.
@@ -19,7 +20,7 @@ func TestLinkOutOfItsTree(t *testing.T) {
 	}
 	_, err := tmp.Root().Create(t.Context(), "there")
 	require.NoError(t, err)
-	guarded := vfs.Guarded(compose(t, map[string]vfs.Dir{"project": vfs.Guarded(project.Root(), nil), "tmp": tmp.Root()}).Root(), nil)
+	guarded := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"project": vfs.Guarded(project.Root(), nil), "tmp": tmp.Root()}).Root(), nil)
 	for name, want := range map[string]vfs.Code{
 		"across": "", "out": vfs.Outside, "above": vfs.Outside, "dangling": vfs.NotFound, "gone": vfs.NotFound,
 	} {

@@ -8,6 +8,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // A route that the host has closed is closed to a search too, before it and in its
@@ -18,14 +19,14 @@ func TestFindKeepsOffRoutes(t *testing.T) {
 		tree[name+"/f"] = vfstest.Node{Data: name}
 		tree[name+"/d/f"] = vfstest.Node{Data: name}
 	}
-	_, raw := store(t, tree)
+	_, raw := check.Store(t, tree)
 	d, c, err := vfs.RevocableDir(vfs.Guarded(scanning{raw}, nil))
-	ok(t, err)
+	check.OK(t, err)
 	defer c.Release()
 	search := func(meanwhile func(path string)) (all []string) {
 		p, err := vfs.Compile("**")
-		ok(t, err)
-		ok(t, findIn(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
+		check.OK(t, err)
+		check.OK(t, check.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
 			all = append(all, path)
 			meanwhile(path)
 			return true
@@ -33,7 +34,7 @@ func TestFindKeepsOffRoutes(t *testing.T) {
 		return all
 	}
 	b, err := c.Child(t.Context(), "b")
-	ok(t, err)
+	check.OK(t, err)
 	defer b.Release()
 	sameNames(t, "what a search finds", search(func(string) {}), []string{"a", "a/d", "a/d/f", "a/f", "b", "b/d", "b/d/f", "b/f", "c", "c/d", "c/d/f", "c/f"})
 	got := search(func(path string) {
@@ -95,14 +96,14 @@ func TestFindByScouts(t *testing.T) {
 			}
 		}
 	}
-	_, raw := store(t, tree)
+	_, raw := check.Store(t, tree)
 	d := vfs.Guarded(scanning{raw}, nil)
 	for _, pattern := range []string{"**", "**/*.go", "d0*/**/g1/*", "*/*/*", "d1?/e0[12]/**"} {
-		want := naive(t, raw, pattern)
-		got := hits(t, d, pattern, "")
+		want := check.Naive(t, raw, pattern)
+		got := check.Hits(t, d, pattern, "")
 		sameNames(t, pattern, got, want)
 		for i := 0; i < len(want); i += 1 + len(want)/20 {
-			sameNames(t, pattern+" after "+want[i], hits(t, d, pattern, want[i]), want[i+1:])
+			sameNames(t, pattern+" after "+want[i], check.Hits(t, d, pattern, want[i]), want[i+1:])
 		}
 	}
 }

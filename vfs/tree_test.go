@@ -8,44 +8,45 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 func TestGatesLeaveTheTree(t *testing.T) {
 	gate := vfs.NewGate()
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	d := vfs.Guarded(raw, gate)
 	for range 3 {
-		root, c := controlled(t, d)
-		a := dirAt(t, root, "a")
-		sub, own := controlled(t, a)
+		root, c := check.Controlled(t, d)
+		a := check.DirAt(t, root, "a")
+		sub, own := check.Controlled(t, a)
 		route := child(t, c, "a", "b")
-		b := dirAt(t, sub, "b") // at a composite
+		b := check.DirAt(t, sub, "b") // at a composite
 		_, err := b.Stat(t.Context())
-		ok(t, err)
-		bb, bc := controlled(t, b)
+		check.OK(t, err)
+		bb, bc := check.Controlled(t, b)
 		stop := vfs.OnRevoke(bb, func(error) {})
-		f := fileAt(t, bb, "f")
+		f := check.FileAt(t, bb, "f")
 		content, err := vfs.Open(t.Context(), f)
-		ok(t, err)
-		ok(t, f.Close())
+		check.OK(t, err)
+		check.OK(t, f.Close())
 		if n := vfs.Below(gate); n < 5 {
 			t.Errorf("%d gates", n)
 		}
-		ok(t, route.SetWritable(false))
+		check.OK(t, route.SetWritable(false))
 		for _, c := range []*vfs.Control{bc, own, route, c} {
 			c.Release()
 			c.Release()
 		}
 		_, err = content.ReadAt(make([]byte, 1), 0)
-		ok(t, err)
+		check.OK(t, err)
 		stop()
 		for _, v := range []vfs.Dir{bb, b, sub, a, root} {
-			ok(t, v.Close())
+			check.OK(t, v.Close())
 		}
 		if vfs.Below(gate) == 0 {
 			t.Error("the content holds no gate")
 		}
-		ok(t, content.Close())
+		check.OK(t, content.Close())
 		if n := vfs.Below(gate); n != 0 {
 			t.Errorf("%d gates are left", n)
 		}
@@ -54,9 +55,9 @@ func TestGatesLeaveTheTree(t *testing.T) {
 
 func TestNoGateIsLeft(t *testing.T) {
 	gate := vfs.NewGate()
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	d := vfs.Guarded(raw, gate)
-	top, c := controlled(t, d)
+	top, c := check.Controlled(t, d)
 	rng := rand.New(rand.NewPCG(1, 2))
 	type open struct {
 		d vfs.Dir
@@ -72,24 +73,24 @@ func TestNoGateIsLeft(t *testing.T) {
 			if len(views) > 0 && rng.IntN(3) > 0 {
 				from = views[rng.IntN(len(views))].d
 			}
-			sub, own := controlled(t, from)
+			sub, own := check.Controlled(t, from)
 			views = append(views, open{sub, own})
 		case 2:
-			views = append(views, open{dirAt(t, top, paths[rng.IntN(3)]), nil})
+			views = append(views, open{check.DirAt(t, top, paths[rng.IntN(3)]), nil})
 		case 3:
 			names := []string{"a", "b", "c"}[:1+rng.IntN(3)]
 			controls = append(controls, child(t, c, names...))
 		case 4:
 			if len(controls) > 0 {
 				i := rng.IntN(len(controls))
-				ok(t, controls[i].SetWritable(true))
+				check.OK(t, controls[i].SetWritable(true))
 				controls[i].Release()
 				controls = append(controls[:i], controls[i+1:]...)
 			}
 		case 5:
 			if len(views) > 0 {
 				i := rng.IntN(len(views))
-				ok(t, views[i].d.Close())
+				check.OK(t, views[i].d.Close())
 				if views[i].c != nil {
 					views[i].c.Release()
 				}
@@ -99,8 +100,8 @@ func TestNoGateIsLeft(t *testing.T) {
 			if len(views) > 0 {
 				v := views[rng.IntN(len(views))].d
 				_, err := v.Stat(t.Context())
-				ok(t, err)
-				ok(t, put(t.Context(), v, "f", "x"))
+				check.OK(t, err)
+				check.OK(t, check.Put(t.Context(), v, "f", "x"))
 			}
 		}
 	}
@@ -108,7 +109,7 @@ func TestNoGateIsLeft(t *testing.T) {
 		c.Release()
 	}
 	for _, v := range views {
-		ok(t, v.d.Close())
+		check.OK(t, v.d.Close())
 		if v.c != nil {
 			v.c.Release()
 		}
@@ -117,11 +118,11 @@ func TestNoGateIsLeft(t *testing.T) {
 		t.Errorf("%d gates are left", n)
 	}
 	c.Release()
-	ok(t, top.Close())
+	check.OK(t, top.Close())
 	if n := vfs.Below(gate); n != 0 {
 		t.Errorf("%d gates are left", n)
 	}
-	ok(t, d.Close())
+	check.OK(t, d.Close())
 	gate.Release()
 	if !vfs.Gone(gate) {
 		t.Error("the root is left")
@@ -133,9 +134,9 @@ func TestNoGateIsLeft(t *testing.T) {
 func TestClosedWhileUsed(t *testing.T) {
 	for range 300 {
 		gate := vfs.NewGate()
-		_, raw := store(t, sample)
+		_, raw := check.Store(t, check.Sample)
 		d := vfs.Guarded(raw, gate)
-		sub, own := controlled(t, d)
+		sub, own := check.Controlled(t, d)
 		own.Release()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -162,7 +163,7 @@ func TestClosedWhileUsed(t *testing.T) {
 		})
 		wg.Go(func() { sub.Close() })
 		wg.Wait()
-		ok(t, gate.Revoke())
+		check.OK(t, gate.Revoke())
 		for _, n := range got {
 			if _, err := n.Stat(t.Context()); err == nil {
 				t.Fatalf("%T lives on", n)
@@ -173,15 +174,15 @@ func TestClosedWhileUsed(t *testing.T) {
 
 func TestRevokeOfMany(t *testing.T) {
 	const many = 20_000
-	d, c, _ := guarded(t, sample)
+	d, c, _ := check.Guarded(t, check.Sample)
 	views := make([]vfs.Dir, many)
 	told := 0
 	for i := range views {
-		views[i], _ = controlled(t, d)
+		views[i], _ = check.Controlled(t, d)
 		vfs.OnRevoke(views[i], func(error) { told++ })
 	}
 	begun := time.Now()
-	ok(t, c.Revoke())
+	check.OK(t, c.Revoke())
 	if took := time.Since(begun); took > 2*time.Second {
 		t.Errorf("revoking %d took %v", many, took)
 	}
@@ -200,14 +201,14 @@ func TestRevokeOfMany(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	for _, routes := range []bool{false, true} {
 		for _, depth := range []int{1, 1000} {
-			d, c, _ := guarded(b, sample)
+			d, c, _ := check.Guarded(b, check.Sample)
 			if routes {
 				defer child(b, c, "a", "b").Release()
 			}
 			for range depth {
-				d, _ = controlled(b, d)
+				d, _ = check.Controlled(b, d)
 			}
-			f := fileAt(b, d, "f")
+			f := check.FileAt(b, d, "f")
 			p := make([]byte, 1)
 			b.Run(fmt.Sprintf("read/routes=%v/depth=%d", routes, depth), func(b *testing.B) {
 				for b.Loop() {

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // TestTryingBehindGuards: a guard that may wait has nothing tried behind it, one that
 // stands around changes alone is no hindrance, and a gate is asked.
 func TestTryingBehindGuards(t *testing.T) {
 	asked := 0
-	count := func(ctx context.Context, _ vfs.Op, do do) (vfs.Effect, error) {
+	count := func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {
 		asked++
 		return do(ctx)
 	}
@@ -20,31 +21,31 @@ func TestTryingBehindGuards(t *testing.T) {
 		return err
 	}
 
-	d, _, _ := guarded(t, sample, vfs.Guard{Around: count})
-	if f := fileAt(t, d, "f"); vfs.CanTry(f) || vfs.CanTry(d) {
+	d, _, _ := check.Guarded(t, check.Sample, vfs.Guard{Around: count})
+	if f := check.FileAt(t, d, "f"); vfs.CanTry(f) || vfs.CanTry(d) {
 		t.Error("behind a guard around everything it can be tried")
 	} else if _, err := vfs.Walk(vfs.Trying(), d, "f"); err != vfs.ErrWouldBlock {
 		t.Errorf("a walk behind it: %v", err)
 	}
 
-	d, gate, _ := guarded(t, sample, vfs.Guard{Around: count, Changes: true})
-	f := fileAt(t, d, "f")
+	d, gate, _ := check.Guarded(t, check.Sample, vfs.Guard{Around: count, Changes: true})
+	f := check.FileAt(t, d, "f")
 	asked = 0
 	if !vfs.CanTry(f) {
 		t.Fatal("behind a guard around changes it cannot be tried")
 	}
-	ok(t, read(f))
+	check.OK(t, read(f))
 	_, err := vfs.Walk(vfs.Trying(), d, "f")
-	ok(t, err)
+	check.OK(t, err)
 	if asked != 0 {
 		t.Errorf("a guard around changes was asked %d times about looks", asked)
 	}
-	ok(t, f.Truncate(t.Context(), 1, vfs.If{}))
+	check.OK(t, f.Truncate(t.Context(), 1, vfs.If{}))
 	if asked != 1 {
 		t.Errorf("a guard around changes was asked %d times about one", asked)
 	}
-	ok(t, gate.Revoke())
-	is(t, "a try after a revoke", read(f), vfs.Revoked)
+	check.OK(t, gate.Revoke())
+	check.Is(t, "a try after a revoke", read(f), vfs.Revoked)
 	_, err = f.Stat(vfs.Trying())
-	is(t, "a try to Stat after a revoke", err, vfs.Revoked)
+	check.Is(t, "a try to Stat after a revoke", err, vfs.Revoked)
 }

@@ -10,6 +10,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // hops is a chain of n links that ends at target.
@@ -97,7 +98,7 @@ func TestWalkIsBounded(t *testing.T) {
 	for i := range vfs.MaxLinks {
 		fs = append(fs, fmt.Sprintf("h%d => %sh%d", i, strings.Repeat("d/../", 800), i+1))
 	}
-	_, raw := store(t, buildTree(append(fs, fmt.Sprintf("h%d", vfs.MaxLinks))))
+	_, raw := check.Store(t, buildTree(append(fs, fmt.Sprintf("h%d", vfs.MaxLinks))))
 	var looked atomic.Int64
 	_, err := vfs.Walk(t.Context(), &looks{raw, &looked}, "h0")
 	if vfs.CodeOf(err) != vfs.Limit || looked.Load() > vfs.MaxWalk {
@@ -136,10 +137,10 @@ func TestWalk(t *testing.T) {
 	for _, c := range walkTests {
 		for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 			"bare":    func(d vfs.Dir) vfs.Dir { return d },
-			"guarded": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, policies()...) },
+			"guarded": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, check.Policies()...) },
 		} {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
-				_, raw := store(t, buildTree(c.fs))
+				_, raw := check.Store(t, buildTree(c.fs))
 				var open atomic.Int64
 				d := wrap(&counting{Dir: raw, open: &open})
 				n, err := vfs.Walk(t.Context(), d, c.path)
@@ -164,23 +165,23 @@ func led(t *testing.T, raw vfs.Dir, n vfs.Node, err error, want string) {
 	switch n := n.(type) {
 	case vfs.Dir:
 		// Which one it is can be told by what is made there.
-		ok(t, put(t.Context(), n, "marker", ""))
+		check.OK(t, check.Put(t.Context(), n, "marker", ""))
 		all, err := vfs.Compile("**/marker")
-		ok(t, err)
-		ok(t, findIn(t.Context(), raw, all, "", func(path string, _ vfs.Kind, hit bool, _ int) bool {
+		check.OK(t, err)
+		check.OK(t, check.Find(t.Context(), raw, all, "", func(path string, _ vfs.Kind, hit bool, _ int) bool {
 			if hit {
 				got = strings.TrimSuffix(path, "marker")
 			}
 			return true
 		}))
-		ok(t, n.Remove(t.Context(), "marker", vfs.If{}))
+		check.OK(t, n.Remove(t.Context(), "marker", vfs.If{}))
 	case vfs.File:
 		p := make([]byte, 300)
 		size, _ := n.ReadAt(t.Context(), p, 0)
 		got = string(p[:size])
 	case vfs.Link:
 		target, err := n.Target(t.Context())
-		ok(t, err)
+		check.OK(t, err)
 		got = "link " + target
 	}
 	if n != nil {
@@ -195,14 +196,14 @@ func led(t *testing.T, raw vfs.Dir, n vfs.Node, err error, want string) {
 }
 
 func TestWalkLongLoop(t *testing.T) {
-	s, raw := store(t, nil)
+	s, raw := check.Store(t, nil)
 	const many = 10_000
 	for i := range many {
-		ok(t, s.Symlink(t.Context(), fmt.Sprint("l", i), fmt.Sprint("l", (i+1)%many)))
+		check.OK(t, s.Symlink(t.Context(), fmt.Sprint("l", i), fmt.Sprint("l", (i+1)%many)))
 	}
 	begun := time.Now()
 	_, err := vfs.Walk(t.Context(), raw, "l0")
-	is(t, "the loop", err, vfs.Limit)
+	check.Is(t, "the loop", err, vfs.Limit)
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -211,48 +212,48 @@ func TestWalkLongLoop(t *testing.T) {
 // TestWalkBackToRoot: a link may lead to the very Dir; only a membrane can give
 // another reference to it.
 func TestWalkBackToRoot(t *testing.T) {
-	d, _, raw := guarded(t, vfstest.Tree{"d/l": {Link: ".."}, "f": {Data: "x"}})
+	d, _, raw := check.Guarded(t, vfstest.Tree{"d/l": {Link: ".."}, "f": {Data: "x"}})
 	ro, err := vfs.ReadOnlyDir(d)
-	ok(t, err)
+	check.OK(t, err)
 	back, err := vfs.WalkDir(t.Context(), ro, "d/l")
-	ok(t, err)
-	is(t, "still read-only", put(t.Context(), back, "f", "y"), vfs.ReadOnly)
-	ok(t, back.Close())
-	if got := read(t, ro, "d/l/f"); got != "x" {
+	check.OK(t, err)
+	check.Is(t, "still read-only", check.Put(t.Context(), back, "f", "y"), vfs.ReadOnly)
+	check.OK(t, back.Close())
+	if got := check.Read(t, ro, "d/l/f"); got != "x" {
 		t.Error(got)
 	}
 	_, err = vfs.Walk(t.Context(), raw, "d/l")
-	is(t, "bare", err, vfs.Unsupported)
+	check.Is(t, "bare", err, vfs.Unsupported)
 }
 
 // TestWalkDeep: links lead no deeper than a path could.
 func TestWalkDeep(t *testing.T) {
-	s, raw := store(t, nil)
+	s, raw := check.Store(t, nil)
 	d, path, down := raw, "", strings.Repeat("a/", 70)
 	for range 2 {
-		ok(t, s.Symlink(t.Context(), vfs.Join(path, "l"), down))
+		check.OK(t, s.Symlink(t.Context(), vfs.Join(path, "l"), down))
 		for range 70 {
 			var err error
 			d, err = d.Mkdir(t.Context(), "a")
-			ok(t, err)
+			check.OK(t, err)
 			path = vfs.Join(path, "a")
 		}
 	}
 	_, err := vfs.WalkDir(t.Context(), raw, "l")
-	ok(t, err)
+	check.OK(t, err)
 	_, err = vfs.WalkDir(t.Context(), raw, "l/l")
-	is(t, "140 directories below", err, vfs.Limit)
+	check.Is(t, "140 directories below", err, vfs.Limit)
 }
 
 func TestWalkKinds(t *testing.T) {
-	d, _, _ := guarded(t, sample)
+	d, _, _ := check.Guarded(t, check.Sample)
 	_, err := vfs.WalkDir(t.Context(), d, "f")
-	is(t, "WalkDir", err, vfs.NotDir)
+	check.Is(t, "WalkDir", err, vfs.NotDir)
 	_, err = vfs.WalkFile(t.Context(), d, "a")
-	is(t, "WalkFile", err, vfs.IsDir)
+	check.Is(t, "WalkFile", err, vfs.IsDir)
 	for path, want := range map[string]string{"f": "f", "a/f": "f", "a/b/none": "none"} {
 		dir, name, release, err := vfs.WalkParent(t.Context(), d, path)
-		ok(t, err)
+		check.OK(t, err)
 		if name != want || (dir == d) != (path == "f") {
 			t.Errorf("%s: %q", path, name)
 		}
@@ -260,10 +261,10 @@ func TestWalkKinds(t *testing.T) {
 	}
 	for path, want := range map[string]vfs.Code{"": vfs.Invalid, "f/x": vfs.NotDir, "none/x": vfs.NotFound, "/x": vfs.Invalid, "a/..": vfs.Invalid} {
 		_, _, _, err := vfs.WalkParent(t.Context(), d, path)
-		is(t, path, err, want)
+		check.Is(t, path, err, want)
 	}
 	_, err = d.Stat(t.Context())
-	ok(t, err)
+	check.OK(t, err)
 }
 
 func TestPutThroughLinks(t *testing.T) {
@@ -276,21 +277,21 @@ func TestPutThroughLinks(t *testing.T) {
 		"gone": {vfs.NotFound, ""}, "up": {vfs.Outside, ""}, "abs": {vfs.Outside, ""}, "dir": {vfs.IsDir, ""}, "d": {vfs.IsDir, ""},
 		"gone/x": {vfs.NotFound, ""}, "l/x": {vfs.NotDir, ""},
 	} {
-		d, _, raw := guarded(t, tree)
-		before := picture(t, raw)
-		is(t, path, put(t.Context(), d, path, "new"), c.want)
-		if c.want == "" && read(t, raw, c.at) != "new" {
+		d, _, raw := check.Guarded(t, tree)
+		before := check.Picture(t, raw)
+		check.Is(t, path, check.Put(t.Context(), d, path, "new"), c.want)
+		if c.want == "" && check.Read(t, raw, c.at) != "new" {
 			t.Errorf("%s: not there", path)
 		}
-		if c.want != "" && picture(t, raw) != before {
+		if c.want != "" && check.Picture(t, raw) != before {
 			t.Errorf("%s: something changed", path)
 		}
 	}
-	d, c, raw := guarded(t, tree)
+	d, c, raw := check.Guarded(t, tree)
 	c.SetReadable(false)
-	ok(t, put(t.Context(), d, "blind", "x"))
-	is(t, "blindly through a link", put(t.Context(), d, "l", "x"), vfs.NotRegular)
-	if read(t, raw, "blind") != "x" {
+	check.OK(t, check.Put(t.Context(), d, "blind", "x"))
+	check.Is(t, "blindly through a link", check.Put(t.Context(), d, "l", "x"), vfs.NotRegular)
+	if check.Read(t, raw, "blind") != "x" {
 		t.Error("not there")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // hashing is a directory whose files take for ever to have a version.
@@ -67,10 +68,10 @@ func TestRevokeEndsHashing(t *testing.T) {
 		},
 	} {
 		for _, expire := range []bool{false, true} {
-			_, raw := store(t, sample)
+			_, raw := check.Store(t, check.Sample)
 			slow := hashing{raw, make(chan struct{})}
-			d, c := controlled(t, vfs.Guarded(slow, nil))
-			f := fileAt(t, d, "f")
+			d, c := check.Controlled(t, vfs.Guarded(slow, nil))
+			f := check.FileAt(t, d, "f")
 			done := make(chan error, 1)
 			go func() { done <- do(t.Context(), d, vfs.Guarded(slow, nil), f) }()
 			select {
@@ -83,11 +84,11 @@ func TestRevokeEndsHashing(t *testing.T) {
 				want = vfs.Expired
 				c.ExpireAt(time.Now())
 			} else {
-				ok(t, c.Revoke())
+				check.OK(t, c.Revoke())
 			}
 			select {
 			case err := <-done:
-				is(t, name, err, want)
+				check.Is(t, name, err, want)
 			case <-time.After(10 * time.Second):
 				t.Fatalf("%s goes on after the revoke", name)
 			}
@@ -100,9 +101,9 @@ func TestRevokeEndsHashing(t *testing.T) {
 
 // A caller who gives up is told so, and not that a right went.
 func TestHashingCancelled(t *testing.T) {
-	_, raw := store(t, sample)
+	_, raw := check.Store(t, check.Sample)
 	slow := hashing{raw, make(chan struct{})}
-	f := fileAt(t, vfs.Guarded(slow, nil), "f")
+	f := check.FileAt(t, vfs.Guarded(slow, nil), "f")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-slow.begun
@@ -126,7 +127,7 @@ func (g giant) ReadAt(_ context.Context, p []byte, _ int64) (int, error) { retur
 
 func TestVersionOfGiant(t *testing.T) {
 	_, err := vfs.VersionOf(t.Context(), giant{size: vfs.MaxVersioned + 1})
-	is(t, "too large", err, vfs.TooLarge)
+	check.Is(t, "too large", err, vfs.TooLarge)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := vfs.VersionOf(ctx, giant{size: vfs.MaxVersioned}); err != context.DeadlineExceeded {
