@@ -30,6 +30,8 @@ type FSOptions struct {
 	// know. It may be nil.
 	Recover func(ctx context.Context, name string) (vfs.Dir, error)
 	Logf    func(format string, args ...any) // nil is the log package
+
+	private []private // no mount shows them; nil: the state directory
 }
 
 // OpenFS opens an FS without mounts. First it settles what a process that died had begun with the
@@ -47,7 +49,10 @@ func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	s := stores{st, f.contents, &directories{}}
+	if o.private == nil {
+		o.private = []private{stateDir(st)}
+	}
+	s := stores{st, o.private, f.contents, &directories{}}
 	open := s.openers()
 	maps.Copy(open, o.Stores)
 	if f.journal, err = newJournal(ctx, st, open, o.Recover, o.Logf); err != nil {

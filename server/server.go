@@ -89,7 +89,8 @@ type started struct {
 }
 
 // Check answers what is wrong with s, as far as that can be found without changing anything. It answers
-// invalid for mounts that cannot be opened, and for a state directory inside a directory to be served.
+// invalid for mounts that cannot be opened, and for a mount that would show the state directory or the
+// directory of the guests' socket.
 func (s *Server) Check() error {
 	st, err := state.Open(s.State)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *Server) possible(m *Mount, st state.Dir) error {
 	if u.Scheme != "physical" {
 		return nil
 	}
-	return apartFrom(st, u.Path)
+	return canServe(s.privates(st), u.Path)
 }
 
 // Start settles what a process that died had begun with the same state directory, mounts Mounts, listens, and
@@ -167,7 +168,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if s.unlock, err = s.state.Lock(); err != nil {
 		return err
 	}
-	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf}); err != nil {
+	if s.fs, err = OpenFS(ctx, s.state, FSOptions{Stores: s.Stores, Logf: s.logf, private: s.privates(s.state)}); err != nil {
 		return err
 	}
 	for _, m := range s.Mounts {

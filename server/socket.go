@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 			s = nil
 		}
 	}()
-	if err := s.directory(o.Dir, st, gid, mode); err != nil {
+	if err := s.enter(o.directory(st), o.Dir == "", gid, mode); err != nil {
 		return s, err
 	}
 	if nc, err := net.Dial("unix", s.path); err == nil {
@@ -98,18 +99,22 @@ func (o Socket) allowed() (gid int, mode os.FileMode, err error) {
 	return gid, mode, nil
 }
 
-// directory finds or makes the directory for the socket. A directory that it makes lets through
-// everybody whom the socket lets in. One that was there is not changed.
-func (s *socket) directory(dir string, st state.Dir, gid int, mode os.FileMode) error {
-	own := dir == ""
-	if own {
-		of := sha256.Sum256([]byte(st)) // a user may have several hosts
-		dir = filepath.Join(os.TempDir(), fmt.Sprintf("capd-%d-%x", os.Geteuid(), of[:4]))
+// directory returns the directory of a socket that others may use, or "" if none may. A user may have several hosts.
+func (o Socket) directory(st state.Dir) string {
+	if o == (Socket{}) {
+		return ""
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
+	of := sha256.Sum256([]byte(st))
+	dir := cmp.Or(o.Dir, filepath.Join(os.TempDir(), fmt.Sprintf("capd-%d-%x", os.Geteuid(), of[:4])))
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
 	}
+	return dir
+}
+
+// enter finds or makes the directory for the socket. A directory that it makes lets through everybody
+// whom the socket lets in. One that was there is not changed, unless it is own: the host's own choice.
+func (s *socket) enter(dir string, own bool, gid int, mode os.FileMode) error {
 	s.path = filepath.Join(dir, "guest.sock")
 	if n := len(s.path) - state.MaxSocketPath; n > 0 {
 		return vfs.Errorf(vfs.Limit, "the directory for the guests' socket is %d bytes too long for a socket; name a shorter one in Socket.Dir", n)

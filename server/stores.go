@@ -20,6 +20,7 @@ import (
 // stores opens what a URL names, with this process's authority.
 type stores struct {
 	st       state.Dir
+	private  []private // no mount shows them
 	contents contents
 
 	directories *directories
@@ -49,7 +50,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	if err != nil {
 		return nil, err
 	}
-	if err := outside(s.st, store); err != nil {
+	if err := apart(s.private, u.Path, store); err != nil {
 		store.Close()
 		return nil, err
 	}
@@ -64,24 +65,14 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 	}, nil
 }
 
-// outside answers invalid if the state directory lies in store.
-func outside(st state.Dir, store *physical.Store) error {
-	if inside, err := store.Holds(string(st)); err != nil {
-		return vfs.Errorf(vfs.Invalid, "the path of the state directory %s cannot be found: %v", st, reason(err))
-	} else if inside {
-		return vfs.Errorf(vfs.Invalid, "the state directory %s lies in a served directory, where guests would reach it; name another in State", st)
-	}
-	return nil
-}
-
-// apartFrom answers an error if dir cannot be served, or the state directory lies in it.
-func apartFrom(st state.Dir, dir string) error {
+// canServe answers an error if dir cannot be served, or shows a private directory.
+func canServe(all []private, dir string) error {
 	store, err := openPhysical(dir, physical.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	return outside(st, store)
+	return apart(all, dir, store)
 }
 
 // openPhysical opens a directory of the host.
@@ -155,7 +146,7 @@ func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() erro
 
 // upperDir opens dir for one overlay over lower at a time. It makes dir if it is missing.
 func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() error, error) {
-	if err := apart(dir, lower); err != nil {
+	if err := besides(dir, lower); err != nil {
 		return nil, nil, err
 	}
 	if err := state.MakeDir(dir); err != nil {
@@ -165,7 +156,7 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	err = outside(s.st, store)
+	err = apart(s.private, dir, store)
 	var unlock func() error
 	if err == nil {
 		unlock, err = lockUpper(dir)
@@ -191,9 +182,9 @@ func lockUpper(dir string) (unlock func() error, err error) {
 	return f.Close, nil
 }
 
-// apart answers invalid if an overlay's upper directory lies in the directory beneath it, or the
+// besides answers invalid if an overlay's upper directory lies in the directory beneath it, or the
 // other way round. Each would then show what the overlay keeps.
-func apart(upper string, lower *virtualfs.URL) error {
+func besides(upper string, lower *virtualfs.URL) error {
 	if lower.Scheme != "physical" {
 		return nil
 	}

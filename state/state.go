@@ -136,10 +136,13 @@ func (d Dir) Lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
+// AllUnsynced holds what Unsynced makes.
+func (d Dir) AllUnsynced() string { return d.join("unsynced") }
+
 // Unsynced makes a new directory for what could not be synced back to where it came from. It stays until
 // somebody removes it.
 func (d Dir) Unsynced() (string, error) {
-	all := d.join("unsynced")
+	all := d.AllUnsynced()
 	if err := os.MkdirAll(all, 0o700); err != nil {
 		return "", d.Unusable(err)
 	}
