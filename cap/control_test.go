@@ -2,13 +2,12 @@ package cap_test
 
 import (
 	"net"
-	"path/filepath"
 	"testing"
 
 	"capd/client"
 	"capd/client/console"
-	"capd/locator"
 	"capd/operator"
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
@@ -16,15 +15,9 @@ import (
 // consoleOf serves the console of s and connects to it.
 func consoleOf(t *testing.T, s *served) *console.Console {
 	t.Helper()
-	path := filepath.Join(filepath.Dir(s.socket), "c")
-	l, err := net.Listen("unix", path)
+	c, err := console.Dial(t.Context(), s.Console(t))
 	ok(t, err)
-	go s.server.ServeConsole(l, func(secret [locator.SecretSize]byte) string {
-		return locator.Locator{Socket: s.socket, Secret: secret}.String()
-	})
-	c, err := console.Dial(t.Context(), path)
-	ok(t, err)
-	t.Cleanup(func() { c.Close(); l.Close() })
+	t.Cleanup(func() { c.Close() })
 	return c
 }
 
@@ -32,7 +25,7 @@ var controlTree = vfstest.Tree{"a/b/f": {Data: "f"}, "a/g": {Data: "g"}, "h": {D
 
 func TestConsole(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, controlTree), nil)
+	s := serve(t, scene.InMemory(t, controlTree), nil)
 	c := consoleOf(t, s)
 	none, err := c.Grants(ctx)
 	if ok(t, err); len(none) != 0 {
@@ -90,7 +83,7 @@ func TestConsole(t *testing.T) {
 		t.Error("no help")
 	}
 	for range 1500 { // more than a page
-		_, _, err := s.authority.Grant(ctx, "many", "h", false)
+		_, _, err := s.Authority.Grant(ctx, "many", "h", false)
 		ok(t, err)
 	}
 	all, err = c.Grants(ctx)
@@ -101,7 +94,7 @@ func TestConsole(t *testing.T) {
 
 func TestControls(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, controlTree), nil)
+	s := serve(t, scene.InMemory(t, controlTree), nil)
 	c := consoleOf(t, s)
 	_, line, root, err := c.Grant(ctx, "agent", "", false)
 	ok(t, err)
@@ -164,7 +157,7 @@ func TestControls(t *testing.T) {
 // The control of a grant of one file.
 func TestFileControl(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, controlTree), nil)
+	s := serve(t, scene.InMemory(t, controlTree), nil)
 	c := consoleOf(t, s)
 	g, line, _, err := c.Grant(ctx, "agent", "h", false)
 	ok(t, err)
@@ -186,12 +179,12 @@ func TestFileControl(t *testing.T) {
 
 // A host that makes no locators grants nothing, and says so.
 func TestNoLocators(t *testing.T) {
-	s := serve(t, inMemory(t, controlTree), nil)
-	path := filepath.Join(filepath.Dir(s.socket), "c")
+	s := serve(t, scene.InMemory(t, controlTree), nil)
+	path := scene.Socket(t)
 	l, err := net.Listen("unix", path)
 	ok(t, err)
 	defer l.Close()
-	go s.server.ServeConsole(l, nil)
+	go s.Server.ServeConsole(l, nil)
 	c, err := console.Dial(t.Context(), path)
 	ok(t, err)
 	defer c.Close()

@@ -6,6 +6,7 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/locator"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -28,11 +29,11 @@ func moveTo(t *testing.T, d, dst *vat.Cap) error {
 // same. Shared there and restored here it is as good as any.
 func TestOfAnotherConnection(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, vfstest.Tree{"one/a": {Data: "a"}, "two": {Dir: true}}), nil)
-	loc, _ := s.grant(t, "one", "one", false)
-	here := dial(t, loc)
-	there, _ := s.grant(t, "two", "two", false)
-	other := dial(t, there)
+	s := serve(t, scene.InMemory(t, vfstest.Tree{"one/a": {Data: "a"}, "two": {Dir: true}}), nil)
+	loc, _ := s.Grant(t, "one", "one", false)
+	here := scene.Dial(t, loc)
+	there, _ := s.Grant(t, "two", "two", false)
+	other := scene.Dial(t, there)
 	foreign := other.Dir(ctx)
 	defer foreign.Close()
 	_, err := foreign.Stat(ctx)
@@ -62,7 +63,7 @@ func TestWrongKind(t *testing.T) {
 	s, _, d := guest(t, vfstest.Tree{"f": {}, "a": {}})
 	f := d.OpenFile("f")
 	defer f.Close()
-	loc, _ := s.grant(t, "other", "", false)
+	loc, _ := s.Grant(t, "other", "", false)
 	session := s.session(t)
 	defer session.Release()
 	dir := client.NewDir(restore(t.Context(), session, loc.Secret[:]))

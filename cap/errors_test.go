@@ -11,6 +11,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -34,8 +35,8 @@ func TestErrorTexts(t *testing.T) {
 	t.Cleanup(func() { store.Close() })
 	vfstest.Fill(t, store.Root(), vfstest.Tree{"a/b/f": {Data: "x"}, "a/d": {Dir: true}}, nil, nil)
 	s := serve(t, store.Root(), nil)
-	loc, _ := s.grant(t, "agent", "a", false)
-	d := dial(t, loc).Dir(context.Background())
+	loc, _ := s.Grant(t, "agent", "a", false)
+	d := scene.Dial(t, loc).Dir(context.Background())
 	for path, want := range map[string]string{
 		"missing":             "notFound: missing: ",
 		"b/missing":           "notFound: b/missing: ",
@@ -60,7 +61,7 @@ func TestErrorTexts(t *testing.T) {
 	ok(t, r.Revoke(t.Context()))
 	_, _, err = file.ReadText(t.Context())
 	for _, err := range []error{err, d.Remove(t.Context(), "b", vfs.If{}), d.Rename(t.Context(), "b", d, "d", vfs.If{}, vfs.If{})} {
-		for _, secret := range []string{dir, filepath.Base(dir), s.socket, loc.String()[len(loc.String())-43:], "a/"} {
+		for _, secret := range []string{dir, filepath.Base(dir), s.At.Socket, loc.String()[len(loc.String())-43:], "a/"} {
 			if err == nil || strings.Contains(err.Error(), secret) {
 				t.Errorf("an error says too much: %v", err)
 			}

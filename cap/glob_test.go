@@ -11,6 +11,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -114,7 +115,7 @@ func TestGlobIsBounded(t *testing.T) {
 // client says each once, after all that was found.
 func TestGlobMissed(t *testing.T) {
 	unlisted := map[string]bool{"b": true, "c/d": true, "z": true}
-	tree := vfs.Guarded(inMemory(t, vfstest.Tree{"a/f": {}, "b/f": {}, "c/d/f": {}, "c/f": {}, "secret/f": {}, "z/f": {}}), nil, vfs.Guard{
+	tree := vfs.Guarded(scene.InMemory(t, vfstest.Tree{"a/f": {}, "b/f": {}, "c/d/f": {}, "c/f": {}, "secret/f": {}, "z/f": {}}), nil, vfs.Guard{
 		Hides: vfs.MatchPaths(func(path string) bool { return path == "secret" }),
 		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 			if op.Kind == vfs.OpList && unlisted[op.Path] {
@@ -124,8 +125,8 @@ func TestGlobMissed(t *testing.T) {
 		},
 	})
 	s := serve(t, tree, nil)
-	loc, _ := s.grant(t, "agent", "", false)
-	d := dial(t, loc).Dir(t.Context())
+	loc, _ := s.Grant(t, "agent", "", false)
+	d := scene.Dial(t, loc).Dir(t.Context())
 	for _, c := range []struct {
 		pattern      string
 		found, wrong []string

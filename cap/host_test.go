@@ -4,109 +4,46 @@ package cap_test
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3"
 
-	"capd/authority"
-	"capd/backend/memory"
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
-	"capd/host"
-	"capd/locator"
 	"capd/meter"
-	"capd/operator"
+	"capd/tests/check"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
 
-// served is a host that serves a tree.
-type served struct {
-	authority *authority.Host
-	server    *host.Server
-	socket    string
+var ok, is, eventually = check.OK, check.Code, check.Eventually
 
-	mu   sync.Mutex
-	logs []string
-}
+// served is a host that serves a tree.
+type served struct{ *scene.Host }
 
 func serve(t testing.TB, tree vfs.Dir, limits meter.Limits) *served {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "capd")
-	ok(t, err)
-	s := &served{authority: authority.New(tree, nil, limits), socket: filepath.Join(dir, "s")}
-	s.server = host.New(s.authority, host.Options{Logf: func(format string, args ...any) {
-		s.mu.Lock()
-		s.logs = append(s.logs, fmt.Sprintf(format, args...))
-		s.mu.Unlock()
-	}})
-	l, err := net.Listen("unix", s.socket)
-	ok(t, err)
-	go s.server.ServeGuests(l)
-	t.Cleanup(func() {
-		l.Close()
-		s.server.Close()
-		s.authority.Close()
-		os.RemoveAll(dir)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, text := range s.logs { // an internal error, or a panic
-			t.Errorf("the host logs: %s", text)
-		}
-	})
-	return s
-}
-
-func (s *served) grant(t testing.TB, guest, path string, readOnly bool) (locator.Locator, operator.Grant) {
-	t.Helper()
-	g, secret, err := s.authority.Grant(context.Background(), guest, path, readOnly)
-	ok(t, err)
-	return locator.Locator{Socket: s.socket, Secret: secret}, g
-}
-
-// dial connects a guest with a locator.
-func dial(t testing.TB, loc locator.Locator) *client.Conn {
-	t.Helper()
-	c, err := client.Dial(context.Background(), loc.String())
-	ok(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c
+	return &served{scene.Serve(t, tree, scene.Options{Limits: limits})}
 }
 
 // guest is a guest of a host of tree in memory.
 func guest(t testing.TB, tree vfstest.Tree) (*served, *client.Conn, *client.Dir) {
 	t.Helper()
-	s := serve(t, inMemory(t, tree), nil)
-	loc, _ := s.grant(t, "agent", "", false)
-	c := dial(t, loc)
+	s := serve(t, scene.InMemory(t, tree), nil)
+	loc, _ := s.Grant(t, "agent", "", false)
+	c := scene.Dial(t, loc)
 	return s, c, c.Dir(context.Background())
-}
-
-func inMemory(t testing.TB, tree vfstest.Tree) vfs.Dir {
-	t.Helper()
-	s := memory.New(memory.Limits{})
-	ctx := context.Background()
-	vfstest.Fill(t, s.Root(), tree,
-		func(path, target string) error { return s.Symlink(ctx, path, target) },
-		func(path string) error { return s.SetExec(ctx, path, true) })
-	return s.Root()
 }
 
 // session connects without any locator, for calls as a guest of another make
 // sends them.
 func (s *served) session(t testing.TB) *vat.Cap {
 	t.Helper()
-	nc, err := net.Dial("unix", s.socket)
-	ok(t, err)
-	c := vat.NewConn(nc, vat.Options{})
+	c := vat.NewConn(scene.DialRaw(t, s.At.Socket), vat.Options{})
 	t.Cleanup(func() { c.Close() })
 	return c.Bootstrap(context.Background())
 }
@@ -128,21 +65,6 @@ func call[P, R ~capnp.StructKind](t testing.TB, c *vat.Cap, m vat.Method[P, R], 
 	return wire.Decode(vat.Do(ctx, c, m, place, read))
 }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
-	}
-}
-
-// is says that err has the code want; "" is no error.
-func is(t testing.TB, what string, err error, want vfs.Code) {
-	t.Helper()
-	if got := vfs.CodeOf(err); got != want {
-		t.Errorf("%s: %q (%v), want %q", what, got, err, want)
-	}
-}
-
 // reads says what the file at path holds.
 func reads(t testing.TB, d *client.Dir, path, want string) {
 	t.Helper()
@@ -151,14 +73,5 @@ func reads(t testing.TB, d *client.Dir, path, want string) {
 	text, _, err := f.ReadText(context.Background())
 	if ok(t, err); text != want {
 		t.Errorf("%s reads %.40q (%d bytes), want %.40q", path, text, len(text), want)
-	}
-}
-
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to this: %s", what)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/meter"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -31,7 +32,7 @@ func TestEndedWritersAreBounded(t *testing.T) {
 	path := strings.Repeat("d/", 100) + strings.Repeat("x", vfs.MaxName)
 	s, _, d := guest(t, vfstest.Tree{path: {}})
 	const most = 1024 // so many that what else the process holds now and not before is little beside them
-	_, err := s.authority.SetLimits("agent", meter.Limits{meter.Writers: most})
+	_, err := s.Authority.SetLimits("agent", meter.Limits{meter.Writers: most})
 	ok(t, err)
 	staged := func() (*vat.Cap, error) {
 		w := stage(t, d, path, vfs.If{})
@@ -118,9 +119,9 @@ func TestLongPaths(t *testing.T) {
 // The Revoker of a share that was taken back counts as long as it is held.
 func TestHeldRevokersAreBounded(t *testing.T) {
 	const nodes = 50
-	s := serve(t, inMemory(t, vfstest.Tree{"d/f": {}}), meter.Limits{meter.Nodes: nodes})
-	loc, _ := s.grant(t, "agent", "", false)
-	c := dial(t, loc)
+	s := serve(t, scene.InMemory(t, vfstest.Tree{"d/f": {}}), meter.Limits{meter.Nodes: nodes})
+	loc, _ := s.Grant(t, "agent", "", false)
+	c := scene.Dial(t, loc)
 	d := c.Dir(t.Context())
 	var held []*client.Revoker
 	share := func() error {

@@ -12,6 +12,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -198,12 +199,12 @@ func TestListDroppedOfGrant(t *testing.T) {
 	for i := range 1000 { // more than are read from a store at once
 		names[fmt.Sprintf("g%03d", i)] = vfstest.Node{}
 	}
-	tree := &counting{Dir: inMemory(t, names)}
+	tree := &counting{Dir: scene.InMemory(t, names)}
 	s := serve(t, tree, nil)
-	loc, _ := s.grant(t, "agent", "", false)
+	loc, _ := s.Grant(t, "agent", "", false)
 	var dirs []*client.Dir
 	for range 20 {
-		dirs = append(dirs, dial(t, loc).Dir(t.Context()))
+		dirs = append(dirs, scene.Dial(t, loc).Dir(t.Context()))
 	}
 	for _, after := range []string{"", "b", "d"} {
 		for i, d := range dirs {

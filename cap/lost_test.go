@@ -14,6 +14,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -117,12 +118,12 @@ func TestLostWrite(t *testing.T) {
 				continue // that is a connection's
 			}
 			t.Run(fmt.Sprintf("%s, here %v", row.name, here), func(t *testing.T) {
-				tree := &slow{inMemory(t, vfstest.Tree{"f": {Data: "old"}}), make(chan struct{})}
+				tree := &slow{scene.InMemory(t, vfstest.Tree{"f": {Data: "old"}}), make(chan struct{})}
 				var d *client.Dir
 				if !here {
 					s := serve(t, tree, nil)
-					loc, _ := s.grant(t, "agent", "", false)
-					d = dial(t, loc).Dir(context.Background())
+					loc, _ := s.Grant(t, "agent", "", false)
+					d = scene.Dial(t, loc).Dir(context.Background())
 				} else {
 					d = client.NewDir(dir.New(vfs.Guarded(tree, nil)))
 				}

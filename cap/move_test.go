@@ -8,6 +8,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/meter"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -66,15 +67,15 @@ func TestMove(t *testing.T) {
 // Two grants of one host, held over one connection, and over two.
 func TestMoveBetweenGrants(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, moveTree), meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
-	one, g1 := s.grant(t, "one", "a", false)
-	two, g2 := s.grant(t, "two", "", false)
+	s := serve(t, scene.InMemory(t, moveTree), meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
+	one, g1 := s.Grant(t, "one", "a", false)
+	two, g2 := s.Grant(t, "two", "", false)
 	session := s.session(t)
 	a, b := restore(ctx, session, one.Secret[:]), restore(ctx, session, two.Secret[:]) // not waited for
 	ok(t, move(t, a, "f", b, "moved"))
-	u1, err := s.authority.Meter(g1.ID)
+	u1, err := s.Authority.Meter(g1.ID)
 	ok(t, err)
-	u2, err := s.authority.Meter(g2.ID)
+	u2, err := s.Authority.Meter(g2.ID)
 	ok(t, err)
 	for _, k := range []meter.Kind{meter.StoredNodes, meter.StoredBytes} {
 		if of, has := u1.Used(k), u2.Used(k); of != 0 || has != 1 {
@@ -88,7 +89,7 @@ func TestMoveBetweenGrants(t *testing.T) {
 	ok(t, call(t, other, schema.Dir_stat, nil, nil))
 	is(t, "a Dir that this guest holds of another connection", move(t, a, "f", other, "x"), vfs.Unsupported)
 
-	_, err = s.authority.Revoke("two")
+	_, err = s.Authority.Revoke("two")
 	ok(t, err)
 	is(t, "a revoked target", move(t, a, "f", b, "x"), vfs.Revoked)
 }
@@ -136,6 +137,6 @@ func TestMoveToAPromiseNeverKept(t *testing.T) {
 	if err == nil {
 		t.Error("a move to a promise that is never kept succeeds")
 	}
-	eventually(t, "the host has ended the call", func() bool { return s.server.Stats()[0].Calls == 0 })
+	eventually(t, "the host has ended the call", func() bool { return s.Server.Stats()[0].Calls == 0 })
 	reads(t, d, "a/f", "f")
 }

@@ -93,8 +93,8 @@ func TestPrecedence(t *testing.T) {
 	tried := 0
 	for _, st := range states() {
 		s := serve(t, ruled(t), nil)
-		loc, g := s.grant(t, "agent", "m", false)
-		other, _ := s.grant(t, "other", "m", false)
+		loc, g := s.Grant(t, "agent", "m", false)
+		other, _ := s.Grant(t, "other", "m", false)
 		session := s.session(t)
 		lives := restore(ctx, session, other.Secret[:]) // so that the connection goes on
 		ok(t, lives.Settle(ctx))
@@ -108,7 +108,7 @@ func TestPrecedence(t *testing.T) {
 		for _, c := range []*vat.Cap{d.Cap(), f.Cap()} {
 			ok(t, c.Settle(ctx))
 		}
-		ctl, err := s.authority.Control(g.ID)
+		ctl, err := s.Authority.Control(g.ID)
 		ok(t, err)
 		defer ctl.Release()
 		if st.unreadable {

@@ -10,6 +10,7 @@ import (
 
 	"capd/backend/physical"
 	schema "capd/capnp"
+	"capd/tests/scene"
 	"capd/vat"
 )
 
@@ -26,8 +27,8 @@ func TestRawNames(t *testing.T) {
 	ok(t, err)
 	t.Cleanup(func() { store.Close() })
 	s := serve(t, store.Root(), nil)
-	loc, _ := s.grant(t, "agent", "", false)
-	d := dial(t, loc).Dir(context.Background())
+	loc, _ := s.Grant(t, "agent", "", false)
+	d := scene.Dial(t, loc).Dir(context.Background())
 
 	var got []string
 	for e, err := range d.Entries(t.Context(), true) {

@@ -11,6 +11,7 @@ import (
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -20,9 +21,9 @@ var shareTree = vfstest.Tree{"a/f": {Data: "f"}, "a/b/g": {Data: "g"}, "c": {Dat
 
 func TestShareChain(t *testing.T) {
 	ctx := t.Context()
-	s := serve(t, inMemory(t, shareTree), nil)
-	loc, root := s.grant(t, "agent", "", false)
-	c := dial(t, loc)
+	s := serve(t, scene.InMemory(t, shareTree), nil)
+	loc, root := s.Grant(t, "agent", "", false)
+	c := scene.Dial(t, loc)
 
 	line, r, err := c.Share(ctx, c.Dir(ctx).SubDir("a").ReadOnly()) // promised, all of it
 	ok(t, err)
@@ -43,7 +44,7 @@ func TestShareChain(t *testing.T) {
 	}
 	_, err = n.(*client.File).WriteText(ctx, "x", vfs.If{})
 	is(t, "a write through what was shared from read-only", err, vfs.ReadOnly)
-	gs, err := s.authority.Grants("", 1<<20)
+	gs, err := s.Authority.Grants("", 1<<20)
 	ok(t, err)
 	want := []operator.Grant{
 		{Guest: "agent", ID: root.ID, Mode: operator.ReadWrite, State: operator.Active},
@@ -72,25 +73,25 @@ func TestShareChain(t *testing.T) {
 // Whoever shares may be gone: what he shared lives as long as his own grant.
 func TestShareOutlivesItsConnection(t *testing.T) {
 	ctx := context.Background()
-	s := serve(t, inMemory(t, shareTree), nil)
-	loc, g := s.grant(t, "agent", "", false)
-	c := dial(t, loc)
+	s := serve(t, scene.InMemory(t, shareTree), nil)
+	loc, g := s.Grant(t, "agent", "", false)
+	c := scene.Dial(t, loc)
 	line, r, err := c.Share(ctx, c.Dir(ctx).SubDir("a"))
 	ok(t, err)
 	r.Close()
 	c.Close()
-	eventually(t, "the sharer is gone", func() bool { return s.server.Conns() == 0 })
+	eventually(t, "the sharer is gone", func() bool { return s.Server.Conns() == 0 })
 	other, err := client.Dial(ctx, line)
 	ok(t, err)
 	defer other.Close()
 	reads(t, other.Dir(ctx), "f", "f")
-	n, err := s.authority.Revoke(g.ID)
+	n, err := s.Authority.Revoke(g.ID)
 	if ok(t, err); n != 1 {
 		t.Errorf("Revoke counts %d", n)
 	}
 	_, err = other.Node(ctx)
 	is(t, "restore after the sharer's grant was revoked", err, vfs.Revoked)
-	_, err = dial(t, loc).Node(ctx)
+	_, err = scene.Dial(t, loc).Node(ctx)
 	is(t, "restore of the grant itself, from another connection", err, vfs.Revoked)
 }
 
@@ -145,15 +146,15 @@ func TestShareLimit(t *testing.T) {
 	ok(t, last.Revoke(ctx))
 	_, _, err = c.Share(ctx, d)
 	ok(t, err)
-	loc, _ := s.grant(t, "another", "", false) // is not concerned
-	other := dial(t, loc)
+	loc, _ := s.Grant(t, "another", "", false) // is not concerned
+	other := scene.Dial(t, loc)
 	_, _, err = other.Share(ctx, other.Dir(ctx))
 	ok(t, err)
 }
 
 func TestRestore(t *testing.T) {
-	s := serve(t, inMemory(t, shareTree), nil)
-	loc, _ := s.grant(t, "agent", "c", false)
+	s := serve(t, scene.InMemory(t, shareTree), nil)
+	loc, _ := s.Grant(t, "agent", "c", false)
 	session := s.session(t)
 	wrong := make([]byte, locator.SecretSize)
 	rand.Read(wrong)
@@ -171,10 +172,10 @@ func TestRestore(t *testing.T) {
 	ok(t, ways["restore"](loc.Secret[:]))
 	ok(t, ways["restoreFile"](loc.Secret[:]))
 	is(t, "a File as a Dir", ways["restoreDir"](loc.Secret[:]), vfs.NotDir)
-	dir, _ := s.grant(t, "another", "a", false)
+	dir, _ := s.Grant(t, "another", "a", false)
 	ok(t, ways["restoreDir"](dir.Secret[:]))
 	is(t, "a Dir as a File", ways["restoreFile"](dir.Secret[:]), vfs.IsDir)
-	_, err := s.authority.Revoke("agent")
+	_, err := s.Authority.Revoke("agent")
 	ok(t, err)
 	for how, try := range ways {
 		is(t, how+": a revoked one", try(loc.Secret[:]), vfs.Revoked)
@@ -199,17 +200,17 @@ func restores(t *testing.T, session *vat.Cap) map[string]func(secret []byte) err
 
 // What a promise of a locator's node turns out not to be is said by its code.
 func TestPromisedNode(t *testing.T) {
-	s := serve(t, inMemory(t, shareTree), nil)
-	file, _ := s.grant(t, "file", "c", false)
-	dir, _ := s.grant(t, "dir", "a", false)
+	s := serve(t, scene.InMemory(t, shareTree), nil)
+	file, _ := s.Grant(t, "file", "c", false)
+	dir, _ := s.Grant(t, "dir", "a", false)
 	ctx := t.Context()
-	_, err := dial(t, file).Dir(ctx).Stat(ctx)
+	_, err := scene.Dial(t, file).Dir(ctx).Stat(ctx)
 	is(t, "a File as a Dir", err, vfs.NotDir)
-	_, err = dial(t, dir).File(ctx).Stat(ctx)
+	_, err = scene.Dial(t, dir).File(ctx).Stat(ctx)
 	is(t, "a Dir as a File", err, vfs.IsDir)
-	_, err = dial(t, file).File(ctx).Stat(ctx)
+	_, err = scene.Dial(t, file).File(ctx).Stat(ctx)
 	ok(t, err)
-	reads(t, dial(t, dir).Dir(ctx), "f", "f")
+	reads(t, scene.Dial(t, dir).Dir(ctx), "f", "f")
 }
 
 // openDir and openFile go through a link in the last place, or not, as walk does.

@@ -116,8 +116,8 @@ func TestStreamRevoked(t *testing.T) {
 	})
 	defer a.Release()
 	const most = wire.Window / wire.Chunk
-	eventually(t, "the host waits for the sink", func() bool { st := s.server.Stats(); return len(st) == 1 && st[0].Questions >= most-1 })
-	if n := s.server.Stats()[0].Questions; n > most {
+	eventually(t, "the host waits for the sink", func() bool { st := s.Server.Stats(); return len(st) == 1 && st[0].Questions >= most-1 })
+	if n := s.Server.Stats()[0].Questions; n > most {
 		t.Errorf("%d chunks are under way to a sink that is stuck, want at most %d", n, most)
 	}
 	began := time.Now()
@@ -171,7 +171,7 @@ func TestStreamGuestGone(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("a stream over a connection that is gone answers no error")
 	}
-	eventually(t, "the host has let go", func() bool { return s.server.Conns() == 0 })
+	eventually(t, "the host has let go", func() bool { return s.Server.Conns() == 0 })
 }
 
 func TestStreamCancelled(t *testing.T) {
@@ -185,5 +185,5 @@ func TestStreamCancelled(t *testing.T) {
 		t.Errorf("a cancelled stream answers %v", err)
 	}
 	close(sink.go_)
-	eventually(t, "the host has ended it", func() bool { st := s.server.Stats(); return st[0].Calls == 0 && st[0].Questions == 0 })
+	eventually(t, "the host has ended it", func() bool { st := s.Server.Stats(); return st[0].Calls == 0 && st[0].Questions == 0 })
 }

@@ -8,6 +8,7 @@ import (
 	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/client"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
@@ -89,7 +90,7 @@ func TestEffective(t *testing.T) {
 	ns := vfs.NewNamespace()
 	defer ns.Close()
 	ok(t, ns.Mount("fixed", fixed.Root(), vfs.MountOptions{ReadOnly: true}))
-	ok(t, ns.Mount("m", inMemory(t, vfstest.Tree{"d/f": {Data: "f"}, "f": {Data: "f"}}), vfs.MountOptions{}))
+	ok(t, ns.Mount("m", scene.InMemory(t, vfstest.Tree{"d/f": {Data: "f"}, "f": {Data: "f"}}), vfs.MountOptions{}))
 	s := serve(t, ns.Root(), nil)
 	con := consoleOf(t, s)
 	for i, c := range []struct {
@@ -102,7 +103,7 @@ func TestEffective(t *testing.T) {
 		{"m/f", false, "", true}, {"m/f", true, "", false}, {"fixed", false, "", false}, {"fixed", false, "d", false}, {"fixed/d/f", false, "", false},
 		{"", false, "", true}, {"", false, "m", true}, {"", false, "fixed", false},
 	} {
-		loc, g := s.grant(t, fmt.Sprintf("agent-%d", i), c.path, c.readOnly)
+		loc, g := s.Grant(t, fmt.Sprintf("agent-%d", i), c.path, c.readOnly)
 		ctl, err := con.Control(ctx, g.ID)
 		ok(t, err)
 		defer ctl.Close()
@@ -117,7 +118,7 @@ func TestEffective(t *testing.T) {
 		if c.child != "" || c.path == "" { // the root of a namespace is of no tree
 			continue
 		}
-		n, err := dial(t, loc).Node(ctx)
+		n, err := scene.Dial(t, loc).Node(ctx)
 		ok(t, err)
 		switch n := n.(type) {
 		case vfs.Dir:

@@ -10,6 +10,7 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/meter"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/deny"
@@ -102,10 +103,10 @@ func stageOf(t *testing.T, d *client.Dir, path string, cond vfs.If) error {
 // What cannot be written is refused when it is staged, and later too by one who did
 // not wait for that.
 func TestWriterRefused(t *testing.T) {
-	tree := inMemory(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}, ".env": {}, ".git/config": {}, "link": {Link: "f"}, "dangling": {Link: "nowhere"}})
+	tree := scene.InMemory(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}, ".env": {}, ".git/config": {}, "link": {Link: "f"}, "dangling": {Link: "nowhere"}})
 	s := serve(t, vfs.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask(nil)), nil)
-	loc, _ := s.grant(t, "agent", "", false)
-	d := dial(t, loc).Dir(context.Background())
+	loc, _ := s.Grant(t, "agent", "", false)
+	d := scene.Dial(t, loc).Dir(context.Background())
 	for _, c := range []struct {
 		path string
 		cond vfs.If
@@ -166,9 +167,9 @@ func TestWriterDropped(t *testing.T) {
 		ok(t, write(t, w, "half"))
 	}
 	c.Close()
-	eventually(t, "the connection is gone", func() bool { return s.server.Conns() == 0 })
-	loc, _ := s.grant(t, "other", "", false)
-	d = dial(t, loc).Dir(context.Background())
+	eventually(t, "the connection is gone", func() bool { return s.Server.Conns() == 0 })
+	loc, _ := s.Grant(t, "other", "", false)
+	d = scene.Dial(t, loc).Dir(context.Background())
 	reads(t, d, "f", "old")
 	_, err := d.Lookup(t.Context(), "fresh")
 	is(t, "what was never committed", err, vfs.NotFound)
@@ -210,7 +211,7 @@ func TestWriterRevoked(t *testing.T) {
 func TestWritersAreBounded(t *testing.T) {
 	s, _, d := guest(t, vfstest.Tree{})
 	const most = 100
-	_, err := s.authority.SetLimits("agent", meter.Limits{meter.Writers: most})
+	_, err := s.Authority.SetLimits("agent", meter.Limits{meter.Writers: most})
 	ok(t, err)
 	var ws []*vat.Cap
 	for range most {

@@ -16,14 +16,15 @@ import (
 
 	"capd/client"
 	"capd/locator"
+	"capd/tests/scene"
 	"capd/vfs"
 )
 
 // Everything that came over TLS is shared over TLS.
 func TestShareGoesTheSameWay(t *testing.T) {
 	ctx := t.Context()
-	for name, s := range map[string]*served{"socket": serve(t, inMemory(t, fsTree)), "TLS": serveTLS(t, inMemory(t, fsTree))} {
-		loc, _ := s.grant(t, "", false)
+	for name, s := range map[string]*scene.Host{"socket": serve(t, scene.InMemory(t, fsTree)), "TLS": scene.ServeTLS(t, scene.InMemory(t, fsTree), scene.Options{})} {
+		loc, _ := grant(t, s, "", false)
 		c := dial(t, loc)
 		shared, r, err := c.Share(ctx, c.Dir(ctx).ReadOnly())
 		ok(t, err)
@@ -197,8 +198,8 @@ func TestNobodyThere(t *testing.T) {
 
 // A connection of which everything was taken back says so when it has ended, and one that was closed is gone.
 func TestWhyAConnectionEnded(t *testing.T) {
-	s := serve(t, inMemory(t, nil))
-	loc, _ := s.grant(t, "", false)
+	s := serve(t, scene.InMemory(t, nil))
+	loc, _ := grant(t, s, "", false)
 	revoked, closed := dial(t, loc), dial(t, loc)
 	for _, c := range []*client.Conn{revoked, closed} {
 		_, err := c.Node(t.Context())
@@ -207,7 +208,7 @@ func TestWhyAConnectionEnded(t *testing.T) {
 	}
 	ok(t, closed.Close())
 	is(t, "closed", closed.Err(), vfs.Stale)
-	_, err := s.authority.Revoke("agent")
+	_, err := s.Authority.Revoke("agent")
 	ok(t, err)
 	<-revoked.Done()
 	is(t, "revoked", revoked.Err(), vfs.Revoked)

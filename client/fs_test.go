@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
@@ -45,6 +46,6 @@ func TestFS(t *testing.T) {
 
 // TestFSOfASubDir starts below a link's target, which then leads outside.
 func TestFSOfASubDir(t *testing.T) {
-	d := guest(t, inMemory(t, vfstest.Tree{"docs/a.md": {Data: "a"}, "docs/deep/b.md": {Data: "b"}, "docs/up": {Link: "deep/b.md"}}))
+	d := guest(t, scene.InMemory(t, vfstest.Tree{"docs/a.md": {Data: "a"}, "docs/deep/b.md": {Data: "b"}, "docs/up": {Link: "deep/b.md"}}))
 	ok(t, fstest.TestFS(vfs.FS(t.Context(), d.SubDir("docs").ReadOnly()), "a.md", "deep/b.md", "up"))
 }

@@ -26,16 +26,16 @@ func TestNothingIsLeft(t *testing.T) {
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, store(t, fsTree))
-			loc, id := s.grant(t, "", false)
+			loc, id := grant(t, s, "", false)
 			c := dial(t, loc)
 			root := c.Dir(t.Context())
 			_, err := root.Stat(t.Context())
 			ok(t, err)
 			now := func() usage {
-				used, err := s.authority.Meter(id)
+				used, err := s.Authority.Meter(id)
 				ok(t, err)
 				u := usage{goroutines: runtime.NumGoroutine(), descriptors: openDescriptors(), guest: c.Stats(), open: used.Used(meter.Nodes)}
-				for _, st := range s.server.Stats() { // of one connection, or of none
+				for _, st := range s.Server.Stats() { // of one connection, or of none
 					u.host = st
 				}
 				return u
@@ -69,7 +69,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			comesBackTo("closed", before)
 
-			m, err := s.authority.Meter(id)
+			m, err := s.Authority.Meter(id)
 			ok(t, err)
 			fresh := m.Used(meter.Nodes)
 			other := dial(t, loc)
@@ -79,7 +79,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			ok(t, other.Close())
 			<-other.Done()
-			if !eventually(func() bool { return s.server.Conns() == 1 }) {
+			if !eventually(func() bool { return s.Server.Conns() == 1 }) {
 				t.Error("the host keeps a connection that is gone")
 			}
 			// Two shares live on, for whoever has their locators.

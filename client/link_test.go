@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
@@ -76,7 +77,7 @@ func TestLinks(t *testing.T) {
 // Remove and rename are about the link itself, and so is one that has gone.
 func TestLinksThemselves(t *testing.T) {
 	ctx := context.Background()
-	d := guest(t, inMemory(t, linkTree))
+	d := guest(t, scene.InMemory(t, linkTree))
 	n, err := d.Lookup(ctx, "way")
 	ok(t, err)
 	ok(t, d.Rename(ctx, "way", d, "moved", vfs.If{}, vfs.If{}))

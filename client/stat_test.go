@@ -12,7 +12,7 @@ func TestStatAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			s := serve(t, store(t, linkTree))
-			loc, _ := s.grant(t, "", false)
+			loc, _ := grant(t, s, "", false)
 			c := dial(t, loc)
 			d := c.Dir(ctx)
 			_, err := d.Stat(ctx)

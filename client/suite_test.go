@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/vfstest"
@@ -14,16 +15,16 @@ import (
 func TestSuite(t *testing.T) {
 	ctx := context.Background()
 	for name, s := range map[string]vfstest.Store{
-		"memory":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, inMemory(t, tree)) }},
+		"memory":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, scene.InMemory(t, tree)) }},
 		"physical": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guest(t, onDisk(t, tree)) }},
 		"mounted": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			return guest(t, compose(t, map[string]vfs.Dir{"m/disk": onDisk(t, tree), "m/memory": inMemory(t, nil)})).SubDir("m/disk")
+			return guest(t, compose(t, map[string]vfs.Dir{"m/disk": onDisk(t, tree), "m/memory": scene.InMemory(t, nil)})).SubDir("m/disk")
 		}},
 		"guarded": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			return guest(t, vfs.Guarded(inMemory(t, tree), nil, deny.Must("**/.ssh/**", "**/*.pem").Guard()))
+			return guest(t, vfs.Guarded(scene.InMemory(t, tree), nil, deny.Must("**/.ssh/**", "**/*.pem").Guard()))
 		}},
 		"revocable": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			d, r := guest(t, inMemory(t, tree)).Revocable()
+			d, r := guest(t, scene.InMemory(t, tree)).Revocable()
 			t.Cleanup(func() { r.Close() })
 			return d
 		}},
@@ -32,16 +33,16 @@ func TestSuite(t *testing.T) {
 			for path, n := range tree {
 				below["part/"+path] = n
 			}
-			loc, _ := serve(t, inMemory(t, below)).grant(t, "", false)
+			loc, _ := grant(t, serve(t, scene.InMemory(t, below)), "", false)
 			c := dial(t, loc)
 			loc, _, err := c.Share(ctx, c.Dir(ctx).SubDir("part"))
 			ok(t, err)
 			return dial(t, loc).Dir(ctx)
 		}},
-		"memory over TLS":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guestTLS(t, inMemory(t, tree)) }},
+		"memory over TLS":   {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guestTLS(t, scene.InMemory(t, tree)) }},
 		"physical over TLS": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return guestTLS(t, onDisk(t, tree)) }},
 		"readOnly": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			return guest(t, inMemory(t, tree)).ReadOnly()
+			return guest(t, scene.InMemory(t, tree)).ReadOnly()
 		}, Immutable: true},
 	} {
 		s.Remote = true

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
@@ -14,7 +15,7 @@ func TestView(t *testing.T) {
 	for i := range content {
 		content[i] = byte(i * 7 >> 3)
 	}
-	f := guest(t, inMemory(t, vfstest.Tree{"f": {Data: string(content)}})).OpenFile("f")
+	f := guest(t, scene.InMemory(t, vfstest.Tree{"f": {Data: string(content)}})).OpenFile("f")
 	ctx := t.Context()
 	for _, c := range []struct {
 		off int64

@@ -1,0 +1,154 @@
+// Package scene serves a tree on a real socket of this process, grants and dials, for
+// tests. Everything ends with the test.
+package scene
+
+import (
+	"context"
+	"crypto/ed25519"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"capd/authority"
+	"capd/backend/memory"
+	"capd/client"
+	"capd/host"
+	"capd/locator"
+	"capd/meter"
+	"capd/operator"
+	"capd/tests/check"
+	"capd/vfs"
+	"capd/vfs/vfstest"
+)
+
+// Host is a host that serves a tree.
+type Host struct {
+	Authority *authority.Host
+	Server    *host.Server
+	At        locator.Locator // where guests reach it: everything but the secret
+	Served    <-chan error    // gets the result of serving, and is closed then
+}
+
+// Options are a host's options. If Logf is nil, each line of the host's log fails the
+// test: it is an internal error or a panic.
+type Options struct {
+	host.Options
+	Limits meter.Limits // of each grant; nil for the defaults
+}
+
+// Serve serves tree to guests on a Unix socket.
+func Serve(t testing.TB, tree vfs.Dir, o Options) *Host {
+	t.Helper()
+	at := locator.Locator{Socket: Socket(t)}
+	l, err := net.Listen("unix", at.Socket)
+	check.OK(t, err)
+	return serve(t, tree, o, at, func(s *host.Server) error { return s.ServeGuests(l) })
+}
+
+// ServeTLS serves tree to guests over TLS only.
+func ServeTLS(t testing.TB, tree vfs.Dir, o Options) *Host {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	check.OK(t, err)
+	id, err := host.NewIdentity(key)
+	check.OK(t, err)
+	l, err := net.Listen("tcp", "localhost:0")
+	check.OK(t, err)
+	at := locator.Locator{Host: "localhost", Port: uint16(l.Addr().(*net.TCPAddr).Port), Key: id.Key}
+	return serve(t, tree, o, at, func(s *host.Server) error { return s.ServeTLS(l, id) })
+}
+
+func serve(t testing.TB, tree vfs.Dir, o Options, at locator.Locator, run func(*host.Server) error) *Host {
+	t.Helper()
+	if o.Logf == nil {
+		o.Logf = func(format string, args ...any) { t.Errorf("the host logs: "+format, args...) }
+	}
+	served := make(chan error, 1)
+	h := &Host{Authority: authority.New(tree, nil, o.Limits), At: at, Served: served}
+	h.Server = host.New(h.Authority, o.Options)
+	go func() { defer close(served); served <- run(h.Server) }()
+	t.Cleanup(func() {
+		check.OK(t, h.Server.Close())
+		check.OK(t, <-served)
+		check.OK(t, h.Authority.Close())
+	})
+	return h
+}
+
+// Console serves the operator of h on a Unix socket, and returns its path.
+func (h *Host) Console(t testing.TB) (socket string) {
+	t.Helper()
+	socket = Socket(t)
+	l, err := net.Listen("unix", socket)
+	check.OK(t, err)
+	done := make(chan error, 1)
+	go func() { done <- h.Server.ServeConsole(l, h.locator) }()
+	t.Cleanup(func() {
+		l.Close()
+		check.OK(t, <-done)
+	})
+	return socket
+}
+
+func (h *Host) locator(secret [locator.SecretSize]byte) string { return h.at(secret).String() }
+
+func (h *Host) at(secret [locator.SecretSize]byte) locator.Locator {
+	at := h.At
+	at.Secret = secret
+	return at
+}
+
+// Grant grants what is at path to a guest, and returns the grant with its locator.
+func (h *Host) Grant(t testing.TB, guest, path string, readOnly bool) (locator.Locator, operator.Grant) {
+	t.Helper()
+	g, secret, err := h.Authority.Grant(context.Background(), guest, path, readOnly)
+	check.OK(t, err)
+	return h.at(secret), g
+}
+
+// Guest grants everything, and connects. It returns what the guest sees.
+func (h *Host) Guest(t testing.TB) *client.Dir {
+	t.Helper()
+	loc, _ := h.Grant(t, "agent", "", false)
+	return Dial(t, loc).Dir(context.Background())
+}
+
+// Dial connects a guest.
+func Dial(t testing.TB, at locator.Locator) *client.Conn {
+	t.Helper()
+	c, err := client.Dial(context.Background(), at.String())
+	check.OK(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// DialRaw opens a connection to a Unix socket, for tests that speak the protocol themselves.
+func DialRaw(t testing.TB, socket string) net.Conn {
+	t.Helper()
+	nc, err := net.Dial("unix", socket)
+	check.OK(t, err)
+	t.Cleanup(func() { nc.Close() })
+	return nc
+}
+
+// Socket returns a path for a Unix socket. The directory of a test may have too long a
+// path for one.
+func Socket(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "capd")
+	check.OK(t, err)
+	t.Cleanup(func() { check.OK(t, os.RemoveAll(dir)) })
+	return filepath.Join(dir, "s")
+}
+
+// InMemory returns tree as a store in memory.
+func InMemory(t testing.TB, tree vfstest.Tree) vfs.Dir {
+	t.Helper()
+	s := memory.New(memory.Limits{})
+	ctx := context.Background()
+	vfstest.Fill(t, s.Root(), tree,
+		func(path, target string) error { return s.Symlink(ctx, path, target) },
+		func(path string) error { return s.SetExec(ctx, path, true) })
+	return s.Root()
+}
