@@ -6,61 +6,28 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"capd/authority"
 	"capd/backend/memory"
 	"capd/client"
 	"capd/host"
 	"capd/locator"
+	"capd/tests/check"
+	"capd/tests/scene"
 	"capd/vfs"
 )
 
+var ok, eventually = check.OK, check.Eventually
+
 // start serves tree and returns a function that dials it.
-func start(t *testing.T, tree vfs.Dir, o host.Options) (s *host.Server, served chan error, dial func() net.Conn, loc locator.Locator) {
+func start(t *testing.T, tree vfs.Dir, o host.Options) (s *host.Server, served <-chan error, dial func() net.Conn, loc locator.Locator) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "capd")
-	ok(t, err)
-	socket := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	ok(t, err)
-	a := authority.New(tree, nil, nil)
-	s = host.New(a, o)
-	served = make(chan error, 1)
-	go func() { served <- s.ServeGuests(l) }()
-	t.Cleanup(func() {
-		s.Close()
-		a.Close()
-		os.RemoveAll(dir)
-	})
-	_, secret, err := a.Grant(t.Context(), "agent", "", false)
-	ok(t, err)
-	return s, served, func() net.Conn {
-		nc, err := net.Dial("unix", socket)
-		ok(t, err)
-		t.Cleanup(func() { nc.Close() })
-		return nc
-	}, locator.Locator{Socket: socket, Secret: secret}
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
-	}
-}
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
+	h := scene.Serve(t, tree, scene.Options{Options: o})
+	loc, _ = h.Grant(t, "agent", "", false)
+	return h.Server, h.Served, func() net.Conn { return scene.DialRaw(t, loc.Socket) }, loc
 }
 
 func TestClose(t *testing.T) {

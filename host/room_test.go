@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"capd/backend/memory"
-	"capd/client"
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
+	"capd/tests/scene"
 	"capd/vfs"
 )
 
@@ -23,7 +23,7 @@ func TestNoRoom(t *testing.T) {
 	}{"socket": {bySocket, socket}, "TLS": {overTLS, tls}} {
 		t.Run(name, func(t *testing.T) {
 			at.Authority().Meters().All().Set(meter.Limits{meter.Connections: 1})
-			first := dialed(t, at.loc)
+			first := scene.Dial(t, at.loc)
 			_, err := first.Node(t.Context())
 			ok(t, err)
 			for range 100 {
@@ -31,25 +31,17 @@ func TestNoRoom(t *testing.T) {
 			}
 			ok(t, first.Close())
 			eventually(t, "there is room again", func() bool {
-				_, err := dialed(t, at.loc).Node(t.Context())
+				_, err := scene.Dial(t, at.loc).Node(t.Context())
 				return err == nil
 			})
 		})
 	}
 }
 
-func dialed(t *testing.T, loc locator.Locator) *client.Conn {
-	t.Helper()
-	c, err := client.Dial(t.Context(), loc.String())
-	ok(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
 // noRoom checks that a new connection is told that there is no room.
 func noRoom(t *testing.T, loc locator.Locator) {
 	t.Helper()
-	c := dialed(t, loc)
+	c := scene.Dial(t, loc)
 	_, call := c.Node(t.Context())
 	_, next := c.Help(t.Context(), "")
 	for what, err := range map[string]error{"a call": call, "the next": next, "the connection": c.Err()} {

@@ -12,37 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"capd/authority"
 	"capd/backend/memory"
 	"capd/client"
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
+	"capd/tests/scene"
 	"capd/vfs"
 )
 
 // startTLS serves a tree in memory over TLS.
 func startTLS(t *testing.T, o host.Options) (s *host.Server, address string, loc locator.Locator) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	ok(t, err)
-	id, err := host.NewIdentity(key)
-	ok(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
-	a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
-	s = host.New(a, o)
-	served := make(chan error, 1)
-	go func() { served <- s.ServeTLS(l, id) }()
-	t.Cleanup(func() {
-		s.Close()
-		ok(t, <-served)
-		a.Close()
-	})
-	_, secret, err := a.Grant(t.Context(), "agent", "", false)
-	ok(t, err)
-	at := l.Addr().(*net.TCPAddr)
-	return s, at.String(), locator.Locator{Host: at.IP.String(), Port: uint16(at.Port), Key: id.Key, Secret: secret}
+	h := scene.ServeTLS(t, memory.New(memory.Limits{}).Root(), scene.Options{Options: o})
+	loc, _ = h.Grant(t, "agent", "", false)
+	return h.Server, loc.Address(), loc
 }
 
 func dialTCP(t *testing.T, address string) net.Conn {

@@ -4,23 +4,24 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"testing"
 	"time"
 
-	"capd/authority"
 	"capd/backend/memory"
 	schema "capd/capnp"
 	"capd/client/console"
 	"capd/host"
 	"capd/operator"
+	"capd/tests/check"
+	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
+
+var ok, is = check.OK, check.Code
 
 // fake is a virtualfs.Host that answers what it is told to and notes what it was
 // asked. Long work calls work, if there is one.
@@ -142,31 +143,12 @@ func (f *fake) asked(t *testing.T, method string, args ...any) {
 // its control socket.
 func serve(t *testing.T, fs operator.VirtualFs) (dial func() net.Conn) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "capd") // a test's own directory may be too long a name for a socket
-	ok(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	ok(t, err)
-	a := authority.New(memory.New(memory.Limits{}).Root(), nil, nil)
-	s := host.New(a, host.Options{VirtualFs: fs, Logf: func(format string, args ...any) {
-		t.Errorf("the host logs: "+format, args...)
-	}})
-	done := make(chan error, 1)
-	go func() { done <- s.ServeConsole(l, func([32]byte) string { return "" }) }()
-	t.Cleanup(func() {
-		ok(t, s.Close())
-		ok(t, <-done)
-		ok(t, a.Close())
-	})
-	return func() net.Conn {
-		nc, err := net.Dial("unix", socket)
-		ok(t, err)
-		return nc
-	}
+	h := scene.Serve(t, memory.New(memory.Limits{}).Root(), scene.Options{Options: host.Options{VirtualFs: fs}})
+	socket := h.Console(t)
+	return func() net.Conn { return scene.DialRaw(t, socket) }
 }
 
-// operator returns the VirtualFs of a host's console.
+// virtualFs returns the VirtualFs of a host's console.
 func virtualFs(t *testing.T, h operator.VirtualFs) *console.VirtualFs {
 	t.Helper()
 	c := console.New(serve(t, h)())
@@ -187,20 +169,6 @@ func raw(t *testing.T, h operator.VirtualFs) *vat.Cap {
 	a := vat.Send(t.Context(), boot, schema.Console_virtualFs, nil)
 	defer a.Release()
 	return a.Cap(schema.Console_virtualFs_Results_fs)
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
-	}
-}
-
-func is(t *testing.T, what string, err error, want vfs.Code) {
-	t.Helper()
-	if got := vfs.CodeOf(err); got != want {
-		t.Errorf("%s: %v, want %q", what, err, want)
-	}
 }
 
 func same(t *testing.T, what string, got, want any) {
