@@ -82,10 +82,10 @@ func TestHostSource(t *testing.T) {
 	if os.Geteuid() != 0 {
 		want = append(want, "unreadable")
 	}
-	s, err := physical.OpenAmbient(dir, physical.Options{ReadOnly: true})
+	s, err := physical.OpenAmbient(dir, physical.Options{})
 	must(t, err)
 	defer s.Close()
-	tr, err := newBase(t, t.TempDir()).New(t.Context(), s.Root(), materialize.Options{})
+	tr, err := newBase(t, t.TempDir()).New(t.Context(), s.ReadOnlyRoot(), materialize.Options{})
 	must(t, err)
 	defer tr.Close()
 	skipped(t, tr.LeftOut(), want...)

@@ -7,7 +7,7 @@ import (
 	"capd/backend/physical"
 )
 
-// directories are the directories of the host that are mounted writable. Each has one Store,
+// directories are the directories of the host that are mounted. Each has one Store,
 // however often and by whichever path it is mounted. So all mounts of a directory share its open
 // descriptors, what is known of its files, and the place where changes are staged.
 type directories struct {

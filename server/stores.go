@@ -46,7 +46,7 @@ func (s stores) openers() map[string]virtualfs.Opener {
 
 // physical opens physical:DIR.
 func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	store, err := openPhysical(u.Path, physical.Options{ReadOnly: u.Flag("readonly")})
+	store, err := openPhysical(u.Path, physical.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +54,13 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 		store.Close()
 		return nil, err
 	}
-	done := store.Close
-	if !u.Flag("readonly") { // a read-only mount changes nothing, so it need not be shared
-		store, done = s.directories.share(store)
+	store, done := s.directories.share(store)
+	root := store.Root
+	if u.Flag("readonly") {
+		root = store.ReadOnlyRoot
 	}
 	return &virtualfs.Store{
-		Root: store.Root, Close: done,
+		Root: root, Close: done,
 		Deny: deny.Secrets, Ask: deny.Triggers, Lasting: true,
 		Detail: func() string { return "confinement: " + store.Confinement() },
 	}, nil
@@ -67,7 +68,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 
 // canServe answers an error if dir cannot be served, or shows a private directory.
 func canServe(all []private, dir string) error {
-	store, err := openPhysical(dir, physical.Options{ReadOnly: true})
+	store, err := openPhysical(dir, physical.Options{})
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func holds(dir, path string) (bool, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	store, err := openPhysical(dir, physical.Options{ReadOnly: true})
+	store, err := openPhysical(dir, physical.Options{})
 	if err != nil {
 		return false, err
 	}

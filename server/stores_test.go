@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,7 +66,8 @@ func TestOneStore(t *testing.T) {
 		require.Len(t, s.directories.open, 1, text)
 	}
 	open("physical:" + dir + "?readonly")
-	require.Len(t, s.directories.open, 1, "what changes nothing is by itself")
+	require.Len(t, s.directories.open, 1)
+	require.Equal(t, 4, s.directories.open[0].users, "with a read-only mount, which shares it")
 	open("physical:" + filepath.Join(dir, "sub"))
 	require.Len(t, s.directories.open, 2)
 
@@ -75,12 +77,21 @@ func TestOneStore(t *testing.T) {
 	_, err := mounted[2].Root().Stat(t.Context())
 	require.NoError(t, err, "the third uses it")
 	require.NoError(t, mounted[2].Close())
-	_, err = mounted[2].Root().Stat(t.Context())
+	put := func(m *virtualfs.Store) error {
+		_, err := vfs.Put(t.Context(), m.Root(), "f", strings.NewReader("x"), vfs.If{})
+		return err
+	}
+	require.ErrorIs(t, put(mounted[3]), vfs.ReadOnly, "the read-only one is left")
+	open("physical:" + dir)
+	require.NoError(t, put(mounted[5]), "a store that was read-only alone is shared, too")
+	require.NoError(t, mounted[5].Close())
+	require.NoError(t, mounted[3].Close())
+	_, err = mounted[3].Root().Stat(t.Context())
 	require.ErrorIs(t, err, vfs.Stale)
 	open("physical:" + dir)
-	_, err = mounted[5].Root().Stat(t.Context())
+	_, err = mounted[6].Root().Stat(t.Context())
 	require.NoError(t, err, "it is opened anew")
-	for _, m := range mounted[3:] {
+	for _, m := range []*virtualfs.Store{mounted[4], mounted[6]} {
 		require.NoError(t, m.Close())
 	}
 	require.Empty(t, s.directories.open)

@@ -52,7 +52,7 @@ func BenchmarkAgainstSha256sum(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	source, err := physical.OpenAmbient(dir, physical.Options{ReadOnly: true})
+	source, err := physical.OpenAmbient(dir, physical.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func BenchmarkAgainstSha256sum(b *testing.B) {
 			return exec.Command("find", dir, "-type", "f", "-exec", "sha256sum", "{}", "+").Run()
 		})
 		timed(&putting, func() (err error) {
-			root, err = cas.Put(b.Context(), s, source.Root(), cas.PutOptions{Pin: "t"})
+			root, err = cas.Put(b.Context(), s, source.ReadOnlyRoot(), cas.PutOptions{Pin: "t"})
 			return err
 		})
 		s = reopen(b, where) // which has verified nothing

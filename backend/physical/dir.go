@@ -98,7 +98,7 @@ func (d *Dir) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
 		return nil, absent(dir, d.at, err)
 	}
 	defer in.release()
-	parent := &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, way), id}}
+	parent := &Dir{node: d.like(), at: place{vfs.Join(d.at.path, way), id}}
 	return parent.found(ctx, in, names[last])
 }
 
@@ -111,7 +111,7 @@ func (d *Dir) found(ctx context.Context, dir directory, name string) (vfs.Node, 
 	var n vfs.Node
 	switch a.kind {
 	case vfs.DirKind:
-		n = &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, name), id}}
+		n = &Dir{node: d.like(), at: place{vfs.Join(d.at.path, name), id}}
 	case vfs.LinkKind:
 		return &Link{d.spot(name)}, nil
 	case vfs.FileKind:
@@ -135,7 +135,7 @@ func absent(dir directory, p place, err error) error {
 }
 
 func (d *Dir) spot(name string) spot {
-	return spot{node: node{s: d.s}, in: d.at, name: name, path: vfs.Join(d.at.path, name)}
+	return spot{node: d.like(), in: d.at, name: name, path: vfs.Join(d.at.path, name)}
 }
 
 func (d *Dir) child(dir directory, name string) (*Dir, error) {
@@ -144,7 +144,7 @@ func (d *Dir) child(dir directory, name string) (*Dir, error) {
 		return nil, explain(err)
 	}
 	sub.release()
-	return &Dir{node: node{s: d.s}, at: place{vfs.Join(d.at.path, name), id}}, nil
+	return &Dir{node: d.like(), at: place{vfs.Join(d.at.path, name), id}}, nil
 }
 
 // checkDepth answers limit if what is at path below d lies too deep.

@@ -166,7 +166,7 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 }
 
 // dir returns the directory that f is in.
-func (f *File) dir() *Dir { return &Dir{node: node{s: f.s}, at: f.in} }
+func (f *File) dir() *Dir { return &Dir{node: f.like(), at: f.in} }
 
 // Sync writes the content and the name to disk.
 func (f *File) Sync(ctx context.Context) error {

@@ -138,9 +138,10 @@ func TestStagingIsHidden(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	for name, o := range modes {
 		t.Run(name, func(t *testing.T) {
-			o.ReadOnly = true
 			w := serve(t, o)
 			w.write("f", "inside")
+			writable := w.root
+			w.root = w.store.ReadOnlyRoot()
 			f := w.file("f")
 			all := everyChange(w.ctx, w.root, "f")
 			for op, err := range everyChange(w.ctx, w.root, "..") {
@@ -149,11 +150,14 @@ func TestReadOnly(t *testing.T) {
 			_, all["WriteAt"] = f.WriteAt(w.ctx, []byte("x"), 0, vfs.If{})
 			all["Truncate"] = f.Truncate(w.ctx, 0, vfs.If{})
 			_, all["Append"] = vfs.Append(w.ctx, f, []byte("x"), vfs.If{})
+			all["Rename into it"] = writable.Rename(w.ctx, "f", w.root, "g", vfs.If{}, vfs.If{})
+			all["Rename out of it"] = w.root.Rename(w.ctx, "f", writable, "g", vfs.If{}, vfs.If{})
 			for op, err := range all {
 				w.is(op, err, vfs.ReadOnly)
 			}
 			w.has(w.host("f"), "inside")
 			hasNothingElse(t, w.dir, "f")
+			w.ok(writable.Rename(w.ctx, "f", writable, "g", vfs.If{}, vfs.If{}))
 		})
 	}
 }

@@ -12,9 +12,13 @@ import (
 
 // node is what a Dir, a File and a Link have in common.
 type node struct {
-	s      *Store
-	closed atomic.Bool
+	s        *Store
+	readOnly bool // every change answers readOnly
+	closed   atomic.Bool
 }
+
+// like returns a node of the same root as n.
+func (n *node) like() node { return node{s: n.s, readOnly: n.readOnly} }
 
 // Close gives up this reference and nothing else.
 func (n *node) Close() error {
@@ -26,7 +30,7 @@ func (n *node) Close() error {
 func (n *node) Tries() bool { return n.s.host.tries() }
 
 // Immutable implements vfs.Immutable.
-func (n *node) Immutable() bool { return n.s.readOnly }
+func (n *node) Immutable() bool { return n.readOnly }
 
 func (n *node) usable(ctx context.Context) error {
 	if n.closed.Load() {
@@ -40,7 +44,7 @@ func (n *node) changeable(ctx context.Context) error {
 	if n.closed.Load() {
 		return vfs.At("", vfs.Stale)
 	}
-	if n.s.readOnly {
+	if n.readOnly {
 		return vfs.At("", vfs.ReadOnly)
 	}
 	return ctx.Err()

@@ -21,6 +21,7 @@ func open(t testing.TB, dir string, o physical.Options) *physical.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	s.Root() // sweeps
 	return s
 }
 

@@ -186,6 +186,7 @@ func TestPowerCut(t *testing.T) {
 					return err
 				}
 				defer s.Close()
+				s.Root() // removes what was staged
 				got, err := holding(dir)
 				if err != nil {
 					return err

@@ -60,7 +60,7 @@ func TestNamesInRoot(t *testing.T) {
 	for _, dirs := range [][2]string{{"/", t.TempDir()}, {t.TempDir(), "/"}} {
 		var all []*Store
 		for _, dir := range dirs {
-			s, err := OpenAmbient(dir, Options{ReadOnly: true})
+			s, err := OpenAmbient(dir, Options{})
 			if err != nil {
 				t.Skip(err)
 			}

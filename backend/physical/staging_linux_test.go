@@ -67,9 +67,12 @@ func TestKilled(t *testing.T) {
 		if len(stagings(t, w.dir)) != 1 {
 			t.Fatal("there is nothing to sweep")
 		}
-		open(t, w.dir, physical.Options{ReadOnly: true})
+		s, err := physical.OpenAmbient(w.dir, physical.Options{})
+		w.ok(err)
+		s.ReadOnlyRoot()
+		w.ok(s.Close())
 		if len(stagings(t, w.dir)) != 1 {
-			t.Error("a read-only store swept")
+			t.Error("a read-only root swept")
 		}
 		open(t, w.dir, physical.Options{Portable: !w.kernel()})
 		hasNothingElse(t, w.dir, "f", "here")

@@ -34,7 +34,6 @@ import (
 
 // Options configure a store. The zero value suits most hosts.
 type Options struct {
-	ReadOnly       bool // every change answers readOnly; nothing is written below the directory
 	MaxDescriptors int  // directories and files kept open; 0 means a quarter of the process's limit, at most 4096, for all Stores together
 	MaxContents    int  // contents open at once; 0 means a quarter of the limit, at most 4096, for each Store
 	Portable       bool // use os.Root even where the kernel confines
@@ -44,10 +43,10 @@ type Options struct {
 type Store struct {
 	top      *os.Root
 	host     host
-	readOnly bool
 	versions versions
 	where    atomic.Pointer[location]
 	staging  staging
+	swept    sync.Once
 	syncs    syncs
 
 	maxContents int64
@@ -60,14 +59,13 @@ type Store struct {
 }
 
 // OpenAmbient serves dir with the process's own authority. It is the only place where
-// authority enters. It removes what a dead process left staged in dir. Errors are for
-// the host and name paths.
+// authority enters. Errors are for the host and name paths.
 func OpenAmbient(dir string, o Options) (*Store, error) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{top: top, readOnly: o.ReadOnly, drained: make(chan struct{})}
+	s := &Store{top: top, drained: make(chan struct{})}
 	s.staging.s = s
 	share := min(4096, max(descriptorLimit()/4, 1))
 	s.maxContents = int64(share)
@@ -85,12 +83,6 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		s.host.close()
 		top.Close()
 		return nil, err
-	}
-	if !s.readOnly {
-		if d, err := s.enter(place{}); err == nil {
-			s.staging.sweep(d)
-			s.leave(d)
-		}
 	}
 	return s, nil
 }
@@ -110,8 +102,20 @@ func openHost(top *os.Root, portable bool, maxDescriptors int, shared bool) (hos
 }
 
 // Root returns the served directory. Closing it closes neither the store nor nodes
-// opened from it.
-func (s *Store) Root() vfs.Dir { return &Dir{node: node{s: s}} }
+// opened from it. The first Root removes what a dead process left staged there.
+func (s *Store) Root() vfs.Dir {
+	s.swept.Do(func() {
+		if d, err := s.enter(place{}); err == nil {
+			s.staging.sweep(d)
+			s.leave(d)
+		}
+	})
+	return &Dir{node: node{s: s}}
+}
+
+// ReadOnlyRoot is Root, but every change of it and below answers readOnly, and nothing is
+// removed.
+func (s *Store) ReadOnlyRoot() vfs.Dir { return &Dir{node: node{s: s, readOnly: true}} }
 
 // Confinement returns "kernel" or "best-effort". It is for the host, never a guest.
 func (s *Store) Confinement() string { return s.host.confinement() }

@@ -86,12 +86,12 @@ func searching(o Options, s *sizes, dir string) world {
 
 // search opens dir and finds files in it, as a host does.
 func search(ctx context.Context, dir string, guards ...vfs.Guard) (paths []string, err error) {
-	store, err := physical.OpenAmbient(dir, physical.Options{ReadOnly: true})
+	store, err := physical.OpenAmbient(dir, physical.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	root := vfs.Guarded(store.Root(), nil, guards...)
+	root := vfs.Guarded(store.ReadOnlyRoot(), nil, guards...)
 	defer root.Close()
 	pattern, err := vfs.Compile(searched)
 	if err != nil {

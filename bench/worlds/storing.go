@@ -104,7 +104,7 @@ func storing(_ Options, s *sizes, dir string) world {
 
 // put stores the files in a new store.
 func (h *hoard) put(ctx context.Context, to string) (cas.Digest, error) {
-	source, err := physical.OpenAmbient(h.source, physical.Options{ReadOnly: true})
+	source, err := physical.OpenAmbient(h.source, physical.Options{})
 	if err != nil {
 		return cas.Digest{}, err
 	}
@@ -113,7 +113,7 @@ func (h *hoard) put(ctx context.Context, to string) (cas.Digest, error) {
 	if err != nil {
 		return cas.Digest{}, err
 	}
-	root := vfs.Guarded(source.Root(), nil)
+	root := vfs.Guarded(source.ReadOnlyRoot(), nil)
 	defer root.Close()
 	return cas.Put(ctx, store, root, cas.PutOptions{Pin: "bench"})
 }
