@@ -2,18 +2,14 @@ package tests
 
 import (
 	"errors"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"capd/authority"
 	"capd/backend/cas"
 	"capd/backend/git"
 	"capd/backend/memory"
 	"capd/backend/physical"
-	"capd/host"
 	"capd/tests/scratch"
 	"capd/vfs"
 	"capd/vfs/overlay"
@@ -197,23 +193,4 @@ func mountAll(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
 	}
 	t.Cleanup(func() { ok(t, n.Close()) })
 	return n.Root()
-}
-
-// serveTree serves a tree to guests on a real socket, until the test ends.
-func serveTree(t testing.TB, tree vfs.Dir, logf func(format string, args ...any)) *inProcess {
-	t.Helper()
-	p := newPlaceInMemory(t)
-	h := &inProcess{place: p, authority: authority.New(tree, nil, nil), socket: filepath.Join(p.base, "s")}
-	h.server = host.New(h.authority, host.Options{Logf: logf})
-	l, err := net.Listen("unix", h.socket)
-	ok(t, err)
-	done := make(chan error, 1)
-	go func() { done <- h.server.ServeGuests(l) }()
-	t.Cleanup(func() {
-		l.Close()
-		ok(t, <-done)
-		ok(t, h.authority.Close())
-		ok(t, h.server.Close())
-	})
-	return h
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	schema "capd/capnp"
+	"capd/host"
+	"capd/tests/scene"
 	"capd/vat"
 )
 
@@ -82,10 +84,10 @@ func interview(t testing.TB, s alikeStore, readOnly bool) (all []chapter) {
 	t.Helper()
 	tree := s.make(t, alikeTree)
 	var logs syncBuffer
-	h := serveTree(t, tree.dir, func(format string, args ...any) { fmt.Fprintf(&logs, format+"\n", args...) })
-	_, secret, err := h.authority.Grant(t.Context(), "guest", tree.path, readOnly)
-	ok(t, err)
-	a := newAsker(t, h.socket, secret[:])
+	logf := func(format string, args ...any) { fmt.Fprintf(&logs, format+"\n", args...) }
+	h := scene.Serve(t, tree.dir, scene.Options{Options: host.Options{Logf: logf}})
+	at, _ := h.Grant(t, "guest", tree.path, readOnly)
+	a := newAsker(t, at.Socket, at.Secret[:])
 	for _, part := range []struct {
 		name  string
 		ask   func(*asker)

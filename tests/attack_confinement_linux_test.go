@@ -19,40 +19,40 @@ import (
 func TestAttackConfinement(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	held := func(s *scene) { s.mkdir("held/deep"); s.write("held/f", "f"); s.write("held/bait", "b") }
+	held := func(s *attackDir) { s.mkdir("held/deep"); s.write("held/f", "f"); s.write("held/bait", "b") }
 	for _, a := range []attack{
-		{n: 35, name: "held Dir moved outside", setup: held, hold: "held", event: func(s *scene) {
+		{n: 35, name: "held Dir moved outside", setup: held, hold: "held", event: func(s *attackDir) {
 			ok(s.TB, os.Rename(s.path("held"), filepath.Join(s.outside, filepath.Base(s.dir))))
 		}, tries: []attempt{
 			{ops: "get, " + pathwise, path: "f", want: "stale"},
 			{ops: "list, createFile, createDir, put, stage", path: "deep", want: "stale"},
 			{ops: "glob", path: "**", want: "stale"},
 		}},
-		{n: 35, name: "held Dir moved within", setup: held, hold: "held", event: func(s *scene) {
+		{n: 35, name: "held Dir moved within", setup: held, hold: "held", event: func(s *attackDir) {
 			ok(s.TB, os.Rename(s.path("held"), s.path("other")))
 		}, tries: []attempt{{ops: "get, " + pathwise, path: "f", want: "stale"}}},
-		{n: 35, name: "held Dir's parent moved outside", setup: held, hold: "held/deep", event: func(s *scene) {
+		{n: 35, name: "held Dir's parent moved outside", setup: held, hold: "held/deep", event: func(s *attackDir) {
 			ok(s.TB, os.Rename(s.path("held"), filepath.Join(s.outside, filepath.Base(s.dir))))
 		}, tries: []attempt{{ops: "get, " + creates, path: "f", want: "stale"}}},
-		{n: 35, name: "held Dir replaced by a link", setup: held, hold: "held", event: func(s *scene) {
+		{n: 35, name: "held Dir replaced by a link", setup: held, hold: "held", event: func(s *attackDir) {
 			ok(s.TB, os.Rename(s.path("held"), s.path("other")))
 			s.link("../../outside", "held")
 		}, tries: []attempt{{ops: "get, " + pathwise, path: "f", want: "stale"}}},
-		{n: 36, name: "held Dir removed", setup: held, hold: "held", event: func(s *scene) { ok(s.TB, os.RemoveAll(s.path("held"))) }, tries: []attempt{
+		{n: 36, name: "held Dir removed", setup: held, hold: "held", event: func(s *attackDir) { ok(s.TB, os.RemoveAll(s.path("held"))) }, tries: []attempt{
 			{ops: "get, " + pathwise, path: "f", want: "stale"},
 		}},
-		{n: 36, name: "held Dir removed and made again", setup: func(s *scene) { s.mkdir("held") }, hold: "held", event: remake, tries: []attempt{
+		{n: 36, name: "held Dir removed and made again", setup: func(s *attackDir) { s.mkdir("held") }, hold: "held", event: remake, tries: []attempt{
 			{ops: "get, " + pathwise, path: "f", want: "stale"},
 			{ops: "glob", path: "**", want: "stale"},
 		}},
-		{n: 40, name: "what is staged", setup: func(s *scene) { s.mkdir("d") }, tries: []attempt{
+		{n: 40, name: "what is staged", setup: func(s *attackDir) { s.mkdir("d") }, tries: []attempt{
 			{ops: "list", path: "d", want: "ok", answer: says("")},
 			{ops: "put, stage", path: "d/f", want: "ok"},
 			{ops: opens + ", " + reads + ", remove, move from", path: ".capd-staging-" + strings.Repeat("0", 32), want: "notFound"},
 			{ops: creates, path: ".capd-staging-" + strings.Repeat("0", 32), want: "invalid"},
 			{ops: "put, createDir, move to", path: ".CAPD-staging-" + strings.Repeat("0", 32), want: "invalid"},
 		}},
-		{n: 42, name: "into itself", setup: func(s *scene) { ok(s.TB, os.Remove(s.path("bait"))); s.mkdir("bait/deep") }, tries: []attempt{
+		{n: 42, name: "into itself", setup: func(s *attackDir) { ok(s.TB, os.Remove(s.path("bait"))); s.mkdir("bait/deep") }, tries: []attempt{
 			{ops: "move to", path: "bait/x", want: "invalid"},
 			{ops: "move to", path: "bait/deep/x", want: "invalid"},
 		}},
@@ -65,7 +65,7 @@ func TestAttackConfinement(t *testing.T) {
 
 // remake removes the held directory and makes it again, until the new one has the
 // same inode number or the file system has shown that it does not reuse numbers.
-func remake(s *scene) {
+func remake(s *attackDir) {
 	var before, after unix.Stat_t
 	ok(s.TB, unix.Lstat(s.path("held"), &before))
 	for range 100 {

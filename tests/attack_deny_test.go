@@ -14,11 +14,11 @@ import (
 func TestAttackDeny(t *testing.T) {
 	h := serve(t)
 	withheld := func(name string) []attempt { return []attempt{{ops: every, path: name, want: "denied"}} }
-	env := func(name string) func(s *scene) { return func(s *scene) { s.write(name, secret) } }
+	env := func(name string) func(s *attackDir) { return func(s *attackDir) { s.write(name, secret) } }
 	for _, a := range []attack{
 		{n: 45, name: "other case, there", setup: env(".ENV"), tries: withheld(".ENV")},
 		{n: 45, name: "other case, not there", tries: withheld(".EnV")},
-		{n: 45, name: "other case of a directory", setup: func(s *scene) { s.mkdir(".SSH"); s.write(".SSH/id", secret) }, tries: []attempt{
+		{n: 45, name: "other case of a directory", setup: func(s *attackDir) { s.mkdir(".SSH"); s.write(".SSH/id", secret) }, tries: []attempt{
 			{ops: pathwise, path: ".SSH/id", want: "denied"},
 			{ops: pathwise, path: ".SSH", want: "denied"},
 		}},
@@ -31,16 +31,16 @@ func TestAttackDeny(t *testing.T) {
 			{ops: "get, walk, readBytes", path: "moved", want: "notFound"},
 		}},
 		{n: 47, name: "rename away, not there", tries: withheld(".env")},
-		{n: 48, name: "rename an ancestor", setup: func(s *scene) { s.mkdir("a"); s.write("a/.env", secret) }, tries: []attempt{
+		{n: 48, name: "rename an ancestor", setup: func(s *attackDir) { s.mkdir("a"); s.write("a/.env", secret) }, tries: []attempt{
 			// The rule applies at both ends alike, so the directory may move. What it withholds
 			// stays withheld.
-			{ops: "move from", path: "a", want: "ok", after: func(s *scene, _ string) {
+			{ops: "move from", path: "a", want: "ok", after: func(s *attackDir, _ string) {
 				for op := range strings.SplitSeq(every[len("get, "):], ", ") {
 					s.attempt(op, attempt{path: "moved/.env", want: "denied"})
 				}
 			}},
 		}},
-		{n: 49, name: "enumeration", setup: func(s *scene) {
+		{n: 49, name: "enumeration", setup: func(s *attackDir) {
 			s.mkdir("d/.ssh")
 			s.mkdir("d/sub/.aws")
 			for _, name := range []string{".env", ".ENV", "．env", "key.pem", "KEY.PEM", ".ssh/id", "sub/.aws/config", "sub/.env.local", "sub/.npmrc"} {

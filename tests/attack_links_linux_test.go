@@ -28,7 +28,7 @@ func TestAttackLinks(t *testing.T) {
 			{ops: "get, walk noFollow", path: "l", want: "ok", answer: says(`link "" outside=true`)},
 			{ops: "glob", path: "l/**", want: "ok", answer: says("l")},
 			{ops: "glob", path: "**/f", want: "ok", answer: says("")},
-			{ops: "remove", path: "l", want: "ok", after: func(s *scene, _ string) {
+			{ops: "remove", path: "l", want: "ok", after: func(s *attackDir, _ string) {
 				if _, err := os.Lstat(s.path("l")); err == nil {
 					s.Error("the link is still there")
 				}
@@ -43,25 +43,25 @@ func TestAttackLinks(t *testing.T) {
 		}
 	}
 	for _, a := range []attack{
-		{n: 17, name: "link to /etc", setup: func(s *scene) { s.link("/etc", "l") }, tries: []attempt{
+		{n: 17, name: "link to /etc", setup: func(s *attackDir) { s.link("/etc", "l") }, tries: []attempt{
 			{ops: below, path: "l/passwd", want: "outside"},
 			{ops: "list", path: "l", want: "outside"},
 			{ops: "get, walk noFollow", path: "l", want: "ok", answer: says(`link "" outside=true`)},
 		}},
-		{n: 17, name: "absolute link", setup: func(s *scene) { s.link(s.outside, "l") }, tries: outward()},
-		{n: 17, name: "absolute link to a file", setup: func(s *scene) { s.link(filepath.Join(s.outside, "f"), "l") }, tries: toFile()},
-		{n: 17, name: "absolute link back in", setup: func(s *scene) { s.mkdir("d"); s.write("d/f", "f"); s.link(s.path("d"), "l") }, tries: []attempt{
+		{n: 17, name: "absolute link", setup: func(s *attackDir) { s.link(s.outside, "l") }, tries: outward()},
+		{n: 17, name: "absolute link to a file", setup: func(s *attackDir) { s.link(filepath.Join(s.outside, "f"), "l") }, tries: toFile()},
+		{n: 17, name: "absolute link back in", setup: func(s *attackDir) { s.mkdir("d"); s.write("d/f", "f"); s.link(s.path("d"), "l") }, tries: []attempt{
 			{ops: below, path: "l/f", want: "outside"},
 		}},
-		{n: 18, name: "link up and out", setup: func(s *scene) { s.link("../../outside", "l") }, tries: outward()},
-		{n: 18, name: "link up and out from below", setup: func(s *scene) { s.mkdir("d"); s.link("../../../outside/f", "d/l") }, tries: []attempt{
+		{n: 18, name: "link up and out", setup: func(s *attackDir) { s.link("../../outside", "l") }, tries: outward()},
+		{n: 18, name: "link up and out from below", setup: func(s *attackDir) { s.mkdir("d"); s.link("../../../outside/f", "d/l") }, tries: []attempt{
 			{ops: "walk, openFile, put, stage, " + fileUses, path: "d/l", want: "outside"},
 		}},
-		{n: 18, name: "link to a sibling", setup: func(s *scene) { s.canary(s.path("../sibling")); s.link("../sibling", "l") }, tries: outward()},
-		{n: 18, name: "link up through a link", setup: func(s *scene) { s.mkdir("d"); s.link("..", "d/up"); s.link("d/up/../../outside", "l") }, tries: []attempt{
+		{n: 18, name: "link to a sibling", setup: func(s *attackDir) { s.canary(s.path("../sibling")); s.link("../sibling", "l") }, tries: outward()},
+		{n: 18, name: "link up through a link", setup: func(s *attackDir) { s.mkdir("d"); s.link("..", "d/up"); s.link("d/up/../../outside", "l") }, tries: []attempt{
 			{ops: below, path: "l/f", want: "outside"},
 		}},
-		{n: 18, name: "link out of the mount, from the root", root: true, setup: func(s *scene) {
+		{n: 18, name: "link out of the mount, from the root", root: true, setup: func(s *attackDir) {
 			s.canary(s.path("../../secret-name-beside"))
 			s.mkdir("d")
 			s.link("../../secret-name-beside/f", "l")
@@ -82,7 +82,7 @@ func TestAttackLinks(t *testing.T) {
 			{ops: below, path: "dir/f", want: "outside"},
 			{ops: "list, createFile, createDir", path: "dir/x", want: "outside"},
 		}},
-		{n: 19, name: "link within", setup: func(s *scene) {
+		{n: 19, name: "link within", setup: func(s *attackDir) {
 			s.mkdir("d")
 			s.write("d/f", "within")
 			s.link("d", "l")
@@ -92,7 +92,7 @@ func TestAttackLinks(t *testing.T) {
 			{ops: "readBytes, readText, read, stream", path: "l/f", want: "ok", answer: says("within")},
 			{ops: "readBytes, stream", path: "lf", want: "ok", answer: says("within")},
 			{ops: "list", path: "l", want: "ok", answer: says("f")},
-			{ops: "put", path: "lf", want: "ok", after: func(s *scene, _ string) {
+			{ops: "put", path: "lf", want: "ok", after: func(s *attackDir, _ string) {
 				s.holds("d/f", "put")
 				if target, err := os.Readlink(s.path("lf")); err != nil || target != "d/f" {
 					s.Errorf("the link is now %q, %v", target, err)
@@ -101,7 +101,7 @@ func TestAttackLinks(t *testing.T) {
 			{ops: every[len("get, "):], path: "l/.env", want: "denied"},
 			{ops: "createFile, createDir, put, move to", path: "l/.ssh", want: "denied"},
 		}},
-		{n: 20, name: "link to a withheld name", setup: func(s *scene) {
+		{n: 20, name: "link to a withheld name", setup: func(s *attackDir) {
 			s.mkdir(".ssh")
 			s.write(".ssh/id", secret)
 			s.write(".env", secret)
@@ -112,22 +112,22 @@ func TestAttackLinks(t *testing.T) {
 			{ops: "walk, openDir, subDir, list", path: "d", want: "denied"},
 			{ops: below, path: "d/id", want: "denied"},
 		}},
-		{n: 20, name: "link to a withheld name that is not there", setup: func(s *scene) { s.link(".env", "l"); s.link(".ssh", "d") }, tries: []attempt{
+		{n: 20, name: "link to a withheld name that is not there", setup: func(s *attackDir) { s.link(".env", "l"); s.link(".ssh", "d") }, tries: []attempt{
 			{ops: "walk, openFile, put, stage, " + fileUses, path: "l", want: "denied"},
 			{ops: "walk, openDir, subDir, list", path: "d", want: "denied"},
 			{ops: below, path: "d/id", want: "denied"},
 		}},
-		{n: 21, name: "dangling link outwards", setup: func(s *scene) { s.link(filepath.Join(s.outside, "new"), "l"); s.link("../../outside/new", "m") }, tries: []attempt{
+		{n: 21, name: "dangling link outwards", setup: func(s *attackDir) { s.link(filepath.Join(s.outside, "new"), "l"); s.link("../../outside/new", "m") }, tries: []attempt{
 			{ops: "put, stage, " + wholes, path: "l", want: "outside"},
 			{ops: "put, stage, " + wholes, path: "m", want: "outside"},
 			{ops: "createFile, createDir, move to", path: "l", want: "exists"},
 			{ops: "put noFollow", path: "l", want: "notRegular outside"},
 		}},
-		{n: 21, name: "dangling link within", setup: func(s *scene) { s.link("nowhere", "l") }, tries: []attempt{
+		{n: 21, name: "dangling link within", setup: func(s *attackDir) { s.link("nowhere", "l") }, tries: []attempt{
 			{ops: "put, stage, " + fileUses, path: "l", want: "notFound"},
 			{ops: "createFile, createDir, move to", path: "l", want: "exists"},
 		}},
-		{n: 22, name: "10,000 links in a circle", setup: func(s *scene) {
+		{n: 22, name: "10,000 links in a circle", setup: func(s *attackDir) {
 			s.mkdir("loop")
 			for i := range 10_000 {
 				s.link(fmt.Sprintf("l%d", (i+1)%10_000), fmt.Sprintf("loop/l%d", i))
@@ -151,7 +151,7 @@ func TestAttackTypes(t *testing.T) {
 			{ops: inPlace, path: "f", want: "denied"},
 		}},
 		{n: 27, name: "hard link to a file outside, replaced", setup: hardlink, tries: []attempt{
-			{ops: "put, put noFollow, stage, " + wholes + ", remove, move from, createFile", path: "f", want: "ok exists", after: func(s *scene, op string) {
+			{ops: "put, put noFollow, stage, " + wholes + ", remove, move from, createFile", path: "f", want: "ok exists", after: func(s *attackDir, op string) {
 				if b, err := os.ReadFile(filepath.Join(s.base, "elsewhere")); err != nil || string(b) != "two names" {
 					attacks.escape(s.TB)
 					s.Errorf("%s: the other name holds %q, %v", op, b, err)
@@ -164,18 +164,18 @@ func TestAttackTypes(t *testing.T) {
 			{ops: "createFile, createDir, move to", path: "p", want: "exists"},
 			{ops: "list, openDir, subDir", path: "p", want: "notDir notRegular"},
 		}},
-		{n: 30, name: "/dev/zero by link", setup: func(s *scene) { s.link("/dev/zero", "z") }, tries: []attempt{
+		{n: 30, name: "/dev/zero by link", setup: func(s *attackDir) { s.link("/dev/zero", "z") }, tries: []attempt{
 			{ops: "walk, openFile, put, stage, " + fileUses, path: "z", want: "outside"},
 		}},
 		{n: 31, name: "socket", setup: socket, tries: []attempt{
 			{ops: plain, path: "s", want: "notRegular"},
 			{ops: "createFile, createDir, move to", path: "s", want: "exists"},
 		}},
-		{n: 33, name: "a file as a Dir", setup: func(s *scene) { s.write("f", "f") }, tries: []attempt{
+		{n: 33, name: "a file as a Dir", setup: func(s *attackDir) { s.write("f", "f") }, tries: []attempt{
 			{ops: "openDir, subDir, list", path: "f", want: "notDir"},
 			{ops: pathwise, path: "f/x", want: "notDir"},
 		}},
-		{n: 33, name: "a Dir as a file", setup: func(s *scene) { s.mkdir("d") }, tries: []attempt{
+		{n: 33, name: "a Dir as a file", setup: func(s *attackDir) { s.mkdir("d") }, tries: []attempt{
 			{ops: "openFile, put, put noFollow, stage, " + fileUses, path: "d", want: "isDir"},
 		}},
 	} {

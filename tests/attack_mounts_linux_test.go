@@ -57,7 +57,7 @@ func TestAttackMounts(t *testing.T) {
 	attacks.add(t, tried)
 }
 
-func (s *scene) mount(source, rel string, flags uintptr) {
+func (s *attackDir) mount(source, rel string, flags uintptr) {
 	s.TB.Helper()
 	at := s.path(rel)
 	ok(s.TB, unix.Mount(source, at, "", unix.MS_BIND|flags, ""))
@@ -68,14 +68,14 @@ func attackMounts(t *testing.T) {
 	h := serve(t)
 	named := "get, walk, walk noFollow, openDir, subDir, list"
 	for _, a := range []attack{
-		{n: 23, name: "a proc mount", blind: true, setup: func(s *scene) { s.mkdir("proc"); s.mount("/proc", "proc", unix.MS_REC) }, tries: []attempt{
+		{n: 23, name: "a proc mount", blind: true, setup: func(s *attackDir) { s.mkdir("proc"); s.mount("/proc", "proc", unix.MS_REC) }, tries: []attempt{
 			{ops: named, path: "proc", want: "crossDevice"},
 			{ops: pathwise, path: "proc/self/root/etc/passwd", want: "crossDevice"},
 			{ops: pathwise, path: "proc/self/environ", want: "crossDevice"},
 			{ops: "list, openDir, walk", path: "proc/self/root", want: "crossDevice"},
 			{ops: "glob", path: "**", want: "ok", answer: says("bait\nproc")},
 		}},
-		{n: 24, name: "a directory bound over another", setup: func(s *scene) { s.mkdir("b"); s.mount(s.outside, "b", 0) }, tries: []attempt{
+		{n: 24, name: "a directory bound over another", setup: func(s *attackDir) { s.mkdir("b"); s.mount(s.outside, "b", 0) }, tries: []attempt{
 			{ops: named + ", openFile", path: "b", want: "crossDevice"},
 			{ops: pathwise, path: "b/f", want: "crossDevice"},
 			{ops: "list", path: "b/deep", want: "crossDevice"},
@@ -84,13 +84,13 @@ func attackMounts(t *testing.T) {
 			{ops: "remove, move from", path: "b", want: "crossDevice busy"},
 			{ops: "glob", path: "**", want: "ok", answer: says("b\nbait")},
 		}},
-		{n: 25, name: "a file bound over another", setup: func(s *scene) { s.write("f", "f"); s.mount(filepath.Join(s.outside, "f"), "f", 0) }, tries: []attempt{
+		{n: 25, name: "a file bound over another", setup: func(s *attackDir) { s.write("f", "f"); s.mount(filepath.Join(s.outside, "f"), "f", 0) }, tries: []attempt{
 			{ops: "get, walk, walk noFollow, openFile, put, put noFollow, stage, " + fileUses, path: "f", want: "crossDevice"},
 			{ops: "remove, move from", path: "f", want: "crossDevice busy"},
 			{ops: "createFile, move to", path: "f", want: "exists crossDevice"},
 		}},
-		{n: 37, name: "a mount put over a held Dir", hold: "held", setup: func(s *scene) { s.mkdir("held"); s.write("held/f", "f"); s.write("held/bait", "b") },
-			event: func(s *scene) { s.mount(s.outside, "held", 0) }, tries: []attempt{
+		{n: 37, name: "a mount put over a held Dir", hold: "held", setup: func(s *attackDir) { s.mkdir("held"); s.write("held/f", "f"); s.write("held/bait", "b") },
+			event: func(s *attackDir) { s.mount(s.outside, "held", 0) }, tries: []attempt{
 				{ops: "get, " + pathwise, path: "f", want: "crossDevice"},
 				{ops: "list, walk, createFile, put", path: "deep", want: "crossDevice"},
 				{ops: "glob", path: "**", want: "crossDevice"},
@@ -99,7 +99,7 @@ func attackMounts(t *testing.T) {
 		h.run(t, a)
 	}
 	t.Run("37 a mount put over a held Dir and taken away", func(t *testing.T) {
-		s := h.scene(t, attack{n: 37, setup: func(s *scene) { s.mkdir("held"); s.write("held/f", "inside") }})
+		s := h.scene(t, attack{n: 37, setup: func(s *attackDir) { s.mkdir("held"); s.write("held/f", "inside") }})
 		held := s.top.SubDir("held")
 		ok(t, held.Cap().Settle(context.Background()))
 		outside := take(t, s.outside)

@@ -10,7 +10,7 @@ import (
 // Names: no name reaches another place.
 func TestAttackNames(t *testing.T) {
 	h := serve(t)
-	deep := func(s *scene) { s.mkdir("a"); s.write("a/f", "f") }
+	deep := func(s *attackDir) { s.mkdir("a"); s.write("a/f", "f") }
 	for _, a := range []attack{
 		{n: 1, name: "dot dot", tries: []attempt{
 			{ops: every, path: "..", want: "invalid"},
@@ -34,7 +34,7 @@ func TestAttackNames(t *testing.T) {
 		{n: 7, name: "a slash in a name", setup: deep, tries: []attempt{{ops: "get", path: "a/f", want: "invalid"}}},
 		{n: 8, name: "a backslash", tries: []attempt{{ops: creates + ", put noFollow", path: `..\x`, want: "invalid"}}},
 		{n: 9, name: "percent is no escape", tries: []attempt{
-			{ops: creates, path: "%2e%2e", want: "ok", after: func(s *scene, op string) {
+			{ops: creates, path: "%2e%2e", want: "ok", after: func(s *attackDir, op string) {
 				entries, err := os.ReadDir(s.dir)
 				ok(s.TB, err)
 				if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "%2e%2e" }) {
@@ -47,7 +47,7 @@ func TestAttackNames(t *testing.T) {
 		{n: 11, name: "258 bytes of 86 characters", tries: []attempt{{ops: every, path: strings.Repeat("界", 86), want: "invalid"}}},
 		{n: 12, name: "direction turned", tries: []attempt{{ops: creates + ", put noFollow", path: "a\u202egnp.exe", want: "invalid"}}},
 		{n: 13, name: "not UTF-8, created", tries: []attempt{{ops: creates + ", put noFollow", path: "\xff", want: "invalid"}}},
-		{n: 14, name: "not UTF-8, there", setup: func(s *scene) { s.mkdir("d"); s.write("d/\xff", "raw") }, tries: []attempt{
+		{n: 14, name: "not UTF-8, there", setup: func(s *attackDir) { s.mkdir("d"); s.write("d/\xff", "raw") }, tries: []attempt{
 			{ops: "list", path: "d", want: "ok", answer: says(`\xff (ff)`)},
 			{ops: "glob", path: "d/*", want: "ok", answer: says(`d/\xff (642fff)`)},
 			{ops: "readBytes", path: "d/\xff", want: "ok", answer: says("raw")},

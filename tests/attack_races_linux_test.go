@@ -24,32 +24,32 @@ func TestAttackRaces(t *testing.T) {
 	for _, r := range []struct {
 		n     int
 		name  string
-		setup func(s *scene)
-		run   func(t *testing.T, s *scene)
+		setup func(s *attackDir)
+		run   func(t *testing.T, s *attackDir)
 	}{
-		{26, "hard link made and unmade", func(s *scene) { s.write("f", "inside") }, raceHardLink},
-		{34, "directory and link exchanged", func(s *scene) {
+		{26, "hard link made and unmade", func(s *attackDir) { s.write("f", "inside") }, raceHardLink},
+		{34, "directory and link exchanged", func(s *attackDir) {
 			s.mkdir("d")
 			s.write("d/f", "inside")
 			s.link("../../outside", "l")
 		}, raceDirectoryAndLink},
-		{35, "held Dir exchanged with one outside", func(s *scene) {
+		{35, "held Dir exchanged with one outside", func(s *attackDir) {
 			s.mkdir("held")
 			s.write("held/f", "inside")
 			s.canary(filepath.Join(s.base, "other"))
 		}, raceHeldOutside},
 		{36, "held Dir removed and made again", nil, raceMadeAgain},
-		{38, "file and link exchanged", func(s *scene) {
+		{38, "file and link exchanged", func(s *attackDir) {
 			s.write("f", "inside")
 			s.link("../../outside/f", "l")
 		}, raceFileAndLink},
-		{39, "file and FIFO exchanged", func(s *scene) {
+		{39, "file and FIFO exchanged", func(s *attackDir) {
 			s.write("f", "inside")
 			fifo(s)
 		}, raceFileAndFIFO},
-		{41, "two conditional writers", func(s *scene) { s.write("n", "0") }, raceConditions},
-		{43, "two creators", func(s *scene) { s.mkdir("d") }, raceCreators},
-		{44, "mode and link", func(s *scene) {
+		{41, "two conditional writers", func(s *attackDir) { s.write("n", "0") }, raceConditions},
+		{43, "two creators", func(s *attackDir) { s.mkdir("d") }, raceCreators},
+		{44, "mode and link", func(s *attackDir) {
 			s.write("x", "inside")
 			ok(s.TB, os.Chmod(s.path("x"), 0o755))
 		}, raceMode},
@@ -70,7 +70,7 @@ func TestAttackRaces(t *testing.T) {
 	}
 }
 
-func raceDirectoryAndLink(t *testing.T, s *scene) {
+func raceDirectoryAndLink(t *testing.T, s *attackDir) {
 	done, stop := counted(t, "exchange", s.path("d"), s.path("l"), strconv.Itoa(exchanges()))
 	ops := strings.Split("readBytes, read, walk, openFile, stat, list, readText, createFile, put, remove", ", ")
 	race(t, ops, "stale notFound notDir outside busy exists", done, func(ctx context.Context, op string, i int) error {
@@ -91,7 +91,7 @@ func raceDirectoryAndLink(t *testing.T, s *scene) {
 }
 
 // A file outside is never changed through a hard link that is inside for a moment.
-func raceHardLink(t *testing.T, s *scene) {
+func raceHardLink(t *testing.T, s *attackDir) {
 	start(t, "alias", s.path("f"), filepath.Join(s.outside, "f"))
 	race(t, strings.Split(inPlace, ", "), "denied notFound stale busy", nil, func(ctx context.Context, op string, _ int) error {
 		_, err := try(ctx, op, s.cap, "f")
@@ -101,7 +101,7 @@ func raceHardLink(t *testing.T, s *scene) {
 
 // The other directory may be anywhere. Only the held directory may be seen, and nothing
 // may be made in the other.
-func raceHeldOutside(t *testing.T, s *scene) {
+func raceHeldOutside(t *testing.T, s *attackDir) {
 	held := s.top.SubDir("held")
 	ok(t, held.Cap().Settle(context.Background()))
 	other := filepath.Join(s.base, "other")
@@ -134,7 +134,7 @@ func raceHeldOutside(t *testing.T, s *scene) {
 }
 
 // Everything read through one Dir comes from one directory, or is refused.
-func raceMadeAgain(t *testing.T, s *scene) {
+func raceMadeAgain(t *testing.T, s *attackDir) {
 	start(t, "remake", s.path("held"))
 	race(t, []string{"readBytes", "readText", "read"}, "stale notFound busy", nil, func(ctx context.Context, op string, _ int) error {
 		held := s.top.SubDir("held")
@@ -158,7 +158,7 @@ func raceMadeAgain(t *testing.T, s *scene) {
 	})
 }
 
-func raceFileAndLink(t *testing.T, s *scene) {
+func raceFileAndLink(t *testing.T, s *attackDir) {
 	start(t, "exchange", s.path("f"), s.path("l"), "0")
 	ops := strings.Split("readBytes, readText, read, stat, write", ", ")
 	race(t, ops, "outside stale notFound notRegular busy", nil, func(ctx context.Context, op string, _ int) error {
@@ -166,7 +166,7 @@ func raceFileAndLink(t *testing.T, s *scene) {
 	})
 }
 
-func raceFileAndFIFO(t *testing.T, s *scene) {
+func raceFileAndFIFO(t *testing.T, s *attackDir) {
 	start(t, "exchange", s.path("f"), s.path("p"), "0")
 	ops := strings.Split("readBytes, read, stream, stat, write, append, truncate, openFile", ", ")
 	race(t, ops, "stale notFound notRegular busy", nil, func(ctx context.Context, op string, _ int) error {
@@ -176,7 +176,7 @@ func raceFileAndFIFO(t *testing.T, s *scene) {
 }
 
 // Of two changes with the same condition one wins: no increment is lost.
-func raceConditions(t *testing.T, s *scene) {
+func raceConditions(t *testing.T, s *attackDir) {
 	path := "project/" + s.name + "/n"
 	_, stop := counted(t, "increment", s.locator, path)
 	d := dial(t, s.locator).Dir(t.Context())
@@ -198,7 +198,7 @@ func raceConditions(t *testing.T, s *scene) {
 }
 
 // Both create the same names at the same time.
-func raceCreators(t *testing.T, s *scene) {
+func raceCreators(t *testing.T, s *attackDir) {
 	prefix := "project/" + s.name + "/d/"
 	_, stop := counted(t, "create", s.locator, prefix)
 	d := dial(t, s.locator).Dir(t.Context())
@@ -234,7 +234,7 @@ func raceCreators(t *testing.T, s *scene) {
 
 // A file that replaces another has the mode of that file. It never has the mode of the
 // target of a link.
-func raceMode(t *testing.T, s *scene) {
+func raceMode(t *testing.T, s *attackDir) {
 	start(t, "relink", s.path("x"), filepath.Join(s.outside, "run"))
 	race(t, strings.Split("put, put noFollow, writeBytes, stage", ", "), "outside stale notFound notRegular busy conflict", nil, func(ctx context.Context, op string, _ int) error {
 		_, err := try(ctx, op, s.cap, "x")

@@ -25,11 +25,11 @@ const prompt = 5 * time.Second
 type attack struct {
 	n     int // its number
 	name  string
-	setup func(s *scene)
+	setup func(s *attackDir)
 	// hold, if not "", is a directory that is opened first, from which paths begin. Then
 	// event happens to it on the host's disk.
 	hold  string
-	event func(s *scene)
+	event func(s *attackDir)
 	// root: paths begin at the root of the namespace, so the scene is project/NAME.
 	root bool
 	// blind: no picture is taken of the scene, since it has no end.
@@ -43,13 +43,13 @@ type attempt struct {
 	path string
 	want string // codes, each of which is right; "ok" means no error
 	// answer, if not nil, checks the answer.
-	answer func(s *scene, op, text string)
+	answer func(s *attackDir, op, text string)
 	// after, if not nil, checks the host's disk.
-	after func(s *scene, op string)
+	after func(s *attackDir, op string)
 }
 
-// scene is a directory in the served one, and a Dir of it.
-type scene struct {
+// attackDir is a directory in the served one, and a Dir of it.
+type attackDir struct {
 	*hostProcess
 	testing.TB
 	dir  string      // on the host's disk
@@ -59,24 +59,24 @@ type scene struct {
 	at   string      // the prefix of paths
 }
 
-func (s *scene) path(rel string) string { return filepath.Join(s.dir, rel) }
+func (s *attackDir) path(rel string) string { return filepath.Join(s.dir, rel) }
 
-func (s *scene) write(rel, data string) {
+func (s *attackDir) write(rel, data string) {
 	s.TB.Helper()
 	ok(s.TB, os.WriteFile(s.path(rel), []byte(data), 0o644))
 }
 
-func (s *scene) mkdir(rel string) {
+func (s *attackDir) mkdir(rel string) {
 	s.TB.Helper()
 	ok(s.TB, os.MkdirAll(s.path(rel), 0o755))
 }
 
-func (s *scene) link(target, rel string) {
+func (s *attackDir) link(target, rel string) {
 	s.TB.Helper()
 	ok(s.TB, os.Symlink(target, s.path(rel)))
 }
 
-func (s *scene) holds(rel, want string) {
+func (s *attackDir) holds(rel, want string) {
 	s.TB.Helper()
 	if b, err := os.ReadFile(s.path(rel)); err != nil || string(b) != want {
 		s.Errorf("%s holds %q (%v), want %q", rel, b, err, want)
@@ -86,10 +86,10 @@ func (s *scene) holds(rel, want string) {
 var sceneNumber atomic.Int64
 
 // scene makes a directory for an attack and opens a Dir of it.
-func (h *hostProcess) scene(t testing.TB, a attack) *scene {
+func (h *hostProcess) scene(t testing.TB, a attack) *attackDir {
 	t.Helper()
 	name := fmt.Sprintf("case%d-%d", a.n, sceneNumber.Add(1))
-	s := &scene{hostProcess: h, TB: t, dir: filepath.Join(h.served, name), name: name}
+	s := &attackDir{hostProcess: h, TB: t, dir: filepath.Join(h.served, name), name: name}
 	s.mkdir("")
 	s.write("bait", "bait")
 	if a.setup != nil {
@@ -117,7 +117,7 @@ func (h *hostProcess) scene(t testing.TB, a attack) *scene {
 func (h *hostProcess) run(t *testing.T, a attack) {
 	t.Run(fmt.Sprintf("%02d %s", a.n, a.name), func(t *testing.T) {
 		attacks.add(t, toll{cases: 1})
-		var s *scene
+		var s *attackDir
 		var outside, inside picture
 		names := map[string]bool{}
 		for _, try := range a.tries {
@@ -151,14 +151,14 @@ func (h *hostProcess) run(t *testing.T, a attack) {
 	})
 }
 
-func (a attack) picture(s *scene) picture {
+func (a attack) picture(s *attackDir) picture {
 	if a.blind {
 		return nil
 	}
 	return take(s.TB, s.dir)
 }
 
-func (s *scene) attempt(op string, a attempt) (refused bool) {
+func (s *attackDir) attempt(op string, a attempt) (refused bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var behind bool
@@ -188,8 +188,8 @@ func (s *scene) attempt(op string, a attempt) (refused bool) {
 }
 
 // says returns a check that the answer is exactly want.
-func says(want string) func(*scene, string, string) {
-	return func(s *scene, op, text string) {
+func says(want string) func(*attackDir, string, string) {
+	return func(s *attackDir, op, text string) {
 		if text != want {
 			s.Errorf("%s answers %q, want %q", op, text, want)
 		}

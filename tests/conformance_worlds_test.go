@@ -5,6 +5,7 @@ import (
 
 	"capd/backend/git"
 	"capd/backend/physical"
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/vfstest"
 )
@@ -55,8 +56,8 @@ func TestWorldsConform(t *testing.T) {
 		for how, reach := range map[string]vfstest.Store{
 			"wire": {Remote: true, NoLinks: true, // a link that leads out is not shown to a guest
 				New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-					h := serveTree(t, inWorld(t, s.make(t, tree)), t.Errorf)
-					return h.guest("in").SubDir("here")
+					h := scene.Serve(t, inWorld(t, s.make(t, tree)), scene.Options{})
+					return guestAt(t, h, "in").SubDir("here")
 				}},
 			"process": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 				d, err := vfs.WalkDir(t.Context(), inWorld(t, s.make(t, tree)), "in/here")

@@ -11,18 +11,18 @@ import (
 
 // Files that a program of the host can put into a directory.
 
-func hardlink(s *scene) {
+func hardlink(s *attackDir) {
 	other := filepath.Join(s.base, "elsewhere")
 	os.Remove(other)
 	ok(s.TB, os.WriteFile(other, []byte("two names"), 0o644))
 	ok(s.TB, os.Link(other, s.path("f")))
 }
 
-func fifo(s *scene) { ok(s.TB, unix.Mkfifo(s.path("p"), 0o666)) }
+func fifo(s *attackDir) { ok(s.TB, unix.Mkfifo(s.path("p"), 0o666)) }
 
-func zero(s *scene) { ok(s.TB, unix.Mknod(s.path("z"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5)))) }
+func zero(s *attackDir) { ok(s.TB, unix.Mknod(s.path("z"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5)))) }
 
-func socket(s *scene) {
+func socket(s *attackDir) {
 	// The path may be too long for a socket's address.
 	at, err := os.MkdirTemp("", "s")
 	ok(s.TB, err)
@@ -34,7 +34,7 @@ func socket(s *scene) {
 }
 
 // lease holds a write lease on f until the test ends. It never gives it up.
-func lease(s *scene) {
+func lease(s *attackDir) {
 	s.write("f", "leased")
 	f, err := os.OpenFile(s.path("f"), os.O_RDWR, 0)
 	ok(s.TB, err)

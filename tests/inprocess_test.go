@@ -2,15 +2,11 @@ package tests
 
 import (
 	"context"
-	"net"
-	"path/filepath"
 	"testing"
 
-	"capd/authority"
 	"capd/backend/physical"
 	"capd/client"
-	"capd/host"
-	"capd/locator"
+	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/deny"
 )
@@ -19,9 +15,7 @@ import (
 // layer between the store and its guards. Guests use a real socket.
 type inProcess struct {
 	*place
-	authority *authority.Host
-	server    *host.Server
-	socket    string
+	*scene.Host
 }
 
 // serveHere serves a new place at project/.
@@ -36,22 +30,12 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *i
 	}
 	tree := vfs.NewNamespace()
 	ok(t, tree.Mount("project", root, vfs.MountOptions{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))}))
-	h := &inProcess{place: p, authority: authority.New(tree.Root(), nil, nil), socket: filepath.Join(p.base, "s")}
-	h.server = host.New(h.authority, host.Options{Logf: func(format string, args ...any) { t.Errorf("the host logs: "+format, args...) }})
-	l, err := net.Listen("unix", h.socket)
-	ok(t, err)
-	done := make(chan error, 1)
-	go func() { done <- h.server.ServeGuests(l) }()
 	t.Cleanup(func() {
-		l.Close()
-		ok(t, <-done)
-		ok(t, h.authority.Close())
-		ok(t, h.server.Close())
 		ok(t, tree.Close())
 		ok(t, store.Close())
 		p.noStaging()
 	})
-	return h
+	return &inProcess{p, scene.Serve(t, tree.Root(), scene.Options{})}
 }
 
 // granted is a grant with a guest that holds it.
@@ -65,17 +49,21 @@ type granted struct {
 
 func (h *inProcess) guest(path string) *granted {
 	h.Helper()
+	return guestAt(h, h.Host, path)
+}
+
+// guestAt grants what is at path and connects.
+func guestAt(t testing.TB, h *scene.Host, path string) *granted {
+	t.Helper()
 	ctx := context.Background()
-	g, secret, err := h.authority.Grant(ctx, "guest", path, false)
-	ok(h, err)
-	ctl, err := h.authority.Control(g.ID)
-	ok(h, err)
-	h.Cleanup(ctl.Release)
-	loc := locator.Locator{Socket: h.socket, Secret: secret}.String()
-	conn := dial(h, loc)
+	at, g := h.Grant(t, "guest", path, false)
+	ctl, err := h.Authority.Control(g.ID)
+	ok(t, err)
+	t.Cleanup(ctl.Release)
+	conn := scene.Dial(t, at)
 	d := conn.Dir(ctx)
-	ok(h, d.Cap().Settle(ctx))
-	return &granted{d, conn, ctl, loc, g.ID}
+	ok(t, d.Cap().Settle(ctx))
+	return &granted{d, conn, ctl, at.String(), g.ID}
 }
 
 // within waits until f returns. It fails if that takes too long.

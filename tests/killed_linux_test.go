@@ -148,17 +148,17 @@ func TestKilledGuestInProcess(t *testing.T) {
 	g := h.guest("")
 	ok(t, g.conn.Close())
 	ok(t, g.Close())
-	gone := func() bool { return h.server.Conns() == 0 }
+	gone := func() bool { return h.Server.Conns() == 0 }
 	if !waitFor(10*time.Second, gone) {
-		t.Errorf("%d connections are left", h.server.Conns())
+		t.Errorf("%d connections are left", h.Server.Conns())
 	}
 	before := runtime.NumGoroutine()
-	m, err := h.authority.Meter(g.id)
+	m, err := h.Authority.Meter(g.id)
 	ok(t, err)
 	nodes, streams := m.Used(meter.Nodes), m.Used(meter.Streams)
 	h.killMany(g.locator, 40)
 	if !waitFor(10*time.Second, gone) {
-		t.Errorf("%d connections are left", h.server.Conns())
+		t.Errorf("%d connections are left", h.Server.Conns())
 	}
 	if !waitFor(10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
 		t.Errorf("%d goroutines, and %d before", runtime.NumGoroutine(), before)

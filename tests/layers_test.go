@@ -162,7 +162,7 @@ func TestLayers(t *testing.T) {
 		t.Run(goos, func(t *testing.T) {
 			all := packages(t, goos)
 			for _, path := range ours(all) {
-				for _, problem := range check(all, path) {
+				for _, problem := range violations(all, path) {
 					t.Error(problem)
 				}
 			}
@@ -170,8 +170,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// check returns what is wrong with the imports of the package at path.
-func check(all map[string]pkg, path string) (problems []string) {
+// violations returns what is wrong with the imports of the package at path.
+func violations(all map[string]pkg, path string) (problems []string) {
 	i := slices.IndexFunc(layers, func(l layer) bool { return covers(l.of, path) })
 	if i < 0 {
 		return []string{fmt.Sprintf("%s belongs to no layer; say in layers what it may import", path)}
@@ -241,7 +241,7 @@ func TestLayersCatch(t *testing.T) {
 		{"capd/cmd/capd", "capd/backend/physical", true},
 	} {
 		add(c.path, c.imports)
-		if problems := check(all, c.path); (problems == nil) != c.ok {
+		if problems := violations(all, c.path); (problems == nil) != c.ok {
 			t.Errorf("%s imports %s: %v", c.path, c.imports, problems)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"capd/tests/check"
 	"capd/tests/scratch"
 )
 
@@ -170,12 +171,7 @@ func program(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
-	}
-}
+var ok = check.OK
 
 // closes reports whether c is closed within the usual time limit.
 func closes(c <-chan struct{}) bool {
