@@ -130,9 +130,12 @@ func (b *Bulkhead) await(ctx context.Context, l *lane, w *waiter) error {
 	}
 }
 
-// exit gives the place back.
+// exit gives the place back, if p is one.
 func (p inside) exit() {
 	b, l := p.b, p.l
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inside--

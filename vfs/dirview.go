@@ -43,26 +43,23 @@ func (v *dirView) target(ctx context.Context, name string, check func(string) er
 	return t, cmp.Or(v.may(ctx, need), err)
 }
 
-func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error) {
-	path, err := v.child(name, CheckName)
-	if err != nil {
-		return nil, cmp.Or(v.may(ctx, noRead), err)
-	}
+// Lookup leaves a bad name to the store, which refuses it. It checks the name itself
+// only where something else than the store would answer first.
+func (v *dirView) Lookup(ctx context.Context, name string) (Node, error) {
 	if err := v.may(ctx, noRead); err != nil {
 		return nil, err
 	}
-	r := v.rules.step(name)
-	if v.guards.hides(r) {
-		return nil, Denied
+	path, r := Join(v.path, name), v.rules.step(name)
+	err := CheckPathSize(path)
+	if err == nil && v.guards.hides(r) {
+		err = Denied
 	}
-	err = v.guards.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
-		n, err := v.dir.Lookup(ctx, name)
-		if err != nil {
-			return err
+	if err != nil || !v.guards.bare(r) {
+		if err = cmp.Or(CheckName(name), err); err != nil {
+			return nil, err
 		}
-		node, err = v.wrap(n, path, r)
-		return err
-	})
+	}
+	node, err := v.looked(ctx, name, path, r)
 	if late := v.may(ctx, noRead); late != nil {
 		err = late
 	}
@@ -73,10 +70,40 @@ func (v *dirView) Lookup(ctx context.Context, name string) (node Node, err error
 	return node, err
 }
 
+// looked returns a view of the node that the inner directory has at name, which is at
+// path and has the rules r.
+func (v *dirView) looked(ctx context.Context, name, path string, r rules) (Node, error) {
+	if !v.guards.bare(r) {
+		return v.guardedLook(ctx, name, path, r)
+	}
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.exit()
+	n, err := v.dir.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return v.wrap(n, path, r)
+}
+
+func (v *dirView) guardedLook(ctx context.Context, name, path string, r rules) (node Node, err error) {
+	err = v.guards.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
+		n, err := v.dir.Lookup(ctx, name)
+		if err != nil {
+			return err
+		}
+		node, err = v.wrap(n, path, r)
+		return err
+	})
+	return node, err
+}
+
 // LookPath implements [PathLooker]. Where a guard stands around a lookup, or anything is
 // refused, every name is looked up by itself: that says which refusal comes first.
 func (v *dirView) LookPath(ctx context.Context, names []string) (Node, error) {
-	path := joinAll(v.path, names)
+	path := JoinAll(v.path, names)
 	r, ok := v.passes(names)
 	switch {
 	case !ok, CheckPathSize(path) != nil, v.may(ctx, noRead) != nil:
@@ -84,11 +111,7 @@ func (v *dirView) LookPath(ctx context.Context, names []string) (Node, error) {
 	case IsTrying(ctx) && !CanTry(v.dir):
 		return nil, ErrWouldBlock
 	}
-	var n Node
-	err := v.guards.within(ctx, func(ctx context.Context) (err error) {
-		n, err = LookPath(ctx, v.dir, names)
-		return err
-	})
+	n, err := v.pathLooked(ctx, names)
 	if err != nil {
 		if v.bindAt(path).mode().refuse(noRead) != nil {
 			return nil, ErrStepwise
@@ -98,13 +121,23 @@ func (v *dirView) LookPath(ctx context.Context, names []string) (Node, error) {
 	return v.wrapAll(n, path, r)
 }
 
+// pathLooked asks the inner directory inside the bulkhead.
+func (v *dirView) pathLooked(ctx context.Context, names []string) (Node, error) {
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.exit()
+	return LookPath(ctx, v.dir, names)
+}
+
 // passes returns the rules at names, if no rule on the way withholds a name, and no
 // guard stands around its lookup.
 func (v *dirView) passes(names []string) (r rules, ok bool) {
 	r = v.rules
 	for _, name := range names {
 		r = r.step(name)
-		if v.guards.hides(r) || len(standing(v.guards.readArounds, []rules{r})) > 0 {
+		if v.guards.hides(r) || !v.guards.bare(r) {
 			return nil, false
 		}
 	}

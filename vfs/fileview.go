@@ -33,7 +33,7 @@ func (v *fileView) Close() error {
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
-	if len(v.guards.readArounds) == 0 { // the hot path, without closures
+	if v.guards.bare(v.rules) { // the hot path, without closures
 		if err := v.check(noRead); err != nil {
 			if err = v.unlessHeld(ctx, noRead, err); err != nil {
 				return 0, err
@@ -59,13 +59,11 @@ func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err 
 
 // readAt reads inside the bulkhead.
 func (v *fileView) readAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if v.guards.bulkhead != nil && !IsTrying(ctx) {
-		in, err := v.guards.bulkhead.enter(ctx)
-		if err != nil {
-			return 0, err
-		}
-		defer in.exit()
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return 0, err
 	}
+	defer in.exit()
 	return v.file.ReadAt(ctx, p, off)
 }
 

@@ -175,6 +175,16 @@ func standing(all []around, ends []rules) []around {
 	return slices.DeleteFunc(slices.Clone(all), passes)
 }
 
+// bare reports whether no guard stands around a read at r. Such a read needs no closure.
+func (s *guardSet) bare(r rules) bool {
+	for _, a := range s.readArounds {
+		if a.on < 0 || r[a.on].Matched() {
+			return false
+		}
+	}
+	return true
+}
+
 func step(ctx context.Context, op Op, arounds []around, do func(context.Context) error) (Effect, error) {
 	if len(arounds) == 0 {
 		var total Effect

@@ -186,3 +186,29 @@ func TestLookPathAmongMounts(t *testing.T) {
 	walksAlike(t, whole.Root(), paths...)
 	walksAlike(t, held, "e/f", "e/g", "l/x")
 }
+
+// A bad name is invalid wherever it is looked up, and no guard sees it. Only a gate
+// answers first.
+func TestLookupBadName(t *testing.T) {
+	guard := check.Around(func(_ context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
+		t.Errorf("a guard saw %s %q", op.Kind, op.Path)
+		return vfs.Effect{}, vfs.Denied
+	})
+	hiding, c, raw := check.Guarded(t, check.Sample, deny.Must("**").Guard())
+	for what, d := range map[string]vfs.Dir{
+		"store":                raw,
+		"view":                 vfs.Guarded(raw, nil),
+		"view that hides":      hiding,
+		"view that is guarded": vfs.Guarded(raw, nil, guard),
+		"mount":                check.Compose(t, map[string]vfs.Dir{"": raw, "a/b": raw}).Root(),
+		"place without a tree": check.Compose(t, map[string]vfs.Dir{"a/b": raw}).Root(),
+	} {
+		for _, name := range []string{"", ".", "..", "a/b", "a/../f", "\x00", strings.Repeat("x", vfs.MaxName+1), strings.Repeat("x", vfs.MaxPath+1), strings.Repeat("x/", vfs.MaxDepth+1)} {
+			_, err := d.Lookup(t.Context(), name)
+			require.Equal(t, vfs.Invalid, vfs.CodeOf(err), "%s: %q", what, name)
+		}
+	}
+	require.NoError(t, c.Revoke())
+	_, err := hiding.Lookup(t.Context(), "..")
+	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
+}

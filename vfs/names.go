@@ -103,8 +103,8 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// joinAll returns the path of names below dir, which may be "".
-func joinAll(dir string, names []string) string {
+// JoinAll returns the path of names below dir, which may be "".
+func JoinAll(dir string, names []string) string {
 	size := len(dir)
 	for _, name := range names {
 		size += 1 + len(name)

@@ -162,7 +162,7 @@ func (d *nsDir) OnRevoke(f func(error)) (stop func()) {
 
 func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 	p, err := d.now()
-	if err = cmp.Or(err, CheckName(name)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	m := p.mounted(name)
@@ -182,7 +182,7 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		return d.below(p, under, m), nil
 	case nil:
 		if m == nil {
-			return nil, ErrNoTree
+			return nil, cmp.Or(CheckName(name), error(ErrNoTree))
 		}
 	default:
 		if m == nil && (p.in == nil || !p.in.o.NoLinks || KindOf(n) != LinkKind) {

@@ -32,8 +32,11 @@ type shared struct {
 	refs atomic.Int64
 }
 
-func newShared(n Node) *shared {
-	s := &shared{node: n}
+func newShared(n Node) *shared { return new(shared).of(n) }
+
+// of makes s the shared node n.
+func (s *shared) of(n Node) *shared {
+	s.node = n
 	s.refs.Store(1)
 	return s
 }
@@ -59,7 +62,8 @@ type view struct {
 	mask    mode  // attenuations of this view: noWrite
 	leaf    bool  // a file or a link
 	inner   *shared
-	counted bool // as an open node
+	own     shared // what inner points to in a view of a node that was just found
+	counted bool   // as an open node
 
 	bound  atomic.Pointer[binding]
 	closed atomic.Bool
@@ -263,7 +267,34 @@ func (v *view) Tries() bool { return len(v.guards.readArounds) == 0 && CanTry(v.
 func (v *view) Immutable() bool { return v.mask&noWrite != 0 || IsImmutable(v.inner.node) }
 
 // Stat serves every kind of view.
-func (v *view) Stat(ctx context.Context) (info Info, err error) {
+func (v *view) Stat(ctx context.Context) (Info, error) {
+	if !v.guards.bare(v.rules) {
+		return v.guardedStat(ctx)
+	}
+	if err := v.may(ctx, noRead); err != nil {
+		return Info{}, err
+	}
+	info, err := v.stat(ctx)
+	if late := v.may(ctx, noRead); late != nil {
+		err = late
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	return info, nil
+}
+
+// stat asks the node inside the bulkhead.
+func (v *view) stat(ctx context.Context) (Info, error) {
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return Info{}, err
+	}
+	defer in.exit()
+	return v.inner.node.Stat(ctx)
+}
+
+func (v *view) guardedStat(ctx context.Context) (info Info, err error) {
 	err = v.look(ctx, OpStat, func(ctx context.Context) error {
 		info, err = v.inner.node.Stat(ctx)
 		return err
@@ -315,14 +346,14 @@ func (v *dirView) wrap(n Node, path string, r rules) (Node, error) {
 	switch n := n.(type) {
 	case Dir:
 		d := &dirView{dir: n}
-		if err := v.derive(&d.view, newShared(n), path, r); err != nil {
+		if err := v.derive(&d.view, d.own.of(n), path, r); err != nil {
 			return nil, err
 		}
 		return d, nil
 	case File:
 		f := &fileView{file: n}
 		f.leaf = true
-		if err := v.derive(&f.view, newShared(n), path, r); err != nil {
+		if err := v.derive(&f.view, f.own.of(n), path, r); err != nil {
 			return nil, err
 		}
 		f.within(v.inner, v.dir)
@@ -330,7 +361,7 @@ func (v *dirView) wrap(n Node, path string, r rules) (Node, error) {
 	case Link:
 		l := &linkView{link: n}
 		l.leaf = true
-		if err := v.derive(&l.view, newShared(n), path, r); err != nil {
+		if err := v.derive(&l.view, l.own.of(n), path, r); err != nil {
 			return nil, err
 		}
 		return l, nil

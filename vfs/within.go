@@ -14,6 +14,14 @@ func (s *guardSet) within(ctx context.Context, do func(context.Context) error) e
 	return s.bulkhead.Run(ctx, do)
 }
 
+// enter is within for a read, which leaves nothing for later. The caller calls exit.
+func (s *guardSet) enter(ctx context.Context) (inside, error) {
+	if s.bulkhead == nil || IsTrying(ctx) {
+		return inside{}, nil
+	}
+	return s.bulkhead.enter(ctx)
+}
+
 // maxBatched is how many entries of a listing are read at once. The listing enters the
 // bulkhead once for all of them.
 const maxBatched = 256

@@ -66,7 +66,7 @@ func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 		return nil, err
 	}
 	defer d.s.leave(dir)
-	return d.found(ctx, dir, name)
+	return d.found(ctx, dir, d.at, name, vfs.Join(d.at.path, name))
 }
 
 // LookPath implements vfs.PathLooker where the kernel confines: it resolves the whole
@@ -84,8 +84,8 @@ func (d *Dir) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
 			return nil, vfs.ErrStepwise
 		}
 	}
-	way := strings.Join(names[:last], "/")
-	if d.checkDepth(way+"/"+names[last]) != nil {
+	path := vfs.JoinAll(d.at.path, names)
+	if vfs.CheckPathSize(path) != nil {
 		return nil, vfs.ErrStepwise
 	}
 	dir, err := d.s.enterFor(ctx, d.at)
@@ -93,34 +93,35 @@ func (d *Dir) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
 		return nil, err
 	}
 	defer d.s.leave(dir)
-	in, id, err := dir.below(way)
+	parent := path[:len(path)-1-len(names[last])]
+	in, id, err := dir.below(parent)
 	if err != nil {
 		return nil, absent(dir, d.at, err)
 	}
 	defer in.release()
-	parent := &Dir{node: d.like(), at: place{vfs.Join(d.at.path, way), id}}
-	return parent.found(ctx, in, names[last])
+	return d.found(ctx, in, place{parent, id}, names[last], path)
 }
 
-// found returns the node called name in d, which is open as dir.
-func (d *Dir) found(ctx context.Context, dir directory, name string) (vfs.Node, error) {
+// found returns the node called name, whose path is path, in dir, which is the directory
+// at in.
+func (n *node) found(ctx context.Context, dir directory, in place, name, path string) (vfs.Node, error) {
 	a, id, err := dir.look(name)
 	if err != nil {
-		return nil, absent(dir, d.at, err)
+		return nil, absent(dir, in, err)
 	}
-	var n vfs.Node
+	var found vfs.Node
 	switch a.kind {
 	case vfs.DirKind:
-		n = &Dir{node: d.like(), at: place{vfs.Join(d.at.path, name), id}}
+		found = &Dir{node: n.like(), at: place{path, id}}
 	case vfs.LinkKind:
-		return &Link{d.spot(name)}, nil
+		return &Link{spot{n.like(), in, name, path}}, nil
 	case vfs.FileKind:
-		n = &File{spot: d.spot(name)}
+		found = &File{spot: spot{n.like(), in, name, path}}
 	default:
 		return nil, a.regular()
 	}
-	vfs.Remember(ctx, n, a.info())
-	return n, nil
+	vfs.Remember(ctx, found, a.info())
+	return found, nil
 }
 
 // absent explains why a name in dir, which is at p, could not be looked up. The served
@@ -147,16 +148,15 @@ func (d *Dir) child(dir directory, name string) (*Dir, error) {
 	return &Dir{node: d.like(), at: place{vfs.Join(d.at.path, name), id}}, nil
 }
 
-// checkDepth answers limit if what is at path below d lies too deep.
-func (d *Dir) checkDepth(path string) error {
-	depth := 1 + strings.Count(path, "/")
+func (d *Dir) checkDepth(name string) error {
+	depth := 1
 	if d.at.path != "" {
-		depth += 1 + strings.Count(d.at.path, "/")
+		depth = 2 + strings.Count(d.at.path, "/")
 	}
 	switch {
 	case depth > vfs.MaxDepth:
 		return vfs.Errorf(vfs.Limit, "this is more than %d directories deep; ask the host to serve a directory on the way", vfs.MaxDepth)
-	case len(d.at.path)+1+len(path) > vfs.MaxPath:
+	case len(d.at.path)+1+len(name) > vfs.MaxPath:
 		return vfs.Errorf(vfs.Limit, "its path is longer than %d bytes; ask the host to serve a directory on the way", vfs.MaxPath)
 	}
 	return nil

@@ -57,7 +57,8 @@ type directory interface {
 	look(name string) (attr, ident, error)
 	// sub opens the directory called name. The caller releases it.
 	sub(name string) (directory, ident, error)
-	// below opens the directory at path, one or more names below. It follows no link.
+	// below opens the directory at path, which is from the root and one or more names
+	// below this directory. It follows no link.
 	// It fails with ENOENT when one of the names does not exist, and answers
 	// vfs.ErrStepwise when something else is in the way.
 	below(path string) (directory, ident, error)

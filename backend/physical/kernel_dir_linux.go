@@ -2,6 +2,7 @@ package physical
 
 import (
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -84,7 +85,7 @@ func (d *kernelDir) sub(name string) (directory, ident, error) {
 	if err != nil {
 		return nil, ident{}, err
 	}
-	return d.opened(name, fd, false)
+	return d.opened(vfs.Join(d.path, name), fd, false)
 }
 
 // below leaves to the caller's walk what the kernel refuses, and what it cannot tell
@@ -94,7 +95,8 @@ func (d *kernelDir) below(path string) (directory, ident, error) {
 	if d.try {
 		resolve |= resolveCached
 	}
-	fd, err := openOnce(d.fd, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, resolve)
+	way := strings.TrimPrefix(path[len(d.path):], "/")
+	fd, err := openOnce(d.fd, way, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, resolve)
 	switch {
 	case err == nil:
 		return d.opened(path, fd, true)
@@ -106,15 +108,14 @@ func (d *kernelDir) below(path string) (directory, ident, error) {
 	return nil, ident{}, vfs.ErrStepwise
 }
 
-// opened returns the directory at path below d that fd is open on. It takes fd over.
-// keep is for identAt.
+// opened returns the directory at path, from the root, that fd is open on. It takes fd
+// over. keep is for identAt.
 func (d *kernelDir) opened(path string, fd int, keep bool) (directory, ident, error) {
 	stx, err := d.h.statx(fd, "")
 	if err != nil {
 		unix.Close(fd)
 		return nil, ident{}, err
 	}
-	path = vfs.Join(d.path, path)
 	return &kernelDir{h: d.h, fd: fd, path: path, owned: true, try: d.try}, d.h.identAt(path, fd, &stx, keep), nil
 }
 

@@ -23,6 +23,8 @@ type kernelHost struct {
 	waits  atomic.Bool // every read may have to wait
 	open   *descriptors
 
+	top, triedTop *kernelDir // the root, opened for every operation
+
 	changes changes
 }
 
@@ -45,6 +47,7 @@ func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 		return nil, err
 	}
 	h := &kernelHost{root: root, mount: stx.Mnt_id, open: newDescriptors(maxDescriptors, shared)}
+	h.top, h.triedTop = &kernelDir{h: h, fd: root}, &kernelDir{h: h, fd: root, try: true}
 	var sfs unix.Statfs_t
 	if unix.Fstatfs(root, &sfs) == nil {
 		h.manner = mannerOf(int64(sfs.Type))
@@ -75,7 +78,10 @@ func (h *kernelHost) tries() bool { return h.cache && h.prompt }
 
 func (h *kernelHost) arrive(p place, try bool) (directory, error) {
 	if p.path == "" {
-		return &kernelDir{h: h, fd: h.root, try: try}, nil
+		if try {
+			return h.triedTop, nil
+		}
+		return h.top, nil
 	}
 	d := &kernelDir{h: h, fd: h.root, path: p.path, try: try}
 	fd, err := d.descend(p.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
