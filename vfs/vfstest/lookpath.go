@@ -51,7 +51,7 @@ func (w *world) looksAlike(d vfs.Dir, from string, names []string) {
 	w.ok("Stat of what LookPath found", err)
 	b, err := want.Stat(w.ctx)
 	w.ok("Stat of what Lookup found", err)
-	if a != b || vfs.KindOf(got) != vfs.KindOf(want) {
+	if a != b || vfs.KindOf(got) != vfs.KindOf(want) || vfs.IsImmutable(got) != vfs.IsImmutable(want) {
 		w.Errorf("LookPath %q from %q: %v %+v, want %v %+v", names, from, vfs.KindOf(got), a, vfs.KindOf(want), b)
 	}
 	w.ok("Close", got.Close())
