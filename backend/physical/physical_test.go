@@ -30,19 +30,26 @@ func TestConformance(t *testing.T) {
 	for name, o := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-				dir := t.TempDir()
-				s := open(t, dir, o)
-				vfstest.Fill(t, s.Root(), tree,
-					func(path, target string) error { return os.Symlink(target, filepath.Join(dir, path)) },
-					func(path string) error { return os.Chmod(filepath.Join(dir, path), 0o755) })
-				if s.Confinement() == "kernel" {
-					time.Sleep(25 * time.Millisecond) // so that files are old enough to be kept open
-				}
-				return s.Root()
-			}})
+			vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return filled(t, o, tree).Root() }})
+		})
+		t.Run(name+", read-only", func(t *testing.T) {
+			t.Parallel()
+			vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir { return filled(t, o, tree).ReadOnlyRoot() }})
 		})
 	}
+}
+
+func filled(t testing.TB, o physical.Options, tree vfstest.Tree) *physical.Store {
+	t.Helper()
+	dir := t.TempDir()
+	s := open(t, dir, o)
+	vfstest.Fill(t, s.Root(), tree,
+		func(path, target string) error { return os.Symlink(target, filepath.Join(dir, path)) },
+		func(path string) error { return os.Chmod(filepath.Join(dir, path), 0o755) })
+	if s.Confinement() == "kernel" {
+		time.Sleep(25 * time.Millisecond) // so that files are old enough to be kept open
+	}
+	return s
 }
 
 func TestPutYields(t *testing.T) {
