@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log"
-	"maps"
 
 	"capd/materialize"
 	"capd/state"
@@ -54,7 +53,9 @@ func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 	}
 	s := stores{st, o.private, f.contents, &directories{}}
 	open := s.openers()
-	maps.Copy(open, o.Stores)
+	for scheme, opener := range o.Stores {
+		open[scheme] = own{scheme, opener, o.Logf}.open
+	}
 	if f.journal, err = newJournal(ctx, st, open, o.Recover, o.Logf); err != nil {
 		return f, err
 	}
