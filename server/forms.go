@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,10 +15,10 @@ import (
 // forms checks URLs by the kind of store. It finds what is wrong without opening anything: invalid.
 var forms = map[string]func(*virtualfs.URL) error{
 	"physical": func(u *virtualfs.URL) error {
-		return cmp.Or(u.Only("readonly"), needsPath(u, "physical:DIR"), noFragment(u))
+		return cmp.Or(u.Only("readonly"), onOrOff(u, "readonly"), needsPath(u, "physical:DIR"), noFragment(u))
 	},
 	"git": func(u *virtualfs.URL) error {
-		if err := cmp.Or(u.Only("writable", "follow", "confined"), needsPath(u, "git:REPO#REV")); err != nil {
+		if err := cmp.Or(u.Only("writable", "follow", "confined"), onOrOff(u, "writable", "follow", "confined"), needsPath(u, "git:REPO#REV")); err != nil {
 			return err
 		}
 		if _, below, _ := strings.Cut(u.Fragment, ":"); below != "" && u.Flag("writable") {
@@ -72,15 +73,23 @@ func checkOverlay(u *virtualfs.URL) error {
 	return cmp.Or(u.Only("upper", "max", "nodes"), err)
 }
 
-// checkStores answers invalid for an own store whose scheme is built in.
+// checkStores answers invalid for an own store whose scheme is built in, that no URL can name, or that has no opener.
 func (s *Server) checkStores() error {
-	for scheme := range s.Stores {
-		if scheme == "overlay" || forms[scheme] != nil {
-			return vfs.Errorf(vfs.Invalid, "Stores has an opener for %s:, which is a built-in kind of store; give it another scheme", scheme)
+	for scheme, open := range s.Stores {
+		switch {
+		case scheme == "overlay" || forms[scheme] != nil:
+			return vfs.Errorf(vfs.Invalid, "Stores has an opener of %s:, which is a kind of store already; give it another scheme", scheme)
+		case !schemeIs.MatchString(scheme):
+			return vfs.Errorf(vfs.Invalid, "Stores has the scheme %q; a scheme is a-z and 0-9, begins with a letter, and has no colon", scheme)
+		case open == nil:
+			return vfs.Errorf(vfs.Invalid, "in Stores the opener of %s: is nil", scheme)
 		}
 	}
 	return nil
 }
+
+// schemeIs matches the schemes that virtualfs.ParseURL parses.
+var schemeIs = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 
 // rootOf returns the digest of the tree that a cas URL names.
 func rootOf(u *virtualfs.URL) (root cas.Digest, err error) {
@@ -93,6 +102,16 @@ func rootOf(u *virtualfs.URL) (root cas.Digest, err error) {
 func needsPath(u *virtualfs.URL, form string) error {
 	if u.Path == "" {
 		return vfs.Errorf(vfs.Invalid, "%s: names nothing; write %s", u.Scheme, form)
+	}
+	return nil
+}
+
+// onOrOff answers invalid for an option that is neither set nor unset; see [URL.Flag].
+func onOrOff(u *virtualfs.URL, options ...string) error {
+	for _, o := range options {
+		if v := u.Query.Get(o); !slices.Contains([]string{"", "1", "true", "0", "false"}, v) {
+			return vfs.Errorf(vfs.Invalid, "%s=%s is not true or false; write %s, or leave it out", o, vfs.Printable(v), o)
+		}
 	}
 	return nil
 }

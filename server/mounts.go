@@ -1,6 +1,9 @@
 package server
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Mount opens a store and mounts it at a path. It appears at once in every grant that reaches the path. Mount
 // answers exists if something is mounted there, and invalid for a URL that cannot be opened or that would
@@ -18,7 +21,7 @@ func (s *Server) Mount(ctx context.Context, m Mount) error {
 
 func (s *Server) mount(ctx context.Context, m Mount) error {
 	url, err := AbsoluteURL(m.URL)
-	if err != nil {
+	if err = cmp.Or(err, m.wrong()); err != nil {
 		return m.said(err)
 	}
 	return m.said(s.fs.Mount(ctx, m.Path, url, m.Attenuation))

@@ -71,3 +71,57 @@ func TestFaultyStores(t *testing.T) {
 		})
 	}
 }
+
+// A scheme that no URL can name, and an option that is neither on nor off, are mistakes.
+func TestMistakesInURLs(t *testing.T) {
+	works := func(context.Context, *server.URL) (*server.Store, error) {
+		return &server.Store{Root: memory.New(memory.Limits{}).Root}, nil
+	}
+	for _, scheme := range []string{"", "Own", "my-store", "9p", "own:", "a b"} {
+		err := (&server.Server{State: t.TempDir(), Stores: map[string]server.Opener{scheme: works}}).Check()
+		require.ErrorIs(t, err, vfs.Invalid, scheme)
+		require.ErrorContains(t, err, "a-z", scheme)
+	}
+	err := (&server.Server{State: t.TempDir(), Stores: map[string]server.Opener{"own": nil}}).Check()
+	require.ErrorIs(t, err, vfs.Invalid)
+	require.ErrorContains(t, err, "own: is nil")
+	dir := t.TempDir()
+	for _, url := range []string{"physical:" + dir + "?readonly=no", "git:" + dir + "?writable=no", "git:" + dir + "?follow=off#main", "git:" + dir + "?confined=x"} {
+		err := (&server.Server{State: t.TempDir(), Mounts: []server.Mount{{Path: "p", URL: url}}}).Check()
+		require.ErrorIs(t, err, vfs.Invalid, url)
+		require.ErrorContains(t, err, "true or false", url)
+	}
+	for _, option := range []string{"readonly", "readonly=1", "readonly=true", "readonly=false", "readonly=0"} {
+		require.NoError(t, (&server.Server{State: filepath.Join(t.TempDir(), "state"), Mounts: []server.Mount{{Path: "p", URL: "physical:" + dir + "?" + option}}}).Check(), option)
+	}
+}
+
+// An error of one of several mounts says which. What an own opener answered can be found in it.
+func TestWhichMount(t *testing.T) {
+	mistake := errors.New("a mistake")
+	for _, m := range []server.Mount{
+		{Path: "a/b", URL: "physical:" + filepath.Join(t.TempDir(), "none")},
+		{Path: "a/b", URL: "memory:", Attenuation: server.Attenuation{Deny: []string{"[a"}}},
+		{Path: "a/b", URL: "git:" + t.TempDir()},
+		{Path: "a/b", URL: "memory:", Attenuation: server.Attenuation{Bytes: -1}},
+		{Path: "a/b", URL: "memory:", Attenuation: server.Attenuation{Nodes: -1}},
+		{Path: "a/b", URL: "own:"},
+		{Path: "a/b", URL: "own:", Where: "here:1:2"},
+	} {
+		s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Mounts: []server.Mount{{Path: "m", URL: "memory:"}, m},
+			Stores: map[string]server.Opener{"own": func(context.Context, *server.URL) (*server.Store, error) { return nil, mistake }}}
+		err := s.Start(t.Context())
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "internal: internal")
+		if m.Where != "" {
+			require.ErrorContains(t, err, m.Where)
+		} else {
+			require.ErrorContains(t, err, `mount "a/b"`)
+		}
+		if m.URL == "own:" {
+			require.ErrorIs(t, err, mistake)
+		} else {
+			require.NotEqual(t, vfs.Internal, vfs.CodeOf(err), "%v", err)
+		}
+	}
+}

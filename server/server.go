@@ -41,7 +41,7 @@ import (
 type Server struct {
 	// Mounts are mounted at the start. A host path in a URL may be relative to the working directory.
 	Mounts []Mount
-	// Stores has openers for stores of the host's own, by URL scheme. physical, git, memory, cas and overlay
+	// Stores has openers for stores of the host's own, by URL scheme: a-z and 0-9. physical, git, memory, cas and overlay
 	// are built in.
 	Stores map[string]Opener
 
@@ -115,6 +115,9 @@ func (s *Server) Check() error {
 
 // possible checks one mount.
 func (s *Server) possible(m *Mount, st state.Dir) error {
+	if err := m.wrong(); err != nil {
+		return err
+	}
 	u, err := virtualfs.ParseURL(m.URL)
 	if err != nil {
 		return err

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"cmp"
+	"fmt"
+
 	"capd/config"
 	"capd/meter"
 	"capd/operator"
@@ -49,10 +52,19 @@ type Mount struct {
 	Where string // where the mount was written, such as FILE:LINE:COLUMN, for errors; may be ""
 }
 
-// said returns err with the place where the mount was written.
-func (m *Mount) said(err error) error {
-	if err == nil || m.Where == "" {
-		return err
+// wrong answers invalid for a bound that is none.
+func (m *Mount) wrong() error {
+	if m.Bytes < 0 || m.Nodes < 0 {
+		return vfs.Errorf(vfs.Invalid, "Bytes is %d and Nodes is %d; a bound is above 0, and 0 is no bound", m.Bytes, m.Nodes)
 	}
-	return vfs.Errorf(vfs.CodeOf(err), "%s: %s", m.Where, message(err))
+	return nil
+}
+
+// said returns err with the place where the mount was written, or its path. The cause is err itself.
+func (m *Mount) said(err error) error {
+	if err == nil {
+		return nil
+	}
+	where := cmp.Or(m.Where, fmt.Sprintf("mount %q", vfs.Printable(m.Path)))
+	return &vfs.Error{Code: vfs.CodeOf(err), Msg: where + ": " + message(err), Cause: err}
 }
