@@ -132,7 +132,7 @@ func (s *socket) enter(dir string, own bool, gid int, mode os.FileMode) error {
 		s.made = ""
 		return vfs.Errorf(vfs.Denied, "others may write to %s, or it is not yours, or it is not a directory; name another for the guests' socket in Socket.Dir", dir)
 	}
-	if at := replaceable(dir); at != "" {
+	if at := state.Replaceable(dir); at != "" {
 		return vfs.Errorf(vfs.Denied, "other users may change %s, and put a socket of theirs in place of the guests'; name another directory in Socket.Dir", at)
 	}
 	if s.made != "" {
@@ -176,24 +176,6 @@ func shutTo(dir string, gid int, mode os.FileMode) string {
 			return ""
 		}
 	}
-}
-
-// replaceable returns a directory or link above dir that another user can change, or "". Guests who
-// come by that path could reach somebody else.
-func replaceable(dir string) string {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return dir
-	}
-	for _, at := range []string{dir, real} {
-		for at != filepath.Dir(at) {
-			at = filepath.Dir(at)
-			if fi, err := os.Lstat(at); err != nil || othersChange(fi) {
-				return at
-			}
-		}
-	}
-	return ""
 }
 
 // end removes the socket, and a directory that was made for it.

@@ -31,13 +31,3 @@ func ofGroup(fi os.FileInfo, gid int) bool {
 	}
 	return ok && int(st.Gid) == gid
 }
-
-// othersChange reports whether another user, besides root, owns a file or may replace
-// what is in it.
-func othersChange(fi os.FileInfo) bool {
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return true
-	}
-	return fi.IsDir() && fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0
-}

@@ -11,5 +11,3 @@ func groupID(string) (int, error) {
 }
 
 func ofGroup(os.FileInfo, int) bool { return true }
-
-func othersChange(os.FileInfo) bool { return false }

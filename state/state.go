@@ -78,7 +78,8 @@ func (d Dir) ways() string { return d.join("listeners.json") }
 
 func (d Dir) join(name string) string { return filepath.Join(string(d), name) }
 
-// Make makes the directory, for this user only. It answers denied for a directory that others may write to.
+// Make makes the directory, for this user only. It answers denied for a directory that others may write to, or
+// that another user could replace.
 func (d Dir) Make() error {
 	if err := MakeDir(string(d)); err != nil {
 		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", d, reason(err))
@@ -89,6 +90,9 @@ func (d Dir) Make() error {
 	}
 	if !Private(fi) {
 		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, in State", d)
+	}
+	if at := Replaceable(string(d)); at != "" {
+		return vfs.Errorf(vfs.Denied, "other users may change %s, and replace the state directory %s; name another in State", at, d)
 	}
 	return nil
 }

@@ -1,0 +1,25 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMapped(t *testing.T) {
+	for _, c := range []struct {
+		table  string
+		uid    uint32
+		mapped bool
+	}{
+		{"         0          0 4294967295\n", 65534, true},
+		{"      1000       1000          1\n", 1000, true},
+		{"      1000       1000          1\n", 65534, false},
+		{"0 1000 1\n1 100000 65536\n", 65534, true},
+		{"0 1000 1\n1 100000 65000\n", 65534, false},
+		{"what is this\n", 65534, true},
+	} {
+		require.Equal(t, c.mapped, mapped(c.table, c.uid), c)
+	}
+	require.False(t, outside(0))
+}
