@@ -32,6 +32,8 @@ func PlaceOf(n Node) (Place, bool) {
 	switch v := n.(type) {
 	case *dirView:
 		return v.place(), true
+	case *stagedView:
+		return v.place(), true
 	case *fileView:
 		return v.place(), true
 	}

@@ -51,6 +51,31 @@ func (d *nsDir) Mkdir(ctx context.Context, name string) (Dir, error) {
 	return d.below(p, made, nil), nil
 }
 
+// StageDir implements [DirStager].
+func (d *nsDir) StageDir(ctx context.Context, name string) (StagedDir, error) {
+	p, dir, err := d.changes(name, Exists)
+	if err != nil {
+		return nil, err
+	}
+	s, err := StageDir(ctx, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return &nsStaged{d.below(p, s, nil), s}, nil
+}
+
+// nsStaged is a directory that is made out of sight in one tree of a namespace.
+type nsStaged struct {
+	*nsDir
+	staged StagedDir
+}
+
+// Place implements [StagedDir].
+func (s *nsStaged) Place(ctx context.Context) error { return s.staged.Place(ctx) }
+
+// Drop implements [StagedDir].
+func (s *nsStaged) Drop(ctx context.Context) Effect { return s.staged.Drop(ctx) }
+
 // Symlink implements [Symlinker].
 func (d *nsDir) Symlink(ctx context.Context, name, target string) error {
 	p, dir, err := d.changes(name, Exists)

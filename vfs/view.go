@@ -219,6 +219,20 @@ func (t target) bind() (b binding, busy, err error) {
 // for every target. The commit enters the gate of each target. account returns what the
 // change is worth to v's meters, given what it is to the store; nil means the same.
 func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, targets []target, do func(context.Context) error) error {
+	ctx = v.committing(ctx, op, account, targets)
+	if len(v.guards.arounds) > 0 && v.guards.asked(ctx, op) {
+		op.Batch = InBatch
+	}
+	ends := make([]rules, len(targets))
+	for i, t := range targets {
+		ends[i] = t.rules
+	}
+	return v.guards.around(ctx, op, ends, do)
+}
+
+// committing returns ctx for a change. Its commit enters the gate of each target, and
+// counts in v's meters.
+func (v *view) committing(ctx context.Context, op Op, account func(Effect) Effect, targets []target) context.Context {
 	asked := ctx
 	call := CallOf(ctx)
 	call.OnCommit(func(e Effect, change func() (Effect, error)) (Effect, error) {
@@ -248,15 +262,7 @@ func (v *view) change(ctx context.Context, op Op, account func(Effect) Effect, t
 	if meters.gate != nil || len(meters.guards) > 0 {
 		call.Stage = func(n int64) (func(), error) { return meters.stage(n, outer) }
 	}
-	ctx = WithCall(ctx, call)
-	if len(v.guards.arounds) > 0 && v.guards.asked(ctx, op) {
-		op.Batch = InBatch
-	}
-	ends := make([]rules, len(targets))
-	for i, t := range targets {
-		ends[i] = t.rules
-	}
-	return v.guards.around(ctx, op, ends, do)
+	return WithCall(ctx, call)
 }
 
 // Tries implements [Trier]. A guard may wait, even for a human, so a view with a guard

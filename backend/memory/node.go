@@ -88,7 +88,7 @@ func (n *inode) within(d *inode) bool {
 // reached. It never changes, and does not depend on a Close.
 type place struct {
 	store  *Store
-	parent *place // nil at the root
+	parent *place // nil at the root, and at a staged directory
 	name   string // in parent
 	node   *inode
 }
@@ -96,10 +96,14 @@ type place struct {
 // directory returns the directory at p, or stale if it is no longer there. Needs
 // store.mu.
 func (p *place) directory() (*inode, error) {
-	for q := p; q.parent != nil; q = q.parent {
+	q := p
+	for ; q.parent != nil; q = q.parent {
 		if q.node.parent != q.parent.node || q.node.name != q.name {
 			return nil, vfs.Stale
 		}
+	}
+	if q.node.parent != nil { // was staged
+		return nil, vfs.Stale
 	}
 	return p.node, nil
 }

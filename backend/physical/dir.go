@@ -154,7 +154,7 @@ func (d *Dir) checkDepth(name string) error {
 		depth = 2 + strings.Count(d.at.path, "/")
 	}
 	switch {
-	case depth > vfs.MaxDepth:
+	case depth > vfs.MaxDepth && depth-stagedDepth(d.at.path) > vfs.MaxDepth:
 		return vfs.Errorf(vfs.Limit, "this is more than %d directories deep; ask the host to serve a directory on the way", vfs.MaxDepth)
 	case len(d.at.path)+1+len(name) > vfs.MaxPath:
 		return vfs.Errorf(vfs.Limit, "its path is longer than %d bytes; ask the host to serve a directory on the way", vfs.MaxPath)

@@ -46,25 +46,36 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if err := into.checkDepth(newName); err != nil {
 		return err
 	}
-	r.changing.s = d.s
-	defer r.unpin()
-	defer r.changing.drop()
-	err := commit(ctx,
-		func() (vfs.Effect, error) { return vfs.Effect{}, r.prepare(ctx) },
-		func(vfs.Effect) (vfs.Effect, bool, error) { return r.commit() })
-	if err != nil {
-		return err
-	}
-	return r.changing.sync(ctx)
+	return r.run(ctx)
 }
 
 type renaming struct {
 	src, dst      *Dir
 	name, newName string
 	from, to      vfs.If
-	was, over     seen // the source and the target
+	comes         int64 // nodes that were not in the tree before
+	was, over     seen  // the source and the target
 	changing      changing
 	pins
+}
+
+func (r *renaming) run(ctx context.Context) error {
+	r.changing.s = r.src.s
+	defer r.unpin()
+	defer r.changing.drop()
+	err := commit(ctx,
+		func() (vfs.Effect, error) { return vfs.Effect{Nodes: r.comes}, r.prepare(ctx) },
+		func(vfs.Effect) (vfs.Effect, bool, error) {
+			e, again, err := r.commit()
+			if err == nil && !again {
+				e.Nodes += r.comes
+			}
+			return e, again, err
+		})
+	if err != nil {
+		return err
+	}
+	return r.changing.sync(ctx)
 }
 
 func (r *renaming) oldPath() string { return vfs.Join(r.src.at.path, r.name) }

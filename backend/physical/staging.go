@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -199,7 +200,8 @@ func (st *stage) remove() {
 
 // sweep removes staging directories in d whose owner is dead: exactly named as this
 // package does, of this user, mode 0700, and with a lock that nobody holds. It removes
-// only regular files in them, so anything else that a failed undo left there stays.
+// regular files and staged directories in them. Anything else, which a failed undo left
+// there, stays.
 func (g *staging) sweep(d directory) {
 	var left []string
 	_ = d.entries(func(some []vfs.Entry) error {
@@ -239,12 +241,16 @@ func sweepOne(d directory, name string) {
 	}
 }
 
-// empty removes every regular file but the lock.
+// empty removes every regular file but the lock, and every staged directory.
 func empty(d directory) {
 	_ = d.entries(func(some []vfs.Entry) error {
 		for _, e := range some {
-			if a, err := d.lstat(e.Name); err == nil && a.kind == vfs.FileKind && e.Name != lockName {
+			switch a, err := d.lstat(e.Name); {
+			case err != nil || e.Name == lockName:
+			case a.kind == vfs.FileKind:
 				d.unlink(e.Name)
+			case a.kind == vfs.DirKind && strings.HasPrefix(e.Name, stagedDirPrefix):
+				removeAll(d, e.Name)
 			}
 		}
 		return nil

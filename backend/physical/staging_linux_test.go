@@ -118,6 +118,8 @@ func TestSweep(t *testing.T) {
 			must(os.Chmod(outside, 0o700), os.WriteFile(outside+"/t1", nil, 0o600))
 			must(os.Symlink(outside, filepath.Join(dir, ".capd-staging-"+digits[:31]+"4")))
 			gone := stage(digits, 0o700)
+			must(os.MkdirAll(filepath.Join(dir, gone, "dir2/sub"), 0o755), os.WriteFile(filepath.Join(dir, gone, "dir2/sub/f"), nil, 0o644))
+			must(os.Symlink(outside, filepath.Join(dir, gone, "dir2/out"))) // a staged directory
 			must(os.Symlink(outside+"/t1", filepath.Join(dir, stage(digits[:31]+"5", 0o700), "t2")))
 
 			s := open(t, dir, o)

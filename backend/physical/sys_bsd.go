@@ -35,5 +35,7 @@ func identOfFile(f *os.File) (ident, error) {
 
 func keepAttributes(to, from *os.File) {}
 
+func hasDefaultACL(*os.File) bool { return false }
+
 // cloneFile is not supported here.
 func cloneFile(uintptr, *os.File) error { return errors.ErrUnsupported }

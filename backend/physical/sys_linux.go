@@ -57,3 +57,10 @@ func keepAttributes(to, from *os.File) {
 		}
 	}
 }
+
+// hasDefaultACL reports whether what is made in a directory takes over an access control
+// list from it; see acl(5).
+func hasDefaultACL(dir *os.File) bool {
+	n, err := unix.Fgetxattr(int(dir.Fd()), "system.posix_acl_default", nil)
+	return err == nil && n > 0
+}

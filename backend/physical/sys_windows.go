@@ -36,6 +36,7 @@ func syncDirectory(*os.File) error { return nil }
 func own(attr) bool                    { return true }
 func keepOwner(*os.File, attr)         {}
 func keepAttributes(to, from *os.File) {}
+func hasDefaultACL(*os.File) bool      { return false }
 
 // lockedFilesStay is true: an open file may keep its directory from being removed.
 const lockedFilesStay = true

@@ -25,6 +25,7 @@ var (
 	_ vfs.Dir       = (*dir)(nil)
 	_ vfs.Symlinker = (*dir)(nil)
 	_ vfs.Installer = (*dir)(nil)
+	_ vfs.DirStager = (*dir)(nil)
 	_ vfs.File      = (*file)(nil)
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
@@ -174,6 +175,38 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	return d.plan.around(ctx, Rename, func(ctx context.Context) error {
 		return d.inner.Rename(ctx, name, dst, newName, from, to)
 	})
+}
+
+func (d *dir) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) {
+	var s vfs.StagedDir
+	err := d.plan.around(ctx, StageDir, func(ctx context.Context) (err error) {
+		s, err = vfs.StageDir(ctx, d.inner, name)
+		if err != nil {
+			s = nil
+		}
+		return err
+	})
+	if err != nil {
+		if s != nil { // its answer was lost, and with it the only way to it
+			s.Drop(ctx)
+			s.Close()
+		}
+		return nil, err
+	}
+	return &stagedDir{dir{s, d.plan}, s}, nil
+}
+
+type stagedDir struct {
+	dir
+	inner vfs.StagedDir
+}
+
+func (s *stagedDir) Place(ctx context.Context) error { return s.plan.around(ctx, Place, s.inner.Place) }
+
+func (s *stagedDir) Drop(ctx context.Context) vfs.Effect {
+	_ = s.plan.at(Drop, Before)
+	defer s.plan.at(Drop, After)
+	return s.inner.Drop(ctx)
 }
 
 type file struct {

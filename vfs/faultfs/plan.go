@@ -37,6 +37,10 @@ const (
 	Content  Op = "content" // a read of an open content
 	Target   Op = "target"
 	Close    Op = "close"
+
+	StageDir Op = "stageDir"
+	Place    Op = "place"
+	Drop     Op = "drop" // of a StagedDir; it cannot fail
 )
 
 // Stage is the point in an operation at which a fault happens.

@@ -23,12 +23,14 @@ var hostChanges = []change{
 	}},
 }
 
-// Rules for vfs.Symlink and vfs.Install, which are for hosts.
+// Rules for vfs.Symlink, vfs.Install and vfs.StageDir, which are for hosts.
 var abilityRules = []rule{
 	{"Host/Symlink", local, testSymlink},
 	{"Host/Install", local, testInstall},
 	{"Host/InstallFailing", local, testInstallFailing},
 	{"Host/Closed", local, testAbilitiesClosed},
+	{"Host/StageDir", local, testStageDir},
+	{"Host/StageDirDropped", local, testStageDirDropped},
 }
 
 // abilities are what a store need not support, as found out by trying.
