@@ -1,6 +1,9 @@
-// Package copier copies trees. [Copy] reads a tree through a [vfs.Dir], so every guard
-// of that Dir decides about every path, and hands what it reads to a [Sink], which
-// stores it: in a directory of the host, or in a content-addressed store.
+// Package copier copies trees. It reads a tree through a [vfs.Dir], so every guard of
+// that Dir decides about every path.
+//
+// [Copy] hands what it reads to a [Sink], which stores it, for instance in a directory
+// of the host or in a content-addressed store. [Duplicate] and [Move] copy a node from
+// one Dir to another, all or nothing.
 package copier
 
 import (
@@ -36,9 +39,16 @@ type Options struct {
 	// Link decides about a link before it is copied. Its error is one of [Unread].
 	Link func(ctx context.Context, path, target string) error
 
+	// Listed is called with each directory of the source, and its path, after all of it
+	// was listed. Its error ends the copy.
+	Listed func(ctx context.Context, d vfs.Dir, path string) error
+
 	// Skip decides about an entry that cannot be copied. If it returns nil, the entry
 	// is left out. Otherwise the copy ends with the error that it returns.
 	Skip func(Unread) error
+
+	verify   bool // set File.Version
+	onlyLook bool // open no file; the sink's File gets nil
 }
 
 // The functions of Options may be called from several goroutines at once, except for
@@ -84,15 +94,26 @@ var ErrLeftOut = errors.New("copier: left out")
 // relative to from. What was copied until then is the sink's to remove. A file that is
 // replaced meanwhile is copied as it was before or after.
 func Copy(ctx context.Context, from vfs.Dir, to Sink, o Options) error {
+	return run(ctx, from, to, o, func(c *copying, top *dir) { c.list(top) })
+}
+
+// copyOne copies what is at from, under the same name, to the sink to.
+func copyOne(ctx context.Context, from Spot, to Sink, o Options) error {
+	return run(ctx, from.Dir, to, o, func(c *copying, top *dir) {
+		c.fail("", c.node(top, from.Name, "", top.inline))
+		c.release(top)
+	})
+}
+
+// run copies what walk visits.
+func run(ctx context.Context, from vfs.Dir, to Sink, o Options, walk func(*copying, *dir)) error {
 	o.Limits = o.orNone()
 	c := &copying{o: o}
-	var cancel context.CancelCauseFunc
-	c.ctx, cancel = context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c.end = cancel
+	c.ctx, c.end = context.WithCancelCause(ctx)
+	defer c.end(nil)
 	top := &dir{from: from, to: to, depth: 1}
 	top.refs.Store(1)
-	c.run(top)
+	c.work(top, walk)
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
@@ -136,11 +157,12 @@ type dir struct {
 	refs   atomic.Int64
 }
 
-func (c *copying) run(top *dir) {
+// work runs walk beside the workers.
+func (c *copying) work(top *dir, walk func(*copying, *dir)) {
 	workers := c.o.workers()
 	if workers == 1 {
 		top.inline = true
-		c.list(top)
+		walk(c, top)
 		return
 	}
 	c.jobs = make(chan job, 256)
@@ -156,7 +178,7 @@ func (c *copying) run(top *dir) {
 			}
 		})
 	}
-	c.list(top)
+	walk(c, top)
 	close(c.jobs)
 	running.Wait()
 }

@@ -12,14 +12,25 @@ import (
 // File is a file that is being copied. It is valid until [Sink].File returns.
 type File struct {
 	vfs.Content
-	Info vfs.Info // shortly before it was opened
+	Info    vfs.Info    // shortly before it was opened
+	Version vfs.Version // likewise; the zero Version unless copied from Dir to Dir
 
 	c    *copying
 	size int64 // reserved
 }
 
 func (c *copying) file(d *dir, n vfs.File, name, path string) error {
+	if c.o.onlyLook {
+		if err := c.reserve(1, 0); err != nil {
+			return err
+		}
+		return d.to.File(c.ctx, name, nil)
+	}
 	info, err := n.Stat(c.ctx)
+	var is vfs.Version
+	if err == nil && c.o.verify {
+		is, err = vfs.VersionOf(c.ctx, n)
+	}
 	if err != nil {
 		return c.skip(Unread{Path: path, Err: err})
 	}
@@ -28,7 +39,7 @@ func (c *copying) file(d *dir, n vfs.File, name, path string) error {
 		return c.skip(Unread{Path: path, Err: err})
 	}
 	defer content.Close()
-	f := &File{Content: content, Info: info, c: c, size: content.Size()}
+	f := &File{Content: content, Info: info, Version: is, c: c, size: content.Size()}
 	if f.size < 0 {
 		return vfs.Errorf(vfs.Invalid, "its size is below 0")
 	}

@@ -26,6 +26,9 @@ func (c *copying) list(d *dir) {
 			return
 		}
 	}
+	if c.o.Listed != nil {
+		c.fail(d.path, c.o.Listed(c.ctx, d.from, d.path))
+	}
 }
 
 func (c *copying) unlisted(d *dir, err error) error {

@@ -1,0 +1,187 @@
+package copier
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash"
+	"io"
+
+	"capd/vfs"
+)
+
+// dirSink is a directory that is copied to another Dir.
+type dirSink struct {
+	to   vfs.Dir
+	plan *node
+}
+
+// find finds what was planned for name. What appeared since, or is of another kind now,
+// is not copied.
+func (s *dirSink) find(name string, kind vfs.Kind) (*node, error) {
+	return s.plan.find(name).as(kind)
+}
+
+// Mkdir implements [Sink].
+func (s *dirSink) Mkdir(ctx context.Context, name string, _ vfs.Info) (Sink, error) {
+	n, err := s.find(name, vfs.DirKind)
+	if err != nil {
+		return nil, err
+	}
+	return mkdir(ctx, s.to, name, n)
+}
+
+// File implements [Sink].
+func (s *dirSink) File(ctx context.Context, name string, f *File) error {
+	n, err := s.find(name, vfs.FileKind)
+	if err != nil {
+		return err
+	}
+	return put(ctx, Spot{s.to, name, vfs.If{Absent: true}}, f, n)
+}
+
+// Link implements [Sink].
+func (s *dirSink) Link(ctx context.Context, name, target string) error {
+	n, err := s.find(name, vfs.LinkKind)
+	if err != nil {
+		return err
+	}
+	return symlink(ctx, s.to, name, target, n)
+}
+
+// End implements [Sink].
+func (s *dirSink) End(context.Context, bool) error {
+	if _, staged := s.to.(vfs.StagedDir); !staged { // which is yet to be placed
+		s.to.Close()
+	}
+	return nil
+}
+
+// spotSink is the directory with the target of a transfer. What is made in it has the
+// target's name.
+type spotSink struct{ t *transfer }
+
+// Mkdir implements [Sink].
+func (s spotSink) Mkdir(ctx context.Context, _ string, _ vfs.Info) (Sink, error) {
+	n, err := s.t.top.as(vfs.DirKind)
+	if err != nil {
+		return nil, err
+	}
+	s.t.staged, err = vfs.StageDir(ctx, s.t.to.Dir, s.t.to.Name)
+	if vfs.CodeOf(err) == vfs.Unsupported {
+		return mkdir(ctx, s.t.to.Dir, s.t.to.Name, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &dirSink{s.t.staged, n}, nil
+}
+
+// File implements [Sink].
+func (s spotSink) File(ctx context.Context, _ string, f *File) error {
+	n, err := s.t.top.as(vfs.FileKind)
+	if err != nil {
+		return err
+	}
+	return put(ctx, s.t.to, f, n)
+}
+
+// Link implements [Sink].
+func (s spotSink) Link(ctx context.Context, _, target string) error {
+	n, err := s.t.top.as(vfs.LinkKind)
+	if err != nil {
+		return err
+	}
+	return symlink(ctx, s.t.to.Dir, s.t.to.Name, target, n)
+}
+
+// End implements [Sink].
+func (s spotSink) End(context.Context, bool) error { return nil }
+
+func mkdir(ctx context.Context, d vfs.Dir, name string, n *node) (Sink, error) {
+	made, err := d.Mkdir(ctx, name)
+	if n.made(err) != nil {
+		return nil, err
+	}
+	return &dirSink{made, n}, nil
+}
+
+func symlink(ctx context.Context, d vfs.Dir, name, target string, n *node) error {
+	n.target = target
+	return n.made(vfs.Symlink(ctx, d, name, target))
+}
+
+// put puts f at to.
+func put(ctx context.Context, to Spot, f *File, n *node) error {
+	if !n.version.IsZero() && n.version != f.Version {
+		return n.made(errAltered)
+	}
+	n.version = f.Version
+	return n.made(install(ctx, to, f))
+}
+
+// install puts f at to, and answers errAltered unless its content has its version. A
+// store without executable bits takes files that have none.
+func install(ctx context.Context, to Spot, f *File) error {
+	r := verify(f)
+	got, err := vfs.Install(ctx, to.Dir, to.Name, r, f.Info.Exec, to.If)
+	if vfs.CodeOf(err) == vfs.Unsupported && !f.Info.Exec {
+		r = verify(f)
+		got, err = to.Dir.Replace(ctx, to.Name, r, to.If)
+	}
+	switch code := vfs.CodeOf(err); {
+	case r.differs || err == nil && got != f.Version:
+		return errAltered
+	case to.If.Absent && (code == vfs.Conflict || code == vfs.IsDir || code == vfs.NotRegular):
+		return vfs.Exists
+	}
+	return err
+}
+
+// verified is the content of a file. It ends in errAltered unless it has the version
+// that the file had.
+type verified struct {
+	r       io.Reader
+	sum     hash.Hash
+	want    vfs.Version
+	differs bool
+}
+
+func verify(f *File) *verified {
+	return &verified{r: io.NewSectionReader(f, 0, f.Size()), sum: sha256.New(), want: f.Version}
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	v.sum.Write(p[:n])
+	if err == io.EOF && vfs.Version(v.sum.Sum(nil)) != v.want {
+		v.differs = true
+		return n, errAltered
+	}
+	return n, err
+}
+
+// planner is a sink that makes nothing. It notes what is to be copied.
+type planner struct{ node *node }
+
+// Mkdir implements [Sink].
+func (p planner) Mkdir(_ context.Context, name string, _ vfs.Info) (Sink, error) {
+	return planner{p.node.add(name, vfs.DirKind)}, nil
+}
+
+// File implements [Sink].
+func (p planner) File(_ context.Context, name string, _ *File) error {
+	p.node.add(name, vfs.FileKind)
+	return nil
+}
+
+// Link implements [Sink].
+func (p planner) Link(_ context.Context, name, _ string) error {
+	p.node.add(name, vfs.LinkKind)
+	return nil
+}
+
+// End implements [Sink].
+func (p planner) End(context.Context, bool) error {
+	p.node.sort()
+	return nil
+}
