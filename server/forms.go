@@ -94,7 +94,7 @@ var schemeIs = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 // rootOf returns the digest of the tree that a cas URL names.
 func rootOf(u *virtualfs.URL) (root cas.Digest, err error) {
 	if err := root.UnmarshalText([]byte(u.Fragment)); err != nil {
-		return root, vfs.Errorf(vfs.Invalid, "cas: needs the digest of a root after #: 64 hexadecimal digits, as capd snapshot prints them")
+		return root, vfs.Errorf(vfs.Invalid, "cas: needs the digest of a root after #: 64 hexadecimal digits, as a snapshot answers them")
 	}
 	return root, nil
 }

@@ -87,7 +87,7 @@ func (c *commits) Diff(ctx context.Context, from, to string, yield func(diff.Cha
 func (c *commits) changes(ctx context.Context, from, to string) ([]git.Change, error) {
 	switch shown := c.repo.Revision().Commit; {
 	case from == "" && to == "" && !c.writable:
-		return nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions with --from and --to, or mount it with ?writable")
+		return nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions, or mount it with ?writable")
 	case from == "" && to == "":
 		return c.repo.Changes(ctx)
 	case from == "":
@@ -149,7 +149,7 @@ func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error)
 	by := git.Author{Name: w.Author, Email: w.Email}
 	if by.Name == "" {
 		if by = usualAuthor(c.dir); by.Name == "" || by.Email == "" {
-			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name somebody with --author, or set user.name and user.email")
+			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name an author, or set user.name and user.email")
 		}
 	}
 	return c.repo.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})

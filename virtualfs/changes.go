@@ -134,7 +134,7 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host has no journal, so changes cannot be applied"))
 	case m.overlay != nil:
 	case m.store.Own != nil:
-		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and not an overlay: commit its changes with capd commit instead"))
+		return vfs.At(path, vfs.Errorf(vfs.Unsupported, "this is a git mount and not an overlay: commit its changes instead"))
 	default:
 		return vfs.At(path, errNoChanges)
 	}

@@ -28,10 +28,10 @@ type Console struct {
 func Dial(ctx context.Context, path string) (*Console, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, &vfs.Error{Code: vfs.Denied, Msg: "the state directory " + filepath.Dir(path) + " is another user's, and a host's commands are for its own user; become that user, or name another directory with --state", Cause: err}
+		return nil, &vfs.Error{Code: vfs.Denied, Msg: "the state directory " + filepath.Dir(path) + " is another user's, and a host's commands are for its own user; become that user, or name another state directory", Cause: err}
 	}
 	if err != nil {
-		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host runs with the state directory " + filepath.Dir(path) + "; start one with capd serve, or name another with --state", Cause: err}
+		return nil, &vfs.Error{Code: vfs.Stale, Msg: "no host runs with the state directory " + filepath.Dir(path) + "; start one, or name another state directory", Cause: err}
 	}
 	return New(nc), nil
 }

@@ -42,6 +42,13 @@ var words = []struct{ said, here string }{
 	{" in Socket.Dir", " with --socket-dir"},
 	{"; see Socket.Dir", "; see --socket-dir"},
 	{"; listen at every address, and set Advertise to the name by which guests reach this host", "; listen at every address, and say with --advertise how guests reach this one"},
+	{", as a snapshot answers them", ", as capd snapshot prints them"},
+	{", as a diff answers them", ", as capd diff prints them"},
+	{"; compare two revisions, or mount it with ?writable", "; compare two revisions with --from and --to, or mount it with ?writable"},
+	{"; name an author, or set user.name and user.email", "; name somebody with --author, or set user.name and user.email"},
+	{"commit its changes instead", "commit its changes with capd commit instead"},
+	{"; become that user, or name another state directory", "; become that user, or name another directory with --state"},
+	{"; start one, or name another state directory", "; start one with capd serve, or name another with --state"},
 	{"; connect again", "; is the host still running?"},
 }
 

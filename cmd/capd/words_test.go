@@ -17,7 +17,24 @@ import (
 )
 
 // speaks are the packages whose messages can reach the command line.
-var speaks = []string{"vfs", "cap", "backend", "virtualfs", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox"}
+var speaks = []string{"vfs", "cap", "backend", "virtualfs", "operator", "authority", "meter", "client", "locator", "host", "state", "server", "materialize", "sandbox"}
+
+// ofTheCommandLine matches words that only the command line uses: its commands and its flags.
+var ofTheCommandLine = regexp.MustCompile(`\bcapd (?:serve|grants?|revoke|set-writable|limit|status|mounts?|unmount|diff|apply|revert|commit|snapshots?|run|ls|tree|cat|put|append|stat|mkdir|mv|rm|glob|attenuate|tour)\b|[a-z] --[a-z]`)
+
+// ofGit are texts with commands and flags of git.
+var ofGit = regexp.MustCompile(`^diff --git |git refs migrate --`)
+
+// A package tells a program that embeds it what is wrong and what to do, not which command to run.
+func TestNeutralMessages(t *testing.T) {
+	for _, dir := range speaks {
+		for text, where := range texts(t, filepath.Join("..", "..", dir)) {
+			if m := ofTheCommandLine.FindString(text); m != "" && !ofGit.MatchString(text) {
+				t.Errorf("%s: %q names %q: leave that to words.go", where, text, m)
+			}
+		}
+	}
+}
 
 // ofTheWire matches words of the interfaces that the command line does not use.
 var ofTheWire = regexp.MustCompile(`\b[a-z][A-Za-z]*\(\)|\bDirs?\b|\b(?:subDir|openDir|openFile|readBytes|readText|createDir|createFile|ifTarget|noFollow)\b|[a-z] see grants|\bcall (?:walk|stage)\b|look it up again|does not know this method|in State\b|Socket\.Dir|in Advertise`)
