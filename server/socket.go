@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"capd/state"
 	"capd/vfs"
@@ -70,6 +72,9 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 	}()
 	if err := s.enter(o.directory(st), o.Dir == "", gid, mode); err != nil {
 		return s, err
+	}
+	if fi, err := os.Lstat(s.path); err == nil && o.Dir == "" && fi.Mode()&os.ModeSocket == 0 { // in a directory that capd made
+		os.Remove(s.path)
 	}
 	if nc, err := net.Dial("unix", s.path); err == nil {
 		nc.Close()
@@ -190,18 +195,32 @@ func (s *socket) end() {
 }
 
 // listenUnix opens a socket that only this user can reach. The caller holds the lock, so a socket
-// that exists already was left behind.
+// that exists already was left behind. It answers exists for anything else that is there.
 func listenUnix(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
+	fi, err := os.Lstat(path)
+	if err == nil && fi.Mode()&os.ModeSocket == 0 {
+		return nil, vfs.Errorf(vfs.Exists, "%s is no socket; move it away, or name another directory", vfs.Printable(path))
 	}
-	l, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be opened: %v", vfs.Printable(path), reason(err))
+	}
+	l, err := bind(path)
 	if err != nil {
-		return nil, fmt.Errorf("a socket cannot be opened: %w", reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be opened: %v", vfs.Printable(path), listenReason(err))
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := os.Chmod(path, 0o600); err != nil { // where bind does not set the mode
 		l.Close()
-		return nil, fmt.Errorf("a socket cannot be protected: %w", reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be protected: %v", vfs.Printable(path), reason(err))
 	}
 	return l, nil
+}
+
+// bind opens a socket. On Linux nobody else can connect from the beginning: a socket in a directory gets the mode
+// that its descriptor has.
+func bind(path string) (net.Listener, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return c.Control(protect) }}
+	return lc.Listen(context.Background(), "unix", path)
 }

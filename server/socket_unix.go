@@ -31,3 +31,6 @@ func ofGroup(fi os.FileInfo, gid int) bool {
 	}
 	return ok && int(st.Gid) == gid
 }
+
+// protect keeps others from a socket that is not bound yet. Where a system cannot do that it does nothing.
+func protect(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) }
