@@ -11,7 +11,10 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
+
+var ok, is = check.OK, check.Is
 
 func newHost(t testing.TB, limits meter.Limits) *authority.Host {
 	t.Helper()
@@ -25,20 +28,6 @@ func newHost(t testing.TB, limits meter.Limits) *authority.Host {
 	h := authority.New(root, nil, limits)
 	t.Cleanup(func() { h.Close() })
 	return h
-}
-
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
-	}
-}
-
-func is(t testing.TB, what string, err error, want vfs.Code) {
-	t.Helper()
-	if got := vfs.CodeOf(err); got != want {
-		t.Errorf("%s: %q (%v), want %q", what, got, err, want)
-	}
 }
 
 func grant(t testing.TB, h *authority.Host, guest, path string, readOnly bool) (operator.Grant, []byte) {

@@ -13,14 +13,14 @@ import (
 	schema "capd/capnp"
 	"capd/client"
 	"capd/meter"
-	"capd/tests/check"
 	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
-var ok, is, eventually = check.OK, check.Code, check.Eventually
+var ok, is, eventually = check.OK, check.Is, check.Eventually
 
 // served is a host that serves a tree.
 type served struct{ *scene.Host }

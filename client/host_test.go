@@ -8,13 +8,13 @@ import (
 	"capd/backend/physical"
 	"capd/client"
 	"capd/locator"
-	"capd/tests/check"
 	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
-var ok, is = check.OK, check.Code
+var ok, is = check.OK, check.Is
 
 // serve starts a host of tree on a Unix socket, which ends with the test.
 func serve(t testing.TB, tree vfs.Dir) *scene.Host {

@@ -15,9 +15,9 @@ import (
 	"capd/client"
 	"capd/host"
 	"capd/locator"
-	"capd/tests/check"
 	"capd/tests/scene"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 var ok, eventually = check.OK, check.Eventually

@@ -57,7 +57,7 @@ func kill() {
 func TestKilled(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "on", "the", "way")
 	mine, err := newBase(t, base).New(t.Context(), newStore(t, sample).Root(), materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer mine.Close()
 	for _, midway := range []string{"", "1"} {
 		cmd := exec.Command(os.Args[0])
@@ -68,10 +68,10 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	before, err := os.ReadDir(base)
-	must(t, err)
+	ok(t, err)
 	newBase(t, base)
 	after, err := os.ReadDir(base)
-	must(t, err)
+	ok(t, err)
 	if len(before) != 4 || len(after) != 2 { // the second child swept what the first left
 		t.Errorf("%d entries and then %d, want 4 and 2", len(before), len(after))
 	}
@@ -84,19 +84,19 @@ func TestKilled(t *testing.T) {
 func TestSweepLeavesOthers(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"notes", "0123456789abcdef0123456789abcdeX", strings.Repeat("a", 31)} {
-		must(t, os.Mkdir(filepath.Join(base, name), 0o700))
+		ok(t, os.Mkdir(filepath.Join(base, name), 0o700))
 	}
 	orphan := filepath.Join(base, strings.Repeat("a", 32))
-	must(t, os.MkdirAll(filepath.Join(orphan, "tree", "x", "y", "z"), 0o700))
-	must(t, os.MkdirAll(filepath.Join(orphan, "moved-1", "x"), 0o700)) // of a sweep that was interrupted
-	must(t, os.WriteFile(filepath.Join(base, strings.Repeat("b", 32)+".owner"), nil, 0o600))
-	must(t, os.Chmod(base, 0o755))
+	ok(t, os.MkdirAll(filepath.Join(orphan, "tree", "x", "y", "z"), 0o700))
+	ok(t, os.MkdirAll(filepath.Join(orphan, "moved-1", "x"), 0o700)) // of a sweep that was interrupted
+	ok(t, os.WriteFile(filepath.Join(base, strings.Repeat("b", 32)+".owner"), nil, 0o600))
+	ok(t, os.Chmod(base, 0o755))
 	newBase(t, base)
 	if got := readHost(t, base); len(got) != 3 {
 		t.Errorf("there is %v", got)
 	}
 	info, err := os.Stat(base)
-	must(t, err)
+	ok(t, err)
 	if info.Mode().Perm() != 0o700 {
 		t.Errorf("others may enter: %v", info.Mode())
 	}
@@ -104,13 +104,13 @@ func TestSweepLeavesOthers(t *testing.T) {
 
 func TestOpenAmbientRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
+	ok(t, os.WriteFile(file, nil, 0o600))
 	if _, err := materialize.OpenAmbient(file); err == nil {
 		t.Errorf("a file is a base")
 	}
 	if os.Geteuid() == 0 {
 		dir := t.TempDir()
-		must(t, os.Chown(dir, 12345, -1))
+		ok(t, os.Chown(dir, 12345, -1))
 		if _, err := materialize.OpenAmbient(dir); err == nil {
 			t.Errorf("another user's directory is a base")
 		}
@@ -121,27 +121,27 @@ func TestOpenAmbientRefuses(t *testing.T) {
 func TestCloseRemovesAnything(t *testing.T) {
 	secret, untouched := outside(t)
 	w := start(t, sample, materialize.Options{})
-	must(t, os.Symlink(filepath.Dir(secret), w.at("out")))
-	must(t, unix.Mkfifo(w.at("fifo"), 0))
+	ok(t, os.Symlink(filepath.Dir(secret), w.at("out")))
+	ok(t, unix.Mkfifo(w.at("fifo"), 0))
 	for i := range 3000 {
-		must(t, os.WriteFile(w.at(fmt.Sprint("f", i)), nil, 0))
+		ok(t, os.WriteFile(w.at(fmt.Sprint("f", i)), nil, 0))
 	}
 	// Deeper than a path can name, and nobody may enter.
 	at, err := unix.Open(w.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	ok(t, err)
 	for range 1000 {
-		must(t, unix.Mkdirat(at, "deep", 0o700))
-		must(t, unix.Symlinkat(secret, at, "out-of-here"))
+		ok(t, unix.Mkdirat(at, "deep", 0o700))
+		ok(t, unix.Symlinkat(secret, at, "out-of-here"))
 		next, err := unix.Openat(at, "deep", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(t, err)
-		must(t, unix.Fchmod(at, 0o500))
+		ok(t, err)
+		ok(t, unix.Fchmod(at, 0o500))
 		unix.Close(at)
 		at = next
 	}
-	must(t, unix.Fchmod(at, 0))
+	ok(t, unix.Fchmod(at, 0))
 	unix.Close(at)
-	must(t, os.Chmod(w.at("d"), 0))
-	must(t, w.tree.Close())
+	ok(t, os.Chmod(w.at("d"), 0))
+	ok(t, w.tree.Close())
 	if got := readHost(t, w.base); len(got) > 0 {
 		t.Errorf("there is %d entries still", len(got))
 	}
@@ -154,13 +154,13 @@ func TestCloseUnprivileged(t *testing.T) {
 		t.Skip("TestCloseRemovesAnything is this test already")
 	}
 	dir, err := os.MkdirTemp("", "capd-materialize-") // t.TempDir is root's alone
-	must(t, err)
+	ok(t, err)
 	defer os.RemoveAll(dir)
-	must(t, os.Chown(dir, 65534, 65534))
+	ok(t, os.Chown(dir, 65534, 65534))
 	binary := filepath.Join(dir, "test")
 	self, err := os.Executable()
-	must(t, err)
-	must(t, exec.Command("cp", self, binary).Run()) // another process: what this one forks would keep it busy
+	ok(t, err)
+	ok(t, exec.Command("cp", self, binary).Run()) // another process: what this one forks would keep it busy
 	cmd := exec.Command(binary, "-test.run=^(TestCloseRemovesAnything|TestBackClosed|TestPrune)$", "-test.timeout=60s")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

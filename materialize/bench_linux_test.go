@@ -24,11 +24,11 @@ func benchSource(b *testing.B) string {
 	buf := make([]byte, 16<<10)
 	for i := range benchFiles {
 		sub := filepath.Join(dir, fmt.Sprint("d", i%10), fmt.Sprint("e", i/10%100))
-		must(b, os.MkdirAll(sub, 0o755))
+		ok(b, os.MkdirAll(sub, 0o755))
 		for j := range buf {
 			buf[j] = byte(rnd.Uint32())
 		}
-		must(b, os.WriteFile(filepath.Join(sub, fmt.Sprint("f", i)), buf[:1+rnd.IntN(len(buf))], 0o644))
+		ok(b, os.WriteFile(filepath.Join(sub, fmt.Sprint("f", i)), buf[:1+rnd.IntN(len(buf))], 0o644))
 	}
 	return dir
 }
@@ -36,7 +36,7 @@ func benchSource(b *testing.B) string {
 func benchStore(b *testing.B, dir string) vfs.Dir {
 	b.Helper()
 	s, err := physical.OpenAmbient(dir, physical.Options{})
-	must(b, err)
+	ok(b, err)
 	b.Cleanup(func() { s.Close() })
 	return vfs.Guarded(s.Root(), nil)
 }
@@ -46,9 +46,9 @@ func BenchmarkNew(b *testing.B) {
 	d, base := benchStore(b, benchSource(b)), newBase(b, b.TempDir())
 	for b.Loop() {
 		t, err := base.New(b.Context(), d, materialize.Options{})
-		must(b, err)
+		ok(b, err)
 		b.StopTimer()
-		must(b, t.Close())
+		ok(b, t.Close())
 		b.StartTimer()
 	}
 }
@@ -61,18 +61,18 @@ func BenchmarkNewLarge(b *testing.B) {
 		buf[i] = byte(i * 7)
 	}
 	f, err := os.Create(filepath.Join(dir, "large"))
-	must(b, err)
+	ok(b, err)
 	for range 500 {
 		_, err := f.Write(buf)
-		must(b, err)
+		ok(b, err)
 	}
-	must(b, f.Close())
+	ok(b, f.Close())
 	d, base := benchStore(b, dir), newBase(b, b.TempDir())
 	for b.Loop() {
 		t, err := base.New(b.Context(), d, materialize.Options{})
-		must(b, err)
+		ok(b, err)
 		b.StopTimer()
-		must(b, t.Close())
+		ok(b, t.Close())
 		b.StartTimer()
 	}
 }
@@ -85,7 +85,7 @@ func BenchmarkCopy(b *testing.B) {
 			b.Fatalf("%v: %s", err, out)
 		}
 		b.StopTimer()
-		must(b, os.RemoveAll(to))
+		ok(b, os.RemoveAll(to))
 		b.StartTimer()
 	}
 }
@@ -94,10 +94,10 @@ func BenchmarkCopy(b *testing.B) {
 func BenchmarkSync(b *testing.B) {
 	d := benchStore(b, benchSource(b))
 	j, err := physical.OpenAmbient(b.TempDir(), physical.Options{})
-	must(b, err)
+	ok(b, err)
 	defer j.Close()
 	t, err := newBase(b, b.TempDir()).New(b.Context(), d, materialize.Options{})
-	must(b, err)
+	ok(b, err)
 	defer t.Close()
 	n := 0
 	for b.Loop() {
@@ -105,11 +105,11 @@ func BenchmarkSync(b *testing.B) {
 		for i := range 10 {
 			i *= 997
 			n++
-			must(b, os.WriteFile(filepath.Join(t.Path(), fmt.Sprintf("d%d/e%d/f%d", i%10, i/10%100, i)), fmt.Append(nil, "changed ", n), 0o600))
+			ok(b, os.WriteFile(filepath.Join(t.Path(), fmt.Sprintf("d%d/e%d/f%d", i%10, i/10%100, i)), fmt.Append(nil, "changed ", n), 0o600))
 		}
 		b.StartTimer()
 		r, err := t.Sync(b.Context(), j.Root(), materialize.SyncOptions{})
-		must(b, err)
+		ok(b, err)
 		if len(r.Changes) != 10 {
 			b.Fatalf("%d changes", len(r.Changes))
 		}
@@ -119,11 +119,11 @@ func BenchmarkSync(b *testing.B) {
 // BenchmarkChanges looks at all those files when none has changed.
 func BenchmarkChanges(b *testing.B) {
 	t, err := newBase(b, b.TempDir()).New(b.Context(), benchStore(b, benchSource(b)), materialize.Options{})
-	must(b, err)
+	ok(b, err)
 	defer t.Close()
 	for b.Loop() {
 		c, err := t.Changes(b.Context())
-		must(b, err)
+		ok(b, err)
 		if len(c.List) > 0 {
 			b.Fatalf("%d changes", len(c.List))
 		}

@@ -25,7 +25,7 @@ import (
 // outside is a file beside the tree, and what says that it is as it was.
 func outside(t *testing.T) (path string, untouched func()) {
 	path = filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(path, []byte("secret"), 0o600))
+	ok(t, os.WriteFile(path, []byte("secret"), 0o600))
 	return path, func() {
 		t.Helper()
 		if data, err := os.ReadFile(path); err != nil || string(data) != "secret" {
@@ -36,21 +36,21 @@ func outside(t *testing.T) (path string, untouched func()) {
 
 func replace(t *testing.T, path, target string) {
 	t.Helper()
-	must(t, os.RemoveAll(path))
-	must(t, os.Symlink(target, path))
+	ok(t, os.RemoveAll(path))
+	ok(t, os.Symlink(target, path))
 }
 
 func TestCase50LinkOut(t *testing.T) {
 	secret, untouched := outside(t)
 	w := start(t, sample, materialize.Options{})
-	must(t, os.Symlink(secret, w.at("n")))
+	ok(t, os.Symlink(secret, w.at("n")))
 	replace(t, w.at("a"), secret)
 	replace(t, w.at("l"), secret)
 	r := w.sync(t)
 	skipped(t, r.Skipped, "a", "l", "n")
 	w.holds(t, sample)
 	untouched()
-	must(t, w.tree.Close())
+	ok(t, w.tree.Close())
 	untouched()
 }
 
@@ -66,8 +66,8 @@ func TestCase51DirectoryReplacedByLink(t *testing.T) {
 	// In the Dir too, where somebody makes a link of a directory meanwhile.
 	w = start(t, sample, materialize.Options{})
 	w.write(t, "hollow/n", "through a link")
-	must(t, w.store.Root().Remove(t.Context(), "hollow", vfs.If{}))
-	must(t, w.store.Symlink(t.Context(), "hollow", "d/e"))
+	ok(t, w.store.Root().Remove(t.Context(), "hollow", vfs.If{}))
+	ok(t, w.store.Symlink(t.Context(), "hollow", "d/e"))
 	_, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
 	conflicts(t, err, "hollow/n")
 	w.holds(t, sample.with(tree{"hollow": "link:d/e"}))
@@ -78,10 +78,10 @@ func TestCase51DirectoryReplacedByLink(t *testing.T) {
 // looked at, nothing of it is from outside.
 func TestCase51Race(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("secret"), 0o600))
+	ok(t, os.WriteFile(filepath.Join(dir, "f"), []byte("secret"), 0o600))
 	w := start(t, tree{"d": "dir", "d/f": "file:mine"}, materialize.Options{})
-	must(t, os.Symlink(dir, w.at("other")))
-	must(t, os.Symlink(filepath.Join(dir, "f"), w.at("d/other")))
+	ok(t, os.Symlink(dir, w.at("other")))
+	ok(t, os.Symlink(filepath.Join(dir, "f"), w.at("d/other")))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -102,7 +102,7 @@ func TestCase51Race(t *testing.T) {
 	for range 2000 {
 		c, err := w.tree.Changes(t.Context())
 		if err != nil {
-			wantCode(t, "Changes", err, vfs.Busy)
+			is(t, "Changes", err, vfs.Busy)
 			continue
 		}
 		seen++
@@ -121,13 +121,13 @@ func TestCase51Race(t *testing.T) {
 
 func TestCase52SpecialFiles(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
-	must(t, unix.Mkfifo(w.at("fifo"), 0o600))
-	must(t, os.Remove(w.at("a")))
-	must(t, unix.Mkfifo(w.at("a"), 0o600))
+	ok(t, unix.Mkfifo(w.at("fifo"), 0o600))
+	ok(t, os.Remove(w.at("a")))
+	ok(t, unix.Mkfifo(w.at("a"), 0o600))
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	must(t, err)
+	ok(t, err)
 	defer unix.Close(fd)
-	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: w.at("socket")}))
+	ok(t, unix.Bind(fd, &unix.SockaddrUnix{Name: w.at("socket")}))
 	want := []string{"a", "fifo", "socket"}
 	if unix.Mknod(w.at("device"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))) == nil { // needs root
 		want = []string{"a", "device", "fifo", "socket"}
@@ -140,15 +140,15 @@ func TestCase52SpecialFiles(t *testing.T) {
 func TestCase53Sparse(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "a", "new")
-	must(t, os.WriteFile(w.at("sparse"), nil, 0o600))
+	ok(t, os.WriteFile(w.at("sparse"), nil, 0o600))
 	if err := os.Truncate(w.at("sparse"), 15<<40); errors.Is(err, unix.EFBIG) {
 		t.Skip("this file system has no files of 15 TiB")
 	} else {
-		must(t, err)
+		ok(t, err)
 	}
 	begun := time.Now()
 	_, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-	wantCode(t, "Sync", err, vfs.Limit)
+	is(t, "Sync", err, vfs.Limit)
 	if d := time.Since(begun); d > time.Minute { // to read it takes hours
 		t.Errorf("it took %v", d)
 	}
@@ -159,22 +159,22 @@ func TestCase53Sparse(t *testing.T) {
 func TestCase53Allocated(t *testing.T) {
 	w := start(t, sample, materialize.Options{Bounds: materialize.Bounds{Bytes: 1 << 20}})
 	f, err := os.Create(w.at("allocated"))
-	must(t, err)
+	ok(t, err)
 	defer f.Close()
 	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 8<<20); err != nil {
 		t.Skip("this file system does not allocate:", err)
 	}
 	_, err = w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-	wantCode(t, "Sync", err, vfs.Limit)
+	is(t, "Sync", err, vfs.Limit)
 	w.holds(t, sample)
 }
 
 func TestCase54Setuid(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "n", "#!")
-	must(t, unix.Chmod(w.at("n"), 0o4755))
-	must(t, unix.Chmod(w.at("a"), 0o6755))
-	must(t, unix.Chmod(w.at("hollow"), 0o1777))
+	ok(t, unix.Chmod(w.at("n"), 0o4755))
+	ok(t, unix.Chmod(w.at("a"), 0o6755))
+	ok(t, unix.Chmod(w.at("hollow"), 0o1777))
 	skipped(t, w.sync(t).Skipped)
 	w.holds(t, sample.with(tree{"n": "exec:#!", "a": "exec:old"}))
 	skipped(t, w.sync(t).Skipped)
@@ -184,21 +184,21 @@ func TestCase54Setuid(t *testing.T) {
 func TestCase54SetuidOnHost(t *testing.T) {
 	dir := t.TempDir()
 	s, err := physical.OpenAmbient(dir, physical.Options{})
-	must(t, err)
+	ok(t, err)
 	defer s.Close()
 	put(t, s.Root(), "a", "old")
 	tr, err := newBase(t, t.TempDir()).New(t.Context(), s.Root(), materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	for _, name := range []string{"a", "n"} {
-		must(t, os.WriteFile(filepath.Join(tr.Path(), name), []byte("new"), 0o600))
-		must(t, unix.Chmod(filepath.Join(tr.Path(), name), 0o6755))
+		ok(t, os.WriteFile(filepath.Join(tr.Path(), name), []byte("new"), 0o600))
+		ok(t, unix.Chmod(filepath.Join(tr.Path(), name), 0o6755))
 	}
 	_, err = tr.Sync(t.Context(), memory.New(memory.Limits{}).Root(), materialize.SyncOptions{})
-	must(t, err)
+	ok(t, err)
 	for _, name := range []string{"a", "n"} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		must(t, err)
+		ok(t, err)
 		if info.Mode()&(os.ModeSetuid|os.ModeSetgid|os.ModeSticky) != 0 || info.Mode()&0o100 == 0 || info.Size() != 3 {
 			t.Errorf("%s has mode %v and %d bytes", name, info.Mode(), info.Size())
 		}
@@ -208,14 +208,14 @@ func TestCase54SetuidOnHost(t *testing.T) {
 func TestCase55ForgedTimes(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	info, err := os.Stat(w.at("a"))
-	must(t, err)
+	ok(t, err)
 	time.Sleep(30 * time.Millisecond) // by now its times vouch for it
 	f, err := os.OpenFile(w.at("a"), os.O_WRONLY, 0)
-	must(t, err)
+	ok(t, err)
 	_, err = f.WriteString("mal")
-	must(t, err)
-	must(t, f.Close())
-	must(t, os.Chtimes(w.at("a"), info.ModTime(), info.ModTime()))
+	ok(t, err)
+	ok(t, f.Close())
+	ok(t, os.Chtimes(w.at("a"), info.ModTime(), info.ModTime()))
 	w.sync(t)
 	w.holds(t, sample.with(tree{"a": "file:mal"}))
 }
@@ -226,10 +226,10 @@ func TestCase55AtOnce(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	for _, data := range []string{"001", "002", "003", "004", "005"} {
 		f, err := os.OpenFile(w.at("a"), os.O_WRONLY, 0)
-		must(t, err)
+		ok(t, err)
 		_, err = f.WriteString(data)
-		must(t, err)
-		must(t, f.Close())
+		ok(t, err)
+		ok(t, f.Close())
 		w.sync(t)
 		w.holds(t, sample.with(tree{"a": "file:" + data}))
 	}
@@ -240,7 +240,7 @@ func TestCase56ChangedMeanwhile(t *testing.T) {
 	w.write(t, "a", "mine")
 	w.write(t, "d/g", "mine")
 	w.write(t, "n", "mine")
-	must(t, os.Remove(w.at("x")))
+	ok(t, os.Remove(w.at("x")))
 	w.write(t, "d/e/f", "no conflict")
 	d := w.store.Root()
 	for _, path := range []string{"a", "n", "x"} {
@@ -251,7 +251,7 @@ func TestCase56ChangedMeanwhile(t *testing.T) {
 	w.holds(t, sample.with(tree{"a": "file:another's", "n": "file:another's", "x": "exec:another's"}))
 	put(t, d, "a", "mine") // the same on both sides is no conflict
 	r, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{Paths: []string{"a", "d"}})
-	must(t, err)
+	ok(t, err)
 	if len(r.Changes) != 3 {
 		t.Errorf("brings back %+v", r.Changes)
 	}
@@ -260,7 +260,7 @@ func TestCase56ChangedMeanwhile(t *testing.T) {
 
 func TestCase57Denied(t *testing.T) {
 	rules, err := deny.Compile(deny.Secrets...)
-	must(t, err)
+	ok(t, err)
 	hidden := sample.with(tree{".env": "file:key", "d/.ssh": "dir", "d/.ssh/id": "file:key"})
 	for _, path := range []string{".ssh/authorized_keys", "d/.ssh/id", ".ENV"} {
 		w := start(t, hidden, materialize.Options{}, rules.Guard())
@@ -301,37 +301,37 @@ func TestCase58SurvivingWriter(t *testing.T) {
 		<-stopped
 		return os.WriteFile(w.at("a"), []byte("last"), 0o600)
 	}})
-	must(t, err)
+	ok(t, err)
 	w.holds(t, sample.with(tree{"a": "file:last"}))
 
 	_, err = w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{Stop: func() error { return vfs.Busy }})
-	wantCode(t, "a Stop that fails", err, vfs.Busy)
+	is(t, "a Stop that fails", err, vfs.Busy)
 }
 
 // A file that changes after it was looked at, and before or while it is staged.
 func TestCase58ChangedWhileStaged(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string){
-		"written":  func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte("two"), 0o600)) },
-		"longer":   func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte("longer"), 0o600)) },
-		"gone":     func(t *testing.T, path string) { must(t, os.Remove(path)) },
+		"written":  func(t *testing.T, path string) { ok(t, os.WriteFile(path, []byte("two"), 0o600)) },
+		"longer":   func(t *testing.T, path string) { ok(t, os.WriteFile(path, []byte("longer"), 0o600)) },
+		"gone":     func(t *testing.T, path string) { ok(t, os.Remove(path)) },
 		"replaced": func(t *testing.T, path string) { replace(t, path, "d/g") },
 		"a fifo": func(t *testing.T, path string) {
-			must(t, os.Remove(path))
-			must(t, unix.Mkfifo(path, 0o600))
+			ok(t, os.Remove(path))
+			ok(t, unix.Mkfifo(path, 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, sample, materialize.Options{})
 			w.write(t, "a", "one")
 			c, err := w.tree.Changes(t.Context())
-			must(t, err)
+			ok(t, err)
 			if len(c.List) != 1 {
 				t.Fatalf("changes are %+v", c.List)
 			}
 			time.Sleep(30 * time.Millisecond)
 			change(t, w.at("a"))
 			_, err = batch.Run(t.Context(), w.journal, w.store.Root(), c.List, batch.Options{})
-			wantCode(t, "the batch", err, vfs.Busy)
+			is(t, "the batch", err, vfs.Busy)
 			w.holds(t, sample)
 		})
 	}

@@ -15,7 +15,10 @@ import (
 	"capd/materialize"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 )
+
+var ok, is = check.OK, check.Is
 
 // tree is what a Dir or a directory of the host holds: paths to "dir", "link:" and
 // a target, "file:" and a content, or "exec:" and the content of an executable
@@ -29,20 +32,6 @@ func (tr tree) with(more tree) tree {
 	return out
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantCode(t testing.TB, what string, err error, code vfs.Code) {
-	t.Helper()
-	if vfs.CodeOf(err) != code {
-		t.Errorf("%s: %v, want %s", what, err, code)
-	}
-}
-
 // newStore is a store in memory that holds tr.
 func newStore(t testing.TB, tr tree) *memory.Store {
 	t.Helper()
@@ -54,7 +43,7 @@ func newStore(t testing.TB, tr tree) *memory.Store {
 		switch kind {
 		case "dir":
 			in, name, release, failed := vfs.WalkParent(context.Background(), d, path)
-			must(t, failed)
+			ok(t, failed)
 			_, err = in.Mkdir(context.Background(), name)
 			release()
 		case "link":
@@ -65,7 +54,7 @@ func newStore(t testing.TB, tr tree) *memory.Store {
 				err = s.SetExec(context.Background(), path, true)
 			}
 		}
-		must(t, err)
+		ok(t, err)
 	}
 	return s
 }
@@ -75,7 +64,7 @@ func read(t testing.TB, d vfs.Dir) tree {
 	t.Helper()
 	out := tree{}
 	fsys := vfs.FS(context.Background(), d)
-	must(t, fs.WalkDir(fsys, ".", func(path string, e fs.DirEntry, err error) error {
+	ok(t, fs.WalkDir(fsys, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || path == "." {
 			return err
 		}
@@ -114,7 +103,7 @@ func holds(t testing.TB, d vfs.Dir, want tree) {
 func readHost(t testing.TB, dir string) tree {
 	t.Helper()
 	out := tree{}
-	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	ok(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
@@ -158,7 +147,7 @@ type work struct {
 func newBase(t testing.TB, dir string) *materialize.Base {
 	t.Helper()
 	b, err := materialize.OpenAmbient(dir)
-	must(t, err)
+	ok(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -169,8 +158,8 @@ func start(t testing.TB, tr tree, o materialize.Options, guards ...vfs.Guard) *w
 	w := &work{store: newStore(t, tr), journal: memory.New(memory.Limits{}).Root(), base: filepath.Join(t.TempDir(), "base")}
 	var err error
 	w.tree, err = newBase(t, w.base).New(t.Context(), vfs.Guarded(w.store.Root(), nil, guards...), o)
-	must(t, err)
-	t.Cleanup(func() { must(t, w.tree.Close()) })
+	ok(t, err)
+	t.Cleanup(func() { ok(t, w.tree.Close()) })
 	w.dir = w.tree.Path()
 	return w
 }
@@ -180,14 +169,14 @@ func (w *work) at(path string) string { return filepath.Join(w.dir, path) }
 // write writes a file of the tree, as a program in it would.
 func (w *work) write(t testing.TB, path, data string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(w.at(path)), 0o755))
-	must(t, os.WriteFile(w.at(path), []byte(data), 0o644))
+	ok(t, os.MkdirAll(filepath.Dir(w.at(path)), 0o755))
+	ok(t, os.WriteFile(w.at(path), []byte(data), 0o644))
 }
 
 func (w *work) sync(t testing.TB) materialize.Report {
 	t.Helper()
 	r, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-	must(t, err)
+	ok(t, err)
 	return r
 }
 
@@ -233,5 +222,5 @@ func conflicts(t testing.TB, err error, paths ...string) {
 func put(t testing.TB, d vfs.Dir, name, data string) {
 	t.Helper()
 	_, err := d.Replace(t.Context(), name, strings.NewReader(data), vfs.If{})
-	must(t, err)
+	ok(t, err)
 }

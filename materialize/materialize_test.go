@@ -32,25 +32,25 @@ func TestNew(t *testing.T) {
 		t.Errorf("progress ends with %+v", last)
 	}
 	c, err := w.tree.Changes(t.Context())
-	must(t, err)
+	ok(t, err)
 	if len(c.List) > 0 || len(c.Skipped) > 0 {
 		t.Errorf("untouched it has changes: %+v", c)
 	}
 	for dir := w.dir; dir != filepath.Dir(w.base); dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
-		must(t, err)
+		ok(t, err)
 		if info.Mode().Perm() != 0o700 {
 			t.Errorf("others may enter %s: %v", dir, info.Mode())
 		}
 	}
-	must(t, w.tree.Close())
+	ok(t, w.tree.Close())
 	if got := readHost(t, w.base); len(got) > 0 {
 		t.Errorf("after Close there is %v", got)
 	}
 	_, err = w.tree.Changes(t.Context())
-	wantCode(t, "Changes after Close", err, vfs.Stale)
+	is(t, "Changes after Close", err, vfs.Stale)
 	_, err = w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-	wantCode(t, "Sync after Close", err, vfs.Stale)
+	is(t, "Sync after Close", err, vfs.Stale)
 }
 
 // Links that lead out, by themselves or by way of others, are not made.
@@ -70,7 +70,7 @@ func TestLeftOut(t *testing.T) {
 		t.Errorf("the directory holds %v", got)
 	}
 	// What was left out stays where it is, and so does what holds it.
-	must(t, os.RemoveAll(w.at("d/e")))
+	ok(t, os.RemoveAll(w.at("d/e")))
 	skipped(t, w.sync(t).Skipped, "d/e")
 	left := read(t, w.store.Root())
 	if left["d/e/by"] == "" || left["d/e/top"] != "" {
@@ -89,7 +89,7 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base := t.TempDir()
 			_, err := newBase(t, base).New(t.Context(), newStore(t, sample).Root(), materialize.Options{Bounds: b})
-			wantCode(t, "New", err, vfs.Limit)
+			is(t, "New", err, vfs.Limit)
 			if got := readHost(t, base); len(got) > 0 {
 				t.Errorf("there is %v", got)
 			}
@@ -113,7 +113,7 @@ func TestBoundsOfSync(t *testing.T) {
 			w := start(t, sample, materialize.Options{Bounds: materialize.Bounds{Entries: 15, Bytes: 100, Depth: 5}})
 			grow(w)
 			_, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-			wantCode(t, "Sync", err, vfs.Limit)
+			is(t, "Sync", err, vfs.Limit)
 			w.holds(t, sample)
 		})
 	}
@@ -123,22 +123,22 @@ func TestSync(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "a", "new")
 	w.write(t, "n/m/o", "o")
-	must(t, os.Chmod(w.at("d/g"), 0o755))
-	must(t, os.Chmod(w.at("x"), 0o644))
-	must(t, os.Mkdir(w.at("made"), 0o755))
-	must(t, os.RemoveAll(w.at("d/e")))
-	must(t, os.Remove(w.at("empty")))
+	ok(t, os.Chmod(w.at("d/g"), 0o755))
+	ok(t, os.Chmod(w.at("x"), 0o644))
+	ok(t, os.Mkdir(w.at("made"), 0o755))
+	ok(t, os.RemoveAll(w.at("d/e")))
+	ok(t, os.Remove(w.at("empty")))
 	w.write(t, "empty/now", "a directory")
-	must(t, os.Remove(w.at("hollow")))
+	ok(t, os.Remove(w.at("hollow")))
 	w.write(t, "hollow", "a file")
-	must(t, os.Remove(w.at("dangling")))
+	ok(t, os.Remove(w.at("dangling")))
 
 	want := sample.with(tree{
 		"a": "file:new", "n": "dir", "n/m": "dir", "n/m/o": "file:o", "d/g": "exec:g", "x": "file:#!", "made": "dir",
 		"d/e": "", "d/e/f": "", "empty": "dir", "empty/now": "file:a directory", "hollow": "file:a file", "dangling": "",
 	})
 	c, err := w.tree.Changes(t.Context())
-	must(t, err)
+	ok(t, err)
 	r := w.sync(t)
 	if len(c.List) != 13 || len(r.Changes) != 13 || len(c.Skipped)+len(r.Skipped) > 0 || r.ID == "" {
 		t.Errorf("changes %+v, synced %+v", c, r)
@@ -148,7 +148,7 @@ func TestSync(t *testing.T) {
 		t.Errorf("the second Sync brings back %+v", r)
 	}
 	w.write(t, "a", "newer")
-	must(t, os.Remove(w.at("empty/now")))
+	ok(t, os.Remove(w.at("empty/now")))
 	w.sync(t)
 	w.holds(t, want.with(tree{"a": "file:newer", "empty/now": ""}))
 }
@@ -156,7 +156,7 @@ func TestSync(t *testing.T) {
 // A file that is written again with what it held is none that changed.
 func TestSameContent(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
-	must(t, os.Remove(w.at("a")))
+	ok(t, os.Remove(w.at("a")))
 	w.write(t, "a", "old")
 	if r := w.sync(t); len(r.Changes) > 0 {
 		t.Errorf("brings back %+v", r)
@@ -172,19 +172,19 @@ func TestScope(t *testing.T) {
 	w.write(t, "d/e/f", "not to be written")
 	w.write(t, "vendor/v", "nor this")
 	r, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{Paths: []string{"d", "n/in"}})
-	must(t, err)
+	ok(t, err)
 	if len(r.Changes) != 3 {
 		t.Errorf("brings back %+v", r.Changes)
 	}
 	want := sample.with(tree{"d/g": "file:new", "n": "dir", "n/in": "file:in"})
 	w.holds(t, want)
-	must(t, os.RemoveAll(w.at("d")))
+	ok(t, os.RemoveAll(w.at("d")))
 	r = w.sync(t)
 	skipped(t, r.Skipped, "d") // since d/e stays
 	w.holds(t, want.with(tree{"a": "file:new", "n/out": "file:out", "d/g": "", "d/up": ""}))
 	for _, bad := range []string{"", "/a", "a/../b"} {
 		_, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{Paths: []string{bad}})
-		wantCode(t, "Paths "+bad, err, vfs.Invalid)
+		is(t, "Paths "+bad, err, vfs.Invalid)
 	}
 	r, err = w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{Paths: []string{}})
 	if err != nil || len(r.Changes) > 0 {
@@ -196,10 +196,10 @@ func TestScope(t *testing.T) {
 func TestKept(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "a", "new")
-	must(t, os.Remove(w.at("d/g")))
+	ok(t, os.Remove(w.at("d/g")))
 	r, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{Keep: true, Name: "n"})
-	must(t, err)
-	must(t, batch.Undo(t.Context(), w.journal, r.ID, w.store.Root()))
+	ok(t, err)
+	ok(t, batch.Undo(t.Context(), w.journal, r.ID, w.store.Root()))
 	w.holds(t, sample)
 }
 
@@ -207,12 +207,12 @@ func TestKept(t *testing.T) {
 func TestLeftOutOfItsMount(t *testing.T) {
 	ns := vfs.NewNamespace()
 	defer ns.Close()
-	must(t, ns.Mount("project", newStore(t, tree{"d": "dir", "d/beside": "link:../../secret-name-beside/x", "d/tmp": "link:../../tmp/f", "d/up": "link:../f"}).Root(), vfs.MountOptions{}))
-	must(t, ns.Mount("tmp", newStore(t, tree{"f": "file:x"}).Root(), vfs.MountOptions{}))
+	ok(t, ns.Mount("project", newStore(t, tree{"d": "dir", "d/beside": "link:../../secret-name-beside/x", "d/tmp": "link:../../tmp/f", "d/up": "link:../f"}).Root(), vfs.MountOptions{}))
+	ok(t, ns.Mount("tmp", newStore(t, tree{"f": "file:x"}).Root(), vfs.MountOptions{}))
 	root := vfs.Guarded(ns.Root(), nil)
 	defer root.Close()
 	tr, err := newBase(t, filepath.Join(t.TempDir(), "base")).New(t.Context(), root, materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	skipped(t, tr.LeftOut(), "project/d/beside")
 	for _, link := range []string{"tmp", "up"} {
@@ -229,15 +229,15 @@ func TestRevoked(t *testing.T) {
 	d := vfs.Guarded(s.Root(), gate)
 	b := newBase(t, t.TempDir())
 	tr, err := b.New(t.Context(), d, materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
-	must(t, os.WriteFile(filepath.Join(tr.Path(), "a"), []byte("new"), 0o600))
-	must(t, gate.Revoke())
+	ok(t, os.WriteFile(filepath.Join(tr.Path(), "a"), []byte("new"), 0o600))
+	ok(t, gate.Revoke())
 	_, err = tr.Sync(t.Context(), memory.New(memory.Limits{}).Root(), materialize.SyncOptions{})
-	wantCode(t, "Sync", err, vfs.Revoked)
+	is(t, "Sync", err, vfs.Revoked)
 	holds(t, s.Root(), sample)
 	_, err = b.New(t.Context(), d, materialize.Options{})
-	wantCode(t, "New", err, vfs.Revoked)
+	is(t, "New", err, vfs.Revoked)
 }
 
 func TestCancelled(t *testing.T) {
@@ -272,19 +272,19 @@ func TestConcurrent(t *testing.T) {
 		}()
 	}
 	time.Sleep(5 * time.Millisecond)
-	must(t, w.tree.Close())
+	ok(t, w.tree.Close())
 	for range 4 {
-		wantCode(t, "Changes", <-done, vfs.Stale)
+		is(t, "Changes", <-done, vfs.Stale)
 	}
 }
 
 // A tree that somebody removed as a whole takes nothing of the Dir with it.
 func TestRemovedAsAWhole(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
-	must(t, os.RemoveAll(w.dir))
+	ok(t, os.RemoveAll(w.dir))
 	for range 2 {
 		_, err := w.tree.Sync(t.Context(), w.journal, materialize.SyncOptions{})
-		wantCode(t, "Sync", err, vfs.Stale)
+		is(t, "Sync", err, vfs.Stale)
 		if strings.Contains(fmt.Sprint(err), w.base) {
 			t.Errorf("an error says where the tree is: %v", err)
 		}

@@ -33,18 +33,18 @@ type backing struct {
 // rename renames in the tree.
 func (w *work) rename(t testing.TB, from, to string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(w.at(to)), 0o755))
-	must(t, os.Rename(w.at(from), w.at(to)))
+	ok(t, os.MkdirAll(filepath.Dir(w.at(to)), 0o755))
+	ok(t, os.Rename(w.at(from), w.at(to)))
 }
 
 func (w *work) link(t testing.TB, from, to string) {
 	t.Helper()
-	must(t, os.Link(w.at(from), w.at(to)))
+	ok(t, os.Link(w.at(from), w.at(to)))
 }
 
 func (w *work) symlink(t *testing.T, target, path string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(w.at(path)), 0o755))
+	ok(t, os.MkdirAll(filepath.Dir(w.at(path)), 0o755))
 	replace(t, w.at(path), target)
 }
 
@@ -64,7 +64,7 @@ var backings = []backing{
 			w.link(t, "d/g", "g")
 			time.Sleep(30 * time.Millisecond) // by now its times vouch for it
 			_, err := w.tree.Changes(t.Context())
-			must(t, err)
+			ok(t, err)
 		},
 		holds: tree{"a.bak": "file:old", "g": "file:g"},
 	},
@@ -73,10 +73,10 @@ var backings = []backing{
 		do: func(t *testing.T, w *work) {
 			w.link(t, "a", "a.bak")
 			f, err := os.OpenFile(w.at("a"), os.O_APPEND|os.O_WRONLY, 0)
-			must(t, err)
+			ok(t, err)
 			_, err = f.WriteString(" and new")
-			must(t, err)
-			must(t, f.Close())
+			ok(t, err)
+			ok(t, f.Close())
 		},
 		holds: tree{"a": "file:old and new", "a.bak": "file:old and new"},
 	},
@@ -84,7 +84,7 @@ var backings = []backing{
 		name: "a file with a name outside",
 		do: func(t *testing.T, w *work) {
 			w.rename(t, "d/g", "m/g")
-			must(t, os.Link(w.at("m/g"), filepath.Join(w.base, "outside")))
+			ok(t, os.Link(w.at("m/g"), filepath.Join(w.base, "outside")))
 			w.write(t, "a", "new")
 		},
 		left:  []string{"d/g", "m/g"},
@@ -135,7 +135,7 @@ var backings = []backing{
 		name: "what nobody loses",
 		do: func(t *testing.T, w *work) {
 			w.write(t, ".env", "")
-			must(t, os.Remove(w.at("empty")))
+			ok(t, os.Remove(w.at("empty")))
 		},
 		left: []string{".env"}, holds: tree{"empty": ""},
 	},
@@ -181,8 +181,8 @@ var backings = []backing{
 	{
 		name: "a link by one that stays, and seems to be gone",
 		do: func(t *testing.T, w *work) {
-			must(t, os.Remove(w.at("own-hooks")))
-			must(t, unix.Mkfifo(w.at("own-hooks"), 0o600))
+			ok(t, os.Remove(w.at("own-hooks")))
+			ok(t, unix.Mkfifo(w.at("own-hooks"), 0o600))
 			w.symlink(t, "own-hooks/pre-commit", "by")
 		},
 		left: []string{"by", "own-hooks"},
@@ -200,8 +200,8 @@ var backings = []backing{
 	{
 		name: "a directory that became a FIFO",
 		do: func(t *testing.T, w *work) {
-			must(t, os.RemoveAll(w.at("d")))
-			must(t, unix.Mkfifo(w.at("d"), 0o600))
+			ok(t, os.RemoveAll(w.at("d")))
+			ok(t, unix.Mkfifo(w.at("d"), 0o600))
 		},
 		left: []string{"d"},
 	},
@@ -214,16 +214,16 @@ var backings = []backing{
 		name: "withheld, and what became it",
 		do: func(t *testing.T, w *work) {
 			w.rename(t, "d/e/f", ".ssh/id")
-			must(t, os.WriteFile(w.at(".ssh/id"), []byte("changed in place"), 0o600))
+			ok(t, os.WriteFile(w.at(".ssh/id"), []byte("changed in place"), 0o600))
 			w.write(t, ".env", "old") // as a was
-			must(t, os.Remove(w.at("a")))
-			must(t, os.Remove(w.at("x")))
+			ok(t, os.Remove(w.at("a")))
+			ok(t, os.Remove(w.at("x")))
 		},
 		left: []string{".env", ".ssh", "a", "d/e/f"}, holds: tree{"x": ""},
 	},
 	{
 		name:  "a directory that is gone",
-		do:    func(t *testing.T, w *work) { must(t, os.RemoveAll(w.at("d"))); w.write(t, "a", "new") },
+		do:    func(t *testing.T, w *work) { ok(t, os.RemoveAll(w.at("d"))); w.write(t, "a", "new") },
 		holds: tree{"a": "file:new", "d": "", "d/e": "", "d/e/f": "", "d/up": "", "d/g": ""},
 	},
 	{
@@ -256,7 +256,7 @@ var backings = []backing{
 			w.write(t, "n/m.o", "object")
 			w.write(t, "n/m.c", "source")
 			w.symlink(t, "/etc", "out/link")
-			must(t, os.RemoveAll(w.at("obj")))
+			ok(t, os.RemoveAll(w.at("obj")))
 		},
 		left:  []string{"obj"}, // its d.o was not copied, and is not removed
 		holds: tree{"n": "dir", "n/m.c": "file:source", "obj/d.c": ""},
@@ -275,7 +275,7 @@ func TestBack(t *testing.T) {
 			o := materialize.Options{}
 			for _, text := range b.exclude {
 				p, err := vfs.Compile(text)
-				must(t, err)
+				ok(t, err)
 				o.Exclude = append(o.Exclude, p)
 			}
 			w := start(t, before, o, secrets.Guard(), triggers.Ask(nil))
@@ -296,7 +296,7 @@ func TestBack(t *testing.T) {
 func TestBackHidden(t *testing.T) {
 	before := sample.with(tree{"d/.env": "file:key"})
 	w := start(t, before, materialize.Options{}, deny.Must(deny.Secrets...).Guard())
-	must(t, os.RemoveAll(w.at("d")))
+	ok(t, os.RemoveAll(w.at("d")))
 	w.write(t, "a", "new")
 	r := w.sync(t)
 	skipped(t, r.Skipped, "d")
@@ -321,12 +321,12 @@ func TestBackManyRefused(t *testing.T) {
 func TestBackReserved(t *testing.T) {
 	dir := t.TempDir()
 	store, err := physical.OpenAmbient(dir, physical.Options{})
-	must(t, err)
+	ok(t, err)
 	defer store.Close()
 	put(t, store.Root(), "a", "old")
 	put(t, store.Root(), "b", "moved")
 	tr, err := newBase(t, t.TempDir()).New(t.Context(), vfs.Guarded(store.Root(), nil), materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	w := &work{journal: memory.New(memory.Limits{}).Root(), tree: tr, dir: tr.Path()}
 	w.write(t, ".capd-staging-f", "f")
@@ -346,16 +346,16 @@ type limited struct{ vfs.Dir }
 func TestBackLimited(t *testing.T) {
 	s := newStore(t, sample)
 	tr, err := newBase(t, t.TempDir()).New(t.Context(), limited{s.Root()}, materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	w := &work{store: s, journal: memory.New(memory.Limits{}).Root(), tree: tr, dir: tr.Path()}
 	w.write(t, "a", "new")
-	must(t, os.Remove(w.at("l")))
+	ok(t, os.Remove(w.at("l")))
 	left := []string{"l"}
 	for i := range 100 { // more than it tries one by one
 		bin, link := fmt.Sprint("bin", i), fmt.Sprint("link", i)
 		w.write(t, bin, "#!")
-		must(t, os.Chmod(w.at(bin), 0o755))
+		ok(t, os.Chmod(w.at(bin), 0o755))
 		w.symlink(t, "a", link)
 		left = append(left, bin, link)
 	}
@@ -369,12 +369,12 @@ func TestBackCopiedInPart(t *testing.T) {
 	s, plan := newStore(t, tree{"d": "dir", "d/f": "file:f"}), new(faultfs.Plan)
 	plan.Fail(faultfs.List, faultfs.After, 1, vfs.Denied)
 	tr, err := newBase(t, t.TempDir()).New(t.Context(), faultfs.New(s.Root(), plan), materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	skipped(t, tr.LeftOut(), "d")
-	must(t, os.RemoveAll(filepath.Join(tr.Path(), "d")))
+	ok(t, os.RemoveAll(filepath.Join(tr.Path(), "d")))
 	c, err := tr.Changes(t.Context())
-	must(t, err)
+	ok(t, err)
 	skipped(t, c.Skipped, "d")
 }
 
@@ -384,14 +384,14 @@ func TestGrowing(t *testing.T) {
 		tr, err := newBase(t, t.TempDir()).New(t.Context(), growing{newStore(t, tree{"a": "file:" + strings.Repeat("x", 1000)}).Root()},
 			materialize.Options{Bounds: materialize.Bounds{Bytes: limit}})
 		if code != "" {
-			wantCode(t, "New", err, code)
+			is(t, "New", err, code)
 			continue
 		}
-		must(t, err)
+		ok(t, err)
 		if got := readHost(t, tr.Path())["a"]; len(got) != len("file:")+1000 {
 			t.Errorf("the copy is %q", got)
 		}
-		must(t, tr.Close())
+		ok(t, tr.Close())
 	}
 }
 
@@ -419,11 +419,11 @@ func (s short) Stat(ctx context.Context) (vfs.Info, error) {
 func TestBackClosed(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "shut/deep/n", "n")
-	must(t, os.Remove(w.at("empty")))
-	must(t, os.Chmod(w.at("a"), 0))
-	must(t, os.Chmod(w.at("x"), 0o100))
+	ok(t, os.Remove(w.at("empty")))
+	ok(t, os.Chmod(w.at("a"), 0))
+	ok(t, os.Chmod(w.at("x"), 0o100))
 	for _, path := range []string{"shut/deep/n", "shut/deep", "shut", "d/e", "d", ""} {
-		must(t, os.Chmod(w.at(path), 0))
+		ok(t, os.Chmod(w.at(path), 0))
 	}
 	skipped(t, w.sync(t).Skipped)
 	w.holds(t, sample.with(tree{"shut": "dir", "shut/deep": "dir", "shut/deep/n": "file:n", "empty": ""}))
@@ -432,18 +432,18 @@ func TestBackClosed(t *testing.T) {
 // Prune leaves what is named, as it is.
 func TestPrune(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
-	must(t, unix.Mkfifo(w.at("d/e/fifo"), 0o600))
+	ok(t, unix.Mkfifo(w.at("d/e/fifo"), 0o600))
 	w.write(t, "deep/a/b/c", "c")
 	for _, path := range []string{"deep/a", "d", ""} {
-		must(t, os.Chmod(w.at(path), 0))
+		ok(t, os.Chmod(w.at(path), 0))
 	}
-	must(t, w.tree.Prune([]string{"d/e/fifo", "x", "hollow"}))
+	ok(t, w.tree.Prune([]string{"d/e/fifo", "x", "hollow"}))
 	_, err := os.Lstat(w.at("d/e/fifo"))
-	must(t, err)
-	must(t, os.Remove(w.at("d/e/fifo")))
+	ok(t, err)
+	ok(t, os.Remove(w.at("d/e/fifo")))
 	if got := readHost(t, w.dir); len(got) != 4 || got["d/e"] != "dir" || got["x"] != "exec:#!" || got["hollow"] != "dir" {
 		t.Errorf("the directory holds %v", got)
 	}
 	_, err = w.tree.Changes(t.Context())
-	wantCode(t, "Changes after Prune", err, vfs.Stale)
+	is(t, "Changes after Prune", err, vfs.Stale)
 }

@@ -29,12 +29,12 @@ func TestEveryFault(t *testing.T) {
 			tr, err := b.New(t.Context(), faultfs.New(s.Root(), plan), materialize.Options{})
 			if err != nil {
 				failed++
-				wantCode(t, fmt.Sprint("fault ", n), err, vfs.Busy)
+				is(t, fmt.Sprint("fault ", n), err, vfs.Busy)
 			} else {
 				if got := readHost(t, tr.Path()); fmt.Sprint(got) != fmt.Sprint(sample) {
 					t.Errorf("fault %d: the directory holds %v", n, got)
 				}
-				must(t, tr.Close())
+				ok(t, tr.Close())
 			}
 			if got := readHost(t, base); len(got) > 0 {
 				t.Fatalf("fault %d: there is %v", n, got)
@@ -58,12 +58,12 @@ func TestEntryFaults(t *testing.T) {
 			plan.Fail(faultfs.Lookup, faultfs.Before, 1, code)
 			tr, err := newBase(t, t.TempDir()).New(t.Context(), faultfs.New(s.Root(), plan), materialize.Options{})
 			if !skips {
-				wantCode(t, path, err, code)
+				is(t, path, err, code)
 				continue
 			}
-			must(t, err)
+			ok(t, err)
 			skipped(t, tr.LeftOut(), path)
-			must(t, tr.Close())
+			ok(t, tr.Close())
 		}
 	}
 }
@@ -73,20 +73,20 @@ func TestEntryFaults(t *testing.T) {
 func TestHostSource(t *testing.T) {
 	dir := t.TempDir()
 	want := []string{"fifo"}
-	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("f"), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "unreadable"), []byte("x"), 0))
-	must(t, os.Symlink("f", filepath.Join(dir, "l")))
-	must(t, os.Symlink("/", filepath.Join(dir, "root")))
+	ok(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	ok(t, os.WriteFile(filepath.Join(dir, "f"), []byte("f"), 0o644))
+	ok(t, os.WriteFile(filepath.Join(dir, "unreadable"), []byte("x"), 0))
+	ok(t, os.Symlink("f", filepath.Join(dir, "l")))
+	ok(t, os.Symlink("/", filepath.Join(dir, "root")))
 	want = append(want, "root")
 	if os.Geteuid() != 0 {
 		want = append(want, "unreadable")
 	}
 	s, err := physical.OpenAmbient(dir, physical.Options{})
-	must(t, err)
+	ok(t, err)
 	defer s.Close()
 	tr, err := newBase(t, t.TempDir()).New(t.Context(), s.ReadOnlyRoot(), materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	skipped(t, tr.LeftOut(), want...)
 	if got := readHost(t, tr.Path()); got["f"] != "file:f" || got["l"] != "link:f" {
@@ -118,7 +118,7 @@ func TestLyingSource(t *testing.T) {
 	names := []string{"", ".", "..", "../x", "/x", "a/b", "a\x00", "good", "good"}
 	base := t.TempDir()
 	tr, err := newBase(t, base).New(t.Context(), lying{newStore(t, sample).Root(), names}, materialize.Options{})
-	must(t, err)
+	ok(t, err)
 	defer tr.Close()
 	if got := len(tr.LeftOut()); got != 8 {
 		t.Errorf("%d are left out, want 8: %v", got, tr.LeftOut())
@@ -132,5 +132,5 @@ func TestLyingSource(t *testing.T) {
 		endless[i] = ".."
 	}
 	_, err = newBase(t, t.TempDir()).New(t.Context(), lying{newStore(t, sample).Root(), endless}, materialize.Options{Bounds: materialize.Bounds{Entries: 100}})
-	wantCode(t, "a list that is too long", err, vfs.Limit)
+	is(t, "a list that is too long", err, vfs.Limit)
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"capd/tests/check"
 	"capd/tests/scratch"
+	"capd/vfs/vfstest/check"
 )
 
 // others are programs that tests run in processes of their own: this binary,

@@ -12,8 +12,11 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 	"capd/virtualfs"
 )
+
+var is = check.Is
 
 // stores are memory stores by name: mem:NAME.
 type stores struct {
@@ -64,13 +67,6 @@ func put(t testing.TB, d vfs.Dir, path, text string) {
 	t.Helper()
 	if _, err := vfs.Put(t.Context(), d, path, strings.NewReader(text), vfs.If{}); err != nil {
 		t.Fatalf("put %s: %v", path, err)
-	}
-}
-
-func is(t testing.TB, what string, err error, want vfs.Code) {
-	t.Helper()
-	if vfs.CodeOf(err) != want {
-		t.Errorf("%s: %v, want %q", what, err, want)
 	}
 }
 

@@ -15,7 +15,10 @@ import (
 	"capd/backend/cas"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
+
+var is = check.Is
 
 func blobPath(dir string, d cas.Digest) string {
 	return filepath.Join(dir, "blobs", d.String()[:2], d.String()[2:])
@@ -30,13 +33,6 @@ func spoil(t testing.TB, dir string, d cas.Digest, data string) {
 	}
 	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func is(t *testing.T, what string, err error, want vfs.Code) {
-	t.Helper()
-	if vfs.CodeOf(err) != want {
-		t.Errorf("%s: %v, want %s", what, err, want)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestFairStaging(t *testing.T) {
 				if err := uncommitted(t, ctx, d, "f", n); err == nil {
 					staged += n
 				} else {
-					wantCode(t, "too much", err, vfs.Busy)
+					is(t, "too much", err, vfs.Busy)
 				}
 			}
 			t.Logf("%d of %d staged by one", staged, limit)
@@ -84,7 +84,7 @@ func TestFairStaging(t *testing.T) {
 				honest = as(t, c.honest)
 			}
 			_, err := d.Replace(honest, "g", io.LimitReader(zeros{}, c.least), vfs.If{})
-			wantCode(t, "a put beside", err, "")
+			is(t, "a put beside", err, "")
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestFairStagingAlone(t *testing.T) {
 	ctx := as(t, meter.NewHost(nil).Grant("a", nil))
 	for range 2 {
 		_, err := d.Replace(ctx, "f", io.LimitReader(zeros{}, limit), vfs.If{})
-		wantCode(t, "to the limit", err, "")
+		is(t, "to the limit", err, "")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestFairHolding(t *testing.T) {
 		_, err := d.Replace(ctx, "f", io.LimitReader(zeros{}, 400*kib), vfs.If{})
 		return err
 	}
-	wantCode(t, "a put", put(hoards), "")
+	is(t, "a put", put(hoards), "")
 	var held []vfs.Content
 	for i := 0; ; i++ {
 		n, err := d.Lookup(hoards, "f")
@@ -120,19 +120,19 @@ func TestFairHolding(t *testing.T) {
 		}
 		c, err := vfs.Open(hoards, n.(vfs.File))
 		if err != nil {
-			wantCode(t, "one content too many", err, vfs.Busy)
+			is(t, "one content too many", err, vfs.Busy)
 			break
 		}
 		held = append(held, c)
-		wantCode(t, "an honest put beside", put(honest), "")
+		is(t, "an honest put beside", put(honest), "")
 		if i > 5 {
 			t.Fatal("old contents are held without bounds")
 		}
 	}
-	wantCode(t, "a put of who holds too much", put(hoards), vfs.Busy)
-	wantCode(t, "an honest put beside", put(honest), "")
+	is(t, "a put of who holds too much", put(hoards), vfs.Busy)
+	is(t, "an honest put beside", put(honest), "")
 	for _, c := range held {
 		c.Close()
 	}
-	wantCode(t, "a put when all is closed", put(hoards), "")
+	is(t, "a put when all is closed", put(hoards), "")
 }

@@ -11,7 +11,10 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
+
+var is = check.Is
 
 const kib = 1 << 10
 
@@ -37,13 +40,6 @@ func put(t *testing.T, d vfs.Dir, name string, n int64) error {
 	return err
 }
 
-func wantCode(t *testing.T, what string, err error, code vfs.Code) {
-	t.Helper()
-	if vfs.CodeOf(err) != code {
-		t.Errorf("%s: %v, want %q", what, err, code)
-	}
-}
-
 func wantUsage(t *testing.T, s *memory.Store, bytes, nodes int64) {
 	t.Helper()
 	if b, n := s.Usage(); b != bytes || n != nodes {
@@ -55,30 +51,30 @@ func TestByteLimit(t *testing.T) {
 	const limit = 1000 * kib
 	s := memory.New(memory.Limits{Bytes: limit})
 	d := s.Root()
-	wantCode(t, "to the limit", put(t, d, "f", limit), "")
+	is(t, "to the limit", put(t, d, "f", limit), "")
 	wantUsage(t, s, limit, 1)
-	wantCode(t, "as much again in its place", put(t, d, "f", limit), "")
-	wantCode(t, "a byte more", put(t, d, "f", limit+1), vfs.Quota)
-	wantCode(t, "a byte elsewhere", put(t, d, "g", 1), vfs.Quota)
-	wantCode(t, "nothing elsewhere", put(t, d, "g", 0), "")
+	is(t, "as much again in its place", put(t, d, "f", limit), "")
+	is(t, "a byte more", put(t, d, "f", limit+1), vfs.Quota)
+	is(t, "a byte elsewhere", put(t, d, "g", 1), vfs.Quota)
+	is(t, "nothing elsewhere", put(t, d, "g", 0), "")
 	n, err := d.Lookup(t.Context(), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := n.(vfs.File)
 	_, err = f.WriteAt(t.Context(), []byte("xx"), limit-1, vfs.If{})
-	wantCode(t, "WriteAt over the limit", err, vfs.Quota)
+	is(t, "WriteAt over the limit", err, vfs.Quota)
 	_, err = f.WriteAt(t.Context(), []byte("xx"), limit-2, vfs.If{})
-	wantCode(t, "WriteAt within", err, "")
+	is(t, "WriteAt within", err, "")
 	_, err = f.WriteAt(t.Context(), []byte("x"), 1<<62, vfs.If{})
-	wantCode(t, "WriteAt far away", err, vfs.Quota)
-	wantCode(t, "Truncate over the limit", f.Truncate(t.Context(), 1<<62, vfs.If{}), vfs.Quota)
+	is(t, "WriteAt far away", err, vfs.Quota)
+	is(t, "Truncate over the limit", f.Truncate(t.Context(), 1<<62, vfs.If{}), vfs.Quota)
 	_, err = vfs.Append(t.Context(), f, []byte("x"), vfs.If{})
-	wantCode(t, "Append over the limit", err, vfs.Quota)
+	is(t, "Append over the limit", err, vfs.Quota)
 	wantUsage(t, s, limit, 2)
-	wantCode(t, "Truncate", f.Truncate(t.Context(), 10, vfs.If{}), "")
+	is(t, "Truncate", f.Truncate(t.Context(), 10, vfs.If{}), "")
 	wantUsage(t, s, 10, 2)
-	wantCode(t, "Remove", d.Remove(t.Context(), "f", vfs.If{}), "")
+	is(t, "Remove", d.Remove(t.Context(), "f", vfs.If{}), "")
 	wantUsage(t, s, 0, 1)
 }
 
@@ -88,12 +84,12 @@ func TestPutBeyondLimit(t *testing.T) {
 	s := memory.New(memory.Limits{Bytes: limit})
 	r := &counting{r: zeros{}}
 	_, err := s.Root().Replace(t.Context(), "f", r, vfs.If{})
-	wantCode(t, "an endless put", err, vfs.Quota)
+	is(t, "an endless put", err, vfs.Quota)
 	if r.n > limit+64*kib {
 		t.Errorf("an endless put read %d bytes, with a limit of %d", r.n, limit)
 	}
 	wantUsage(t, s, 0, 0)
-	wantCode(t, "a put after it", put(t, s.Root(), "f", limit), "")
+	is(t, "a put after it", put(t, s.Root(), "f", limit), "")
 }
 
 func TestNodeLimit(t *testing.T) {
@@ -101,26 +97,26 @@ func TestNodeLimit(t *testing.T) {
 	d := s.Root()
 	ctx := t.Context()
 	sub, err := d.Mkdir(ctx, "d")
-	wantCode(t, "Mkdir", err, "")
+	is(t, "Mkdir", err, "")
 	_, err = sub.Create(ctx, "f")
-	wantCode(t, "Create", err, "")
-	wantCode(t, "Symlink", s.Symlink(ctx, "d/l", "f"), "")
+	is(t, "Create", err, "")
+	is(t, "Symlink", s.Symlink(ctx, "d/l", "f"), "")
 	_, err = d.Mkdir(ctx, "more")
-	wantCode(t, "Mkdir", err, vfs.Quota)
+	is(t, "Mkdir", err, vfs.Quota)
 	_, err = d.Create(ctx, "more")
-	wantCode(t, "Create", err, vfs.Quota)
+	is(t, "Create", err, vfs.Quota)
 	r := &counting{r: zeros{}}
 	_, err = d.Replace(ctx, "more", r, vfs.If{})
-	wantCode(t, "Replace", err, vfs.Quota)
+	is(t, "Replace", err, vfs.Quota)
 	if r.n > 0 {
 		t.Errorf("Replace read %d bytes although there was no room for the file", r.n)
 	}
-	wantCode(t, "Symlink", s.Symlink(ctx, "more", "f"), vfs.Quota)
-	wantCode(t, "Rename", sub.Rename(ctx, "f", d, "g", vfs.If{}, vfs.If{}), "")
+	is(t, "Symlink", s.Symlink(ctx, "more", "f"), vfs.Quota)
+	is(t, "Rename", sub.Rename(ctx, "f", d, "g", vfs.If{}, vfs.If{}), "")
 	wantUsage(t, s, 0, 3)
-	wantCode(t, "Remove", sub.Remove(ctx, "l", vfs.If{}), "")
+	is(t, "Remove", sub.Remove(ctx, "l", vfs.If{}), "")
 	_, err = d.Create(ctx, "more")
-	wantCode(t, "Create after Remove", err, "")
+	is(t, "Create after Remove", err, "")
 }
 
 // What readers hold open is bounded too, and free when they close.
@@ -140,7 +136,7 @@ func TestHeldOpen(t *testing.T) {
 		}
 		c, open := vfs.Open(t.Context(), n.(vfs.File))
 		if open != nil {
-			wantCode(t, "one content too many", open, vfs.Busy)
+			is(t, "one content too many", open, vfs.Busy)
 			err = put(t, d, "f", 400*kib)
 			break
 		}
@@ -149,14 +145,14 @@ func TestHeldOpen(t *testing.T) {
 			t.Fatal("old contents are held without bounds")
 		}
 	}
-	wantCode(t, "a put beside what is held open", err, vfs.Busy)
-	wantCode(t, "a removal beside what is held open", d.Remove(t.Context(), "f", vfs.If{}), "")
+	is(t, "a put beside what is held open", err, vfs.Busy)
+	is(t, "a removal beside what is held open", d.Remove(t.Context(), "f", vfs.If{}), "")
 	for _, c := range held {
 		c.Close()
 		c.Close()
 	}
-	wantCode(t, "a put when all is closed", put(t, d, "f", limit), "")
-	wantCode(t, "and another in its place", put(t, d, "f", limit), "")
+	is(t, "a put when all is closed", put(t, d, "f", limit), "")
+	is(t, "and another in its place", put(t, d, "f", limit), "")
 }
 
 // Staging that is given up is free again.
@@ -178,14 +174,14 @@ func TestStagingReleased(t *testing.T) {
 			return vfs.Effect{}, vfs.Revoked
 		})
 		_, err := d.Replace(refuse, "f", io.LimitReader(zeros{}, 800*kib), vfs.If{})
-		wantCode(t, "Replace refused", err, vfs.Revoked)
+		is(t, "Replace refused", err, vfs.Revoked)
 		func() {
 			defer func() { recover() }()
 			d.Replace(t.Context(), "f", io.MultiReader(io.LimitReader(zeros{}, 800*kib), panicking{}), vfs.If{})
 		}()
 	}
 	wantUsage(t, s, 0, 0)
-	wantCode(t, "a put after them", put(t, d, "f", limit), "")
+	is(t, "a put after them", put(t, d, "f", limit), "")
 }
 
 type panicking struct{}
@@ -203,7 +199,7 @@ func (idle) Read([]byte) (int, error) { return 0, nil }
 func TestBadReaders(t *testing.T) {
 	d := memory.New(memory.Limits{}).Root()
 	_, err := d.Replace(t.Context(), "f", lying{}, vfs.If{})
-	wantCode(t, "a reader that lies", err, vfs.Invalid)
+	is(t, "a reader that lies", err, vfs.Invalid)
 	if _, err = d.Replace(t.Context(), "f", idle{}, vfs.If{}); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a reader that does nothing: %v", err)
 	}
@@ -213,17 +209,17 @@ func TestHostMethods(t *testing.T) {
 	s := memory.New(memory.Limits{})
 	ctx := t.Context()
 	d := s.Root()
-	wantCode(t, "put", put(t, d, "f", 1), "")
+	is(t, "put", put(t, d, "f", 1), "")
 	for path, code := range map[string]vfs.Code{
 		"f": vfs.Exists, "f/x": vfs.NotDir, "missing/x": vfs.NotFound, "/x": vfs.Invalid, "": vfs.Invalid, "a\nb": vfs.Invalid,
 	} {
-		wantCode(t, "Symlink "+path, s.Symlink(ctx, path, "t"), code)
+		is(t, "Symlink "+path, s.Symlink(ctx, path, "t"), code)
 	}
-	wantCode(t, "Symlink", s.Symlink(ctx, "l", strings.Repeat("t", 5000)), vfs.Limit)
-	wantCode(t, "Symlink", s.Symlink(ctx, "l", "anything at all"), "")
-	wantCode(t, "SetExec of a link", s.SetExec(ctx, "l", true), vfs.NotRegular)
-	wantCode(t, "SetExec of nothing", s.SetExec(ctx, "missing", true), vfs.NotFound)
-	wantCode(t, "SetExec", s.SetExec(ctx, "f", true), "")
+	is(t, "Symlink", s.Symlink(ctx, "l", strings.Repeat("t", 5000)), vfs.Limit)
+	is(t, "Symlink", s.Symlink(ctx, "l", "anything at all"), "")
+	is(t, "SetExec of a link", s.SetExec(ctx, "l", true), vfs.NotRegular)
+	is(t, "SetExec of nothing", s.SetExec(ctx, "missing", true), vfs.NotFound)
+	is(t, "SetExec", s.SetExec(ctx, "f", true), "")
 	n, _ := d.Lookup(ctx, "f")
 	if info, err := n.Stat(ctx); err != nil || !info.Exec {
 		t.Errorf("after SetExec: %+v, %v", info, err)
@@ -274,7 +270,7 @@ func TestConditionalWriteUnderWrites(t *testing.T) {
 	}()
 	for range 20 {
 		_, err := f.WriteAt(t.Context(), []byte("y"), 0, vfs.If{Is: vfs.Version{1}})
-		wantCode(t, "WriteAt", err, vfs.Conflict)
+		is(t, "WriteAt", err, vfs.Conflict)
 	}
 	cancel()
 	<-done

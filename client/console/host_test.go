@@ -14,14 +14,14 @@ import (
 	"capd/client/console"
 	"capd/host"
 	"capd/operator"
-	"capd/tests/check"
 	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 )
 
-var ok, is = check.OK, check.Code
+var ok, is = check.OK, check.Is
 
 // fake is a virtualfs.Host that answers what it is told to and notes what it was
 // asked. Long work calls work, if there is one.

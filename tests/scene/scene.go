@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"capd/authority"
-	"capd/backend/memory"
 	"capd/client"
 	"capd/host"
 	"capd/locator"
 	"capd/meter"
 	"capd/operator"
-	"capd/tests/check"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // Host is a host that serves a tree.
@@ -145,10 +144,6 @@ func Socket(t testing.TB) string {
 // InMemory returns tree as a store in memory.
 func InMemory(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	t.Helper()
-	s := memory.New(memory.Limits{})
-	ctx := context.Background()
-	vfstest.Fill(t, s.Root(), tree,
-		func(path, target string) error { return s.Symlink(ctx, path, target) },
-		func(path string) error { return s.SetExec(ctx, path, true) })
-	return s.Root()
+	_, d := check.Store(t, tree)
+	return d
 }

@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 					t.Errorf("progress says %d for step %d", done, calls)
 				}
 			}})
-			must(t, err)
+			ok(t, err)
 			if calls == 0 || calls != of {
 				t.Errorf("%d calls of Progress of %d", calls, of)
 			}
@@ -77,7 +77,7 @@ func TestContentOfAnother(t *testing.T) {
 		all[i].Content = nil
 	}
 	_, err := batch.Run(t.Context(), journal(), d, all, batch.Options{})
-	must(t, err)
+	ok(t, err)
 	holds(t, d, after)
 }
 
@@ -88,16 +88,16 @@ func TestUndo(t *testing.T) {
 			d, j := store(t, before), journal()
 			after := before.with(edit)
 			id, err := batch.Run(ctx, j, d, changes(before, after), batch.Options{Name: "n", Keep: true})
-			must(t, err)
+			ok(t, err)
 			if got, err := batch.Recover(ctx, j, nil); len(got) > 0 || err != nil {
 				t.Errorf("Recover of what is done and kept: %v, %v", got, err)
 			}
 			records, err := batch.List(ctx, j)
-			must(t, err)
+			ok(t, err)
 			if len(records) != 1 || records[0].ID != id || records[0].Name != "n" || !records[0].Done {
 				t.Errorf("List: %v, want %s", records, id)
 			}
-			must(t, batch.Undo(ctx, j, id, d))
+			ok(t, batch.Undo(ctx, j, id, d))
 			holds(t, d, before)
 			empty(t, j)
 			if err := batch.Undo(ctx, j, id, d); vfs.CodeOf(err) != vfs.NotFound {
@@ -112,14 +112,14 @@ func TestUndoConflicts(t *testing.T) {
 	d, j := store(t, before), journal()
 	after := before.with(edits["all of it"])
 	id, err := batch.Run(ctx, j, d, changes(before, after), batch.Options{Keep: true})
-	must(t, err)
+	ok(t, err)
 	put(t, d, "a", "another's")
 	err = batch.Undo(ctx, j, id, d)
 	inConflict(t, err, "a")
 	holds(t, d, after.with(tree{"a": "file:another's"}))
-	must(t, d.Remove(ctx, "a", vfs.If{}))
+	ok(t, d.Remove(ctx, "a", vfs.If{}))
 	fill(t, d, tree{"a": after["a"]})
-	must(t, batch.Undo(ctx, j, id, d))
+	ok(t, batch.Undo(ctx, j, id, d))
 	holds(t, d, before)
 }
 
@@ -129,9 +129,9 @@ func TestLoad(t *testing.T) {
 	d, j := store(t, before), journal()
 	all := changes(before, before.with(edits["all of it"]))
 	id, err := batch.Run(ctx, j, d, all, batch.Options{Keep: true})
-	must(t, err)
+	ok(t, err)
 	loaded, err := batch.Load(ctx, j, id)
-	must(t, err)
+	ok(t, err)
 	if len(loaded) != len(all) {
 		t.Fatalf("%d changes, want %d", len(loaded), len(all))
 	}
@@ -143,7 +143,7 @@ func TestLoad(t *testing.T) {
 		same(t, c.Is, c.Content)
 		same(t, c.Was, c.Old)
 	}
-	must(t, batch.Forget(ctx, j, id))
+	ok(t, batch.Forget(ctx, j, id))
 	empty(t, j)
 	for what, err := range map[string]error{
 		"Forget": batch.Forget(ctx, j, id),
@@ -169,10 +169,10 @@ func same(t *testing.T, s diff.State, open func(context.Context) (io.ReadCloser,
 		return
 	}
 	r, err := open(t.Context())
-	must(t, err)
+	ok(t, err)
 	defer r.Close()
 	b, err := io.ReadAll(r)
-	must(t, err)
+	ok(t, err)
 	if version(string(b)) != s.Version {
 		t.Errorf("a copy is not what it should be")
 	}
@@ -181,7 +181,7 @@ func same(t *testing.T, s diff.State, open func(context.Context) (io.ReadCloser,
 func put(t *testing.T, d vfs.Dir, name, data string) {
 	t.Helper()
 	_, err := d.Replace(t.Context(), name, strings.NewReader(data), vfs.If{})
-	must(t, err)
+	ok(t, err)
 }
 
 // inConflict says that err is about these paths and no others.
@@ -258,9 +258,9 @@ func TestPartlyThere(t *testing.T) {
 	part := before.with(tree{"a": big, "b": "", "k": ""})
 	d, j := store(t, part), journal()
 	id, err := batch.Run(t.Context(), j, d, changes(before, after), batch.Options{Keep: true})
-	must(t, err)
+	ok(t, err)
 	holds(t, d, after)
-	must(t, batch.Undo(t.Context(), j, id, d))
+	ok(t, batch.Undo(t.Context(), j, id, d))
 	holds(t, d, part) // what it did not do it does not undo
 }
 
@@ -333,7 +333,7 @@ func TestUnable(t *testing.T) {
 	}
 	d := store(t, from)
 	_, err := batch.Run(t.Context(), journal(), bare{d}, changes(from, from.with(tree{"a": "file:new"})), batch.Options{})
-	must(t, err)
+	ok(t, err)
 	holds(t, d, tree{"a": "file:new", "b": "file:b"})
 }
 
@@ -349,7 +349,7 @@ func TestCancelled(t *testing.T) {
 				cancel()
 			}
 		}})
-		must(t, err)
+		ok(t, err)
 		holds(t, d, after)
 		empty(t, j)
 	}
@@ -383,7 +383,7 @@ func TestOvertaken(t *testing.T) {
 			}
 		}})
 		if c.path == "keep" {
-			must(t, err)
+			ok(t, err)
 			continue
 		}
 		inConflict(t, err, c.path)

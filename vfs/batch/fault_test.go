@@ -47,7 +47,7 @@ func recovered(t *testing.T, target, journal *place, after tree) {
 		}
 		return target.sound(), nil
 	})
-	must(t, err)
+	ok(t, err)
 	want := before
 	got := read(t, target.sound())
 	if maps.Equal(got, after) && !opened {
@@ -185,12 +185,12 @@ func TestCrashInUndo(t *testing.T) {
 	everyPoint(t, func(t *testing.T, ofTarget bool, stage faultfs.Stage, n int) bool {
 		target, journal := newPlace(t, before), newPlace(t, tree{})
 		id, err := batch.Run(t.Context(), journal.sound(), target.sound(), changes(before, after), batch.Options{Name: "target", Keep: true})
-		must(t, err)
+		ok(t, err)
 		reached := crash(t, target.or(journal, ofTarget), stage, n, func() {
 			batch.Undo(context.Background(), journal.dir, id, target.dir)
 		})
 		_, err = batch.Recover(t.Context(), journal.sound(), func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil })
-		must(t, err)
+		ok(t, err)
 		got := read(t, target.sound())
 		if !maps.Equal(got, before) && !maps.Equal(got, after) {
 			t.Errorf("half undone: %v", got)
@@ -271,10 +271,10 @@ func TestRandom(t *testing.T) {
 
 		d, j := store(t, from), journal()
 		id, err := batch.Run(t.Context(), j, d, all, batch.Options{Keep: true})
-		must(t, err)
+		ok(t, err)
 		holds(t, d, to)
 		if id != "" {
-			must(t, batch.Undo(t.Context(), j, id, d))
+			ok(t, batch.Undo(t.Context(), j, id, d))
 		}
 		holds(t, d, from)
 		empty(t, j)
@@ -286,7 +286,7 @@ func TestRandom(t *testing.T) {
 		plan.Clear()
 		done := err == nil
 		recovered, err := batch.Recover(t.Context(), jplace.sound(), func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil })
-		must(t, err)
+		ok(t, err)
 		for _, r := range recovered {
 			done = r.Done
 		}

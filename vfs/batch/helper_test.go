@@ -13,7 +13,10 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 )
+
+var ok = check.OK
 
 // tree is what a store holds: paths to "dir", "link:" and a target, "file:" and a
 // content, or "exec:" and the content of an executable file.
@@ -65,7 +68,7 @@ func fill(t testing.TB, d vfs.Dir, tr tree) {
 	ctx := context.Background()
 	for _, path := range slices.Sorted(maps.Keys(tr)) {
 		in, name, release, err := vfs.WalkParent(ctx, d, path)
-		must(t, err)
+		ok(t, err)
 		kind, data, _ := strings.Cut(tr[path], ":")
 		switch kind {
 		case "dir":
@@ -80,7 +83,7 @@ func fill(t testing.TB, d vfs.Dir, tr tree) {
 		case "exec":
 			_, err = vfs.Install(ctx, in, name, strings.NewReader(data), true, vfs.If{})
 		}
-		must(t, err)
+		ok(t, err)
 		release()
 	}
 }
@@ -92,9 +95,9 @@ func read(t testing.TB, d vfs.Dir) tree {
 	var visit func(d vfs.Dir, path string)
 	visit = func(d vfs.Dir, path string) {
 		for e, err := range d.List(context.Background()) {
-			must(t, err)
+			ok(t, err)
 			n, err := d.Lookup(context.Background(), e.Name)
-			must(t, err)
+			ok(t, err)
 			at := vfs.Join(path, e.Name)
 			switch n := n.(type) {
 			case vfs.Dir:
@@ -102,7 +105,7 @@ func read(t testing.TB, d vfs.Dir) tree {
 				visit(n, at)
 			case vfs.File:
 				info, err := n.Stat(context.Background())
-				must(t, err)
+				ok(t, err)
 				b := make([]byte, info.Size)
 				if _, err := n.ReadAt(context.Background(), b, 0); err != nil && err != io.EOF {
 					t.Fatal(err)
@@ -113,7 +116,7 @@ func read(t testing.TB, d vfs.Dir) tree {
 				}
 			case vfs.Link:
 				target, err := n.Target(context.Background())
-				must(t, err)
+				ok(t, err)
 				out[at] = "link:" + target
 			}
 			n.Close()
@@ -121,13 +124,6 @@ func read(t testing.TB, d vfs.Dir) tree {
 	}
 	visit(d, "")
 	return out
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func holds(t testing.TB, d vfs.Dir, want tree) {

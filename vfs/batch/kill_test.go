@@ -114,10 +114,10 @@ func newStores(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"target", "journal"} {
-		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		ok(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	target, _, done, err := stores(dir)
-	must(t, err)
+	ok(t, err)
 	defer done()
 	fill(t, target, before)
 	return dir
@@ -127,19 +127,19 @@ func newStores(t *testing.T) string {
 func whole(t *testing.T, dir string) (isDone bool) {
 	t.Helper()
 	target, journal, done, err := stores(dir)
-	must(t, err)
+	ok(t, err)
 	defer done()
 	all, err := batch.Recover(t.Context(), journal, func(context.Context, string) (vfs.Dir, error) {
 		return vfs.Guarded(target, nil), nil // which closes its own
 	})
-	must(t, err)
+	ok(t, err)
 	for _, r := range all {
 		if len(r.Left) > 0 {
 			t.Errorf("left: %v", r.Left)
 		}
 	}
 	again, _, doneAgain, err := stores(dir)
-	must(t, err)
+	ok(t, err)
 	defer doneAgain()
 	got, want := read(t, again), before
 	if after := before.with(faultEdit); maps.Equal(got, after) {

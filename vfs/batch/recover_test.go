@@ -20,12 +20,12 @@ func TestRecoverLeaves(t *testing.T) {
 	d, j := target.sound(), journal.sound()
 	put(t, d, "a", "another's")
 	in, err := vfs.WalkDir(ctx, d, "turn")
-	must(t, err)
+	ok(t, err)
 	put(t, in, "foreign", "x")
 
 	open := func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil }
 	all, err := batch.Recover(ctx, j, open)
-	must(t, err)
+	ok(t, err)
 	if len(all) != 1 || all[0].Name != "target" || all[0].Done || all[0].Err != nil {
 		t.Fatalf("recovered %+v", all)
 	}
@@ -46,16 +46,16 @@ func TestRecoverLeaves(t *testing.T) {
 		t.Errorf("Undo of what is undone: %v, want invalid", err)
 	}
 	changes, err := batch.Load(ctx, j, id)
-	must(t, err)
+	ok(t, err)
 	for _, c := range changes {
 		same(t, c.Was, c.Old)
 	}
 	records, err := batch.List(ctx, j)
-	must(t, err)
+	ok(t, err)
 	if len(records) != 1 || records[0].Done || records[0].Changes != len(changes) {
 		t.Errorf("List: %+v", records)
 	}
-	must(t, batch.Forget(ctx, j, id))
+	ok(t, batch.Forget(ctx, j, id))
 	empty(t, j)
 }
 
@@ -82,7 +82,7 @@ func TestRecoverLater(t *testing.T) {
 func TestRecoverGone(t *testing.T) {
 	_, journal := halfDone(t, before.with(faultEdit))
 	all, err := batch.Recover(t.Context(), journal.sound(), func(context.Context, string) (vfs.Dir, error) { return nil, nil })
-	must(t, err)
+	ok(t, err)
 	if len(all) != 1 || all[0].Done || all[0].Name != "target" {
 		t.Errorf("recovered %+v", all)
 	}
@@ -120,16 +120,16 @@ func TestRottenCopy(t *testing.T) {
 	d, j := store(t, before), journal()
 	after := before.with(tree{"a": "file:new"})
 	id, err := batch.Run(ctx, j, d, changes(before, after), batch.Options{Keep: true})
-	must(t, err)
+	ok(t, err)
 	put(t, j, id+".data", strings.Repeat("?", 100))
 	if err := batch.Undo(ctx, j, id, d); vfs.CodeOf(err) != vfs.Corrupt {
 		t.Errorf("Undo: %v, want corrupt", err)
 	}
 	holds(t, d, after)
 	loaded, err := batch.Load(ctx, j, id)
-	must(t, err)
+	ok(t, err)
 	r, err := loaded[0].Content(ctx)
-	must(t, err)
+	ok(t, err)
 	defer r.Close()
 	if _, err := io.ReadAll(r); vfs.CodeOf(err) != vfs.Corrupt {
 		t.Errorf("reading the copy: %v, want corrupt", err)
@@ -145,13 +145,13 @@ func TestRecoverLatestFirst(t *testing.T) {
 	for _, data := range []string{"file:one", "file:two", "file:three"} {
 		next := at.with(tree{"a": data})
 		id, err := batch.Run(ctx, j, d, changes(at, next), batch.Options{Keep: true})
-		must(t, err)
-		must(t, j.Remove(ctx, id+".outcome", vfs.If{}))
+		ok(t, err)
+		ok(t, j.Remove(ctx, id+".outcome", vfs.If{}))
 		at = next
 		time.Sleep(2 * time.Millisecond) // ids are in the order of their milliseconds
 	}
 	all, err := batch.Recover(ctx, j, func(context.Context, string) (vfs.Dir, error) { return target.sound(), nil })
-	must(t, err)
+	ok(t, err)
 	for _, r := range all {
 		if len(r.Left) > 0 {
 			t.Errorf("left: %v", r.Left)

@@ -27,7 +27,7 @@ func TestRevokedBefore(t *testing.T) {
 	j := journal()
 	_, err := batch.Run(t.Context(), j, view, changes(before, before.with(faultEdit)), batch.Options{Step: func(step string) {
 		if step == "staged" {
-			must(t, gate.Revoke())
+			ok(t, gate.Revoke())
 		}
 	}})
 	if vfs.CodeOf(err) != vfs.Revoked {
@@ -55,8 +55,8 @@ func TestRevokedMidway(t *testing.T) {
 		default:
 		}
 	}})
-	must(t, err)
-	must(t, <-revoked)
+	ok(t, err)
+	ok(t, <-revoked)
 	holds(t, inner, before.with(faultEdit))
 	empty(t, j)
 }
@@ -76,7 +76,7 @@ func TestRevokedAndUndone(t *testing.T) {
 		}
 	}})
 	inConflict(t, err, "b")
-	must(t, <-revoked)
+	ok(t, <-revoked)
 	holds(t, inner, before.with(tree{"b": "file:another's"}))
 	empty(t, j)
 }

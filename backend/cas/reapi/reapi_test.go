@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +24,10 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
+
+var is = check.Is
 
 func source(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	t.Helper()
@@ -89,17 +91,6 @@ func read(t testing.TB, s cas.Blobs, d cas.Digest) ([]byte, error) {
 	}
 	defer c.Close()
 	return io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
-}
-
-// is says that err has the code and tells nothing of the server.
-func is(t testing.TB, what string, err error, want vfs.Code) {
-	t.Helper()
-	if vfs.CodeOf(err) != want {
-		t.Errorf("%s: %v, want %s", what, err, want)
-	}
-	if err != nil && (strings.Contains(err.Error(), "example") || strings.Contains(err.Error(), "rpc") || strings.Contains(err.Error(), "127.0.0.1")) {
-		t.Errorf("%s: the error tells of the server: %v", what, err)
-	}
 }
 
 func TestBlobsOfEverySize(t *testing.T) {

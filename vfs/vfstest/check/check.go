@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"capd/backend/memory"
 	"capd/meter"
@@ -84,6 +85,17 @@ func Is(t testing.TB, what string, err error, want vfs.Code) {
 	t.Helper()
 	if got := vfs.CodeOf(err); got != want {
 		t.Errorf("%s: %q (%v), want %q", what, got, err, want)
+	}
+}
+
+// Eventually waits until cond holds. It ends the test if that takes more than 10 s. what
+// names the condition.
+func Eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to this: %s", what)
+		}
 	}
 }
 
