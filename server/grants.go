@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 
 	"capd/authority"
 	"capd/locator"
@@ -24,8 +25,9 @@ func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
 		return nil, err
 	}
 	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, operator.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
+	err = s.noted("a grant", err)
 	if err != nil && g.Where != "" {
-		return nil, vfs.Errorf(vfs.CodeOf(err), "%s: a grant of %q: %s", g.Where, g.Path, message(err))
+		return nil, &vfs.Error{Code: vfs.CodeOf(err), Msg: fmt.Sprintf("%s: a grant of %q: %s", g.Where, g.Path, message(err)), Cause: err}
 	}
 	if err != nil {
 		return nil, err

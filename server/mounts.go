@@ -33,7 +33,7 @@ func (s *Server) Unmount(ctx context.Context, path string) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	return s.fs.Unmount(ctx, path)
+	return s.noted("unmounting", s.fs.Unmount(ctx, path))
 }
 
 // Mounted lists the mounts, in byte order of paths. Before the start and after the end there are none.
@@ -54,7 +54,7 @@ func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Ch
 		all = append(all, c)
 		return true
 	})
-	return all, r, err
+	return all, r, s.noted("a diff", err)
 }
 
 // Apply applies changes in an overlay to what lies beneath it: all that are chosen or none. It answers
@@ -63,7 +63,8 @@ func (s *Server) Apply(ctx context.Context, path string, o ApplyOptions) (Applie
 	if err := s.ready(ctx); err != nil {
 		return Applied{}, err
 	}
-	return s.fs.Apply(ctx, path, o, nil)
+	a, err := s.fs.Apply(ctx, path, o, nil)
+	return a, s.noted("an apply", err)
 }
 
 // Revert drops the changes at and below paths, and returns how many there were. Paths are relative to the
@@ -72,7 +73,8 @@ func (s *Server) Revert(ctx context.Context, path string, paths ...string) (int,
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return s.fs.Revert(ctx, path, paths)
+	n, err := s.fs.Revert(ctx, path, paths)
+	return n, s.noted("a revert", err)
 }
 
 // FS returns the tree with the host's own rights, and what else can be done with it: undo, commit, snapshot,

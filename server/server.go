@@ -300,6 +300,14 @@ func (s *Server) logf(format string, args ...any) {
 	log.Printf(format, args...)
 }
 
+// noted logs the cause of an internal error, whose text says that it is in the log. It returns err.
+func (s *Server) noted(what string, err error) error {
+	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Code == vfs.Internal && e.Cause != nil {
+		s.logf("capd: %s: %v", what, e.Cause)
+	}
+	return err
+}
+
 // Notes returns what the person who starts the host should know, a line each. An example is a socket that
 // others may use but cannot reach. Before the start there are none.
 func (s *Server) Notes() []string {
