@@ -28,6 +28,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/copier"
 	"capd/vfs/diff"
+	"capd/vfs/search"
 )
 
 // Bounds limit a tree, when it is copied and when it is brought back. A field that is 0
@@ -63,10 +64,10 @@ type Progress struct {
 // Options configure a tree. The zero value suits most hosts.
 type Options struct {
 	Bounds
-	ReadOnly []string       // paths: nothing at or below these is brought back or compared
-	Exclude  []*vfs.Pattern // what these match, and what is below it, is neither copied nor brought back
-	Progress func(Progress) // called for each entry, one call at a time; it must not block
-	Workers  int            // files copied at once; the default is one for each processor, at least 2 and at most 8
+	ReadOnly []string          // paths: nothing at or below these is brought back or compared
+	Exclude  []*search.Pattern // what these match, and what is below it, is neither copied nor brought back
+	Progress func(Progress)    // called for each entry, one call at a time; it must not block
+	Workers  int               // files copied at once; the default is one for each processor, at least 2 and at most 8
 }
 
 // Skipped is an entry that was left out, and why.
@@ -86,7 +87,7 @@ type Tree struct {
 	root     *os.Root // of the tree
 	mount    uint64
 	dev      uint64
-	exclude  []*vfs.Pattern
+	exclude  []*search.Pattern
 
 	leftOut      []Skipped
 	leftOutPaths scope             // the paths in leftOut
@@ -189,7 +190,7 @@ func (t *Tree) leaveOut(path, why string) {
 // excludes reports whether path is excluded. It is not asked about paths below excluded
 // ones.
 func (t *Tree) excludes(path string) bool {
-	return slices.ContainsFunc(t.exclude, func(p *vfs.Pattern) bool { return p.Match(path) })
+	return slices.ContainsFunc(t.exclude, func(p *search.Pattern) bool { return p.Match(path) })
 }
 
 // Path returns the path of the tree on the host. It is for the host, never a guest.

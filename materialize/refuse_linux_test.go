@@ -18,6 +18,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/search"
 )
 
 // backing is one case of what comes back: what a program does, what is named as
@@ -274,7 +275,7 @@ func TestBack(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			o := materialize.Options{}
 			for _, text := range b.exclude {
-				p, err := vfs.Compile(text)
+				p, err := search.Compile(text)
 				ok(t, err)
 				o.Exclude = append(o.Exclude, p)
 			}

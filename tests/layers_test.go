@@ -31,14 +31,15 @@ var layers = []layer{
 
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
-	{of: "capd/vfs/deny", may: "capd/vfs golang.org/x/text/...", pure: true},
+	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/search golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/diff", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
-	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
+	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
 	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
 
 	// What a host and its operator tell each other: values alone.
@@ -52,7 +53,7 @@ var layers = []layer{
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that do not know capd, and their sandbox.
-	{of: "capd/materialize", may: "capd/vfs capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
+	{of: "capd/materialize", may: "capd/vfs capd/vfs/search capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.
@@ -106,7 +107,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 // capLayer translates between the wire and vfs. It knows neither who holds what nor
 // where anything is stored.
 const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/wire capd/meter " +
-	"capd/vfs capd/vat capd/capnp capd/help " + serialization
+	"capd/vfs capd/vfs/search capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, without packages
 // that only read and write text.

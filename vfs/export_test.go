@@ -54,15 +54,8 @@ func EnterLate(g *Gate, f func()) bool {
 	return true
 }
 
-// Expand returns the patterns that the braces of one stand for, and the steps
-// that it took.
-func Expand(pattern string) (alts []string, steps int, err error) { return expand(pattern) }
-
-// MaxAlternatives and MaxDerived are the bounds that tests try.
-const (
-	MaxAlternatives = maxAlternatives
-	MaxDerived      = maxDerived
-)
+// MaxDerived is the bound that tests try.
+const MaxDerived = maxDerived
 
 // BulkheadStats counts the calls inside a Bulkhead and the calls that wait for it.
 type BulkheadStats struct{ Max, Inside, Waiting int }
@@ -72,21 +65,4 @@ func Stats(b *Bulkhead) BulkheadStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BulkheadStats{b.max, b.inside, b.waiting}
-}
-
-// Mount describes one mount.
-type Mount struct {
-	Path     string // "" for the root
-	ReadOnly bool
-	NoLinks  bool
-	Shut     bool // it is being unmounted, and changes that had begun have not ended
-}
-
-// Mounts returns what is mounted in n, in byte order of paths.
-func Mounts(n *Namespace) []Mount {
-	var all []Mount
-	for _, m := range n.table.Load().all {
-		all = append(all, Mount{Path: m.path, ReadOnly: m.o.ReadOnly, NoLinks: m.o.NoLinks, Shut: m.shut.Load()})
-	}
-	return all
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/search"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -166,7 +167,7 @@ func led(t *testing.T, raw vfs.Dir, n vfs.Node, err error, want string) {
 	case vfs.Dir:
 		// Which one it is can be told by what is made there.
 		check.OK(t, check.Put(t.Context(), n, "marker", ""))
-		all, err := vfs.Compile("**/marker")
+		all, err := search.Compile("**/marker")
 		check.OK(t, err)
 		check.OK(t, check.Find(t.Context(), raw, all, "", func(path string, _ vfs.Kind, hit bool, _ int) bool {
 			if hit {

@@ -13,6 +13,7 @@ import (
 	"capd/client"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/search"
 )
 
 // The pattern, and the same for fd.
@@ -41,8 +42,8 @@ func searching(o Options, s *sizes, dir string) world {
 		}, err
 	}}
 	inGo := func(guards ...vfs.Guard) *contender {
-		return &contender{name: "vfs.Find", run: func(ctx context.Context) (func() error, error) {
-			paths, err := search(ctx, dir, guards...)
+		return &contender{name: "search.Search", run: func(ctx context.Context) (func() error, error) {
+			paths, err := searchDir(ctx, dir, guards...)
 			return found(paths), err
 		}}
 	}
@@ -84,8 +85,8 @@ func searching(o Options, s *sizes, dir string) world {
 	}
 }
 
-// search opens dir and finds files in it, as a host does.
-func search(ctx context.Context, dir string, guards ...vfs.Guard) (paths []string, err error) {
+// searchDir opens dir and finds files in it, as a host does.
+func searchDir(ctx context.Context, dir string, guards ...vfs.Guard) (paths []string, err error) {
 	store, err := physical.OpenAmbient(dir, physical.Options{})
 	if err != nil {
 		return nil, err
@@ -93,11 +94,11 @@ func search(ctx context.Context, dir string, guards ...vfs.Guard) (paths []strin
 	defer store.Close()
 	root := vfs.Guarded(store.ReadOnlyRoot(), nil, guards...)
 	defer root.Close()
-	pattern, err := vfs.Compile(searched)
+	pattern, err := search.Compile(searched)
 	if err != nil {
 		return nil, err
 	}
-	err = vfs.Search{Pattern: pattern, Visit: func(path string, _ vfs.Kind, hit bool, _ int) bool {
+	err = search.Search{Pattern: pattern, Visit: func(path string, _ vfs.Kind, hit bool, _ int) bool {
 		if hit {
 			paths = append(paths, path)
 		}

@@ -8,6 +8,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/search"
 )
 
 // maxWork bounds the work of one page of a search, in entries of a simple pattern. An
@@ -32,12 +33,12 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 		return vfs.At(pattern, err)
 	}
 	limit := wire.PageSize(c.Params().Limit())
-	p, err := vfs.Compile(pattern)
+	p, err := search.Compile(pattern)
 	if err != nil {
 		return vfs.At(pattern, err)
 	}
 	f := findings{ctx: c.Context(), limit: limit, cursor: string(after)}
-	err = vfs.Search{Pattern: p, After: string(after), Visit: f.visit, Missed: f.miss}.In(c.Context(), s.dir)
+	err = search.Search{Pattern: p, After: string(after), Visit: f.visit, Missed: f.miss}.In(c.Context(), s.dir)
 	if err == nil {
 		err = c.Context().Err()
 	}

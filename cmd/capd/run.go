@@ -18,6 +18,7 @@ import (
 	"capd/server"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/search"
 )
 
 type runCommand struct {
@@ -246,10 +247,10 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 }
 
 // excluded returns the patterns of --exclude.
-func (c *runCommand) excluded() ([]*vfs.Pattern, error) {
-	var all []*vfs.Pattern
+func (c *runCommand) excluded() ([]*search.Pattern, error) {
+	var all []*search.Pattern
 	for _, text := range c.Exclude {
-		p, err := vfs.Compile(trimPath(text))
+		p, err := search.Compile(trimPath(text))
 		if err != nil {
 			return nil, vfs.At(text, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/search"
 )
 
 func TestMatch(t *testing.T) {
@@ -280,13 +281,13 @@ func TestNames(t *testing.T) {
 	segments := []string{".ssh", ".SSH", ".env", ".env.", ".env.x", "a.pem", ".pem", "pem", "x.Key", "credentials.json", "a", "é", "\u212a.key"}
 	for _, patterns := range [][]string{deny.Secrets, deny.Triggers, {"**/a/**", "**/a"}, {"a/**", "**/*"}, {"**/{a,b}", "**/x?"}, {"**"}, {"**/a*b/**"}, {"**/A/**", "a/*/**"}} {
 		r := deny.Must(patterns...)
-		var raw, folded []*vfs.Pattern
+		var raw, folded []*search.Pattern
 		for _, p := range patterns {
-			c, err := vfs.Compile(p)
+			c, err := search.Compile(p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := vfs.Compile(strings.ToLower(p))
+			l, err := search.Compile(strings.ToLower(p))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -295,8 +296,8 @@ func TestNames(t *testing.T) {
 		for _, a := range segments {
 			for _, b := range segments {
 				for _, path := range []string{a, a + "/" + b, "d/" + a + "/" + b, a + "/d/" + b} {
-					want := slices.ContainsFunc(raw, func(p *vfs.Pattern) bool { return p.Match(path) }) ||
-						slices.ContainsFunc(folded, func(p *vfs.Pattern) bool { return p.Match(strings.ToLower(path)) })
+					want := slices.ContainsFunc(raw, func(p *search.Pattern) bool { return p.Match(path) }) ||
+						slices.ContainsFunc(folded, func(p *search.Pattern) bool { return p.Match(strings.ToLower(path)) })
 					if got := r.Match(path); got != want {
 						t.Errorf("%q cover %q: %v, want %v", patterns, path, got, want)
 					}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"capd/vfs"
+	"capd/vfs/search"
 )
 
 // Matcher returns a matcher, at the root, of the paths that r matches.
@@ -13,9 +14,9 @@ func (r *Rules) Matcher() vfs.Matcher { return r.start }
 // on nothing else.
 type state struct {
 	rules  *Rules
-	hit    bool        // a pattern of one name matches the path
-	folded []vfs.State // of the other patterns, folded
-	raw    []vfs.State // of the other patterns, as they are; nil where that equals folded
+	hit    bool           // a pattern of one name matches the path
+	folded []search.State // of the other patterns, folded
+	raw    []search.State // of the other patterns, as they are; nil where that equals folded
 }
 
 // Matched implements [vfs.Matcher].
@@ -43,7 +44,7 @@ func (s *state) Step(name string) vfs.Matcher {
 }
 
 // stepRaw returns the raw state after name; nil where it equals the folded one.
-func (s *state) stepRaw(name, folded string) []vfs.State {
+func (s *state) stepRaw(name, folded string) []search.State {
 	r := s.rules
 	switch {
 	case s.raw != nil:
@@ -70,7 +71,7 @@ func (s *state) equal(t *state) bool {
 }
 
 // asIs returns how far the other patterns have matched unfolded.
-func (s *state) asIs() []vfs.State {
+func (s *state) asIs() []search.State {
 	if s.raw == nil {
 		return s.folded
 	}

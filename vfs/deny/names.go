@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"capd/vfs"
+	"capd/vfs/search"
 )
 
 // names is a set of patterns. Most patterns have the form **/NAME or **/NAME/**, with
@@ -13,8 +13,8 @@ import (
 type names struct {
 	whole   map[string]bool // true: with everything below
 	affixes []affix
-	ends    [256]uint8     // bytes with which a matching name may begin and end
-	rest    []*vfs.Pattern // all other patterns
+	ends    [256]uint8        // bytes with which a matching name may begin and end
+	rest    []*search.Pattern // all other patterns
 }
 
 // Values of names.ends.
@@ -31,7 +31,7 @@ type affix struct {
 
 // add parses a pattern. It answers invalid.
 func (n *names) add(text string) error {
-	p, err := vfs.Compile(text)
+	p, err := search.Compile(text)
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (n *names) match(name string) (hit, below bool) {
 }
 
 // start returns the state of the other patterns before the first name.
-func (n *names) start() []vfs.State {
-	var s []vfs.State
+func (n *names) start() []search.State {
+	var s []search.State
 	for _, p := range n.rest {
 		s = append(s, p.Start())
 	}
@@ -96,7 +96,7 @@ func (n *names) start() []vfs.State {
 
 // step returns the state of the other patterns after one more name. It returns s itself
 // where the state is the same.
-func (n *names) step(s []vfs.State, name string) []vfs.State {
+func (n *names) step(s []search.State, name string) []search.State {
 	next := s
 	for i, p := range n.rest {
 		to := p.Step(s[i], name)
@@ -112,7 +112,7 @@ func (n *names) step(s []vfs.State, name string) []vfs.State {
 }
 
 // matched reports whether one of the other patterns has matched.
-func (n *names) matched(s []vfs.State) bool {
+func (n *names) matched(s []search.State) bool {
 	for i, p := range n.rest {
 		if p.Matched(s[i]) {
 			return true

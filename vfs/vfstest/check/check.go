@@ -16,6 +16,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/search"
 	"capd/vfs/vfstest"
 )
 
@@ -272,15 +273,15 @@ func UsageOf(m *meter.Meter) Usage {
 }
 
 // Find searches the tree below d for p, from the path after on.
-func Find(ctx context.Context, d vfs.Dir, p *vfs.Pattern, after string, visit func(path string, kind vfs.Kind, hit bool, work int) bool) error {
-	return vfs.Search{Pattern: p, After: after, Visit: visit}.In(ctx, d)
+func Find(ctx context.Context, d vfs.Dir, p *search.Pattern, after string, visit func(path string, kind vfs.Kind, hit bool, work int) bool) error {
+	return search.Search{Pattern: p, After: after, Visit: visit}.In(ctx, d)
 }
 
 // Picture is the tree as text, times left out.
 func Picture(t testing.TB, d vfs.Dir) string {
 	t.Helper()
 	var b strings.Builder
-	all, err := vfs.Compile("**")
+	all, err := search.Compile("**")
 	OK(t, err)
 	OK(t, Find(t.Context(), d, all, "", func(path string, kind vfs.Kind, _ bool, _ int) bool {
 		fmt.Fprint(&b, path, " ", kind)
@@ -296,7 +297,7 @@ func Picture(t testing.TB, d vfs.Dir) string {
 // Hits are the paths that Find says match, after a path.
 func Hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
 	t.Helper()
-	p, err := vfs.Compile(pattern)
+	p, err := search.Compile(pattern)
 	OK(t, err)
 	OK(t, Find(t.Context(), d, p, after, func(path string, _ vfs.Kind, hit bool, _ int) bool {
 		if hit {
@@ -310,7 +311,7 @@ func Hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
 // Naive walks everything and matches whole paths.
 func Naive(t testing.TB, d vfs.Dir, pattern string) (all []string) {
 	t.Helper()
-	p, err := vfs.Compile(pattern)
+	p, err := search.Compile(pattern)
 	OK(t, err)
 	var walk func(d vfs.Dir, path string)
 	walk = func(d vfs.Dir, path string) {

@@ -1,9 +1,13 @@
-package vfs
+// Package search finds the paths of a tree that match a pattern. It reads ahead where
+// the store can list several directories in one call, and it searches any [vfs.Dir].
+package search
 
 import (
 	"context"
 	"errors"
 	"strings"
+
+	"capd/vfs"
 )
 
 // Search looks through a tree for paths that match a pattern.
@@ -16,7 +20,7 @@ type Search struct {
 	// in byte order, a directory before its entries. hit says whether the path matches.
 	// work is the work done since the last visit, at least 1; an entry costs 1 with a
 	// simple pattern. The search ends when Visit returns false.
-	Visit func(path string, kind Kind, hit bool, work int) bool
+	Visit func(path string, kind vfs.Kind, hit bool, work int) bool
 	// Missed may be nil. It is called for every directory that could not be listed
 	// completely although something in it could match, and for every name spelled out
 	// in the pattern that could not be looked up. err has no path. Missed is not called
@@ -28,7 +32,7 @@ type Search struct {
 // In searches the tree below d. It does not enter directories in which nothing can
 // match, and follows no links. It returns an error when d itself cannot be searched, or
 // when every further lookup would fail with the same error.
-func (s Search) In(ctx context.Context, d Dir) error {
+func (s Search) In(ctx context.Context, d vfs.Dir) error {
 	f := finder{ctx: ctx, p: s.Pattern, visit: s.Visit, missed: s.Missed}
 	if f.missed == nil {
 		f.missed = func(string, error) {}
@@ -44,7 +48,7 @@ func (s Search) In(ctx context.Context, d Dir) error {
 type finder struct {
 	ctx      context.Context
 	p        *Pattern
-	visit    func(string, Kind, bool, int) bool
+	visit    func(string, vfs.Kind, bool, int) bool
 	missed   func(string, error)
 	prefetch prefetcher
 
@@ -55,7 +59,7 @@ type finder struct {
 const workUnit = 512
 
 // found visits an entry.
-func (f *finder) found(path string, kind Kind, hit bool) bool {
+func (f *finder) found(path string, kind vfs.Kind, hit bool) bool {
 	work := 1 + f.compared/workUnit
 	f.compared = 0
 	return f.visit(path, kind, hit, work)
@@ -63,7 +67,7 @@ func (f *finder) found(path string, kind Kind, hit bool) bool {
 
 // candidate is an entry that the search will visit, and the state of the pattern there.
 type candidate struct {
-	Entry
+	vfs.Entry
 	next     State
 	compared int      // bytes compared for it
 	into     bool     // it is a directory in which something can match
@@ -72,11 +76,11 @@ type candidate struct {
 }
 
 // match applies the pattern to an entry of the directory at path.
-func (f *finder) match(e Entry, path string, s State) candidate {
+func (f *finder) match(e vfs.Entry, path string, s State) candidate {
 	next, compared := f.p.step(s, e.Name)
 	v := candidate{Entry: e, next: next, compared: compared}
-	if e.Kind == DirKind && f.canMatch(next) {
-		v.deep = CheckPathSize(Join(path, e.Name) + "/")
+	if e.Kind == vfs.DirKind && f.canMatch(next) {
+		v.deep = vfs.CheckPathSize(vfs.Join(path, e.Name) + "/")
 		v.into = v.deep == nil
 	}
 	return v
@@ -88,9 +92,9 @@ func (f *finder) miss(p *searchDir, path string, err error) error {
 	switch {
 	case fatal(err):
 		return err
-	case withheld(err), CodeOf(err) == NotFound, CodeOf(err) == NotDir, CodeOf(err) == NotRegular:
+	case withheld(err), vfs.CodeOf(err) == vfs.NotFound, vfs.CodeOf(err) == vfs.NotDir, vfs.CodeOf(err) == vfs.NotRegular:
 		return nil
-	case CodeOf(err) == Stale && p != nil && p.gone(f.ctx):
+	case vfs.CodeOf(err) == vfs.Stale && p != nil && p.gone(f.ctx):
 		return nil
 	}
 	f.missed(path, err)
@@ -100,15 +104,15 @@ func (f *finder) miss(p *searchDir, path string, err error) error {
 // withheld reports whether err is the answer that policy gives for a name whether or
 // not it exists.
 func withheld(err error) bool {
-	e, said := errors.AsType[*Error](err)
+	e, said := errors.AsType[*vfs.Error](err)
 	if !said {
-		return CodeOf(err) == Denied
+		return vfs.CodeOf(err) == vfs.Denied
 	}
-	return e == ErrNoLinks || e.Code == Denied && e.Msg == deniedByPolicy
+	return e == vfs.ErrNoLinks || e.Code == vfs.Denied && e.Msg == deniedByPolicy
 }
 
 // deniedByPolicy is the message of an error that says no more than denied.
-var deniedByPolicy = At("", Denied).(*Error).Msg
+var deniedByPolicy = vfs.At("", vfs.Denied).(*vfs.Error).Msg
 
 // matchAhead is how many entries of a directory are matched before they are visited. It
 // is fewer when the pattern costs more than that many work units.
@@ -132,7 +136,7 @@ func (f *finder) dir(d *searchDir, path string, s State, after string, resume bo
 	w := progress{d: d, path: path, resume: resume, readable: d.readable()}
 	w.skip, w.rest, _ = strings.Cut(after, "/")
 	if names, known := f.p.names(s); known {
-		return f.named(d, path, names, func(e Entry) (bool, error) {
+		return f.named(d, path, names, func(e vfs.Entry) (bool, error) {
 			return f.through(&w, []candidate{f.match(e, path, s)})
 		})
 	}
@@ -191,7 +195,7 @@ func (f *finder) through(w *progress, ahead []candidate) (more bool, err error) 
 // one visits the first of ahead and everything below it.
 func (f *finder) visitFirst(w *progress, ahead []candidate) (more bool, err error) {
 	s := &ahead[0]
-	at := Join(w.path, s.Name)
+	at := vfs.Join(w.path, s.Name)
 	seen := w.resume && s.Name == w.skip
 	if !seen && !f.found(at, s.Kind, f.p.Matched(s.next)) {
 		return false, nil
@@ -224,7 +228,7 @@ func (f *finder) canMatch(s State) bool {
 }
 
 // named searches for known names: it looks them up instead of listing the directory.
-func (f *finder) named(p *searchDir, path string, names []string, entry func(Entry) (bool, error)) (bool, error) {
+func (f *finder) named(p *searchDir, path string, names []string, entry func(vfs.Entry) (bool, error)) (bool, error) {
 	d, err := p.open(f.ctx)
 	if err != nil {
 		err = f.miss(p, path, err)
@@ -235,24 +239,24 @@ func (f *finder) named(p *searchDir, path string, names []string, entry func(Ent
 	}
 	found := 0
 	for _, name := range names {
-		kind := Other
+		kind := vfs.Other
 		n, err := d.Lookup(f.ctx, name)
 		f.compared += workUnit // as much as a visit, found or not
 		switch {
 		case err == nil:
-			kind = KindOf(n)
+			kind = vfs.KindOf(n)
 			n.Close()
-		case CodeOf(err) == NotRegular:
-		case CodeOf(err) == Invalid: // no entry can have this name
+		case vfs.CodeOf(err) == vfs.NotRegular:
+		case vfs.CodeOf(err) == vfs.Invalid: // no entry can have this name
 			continue
 		default:
-			if err := f.miss(p, Join(path, name), err); err != nil {
+			if err := f.miss(p, vfs.Join(path, name), err); err != nil {
 				return false, err
 			}
 			continue
 		}
 		found++
-		if more, err := entry(Entry{name, kind}); !more || err != nil {
+		if more, err := entry(vfs.Entry{Name: name, Kind: kind}); !more || err != nil {
 			return false, err
 		}
 	}
@@ -267,11 +271,11 @@ func (f *finder) named(p *searchDir, path string, names []string, entry func(Ent
 // fatal reports an error that ends a search, since every further lookup would fail with
 // it.
 func fatal(err error) bool {
-	switch CodeOf(err) {
-	case Revoked, Expired:
+	switch vfs.CodeOf(err) {
+	case vfs.Revoked, vfs.Expired:
 		return true
-	case Limit: // of open nodes; a path that is too long fails only by itself
-		return !errors.Is(err, ErrTooDeep) && !errors.Is(err, ErrTooLong)
+	case vfs.Limit: // of open nodes; a path that is too long fails only by itself
+		return !errors.Is(err, vfs.ErrTooDeep) && !errors.Is(err, vfs.ErrTooLong)
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

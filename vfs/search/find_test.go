@@ -1,4 +1,4 @@
-package vfs_test
+package search_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/search"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -69,7 +70,7 @@ func TestFind(t *testing.T) {
 // it stopped at is gone.
 func TestFindPages(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
-	p, err := vfs.Compile("**")
+	p, err := search.Compile("**")
 	check.OK(t, err)
 	var all []string
 	for after := ""; ; {
@@ -96,9 +97,9 @@ func TestFindPages(t *testing.T) {
 }
 
 func TestFindErrors(t *testing.T) {
-	p, err := vfs.Compile("**")
+	p, err := search.Compile("**")
 	check.OK(t, err)
-	find := func(ctx context.Context, d vfs.Dir, p *vfs.Pattern) (n int, err error) {
+	find := func(ctx context.Context, d vfs.Dir, p *search.Pattern) (n int, err error) {
 		err = check.Find(ctx, d, p, "", func(string, vfs.Kind, bool, int) bool { n++; return true })
 		return n, err
 	}
@@ -118,9 +119,9 @@ func TestFindErrors(t *testing.T) {
 		_, err = find(t.Context(), faultfs.New(raw, plan), p)
 		check.Is(t, string(code)+" of list", err, want)
 	}
-	literal, err := vfs.Compile("a/b")
+	literal, err := search.Compile("a/b")
 	check.OK(t, err)
-	for _, p := range []*vfs.Pattern{p, literal} {
+	for _, p := range []*search.Pattern{p, literal} {
 		d, c, _ := check.Guarded(t, check.Sample)
 		c.SetReadable(false)
 		_, err = find(t.Context(), d, p)
@@ -148,9 +149,9 @@ func TestFindErrors(t *testing.T) {
 func TestFindMissed(t *testing.T) {
 	missed := func(d vfs.Dir, pattern string) (all []string) {
 		t.Helper()
-		p, err := vfs.Compile(pattern)
+		p, err := search.Compile(pattern)
 		check.OK(t, err)
-		check.OK(t, vfs.Search{
+		check.OK(t, search.Search{
 			Pattern: p,
 			Visit:   func(string, vfs.Kind, bool, int) bool { return true },
 			Missed:  func(path string, err error) { all = append(all, path+" "+string(vfs.CodeOf(err))) },
@@ -228,7 +229,7 @@ func TestFindWork(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
 	check.OK(t, check.Put(t.Context(), raw, strings.Repeat("a", 250), ""))
 	total := func(pattern string) (work, visits int) {
-		p, err := vfs.Compile(pattern)
+		p, err := search.Compile(pattern)
 		check.OK(t, err)
 		check.OK(t, check.Find(t.Context(), raw, p, "", func(_ string, _ vfs.Kind, _ bool, w int) bool {
 			work += w
@@ -274,7 +275,7 @@ func TestFindOfMuchWork(t *testing.T) {
 	for i := range 20 {
 		check.OK(t, check.Put(t.Context(), raw, fmt.Sprintf("%02d", i), ""))
 	}
-	p, err := vfs.Compile("*[" + strings.Repeat("x", 4050) + "]{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}")
+	p, err := search.Compile("*[" + strings.Repeat("x", 4050) + "]{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}")
 	check.OK(t, err)
 	first := func(after string) (path string, work, n int) {
 		check.OK(t, check.Find(t.Context(), listed{raw, &n}, p, after, func(at string, _ vfs.Kind, _ bool, w int) bool {

@@ -1,4 +1,4 @@
-package vfs
+package search
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"capd/vfs"
 )
 
 // prefetcher lists directories before the search reaches them, several at once. The
@@ -66,7 +68,7 @@ func (s *prefetcher) start(f *finder, d *searchDir, path string, ahead []candida
 	if s.held.Load() > prefetchHeld {
 		return nil
 	}
-	var in Dir
+	var in vfs.Dir
 	for i := 0; i < len(ahead); {
 		var group []job
 		for ; i < len(ahead) && len(group) < prefetchSide; i++ {
@@ -91,7 +93,7 @@ func (s *prefetcher) start(f *finder, d *searchDir, path string, ahead []candida
 			if in, err = d.open(f.ctx); err != nil || in == nil {
 				return err
 			}
-			if _, ok := in.(Scanner); !ok {
+			if _, ok := in.(vfs.Scanner); !ok {
 				return nil
 			}
 		}
@@ -155,7 +157,7 @@ func (s *prefetcher) acquire(f *finder) bool {
 
 // explore lists the directories of all jobs in d, which is at path, and then enters
 // each as far as budget allows.
-func (s *prefetcher) explore(f *finder, d Dir, path string, all []job, budget *int) {
+func (s *prefetcher) explore(f *finder, d vfs.Dir, path string, all []job, budget *int) {
 	var names []string
 	for _, e := range all {
 		if !e.whole {
@@ -163,7 +165,7 @@ func (s *prefetcher) explore(f *finder, d Dir, path string, all []job, budget *i
 		}
 	}
 	at, compared := 0, 0
-	_ = Scan(s.ctx, d, names, prefetchNames, func(name string, entries []Entry, ok bool) {
+	_ = vfs.Scan(s.ctx, d, names, prefetchNames, func(name string, entries []vfs.Entry, ok bool) {
 		for at < len(all) && all[at].name != name {
 			at++
 		}
@@ -171,7 +173,7 @@ func (s *prefetcher) explore(f *finder, d Dir, path string, all []job, budget *i
 			return
 		}
 		e := all[at]
-		below := Join(path, name)
+		below := vfs.Join(path, name)
 		e.candidates = make([]candidate, len(entries))
 		for i, entry := range entries {
 			if compared > prefetchSide*prefetchNames*workUnit || s.ctx.Err() != nil {
@@ -194,15 +196,15 @@ func (s *prefetcher) explore(f *finder, d Dir, path string, all []job, budget *i
 		if err != nil {
 			continue
 		}
-		if sub, ok := n.(Dir); ok {
-			s.below(f, sub, Join(path, e.name), e.candidates, budget)
+		if sub, ok := n.(vfs.Dir); ok {
+			s.below(f, sub, vfs.Join(path, e.name), e.candidates, budget)
 		}
 		n.Close()
 	}
 }
 
 // below explores directories among the candidates in d.
-func (s *prefetcher) below(f *finder, d Dir, path string, sights []candidate, budget *int) {
+func (s *prefetcher) below(f *finder, d vfs.Dir, path string, sights []candidate, budget *int) {
 	var all []job
 	for i := range sights {
 		if a := &sights[i]; a.into && a.below == nil && len(all) < *budget {
@@ -226,14 +228,14 @@ func (s *prefetcher) stop() {
 
 // searchDir is a directory of the search. It is opened only when needed.
 type searchDir struct {
-	dir   Dir // nil until it is opened
+	dir   vfs.Dir // nil until it is opened
 	in    *searchDir
 	name  string
 	ahead *listing // nil, or the listing read ahead
 }
 
 // open returns the directory, or nil if it is none. The caller does not close it.
-func (p *searchDir) open(ctx context.Context) (Dir, error) {
+func (p *searchDir) open(ctx context.Context) (vfs.Dir, error) {
 	if p.dir != nil {
 		return p.dir, nil
 	}
@@ -245,7 +247,7 @@ func (p *searchDir) open(ctx context.Context) (Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d, ok := n.(Dir); ok {
+	if d, ok := n.(vfs.Dir); ok {
 		p.dir = d
 		return d, nil
 	}
@@ -263,10 +265,10 @@ func (p *searchDir) gone(ctx context.Context) bool {
 	}
 	n, err := in.Lookup(ctx, p.name)
 	if err != nil {
-		return CodeOf(err) == NotFound || CodeOf(err) == Stale && p.in.gone(ctx)
+		return vfs.CodeOf(err) == vfs.NotFound || vfs.CodeOf(err) == vfs.Stale && p.in.gone(ctx)
 	}
 	n.Close()
-	return KindOf(n) != DirKind
+	return vfs.KindOf(n) != vfs.DirKind
 }
 
 // close closes what open opened.
@@ -277,13 +279,13 @@ func (p *searchDir) close() {
 }
 
 // list lists it from a name on.
-func (p *searchDir) list(ctx context.Context, from string) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func (p *searchDir) list(ctx context.Context, from string) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
 		d, err := p.open(ctx)
 		if err != nil {
-			yield(Entry{}, err)
+			yield(vfs.Entry{}, err)
 		} else if d != nil {
-			ListFrom(ctx, d, from)(yield)
+			vfs.ListFrom(ctx, d, from)(yield)
 		}
 	}
 }
@@ -299,7 +301,7 @@ type revocable interface {
 func (p *searchDir) readable() func() error {
 	path := ""
 	for p.dir == nil {
-		path = Join(p.name, path)
+		path = vfs.Join(p.name, path)
 		p = p.in
 	}
 	if d, ok := p.dir.(revocable); ok {

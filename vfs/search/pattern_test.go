@@ -1,4 +1,4 @@
-package vfs_test
+package search_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/search"
 	"capd/vfs/vfstest/check"
 )
 
@@ -57,7 +58,7 @@ func TestPattern(t *testing.T) {
 		{"{[,],a}", ", a", "[ ]"},
 		{"*.{js,ts{,x}}", "a.js a.ts a.tsx", "a.jsx a"},
 	} {
-		p, err := vfs.Compile(c.pattern)
+		p, err := search.Compile(c.pattern)
 		if err != nil {
 			t.Errorf("%s: %v", c.pattern, err)
 			continue
@@ -80,16 +81,16 @@ func TestPatternRefused(t *testing.T) {
 		"", "/", "/a", "a/", "a//b", ".", "a/..", "../a", "[", "[a", "a[", "[]", "[a-]", `a\`, "{", "{a", "{a,{b}", "{a,}", "{/a,b}", "[a/b]",
 		strings.Repeat("{a,b}", 7), "{" + strings.Repeat("a,", 64) + "a}", "{" + strings.Repeat(",", 4000) + "}",
 	} {
-		if _, err := vfs.Compile(pattern); vfs.CodeOf(err) != vfs.Invalid {
+		if _, err := search.Compile(pattern); vfs.CodeOf(err) != vfs.Invalid {
 			t.Errorf("%.40s: %v", pattern, err)
 		}
 	}
 	for _, pattern := range []string{strings.Repeat("{a,b}", 6), "{" + strings.Repeat("a,", 63) + "a}"} {
-		_, err := vfs.Compile(pattern)
+		_, err := search.Compile(pattern)
 		check.OK(t, err)
 	}
 	for _, pattern := range []string{strings.Repeat("a", 4096), strings.Repeat("a/", 128) + "a"} {
-		if _, err := vfs.Compile(pattern); vfs.CodeOf(err) != vfs.Limit {
+		if _, err := search.Compile(pattern); vfs.CodeOf(err) != vfs.Limit {
 			t.Errorf("%.40s: %v", pattern, err)
 		}
 	}
@@ -99,7 +100,7 @@ func TestPatternIsFast(t *testing.T) {
 	bomb := strings.Repeat("{a,aa}", 30)
 	begun := time.Now()
 	for range 10 {
-		_, err := vfs.Compile(bomb)
+		_, err := search.Compile(bomb)
 		check.Is(t, "a bomb of braces", err, vfs.Invalid)
 	}
 	if took := time.Since(begun) / 10; took > 10*time.Millisecond {
@@ -115,7 +116,7 @@ func TestPatternIsFast(t *testing.T) {
 		"{" + strings.Join(worst, ",") + "}/" + strings.Repeat("**/*/", 40) + "b",
 		"{" + strings.Join(worst, ",") + "}/" + strings.Repeat("**/", 120) + "b",
 	} {
-		p, err := vfs.Compile(pattern)
+		p, err := search.Compile(pattern)
 		check.OK(t, err)
 		begun := time.Now()
 		p.Match(deep)
@@ -123,7 +124,7 @@ func TestPatternIsFast(t *testing.T) {
 			t.Errorf("%.30s took %v", pattern, took)
 		}
 	}
-	p, err := vfs.Compile(strings.Repeat("*a", 120) + "b")
+	p, err := search.Compile(strings.Repeat("*a", 120) + "b")
 	check.OK(t, err)
 	begun = time.Now()
 	p.Match(strings.Repeat("a", 255))
@@ -164,7 +165,7 @@ func TestPatternStates(t *testing.T) {
 		if len(w) == 0 {
 			continue
 		}
-		p, err := vfs.Compile(strings.Join(w, "/"))
+		p, err := search.Compile(strings.Join(w, "/"))
 		check.OK(t, err)
 		for _, names := range words([]string{"a", "b"}, 4) {
 			if len(names) == 0 {
@@ -191,7 +192,7 @@ func FuzzPattern(f *testing.F) {
 			checkExpand(t, pattern)
 		}
 		begun := time.Now()
-		p, err := vfs.Compile(pattern)
+		p, err := search.Compile(pattern)
 		if err != nil {
 			if code := vfs.CodeOf(err); code != vfs.Invalid && code != vfs.Limit {
 				t.Errorf("%v", err)
@@ -222,7 +223,7 @@ func FuzzPattern(f *testing.F) {
 
 // Equal alternatives are one, and all together are bounded.
 func TestPatternAlternatives(t *testing.T) {
-	p, err := vfs.Compile("{" + strings.Repeat("*,", 63) + "*}/" + strings.Repeat("*/", 100) + "x")
+	p, err := search.Compile("{" + strings.Repeat("*,", 63) + "*}/" + strings.Repeat("*/", 100) + "x")
 	check.OK(t, err)
 	if n := len(p.Start()); n != 1 {
 		t.Errorf("equal alternatives begin at %d places", n)
@@ -232,8 +233,8 @@ func TestPatternAlternatives(t *testing.T) {
 		alts = append(alts, fmt.Sprint("*", i))
 	}
 	all := "{" + strings.Join(alts, ",") + "}"
-	_, err = vfs.Compile(all + strings.Repeat("/**/*", 7))
+	_, err = search.Compile(all + strings.Repeat("/**/*", 7))
 	check.OK(t, err)
-	_, err = vfs.Compile(all + strings.Repeat("/**/*", 8))
+	_, err = search.Compile(all + strings.Repeat("/**/*", 8))
 	check.Is(t, "too long together", err, vfs.Invalid)
 }

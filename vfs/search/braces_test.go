@@ -1,4 +1,4 @@
-package vfs_test
+package search_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/search"
 )
 
 // expandSlowly does what Expand does by replacing the first brace until there is
@@ -22,7 +23,7 @@ func expandSlowly(pattern string) (done []string, code vfs.Code) {
 		case parts == nil:
 			return nil, vfs.Invalid
 		}
-		if len(done)+len(todo)+len(parts) > vfs.MaxAlternatives {
+		if len(done)+len(todo)+len(parts) > search.MaxAlternatives {
 			return nil, vfs.Invalid
 		}
 		for _, part := range slices.Backward(parts) {
@@ -64,7 +65,7 @@ func firstBrace(p string) (open int, parts []string, rest string) {
 
 func checkExpand(t *testing.T, pattern string) {
 	t.Helper()
-	got, steps, err := vfs.Expand(pattern)
+	got, steps, err := search.Expand(pattern)
 	want, code := expandSlowly(pattern)
 	if vfs.CodeOf(err) != code || !slices.Equal(got, want) {
 		t.Fatalf("%q stands for %q, %v; want %q, %q", pattern, got, err, want, code)
@@ -113,7 +114,7 @@ func TestBracesAreLinear(t *testing.T) {
 		if len(c.pattern) > vfs.MaxPath {
 			t.Fatalf("%s: %d bytes", c.name, len(c.pattern))
 		}
-		alts, steps, _ := vfs.Expand(c.pattern)
+		alts, steps, _ := search.Expand(c.pattern)
 		if len(alts) != c.alts {
 			t.Errorf("%s: it stands for %d patterns, want %d", c.name, len(alts), c.alts)
 		}

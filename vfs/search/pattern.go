@@ -1,9 +1,11 @@
-package vfs
+package search
 
 import (
 	"path"
 	"slices"
 	"strings"
+
+	"capd/vfs"
 )
 
 // maxAlternatives is how many plain patterns the braces of one pattern may stand for.
@@ -41,7 +43,7 @@ type State []int32
 // invalid when the braces stand for more than [maxAlternatives] patterns, or for
 // patterns that are too long together.
 func Compile(pattern string) (*Pattern, error) {
-	if err := CheckPathSize(pattern); err != nil {
+	if err := vfs.CheckPathSize(pattern); err != nil {
 		return nil, err
 	}
 	alts, _, err := expand(pattern)
@@ -58,7 +60,7 @@ func Compile(pattern string) (*Pattern, error) {
 		seen[alt] = true
 		starts = append(starts, int32(len(p.segs)))
 		if alt == "" || alt[0] == '/' {
-			return nil, Errorf(Invalid, "a pattern is not empty and starts at this Dir, never with \"/\"")
+			return nil, vfs.Errorf(vfs.Invalid, "a pattern is not empty and starts at this Dir, never with \"/\"")
 		}
 		for text := range strings.SplitSeq(alt, "/") {
 			s, err := compileName(text)
@@ -70,7 +72,7 @@ func Compile(pattern string) (*Pattern, error) {
 			}
 			p.segs = append(p.segs, s)
 			if len(p.segs)-len(starts)+1 > maxSegments {
-				return nil, Errorf(Invalid, "the braces of a pattern stand for patterns of more than %d names together", maxSegments)
+				return nil, vfs.Errorf(vfs.Invalid, "the braces of a pattern stand for patterns of more than %d names together", maxSegments)
 			}
 		}
 		p.segs = append(p.segs, segment{end: true})
@@ -84,13 +86,13 @@ func Compile(pattern string) (*Pattern, error) {
 func compileName(text string) (segment, error) {
 	switch text {
 	case "", ".", "..":
-		return segment{}, Errorf(Invalid, "a pattern holds an empty name, \".\" or \"..\"")
+		return segment{}, vfs.Errorf(vfs.Invalid, "a pattern holds an empty name, \".\" or \"..\"")
 	case "**":
 		return segment{any: true}, nil
 	}
 	text = carets(text)
 	if _, err := path.Match(text, "x"); err != nil {
-		return segment{}, Errorf(Invalid, "a pattern holds an open \"[\" or ends in a backslash")
+		return segment{}, vfs.Errorf(vfs.Invalid, "a pattern holds an open \"[\" or ends in a backslash")
 	}
 	s := segment{text: text, literal: !strings.ContainsAny(text, `*?[\`), stars: strings.Contains(text, "*")}
 	if before, after, ok := strings.Cut(text, "*"); ok && !strings.ContainsAny(before+after, `*?[\`) {
@@ -229,7 +231,7 @@ func expand(pattern string) (alts []string, steps int, err error) {
 		return nil, steps, err
 	}
 	if all.count > maxAlternatives {
-		return nil, steps, Errorf(Invalid, "the braces of a pattern stand for more than %d patterns", maxAlternatives)
+		return nil, steps, vfs.Errorf(vfs.Invalid, "the braces of a pattern stand for more than %d patterns", maxAlternatives)
 	}
 	var b []byte
 	for i := range all.count {
@@ -296,7 +298,7 @@ func parse(pattern string) (all sequence, steps int, err error) {
 		}
 	}
 	if len(open) > 1 {
-		return sequence{}, steps, Errorf(Invalid, "a pattern holds an open \"{\"")
+		return sequence{}, steps, vfs.Errorf(vfs.Invalid, "a pattern holds an open \"{\"")
 	}
 	all = open[0][0]
 	all.add(part{text: pattern[from:], count: 1})

@@ -1,4 +1,4 @@
-package vfs_test
+package search_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/search"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -24,7 +25,7 @@ func TestFindKeepsOffRoutes(t *testing.T) {
 	check.OK(t, err)
 	defer c.Release()
 	search := func(meanwhile func(path string)) (all []string) {
-		p, err := vfs.Compile("**")
+		p, err := search.Compile("**")
 		check.OK(t, err)
 		check.OK(t, check.Find(t.Context(), d, p, "", func(path string, _ vfs.Kind, _ bool, _ int) bool {
 			all = append(all, path)
