@@ -13,7 +13,7 @@ import (
 	"capd/locator"
 )
 
-// holdRows have the host hold things for them.
+// holdRows make the host hold things for the attacker.
 func holdRows() []fairRow {
 	return []fairRow{
 		{name: "paths of 7 MiB in writers", conns: 1, alike: puts, attack: func(a *aggressor) {
@@ -57,8 +57,8 @@ func holdRows() []fairRow {
 	}
 }
 
-// takesAll opens files and begins writers as long as it may, and then reads, searches
-// and hashes.
+// takesAll opens files and begins writes until it is refused. Then it reads, searches and
+// hashes.
 func takesAll(a *aggressor) {
 	a.each(func(i int, g *grip) {
 		file := g.open("project/hostile/big")
@@ -83,7 +83,7 @@ func takesAll(a *aggressor) {
 	})
 }
 
-// crowdRows come in great numbers, or do not go.
+// crowdRows are attackers with very many connections, or connections that do not end.
 func crowdRows() []fairRow {
 	grants := size(4, 16, 16)
 	return []fairRow{
@@ -117,7 +117,7 @@ func crowdRows() []fairRow {
 	}
 }
 
-// stays reads for as long as its connections last.
+// stays reads until its connections end.
 func stays(a *aggressor) {
 	a.each(func(i int, g *grip) {
 		file := g.open("project/honest/big")
@@ -125,8 +125,8 @@ func stays(a *aggressor) {
 	})
 }
 
-// goneInASecond revokes every grant of the attacker's: its connections have to end
-// within a second, and its calls with them.
+// goneInASecond revokes every grant of the attacker. Its connections, and the calls on
+// them, must end within a second.
 func goneInASecond(tr *trial) {
 	tr.revokeAll()
 	begun := time.Now()
@@ -135,7 +135,7 @@ func goneInASecond(tr *trial) {
 		tr.breaks("after a revoke %d connections were there for %v", tr.connections(), took.Round(time.Millisecond))
 	}
 	var one, two attackerDid
-	time.Sleep(time.Until(begun.Add(time.Second))) // what was answered before may not be read yet
+	time.Sleep(time.Until(begun.Add(time.Second))) // the attacker may not yet have read earlier answers
 	tr.attacker.tell("count").into(&one)
 	time.Sleep(50 * time.Millisecond)
 	tr.attacker.tell("count").into(&two)
@@ -144,7 +144,7 @@ func goneInASecond(tr *trial) {
 	}
 }
 
-// connections are how many the host has; -1 when it does not say.
+// connections returns how many connections the host has, or -1 if it does not say.
 func (tr *trial) connections() int {
 	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
 	defer cancel()
@@ -155,7 +155,7 @@ func (tr *trial) connections() int {
 	return int(st.Connections)
 }
 
-// dialAll dials over and over, from as many goroutines as the row has connections.
+// dialAll dials again and again, from one goroutine for each connection of the row.
 func (a *aggressor) dialAll(f func(nc net.Conn, loc locator.Locator)) {
 	for range a.conns {
 		go func() {
@@ -176,7 +176,7 @@ func (a *aggressor) dialAll(f func(nc net.Conn, loc locator.Locator)) {
 	select {}
 }
 
-// dials is what a harmless guest does: it restores what it holds, and goes.
+// dials does what a harmless guest does: it restores its capability and leaves.
 func dials(a *aggressor) {
 	a.dialAll(func(nc net.Conn, loc locator.Locator) {
 		dialogue(nc, boot, restore(askedTop, result(askedBoot), loc.Secret[:]).fill)
@@ -189,7 +189,7 @@ func boot(m rpc.Message) error {
 	return err
 }
 
-// dialogue sends messages, waits for an answer to each, and hangs up.
+// dialogue sends messages, waits for the answer to each, and closes the connection.
 func dialogue(nc net.Conn, all ...func(rpc.Message) error) {
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(mostWait))

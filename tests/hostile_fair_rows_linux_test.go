@@ -15,16 +15,16 @@ import (
 	"capd/tests/slowfs"
 )
 
-// fairRows are all of them. Attackers of the same row find it here by its name.
+// fairRows returns all rows. An attacking process finds its row by name here.
 func fairRows() []fairRow {
 	return slices.Concat(costRows(), threadRows(), lockRows(), holdRows(), crowdRows())
 }
 
-// numbers are on how many connections a row is tried.
+// numbers are the numbers of connections with which a row is tried.
 var numbers = []int{1, 16, 256}
 
-// onMany is one row for each number of connections; the most of them stands for all
-// where there is little time.
+// onMany returns a row for each number of connections. If there is little time, only the row
+// with the most runs.
 func onMany(r fairRow) (rows []fairRow) {
 	for _, n := range numbers {
 		some := r
@@ -42,7 +42,7 @@ func connections(n int) string {
 	return fmt.Sprintf("%d connections", n)
 }
 
-// repeats has each connection make the same call, so many at once.
+// repeats makes the same call on each connection again and again, window calls at a time.
 func repeats(window int, c func(g *grip, q uint32) call) func(a *aggressor) {
 	return func(a *aggressor) {
 		a.each(func(_ int, g *grip) {
@@ -51,7 +51,7 @@ func repeats(window int, c func(g *grip, q uint32) call) func(a *aggressor) {
 	}
 }
 
-// What a harmless guest does: reads of 4 KiB, walks, small files and listings.
+// The calls of a harmless guest: reads of 4 KiB, walks, small files and listings.
 
 func readsBig(a *aggressor) {
 	a.each(func(i int, g *grip) {
@@ -99,7 +99,7 @@ func versionOf(q uint32, file target) call {
 	return of(q, file, schema.File_stat, func(p schema.File_stat_Params) error { p.SetWithVersion(true); return nil })
 }
 
-// removeIf removes a file on a condition that it does not meet: the host reads it to
+// removeIf removes a file with a condition that does not hold. The host must read the file to
 // find that out.
 func removeIf(q, top uint32, path string) call {
 	return of(q, export(top), schema.Dir_remove, func(p schema.Dir_remove_Params) error {
@@ -108,9 +108,10 @@ func removeIf(q, top uint32, path string) call {
 	})
 }
 
-// costRows make calls of few bytes that cost much.
+// costRows make short calls that are expensive for the host.
 func costRows() []fairRow {
-	// 121 names that fold to eighteen letters each character, in a path as long as may be.
+	// 121 names in a path of the greatest length. Each character of a name folds to eighteen
+	// letters.
 	costly := strings.TrimSuffix(strings.Repeat(strings.Repeat("\uFDFA", 10)+"/", 121), "/")
 	deep := strings.TrimSuffix(strings.Repeat("d/", 126), "/")
 	return slices.Concat(
@@ -130,7 +131,7 @@ func costRows() []fairRow {
 		})
 }
 
-// mkdirs makes a directory whose path is longer than the system takes in one.
+// mkdirs makes a directory whose path is longer than one system call takes.
 func (tr *trial) mkdirs(path string) {
 	at, err := unix.Open(tr.host.served, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	ok(tr, err)
@@ -144,7 +145,7 @@ func (tr *trial) mkdirs(path string) {
 	unix.Close(at)
 }
 
-// layLongLinks makes 39 links in a row, each as long as may be: in and out of a
+// layLongLinks makes a chain of 39 links of the greatest length. They lead in and out of a
 // directory 800 times.
 func layLongLinks(tr *trial) {
 	dir := filepath.Join(tr.host.served, "links")
@@ -161,8 +162,8 @@ func layHeavy(tr *trial) {
 	ok(tr, os.Truncate(filepath.Join(tr.host.served, "hostile/sparse"), int64(size(1<<30, 8<<30, 32<<30))))
 }
 
-// looksAndChanges has half of the connections search and hash, and the other half
-// change files on conditions.
+// looksAndChanges searches and hashes on half of the connections. On the other half it changes
+// files with conditions.
 func looksAndChanges(a *aggressor) {
 	a.each(func(i int, g *grip) {
 		if i%2 == 0 {
@@ -175,7 +176,7 @@ func looksAndChanges(a *aggressor) {
 	})
 }
 
-// threadRows have the host wait for a disk.
+// threadRows make the host wait for a disk.
 func threadRows() (rows []fairRow) {
 	for _, r := range []struct {
 		iops  int
@@ -242,7 +243,7 @@ func callsSlow(a *aggressor) {
 	})
 }
 
-// lockRows make calls that last, on what others use too.
+// lockRows make long calls on things that others use too.
 func lockRows() []fairRow {
 	return []fairRow{
 		{name: "64 removes of a large directory at once", conns: 1, alike: puts,
@@ -292,7 +293,7 @@ func lockRows() []fairRow {
 	}
 }
 
-// layLarge makes a directory of n files with names of so many bytes.
+// layLarge makes a directory of n files. Each name has this many bytes.
 func (tr *trial) layLarge(name string, n, bytes int) {
 	dir := filepath.Join(tr.host.served, name)
 	ok(tr, os.MkdirAll(dir, 0o755))
@@ -304,7 +305,7 @@ func (tr *trial) layLarge(name string, n, bytes int) {
 	}
 }
 
-// drain flushes, and counts what is answered until the connection ends.
+// drain flushes, and counts the answers until the connection ends.
 func (g *grip) drain() {
 	g.flush()
 	g.nc.SetReadDeadline(time.Time{})

@@ -11,35 +11,35 @@ import (
 	"time"
 )
 
-// fairOutcome is what a row came to.
+// fairOutcome is the result of a row.
 type fairOutcome struct {
 	row *fairRow
 
-	calm, attacked, beside phaseTimes // of the honest guest
+	calm, attacked, beside phaseTimes // of the honest guest: alone, beside the attack, beside a harmless guest
 	did, same              attackerDid
-	rate, sameRate         float64 // calls a second
+	rate, sameRate         float64 // calls a second of the attack, and of the harmless guest
 
-	peakMiB     int // resident
-	threads     int // at most
-	goroutines  int // at most
+	peakMiB     int // resident memory
+	threads     int // the most
+	goroutines  int // the most
 	operator    time.Duration
 	operatorErr error
-	back        time.Duration // until all was as before
-	stays       time.Duration // until all but directories that are kept was; 0: never
-	remains     string        // what was not
+	back        time.Duration // until everything was as before
+	stays       time.Duration // until everything except for directories that are kept open was as before; 0: never
+	remains     string        // what was not as before
 
-	seen string // of capd status --guests, in the middle
+	seen string // the output of capd status --guests, in the middle
 
 	mu     sync.Mutex
-	broken []string // what the row had to hold
+	broken []string // requirements of the row that did not hold
 }
 
-// fairTable shows the outcomes.
+// fairTable is the table of the outcomes.
 type fairTable struct{ all []*fairOutcome }
 
 func (t *fairTable) add(o *fairOutcome) { t.all = append(t.all, o) }
 
-// worst is an operation's longest time, of any kind.
+// worst returns the longest time of any operation.
 func (p phaseTimes) worst() (longest time.Duration) {
 	for _, o := range p {
 		longest = max(longest, quantile(o.Times, 1000))
@@ -47,7 +47,7 @@ func (p phaseTimes) worst() (longest time.Duration) {
 	return longest
 }
 
-// failures are how many operations failed, and how the first did.
+// failures returns how many operations failed, and the first failure.
 func (p phaseTimes) failures() (n int, first string) {
 	for _, what := range opKinds {
 		if o := p[what]; o != nil && o.Failed > 0 {
@@ -59,7 +59,7 @@ func (p phaseTimes) failures() (n int, first string) {
 	return n, first
 }
 
-// times are a kind's p50, p99 and longest.
+// times returns the p50, the p99 and the longest time of one kind of operation.
 func (p phaseTimes) times(what string) string {
 	o := p[what]
 	if o == nil || len(o.Times) == 0 {
@@ -68,8 +68,8 @@ func (p phaseTimes) times(what string) string {
 	return fmt.Sprintf("%s %s %s", brief(quantile(o.Times, 500)), brief(quantile(o.Times, 990)), brief(quantile(o.Times, 1000)))
 }
 
-// ratio is how many times the p99 beside a harmless guest the one beside the attack is;
-// 0 where nothing was measured.
+// ratio returns the p99 beside the attack divided by the p99 beside a harmless guest, or
+// 0 if nothing was measured.
 func (o *fairOutcome) ratio(what string) float64 {
 	bad, good := o.attacked[what], o.beside[what]
 	if bad == nil || good == nil || len(bad.Times) == 0 || len(good.Times) == 0 {
@@ -96,7 +96,7 @@ func factor(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// brief is a time in three or four characters and a unit.
+// brief formats a time as three or four characters and a unit.
 func brief(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
@@ -107,10 +107,10 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%.1fs", d.Seconds())
 }
 
-// mostMiB is what the host's resident memory may come to.
+// mostMiB returns the aim for the host's resident memory.
 func (r *fairRow) mostMiB() int { return aimMiB + aimMiBEach*max(1, r.grants) }
 
-// missed are the aims that the row has missed.
+// missed returns the aims that the row has missed.
 func (o *fairOutcome) missed() (all []string) {
 	miss := func(missed bool, format string, args ...any) {
 		if missed {
@@ -131,7 +131,7 @@ func (o *fairOutcome) missed() (all []string) {
 	return all
 }
 
-// judge says what the row had to hold and did not.
+// judge notes the requirements of the row that did not hold.
 func (o *fairOutcome) judge() {
 	fail := func(failed bool, format string, args ...any) {
 		if failed {
@@ -147,7 +147,7 @@ func (o *fairOutcome) judge() {
 	fail(o.back > 0 && o.stays == 0, "%v after the attack there are %s", o.back.Round(time.Second), o.remains)
 }
 
-// detail is what the table leaves out.
+// detail returns what the table leaves out.
 func (o *fairOutcome) detail() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the attacker: %d connections, %d ended, %d calls answered", o.did.Conns, o.did.Ended, o.did.Calls)
@@ -178,8 +178,9 @@ func (o *fairOutcome) detail() string {
 	return b.String()
 }
 
-// print shows a line for each row: the honest guest's times beside the attack (p50, p99
-// and longest), its p99 over that beside a harmless guest, and what the host came to.
+// print prints a line for each row: the honest guest's times beside the attack (p50, p99
+// and longest), the ratio of its p99 to the one beside a harmless guest, and what the
+// host used.
 func (t *fairTable) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "row\tcalls/s\tread p50 p99 max\tput p50 p99 max\tdial p50 p99 max\tp99 ×\tlongest\tfailed\tMiB\tthreads\tgoroutines\tback\tMISSED")
@@ -197,7 +198,7 @@ func (t *fairTable) print(out io.Writer) {
 	fmt.Fprintf(out, "hostile rows beside an honest guest: %d of %d reach every aim\n", held, len(t.all))
 }
 
-// crash is that the host has ended.
+// crash returns why the host has ended, if it has.
 func (o *fairOutcome) crash() []string {
 	for _, what := range o.broken {
 		if strings.Contains(what, "crash") {

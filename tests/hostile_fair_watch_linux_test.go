@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// begin notes what the host holds, and has its most resident memory counted anew.
+// begin notes what the host holds, and resets the system's record of its peak memory.
 func (tr *trial) begin() {
 	var err error
 	tr.before, err = tr.footprint()
@@ -18,7 +18,7 @@ func (tr *trial) begin() {
 	_ = os.WriteFile("/proc/"+tr.host.pid()+"/clear_refs", []byte("5"), 0)
 }
 
-// footprint collects the host's garbage and looks at what it holds.
+// footprint collects the host's garbage and returns what the host holds.
 func (tr *trial) footprint() (f footprint, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
 	defer cancel()
@@ -30,7 +30,7 @@ func (tr *trial) footprint() (f footprint, err error) {
 	return f, nil
 }
 
-// crashOf is what a log says of the process's end.
+// crashOf returns what a log says about the end of the process.
 func crashOf(log string) string {
 	for _, sign := range []string{"fatal error", "panic", "runtime:", "DATA RACE"} {
 		if _, rest, found := strings.Cut(log, sign); found {
@@ -40,8 +40,8 @@ func crashOf(log string) string {
 	return log
 }
 
-// watch looks at the host until stop: at its threads very often, and at the rest as
-// an operator would.
+// watch observes the host until stop is called. It looks at the threads very often, and
+// at the rest as an operator does.
 func (tr *trial) watch() (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -70,7 +70,7 @@ func (tr *trial) watch() (stop func()) {
 	return func() { close(done); wg.Wait() }
 }
 
-// ask asks the host for its status, as an operator does, and times that.
+// ask asks the host for its status, as an operator does, and measures the time.
 func (tr *trial) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
 	defer cancel()
@@ -83,8 +83,8 @@ func (tr *trial) ask() {
 	tr.goroutines = max(tr.goroutines, int(st.Goroutines))
 }
 
-// wait waits until all is as before, and notes how long that took. The host keeps
-// directories open for a while after they were used: that they are closed is an aim.
+// wait waits until everything is as before, and notes how long that took. The host keeps
+// directories open for a while after their use. It is an aim that they are closed.
 func (tr *trial) wait() {
 	begun := time.Now()
 	for {
@@ -107,11 +107,11 @@ func (tr *trial) wait() {
 	}
 }
 
-// hurried says that this is a plain run, or one whose times say nothing.
+// hurried reports whether this is a plain run, or one whose times mean nothing.
 func hurried() bool { return (!thorough || raceBuilt) && *fairFor == 0 }
 
-// patience is how long the host is waited for. What a row is known not to hold is not
-// worth it, where there is little time.
+// patience returns how long to wait for the host. If there is little time, it is short
+// for a row that is known to fail.
 func (tr *trial) patience() time.Duration {
 	if tr.row.yet != "" && hurried() {
 		return time.Second
@@ -119,9 +119,9 @@ func (tr *trial) patience() time.Duration {
 	return mostBack
 }
 
-// left says what of the attack is left in the host, and what of it are directories of
-// the tree that are kept open. The honest guest goes on meanwhile: its connections come
-// and go.
+// left returns what is left of the attack in the host, and which part of it is
+// directories of the tree that are kept open. The honest guest continues meanwhile, so
+// its connections come and go.
 func (tr *trial) left() (left, cached string, err error) {
 	now, err := tr.footprint()
 	if err != nil {
@@ -137,7 +137,7 @@ func (tr *trial) left() (left, cached string, err error) {
 	note("goroutines", int(now.Goroutines), int(tr.before.Goroutines), 8)
 	note("descriptors", tr.host.held(), tr.held, 8)
 	note("connections", int(now.Connections), int(tr.before.Connections), 2)
-	note("open nodes", int(now.OpenNodes), int(tr.before.OpenNodes), 100) // shares that were made last outlive who made them
+	note("open nodes", int(now.OpenNodes), int(tr.before.OpenNodes), 100) // the last shares live longer than the guest that made them
 	note("threads", statusOf(tr.host.pid(), "Threads"), tr.thread, 16)
 	left, what = strings.Join(what, ", "), nil
 	note("descriptors, directories that are kept among them,", now.files, tr.before.files, 8)

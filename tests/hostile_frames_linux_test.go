@@ -15,7 +15,7 @@ import (
 	schema "capd/capnp"
 )
 
-// frameAttacks send what is no message, or none that can be read.
+// frameAttacks send data that is not a message, or a message that cannot be read.
 func frameAttacks() []hostileRow {
 	hello := append([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, pattern(0, 500)...)
 	return []hostileRow{
@@ -30,7 +30,7 @@ func frameAttacks() []hostileRow {
 			for i := range b {
 				b[i] = byte(rnd.Uint32())
 			}
-			if a.round%2 == 0 { // so that the header at least is one
+			if a.round%2 == 0 { // so that at least the header is valid
 				copy(b, header(0, uint32(len(b)/8)))
 			}
 			a.stranger().say(b)
@@ -85,7 +85,7 @@ func frameAttacks() []hostileRow {
 				for range 50 {
 					nc, err := net.Dial("unix", a.evil.Socket)
 					if err != nil {
-						continue // its queue is full
+						continue // the listener's queue is full
 					}
 					nc.Write(session[:rnd.IntN(len(session))])
 					nc.Close()
@@ -133,7 +133,7 @@ func frameAttacks() []hostileRow {
 	}
 }
 
-// lastingAttacks take their time; the host must not give it to them.
+// lastingAttacks are slow. The host must not wait for them without end.
 func lastingAttacks() []hostileRow {
 	return []hostileRow{
 		lasting("a byte at a time, for ever", "abort: too long, after a minute", "too long", time.Minute, func(nc net.Conn) {
@@ -149,10 +149,10 @@ func lastingAttacks() []hostileRow {
 	}
 }
 
-// far is a far pointer to a word of a segment.
+// far returns a far pointer to a word of a segment.
 func far(segment, word uint64) uint64 { return 2 | word<<3 | segment<<32 }
 
-// segments is a frame of several segments.
+// segments returns a frame of several segments.
 func segments(all ...[]uint64) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(all)-1))
 	for _, s := range all {
@@ -171,8 +171,7 @@ func segments(all ...[]uint64) []byte {
 
 func slicesOf(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// bytesThat is a row of bytes that a stranger sends, for which the host must
-// abort and say why.
+// bytesThat returns a row in which a stranger sends b. The host must abort and say why.
 func bytesThat(name, why string, b []byte) hostileRow {
 	return hostileRow{name: name, must: "abort: " + why, do: func(a *assault) {
 		p := a.stranger()
@@ -181,7 +180,7 @@ func bytesThat(name, why string, b []byte) hostileRow {
 	}}
 }
 
-// say sends bytes and nothing more, and waits for the end.
+// say sends bytes and nothing more, and waits until the connection ends.
 func (p *peer) say(b []byte) {
 	p.nc.SetWriteDeadline(time.Now().Add(rush()))
 	p.nc.Write(b)
@@ -190,9 +189,9 @@ func (p *peer) say(b []byte) {
 	p.nc.Close()
 }
 
-// lasting is a row of some connections that stay open for as long as the host
-// lets them: it must end them, and say why, when their time is up. What became of
-// them is looked at when all else is done.
+// lasting returns a row of connections that stay open as long as the host lets them. When
+// their time is up, the host must end them and say why. The result is checked after
+// everything else.
 func lasting(name, must, why string, limit time.Duration, do func(net.Conn)) hostileRow {
 	const n = 10
 	outcomes := make(chan string, n)
@@ -235,7 +234,7 @@ func lasting(name, must, why string, limit time.Duration, do func(net.Conn)) hos
 	}
 }
 
-// honestSession is what a guest sends that does a bit of everything.
+// honestSession returns what a guest sends that uses a little of everything.
 func honestSession(a *assault) []byte {
 	var b []byte
 	add := func(fill func(rpc.Message) error) { b = append(b, message(a.TB, fill)...) }
@@ -271,7 +270,7 @@ func honestSession(a *assault) []byte {
 		}
 		return theirAnswer(12, 0)(d)
 	})
-	for _, id := range []uint32{0, 1} { // answers to the sink's calls, as they will be
+	for _, id := range []uint32{0, 1} { // answers to the sink's calls, sent in advance
 		add(func(m rpc.Message) error {
 			r, err := m.NewReturn()
 			if err != nil {
@@ -300,7 +299,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// framesOf cuts a session of messages of one segment into its frames.
+// framesOf splits a session into its frames. Each message has one segment.
 func framesOf(b []byte) (frames [][]byte) {
 	for len(b) > 0 {
 		n := 8 + 8*int(binary.LittleEndian.Uint32(b[4:]))
@@ -310,7 +309,7 @@ func framesOf(b []byte) (frames [][]byte) {
 	return frames
 }
 
-// wrongPointers gives every parameter of some methods a pointer of another kind.
+// wrongPointers sets every parameter of some methods to a pointer of the wrong kind.
 func wrongPointers(a *assault) {
 	p, top, file := a.holding()
 	q := uint32(1)
@@ -355,7 +354,7 @@ func wrongPointers(a *assault) {
 	p.alive(top)
 }
 
-// odd is a pointer of some kind.
+// odd returns a pointer of this kind.
 func odd(s capnp.Struct, kind int) (capnp.Ptr, error) {
 	seg := s.Segment()
 	switch kind {
@@ -377,10 +376,11 @@ func odd(s capnp.Struct, kind int) (capnp.Ptr, error) {
 		l, err := capnp.NewBitList(seg, 100)
 		return l.ToPtr(), err
 	}
-	return s.ToPtr(), nil // itself
+	return s.ToPtr(), nil // it points to itself
 }
 
-// echoed sends a message that the host does not know, with something in it.
+// echoed sends a message of a type that the host does not know, with content that fill
+// makes.
 func echoed(a *assault, fill func(capnp.Struct) (capnp.Ptr, error)) {
 	p, _, top := a.guest()
 	for range 20 {
@@ -411,7 +411,7 @@ func echoed(a *assault, fill func(capnp.Struct) (capnp.Ptr, error)) {
 	}
 }
 
-// nest is a struct in a struct, ten thousand times.
+// nest makes ten thousand nested structs.
 func nest(s capnp.Struct) (capnp.Ptr, error) {
 	top, err := capnp.NewStruct(s.Segment(), capnp.ObjectSize{PointerCount: 1})
 	at := top
@@ -423,8 +423,8 @@ func nest(s capnp.Struct) (capnp.Ptr, error) {
 	return top.ToPtr(), err
 }
 
-// fold is forty structs, each with two pointers to the next: 2^40 to a reader who
-// follows each.
+// fold makes forty structs, each with two pointers to the next. A reader who follows each
+// pointer visits 2^40 structs.
 func fold(s capnp.Struct) (capnp.Ptr, error) {
 	top, err := capnp.NewStruct(s.Segment(), capnp.ObjectSize{PointerCount: 2})
 	at := top
@@ -436,23 +436,23 @@ func fold(s capnp.Struct) (capnp.Ptr, error) {
 	return top.ToPtr(), err
 }
 
-// knot is a struct that points to itself, twice.
+// knot makes a struct that points to itself twice.
 func knot(s capnp.Struct) (capnp.Ptr, error) {
 	k, err := capnp.NewStruct(s.Segment(), capnp.ObjectSize{PointerCount: 2})
 	return k.ToPtr(), firstOf(err, k.SetPtr(0, k.ToPtr()), k.SetPtr(1, k.ToPtr()))
 }
 
-// amplify is a list of as many empty structs as a list can have.
+// amplify makes the longest possible list of empty structs.
 func amplify(s capnp.Struct) (capnp.Ptr, error) {
 	l, err := capnp.NewCompositeList(s.Segment(), capnp.ObjectSize{}, 1<<29-1)
 	return l.ToPtr(), err
 }
 
-// emptyTable calls with capability tables whose entries take no room.
+// emptyTable sends calls with capability tables whose entries take no room.
 func emptyTable(a *assault) {
 	p, _, top := a.guest()
 	for q := range uint32(8) {
-		c := moveTo(q, export(top), promise(q)) // it waits, and holds what it came with
+		c := moveTo(q, export(top), promise(q)) // this call waits, and keeps its capabilities
 		fill := c.params
 		c.params = func(w rpc.Payload) error {
 			if err := fill(w); err != nil {

@@ -21,7 +21,7 @@ import (
 
 func init() { others["hoarder"] = hoarder }
 
-// hoards take as much as they can, and let go of nothing.
+// hoards take as much as they can and release nothing.
 func hoards() []hostileRow {
 	return []hostileRow{
 		{name: "2,000 reads of 1 MiB whose replies are never read", must: "nothing: the host stops reading", room: 48, once: true, do: func(a *assault) {
@@ -264,7 +264,7 @@ func isLimit(r rpc.Return) bool {
 	return err == nil && coded(why, "limit")
 }
 
-// countLimits reads n Returns and counts those that say limit.
+// countLimits reads n Returns and counts those that fail with limit.
 func (p *peer) countLimits(n int) (limits int) {
 	p.Helper()
 	for range n {
@@ -277,8 +277,8 @@ func (p *peer) countLimits(n int) (limits int) {
 	return limits
 }
 
-// neverRead asks for results of 1 MiB on some connections and reads none; or has
-// them kept, which must end the connection.
+// neverRead asks for results of 1 MiB on some connections and reads none. If kept is set,
+// it never finishes the calls, which must end the connection.
 func (a *assault) neverRead(conns, calls int, kept bool) {
 	each(conns, func(int) {
 		p, _, top := a.guest()
@@ -302,8 +302,8 @@ func (a *assault) neverRead(conns, calls int, kept bool) {
 	}
 }
 
-// hold makes n calls and keeps what they give, some at a time; it returns how many
-// met a limit.
+// hold makes n calls, some at a time, and keeps their results. It returns how many were
+// refused with limit.
 func (p *peer) hold(n uint32, ask func(q uint32) call) (limits int) {
 	p.Helper()
 	const some = 1000
@@ -333,8 +333,8 @@ func leakCaps(a *assault) {
 	p.works(askedLater)
 }
 
-// stageMany begins writes, n of them, with something in each, and returns how
-// many met a limit.
+// stageMany begins n writes and writes a little to each. It returns how many were refused
+// with limit.
 func (p *peer) stageMany(top uint32, n uint32) (limits int) {
 	for q := range n {
 		p.call(of(q, export(top), schema.Dir_stage, func(s schema.Dir_stage_Params) error {
@@ -344,8 +344,7 @@ func (p *peer) stageMany(top uint32, n uint32) (limits int) {
 	return p.countLimits(int(n))
 }
 
-// heavy makes eight calls that are much work on each of some connections, and
-// lets them be for a while.
+// heavy makes eight expensive calls on each connection, and lets them run for a while.
 func (a *assault) heavy(conns int, do func(p *peer, q, top uint32)) {
 	each(conns, func(int) {
 		p, _, top := a.guest()
@@ -371,7 +370,7 @@ func (a *assault) wide(n int) (remove func()) {
 	return func() { ok(a.TB, os.RemoveAll(dir)) }
 }
 
-// deep makes a file whose path is nearly as long as may be.
+// deep makes a file whose path has nearly the greatest length.
 func (a *assault) deep() (dir, file string, remove func()) {
 	names := slices.Repeat([]string{strings.Repeat("d", 250)}, 14)
 	dir, file = filepath.Join(names...), strings.Repeat("f", 250)
@@ -380,12 +379,12 @@ func (a *assault) deep() (dir, file string, remove func()) {
 	return "project/" + dir, file, func() { ok(a.TB, os.RemoveAll(filepath.Join(a.served, names[0]))) }
 }
 
-// sparse makes a file of no bytes to speak of that takes half a minute to read.
+// sparse makes a file that takes almost no room but half a minute to read.
 func (a *assault) sparse() {
 	ok(a.TB, os.Truncate(a.served+"/hostile/sparse", 1<<35))
 }
 
-// manyGrants holds n grants over as many connections each as may be.
+// manyGrants holds n grants, each over as many connections as are allowed.
 func (a *assault) manyGrants(n int) {
 	each(n, func(i int) {
 		_, loc, ctl, err := a.console.Grant(context.Background(), fmt.Sprintf("evil%d", i), "", false)
@@ -398,7 +397,7 @@ func (a *assault) manyGrants(n int) {
 		for range meter.GrantLimits()[meter.Connections] {
 			c, err := client.Dial(context.Background(), loc)
 			if err != nil {
-				continue // its queue is full
+				continue // the listener's queue is full
 			}
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -412,7 +411,7 @@ func (a *assault) manyGrants(n int) {
 	})
 }
 
-// hoarder opens one of everything that there is, many times, and says so.
+// hoarder opens one of everything many times, and reports that.
 func hoarder(args []string) {
 	ctx := context.Background()
 	conn, top := guestOf(args[0])
@@ -443,7 +442,7 @@ func hoarder(args []string) {
 	select {}
 }
 
-// slow takes its time over what it is given, and drip over what it gives.
+// slow is a sink that takes its time. drip is a reader that gives a little at a time.
 type (
 	slow struct{}
 	drip struct{ n int }
@@ -455,7 +454,7 @@ func (slow) Write(b []byte) (int, error) {
 }
 
 func (d *drip) Read(b []byte) (int, error) {
-	if d.n++; d.n > 6 { // beyond what goes in one message
+	if d.n++; d.n > 6 { // more than one message carries
 		time.Sleep(time.Second)
 	}
 	return min(len(b), 1<<20), nil

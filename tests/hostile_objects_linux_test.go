@@ -10,8 +10,8 @@ import (
 	schema "capd/capnp"
 )
 
-// objectAttacks abuse what is served: secrets, capabilities of other kinds,
-// parameters without measure.
+// objectAttacks misuse what is served: secrets, capabilities of the wrong kind, and
+// parameters out of range.
 func objectAttacks() []hostileRow {
 	return []hostileRow{
 		{name: "a thousand wrong secrets", must: "denied, and abort: limit after 32", once: true, do: func(a *assault) {
@@ -105,7 +105,7 @@ func objectAttacks() []hostileRow {
 			p.fails(2, "invalid")
 			p.call(read(3, file, 0, 0xffff_ffff))
 			p.fails(3, "tooLarge")
-			p.call(read(4, file, 1<<62, 1<<20)) // past its end: nothing
+			p.call(read(4, file, 1<<62, 1<<20)) // past the end: nothing
 			p.works(4)
 			for q, size := range []uint64{1 << 63, 1<<63 - 1, ^uint64(0)} {
 				p.call(of(uint32(10+q), file, schema.File_truncate, func(s schema.File_truncate_Params) error { s.SetSizeBytes(size); return nil }))
@@ -118,7 +118,7 @@ func objectAttacks() []hostileRow {
 					s.SetLength(size)
 					return s.SetSink(pointer(s, 0))
 				}, hosted(5)))
-				if size != 1<<63-1 { // which may be a size
+				if size != 1<<63-1 { // which may be a valid size
 					p.fails(uint32(10+q), "invalid")
 					p.fails(uint32(30+q), "invalid")
 				}
@@ -220,7 +220,7 @@ func flipped(b []byte, bit int) []byte {
 	return out
 }
 
-// shareDir shares what a descriptor describes as a directory.
+// shareDir shares the capability of a descriptor as a directory.
 func shareDir(q, session uint32, d descriptor) call {
 	return of(q, export(session), schema.Session_share, func(p schema.Session_share_Params) error {
 		ref, err := p.NewRef()
@@ -231,7 +231,7 @@ func shareDir(q, session uint32, d descriptor) call {
 	}, d)
 }
 
-// otherKinds gives capabilities of the host's where others are due.
+// otherKinds passes capabilities of the host where capabilities of another kind belong.
 func otherKinds(p *peer, session, top uint32) {
 	p.call(openFile(1, export(top), "project/hostile/f"))
 	p.call(of(2, export(top), schema.Dir_stage, func(s schema.Dir_stage_Params) error { return s.SetPath("tmp/kinds") }))

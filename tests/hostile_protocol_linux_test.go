@@ -19,7 +19,7 @@ func protocolAttacks() []hostileRow {
 // never is an id that nothing has.
 const never = 123_456
 
-// tableAttacks lie about the four tables.
+// tableAttacks send wrong ids for the four tables.
 func tableAttacks() []hostileRow {
 	return []hostileRow{
 		breach("call on its own question", "not open", func(p *peer, _, _ uint32) { p.call(statDir(7, result(7))) }),
@@ -38,7 +38,7 @@ func tableAttacks() []hostileRow {
 			p.finish(askedBoot, false)
 			p.release(session, 1)
 			p.release(top, 1)
-			p.call(call{q: 7}) // it reads as the export 0
+			p.call(call{q: 7}) // the host reads it as the export 0
 		}),
 		breach("question reused while open", "open already", func(p *peer, _, top uint32) {
 			p.call(openDir(7, export(top), "tmp"))
@@ -158,7 +158,7 @@ func unimplementedOfAll(a *assault) {
 			return nil
 		})
 		p.aborted("")
-	case 2: // a resolution of what the host never promised
+	case 2: // a resolution of something that the host never promised
 		p.send(func(m rpc.Message) error {
 			u, err := m.NewUnimplemented()
 			if err != nil {
@@ -173,7 +173,7 @@ func unimplementedOfAll(a *assault) {
 			return err
 		})
 		p.aborted("never exported")
-	case 3: // a resolution to what the host does export: a release by another name
+	case 3: // a resolution to what the host does export, which releases it by another name
 		p.send(func(m rpc.Message) error {
 			u, err := m.NewUnimplemented()
 			if err != nil {
@@ -189,7 +189,7 @@ func unimplementedOfAll(a *assault) {
 		})
 		p.call(statDir(1, export(top)))
 		p.aborted("not exported")
-	case 4: // a bootstrap of the host's
+	case 4: // a bootstrap of a capability of the host
 		p.send(func(m rpc.Message) error {
 			u, err := m.NewUnimplemented()
 			if err == nil {
@@ -233,8 +233,8 @@ func disembargoOfAll(a *assault) {
 	p.aborted("")
 }
 
-// promiseAttacks resolve promises as no honest guest does. The host waits for
-// where a promise leads when it is to move something there.
+// promiseAttacks resolve promises as no honest guest does. The host waits for the
+// resolution when it is to move something to a promise.
 func promiseAttacks() []hostileRow {
 	return []hostileRow{
 		refused("promise resolved to itself", "what is moved there is unsupported", func(p *peer, _, top uint32) {
@@ -245,7 +245,7 @@ func promiseAttacks() []hostileRow {
 		refused("two promises resolved to each other, again and again", "unsupported, both", func(p *peer, _, top uint32) {
 			p.call(moveTo(1, export(top), promise(5)))
 			p.call(moveTo(2, export(top), promise(6)))
-			for range 100 { // one that was resolved is a new one when it is named again
+			for range 100 { // a promise that was resolved is a new promise when it is named again
 				p.resolve(5, promise(6))
 				p.resolve(6, promise(5))
 			}
@@ -342,8 +342,8 @@ func promiseAttacks() []hostileRow {
 	}
 }
 
-// swallowing does what f does while somebody reads what the host sends, and then
-// says that the connection goes on.
+// swallowing runs f while another goroutine reads what the host sends. Then it checks
+// that the connection still works.
 func (p *peer) swallowing(top uint32, f func()) {
 	p.Helper()
 	done := make(chan struct{})

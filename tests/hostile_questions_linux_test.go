@@ -10,12 +10,13 @@ import (
 	schema "capd/capnp"
 )
 
-// questionAttacks abuse calls and their results.
+// questionAttacks misuse calls and their results.
 func questionAttacks() []hostileRow {
 	return []hostileRow{
 		breach("flood of bootstraps", "limit", func(p *peer, _, top uint32) {
-			// The answers are read first: an Abort that has to wait behind them may not leave in time.
-			const most = 16_384 - 2 // with what a guest has asked already
+			// The answers are read first: an Abort behind many unread answers may not be sent in
+			// time.
+			const most = 16_384 - 2 // less what a guest has asked already
 			p.swallowing(top, func() {
 				for i := range uint32(most - 1) {
 					p.bootstrap(i)
@@ -206,7 +207,7 @@ func questionAttacks() []hostileRow {
 	}
 }
 
-// sinkReturns has the host call a sink, and returns that call by hand.
+// sinkReturns makes the host call a sink, and fills in the Return of that call by hand.
 func (p *peer) sinkReturns(top uint32, fill func(rpc.Return) error) {
 	p.call(openFile(1, export(top), "project/hostile/f"))
 	p.call(stream(2, result(1, 0), hosted(5)))
@@ -219,8 +220,8 @@ func globFor(q uint32, dir target, pattern string) call {
 	return of(q, dir, schema.Dir_glob, func(p schema.Dir_glob_Params) error { return p.SetPattern(pattern) })
 }
 
-// withoutParameters calls every method with the null pointer for its parameters,
-// and with an empty struct, on an object that has it.
+// withoutParameters calls every method on an object that has it, with the null pointer as
+// parameters and with an empty struct.
 func withoutParameters(a *assault) {
 	p, session, top := a.guest()
 	p.call(openFile(1, export(top), "project/hostile/f"))
@@ -243,7 +244,7 @@ func withoutParameters(a *assault) {
 				return errors.Join(err, w.SetContent(s.ToPtr()))
 			}} {
 				if o.iface == schema.File_TypeID && (m == int(schema.File_truncate.ID) || m == int(schema.File_writeText.ID) || m == int(schema.File_writeBytes.ID)) {
-					continue // they would do as they are told
+					continue // these would succeed
 				}
 				p.call(call{q: q, to: export(o.id), iface: o.iface, method: uint16(m), params: params})
 				if r := p.ret(q); r.Which() == rpc.Return_Which_exception {
@@ -261,7 +262,7 @@ func withoutParameters(a *assault) {
 	p.alive(top)
 }
 
-// methodsOf lists an interface's methods.
+// methodsOf lists the methods of an interface.
 func methodsOf(iface uint64) []string {
 	for _, i := range schema.Interfaces {
 		if i.ID == iface {

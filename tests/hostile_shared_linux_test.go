@@ -10,8 +10,8 @@ import (
 	schema "capd/capnp"
 )
 
-// What each of many connections, or of many calls, takes a little of: it is the grant
-// that may hold so much.
+// sharedHoards take a little on each of many connections, or with each of many calls. The
+// limit is that of the grant.
 func sharedHoards() []hostileRow {
 	return []hostileRow{
 		{name: "paths that come and go, of 60 calls that wait", must: "nothing is left of them", room: 16, once: true, do: func(a *assault) {
@@ -69,7 +69,7 @@ func sharedHoards() []hostileRow {
 				p.flush()
 				a.look()
 			})
-			var results int64 // that were not kept: all of a connection that ended
+			var results int64 // results that were not kept: all of a connection that ended
 			if !waitFor(patience, func() bool {
 				a.look()
 				results = 0
@@ -119,7 +119,7 @@ func sharedHoards() []hostileRow {
 	}
 }
 
-// crowded makes calls that wait, each with n times the same capability of the host's.
+// crowded makes calls that wait, each with n times the same capability of the host.
 func (a *assault) crowded(n int32, calls uint32) *peer {
 	p, _, top := a.guest()
 	for q := range calls {
@@ -137,7 +137,7 @@ func (a *assault) crowded(n int32, calls uint32) *peer {
 				l.Struct(i).SetUint16(0, uint16(rpc.CapDescriptor_Which_receiverHosted))
 				l.Struct(i).SetUint32(4, top)
 			}
-			l.Struct(0).SetUint16(0, uint16(rpc.CapDescriptor_Which_senderPromise)) // what the call waits for
+			l.Struct(0).SetUint16(0, uint16(rpc.CapDescriptor_Which_senderPromise)) // the call waits for this
 			l.Struct(0).SetUint32(4, q)
 			return capnp.Struct(w).SetPtr(1, l.ToPtr())
 		}
@@ -148,7 +148,7 @@ func (a *assault) crowded(n int32, calls uint32) *peer {
 	return p
 }
 
-// longMove is a call that waits, and is so many bytes long.
+// longMove returns a call that waits, and that is this many bytes long.
 func longMove(q, top uint32, bytes int) call {
 	c := moveTo(q, export(top), promise(q))
 	fill := c.params
@@ -165,7 +165,7 @@ func longMove(q, top uint32, bytes int) call {
 	return c
 }
 
-// many is on how many connections at once.
+// many returns the number of connections to use at once.
 func many() int {
 	if raceBuilt {
 		return 8
@@ -173,8 +173,8 @@ func many() int {
 	return times(8, 32)
 }
 
-// unfinished asks on n connections and finishes nothing, until so many calls or
-// connections were refused for a limit.
+// unfinished makes calls on n connections and finishes none, until this many calls or
+// connections were refused with a limit.
 func (a *assault) unfinished(n int, calls, conns int64, do func(p *peer, q, top uint32)) {
 	var refused refusals
 	each(n, func(int) {
@@ -189,7 +189,7 @@ func (a *assault) unfinished(n int, calls, conns int64, do func(p *peer, q, top 
 	refused.come(a, calls, conns)
 }
 
-// watch notes for a while how large the host is.
+// watch records for a while how much memory the host uses.
 func (a *assault) watch(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		a.look()

@@ -10,7 +10,7 @@ import (
 	schema "capd/capnp"
 )
 
-// sinkAttacks have the host call them.
+// sinkAttacks make the host call them.
 func sinkAttacks() []hostileRow {
 	return []hostileRow{
 		{name: "a sink that never answers, and whose client then dies", must: "nothing: the stream ends with the connection", do: func(a *assault) {
@@ -142,8 +142,8 @@ func sinkAttacks() []hostileRow {
 	}
 }
 
-// sinkThat is a row of a sink with answers of a kind; the stream must fail with
-// want, or do as it likes for "".
+// sinkThat returns a row of a sink whose answers are made by answer. The stream must fail
+// with want, or may do anything if want is "".
 func sinkThat(does, want string, answer func(r rpc.Return, q uint32) error) hostileRow {
 	must := "the stream is " + want + ", in our words"
 	if want == "" {
@@ -164,7 +164,7 @@ func sinkThat(does, want string, answer func(r rpc.Return, q uint32) error) host
 	})
 }
 
-// serveSink has f answer the host's calls until the call q has returned.
+// serveSink answers the host's calls with f until the call q has returned.
 func (p *peer) serveSink(q uint32, f func(question uint32)) rpc.Return {
 	p.Helper()
 	for begun := time.Now(); time.Since(begun) < patience; {
