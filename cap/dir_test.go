@@ -108,7 +108,7 @@ func TestDirMethods(t *testing.T) {
 				return err
 			}))
 	}
-	// Each interface says what it is, and each method of it.
+	// Each interface explains itself, and each of its methods.
 	c := []func(string) (string, error){
 		func(m string) (string, error) { return d.Help(ctx, m) },
 		func(m string) (string, error) { return f.Help(ctx, m) },

@@ -25,8 +25,8 @@ func moveTo(t *testing.T, d, dst *vat.Cap) error {
 	}, nil)
 }
 
-// A Dir of another connection arrives as the guest's own, though the host be the
-// same. Shared there and restored here it is as good as any.
+// A Dir of another connection arrives as the guest's own, even from the same host. If it
+// is shared there and restored here, it works like any other.
 func TestOfAnotherConnection(t *testing.T) {
 	ctx := t.Context()
 	s := serve(t, scene.InMemory(t, vfstest.Tree{"one/a": {Data: "a"}, "two": {Dir: true}}), nil)
@@ -58,7 +58,7 @@ func TestOfAnotherConnection(t *testing.T) {
 	reads(t, foreign, "b", "a")
 }
 
-// A capability of the wrong kind is refused for what it is.
+// A capability of the wrong kind is refused, and the error names its kind.
 func TestWrongKind(t *testing.T) {
 	s, _, d := guest(t, vfstest.Tree{"f": {}, "a": {}})
 	f := d.OpenFile("f")

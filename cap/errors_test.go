@@ -17,7 +17,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// text is an exception as it came over the wire.
+// text is an exception as it arrived over the wire.
 func text(t *testing.T, c *vat.Cap, m vat.Method[schema.Dir_openFile_Params, schema.Dir_openFile_Results], path string) string {
 	t.Helper()
 	err := vat.Do(t.Context(), c, m, func(p schema.Dir_openFile_Params, _ *vat.Caps) error { return p.SetPath(path) }, nil)
@@ -118,7 +118,7 @@ func putRaw(t *testing.T, d *client.Dir, path string, data []byte) error {
 	}, nil)
 }
 
-// A call of what is not there has a code too, as it comes over the wire.
+// A call on something that does not exist has a code too, as it arrives over the wire.
 func TestNoSuchCall(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {Data: "x"}, "d": {Dir: true}})
 	f := d.OpenFile("f")
@@ -151,7 +151,8 @@ func TestNoSuchCall(t *testing.T) {
 		if !isOne {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		// A call on a part of results that have come already fails here, in the words of package vat.
+		// A call on a part of results that have already arrived fails in this process,
+		// with an error of package vat.
 		if !e.Own() && !strings.HasPrefix(e.Reason, "capd: "+string(c.want)+": ") || e.Type != c.kind {
 			t.Errorf("%s: %v %q, want the code %s and %v", c.what, e.Type, e.Reason, c.want, c.kind)
 		}

@@ -10,8 +10,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// Calls on one File start in the order in which they were made, and a change
-// has ended before the next call begins, without anybody waiting in between.
+// Calls on one File start in the order in which they were made. A change has ended before
+// the next call begins, although the caller does not wait in between.
 func TestFileOrder(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {}})
 	f := d.OpenFile("f").Cap()

@@ -94,7 +94,7 @@ func TestGlobRefused(t *testing.T) {
 	is(t, "glob on what was revoked", err, vfs.Revoked)
 }
 
-// A search that finds nothing still comes back now and then.
+// A search that finds nothing still returns from time to time.
 func TestGlobIsBounded(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 60_000 {
@@ -111,8 +111,8 @@ func TestGlobIsBounded(t *testing.T) {
 	}
 }
 
-// Each page says what its search could not look into, and pages come to an end. The
-// client says each once, after all that was found.
+// Each page lists the directories that its search could not look into, and the pages end.
+// The client reports each such directory once, after everything that was found.
 func TestGlobMissed(t *testing.T) {
 	unlisted := map[string]bool{"b": true, "c/d": true, "z": true}
 	tree := vfs.Guarded(scene.InMemory(t, vfstest.Tree{"a/f": {}, "b/f": {}, "c/d/f": {}, "c/f": {}, "secret/f": {}, "z/f": {}}), nil, vfs.Guard{

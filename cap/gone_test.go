@@ -11,8 +11,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// A File whose file was removed is notFound, and stale while a directory has its
-// name. No method makes the file again.
+// A File whose file was removed is notFound. While a directory has its name it is stale.
+// No method creates the file again.
 func TestFileThatIsGone(t *testing.T) {
 	methods := map[string]func(t *testing.T, f *client.File) error{
 		"readText":  func(t *testing.T, f *client.File) error { _, _, err := f.ReadText(t.Context()); return err },
@@ -76,7 +76,7 @@ func TestFileThatIsGone(t *testing.T) {
 	}
 }
 
-// A Dir in whose place a file is is stale.
+// A Dir is stale if a file has taken its place.
 func TestDirThatIsGone(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"d/f": {}})
 	sub := d.SubDir("d")

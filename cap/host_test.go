@@ -1,5 +1,5 @@
-// Package cap_test holds what the host serves to its interfaces' contract, over
-// a socket.
+// Package cap_test tests over a socket that what the host serves keeps the contract of
+// its interfaces.
 package cap_test
 
 import (
@@ -30,7 +30,7 @@ func serve(t testing.TB, tree vfs.Dir, limits meter.Limits) *served {
 	return &served{scene.Serve(t, tree, scene.Options{Limits: limits})}
 }
 
-// guest is a guest of a host of tree in memory.
+// guest serves tree from memory, and connects a guest.
 func guest(t testing.TB, tree vfstest.Tree) (*served, *client.Conn, *client.Dir) {
 	t.Helper()
 	s := serve(t, scene.InMemory(t, tree), nil)
@@ -39,8 +39,8 @@ func guest(t testing.TB, tree vfstest.Tree) (*served, *client.Conn, *client.Dir)
 	return s, c, c.Dir(context.Background())
 }
 
-// session connects without any locator, for calls as a guest of another make
-// sends them.
+// session connects without a locator, for calls as a guest in another language makes
+// them.
 func (s *served) session(t testing.TB) *vat.Cap {
 	t.Helper()
 	c := vat.NewConn(scene.DialRaw(t, s.At.Socket), vat.Options{})
@@ -65,7 +65,7 @@ func call[P, R ~capnp.StructKind](t testing.TB, c *vat.Cap, m vat.Method[P, R], 
 	return wire.Decode(vat.Do(ctx, c, m, place, read))
 }
 
-// reads says what the file at path holds.
+// reads checks the content of the file at path.
 func reads(t testing.TB, d *client.Dir, path, want string) {
 	t.Helper()
 	f := d.OpenFile(path)

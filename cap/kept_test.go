@@ -17,7 +17,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// heap returns what is allocated and reachable in this process, in bytes.
+// heap returns how many bytes are allocated and reachable in this process.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -26,8 +26,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A Writer that has ended keeps its place until it is released, and hardly anything
-// beside.
+// A Writer that has ended counts until it is released, but uses hardly any memory.
 func TestEndedWritersAreBounded(t *testing.T) {
 	path := strings.Repeat("d/", 100) + strings.Repeat("x", vfs.MaxName)
 	s, _, d := guest(t, vfstest.Tree{path: {}})
@@ -79,8 +78,7 @@ func longCall[P, R ~capnp.StructKind](t *testing.T, c *vat.Cap, m vat.Method[P, 
 	return wire.Decode(err)
 }
 
-// A path or name that is longer than any can be is refused, and nothing of it is kept
-// or repeated.
+// A path or name that is too long is refused, and nothing of it is kept or repeated.
 func TestLongPaths(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {}})
 	long := strings.Repeat("x", 7<<20)
@@ -116,7 +114,7 @@ func TestLongPaths(t *testing.T) {
 	}
 }
 
-// The Revoker of a share that was taken back counts as long as it is held.
+// The Revoker of a revoked share counts as long as it is held.
 func TestHeldRevokersAreBounded(t *testing.T) {
 	const nodes = 50
 	s := serve(t, scene.InMemory(t, vfstest.Tree{"d/f": {}}), meter.Limits{meter.Nodes: nodes})

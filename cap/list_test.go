@@ -76,7 +76,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// A page of long names is shorter than was asked for, by bytes, and loses none.
+// A page of long names is shorter than requested, because its bytes are bounded. No name
+// is lost.
 func TestPageOfLongNames(t *testing.T) {
 	const files = 5000
 	tree := vfstest.Tree{}
@@ -107,7 +108,8 @@ func TestListWhileItChanges(t *testing.T) {
 		next, more = page(t, d, names[len(names)-1], 2)
 		names = append(names, next...)
 	}
-	// What was there all the time is there once; what came or went may be.
+	// An entry that was there all the time is listed once. One that was added or removed
+	// meanwhile may be listed.
 	got := strings.Join(names, "")
 	for _, c := range "bfhl" {
 		if strings.Count(got, string(c)) != 1 {
@@ -132,8 +134,8 @@ func TestListInterleaved(t *testing.T) {
 	}
 }
 
-// More listings than a connection keeps: those that were dropped begin anew,
-// and nobody notices.
+// There are more listings than a connection keeps. Those that were dropped begin again,
+// and the caller does not notice.
 func TestListDropped(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 40 {
@@ -157,7 +159,7 @@ func TestListDropped(t *testing.T) {
 	}
 }
 
-// All of a connection's listings at once, so that each drops another's.
+// All listings of a connection go on at once, so that each drops another.
 func TestListManyAtOnce(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 64 {
@@ -193,7 +195,7 @@ func (d *counting) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	}
 }
 
-// All connections of a grant together keep few listings.
+// All connections of a grant together keep only a few listings.
 func TestListDroppedOfGrant(t *testing.T) {
 	names := letters("abcdef")
 	for i := range 1000 { // more than are read from a store at once

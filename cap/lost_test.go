@@ -20,10 +20,9 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// What is written by calls that are lost is whole when commit says so, or it is
-// refused.
+// If writes are lost, commit refuses the content unless it is whole.
 
-// slow is a directory that takes what is put in it a step at a time.
+// slow is a directory that takes what is put into it in steps.
 type slow struct {
 	vfs.Dir
 	step chan struct{} // a read of what is put may begin
@@ -48,15 +47,15 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// dropped is Writer.write of a caller that does not keep its promise: releasing its
-// answer cancels it.
+// dropped calls Writer.write as a caller that does not keep its promise: releasing the
+// answer cancels the call.
 var dropped = func() vat.Method[schema.Writer_write_Params, vat.Empty] {
 	m := schema.Writer_write
 	m.Stream = false
 	return m
 }()
 
-// sending sends a write and waits for nothing.
+// sending sends a write and does not wait.
 func sending(t testing.TB, w *vat.Cap, data string) *vat.Answer[vat.Empty] {
 	return vat.Send(t.Context(), w, dropped, func(_ schema.Writer_write_Params, c *vat.Caps) error {
 		return c.SetData(schema.Writer_write_Params_data, []byte(data))
@@ -67,7 +66,7 @@ func TestLostWrite(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		want vfs.Code
-		// lose writes to w; a step lets the host take some.
+		// lose writes to w. A step lets the host take some of it.
 		lose func(t *testing.T, w *vat.Cap, step func())
 	}{
 		{"none is", "", func(t *testing.T, w *vat.Cap, step func()) {
@@ -158,7 +157,7 @@ func TestLostWrite(t *testing.T) {
 }
 
 // An upload whose promises are all dropped is stored whole or refused, whenever the
-// cancellations come.
+// cancellations arrive.
 func TestDroppedUploads(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{})
 	uploads := 200
@@ -169,7 +168,8 @@ func TestDroppedUploads(t *testing.T) {
 	for i := range uploads {
 		path := fmt.Sprint("f", i)
 		w := stage(t, d, path, vfs.If{})
-		// A call that is dropped while it still waits in this process is never sent, and no write of the host's.
+		// A call that is dropped while it still waits in this process is never sent, so
+		// the host makes no write.
 		ok(t, w.Settle(t.Context()))
 		var want strings.Builder
 		var kept []*vat.Answer[vat.Empty]
@@ -204,8 +204,7 @@ func TestDroppedUploads(t *testing.T) {
 	t.Logf("%d whole, %d refused", whole, refused)
 }
 
-// What is written after commit was called is refused, and what was written before is
-// there.
+// What is written after commit was called is refused. What was written before is stored.
 func TestWriteAfterCommit(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{})
 	rounds := 1000
@@ -232,7 +231,7 @@ func TestWriteAfterCommit(t *testing.T) {
 	}
 }
 
-// A Put that is cancelled changes nothing or all, and says which.
+// A cancelled Put changes nothing or everything, and says which.
 func TestPutCancelled(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {Data: "old"}})
 	const size = 6 << 20
@@ -266,7 +265,7 @@ func TestPutCancelled(t *testing.T) {
 	}
 }
 
-// stopping calls stop when left bytes were read.
+// stopping calls stop after left bytes were read.
 type stopping struct {
 	r    io.Reader
 	left int

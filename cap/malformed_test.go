@@ -11,7 +11,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// mangle fills every pointer of a method's parameters with something wrong.
+// mangle sets every pointer of a method's parameters to something wrong.
 var mangle = map[string]func(s capnp.Struct, i uint16) error{
 	"null": func(capnp.Struct, uint16) error { return nil },
 	"a struct": func(s capnp.Struct, i uint16) error {
@@ -48,8 +48,7 @@ var mangle = map[string]func(s capnp.Struct, i uint16) error{
 	},
 }
 
-// malformed calls m with each of them. Whatever comes of it is a code, and not
-// the host's fault.
+// malformed calls m with each of them. Each answer must have a code other than internal.
 func malformed[P, R ~capnp.StructKind](t *testing.T, c func() *vat.Cap, m vat.Method[P, R]) {
 	t.Helper()
 	for how, f := range mangle {
@@ -107,7 +106,7 @@ func TestMalformed(t *testing.T) {
 	ok(t, call(t, d.Cap(), schema.Dir_stat, nil, nil)) // the connection lives
 }
 
-// A condition that is none is not taken for no condition.
+// A malformed condition is not treated as no condition.
 func TestMangledCondition(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {Data: "x"}, "g": {Data: "y"}})
 	mangle := func(s capnp.Struct, err error, at uint16) error {

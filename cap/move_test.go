@@ -33,7 +33,7 @@ func TestMove(t *testing.T) {
 	_, _, d := guest(t, moveTree)
 	ok(t, move(t, d.Cap(), "a/f", nil, "c/f")) // null: within itself
 	reads(t, d, "c/f", "f")
-	// Promised, at both ends, and further down than one step.
+	// Both directories are promises, at the end of more than one step.
 	ok(t, move(t, d.SubDir("c").Cap(), "f", d.SubDir("b").Cap(), "f"))
 	lent, _ := d.Revocable()
 	ok(t, move(t, lent.SubDir("b").Cap(), "f", lent.SubDir("c").Cap(), "h"))
@@ -64,7 +64,7 @@ func TestMove(t *testing.T) {
 	reads(t, d, "b/g", "f")
 }
 
-// Two grants of one host, held over one connection, and over two.
+// Two grants of one host are held over one connection, and over two.
 func TestMoveBetweenGrants(t *testing.T) {
 	ctx := t.Context()
 	s := serve(t, scene.InMemory(t, moveTree), meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
@@ -84,7 +84,7 @@ func TestMoveBetweenGrants(t *testing.T) {
 	}
 	ok(t, move(t, b, "moved", a, "f")) // from the root of one to that of the other
 
-	// Over another connection it is the guest who stands between.
+	// Over another connection the guest stands between.
 	other := restore(ctx, s.session(t), two.Secret[:])
 	ok(t, call(t, other, schema.Dir_stat, nil, nil))
 	is(t, "a Dir that this guest holds of another connection", move(t, a, "f", other, "x"), vfs.Unsupported)
@@ -94,7 +94,7 @@ func TestMoveBetweenGrants(t *testing.T) {
 	is(t, "a revoked target", move(t, a, "f", b, "x"), vfs.Revoked)
 }
 
-// A directory that a guest serves is told apart, and never called.
+// A directory that a guest serves is recognized, and never called.
 func TestMoveToAGuestsOwn(t *testing.T) {
 	_, _, d := guest(t, moveTree)
 	called := make(chan struct{}, 10)
@@ -115,7 +115,7 @@ func TestMoveToAGuestsOwn(t *testing.T) {
 	reads(t, d, "a/f", "f")
 }
 
-// A promise of the guest's own may never come true: cancelling the move ends it.
+// A promise of the guest may never be resolved. Cancelling the move ends it.
 func TestMoveToAPromiseNeverKept(t *testing.T) {
 	s, _, d := guest(t, moveTree)
 	never := vat.Serve(vat.NewTable(vat.Handle(schema.Dir_subDir, func(_ int, c vat.Call[schema.Dir_subDir_Params, schema.Dir_subDir_Results]) error {

@@ -17,7 +17,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// precedence is the order of docs/errors.md: of what speaks against a call, the first is answered.
+// precedence is the order of docs/errors.md. If several errors apply, the first is the answer.
 var precedence = []vfs.Code{vfs.Revoked, vfs.Expired, vfs.Denied, vfs.ReadOnly, vfs.Unsupported}
 
 // state is what was done to a capability.
@@ -36,7 +36,7 @@ func (s state) String() string {
 	return strings.Join(all, "+")
 }
 
-// states are each alone, and each with each that comes later.
+// states are all states, alone and combined with each later one.
 func states() (all []state) {
 	for bits := range 1 << 5 {
 		all = append(all, state{bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&8 != 0, bits&16 != 0})
@@ -44,10 +44,10 @@ func states() (all []state) {
 	return all
 }
 
-// asks is what a call asks for, beyond a path: a look, a change.
+// asks says what a call does besides using a path: it looks, or it changes.
 type asks struct{ reads, changes bool }
 
-// against are the codes of what a state says against a call.
+// against returns the codes that apply to a call in this state.
 func (s state) against(a asks) (all []vfs.Code) {
 	if s.revoked {
 		all = append(all, vfs.Revoked)
@@ -64,7 +64,7 @@ func (s state) against(a asks) (all []vfs.Code) {
 	return all
 }
 
-// wrongCall is one call of a method with something wrong in it.
+// wrongCall is a call of a method with one mistake in it.
 type wrongCall struct {
 	verb, what string
 	asks       asks
@@ -72,7 +72,7 @@ type wrongCall struct {
 	do         func(ctx context.Context, d, f, foreign *vat.Cap) error
 }
 
-// ruled is a namespace with a store mounted at m, in which a policy withholds .env: as capd serves a directory.
+// ruled is a namespace with a store mounted at m, whose policy withholds .env, as capd serves a directory.
 func ruled(t *testing.T) vfs.Dir {
 	t.Helper()
 	s := memory.New(memory.Limits{})
@@ -85,8 +85,8 @@ func ruled(t *testing.T) vfs.Dir {
 	return ns.Root()
 }
 
-// TestPrecedence: whatever else is wrong with a call, of all that speaks against it the first in the order is
-// answered, over the wire, where the rules are of a mount and the rights of a grant.
+// TestPrecedence: if several errors apply to a call, the first in the order is answered. The calls go over the
+// wire; the rules are those of a mount and the rights those of a grant.
 func TestPrecedence(t *testing.T) {
 	ctx := t.Context()
 	calls := wrongCalls()
@@ -146,7 +146,7 @@ func TestPrecedence(t *testing.T) {
 	t.Logf("%d calls", tried)
 }
 
-// expires waits until c says that it has expired.
+// expires waits until c answers expired.
 func expires(t *testing.T, c *vat.Cap) {
 	t.Helper()
 	var err error
@@ -158,13 +158,13 @@ func expires(t *testing.T, c *vat.Cap) {
 	t.Fatalf("it does not expire: %v", err)
 }
 
-// path is a path with what is wrong with it; in none of them is there anything that could be made.
+// path returns a path with a mistake in it. Nothing can be created at any of these paths.
 type path struct {
 	path  string
 	wrong []vfs.Code
 }
 
-// wrongCalls are all verbs with each thing that can be wrong with them.
+// wrongCalls are all methods with each possible mistake.
 func wrongCalls() (all []wrongCall) {
 	looks := asks{reads: true}
 	changes := asks{changes: true}

@@ -70,7 +70,7 @@ func TestShareChain(t *testing.T) {
 	reads(t, c.Dir(ctx), "a/f", "f")
 }
 
-// Whoever shares may be gone: what he shared lives as long as his own grant.
+// A share lives as long as its grant, even if the guest that made it is gone.
 func TestShareOutlivesItsConnection(t *testing.T) {
 	ctx := context.Background()
 	s := serve(t, scene.InMemory(t, shareTree), nil)
@@ -183,7 +183,7 @@ func TestRestore(t *testing.T) {
 	is(t, "a Dir's method on a File", call(t, restore(t.Context(), session, loc.Secret[:]), schema.Dir_stat, nil, nil), vfs.Revoked)
 }
 
-// restores are the ways of restoring a secret.
+// restores are the ways to restore a secret.
 func restores(t *testing.T, session *vat.Cap) map[string]func(secret []byte) error {
 	return map[string]func([]byte) error{
 		"restore": func(secret []byte) error {
@@ -198,7 +198,7 @@ func restores(t *testing.T, session *vat.Cap) map[string]func(secret []byte) err
 	}
 }
 
-// What a promise of a locator's node turns out not to be is said by its code.
+// A promise of a node of the wrong kind answers with the code that says so.
 func TestPromisedNode(t *testing.T) {
 	s := serve(t, scene.InMemory(t, shareTree), nil)
 	file, _ := s.Grant(t, "file", "c", false)
@@ -213,7 +213,7 @@ func TestPromisedNode(t *testing.T) {
 	reads(t, scene.Dial(t, dir).Dir(ctx), "f", "f")
 }
 
-// openDir and openFile go through a link in the last place, or not, as walk does.
+// openDir and openFile follow a link in the last place, or do not, as walk does.
 func TestOpenNoFollow(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"d/f": {Data: "f"}, "todir": {Link: "d"}, "tofile": {Link: "d/f"}, "nowhere": {Link: "x"}})
 	open := func(path string, noFollow bool) (dir, file, sub error) {

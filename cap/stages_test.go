@@ -11,7 +11,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// Stages at once, more than the grant has threads, do not wait for each other's.
+// More stages at once than the grant has threads do not wait for each other.
 func TestStagesAtOnce(t *testing.T) {
 	s := serve(t, scene.InMemory(t, vfstest.Tree{"f": {Data: "old"}}), nil)
 	loc, _ := s.Grant(t, "agent", "", false)

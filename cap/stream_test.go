@@ -15,7 +15,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// pattern is n bytes, of which no two parts look alike.
+// pattern returns n bytes, no two parts of which look alike.
 func pattern(n int) string {
 	b := make([]byte, n)
 	x := uint32(1)
@@ -63,7 +63,7 @@ func TestStreamRanges(t *testing.T) {
 	}, nil), vfs.Invalid)
 }
 
-// stepping is a sink that takes a chunk and then waits for more leave.
+// stepping is a sink that takes a chunk and then waits for permission to take more.
 type stepping struct {
 	strings.Builder
 	took chan struct{}
@@ -140,7 +140,7 @@ var stuckTable = vat.NewTable(vat.Handle(schema.Sink_write, func(s *stuck, c vat
 	return &vat.Exception{Type: vat.Disconnected, Reason: "capd: revoked: by the sink, who cannot"}
 }))
 
-// What a sink says is not taken for what the host says.
+// An error of a sink is not treated as an error of the host.
 func TestStreamSinkFails(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {Data: pattern(20 << 20)}})
 	full := errors.New("the disk is full")

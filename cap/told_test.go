@@ -14,7 +14,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// A Dir tells the last name of the path by which it was reached, as a File does.
+// The stat of a Dir has the last name of the path by which it was reached, as that of a
+// File has.
 func TestDirName(t *testing.T) {
 	_, c, d := guest(t, vfstest.Tree{"a/b/f": {Data: "f"}, "link": {Link: "a/b"}})
 	name := func(c *vat.Cap) (name string) {
@@ -55,7 +56,7 @@ func TestDirName(t *testing.T) {
 	}
 }
 
-// eof is set where a read found the end: not after just what was left.
+// eof is set if a read found the end, but not if it returned exactly the rest.
 func TestEof(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {Data: "hello"}, "empty": {Data: ""}})
 	for _, c := range []struct {
@@ -82,7 +83,8 @@ func TestEof(t *testing.T) {
 	}
 }
 
-// What a control says is possible is: not where the grant, or the store, is read-only.
+// What a control says is possible really is. It is not if the grant, or the store, is
+// read-only.
 func TestEffective(t *testing.T) {
 	ctx := t.Context()
 	fixed := memory.New(memory.Limits{})

@@ -91,7 +91,7 @@ func TestWriterLarge(t *testing.T) {
 	is(t, "a large replacement with an old condition", err, vfs.Conflict)
 }
 
-// stageOf is what stage itself answers.
+// stageOf returns the result of stage itself.
 func stageOf(t *testing.T, d *client.Dir, path string, cond vfs.If) error {
 	t.Helper()
 	return call(t, d.Cap(), schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error {
@@ -100,8 +100,8 @@ func stageOf(t *testing.T, d *client.Dir, path string, cond vfs.If) error {
 	}, nil)
 }
 
-// What cannot be written is refused when it is staged, and later too by one who did
-// not wait for that.
+// What cannot be written is refused when it is staged. It is refused again later, for a
+// caller that did not wait for that.
 func TestWriterRefused(t *testing.T) {
 	tree := scene.InMemory(t, vfstest.Tree{"f": {Data: "old"}, "d/g": {}, ".env": {}, ".git/config": {}, "link": {Link: "f"}, "dangling": {Link: "nowhere"}})
 	s := serve(t, vfs.Guarded(tree, nil, deny.Must("**/.env").Guard(), deny.Must(".git/**").Ask(nil)), nil)
@@ -138,7 +138,7 @@ func TestWriterRefused(t *testing.T) {
 	reads(t, d, "f", "old")
 }
 
-// The first error of a writer is that of all later calls.
+// The first error of a writer is the error of all later calls.
 func TestWriterKeepsItsError(t *testing.T) {
 	_, _, d := guest(t, vfstest.Tree{"f": {Data: "old"}})
 	w := stage(t, d, "f", vfs.If{})

@@ -20,7 +20,7 @@ import (
 	"capd/vfs"
 )
 
-// Everything that came over TLS is shared over TLS.
+// What came over TLS is shared over TLS.
 func TestShareGoesTheSameWay(t *testing.T) {
 	ctx := t.Context()
 	for name, s := range map[string]*scene.Host{"socket": serve(t, scene.InMemory(t, fsTree)), "TLS": scene.ServeTLS(t, scene.InMemory(t, fsTree), scene.Options{})} {
@@ -40,7 +40,7 @@ func TestShareGoesTheSameWay(t *testing.T) {
 	}
 }
 
-// A stand-in listens where a locator leads, and remembers what it was sent.
+// standIn listens at the address of a locator, and remembers what it was sent.
 type standIn struct {
 	at   locator.Locator
 	sent chan []byte // all that one connection sent, as far as the stand-in could read it
@@ -70,7 +70,7 @@ func standInFor(t *testing.T, at locator.Locator, answer func(net.Conn) []byte) 
 	return s
 }
 
-// tlsWith answers with TLS, and reads on whatever comes of the handshake. config
+// tlsWith answers with TLS, and reads on whatever the result of the handshake. config
 // gets a certificate of a new key, unless it has one.
 func tlsWith(t *testing.T, config *tls.Config) func(net.Conn) []byte {
 	t.Helper()
@@ -94,8 +94,8 @@ func keyOf(t *testing.T, config *tls.Config) locator.Key {
 	return locator.KeyOf(cert.RawSubjectPublicKeyInfo)
 }
 
-// TestWrongHost connects to what is not the locator's host: the error says what is
-// wrong, and nothing is sent to it once that is known.
+// TestWrongHost connects to something that is not the locator's host. The error says what
+// is wrong, and nothing is sent to it after that is known.
 func TestWrongHost(t *testing.T) {
 	right := func(c *tls.Config) *tls.Config { c.NextProtos = []string{locator.Protocol}; return c }
 	for name, c := range map[string]struct {
@@ -196,7 +196,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A connection of which everything was taken back says so when it has ended, and one that was closed is gone.
+// A connection that was ended because everything on it was revoked says so. One that was
+// closed is gone.
 func TestWhyAConnectionEnded(t *testing.T) {
 	s := serve(t, scene.InMemory(t, nil))
 	loc, _ := grant(t, s, "", false)

@@ -53,7 +53,7 @@ func exampleHost() (line string, stop func()) {
 	}
 }
 
-// exampleGuest is a guest of exampleHost's, connected.
+// exampleGuest connects a guest to exampleHost.
 func exampleGuest() (context.Context, *client.Dir, func()) {
 	ctx := context.Background()
 	line, stop := exampleHost()

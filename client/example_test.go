@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// A locator is all that a program needs.
+// A program needs nothing but a locator.
 func Example() {
 	ctx := context.Background()
 	locator, stop := exampleHost() // another process, as a rule
@@ -42,7 +42,7 @@ func Example() {
 	// invalid: ../secret: ".." is not a name; a Dir has no parent to go to
 }
 
-// A chain of attenuations is one round trip: nothing waits before the end.
+// A chain of attenuations is one round trip: nothing waits before its end.
 func ExampleDir_chain() {
 	ctx, dir, stop := exampleGuest()
 	defer stop()
@@ -59,7 +59,8 @@ func ExampleDir_chain() {
 	// true
 }
 
-// Of two writers that read the same content one is told that he is too late.
+// Two writers have read the same content. The second one to write is told that it is too
+// late.
 func ExampleDir_Put() {
 	ctx, dir, stop := exampleGuest()
 	defer stop()
@@ -80,7 +81,7 @@ func ExampleDir_Put() {
 	// a new file: <nil>
 }
 
-// Share makes a locator for somebody else, and what takes it back.
+// Share makes a locator for somebody else, and a Revoker that takes it back.
 func ExampleConn_Share() {
 	ctx := context.Background()
 	locator, stop := exampleHost()
@@ -91,13 +92,13 @@ func ExampleConn_Share() {
 	}
 	defer conn.Close()
 
-	// Less than we hold: one directory, and only to read.
+	// Pass on less than we hold: one directory, read-only.
 	line, revoker, err := conn.Share(ctx, conn.Dir(ctx).SubDir("docs").ReadOnly())
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	// Elsewhere, with the line:
+	// Elsewhere, with the locator:
 	other, err := client.Dial(ctx, line)
 	if err != nil {
 		log.Fatal(err)
@@ -108,7 +109,7 @@ func ExampleConn_Share() {
 	fmt.Println(text, err)
 	fmt.Println(errors.Is(docs.Remove(ctx, "a.md", vfs.If{}), vfs.ReadOnly))
 
-	// And back again.
+	// Take it back.
 	if err := revoker.Revoke(ctx); err != nil {
 		log.Fatal(err)
 	}

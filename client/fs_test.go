@@ -26,7 +26,7 @@ var fsTree = vfstest.Tree{
 	"naïve/世界/ with spaces ": {Data: "odd"},
 }
 
-// TestFS shows that what a host serves is an io/fs file system like any other.
+// TestFS shows that a served directory is an io/fs file system like any other.
 func TestFS(t *testing.T) {
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {

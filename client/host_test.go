@@ -37,7 +37,7 @@ func dial(t testing.TB, loc string) *client.Conn {
 	return scene.Dial(t, at)
 }
 
-// guest serves tree and returns what a guest sees of it.
+// guest serves tree and connects a guest.
 func guest(t testing.TB, tree vfs.Dir) *client.Dir {
 	t.Helper()
 	return serve(t, tree).Guest(t)

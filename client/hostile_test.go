@@ -150,7 +150,7 @@ func dialEvil(t *testing.T, e *evil) (*client.Conn, *client.Dir) {
 	return c, c.Dir(t.Context())
 }
 
-// collect reads a listing to its end, and no further than a program would.
+// collect reads a listing until it ends, but at most as much as a program would.
 func collect[E any](seq func(func(E, error) bool)) (n int, err error) {
 	for _, e := range seq {
 		if e != nil {
@@ -279,7 +279,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// Only the word after the first mark is the code, and it must be one.
+// Only the word after the first mark is the code, and only if it is one of the set.
 func TestHostileReasons(t *testing.T) {
 	for reason, want := range map[string]vfs.Code{
 		"capd: revoked: x":            vfs.Revoked,

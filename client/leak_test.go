@@ -13,15 +13,15 @@ import (
 	"capd/vfs"
 )
 
-// usage is all that a guest can make others hold.
+// usage is everything that a guest can make a host hold.
 type usage struct {
 	goroutines, descriptors int
 	host, guest             vat.Stats
 	open                    int64 // of the grant
 }
 
-// TestNothingIsLeft counts before and after a guest that holds something of
-// everything: after it closed it all, and after it was just gone.
+// TestNothingIsLeft counts before and after a guest that holds something of everything.
+// The guest closes everything, or just disconnects.
 func TestNothingIsLeft(t *testing.T) {
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -82,14 +82,14 @@ func TestNothingIsLeft(t *testing.T) {
 			if !eventually(func() bool { return s.Server.Conns() == 1 }) {
 				t.Error("the host keeps a connection that is gone")
 			}
-			// Two shares live on, for whoever has their locators.
+			// Two shares live on, for the holders of their locators.
 			before.open += 4
 			comesBackTo("disconnected", before)
 		})
 	}
 }
 
-// useEverything opens something of everything, and returns what closes it.
+// useEverything opens something of everything, and returns a function that closes it.
 func useEverything(t *testing.T, c *client.Conn, root *client.Dir) (closeAll func()) {
 	t.Helper()
 	ctx := context.Background()

@@ -67,14 +67,14 @@ func TestLinks(t *testing.T) {
 				_, _, err := d.OpenFile(path).ReadText(ctx)
 				is(t, "reading "+path, err, code)
 			}
-			// What stays within one Dir leads out of another that holds less.
+			// A link that stays within one Dir leads out of another that holds less.
 			_, _, err := d.SubDir("d").OpenFile("up").ReadText(ctx)
 			is(t, "reading through a link out of a SubDir", err, vfs.Outside)
 		})
 	}
 }
 
-// Remove and rename are about the link itself, and so is one that has gone.
+// Remove and rename act on the link itself, also on one that is gone.
 func TestLinksThemselves(t *testing.T) {
 	ctx := context.Background()
 	d := guest(t, scene.InMemory(t, linkTree))

@@ -12,8 +12,8 @@ import (
 	"capd/vfs"
 )
 
-// careless is a host that streams "abc", does not keep the promise of "b", and
-// counts what is left.
+// careless is a host that streams "abc" and does not keep the promise of "b". It counts
+// what is left.
 type careless struct {
 	first chan struct{} // the sink is to take "a" now
 	done  error         // what the sink's done answered
@@ -44,7 +44,7 @@ func (e *careless) stream(c vat.Call[schema.File_stream_Params, schema.File_stre
 	a := send("a")
 	defer a.Release()
 	send("b").Release()
-	// When this is refused the cancellation has come.
+	// When this is refused, the cancellation has arrived.
 	vat.Do(c.Context(), sink, vat.Method[vat.Empty, vat.Empty]{Interface: 1}, nil, nil)
 	close(e.first)
 	last := send("c")
@@ -67,7 +67,7 @@ func (l *late) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// A stream of which the host gives up a part is not taken for the whole.
+// A stream from which the host drops a part is not treated as complete.
 func TestStreamLosesAWrite(t *testing.T) {
 	a, b := net.Pipe()
 	e := &careless{first: make(chan struct{})}

@@ -10,7 +10,7 @@ import (
 	"capd/tests/scratch"
 )
 
-// TestMain looks, after every test, for what is left of them.
+// TestMain checks after all tests that nothing is left of them.
 func TestMain(m *testing.M) {
 	if r, w, err := os.Pipe(); err == nil { // so that the runtime has its own descriptors
 		r.Close()
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// openDescriptors counts this process's, on systems that can tell.
+// openDescriptors counts the open descriptors of this process, on systems that can tell.
 func openDescriptors() int {
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -36,7 +36,7 @@ func openDescriptors() int {
 	return len(all)
 }
 
-// eventually waits until cond holds, and reports whether it came to that.
+// eventually waits until cond holds, and reports whether it does.
 func eventually(cond func() bool) bool {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if cond() {

@@ -6,7 +6,7 @@ import (
 	"capd/vfs"
 )
 
-// A stat by path is what walking there and asking would say, and takes nothing.
+// A stat by path answers the same as a walk and a stat, and leaves nothing open.
 func TestStatAt(t *testing.T) {
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// TestSuite holds the whole stack, over a socket and over TLS, to the contract of
-// every store.
+// TestSuite runs the conformance suite against the whole stack, over a socket and over
+// TLS.
 func TestSuite(t *testing.T) {
 	ctx := context.Background()
 	for name, s := range map[string]vfstest.Store{

@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// TestBounds: the documentation says what the bounds are.
+// TestBounds: the documentation states the bounds.
 func TestBounds(t *testing.T) {
 	text, err := os.ReadFile("../docs/configuration.md")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestPatterns: the schema writes the patterns and the bounds as Parse has them.
+// TestPatterns: the schema has the same patterns and bounds as Parse.
 func TestPatterns(t *testing.T) {
 	type text struct {
 		Pattern   string

@@ -22,7 +22,7 @@ func read(t testing.TB, name string) []byte {
 	return data
 }
 
-// full is what testdata/full.yaml says: every key.
+// full is the content of testdata/full.yaml, which has every key.
 var full = &config.Config{
 	State:     "state",
 	Listen:    []string{"tls:localhost:7000", "tls::0", "tls:[::1]:7001", "tls:[fe80::1%eth0]:7002"},
@@ -92,8 +92,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestHuge: a file of the greatest length that says as much as it can is answered
-// without taking more than the test's own time.
+// TestHuge: a file of the greatest length with as much in it as possible is parsed within
+// the time of the test.
 func TestHuge(t *testing.T) {
 	for what, file := range map[string]string{
 		"levels of brackets": strings.Repeat("[", config.MaxFile),
@@ -129,7 +129,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestPaths: what is beyond a mount, or leads to one, may be a guest's all the same.
+// TestPaths: a guest's path may lie in a mount or lead to one.
 func TestPaths(t *testing.T) {
 	for _, path := range []string{"", "a", "b", "a/b/c", "é", `back\slash`, "..."} {
 		c, err := config.Parse("f", []byte(guest("name: x, path: '"+path+"'")))
@@ -197,8 +197,8 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the file, Parse answers a config that holds to its contract,
-// or where it is wrong; and answers the same for the same text with other line ends.
+// FuzzParse: for any file, Parse returns a config that keeps its contract, or says where
+// the mistake is. The same text with other line ends gives the same answer.
 func FuzzParse(f *testing.F) {
 	for _, m := range mistakes {
 		if len(m.file) < 1000 {

@@ -10,21 +10,21 @@ import (
 	"capd/vfs"
 )
 
-// mounts is a file whose only mount is the flow mapping that holds keys, on line 2.
+// mounts returns a file with one mount, a flow mapping with these keys, on line 2.
 func mounts(keys string) string { return "mounts:\n- {" + keys + "}\n" }
 
-// mount is a file with one more key of its mount, on line 4.
+// mount returns a file with one more key of its mount, on line 4.
 func mount(key string) string { return "mounts:\n- path: a\n  url: memory:x\n  " + key + "\n" }
 
-// guest is a file with one guest, on line 3.
+// guest returns a file with one guest, on line 3.
 func guest(keys string) string {
 	return "mounts: [{path: a, url: 'memory:'}]\nguests:\n- {" + keys + "}\n"
 }
 
-// top is a file with one more key, on line 2.
+// top returns a file with one more key, on line 2.
 func top(key string) string { return "mounts: [{path: a, url: 'memory:'}]\n" + key + "\n" }
 
-// mistakes are files with a mistake, where it is, and a part of what is said.
+// mistakes are files with a mistake, its place, and a part of the message.
 var mistakes = []struct {
 	file, at, says string
 	schema         bool // the schema refuses it too
@@ -232,8 +232,8 @@ var mistakes = []struct {
 	{top("advertise: tls:h:1"), "2:12", "HOST or HOST:PORT", true},
 }
 
-// TestMistakes: every mistake is named with its place, with nothing that could be
-// taken for another line, and with what to do.
+// TestMistakes: every message names the place of the mistake and what to do, and contains
+// nothing that looks like another line.
 func TestMistakes(t *testing.T) {
 	line := regexp.MustCompile(`^capd\.yaml:\d+:\d+: [^\n]+; [^\n]+$`)
 	for _, m := range mistakes {
@@ -262,7 +262,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestAllMistakes: what is wrong in several places is said at once, in order.
+// TestAllMistakes: all mistakes of a file are reported at once, in order.
 func TestAllMistakes(t *testing.T) {
 	_, err := config.Parse("dir\n/capd.yaml", []byte("guests: [{nam: 7}]\nmounts:\n- path: /a\n  url: x\n  deny: ['[', b, '{']\n"))
 	want := []string{"1:10", "1:11", "3:9", "4:8", "5:10", "5:18"}

@@ -40,7 +40,7 @@ func compiled(t testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// valid reports whether the schema finds file right, read as any editor would.
+// valid reports whether the schema accepts file, read as an editor reads it.
 func valid(t testing.TB, s *jsonschema.Schema, file string) error {
 	t.Helper()
 	text, err := yaml.YAMLToJSON([]byte(strings.TrimPrefix(file, "\ufeff")))
@@ -57,8 +57,8 @@ func valid(t testing.TB, s *jsonschema.Schema, file string) error {
 	return s.Validate(v)
 }
 
-// TestSchemaRefuses: of the mistakes, the schema refuses those that it says it
-// does, and Parse refuses them all (TestMistakes).
+// TestSchemaRefuses: the schema refuses the mistakes that are marked so. Parse refuses all of them
+// (TestMistakes).
 func TestSchemaRefuses(t *testing.T) {
 	s, refused := compiled(t), 0
 	for _, m := range mistakes {
@@ -78,7 +78,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestSchemaTakes: what Parse takes, the schema takes.
+// TestSchemaTakes: the schema accepts what Parse accepts.
 func TestSchemaTakes(t *testing.T) {
 	s := compiled(t)
 	files := []string{
@@ -133,7 +133,7 @@ func parsed(t *testing.T) object {
 	return root
 }
 
-// resolve follows o's reference, if it is one.
+// resolve follows the reference of o, if it has one.
 func (o object) resolve(root object) object {
 	if name, ok := strings.CutPrefix(o.Ref, "#/$defs/"); ok {
 		return root.Defs[name]
@@ -141,7 +141,7 @@ func (o object) resolve(root object) object {
 	return o
 }
 
-// keyOf is the key whose value the field holds.
+// keyOf returns the key whose value the field holds.
 func keyOf(field string) string {
 	if strings.ToUpper(field) == field {
 		return strings.ToLower(field)
@@ -149,8 +149,8 @@ func keyOf(field string) string {
 	return strings.ToLower(field[:1]) + field[1:]
 }
 
-// TestSchemaAgrees: the schema has the keys that the types have, and a file that
-// holds them all sets every field.
+// TestSchemaAgrees: the schema has the same keys as the types. A file with all of them sets every
+// field.
 func TestSchemaAgrees(t *testing.T) {
 	root := parsed(t)
 	c, err := config.Parse("full.yaml", read(t, "testdata/full.yaml"))
@@ -193,8 +193,8 @@ func agree(t *testing.T, root, o object, v reflect.Value, at string) {
 	}
 }
 
-// TestSchemaLimits: the schema has the kinds that there are, in their order, and says the same of
-// each as its type is.
+// TestSchemaLimits: the schema has all kinds in their order, and the same description for kinds of
+// the same type.
 func TestSchemaLimits(t *testing.T) {
 	of := parsed(t).Defs["limits"].Properties
 	for k := range meter.Kinds {
@@ -211,7 +211,7 @@ func TestSchemaLimits(t *testing.T) {
 	}
 }
 
-// TestSchemaIsTheCallers: what is done to one copy is not seen in the next.
+// TestSchemaIsTheCallers: a change to one copy of the schema does not show in the next.
 func TestSchemaIsTheCallers(t *testing.T) {
 	want := read(t, "capd.schema.json")
 	clear(config.Schema())
@@ -223,8 +223,8 @@ func TestSchemaIsTheCallers(t *testing.T) {
 // block is a block of code in the documentation.
 var block = regexp.MustCompile("(?ms)^```(yaml|json)\n(.*?)^```$")
 
-// TestDocumentation: its examples are right, by Parse and by the schema, and
-// between them and its table they name every key.
+// TestDocumentation: the examples are valid for Parse and for the schema. Together with the table
+// they have every key.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../docs/configuration.md")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"capd/vfs"
 )
 
-// What may cost much for a small question takes a turn for that, whether it succeeds or not, and nothing else
-// does.
+// Calls that may be expensive for a small request take a heavy turn, whether they succeed or not. Other calls
+// do not.
 func TestHeavy(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", nil)
 	a, b := net.Pipe()

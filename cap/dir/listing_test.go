@@ -15,7 +15,8 @@ import (
 	"capd/vfs"
 )
 
-// Many ask for the page after one name at once, and one listing may be kept for it. Run with -race.
+// Many calls ask at once for the page after one name, and only one listing may be kept for it. Run with
+// -race.
 func TestSamePageAtOnce(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", meter.Limits{meter.Listings: 1})
 	root := memory.New(memory.Limits{}).Root()

@@ -21,7 +21,7 @@ var stuckTable = vat.NewTable(vat.Handle(schema.Sink_write, func(_ stuck, c vat.
 	return nil
 }))
 
-// A sink that takes nothing ends the stream, whether its host reads on or not.
+// A sink that takes nothing ends the stream, whether or not its host still reads.
 func TestStreamStalls(t *testing.T) {
 	defer func(d time.Duration) { stalled = d }(stalled)
 	stalled = 100 * time.Millisecond
@@ -47,7 +47,7 @@ func TestStreamStalls(t *testing.T) {
 	}
 }
 
-// A guest of which as many calls wait as may be is told that there is a limit, and not that its sink failed.
+// A guest with the greatest number of waiting calls is told that there is a limit, and not that its sink failed.
 func TestStreamWhereTooManyWait(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", meter.Limits{meter.Waits: 1})
 	if err := m.Take(meter.Waits, 1); err != nil {
@@ -68,7 +68,7 @@ func TestStreamWhereTooManyWait(t *testing.T) {
 	}
 }
 
-// endless is a file without end.
+// endless is a file without an end.
 type endless struct{ vfs.File }
 
 func (endless) Open(context.Context) (vfs.Content, error) { return source{}, nil }

@@ -15,7 +15,7 @@ import (
 	"capd/vfs"
 )
 
-// exceptions is docs/errors.md's table; what is not in it is Failed.
+// exceptions is the table of docs/errors.md. A code that is not in it is Failed.
 var exceptions = map[vfs.Code]vat.ExceptionType{
 	vfs.Revoked: vat.Disconnected, vfs.Expired: vat.Disconnected,
 	vfs.Quota: vat.Overloaded, vfs.Busy: vat.Overloaded,
@@ -60,7 +60,7 @@ func TestEncodeShowsNoCause(t *testing.T) {
 	}
 }
 
-// Why a call of ours was not sent is told to nobody.
+// The reason why a call of ours was not sent is not passed on.
 func TestEncodeOfACallNotSent(t *testing.T) {
 	nobody := vat.Serve(vat.NewTable(), new(int))
 	defer nobody.Release()
@@ -108,7 +108,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Nothing of what the other side says acts on a terminal.
+// Nothing that the other side says can control a terminal.
 func TestDecodeIsPrintable(t *testing.T) {
 	for _, reason := range []string{"capd: busy: \x1b[31m", "limit: \x1b[31m", "peer aborted the connection: limit: \x1b[31m", "\x1b[31m"} {
 		for _, kind := range []vat.ExceptionType{vat.Failed, vat.Overloaded, vat.Disconnected, vat.Unimplemented} {
@@ -119,7 +119,7 @@ func TestDecodeIsPrintable(t *testing.T) {
 	}
 }
 
-// What package vat fails a call with has a code too, on both sides.
+// A call that package vat fails has a code too, on both sides.
 func TestOfVat(t *testing.T) {
 	for e, want := range map[*vat.Exception]vfs.Code{
 		vat.ErrCanceled: vfs.Stale, vat.ErrReleased: vfs.Stale, vat.ErrNoMethod: vfs.Unsupported, vat.ErrNull: vfs.Invalid, vat.ErrNotCap: vfs.Invalid,

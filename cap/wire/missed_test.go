@@ -10,8 +10,7 @@ import (
 	"capd/vfs"
 )
 
-// What a search missed comes back as it was said, whatever its name, and nothing of a
-// cause comes with it.
+// What a search missed arrives as it was sent, whatever its name, without the cause.
 func TestMissed(t *testing.T) {
 	for _, path := range []string{"a/b", "\xff/b", "a\nb"} {
 		for why, want := range map[error]string{

@@ -46,7 +46,7 @@ func of[T any, W ~capnp.StructKind](root func(*capnp.Segment) (W, error), set fu
 	return c
 }
 
-// params and results allocate what a method takes and answers.
+// params and results allocate the parameters and the results of a method.
 func params[P, R ~capnp.StructKind](m vat.Method[P, R]) func(*capnp.Segment) (P, error) {
 	return func(seg *capnp.Segment) (P, error) {
 		s, err := capnp.NewRootStruct(seg, m.Params)
@@ -90,8 +90,8 @@ var (
 	link = diff.State{Kind: vfs.LinkKind, Target: "to\xff"}
 )
 
-// codecs has every value of the operator's that goes over the wire, and what guests send
-// with their calls.
+// codecs has every value of the operator that goes over the wire, and every value that
+// guests send with their calls.
 var codecs = map[string]codec{
 	"grant": of(schema.NewRootGrant, wire.SetGrant, wire.Grant,
 		operator.Grant{Guest: "g", ID: "g1", Path: "a/b", Mode: operator.ReadOnly, State: operator.Revoked, Parent: "g0"},
@@ -157,7 +157,7 @@ func everyLimit() meter.Limits {
 	return l
 }
 
-// What is written is read as it was.
+// A value that is written and read is the same.
 func TestBothDirections(t *testing.T) {
 	for name, c := range codecs {
 		for _, v := range c.values {
@@ -168,8 +168,8 @@ func TestBothDirections(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends is refused, or read as a value that can be sent on and then
-// comes back as it is.
+// Whatever a peer sends is refused, or read as a value that is the same after it was sent
+// and read again.
 func FuzzBothDirections(f *testing.F) {
 	for _, c := range codecs {
 		for _, v := range c.values {
@@ -201,7 +201,7 @@ func FuzzBothDirections(f *testing.F) {
 	})
 }
 
-// No number of milliseconds that a host answers is a negative duration.
+// A number of milliseconds from a host never becomes a negative duration.
 func TestLongUptime(t *testing.T) {
 	_, seg := capnp.NewSingleSegmentMessage(nil)
 	w, err := schema.NewRootStatus(seg)

@@ -14,8 +14,8 @@ import (
 	"capd/virtualfs"
 )
 
-// composed returns what composes a tree of stores in memory. Every URL memory:NAME
-// names the same store each time, which beneath returns.
+// composed returns a VirtualFs that composes stores in memory. Each URL memory:NAME
+// always names the same store, which beneath returns.
 func composed(t *testing.T) (fs *virtualfs.FS, beneath func(name string) vfs.Dir) {
 	t.Helper()
 	stores := map[string]*memory.Store{}
@@ -42,7 +42,7 @@ func composed(t *testing.T) (fs *virtualfs.FS, beneath func(name string) vfs.Dir
 	return fs, beneath
 }
 
-// What an operator does with a copy-on-write mount, from end to end.
+// An operator uses a copy-on-write mount from beginning to end.
 func TestComposed(t *testing.T) {
 	h, beneath := composed(t)
 	fs := virtualFs(t, h)
@@ -132,7 +132,7 @@ func TestComposed(t *testing.T) {
 	is(t, "what was open in a mount", err, vfs.Stale)
 }
 
-// What diff answers is what apply takes, over the wire alone.
+// The result of diff can be passed to apply, over the wire.
 func TestReviewOverTheWire(t *testing.T) {
 	h, _ := composed(t)
 	fs := virtualFs(t, h)
@@ -185,7 +185,7 @@ func TestReviewOverTheWire(t *testing.T) {
 	}
 }
 
-// A diff in pages of which one is of another moment has a review that no changes have.
+// If one page of a diff is of another moment, no changes have its review.
 func TestReviewOfPages(t *testing.T) {
 	h, _ := composed(t)
 	fs := virtualFs(t, h)

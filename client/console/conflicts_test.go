@@ -13,7 +13,7 @@ import (
 	"capd/vfs/diff"
 )
 
-// Conflicts reach the caller, all of them.
+// All conflicts reach the caller.
 func TestConflicts(t *testing.T) {
 	h := example()
 	fs := virtualFs(t, h)
@@ -63,7 +63,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// What is more than a message is said to be more.
+// If there are more than fit into a message, the result says so.
 func TestConflictsBeyondAMessage(t *testing.T) {
 	h := example()
 	fs := raw(t, h)

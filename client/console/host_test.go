@@ -23,8 +23,8 @@ import (
 
 var ok, is = check.OK, check.Is
 
-// fake is a virtualfs.Host that answers what it is told to and notes what it was
-// asked. Long work calls work, if there is one.
+// fake is a virtualfs.Host that gives set answers and notes the calls. Long work calls
+// work, if it is set.
 type fake struct {
 	mu    sync.Mutex
 	calls []string // method and arguments
@@ -53,7 +53,7 @@ func (f *fake) note(method string, args ...any) error {
 	return f.err
 }
 
-// last returns what was asked last.
+// last returns the last call.
 func (f *fake) last() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *fake) Materialize(ctx context.Context, path string, b operator.Bounds, 
 	return fakeTree{f}, nil
 }
 
-// fakeTree is what a fake materializes.
+// fakeTree is a tree that a fake has materialized.
 type fakeTree struct{ *fake }
 
 func (fakeTree) Path() string { return "/private/tree" }
@@ -131,7 +131,7 @@ func (t fakeTree) Sync(ctx context.Context, p operator.Progress) (int, []operato
 }
 func (t fakeTree) Close() error { t.closed <- struct{}{}; return nil }
 
-// asked says what the fake was asked last: a method and its arguments.
+// asked checks the last call: its method and its arguments.
 func (f *fake) asked(t *testing.T, method string, args ...any) {
 	t.Helper()
 	if want := fmt.Sprintf("%s %#v", method, args); f.last() != want {
@@ -139,8 +139,8 @@ func (f *fake) asked(t *testing.T, method string, args ...any) {
 	}
 }
 
-// serve starts a host whose operator gets what fs composes, and returns what dials
-// its control socket.
+// serve starts a host with fs for its operator. It returns a function that dials the
+// control socket.
 func serve(t *testing.T, fs operator.VirtualFs) (dial func() net.Conn) {
 	t.Helper()
 	h := scene.Serve(t, memory.New(memory.Limits{}).Root(), scene.Options{Options: host.Options{VirtualFs: fs}})

@@ -15,7 +15,7 @@ import (
 	"capd/vfs"
 )
 
-// What no client of ours sends is refused, with a code.
+// Requests that our own client never sends are refused with a code.
 func TestMalformed(t *testing.T) {
 	h := example()
 	fs := raw(t, h)
@@ -108,7 +108,7 @@ func TestMalformed(t *testing.T) {
 	if h.last() != "" {
 		t.Errorf("the host was asked %.200s", h.last())
 	}
-	// Nothing in particular is asked for: the defaults.
+	// Nothing is set: the defaults apply.
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_mount, nil, nil))
 	h.asked(t, "mount", "", "", operator.Attenuation{})
 	ok(t, vat.Do(t.Context(), fs, schema.VirtualFs_apply, nil, nil))
@@ -117,7 +117,7 @@ func TestMalformed(t *testing.T) {
 	h.asked(t, "commit", "", operator.Commit{})
 }
 
-// mangle makes what is no list of texts, or no struct.
+// mangle makes something that is not a list of texts, or not a struct.
 var mangle = map[string]func(*capnp.Segment) (capnp.Ptr, error){
 	"a struct": func(seg *capnp.Segment) (capnp.Ptr, error) {
 		s, err := capnp.NewStruct(seg, capnp.ObjectSize{DataSize: 8, PointerCount: 1})
@@ -140,7 +140,7 @@ var mangle = map[string]func(*capnp.Segment) (capnp.Ptr, error){
 	},
 }
 
-// refused calls m with what fill makes of its parameters.
+// refused calls m with parameters that fill makes.
 func refused[P, R ~capnp.StructKind](t *testing.T, c *vat.Cap, m vat.Method[P, R], fill func(capnp.Struct) error) error {
 	t.Helper()
 	return vat.Do(t.Context(), c, m, func(p P, _ *vat.Caps) error { return fill(capnp.Struct(p)) }, nil)

@@ -14,7 +14,7 @@ import (
 	"capd/vfs/diff"
 )
 
-// Pages have every mount once, the root's among them, however short they are.
+// The pages have every mount once, including the one at the root, however short they are.
 func TestMountPages(t *testing.T) {
 	h := example()
 	h.mounts = []operator.Mount{{Path: "", Kind: "memory"}}
@@ -55,7 +55,7 @@ func TestMountPages(t *testing.T) {
 	same(t, "pages of one", pages, 5)
 }
 
-// Thousands of changes come in pages that are bounded in number and in bytes.
+// Thousands of changes arrive in pages that are bounded in number and in bytes.
 func TestDiffPages(t *testing.T) {
 	h := example()
 	h.changes = nil
@@ -108,8 +108,8 @@ func TestDiffPages(t *testing.T) {
 	same(t, "changes on all pages", seen, len(h.changes))
 }
 
-// What changed in a materialized tree, and what is left out, come in pages of one
-// look, in order.
+// The changes in a materialized tree, and what is left out, arrive in order, in pages of
+// one look.
 func TestMaterializedPages(t *testing.T) {
 	h := example()
 	h.changes, h.skipped = nil, nil
@@ -181,7 +181,7 @@ func TestMaterializedPages(t *testing.T) {
 	is(t, "a cursor that is none", wire.Decode(err), vfs.Invalid)
 }
 
-// What was left out of a sync is bounded, and counted.
+// The list of what a sync left out is bounded, and its length is counted.
 func TestSyncLeavesOutMuch(t *testing.T) {
 	h := example()
 	h.skipped = nil

@@ -12,7 +12,7 @@ import (
 	"capd/vat"
 )
 
-// long calls everything that takes a progress and may take long.
+// long calls every method that takes a Progress and may take long.
 var long = map[string]func(context.Context, *vat.Cap, *vat.Cap) error{
 	"apply": func(ctx context.Context, fs, progress *vat.Cap) error {
 		return vat.Do(ctx, fs, schema.VirtualFs_apply, func(p schema.VirtualFs_apply_Params, caps *vat.Caps) error {
@@ -46,7 +46,7 @@ var long = map[string]func(context.Context, *vat.Cap, *vat.Cap) error{
 	},
 }
 
-// gauge is a Progress of the test's.
+// gauge is the test's Progress.
 type gauge struct {
 	report   func(entries, bytes uint64) error
 	released chan struct{} // if any, closed when nobody has it any more
@@ -62,7 +62,7 @@ var gaugeTable = vat.NewTable(vat.Handle(schema.Progress_report, func(m *gauge, 
 	return m.report(c.Params().Entries(), c.Params().Bytes())
 }))
 
-// await waits for c in work that a test made.
+// await waits for c, in work that a test does.
 func await(ctx context.Context, c <-chan struct{}) error {
 	select {
 	case <-c:
@@ -72,7 +72,7 @@ func await(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// A Progress that never answers is sent one report, and the work goes on.
+// A Progress that never answers gets one report, and the work goes on.
 func TestProgressThatNeverAnswers(t *testing.T) {
 	for name, call := range long {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestProgressThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// A Progress that fails is left alone, and the work goes on.
+// A Progress that fails gets no more reports, and the work goes on.
 func TestProgressThatFails(t *testing.T) {
 	for name, call := range long {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestProgressThatFails(t *testing.T) {
 	}
 }
 
-// Of what comes while a report is not answered the newest follows.
+// While a report is not answered, only the newest of the following reports is kept.
 func TestProgressSkipsToTheNewest(t *testing.T) {
 	first, answer, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h := example()
@@ -175,7 +175,7 @@ func TestProgressSkipsToTheNewest(t *testing.T) {
 	same(t, "reports", n, 2)
 }
 
-// A caller is told nothing after the call has returned.
+// A caller gets no report after the call has returned.
 func TestProgressEndsWithTheCall(t *testing.T) {
 	h := example()
 	fs := virtualFs(t, h)
@@ -197,7 +197,7 @@ func TestProgressEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// Long calls end with their caller's context, and hold up nobody meanwhile.
+// A long call ends with its caller's context, and delays nobody meanwhile.
 func TestCancellation(t *testing.T) {
 	calls := map[string]func(context.Context, *vat.Cap, *vat.Cap) error{
 		"diff": func(ctx context.Context, fs, _ *vat.Cap) error {

@@ -14,7 +14,7 @@ import (
 	"capd/vfs"
 )
 
-// The wire has the kinds and the lanes that there are, by their names and in their order.
+// The wire has all kinds and lanes, with the same names and in the same order.
 func TestKinds(t *testing.T) {
 	for k := range meter.Kinds {
 		if name := schema.Limit_Kind(k).String(); name != k.String() {
@@ -35,7 +35,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What is set with a grant, and changed later, is what usage answers.
+// usage returns the limits that were set with a grant or changed later.
 func TestLimits(t *testing.T) {
 	con := dialed(t)
 	all := meter.Limits{}
@@ -87,7 +87,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// More grants than a page has are all there, once and in order.
+// If there are more grants than a page takes, all are listed once and in order.
 func TestUsagePages(t *testing.T) {
 	con := dialed(t)
 	const grants = 1001
@@ -117,7 +117,7 @@ func TestUsagePages(t *testing.T) {
 	}
 }
 
-// What can be no limit is refused, and nothing of it is done.
+// An invalid limit is refused, and nothing is changed.
 func TestMalformedLimits(t *testing.T) {
 	conn := vat.NewConn(serve(t, nil)(), vat.Options{})
 	defer conn.Close()

@@ -14,8 +14,8 @@ import (
 	"capd/vfs/diff"
 )
 
-// calls makes one call of every method of VirtualFs, by its name in the schema, and
-// says what the host is to be asked.
+// calls calls every method of VirtualFs, by its name in the schema, and gives the call
+// that the host is to receive.
 var calls = map[string]struct {
 	call  func(context.Context, *console.VirtualFs) (any, error)
 	asked []any
@@ -120,7 +120,7 @@ func collect(all *[]diff.Change) func(diff.Change) bool {
 
 func version(b byte) (v vfs.Version) { v[0] = b; return v }
 
-// example is a host with something of everything.
+// example is a host with an example of everything.
 func example() *fake {
 	return &fake{
 		closed: make(chan struct{}, 1),
@@ -180,7 +180,7 @@ func methodsOf(t *testing.T, iface uint64) []string {
 	return nil
 }
 
-// Every error of the host's arrives as it is.
+// Every error of the host arrives unchanged.
 func TestErrors(t *testing.T) {
 	h := example()
 	fs := virtualFs(t, h)
@@ -255,7 +255,7 @@ func TestMaterialized(t *testing.T) {
 	soon(t, "the directory is removed", h.closed)
 }
 
-// A tree goes with the connection that it was made over.
+// A tree ends with the connection on which it was made.
 func TestMaterializedGoesWithItsConnection(t *testing.T) {
 	h := example()
 	c := console.New(serve(t, h)())
@@ -267,8 +267,8 @@ func TestMaterializedGoesWithItsConnection(t *testing.T) {
 	soon(t, "the directory is removed", h.closed)
 }
 
-// Both sides refuse what cannot be meant, and what does not go into a message is
-// not sent: the connection lives on.
+// Both sides refuse invalid requests. A request that does not fit into a message is not
+// sent, and the connection stays open.
 func TestRefused(t *testing.T) {
 	h := example()
 	fs := virtualFs(t, h)
