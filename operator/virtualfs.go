@@ -33,6 +33,14 @@ type Mount struct {
 	Changes     bool   // it has changes that diff shows and that apply, commit or revert settles
 }
 
+// Place returns the path of a mount for people.
+func Place(path string) string {
+	if path == "" {
+		return "(everything)"
+	}
+	return vfs.Printable(path) + "/"
+}
+
 // DiffOptions say what to compare. By default a mount's changes are compared with what
 // they are based on; an overlay without changes shows those of a git store below it.
 // From and To compare two revisions of a git mount instead.

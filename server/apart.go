@@ -37,7 +37,7 @@ func apart(all []private, dir string, store *physical.Store) error {
 	for _, p := range all {
 		inside, err := store.Holds(p.dir)
 		if err != nil {
-			return vfs.Errorf(vfs.Invalid, "the path of %s %s cannot be found: %v", p.what, vfs.Printable(p.dir), reason(err))
+			return vfs.Errorf(vfs.Invalid, "the path of %s %s cannot be found: %v", p.what, vfs.Printable(p.dir), state.Reason(err))
 		}
 		if inside || boundIn(dir, p.dir) {
 			return vfs.Errorf(vfs.Invalid, "%s %s lies in a served directory, where guests would reach it; name another in %s", p.what, vfs.Printable(p.dir), p.field)

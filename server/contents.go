@@ -26,6 +26,9 @@ func isRemote(where string) bool {
 	return strings.HasPrefix(where, "grpc://") || strings.HasPrefix(where, "grpcs://")
 }
 
+// OpenContents opens the content-addressed store in a directory, such as state.Dir.Contents, where snapshots are kept.
+func OpenContents(dir string) (*cas.Store, error) { return cas.OpenAmbient(dir, cas.Options{}) }
+
 // blobs opens a store: in a directory, the host's own for "", or grpc://HOST:PORT/INSTANCE.
 func (c contents) blobs(ctx context.Context, where string) (b cas.Blobs, end func() error, err error) {
 	if isRemote(where) {
@@ -34,7 +37,7 @@ func (c contents) blobs(ctx context.Context, where string) (b cas.Blobs, end fun
 	if where == "" {
 		where = c.own
 	}
-	s, err := cas.OpenAmbient(where, cas.Options{})
+	s, err := OpenContents(where)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 
 	gogit "github.com/go-git/go-git/v5"
@@ -15,6 +16,33 @@ import (
 	"capd/vfs/unified"
 	"capd/virtualfs"
 )
+
+// Committed returns the URL of what the repository around dir has committed of dir, for a [Mount]. The mount
+// follows new commits. It reports false if there is none, and for a repository with parts elsewhere, since
+// nobody asked for the repository by name.
+func Committed(dir string) (url string, there bool) {
+	repo, ok := git.FindAmbient(dir)
+	if !ok {
+		return "", false
+	}
+	here, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", false
+	}
+	top, err := filepath.EvalSymlinks(repo)
+	if err != nil {
+		return "", false
+	}
+	below, err := filepath.Rel(top, here)
+	if err != nil || !filepath.IsLocal(below) {
+		return "", false
+	}
+	u := &URL{Scheme: "git", Path: top, Query: map[string][]string{"follow": {""}, "confined": {""}}, Fragment: "HEAD"}
+	if below != "." {
+		u.Fragment += ":" + filepath.ToSlash(below)
+	}
+	return u.String(), true
+}
 
 // git opens git:REPO#REV, or the part git:REPO#REV:SUBDIR of it.
 func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {

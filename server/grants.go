@@ -27,7 +27,7 @@ func (s *Server) Grant(ctx context.Context, g Guest) (*Granted, error) {
 	given, secret, err := s.authority.GrantOn(ctx, g.Name, g.Path, operator.Terms{ReadOnly: g.ReadOnly, Limits: g.Limits})
 	err = s.noted("a grant", err)
 	if err != nil && g.Where != "" {
-		return nil, &vfs.Error{Code: vfs.CodeOf(err), Msg: fmt.Sprintf("%s: a grant of %q: %s", g.Where, g.Path, message(err)), Cause: err}
+		return nil, &vfs.Error{Code: vfs.CodeOf(err), Msg: fmt.Sprintf("%s: a grant of %q: %s", g.Where, g.Path, vfs.Message(err)), Cause: err}
 	}
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Ope
 func (j *journal) open() error {
 	owner, err := os.OpenFile(j.path+ownerSuffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
+		return fmt.Errorf("a journal cannot be opened: %w", state.Reason(err))
 	}
 	if err := state.LockFile(owner); err != nil {
 		owner.Close()
@@ -71,9 +71,9 @@ func (j *journal) open() error {
 	}
 	j.owner = owner
 	if err := state.MakeDir(j.path); err != nil {
-		return fmt.Errorf("a journal cannot be opened: %w", reason(err))
+		return fmt.Errorf("a journal cannot be opened: %w", state.Reason(err))
 	}
-	if j.store, err = openPhysical(j.path, physical.Options{}); err != nil {
+	if j.store, err = openPhysical(j.path); err != nil {
 		return err
 	}
 	j.Dir = j.store.Root()

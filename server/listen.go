@@ -31,13 +31,19 @@ func (a hostPort) everywhere() bool {
 	return a.host == "" || err == nil && ip.IsUnspecified()
 }
 
-// CheckListen answers what is wrong with an address for Server.Listen, which is tls:HOST:PORT.
-func CheckListen(text string) error {
-	_, err := parseListen(text)
+// An Address is where a host listens for guests over TLS: tls:HOST:PORT. An empty HOST means every address of
+// the machine, and PORT 0 any free port.
+type Address string
+
+// UnmarshalText sets a, and answers what is wrong with the text.
+func (a *Address) UnmarshalText(text []byte) error {
+	*a = Address(text)
+	_, err := a.parse()
 	return err
 }
 
-func parseListen(text string) (hostPort, error) {
+func (a Address) parse() (hostPort, error) {
+	text := string(a)
 	rest, found := strings.CutPrefix(text, "tls:")
 	host, port, err := net.SplitHostPort(rest)
 	n, nerr := strconv.ParseUint(port, 10, 16)
@@ -47,13 +53,18 @@ func parseListen(text string) (hostPort, error) {
 	return hostPort{host, uint16(n)}, nil
 }
 
-// CheckAdvertise answers what is wrong with a value for Server.Advertise, which is HOST or HOST:PORT.
-func CheckAdvertise(text string) error {
-	_, err := parseAdvertise(text)
+// An Advertised is where guests reach a host that listens at every address: HOST or HOST:PORT.
+type Advertised string
+
+// UnmarshalText sets a, and answers what is wrong with the text.
+func (a *Advertised) UnmarshalText(text []byte) error {
+	*a = Advertised(text)
+	_, err := a.parse()
 	return err
 }
 
-func parseAdvertise(text string) (hostPort, error) {
+func (adv Advertised) parse() (hostPort, error) {
+	text := string(adv)
 	a := hostPort{host: strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")}
 	if _, err := netip.ParseAddr(a.host); err != nil && strings.Contains(a.host, ":") {
 		host, port, err := net.SplitHostPort(text)
@@ -77,7 +88,7 @@ var ErrAdvertise = vfs.Errorf(vfs.Invalid, "Advertise needs an address in Listen
 func (s *Server) addresses() (at []hostPort, advertise *hostPort, err error) {
 	everywhere := false
 	for _, text := range s.Listen {
-		a, err := parseListen(text)
+		a, err := text.parse()
 		if err != nil {
 			return nil, nil, vfs.Errorf(vfs.Invalid, "%v", err)
 		}
@@ -86,7 +97,7 @@ func (s *Server) addresses() (at []hostPort, advertise *hostPort, err error) {
 	if s.Advertise == "" {
 		return at, nil, nil
 	}
-	a, err := parseAdvertise(s.Advertise)
+	a, err := s.Advertise.parse()
 	switch {
 	case err != nil:
 		return nil, nil, vfs.Errorf(vfs.Invalid, "%v", err)

@@ -15,23 +15,23 @@ func TestListenArguments(t *testing.T) {
 	for text, want := range map[string]hostPort{
 		"tls:localhost:7000": {"localhost", 7000}, "tls::0": {"", 0}, "tls:[::1]:443": {"::1", 443}, "tls:0.0.0.0:65535": {"0.0.0.0", 65535},
 	} {
-		a, err := parseListen(text)
+		a, err := Address(text).parse()
 		require.NoError(t, err, text)
 		require.Equal(t, want, a, text)
 	}
 	for _, bad := range []string{"", "tls", "tls:", "tls:x", "tls:x:", "tls:x:http", "tls:x:65536", "tls:x:-1", "tls:::1:7", "x:7", "tcp:x:7", "unix:x"} {
-		require.ErrorContains(t, CheckListen(bad), "tls:HOST:PORT", bad)
+		require.ErrorContains(t, new(Address).UnmarshalText([]byte(bad)), "tls:HOST:PORT", bad)
 	}
 	for text, want := range map[string]hostPort{
 		"example.org": {"example.org", 0}, "example.org:7": {"example.org", 7}, "192.0.2.1": {"192.0.2.1", 0}, "192.0.2.1:7": {"192.0.2.1", 7},
 		"2001:db8::1": {"2001:db8::1", 0}, "[2001:db8::1]": {"2001:db8::1", 0}, "[2001:db8::1]:7": {"2001:db8::1", 7},
 	} {
-		a, err := parseAdvertise(text)
+		a, err := Advertised(text).parse()
 		require.NoError(t, err, text)
 		require.Equal(t, want, a, text)
 	}
 	for _, bad := range []string{"", ":7", "x:", "x:0", "x:y", "0.0.0.0", "::", "[::]:7", "a:b:c"} {
-		require.Error(t, CheckAdvertise(bad), bad)
+		require.Error(t, new(Advertised).UnmarshalText([]byte(bad)), bad)
 	}
 }
 

@@ -2,12 +2,11 @@ package server
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"capd/config"
+	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
 )
@@ -58,7 +57,7 @@ func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error
 			err = s.checkForm(u)
 		}
 		if err != nil {
-			return nil, vfs.Errorf(vfs.Invalid, "%s: %s", m.Where, message(err))
+			return nil, vfs.Errorf(vfs.Invalid, "%s: %s", m.Where, vfs.Message(err))
 		}
 		absolute(u, here)
 		all = append(all, Mount{Path: m.Path, URL: u.String(), Where: m.Where, Attenuation: Attenuation{
@@ -71,21 +70,23 @@ func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error
 
 // loadListen sets where guests come over TLS.
 func (s *Server) loadListen(name string, c *config.Config, _ string) error {
+	var listen []Address
 	for _, l := range c.Listen {
-		if err := CheckListen(l); err != nil {
+		var a Address
+		if err := a.UnmarshalText([]byte(l)); err != nil {
 			return vfs.Errorf(vfs.Invalid, "%s: listen: %v", name, err)
 		}
+		listen = append(listen, a)
 	}
 	if len(s.Listen) == 0 {
-		s.Listen = c.Listen
+		s.Listen = listen
 	}
 	if s.Advertise != "" || c.Advertise == "" {
 		return nil
 	}
-	if err := CheckAdvertise(c.Advertise); err != nil {
+	if err := s.Advertise.UnmarshalText([]byte(c.Advertise)); err != nil {
 		return vfs.Errorf(vfs.Invalid, "%s: advertise: %v", name, err)
 	}
-	s.Advertise = c.Advertise
 	return nil
 }
 
@@ -106,7 +107,7 @@ func readConfig(name string) ([]byte, error) {
 	fi, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, vfs.Errorf(vfs.NotFound, "the configuration %s cannot be read: %v", vfs.Printable(name), reason(err))
+		return nil, vfs.Errorf(vfs.NotFound, "the configuration %s cannot be read: %v", vfs.Printable(name), state.Reason(err))
 	case !fi.Mode().IsRegular():
 		return nil, vfs.Errorf(vfs.NotRegular, "the configuration %s is not a file", vfs.Printable(name))
 	case fi.Size() > config.MaxFile:
@@ -114,23 +115,7 @@ func readConfig(name string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the configuration %s cannot be read: %v", vfs.Printable(name), reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the configuration %s cannot be read: %v", vfs.Printable(name), state.Reason(err))
 	}
 	return data, nil
-}
-
-// message returns the text of an error, without its code and path.
-func message(err error) string {
-	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Msg != "" {
-		return e.Msg
-	}
-	return err.Error()
-}
-
-// reason returns what went wrong, without the path.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }

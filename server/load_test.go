@@ -84,7 +84,7 @@ guests:
 		t.Fatal(err)
 	}
 	where := name + ":9:5"
-	want := Server{State: filepath.Join(dir, "s"), Listen: []string{"tls:localhost:7"}, Advertise: "example.org",
+	want := Server{State: filepath.Join(dir, "s"), Listen: []Address{"tls:localhost:7"}, Advertise: "example.org",
 		Socket:      Socket{Group: "agents", Mode: 0o666, Dir: filepath.Join(dir, "sockets")},
 		GuestLimits: Limits{meter.Connections: 3},
 		Mounts: []Mount{{Path: "m", URL: "overlay:upper=" + filepath.Join(dir, "u") + ":physical:" + filepath.Join(dir, "p"), Where: where,
@@ -95,7 +95,7 @@ guests:
 	if len(guests) != 1 || guests[0].Name != "ada" || guests[0].Path != "m" {
 		t.Errorf("the guests are %+v", guests)
 	}
-	own := Server{State: "mine", Listen: []string{"tls::0"}, Advertise: "mine.org", Socket: Socket{Group: "mine", Mode: 0o660, Dir: "mine"}}
+	own := Server{State: "mine", Listen: []Address{"tls::0"}, Advertise: "mine.org", Socket: Socket{Group: "mine", Mode: 0o660, Dir: "mine"}}
 	if _, err := own.Load(name); err != nil {
 		t.Fatal(err)
 	}

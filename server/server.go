@@ -28,6 +28,7 @@ import (
 	"capd/authority"
 	"capd/host"
 	"capd/meter"
+	"capd/operator"
 	"capd/state"
 	"capd/vfs"
 	"capd/virtualfs"
@@ -49,12 +50,10 @@ type Server struct {
 	// commands look: $XDG_STATE_HOME/capd or ~/.local/state/capd. Only one host at a time can use a state
 	// directory.
 	State string
-	// Listen are the addresses for guests over TLS, besides the Unix socket. Each is tls:HOST:PORT. An empty
-	// HOST means every address of the machine, and PORT 0 any free port.
-	Listen []string
-	// Advertise is HOST or HOST:PORT. Where Listen means every address, locators name it; "" means the
-	// machine's name.
-	Advertise string
+	// Listen are the addresses for guests over TLS, besides the Unix socket.
+	Listen []Address
+	// Advertise is what locators name where Listen means every address; "" means the machine's name.
+	Advertise Advertised
 	// Socket says which other users of this machine may connect.
 	Socket Socket
 
@@ -253,7 +252,7 @@ func (s *Server) Close() error {
 func (s *Server) leave() error {
 	for _, m := range s.fs.Mounts() {
 		if m.Changes && !kept(m) {
-			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", placeText(m.Path))
+			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", operator.Place(m.Path))
 		}
 	}
 	// Guests go first: what they are doing ends, and afterwards nothing can begin.
@@ -265,13 +264,6 @@ func (s *Server) leave() error {
 	case <-time.After(2 * vfs.Grace):
 		return vfs.Errorf(vfs.Busy, "a guest's call is stuck in a system call; ending without it")
 	}
-}
-
-func placeText(path string) string {
-	if path == "" {
-		return "(everything)"
-	}
-	return vfs.Printable(path) + "/"
 }
 
 // kept reports whether changes in an overlay are still there after a restart.

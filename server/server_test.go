@@ -64,9 +64,9 @@ func TestUnsafe(t *testing.T) {
 		"an own store in the place of another":  {Stores: map[string]server.Opener{"physical": memoryStore}},
 		"an own store called overlay":           {Stores: map[string]server.Opener{"overlay": memoryStore}},
 		"a kind of store that is not there":     {Mounts: []server.Mount{{Path: "p", URL: "ftp:x"}}},
-		"an address that is none":               {Listen: []string{"localhost:7"}},
-		"an advertised address that names none": {Listen: []string{"tls::0"}, Advertise: "0.0.0.0"},
-		"an advertised address for one address": {Listen: []string{"tls:localhost:0"}, Advertise: "example.org"},
+		"an address that is none":               {Listen: []server.Address{"localhost:7"}},
+		"an advertised address that names none": {Listen: []server.Address{"tls::0"}, Advertise: "0.0.0.0"},
+		"an advertised address for one address": {Listen: []server.Address{"tls:localhost:0"}, Advertise: "example.org"},
 		"a socket that its owner cannot use":    {Socket: server.Socket{Mode: 0o060}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestStartFails(t *testing.T) {
 	bad := server.Mount{Path: "p", URL: "git:" + t.TempDir() + "#main", Where: "here:1:2"}
 	for _, s := range []*server.Server{
 		{State: state, Mounts: []server.Mount{{Path: "m", URL: "memory:"}, bad}},
-		{State: state, Listen: []string{"tls:203.0.113.1:0"}},
+		{State: state, Listen: []server.Address{"tls:203.0.113.1:0"}},
 		{State: state, Mounts: []server.Mount{{Path: "m", URL: "memory:"}, {Path: "m", URL: "memory:"}}},
 	} {
 		err := s.Start(t.Context())
@@ -150,7 +150,7 @@ func TestStartFails(t *testing.T) {
 // When its context ends Serve ends, and so does every grant.
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Listen: []string{"tls:127.0.0.1:0", "tls:localhost:0"},
+	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Listen: []server.Address{"tls:127.0.0.1:0", "tls:localhost:0"},
 		Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}
 	require.NoError(t, s.Start(ctx))
 	done := make(chan error)

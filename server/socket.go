@@ -84,7 +84,7 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 		return s, err
 	}
 	if err := admit(s.path, gid, mode); err != nil {
-		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; the host's user must be in the group", o.Group, reason(err))
+		return s, vfs.Errorf(vfs.Denied, "the guests' socket cannot be given to group %s: %v; the host's user must be in the group", o.Group, state.Reason(err))
 	}
 	return s, nil
 }
@@ -128,7 +128,7 @@ func (s *socket) enter(dir string, own bool, gid int, mode os.FileMode) error {
 	case err == nil:
 		s.made = dir
 	case !errors.Is(err, fs.ErrExist):
-		return vfs.Errorf(vfs.Denied, "the directory %s for the guests' socket cannot be made: %v; name another in Socket.Dir", dir, reason(err))
+		return vfs.Errorf(vfs.Denied, "the directory %s for the guests' socket cannot be made: %v; name another in Socket.Dir", dir, state.Reason(err))
 	case own:
 		s.made = dir // an earlier host left it behind
 	}
@@ -146,7 +146,7 @@ func (s *socket) enter(dir string, own bool, gid int, mode os.FileMode) error {
 			through = 0o711
 		}
 		if err := admit(dir, gid, through); err != nil {
-			return vfs.Errorf(vfs.Denied, "the directory %s cannot be given to the group: %v; the host's user must be in the group", dir, reason(err))
+			return vfs.Errorf(vfs.Denied, "the directory %s cannot be given to the group: %v; the host's user must be in the group", dir, state.Reason(err))
 		}
 	}
 	if shut := shutTo(dir, gid, mode); shut != "" {
@@ -205,7 +205,7 @@ func listenUnix(path string) (net.Listener, error) {
 		err = os.Remove(path)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be opened: %v", vfs.Printable(path), reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be opened: %v", vfs.Printable(path), state.Reason(err))
 	}
 	l, err := bind(path)
 	if err != nil {
@@ -213,7 +213,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	if err := os.Chmod(path, 0o600); err != nil { // where bind does not set the mode
 		l.Close()
-		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be protected: %v", vfs.Printable(path), reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the socket %s cannot be protected: %v", vfs.Printable(path), state.Reason(err))
 	}
 	return l, nil
 }

@@ -46,7 +46,7 @@ func (s stores) openers() map[string]virtualfs.Opener {
 
 // physical opens physical:DIR.
 func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	store, err := openPhysical(u.Path, physical.Options{})
+	store, err := openPhysical(u.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 
 // canServe answers an error if dir cannot be served, or shows a private directory.
 func canServe(all []private, dir string) error {
-	store, err := openPhysical(dir, physical.Options{})
+	store, err := openPhysical(dir)
 	if err != nil {
 		return err
 	}
@@ -77,13 +77,13 @@ func canServe(all []private, dir string) error {
 }
 
 // openPhysical opens a directory of the host.
-func openPhysical(dir string, o physical.Options) (*physical.Store, error) {
+func openPhysical(dir string) (*physical.Store, error) {
 	if fi, err := os.Stat(dir); err == nil && !fi.IsDir() { // opening a FIFO would wait for its writer
 		return nil, vfs.Errorf(vfs.NotDir, "%s is not a directory", vfs.Printable(dir))
 	}
-	store, err := physical.OpenAmbient(dir, o)
+	store, err := physical.OpenAmbient(dir, physical.Options{})
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be served: %v", vfs.Printable(dir), reason(err))
+		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be served: %v", vfs.Printable(dir), state.Reason(err))
 	}
 	return store, nil
 }
@@ -151,9 +151,9 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() erro
 		return nil, nil, err
 	}
 	if err := state.MakeDir(dir); err != nil {
-		return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), reason(err))
+		return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), state.Reason(err))
 	}
-	store, err := openPhysical(dir, physical.Options{})
+	store, err := openPhysical(dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,7 +174,7 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() erro
 func lockUpper(dir string) (unlock func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, overlay.LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), reason(err))
+		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), state.Reason(err))
 	}
 	if err := state.LockFile(f); err != nil {
 		f.Close()
@@ -208,14 +208,14 @@ func holds(dir, path string) (bool, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	store, err := openPhysical(dir, physical.Options{})
+	store, err := openPhysical(dir)
 	if err != nil {
 		return false, err
 	}
 	defer store.Close()
 	inside, err := store.Holds(path)
 	if err != nil {
-		return false, vfs.Errorf(vfs.Invalid, "%s cannot be placed: %v", vfs.Printable(path), reason(err))
+		return false, vfs.Errorf(vfs.Invalid, "%s cannot be placed: %v", vfs.Printable(path), state.Reason(err))
 	}
 	return inside, nil
 }

@@ -66,5 +66,5 @@ func (m *Mount) said(err error) error {
 		return nil
 	}
 	where := cmp.Or(m.Where, fmt.Sprintf("mount %q", vfs.Printable(m.Path)))
-	return &vfs.Error{Code: vfs.CodeOf(err), Msg: where + ": " + message(err), Cause: err}
+	return &vfs.Error{Code: vfs.CodeOf(err), Msg: where + ": " + vfs.Message(err), Cause: err}
 }

@@ -36,7 +36,7 @@ func (d Dir) readKey() (ed25519.PrivateKey, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case err != nil:
-		return nil, bad("cannot be read: " + reason(err).Error())
+		return nil, bad("cannot be read: " + Reason(err).Error())
 	case !fi.Mode().IsRegular():
 		return nil, bad("is not a regular file")
 	case !secret(fi):
@@ -44,12 +44,12 @@ func (d Dir) readKey() (ed25519.PrivateKey, error) {
 	}
 	f, err := os.Open(d.key())
 	if err != nil {
-		return nil, bad("cannot be read: " + reason(err).Error())
+		return nil, bad("cannot be read: " + Reason(err).Error())
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
-		return nil, bad("cannot be read: " + reason(err).Error())
+		return nil, bad("cannot be read: " + Reason(err).Error())
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
@@ -74,7 +74,7 @@ func (d Dir) makeKey() (ed25519.PrivateKey, error) {
 		return nil, err
 	}
 	if err := d.keep(d.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
-		return nil, vfs.Errorf(vfs.Denied, "the host's key cannot be kept in %s: %v", d, reason(err))
+		return nil, vfs.Errorf(vfs.Denied, "the host's key cannot be kept in %s: %v", d, Reason(err))
 	}
 	return key, nil
 }

@@ -82,7 +82,7 @@ func (d Dir) join(name string) string { return filepath.Join(string(d), name) }
 // that another user could replace.
 func (d Dir) Make() error {
 	if err := MakeDir(string(d)); err != nil {
-		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", d, reason(err))
+		return vfs.Errorf(vfs.Denied, "the state directory %s cannot be made: %v", d, Reason(err))
 	}
 	fi, err := os.Stat(string(d))
 	if err != nil {
@@ -120,7 +120,7 @@ func MakeDir(dir string) error {
 
 // Unusable returns the error for a state directory that cannot be used because of err: denied.
 func (d Dir) Unusable(err error) error {
-	return vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", d, reason(err))
+	return vfs.Errorf(vfs.Denied, "the state directory %s cannot be used: %v", d, Reason(err))
 }
 
 // Lock makes the directory and takes it for this process, until unlock is called or the process ends. It
@@ -153,8 +153,8 @@ func (d Dir) Unsynced() (string, error) {
 	return os.MkdirTemp(all, time.Now().Format("20060102-150405-"))
 }
 
-// reason returns what went wrong, without the path.
-func reason(err error) error {
+// Reason returns what went wrong without the path, for a message that names it.
+func Reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}

@@ -50,7 +50,7 @@ func (d Dir) Ways() (ways []Way, err error) {
 		err = json.Unmarshal(text, &ways)
 	}
 	if err != nil {
-		return nil, vfs.Errorf(vfs.Corrupt, "%s cannot be read: %v; start the host again", d.ways(), reason(err))
+		return nil, vfs.Errorf(vfs.Corrupt, "%s cannot be read: %v; start the host again", d.ways(), Reason(err))
 	}
 	return ways, nil
 }

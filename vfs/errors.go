@@ -122,6 +122,14 @@ func Hide(cause error) error {
 	return &Error{Code: Internal, Msg: "the host could not do this; its log has the cause", Cause: cause}
 }
 
+// Message returns the text of err without its code and path.
+func Message(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok && e.Msg != "" {
+		return e.Msg
+	}
+	return err.Error()
+}
+
 // CodeOf returns err's code: "" for nil, Internal for an error without a code.
 func CodeOf(err error) Code {
 	if err == nil {

@@ -177,7 +177,7 @@ func (a *aftermath) keep(paths []string) error {
 	if err != nil {
 		a.stuck = true
 		a.env.logf("capd: what it did is in %s, and the next capd run removes it", a.tree.Path())
-		return vfs.Errorf(vfs.Internal, "it could not be kept elsewhere: %v", reason(err))
+		return vfs.Errorf(vfs.Internal, "it could not be kept elsewhere: %v", state.Reason(err))
 	}
 	if paths != nil {
 		a.env.logf("capd: what it made there is kept in %s until you remove it", to)

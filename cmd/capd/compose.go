@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"net/url"
 	"path/filepath"
 
-	"capd/backend/git"
 	"capd/server"
 	"capd/vfs"
 )
@@ -43,48 +40,13 @@ func mountHead(ctx context.Context, s *server.Server, dir string) (note string) 
 	if err != nil {
 		return ""
 	}
-	u := committed(abs)
-	if u == nil {
+	url, there := server.Committed(abs)
+	if !there {
 		return ""
 	}
-	err = s.Mount(ctx, server.Mount{Path: headAt, URL: u.String(), Attenuation: server.Attenuation{ReadOnly: true}})
+	err = s.Mount(ctx, server.Mount{Path: headAt, URL: url, Attenuation: server.Attenuation{ReadOnly: true}})
 	if err != nil {
-		return headAt + "/ is not served: " + message(err)
+		return headAt + "/ is not served: " + vfs.Message(err)
 	}
 	return ""
-}
-
-// committed returns a URL of what the repository around dir has committed of dir, which
-// follows new commits. It returns nil if there is none. Since nobody asked for the
-// repository by name, one with parts elsewhere is left out.
-func committed(dir string) *server.URL {
-	repo, ok := git.FindAmbient(dir)
-	if !ok {
-		return nil
-	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return nil
-	}
-	top, err := filepath.EvalSymlinks(repo)
-	if err != nil {
-		return nil
-	}
-	below, err := filepath.Rel(top, real)
-	if err != nil || !filepath.IsLocal(below) {
-		return nil
-	}
-	u := &server.URL{Scheme: "git", Path: top, Query: url.Values{"follow": {""}, "confined": {""}}, Fragment: "HEAD"}
-	if below != "." {
-		u.Fragment += ":" + filepath.ToSlash(below)
-	}
-	return u
-}
-
-// message returns the text of an error, without its code and path.
-func message(err error) string {
-	if e, ok := errors.AsType[*vfs.Error](err); ok && e.Msg != "" {
-		return e.Msg
-	}
-	return err.Error()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"capd/client"
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -21,7 +22,7 @@ func (f capFlag) locator() (string, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return "", vfs.Errorf(vfs.Invalid, "the file of --cap cannot be read: %v", reason(err))
+			return "", vfs.Errorf(vfs.Invalid, "the file of --cap cannot be read: %v", state.Reason(err))
 		}
 		text = string(b)
 	}

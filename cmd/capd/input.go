@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"capd/client"
+	"capd/state"
 )
 
 // input is standard input. Its reads end when the command is interrupted or the
@@ -49,7 +50,7 @@ func (i *input) Read(p []byte) (int, error) {
 		case got := <-i.got:
 			i.rest, i.err = got.b, got.err
 			if i.err != nil && i.err != io.EOF {
-				i.err = localError{"standard input cannot be read: " + reason(i.err).Error()}
+				i.err = localError{"standard input cannot be read: " + state.Reason(i.err).Error()}
 			}
 		case <-i.ctx.Done():
 			i.err = i.ctx.Err()

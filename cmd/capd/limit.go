@@ -6,6 +6,7 @@ import (
 
 	"capd/config"
 	"capd/meter"
+	"capd/vfs"
 )
 
 // limit is a limit on a command line: KIND=N.
@@ -18,7 +19,7 @@ type limit struct {
 func (l *limit) UnmarshalText(text []byte) (err error) {
 	l.kind, l.most, err = config.ParseLimit(string(text))
 	if err != nil {
-		return usageError{message(err)}
+		return usageError{vfs.Message(err)}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -44,12 +45,12 @@ func (c *manCommand) Run(e *env, k *kong.Context) error {
 // all writes the pages of a command and of its subcommands.
 func (c *manCommand) all(e *env, n *kong.Node) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return localError{"the directory cannot be made: " + reason(err).Error()}
+		return localError{"the directory cannot be made: " + state.Reason(err).Error()}
 	}
 	for _, n := range pagesOf(n) {
 		name := filepath.Join(c.Dir, pageName(n)+".1")
 		if err := os.WriteFile(name, []byte(page(n)), 0o644); err != nil {
-			return localError{fmt.Sprintf("%s cannot be written: %v", vfs.Printable(name), reason(err))}
+			return localError{fmt.Sprintf("%s cannot be written: %v", vfs.Printable(name), state.Reason(err))}
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func (c *mountsCommand) Run(e *env) error {
 	w := newColumns(e.stdout)
 	fmt.Fprintln(w, "PATH\tURL\tMODE\tDETAIL")
 	for _, m := range all {
-		path := placeText(m.Path)
+		path := operator.Place(m.Path)
 		detail := vfs.Printable(m.Detail)
 		if m.Changes {
 			detail = strings.TrimPrefix(detail+", changes", ", ")
@@ -84,14 +84,6 @@ func (c *mountsCommand) Run(e *env) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.dir(path), vfs.Printable(m.URL), modeOf(m.Attenuation), detail)
 	}
 	return w.Flush()
-}
-
-// placeText returns the path of a mount for people.
-func placeText(path string) string {
-	if path == "" {
-		return "(everything)"
-	}
-	return vfs.Printable(path) + "/"
 }
 
 func modeOf(a operator.Attenuation) string {
@@ -152,7 +144,7 @@ func (c *mountCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	e.result("mounted %s at %s", vfs.Printable(url), placeText(path))
+	e.result("mounted %s at %s", vfs.Printable(url), operator.Place(path))
 	return nil
 }
 
@@ -198,7 +190,7 @@ func (c *unmountCommand) Run(e *env) error {
 	if err := fs.Unmount(e, path); err != nil {
 		return err
 	}
-	e.result("unmounted %s", placeText(path))
+	e.result("unmounted %s", operator.Place(path))
 	return c.stale(e, con, path, all)
 }
 

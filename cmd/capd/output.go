@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"capd/state"
 )
 
 // output is standard output. On a terminal, text shows at once. Otherwise it is buffered
@@ -61,7 +63,7 @@ func (o *output) keep(err error) error {
 type outputError struct{ cause error }
 
 func (o outputError) Error() string {
-	return "standard output cannot be written: " + reason(o.cause).Error()
+	return "standard output cannot be written: " + state.Reason(o.cause).Error()
 }
 
 func (o outputError) Unwrap() error { return o.cause }

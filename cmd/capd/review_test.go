@@ -1,9 +1,10 @@
 package main
 
 import (
-	"capd/vfs/diff"
 	"strings"
 	"testing"
+
+	"capd/vfs/diff"
 )
 
 // TestOutline: capd run shows no binary content, and only the beginning of a long

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"capd/host"
+	"capd/operator"
 	"capd/server"
 	"capd/vfs"
 )
@@ -19,8 +20,8 @@ type serveCommand struct {
 	ReadOnly bool   `help:"Serve it read-only; tmp/ stays writable."`
 	Config   string `placeholder:"FILE" help:"Serve what this file says instead; see docs/configuration.md."`
 
-	Listen    []tlsAddress `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any free port, an empty HOST every address. May be repeated."`
-	Advertise advertised   `placeholder:"HOST[:PORT]" help:"The host that locators name when the address is every address (default: this machine's name)."`
+	Listen    []server.Address  `sep:"none" placeholder:"tls:HOST:PORT" help:"Serve guests over TLS too, at this address; PORT 0 is any free port, an empty HOST every address. May be repeated."`
+	Advertise server.Advertised `placeholder:"HOST[:PORT]" help:"The host that locators name when the address is every address (default: this machine's name)."`
 	socketFlags
 	stateFlag
 }
@@ -99,11 +100,8 @@ func (c *serveCommand) begin(e *env, s *server.Server, guests []server.Guest, no
 // server returns the host that the options describe, and the guests to grant
 // to.
 func (c *serveCommand) server(e *env) (*server.Server, []server.Guest, error) {
-	s := &server.Server{State: c.State, Advertise: string(c.Advertise), Logf: e.logf,
+	s := &server.Server{State: c.State, Listen: c.Listen, Advertise: c.Advertise, Logf: e.logf,
 		Socket: server.Socket{Group: c.SocketGroup, Mode: c.SocketMode, Dir: c.SocketDir}}
-	for _, l := range c.Listen {
-		s.Listen = append(s.Listen, string(l))
-	}
 	if c.Config == "" {
 		return s, []server.Guest{{Name: firstGuest}}, usual(s, cmp.Or(c.Dir, "."), c.ReadOnly)
 	}
@@ -122,24 +120,6 @@ func (c *serveCommand) inFlags(err error) error {
 	return err
 }
 
-// tlsAddress is an argument tls:HOST:PORT.
-type tlsAddress string
-
-// UnmarshalText checks an argument.
-func (a *tlsAddress) UnmarshalText(text []byte) error {
-	*a = tlsAddress(text)
-	return server.CheckListen(string(text))
-}
-
-// advertised is an argument HOST or HOST:PORT.
-type advertised string
-
-// UnmarshalText checks an argument.
-func (a *advertised) UnmarshalText(text []byte) error {
-	*a = advertised(text)
-	return server.CheckAdvertise(string(text))
-}
-
 // socketFlags say which other users of this machine may connect as guests.
 type socketFlags struct {
 	SocketGroup string            `placeholder:"GROUP" help:"Let the members of this group use the guests' socket."`
@@ -153,7 +133,7 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 	fmt.Fprintln(e.stdout, "Serving")
 	rows := newColumns(e.stdout)
 	for _, m := range s.Mounted() {
-		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", out.dir(placeText(m.Path)), modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
+		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", out.dir(operator.Place(m.Path)), modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
 	}
 	rows.Flush()
 	for _, note := range notes {

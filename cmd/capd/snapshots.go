@@ -8,6 +8,8 @@ import (
 
 	"capd/backend/cas"
 	"capd/config"
+	"capd/server"
+	"capd/state"
 	"capd/vfs"
 )
 
@@ -76,14 +78,14 @@ func (c *snapshotsCommand) store() (*cas.Store, error) {
 			return nil, err
 		}
 		if _, err := os.Stat(string(st)); err != nil {
-			return nil, vfs.Errorf(vfs.NotFound, "there is no state directory %s, and no snapshots; see --state: %v", st, reason(err))
+			return nil, vfs.Errorf(vfs.NotFound, "there is no state directory %s, and no snapshots; see --state: %v", st, state.Reason(err))
 		}
 		dir = st.Contents()
 	}
 	if _, err := os.Stat(dir); err != nil && c.Store != "" {
-		return nil, vfs.Errorf(vfs.NotFound, "there is no store %s: %v", dir, reason(err))
+		return nil, vfs.Errorf(vfs.NotFound, "there is no store %s: %v", dir, state.Reason(err))
 	}
-	return cas.OpenAmbient(dir, cas.Options{})
+	return server.OpenContents(dir)
 }
 
 func (c *snapshotsCommand) collect(e *env, s *cas.Store) error {

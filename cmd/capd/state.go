@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-
 	"capd/state"
 )
 
@@ -21,12 +18,4 @@ func (f stateFlag) open() (state.Dir, error) { return state.Open(f.State) }
 func (f stateFlag) found() bool {
 	_, home, err := state.Usual()
 	return f.State == "" && home && err == nil
-}
-
-// reason returns what went wrong, without the path.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }
