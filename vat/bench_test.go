@@ -55,7 +55,7 @@ func BenchmarkRead256K(b *testing.B) {
 	}
 }
 
-// BenchmarkChain makes five calls, each on the capability that the one before answers.
+// BenchmarkChain makes five calls, each on the capability that the one before returns.
 func BenchmarkChain(b *testing.B) {
 	for _, pipelined := range []bool{true, false} {
 		b.Run(map[bool]string{true: "pipelined", false: "in sequence"}[pipelined], func(b *testing.B) {

@@ -210,7 +210,7 @@ func TestOwnCapabilityComesBack(t *testing.T) {
 	assert.False(t, isLocal(cb))
 	assert.False(t, isLocal(nil))
 
-	// The client's own comes back to the client.
+	// A capability of the client comes back to the client.
 	e := p.echoCap(t)
 	defer e.Release()
 	err = vat.Do(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(cb.AddRef())) },
@@ -304,7 +304,7 @@ func TestStream(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Calls that nobody waits for get to the peer, those too that are made of an outcome that is not there yet.
+// Calls that nobody waits for reach the peer, also those on an outcome that is not there yet.
 func TestNobodyWaits(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	for round := range 3 { // from the second on, the first call too leaves with those made of its outcome
@@ -322,7 +322,7 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// A call leaves at once, unless others were made of the outcome of the last one of its method.
+// A call is sent at once, unless the outcome of the last call of its method was the target of other calls.
 func TestPipelinedMethods(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	require.NoError(t, p.boot.Settle(t.Context()))
@@ -356,8 +356,8 @@ func TestPipelinedMethods(t *testing.T) {
 	require.Less(t, wrongly, 20, "nothing was made of the outcome of the one before")
 }
 
-// A capability pointer that is copied from one message to another means something else there: the call fails, and nothing
-// is given away.
+// A capability pointer that is copied from one message to another means something else there. The call fails, and nothing
+// is released.
 func TestCopiedCapabilityPointer(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	c := p.asks(t, vat.Serve(vat.NewTable(vat.Handle(tp.Echo_cap, func(_ *struct{}, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
@@ -372,7 +372,7 @@ func TestCopiedCapabilityPointer(t *testing.T) {
 	soon(t, func() bool { return own.live.Load() == 0 }, "the capability stays")
 }
 
-// What kept a handler's own call from being sent is this process's business: whoever called the handler does not read it.
+// The reason why a handler's own call was not sent stays in this process. The caller of the handler does not see it.
 func TestWhyACallWasNotSentStaysHere(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	secret := errors.New("open /etc/secret: no such file")

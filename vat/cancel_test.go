@@ -17,8 +17,8 @@ func sleeping(t testing.TB, e *vat.Cap) *vat.Answer[tp.Echo_sleep_Results] {
 	return vat.Send(t.Context(), e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
 }
 
-// A call that is given up reaches its handler's context within a millisecond, and as a rule at once: whatever is kept
-// back to leave with something else, here in a time of its own, is not kept for longer.
+// A call that is given up cancels its handler's context within a millisecond, usually at once. Messages that are held
+// back, to be sent together with others, are not held longer than that here.
 func TestCancelWithinAMillisecond(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -66,7 +66,7 @@ func TestCancelWithinAMillisecond(t *testing.T) {
 	}
 }
 
-// busy is work of others that does not end before hold.
+// busy does work for others until hold is over.
 type busy chan struct{}
 
 func (hold busy) Work(*meter.Turn, error) { <-hold }
@@ -109,7 +109,7 @@ func TestCancelBeforeItsTurn(t *testing.T) {
 	})
 }
 
-// BenchmarkCancel is how long it takes from Release until the handler's context ends.
+// BenchmarkCancel measures the time from Release until the handler's context ends.
 func BenchmarkCancel(b *testing.B) {
 	p := connect(b, vat.Limits{})
 	started, ended := make(chan struct{}), make(chan struct{})

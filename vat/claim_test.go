@@ -14,7 +14,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// halting is a connection that nothing more is read of once halt is set, until it is closed.
+// halting is a connection from which nothing is read after halt is set, until it is closed.
 type halting struct {
 	net.Conn
 	halt   atomic.Bool
@@ -38,8 +38,8 @@ func (h *halting) Close() error {
 	return h.Conn.Close()
 }
 
-// A call that is first in line for the bytes of its grant, and whose own guest has stopped to read, lets calls of
-// the grant's other connections go first.
+// A call may be first in line for the bytes of its grant while its own guest has stopped reading. Then calls of the
+// grant's other connections go first.
 func TestWhoDoesNotReadHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 1 << 20

@@ -100,7 +100,7 @@ func TestOneConnectionsWorkersAreItsOwn(t *testing.T) {
 		s := vat.Send(t.Context(), ec, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
 		defer s.Release()
 	}
-	// The reader goes on: another object's inline method answers.
+	// The reader continues: another object's inline method answers.
 	other := vat.Send(t.Context(), boot, tp.Server_echo, nil)
 	oc := other.Cap(0)
 	other.Release()
@@ -133,7 +133,7 @@ func TestManyClientsComeAndGo(t *testing.T) {
 	assert.EqualValues(t, 600, served.Load())
 }
 
-// Two connections hold the same object. One has its workers stuck in it; the other does not notice.
+// Two connections hold the same object. The workers of one are stuck in it; the other connection is not affected.
 func TestSharedObjectIsNotHeldUp(t *testing.T) {
 	w := newWorld()
 	shared := w.serve(&echoObj{tracked{w}})

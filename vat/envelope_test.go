@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// arrived returns a message that came in as one segment.
+// arrived returns a message that arrived as one segment.
 func arrived(t testing.TB, b []byte) *message {
 	t.Helper()
 	m := newMessage()
@@ -20,7 +20,7 @@ func arrived(t testing.TB, b []byte) *message {
 	return m
 }
 
-// What is written as words reads as rpc.capnp has it.
+// What is written as words can be read as rpc.capnp defines it.
 func TestEnvelopesReadAsTheSchemaHasThem(t *testing.T) {
 	size := capnp.ObjectSize{DataSize: 16, PointerCount: 2}
 	for _, path := range [][]uint16{nil, {}, {3}, {1, 0, 65535}} {
@@ -202,7 +202,7 @@ func TestCapabilityTableReadsAsTheSchemaHasIt(t *testing.T) {
 	}
 }
 
-// FuzzPlain: whatever is taken for a plain message is what the generated code reads there.
+// FuzzPlain: if a message counts as plain, the generated code reads the same in it.
 func FuzzPlain(f *testing.F) {
 	for _, k := range []func() (*message, error){
 		func() (*message, error) { return newCall(capnp.ObjectSize{DataSize: 8, PointerCount: 1}) },

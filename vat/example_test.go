@@ -25,12 +25,12 @@ func (g *greeter) echo(c vat.Call[tp.Echo_echo_Params, tp.Echo_echo_Results]) er
 	return c.Results().SetText(g.greeting + ", " + name)
 }
 
-// One line for each method. It cannot block, so that it may run where the connection is read.
+// Each method has one line. This one cannot block, so it may run on the goroutine that reads the connection.
 var greeterTable = vat.NewTable(
 	vat.Handle(tp.Echo_echo, (*greeter).echo, vat.Inline()),
 )
 
-// A host gives its peer one capability, the bootstrap; the peer calls it.
+// A host gives its peer one capability, the bootstrap. The peer calls it.
 func Example() {
 	here, there := net.Pipe() // or the two ends of a socket
 	host := vat.NewConn(here, vat.Options{Bootstrap: vat.Serve(greeterTable, &greeter{"Hello"})})
@@ -84,8 +84,8 @@ var doublerTable = vat.NewTable(
 	}, vat.Inline()),
 )
 
-// A host that listens: one root for everybody, limits for each connection, and a meter for all of them. Over TLS it would
-// be vat.NewConn(tls.Server(vat.Gather(nc), config), options), and tls.Client at the other end.
+// A host that listens has one root for everybody, limits for each connection, and one meter for all of them. Over TLS it
+// would use vat.NewConn(tls.Server(vat.Gather(nc), config), options), and tls.Client at the other end.
 func Example_listen() {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // or "unix"
 	if err != nil {
@@ -128,7 +128,7 @@ func Example_listen() {
 	// Output: 42
 }
 
-// Calls on what a call will answer leave at once: three calls, one round trip.
+// Calls on the result of a call are sent at once: three calls, one round trip.
 func ExampleAnswer_Cap() {
 	here, there := net.Pipe()
 	w := newWorld()
@@ -153,7 +153,8 @@ func ExampleAnswer_Cap() {
 	// Output: 1 <nil>
 }
 
-// Streaming calls run ahead of their answers, within a window; Drain waits for the last, and tells the first failure.
+// Streaming calls run ahead of their answers, within a window. Drain waits for the last one and returns the first
+// failure.
 func ExampleCap_Drain() {
 	here, there := net.Pipe()
 	w := newWorld()

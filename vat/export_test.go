@@ -1,6 +1,6 @@
 package vat
 
-// Promises is how many promises the peer's open call id has.
+// Promises returns how many promises the open call id of the peer has.
 func Promises(c *Conn, id uint32) int {
 	c.mu.Lock()
 	a := c.answers.get(id)
@@ -10,14 +10,14 @@ func Promises(c *Conn, id uint32) int {
 	return len(a.promises)
 }
 
-// LockPromise stalls whoever looks at the promise that c is, until unlock.
+// LockPromise blocks everybody who looks at the promise c, until unlock.
 func LockPromise(c *Cap) (unlock func()) {
 	p := c.target.(*promise)
 	p.mu.Lock()
 	return p.mu.Unlock
 }
 
-// LockResolving stalls whoever decides where a promise leads, until unlock.
+// LockResolving blocks everybody who decides where a promise leads, until unlock.
 func LockResolving() (unlock func()) {
 	resolving.Lock()
 	return resolving.Unlock

@@ -130,7 +130,7 @@ func TestFloodOfBootstraps(t *testing.T) {
 	for range most {
 		r.expect(rpc.Message_Which_return)
 	}
-	// With everything read the Abort has nothing before it, and leaves whoever is slow to read it.
+	// Everything was read, so nothing is queued before the Abort, and even a slow reader gets it.
 	for i := range uint32(10) {
 		r.bootstrap(most + i)
 	}

@@ -47,7 +47,7 @@ func honest(t testing.TB) []byte {
 	require.NoError(t, vat.Do(ctx, boot, tp.Server_invoke, func(q tp.Server_invoke_Params, caps *vat.Caps) error {
 		return q.SetCallback(caps.Put(cb.AddRef()))
 	}, nil))
-	// Its own capability pipelined on: an embargo.
+	// Pipelined calls on its own capability: an embargo.
 	e := vat.Send(ctx, boot, tp.Server_echo, nil)
 	ec := e.Cap(0)
 	back := vat.Send(ctx, ec, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(cb.AddRef())) })

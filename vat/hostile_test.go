@@ -16,7 +16,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Each breach of the protocol ends the connection with an Abort that says which.
+// Each breach of the protocol ends the connection with an Abort that says which one.
 func TestBreaches(t *testing.T) {
 	type attack func(r *raw, boot uint32)
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func TestBreaches(t *testing.T) {
 	}
 }
 
-// finishEarly makes a call that runs on for a while, whoever gives it up, and finishes it.
+// finishEarly makes a call that runs for a while even if it is given up, and finishes it.
 func (r *raw) finishEarly(q, boot uint32, opts ...callOpt) {
 	r.t.Helper()
 	counter := r.get(1, boot, 1)
@@ -161,7 +161,7 @@ func (r *raw) finishEarly(q, boot uint32, opts ...callOpt) {
 	r.finish(q, false)
 }
 
-// What a result or a parameter gave the peer is the peer's until a Finish or a Return says that it gives it back, and no
+// What a result or a parameter gave to the peer belongs to the peer until a Finish or a Return gives it back, and no
 // longer.
 func TestGivenBack(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
@@ -230,7 +230,7 @@ func (r *raw) disembargo(export uint32) {
 	})
 }
 
-// hold has the server keep a capability that desc describes.
+// hold makes the server keep a capability that desc describes.
 func (r *raw) hold(q, boot uint32, desc func(rpc.CapDescriptor) error) {
 	r.t.Helper()
 	r.call(q, tp.Server_TypeID, 5, toExport(boot), capParam(desc))
@@ -280,7 +280,7 @@ func TestCapabilityTableThatLies(t *testing.T) {
 	// An export that does not exist is broken.
 	r.call(2, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error { d.SetReceiverHosted(1234); return nil }))
 	assert.Contains(t, r.exception(2), "does not exist")
-	// A third party's is its vine.
+	// A capability of a third party is its vine.
 	r.call(3, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error {
 		tp, err := d.NewThirdPartyHosted()
 		tp.SetVineId(3)
@@ -305,7 +305,7 @@ func TestPromiseResolvedToItself(t *testing.T) {
 			break
 		}
 	}
-	// What it holds is broken now.
+	// The capability that it holds is broken now.
 	r.call(3, tp.Chain_TypeID, 1, toAnswer(2, 0))
 	assert.Contains(t, r.exception(3), "resolved to itself")
 }
@@ -377,7 +377,7 @@ func TestBitFlips(t *testing.T) {
 	noGoroutines(t)
 }
 
-// feed gives a server raw bytes, reads what it answers, and ends the connection.
+// feed sends raw bytes to a server, reads its answers, and ends the connection.
 func feed(t testing.TB, w *world, b []byte, limit time.Duration) {
 	client, server := net.Pipe()
 	conn := vat.NewConn(server, vat.Options{Bootstrap: vat.Serve(w.table, w), Logf: func(f string, a ...any) {

@@ -14,8 +14,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// go-capnp's own RPC as the client: another implementation of the same protocol. Tests only; nothing of it is
-// linked into anything else.
+// go-capnp's own RPC is the client: another implementation of the same protocol. Only tests link it.
 
 func goCall(ctx context.Context, c capnp.Client, iface uint64, method uint16, size capnp.ObjectSize, place func(capnp.Struct) error) (*capnp.Answer, capnp.ReleaseFunc) {
 	return c.SendCall(ctx, capnp.Send{

@@ -12,7 +12,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Nothing is held by anybody when the last connection is gone, however calls and connections ended.
+// When the last connection is gone, nobody holds anything, however calls and connections ended.
 func TestNothingStaysTaken(t *testing.T) {
 	h := meter.NewHost(meter.Limits{meter.ReplyBytes: 6 << 20, meter.MessageBytes: 6 << 20})
 	limits := meter.Limits{meter.ReplyBytes: 4 << 20, meter.MessageBytes: 4 << 20, meter.Waits: 24}
@@ -50,7 +50,8 @@ func TestNothingStaysTaken(t *testing.T) {
 	}
 }
 
-// guest makes some calls on a connection that counts in m, and in later from some time on, cancels some and goes.
+// guest makes some calls on a connection that counts in m, and from some time on in later. It cancels some of them and
+// leaves.
 func guest(t *testing.T, h *meter.Host, m, later *meter.Meter, r *rand.Rand) {
 	a, b := sockets(t)
 	server := vat.NewConn(a, vat.Options{Bootstrap: vat.Serve(waiterTable, &waiter{}), Meter: h.Strangers(), Limits: vat.Limits{ParkedBytes: 2 << 20}})

@@ -18,7 +18,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// A ledger takes chunks, each of one word over and over, and adds the words up.
+// A ledger takes chunks that repeat one word, and adds up the words.
 type ledger struct {
 	chunks atomic.Uint64
 	sum    atomic.Uint64
@@ -42,7 +42,7 @@ func (l *ledger) write(c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
 	return nil
 }
 
-// ledgers serves a ledger, whose writes run on the reader or in the pool.
+// ledgers serves a ledger whose writes run on the reader or in the pool.
 func ledgers(inline bool) (*ledger, *vat.Cap) {
 	var how []vat.HandleOption
 	if inline {
@@ -65,12 +65,12 @@ func lend(ctx context.Context, c *vat.Cap, b []byte) *vat.Answer[vat.Empty] {
 	})
 }
 
-// reachOver connects a client to what bootstrap leads to, over a and b.
+// reachOver connects a client to the target of bootstrap, over a and b.
 func reachOver(t *testing.T, a, b net.Conn, bootstrap *vat.Cap) (client *vat.Conn, c *vat.Cap) {
 	return reachWithin(t, a, b, bootstrap, vat.Limits{})
 }
 
-// reachWithin is reachOver with limits of the client's own.
+// reachWithin is reachOver with the client's own limits.
 func reachWithin(t *testing.T, a, b net.Conn, bootstrap *vat.Cap, limits vat.Limits) (client *vat.Conn, c *vat.Cap) {
 	server := vat.NewConn(b, vat.Options{Bootstrap: bootstrap})
 	client = vat.NewConn(a, vat.Options{Limits: limits})
@@ -85,7 +85,7 @@ func reachWithin(t *testing.T, a, b net.Conn, bootstrap *vat.Cap, limits vat.Lim
 	return client, c
 }
 
-// What was lent is the caller's again when Send has returned, however it went to the object.
+// Lent memory belongs to the caller again after Send has returned, however it reached the object.
 func TestLend(t *testing.T) {
 	const workers, chunks = 4, 30
 	for name, reach := range map[string]func(t *testing.T, c *vat.Cap) *vat.Cap{
@@ -142,7 +142,7 @@ func TestLend(t *testing.T) {
 	}
 }
 
-// A dam lies between two connections. While it is locked nothing comes through to the second.
+// A dam lies between two connections. While it is locked, nothing reaches the second.
 type dam struct{ sync.Mutex }
 
 func dammed(t *testing.T) (a, b net.Conn, d *dam) {
@@ -171,7 +171,7 @@ func dammed(t *testing.T) (a, b net.Conn, d *dam) {
 	return a, b, d
 }
 
-// lendStuck has four callers lend more than sockets hold to a peer that does not read, and waits until they wait.
+// lendStuck makes four callers lend more than the sockets hold to a peer that does not read. It returns when they wait.
 func lendStuck(ctx context.Context, t *testing.T) (l *ledger, client *vat.Conn, c *vat.Cap, d *dam, all *sync.WaitGroup, back, failed *atomic.Int64) {
 	a, b, d := dammed(t)
 	l, c = ledgers(false)
@@ -198,7 +198,7 @@ func lendStuck(ctx context.Context, t *testing.T) (l *ledger, client *vat.Conn, 
 	return l, client, c, d, all, back, failed
 }
 
-// Who does not wait any longer for the peer to read gets the memory back; the peer gets what was in it.
+// A caller that stops waiting for the peer gets the memory back. The peer gets what was in it.
 func TestLendGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l, _, c, d, all, back, failed := lendStuck(ctx, t)
@@ -217,7 +217,7 @@ func TestLendGivenUp(t *testing.T) {
 	}, nil), "and what is lent afterwards goes as ever")
 }
 
-// The end of a connection gives back what it was lent.
+// When a connection ends, it gives back what it was lent.
 func TestLendClosed(t *testing.T) {
 	_, client, _, d, all, _, failed := lendStuck(t.Context(), t)
 	begun := time.Now()
@@ -228,7 +228,7 @@ func TestLendClosed(t *testing.T) {
 	d.Unlock()
 }
 
-// A peer that takes nothing is given up after Limits.WriteTimeout, also when those who lend to it give up before that.
+// A peer that takes nothing is given up after Limits.WriteTimeout, even if those who lend to it give up earlier.
 func TestLendToNobody(t *testing.T) {
 	a, b, d := dammed(t)
 	_, c := ledgers(false)
@@ -245,12 +245,12 @@ func TestLendToNobody(t *testing.T) {
 	}
 }
 
-// lingering is an object whose end takes its time.
+// lingering is an object that takes long to end.
 type lingering time.Duration
 
 func (s lingering) Release() { time.Sleep(time.Duration(s)) }
 
-// Nothing follows a frame that was cut off, even when the end of the connection takes its time and the peer reads again.
+// Nothing follows a frame that was cut off, even if the connection takes long to end and the peer reads again.
 func TestNothingFollowsACutFrame(t *testing.T) {
 	a, b := sockets(t)
 	defer b.Close()
@@ -276,7 +276,7 @@ func TestNothingFollowsACutFrame(t *testing.T) {
 	<-client.Done()
 }
 
-// A write is not ended by the time that one before it had.
+// A write has its own time limit, and not the rest of the limit of the write before.
 func TestOldWriteTimeout(t *testing.T) {
 	a, b, d := dammed(t)
 	_, c := ledgers(true)

@@ -18,9 +18,10 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Limits with small values, each from both sides: what is exactly at it goes, and what it says follows from one more.
+// Each limit has a small value and is tried from both sides: exactly the limit is allowed, and one more has the stated
+// effect.
 
-// opened is a raw peer that holds the bootstrap capability and an Echo, neither of them finished.
+// opened is a raw peer that holds the bootstrap capability and an Echo, and has finished neither call.
 func opened(t testing.TB, limits vat.Limits) (r *raw, boot, e uint32) {
 	t.Helper()
 	r = newRaw(t, limits)
@@ -28,7 +29,7 @@ func opened(t testing.TB, limits vat.Limits) (r *raw, boot, e uint32) {
 	return r, boot, r.get(1, boot, 0)
 }
 
-// come reads the next message but for what the other side gives back in between, which leaves when it suits it.
+// come reads the next message, except for what the other side gives back in between at any time.
 func (r *raw) come(which rpc.Message_Which) rpc.Message {
 	r.t.Helper()
 	for {
@@ -41,7 +42,7 @@ func (r *raw) come(which rpc.Message_Which) rpc.Message {
 	}
 }
 
-// back reads a Return for q of that kind.
+// back reads a Return of that kind for q.
 func (r *raw) back(q uint32, which rpc.Return_Which) rpc.Return {
 	r.t.Helper()
 	ret, err := r.come(rpc.Message_Which_return).Return()
@@ -51,7 +52,7 @@ func (r *raw) back(q uint32, which rpc.Return_Which) rpc.Return {
 	return ret
 }
 
-// asked reads a Call, and returns its number and how many bytes it has.
+// asked reads a Call, and returns its number and its size in bytes.
 func (r *raw) asked() (q uint32, size int) {
 	r.t.Helper()
 	m := r.come(rpc.Message_Which_call)
@@ -62,7 +63,7 @@ func (r *raw) asked() (q uint32, size int) {
 	return call.QuestionId(), int(total) - 8 // without the header
 }
 
-// answer returns from a call of the other side's, with nothing.
+// answer returns from a call of the other side, without results.
 func (r *raw) answer(q uint32) {
 	r.t.Helper()
 	r.send(func(m rpc.Message) error {
@@ -76,14 +77,14 @@ func (r *raw) answer(q uint32) {
 	})
 }
 
-// shout has the Echo e answer a text.
+// shout makes the Echo e answer a text.
 func (r *raw) shout(q, e uint32) {
 	r.t.Helper()
 	r.call(q, tp.Echo_TypeID, 0, toExport(e), params(capnp.ObjectSize{PointerCount: 1}, 0,
 		func(s capnp.Struct, _ rpc.CapDescriptor_List) error { return s.SetText(0, "hello") }))
 }
 
-// echoes makes a call that is to succeed, whatever others did: the connection goes on.
+// echoes makes a call that must succeed, whatever happened to others: the connection is still open.
 func (r *raw) echoes(q, e uint32) {
 	r.t.Helper()
 	r.shout(q, e)
@@ -98,7 +99,7 @@ func (r *raw) echoes(q, e uint32) {
 	require.NoError(r.t, r.conn.Err())
 }
 
-// doze makes a call of the Echo e that stays in progress, with so many bytes and these capabilities of the peer's.
+// doze makes a call of the Echo e that stays in progress, with this many bytes and these capabilities of the peer.
 func (r *raw) doze(q, e uint32, bytes int, caps ...uint32) {
 	r.t.Helper()
 	r.call(q, tp.Echo_TypeID, 2, toExport(e), params(capnp.ObjectSize{DataSize: 8, PointerCount: 1}, int32(len(caps)),
@@ -111,14 +112,14 @@ func (r *raw) doze(q, e uint32, bytes int, caps ...uint32) {
 		}))
 }
 
-// wake gives a call up that dozes.
+// wake gives up a dozing call.
 func (r *raw) wake(q uint32) {
 	r.t.Helper()
 	r.finish(q, true)
 	r.back(q, rpc.Return_Which_canceled)
 }
 
-// refused reads that the call q was, for a limit.
+// refused reads that the call q was refused because of a limit.
 func (r *raw) refused(q uint32, kind vat.ExceptionType, reason string) {
 	r.t.Helper()
 	e, err := r.back(q, rpc.Return_Which_exception).Exception()
@@ -130,7 +131,7 @@ func (r *raw) refused(q uint32, kind vat.ExceptionType, reason string) {
 	require.NoError(r.t, r.conn.Err())
 }
 
-// ends reads the Abort that the connection ends with.
+// ends reads the Abort with which the connection ends.
 func (r *raw) ends(reason string) {
 	r.t.Helper()
 	got := r.aborted()
@@ -141,7 +142,7 @@ func (r *raw) ends(reason string) {
 	assert.Equal(r.t, got, broke.Reason)
 }
 
-// spread writes every message in so many segments. All of it is in the first.
+// spread writes every message in this many segments, with all its content in the first.
 type spread struct {
 	net.Conn
 	segments int
@@ -155,8 +156,7 @@ func (s spread) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// What is beyond these limits ends the connection.
-// keep has the Echo e make results of so many bytes, which stay there.
+// keep makes the Echo e produce results of this many bytes, and leaves them there.
 func (r *raw) keep(q, e uint32, bytes uint32) {
 	r.t.Helper()
 	r.call(q, tp.Echo_TypeID, 1, toExport(e), params(capnp.ObjectSize{DataSize: 8}, 0,
@@ -166,7 +166,7 @@ func (r *raw) keep(q, e uint32, bytes uint32) {
 }
 
 func TestLimitsThatEnd(t *testing.T) {
-	// How much of results is kept: when the peer is opened, and of one more chain.
+	// The size of the results that are kept: when the peer is opened, and for one more chain.
 	r, boot, _ := opened(t, vat.Limits{})
 	first := r.conn.Stats().ResultBytes
 	r.get(2, boot, 2)
@@ -250,7 +250,7 @@ func TestLimitsThatEnd(t *testing.T) {
 	}
 }
 
-// Parameters beyond those of calls in progress are refused, until some of these are over.
+// If the parameters of the calls in progress exceed the limit, further calls are refused until some of them have ended.
 func TestCallBytesLimit(t *testing.T) {
 	const limit = 4 << 10
 	r, _, e := opened(t, vat.Limits{CallBytes: limit})
@@ -270,7 +270,7 @@ func TestCallBytesLimit(t *testing.T) {
 	r.echoes(8, e)
 }
 
-// Calls to the peer beyond those that it has not returned are refused, until it returns one.
+// If the peer has not returned the greatest number of calls, further calls to it are refused until it returns one.
 func TestQuestionsLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -306,7 +306,7 @@ func TestQuestionsLimit(t *testing.T) {
 	r.echoes(8, e)
 }
 
-// delve is parameters of what is read: so many times, from pointer to pointer as far as they lead.
+// delve reads parameters: this many times, from pointer to pointer as far as they lead.
 type delve capnp.Struct
 
 var delveSize = capnp.ObjectSize{DataSize: 8, PointerCount: 1}
@@ -326,9 +326,9 @@ var delveTable = vat.NewTable(vat.Handle(delveMethod, func(_ *int, c vat.Call[de
 	return nil
 }, vat.Inline()))
 
-// What is deeper, and what is more to read, is an error to whoever reads it: the failure of one call.
+// Content that is too deep, or too much to read, is an error for its reader: one call fails.
 func TestLimitsOfReading(t *testing.T) {
-	// nested is a struct within another, and so on, n deep.
+	// nested is a struct within another, and so on, n levels deep.
 	nested := func(s capnp.Struct, n int) error {
 		s.SetUint32(0, 1)
 		for range n {
@@ -356,7 +356,7 @@ func TestLimitsOfReading(t *testing.T) {
 		want     string
 	}{
 		"Depth": {vat.Limits{Depth: 16}, 1, nested, 16 - 1, "depth limit"}, // the parameters are the first
-		// What is not laid out as usual is read from its root: Message, Call, Payload and then the parameters.
+		// A message that is not laid out as usual is read from its root: Message, Call, Payload and then the parameters.
 		"Depth from the root": {vat.Limits{Depth: 16}, 2, nested, 16 - 4, "depth limit"},
 		"TraversalBytes":      {vat.Limits{TraversalBytes: 16 + 3*10_000}, 1, again, 3, "traversal limit"},
 	} {
@@ -382,7 +382,7 @@ func TestLimitsOfReading(t *testing.T) {
 	}
 }
 
-// A call of a stream waits for those that are on their way by the same reference, unless there are none.
+// A call of a stream waits for those on their way through the same reference, unless there are none.
 func TestStreamBytesLimit(t *testing.T) {
 	const window = 16 << 10
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -59,7 +59,7 @@ func (p *tape) told() (written string, broken []string) {
 	return p.written, p.broken
 }
 
-// A tapes gives its tape when it is told to.
+// A tapes returns its tape when it is told to.
 type tapes struct {
 	tape *vat.Cap
 	give chan struct{}
@@ -74,7 +74,7 @@ var tapesTable = vat.NewTable(vat.Handle(tp.Server_stream, func(o *tapes, c vat.
 	return c.Results().SetStream(c.Caps().Put(o.tape.AddRef()))
 }))
 
-// onTape returns a promise of a tape that a server hosts, which is kept when give is called.
+// onTape returns a promise of a tape that a server serves. It is resolved when give is called.
 func onTape(t *testing.T, limits vat.Limits) (p *tape, c *vat.Cap, give func()) {
 	p, giving := newTape(), make(chan struct{})
 	a, b := sockets(t)
@@ -101,7 +101,7 @@ func onTape(t *testing.T, limits vat.Limits) (p *tape, c *vat.Cap, give func()) 
 	})
 }
 
-// droppable is a write of a caller that drops its promise, which cancels it.
+// droppable is a write by a caller that drops its promise, which cancels the write.
 var droppable = func() vat.Method[tp.Stream_write_Params, vat.Empty] {
 	m := tp.Stream_write
 	m.Stream = false
@@ -114,13 +114,13 @@ func writeTo(t *testing.T, c *vat.Cap, text string) *vat.Answer[vat.Empty] {
 	})
 }
 
-// A call of a stream that is lost, however, is told to whoever serves the stream, and its other calls are not.
+// But a lost call of a stream is reported to the stream's server. Its other calls are not.
 func TestStreamBroken(t *testing.T) {
 	const canceled = "call was canceled"
 	for _, row := range []struct {
 		name   string
 		limits vat.Limits
-		// writes uses c, the tape or a promise of it, and calls give when that may be kept.
+		// writes uses c, the tape or a promise of it, and calls give when the promise may be resolved.
 		writes func(t *testing.T, p *tape, c *vat.Cap, give func())
 		want   []string
 	}{
@@ -196,7 +196,7 @@ func TestStreamBroken(t *testing.T) {
 	}
 }
 
-// So it is for calls that never leave this process.
+// The same holds for calls that never leave this process.
 func TestStreamBrokenHere(t *testing.T) {
 	p := newTape()
 	c := vat.Serve(tapeTable, p)
@@ -214,7 +214,7 @@ func TestStreamBrokenHere(t *testing.T) {
 	assert.Equal(t, []string{"call was canceled"}, broken)
 }
 
-// What a promise remembers of lost calls is bounded, and a lost call of another method breaks no stream.
+// What a promise remembers of lost calls is bounded. A lost call of another method breaks no stream.
 func TestLossesAreBounded(t *testing.T) {
 	p, c, give := onTape(t, vat.Limits{})
 	for id := range uint16(1000) {
@@ -230,7 +230,7 @@ func TestLossesAreBounded(t *testing.T) {
 	assert.Empty(t, broken)
 }
 
-// A call that fails before it is sent fails the stream on the caller's side.
+// A call that fails before it is sent makes the stream fail on the caller's side.
 func TestStreamNotSent(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	s := p.stream(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A message that is built here has no limits of reading, whatever its memory had when it came in somewhere.
+// A message that is built here has no limits of reading, even if its memory came from a message that had.
 func TestBuiltMessagesHaveNoLimits(t *testing.T) {
 	m := newMessage()
 	m.msg.DepthLimit = 2

@@ -24,12 +24,12 @@ func header(bytes int) []byte {
 	return b
 }
 
-// messages is a grant's meter with room for so many bytes of large messages.
+// messages is a grant's meter with room for this many bytes of large messages.
 func messages(bytes int64) *meter.Meter {
 	return meter.NewHost(nil).Grant("g", meter.Limits{meter.MessageBytes: bytes})
 }
 
-// Connections that share a meter wait for one another's large messages, and what does not wait goes on.
+// Connections that share a meter wait for each other's large messages. What does not wait goes on.
 func TestMeteredMessages(t *testing.T) {
 	b := messages(1 << 20)
 	limits := vat.Limits{FrameTimeout: 2 * time.Second}
@@ -63,7 +63,7 @@ func TestMeteredMessages(t *testing.T) {
 	soon(t, func() bool { return b.Used(meter.MessageBytes) == 0 }, "the meter is not given back")
 }
 
-// A message for which there is no room for FrameTimeout ends its connection, and no other.
+// A message for which there is no room within FrameTimeout ends its connection, and no other.
 func TestMeterThatStaysFull(t *testing.T) {
 	b := messages(1 << 20)
 	first, second := newRaw(t, vat.Limits{}), newRaw(t, vat.Limits{FrameTimeout: 50 * time.Millisecond})
@@ -98,7 +98,7 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
-// manyCaps is parameters of a sleep with n times the capability id, in as few bytes as there can be.
+// manyCaps is the parameters of a sleep with n times the capability id, in as few bytes as possible.
 func manyCaps(ms uint32, n int32, id uint32) callOpt {
 	return func(c rpc.Call) error {
 		return errors.Join(
@@ -121,7 +121,7 @@ func manyCaps(ms uint32, n int32, id uint32) callOpt {
 	}
 }
 
-// A capability takes more memory than its descriptor does on the wire, and counts so much.
+// A capability takes more memory than its descriptor does on the wire, and counts that much.
 func TestCapabilitiesCount(t *testing.T) {
 	const n, each = 5000, 8 + 64
 	r := newRaw(t, vat.Limits{CallBytes: 2 * n * each})
@@ -145,8 +145,8 @@ func TestCapabilitiesCount(t *testing.T) {
 	require.Equal(t, "limit: 65537 capabilities in one message", r.aborted())
 }
 
-// What open calls hold counts in the meter of all connections that share it: one that has a part in it is refused more,
-// and at a third more ends; one that has none goes on.
+// What open calls hold counts in the meter that several connections share. A connection with a part of it is refused
+// more, and ends at a third more. A connection without a part goes on.
 func TestMeteredCalls(t *testing.T) {
 	const total = 3 << 19
 	b := meter.NewHost(nil).Grant("g", meter.Limits{meter.CallBytes: total})
@@ -178,7 +178,7 @@ func TestMeteredCalls(t *testing.T) {
 	}
 	soon(t, func() bool { return b.Used(meter.CallBytes) == 0 }, "not given back")
 
-	// Of calls that hold next to nothing, each counts a little.
+	// Even a call that holds almost nothing counts a little.
 	most := uint32(total * 4 / 3 >> 11)
 	for i := range most + 200 {
 		small.shout(5000+i, e)
@@ -198,7 +198,7 @@ func TestMeteredCalls(t *testing.T) {
 	t.Error("the connection goes on")
 }
 
-// A meter that a connection leaves gets back what its calls held, and the next one has it.
+// When a connection leaves a meter, what its calls hold is given back there and counts in the next meter.
 func TestMeterThatIsLeft(t *testing.T) {
 	first, second := messages(1<<20), messages(1<<20)
 	r := newRaw(t, vat.Limits{})
@@ -217,7 +217,7 @@ func TestMeterThatIsLeft(t *testing.T) {
 	soon(t, func() bool { return second.Used(meter.CallBytes) == 0 }, "not given back")
 }
 
-// Of a peer's reason for a failure, which is returned to another call of its own, what is cut off is not kept either.
+// If a peer's reason for a failure is cut off, and returned to another of its calls, the rest of it is not kept either.
 func TestLongReasonsAreNotKept(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -240,7 +240,7 @@ func TestLongReasonsAreNotKept(t *testing.T) {
 	reason := strings.Repeat("x", 7<<20)
 	const n = 10
 	for i := range uint32(n) {
-		// echo answers what the peer has: pipelined calls come back to it
+		// echo returns a capability of the peer: pipelined calls come back to it.
 		r.call(100+2*i, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil }))
 		r.come(rpc.Message_Which_return)
 		r.call(101+2*i, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(100+2*i, 0))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table of numbers is a map, whatever the numbers.
+// A table of numbers behaves like a map, for any numbers.
 func TestNumbered(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var table numbered[int]

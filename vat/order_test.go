@@ -57,8 +57,8 @@ func TestCallsOnOneObjectStartInOrder(t *testing.T) {
 	}
 }
 
-// A capability of the client's own goes to the server and comes back as a promise. Calls made while it was a
-// promise go around by the server; those made afterwards may not overtake them.
+// A capability of the client goes to the server and comes back as a promise. Calls made while it was a promise go
+// through the server. Calls made afterwards must not overtake them.
 func TestEmbargo(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	own := newWorld() // hosted by the client
@@ -103,11 +103,11 @@ func TestEmbargo(t *testing.T) {
 }
 
 // The same from the other side: the peer asks for its own capability back, pipelines on it, and asks for a
-// Disembargo, which must be echoed after the calls.
+// Disembargo. This must be echoed after the calls.
 func TestDisembargoIsEchoedAfterTheCalls(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	e := r.get(1, r.boot(), 0)
-	// cap(5) -> ours; two calls pipelined on it.
+	// cap(5) returns our capability; two calls are pipelined on it.
 	r.call(2, tp.Echo_TypeID, 5, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil }))
 	r.call(3, tp.Counter_TypeID, 0, toAnswer(2, 0))
 	r.call(4, tp.Counter_TypeID, 0, toAnswer(2, 0))
@@ -144,7 +144,7 @@ func TestExportedPromiseIsResolved(t *testing.T) {
 	a := vat.Send(t.Context(), local, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(30); return nil })
 	promise := a.Cap(tp.Chain_slowNext_Results_chain)
 	a.Release()
-	// The server keeps what is a promise for it, too.
+	// For the server, too, what it keeps is a promise.
 	require.NoError(t, vat.Do(t.Context(), p.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
 		return q.SetCap(caps.Put(promise.AddRef()))
 	}, nil))
@@ -166,8 +166,8 @@ func TestExportedPromiseIsResolved(t *testing.T) {
 }
 
 func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
-	// The peer promises a capability, the server calls it, and it resolves to the server's own bootstrap: the
-	// server must embargo it, and say Disembargo before its later calls.
+	// The peer promises a capability, the server calls it, and it resolves to the server's own bootstrap. The
+	// server must embargo it, and send a Disembargo before its later calls.
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
 	chain := r.get(1, boot, 2)
@@ -183,7 +183,7 @@ func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
 	require.NoError(t, err)
 	id := dis.Context().SenderLoopback()
 	second := vat.Send(t.Context(), held, tp.Chain_depth, nil)
-	// Passed back, and the embargo lifted.
+	// It is passed back, and the embargo is lifted.
 	r.call(50, tp.Chain_TypeID, 1, toExport(chain))
 	r.send(func(m rpc.Message) error {
 		d, err := m.NewDisembargo()
@@ -196,7 +196,7 @@ func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
 	})
 	_, _, err = second.Await(t.Context())
 	require.NoError(t, err)
-	// A tail call answers the first.
+	// A tail call answers the first call.
 	_ = call
 	r.send(func(m rpc.Message) error {
 		ret, err := m.NewReturn()
@@ -229,7 +229,7 @@ func TestTailCall(t *testing.T) {
 	d := ans.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
 	call, err := r.expect(rpc.Message_Which_call).Call()
 	require.NoError(t, err)
-	// The peer's answer is whatever the server's own chain answers.
+	// The peer answers with the result of the server's own chain.
 	r.call(60, tp.Chain_TypeID, 3, toExport(chain), func(c rpc.Call) error { c.SendResultsTo().SetYourself(); return nil })
 	r.send(func(m rpc.Message) error {
 		ret, err := m.NewReturn()

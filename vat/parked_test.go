@@ -16,7 +16,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// What a peer does not read keeps it from having more made: no further handler starts.
+// While a peer does not read its answers, no more are made: no further handler starts.
 func TestParkedBytesStopHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -48,8 +48,8 @@ func TestParkedBytesStopHandlers(t *testing.T) {
 	})
 }
 
-// A peer that reads again, too late, is told why the connection has ended, in a frame of its own behind the one that it
-// was reading; what else waited for it is gone.
+// A peer that reads again too late is told why the connection has ended. This comes in a frame of its own after the frame
+// that it was reading. Everything else that waited is gone.
 func TestParkedMax(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()

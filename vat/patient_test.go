@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer of a stream does not leave by itself. It leaves when the reader finds nothing to read.
+// An answer of a stream is not sent by itself. It is sent when the reader finds nothing more to read.
 func TestPatientFrames(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	require.NoError(t, err)

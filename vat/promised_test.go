@@ -13,17 +13,17 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// What a promise of the peer's resolves to may be another promise of the peer's. Calls reach that as they did before, so
-// that no Disembargo is due, and none allowed (rpc.capnp, Disembargo).
+// A promise of the peer may resolve to another promise of the peer. Calls still go the same way, so a Disembargo is
+// neither necessary nor allowed (rpc.capnp, Disembargo).
 
-// late is a server's own promise of c, which takes its time.
+// late is the server's own promise of c, which is resolved late.
 func late(t *testing.T, c *vat.Cap, ms uint32) *vat.Cap {
 	a := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(ms); return nil })
 	defer a.Release()
 	return a.Cap(tp.Chain_slowNext_Results_chain)
 }
 
-// The outcome of a call is a promise of the peer's, and was called before that was known.
+// The outcome of a call is a promise of the peer, and was called before that was known.
 func TestOutcomeIsThePeersPromise(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	chain := p.root(t)
@@ -51,7 +51,7 @@ func TestOutcomeIsThePeersPromise(t *testing.T) {
 	assert.NoError(t, p.server.Err())
 }
 
-// promises gives the server the promise 5 of the peer's, and returns what the server holds.
+// promises gives the server the peer's promise 5, and returns what the server holds.
 func promises(r *raw, boot uint32) (held *vat.Cap) {
 	r.t.Helper()
 	r.hold(2, boot, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
@@ -61,7 +61,7 @@ func promises(r *raw, boot uint32) (held *vat.Cap) {
 	return held
 }
 
-// toImport reads a Call, and whom it is for.
+// toImport reads a Call, and returns its target.
 func (r *raw) toImport() (question, id uint32) {
 	r.t.Helper()
 	call, err := r.expect(rpc.Message_Which_call).Call()
@@ -72,7 +72,7 @@ func (r *raw) toImport() (question, id uint32) {
 	return call.QuestionId(), target.ImportedCap()
 }
 
-// fail answers a call of the other side's.
+// fail answers a call of the other side with a failure.
 func (r *raw) fail(q uint32) {
 	r.t.Helper()
 	r.send(func(m rpc.Message) error {
@@ -89,8 +89,8 @@ func (r *raw) fail(q uint32) {
 	})
 }
 
-// The promise 5 resolves to the promise 6, and that to the server's own: calls that were made on 5 are on their way
-// around, and the embargo that the second resolution needs names 6, although nothing was called as 6.
+// The promise 5 resolves to the promise 6, and this to the server's own capability. Calls on 5 are still on their way.
+// The embargo of the second resolution names 6, although nothing was called through 6.
 func TestPromiseResolvesToAPromise(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -136,7 +136,7 @@ func TestPromiseResolvesToAPromise(t *testing.T) {
 	held.Release()
 }
 
-// As long as it is not called, no promise needs an embargo.
+// A promise that was not called needs no embargo.
 func TestPromiseThatWasNotCalled(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -151,8 +151,8 @@ func TestPromiseThatWasNotCalled(t *testing.T) {
 	require.Zero(t, r.conn.Stats().Embargoes)
 }
 
-// A tail call: the outcome of the server's call is that of a call which the peer makes of the server, and is the peer's
-// own. Calls on it go around by way of the peer until then, and directly from then on: an embargo is due even so.
+// A tail call: the outcome of the server's call is that of a call which the peer makes to the server, and is the peer's
+// own. Until then, calls on it go through the peer, and afterwards directly. So an embargo is needed here too.
 func TestTailCallThatEndsAtThePeer(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -219,7 +219,7 @@ func TestTailCallThatEndsAtThePeer(t *testing.T) {
 	require.EqualError(t, err, "enough")
 }
 
-// Paths of a pending call that come and go count, and hold, nothing.
+// Paths of a pending call that were used and released count nothing and hold nothing.
 func TestPathsComeAndGo(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	e := r.get(1, r.boot(), 0)
@@ -243,7 +243,7 @@ func TestPathsComeAndGo(t *testing.T) {
 	r.finish(2, true)
 }
 
-// A promise that takes its time may be asked for a Disembargo so many times, and no more.
+// A Disembargo for an unresolved promise may be requested a limited number of times.
 func TestDisembargoesOfAPromiseAreBounded(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()

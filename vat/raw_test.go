@@ -15,7 +15,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// A raw peer speaks the protocol by hand, rightly or wrongly.
+// A raw peer speaks the protocol by hand, correctly or not.
 type raw struct {
 	t    testing.TB
 	nc   net.Conn
@@ -231,7 +231,7 @@ func (r *raw) returned(q uint32) uint32 {
 	return l.At(0).SenderHosted()
 }
 
-// descriptor reads a Return for q, and what it says of its first capability.
+// descriptor reads a Return for q, and returns the descriptor of its first capability.
 func (r *raw) descriptor(q uint32) rpc.CapDescriptor {
 	r.t.Helper()
 	ret, err := r.expect(rpc.Message_Which_return).Return()
@@ -244,7 +244,7 @@ func (r *raw) descriptor(q uint32) rpc.CapDescriptor {
 	return l.At(0)
 }
 
-// get calls a method of Server that answers one capability.
+// get calls a method of Server that returns one capability.
 func (r *raw) get(q uint32, boot uint32, method uint16) uint32 {
 	r.t.Helper()
 	r.call(q, tp.Server_TypeID, method, toExport(boot))

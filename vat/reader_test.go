@@ -18,7 +18,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// led makes calls one after the other until callers read their own answers.
+// led makes one call after another until callers read their own answers.
 func led(t *testing.T, p *pair, e *vat.Cap) {
 	t.Helper()
 	before := p.client.Turns()
@@ -47,7 +47,7 @@ func TestCallerReads(t *testing.T) {
 	require.NoError(t, vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(5 << 20); return nil }, nil))
 }
 
-// A caller that reads notices that its context has ended, and others get their answers meanwhile.
+// A caller that reads notices the end of its context. Others get their answers meanwhile.
 func TestCallerReadsNoLongerThanItWaits(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	e := p.echoCap(t)
@@ -80,7 +80,7 @@ func over(t *testing.T, p *pair) {
 	require.Eventually(t, func() bool { return p.server.Stats().Calls == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// What a caller reads when the connection ends is that.
+// A caller that reads when the connection ends gets the reason.
 func TestCallerReadsTheEnd(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
 		p := connect(t, vat.Limits{})
@@ -100,7 +100,7 @@ func TestCallerReadsTheEnd(t *testing.T) {
 	}
 }
 
-// Calls from several goroutines, streams and capabilities of the caller's own, in turn with calls one at a time.
+// Calls from several goroutines, streams and the caller's own capabilities, in turn with single calls.
 func TestCallerReadsInTurnWithOthers(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	e := p.echoCap(t)
@@ -130,7 +130,7 @@ func TestCallerReadsInTurnWithOthers(t *testing.T) {
 	require.Eventually(t, func() bool { return mine.live.Load() == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// A peer that sends a part of a message, or messages without end, does not hold a caller that reads.
+// A peer that sends a part of a message, or messages without end, does not hold up a caller that reads.
 func TestCallerReadsWholeMessages(t *testing.T) {
 	m := nothingNew(t)
 	for name, send := range map[string]func(nc net.Conn){

@@ -9,8 +9,8 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Calls that come around from the peer have come, when the embargo is lifted, but have not all started: a serial handler
-// takes its time. Calls that are made directly afterwards must not overtake them.
+// When the embargo is lifted, the calls that went through the peer have arrived, but they have not all started: a serial
+// handler takes its time. Calls that are made directly afterwards must not overtake them.
 func TestReflectedCallsStartFirst(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	mine := &counterObj{tracked: tracked{p.world}}

@@ -13,7 +13,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Whoever is refused hears why, also when what it was about to say can no longer be written.
+// A refused peer is told why, also when it can no longer send its request.
 func TestRefuse(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Nobody is waited for who does not listen.
+// Nobody waits for a peer that does not read.
 func TestRefuseTheDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

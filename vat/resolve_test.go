@@ -13,7 +13,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Promises that resolve while something is on its way to them.
+// These tests resolve promises while something is on its way to them.
 
 // loopback sends one half of a Disembargo.
 func (r *raw) loopback(sender bool, id uint32, aim func(rpc.MessageTarget) error) {
@@ -39,7 +39,7 @@ func imported(id uint32) func(rpc.MessageTarget) error {
 	return func(t rpc.MessageTarget) error { t.SetImportedCap(id); return nil }
 }
 
-// A gate's Echo.cap answers its parameter once the gate is open.
+// A gate's Echo.cap returns its parameter after the gate was opened.
 type gate struct{ open chan struct{} }
 
 var gateTable = vat.NewTable(vat.Handle(tp.Echo_cap, func(g *gate, c vat.Call[tp.Echo_cap_Params, tp.Echo_cap_Results]) error {
@@ -47,7 +47,7 @@ var gateTable = vat.NewTable(vat.Handle(tp.Echo_cap, func(g *gate, c vat.Call[tp
 	return c.Results().SetCap(c.Caps().Put(c.Caps().Get(c.Params().Cap()).AddRef()))
 }))
 
-// shut is a promise of this process's own that stays one until the test ends.
+// shut is a promise of this process that stays unresolved until the test ends.
 func shut(t *testing.T) *vat.Cap {
 	g := &gate{make(chan struct{})}
 	c := vat.Serve(gateTable, g)
@@ -65,7 +65,7 @@ func (r *raw) quiet() bool {
 	return r.conn.Stats().Questions == 0
 }
 
-// A promise that fails needs no embargo, which would be a breach: nothing leads back.
+// A promise that fails needs no embargo. An embargo would be a breach, because nothing leads back.
 func TestFailureNeedsNoEmbargo(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	r.hold(1, r.boot(), func(d rpc.CapDescriptor) error { d.SetSenderHosted(5); return nil })
@@ -89,7 +89,7 @@ func TestFailureNeedsNoEmbargo(t *testing.T) {
 	}
 }
 
-// A peer that resolves a promise to the next, for ever, is followed so far and no further.
+// If a peer resolves each promise to the next without end, it is followed a limited number of times.
 func TestChainOfPromises(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	held := promises(r, r.boot()) // to 5
@@ -104,8 +104,8 @@ func TestChainOfPromises(t *testing.T) {
 	require.ErrorContains(t, err, "promises that resolve to promises")
 }
 
-// A call that has been given its way, but has not left when Resolve comes, does not leave after the Disembargo, which would
-// not push it ahead.
+// A call may have chosen its way but not been sent when Resolve arrives. It is not sent after the Disembargo, which would
+// then not push it ahead.
 func TestCallDoesNotLeaveAfterItsDisembargo(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -146,7 +146,7 @@ func TestCallDoesNotLeaveAfterItsDisembargo(t *testing.T) {
 	a1.Release()
 }
 
-// Once it was looked whether a promise was called, no call leaves by the old way.
+// After it was checked whether a promise was called, no call is sent on the old way.
 func TestNoCallWhileAPromiseIsRedirected(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -167,7 +167,7 @@ func TestNoCallWhileAPromiseIsRedirected(t *testing.T) {
 	require.Less(t, r0.N(), r1.N())
 }
 
-// The same where it becomes another promise of the peer's.
+// The same if it becomes another promise of the peer.
 func TestCalledIsHandedOn(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -192,8 +192,8 @@ func TestCalledIsHandedOn(t *testing.T) {
 	}
 }
 
-// A call whose parameters were looked at before Resolve came does not name what was released when that came: its number may
-// be another's by now.
+// The parameters of a call may be examined before Resolve arrives. The call does not name what was released at that
+// moment, because the number may be reused.
 func TestNoDescriptorOfWhatWasReleased(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -238,10 +238,10 @@ func TestNoDescriptorOfWhatWasReleased(t *testing.T) {
 	held.Release()
 }
 
-// promisedBy has the server export a promise, which becomes what desc describes when the gate opens.
+// promisedBy makes the server export a promise, which becomes what desc describes when the gate opens.
 func (r *raw) promisedBy(boot uint32, g *gate, desc func(rpc.CapDescriptor) error) (id uint32) {
 	r.t.Helper()
-	// the gate is given to the peer as what hold returns
+	// the gate is given to the peer as the result of hold
 	r.world.held.Lock()
 	old := r.world.held.cap
 	r.world.held.cap = vat.Serve(gateTable, g)
@@ -293,7 +293,7 @@ func (r *raw) comesBack() {
 }
 
 // The server has said that its promise is the peer's promise 5, which meanwhile has become the server's own. The peer's
-// Disembargo comes back by way of 5 (rpc.capnp, "The Tribble 4-way Race Condition").
+// Disembargo comes back through 5 (rpc.capnp, "The Tribble 4-way Race Condition").
 func TestDisembargoGoesWhereResolveSaid(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -309,7 +309,7 @@ func TestDisembargoGoesWhereResolveSaid(t *testing.T) {
 	r.comesBack()
 }
 
-// And so does a call, which stays behind those that went that way.
+// So does a call, which stays behind those that went that way.
 func TestCallGoesWhereResolveSaid(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -339,7 +339,7 @@ func TestCallGoesWhereResolveSaid(t *testing.T) {
 	}
 }
 
-// A peer that reads a large answer slowly, but steadily, is not idle.
+// A peer that reads a large answer slowly but steadily is not idle.
 func TestSlowReaderIsNotIdle(t *testing.T) {
 	r := newRaw(t, vat.Limits{IdleTimeout: 100 * time.Millisecond})
 	e := r.get(1, r.boot(), 0)
@@ -359,7 +359,7 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 	}
 }
 
-// And one that sends a large message so is not.
+// Neither is a peer that sends a large message in this way.
 func TestSlowWriterIsNotIdle(t *testing.T) {
 	r := newRaw(t, vat.Limits{IdleTimeout: 100 * time.Millisecond, FrameTimeout: 10 * time.Second})
 	r.boot()
@@ -374,7 +374,7 @@ func TestSlowWriterIsNotIdle(t *testing.T) {
 	}
 }
 
-// gateAt has the peer hold a gate.
+// gateAt makes the peer hold a gate.
 func (r *raw) gateAt(q, boot uint32, g *gate) uint32 {
 	r.world.held.Lock()
 	old := r.world.held.cap
@@ -389,7 +389,8 @@ func (r *raw) gateAt(q, boot uint32, g *gate) uint32 {
 	return l.At(0).SenderHosted()
 }
 
-// A call that waited for what turned out to be the peer's own promise is made, also when a Disembargo of that has left.
+// A call that waited for a promise which turned out to be the peer's own is made, also if a Disembargo for it has been
+// sent.
 func TestCallThatWaitedGoesWhereResolveSaid(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()
@@ -408,7 +409,7 @@ func TestCallThatWaitedGoesWhereResolveSaid(t *testing.T) {
 	require.NoError(t, err)
 	g2 := &gate{make(chan struct{})}
 	gid := r.gateAt(50, boot, g2)
-	// not heard yet that id has become 5
+	// it has not yet been told that id has become 5
 	r.call(51, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(gid), capParam(func(d rpc.CapDescriptor) error { d.SetReceiverHosted(id); return nil }))
 	r.call(52, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(51, 0))
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
@@ -431,7 +432,7 @@ func TestCallThatWaitedGoesWhereResolveSaid(t *testing.T) {
 	}
 }
 
-// What Return said holds as what Resolve says.
+// A resolution in a Return counts like one in a Resolve.
 func TestDisembargoGoesWhereReturnSaid(t *testing.T) {
 	r := newRaw(t, vat.Limits{})
 	boot := r.boot()

@@ -14,7 +14,8 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// Many large results at once do not pile up, and end no connection whose peer reads.
+// Many large results at once do not pile up, and do not end a connection whose peer
+// reads.
 func TestLargeResultsWaitForRoom(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	e := p.echoCap(t)
@@ -75,8 +76,8 @@ var bothTable = vat.NewTable(vat.Handle(bothMethod, func(o *bothObj, c vat.Call[
 	return capnp.Struct(r).SetPtr(1, c.Caps().Put(o.cap.AddRef()).ToPtr())
 }))
 
-// Results with capabilities are kept by who answered until Finish, and there is a limit: it comes while nothing else
-// leaves, too.
+// Results with capabilities are kept until Finish, and there is a limit. It also applies
+// while nothing else is sent.
 func TestKeptResults(t *testing.T) {
 	for _, size := range []int{16, 64 << 10, 1 << 20} {
 		a, b := sockets(t)

@@ -18,7 +18,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// The tests' server: one object of each interface in testproto.
+// The server of the tests has one object of each interface in testproto.
 
 type world struct {
 	live     atomic.Int64 // objects served and not released
@@ -265,7 +265,7 @@ type pair struct {
 	boot           *vat.Cap
 }
 
-// pairs counts those that are open: goroutines are counted when the last one is closed.
+// pairs counts the open pairs: goroutines are counted when the last one is closed.
 var pairs atomic.Int64
 
 // sockets returns the two ends of a Unix socket.
@@ -309,7 +309,7 @@ func connectOver(t testing.TB, a, b net.Conn, limits vat.Limits) *pair {
 	return p
 }
 
-// soon waits for ok.
+// soon waits until ok returns true.
 func soon(t testing.TB, ok func() bool, what string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -320,7 +320,7 @@ func soon(t testing.TB, ok func() bool, what string) {
 	}
 }
 
-// noGoroutines waits until no goroutine of the package's runs.
+// noGoroutines waits until no goroutine of the package is running.
 func noGoroutines(t testing.TB) {
 	t.Helper()
 	var stacks string
@@ -334,8 +334,7 @@ func noGoroutines(t testing.TB) {
 	}
 }
 
-// chain asks the server for a chain.
-// asks has the client hold c, which the server serves.
+// asks makes the client hold c, which the server serves.
 func (p *pair) asks(t testing.TB, c *vat.Cap) *vat.Cap {
 	t.Helper()
 	p.held.Lock()

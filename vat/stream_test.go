@@ -22,7 +22,8 @@ func (p *pair) stream(t testing.TB) *vat.Cap {
 	return a.Cap(tp.Server_stream_Results_stream)
 }
 
-// Many small calls of a stream stay within what the peer has in progress at once.
+// Many small calls of a stream stay within the number of calls that the peer allows in
+// progress.
 func TestStreamOfSmallCalls(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	s := p.stream(t)
@@ -40,7 +41,7 @@ func TestStreamOfSmallCalls(t *testing.T) {
 	}))
 }
 
-// The first failure of a stream is what every later call on it fails with, as it came.
+// Every later call of a stream fails with the first failure, unchanged.
 func TestStreamFails(t *testing.T) {
 	first := vat.Broken(&vat.Exception{Type: vat.Overloaded, Reason: "full: as told"})
 	defer first.Release()
@@ -54,7 +55,7 @@ func TestStreamFails(t *testing.T) {
 	require.EqualError(t, first.Drain(t.Context()), "full: as told")
 }
 
-// Why a call was not sent can be told from what the peer says.
+// The reason why a call was not sent can be told from an error of the peer.
 func TestNotSent(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	e := p.echoCap(t)
@@ -84,7 +85,7 @@ func TestNotSent(t *testing.T) {
 	require.ErrorIs(t, vat.Do(t.Context(), s, tp.Stream_write, nil, nil), context.DeadlineExceeded, "the next call")
 }
 
-// The calls of a stream run one after the other also when their handler runs where they come from.
+// The calls of a stream run one after another, also if their handler runs on the reader.
 func TestInlineStream(t *testing.T) {
 	var inside, calls atomic.Int64
 	table := vat.NewTable(vat.Handle(tp.Stream_write, func(_ *int, c vat.Call[tp.Stream_write_Params, vat.Empty]) error {
@@ -142,7 +143,7 @@ func TestInlineStream(t *testing.T) {
 	})
 }
 
-// Calls on a promise of this side's own wait here, and calls on one of the peer's do not.
+// Calls on a promise of this side wait here. Calls on a promise of the peer do not.
 func TestPending(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	far := vat.Send(t.Context(), p.root(t), tp.Chain_slowNext, nil)
@@ -164,7 +165,7 @@ func TestPending(t *testing.T) {
 	require.False(t, (*vat.Cap)(nil).Pending())
 }
 
-// A stream to what is not known yet holds little more than a call or two here.
+// A stream to an unresolved promise holds little more than a call or two here.
 func TestStreamThatWaitsHere(t *testing.T) {
 	w := newWorld()
 	local := w.chain(0)

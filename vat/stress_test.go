@@ -31,7 +31,7 @@ func TestSettle(t *testing.T) {
 	assert.NoError(t, (*vat.Cap)(nil).Settle(t.Context()))
 }
 
-// Everything at once, from many goroutines, with calls given up at random.
+// Everything happens at once, from many goroutines, and calls are given up at random.
 func TestStress(t *testing.T) {
 	far := connect(t, vat.Limits{})
 	p := connect(t, vat.Limits{})

@@ -23,7 +23,8 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// secured returns the two ends of a connection by TLS, and how many records of data the server has sent.
+// secured returns the two ends of a TLS connection, and the number of data records that
+// the server has sent.
 func secured(t *testing.T, beneath func(net.Conn) net.Conn) (client, server net.Conn, records *atomic.Int64) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -64,7 +65,7 @@ func secured(t *testing.T, beneath func(net.Conn) net.Conn) (client, server net.
 	return c, s, records // the handshake is theirs
 }
 
-// Everything works over TLS, and a message of less than a record's size is one record.
+// Everything works over TLS, and a message smaller than a record is one record.
 func TestTLS(t *testing.T) {
 	for name, beneath := range map[string]func(net.Conn) net.Conn{"gathered": vat.Gather, "plain": func(c net.Conn) net.Conn { return c }} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +127,8 @@ func TestTLSStuck(t *testing.T) {
 	boot := client.Bootstrap(t.Context())
 	echo := vat.Send(t.Context(), boot, tp.Server_echo, nil)
 	e := echo.Cap(tp.Server_echo_Results_echo)
-	// The sockets between them hold a part, and how much they hold is the system's affair. What is left reaches the limit
-	// to within one answer.
+	// The sockets hold a part of it; how much depends on the system. The rest reaches the
+	// limit, up to one answer.
 	for range 64 {
 		vat.Send(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(128 << 10); return nil })
 	}
@@ -136,7 +137,7 @@ func TestTLSStuck(t *testing.T) {
 	assert.Less(t, server.Stats().ParkedBytes, int64(3<<19))
 }
 
-// stuck is a connection of which nothing is read until stop is closed.
+// stuck is a connection from which nothing is read until stop is closed.
 type stuck struct {
 	net.Conn
 	stop chan struct{}

@@ -10,7 +10,8 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// trier notes how its methods were run. Its slow would block as often as it is told, and its next never.
+// trier records how its methods were run. next would block blocks
+// times, and slow always.
 type trier struct {
 	mu     sync.Mutex
 	n      uint32
@@ -46,7 +47,7 @@ var triers = vat.NewTable(
 	}),
 )
 
-// A handler that would block on the reader is run again, in its place.
+// A handler that would block on the reader is run again in the pool, in the same order.
 func TestTry(t *testing.T) {
 	o := &trier{blocks: 1}
 	a, b := sockets(t)

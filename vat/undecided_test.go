@@ -10,8 +10,8 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// A promise of the caller's own comes back before it has resolved: calls made on the result so far went around by
-// way of the peer, and a Disembargo follows them although nobody knows yet where the promise leads.
+// A promise of the caller comes back before it has resolved. Earlier calls on the result went through the peer. A
+// Disembargo follows them, although nobody knows yet where the promise leads.
 func TestOwnPromiseComesBack(t *testing.T) {
 	far, p := connect(t, vat.Limits{}), connect(t, vat.Limits{})
 	distant := far.root(t)

@@ -36,8 +36,8 @@ var waiterTable = vat.NewTable(
 	}),
 )
 
-// A guest of which as many calls wait as may be is told that there is a limit, whatever the next one would wait for, and
-// not that it has cancelled the call.
+// A guest with the greatest number of waiting calls is told that there is a limit, whatever the next call would wait for.
+// It is not told that it has cancelled the call.
 func TestTooManyWait(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", meter.Limits{meter.Waits: 1, meter.ReplyBytes: 1 << 20})
 	require.NoError(t, m.Take(meter.Waits, 1))
