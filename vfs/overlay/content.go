@@ -101,13 +101,22 @@ func (cs *contents) create(ctx context.Context) (*content, error) {
 // stage stores all of r. It returns an error of r unchanged.
 func (cs *contents) stage(ctx context.Context, r io.Reader) (*content, vfs.Version, error) {
 	c := cs.fresh()
-	v, err := cs.dir.Replace(inside(ctx), c.name(), r, vfs.If{Absent: true})
+	v, err := cs.dir.Replace(inside(ctx), c.name(), patient{ctx, r}, vfs.If{Absent: true})
 	if err != nil {
 		cs.forget(c)
 		return nil, vfs.Version{}, besideOld(err)
 	}
 	return c, v, nil
 }
+
+// patient reads from r and lets other calls have ctx's turn. The upper store knows nothing of
+// that turn.
+type patient struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (p patient) Read(b []byte) (int, error) { return vfs.ReadFull(p.ctx, p.r, b) }
 
 // besideOld adds to a quota error that a replacement needs room beside the old content.
 func besideOld(err error) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/faultfs"
 	"capd/vfs/overlay"
@@ -236,3 +237,12 @@ func TestLongEndsWithItsContext(t *testing.T) {
 }
 
 func sumOf(data string) vfs.Version { return sha256.Sum256([]byte(data)) }
+
+func TestPutYields(t *testing.T) {
+	o, err := overlay.New(t.Context(), memory.New(memory.Limits{}).Root(), memory.New(memory.Limits{}).Root(), overlay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	vfstest.Yields(t, o.Root())
+}
