@@ -45,7 +45,7 @@ func (s *snapshot) touched(chosen *selection) map[string]bool {
 		paths[path] = chosen.has(path)
 	}
 	for _, n := range s.nodes {
-		paths[n.path] = chosen.has(n.path)
+		paths[n.path] = chosen.has(n.path) && !n.through // otherwise it goes back with the directory it is in
 	}
 	maps.DeleteFunc(paths, func(_ string, has bool) bool { return !has })
 	return paths
