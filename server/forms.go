@@ -18,7 +18,7 @@ var forms = map[string]func(*virtualfs.URL) error{
 		return cmp.Or(u.Only("readonly"), onOrOff(u, "readonly"), needsPath(u, "physical:DIR"), noFragment(u))
 	},
 	"git": func(u *virtualfs.URL) error {
-		if err := cmp.Or(u.Only("writable", "follow", "confined"), onOrOff(u, "writable", "follow", "confined"), needsPath(u, "git:REPO#REV")); err != nil {
+		if err := cmp.Or(checkUpper(u), onOrOff(u, "writable", "follow", "confined"), needsPath(u, "git:REPO#REV")); err != nil {
 			return err
 		}
 		if _, below, _ := strings.Cut(u.Fragment, ":"); below != "" && u.Flag("writable") {
@@ -33,7 +33,7 @@ var forms = map[string]func(*virtualfs.URL) error{
 		if u.Path != "" || u.Fragment != "" {
 			return vfs.Errorf(vfs.Invalid, "memory has no path; write memory: or memory:?max=64MiB&nodes=1000")
 		}
-		_, err := limits(u)
+		_, err := limits(u, memoryBytes, memoryNodes)
 		return err
 	},
 	"cas": func(u *virtualfs.URL) error {
@@ -54,7 +54,7 @@ var errNoSize = vfs.Errorf(vfs.Invalid, "a remote CAS needs the size too: #DIGES
 // their openers.
 func (s *Server) checkForm(u *virtualfs.URL) error {
 	if u.Below != nil {
-		return cmp.Or(checkOverlay(u), s.checkForm(u.Below))
+		return cmp.Or(checkUpper(u), s.checkForm(u.Below))
 	}
 	if check := forms[u.Scheme]; check != nil {
 		return check(u)
@@ -67,10 +67,18 @@ func (s *Server) checkForm(u *virtualfs.URL) error {
 	return vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", u.Scheme, strings.Join(kinds, ", "))
 }
 
-// checkOverlay checks an overlay's own options.
-func checkOverlay(u *virtualfs.URL) error {
-	_, err := limits(u)
-	return cmp.Or(u.Only("upper", "max", "nodes"), err)
+// checkUpper checks the options of an overlay or of a git mount.
+func checkUpper(u *virtualfs.URL) error {
+	options := []string{"upper", "max", "nodes"}
+	if u.Scheme == "git" {
+		revision := []string{"writable", "follow", "confined"}
+		if !u.Flag("writable") {
+			return u.Only(revision...)
+		}
+		options = append(revision, options...)
+	}
+	_, err := upperLimits(u)
+	return cmp.Or(u.Only(options...), err)
 }
 
 // checkStores answers invalid for an own store whose scheme is built in, that no URL can name, or that has no opener.

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	gogit "github.com/go-git/go-git/v5"
@@ -15,6 +18,7 @@ import (
 	"capd/vfs/diff"
 	"capd/vfs/unified"
 	"capd/virtualfs"
+	"capd/worktree"
 )
 
 // Committed returns the URL of what the repository around dir has committed of dir, for a [Mount]. The mount
@@ -47,23 +51,42 @@ func Committed(dir string) (url string, there bool) {
 // git opens git:REPO#REV, or the part git:REPO#REV:SUBDIR of it.
 func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
 	revision, below, _ := strings.Cut(u.Fragment, ":")
-	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Follow: u.Flag("follow"), Writable: u.Flag("writable"), Confined: u.Flag("confined")})
+	follow, writable := u.Flag("follow"), u.Flag("writable")
+	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Follow: follow, Writable: writable, Confined: u.Flag("confined")})
 	if err != nil {
 		return nil, err
 	}
 	store := &virtualfs.Store{
 		Root: repo.Root, Close: repo.Close,
-		Deny: deny.Secrets, Ask: deny.Triggers, Fixed: !u.Flag("writable"),
-		Detail: func() string { return revisionText(repo.Revision(), u.Flag("follow")) },
-		Own:    &commits{repo, u.Path, u.Flag("writable")},
+		Deny: deny.Secrets, Ask: deny.Triggers, Fixed: !writable,
+		Detail: func() string { return revisionText(repo.Revision(), follow) },
+		Own:    &commits{repo: repo, dir: u.Path},
 	}
-	if below != "" {
-		if store.Root, err = repo.Part(ctx, below); err != nil {
-			repo.Close()
-			return nil, err
-		}
+	switch {
+	case writable:
+		err = s.worktree(ctx, u, repo, store)
+	case below != "":
+		store.Root, err = repo.Part(ctx, below)
+	}
+	if err != nil {
+		return nil, errors.Join(err, repo.Close())
 	}
 	return store, nil
+}
+
+// worktree makes store show what guests write on repo's revision.
+func (s stores) worktree(ctx context.Context, u *virtualfs.URL, repo *git.Store, store *virtualfs.Store) error {
+	upper, end, err := s.upper(ctx, u)
+	if err != nil {
+		return err
+	}
+	tree, err := worktree.New(ctx, repo, upper)
+	if err != nil {
+		return errors.Join(err, upper.Close(), end())
+	}
+	store.Root, store.Own = tree.Root, &commits{repo, tree, u.Path}
+	store.Close = func() error { return errors.Join(tree.Close(), end()) }
+	return nil
 }
 
 func revisionText(r git.Revision, follow bool) string {
@@ -81,25 +104,29 @@ func revisionText(r git.Revision, follow bool) string {
 	return ref + " at " + commit
 }
 
-// commits gives access to the uncommitted changes of a git mount.
+// commits gives access to the uncommitted changes of a git mount, and to its revisions.
 type commits struct {
-	repo     *git.Store
-	dir      string
-	writable bool
+	repo *git.Store
+	tree *worktree.Tree // nil for a mount that cannot be written to
+	dir  string
 }
 
 // Changed implements [virtualfs.Own].
 func (c *commits) Changed() bool {
-	if !c.writable || !c.repo.Changed() {
+	if c.tree == nil {
 		return false
 	}
-	all, err := c.repo.Changes(context.Background())
-	return err != nil || len(all) > 0
+	changed, err := c.tree.Changed(context.Background())
+	return err != nil || changed
 }
 
 // Diff implements [virtualfs.Own].
 func (c *commits) Diff(ctx context.Context, from, to string, yield func(diff.Change, virtualfs.Text) bool) error {
-	all, err := c.changes(ctx, from, to)
+	if from == "" && to == "" {
+		return c.diff(ctx, yield)
+	}
+	shown := c.repo.Revision().Commit
+	all, err := c.repo.Diff(ctx, cmp.Or(from, shown), cmp.Or(to, shown))
 	if err != nil {
 		return err
 	}
@@ -112,18 +139,22 @@ func (c *commits) Diff(ctx context.Context, from, to string, yield func(diff.Cha
 	return nil
 }
 
-func (c *commits) changes(ctx context.Context, from, to string) ([]git.Change, error) {
-	switch shown := c.repo.Revision().Commit; {
-	case from == "" && to == "" && !c.writable:
-		return nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions, or mount it with ?writable")
-	case from == "" && to == "":
-		return c.repo.Changes(ctx)
-	case from == "":
-		from = shown
-	case to == "":
-		to = shown
+// diff is Diff of what waits for a commit.
+func (c *commits) diff(ctx context.Context, yield func(diff.Change, virtualfs.Text) bool) error {
+	if c.tree == nil {
+		return vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions, or mount it with ?writable")
 	}
-	return c.repo.Diff(ctx, from, to)
+	all, patch, err := c.tree.Diff(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ch := range all {
+		text := func(ctx context.Context) (string, string, error) { return patch.Text(ctx, ch) }
+		if !yield(ch, text) {
+			break
+		}
+	}
+	return nil
 }
 
 // text is a [virtualfs.Text].
@@ -171,7 +202,7 @@ func stateOf(b git.Blob) diff.State {
 
 // Commit implements [virtualfs.Own].
 func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error) {
-	if !c.writable {
+	if c.tree == nil {
 		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so there is nothing to commit; mount it with ?writable")
 	}
 	by := git.Author{Name: w.Author, Email: w.Email}
@@ -180,7 +211,7 @@ func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error)
 			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name an author, or set user.name and user.email")
 		}
 	}
-	return c.repo.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
+	return c.tree.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
 }
 
 // usualAuthor returns the author in git's configuration, as far as it is set.
@@ -196,14 +227,21 @@ func usualAuthor(dir string) git.Author {
 	return git.Author{Name: conf.User.Name, Email: conf.User.Email}
 }
 
-// Revert implements [virtualfs.Own]. It drops all changes: it cannot drop some.
-func (c *commits) Revert(ctx context.Context, paths []string) (int, error) {
-	if paths != nil {
-		return 0, vfs.Errorf(vfs.Unsupported, "a git mount can only drop all changes; an overlay on it can drop some")
+// Revert implements [virtualfs.Own].
+func (c *commits) Revert(ctx context.Context, paths []string) (n int, err error) {
+	err = c.diff(ctx, func(ch diff.Change, _ virtualfs.Text) bool {
+		if paths == nil || slices.ContainsFunc(paths, func(p string) bool { return within(ch.Path, p) }) {
+			n++
+		}
+		return true
+	})
+	if err == nil {
+		err = c.tree.Revert(ctx, paths)
 	}
-	all, err := c.changes(ctx, "", "")
-	if err != nil {
-		return 0, err
-	}
-	return len(all), c.repo.Discard(ctx)
+	return n, err
+}
+
+// within reports whether path is dir or lies below it.
+func within(path, dir string) bool {
+	return dir == "" || path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -266,10 +266,10 @@ func (s *Server) leave() error {
 	}
 }
 
-// kept reports whether changes in an overlay are still there after a restart.
+// kept reports whether changes in a mount are still there after a restart.
 func kept(m Mounted) bool {
 	u, err := virtualfs.ParseURL(m.URL)
-	return err == nil && u.Below != nil && u.Query.Get("upper") != ""
+	return err == nil && u.Query.Get("upper") != ""
 }
 
 // let releases what s has opened, even after a start that failed.

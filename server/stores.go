@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,15 +89,18 @@ func openPhysical(dir string) (*physical.Store, error) {
 	return store, nil
 }
 
-// The defaults of memory mounts.
+// The defaults of memory mounts and of overlays, and those of writable git mounts, in
+// which a whole working tree may be written.
 const (
 	memoryBytes = 64 << 20
 	memoryNodes = 65_536
+	gitBytes    = 1 << 30
+	gitNodes    = 1 << 20
 )
 
 // openMemory opens memory:?max=SIZE&nodes=N.
 func openMemory(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	l, err := limits(u)
+	l, err := limits(u, memoryBytes, memoryNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +114,20 @@ func openMemory(_ context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
 	}, nil
 }
 
-func limits(u *virtualfs.URL) (l memory.Limits, err error) {
-	if l.Bytes, err = size(u, "max", memoryBytes); err != nil {
+// upperLimits returns the limits of what is kept in memory for an overlay or a git mount.
+func upperLimits(u *virtualfs.URL) (memory.Limits, error) {
+	if u.Scheme == "git" {
+		return limits(u, gitBytes, gitNodes)
+	}
+	return limits(u, memoryBytes, memoryNodes)
+}
+
+// limits returns the options max and nodes, or bytes and nodes where they are missing.
+func limits(u *virtualfs.URL, bytes, nodes int64) (l memory.Limits, err error) {
+	if l.Bytes, err = size(u, "max", bytes); err != nil {
 		return l, err
 	}
-	l.Nodes, err = size(u, "nodes", memoryNodes)
+	l.Nodes, err = size(u, "nodes", nodes)
 	return l, err
 }
 
@@ -130,15 +143,15 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 	return int64(n), nil
 }
 
-// upper opens what an overlay writes to: upper=DIR, or memory.
+// upper opens what an overlay, or a writable git mount, writes to: upper=DIR, or memory.
 func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() error, error) {
-	if err := checkOverlay(u); err != nil {
+	if err := checkUpper(u); err != nil {
 		return nil, nil, err
 	}
 	if dir := u.Query.Get("upper"); dir != "" {
-		return s.upperDir(dir, u.Below)
+		return s.upperDir(dir, cmp.Or(u.Below, u))
 	}
-	l, err := limits(u)
+	l, err := upperLimits(u)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -244,8 +257,13 @@ func absolute(u *virtualfs.URL, dir string) {
 		return filepath.Join(dir, p)
 	}
 	switch u.Scheme {
-	case "physical", "git":
+	case "physical":
 		u.Path = abs(u.Path)
+	case "git":
+		u.Path = abs(u.Path)
+		if upper := u.Query.Get("upper"); upper != "" {
+			u.Query.Set("upper", abs(upper))
+		}
 	case "cas":
 		if u.Path != "" && !remoteCAS(u) {
 			u.Path = abs(u.Path)

@@ -14,10 +14,12 @@ import (
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/worktree"
 )
 
 // gitTree commits trees to a new repository. git does not make empty directories, but
-// shows those that another program has put into a tree.
+// shows those that another program has put into a tree. With o.Writable the tree can be
+// written to.
 func gitTree(o git.Options) func(testing.TB, vfstest.Tree) vfs.Dir {
 	return func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 		t.Helper()
@@ -29,6 +31,12 @@ func gitTree(o git.Options) func(testing.TB, vfstest.Tree) vfs.Dir {
 		ok(t, repo.Storer.SetReference(plumbing.NewHashReference("refs/heads/master", head)))
 		s, err := git.OpenAmbient(dir, o)
 		ok(t, err)
+		if o.Writable {
+			w, err := worktree.New(t.Context(), s, inMemoryTree(t, nil))
+			ok(t, err)
+			t.Cleanup(func() { ok(t, w.Close()) })
+			return w.Root()
+		}
 		t.Cleanup(func() { ok(t, s.Close()) })
 		return s.Root()
 	}

@@ -48,7 +48,7 @@ var layers = []layer{
 	// Storage: no backend imports another, or anything above vfs.
 	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
 	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
-	{of: "capd/backend/git", may: "capd/meter capd/vfs capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
+	{of: "capd/backend/git", may: "capd/meter capd/vfs capd/vfs/diff capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
 	{of: "capd/backend/cas/reapi", may: "capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
 
@@ -60,6 +60,9 @@ var layers = []layer{
 	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
+
+	// A revision of a repository, and what waits for a commit.
+	{of: "capd/worktree", may: "capd/vfs capd/vfs/diff capd/vfs/overlay capd/backend/git"},
 
 	// The wire.
 	{of: "capd/vat", may: "capd/meter capd/vat/... golang.org/x/sys/unix " + serialization, host: true},
@@ -83,7 +86,7 @@ var layers = []layer{
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
-	{of: "capd/server", may: "capd/state capd/config capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
+	{of: "capd/server", may: "capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
 		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},

@@ -219,10 +219,13 @@ func sum(ctx context.Context, r io.ReaderAt, size int64) (vfs.Version, error) {
 	return vfs.Version(h.Sum(nil)), nil
 }
 
+// copySize is how many bytes are copied at once.
+const copySize = 64 << 10
+
 // copyAll writes the size bytes of r to w. It stops when ctx ends. Now and then it lets
 // other calls have ctx's turn.
 func copyAll(ctx context.Context, w io.Writer, r io.ReaderAt, size int64) error {
-	buf := make([]byte, min(size, slotSize))
+	buf := make([]byte, min(size, copySize))
 	for off := int64(0); off < size; {
 		if err := meter.Yield(ctx); err != nil {
 			return err

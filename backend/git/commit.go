@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // Author is the author of a commit.
@@ -30,88 +31,106 @@ type CommitOptions struct {
 	Ref string
 
 	// Old is the commit that the branch must have, in hexadecimal digits. It must be
-	// the store's base or in the base's history, so that no commit is dropped from a
-	// branch. "" means the base for an existing branch, and no commit for a new one.
+	// the one that the store shows or in its history, so that no commit is dropped from a
+	// branch. "" means the one that the store shows for an existing branch, and no
+	// commit for a new one.
 	Old string
 }
 
-// Commit commits what was written, on top of the commit that the store shows, and moves
-// a branch to the new commit. Afterwards the store shows that commit. What is written
-// during Commit stays for the next one. Commit moves the branch under git's own lock,
-// and only if it has the expected commit. Otherwise it answers conflict, and keeps what
-// was written. When Commit has returned, the commit and its branch would survive a
-// power cut.
+// Prepared is a commit that is complete but that no branch has yet.
+type Prepared struct {
+	ID string // hexadecimal
+
+	s      *Store
+	commit commit
+	branch string
+	from   plumbing.Hash // the commit that the branch must have
+	line   string        // for the branch's log
+}
+
+// Prepare makes the commit of changes to the tree that the store shows, on top of the
+// commit that it shows. A change of a file needs Content, unless it only moved. The
+// contents are read piece by piece, each twice, or not at all if [Store.Stage] has read
+// the same. No branch has the commit before [Prepared.Make]. The store must show the
+// same commit until then; see [Store.SetHold].
 //
-// It answers busy for a branch that a working tree has checked out, since its files
-// would appear changed, and while another git holds the branch's lock. It answers
-// invalid when nothing has changed, and for anything that git fsck would refuse. It
-// answers outside where a link leads out of the repository. It runs no hooks. Errors
-// are for the host: they name paths.
-func (s *Store) Commit(ctx context.Context, o CommitOptions) (made string, err error) {
+// Prepare answers conflict if the branch does not have the expected commit. It answers
+// busy for a branch that a working tree has checked out, since its files would appear
+// changed. It answers invalid when nothing has changed, and for anything that git fsck
+// would refuse. It answers outside where a link leads out of the repository. It runs no
+// hooks. Errors are for the host: they name paths.
+func (s *Store) Prepare(ctx context.Context, o CommitOptions, changes []diff.Change) (p *Prepared, err error) {
 	defer func() { err = ambient(err) }()
-	if !s.writable {
-		return "", vfs.ReadOnly
-	}
-	s.committing.Lock()
-	defer s.committing.Unlock()
-	name, err := s.target(o.Ref)
+	base, name, from, err := s.check(ctx, o)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	im, base, err := s.freeze(ctx)
+	if len(changes) == 0 {
+		return nil, errNothing
+	}
+	b := newBuilder(s)
+	tree, err := b.tree(ctx, base.tree, changes)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if im == nil {
-		return "", errNothing
+	if tree == base.tree || tree == emptyTree && base.tree.IsZero() {
+		return nil, errNothing
 	}
-	defer im.release()
-	from, err := s.expected(ctx, name, o.Old, base.id)
+	text, line, err := o.text(tree, base.id)
 	if err != nil {
-		return "", err
-	}
-	b := &builder{s: s, write: true, trees: map[plumbing.Hash]*tree{}}
-	if err := b.build(ctx, im, 0); err != nil {
-		return "", err
-	}
-	if im.id == base.tree {
-		return "", errNothing
-	}
-	text, line, err := o.text(im.id, base.id)
-	if err != nil {
-		return "", err
+		return nil, err
 	}
 	id, err := b.put(ctx, plumbing.CommitObject, int64(len(text)), bytes.NewReader(text))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := b.flush(); err != nil {
-		return "", err
+		return nil, err
 	}
 	c, err := s.commit(id)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	err = vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
-		if err := s.refs.update(name, from, id, line); err != nil {
-			return vfs.Effect{}, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.settle(c, im)
-		s.tip.Store(&tip{name, id})
-		return vfs.Effect{}, nil
-	})
-	if err == nil {
-		err = flushNames(s.refs.root, above(name)...)
-	}
-	if err != nil {
-		return "", err
-	}
-	return id.String(), nil
+	return &Prepared{ID: id.String(), s: s, commit: c, branch: name, from: from, line: line}, nil
 }
 
+// Make makes the branch have the commit, under git's own lock. The store then shows the
+// commit. Make answers conflict if the branch no longer has the expected commit, and
+// busy while another git holds its lock; nothing has changed then.
+func (p *Prepared) Make() error {
+	if err := p.s.refs.update(p.branch, p.from, p.commit.id, p.line); err != nil {
+		return ambient(err)
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.s.show(p.commit, &tip{p.branch, p.commit.id})
+	return nil
+}
+
+// Sync returns when what Make did would survive a power cut.
+func (p *Prepared) Sync() error { return ambient(flushNames(p.s.refs.root, above(p.branch)...)) }
+
 var errNothing = vfs.Errorf(vfs.Invalid, "nothing has changed; there is nothing to commit")
+
+// check returns the commit that the store shows, the branch that is to have the next one,
+// and the commit that the branch must have.
+func (s *Store) check(ctx context.Context, o CommitOptions) (base commit, name string, from plumbing.Hash, err error) {
+	if !s.commits {
+		return base, "", from, vfs.ReadOnly
+	}
+	if name, err = s.target(o.Ref); err != nil {
+		return base, "", from, err
+	}
+	if err := s.look(ctx); err != nil {
+		return base, "", from, err
+	}
+	base = s.base
+	s.mu.RUnlock()
+	if from, err = s.expected(ctx, name, o.Old, base.id); err == nil {
+		_, _, err = o.text(base.tree, base.id)
+	}
+	return base, name, from, err
+}
 
 // target returns the full name of the branch to commit to.
 func (s *Store) target(ref string) (string, error) {
@@ -163,30 +182,6 @@ func (s *Store) expected(ctx context.Context, name, old string, base plumbing.Ha
 		return base, vfs.Errorf(vfs.Conflict, "the branch has commits that this mount does not have; mount it again")
 	}
 	return from, nil
-}
-
-// freeze returns an image of what was written, and the commit that it is based on. The
-// image is nil if nothing was written.
-func (s *Store) freeze(ctx context.Context) (*image, commit, error) {
-	if err := s.look(ctx); err != nil {
-		return nil, commit{}, err
-	}
-	defer s.mu.RUnlock()
-	if !s.isChanged() {
-		return nil, s.base, nil
-	}
-	return freeze(s.root.dir), s.base, nil
-}
-
-// settle makes the store show c, which was made from im. Needs s.mu.
-func (s *Store) settle(c commit, im *image) {
-	live := s.root.dir
-	s.rebase(c)
-	if live == im.of {
-		if live.settle(im); len(live.over) > 0 {
-			s.root.dir = live
-		}
-	}
 }
 
 // text returns the commit object, and the line for the branch's log.

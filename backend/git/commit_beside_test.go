@@ -19,7 +19,7 @@ import (
 func TestCommitMovesOnlyWhatItSaw(t *testing.T) {
 	f := newFixture(t)
 	first := f.commit("main", f.fill(sample))
-	s := f.open(git.Options{Revision: "main", Writable: true})
+	s := f.work(git.Options{Revision: "main"})
 	put(t, s.Root(), "f", "mine")
 	theirs := f.commit("main", f.fill(vfstest.Tree{"f": {Data: "theirs"}}), first)
 	_, err := s.Commit(t.Context(), onto("main"))
@@ -31,7 +31,7 @@ func TestCommitMovesOnlyWhatItSaw(t *testing.T) {
 	require.ErrorIs(t, err, vfs.Conflict, "their commit is not dropped, though the host knows of it")
 	assert.Contains(t, err.Error(), "mount it again")
 	ahead := f.commit("ahead", f.fill(vfstest.Tree{"f": {Data: "ahead"}}), theirs)
-	s = f.open(git.Options{Revision: "ahead", Writable: true})
+	s = f.work(git.Options{Revision: "ahead"})
 	put(t, s.Root(), "f", "mine")
 	id, err := s.Commit(t.Context(), o)
 	require.NoError(t, err, "what is upon %s holds all of the branch", ahead)
@@ -76,7 +76,7 @@ func TestCommitBesideGit(t *testing.T) {
 	for i := range 2 {
 		wg.Go(func() {
 			for range 40 {
-				s, err := git.OpenAmbient(f.dir, git.Options{Revision: "main", Writable: true})
+				s, err := openWork(f.dir, git.Options{Revision: "main"})
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -112,7 +112,7 @@ func TestCommitLeavesWorkingTreesAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("being written\n"), 0o666))
 
 	for _, at := range []string{dir, filepath.Join(dir, ".git"), linked, filepath.Join(linked, ".git")} {
-		s, err := git.OpenAmbient(at, git.Options{Writable: true})
+		s, err := openWork(at, git.Options{})
 		require.NoError(t, err, at)
 		assert.Equal(t, "committed\n", content(t, s.Root(), "f"))
 		want := "refs/heads/main"
@@ -140,7 +140,7 @@ func TestWritesDuringCommits(t *testing.T) {
 	needGit(t)
 	f := newFixture(t)
 	f.commit("main", f.fill(sample))
-	s := f.open(git.Options{Revision: "main", Writable: true})
+	s := f.work(git.Options{Revision: "main"})
 	root := s.Root()
 	file, err := vfs.WalkFile(t.Context(), root, "src/a.go")
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestWritesDuringCommits(t *testing.T) {
 	wg.Wait()
 	want := "package a\n" + strings.Repeat("x", 300)
 	assert.Equal(t, want, content(t, root, "src/a.go"))
-	if s.Changed() {
+	if s.Changed(t) {
 		_, err = s.Commit(t.Context(), onto("main"))
 		require.NoError(t, err)
 	}
@@ -175,7 +175,7 @@ func TestWritesDuringCommits(t *testing.T) {
 func TestWrittenWhileCommitting(t *testing.T) {
 	f := newFixture(t)
 	f.commit("main", f.fill(vfstest.Tree{"a": {Data: "first"}, "b": {Data: "b"}, "d/c": {Data: "c"}, "e": {Data: "e"}}))
-	s := f.open(git.Options{Revision: "main", Writable: true})
+	s := f.work(git.Options{Revision: "main"})
 	root := s.Root()
 	put(t, root, "e", "......")
 	e, err := vfs.WalkFile(t.Context(), root, "e")
@@ -186,15 +186,19 @@ func TestWrittenWhileCommitting(t *testing.T) {
 	put(t, root, "a", "second")
 	put(t, root, "b", "same")
 	put(t, root, "d/c", "second")
+	var wg sync.WaitGroup
 	ctx := vfs.OnCommit(t.Context(), func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
-		put(t, root, "a", "third")
-		put(t, root, "d/c", "third")
-		_, err := e.WriteAt(t.Context(), []byte("3"), 0, vfs.If{})
-		require.NoError(t, err)
+		wg.Go(func() {
+			put(t, root, "a", "third")
+			put(t, root, "d/c", "third")
+			_, err := e.WriteAt(t.Context(), []byte("3"), 0, vfs.If{})
+			assert.NoError(t, err)
+		})
 		return change()
 	})
 	_, err = s.Commit(ctx, onto("other"))
 	require.NoError(t, err)
+	wg.Wait()
 	read := func(d vfs.Dir, path string) string {
 		file, err := vfs.WalkFile(t.Context(), d, path)
 		require.NoError(t, err)

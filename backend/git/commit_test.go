@@ -18,7 +18,7 @@ func TestCommit(t *testing.T) {
 	tree, module := f.withSubmodule(f.fill(sample))
 	old := f.commit("main", tree)
 	before := everything(t, f.dir)
-	s := f.open(git.Options{Revision: "main", Writable: true})
+	s := f.work(git.Options{Revision: "main"})
 	ctx, root := t.Context(), s.Root()
 
 	held := sub(t, root, "src/x")
@@ -38,7 +38,7 @@ func TestCommit(t *testing.T) {
 	_, err = z.WriteAt(ctx, []byte("DEEP"), 0, vfs.If{})
 	require.NoError(t, err)
 
-	require.True(t, s.Changed())
+	require.True(t, s.Changed(t))
 	require.Equal(t, before, everything(t, f.dir), "nothing is touched before the commit")
 	changes, err := s.Changes(ctx)
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestCommit(t *testing.T) {
 	sound(t, f.dir)
 	require.Equal(t, id, strings.TrimSpace(gitCLI(t, f.dir, "", "rev-parse", "main")))
 	require.Equal(t, git.Revision{Ref: "refs/heads/main", Commit: id}, s.Revision())
-	require.False(t, s.Changed())
+	require.False(t, s.Changed(t))
 	assert.Equal(t, old.String()+"\nA U Thor <a@example.org>\na change\n\nand why",
 		strings.TrimSpace(gitCLI(t, f.dir, "", "log", "-1", "--format=%P%n%an <%ae>%n%B", "main")))
 	assert.Equal(t, strings.Join([]string{
@@ -59,9 +59,9 @@ func TestCommit(t *testing.T) {
 	assert.Contains(t, gitCLI(t, f.dir, "", "ls-tree", "main", "vendor"), module.String())
 	assert.Equal(t, "DEEP\n", gitCLI(t, f.dir, "", "show", "main:src/x/y/z"))
 
-	committed, err := s.Diff(ctx, old.String(), id)
+	committed, err := s.Repository().Diff(ctx, old.String(), id)
 	require.NoError(t, err)
-	assert.Equal(t, changes, committed, "what was shown before is what was committed")
+	assert.Equal(t, shapes(changes), shapesOf(committed), "what was shown before is what was committed")
 
 	// What was open stays open, and what was made stays.
 	_, err = held.Stat(ctx)
@@ -88,7 +88,7 @@ func TestCommitOfAnEmptyRepository(t *testing.T) {
 	needGit(t)
 	dir := t.TempDir()
 	gitCLI(t, dir, "", "init", "-q", "--bare", "-b", "trunk")
-	s, err := git.OpenAmbient(dir, git.Options{Writable: true})
+	s, err := openWork(dir, git.Options{})
 	require.NoError(t, err)
 	defer s.Close()
 	require.Equal(t, git.Revision{Ref: "refs/heads/trunk"}, s.Revision())
@@ -133,7 +133,7 @@ func TestCommitRefuses(t *testing.T) {
 					needGit(t)
 					gitCLI(t, f.dir, "", "pack-refs", "--all")
 				}
-				s := f.open(git.Options{Revision: "main", Writable: true})
+				s := f.work(git.Options{Revision: "main"})
 				put(t, s.Root(), "f", "x")
 				o := onto("main")
 				c.do(&o)
@@ -141,7 +141,7 @@ func TestCommitRefuses(t *testing.T) {
 				_, err := s.Commit(t.Context(), o)
 				require.ErrorIs(t, err, c.code)
 				assert.Equal(t, refs, f.refs())
-				assert.True(t, s.Changed())
+				assert.True(t, s.Changed(t))
 				_, err = s.Commit(t.Context(), onto("main"))
 				require.NoError(t, err, "and afterwards it can be made right")
 			}
@@ -152,7 +152,7 @@ func TestCommitRefuses(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	f := newFixture(t)
 	f.commit("main", f.fill(sample))
-	s := f.open(git.Options{Revision: "main", Writable: true})
+	s := f.work(git.Options{Revision: "main"})
 	ctx, root := t.Context(), s.Root()
 	var grown vfs.Effect
 	counting := vfs.OnCommit(ctx, func(e vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
@@ -173,7 +173,7 @@ func TestDiscard(t *testing.T) {
 
 	require.NoError(t, s.Discard(counting))
 	assert.Zero(t, grown, "the tree is what it was")
-	assert.False(t, s.Changed())
+	assert.False(t, s.Changed(t))
 	assert.Equal(t, "read me\n", content(t, root, "README"))
 	assert.Equal(t, "deep\n", content(t, root, "src/x/y/z"))
 	_, err = d.Stat(ctx)
@@ -185,9 +185,9 @@ func TestSubmodules(t *testing.T) {
 	f := newFixture(t)
 	tree, module := f.withSubmodule(f.fill(sample))
 	f.commit("main", tree)
-	s := f.open(git.Options{Revision: "main", Writable: true})
+	s := f.work(git.Options{Revision: "main"})
 	ctx, root := t.Context(), s.Root()
-	all, err := s.Submodules(ctx)
+	all, err := s.Repository().Submodules(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []git.Submodule{{Path: "vendor", Commit: module.String(), URL: "https://example.org/v"}}, all)
 
@@ -207,5 +207,5 @@ func TestSubmodules(t *testing.T) {
 		require.ErrorIs(t, err, vfs.ReadOnly, what)
 		assert.NotContains(t, err.Error(), "submodule", what)
 	}
-	assert.False(t, s.Changed())
+	assert.False(t, s.Changed(t))
 }

@@ -32,9 +32,9 @@ func workingTree(t *testing.T, data string) string {
 	return dir
 }
 
-func confined(t *testing.T, dir string) (*git.Store, error) {
+func confined(t *testing.T, dir string) (work, error) {
 	t.Helper()
-	s, err := git.OpenAmbient(dir, git.Options{Confined: true, Writable: true})
+	s, err := openWork(dir, git.Options{Confined: true})
 	if err == nil {
 		t.Cleanup(func() { s.Close() })
 	}
@@ -154,14 +154,14 @@ func TestCommitThroughLinks(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(before), 0o777))
 			require.NoError(t, os.Symlink(outside, before))
 			want := everything(t, outside)
-			s, err := git.OpenAmbient(dir, git.Options{Writable: true})
+			s, err := openWork(dir, git.Options{})
 			require.NoError(t, err, "what is named is read wherever it lies")
 			t.Cleanup(func() { s.Close() })
 			put(t, s.Root(), "f", "written")
 			_, err = s.Commit(t.Context(), onto("agent/x"))
 			require.ErrorIs(t, err, vfs.Outside)
 			assert.Equal(t, want, everything(t, outside))
-			assert.True(t, s.Changed())
+			assert.True(t, s.Changed(t))
 		})
 	}
 }

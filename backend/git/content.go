@@ -2,168 +2,89 @@ package git
 
 import (
 	"context"
+	"crypto/sha256"
 	"io"
-	"slices"
-	"sync/atomic"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
-// maxFile is the size, in bytes, of the largest file that may be written. Git needs
-// about that much memory to add a file.
-const maxFile = 4 << 30
-
-// content is what was written to a file. It is written in place under Store.mu until it
-// is frozen. After that it never changes, and is read without a lock.
-type content struct {
-	spool  *spool
-	size   int64
-	slots  []uint32
-	users  atomic.Int32
-	frozen atomic.Bool
-
-	version atomic.Pointer[vfs.Version]   // nil if not known
-	id      atomic.Pointer[plumbing.Hash] // nil if not known
-}
-
-func newContent(s *spool) *content {
-	c := &content{spool: s}
-	c.users.Store(1)
-	return c
-}
-
-func (c *content) hold() *content {
-	c.users.Add(1)
-	return c
-}
-
-func (c *content) release() {
-	if c.users.Add(-1) == 0 {
-		c.spool.drop(c.slots...)
+// Stage makes the blobs of changes ahead of a commit, which is short then: it makes no
+// blob again of a content that is still the same. Nothing refers to the blobs yet. Stage
+// leaves out a content that is not there any more, or changes meanwhile. It answers what
+// Prepare would answer for the same options.
+func (s *Store) Stage(ctx context.Context, o CommitOptions, changes []diff.Change) (err error) {
+	defer func() { err = ambient(err) }()
+	if _, _, _, err := s.check(ctx, o); err != nil {
+		return err
 	}
-}
-
-// ReadAt implements io.ReaderAt.
-func (c *content) ReadAt(p []byte, off int64) (int, error) {
-	if off >= c.size {
-		return 0, io.EOF
-	}
-	n := int(min(int64(len(p)), c.size-off))
-	for done := 0; done < n; {
-		i, from := (off+int64(done))/slotSize, (off+int64(done))%slotSize
-		part := p[done:min(n, done+int(slotSize-from))]
-		if err := c.spool.readAt(c.slots[i], part, from); err != nil {
-			return done, err
+	b := newBuilder(s)
+	for i := range changes {
+		if changes[i].Is.Kind != vfs.FileKind || changes[i].From != "" {
+			continue
 		}
-		done += len(part)
-	}
-	return n, endOf(n, len(p))
-}
-
-// writeAt writes p at off. c must not be frozen. After a failure the first n bytes were
-// written.
-func (c *content) writeAt(p []byte, off int64) (n int, err error) {
-	if err := c.grow(off); err != nil {
-		return 0, err
-	}
-	c.changed()
-	for n < len(p) {
-		i, from := (off+int64(n))/slotSize, (off+int64(n))%slotSize
-		part := p[n:min(len(p), n+int(slotSize-from))]
-		if err := c.writeSlot(int(i), part, from); err != nil {
-			return n, err
-		}
-		n += len(part)
-		c.size = max(c.size, off+int64(n))
-	}
-	return n, nil
-}
-
-// writeSlot writes p into slot i. If other contents share the slot it copies it first.
-func (c *content) writeSlot(i int, p []byte, from int64) error {
-	if i == len(c.slots) {
-		c.slots = append(c.slots, hole)
-	}
-	old := c.slots[i]
-	if old != hole && !c.spool.shared(old) {
-		return c.spool.writeAt(old, p, from)
-	}
-	used := min(max(c.size-int64(i)*slotSize, 0), slotSize)
-	whole := make([]byte, max(used, from+int64(len(p))))
-	if used > 0 {
-		if err := c.spool.readAt(old, whole[:used], 0); err != nil {
-			return err
+		_, err := b.blob(ctx, &changes[i])
+		switch vfs.CodeOf(err) {
+		case vfs.NotFound, vfs.NotDir, vfs.Stale, vfs.Busy: // it was changed since
+		default:
+			if err != nil {
+				return vfs.At(changes[i].Path, err)
+			}
 		}
 	}
-	copy(whole[from:], p)
-	slot, err := c.spool.take()
+	return nil
+}
+
+// blob makes the blob of a file or a link.
+func (b *builder) blob(ctx context.Context, c *diff.Change) (plumbing.Hash, error) {
+	if c.Is.Kind == vfs.LinkKind {
+		return b.put(ctx, plumbing.BlobObject, int64(len(c.Is.Target)), strings.NewReader(c.Is.Target))
+	}
+	if id, ok := b.s.made.get(c.Is.Version, nil); ok && !c.Is.Version.IsZero() {
+		if ok, err := b.has(id); ok || err != nil {
+			return id, err
+		}
+	}
+	r, err := c.Content(ctx)
 	if err != nil {
-		return err
+		return plumbing.Hash{}, err
 	}
-	if err := c.spool.writeAt(slot, whole, 0); err != nil {
-		c.spool.drop(slot)
-		return err
+	defer r.Close()
+	from, size, end, err := seekable(r)
+	if err != nil {
+		return plumbing.Hash{}, err
 	}
-	c.spool.drop(old)
-	c.slots[i] = slot
-	return nil
-}
-
-// grow makes c at least size bytes long by adding zeros. c must not be frozen.
-func (c *content) grow(size int64) error {
-	if size <= c.size {
-		return nil
-	}
-	if tail := c.size % slotSize; tail > 0 && c.slots[len(c.slots)-1] != hole {
-		zeros := make([]byte, min(slotSize-tail, size-c.size))
-		if err := c.writeSlot(len(c.slots)-1, zeros, tail); err != nil {
-			return err
-		}
-	}
-	c.slots = append(c.slots, make([]uint32, slotsOf(size)-len(c.slots))...)
-	c.size = size
-	c.changed()
-	return nil
-}
-
-// truncate makes c size bytes long. c must not be frozen.
-func (c *content) truncate(size int64) error {
-	if size >= c.size {
-		return c.grow(size)
-	}
-	keep := slotsOf(size)
-	c.spool.drop(c.slots[keep:]...)
-	c.slots = slices.Clone(c.slots[:keep])
-	c.size = size
-	c.changed()
-	return nil
-}
-
-func slotsOf(size int64) int { return int((size + slotSize - 1) / slotSize) }
-
-func (c *content) changed() {
-	c.version.Store(nil)
-	c.id.Store(nil)
-}
-
-// fork returns a new content equal to c, which must be frozen.
-func (c *content) fork() *content {
-	f := newContent(c.spool)
-	f.size, f.slots = c.size, slices.Clone(c.slots)
-	c.spool.share(f.slots)
-	return f
-}
-
-// sum returns c's version. c must be frozen, or Store.mu held.
-func (c *content) sum(ctx context.Context) (vfs.Version, error) {
-	if v := c.version.Load(); v != nil {
-		return *v, nil
-	}
-	v, err := sum(ctx, c, c.size)
+	defer end()
+	h := sha256.New()
+	id, err := identify(ctx, plumbing.BlobObject, size, from, h)
 	if err == nil {
-		c.version.Store(&v)
+		err = b.keep(ctx, id, plumbing.BlobObject, size, from)
 	}
-	return v, err
+	if err == nil {
+		b.s.made.put(vfs.Version(h.Sum(nil)), id, 1)
+	}
+	return id, err
+}
+
+// seekable returns the content that r reads, and its size in bytes. It copies a content
+// of unknown size to a temporary file, which end removes.
+func seekable(r io.Reader) (from io.ReaderAt, size int64, end func() error, err error) {
+	if c, ok := r.(interface {
+		io.ReaderAt
+		Size() int64
+	}); ok {
+		return c, c.Size(), func() error { return nil }, nil
+	}
+	f, err := newTemp()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if size, err = io.Copy(f, r); err != nil {
+		f.Close()
+		return nil, 0, nil, hidden(err)
+	}
+	return f, size, f.Close, nil
 }

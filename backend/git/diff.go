@@ -49,22 +49,6 @@ type Change struct {
 	From, To Blob // zero where there is nothing
 }
 
-// Changes returns what was written and not committed: the differences to the tree of
-// the commit that the store shows, in byte order of paths.
-func (s *Store) Changes(ctx context.Context) (all []Change, err error) {
-	defer func() { err = ambient(err) }()
-	im, base, err := s.freeze(ctx)
-	if err != nil || im == nil {
-		return nil, err
-	}
-	defer im.release()
-	b := &builder{s: s, trees: map[plumbing.Hash]*tree{}}
-	if err := b.build(ctx, im, 0); err != nil {
-		return nil, err
-	}
-	return s.diff(ctx, base.tree, im.id, b.trees)
-}
-
 // Diff returns the differences between the trees of two revisions, in byte order of
 // paths. A revision is as in Options.Revision. It answers notFound, invalid.
 func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err error) {
@@ -84,18 +68,8 @@ func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err er
 		}
 		trees[i] = c.tree
 	}
-	return s.diff(ctx, trees[0], trees[1], nil)
-}
-
-// diff compares two trees. made has trees that are not in the repository.
-func (s *Store) diff(ctx context.Context, from, to plumbing.Hash, made map[plumbing.Hash]*tree) ([]Change, error) {
-	d := &differ{ctx: ctx, tree: func(id plumbing.Hash) (*tree, error) {
-		if t := made[id]; t != nil {
-			return t, nil
-		}
-		return s.tree(id)
-	}}
-	if err := d.trees("", from, to, 0); err != nil {
+	d := &differ{ctx: ctx, s: s}
+	if err := d.trees("", trees[0], trees[1], 0); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(d.found, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -105,7 +79,7 @@ func (s *Store) diff(ctx context.Context, from, to plumbing.Hash, made map[plumb
 // differ is one comparison of trees.
 type differ struct {
 	ctx   context.Context
-	tree  func(plumbing.Hash) (*tree, error)
+	s     *Store
 	found []Change
 }
 
@@ -113,16 +87,16 @@ func (d *differ) trees(at string, from, to plumbing.Hash, depth int) error {
 	switch {
 	case from == to:
 		return nil
-	case depth > maxTreeDepth:
+	case depth > MaxDepth:
 		return errDeep
 	case d.ctx.Err() != nil:
 		return d.ctx.Err()
 	}
-	old, err := d.tree(from)
+	old, err := d.s.tree(from)
 	if err != nil {
 		return err
 	}
-	now, err := d.tree(to)
+	now, err := d.s.tree(to)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,7 @@ func answers(t *testing.T, do func() error) error {
 
 // use opens a repository, reads all of it and commits to it.
 func use(t *testing.T, dir string, o git.Options) error {
-	o.Writable = true
-	s, err := git.OpenAmbient(dir, o)
+	s, err := openWork(dir, o)
 	if err != nil {
 		return err
 	}

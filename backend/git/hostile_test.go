@@ -44,7 +44,7 @@ func TestTreesOfBadNames(t *testing.T) {
 	for _, bad := range []string{"", ".", "..", ".git", ".GIT", ".Git ", ".git.", "git~1", "GIT~1", ".g\u200cit", ".git:x", "a/b", "../up", "/abs", ".git\\x"} {
 		t.Run(fmt.Sprintf("%q", bad), func(t *testing.T) {
 			f.commit("master", f.rawTree(entries(bad, "fine")...))
-			s := f.open(git.Options{Writable: true})
+			s := f.work(git.Options{})
 			root := s.Root()
 			assert.Equal(t, []string{"fine"}, names(t, root))
 			if vfs.CheckName(bad) == nil {
@@ -61,7 +61,7 @@ func TestTreesOfBadNames(t *testing.T) {
 	t.Run("Long", func(t *testing.T) {
 		long := strings.Repeat("n", 300)
 		f.commit("master", f.tree(entries(long, "fine")...))
-		s := f.open(git.Options{Writable: true})
+		s := f.work(git.Options{})
 		assert.Equal(t, []string{"fine"}, names(t, s.Root()))
 		put(t, s.Root(), "new", "x")
 		_, err := s.Commit(t.Context(), onto("long"))
@@ -125,7 +125,7 @@ func TestObjectsThatAreNotThere(t *testing.T) {
 		object.TreeEntry{Name: "dir-missing", Mode: filemode.Dir, Hash: missing},
 		object.TreeEntry{Name: "dir-blob", Mode: filemode.Dir, Hash: blob},
 	))
-	ctx, root := t.Context(), f.open(git.Options{Writable: true}).Root()
+	ctx, root := t.Context(), f.work(git.Options{}).Root()
 	for _, name := range names(t, root) {
 		n, err := root.Lookup(ctx, name)
 		require.NoError(t, err)
@@ -298,7 +298,7 @@ func TestDeepTrees(t *testing.T) {
 		tree = f.tree(object.TreeEntry{Name: "d", Mode: filemode.Dir, Hash: tree})
 	}
 	first := f.commit("master", tree)
-	s := f.open(git.Options{Writable: true})
+	s := f.work(git.Options{})
 	ctx := t.Context()
 	d := s.Root()
 	for range 1500 {
@@ -314,7 +314,7 @@ func TestDeepTrees(t *testing.T) {
 	require.ErrorIs(t, err, vfs.Limit)
 	require.NoError(t, s.Discard(ctx))
 	f.commit("master", f.fill(vfstest.Tree{}), first)
-	_, err = s.Diff(ctx, first.String(), "master")
+	_, err = s.Repository().Diff(ctx, first.String(), "master")
 	require.ErrorIs(t, err, vfs.Limit)
 }
 
@@ -322,7 +322,7 @@ func TestNamesThatGitKeepsToItself(t *testing.T) {
 	needGit(t)
 	f := newFixture(t)
 	f.commit("master", f.fill(vfstest.Tree{"f": {Data: "x"}, "l": {Link: "f"}}))
-	s := f.open(git.Options{Writable: true})
+	s := f.work(git.Options{})
 	ctx, root := t.Context(), s.Root()
 	for _, name := range []string{".git", ".GIT", ".git ", ".git...", ".git. .", "git~1", "GIT~1 ", ".git:", ".git::$INDEX_ALLOCATION"} {
 		require.ErrorIs(t, errorOf(root.Create(ctx, name)), vfs.Invalid, name)
@@ -366,7 +366,7 @@ func TestFilesThatGitReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.commit("master", f.fill(vfstest.Tree{"f": {Data: c.data}, "d": {Dir: true}, "moved": {Data: c.data}}))
-			s := f.open(git.Options{Writable: true})
+			s := f.work(git.Options{})
 			put(t, s.Root(), c.path, c.data)
 			_, err := s.Commit(t.Context(), onto("x"))
 			require.Equal(t, c.fine, err == nil, "%v", err)

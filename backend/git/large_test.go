@@ -109,7 +109,7 @@ func TestLargeFiles(t *testing.T) {
 	const size = 9 << 20
 	data := noise(7, size)
 	dir := packOf(t, 1, func(int) []byte { return data })
-	s, err := git.OpenAmbient(dir, git.Options{Writable: true})
+	s, err := openWork(dir, git.Options{})
 	require.NoError(t, err)
 	defer s.Close()
 	ctx := t.Context()
@@ -232,7 +232,7 @@ func TestKilledWhileCommitting(t *testing.T) {
 }
 
 func commitForever(t *testing.T, dir string) {
-	s, err := git.OpenAmbient(dir, git.Options{Revision: "main", Writable: true})
+	s, err := openWork(dir, git.Options{Revision: "main"})
 	require.NoError(t, err)
 	for i := range 100_000 {
 		put(t, s.Root(), "count", fmt.Sprint(os.Getpid(), i))

@@ -9,17 +9,20 @@ import (
 	"capd/vfs"
 )
 
-type link struct{ ref }
+type link struct {
+	vfs.ImmutableNode
+	ref
+}
 
 var _ vfs.Link = (*link)(nil)
 
 // Target implements vfs.Link.
 func (l *link) Target(ctx context.Context) (string, error) {
-	at, err := l.take(ctx)
-	if err != nil || at.link != "" {
-		return at.link, err
+	id, err := l.id(ctx)
+	if err != nil {
+		return "", err
 	}
-	target, err := l.in.store.objects.readAs(at.id, plumbing.BlobObject, vfs.MaxPath)
+	target, err := l.in.store.objects.readAs(id, plumbing.BlobObject, vfs.MaxPath)
 	if errors.Is(err, errTooLarge) {
 		err = vfs.Errorf(vfs.Limit, "a link's target is longer than %d bytes", vfs.MaxPath)
 	}

@@ -1,10 +1,6 @@
 package git
 
-import (
-	"strings"
-
-	"capd/vfs"
-)
+import "strings"
 
 // git fsck refuses every name that some filesystem takes for .git. HFS+ ignores
 // invisible characters. NTFS ignores dots and spaces at the end, and has short names.
@@ -63,18 +59,4 @@ func hfs(name string) string {
 func ntfs(name string) string {
 	name, _, _ = strings.Cut(name, ":")
 	return strings.ToLower(strings.TrimRight(name, ". "))
-}
-
-// checkNew answers invalid unless git accepts an entry of this kind called name. Git
-// reserves names like .git, and accepts no link called .gitmodules.
-func checkNew(name string, kind vfs.Kind) error {
-	switch err := vfs.CheckNewName(name); {
-	case err != nil:
-		return err
-	case isDotGit(name):
-		return vfs.ErrReserved
-	case kind == vfs.LinkKind && isModules(name):
-		return vfs.ErrReserved
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"io"
 	"sync"
 
 	"capd/vfs"
@@ -14,10 +13,7 @@ type opened struct {
 	size int64
 
 	mu sync.RWMutex // after release another opener may use what it had
-	r  interface {
-		io.ReaderAt
-		release()
-	}
+	b  *blob        // nil after Close
 }
 
 func (o *opened) ReadAt(p []byte, off int64) (int, error) {
@@ -26,12 +22,12 @@ func (o *opened) ReadAt(p []byte, off int64) (int, error) {
 	switch {
 	case off < 0:
 		return 0, vfs.ErrOffset
-	case o.r == nil:
+	case o.b == nil:
 		return 0, vfs.Stale
 	case o.ctx.Err() != nil:
 		return 0, o.ctx.Err()
 	}
-	return o.r.ReadAt(p, off)
+	return o.b.ReadAt(p, off)
 }
 
 func (o *opened) Size() int64 { return o.size }
@@ -39,9 +35,9 @@ func (o *opened) Size() int64 { return o.size }
 func (o *opened) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.r != nil {
-		o.r.release()
-		o.r = nil
+	if o.b != nil {
+		o.b.release()
+		o.b = nil
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func branchesAfter(n int) map[string]files {
 // makeCommits makes them, and says of each when it has answered.
 func makeCommits(dir string) error {
 	ctx := context.Background()
-	s, err := git.OpenAmbient(dir, git.Options{Revision: "main", Writable: true})
+	s, err := openWork(dir, git.Options{Revision: "main"})
 	if err != nil {
 		return err
 	}

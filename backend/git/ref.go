@@ -9,8 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// ref is a reference to a node in a directory. A file or a link is identified by its
-// place alone: the reference reads whatever is there.
+// ref is a reference to a file or a link. It is identified by its place alone: the
+// reference reads whatever is there.
 type ref struct {
 	in     *place
 	name   string
@@ -18,28 +18,37 @@ type ref struct {
 	closed atomic.Bool
 }
 
-// item returns what is at the place now. It answers stale when the place moved or holds
-// another kind of node, and notFound when it is empty. Needs Store.mu for reading.
-func (r *ref) item() (*item, error) {
+// entry returns what is at the place now, and the time of the commit that it is in. It
+// answers stale when the place holds another kind of node, and notFound when it is
+// empty.
+func (r *ref) entry(ctx context.Context) (e entry, ms int64, err error) {
+	s := r.in.store
+	if err := s.look(ctx); err != nil {
+		return e, 0, err
+	}
+	defer s.mu.RUnlock()
 	if r.closed.Load() {
-		return nil, vfs.Stale
+		return e, 0, vfs.Stale
 	}
 	in, err := r.in.directory()
 	if err != nil {
-		return nil, err
+		return e, 0, err
 	}
-	it := in.find(r.name)
+	e, ok := in.find(r.name)
 	switch {
-	case it == nil:
-		return nil, vfs.NotFound
-	case it.kind() != r.kind:
-		return nil, vfs.Stale
+	case !ok:
+		return e, 0, vfs.NotFound
+	case kindOf(e.mode) != r.kind:
+		return e, 0, vfs.Stale
 	}
-	return it, nil
+	return e, s.base.ms, nil
 }
 
-// Immutable implements vfs.Immutable.
-func (r *ref) Immutable() bool { return !r.in.store.writable }
+// id returns the id of the blob at the place.
+func (r *ref) id(ctx context.Context) (plumbing.Hash, error) {
+	e, _, err := r.entry(ctx)
+	return e.id, err
+}
 
 // Close implements vfs.Node.
 func (r *ref) Close() error {
@@ -49,46 +58,13 @@ func (r *ref) Close() error {
 
 // Stat implements vfs.Node.
 func (r *ref) Stat(ctx context.Context) (vfs.Info, error) {
-	s := r.in.store
-	if err := s.look(ctx); err != nil {
-		return vfs.Info{}, err
-	}
-	defer s.mu.RUnlock()
-	it, err := r.item()
+	e, ms, err := r.entry(ctx)
 	if err != nil {
 		return vfs.Info{}, err
 	}
-	info := vfs.Info{Kind: r.kind, ModifiedMs: s.base.ms, Exec: isExec(it.mode)}
-	if it.ms != 0 {
-		info.ModifiedMs = it.ms
-	}
+	info := vfs.Info{Kind: r.kind, ModifiedMs: ms, Exec: isExec(e.mode)}
 	if r.kind == vfs.FileKind {
-		info.Size, err = s.size(it)
+		info.Size, err = r.in.store.blobs.size(e.id)
 	}
 	return info, err
-}
-
-// readable is the content of a file or link, written or in the repository.
-type readable struct {
-	data *content // if nil, id has it
-	id   plumbing.Hash
-	link string // of a link that was made
-}
-
-// take returns r's content. It freezes a written content, which the caller releases.
-func (r *ref) take(ctx context.Context) (readable, error) {
-	s := r.in.store
-	if err := s.look(ctx); err != nil {
-		return readable{}, err
-	}
-	defer s.mu.RUnlock()
-	it, err := r.item()
-	if err != nil {
-		return readable{}, err
-	}
-	if it.data != nil {
-		it.data.frozen.Store(true)
-		it.data.hold()
-	}
-	return readable{it.data, it.id, it.target}, nil
 }

@@ -151,7 +151,7 @@ func TestPinnedAndFollowed(t *testing.T) {
 func TestFollowedAndWritten(t *testing.T) {
 	f := newFixture(t)
 	first := f.commit("master", f.fill(vfstest.Tree{"f": {Data: "old"}}))
-	s := f.open(git.Options{Revision: "master", Follow: true, Writable: true})
+	s := f.work(git.Options{Revision: "master", Follow: true})
 	ctx := t.Context()
 	put(t, s.Root(), "mine", "x")
 	second := f.commit("master", f.fill(vfstest.Tree{"f": {Data: "new"}}), first)
@@ -194,9 +194,9 @@ func TestLayouts(t *testing.T) {
 	f := newFixture(t)
 	first := f.commit("master", f.fill(vfstest.Tree{"f": {Data: "old"}}))
 	f.commit("master", f.fill(vfstest.Tree{"f": {Data: "new"}}), first)
-	opens := func(t *testing.T, dir, want string) *git.Store {
+	opens := func(t *testing.T, dir, want string) work {
 		t.Helper()
-		s, err := git.OpenAmbient(dir, git.Options{Writable: true})
+		s, err := openWork(dir, git.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		assert.Equal(t, want, content(t, s.Root(), "f"))

@@ -18,16 +18,16 @@ const (
 )
 
 // checkSpecial answers invalid for a file that git would read and refuse.
-func (s *Store) checkSpecial(ctx context.Context, it *item) error {
+func (s *Store) checkSpecial(ctx context.Context, e entry) error {
 	switch {
-	case isModules(it.name):
-		text, err := s.text(ctx, it, maxModules)
+	case isModules(e.name):
+		text, err := s.text(ctx, e, maxModules)
 		if err != nil {
 			return err
 		}
 		return checkModules(text)
-	case isAttributes(it.name):
-		text, err := s.text(ctx, it, maxAttributes)
+	case isAttributes(e.name):
+		text, err := s.text(ctx, e, maxAttributes)
 		if err != nil {
 			return err
 		}
@@ -41,22 +41,15 @@ func (s *Store) checkSpecial(ctx context.Context, it *item) error {
 }
 
 // text returns the content of a file.
-func (s *Store) text(ctx context.Context, it *item, most int64) (string, error) {
+func (s *Store) text(ctx context.Context, e entry, most int64) (string, error) {
 	var b strings.Builder
-	if it.data != nil {
-		if it.data.size > most {
-			return "", vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(it.name))
-		}
-		err := copyAll(ctx, &b, it.data, it.data.size)
-		return b.String(), err
-	}
-	blob, err := s.blobs.open(ctx, it.id)
+	blob, err := s.blobs.open(ctx, e.id)
 	if err != nil {
 		return "", err
 	}
 	defer blob.release()
 	if blob.size > most {
-		return "", vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(it.name))
+		return "", vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(e.name))
 	}
 	err = copyAll(ctx, &b, blob, blob.size)
 	return b.String(), err

@@ -1,14 +1,13 @@
-// Package git shows a commit of a git repository as a tree, and commits what is written
-// to it.
+// Package git shows a commit of a git repository as a tree, and commits changes to it.
 //
 // Reads come from the repository's objects, each checked against its id. Memory holds
-// caches of a fixed size, the list of changes, and what is open. Writes go to a
-// temporary file. The repository is not touched before [Store.Commit], which adds new
+// caches of a fixed size and what is open. The tree itself never changes: whoever lets
+// guests change it keeps the changes elsewhere, such as in an overlay, and passes them
+// to [Store.Prepare]. The repository is not touched before that. A commit adds new
 // objects and moves one ref. The working tree and the index never change.
 //
-// Git has no empty directories: an empty directory exists in the store but in no
-// commit. A submodule is an empty directory that cannot be changed; see
-// [Store.Submodules].
+// Git has no empty directories: a directory in which there is no file is in no commit.
+// A submodule is an empty directory that cannot be changed; see [Store.Submodules].
 package git
 
 import (
@@ -17,7 +16,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"capd/vfs"
 )
@@ -31,13 +29,11 @@ type Options struct {
 
 	// Follow makes the tree follow the branch: it is always the tree of the branch's
 	// present commit. An open file then reads what the new commit has at its path.
-	// Otherwise the tree is that of the commit at opening.
-	//
-	// While anything is written and not committed, the tree stays as it is. After a
-	// commit to another branch the store follows that one.
+	// Otherwise the tree is that of the commit at opening. After a commit to another
+	// branch the store follows that one.
 	Follow bool
 
-	// Writable allows changes to the tree.
+	// Writable allows commits.
 	Writable bool
 
 	// Confined refuses a repository that is not wholly in dir's own .git, or in dir if
@@ -64,25 +60,20 @@ type Revision struct {
 // Store is a tree of a repository. Its methods are for the host; a guest only gets
 // [Store.Root]. They may be called from several goroutines at once.
 type Store struct {
-	layout   layout
-	refs     *refs
-	objects  *objects
-	blobs    *blobs
-	trees    *lru[plumbing.Hash, *tree]
-	spool    *spool
-	follow   bool
-	writable bool
+	layout  layout
+	refs    *refs
+	objects *objects
+	blobs   *blobs
+	trees   *lru[plumbing.Hash, *tree]
+	made    *lru[vfs.Version, plumbing.Hash] // blobs that were made of contents
+	follow  bool
+	commits bool // they are allowed
+	hold    func(follow func())
+	tip     atomic.Pointer[tip]
 
-	committing sync.Mutex // one commit at a time; locked before mu
-	tip        atomic.Pointer[tip]
-
-	// mu guards the tree and every content that is not frozen. Neither Replace's reader
-	// nor vfs.Commit is called under it.
 	mu     sync.RWMutex
-	base   commit
-	root   *item
-	epoch  uint64 // grows when a place may have another directory than before
-	made   uint64 // the number of the newest directory
+	base   commit // what the store shows
+	epoch  uint64 // grows with each commit that it shows
 	closed bool
 }
 
@@ -117,14 +108,15 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		return nil, ambient(err)
 	}
 	s := &Store{
-		layout:   l,
-		refs:     &refs{layout: l},
-		objects:  objects,
-		blobs:    newBlobs(objects, o.CacheBytes/2),
-		trees:    newLRU[plumbing.Hash, *tree](o.CacheBytes/4, nil),
-		spool:    &spool{},
-		follow:   o.Follow,
-		writable: o.Writable,
+		layout:  l,
+		refs:    &refs{layout: l},
+		objects: objects,
+		blobs:   newBlobs(objects, o.CacheBytes/2),
+		trees:   newLRU[plumbing.Hash, *tree](o.CacheBytes/4, nil),
+		made:    newLRU[vfs.Version, plumbing.Hash](keptVersions, nil),
+		follow:  o.Follow,
+		hold:    func(follow func()) { follow() },
+		commits: o.Writable,
 	}
 	if err := s.open(o); err != nil {
 		s.Close()
@@ -152,19 +144,22 @@ func (s *Store) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	s.rebase(c)
-	s.tip.Store(&tip{ref, id})
-	_, err = s.directory(s.root)
+	s.show(c, &tip{ref, id})
+	_, err = s.tree(c.tree)
 	return err
 }
 
-// rebase makes the store show a commit, without anything written. Needs s.mu, unless s
-// is new.
-func (s *Store) rebase(c commit) {
+// show makes the store show a commit. Needs s.mu, unless s is new.
+func (s *Store) show(c commit, at *tip) {
 	s.base = c
-	s.root = &item{entry: entry{mode: filemode.Dir, id: c.tree}}
 	s.epoch++
+	s.tip.Store(at)
 }
+
+// SetHold sets a function that is called before the tree follows its branch. If the tree
+// has to stay as it is, since changes to it wait for a commit, hold does not call
+// follow. It must not wait. SetHold must come before the store is used.
+func (s *Store) SetHold(hold func(follow func())) { s.hold = hold }
 
 // Root returns the whole tree. Each call returns a new reference.
 func (s *Store) Root() vfs.Dir { return &dir{at: &place{store: s}} }
@@ -205,11 +200,8 @@ func (s *Store) Revision() Revision {
 	return r
 }
 
-// Close closes all files of the repository, and drops what was written and not
-// committed. Every later use of a node answers stale.
+// Close closes all files of the repository. Every later use of a node answers stale.
 func (s *Store) Close() error {
-	s.committing.Lock()
-	defer s.committing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -218,7 +210,6 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.objects.close()
 	s.blobs.kept.clear()
-	s.spool.close()
 	s.layout.close()
 	return nil
 }
@@ -242,23 +233,25 @@ func (s *Store) look(ctx context.Context) error {
 	return nil
 }
 
-// catchUp shows the present commit of a followed branch, unless something is written
-// and not committed. It reads the ref each time.
+// catchUp shows the present commit of a followed branch, unless SetHold has it stay
+// as it is. It reads the ref each time.
 func (s *Store) catchUp() error {
 	was := s.tip.Load()
 	_, id, err := s.refs.resolve(was.ref)
-	if err != nil {
+	switch {
+	case err != nil:
 		return hidden(err)
-	}
-	if id == was.id {
+	case id == was.id:
 		return nil
-	}
-	if id.IsZero() {
+	case id.IsZero():
 		return vfs.Errorf(vfs.NotFound, "the store no longer has the content that is shown here; tell the host")
 	}
-	if s.Changed() {
-		return nil
-	}
+	s.hold(func() { err = s.moveTo(was, id) })
+	return err
+}
+
+// moveTo shows the commit that the branch has now.
+func (s *Store) moveTo(was *tip, id plumbing.Hash) error {
 	at, err := s.peel(id)
 	if err != nil {
 		return err
@@ -269,30 +262,10 @@ func (s *Store) catchUp() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.tip.Load() != was || s.isChanged() {
-		return nil
+	if !s.closed && s.tip.Load() == was {
+		s.show(c, &tip{was.ref, id})
 	}
-	if s.root.dir != nil {
-		s.root.dir.drop()
-	}
-	s.rebase(c)
-	s.tip.Store(&tip{was.ref, id})
 	return nil
-}
-
-// directory returns the directory of an item. Needs s.mu for reading.
-func (s *Store) directory(it *item) (*directory, error) {
-	switch {
-	case it.dir != nil:
-		return it.dir, nil
-	case it.isSubmodule():
-		return &directory{tree: noTree, submodule: true}, nil
-	}
-	t, err := s.tree(it.id)
-	if err != nil {
-		return nil, err
-	}
-	return unchanged(t), nil
 }
 
 // tree reads a tree object. The zero id gives the empty tree.

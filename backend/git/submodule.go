@@ -18,21 +18,22 @@ type Submodule struct {
 	URL    string // from .gitmodules; "" if it has none
 }
 
-// Submodules returns the submodules of the tree that the store shows now, in byte order
-// of paths.
+// Submodules returns the submodules of the commit that the store shows now, in byte
+// order of paths.
 func (s *Store) Submodules(ctx context.Context) (all []Submodule, err error) {
 	defer func() { err = ambient(err) }()
 	if err := s.look(ctx); err != nil {
 		return nil, err
 	}
-	defer s.mu.RUnlock()
-	root, err := s.directory(s.root)
+	id := s.base.tree
+	s.mu.RUnlock()
+	root, err := s.tree(id)
 	if err != nil {
 		return nil, err
 	}
 	urls := map[string]string{}
-	if it := root.find(".gitmodules"); it != nil && it.kind() == vfs.FileKind {
-		text, err := s.text(ctx, it, maxModules)
+	if e, ok := root.find(".gitmodules"); ok && kindOf(e.mode) == vfs.FileKind {
+		text, err := s.text(ctx, e, maxModules)
 		if err != nil {
 			return nil, err
 		}
@@ -42,35 +43,35 @@ func (s *Store) Submodules(ctx context.Context) (all []Submodule, err error) {
 			}
 		}
 	}
-	err = s.eachBelow(ctx, root, "", 0, func(at string, it *item) {
-		if it.mode == filemode.Submodule {
-			all = append(all, Submodule{Path: at, Commit: it.id.String(), URL: urls[at]})
-		}
+	err = s.eachSubmodule(ctx, root, "", 0, func(at string, e entry) {
+		all = append(all, Submodule{Path: at, Commit: e.id.String(), URL: urls[at]})
 	})
 	slices.SortFunc(all, func(a, b Submodule) int { return strings.Compare(a.Path, b.Path) })
 	return all, err
 }
 
-// eachBelow visits what is below d, with its path. Needs s.mu for reading.
-func (s *Store) eachBelow(ctx context.Context, d *directory, at string, depth int, visit func(string, *item)) error {
-	if depth > maxTreeDepth {
+// eachSubmodule visits the submodules below t, with their paths.
+func (s *Store) eachSubmodule(ctx context.Context, t *tree, at string, depth int, visit func(string, entry)) error {
+	if depth > MaxDepth {
 		return errDeep
 	}
-	for it := range d.all() {
-		path := vfs.Join(at, it.name)
-		visit(path, it)
-		if it.kind() != vfs.DirKind {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		below, err := s.directory(it)
-		if err != nil {
-			return err
-		}
-		if err := s.eachBelow(ctx, below, path, depth+1, visit); err != nil {
-			return err
+	for _, off := range t.at {
+		e := t.entry(off)
+		path := vfs.Join(at, e.name)
+		switch e.mode {
+		case filemode.Submodule:
+			visit(path, e)
+		case filemode.Dir:
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			below, err := s.tree(e.id)
+			if err != nil {
+				return err
+			}
+			if err := s.eachSubmodule(ctx, below, path, depth+1, visit); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -143,12 +143,20 @@ func newTree(o git.Options) func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	}
 }
 
+func newWork(o git.Options) func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+	return func(t testing.TB, tree vfstest.Tree) vfs.Dir {
+		f := newFixture(t)
+		f.commit("master", f.fill(tree))
+		return f.work(o).Root()
+	}
+}
+
 func TestSuite(t *testing.T) {
 	for name, s := range map[string]vfstest.Store{
 		"ReadOnly": {New: newTree(git.Options{}), Immutable: true},
 		"Followed": {New: newTree(git.Options{Follow: true}), Immutable: true},
-		"Writable": {New: newTree(git.Options{Writable: true})},
-		"Both":     {New: newTree(git.Options{Writable: true, Follow: true, CacheBytes: 1})},
+		"Writable": {New: newWork(git.Options{})},
+		"Both":     {New: newWork(git.Options{Follow: true, CacheBytes: 1})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,5 +10,5 @@ import (
 func TestPutYields(t *testing.T) {
 	f := newFixture(t)
 	f.commit("main", f.fill(vfstest.Tree{}))
-	vfstest.Yields(t, f.open(git.Options{Revision: "main", Writable: true}).Root())
+	vfstest.Yields(t, f.work(git.Options{Revision: "main"}).Root())
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -20,32 +21,36 @@ import (
 	"capd/vfs"
 )
 
-// source is the data of an object. It is read twice.
-type source interface{ io.ReaderAt }
-
-// put makes an object and returns its id. It does not write an object that the
-// repository has.
-func (b *builder) put(ctx context.Context, kind plumbing.ObjectType, size int64, from source) (plumbing.Hash, error) {
-	id, err := identify(ctx, kind, size, from)
-	if err != nil || !b.write {
+// put makes an object and returns its id. It reads from twice. It does not write an
+// object that the repository has.
+func (b *builder) put(ctx context.Context, kind plumbing.ObjectType, size int64, from io.ReaderAt) (plumbing.Hash, error) {
+	id, err := identify(ctx, kind, size, from, io.Discard)
+	if err != nil {
 		return id, err
 	}
-	if b.named == nil {
-		b.named = map[string]bool{}
-	}
-	b.named[path.Join("objects", path.Dir(looseName(id)))] = true // its name may be too new to be on disk
-	if ok, err := b.s.objects.has(id); ok || err != nil {
-		return id, err
-	}
-	return id, b.s.objects.write(ctx, id, kind, size, from)
+	return id, b.keep(ctx, id, kind, size, from)
 }
 
-// identify returns an object's id. Like git it answers invalid for data crafted to
-// collide with another id.
-func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from source) (id plumbing.Hash, err error) {
+// keep is put for an object whose id is known.
+func (b *builder) keep(ctx context.Context, id plumbing.Hash, kind plumbing.ObjectType, size int64, from io.ReaderAt) error {
+	if ok, err := b.has(id); ok || err != nil {
+		return err
+	}
+	return b.s.objects.write(ctx, id, kind, size, from)
+}
+
+// has reports whether the repository has an object, which the commit needs.
+func (b *builder) has(id plumbing.Hash) (bool, error) {
+	b.named[path.Join("objects", path.Dir(looseName(id)))] = true // its name may be too new to be on disk
+	return b.s.objects.has(id)
+}
+
+// identify returns an object's id, and writes the object's data to also. Like git it
+// answers invalid for data crafted to collide with another id.
+func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from io.ReaderAt, also io.Writer) (id plumbing.Hash, err error) {
 	h := sha1cd.New().(sha1cd.CollisionResistantHash)
 	h.Write(objectHead(kind, size))
-	if err := copyAll(ctx, h, from, size); err != nil {
+	if err := copyAll(ctx, io.MultiWriter(h, also), from, size); err != nil {
 		return id, err
 	}
 	sum, collides := h.CollisionResistantSum(nil)
@@ -61,8 +66,9 @@ func (b *builder) flush() error {
 	return flushNames(b.s.objects.root, append(dirs, "objects")...)
 }
 
-// write writes a loose object. Until it is complete it has a name that git ignores.
-func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.ObjectType, size int64, from source) (err error) {
+// write writes a loose object. Until it is complete it has a name that git ignores. It
+// answers busy if the data is not what the id says.
+func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.ObjectType, size int64, from io.ReaderAt) (err error) {
 	name := path.Join("objects", looseName(id))
 	if err := o.root.Mkdir(path.Dir(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return ambient(err)
@@ -78,15 +84,11 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 			_ = o.root.Remove(staged)
 		}
 	}()
-	z := zlib.NewWriter(f)
-	if _, err := z.Write(objectHead(kind, size)); err != nil {
-		return ambient(err)
-	}
-	if err := copyAll(ctx, z, from, size); err != nil {
+	switch have, err := deflate(ctx, f, kind, size, from); {
+	case err != nil:
 		return hidden(err)
-	}
-	if err := z.Close(); err != nil {
-		return ambient(err)
+	case have != id:
+		return vfs.Errorf(vfs.Busy, "a file was changed while it was committed; try again")
 	}
 	if err := f.Chmod(0o444); err != nil {
 		return ambient(err)
@@ -103,6 +105,18 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 	return nil
 }
 
+// deflate writes an object to w as it is stored, and returns the id of what it wrote.
+func deflate(ctx context.Context, w io.Writer, kind plumbing.ObjectType, size int64, from io.ReaderAt) (id plumbing.Hash, err error) {
+	z := zlib.NewWriter(w)
+	if _, err := z.Write(objectHead(kind, size)); err != nil {
+		return id, ambient(err)
+	}
+	if id, err = identify(ctx, kind, size, from, z); err != nil {
+		return id, err
+	}
+	return id, ambient(z.Close())
+}
+
 // freshen makes git treat an object file as new, so that git does not remove objects
 // that nothing refers to yet.
 func (o *objects) freshen(file string) {
@@ -112,4 +126,25 @@ func (o *objects) freshen(file string) {
 		return
 	}
 	_ = os.Chtimes(file, now, now) // fails if another user owns it; git then keeps the object in other ways
+}
+
+// has reports whether the repository has an object, and makes git keep it for a while.
+func (o *objects) has(id plumbing.Hash) (bool, error) {
+	at, err := o.find(id)
+	switch {
+	case errors.Is(err, plumbing.ErrObjectNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case at.loose != nil: // it may not have been flushed
+		err := flush(at.loose.f)
+		at.loose.close()
+		if err != nil {
+			return false, nil // it is written again, and flushed
+		}
+		o.freshen(at.loose.path)
+	default:
+		o.freshen(strings.TrimSuffix(at.p.path, ".idx") + ".pack")
+	}
+	return true, nil
 }

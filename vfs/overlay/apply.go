@@ -88,13 +88,13 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	}
 	inner := inside(context.WithoutCancel(ctx))
 	if len(changes) == 0 {
-		err := o.make(inner, s.settle(chosen), true, nil)
+		err := o.make(inner, s.settle(chosen, nothing), true, nil)
 		return Applied{Dropped: p.dropped}, err
 	}
 	if err := o.intend(inside(ctx), chosen, changes); err != nil {
 		return Applied{}, err
 	}
-	edits := s.settle(chosen)
+	edits := s.settle(chosen, nothing)
 	err = o.assure(inner, edits)
 	id := ""
 	if err == nil {
@@ -144,8 +144,8 @@ func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []diff.Cha
 }
 
 // settle returns the edits that make the chosen paths read through. The lower tree is
-// then as the overlay shows it.
-func (s *snapshot) settle(chosen *selection) []edit {
+// then as the overlay shows it. A directory that it lacks stays a new one.
+func (s *snapshot) settle(chosen *selection, lacks func(path string) bool) []edit {
 	var edits []edit
 	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
 		if chosen.has(path) {
@@ -156,9 +156,15 @@ func (s *snapshot) settle(chosen *selection) []edit {
 		edits = append(edits, touches("", 0))
 	}
 	home := map[string]bool{"": true} // directories that read through to their own path
+	alone := map[string]bool{}        // directories that the lower tree lacks
 	for _, n := range s.nodes {
 		parent, _ := split(n.path)
 		switch {
+		case n.kind == vfs.DirKind && chosen.has(n.path) && lacks(n.path):
+			alone[n.path] = true
+			edits = append(edits, s.keep(n)...)
+		case alone[parent]: // what was removed there
+			edits = append(edits, edit{Do: drop, Path: raw(n.path)})
 		case n.kind == vfs.DirKind && n.through:
 			if home[n.path] = home[parent]; chosen.all {
 				edits = append(edits, touches(n.path, 0))
@@ -175,6 +181,15 @@ func (s *snapshot) settle(chosen *selection) []edit {
 				edits = append(edits, knows(n.path, base{}))
 			}
 		}
+	}
+	return edits
+}
+
+// keep returns the edits that make n a new directory.
+func (s *snapshot) keep(n snapshotNode) []edit {
+	edits := []edit{{Do: detach, Path: raw(n.path)}, knows(n.path, base{})}
+	if n.state.Ms == 0 {
+		edits = append(edits, touches(n.path, nowMs()))
 	}
 	return edits
 }

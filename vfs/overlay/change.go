@@ -8,7 +8,7 @@ import (
 
 // Create implements vfs.Dir.
 func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
-	if err := vfs.CheckNewName(name); err != nil {
+	if err := d.o.checkNew(name, vfs.FileKind); err != nil {
 		return nil, err
 	}
 	if err := d.vacant(ctx, name); err != nil {
@@ -52,7 +52,10 @@ func taken(err error) error {
 
 // Mkdir implements vfs.Dir.
 func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
-	if err := vfs.CheckNewName(name); err != nil {
+	if err := d.o.checkNew(name, vfs.DirKind); err != nil {
+		return nil, err
+	}
+	if err := d.checkDepth(); err != nil {
 		return nil, err
 	}
 	made, err := d.add(ctx, name, state{Kind: vfs.DirKind, Ms: nowMs()})
@@ -64,7 +67,7 @@ func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 
 // Symlink implements vfs.Symlinker.
 func (d *dir) Symlink(ctx context.Context, name, target string) error {
-	if err := vfs.CheckNewName(name); err != nil {
+	if err := d.o.checkNew(name, vfs.LinkKind); err != nil {
 		return err
 	}
 	if err := vfs.CheckTarget(target); err != nil {
@@ -131,6 +134,9 @@ func (d *dir) Remove(ctx context.Context, name string, c vfs.If) error {
 			return nil, vfs.NotFound
 		case vfs.DirKind:
 			if err := foundIn(ctx).emptyIn(s); err != nil {
+				return nil, err
+			}
+			if err := s.checkLeave(ctx, true); err != nil {
 				return nil, err
 			}
 		}

@@ -39,12 +39,17 @@ func checkPath(path string) error {
 
 // Changed reports whether Diff would return any change. It stops at the first, and
 // delays nobody.
-func (o *Overlay) Changed(ctx context.Context) (changed bool, err error) {
-	err = o.differences(ctx, o.snapshot(), "", func(diff.Change) bool {
-		changed = true
-		return false
+func (o *Overlay) Changed(ctx context.Context) (bool, error) {
+	return o.Any(ctx, func(diff.Change) bool { return true })
+}
+
+// Any is Changed for the changes that is accepts.
+func (o *Overlay) Any(ctx context.Context, is func(diff.Change) bool) (some bool, err error) {
+	err = o.differences(ctx, o.snapshot(), "", func(c diff.Change) bool {
+		some = is(c)
+		return !some
 	})
-	return changed, err
+	return some, err
 }
 
 func (o *Overlay) diff(ctx context.Context, s *snapshot, under string) ([]diff.Change, error) {

@@ -122,7 +122,7 @@ func (o *Overlay) resume(ctx context.Context) error {
 	if done {
 		chosen := newSelection(texts(in.Deep), texts(in.Lone))
 		chosen.all = in.All
-		if err := o.make(ctx, o.snapshot().settle(chosen), true, nil); err != nil {
+		if err := o.make(ctx, o.snapshot().settle(chosen, o.lacks(ctx)), true, nil); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	// place, and how many lower places it records. 0 means [DefaultNodes]. A change
 	// beyond it answers quota.
 	Nodes int
+
+	Rules Rules // nil forbids nothing
 }
 
 // DefaultNodes is the default of Options.Nodes.
@@ -45,6 +47,7 @@ const DefaultNodes = 1 << 16
 type Overlay struct {
 	lower, upper vfs.Dir
 	name         string
+	rules        Rules
 	contents     contents
 	index        index
 	flusher      flusher
@@ -73,7 +76,7 @@ type Overlay struct {
 // New answers invalid if upper holds anything else, and corrupt if it is damaged. It
 // has then taken over nothing.
 func New(ctx context.Context, lower, upper vfs.Dir, options Options) (*Overlay, error) {
-	o := &Overlay{lower: lower, upper: upper, name: options.Name,
+	o := &Overlay{lower: lower, upper: upper, name: options.Name, rules: options.Rules,
 		turn: make(chan struct{}, 1), copies: newCopies(), bound: options.Nodes}
 	if o.bound <= 0 {
 		o.bound = DefaultNodes

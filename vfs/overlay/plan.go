@@ -281,7 +281,7 @@ func (o *Overlay) content(path string) func(context.Context) (io.ReadCloser, err
 			return nil, err
 		}
 		return struct {
-			io.Reader
+			*io.SectionReader
 			io.Closer
 		}{io.NewSectionReader(c, 0, c.Size()), c}, nil
 	}

@@ -11,7 +11,7 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	if err := vfs.CheckName(name); err != nil {
 		return err
 	}
-	if err := vfs.CheckNewName(newName); err != nil {
+	if err := d.o.checkNew(newName, vfs.FileKind); err != nil {
 		return err
 	}
 	into, ok := dst.(*dir)
@@ -34,6 +34,12 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 		}
 		if s.kind == gone {
 			return nil, vfs.NotFound
+		}
+		if err := d.o.checkNew(newName, s.kind); err != nil {
+			return nil, err
+		}
+		if err := s.checkLeave(ctx, false); err != nil {
+			return nil, err
 		}
 		if err := s.fits(ctx, t, to); err != nil {
 			return nil, err

@@ -26,7 +26,7 @@ func (r *ref) replace(ctx context.Context, name string, from io.Reader, exec *bo
 	if err := r.foresee(ctx, name, c); err != nil {
 		return vfs.Version{}, err
 	}
-	fresh, version, err := r.o.contents.stage(ctx, from)
+	fresh, version, err := r.o.contents.stage(ctx, r.o.bounded(from))
 	if err != nil {
 		return vfs.Version{}, err
 	}
@@ -74,7 +74,7 @@ func (r *ref) replaceable(ctx context.Context, name string, c vfs.If) (*spot, er
 	case s.kind == gone && r.kind == vfs.FileKind: // a File never creates
 		err = vfs.NotFound
 	case s.kind == gone:
-		err = vfs.CheckNewName(name)
+		err = r.o.checkNew(name, vfs.FileKind)
 	case r.kind == vfs.FileKind && s.kind != vfs.FileKind:
 		err = vfs.Stale
 	case s.kind == vfs.DirKind:

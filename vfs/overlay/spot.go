@@ -30,11 +30,23 @@ func (r *ref) spot(ctx context.Context, name string) (*spot, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := r.spotOf(name, seen)
+	if err == nil && s.dir.below {
+		err = r.checkDir(ctx, s.dir.origin)
+	}
+	if err != nil {
+		seen.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// spotOf returns the spot called name, where seen was looked up.
+func (r *ref) spotOf(name string, seen lookedUp) (*spot, error) {
 	r.o.mu.RLock()
 	defer r.o.mu.RUnlock()
 	dir, err := r.here()
 	if err != nil {
-		seen.close()
 		return nil, err
 	}
 	s := &spot{lookedUp: seen, ref: r, name: name, dir: dir, parent: dir.path()}

@@ -174,6 +174,9 @@ func (f *file) originalNow(ctx context.Context, c vfs.If, w inPlace) (vfs.Conten
 	if !changes || s.content != nil {
 		return nil, nil, nil
 	}
+	if err := f.o.checkSize(after); err != nil {
+		return nil, nil, err
+	}
 	state, err := s.state(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -199,6 +202,9 @@ func (s *spot) writes(ctx context.Context, w inPlace, up *copied) (*step, error)
 	after, changes := w.plan(size)
 	if !changes {
 		return &step{}, nil
+	}
+	if err := s.ref.o.checkSize(after); err != nil {
+		return nil, err
 	}
 	to := s.content
 	st := &step{grows: vfs.Effect{Bytes: after - size}}

@@ -1,0 +1,95 @@
+package git_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"capd/backend/git"
+	"capd/backend/memory"
+	"capd/vfs"
+	"capd/vfs/diff"
+	"capd/worktree"
+)
+
+// work is a revision with changes on it, which it commits.
+type work struct{ *worktree.Tree }
+
+// openWork opens a repository, and keeps changes in memory.
+func openWork(dir string, o git.Options) (work, error) {
+	o.Writable = true
+	s, err := git.OpenAmbient(dir, o)
+	if err != nil {
+		return work{}, err
+	}
+	t, err := worktree.New(context.Background(), s, memory.New(memory.Limits{Bytes: 1 << 30}).Root())
+	if err != nil {
+		s.Close()
+	}
+	return work{t}, err
+}
+
+// work opens the fixture and closes it with the test.
+func (f *fixture) work(o git.Options) work {
+	f.Helper()
+	w, err := openWork(f.dir, o)
+	require.NoError(f, err)
+	f.Cleanup(func() { w.Close() })
+	return w
+}
+
+func (w work) Changed(t testing.TB) bool {
+	t.Helper()
+	changed, err := w.Tree.Changed(t.Context())
+	require.NoError(t, err)
+	return changed
+}
+
+// Changes returns what waits for a commit.
+func (w work) Changes(ctx context.Context) ([]diff.Change, error) {
+	all, _, err := w.Diff(ctx)
+	return all, err
+}
+
+func (w work) Discard(ctx context.Context) error { return w.Revert(ctx, nil) }
+
+func (w work) Revision() git.Revision { return w.Repository().Revision() }
+
+// shapes are the paths, kinds and executable bits of changes, without versions.
+func shapes(all []diff.Change) (shapes []string) {
+	for _, c := range all {
+		shapes = append(shapes, c.Path+": "+string(c.Kind)+" from "+c.Was.String()+" to "+c.Is.String())
+	}
+	return shapes
+}
+
+// shapesOf are the same of git's changes.
+func shapesOf(all []git.Change) []string {
+	var same []diff.Change
+	for _, c := range all {
+		ch := diff.Change{Path: c.Path, Was: stateOf(c.From), Is: stateOf(c.To)}
+		switch ch.Kind = diff.Modified; {
+		case c.Kind == git.Added:
+			ch.Kind = diff.Added
+		case c.Kind == git.Removed:
+			ch.Kind = diff.Removed
+		case c.Kind == git.TypeChanged:
+			ch.Kind = diff.Type
+		case c.From.Hash == c.To.Hash:
+			ch.Kind = diff.Mode
+		}
+		same = append(same, ch)
+	}
+	return shapes(same)
+}
+
+func stateOf(b git.Blob) diff.State {
+	switch b.Mode {
+	case 0:
+		return diff.State{}
+	case 0o120000:
+		return diff.State{Kind: vfs.LinkKind}
+	}
+	return diff.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}
+}

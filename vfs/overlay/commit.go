@@ -1,0 +1,168 @@
+package overlay
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"capd/vfs"
+	"capd/vfs/diff"
+)
+
+// Committer changes a lower tree in that tree's own way, all or nothing.
+type Committer interface {
+	// Stage does ahead what takes long. It changes nothing yet. The overlay may change
+	// meanwhile: Stage leaves out what it no longer finds.
+	Stage(context.Context, []diff.Change) error
+	// Prepare does the rest, but for what commit does. The overlay does not change
+	// meanwhile. Nobody reads while commit runs, inside vfs.Commit; it makes the lower
+	// tree what the overlay shows.
+	Prepare(context.Context, []diff.Change) (commit func() error, err error)
+}
+
+// Commit has c change the lower tree to what the overlay shows, all or nothing.
+// Afterwards the overlay reads through. Directories that the lower tree then lacks,
+// since it keeps none without files, stay as changes. c gets all changes as Diff returns
+// them, with the Content of new files.
+//
+// Commit answers *diff.Conflicts with all paths at which both sides changed, and any
+// error of c. Nothing has changed then.
+func (o *Overlay) Commit(ctx context.Context, c Committer) error {
+	ahead, err := o.changes(ctx, o.snapshot())
+	if err == nil {
+		err = c.Stage(ctx, ahead)
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	defer o.end()
+	s := o.snapshot()
+	changes, err := o.changes(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := o.agrees(ctx, s); err != nil {
+		return err
+	}
+	commit, err := c.Prepare(ctx, changes)
+	if err != nil {
+		return err
+	}
+	return o.commit(ctx, s, changes, commit)
+}
+
+// changes is diff with the Content of new files.
+func (o *Overlay) changes(ctx context.Context, s *snapshot) ([]diff.Change, error) {
+	all, err := o.diff(ctx, s, "")
+	for i, c := range all {
+		if c.Is.Kind == vfs.FileKind {
+			all[i].Content = o.content(c.Path)
+		}
+	}
+	return all, err
+}
+
+// commit runs commit, and then edits the overlay. Nobody reads in between.
+func (o *Overlay) commit(ctx context.Context, s *snapshot, changes []diff.Change, commit func() error) error {
+	all, inner := &selection{all: true}, inside(context.WithoutCancel(ctx))
+	if err := o.intend(inside(ctx), all, changes); err != nil {
+		return err
+	}
+	err := o.assure(inner, s.settle(all, nothing))
+	if err == nil {
+		err = vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if err := commit(); err != nil {
+				return vfs.Effect{}, err
+			}
+			edits := s.settle(all, o.lacks(inner))
+			o.mustRecord(inner, edits)
+			o.trash = append(o.trash, o.edit(edits)...)
+			return vfs.Effect{}, nil
+		})
+	}
+	if err != nil {
+		o.index.cut(inner)
+	}
+	_ = o.settled(inner) // if this fails, the next start finds out
+	return err
+}
+
+// agrees answers *diff.Conflicts for the paths at which both the overlay and the lower
+// tree changed.
+func (o *Overlay) agrees(ctx context.Context, s *snapshot) error {
+	var clashes []diff.Conflict
+	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
+		b := s.bases[path]
+		if b.moved {
+			continue
+		}
+		is, err := o.lowerState(ctx, path)
+		if err != nil {
+			return err
+		}
+		wanted, err := o.visible(ctx, path)
+		if err != nil {
+			return err
+		}
+		if is != b.state && is != wanted && wanted != b.state {
+			clashes = append(clashes, diff.Conflict{Path: path, Was: b.state, Becomes: wanted, Is: is,
+				Why: "what lies beneath changed here since; revert the change here, or make it again"})
+		}
+	}
+	if clashes == nil {
+		return nil
+	}
+	return &diff.Conflicts{Paths: clashes}
+}
+
+// lacks returns a function that reports whether the lower tree has no directory at a
+// path.
+func (o *Overlay) lacks(ctx context.Context) func(path string) bool {
+	return func(path string) bool {
+		is, err := o.lowerState(ctx, path)
+		return err == nil && is.Kind != vfs.DirKind
+	}
+}
+
+func nothing(string) bool { return false }
+
+// Idle calls do, unless the overlay has changes or is about to get one. It gets none
+// until do returns. Directories without files do not count. Idle does not wait.
+func (o *Overlay) Idle(do func()) {
+	select {
+	case o.turn <- struct{}{}:
+	default:
+		return
+	}
+	defer o.end()
+	if o.isIdle() {
+		do()
+	}
+}
+
+func (o *Overlay) isIdle() bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	for _, b := range o.bases {
+		if b.moved || !b.state.Absent() {
+			return false
+		}
+	}
+	return !o.root.holdsChanges()
+}
+
+// holdsChanges reports whether something in n is not as in the lower tree, apart from
+// new directories.
+func (n *node) holdsChanges() bool {
+	for _, c := range n.children {
+		if !c.through() && (c.kind != vfs.DirKind || c.below) || c.holdsChanges() {
+			return true
+		}
+	}
+	return false
+}
