@@ -126,6 +126,8 @@ func fileRows() table {
 		row{name: fmt.Sprintf("open directory: list %d entries, p50", load.ListedSize), slice: held, metric: p50},
 		row{name: "by path: stat, p50", slice: stat, metric: p50},
 		row{name: "by path: stat × 16", slice: slice{load.Stat, 0, 16}, metric: callRate},
+		row{name: "by path of 5 names: stat, p50", slice: slice{load.DeepStat, 0, 1}, metric: p50},
+		row{name: "by path of 5 names: whole file of 4 KiB × 4", slice: slice{load.DeepFile, 4 << 10, inFlight}, metric: byteRate},
 		row{name: fmt.Sprintf("by path: list %d entries, p50", load.ListedSize), slice: list, metric: p50})
 	for _, n := range payloads {
 		t.rows = append(t.rows, row{name: fmt.Sprintf("by path: whole file of %s × %d", size(n), inFlight), slice: slice{load.Whole, n, inFlight}, metric: byteRate})

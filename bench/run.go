@@ -164,9 +164,11 @@ func prepare(dir string) (peers.Place, error) {
 	table := load.MakeTable()
 	err = errors.Join(os.MkdirAll(p.Cache, 0o755), os.Mkdir(tree, 0o755),
 		os.Mkdir(filepath.Join(tree, load.PutDir), 0o755), os.Mkdir(filepath.Join(tree, load.ListedDir), 0o755),
-		os.WriteFile(p.Table, table, 0o644))
+		os.MkdirAll(filepath.Join(tree, load.DeepDir), 0o755),
+		os.WriteFile(p.Table, table, 0o644), os.WriteFile(filepath.Join(tree, load.At(load.DeepStat, load.TableFile)), table, 0o644))
 	for _, n := range payloads {
-		err = errors.Join(err, os.WriteFile(filepath.Join(tree, load.FileName(n)), table[:n], 0o644))
+		err = errors.Join(err, os.WriteFile(filepath.Join(tree, load.FileName(n)), table[:n], 0o644),
+			os.WriteFile(filepath.Join(tree, load.At(load.DeepFile, load.FileName(n))), table[:n], 0o644))
 	}
 	for i := range load.ListedSize {
 		err = errors.Join(err, os.WriteFile(filepath.Join(tree, load.ListedDir, fmt.Sprintf("entry-%03d.txt", i)), table[:i], 0o644))

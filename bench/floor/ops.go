@@ -81,12 +81,12 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 				return p.CheckSum(binary.LittleEndian.Uint32(into))
 			})
 		}, nil
-	case load.Whole, load.Version: // the floor has no versions
+	case load.Whole, load.DeepFile, load.Version: // the floor has no versions
 		whole := load.FileOf(l.Table, size)
 		return func(int) func() error {
 			into := make([]byte, size)
 			return func() error {
-				n, err := l.Calls.call(opWhole, []byte(load.FileName(size)), into)
+				n, err := l.Calls.call(opWhole, []byte(load.At(op, load.FileName(size))), into)
 				if err != nil {
 					return err
 				}
@@ -104,11 +104,11 @@ func (l *Load) Op(op string, size int) (func(worker int) func() error, error) {
 				return err
 			})
 		}, nil
-	case load.Stat:
+	case load.Stat, load.DeepStat:
 		return func(int) func() error {
 			into := make([]byte, 16)
 			return func() error {
-				if _, err := l.Calls.call(opStat, []byte(load.TableFile), into); err != nil {
+				if _, err := l.Calls.call(opStat, []byte(load.At(op, load.TableFile)), into); err != nil {
 					return err
 				}
 				return load.CheckStat(int64(binary.LittleEndian.Uint64(into)))

@@ -17,6 +17,14 @@ func InTurn(pieces []Piece, worker int, op func(*Piece) error) func() error {
 // FileName returns the name of the file of size bytes, which holds the beginning of the table.
 func FileName(size int) string { return fmt.Sprintf("%d.txt", size) }
 
+// At returns the path of the file called name that op is about.
+func At(op, name string) string {
+	if op == DeepStat || op == DeepFile {
+		return DeepDir + "/" + name
+	}
+	return name
+}
+
 // FileOf returns the content of FileName.
 func FileOf(table []byte, size int) *Piece {
 	b := table[:min(size, len(table))]

@@ -15,6 +15,8 @@ const (
 	Version  = "version"  // the same, and a digest of what was read, where there is one
 	Put      = "put"      // the file of size bytes, by path, in place and durable when the call returns
 	Stat     = "stat"     // of a file, by path
+	DeepStat = "deepstat" // of a file in DeepDir, by path
+	DeepFile = "deepfile" // Whole in DeepDir
 	List     = "list"     // of a directory of size entries, by its path
 	HeldList = "heldlist" // the same of a directory that is held open
 	Download = "download" // StreamBytes of a file to the client, by path, one way
@@ -24,6 +26,7 @@ const (
 const (
 	TableFile  = "table.txt" // the table
 	BigFile    = "big.txt"   // StreamBytes
+	DeepDir    = "a/b/c/d"   // some of the files again, below four names
 	ListedDir  = "listed"    // ListedSize files
 	PutDir     = "put"       // where Put writes
 	ListedSize = 100

@@ -85,12 +85,12 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 				return file.View(ctx, int64(p.Offset), size, func(b []byte, _ bool) error { return p.Check(b) })
 			})
 		}, nil
-	case load.Whole:
+	case load.Whole, load.DeepFile:
 		whole := load.FileOf(c.table, size)
 		return func(int) func() error {
 			into := make([]byte, size)
 			return func() error {
-				f := c.dir.OpenFile(load.FileName(size))
+				f := c.dir.OpenFile(load.At(op, load.FileName(size)))
 				defer f.Close()
 				n, err := f.ReadAt(ctx, into, 0)
 				if err != nil && err != io.EOF {
@@ -121,10 +121,10 @@ func (c *capdClient) Op(op string, size int) (func(worker int) func() error, err
 				return err
 			})
 		}, nil
-	case load.Stat:
+	case load.Stat, load.DeepStat:
 		return func(int) func() error {
 			return func() error {
-				info, err := vfs.StatAt(ctx, c.dir, load.TableFile, true)
+				info, err := vfs.StatAt(ctx, c.dir, load.At(op, load.TableFile), true)
 				if err != nil {
 					return err
 				}

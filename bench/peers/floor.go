@@ -11,7 +11,7 @@ import (
 
 var memoryOps = []string{load.Echo, load.ChainSeq, load.Read, load.Write, load.Stream}
 
-var fileOps = []string{load.Pread, load.Whole, load.Put, load.Stat, load.List, load.Download}
+var fileOps = []string{load.Pread, load.Whole, load.DeepFile, load.Put, load.Stat, load.DeepStat, load.List, load.Download}
 
 // capdOps is what capd and the floor do with files. The floor has no versions.
 var capdOps = append(slices.Clone(fileOps), load.HeldList, load.Version)

@@ -21,7 +21,7 @@ import (
 var MCP = &Contender{
 	Name:    "MCP",
 	About:   "npm's @modelcontextprotocol/server-filesystem over standard input and output; its write_file is atomic for a file that is there, and not durable",
-	Ops:     []string{load.Whole, load.Put, load.Stat, load.List},
+	Ops:     []string{load.Whole, load.DeepFile, load.Put, load.Stat, load.DeepStat, load.List},
 	Version: mcpVersion,
 	Client:  newMCPClient,
 }
@@ -191,11 +191,11 @@ func (c *mcpClient) tool(name, path string, more ...string) (string, error) {
 
 func (c *mcpClient) Op(op string, size int) (func(worker int) func() error, error) {
 	switch op {
-	case load.Whole:
+	case load.Whole, load.DeepFile:
 		whole := load.FileOf(c.table, size)
 		return func(int) func() error {
 			return func() error {
-				text, err := c.tool("read_text_file", load.FileName(size))
+				text, err := c.tool("read_text_file", load.At(op, load.FileName(size)))
 				if err != nil {
 					return err
 				}
@@ -211,10 +211,10 @@ func (c *mcpClient) Op(op string, size int) (func(worker int) func() error, erro
 				return err
 			})
 		}, nil
-	case load.Stat:
+	case load.Stat, load.DeepStat:
 		return func(int) func() error {
 			return func() error {
-				text, err := c.tool("get_file_info", load.TableFile)
+				text, err := c.tool("get_file_info", load.At(op, load.TableFile))
 				if err != nil {
 					return err
 				}

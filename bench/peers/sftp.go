@@ -150,12 +150,12 @@ func (c *sftpClient) Op(op string, size int) (func(worker int) func() error, err
 				return p.Check(into[:n])
 			})
 		}, nil
-	case load.Whole:
+	case load.Whole, load.DeepFile:
 		whole := load.FileOf(c.table, size)
 		return func(int) func() error {
 			into := make([]byte, size)
 			return func() error {
-				f, err := c.Open(load.FileName(size))
+				f, err := c.Open(load.At(op, load.FileName(size)))
 				if err != nil {
 					return err
 				}
@@ -173,10 +173,10 @@ func (c *sftpClient) Op(op string, size int) (func(worker int) func() error, err
 			name := path.Join(load.PutDir, fmt.Sprint("sftp", worker))
 			return load.InTurn(pieces, worker, func(p *load.Piece) error { return c.put(name, p.Bytes) })
 		}, nil
-	case load.Stat:
+	case load.Stat, load.DeepStat:
 		return func(int) func() error {
 			return func() error {
-				info, err := c.Lstat(load.TableFile)
+				info, err := c.Lstat(load.At(op, load.TableFile))
 				if err != nil {
 					return err
 				}
