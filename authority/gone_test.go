@@ -12,13 +12,14 @@ import (
 	"capd/backend/memory"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/namespace"
 )
 
 // Shares that were taken back use little memory, even if they led to a long path or below
 // a mount. More of them use no more.
 func TestGoneCostsLittle(t *testing.T) {
-	names := vfs.NewNamespace()
-	ok(t, names.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
+	names := namespace.New()
+	ok(t, names.Mount("m", memory.New(memory.Limits{}).Root(), namespace.Options{}))
 	h := authority.New(names.Root(), nil, nil)
 	t.Cleanup(func() { h.Close() })
 	_, secret := grant(t, h, "agent", "m", false)

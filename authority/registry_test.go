@@ -8,6 +8,7 @@ import (
 	"capd/backend/memory"
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/namespace"
 )
 
 // share shares what secret stands for.
@@ -62,8 +63,8 @@ func TestForgetWithTheRoot(t *testing.T) {
 
 // Shares of a tree that was unmounted hold nothing, so they do not count as live shares.
 func TestUnmountedSharesDoNotCount(t *testing.T) {
-	ns := vfs.NewNamespace()
-	ok(t, ns.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{}))
+	ns := namespace.New()
+	ok(t, ns.Mount("m", memory.New(memory.Limits{}).Root(), namespace.Options{}))
 	h := authority.New(ns.Root(), nil, nil)
 	defer h.Close()
 	_, secret := grant(t, h, "agent", "", false)

@@ -14,6 +14,7 @@ import (
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 )
 
@@ -79,8 +80,8 @@ func ruled(t *testing.T) vfs.Dir {
 	vfstest.Fill(t, s.Root(), vfstest.Tree{"a/f": {Data: "f"}, "a/.env": {Data: "x"}, "f": {Data: "f"}, ".env": {Data: "secret"}, "e": {Dir: true}}, nil, nil)
 	rules, err := deny.Compile("**/.env")
 	ok(t, err)
-	ns := vfs.NewNamespace()
-	ok(t, ns.Mount("m", s.Root(), vfs.MountOptions{Guards: []vfs.Guard{rules.Guard()}}))
+	ns := namespace.New()
+	ok(t, ns.Mount("m", s.Root(), namespace.Options{Guards: []vfs.Guard{rules.Guard()}}))
 	t.Cleanup(func() { ns.Close() })
 	return ns.Root()
 }

@@ -11,6 +11,7 @@ import (
 	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 )
 
@@ -89,10 +90,10 @@ func TestEffective(t *testing.T) {
 	ctx := t.Context()
 	fixed := memory.New(memory.Limits{})
 	vfstest.Fill(t, fixed.Root(), vfstest.Tree{"d/f": {Data: "f"}}, nil, nil)
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	defer ns.Close()
-	ok(t, ns.Mount("fixed", fixed.Root(), vfs.MountOptions{ReadOnly: true}))
-	ok(t, ns.Mount("m", scene.InMemory(t, vfstest.Tree{"d/f": {Data: "f"}, "f": {Data: "f"}}), vfs.MountOptions{}))
+	ok(t, ns.Mount("fixed", fixed.Root(), namespace.Options{ReadOnly: true}))
+	ok(t, ns.Mount("m", scene.InMemory(t, vfstest.Tree{"d/f": {Data: "f"}, "f": {Data: "f"}}), namespace.Options{}))
 	s := serve(t, ns.Root(), nil)
 	con := consoleOf(t, s)
 	for i, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"capd/locator"
 	"capd/tests/scene"
 	"capd/vfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -77,9 +78,9 @@ func mounted(t testing.TB, tree vfstest.Tree) vfs.Dir {
 // compose mounts trees at their paths.
 func compose(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
 	t.Helper()
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	for path, tree := range trees {
-		ok(t, ns.Mount(path, tree, vfs.MountOptions{}))
+		ok(t, ns.Mount(path, tree, namespace.Options{}))
 	}
 	return ns.Root()
 }

@@ -14,6 +14,7 @@ import (
 	"capd/materialize"
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/namespace"
 )
 
 var sample = tree{
@@ -205,10 +206,10 @@ func TestKept(t *testing.T) {
 
 // A link out of one mount, to where there is no other, says what the host has beside it: it is left out.
 func TestLeftOutOfItsMount(t *testing.T) {
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	defer ns.Close()
-	ok(t, ns.Mount("project", newStore(t, tree{"d": "dir", "d/beside": "link:../../secret-name-beside/x", "d/tmp": "link:../../tmp/f", "d/up": "link:../f"}).Root(), vfs.MountOptions{}))
-	ok(t, ns.Mount("tmp", newStore(t, tree{"f": "file:x"}).Root(), vfs.MountOptions{}))
+	ok(t, ns.Mount("project", newStore(t, tree{"d": "dir", "d/beside": "link:../../secret-name-beside/x", "d/tmp": "link:../../tmp/f", "d/up": "link:../f"}).Root(), namespace.Options{}))
+	ok(t, ns.Mount("tmp", newStore(t, tree{"f": "file:x"}).Root(), namespace.Options{}))
 	root := vfs.Guarded(ns.Root(), nil)
 	defer root.Close()
 	tr, err := newBase(t, filepath.Join(t.TempDir(), "base")).New(t.Context(), root, materialize.Options{})

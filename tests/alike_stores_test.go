@@ -12,6 +12,7 @@ import (
 	"capd/backend/physical"
 	"capd/tests/scratch"
 	"capd/vfs"
+	"capd/vfs/namespace"
 	"capd/vfs/overlay"
 	"capd/vfs/vfstest"
 )
@@ -187,9 +188,9 @@ func laidOver(t testing.TB, lower, upper vfs.Dir) vfs.Dir {
 // mountAll mounts trees together.
 func mountAll(t testing.TB, trees map[string]vfs.Dir) vfs.Dir {
 	t.Helper()
-	n := vfs.NewNamespace()
+	n := namespace.New()
 	for path, tree := range trees {
-		ok(t, n.Mount(path, tree, vfs.MountOptions{}))
+		ok(t, n.Mount(path, tree, namespace.Options{}))
 	}
 	t.Cleanup(func() { ok(t, n.Close()) })
 	return n.Root()

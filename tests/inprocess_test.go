@@ -9,6 +9,7 @@ import (
 	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 )
 
 // inProcess is a host in this process, composed as in package server, with an extra
@@ -28,8 +29,8 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *i
 	if wrap != nil {
 		root = wrap(root)
 	}
-	tree := vfs.NewNamespace()
-	ok(t, tree.Mount("project", root, vfs.MountOptions{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))}))
+	tree := namespace.New()
+	ok(t, tree.Mount("project", root, namespace.Options{Guards: append(guards, deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil))}))
 	t.Cleanup(func() {
 		ok(t, tree.Close())
 		ok(t, store.Close())

@@ -32,6 +32,7 @@ var layers = []layer{
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
+	{of: "capd/vfs/namespace", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/search golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
@@ -39,8 +40,8 @@ var layers = []layer{
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/diff", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
-	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
-	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/faultfs"},
+	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
+	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/namespace capd/vfs/faultfs"},
 
 	// What a host and its operator tell each other: values alone.
 	{of: "capd/operator", may: "capd/meter capd/vfs capd/vfs/diff", pure: true},
@@ -57,7 +58,7 @@ var layers = []layer{
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.
-	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
+	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 

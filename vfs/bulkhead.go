@@ -21,7 +21,7 @@ var errNoAnswer = Errorf(Busy, "the storage here does not answer: no call on it 
 
 // Bulkhead bounds how many calls are inside a store at once. A slow disk, or a server
 // that does not answer, then occupies a bounded number of threads. Use it as the
-// Bulkhead of a [Guard]. A tree mounted in a [Namespace] always has one.
+// Bulkhead of a [Guard]. A tree mounted in a [namespace.Namespace] always has one.
 //
 // A call is inside from when it is given to the store until it returns. It is not
 // inside while it waits for a reader that its caller supplied, or for the consumer of a

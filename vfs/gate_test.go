@@ -188,7 +188,7 @@ func TestEnterLate(t *testing.T) {
 		"revoked":    func(c *vfs.Control) { check.OK(t, c.Revoke()) },
 		"locked":     func(c *vfs.Control) { check.OK(t, c.SetWritable(false)) },
 		"unreadable": func(c *vfs.Control) { c.SetReadable(false) },
-		"a route":    func(c *vfs.Control) { child(t, c, "a") },
+		"a route":    func(c *vfs.Control) { check.Child(t, c, "a") },
 		"released":   func(c *vfs.Control) { c.Release() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,7 +85,7 @@ type Guard struct {
 	ReadOnly bool
 
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
-	// one of a tree's guards has one. A [Namespace] needs none, since each mount has
+	// one of a tree's guards has one. A [namespace.Namespace] needs none, since each mount has
 	// its own.
 	Bulkhead *Bulkhead
 }

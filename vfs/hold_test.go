@@ -9,6 +9,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -66,12 +67,12 @@ func makes(ctx context.Context, d vfs.Dir) error {
 }
 
 // mounts is a namespace with a sample at m, over another tree.
-func mounts(t testing.TB, guards ...vfs.Guard) *vfs.Namespace {
+func mounts(t testing.TB, guards ...vfs.Guard) *namespace.Namespace {
 	t.Helper()
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	check.Mount(t, ns, "", vfstest.Tree{"beside": {Data: "x"}})
 	_, d := check.Store(t, check.Sample)
-	check.OK(t, ns.Mount("m", d, vfs.MountOptions{Guards: guards}))
+	check.OK(t, ns.Mount("m", d, namespace.Options{Guards: guards}))
 	return ns
 }
 
@@ -79,15 +80,15 @@ func mounts(t testing.TB, guards ...vfs.Guard) *vfs.Namespace {
 // and everybody else is refused at once.
 func TestHold(t *testing.T) {
 	type shutter struct {
-		shut func(*vfs.Control, *vfs.Namespace) error
+		shut func(*vfs.Control, *namespace.Namespace) error
 		code vfs.Code
 		now  bool // it waits for nobody
 	}
 	for name, s := range map[string]shutter{
-		"revoke":    {func(c *vfs.Control, _ *vfs.Namespace) error { return c.Revoke() }, vfs.Revoked, false},
-		"lock":      {func(c *vfs.Control, _ *vfs.Namespace) error { return c.SetWritable(false) }, vfs.ReadOnly, false},
-		"unmount":   {func(_ *vfs.Control, ns *vfs.Namespace) error { return ns.Unmount(context.Background(), "m") }, vfs.Stale, false},
-		"expire":    {func(c *vfs.Control, _ *vfs.Namespace) error { c.ExpireAt(time.Now()); return nil }, vfs.Expired, true},
+		"revoke":    {func(c *vfs.Control, _ *namespace.Namespace) error { return c.Revoke() }, vfs.Revoked, false},
+		"lock":      {func(c *vfs.Control, _ *namespace.Namespace) error { return c.SetWritable(false) }, vfs.ReadOnly, false},
+		"unmount":   {func(_ *vfs.Control, ns *namespace.Namespace) error { return ns.Unmount(context.Background(), "m") }, vfs.Stale, false},
+		"expire":    {func(c *vfs.Control, _ *namespace.Namespace) error { c.ExpireAt(time.Now()); return nil }, vfs.Expired, true},
 		"of parent": {nil, vfs.Revoked, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +98,7 @@ func TestHold(t *testing.T) {
 				if name == "of parent" {
 					parent := c
 					d, c = check.Controlled(t, d)
-					s.shut = func(*vfs.Control, *vfs.Namespace) error { return parent.Revoke() }
+					s.shut = func(*vfs.Control, *namespace.Namespace) error { return parent.Revoke() }
 				}
 				ctx, release := holding(t, d)
 				staged := &check.Asking{Ask: make(chan struct{}), Data: strings.NewReader("slow")}
@@ -183,12 +184,12 @@ func TestHoldRefuses(t *testing.T) {
 		"a read-only mount": {func(t *testing.T) vfs.Dir {
 			ns := mounts(t)
 			_, d := check.Store(t, check.Sample)
-			check.OK(t, ns.Mount("m/a/b", d, vfs.MountOptions{ReadOnly: true}))
+			check.OK(t, ns.Mount("m/a/b", d, namespace.Options{ReadOnly: true}))
 			return vfs.Guarded(ns.Root(), nil)
 		}, vfs.ReadOnly, "m/a/b/f"},
 		"a route": {func(t *testing.T) vfs.Dir {
 			d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
-			check.OK(t, child(t, c, "m", "a").SetWritable(false))
+			check.OK(t, check.Child(t, c, "m", "a").SetWritable(false))
 			return d
 		}, vfs.ReadOnly, "m/a/f"},
 	} {
@@ -234,7 +235,7 @@ func TestHoldDoesNotWiden(t *testing.T) {
 	_, err = check.Names(ctx, d)
 	check.Is(t, "reading, which waits for nobody", err, vfs.Denied)
 	c.SetReadable(true)
-	check.OK(t, child(t, c, "m", "a").SetWritable(false))
+	check.OK(t, check.Child(t, c, "m", "a").SetWritable(false))
 	check.Is(t, "a route from now on", check.Put(ctx, d, "m/a/f", "x"), vfs.ReadOnly)
 	closed := check.DirAt(t, d, "m")
 	check.OK(t, closed.Close())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/namespace"
 )
 
 // A notice is a directory with one file, whose text never changes. It has what reads;
@@ -53,9 +54,9 @@ func (p page) ReadAt(_ context.Context, b []byte, off int64) (int, error) {
 // any other.
 func ExampleImmutableDir() {
 	ctx := context.Background()
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	defer ns.Close()
-	if err := ns.Mount("notice", notice{text: "Be kind.\n"}, vfs.MountOptions{}); err != nil {
+	if err := ns.Mount("notice", notice{text: "Be kind.\n"}, namespace.Options{}); err != nil {
 		fmt.Println(err)
 		return
 	}

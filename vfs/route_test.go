@@ -9,19 +9,6 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-func child(t testing.TB, c *vfs.Control, names ...string) *vfs.Control {
-	t.Helper()
-	for i, name := range names {
-		next, err := c.Child(t.Context(), name)
-		check.OK(t, err)
-		if i > 0 {
-			c.Release()
-		}
-		c = next
-	}
-	return c
-}
-
 // TestRouteBindsEveryView is the AND along a route, for views from before and
 // after, and for those that came through another gate.
 func TestRouteBindsEveryView(t *testing.T) {
@@ -32,7 +19,7 @@ func TestRouteBindsEveryView(t *testing.T) {
 	deeper, _ := check.Controlled(t, check.DirAt(t, derived, "c"))
 	early = append(early, derived)
 
-	b := child(t, c, "a", "b")
+	b := check.Child(t, c, "a", "b")
 	late := []vfs.Dir{check.DirAt(t, d, "a/b"), check.DirAt(t, through, "a/b"), check.DirAt(t, derived, "c"), deeper}
 	lateDerived, lateControl := check.Controlled(t, late[0])
 	lateSub, _ := check.Controlled(t, check.DirAt(t, lateDerived, "c"))
@@ -41,7 +28,7 @@ func TestRouteBindsEveryView(t *testing.T) {
 	for _, v := range all {
 		vfs.OnRevoke(v, func(err error) { check.Is(t, "told", err, vfs.Revoked); told++ })
 	}
-	bottom := child(t, b, "c")
+	bottom := check.Child(t, b, "c")
 	try := func(what string, reads, changes vfs.Code) {
 		t.Helper()
 		for _, v := range all {
@@ -87,7 +74,7 @@ func TestRouteBindsEveryView(t *testing.T) {
 func TestRevokeAfterRouteIsGone(t *testing.T) {
 	d, c, _ := check.Guarded(t, check.Sample)
 	through, _ := check.Controlled(t, d)
-	child := child(t, c, "a")
+	child := check.Child(t, c, "a")
 	views := []vfs.Dir{check.DirAt(t, d, "a"), check.DirAt(t, d, "a/b"), check.DirAt(t, through, "a"), check.DirAt(t, through, "a/b")}
 	told := 0
 	for _, v := range views {
@@ -114,8 +101,8 @@ func TestControlledStays(t *testing.T) {
 	d, c, raw := check.Guarded(t, check.Sample)
 	ro, err := vfs.ReadOnlyDir(d)
 	check.OK(t, err)
-	b := child(t, c, "a", "b")
-	f := child(t, c, "f")
+	b := check.Child(t, c, "a", "b")
+	f := check.Child(t, c, "f")
 	before := check.Picture(t, raw)
 	derived, _ := check.Controlled(t, d)
 	a := check.DirAt(t, d, "a")
@@ -160,7 +147,7 @@ func TestControlledStays(t *testing.T) {
 	b.Release()
 	check.Is(t, "locked", check.Put(t.Context(), d, "a/b/new", "x"), vfs.ReadOnly)
 	check.Is(t, "locked ancestor", d.Rename(t.Context(), "a", d, "g", vfs.If{}, vfs.If{}), vfs.Busy)
-	again := child(t, c, "a", "b")
+	again := check.Child(t, c, "a", "b")
 	if own, _ := again.Writable(); own {
 		t.Error("the lock was forgotten")
 	}
@@ -176,7 +163,7 @@ func TestControlledStays(t *testing.T) {
 func TestRoutesOfTwoGates(t *testing.T) {
 	outer, oc, _ := check.Guarded(t, check.Sample)
 	inner, ic := check.Controlled(t, outer)
-	ofOuter, ofInner := child(t, oc, "a"), child(t, ic, "a")
+	ofOuter, ofInner := check.Child(t, oc, "a"), check.Child(t, ic, "a")
 	a := check.DirAt(t, inner, "a")
 	_, derived := check.Controlled(t, a)
 	for what, route := range map[string]*vfs.Control{"the outer": ofOuter, "the inner": ofInner} {
@@ -197,7 +184,7 @@ func TestRoutesOfTwoGates(t *testing.T) {
 func TestRouteThatWillExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, _ := check.Guarded(t, check.Sample)
-		a := child(t, c, "a")
+		a := check.Child(t, c, "a")
 		a.ExpireAt(time.Now().Add(time.Hour))
 		a.Release()
 		check.Is(t, "rename", d.Rename(t.Context(), "a", d, "g", vfs.If{}, vfs.If{}), vfs.Busy)
@@ -210,7 +197,7 @@ func TestRouteThatWillExpire(t *testing.T) {
 // TestGuestDoesNotPin: a gate that a guest derived at a route controls nothing.
 func TestGuestDoesNotPin(t *testing.T) {
 	d, c, _ := check.Guarded(t, check.Sample)
-	a := child(t, c, "a")
+	a := check.Child(t, c, "a")
 	_, guests := check.Controlled(t, check.DirAt(t, d, "a"))
 	a.Release()
 	check.Is(t, "rename", d.Rename(t.Context(), "a", d, "g", vfs.If{}, vfs.If{}), "")
@@ -219,7 +206,7 @@ func TestGuestDoesNotPin(t *testing.T) {
 
 func TestPutThroughTheParent(t *testing.T) {
 	d, c, raw := check.Guarded(t, check.Sample)
-	f := child(t, c, "f")
+	f := check.Child(t, c, "f")
 	check.OK(t, f.SetWritable(false))
 	h := check.Hold(t, d)
 	check.Is(t, "put", check.Put(t.Context(), d, "f", "x"), vfs.ReadOnly)
@@ -250,7 +237,7 @@ func TestChild(t *testing.T) {
 			got.Release()
 		}
 	}
-	f := child(t, c, "f")
+	f := check.Child(t, c, "f")
 	_, err := f.Child(t.Context(), "x")
 	check.Is(t, "below a file", err, vfs.NotDir)
 
@@ -258,7 +245,7 @@ func TestChild(t *testing.T) {
 	s, raw := check.Store(t, check.Sample)
 	one, oneC := check.Controlled(t, vfs.Guarded(raw, nil))
 	two, _ := check.Controlled(t, vfs.Guarded(s.Root(), nil))
-	check.OK(t, child(t, oneC, "f").SetWritable(false))
+	check.OK(t, check.Child(t, oneC, "f").SetWritable(false))
 	check.Is(t, "one", check.Put(t.Context(), one, "f", "x"), vfs.ReadOnly)
 	check.Is(t, "two", check.Put(t.Context(), two, "f", "x"), "")
 	check.Is(t, "a membrane around one", check.Put(t.Context(), vfs.Guarded(one, nil), "f", "x"), vfs.ReadOnly)

@@ -19,7 +19,7 @@ func TestGatesLeaveTheTree(t *testing.T) {
 		root, c := check.Controlled(t, d)
 		a := check.DirAt(t, root, "a")
 		sub, own := check.Controlled(t, a)
-		route := child(t, c, "a", "b")
+		route := check.Child(t, c, "a", "b")
 		b := check.DirAt(t, sub, "b") // at a composite
 		_, err := b.Stat(t.Context())
 		check.OK(t, err)
@@ -79,7 +79,7 @@ func TestNoGateIsLeft(t *testing.T) {
 			views = append(views, open{check.DirAt(t, top, paths[rng.IntN(3)]), nil})
 		case 3:
 			names := []string{"a", "b", "c"}[:1+rng.IntN(3)]
-			controls = append(controls, child(t, c, names...))
+			controls = append(controls, check.Child(t, c, names...))
 		case 4:
 			if len(controls) > 0 {
 				i := rng.IntN(len(controls))
@@ -203,7 +203,7 @@ func BenchmarkCheck(b *testing.B) {
 		for _, depth := range []int{1, 1000} {
 			d, c, _ := check.Guarded(b, check.Sample)
 			if routes {
-				defer child(b, c, "a", "b").Release()
+				defer check.Child(b, c, "a", "b").Release()
 			}
 			for range depth {
 				d, _ = check.Controlled(b, d)

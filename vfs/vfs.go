@@ -121,7 +121,7 @@ type Dir interface {
 	Remove(ctx context.Context, name string, c If) error
 
 	// Rename moves the node called name to newName in dst. dst must be a directory of
-	// the same store (crossDevice otherwise), or of the same [Namespace], which copies
+	// the same store (crossDevice otherwise), or of the same [namespace.Namespace], which copies
 	// between its trees. A link is moved itself.
 	//
 	// If the target exists, Rename answers exists, unless it is a file and to names its

@@ -20,6 +20,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 	"capd/vfs/overlay"
 )
 
@@ -47,7 +48,7 @@ type Options struct {
 // FS is a namespace of mounted stores. Safe for concurrent use.
 type FS struct {
 	o     Options
-	names *vfs.Namespace
+	names *namespace.Namespace
 	top   vfs.Dir // the host's own view, behind the mounts' guards only
 
 	mu      sync.Mutex // not held while a store is opened or used
@@ -63,7 +64,7 @@ func New(o Options) *FS {
 	if o.Logf == nil {
 		o.Logf = log.Printf
 	}
-	fs := &FS{o: o, names: vfs.NewNamespace(), mounts: map[string]*mount{}, opening: map[string]bool{}}
+	fs := &FS{o: o, names: namespace.New(), mounts: map[string]*mount{}, opening: map[string]bool{}}
 	fs.top = vfs.Guarded(fs.names.Root(), nil)
 	return fs
 }
@@ -124,7 +125,7 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 		m.meter = meter.New(m.Path, "what is mounted here", meter.Limits{meter.StoredBytes: a.Bytes, meter.StoredNodes: a.Nodes})
 		guards = append(slices.Clip(guards), vfs.Guard{Meter: m.meter})
 	}
-	err := fs.names.Mount(m.Path, tree, vfs.MountOptions{
+	err := fs.names.Mount(m.Path, tree, namespace.Options{
 		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {
 			if err := m.store.close(); err != nil {
 				fs.o.Logf("capd: closing %s: %v", m.URL, err)

@@ -6,6 +6,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/namespace"
 )
 
 // target says where a batch's changes go, so that another process can find it: the tree
@@ -78,10 +79,10 @@ func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other
 		case err != nil:
 			return nil, vfs.Errorf(vfs.NotFound, "the target of these changes is unknown")
 		}
-		names := vfs.NewNamespace()
+		names := namespace.New()
 		for path, url := range t.Mounts {
 			if url == "" {
-				if err := names.Mount(path, vfs.NewNamespace().Root(), vfs.MountOptions{}); err != nil {
+				if err := names.Mount(path, namespace.New().Root(), namespace.Options{}); err != nil {
 					return nil, err
 				}
 				continue
@@ -99,7 +100,7 @@ func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other
 				return nil, err
 			}
 			stores = append(stores, s)
-			if err := names.Mount(path, s.Root(), vfs.MountOptions{}); err != nil {
+			if err := names.Mount(path, s.Root(), namespace.Options{}); err != nil {
 				return nil, err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 )
 
 // BenchmarkStatAt is what a host does for a stat by a path of one name and of five.
@@ -21,8 +22,8 @@ func BenchmarkStatAt(b *testing.B) {
 	s, err := physical.OpenAmbient(dir, physical.Options{})
 	require.NoError(b, err)
 	defer s.Close()
-	ns := vfs.NewNamespace()
-	require.NoError(b, ns.Mount("mount", s.Root(), vfs.MountOptions{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}))
+	ns := namespace.New()
+	require.NoError(b, ns.Mount("mount", s.Root(), namespace.Options{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}))
 	defer ns.Close()
 	root, err := vfs.WalkDir(b.Context(), vfs.Guarded(ns.Root(), nil), "mount")
 	require.NoError(b, err)

@@ -11,6 +11,7 @@ import (
 
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/namespace"
 )
 
 // A look at a path of n names asks the kernel at most n times, whatever stands between
@@ -27,8 +28,8 @@ func TestLookPathAsksTheKernel(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	asked := s.CountAsked()
-	ns := vfs.NewNamespace()
-	require.NoError(t, ns.Mount("mount", s.Root(), vfs.MountOptions{}))
+	ns := namespace.New()
+	require.NoError(t, ns.Mount("mount", s.Root(), namespace.Options{}))
 	defer ns.Close()
 	whole := vfs.Guarded(ns.Root(), nil)
 	defer whole.Close()

@@ -13,6 +13,7 @@ import (
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/namespace"
 )
 
 // Held is the memory per item of many items of one kind.
@@ -88,10 +89,10 @@ func (h *holder) close() (err error) {
 
 // mounts returns the bytes per mount of n mounts.
 func (h *holder) mounts(n int, tree func() vfs.Dir) (float64, error) {
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	before := inUse()
 	for i := range n {
-		if err := ns.Mount(fmt.Sprintf("mount%05d", i), tree(), vfs.MountOptions{}); err != nil {
+		if err := ns.Mount(fmt.Sprintf("mount%05d", i), tree(), namespace.Options{}); err != nil {
 			return 0, err
 		}
 	}
@@ -227,9 +228,9 @@ func (h *holder) namespace() (vfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	h.closes = append(h.closes, ns.Close)
-	return vfs.Guarded(ns.Root(), nil), ns.Mount("mounted", d, vfs.MountOptions{})
+	return vfs.Guarded(ns.Root(), nil), ns.Mount("mounted", d, namespace.Options{})
 }
 
 func (h *holder) git() (vfs.Dir, error) {

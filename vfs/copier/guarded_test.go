@@ -8,6 +8,7 @@ import (
 	"capd/vfs/copier"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -16,8 +17,8 @@ import (
 // revoke revokes the membrane.
 func (p *pair) behind(t *testing.T, g vfs.Guard) (revoke func() error) {
 	t.Helper()
-	ns := vfs.NewNamespace()
-	check.OK(t, ns.Mount("m", p.toDir, vfs.MountOptions{Guards: []vfs.Guard{g}}))
+	ns := namespace.New()
+	check.OK(t, ns.Mount("m", p.toDir, namespace.Options{Guards: []vfs.Guard{g}}))
 	d, control := check.Controlled(t, vfs.Guarded(ns.Root(), nil))
 	p.toDir = check.DirAt(t, d, "m")
 	return control.Revoke

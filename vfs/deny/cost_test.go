@@ -9,6 +9,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 )
 
 // U+FDFA is one character of three bytes, and 18 where it is made alike.
@@ -18,9 +19,9 @@ const costly = "\ufdfa"
 // default, at a mount, seen by a guest.
 func served(t testing.TB) vfs.Dir {
 	t.Helper()
-	names := vfs.NewNamespace()
+	names := namespace.New()
 	guards := []vfs.Guard{deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil)}
-	if err := names.Mount("m", memory.New(memory.Limits{}).Root(), vfs.MountOptions{Guards: guards}); err != nil {
+	if err := names.Mount("m", memory.New(memory.Limits{}).Root(), namespace.Options{Guards: guards}); err != nil {
 		t.Fatal(err)
 	}
 	top := vfs.Guarded(names.Root(), nil)

@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 	"capd/vfs/search"
 )
 
@@ -156,9 +157,9 @@ func TestMove(t *testing.T) {
 // neither removed nor moved to another tree. That tells so much, and the host learns of
 // which directory; of one that holds something visible too it tells nothing.
 func TestToldByRemoval(t *testing.T) {
-	names := vfs.NewNamespace()
+	names := namespace.New()
 	for path, below := range map[string]vfs.Dir{"from": tree(t, "secret/in/.env", "both/.env", "both/x", "plain/x"), "to": tree(t, "x")} {
-		if err := names.Mount(path, below, vfs.MountOptions{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}); err != nil {
+		if err := names.Mount(path, below, namespace.Options{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/namespace"
 )
 
 // Rules that an answer does not reveal which store gave it.
@@ -234,9 +235,9 @@ func testReadOnlyWords(w *world) {
 	store := w.root
 	w.root = vfs.Guarded(store, nil)
 	w.refuses("the store behind a membrane")
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	defer ns.Close()
-	w.ok("Mount", ns.Mount("m", store, vfs.MountOptions{}))
+	w.ok("Mount", ns.Mount("m", store, namespace.Options{}))
 	w.root = vfs.Guarded(ns.Root(), nil)
 	w.root = w.dir("m")
 	w.refuses("the store, mounted")

@@ -16,6 +16,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/namespace"
 	"capd/vfs/search"
 	"capd/vfs/vfstest"
 )
@@ -38,11 +39,11 @@ func Fill(t testing.TB, s *memory.Store, tree vfstest.Tree) {
 }
 
 // Compose mounts trees at their paths.
-func Compose(t testing.TB, trees map[string]vfs.Dir) *vfs.Namespace {
+func Compose(t testing.TB, trees map[string]vfs.Dir) *namespace.Namespace {
 	t.Helper()
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	for path, tree := range trees {
-		OK(t, ns.Mount(path, tree, vfs.MountOptions{}))
+		OK(t, ns.Mount(path, tree, namespace.Options{}))
 	}
 	return ns
 }
@@ -333,10 +334,10 @@ func Naive(t testing.TB, d vfs.Dir, pattern string) (all []string) {
 }
 
 // Mount mounts a tree in memory at path.
-func Mount(t testing.TB, ns *vfs.Namespace, path string, tree vfstest.Tree) {
+func Mount(t testing.TB, ns *namespace.Namespace, path string, tree vfstest.Tree) {
 	t.Helper()
 	_, d := Store(t, tree)
-	OK(t, ns.Mount(path, d, vfs.MountOptions{}))
+	OK(t, ns.Mount(path, d, namespace.Options{}))
 }
 
 // Asking reads data once it was asked to.
@@ -377,4 +378,18 @@ type Do = func(context.Context) (vfs.Effect, error)
 // Around is a guard around every operation.
 func Around(f func(ctx context.Context, op vfs.Op, do Do) (vfs.Effect, error)) vfs.Guard {
 	return vfs.Guard{Around: f}
+}
+
+// Child controls the path of names below c, and releases what is on the way.
+func Child(t testing.TB, c *vfs.Control, names ...string) *vfs.Control {
+	t.Helper()
+	for i, name := range names {
+		next, err := c.Child(t.Context(), name)
+		OK(t, err)
+		if i > 0 {
+			c.Release()
+		}
+		c = next
+	}
+	return c
 }

@@ -1,4 +1,4 @@
-package vfs_test
+package namespace_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -26,7 +27,7 @@ var cargo = vfstest.Tree{
 
 // two trees of one namespace, at a and b, each with its faults.
 type twoTrees struct {
-	ns     *vfs.Namespace
+	ns     *namespace.Namespace
 	root   vfs.Dir // the namespace's, guarded
 	a, b   vfs.Dir // raw
 	pa, pb *faultfs.Plan
@@ -34,12 +35,12 @@ type twoTrees struct {
 
 func trees(t testing.TB, from, to vfstest.Tree, guards ...vfs.Guard) *twoTrees {
 	t.Helper()
-	w := &twoTrees{ns: vfs.NewNamespace(), pa: &faultfs.Plan{}, pb: &faultfs.Plan{}}
+	w := &twoTrees{ns: namespace.New(), pa: &faultfs.Plan{}, pb: &faultfs.Plan{}}
 	var a, b *memory.Store
 	a, w.a = check.Store(t, from)
 	b, w.b = check.Store(t, to)
-	check.OK(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), vfs.MountOptions{}))
-	check.OK(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), vfs.MountOptions{}))
+	check.OK(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), namespace.Options{}))
+	check.OK(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), namespace.Options{}))
 	w.root = vfs.Guarded(w.ns.Root(), nil, guards...)
 	return w
 }
@@ -190,26 +191,26 @@ func TestMoveUnderRules(t *testing.T) {
 	pem := deny.Must("**/*.pem").Guard()
 	plain := vfstest.Tree{"d/f": {Data: "x"}, "d/s.pem": {Data: "secret"}, "l": {Link: "d"}, "e/l": {Link: "x"}, "g/x": {Data: "x"}}
 	for name, c := range map[string]struct {
-		a, b vfs.MountOptions
+		a, b namespace.Options
 		move string
 		want vfs.Code
 	}{
 		"free":                       {move: "d"},
-		"hidden at the source":       {a: vfs.MountOptions{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
-		"hidden at the target":       {b: vfs.MountOptions{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
-		"nothing hidden":             {a: vfs.MountOptions{Guards: []vfs.Guard{pem}}, move: "g"},
-		"asked at the target":        {b: vfs.MountOptions{Guards: []vfs.Guard{deny.Must("**/*.pem").Ask(nil)}}, move: "d", want: vfs.AskDenied},
-		"read-only source":           {a: vfs.MountOptions{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
-		"read-only target":           {b: vfs.MountOptions{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
-		"a link, none at the source": {a: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
-		"a link, none at the target": {b: vfs.MountOptions{NoLinks: true}, move: "l", want: vfs.Denied},
-		"a link within":              {b: vfs.MountOptions{NoLinks: true}, move: "e", want: vfs.Denied},
-		"quota":                      {b: vfs.MountOptions{Guards: []vfs.Guard{{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
+		"hidden at the source":       {a: namespace.Options{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
+		"hidden at the target":       {b: namespace.Options{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
+		"nothing hidden":             {a: namespace.Options{Guards: []vfs.Guard{pem}}, move: "g"},
+		"asked at the target":        {b: namespace.Options{Guards: []vfs.Guard{deny.Must("**/*.pem").Ask(nil)}}, move: "d", want: vfs.AskDenied},
+		"read-only source":           {a: namespace.Options{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
+		"read-only target":           {b: namespace.Options{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
+		"a link, none at the source": {a: namespace.Options{NoLinks: true}, move: "l", want: vfs.Denied},
+		"a link, none at the target": {b: namespace.Options{NoLinks: true}, move: "l", want: vfs.Denied},
+		"a link within":              {b: namespace.Options{NoLinks: true}, move: "e", want: vfs.Denied},
+		"quota":                      {b: namespace.Options{Guards: []vfs.Guard{{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sa, a := check.Store(t, plain)
 			sb, b := check.Store(t, nil)
-			ns := vfs.NewNamespace()
+			ns := namespace.New()
 			check.OK(t, ns.Mount("a", sa.Root(), c.a))
 			check.OK(t, ns.Mount("b", sb.Root(), c.b))
 			root := vfs.Guarded(ns.Root(), nil)
@@ -234,9 +235,9 @@ func TestMoveUnderRules(t *testing.T) {
 		sb, b := check.Store(t, vfstest.Tree{"f": {Data: "there"}})
 		ga, ca := check.Controlled(t, vfs.Guarded(sa.Root(), nil))
 		gb, cb := check.Controlled(t, vfs.Guarded(sb.Root(), nil))
-		ns := vfs.NewNamespace()
-		check.OK(t, ns.Mount("a", ga, vfs.MountOptions{}))
-		check.OK(t, ns.Mount("b", gb, vfs.MountOptions{}))
+		ns := namespace.New()
+		check.OK(t, ns.Mount("a", ga, namespace.Options{}))
+		check.OK(t, ns.Mount("b", gb, namespace.Options{}))
 		root := vfs.Guarded(ns.Root(), nil)
 		from, to := check.DirAt(t, root, "a/g"), check.DirAt(t, root, "b")
 		move := func(newName string, to2 vfs.If) error {

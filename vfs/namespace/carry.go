@@ -1,4 +1,4 @@
-package vfs
+package namespace
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	stdhash "hash"
 	"io"
 	"slices"
+
+	"capd/vfs"
 )
 
 // maxCarried is how many nodes one move between trees may have.
@@ -14,7 +16,7 @@ const maxCarried = 1 << 16
 
 // carryEnd is the source or the target of a move between trees.
 type carryEnd struct {
-	dir     Dir
+	dir     vfs.Dir
 	name    string
 	noLinks bool // the tree refuses links
 }
@@ -36,8 +38,8 @@ type carryEnd struct {
 // which policy hides something. It answers exists when the target exists, unless to
 // names the target's version and the source has another version: two mounts may show
 // one store, and then a target with the same content may be the source itself.
-func carry(ctx context.Context, src, dst carryEnd, from, to If) (err error) {
-	if err := MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
+func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) (err error) {
+	if err := vfs.MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
 		return err
 	}
 	c := &carrier{ctx: ctx, src: src, dst: dst}
@@ -46,7 +48,7 @@ func carry(ctx context.Context, src, dst carryEnd, from, to If) (err error) {
 		return err
 	}
 	var sync func() error
-	c.ctx, sync = SyncTogether(ctx)
+	c.ctx, sync = vfs.SyncTogether(ctx)
 	defer func() { err = cmp.Or(err, sync()) }()
 	late := *c
 	late.ctx = context.WithoutCancel(c.ctx)
@@ -73,15 +75,15 @@ type carrier struct {
 	src, dst carryEnd
 	top      *carriedNode
 	count    int
-	want     If       // condition on the target of top
+	want     vfs.If   // condition on the target of top
 	over     replaced // what top replaces
 }
 
 // carriedNode is one node that is moved.
 type carriedNode struct {
 	name   string // at the source
-	kind   Kind
-	is     Version // of a file that was placed or will be
+	kind   vfs.Kind
+	is     vfs.Version // of a file that was placed or will be
 	exec   bool
 	text   string // a link's target
 	holds  []*carriedNode
@@ -90,7 +92,7 @@ type carriedNode struct {
 
 // replaced is the file that was at the target.
 type replaced struct {
-	content Content // nil if there was none
+	content vfs.Content // nil if there was none
 	exec    bool
 }
 
@@ -100,27 +102,27 @@ func (c *carrier) close() {
 	}
 }
 
-var errAltered = Errorf(Conflict, "it changed while it was being moved; look at both places and try again")
+var errAltered = vfs.Errorf(vfs.Conflict, "it changed while it was being moved; look at both places and try again")
 
 // place copies l, which is in src, to dst.
-func (c *carrier) place(src, dst Dir, l *carriedNode, name string) error {
+func (c *carrier) place(src, dst vfs.Dir, l *carriedNode, name string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	var made Dir
+	var made vfs.Dir
 	l.placed = true
 	err := func() (err error) {
 		switch l.kind {
-		case DirKind:
+		case vfs.DirKind:
 			made, err = dst.Mkdir(c.ctx, name)
 			return err
-		case LinkKind:
-			return Symlink(c.ctx, dst, name, l.text)
+		case vfs.LinkKind:
+			return vfs.Symlink(c.ctx, dst, name, l.text)
 		}
 		return c.placeFile(src, dst, l, name)
 	}()
 	if err != nil {
-		if code := CodeOf(err); code.Policy() || code == Exists || code == Conflict && err != errAltered {
+		if code := vfs.CodeOf(err); code.Policy() || code == vfs.Exists || code == vfs.Conflict && err != errAltered {
 			l.placed = false // not by this move
 		}
 		return err
@@ -143,25 +145,25 @@ func (c *carrier) place(src, dst Dir, l *carriedNode, name string) error {
 }
 
 // sub opens the directory l in d.
-func (c *carrier) sub(d Dir, l *carriedNode) (Dir, error) {
+func (c *carrier) sub(d vfs.Dir, l *carriedNode) (vfs.Dir, error) {
 	n, err := d.Lookup(c.ctx, l.name)
 	if err != nil {
 		return nil, err
 	}
-	if sub, ok := n.(Dir); ok && l.kind == DirKind {
+	if sub, ok := n.(vfs.Dir); ok && l.kind == vfs.DirKind {
 		return sub, nil
 	}
 	n.Close()
 	return nil, errAltered
 }
 
-func (c *carrier) placeFile(src, dst Dir, l *carriedNode, name string) error {
+func (c *carrier) placeFile(src, dst vfs.Dir, l *carriedNode, name string) error {
 	n, err := src.Lookup(c.ctx, l.name)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	f, ok := n.(File)
+	f, ok := n.(vfs.File)
 	if !ok {
 		return errAltered
 	}
@@ -169,7 +171,7 @@ func (c *carrier) placeFile(src, dst Dir, l *carriedNode, name string) error {
 	if err != nil {
 		return err
 	}
-	is, err := VersionOf(c.ctx, f)
+	is, err := vfs.VersionOf(c.ctx, f)
 	switch {
 	case err != nil:
 		return err
@@ -177,29 +179,29 @@ func (c *carrier) placeFile(src, dst Dir, l *carriedNode, name string) error {
 		return errAltered
 	}
 	l.is, l.exec = is, info.Exec
-	content, err := Open(c.ctx, f)
+	content, err := vfs.Open(c.ctx, f)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	want := If{Absent: true}
+	want := vfs.If{Absent: true}
 	if l == c.top {
 		want = c.want
 	}
 	var r *verified
-	put := func(put func(io.Reader) (Version, error)) (Version, error) {
+	put := func(put func(io.Reader) (vfs.Version, error)) (vfs.Version, error) {
 		r = &verified{r: io.NewSectionReader(content, 0, content.Size()), h: sha256.New(), want: is}
 		return put(r)
 	}
-	got, err := put(func(r io.Reader) (Version, error) { return Install(c.ctx, dst, name, r, l.exec, want) })
-	if CodeOf(err) == Unsupported && !l.exec {
-		got, err = put(func(r io.Reader) (Version, error) { return dst.Replace(c.ctx, name, r, want) })
+	got, err := put(func(r io.Reader) (vfs.Version, error) { return vfs.Install(c.ctx, dst, name, r, l.exec, want) })
+	if vfs.CodeOf(err) == vfs.Unsupported && !l.exec {
+		got, err = put(func(r io.Reader) (vfs.Version, error) { return dst.Replace(c.ctx, name, r, want) })
 	}
-	switch code := CodeOf(err); {
+	switch code := vfs.CodeOf(err); {
 	case r.differs || err == nil && got != is:
 		return errAltered
-	case want.Absent && (code == Conflict || code == IsDir || code == NotRegular):
-		return Exists
+	case want.Absent && (code == vfs.Conflict || code == vfs.IsDir || code == vfs.NotRegular):
+		return vfs.Exists
 	}
 	return err
 }
@@ -209,14 +211,14 @@ func (c *carrier) placeFile(src, dst Dir, l *carriedNode, name string) error {
 type verified struct {
 	r       io.Reader
 	h       stdhash.Hash
-	want    Version
+	want    vfs.Version
 	differs bool
 }
 
 func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.r.Read(p)
 	v.h.Write(p[:n])
-	if err == io.EOF && Version(v.h.Sum(nil)) != v.want {
+	if err == io.EOF && vfs.Version(v.h.Sum(nil)) != v.want {
 		v.differs = true
 		return n, errAltered
 	}
@@ -224,32 +226,32 @@ func (v *verified) Read(p []byte) (int, error) {
 }
 
 // unchanged returns nil when l, in src, is still what was copied.
-func (c *carrier) unchanged(src Dir, l *carriedNode) error {
+func (c *carrier) unchanged(src vfs.Dir, l *carriedNode) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
 	n, err := src.Lookup(c.ctx, l.name)
-	if CodeOf(err) == NotFound {
+	if vfs.CodeOf(err) == vfs.NotFound {
 		return errAltered
 	}
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	if KindOf(n) != l.kind {
+	if vfs.KindOf(n) != l.kind {
 		return errAltered
 	}
 	same := true
 	switch n := n.(type) {
-	case File:
-		var is Version
-		is, err = VersionOf(c.ctx, n)
+	case vfs.File:
+		var is vfs.Version
+		is, err = vfs.VersionOf(c.ctx, n)
 		same = is == l.is
-	case Link:
+	case vfs.Link:
 		var text string
 		text, err = n.Target(c.ctx)
 		same = text == l.text
-	case Dir:
+	case vfs.Dir:
 		var names []string
 		names, err = c.names(n)
 		same = slices.EqualFunc(names, l.holds, func(name string, held *carriedNode) bool { return name == held.name })
@@ -264,15 +266,15 @@ func (c *carrier) unchanged(src Dir, l *carriedNode) error {
 }
 
 // remove removes l from src, with what it held when it was copied.
-func (c *carrier) remove(src Dir, l *carriedNode) error {
-	if l.kind == FileKind {
-		return src.Remove(c.ctx, l.name, If{Is: l.is})
+func (c *carrier) remove(src vfs.Dir, l *carriedNode) error {
+	if l.kind == vfs.FileKind {
+		return src.Remove(c.ctx, l.name, vfs.If{Is: l.is})
 	}
-	if l.kind == LinkKind {
+	if l.kind == vfs.LinkKind {
 		if err := c.unchanged(src, l); err != nil {
 			return err
 		}
-		return src.Remove(c.ctx, l.name, If{})
+		return src.Remove(c.ctx, l.name, vfs.If{})
 	}
 	d, err := c.sub(src, l)
 	if err != nil {
@@ -284,38 +286,38 @@ func (c *carrier) remove(src Dir, l *carriedNode) error {
 			return err
 		}
 	}
-	return src.Remove(c.ctx, l.name, If{})
+	return src.Remove(c.ctx, l.name, vfs.If{})
 }
 
 // undo removes from dst what was placed for l, if nobody changed it since.
-func (c *carrier) undo(dst Dir, l *carriedNode, name string) {
+func (c *carrier) undo(dst vfs.Dir, l *carriedNode, name string) {
 	if !l.placed {
 		return
 	}
 	switch l.kind {
-	case FileKind:
+	case vfs.FileKind:
 		if l == c.top && c.over.content != nil {
 			content := func() io.Reader { return io.NewSectionReader(c.over.content, 0, c.over.content.Size()) }
-			_, err := Install(c.ctx, dst, name, content(), c.over.exec, If{Is: l.is})
-			if CodeOf(err) == Unsupported {
-				_, _ = dst.Replace(c.ctx, name, content(), If{Is: l.is})
+			_, err := vfs.Install(c.ctx, dst, name, content(), c.over.exec, vfs.If{Is: l.is})
+			if vfs.CodeOf(err) == vfs.Unsupported {
+				_, _ = dst.Replace(c.ctx, name, content(), vfs.If{Is: l.is})
 			}
 			return
 		}
 		if !l.is.IsZero() {
-			_ = dst.Remove(c.ctx, name, If{Is: l.is})
+			_ = dst.Remove(c.ctx, name, vfs.If{Is: l.is})
 		}
-	case LinkKind:
-		if c.unchanged(dst, &carriedNode{name: name, kind: LinkKind, text: l.text}) == nil {
-			_ = dst.Remove(c.ctx, name, If{})
+	case vfs.LinkKind:
+		if c.unchanged(dst, &carriedNode{name: name, kind: vfs.LinkKind, text: l.text}) == nil {
+			_ = dst.Remove(c.ctx, name, vfs.If{})
 		}
-	case DirKind:
-		if d, err := c.sub(dst, &carriedNode{name: name, kind: DirKind}); err == nil {
+	case vfs.DirKind:
+		if d, err := c.sub(dst, &carriedNode{name: name, kind: vfs.DirKind}); err == nil {
 			for _, held := range slices.Backward(l.holds) {
 				c.undo(d, held, held.name)
 			}
 			d.Close()
-			_ = dst.Remove(c.ctx, name, If{})
+			_ = dst.Remove(c.ctx, name, vfs.If{})
 		}
 	}
 }

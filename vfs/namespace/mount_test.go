@@ -1,4 +1,4 @@
-package vfs_test
+package namespace_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -34,7 +35,7 @@ func TestMountShows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			ns := vfs.NewNamespace()
+			ns := namespace.New()
 			root := wrap(ns.Root())
 			shows(t, "empty", root, "")
 
@@ -46,7 +47,7 @@ func TestMountShows(t *testing.T) {
 			check.OK(t, err)
 			content, err := vfs.Open(ctx, abf)
 			check.OK(t, err)
-			check.Is(t, "twice", ns.Mount("", a, vfs.MountOptions{}), vfs.Exists)
+			check.Is(t, "twice", ns.Mount("", a, namespace.Options{}), vfs.Exists)
 
 			stat := func(n vfs.Node) error { _, err := n.Stat(ctx); return err }
 			check.Mount(t, ns, "a/b", vfstest.Tree{"f": {Data: "new"}, "g": {Data: "new"}})
@@ -107,19 +108,19 @@ func TestMountShows(t *testing.T) {
 			check.OK(t, ns.Close())
 			check.Is(t, "closed", stat(root), vfs.Stale)
 			check.Is(t, "closed", stat(hidden), vfs.Stale)
-			check.Is(t, "mount", ns.Mount("x", a, vfs.MountOptions{}), vfs.Stale)
+			check.Is(t, "mount", ns.Mount("x", a, namespace.Options{}), vfs.Stale)
 		})
 	}
 }
 
 func TestMounts(t *testing.T) {
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	_, d := check.Store(t, check.Sample)
 	for _, path := range []string{"b", "a/c", "a", ""} {
-		check.OK(t, ns.Mount(path, d, vfs.MountOptions{ReadOnly: path == "a", NoLinks: path == "b"}))
+		check.OK(t, ns.Mount(path, d, namespace.Options{ReadOnly: path == "a", NoLinks: path == "b"}))
 	}
-	want := []vfs.Mount{{Path: ""}, {Path: "a", ReadOnly: true}, {Path: "a/c"}, {Path: "b", NoLinks: true}}
-	if got := vfs.Mounts(ns); !slices.Equal(got, want) {
+	want := []namespace.Mount{{Path: ""}, {Path: "a", ReadOnly: true}, {Path: "a/c"}, {Path: "b", NoLinks: true}}
+	if got := namespace.Mounts(ns); !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -150,10 +151,10 @@ func TestLedToNothing(t *testing.T) {
 
 func TestMountAttenuates(t *testing.T) {
 	ctx := t.Context()
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	tree := vfstest.Tree{"f": {Data: "content"}, "secret.pem": {Data: "x"}, "d/f": {Data: "x"}, "l": {Link: "f"}, "d/l": {Link: "f"}}
 	ledger := check.NewMeter(meter.Limits{meter.StoredBytes: 10})
-	for path, o := range map[string]vfs.MountOptions{
+	for path, o := range map[string]namespace.Options{
 		"ro": {ReadOnly: true}, "nolinks": {NoLinks: true}, "free": {},
 		"deny":  {Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
 		"quota": {Guards: []vfs.Guard{{Meter: ledger}}},
@@ -205,9 +206,10 @@ func TestUnmountCloses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gate := vfs.NewGate()
 			_, raw := check.Store(t, check.Sample)
-			tree := vfs.Guarded(raw, gate)
-			ns, closed := vfs.NewNamespace(), 0
-			o := vfs.MountOptions{Guards: guards, OnClose: func() { closed++ }}
+			left := false
+			tree := vfs.Guarded(noted{raw, &left}, gate)
+			ns, closed := namespace.New(), 0
+			o := namespace.Options{Guards: guards, OnClose: func() { closed++ }}
 			check.OK(t, ns.Mount("m/n", tree, o))
 			check.Is(t, "exists", ns.Mount("m/n", tree, o), vfs.Exists)
 			check.Mount(t, ns, "m/n/a/b", check.Sample)
@@ -218,7 +220,7 @@ func TestUnmountCloses(t *testing.T) {
 			vfs.OnRevoke(f, func(err error) { check.Is(t, "told", err, vfs.Stale); told++ })
 			check.OK(t, root.Close())
 			gate.Release()
-			if closed != 0 || vfs.Gone(gate) {
+			if closed != 0 || left {
 				t.Error("closed with the root")
 			}
 			check.OK(t, ns.Unmount(t.Context(), "m/n"))
@@ -233,7 +235,7 @@ func TestUnmountCloses(t *testing.T) {
 			check.Is(t, "a file", err, vfs.Stale)
 			check.OK(t, a.Close())
 			check.OK(t, f.Close())
-			if !vfs.Gone(gate) {
+			if !left {
 				t.Error("the tree was not closed")
 			}
 			check.OK(t, ns.Close())
@@ -250,8 +252,8 @@ func TestUnmountWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, raw := check.Store(t, check.Sample)
 		plan := &faultfs.Plan{}
-		ns, closed := vfs.NewNamespace(), false
-		check.OK(t, ns.Mount("m", faultfs.New(raw, plan), vfs.MountOptions{OnClose: func() { closed = true }}))
+		ns, closed := namespace.New(), false
+		check.OK(t, ns.Mount("m", faultfs.New(raw, plan), namespace.Options{OnClose: func() { closed = true }}))
 		d := vfs.Guarded(ns.Root(), nil)
 		stuck := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 		done := make(chan error)
@@ -262,13 +264,13 @@ func TestUnmountWaits(t *testing.T) {
 		if !strings.Contains(err.Error(), "replace f") || closed {
 			t.Errorf("%v; closed %v", err, closed)
 		}
-		if all := vfs.Mounts(ns); len(all) != 1 || !all[0].Shut {
+		if all := namespace.Mounts(ns); len(all) != 1 || !all[0].Shut {
 			t.Errorf("%+v", all)
 		}
 		check.Is(t, "shut", check.Put(t.Context(), d, "m/g", "x"), vfs.Stale)
 		_, err = check.Names(t.Context(), check.DirAt(t, d, "m"))
 		check.Is(t, "shut", err, vfs.Stale)
-		check.Is(t, "taken", ns.Mount("m", raw, vfs.MountOptions{}), vfs.Exists)
+		check.Is(t, "taken", ns.Mount("m", raw, namespace.Options{}), vfs.Exists)
 		check.Is(t, "close", ns.Close(), vfs.Busy)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -287,7 +289,7 @@ func TestUnmountWaits(t *testing.T) {
 // TestUnmountUnderLoad mounts and unmounts while guests work: no change lands in a
 // tree that was unmounted, and nothing but stale and notFound is answered for it.
 func TestUnmountUnderLoad(t *testing.T) {
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	check.Mount(t, ns, "", vfstest.Tree{"f": {Data: "beside"}})
 	d := vfs.Guarded(ns.Root(), nil)
 	ctx, stop := context.WithCancel(t.Context())
@@ -311,7 +313,7 @@ func TestUnmountUnderLoad(t *testing.T) {
 	}
 	for range 200 {
 		s, raw := check.Store(t, vfstest.Tree{"sub": {Dir: true}})
-		check.OK(t, ns.Mount("m", raw, vfs.MountOptions{}))
+		check.OK(t, ns.Mount("m", raw, namespace.Options{}))
 		time.Sleep(20 * time.Microsecond)
 		check.OK(t, ns.Unmount(t.Context(), "m"))
 		before := check.Picture(t, s.Root())
@@ -327,7 +329,7 @@ func TestUnmountUnderLoad(t *testing.T) {
 // TestUnmountEnds: what is under way in the tree ends with it, and is not waited for.
 func TestUnmountEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ns := vfs.NewNamespace()
+		ns := namespace.New()
 		check.Mount(t, ns, "m", check.Sample)
 		d := vfs.Guarded(ns.Root(), nil)
 		m, f := check.DirAt(t, d, "m"), check.FileAt(t, d, "m/f")
@@ -346,7 +348,7 @@ func TestUnmountEnds(t *testing.T) {
 				listed = err
 				break
 			}
-			if len(vfs.Mounts(ns)) > 0 {
+			if len(namespace.Mounts(ns)) > 0 {
 				check.OK(t, ns.Unmount(t.Context(), "m"))
 			}
 		}
@@ -363,7 +365,7 @@ func TestUnmountEnds(t *testing.T) {
 
 // TestMountsOfMany mounts, lists and walks at once. Run with -race.
 func TestMountsOfMany(t *testing.T) {
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	check.Mount(t, ns, "", vfstest.Tree{"a/b/c/f": {Data: "beneath"}})
 	d := vfs.Guarded(ns.Root(), nil)
 	ctx, stop := context.WithCancel(t.Context())
@@ -391,8 +393,8 @@ func TestMountsOfMany(t *testing.T) {
 		mounting.Go(func() {
 			for range 300 {
 				_, tree := check.Store(t, vfstest.Tree{"b/c/f": {Data: "x"}, "c/f": {Data: "x"}, "f": {Data: "x"}})
-				check.OK(t, ns.Mount(path, tree, vfs.MountOptions{}))
-				vfs.Mounts(ns)
+				check.OK(t, ns.Mount(path, tree, namespace.Options{}))
+				namespace.Mounts(ns)
 				check.OK(t, ns.Unmount(context.Background(), path))
 			}
 		})
@@ -423,13 +425,13 @@ func TestMountsInAnyOrder(t *testing.T) {
 	tree := vfstest.Tree{"a/b/c/f": {Data: "root"}, "b/c/f": {Data: "a"}, "c/f": {Data: "a/b"}, "f": {Data: "a/b/c"}}
 	for _, up := range orders {
 		for _, down := range orders {
-			ns := vfs.NewNamespace()
+			ns := namespace.New()
 			check.Mount(t, ns, "", tree)
 			live := map[string]vfs.File{}
 			compare := func() {
 				t.Helper()
 				inner := "root"
-				for _, m := range vfs.Mounts(ns)[1:] {
+				for _, m := range namespace.Mounts(ns)[1:] {
 					inner = m.Path
 				}
 				f := check.FileAt(t, ns.Root(), "a/b/c/f")
@@ -461,4 +463,15 @@ func TestMountsInAnyOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// noted notes that it was closed.
+type noted struct {
+	vfs.Dir
+	closed *bool
+}
+
+func (n noted) Close() error {
+	*n.closed = true
+	return n.Dir.Close()
 }

@@ -1,4 +1,4 @@
-package vfs_test
+package namespace_test
 
 import (
 	"testing"

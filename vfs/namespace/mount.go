@@ -1,9 +1,11 @@
-package vfs
+package namespace
 
 import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"capd/vfs"
 )
 
 // mount is one tree of a namespace, behind a membrane of its own. That membrane's gate
@@ -11,36 +13,36 @@ import (
 type mount struct {
 	path  string
 	names []string // the names of path
-	root  Dir
+	root  vfs.Dir
 	base  string // the path of root behind its membrane
-	gate  *Gate
-	tree  Dir // nil when root has it
-	o     MountOptions
+	gate  *vfs.Gate
+	tree  vfs.Dir // nil when root has it
+	o     Options
 	shut  atomic.Bool
 
 	release func()            // of gate
 	covered map[*mount]func() // by the covering mount: how to uncover again; under Namespace.mu
 }
 
-func newMount(path string, names []string, tree Dir, o MountOptions) (*mount, error) {
+func newMount(path string, names []string, tree vfs.Dir, o Options) (*mount, error) {
 	m := &mount{path: path, names: names, o: o, covered: map[*mount]func(){}}
 	if err := m.guard(tree); err != nil {
 		return nil, err
 	}
-	place, _ := PlaceOf(m.root)
+	place, _ := vfs.PlaceOf(m.root)
 	m.base = place.Path
 	return m, nil
 }
 
 // guard puts tree behind a membrane. One is enough.
-func (m *mount) guard(tree Dir) error {
-	if _, guarded := PlaceOf(tree); guarded && len(m.o.Guards) == 0 {
-		d, c, err := RevocableDir(tree)
+func (m *mount) guard(tree vfs.Dir) error {
+	if _, guarded := vfs.PlaceOf(tree); guarded && len(m.o.Guards) == 0 {
+		d, c, err := vfs.RevocableDir(tree)
 		if err != nil {
 			return err
 		}
 		if m.o.ReadOnly {
-			locked, err := ReadOnlyDir(d)
+			locked, err := vfs.ReadOnlyDir(d)
 			d.Close()
 			if err != nil {
 				c.Release()
@@ -51,12 +53,12 @@ func (m *mount) guard(tree Dir) error {
 		m.root, m.gate, m.tree, m.release = d, c.Gate, tree, c.Release
 		return nil
 	}
-	own := Guard{ReadOnly: m.o.ReadOnly}
-	if !slices.ContainsFunc(m.o.Guards, func(g Guard) bool { return g.Bulkhead != nil }) {
-		own.Bulkhead = NewBulkhead(0)
+	own := vfs.Guard{ReadOnly: m.o.ReadOnly}
+	if !slices.ContainsFunc(m.o.Guards, func(g vfs.Guard) bool { return g.Bulkhead != nil }) {
+		own.Bulkhead = vfs.NewBulkhead(0)
 	}
-	m.gate = NewGate()
-	m.root, m.release = Guarded(tree, m.gate, append(slices.Clip(m.o.Guards), own)...), m.gate.Release
+	m.gate = vfs.NewGate()
+	m.root, m.release = vfs.Guarded(tree, m.gate, append(slices.Clip(m.o.Guards), own)...), m.gate.Release
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package vfs_test
+package namespace_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -140,9 +141,9 @@ func TestNamespaceUnderDenial(t *testing.T) {
 
 func TestNamespacePaths(t *testing.T) {
 	_, d := check.Store(t, nil)
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	for path, want := range map[string]vfs.Code{"/a": vfs.Invalid, "a/": vfs.Invalid, "a//b": vfs.Invalid, "..": vfs.Invalid, "a\nb": vfs.Invalid, strings.Repeat("a/", 200) + "a": vfs.Limit} {
-		check.Is(t, path, ns.Mount(path, d, vfs.MountOptions{}), want)
+		check.Is(t, path, ns.Mount(path, d, namespace.Options{}), want)
 		check.Is(t, "unmount "+path, ns.Unmount(t.Context(), path), want)
 	}
 	check.Is(t, "nothing there", ns.Unmount(t.Context(), "a"), vfs.NotFound)

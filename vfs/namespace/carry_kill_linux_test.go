@@ -1,4 +1,4 @@
-package vfs_test
+package namespace_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -32,11 +33,11 @@ func TestMoveKilledChild(t *testing.T) {
 	_, err := fmt.Sscan(args[3]+" "+args[4], &stage, &n)
 	check.OK(t, err)
 	plans := map[string]*faultfs.Plan{"source": {}, "target": {}}
-	ns := vfs.NewNamespace()
+	ns := namespace.New()
 	for i, name := range []string{"source", "target"} {
 		s, err := physical.OpenAmbient(args[i], physical.Options{})
 		check.OK(t, err)
-		check.OK(t, ns.Mount(name, faultfs.New(s.Root(), plans[name]), vfs.MountOptions{}))
+		check.OK(t, ns.Mount(name, faultfs.New(s.Root(), plans[name]), namespace.Options{}))
 	}
 	root := vfs.Guarded(ns.Root(), nil)
 	from, to := check.DirAt(t, root, "source"), check.DirAt(t, root, "target")

@@ -1,25 +1,27 @@
-package vfs
+package namespace
 
 import (
 	"cmp"
+
+	"capd/vfs"
 )
 
 // plan lists what is to be moved, and checks that it may be moved.
-func (c *carrier) plan(from, to If) error {
+func (c *carrier) plan(from, to vfs.If) error {
 	n, err := c.src.dir.Lookup(c.ctx, c.src.name)
-	if CodeOf(err) == NotFound {
-		return cmp.Or(from.Check(false, Version{}), err)
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return cmp.Or(from.Check(false, vfs.Version{}), err)
 	}
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	f, isFile := n.(File)
+	f, isFile := n.(vfs.File)
 	switch {
 	case !isFile && !from.IsZero():
-		return Errorf(Invalid, "only a file has a version; drop the condition")
+		return vfs.Errorf(vfs.Invalid, "only a file has a version; drop the condition")
 	case isFile && !from.IsZero():
-		v, err := VersionOf(c.ctx, f)
+		v, err := vfs.VersionOf(c.ctx, f)
 		if err = cmp.Or(err, from.Check(true, v)); err != nil {
 			return err
 		}
@@ -28,7 +30,7 @@ func (c *carrier) plan(from, to If) error {
 		return err
 	}
 	c.top.is = from.Is
-	c.want = If{Absent: true}
+	c.want = vfs.If{Absent: true}
 	if to.Is.IsZero() {
 		return nil
 	}
@@ -38,55 +40,55 @@ func (c *carrier) plan(from, to If) error {
 
 // replaces notes the file that the move will replace. f is nil for a node that is not a
 // file.
-func (c *carrier) replaces(f File, to If) error {
+func (c *carrier) replaces(f vfs.File, to vfs.If) error {
 	n, err := c.dst.dir.Lookup(c.ctx, c.dst.name)
-	if CodeOf(err) == NotFound {
-		return to.Check(false, Version{})
+	if vfs.CodeOf(err) == vfs.NotFound {
+		return to.Check(false, vfs.Version{})
 	}
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	there, ok := n.(File)
+	there, ok := n.(vfs.File)
 	if !ok || f == nil {
-		return Exists
+		return vfs.Exists
 	}
-	is, err := VersionOf(c.ctx, there)
+	is, err := vfs.VersionOf(c.ctx, there)
 	if err = cmp.Or(err, to.Check(true, is)); err != nil {
 		return err
 	}
-	if mine, err := VersionOf(c.ctx, f); err != nil {
+	if mine, err := vfs.VersionOf(c.ctx, f); err != nil {
 		return err
 	} else if mine == is {
-		return Errorf(Exists, "the same content is there already; remove one of the two")
+		return vfs.Errorf(vfs.Exists, "the same content is there already; remove one of the two")
 	}
 	info, err := there.Stat(c.ctx)
 	if err != nil {
 		return err
 	}
 	c.over.exec = info.Exec
-	c.over.content, err = Open(c.ctx, there)
+	c.over.content, err = vfs.Open(c.ctx, there)
 	return err
 }
 
 // describe describes n and everything below it.
-func (c *carrier) describe(n Node, name string, depth int) (*carriedNode, error) {
-	l := &carriedNode{name: name, kind: KindOf(n)}
+func (c *carrier) describe(n vfs.Node, name string, depth int) (*carriedNode, error) {
+	l := &carriedNode{name: name, kind: vfs.KindOf(n)}
 	if c.count++; c.count > maxCarried {
-		return nil, Errorf(Limit, "it has more than %d nodes, too many for one move between trees; move its parts", maxCarried)
+		return nil, vfs.Errorf(vfs.Limit, "it has more than %d nodes, too many for one move between trees; move its parts", maxCarried)
 	}
-	if depth > MaxDepth {
-		return nil, ErrTooDeep
+	if depth > vfs.MaxDepth {
+		return nil, vfs.ErrTooDeep
 	}
 	switch n := n.(type) {
-	case Link:
+	case vfs.Link:
 		if c.src.noLinks || c.dst.noLinks {
-			return nil, ErrNoLinks
+			return nil, vfs.ErrNoLinks
 		}
 		var err error
 		l.text, err = n.Target(c.ctx)
 		return l, err
-	case Dir:
+	case vfs.Dir:
 		names, err := c.names(n)
 		if err != nil {
 			return nil, err
@@ -109,7 +111,7 @@ func (c *carrier) describe(n Node, name string, depth int) (*carriedNode, error)
 
 // names returns the names in d, in order. It answers denied where policy hides some of
 // them: those could neither be moved nor stay.
-func (c *carrier) names(d Dir) ([]string, error) {
+func (c *carrier) names(d vfs.Dir) ([]string, error) {
 	var names []string
 	for e, err := range d.List(c.ctx) {
 		if err != nil {
@@ -119,10 +121,10 @@ func (c *carrier) names(d Dir) ([]string, error) {
 			break
 		}
 	}
-	some, err := Conceals(c.ctx, d)
+	some, err := vfs.Conceals(c.ctx, d)
 	if err == nil && some {
-		place, _ := PlaceOf(d)
-		err = &Error{Code: Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &Disclosure{place.Path}}
+		place, _ := vfs.PlaceOf(d)
+		err = &vfs.Error{Code: vfs.Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &vfs.Disclosure{Path: place.Path}}
 	}
 	return names, err
 }

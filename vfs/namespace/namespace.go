@@ -1,4 +1,6 @@
-package vfs
+// Package namespace composes one tree of others, each mounted at a path behind a membrane
+// of its own.
+package namespace
 
 import (
 	"cmp"
@@ -8,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"capd/vfs"
 )
 
 // Namespace is one tree composed of others, each mounted at a path. A mount covers what
@@ -26,41 +30,41 @@ type Namespace struct {
 	born   int64
 }
 
-// NewNamespace returns a namespace in which nothing is mounted.
-func NewNamespace() *Namespace {
+// New returns a namespace in which nothing is mounted.
+func New() *Namespace {
 	n := &Namespace{born: time.Now().UnixMilli()}
 	n.table.Store(newMountTable(nil))
 	return n
 }
 
-// MountOptions restricts a mount.
-type MountOptions struct {
+// Options restricts a mount.
+type Options struct {
 	ReadOnly bool
-	NoLinks  bool    // links are listed and may be removed; every other call on one is denied
-	Guards   []Guard // of this mount alone; they see paths from its root
-	OnClose  func()  // called once, when it is unmounted and the tree is closed
+	NoLinks  bool        // links are listed and may be removed; every other call on one is denied
+	Guards   []vfs.Guard // of this mount alone; they see paths from its root
+	OnClose  func()      // called once, when it is unmounted and the tree is closed
 }
 
 // Mount mounts tree at path, "" for the root. The path need not exist. On success the
 // namespace owns tree. It answers exists where something is mounted, invalid or limit
 // for a bad path, and stale when the namespace was closed.
-func (n *Namespace) Mount(path string, tree Dir, o MountOptions) error {
+func (n *Namespace) Mount(path string, tree vfs.Dir, o Options) error {
 	names, err := mountNames(path)
 	if err != nil {
-		return At(path, err)
+		return vfs.At(path, err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	t := n.table.Load()
 	switch {
 	case n.closed:
-		return Errorf(Stale, "the namespace was closed")
+		return vfs.Errorf(vfs.Stale, "the namespace was closed")
 	case t.at(names) != nil && t.at(names).mount != nil:
-		return At(path, Errorf(Exists, "something is mounted here already; unmount it first"))
+		return vfs.At(path, vfs.Errorf(vfs.Exists, "something is mounted here already; unmount it first"))
 	}
 	m, err := newMount(path, names, tree, o)
 	if err != nil {
-		return At(path, err)
+		return vfs.At(path, err)
 	}
 	around := t.around(names)
 	inner := t.directlyBelow(around, names)
@@ -85,11 +89,11 @@ func (n *Namespace) Mount(path string, tree Dir, o MountOptions) error {
 func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	names, err := mountNames(path)
 	if err != nil {
-		return At(path, err)
+		return vfs.At(path, err)
 	}
 	at := n.table.Load().at(names)
 	if at == nil || at.mount == nil {
-		return At(path, Errorf(NotFound, "nothing is mounted here"))
+		return vfs.At(path, vfs.Errorf(vfs.NotFound, "nothing is mounted here"))
 	}
 	m := at.mount
 	m.shut.Store(true)
@@ -98,7 +102,7 @@ func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	case ctx.Err():
 		return err
 	default:
-		return At(path, err)
+		return vfs.At(path, err)
 	}
 	if n.drop(m) {
 		m.close()
@@ -131,7 +135,7 @@ func (n *Namespace) drop(m *mount) bool {
 
 // Root returns the whole tree. Each call returns a new reference. The root directory
 // itself belongs to no tree: it always shows what is mounted at "" at that time.
-func (n *Namespace) Root() Dir { return &nsDir{ns: n, root: true} }
+func (n *Namespace) Root() vfs.Dir { return &nsDir{ns: n, root: true} }
 
 // Close unmounts everything. It answers busy as Unmount does, and may then be called
 // again. Afterwards every node opened in the namespace is stale.
@@ -142,7 +146,7 @@ func (n *Namespace) Close() error {
 	n.mu.Unlock()
 	var failed error
 	for _, m := range slices.Backward(all) {
-		if err := n.Unmount(context.Background(), m.path); err != nil && CodeOf(err) != NotFound {
+		if err := n.Unmount(context.Background(), m.path); err != nil && vfs.CodeOf(err) != vfs.NotFound {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -157,9 +161,9 @@ func mountNames(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	names, err := SplitPath(path)
+	names, err := vfs.SplitPath(path)
 	for _, name := range names {
-		err = cmp.Or(err, CheckNewName(name))
+		err = cmp.Or(err, vfs.CheckNewName(name))
 	}
 	return names, err
 }

@@ -1,4 +1,4 @@
-package vfs
+package namespace
 
 // Mount describes one mount.
 type Mount struct {

@@ -1,4 +1,4 @@
-package vfs_test
+package namespace_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -118,7 +119,7 @@ func TestLookPathControlled(t *testing.T) {
 		} {
 			t.Run(what+" "+strings.Join(names, " "), func(t *testing.T) {
 				d, c, _ := check.Guarded(t, check.Sample)
-				forbid(child(t, c, names...))
+				forbid(check.Child(t, c, names...))
 				walksAlike(t, d, everyPath()...)
 				through, _ := check.Controlled(t, d)
 				walksAlike(t, through, everyPath()...)
@@ -172,14 +173,14 @@ func TestLookPathAmongMounts(t *testing.T) {
 		require.NoError(t, n.Close())
 	}
 
-	whole := vfs.NewNamespace()
+	whole := namespace.New()
 	_, one := check.Store(t, vfstest.Tree{"d/l": {Link: "f"}, "d/f": {Data: "x"}, "d/e/f": {Data: "y"}})
-	require.NoError(t, whole.Mount("one", one, vfs.MountOptions{NoLinks: true}))
+	require.NoError(t, whole.Mount("one", one, namespace.Options{NoLinks: true}))
 	_, two := check.Store(t, vfstest.Tree{"f": {Data: "two"}})
 	held := check.DirAt(t, whole.Root(), "one/d")
 	paths = []string{"one/d/l", "one/d/f", "one/d/e/f", "one/d/e/g", "one/d/l/x"}
 	walksAlike(t, whole.Root(), paths...)
-	require.NoError(t, whole.Mount("one/d/e", two, vfs.MountOptions{}))
+	require.NoError(t, whole.Mount("one/d/e", two, namespace.Options{}))
 	walksAlike(t, whole.Root(), paths...)
 	walksAlike(t, held, "e/f", "e/g", "l")
 	require.NoError(t, whole.Unmount(t.Context(), "one"))

@@ -1,4 +1,4 @@
-package vfs
+package namespace
 
 import (
 	"cmp"
@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"capd/vfs"
 )
 
 // nsDir is a directory of a namespace: mounts below it, and a directory of the tree
 // that contains it.
 type nsDir struct {
 	ns     *Namespace
-	root   bool   // of the namespace; then the next three come from the table
-	in     *mount // the mount whose tree contains it, if any
-	dir    Dir    // behind the tree's membrane; nil where there are only mounts
-	path   string // used where dir is nil
+	root   bool    // of the namespace; then the next three come from the table
+	in     *mount  // the mount whose tree contains it, if any
+	dir    vfs.Dir // behind the tree's membrane; nil where there are only mounts
+	path   string  // used where dir is nil
 	seen   atomic.Pointer[seen]
 	closed atomic.Bool
 }
@@ -33,10 +35,10 @@ type nsPlace struct {
 	table *mountTable
 	at    *mountPoint
 	in    *mount
-	dir   Dir
+	dir   vfs.Dir
 }
 
-var errLed = Errorf(Stale, "nothing is mounted below this directory any more; look it up again")
+var errLed = vfs.Errorf(vfs.Stale, "nothing is mounted below this directory any more; look it up again")
 
 // now answers stale for a directory that is closed or covered, or whose tree was
 // unmounted.
@@ -44,9 +46,9 @@ func (d *nsDir) now() (nsPlace, error) {
 	t := d.ns.table.Load()
 	switch {
 	case d.closed.Load():
-		return nsPlace{}, ErrClosed
+		return nsPlace{}, vfs.ErrClosed
 	case t.closed:
-		return nsPlace{}, ErrUnmounted
+		return nsPlace{}, vfs.ErrUnmounted
 	}
 	if d.root {
 		p := nsPlace{t, t.root, t.root.mount, nil}
@@ -68,9 +70,9 @@ func (d *nsDir) look(t *mountTable) *seen {
 	at, in := t.find(d.names())
 	switch {
 	case in != d.in && d.in != nil && d.in.shut.Load():
-		return &seen{t, nil, ErrUnmounted}
+		return &seen{t, nil, vfs.ErrUnmounted}
 	case in != d.in:
-		return &seen{t, nil, ErrCovered}
+		return &seen{t, nil, vfs.ErrCovered}
 	case d.dir == nil && at == nil:
 		return &seen{t, nil, errLed}
 	case at == nil:
@@ -83,7 +85,7 @@ func (d *nsDir) look(t *mountTable) *seen {
 func (d *nsDir) names() []string {
 	path := d.path
 	if d.dir != nil {
-		place, _ := PlaceOf(d.dir)
+		place, _ := vfs.PlaceOf(d.dir)
 		path = strings.TrimPrefix(strings.TrimPrefix(place.Path, d.in.base), "/")
 		switch {
 		case path == "":
@@ -107,40 +109,40 @@ func (p nsPlace) mounted(name string) *mountPoint {
 	return p.at.below[name]
 }
 
-// Tries implements [Trier].
+// Tries implements [vfs.Trier].
 func (d *nsDir) Tries() bool {
 	p, err := d.now()
-	return err != nil || p.dir == nil || CanTry(p.dir)
+	return err != nil || p.dir == nil || vfs.CanTry(p.dir)
 }
 
-// Immutable implements [Immutable].
+// Immutable implements [vfs.Immutable].
 func (d *nsDir) Immutable() bool {
 	p, err := d.now()
-	return err == nil && p.dir != nil && IsImmutable(p.dir)
+	return err == nil && p.dir != nil && vfs.IsImmutable(p.dir)
 }
 
-// Withholds implements [Composed].
+// Withholds implements [vfs.Composed].
 func (d *nsDir) Withholds(name string) bool {
 	p, err := d.now()
-	return err == nil && p.dir != nil && p.mounted(name) == nil && Withholds(p.dir, name)
+	return err == nil && p.dir != nil && p.mounted(name) == nil && vfs.Withholds(p.dir, name)
 }
 
-// Conceals implements [Composed].
+// Conceals implements [vfs.Composed].
 func (d *nsDir) Conceals(ctx context.Context) (bool, error) {
 	p, err := d.now()
 	if err != nil || p.dir == nil {
 		return false, err
 	}
-	return Conceals(ctx, p.dir)
+	return vfs.Conceals(ctx, p.dir)
 }
 
-func (d *nsDir) Stat(ctx context.Context) (Info, error) {
+func (d *nsDir) Stat(ctx context.Context) (vfs.Info, error) {
 	p, err := d.now()
 	if err != nil {
-		return Info{}, err
+		return vfs.Info{}, err
 	}
 	if p.dir == nil {
-		return Info{Kind: DirKind, ModifiedMs: d.ns.born}, nil
+		return vfs.Info{Kind: vfs.DirKind, ModifiedMs: d.ns.born}, nil
 	}
 	return p.dir.Stat(ctx)
 }
@@ -152,15 +154,15 @@ func (d *nsDir) Close() error {
 	return nil
 }
 
-// OnRevoke implements [Composed]. It watches d's tree; the root has none.
+// OnRevoke implements [vfs.Composed]. It watches d's tree; the root has none.
 func (d *nsDir) OnRevoke(f func(error)) (stop func()) {
 	if d.dir == nil {
 		return func() {}
 	}
-	return OnRevoke(d.dir, f)
+	return vfs.OnRevoke(d.dir, f)
 }
 
-func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
+func (d *nsDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	p, err := d.now()
 	if err != nil {
 		return nil, err
@@ -169,7 +171,7 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 	if m != nil && m.mount != nil {
 		return d.ns.rootOf(m), nil
 	}
-	var n Node
+	var n vfs.Node
 	if p.dir != nil {
 		found, err := p.dir.Lookup(ctx, name)
 		if err != nil && (m == nil || !covered(err)) {
@@ -178,27 +180,27 @@ func (d *nsDir) Lookup(ctx context.Context, name string) (Node, error) {
 		n = found
 	}
 	switch under := n.(type) {
-	case Dir:
+	case vfs.Dir:
 		return d.below(p, under, m), nil
 	case nil:
 		if m == nil {
-			return nil, cmp.Or(CheckName(name), error(ErrNoTree))
+			return nil, cmp.Or(vfs.CheckName(name), error(vfs.ErrNoTree))
 		}
 	default:
-		if m == nil && (p.in == nil || !p.in.o.NoLinks || KindOf(n) != LinkKind) {
+		if m == nil && (p.in == nil || !p.in.o.NoLinks || vfs.KindOf(n) != vfs.LinkKind) {
 			return n, nil
 		}
 		n.Close() // the target of a mount's directory, if it is no link
 		if m == nil {
-			return nil, ErrNoLinks
+			return nil, vfs.ErrNoLinks
 		}
 	}
 	return &nsDir{ns: d.ns, in: p.in, path: strings.Join(append(d.names(), name), "/")}, nil
 }
 
-// LookPath implements [PathLooker]. It asks only the tree of the last mount on the way,
+// LookPath implements [vfs.PathLooker]. It asks only the tree of the last mount on the way,
 // unless a directory of another tree leads to that mount.
-func (d *nsDir) LookPath(ctx context.Context, names []string) (Node, error) {
+func (d *nsDir) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
 	p, err := d.now()
 	if err != nil {
 		return nil, err
@@ -210,33 +212,33 @@ func (d *nsDir) LookPath(ctx context.Context, names []string) (Node, error) {
 		case m.mount == nil && p.dir == nil:
 			p.at = m
 		default:
-			return nil, ErrStepwise
+			return nil, vfs.ErrStepwise
 		}
 		if names = names[1:]; len(names) == 0 {
 			return d.ns.placed(p)
 		}
 	}
 	if p.dir == nil {
-		return nil, ErrStepwise
+		return nil, vfs.ErrStepwise
 	}
-	n, err := LookPath(ctx, p.dir, names)
+	n, err := vfs.LookPath(ctx, p.dir, names)
 	if err != nil {
 		return nil, err
 	}
-	if dir, ok := n.(Dir); ok {
+	if dir, ok := n.(vfs.Dir); ok {
 		return d.below(p, dir, nil), nil
 	}
-	if p.in.o.NoLinks && KindOf(n) == LinkKind {
+	if p.in.o.NoLinks && vfs.KindOf(n) == vfs.LinkKind {
 		n.Close()
-		return nil, ErrNoLinks
+		return nil, vfs.ErrNoLinks
 	}
 	return n, nil
 }
 
 // placed returns the root of a mount, if p is one.
-func (n *Namespace) placed(p nsPlace) (Node, error) {
+func (n *Namespace) placed(p nsPlace) (vfs.Node, error) {
 	if p.dir == nil {
-		return nil, ErrStepwise
+		return nil, vfs.ErrStepwise
 	}
 	return n.rootOf(p.at), nil
 }
@@ -251,15 +253,15 @@ func (n *Namespace) rootOf(m *mountPoint) *nsDir {
 // covered reports an error of a tree for a name that leads to a mount. The mount covers
 // what the tree has there.
 func covered(err error) bool {
-	switch CodeOf(err) {
-	case NotFound, NotRegular, CrossDevice, Denied:
+	switch vfs.CodeOf(err) {
+	case vfs.NotFound, vfs.NotRegular, vfs.CrossDevice, vfs.Denied:
 		return true
 	}
 	return false
 }
 
 // below returns a directory in p's tree. It is at m if m is not nil.
-func (d *nsDir) below(p nsPlace, dir Dir, m *mountPoint) *nsDir {
+func (d *nsDir) below(p nsPlace, dir vfs.Dir, m *mountPoint) *nsDir {
 	b := &nsDir{ns: d.ns, in: p.in, dir: dir}
 	if m == nil {
 		b.seen.Store(p.table.plain)
@@ -269,14 +271,14 @@ func (d *nsDir) below(p nsPlace, dir Dir, m *mountPoint) *nsDir {
 	return b
 }
 
-func (d *nsDir) List(ctx context.Context) iter.Seq2[Entry, error] { return d.ListFrom(ctx, "") }
+func (d *nsDir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.ListFrom(ctx, "") }
 
-// ListFrom implements [FromLister].
-func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+// ListFrom implements [vfs.FromLister].
+func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
 		p, err := d.now()
 		if err != nil {
-			yield(Entry{}, err)
+			yield(vfs.Entry{}, err)
 			return
 		}
 		var mounts []string
@@ -285,13 +287,13 @@ func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, erro
 			mounts = p.at.names[first:]
 		}
 		if p.dir != nil {
-			for e, err := range ListFrom(ctx, p.dir, from) {
+			for e, err := range vfs.ListFrom(ctx, p.dir, from) {
 				if err != nil {
-					yield(Entry{}, err)
+					yield(vfs.Entry{}, err)
 					return
 				}
 				for len(mounts) > 0 && mounts[0] < e.Name {
-					if !yield(Entry{mounts[0], DirKind}, nil) {
+					if !yield(vfs.Entry{Name: mounts[0], Kind: vfs.DirKind}, nil) {
 						return
 					}
 					mounts = mounts[1:]
@@ -305,34 +307,34 @@ func (d *nsDir) ListFrom(ctx context.Context, from string) iter.Seq2[Entry, erro
 			}
 		}
 		for _, name := range mounts {
-			if !yield(Entry{name, DirKind}, nil) {
+			if !yield(vfs.Entry{Name: name, Kind: vfs.DirKind}, nil) {
 				return
 			}
 		}
 	}
 }
 
-// Scan implements [Scanner] for directories of one tree with no mount below.
-func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(string, []Entry, bool)) error {
+// Scan implements [vfs.Scanner] for directories of one tree with no mount below.
+func (d *nsDir) Scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
 	p, err := d.now()
 	if err != nil {
 		return err
 	}
 	if p.dir == nil || p.at != nil {
-		return Unsupported
+		return vfs.Unsupported
 	}
-	return Scan(ctx, p.dir, names, most, found)
+	return vfs.Scan(ctx, p.dir, names, most, found)
 }
 
-// Any implements [Searcher].
-func (d *nsDir) Any(ctx context.Context, is func(Entry) bool) (bool, error) {
+// Any implements [vfs.Searcher].
+func (d *nsDir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
 	p, err := d.now()
 	if err != nil {
 		return false, err
 	}
 	if p.at != nil {
 		for _, name := range p.at.names {
-			if is(Entry{name, DirKind}) {
+			if is(vfs.Entry{Name: name, Kind: vfs.DirKind}) {
 				return true, nil
 			}
 		}
@@ -340,5 +342,5 @@ func (d *nsDir) Any(ctx context.Context, is func(Entry) bool) (bool, error) {
 	if p.dir == nil {
 		return false, nil
 	}
-	return Any(ctx, p.dir, func(e Entry) bool { return p.mounted(e.Name) == nil && is(e) })
+	return vfs.Any(ctx, p.dir, func(e vfs.Entry) bool { return p.mounted(e.Name) == nil && is(e) })
 }
