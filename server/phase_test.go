@@ -117,3 +117,24 @@ func TestNilContext(t *testing.T) {
 	require.NotEmpty(t, s.Mounted(), "it serves on")
 	require.NoError(t, s.Close())
 }
+
+// A host that was closed leaves a state directory in which the next can begin. Two hosts can be in one process.
+func TestRestart(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	started(t, &server.Server{Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}) // beside it
+	var old []string
+	for range 3 {
+		s := &server.Server{State: state, Logf: t.Logf, Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}
+		ctx, end := context.WithCancel(t.Context())
+		require.NoError(t, s.Start(ctx))
+		g, err := s.Grant(ctx, server.Guest{Name: "guest"})
+		require.NoError(t, err)
+		require.NoError(t, stat(ctx, g.Locator))
+		for _, locator := range old {
+			require.ErrorIs(t, stat(ctx, locator), vfs.Denied)
+		}
+		old = append(old, g.Locator)
+		end()
+		require.NoError(t, s.Serve(ctx))
+	}
+}

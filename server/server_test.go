@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,6 +160,10 @@ func TestServe(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, g.TLS, 2)
 	all := append(slices.Clone(g.TLS), g.Locator)
+	for _, text := range []string{fmt.Sprint(g), fmt.Sprintf("%+v", *g), fmt.Sprintf("%v", []any{g})} {
+		require.Contains(t, text, `g1 guest "m" read-write`)
+		require.NotContains(t, text, "capnp:", "a log has no locator")
+	}
 	var held []*client.Dir
 	for _, locator := range all {
 		d := holder(t, locator)

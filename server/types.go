@@ -12,34 +12,42 @@ import (
 	"capd/virtualfs"
 )
 
-// Types that a Server takes and returns. They belong to the packages beneath it. They are named here so that
-// a host need not import those packages.
+// Types that a Server takes and returns. They belong to the packages beneath it, where go doc shows their fields.
+// They are named here so that a host need not import those packages.
 type (
-	// Attenuation is what a mount takes away from its store. With the zero value a directory or a git
-	// revision withholds secrets.
+	// Attenuation is what a mount takes away from its store: ReadOnly, NoLinks, Deny, Ask, Bytes, Nodes and Guards.
+	// With the zero value a directory or a git revision withholds secrets. See [operator.Attenuation].
 	Attenuation = operator.Attenuation
-	// Mounted is a present mount.
+	// Mounted is a present mount. See [operator.Mount].
 	Mounted = operator.Mount
 
-	// URL, Store and Opener are for stores of the host's own; see Server.Stores.
-	URL    = virtualfs.URL
-	Store  = virtualfs.Store
+	// Opener opens a store of the host's own by URL; see Server.Stores and [virtualfs.Opener].
 	Opener = virtualfs.Opener
+	// Store is what an Opener returns. It needs a Root. Unlike with a directory, nothing in it is withheld unless it
+	// sets Deny and Ask. See [virtualfs.Store].
+	Store = virtualfs.Store
+	// URL names a store: Scheme, Path, Query and Fragment, or Below for an overlay. Its String escapes what a path
+	// may not hold. See [virtualfs.URL].
+	URL = virtualfs.URL
 
-	// A Change is one difference between a mount and what lies beneath it.
-	Change      = diff.Change
+	// A Change is one difference between a mount and what lies beneath it. See [diff.Change].
+	Change = diff.Change
+	// DiffOptions say what to compare. The zero value means all changes of a mount. See [operator.DiffOptions].
 	DiffOptions = operator.DiffOptions
 	// A Review stands for the changes that a diff showed. Apply with a Review applies exactly these changes
 	// or none.
-	Review       = operator.Review
+	Review = operator.Review
+	// ApplyOptions say what to apply. The zero value means all changes. See [operator.ApplyOptions].
 	ApplyOptions = operator.ApplyOptions
-	Applied      = operator.Applied
+	// Applied is the result of an apply. Its ID is for FS.Undo. See [operator.Applied].
+	Applied = operator.Applied
 
-	// Guest describes a grant to be made: who gets it, and of what.
+	// Guest describes a grant to be made: a Name, a Path in the tree, ReadOnly and Limits. See [config.Guest].
 	Guest = config.Guest
-	// Grant describes a grant. It is not secret.
+	// Grant describes a grant: Guest, ID, Path, Mode, State and Parent. It is not secret. See [operator.Grant].
 	Grant = operator.Grant
-	// Limits says how much may be held of each kind.
+	// Limits says how much may be held of each kind, such as Limits{meter.StoredBytes: 1 << 30}. docs/limits.md and
+	// package meter list the kinds.
 	Limits = meter.Limits
 )
 
