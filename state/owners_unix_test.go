@@ -63,3 +63,19 @@ func TestReplaceableState(t *testing.T) {
 		unlock()
 	}
 }
+
+// Nor is one in which others can write somewhere: the host does what a journal says.
+func TestOthersWriteInState(t *testing.T) {
+	for _, name := range []string{"journal", "materialized", "cas", "caches", "unsynced"} {
+		d := Dir(t.TempDir())
+		require.NoError(t, os.Mkdir(d.join(name), 0o700))
+		require.NoError(t, os.Chmod(d.join(name), 0o777))
+		_, err := d.Lock()
+		require.ErrorIs(t, err, vfs.Denied, name)
+		require.ErrorContains(t, err, d.join(name))
+		require.NoError(t, os.Chmod(d.join(name), 0o755))
+		unlock, err := d.Lock()
+		require.NoError(t, err, name)
+		unlock()
+	}
+}

@@ -91,8 +91,25 @@ func (d Dir) Make() error {
 	if !Private(fi) {
 		return vfs.Errorf(vfs.Denied, "others may write to the state directory %s; name one that does not exist, or is yours alone, in State", d)
 	}
+	if err := d.alone(); err != nil {
+		return err
+	}
 	if at := Replaceable(string(d)); at != "" {
 		return vfs.Errorf(vfs.Denied, "other users may change %s, and replace the state directory %s; name another in State", at, d)
+	}
+	return nil
+}
+
+// alone answers denied if others may write to a directory in d. A host does what it finds there in a journal.
+func (d Dir) alone() error {
+	all, err := os.ReadDir(string(d))
+	if err != nil {
+		return d.Unusable(err)
+	}
+	for _, e := range all {
+		if fi, err := e.Info(); err == nil && fi.IsDir() && !Private(fi) {
+			return vfs.Errorf(vfs.Denied, "others may write to %s in the state directory; look at what is there, and take that right away (chmod 700)", d.join(e.Name()))
+		}
 	}
 	return nil
 }
