@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child materializes a tree and dies: in the midst of it, or when it is done.
+// child materializes a tree and dies, in the middle of it or when it is done.
 func child(base string) {
 	t := &testing.T{}
 	b, err := materialize.OpenAmbient(base)
@@ -52,8 +52,8 @@ func kill() {
 	select {}
 }
 
-// What a process that was killed left is gone at the next start, and what another
-// that lives has is not.
+// The next start removes what a killed process left, but not what belongs to a living
+// one.
 func TestKilled(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "on", "the", "way")
 	mine, err := newBase(t, base).New(t.Context(), newStore(t, sample).Root(), materialize.Options{})
@@ -80,7 +80,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Only what is a tree's is swept.
+// Only the directories of trees are removed.
 func TestSweepLeavesOthers(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"notes", "0123456789abcdef0123456789abcdeX", strings.Repeat("a", 31)} {
@@ -117,7 +117,7 @@ func TestOpenAmbientRefuses(t *testing.T) {
 	}
 }
 
-// Close removes whatever a program left there, and nothing that links lead to.
+// Close removes whatever a program left there, and nothing to which links lead.
 func TestCloseRemovesAnything(t *testing.T) {
 	secret, untouched := outside(t)
 	w := start(t, sample, materialize.Options{})
@@ -126,7 +126,7 @@ func TestCloseRemovesAnything(t *testing.T) {
 	for i := range 3000 {
 		ok(t, os.WriteFile(w.at(fmt.Sprint("f", i)), nil, 0))
 	}
-	// Deeper than a path can name, and nobody may enter.
+	// It is deeper than a path can name, and nobody may enter it.
 	at, err := unix.Open(w.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	ok(t, err)
 	for range 1000 {
@@ -148,7 +148,7 @@ func TestCloseRemovesAnything(t *testing.T) {
 	untouched()
 }
 
-// The same for a user who is not root, whom modes keep out.
+// The same for a user who is not root, who is kept out by modes.
 func TestCloseUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("TestCloseRemovesAnything is this test already")

@@ -15,8 +15,7 @@ import (
 
 const benchFiles = 10_000 // in 1000 directories, of 80 MB together
 
-// benchSource makes the files once for each benchmark, in a directory that it
-// returns.
+// benchSource makes the files once for each benchmark, and returns their directory.
 func benchSource(b *testing.B) string {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "source")
@@ -90,7 +89,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// BenchmarkSync brings back 10 changed files of all those.
+// BenchmarkSync syncs back 10 changed files of all those.
 func BenchmarkSync(b *testing.B) {
 	d := benchStore(b, benchSource(b))
 	j, err := physical.OpenAmbient(b.TempDir(), physical.Options{})

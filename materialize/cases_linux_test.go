@@ -19,10 +19,10 @@ import (
 	"capd/vfs/deny"
 )
 
-// What a hostile program leaves in the directory, and what comes of it. The
-// numbers are those of the attacks that capd as a whole is held to.
+// These are things that a hostile program leaves in the directory, and their effect. The
+// numbers are those of capd's attacks.
 
-// outside is a file beside the tree, and what says that it is as it was.
+// outside is a file beside the tree, and a check that it is unchanged.
 func outside(t *testing.T) (path string, untouched func()) {
 	path = filepath.Join(t.TempDir(), "secret")
 	ok(t, os.WriteFile(path, []byte("secret"), 0o600))
@@ -63,7 +63,7 @@ func TestCase51DirectoryReplacedByLink(t *testing.T) {
 	skipped(t, r.Skipped, "d")
 	w.holds(t, sample.with(tree{"a": "file:new"}))
 
-	// In the Dir too, where somebody makes a link of a directory meanwhile.
+	// The same in the Dir, where somebody turns a directory into a link meanwhile.
 	w = start(t, sample, materialize.Options{})
 	w.write(t, "hollow/n", "through a link")
 	ok(t, w.store.Root().Remove(t.Context(), "hollow", vfs.If{}))
@@ -74,8 +74,8 @@ func TestCase51DirectoryReplacedByLink(t *testing.T) {
 	untouched()
 }
 
-// A program exchanges directories and files for links all the time: whatever is
-// looked at, nothing of it is from outside.
+// A program swaps directories and files with links all the time. Nothing outside is ever
+// read.
 func TestCase51Race(t *testing.T) {
 	dir := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(dir, "f"), []byte("secret"), 0o600))
@@ -155,7 +155,7 @@ func TestCase53Sparse(t *testing.T) {
 	w.holds(t, sample)
 }
 
-// What a file takes up on the disk beyond its bytes is bounded too.
+// The room on the disk that a file takes beyond its bytes is bounded too.
 func TestCase53Allocated(t *testing.T) {
 	w := start(t, sample, materialize.Options{Bounds: materialize.Bounds{Bytes: 1 << 20}})
 	f, err := os.Create(w.at("allocated"))
@@ -220,8 +220,8 @@ func TestCase55ForgedTimes(t *testing.T) {
 	w.holds(t, sample.with(tree{"a": "file:mal"}))
 }
 
-// What is written right after it was materialized, or synced, has perhaps the
-// same times.
+// A file that is written right after it was materialized or synced may have the same
+// times.
 func TestCase55AtOnce(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	for _, data := range []string{"001", "002", "003", "004", "005"} {
@@ -280,8 +280,8 @@ func TestCase57Denied(t *testing.T) {
 	}
 }
 
-// A writer that survives is stopped before the directory is looked at; one that
-// is not keeps the Sync from bringing back what it writes to.
+// A writer that survives is stopped before the directory is looked at. If it is not
+// stopped, the Sync does not sync back what it still writes to.
 func TestCase58SurvivingWriter(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -308,7 +308,7 @@ func TestCase58SurvivingWriter(t *testing.T) {
 	is(t, "a Stop that fails", err, vfs.Busy)
 }
 
-// A file that changes after it was looked at, and before or while it is staged.
+// A file changes after it was looked at, and before or while it is staged.
 func TestCase58ChangedWhileStaged(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string){
 		"written":  func(t *testing.T, path string) { ok(t, os.WriteFile(path, []byte("two"), 0o600)) },

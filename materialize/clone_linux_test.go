@@ -17,7 +17,7 @@ import (
 	"capd/vfs/diff"
 )
 
-// shared is a Dir whose files can be cloned; by a copy, here.
+// shared is a Dir whose files can be cloned; here a clone is a copy.
 type shared struct {
 	vfs.Dir
 	cloned *atomic.Int64
@@ -65,8 +65,8 @@ func (c sharedContent) Clone(fd uintptr) error {
 	return err
 }
 
-// A content that can be cloned is, with a version like any other; one that cannot is
-// copied.
+// A content that can be cloned is cloned, and has a version like any other. One that
+// cannot is copied.
 func TestClones(t *testing.T) {
 	store := memory.New(memory.Limits{})
 	want := map[string]string{"a": "", "b": "hello", "c": strings.Repeat("x", 300<<10), "d": strings.Repeat("y", 13)}
@@ -122,7 +122,7 @@ func versionOf(t *testing.T, d vfs.Dir, name string) vfs.Version {
 	return v
 }
 
-// On a real file system, whether it has reflinks or not.
+// On a real file system, with or without reflinks.
 func TestClonesPhysical(t *testing.T) {
 	dir := t.TempDir()
 	served, text := filepath.Join(dir, "served"), strings.Repeat("a line\n", 100_000)

@@ -54,7 +54,7 @@ func TestNew(t *testing.T) {
 	is(t, "Sync after Close", err, vfs.Stale)
 }
 
-// Links that lead out, by themselves or by way of others, are not made.
+// Links that lead out, directly or through others, are not made.
 func TestLeftOut(t *testing.T) {
 	w := start(t, tree{
 		"a": "file:a", "abs": "link:/etc/passwd", "up": "link:../x", "d": "dir", "d/e": "dir", "d/ok": "link:../a", "d/gone": "link:none/../../../x",
@@ -70,7 +70,7 @@ func TestLeftOut(t *testing.T) {
 	if len(got) != 6 {
 		t.Errorf("the directory holds %v", got)
 	}
-	// What was left out stays where it is, and so does what holds it.
+	// What was left out stays where it is, and so does the directory that holds it.
 	ok(t, os.RemoveAll(w.at("d/e")))
 	skipped(t, w.sync(t).Skipped, "d/e")
 	left := read(t, w.store.Root())
@@ -99,7 +99,7 @@ func TestBounds(t *testing.T) {
 	start(t, sample, materialize.Options{Bounds: materialize.Bounds{Entries: 11, Bytes: 10, Depth: 3}})
 }
 
-// The bounds hold for what comes back too.
+// The bounds also apply to what is synced back.
 func TestBoundsOfSync(t *testing.T) {
 	for name, grow := range map[string]func(w *work){
 		"entries": func(w *work) {
@@ -154,7 +154,7 @@ func TestSync(t *testing.T) {
 	w.holds(t, want.with(tree{"a": "file:newer", "empty/now": ""}))
 }
 
-// A file that is written again with what it held is none that changed.
+// A file that is written again with the same content has not changed.
 func TestSameContent(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	ok(t, os.Remove(w.at("a")))
@@ -193,7 +193,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// What was brought back and kept can be taken back.
+// What was synced back and kept can be undone.
 func TestKept(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "a", "new")
@@ -204,7 +204,8 @@ func TestKept(t *testing.T) {
 	w.holds(t, sample)
 }
 
-// A link out of one mount, to where there is no other, says what the host has beside it: it is left out.
+// A link may lead out of one mount to a place where there is no other mount but where the
+// host has something. It is left out.
 func TestLeftOutOfItsMount(t *testing.T) {
 	ns := namespace.New()
 	defer ns.Close()
@@ -223,7 +224,7 @@ func TestLeftOutOfItsMount(t *testing.T) {
 	}
 }
 
-// A revoke ends the copying, and what comes later.
+// A revoke ends the copying, and everything later.
 func TestRevoked(t *testing.T) {
 	gate := vfs.NewGate()
 	s := newStore(t, sample)
@@ -258,7 +259,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A tree that is closed while it is being looked at waits for that.
+// Closing a tree while it is being looked at waits for that.
 func TestConcurrent(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	done := make(chan error)
@@ -279,7 +280,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// A tree that somebody removed as a whole takes nothing of the Dir with it.
+// A tree that somebody removed as a whole removes nothing from the Dir.
 func TestRemovedAsAWhole(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	ok(t, os.RemoveAll(w.dir))

@@ -13,9 +13,9 @@ import (
 	"capd/vfs"
 )
 
-// TestModificationTimes: what make and cargo compare is in the tree as it is where the
-// tree came from, whether a file is copied or cloned; and a program that sets a time
-// back hides nothing by it.
+// TestModificationTimes: the times that make and cargo compare are the same in the tree
+// as in its source, for copied and cloned files. A program that sets a time back hides no
+// change.
 func TestModificationTimes(t *testing.T) {
 	dir := t.TempDir()
 	store, err := physical.OpenAmbient(dir, physical.Options{})
@@ -61,8 +61,8 @@ func TestModificationTimes(t *testing.T) {
 	}
 }
 
-// TestNoModificationTimes: a store that keeps no times says 0, which is not a time to
-// give to a file.
+// TestNoModificationTimes: a store that keeps no times says 0, which is not given to a
+// file.
 func TestNoModificationTimes(t *testing.T) {
 	before := time.Now().Add(-time.Second)
 	store, err := cas.OpenAmbient(t.TempDir(), cas.Options{})

@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// TestModifiedBeforeRecorded: the record of a file has the attributes that the file has
-// once its time is set, so that a file nobody touched need not be read.
+// TestModifiedBeforeRecorded: the record of a file has the attributes from after its time
+// was set, so that an untouched file need not be read.
 func TestModifiedBeforeRecorded(t *testing.T) {
 	store := memory.New(memory.Limits{})
 	if _, err := store.Root().Replace(t.Context(), "a", strings.NewReader("a"), vfs.If{}); err != nil {

@@ -21,8 +21,8 @@ import (
 	"capd/vfs/search"
 )
 
-// backing is one case of what comes back: what a program does, what is named as
-// left, and what the Dir holds afterwards beside sample.
+// backing is a case of a sync: what a program does, what is reported as left out, and
+// what the Dir holds afterwards in addition to sample.
 type backing struct {
 	name    string
 	exclude []string
@@ -118,7 +118,8 @@ var backings = []backing{
 		holds: tree{"venv": "dir", "venv/bin": "dir", "venv/bin/python3": "link:python"},
 	},
 	{
-		// By itself each seems to stay within, but "n/.." is above d/e when n is the top.
+		// Each link by itself seems to stay within, but "n/.." is above d/e if n is the
+		// top.
 		name: "links that lead out together",
 		do: func(t *testing.T, w *work) {
 			w.symlink(t, "../..", "d/e/n")
@@ -264,8 +265,8 @@ var backings = []backing{
 	},
 }
 
-// TestBack: what a program did comes back, except for what cannot, which is named;
-// and nothing goes that is not somewhere else then.
+// TestBack: everything that a program did comes back, except for what cannot, which is
+// named. Nothing is removed unless it is somewhere else then.
 func TestBack(t *testing.T) {
 	before := sample.with(tree{"abs": "link:/etc/passwd", "obj": "dir", "obj/d.o": "file:object", "obj/d.c": "file:source",
 		"winding": "dir", "winding/2": "dir", "winding/2/n": "dir", "winding/2/by": "link:n/../..",
@@ -292,8 +293,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// A directory of which a part is withheld does not go; the rest of what changed comes
-// back.
+// A directory with a withheld part is not removed. The rest of the changes comes back.
 func TestBackHidden(t *testing.T) {
 	before := sample.with(tree{"d/.env": "file:key"})
 	w := start(t, before, materialize.Options{}, deny.Must(deny.Secrets...).Guard())
@@ -304,7 +304,7 @@ func TestBackHidden(t *testing.T) {
 	w.holds(t, before.with(tree{"a": "file:new", "d/e": "", "d/e/f": "", "d/g": "", "d/up": ""}))
 }
 
-// Whatever number of changes a guard refuses, each is named and the rest comes back.
+// However many changes a guard refuses, each is named and the rest comes back.
 func TestBackManyRefused(t *testing.T) {
 	w := start(t, sample, materialize.Options{}, deny.Must("**/*.pem").Ask(nil))
 	var left []string
@@ -317,8 +317,8 @@ func TestBackManyRefused(t *testing.T) {
 	w.holds(t, sample.with(tree{"a": "file:new"}))
 }
 
-// A name that the store keeps for itself stays behind as one does that nobody may make,
-// and the rest comes back.
+// A name that the store reserves stays behind like one that nobody may make, and the rest
+// comes back.
 func TestBackReserved(t *testing.T) {
 	dir := t.TempDir()
 	store, err := physical.OpenAmbient(dir, physical.Options{})
@@ -340,8 +340,8 @@ func TestBackReserved(t *testing.T) {
 	holds(t, store.Root(), tree{"a": "file:new", "n": "file:new", "b": "file:moved", "d": "dir"})
 }
 
-// limited is a Dir in which there are no links and executable files to be made, as one
-// is that is served elsewhere.
+// limited is a Dir in which no links and executable files can be made, like one that is
+// served elsewhere.
 type limited struct{ vfs.Dir }
 
 func TestBackLimited(t *testing.T) {
@@ -365,7 +365,7 @@ func TestBackLimited(t *testing.T) {
 	w.holds(t, sample.with(tree{"a": "file:new"}))
 }
 
-// Of a directory that could be copied in part, nothing is known of the rest: it stays.
+// If a directory could be copied only in part, nothing is known about the rest: it stays.
 func TestBackCopiedInPart(t *testing.T) {
 	s, plan := newStore(t, tree{"d": "dir", "d/f": "file:f"}), new(faultfs.Plan)
 	plan.Fail(faultfs.List, faultfs.After, 1, vfs.Denied)
@@ -379,7 +379,8 @@ func TestBackCopiedInPart(t *testing.T) {
 	skipped(t, c.Skipped, "d")
 }
 
-// A content that grows while it is copied is bounded as one that was as long before.
+// A content that grows while it is copied has the same bound as one that was as long
+// before.
 func TestGrowing(t *testing.T) {
 	for limit, code := range map[int64]vfs.Code{500: vfs.Limit, 5000: ""} {
 		tr, err := newBase(t, t.TempDir()).New(t.Context(), growing{newStore(t, tree{"a": "file:" + strings.Repeat("x", 1000)}).Root()},
@@ -415,8 +416,8 @@ func (s short) Stat(ctx context.Context) (vfs.Info, error) {
 	return i, err
 }
 
-// What a program shut is opened up, for its user too whom modes keep out: see
-// TestCloseUnprivileged.
+// What a program made inaccessible is opened again, also for a user whom modes keep out:
+// see TestCloseUnprivileged.
 func TestBackClosed(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "shut/deep/n", "n")
@@ -430,7 +431,7 @@ func TestBackClosed(t *testing.T) {
 	w.holds(t, sample.with(tree{"shut": "dir", "shut/deep": "dir", "shut/deep/n": "file:n", "empty": ""}))
 }
 
-// Prune leaves what is named, as it is.
+// Prune leaves what is named as it is.
 func TestPrune(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	ok(t, unix.Mkfifo(w.at("d/e/fifo"), 0o600))

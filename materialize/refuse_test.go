@@ -8,7 +8,7 @@ import (
 	"capd/vfs/diff"
 )
 
-// What is gone stays while something could not be looked at: it may be there.
+// A missing entry is not removed if something could not be looked at: it may be there.
 func TestNothingGoesUnseen(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		l := &comparison{t: &Tree{}, out: map[string]bool{}, skipped: map[string]string{}, closed: closed, found: []finding{
@@ -22,7 +22,7 @@ func TestNothingGoesUnseen(t *testing.T) {
 	}
 }
 
-// A directory that is another by the time it is opened is busy.
+// A directory that was replaced before it is opened is busy.
 func TestExchangedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

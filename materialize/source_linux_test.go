@@ -16,7 +16,7 @@ import (
 	"capd/vfs/faultfs"
 )
 
-// Whatever fails in the source, all of it is there afterwards or nothing.
+// Whatever fails in the source, afterwards the whole copy is there or nothing.
 func TestEveryFault(t *testing.T) {
 	planned := vfs.Errorf(vfs.Busy, "planned")
 	base := t.TempDir()
@@ -68,8 +68,8 @@ func TestEntryFaults(t *testing.T) {
 	}
 }
 
-// What a host's directory has beside files, directories and links is left out, and
-// so is a file that this user may not read.
+// What a directory of the host has besides files, directories and links is left out. So
+// is a file that this user may not read.
 func TestHostSource(t *testing.T) {
 	dir := t.TempDir()
 	want := []string{"fifo"}
@@ -94,7 +94,7 @@ func TestHostSource(t *testing.T) {
 	}
 }
 
-// lying is a Dir that lists what it likes.
+// lying is a Dir whose listing is arbitrary.
 type lying struct {
 	vfs.Dir
 	names []string
@@ -112,8 +112,7 @@ func (l lying) List(context.Context) iter.Seq2[vfs.Entry, error] {
 
 func (l lying) Lookup(ctx context.Context, _ string) (vfs.Node, error) { return l.Dir.Lookup(ctx, "a") }
 
-// A Dir that somebody else serves may name things as it likes, and nothing is made
-// but names in the tree.
+// A Dir that somebody else serves may list any names. Only names in the tree are made.
 func TestLyingSource(t *testing.T) {
 	names := []string{"", ".", "..", "../x", "/x", "a/b", "a\x00", "good", "good"}
 	base := t.TempDir()
@@ -126,7 +125,7 @@ func TestLyingSource(t *testing.T) {
 	if got := readHost(t, tr.Path()); len(got) != 1 || got["good"] != "file:old" {
 		t.Errorf("the directory holds %v", got)
 	}
-	// Nor is there room for a list that does not end.
+	// There is no room for an endless listing either.
 	endless := make([]string, 1000)
 	for i := range endless {
 		endless[i] = ".."

@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// A file that is written, cut or lengthened while it is read is busy, and one that
-// was already when it was opened too.
+// A file that is written, cut or lengthened while it is read is busy. So is one that was
+// already being written when it was opened.
 func TestUnchanging(t *testing.T) {
 	for name, change := range map[string]func(f *os.File) error{
 		"nothing":    nil,

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEnvironment: of the caller's variables only the harmless ones are passed
-// on, and of its PATH only what the program can see.
+// TestEnvironment: of the caller's variables only harmless ones are passed on, and of its
+// PATH only what the program can see.
 func TestEnvironment(t *testing.T) {
 	caller := map[string]string{
 		"PATH": "/private/bin:/opt/tool/bin:.:/usr/local/go/bin:/usr/bin", "TERM": "xterm", "HOME": "/home/me",

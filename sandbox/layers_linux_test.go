@@ -88,8 +88,8 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestReadOnlyMounts: what leads to a read-only path is pinned, and nothing
-// writable is put over what is read-only.
+// TestReadOnlyMounts: what leads to a read-only path is pinned, and nothing writable is
+// put over a read-only path.
 func TestReadOnlyMounts(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "a/b/c"), 0o755); err != nil {
@@ -127,7 +127,7 @@ func TestReadOnlyMounts(t *testing.T) {
 	}
 }
 
-// TestArgumentsFile: bubblewrap reads each argument as it is, or none of them.
+// TestArgumentsFile: bubblewrap reads each argument unchanged, or none of them.
 func TestArgumentsFile(t *testing.T) {
 	m := mounts{"--bind", "/a b\n", "", "é"}
 	f, err := m.file()
@@ -145,7 +145,7 @@ func TestArgumentsFile(t *testing.T) {
 	}
 }
 
-// TestRemove removes what is too deep for a path, without permissions, many and
+// TestRemove removes entries that are too deep for a path, without permissions, many or
 // linked.
 func TestRemove(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "kept")
@@ -195,8 +195,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestDiskSeesGrowth: entries count even when they are empty, what was there
-// before does not.
+// TestDiskSeesGrowth: entries count even if they are empty. What was there before does
+// not count.
 func TestDiskSeesGrowth(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "before"), make([]byte, 1<<20), 0o600); err != nil {
@@ -222,7 +222,7 @@ func TestDiskSeesGrowth(t *testing.T) {
 	}
 }
 
-// TestMissing: what is missing is said, with what to do.
+// TestMissing: the error names what is missing, and says what to do.
 func TestMissing(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)

@@ -16,7 +16,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// behind is a sample behind a bulkhead for n, and what happens in its store.
+// behind is a sample behind a bulkhead with room for n, and a record of what happens in
+// its store.
 func behind(t testing.TB, n int) (vfs.Dir, *vfs.Bulkhead, *faultfs.Plan) {
 	t.Helper()
 	_, raw := check.Store(t, check.Sample)
@@ -24,8 +25,8 @@ func behind(t testing.TB, n int) (vfs.Dir, *vfs.Bulkhead, *faultfs.Plan) {
 	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Bulkhead: b}), b, plan
 }
 
-// TestSuiteInside is the whole contract through a bulkhead for very few, which no call
-// may enter twice, and which every call of the store has to be inside of.
+// TestSuiteInside runs the conformance suite through a very small bulkhead. No call may
+// enter it twice, and every call of the store must be inside it.
 func TestSuiteInside(t *testing.T) {
 	var calls, outside atomic.Int64
 	vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
@@ -52,7 +53,7 @@ func TestSuiteInside(t *testing.T) {
 	}
 }
 
-// jam has calls of op on d, by f, wait until the store is let go, as many as there is
+// jam makes calls of op on d wait in f until the store is released, as many as there is
 // room for.
 func jam(t testing.TB, b *vfs.Bulkhead, plan *faultfs.Plan, op faultfs.Op, f func()) (release func()) {
 	t.Helper()
@@ -72,9 +73,9 @@ func jam(t testing.TB, b *vfs.Bulkhead, plan *faultfs.Plan, op faultfs.Op, f fun
 	return func() { plan.Watch(nil); close(free) }
 }
 
-// TestBulkheadStuck is a store that stops answering: so many are inside of it and no more,
-// the others are told busy after a second, later ones at once, and all is well when it
-// answers again.
+// TestBulkheadStuck: a store stops answering. Only so many calls are inside it. The
+// others are told busy after a second, and later ones at once. Everything works again
+// when the store answers again.
 func TestBulkheadStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 4)
@@ -130,7 +131,7 @@ func TestBulkheadSlow(t *testing.T) {
 	})
 }
 
-// TestBulkheadCancel: who does not wait any more is told at once, and takes no turn.
+// TestBulkheadCancel: a caller that stops waiting is told so at once, and takes no turn.
 func TestBulkheadCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 1)
@@ -152,8 +153,8 @@ func TestBulkheadCancel(t *testing.T) {
 	})
 }
 
-// TestBulkheadWaits: neither a listing whose entries nobody takes nor a write whose
-// content does not come keeps others out.
+// TestBulkheadWaits: a listing whose entries nobody takes, or a write whose content does
+// not come, does not keep others out.
 func TestBulkheadWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, _ := behind(t, 1)
@@ -187,8 +188,8 @@ func TestBulkheadWaits(t *testing.T) {
 	})
 }
 
-// TestBulkheadWriteStuck: a whole-file write that finds the store stuck when its content
-// comes is told busy, and what was staged is cleared away when the store answers.
+// TestBulkheadWriteStuck: when the content of a whole-file write comes, the store is
+// stuck. The write is told busy, and what was staged is removed when the store answers.
 func TestBulkheadWriteStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 1)
@@ -210,7 +211,7 @@ func TestBulkheadWriteStuck(t *testing.T) {
 	})
 }
 
-// TestBulkheadRevoke: a revoke does not wait for who waits.
+// TestBulkheadRevoke: a revoke does not wait for waiting calls.
 func TestBulkheadRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, raw := check.Store(t, check.Sample)
@@ -233,7 +234,7 @@ func TestBulkheadRevoke(t *testing.T) {
 	})
 }
 
-// TestBulkheadClose: a close that the store does not answer keeps nobody.
+// TestBulkheadClose: a close that the store does not answer blocks nobody.
 func TestBulkheadClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _, plan := behind(t, 1)
@@ -248,8 +249,8 @@ func TestBulkheadClose(t *testing.T) {
 	})
 }
 
-// TestMountsAreApart: each mount has a bulkhead of its own, and a namespace that is
-// guarded has none beside.
+// TestMountsAreApart: each mount has a bulkhead of its own. A guarded namespace has no
+// other one.
 func TestMountsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one := check.Store(t, check.Sample)
@@ -293,7 +294,7 @@ func TestMountsAreApart(t *testing.T) {
 	})
 }
 
-// turned is a context with a turn of m's.
+// turned is a context with a turn of m.
 func turned(t testing.TB, m *meter.Meter) (ctx context.Context, end func()) {
 	t.Helper()
 	ctx, turn, err := m.Begin(t.Context(), meter.Work)
@@ -301,8 +302,8 @@ func turned(t testing.TB, m *meter.Meter) (ctx context.Context, end func()) {
 	return ctx, turn.End
 }
 
-// TestBulkheadShares: a grant whose calls do not end leaves room for the others, which do
-// not notice.
+// TestBulkheadShares: a grant whose calls do not end leaves room for the others, which
+// are not affected.
 func TestBulkheadShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 8)
@@ -349,8 +350,8 @@ func TestBulkheadShares(t *testing.T) {
 	})
 }
 
-// TestBulkheadTurns: of a slow store each grant has its turns, and so has each share of
-// one, however many calls another has waiting.
+// TestBulkheadTurns: each grant has its turns of a slow store, and so has each share of a
+// grant, however many calls another has waiting.
 func TestBulkheadTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _, plan := behind(t, 2)

@@ -25,8 +25,8 @@ func faulty(t testing.TB, guards ...vfs.Guard) (vfs.Dir, *vfs.Control, *faultfs.
 	return d, c, plan, raw
 }
 
-// TestShutAfterStaging is a change that has staged everything when the gate is
-// shut: it does not land.
+// TestShutAfterStaging: a change has staged everything when the gate is shut. It does not
+// take effect.
 func TestShutAfterStaging(t *testing.T) {
 	for name, shut := range map[string]func(*vfs.Control) error{
 		"readOnly": func(c *vfs.Control) error { return c.SetWritable(false) },
@@ -37,7 +37,7 @@ func TestShutAfterStaging(t *testing.T) {
 				if !o.Changes {
 					continue
 				}
-				// The guard's work is done before the commit: shut it there.
+				// The guard has finished before the commit: shut the gate there.
 				var control *vfs.Control
 				due := false
 				d, c, raw := check.Guarded(t, check.Sample, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
@@ -64,8 +64,8 @@ func TestShutAfterStaging(t *testing.T) {
 	}
 }
 
-// TestNothingAfterRevoke has writers run flat out while the gate is shut, many
-// times: once that is answered, the tree stands still.
+// TestNothingAfterRevoke: writers run at full speed while the gate is shut, many times.
+// After the answer the tree does not change.
 func TestNothingAfterRevoke(t *testing.T) {
 	for name, shut := range map[string]func(*vfs.Control) error{
 		"readOnly": func(c *vfs.Control) error { return c.SetWritable(false) },
@@ -129,7 +129,7 @@ func TestStuckCommit(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- check.Put(t.Context(), below, "stuck", "x") }()
 				<-pause.Reached()
-				// Whoever derived it lets go of it, which does not end it.
+				// Whoever derived it releases it, which does not end it.
 				bc.Release()
 				check.OK(t, below.Close())
 
@@ -172,7 +172,7 @@ func TestStuckCommit(t *testing.T) {
 	}
 }
 
-// TestOtherGateIsNotHeldUp: a stuck change holds up nobody else's gate.
+// TestOtherGateIsNotHeldUp: a stuck change delays nobody at another gate.
 func TestOtherGateIsNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, plan, _ := faulty(t)
@@ -197,8 +197,8 @@ func TestOtherGateIsNotHeldUp(t *testing.T) {
 	})
 }
 
-// TestRouteGoesWhileCommitting: a change that is under way at a route counts
-// when the control of the route has been released.
+// TestRouteGoesWhileCommitting: a change in progress at a route still counts after the
+// control of the route has been released.
 func TestRouteGoesWhileCommitting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, plan, _ := faulty(t)
@@ -220,8 +220,8 @@ func TestRouteGoesWhileCommitting(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a revoke does not wait for what is staged, and neither does
-// the one who stages.
+// TestSlowReader: a revoke does not wait for staging, and the caller that stages does not
+// wait either.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, raw := check.Guarded(t, check.Sample)
@@ -273,7 +273,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestReadInFlight: what a read brings is withheld when the right to it went
+// TestReadInFlight: the result of a read is withheld if the right to it was taken back
 // meanwhile.
 func TestReadInFlight(t *testing.T) {
 	for what, take := range map[vfs.Code]func(*vfs.Control){

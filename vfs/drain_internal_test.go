@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Who revokes again what was revoked, while a change is under way beside it, has the
-// gates below looked through no more.
+// Revoking again what was revoked does not visit the gates below it again, although a
+// change is in progress beside it.
 func TestRevokedIsWalkedOnce(t *testing.T) {
 	root := NewGate()
 	defer root.Release()

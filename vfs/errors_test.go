@@ -9,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// What is said of a path is never much longer than a path may be, whatever was asked for.
+// The path in an error is never much longer than a path may be, whatever the request was.
 func TestErrorAboutALongPath(t *testing.T) {
 	about := func(path string) string { return (&vfs.Error{Code: vfs.NotFound, Path: path}).Error() }
 	long := strings.Repeat("a", vfs.MaxPath)
@@ -18,7 +18,7 @@ func TestErrorAboutALongPath(t *testing.T) {
 	require.Less(t, len(about(strings.Repeat("\x01", 7<<20))), 6*vfs.MaxPath+100)
 }
 
-// A path that a host has named already is named once.
+// A path that the host has already named is named once.
 func TestAtNamesOnce(t *testing.T) {
 	for _, c := range []struct{ path, msg, want string }{
 		{"a/b", "a/b: nothing has this name", "notFound: a/b: nothing has this name"},
@@ -35,7 +35,7 @@ func TestAtNamesOnce(t *testing.T) {
 	}
 }
 
-// A path without measure, which a guest may send, costs hardly more than a short one.
+// A guest may send a very long path. It costs hardly more than a short one.
 func TestAtALongPath(t *testing.T) {
 	err := vfs.Errorf(vfs.Limit, "too long")
 	for _, names := range []int{1 << 20, vfs.MaxPath / 2} {

@@ -1,6 +1,6 @@
 package vfs
 
-// Below counts the gates below g, routes and composites included.
+// Below counts the gates below g, including routes and composites.
 func Below(g *Gate) int {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
@@ -17,7 +17,7 @@ func Watchers(g *Gate) (n int) {
 	return n
 }
 
-// Changing counts the changes under way at g and below.
+// Changing counts the changes in progress at g and below.
 func Changing(g *Gate) int {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()
@@ -42,7 +42,7 @@ func Composites(g *Gate) int {
 	return len(g.composites)
 }
 
-// EnterLate tries to begin a change with what was known of g before f.
+// EnterLate tries to begin a change with what was known of g before f ran.
 func EnterLate(g *Gate, f func()) bool {
 	word := g.word.Load()
 	f()
@@ -54,7 +54,7 @@ func EnterLate(g *Gate, f func()) bool {
 	return true
 }
 
-// MaxDerived is the bound that tests try.
+// MaxDerived is the bound for tests.
 const MaxDerived = maxDerived
 
 // BulkheadStats counts the calls inside a Bulkhead and the calls that wait for it.

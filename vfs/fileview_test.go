@@ -10,7 +10,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// plain is a store whose files can do nothing that is optional.
+// plain is a store whose files have no optional abilities.
 type plain struct{ vfs.Dir }
 
 func (p plain) Lookup(ctx context.Context, name string) (vfs.Node, error) {
@@ -21,7 +21,7 @@ func (p plain) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return n, err
 }
 
-// meanwhile does something before it is read.
+// meanwhile calls a function before it is read.
 type meanwhile struct {
 	do func()
 	io.Reader
@@ -33,8 +33,8 @@ func (m *meanwhile) Read(p []byte) (int, error) {
 	return m.Reader.Read(p)
 }
 
-// TestReplaceOfWhatIsGone: to replace a file through itself makes none where it is
-// gone, also in a store that replaces by name alone.
+// TestReplaceOfWhatIsGone: replacing a file through itself does not make it again if it
+// is gone, also in a store that replaces by name alone.
 func TestReplaceOfWhatIsGone(t *testing.T) {
 	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 		"a store": func(d vfs.Dir) vfs.Dir { return d },
@@ -54,7 +54,7 @@ func TestReplaceOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// cloning is a file whose content is cloned, after something else.
+// cloning is a file whose content is cloned after a function was called.
 type cloning struct {
 	vfs.File
 	first func()
@@ -90,7 +90,7 @@ func (d ofCloning) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return cloning{n.(vfs.File), d.first}, nil
 }
 
-// TestCloneWhileRevoked: whoever clones is told when the right to read went
+// TestCloneWhileRevoked: a caller that clones is told if the right to read was taken back
 // meanwhile.
 func TestCloneWhileRevoked(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)

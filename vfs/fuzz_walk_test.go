@@ -12,8 +12,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// FuzzWalk walks through links with any targets, below a directory that must
-// not be left, and where one name is withheld.
+// FuzzWalk walks through links with any targets, below a directory that must not be left,
+// and in which one name is withheld.
 func FuzzWalk(f *testing.F) {
 	for _, target := range []string{"..", "../..", "a/../../top", "/etc", "in", "d/in", ".", "", "l", "m", "d/../l", "././d//in", "in/..", "in/.", "\xff", "a\x00", ".env", "d/.ENV", strings.Repeat("../", 50), "../inside/in"} {
 		f.Add(target, "d/m", "l")

@@ -13,8 +13,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// deep returns views of d, each derived from the one before, with the controls
-// of those that have their own.
+// deep returns views of d, each derived from the one before, with the controls of those
+// that have one.
 func deep(t testing.TB, d vfs.Dir, depth int) (views []vfs.Dir, controls []*vfs.Control) {
 	t.Helper()
 	for i := range depth {
@@ -30,8 +30,8 @@ func deep(t testing.TB, d vfs.Dir, depth int) (views []vfs.Dir, controls []*vfs.
 	return views, controls
 }
 
-// well is a directory that goes down forever, in effect, with what hold needs
-// everywhere.
+// well is a directory that is practically infinitely deep. At every level it has what
+// hold needs.
 func well(t testing.TB, depth int) vfs.Dir {
 	t.Helper()
 	s, raw := check.Store(t, nil)
@@ -87,7 +87,7 @@ func TestModesAtEveryDepth(t *testing.T) {
 			}
 		}
 	}
-	// From the bottom up, so that those above are alive still.
+	// From the bottom up, so that those above are still alive.
 	for at := len(controls) - 1; at >= 0; at-- {
 		for range 2 {
 			check.OK(t, controls[at].Revoke())
@@ -180,8 +180,8 @@ func TestAttenuationNeverComesBack(t *testing.T) {
 	}
 }
 
-// TestEnterLate: what was seen of a gate lets no change begin once the gate, or a
-// route below it, is another.
+// TestEnterLate: what was seen of a gate does not let a change begin after the gate, or a
+// route below it, has changed.
 func TestEnterLate(t *testing.T) {
 	for name, set := range map[string]func(c *vfs.Control){
 		"nothing":    func(*vfs.Control) {},
@@ -203,7 +203,7 @@ func TestEnterLate(t *testing.T) {
 	}
 }
 
-// TestMaxDerived: a guest makes no gate below gate without end.
+// TestMaxDerived: a guest cannot make gates below gates without end.
 func TestMaxDerived(t *testing.T) {
 	d, _, _ := check.Guarded(t, check.Sample)
 	for range vfs.MaxDerived - 1 { // guarded has derived one
@@ -218,8 +218,8 @@ func TestMaxDerived(t *testing.T) {
 	check.OK(t, err)
 }
 
-// TestClosed: a reference that was closed is stale, whoever else holds what it led
-// to, and revoked once that is.
+// TestClosed: a closed reference is stale, whoever else holds its target. It is revoked
+// after the target is.
 func TestClosed(t *testing.T) {
 	d, c, _ := check.Guarded(t, check.Sample)
 	h := check.Hold(t, d)
@@ -268,9 +268,8 @@ func TestAttenuatedFiles(t *testing.T) {
 	}
 }
 
-// TestConditionsReadWhatTheyAreOn: a condition on a version is a look at the
-// content, so that it is denied where reading is, whether or not it holds. Other
-// conditions and changes go on.
+// TestConditionsReadWhatTheyAreOn: a condition on a version looks at the content, so it
+// is denied where reading is, whether or not it holds. Other conditions and changes work.
 func TestConditionsReadWhatTheyAreOn(t *testing.T) {
 	right := vfs.If{Is: sha256.Sum256([]byte("there"))}
 	wrong := vfs.If{Is: sha256.Sum256([]byte("not there"))}

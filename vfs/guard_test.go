@@ -14,7 +14,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// TestAround is a guard that does not keep to the rules.
+// TestAround tests a guard that breaks the rules.
 func TestAround(t *testing.T) {
 	var late check.Do
 	var lateDone = make(chan error, 1)
@@ -88,7 +88,7 @@ func TestAround(t *testing.T) {
 	check.OK(t, <-lateDone)
 }
 
-// TestSwallowedError: a guard does not turn a failure into success.
+// TestSwallowedError: a guard cannot turn a failure into success.
 func TestSwallowedError(t *testing.T) {
 	d, _, _ := check.Guarded(t, check.Sample, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
 		do(ctx)
@@ -126,8 +126,8 @@ func TestGuardsInOrder(t *testing.T) {
 	}
 }
 
-// TestHidden: enumeration leaves out what is hidden, and naming it is denied
-// before the store is asked.
+// TestHidden: enumeration leaves out what is hidden, and naming it is denied before the
+// store is asked.
 func TestHidden(t *testing.T) {
 	hides := vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool {
 		return path == "a/secret" || path == "secret" || strings.HasPrefix(path, "a/secret/")

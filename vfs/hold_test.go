@@ -14,7 +14,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// batch is what the tests hold.
+// batch is the set of changes for which the tests hold.
 var batch = []vfs.Op{{Kind: vfs.OpReplace, Path: "m/a/f"}, {Kind: vfs.OpRemove, Path: "m/a/b/f"}, {Kind: vfs.OpRename, Path: "m/f", To: "m/z/f"}, {Kind: vfs.OpMkdir, Path: "new"}}
 
 func holding(t testing.TB, d vfs.Dir) (context.Context, func()) {
@@ -76,7 +76,7 @@ func mounts(t testing.TB, guards ...vfs.Guard) *namespace.Namespace {
 	return ns
 }
 
-// TestHold shuts the gate, or a mount, under a batch: it waits, the batch is made,
+// TestHold shuts the gate, or a mount, during a batch. It waits until the batch is done,
 // and everybody else is refused at once.
 func TestHold(t *testing.T) {
 	type shutter struct {
@@ -152,8 +152,7 @@ func TestHoldStuck(t *testing.T) {
 	})
 }
 
-// TestHoldRefuses: the first refusal is answered, with its path, and nothing is held
-// then.
+// TestHoldRefuses: the first refusal is the answer, with its path. Then nothing is held.
 func TestHoldRefuses(t *testing.T) {
 	hides := deny.Must("**/a/b/**").Guard()
 	asks := deny.Must("**/a/b/**").Ask(nil)
@@ -219,7 +218,7 @@ func TestHoldRefuses(t *testing.T) {
 	}
 }
 
-// TestHoldDoesNotWiden: a batch passes what waits for it, and nothing else.
+// TestHoldDoesNotWiden: a batch gets past those who wait for it, and past nothing else.
 func TestHoldDoesNotWiden(t *testing.T) {
 	ns := mounts(t)
 	d, c := check.Controlled(t, vfs.Guarded(ns.Root(), nil))
@@ -244,7 +243,7 @@ func TestHoldDoesNotWiden(t *testing.T) {
 	check.Is(t, "what was mounted over", makes(ctx, d), vfs.ReadOnly) // the route comes first
 }
 
-// TestHoldDoesNotWidenWhenShut: nor does one whose gate was shut meanwhile.
+// TestHoldDoesNotWidenWhenShut: the same for a batch whose gate was shut meanwhile.
 func TestHoldDoesNotWidenWhenShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
@@ -264,7 +263,7 @@ func TestHoldDoesNotWidenWhenShut(t *testing.T) {
 	})
 }
 
-// TestHoldReadsWhatMoves: a move in a batch needs what a move needs.
+// TestHoldReadsWhatMoves: a move in a batch needs the same rights as any move.
 func TestHoldReadsWhatMoves(t *testing.T) {
 	d, c := check.Controlled(t, vfs.Guarded(mounts(t).Root(), nil))
 	c.SetReadable(false)
@@ -281,8 +280,8 @@ func TestHoldReadsWhatMoves(t *testing.T) {
 	}
 }
 
-// TestHoldAsksGuards: each sees every op ahead, by its own root, and again when it
-// is made.
+// TestHoldAsksGuards: each guard sees every operation in advance, with paths from its own
+// root, and again when it is made.
 func TestHoldAsksGuards(t *testing.T) {
 	seen := func(into *[]vfs.Op) vfs.Guard {
 		return vfs.Guard{Changes: true, Around: func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
@@ -331,7 +330,7 @@ func TestHoldAsksGuards(t *testing.T) {
 	want("inner", inner, vfs.Alone, "replace a/f")
 }
 
-// TestHoldOfABareStore is no more than its context.
+// TestHoldOfABareStore: for a store without a membrane, a hold is only its context.
 func TestHoldOfABareStore(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
 	ctx, release, err := vfs.Hold(t.Context(), raw, batch)

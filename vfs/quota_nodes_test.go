@@ -81,7 +81,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A node at a long path counts for more, as long as it is open.
+// A node at a long path counts for more while it is open.
 func TestOpenLongPath(t *testing.T) {
 	l, small := check.NewMeter(meter.Limits{meter.Nodes: 1000}), check.NewMeter(meter.Limits{meter.Nodes: 17})
 	d := vfs.Guarded(memory.New(memory.Limits{}).Root(), nil, vfs.Guard{Meter: l}, vfs.Guard{Meter: small})
@@ -151,7 +151,7 @@ func (r releaser) Close() error {
 	return nil
 }
 
-// TestOpenReturnsToZero tries everything, also what fails, at once.
+// TestOpenReturnsToZero tries everything at once, including what fails.
 func TestOpenReturnsToZero(t *testing.T) {
 	d, l, plan, _ := check.Metered(t, meter.Limits{meter.Nodes: 6})
 	plan.Fail(faultfs.Lookup, faultfs.After, 7, vfs.Busy)

@@ -44,7 +44,7 @@ func TestStagingStopsEarly(t *testing.T) {
 	check.OK(t, check.Put(t.Context(), d, "f", strings.Repeat("x", 1007))) // in place of 7
 }
 
-// All that is staged at once is bounded, and not only what each write stages.
+// The sum of everything that is staged is bounded, and not only each write.
 func TestStagedAtOnce(t *testing.T) {
 	d, l, plan, _ := check.Metered(t, meter.Limits{meter.StoredBytes: 100})
 	begin := func(name string, n int) (end func(error) error) {
@@ -85,7 +85,7 @@ func TestStagedAtOnce(t *testing.T) {
 	}
 }
 
-// What is staged counts, and is bounded, where nothing bounds what is stored.
+// Staged content counts and is bounded, even if nothing bounds stored content.
 func TestStagedAlone(t *testing.T) {
 	for name, l := range map[string]meter.Limits{"bounded": {meter.StagedBytes: 100}, "unbounded": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestStagedAlone(t *testing.T) {
 	}
 }
 
-// greedy says that it read more than it had room for.
+// greedy says that it read more than the buffer holds.
 type greedy struct{}
 
 func (greedy) Read(p []byte) (int, error) { return len(p) + 1, nil }
@@ -138,7 +138,7 @@ func TestReaderThatLies(t *testing.T) {
 	}
 }
 
-// reading is a store that reads so many bytes at once, and stores none.
+// reading is a store that reads this many bytes at once, and stores none.
 type reading struct {
 	vfs.Dir
 	buffer int
@@ -152,7 +152,7 @@ func (d reading) Replace(_ context.Context, _ string, r io.Reader, _ vfs.If) (vf
 	return vfs.Version{}, err
 }
 
-// What one of several ledgers refuses is staged in none.
+// If one of several ledgers refuses, nothing is staged in any of them.
 func TestStagedInEveryMeter(t *testing.T) {
 	large, small := check.NewMeter(meter.Limits{meter.StoredBytes: 90}), check.NewMeter(meter.Limits{meter.StoredBytes: 60})
 	_, raw := check.Store(t, nil)
@@ -175,7 +175,7 @@ func TestStagedInEveryMeter(t *testing.T) {
 	check.OK(t, check.Put(t.Context(), d, "second", strings.Repeat("x", 60)))
 }
 
-// steps are what a reader's Reads do, one after the other.
+// steps are the results of a reader's Reads, one after another.
 type steps struct{ do []func(p []byte) (int, error) }
 
 func (s *steps) Read(p []byte) (int, error) {
@@ -184,7 +184,7 @@ func (s *steps) Read(p []byte) (int, error) {
 	return f(p)
 }
 
-// The end of what is written takes no room: it is never busy.
+// The end of the content takes no room: it is never busy.
 func TestNothingStagedIsNeverBusy(t *testing.T) {
 	ctx := t.Context()
 	_, raw := check.Store(t, check.Sample)

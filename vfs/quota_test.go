@@ -73,7 +73,7 @@ func TestQuota(t *testing.T) {
 	step("put it all", check.Put(ctx, d, "one", strings.Repeat("x", 100)), "", 100, 1)
 }
 
-// TestOverflow: there is no size that is too large to be refused.
+// TestOverflow: no size is too large to be refused.
 func TestOverflow(t *testing.T) {
 	l := check.NewMeter(meter.Limits{meter.StoredBytes: 100})
 	raw := memory.New(memory.Limits{Bytes: math.MaxInt64}).Root()
@@ -92,8 +92,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestFreedWhileReserved: what is freed while a change is under way earns no
-// more than it does otherwise.
+// TestFreedWhileReserved: what is freed while a change is in progress gives no more
+// credit than at other times.
 func TestFreedWhileReserved(t *testing.T) {
 	d, l, plan, _ := check.Metered(t, meter.Limits{meter.StoredBytes: 100})
 	pause := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
@@ -112,8 +112,8 @@ func TestFreedWhileReserved(t *testing.T) {
 	}
 }
 
-// Two writers at once share what is left: what the first has reserved counts
-// before its change has come to an end.
+// Two writers at once share what is left: what the first has reserved counts before its
+// change has ended.
 func TestReservedTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		op     faultfs.Op

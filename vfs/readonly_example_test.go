@@ -11,8 +11,8 @@ import (
 	"capd/vfs/namespace"
 )
 
-// A notice is a directory with one file, whose text never changes. It has what reads;
-// what changes is vfs.ImmutableDir's.
+// A notice is a directory with one file, whose text never changes. It implements only
+// what reads; vfs.ImmutableDir refuses changes.
 type notice struct {
 	vfs.ImmutableDir
 	text string
@@ -50,8 +50,8 @@ func (p page) ReadAt(_ context.Context, b []byte, off int64) (int, error) {
 	return strings.NewReader(p.text).ReadAt(b, off)
 }
 
-// A store that never changes implements what reads, and can be mounted and granted as
-// any other.
+// A store that never changes implements only what reads. It can be mounted and granted
+// like any other.
 func ExampleImmutableDir() {
 	ctx := context.Background()
 	ns := namespace.New()

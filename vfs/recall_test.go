@@ -14,7 +14,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// What was seen is recalled by the node that it was seen of, with the same context, and once.
+// What was seen of a node is recalled by the same node, with the same context, and once.
 func TestRecall(t *testing.T) {
 	store := memory.New(memory.Limits{}).Root()
 	a, err := store.Create(t.Context(), "a")
@@ -43,7 +43,7 @@ func TestRecall(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A Stat that a guard lets through after a while answers what is there then.
+// If a guard delays a Stat, it answers what is there after the delay.
 func TestRecallBehindAGuard(t *testing.T) {
 	dir := t.TempDir()
 	f := filepath.Join(dir, "f")

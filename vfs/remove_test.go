@@ -12,7 +12,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// telling is a store that tells when entries are read from its directories.
+// telling is a store that calls a function when entries of its directories are read.
 type telling struct {
 	vfs.Dir
 	read func()
@@ -41,8 +41,8 @@ func (l *telling) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	}
 }
 
-// The refusal to remove a directory that holds something reads no more of it than says
-// whether there is something that may be seen.
+// To refuse to remove a directory that is not empty, only so much of it is read as shows
+// whether something in it is visible.
 func TestRemoveReadsLittle(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 50 {
@@ -75,7 +75,7 @@ func TestRemoveReadsLittle(t *testing.T) {
 	}
 }
 
-// The reading ends when the right to remove goes.
+// The reading ends when the right to remove is taken back.
 func TestRemoveEndsWithItsRight(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 50 {

@@ -13,7 +13,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// two returns two grants over one store, each with a ledger and its control.
+// two returns two grants over one store, each with its ledger and its control.
 func two(t testing.TB) (d [2]vfs.Dir, c [2]*vfs.Control, l [2]*meter.Meter, raw vfs.Dir) {
 	t.Helper()
 	s, raw := check.Store(t, check.Sample)
@@ -42,7 +42,7 @@ func TestRenameBetweenGrants(t *testing.T) {
 		t.Error("not there")
 	}
 
-	// What is overwritten is credited to the one who had it, and to nobody else.
+	// What is overwritten is credited only to the one who stored it.
 	check.OK(t, check.Put(ctx, d[0], "keep", strings.Repeat("y", 60)))
 	check.OK(t, check.Put(ctx, d[0], "empty", ""))
 	used("made", 0, 60, 2)
@@ -52,7 +52,7 @@ func TestRenameBetweenGrants(t *testing.T) {
 	used("overwritten", 0, 60, 1)
 	used("overwritten", 1, 0, 1)
 
-	// The target's allowance decides, before anything is changed.
+	// The target's allowance decides before anything is changed.
 	check.OK(t, check.Put(ctx, raw, "big", strings.Repeat("z", 101)))
 	check.Is(t, "too large", d[0].Rename(ctx, "big", d[1], "big2", vfs.If{}, vfs.If{}), vfs.Quota)
 	used("refused", 0, 60, 1)
@@ -68,8 +68,8 @@ func TestRenameBetweenGrants(t *testing.T) {
 	used("refused", 1, 0, 1)
 }
 
-// TestRenameBetweenGrantsIsSeenInPart: neither one's guard learns where in the other's
-// tree it is.
+// TestRenameBetweenGrantsIsSeenInPart: the guard of one grant does not learn where in the
+// other's tree a file is.
 func TestRenameBetweenGrantsIsSeenInPart(t *testing.T) {
 	s, raw := check.Store(t, check.Sample)
 	var seen []string
@@ -88,8 +88,8 @@ func TestRenameBetweenGrantsIsSeenInPart(t *testing.T) {
 	}
 }
 
-// TestRenameMeasuresWhatMoves: whoever writes meanwhile, the target pays for
-// what comes.
+// TestRenameMeasuresWhatMoves: whoever writes meanwhile, the target pays for what
+// arrives.
 func TestRenameMeasuresWhatMoves(t *testing.T) {
 	d, _, l, raw := two(t)
 	stop := make(chan struct{})
@@ -149,8 +149,8 @@ func (lyingFile) Stat(context.Context) (vfs.Info, error) { return vfs.Info{Kind:
 
 func (f lyingFile) Open(ctx context.Context) (vfs.Content, error) { return vfs.Open(ctx, f.File) }
 
-// TestRenameReadsWhatMoves: a size that was asked for before or after need not
-// be that of what moves.
+// TestRenameReadsWhatMoves: a size that was read before or after may differ from the size
+// of what moves.
 func TestRenameReadsWhatMoves(t *testing.T) {
 	s, raw := check.Store(t, check.Sample)
 	l := check.NewMeter(meter.Limits{meter.StoredBytes: 100})
@@ -161,7 +161,7 @@ func TestRenameReadsWhatMoves(t *testing.T) {
 	}
 }
 
-// foreign is a guest's own directory: no method of it may be called.
+// foreign is a directory that a guest serves: no method of it may be called.
 type foreign struct {
 	vfs.Dir
 	t testing.TB
@@ -187,8 +187,8 @@ func TestRenameIntoAGuestsDir(t *testing.T) {
 	check.Is(t, "readOnly first", ro.Rename(t.Context(), "f", foreign{t: t}, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
 }
 
-// TestCrossedRenames moves through two gates in both directions while both are
-// locked and revoked: it never stops, and nothing moves after a revoke.
+// TestCrossedRenames moves through two gates in both directions while both are locked and
+// revoked. It never hangs, and nothing moves after a revoke.
 func TestCrossedRenames(t *testing.T) {
 	for round := range 24 {
 		d, c, _, raw := two(t)

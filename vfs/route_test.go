@@ -9,8 +9,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// TestRouteBindsEveryView is the AND along a route, for views from before and
-// after, and for those that came through another gate.
+// TestRouteBindsEveryView: the rights are the AND along a route, for views from before
+// and after, and for those that came through another gate.
 func TestRouteBindsEveryView(t *testing.T) {
 	d, c, _ := check.Guarded(t, check.Sample)
 	through, _ := check.Controlled(t, d)
@@ -69,8 +69,8 @@ func TestRouteBindsEveryView(t *testing.T) {
 	check.Is(t, "at the parent", err, "")
 }
 
-// TestRevokeAfterRouteIsGone: what was bound by a route that is no more is
-// bound by the gate above still.
+// TestRevokeAfterRouteIsGone: a view that was bound by a route is still bound by the gate
+// above after the route is gone.
 func TestRevokeAfterRouteIsGone(t *testing.T) {
 	d, c, _ := check.Guarded(t, check.Sample)
 	through, _ := check.Controlled(t, d)
@@ -138,11 +138,11 @@ func TestControlledStays(t *testing.T) {
 	if now := check.Picture(t, raw); now != before {
 		t.Errorf("changed to %s", now)
 	}
-	// What lies below what is controlled, and content, may change.
+	// Content, and what lies below a controlled directory, may change.
 	check.Is(t, "put", check.Put(t.Context(), d, "f", "content"), "")
 	check.Is(t, "below", check.DirAt(t, d, "a/b").Remove(t.Context(), "f", vfs.If{}), "")
 
-	// A lock outlives its control, however the controls are released.
+	// A lock lasts longer than its control, in whatever way the controls are released.
 	check.OK(t, b.SetWritable(false))
 	b.Release()
 	check.Is(t, "locked", check.Put(t.Context(), d, "a/b/new", "x"), vfs.ReadOnly)
@@ -158,8 +158,8 @@ func TestControlledStays(t *testing.T) {
 	check.Is(t, "released", d.Remove(t.Context(), "f", vfs.If{}), "")
 }
 
-// TestRoutesOfTwoGates: where a path passes routes of several gates all of them
-// bind, and a gate that is derived there tells it.
+// TestRoutesOfTwoGates: if a path passes routes of several gates, all of them bind it. A
+// gate that is derived there tells about all of them.
 func TestRoutesOfTwoGates(t *testing.T) {
 	outer, oc, _ := check.Guarded(t, check.Sample)
 	inner, ic := check.Controlled(t, outer)
@@ -180,7 +180,8 @@ func TestRoutesOfTwoGates(t *testing.T) {
 	}
 }
 
-// TestRouteThatWillExpire: so does one that is controlled by nobody, but will expire.
+// TestRouteThatWillExpire: the same for a route that nobody controls but that will
+// expire.
 func TestRouteThatWillExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, c, _ := check.Guarded(t, check.Sample)
@@ -194,7 +195,7 @@ func TestRouteThatWillExpire(t *testing.T) {
 	})
 }
 
-// TestGuestDoesNotPin: a gate that a guest derived at a route controls nothing.
+// TestGuestDoesNotPin: a gate that a guest derived at a route does not control anything.
 func TestGuestDoesNotPin(t *testing.T) {
 	d, c, _ := check.Guarded(t, check.Sample)
 	a := check.Child(t, c, "a")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What reads what a view reads (one view over another) has let go of the memory below when it returns. Run with -race.
+// A reader that a view gives to another view below it has released the memory when it
+// returns. Run with -race.
 func TestStagedReaderLetsGo(t *testing.T) {
 	v := Guarded(empty{}, NewGate()).(*dirView)
 	tg, err := v.target(t.Context(), "f", CheckName, noWrite, false)

@@ -11,7 +11,7 @@ import (
 	"capd/vfs"
 )
 
-// place is where names were changed, and notes in order when it is written to disk.
+// place is a directory whose names were changed. It notes when it is synced.
 type place struct {
 	name   string
 	synced *[]string
@@ -29,8 +29,8 @@ func (p *place) Close() error {
 	return nil
 }
 
-// However many names of a directory change, it is written once, after the changes;
-// not too many are held open; and no error is lost.
+// However many names of a directory change, it is synced once, after the changes. Only a limited number of
+// directories is held open, and no error is lost.
 func TestSyncTogether(t *testing.T) {
 	ctx, sync := vfs.SyncTogether(t.Context())
 	ctx = context.WithoutCancel(ctx)
@@ -70,7 +70,7 @@ func TestSyncTogether(t *testing.T) {
 	}
 }
 
-// lazy is a store that has what it changes synced later, and notes how many calls are inside its bulkhead then.
+// lazy is a store whose changes are synced later. It notes how many calls are inside its bulkhead then.
 type lazy struct {
 	vfs.Dir
 	b      *vfs.Bulkhead
@@ -92,8 +92,8 @@ func (l lazy) Sync() error {
 
 func (l lazy) Close() error { return nil }
 
-// What is synced together is synced inside the bulkhead through which it was changed, so that a mount that hangs does
-// not take more threads by it.
+// What is synced together is synced inside the bulkhead through which it was changed, so that a mount that
+// hangs takes no additional threads.
 func TestSyncTogetherInside(t *testing.T) {
 	b := vfs.NewBulkhead(1)
 	var inside []int

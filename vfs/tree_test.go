@@ -129,8 +129,8 @@ func TestNoGateIsLeft(t *testing.T) {
 	}
 }
 
-// TestClosedWhileUsed closes views while others use them and derive from them,
-// and then revokes: nothing that came of it lives on.
+// TestClosedWhileUsed closes views while others use them and derive from them, and then
+// revokes. Nothing derived from them lives on.
 func TestClosedWhileUsed(t *testing.T) {
 	for range 300 {
 		gate := vfs.NewGate()
@@ -197,7 +197,7 @@ func TestRevokeOfMany(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck is what a membrane adds, far down a chain of gates.
+// BenchmarkCheck measures what a membrane adds, at the end of a long chain of gates.
 func BenchmarkCheck(b *testing.B) {
 	for _, routes := range []bool{false, true} {
 		for _, depth := range []int{1, 1000} {

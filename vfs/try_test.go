@@ -8,8 +8,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// TestTryingBehindGuards: a guard that may wait has nothing tried behind it, one that
-// stands around changes alone is no hindrance, and a gate is asked.
+// TestTryingBehindGuards: nothing is tried behind a guard that may wait. A guard around
+// changes alone does not prevent it. The gate is asked.
 func TestTryingBehindGuards(t *testing.T) {
 	asked := 0
 	count := func(ctx context.Context, _ vfs.Op, do check.Do) (vfs.Effect, error) {

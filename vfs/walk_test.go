@@ -92,8 +92,8 @@ var walkTests = []struct {
 	{name: "long target", fs: []string{"l => " + strings.Repeat("./", 2047)}, path: "l/a", want: "notFound"},
 }
 
-// However many links a path goes through and however long they are, a walk looks up only
-// so many names.
+// However many links a path goes through, and however long they are, a walk looks up only
+// a limited number of names.
 func TestWalkIsBounded(t *testing.T) {
 	fs := []string{"d/"}
 	for i := range vfs.MaxLinks {
@@ -107,7 +107,7 @@ func TestWalkIsBounded(t *testing.T) {
 	}
 }
 
-// looks counts what is looked up in a directory.
+// looks counts the lookups in a directory.
 type looks struct {
 	vfs.Dir
 	n *atomic.Int64
@@ -159,13 +159,13 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// led says that a walk led to want, and closes what it found.
+// led checks that a walk led to want, and closes what it found.
 func led(t *testing.T, raw vfs.Dir, n vfs.Node, err error, want string) {
 	t.Helper()
 	got := string(vfs.CodeOf(err))
 	switch n := n.(type) {
 	case vfs.Dir:
-		// Which one it is can be told by what is made there.
+		// What is made there tells which one it is.
 		check.OK(t, check.Put(t.Context(), n, "marker", ""))
 		all, err := search.Compile("**/marker")
 		check.OK(t, err)
@@ -210,8 +210,8 @@ func TestWalkLongLoop(t *testing.T) {
 	}
 }
 
-// TestWalkBackToRoot: a link may lead to the very Dir; only a membrane can give
-// another reference to it.
+// TestWalkBackToRoot: a link may lead to the Dir itself. Only a membrane can give another
+// reference to it.
 func TestWalkBackToRoot(t *testing.T) {
 	d, _, raw := check.Guarded(t, vfstest.Tree{"d/l": {Link: ".."}, "f": {Data: "x"}})
 	ro, err := vfs.ReadOnlyDir(d)

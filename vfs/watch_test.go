@@ -9,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// A watch on membranes within membranes is told by any of them, and stops.
+// A watch on nested membranes is told by any of them, and ends.
 func TestWatchNestedMembranes(t *testing.T) {
 	for _, outer := range []bool{true, false} {
 		in, out := vfs.NewGate(), vfs.NewGate()

@@ -9,7 +9,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// hashing is a directory whose files take for ever to have a version.
+// hashing is a directory whose files never finish computing a version.
 type hashing struct {
 	vfs.Dir
 	begun chan struct{}
@@ -49,7 +49,8 @@ func (f hashingFile) Truncate(ctx context.Context, _ int64, _ vfs.If) error {
 	return f.h.forever(ctx)
 }
 
-// Whatever may read a file whole for its version ends with the right to it.
+// A call that may read a whole file for its version ends when the right to it is taken
+// back.
 func TestRevokeEndsHashing(t *testing.T) {
 	is1 := vfs.If{Is: vfs.Version{1}}
 	for name, do := range map[string]func(ctx context.Context, d, other vfs.Dir, f vfs.File) error{
@@ -99,7 +100,7 @@ func TestRevokeEndsHashing(t *testing.T) {
 	}
 }
 
-// A caller who gives up is told so, and not that a right went.
+// A caller that gives up is told so, and not that a right was taken back.
 func TestHashingCancelled(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
 	slow := hashing{raw, make(chan struct{})}

@@ -53,7 +53,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// FuzzURL: what was read is written so that it is read the same again.
+// FuzzURL: a URL that was read and written is read as the same again.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{"physical:/a", "git:/r?writable#main", "overlay:upper=/u,max=1:memory:?max=3", "cas:#00", "a:%41?b=%2C&c#%23"} {
 		f.Add(s)

@@ -1,8 +1,6 @@
 package batch_test
 
 import (
-	"capd/vfs/diff"
-	"capd/vfs/faultfs"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +11,8 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/diff"
+	"capd/vfs/faultfs"
 )
 
 // before has one of everything, and edits are what a batch makes of it.

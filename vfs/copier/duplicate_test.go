@@ -64,13 +64,13 @@ func (p *pair) duplicate(ctx context.Context, name string, o copier.Options) err
 	return copier.Duplicate(ctx, copier.Spot{Dir: p.fromDir, Name: name}, copier.Spot{Dir: p.toDir, Name: "got"}, o)
 }
 
-// arrived reports whether all of name is at the target.
+// arrived reports whether everything of name is at the target.
 func (p *pair) arrived(t *testing.T, name string) bool {
 	t.Helper()
 	return below(check.Picture(t, p.to.Root()), "got") == below(p.fromWhole, name)
 }
 
-// below is the part of a picture that is at a name.
+// below returns the part of a picture below a name.
 func below(picture, name string) string {
 	var some []string
 	for line := range strings.Lines(picture) {
@@ -109,7 +109,7 @@ func TestDuplicate(t *testing.T) {
 	})
 }
 
-// Nothing of a directory is seen before all of it is.
+// Nothing of a directory is visible before all of it is.
 func TestDuplicateAtOnce(t *testing.T) {
 	p := newPair(t, nil, true)
 	seen, placed := 0, false
@@ -130,7 +130,7 @@ func TestDuplicateAtOnce(t *testing.T) {
 }
 
 // TestEveryFault fails each operation of the source and of the target in turn, in each of
-// its stages: all is copied or nothing, and nothing is left of the staging.
+// its stages. Everything is copied or nothing, and nothing is left of the staging.
 func TestEveryFault(t *testing.T) {
 	planned := vfs.Errorf(vfs.Busy, "planned")
 	each(t, func(t *testing.T, stages bool) {
@@ -211,7 +211,7 @@ func TestSourceChanges(t *testing.T) {
 	}
 }
 
-// TestEnds: a copy that is cancelled, or revoked, leaves nothing.
+// TestEnds: a copy that is cancelled or revoked leaves nothing.
 func TestEnds(t *testing.T) {
 	each(t, func(t *testing.T, stages bool) {
 		p := newPair(t, nil, stages)
@@ -271,7 +271,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is at the target stays, unless its version was named, and comes back when the copy
+// What is at the target stays, unless its version was named. It comes back if the copy
 // fails.
 func TestTargets(t *testing.T) {
 	there := vfstest.Tree{"got": {Data: "the old one", Exec: true}}

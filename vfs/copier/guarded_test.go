@@ -13,8 +13,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// behind puts the target of p behind a mount with a guard, and that behind a membrane.
-// revoke revokes the membrane.
+// behind puts the target of p behind a mount with a guard, and the mount behind a
+// membrane. revoke revokes the membrane.
 func (p *pair) behind(t *testing.T, g vfs.Guard) (revoke func() error) {
 	t.Helper()
 	ns := namespace.New()
@@ -30,8 +30,8 @@ func used(t *testing.T, p *pair) vfs.Effect {
 	return vfs.Effect{Bytes: bytes, Nodes: nodes}
 }
 
-// TestTargetRevoked revokes the target at each step of the copy: after that nothing
-// appears, and a directory of which nothing was seen is counted nowhere.
+// TestTargetRevoked revokes the target at each step of the copy. After that nothing
+// appears, and a directory of which nothing was visible counts nowhere.
 func TestTargetRevoked(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.StageDir, faultfs.Mkdir, faultfs.Install, faultfs.Symlink, faultfs.Place} {
 		p := newPair(t, nil, true)
@@ -53,7 +53,7 @@ func TestTargetRevoked(t *testing.T) {
 	}
 }
 
-// TestTargetGuarded: the target's guards hold for what is made out of sight.
+// TestTargetGuarded: the target's guards apply to what is made out of sight.
 func TestTargetGuarded(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard vfs.Guard

@@ -12,11 +12,11 @@ import (
 	"capd/vfs/namespace"
 )
 
-// U+FDFA is one character of three bytes, and 18 where it is made alike.
+// U+FDFA is one character of three bytes. Folded it has 18 letters.
 const costly = "\ufdfa"
 
-// served is a tree in memory behind the guards that a directory of the host has by
-// default, at a mount, seen by a guest.
+// served is a tree in memory with the default guards of a directory of the host, at a
+// mount, as a guest sees it.
 func served(t testing.TB) vfs.Dir {
 	t.Helper()
 	names := namespace.New()
@@ -33,7 +33,7 @@ func served(t testing.TB) vfs.Dir {
 	return d
 }
 
-// deep makes directories below d, one in the other, all called name and a number.
+// deep makes nested directories below d, each called name and a number.
 func deep(t testing.TB, d vfs.Dir, name string, depth int) (path string, last vfs.Dir) {
 	t.Helper()
 	for i := range depth {
@@ -47,8 +47,8 @@ func deep(t testing.TB, d vfs.Dir, name string, depth int) (path string, last vf
 	return path, d
 }
 
-// allocated returns how many bytes f allocates in all, which tells of work as time
-// does, and is the same on every machine.
+// allocated returns how many bytes f allocates in all. This measures work like time does,
+// but is the same on every machine.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -57,8 +57,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a call costs is linear in what was sent: no name on the way is made alike twice,
-// and none above where the call begins.
+// The cost of a call is linear in its length: no name on the way is folded twice, and no
+// name above the start of the call is folded.
 func TestCost(t *testing.T) {
 	top := served(t)
 	ctx := t.Context()

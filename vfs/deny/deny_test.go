@@ -27,7 +27,8 @@ func TestMatch(t *testing.T) {
 		{[]string{"ÉCOLE", "straße"}, "ÉCOLE école E\u0301cole STRASSE straße", "ecole"},
 		{[]string{"[A-C]x"}, "Ax Cx ax", "Dx"},
 		{[]string{"**/ab*ba"}, "abba x/abxba", "aba x/abab"},
-		// What only the raw form covers: folding a pattern narrows some sets, and one character may become two.
+		// Paths that only the raw form matches: folding a pattern makes some sets
+		// smaller, and one character may become two.
 		{[]string{"[A-c]x"}, "Zx _x", "dx"},
 		{[]string{"a?"}, "aß a\ufb00", "abc"},
 		{deny.Triggers, ".git a/.git .git/hooks/pre-commit .git/config .git/HEAD .git/commondir a/.git/modules/m/config .GIT/HOOKS/x .mcp.json .envrc a/.vscode/tasks.json", ".gitignore .github/x a.git"},
@@ -83,7 +84,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// at is the matcher of a path.
+// at is a matcher of one path.
 func at(r *deny.Rules, path string) vfs.Matcher {
 	m := r.Matcher()
 	for name := range strings.SplitSeq(path, "/") {
@@ -119,8 +120,8 @@ func tree(t *testing.T, paths ...string) vfs.Dir {
 	return root
 }
 
-// TestMove: a directory moves whole only where the rules below it are the same,
-// whether or not there is anything that they concern.
+// TestMove: a directory moves whole only if the rules below both places are the same,
+// even if they match nothing in it.
 func TestMove(t *testing.T) {
 	for _, c := range []struct {
 		pattern, from, to string
@@ -153,9 +154,10 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestToldByRemoval: a directory that holds something withheld, and nothing else, can be
-// neither removed nor moved to another tree. That tells so much, and the host learns of
-// which directory; of one that holds something visible too it tells nothing.
+// TestToldByRemoval: a directory that holds only something withheld can be neither
+// removed nor moved to another tree. The refusal tells that much, and the host learns
+// which directory it is. If the directory also holds something visible, the refusal tells
+// nothing.
 func TestToldByRemoval(t *testing.T) {
 	names := namespace.New()
 	for path, below := range map[string]vfs.Dir{"from": tree(t, "secret/in/.env", "both/.env", "both/x", "plain/x"), "to": tree(t, "x")} {
@@ -195,7 +197,7 @@ func TestToldByRemoval(t *testing.T) {
 	}
 }
 
-// swapping replaces a file by a directory when it has been looked at.
+// swapping replaces a file by a directory after it was looked at.
 type swapping struct {
 	vfs.Dir
 	swap func()
@@ -207,7 +209,7 @@ func (s swapping) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return n, err
 }
 
-// TestSwappedForADirectory: what is looked at as a file moves only as that file.
+// TestSwappedForADirectory: what was looked at as a file moves only as that file.
 func TestSwappedForADirectory(t *testing.T) {
 	raw := tree(t, "a", "c/secret")
 	d := vfs.Guarded(swapping{raw, func() {
@@ -277,7 +279,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What is matched by names alone is what the patterns say.
+// Matching name by name agrees with the patterns.
 func TestNames(t *testing.T) {
 	segments := []string{".ssh", ".SSH", ".env", ".env.", ".env.x", "a.pem", ".pem", "pem", "x.Key", "credentials.json", "a", "é", "\u212a.key"}
 	for _, patterns := range [][]string{deny.Secrets, deny.Triggers, {"**/a/**", "**/a"}, {"a/**", "**/*"}, {"**/{a,b}", "**/x?"}, {"**"}, {"**/a*b/**"}, {"**/A/**", "a/*/**"}} {

@@ -10,7 +10,8 @@ import (
 	"capd/vfs/diff"
 )
 
-// The JSON of changes and conflicts is what capd diff --json and capd apply --json print.
+// The JSON of changes and conflicts is the output of capd diff --json and capd apply
+// --json.
 func TestJSON(t *testing.T) {
 	file := diff.State{Kind: vfs.FileKind, Version: vfs.Version{1}}
 	open := func(context.Context) (io.ReadCloser, error) { return nil, nil }

@@ -21,7 +21,7 @@ func newTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	return s.Root()
 }
 
-// Without faults nothing differs.
+// Without faults nothing is different.
 func TestSuite(t *testing.T) {
 	vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 		return faultfs.New(newTree(t, tree), new(faultfs.Plan))
@@ -87,7 +87,7 @@ func TestNth(t *testing.T) {
 	}
 }
 
-// Every operation of everything reached through the Dir has its faults.
+// Every operation of every node reached through the Dir has its faults.
 func TestEveryOperation(t *testing.T) {
 	plan := new(faultfs.Plan)
 	root := faultfs.New(newTree(t, vfstest.Tree{"d/f": {Data: "f"}, "d/l": {Link: "f"}}), plan)
@@ -171,8 +171,8 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// A pause in the commit window holds the change back after the caller's own
-// committer was entered, and takes no notice of the context's end.
+// A pause in the commit window holds the change after the caller's own committer was
+// entered, and ignores the end of the context.
 func TestPauseInCommit(t *testing.T) {
 	inner := newTree(t, vfstest.Tree{"f": {Data: "old"}})
 	plan := new(faultfs.Plan)

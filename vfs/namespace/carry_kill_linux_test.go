@@ -21,8 +21,8 @@ import (
 
 const killVar = "CAPD_VFS_TEST_KILL"
 
-// TestMoveKilledChild moves d from one directory to another, and is killed at an
-// operation, when TestMoveKilled tells it which.
+// TestMoveKilledChild runs when TestMoveKilled tells it at which operation. It moves d
+// from one directory to another, and is killed there.
 func TestMoveKilledChild(t *testing.T) {
 	args := strings.Split(os.Getenv(killVar), "\n")
 	if len(args) < 5 {
@@ -51,8 +51,8 @@ func TestMoveKilledChild(t *testing.T) {
 	fmt.Println("moved")
 }
 
-// TestMoveKilled kills a process at each step of its move between two directories:
-// every file is whole in one of them at least, and nothing of the staging is seen.
+// TestMoveKilled kills a process at each step of its move between two directories. Every
+// file is whole in at least one of them, and nothing of the staging is visible.
 func TestMoveKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")

@@ -53,7 +53,7 @@ func (w *twoTrees) move(t testing.TB, name, newName string, from, to vfs.If) err
 	return a.Rename(t.Context(), name, b, newName, from, to)
 }
 
-// nodes is a tree with its files' contents, executable bits and links' texts.
+// nodes describes a tree: the files' contents, executable bits, and targets of links.
 func nodes(t testing.TB, d vfs.Dir) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -120,8 +120,8 @@ func version(t testing.TB, d vfs.Dir, path string) vfs.Version {
 	return v
 }
 
-// TestMoveBetweenTreesConditions: what a Rename within a store answers, and no
-// change.
+// TestMoveBetweenTreesConditions: the answers are those of a Rename within a store, and
+// nothing changes.
 func TestMoveBetweenTreesConditions(t *testing.T) {
 	there := vfstest.Tree{"f": {Data: "there"}, "same": {Data: "stays"}, "d/f": {Data: "x"}, "l": {Link: "f"}}
 	w := trees(t, cargo, there)
@@ -165,8 +165,8 @@ func TestMoveBetweenTreesConditions(t *testing.T) {
 	check.OK(t, w.move(t, "d", "fresh", vfs.If{}, vfs.If{Absent: true}))
 }
 
-// TestMoveOfOneStoreMountedTwice: a file is never moved over itself, nor a directory
-// into itself and away.
+// TestMoveOfOneStoreMountedTwice: a file is never moved over itself, nor a directory into
+// itself.
 func TestMoveOfOneStoreMountedTwice(t *testing.T) {
 	s, raw := check.Store(t, cargo)
 	root := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": s.Root()}).Root(), nil)
@@ -185,8 +185,8 @@ func TestMoveOfOneStoreMountedTwice(t *testing.T) {
 	}
 }
 
-// TestMoveUnderRules: the mounts' rules and the grant's hold, and nothing changes
-// when they refuse.
+// TestMoveUnderRules: the rules of the mounts and of the grant apply. If they refuse,
+// nothing changes.
 func TestMoveUnderRules(t *testing.T) {
 	pem := deny.Must("**/*.pem").Guard()
 	plain := vfstest.Tree{"d/f": {Data: "x"}, "d/s.pem": {Data: "secret"}, "l": {Link: "d"}, "e/l": {Link: "x"}, "g/x": {Data: "x"}}
@@ -280,9 +280,9 @@ func TestMoveUnderRules(t *testing.T) {
 
 var errFault = vfs.Errorf(vfs.Busy, "planned")
 
-// TestMoveFails fails each operation of the source and of the target in turn, in each
-// of its stages: every file is whole in one place at least; a failure before the
-// first removal leaves the source as it was and nothing at the target.
+// TestMoveFails fails each operation of the source and of the target in turn, in each of
+// its stages. Every file is whole in at least one place. A failure before the first
+// removal leaves the source as it was and nothing at the target.
 func TestMoveFails(t *testing.T) {
 	for _, move := range []struct {
 		name string
@@ -345,8 +345,8 @@ func TestMoveFails(t *testing.T) {
 	}
 }
 
-// TestMoveOfWhatChanges changes the source when everything has been copied, before
-// it is removed: what changed or appeared stays, and the target is undone or whole.
+// TestMoveOfWhatChanges changes the source when everything has been copied, before it is
+// removed. What changed or appeared stays, and the target is undone or whole.
 func TestMoveOfWhatChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		op     faultfs.Op // of the source, at whose first
@@ -399,8 +399,8 @@ func TestMoveOfWhatChanges(t *testing.T) {
 	}
 }
 
-// TestMoveEnds: a move that is cancelled is undone; one whose gate is shut changes
-// nothing any more.
+// TestMoveEnds: a cancelled move is undone. A move whose gate is shut changes nothing any
+// more.
 func TestMoveEnds(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		w := trees(t, cargo, nil)

@@ -16,11 +16,11 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// stepwise hides that a Dir is a PathLooker, so a walk from it looks up every name by
-// itself.
+// stepwise hides that a Dir is a PathLooker, so that a walk from it looks up every name
+// separately.
 type stepwise struct{ vfs.Dir }
 
-// walksAlike checks that a walk that may look up several names at once ends as one that
+// walksAlike checks that a walk that may look up several names at once ends like one that
 // may not.
 func walksAlike(t *testing.T, d vfs.Dir, paths ...string) {
 	t.Helper()
@@ -57,7 +57,7 @@ func everyPath() []string {
 	return all
 }
 
-// A walk asks a store for all names at once, and its guards for every one of them.
+// A walk asks a store for all names at once, and asks the guards about each of them.
 func TestLookPathAsksOnce(t *testing.T) {
 	d, _, raw := check.Guarded(t, check.Sample)
 	n, err := vfs.LookPath(t.Context(), raw, []string{"a", "b", "c", "f"})
@@ -134,7 +134,7 @@ func TestLookPathControlled(t *testing.T) {
 	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
 }
 
-// A right that is taken back during the lookup is missed before anything is answered.
+// If a right is taken back during the lookup, this is noticed before the answer.
 func TestLookPathRevokedMeanwhile(t *testing.T) {
 	for _, path := range []string{"a/b/c/f", "a/none"} {
 		_, raw := check.Store(t, check.Sample)

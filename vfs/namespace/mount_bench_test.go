@@ -8,8 +8,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// BenchmarkReadAtMounted reads 4 KiB through a grant's view, the namespace and a
-// mount's membrane.
+// BenchmarkReadAtMounted reads 4 KiB through a grant's view, the namespace and a mount's
+// membrane.
 func BenchmarkReadAtMounted(b *testing.B) {
 	_, raw := check.Store(b, check.Sample)
 	check.OK(b, check.Put(b.Context(), raw, "f", strings.Repeat("x", 4096)))

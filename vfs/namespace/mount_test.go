@@ -26,8 +26,8 @@ func shows(t testing.TB, what string, d vfs.Dir, want string) {
 	}
 }
 
-// TestMountShows mounts and unmounts under what is open: it shows at once, and a
-// node is of the tree that it was opened in.
+// TestMountShows mounts and unmounts below open nodes. It shows at once, and a node
+// belongs to the tree in which it was opened.
 func TestMountShows(t *testing.T) {
 	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 		"bare":  func(d vfs.Dir) vfs.Dir { return d },
@@ -125,8 +125,8 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestMountAttenuates has every attenuation, and another mount beside it without.
-// TestLedToNothing: a directory that only leads to mounts goes with the last of them.
+// TestLedToNothing: a directory that only leads to mounts disappears with the last of
+// them.
 func TestLedToNothing(t *testing.T) {
 	ns := check.Compose(t, nil)
 	check.Mount(t, ns, "x/y/one", nil)
@@ -149,6 +149,7 @@ func TestLedToNothing(t *testing.T) {
 	try("both are gone", vfs.Stale, vfs.Stale)
 }
 
+// TestMountAttenuates tries every attenuation, beside another mount without any.
 func TestMountAttenuates(t *testing.T) {
 	ctx := t.Context()
 	ns := namespace.New()
@@ -199,8 +200,8 @@ func first(codes ...vfs.Code) vfs.Code {
 	return ""
 }
 
-// TestUnmountCloses: the tree is closed, once, when it was unmounted, whatever is
-// open in it, and what was never mounted is not.
+// TestUnmountCloses: a tree is closed once, when it is unmounted, whatever is open in it.
+// A tree that was never mounted is not closed.
 func TestUnmountCloses(t *testing.T) {
 	for name, guards := range map[string][]vfs.Guard{"one membrane": nil, "two": {{}}} {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +247,8 @@ func TestUnmountCloses(t *testing.T) {
 	}
 }
 
-// TestUnmountWaits: a change that had begun is waited for, and nothing changes
-// after unmount has answered.
+// TestUnmountWaits: an unmount waits for a change that had begun. Nothing changes after
+// it has answered.
 func TestUnmountWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, raw := check.Store(t, check.Sample)
@@ -286,8 +287,8 @@ func TestUnmountWaits(t *testing.T) {
 	})
 }
 
-// TestUnmountUnderLoad mounts and unmounts while guests work: no change lands in a
-// tree that was unmounted, and nothing but stale and notFound is answered for it.
+// TestUnmountUnderLoad mounts and unmounts while guests work. No change reaches an
+// unmounted tree, and the only answers there are stale and notFound.
 func TestUnmountUnderLoad(t *testing.T) {
 	ns := namespace.New()
 	check.Mount(t, ns, "", vfstest.Tree{"f": {Data: "beside"}})
@@ -326,7 +327,7 @@ func TestUnmountUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// TestUnmountEnds: what is under way in the tree ends with it, and is not waited for.
+// TestUnmountEnds: what is in progress in the tree ends with it. Nobody waits for it.
 func TestUnmountEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := namespace.New()
@@ -408,8 +409,8 @@ func TestMountsOfMany(t *testing.T) {
 	shows(t, "at the end", d, "a a/b a/b/c a/b/c/f")
 }
 
-// TestMountsInAnyOrder mounts and unmounts what nests in every order: what is left
-// shows, and a node that nothing hides any more is live.
+// TestMountsInAnyOrder mounts and unmounts nested mounts in every order. What is left
+// shows, and a node that is no longer hidden is live again.
 func TestMountsInAnyOrder(t *testing.T) {
 	paths := []string{"a", "a/b", "a/b/c"}
 	var orders [][]string

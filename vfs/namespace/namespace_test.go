@@ -11,7 +11,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// composed is a root with others in it.
+// composed is a root with other trees in it.
 func composed(t testing.TB) (ns vfs.Dir, root, one, two vfs.Dir) {
 	t.Helper()
 	_, root = check.Store(t, vfstest.Tree{"a/hidden": {Data: "x"}, "b/file": {Data: "b"}, "c": {Data: "c"}, "m/n/hidden": {Data: "x"}, "m/seen": {Data: "m"}, "z/f": {Data: "z"}, "l": {Link: "a/f"}, "deep": {Data: "a file where a tree is"}})
@@ -102,8 +102,8 @@ func TestNamespaceChanges(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsAlsoRevoked: what a mount's own gate takes back is gone, and
-// its watchers are told through the membrane around the namespace.
+// TestNamespaceIsAlsoRevoked: what a mount's own gate takes back is gone, and its
+// watchers are told through the membrane around the namespace.
 func TestNamespaceIsAlsoRevoked(t *testing.T) {
 	inner, c, _ := check.Guarded(t, check.Sample)
 	_, other := check.Store(t, check.Sample)

@@ -15,9 +15,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// TestMovePowerCut: after a power cut at any moment of a move between two
-// directories every file is whole in one of them at least, and one that has answered
-// is done.
+// TestMovePowerCut: after a power cut at any moment of a move between two directories,
+// every file is whole in at least one of them. A move that has answered is done.
 func TestMovePowerCut(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")

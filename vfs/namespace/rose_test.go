@@ -10,7 +10,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// A link that rises out of its tree leads to another tree, or outside.
+// A link that leads above its tree leads to another tree, or outside.
 func TestLinkOutOfItsTree(t *testing.T) {
 	project, tmp := memory.New(memory.Limits{}), memory.New(memory.Limits{})
 	for name, target := range map[string]string{

@@ -16,7 +16,7 @@ func mounted(t testing.TB, at string, d vfs.Dir) vfs.Dir {
 	return check.DirAt(t, ns.Root(), at)
 }
 
-// TestSuite holds membranes and mounts to the contract that every store keeps.
+// TestSuite runs the conformance suite against membranes and mounts.
 func TestSuite(t *testing.T) {
 	for name, wrap := range map[string]func(testing.TB, vfs.Dir) vfs.Dir{
 		"guarded":   func(_ testing.TB, d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil) },

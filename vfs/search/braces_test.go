@@ -9,8 +9,7 @@ import (
 	"capd/vfs/search"
 )
 
-// expandSlowly does what Expand does by replacing the first brace until there is
-// none.
+// expandSlowly does the same as Expand: it replaces the first brace until there is none.
 func expandSlowly(pattern string) (done []string, code vfs.Code) {
 	todo := []string{pattern}
 	for len(todo) > 0 {
@@ -33,8 +32,8 @@ func expandSlowly(pattern string) (done []string, code vfs.Code) {
 	return done, ""
 }
 
-// firstBrace splits p into p[:open] + "{" + parts… + "}" + rest. open is -1 when
-// there is no brace, and parts nil when it stays open.
+// firstBrace splits p into p[:open] + "{" + parts… + "}" + rest. open is -1 if there is
+// no brace, and parts is nil if it is not closed.
 func firstBrace(p string) (open int, parts []string, rest string) {
 	open, depth, from, class := -1, 0, 0, false
 	for i := 0; i < len(p); i++ {
@@ -93,8 +92,8 @@ func TestBraces(t *testing.T) {
 	try("", 6)
 }
 
-// Patterns as long as can be take a step for each of their bytes, and one more
-// for each pattern that they stand for.
+// The longest patterns take a step for each of their bytes, and one more for each pattern
+// that they stand for.
 func TestBracesAreLinear(t *testing.T) {
 	six := strings.Repeat("{a,b}", 6)
 	for _, c := range []struct {

@@ -37,7 +37,7 @@ func randomTree(rng *rand.Rand) vfstest.Tree {
 	return tree
 }
 
-// TestFind compares with the naive way, whole and cut at every place.
+// TestFind compares with the naive search, whole and continued from every place.
 func TestFind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	patterns := []string{"**", "*", "a", "a/*", "a/b", "**/a", "a/**", "{a,b}/{a,b}/c.go", "**/*.go", "{a,ab}/**/b", "?", "a/**/a", "*/a", "*/a/*", "{a/b,**/ab}"}
@@ -66,8 +66,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindPages stops after every entry and goes on from there, also where what
-// it stopped at is gone.
+// TestFindPages stops after every entry and continues from there, also if that entry is
+// gone.
 func TestFindPages(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
 	p, err := search.Compile("**")
@@ -144,8 +144,8 @@ func TestFindErrors(t *testing.T) {
 	check.Is(t, "unreadable midway", err, vfs.Denied)
 }
 
-// TestFindMissed: what a search could not look into is told, what policy withholds and
-// what is gone is not.
+// TestFindMissed: directories that a search could not look into are reported. Those that
+// policy withholds, or that are gone, are not.
 func TestFindMissed(t *testing.T) {
 	missed := func(d vfs.Dir, pattern string) (all []string) {
 		t.Helper()
@@ -193,8 +193,7 @@ func TestFindMissed(t *testing.T) {
 	}
 }
 
-// TestFindInTheDeep: what is too deep to be named is left out, and the rest is
-// found.
+// TestFindInTheDeep: what is too deep for a path is left out, and the rest is found.
 func TestFindInTheDeep(t *testing.T) {
 	_, raw := check.Store(t, vfstest.Tree{"z": {Data: "x"}})
 	d := raw
@@ -224,7 +223,7 @@ func TestFindLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// TestFindWork: what an entry costs is told with it.
+// TestFindWork: the cost of an entry is reported with it.
 func TestFindWork(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
 	check.OK(t, check.Put(t.Context(), raw, strings.Repeat("a", 250), ""))
@@ -251,7 +250,7 @@ func TestFindWork(t *testing.T) {
 	}
 }
 
-// listed counts the entries that are listed.
+// listed counts the listed entries.
 type listed struct {
 	vfs.Dir
 	n *int
@@ -268,8 +267,8 @@ func (d listed) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 	}
 }
 
-// A pattern that is much work is matched against few entries before the first of
-// them is told, and against none that were told before.
+// An expensive pattern is matched against only a few entries before the first of them is
+// reported, and never again against entries that were reported.
 func TestFindOfMuchWork(t *testing.T) {
 	_, raw := check.Store(t, vfstest.Tree{})
 	for i := range 20 {

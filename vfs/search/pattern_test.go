@@ -133,7 +133,7 @@ func TestPatternIsFast(t *testing.T) {
 	}
 }
 
-// slow says whether names match a pattern without braces, by trying everything.
+// slow reports whether names match a pattern without braces. It tries everything.
 func slow(pattern, names []string) bool {
 	switch {
 	case len(pattern) == 0:
@@ -221,7 +221,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// Equal alternatives are one, and all together are bounded.
+// Equal alternatives count once, and all together are bounded.
 func TestPatternAlternatives(t *testing.T) {
 	p, err := search.Compile("{" + strings.Repeat("*,", 63) + "*}/" + strings.Repeat("*/", 100) + "x")
 	check.OK(t, err)

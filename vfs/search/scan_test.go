@@ -12,8 +12,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// A route that the host has closed is closed to a search too, before it and in its
-// midst.
+// A route that the host has closed is closed to a search too, before the search and in
+// the middle of it.
 func TestFindKeepsOffRoutes(t *testing.T) {
 	tree := vfstest.Tree{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -85,8 +85,8 @@ func (s scanning) Scan(ctx context.Context, names []string, most int, found func
 	return nil
 }
 
-// A search of many directories finds the same, whoever lists them, and from wherever
-// it goes on.
+// A search of many directories finds the same, whoever lists them, and wherever it
+// continues.
 func TestFindByScouts(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 30 {

@@ -51,7 +51,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// Nothing is written of what is too long, and the text is known not to be whole.
+// Nothing is written for a file that is too long, and the caller is told that the text is
+// incomplete.
 func TestLong(t *testing.T) {
 	noise := make([]byte, unified.MaxPatch)
 	r := rand.NewChaCha8([32]byte{1})
@@ -64,7 +65,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// git itself applies what Format writes, and takes it back.
+// git itself applies what Format writes, and reverses it.
 func TestGitApplies(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		if os.Getenv("CAPD_CI") != "" {
@@ -110,7 +111,7 @@ func TestGitApplies(t *testing.T) {
 	}
 }
 
-// lines are a few, with or without an end.
+// lines returns a few lines, with or without a final newline.
 func lines(r *rand.Rand) string {
 	var b strings.Builder
 	for range r.IntN(12) {

@@ -25,8 +25,8 @@ func newTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	return s.Root()
 }
 
-// broken is a root with one fault, under the name of the rule that has to find
-// it. What is reached through it is sound.
+// broken is a root with one fault, under the name of the rule that must find it. What is
+// reached through it is correct.
 var broken = map[string]func(vfs.Dir) vfs.Dir{
 	"Read/List":                  func(d vfs.Dir) vfs.Dir { return unordered{d} },
 	"Read/Lookup":                func(d vfs.Dir) vfs.Dir { return folding{d} },
@@ -57,8 +57,7 @@ var broken = map[string]func(vfs.Dir) vfs.Dir{
 
 const ruleVar = "VFSTEST_BROKEN_RULE"
 
-// TestBrokenStore runs the suite on a broken store, when TestSuiteFindsFaults
-// tells it which.
+// TestBrokenStore runs the suite on a broken store. TestSuiteFindsFaults says which.
 func TestBrokenStore(t *testing.T) {
 	rule := os.Getenv(ruleVar)
 	if rule == "" {
@@ -77,7 +76,7 @@ func TestBrokenStore(t *testing.T) {
 	})
 }
 
-// A suite that cannot fail holds nobody to anything.
+// A suite that cannot fail tests nothing.
 func TestSuiteFindsFaults(t *testing.T) {
 	for name := range broken {
 		t.Run(name, func(t *testing.T) {
@@ -134,14 +133,14 @@ func (d folding) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return d.Dir.Lookup(ctx, strings.ToLower(name))
 }
 
-// walking takes a path where a name belongs.
+// walking accepts a path where a name belongs.
 type walking struct{ vfs.Dir }
 
 func (d walking) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return d.Dir.Lookup(ctx, strings.TrimPrefix(name, "/"))
 }
 
-// careless puts what it has in place when the reader fails.
+// careless puts the content in place although the reader fails.
 type careless struct{ vfs.Dir }
 
 func (d careless) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
@@ -153,7 +152,7 @@ func (d careless) Replace(ctx context.Context, name string, r io.Reader, c vfs.I
 	return v, put
 }
 
-// inPlace has files that hold nothing open.
+// inPlace has files that do not hold a content open.
 type inPlace struct{ vfs.Dir }
 
 type placeFile struct{ vfs.File }
@@ -176,7 +175,7 @@ func (d unconditional) Replace(ctx context.Context, name string, r io.Reader, _ 
 	return d.Dir.Replace(ctx, name, r, vfs.If{})
 }
 
-// checkFirst checks a condition and then makes the change.
+// checkFirst checks a condition, and makes the change afterwards.
 type checkFirst struct{ vfs.Dir }
 
 func (d checkFirst) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
@@ -201,14 +200,14 @@ func (d overwriting) Rename(ctx context.Context, name string, dst vfs.Dir, newNa
 	return d.Dir.Rename(ctx, name, dst, newName, from, to)
 }
 
-// uncommitted goes past the caller's committers.
+// uncommitted does not use the caller's committers.
 type uncommitted struct{ vfs.Dir }
 
 func (d uncommitted) Mkdir(_ context.Context, name string) (vfs.Dir, error) {
 	return d.Dir.Mkdir(context.Background(), name)
 }
 
-// tooEarly makes its change and commits then.
+// tooEarly makes its change before it commits.
 type tooEarly struct{ vfs.Dir }
 
 func (d tooEarly) Create(ctx context.Context, name string) (vfs.File, error) {
@@ -220,7 +219,7 @@ func (d tooEarly) Create(ctx context.Context, name string) (vfs.File, error) {
 	return f, vfs.Commit(ctx, e, func() (vfs.Effect, error) { return e, nil })
 }
 
-// undeclared declares nothing.
+// undeclared declares no effect.
 type undeclared struct{ vfs.Dir }
 
 func (d undeclared) Create(ctx context.Context, name string) (f vfs.File, err error) {
@@ -231,7 +230,7 @@ func (d undeclared) Create(ctx context.Context, name string) (f vfs.File, err er
 	return f, err
 }
 
-// unaccounted says nothing of what a removal frees.
+// unaccounted does not say what a removal frees.
 type unaccounted struct{ vfs.Dir }
 
 func (d unaccounted) Remove(ctx context.Context, name string, c vfs.If) error {
@@ -240,7 +239,7 @@ func (d unaccounted) Remove(ctx context.Context, name string, c vfs.If) error {
 	})
 }
 
-// unclosed hands out Dirs that go on after Close.
+// unclosed returns Dirs that still work after Close.
 type unclosed struct{ vfs.Dir }
 
 type open struct{ vfs.Dir }
@@ -255,7 +254,7 @@ func (d unclosed) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return n, err
 }
 
-// relinking hands out Dirs that look their place up each time.
+// relinking returns Dirs that look up their place each time.
 type relinking struct {
 	vfs.Dir
 	parent vfs.Dir
@@ -291,7 +290,7 @@ func (d again) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	return n, err
 }
 
-// deaf does not hear that its context is over.
+// deaf ignores the end of its context.
 type deaf struct{ vfs.Dir }
 
 func (d deaf) Lookup(ctx context.Context, name string) (vfs.Node, error) {

@@ -9,7 +9,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// The switches of Store leave out what they say, and the rest holds.
+// The switches of Store leave out what they say, and the rest of the suite runs.
 func TestSwitches(t *testing.T) {
 	t.Run("NoLinks", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{NoLinks: true, New: newTree})
@@ -31,7 +31,7 @@ func TestSwitches(t *testing.T) {
 	})
 }
 
-// A store without executable bits says so by being no vfs.Installer.
+// A store without executable bits is not a vfs.Installer.
 func TestNoExecutableBits(t *testing.T) {
 	vfstest.Run(t, vfstest.Store{New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 		return plainDir{newTree(t, without(tree))}
@@ -41,7 +41,7 @@ func TestNoExecutableBits(t *testing.T) {
 	}})
 }
 
-// without is tree with no file that can be executed.
+// without returns tree without executable files.
 func without(tree vfstest.Tree) vfstest.Tree {
 	less := vfstest.Tree{}
 	for path, n := range tree {
@@ -51,7 +51,7 @@ func without(tree vfstest.Tree) vfstest.Tree {
 	return less
 }
 
-// plainDir is a store with none of the abilities that are for hosts.
+// plainDir is a store with none of the abilities for hosts.
 type plainDir struct{ vfs.Dir }
 
 func (d plainDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
@@ -77,8 +77,8 @@ func (d plainDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	return d.Dir.Rename(ctx, name, dst, newName, from, to)
 }
 
-// fixedDir is a store that never changes, in the way that one is written: it has what
-// reads, and vfs.ImmutableDir and vfs.ImmutableFile have the rest.
+// fixedDir is a store that never changes, written as such stores are: it implements what
+// reads, and embeds vfs.ImmutableDir and vfs.ImmutableFile.
 type fixedDir struct {
 	vfs.ImmutableDir
 	inner vfs.Dir

@@ -8,9 +8,9 @@ import (
 	"capd/vfs"
 )
 
-// Stores that differ from all others in what they answer.
+// These stores differ from all others in their answers.
 
-// talkative has words of its own.
+// talkative has messages of its own.
 type talkative struct{ vfs.Dir }
 
 func (d talkative) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
@@ -21,7 +21,7 @@ func (d talkative) Replace(ctx context.Context, name string, r io.Reader, c vfs.
 	return v, err
 }
 
-// reserving keeps a name for itself and says what for.
+// reserving reserves a name and says what for.
 type reserving struct{ vfs.Dir }
 
 func (d reserving) Create(ctx context.Context, name string) (vfs.File, error) {
@@ -52,7 +52,7 @@ func (d withFiles) Rename(ctx context.Context, name string, dst vfs.Dir, newName
 	return d.Dir.Rename(ctx, name, dst, newName, from, to)
 }
 
-// checking looks at the condition before it looks for the file.
+// checking checks the condition before it looks for the file.
 type checking struct{ vfs.File }
 
 func (f checking) Truncate(ctx context.Context, size int64, c vfs.If) error {
@@ -63,7 +63,7 @@ func (f checking) Truncate(ctx context.Context, size int64, c vfs.If) error {
 	return err
 }
 
-// remaking makes the file called f where it is gone.
+// remaking makes the file called f again if it is gone.
 type remaking struct {
 	vfs.File
 	in vfs.Dir
@@ -80,7 +80,7 @@ func (f remaking) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Versi
 	return f.in.Replace(ctx, "f", strings.NewReader(string(content)), vfs.If{})
 }
 
-// endless has no end for who asks for nothing.
+// endless never reports the end to a read of zero bytes.
 type endless struct{ vfs.File }
 
 func (f endless) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
@@ -90,7 +90,7 @@ func (f endless) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	return f.File.ReadAt(ctx, p, off)
 }
 
-// restless gives up all directories that are held whenever one moves.
+// restless makes all held directories stale whenever one moves.
 type restless struct {
 	vfs.Dir
 	moves int
