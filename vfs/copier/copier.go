@@ -17,13 +17,15 @@ import (
 )
 
 // Options say what is copied, and how. With the zero value everything is copied, and
-// whatever cannot be copied ends the copy.
+// whatever cannot be copied ends the copy. Functions other than Progress may be called
+// from several goroutines at once.
 type Options struct {
 	Limits
 
 	// Workers is how many files are copied at once. The default is one for each
 	// processor, at least 2 and at most 8. With 1 everything is copied in the order of
-	// the source's lists, in the goroutine that called [Copy].
+	// the source's lists, in the goroutine that called [Copy]. A guest's call has one
+	// turn, so it copies with 1; see package meter.
 	Workers int
 
 	// Times says that the sink wants the modification times of directories. Reading
@@ -50,9 +52,6 @@ type Options struct {
 	verify   bool // set File.Version
 	onlyLook bool // open no file; the sink's File gets nil
 }
-
-// The functions of Options may be called from several goroutines at once, except for
-// Progress.
 
 // Unread is an entry that cannot be copied, because of its source.
 type Unread struct {
