@@ -67,16 +67,16 @@ func init() { // not in the declaration: the methods use table
 		vat.Handle(schema.Dir_get, wire.Ordered(vfs.ToLook, (*server).get), vat.Try()),
 		// looks up each name of a path, and asks every guard about it; so do all below
 		// that take a path
-		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, (*server).walk), vat.Try(), deep[schema.Dir_walk_Params]()),
-		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results]), vat.Try(), deep[schema.Dir_openDir_Params]()),
-		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, (*server).openFile), vat.Try(), deep[schema.Dir_openFile_Params]()),
-		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results]), vat.Try(), deep[schema.Dir_subDir_Params]()),
+		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, wire.OnPath((*server).walk)), vat.Try(), deep[schema.Dir_walk_Params]()),
+		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, wire.OnPath(openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results])), vat.Try(), deep[schema.Dir_openDir_Params]()),
+		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, wire.OnPath((*server).openFile)), vat.Try(), deep[schema.Dir_openFile_Params]()),
+		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, wire.OnPath(openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results])), vat.Try(), deep[schema.Dir_subDir_Params]()),
 		// change one name and write what was sent; a condition may need the version of
 		// a large file
 		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
 		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
-		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, (*server).createDir), deep[schema.Dir_createDir_Params]()),
-		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, (*server).createFile), deep[schema.Dir_createFile_Params]()),
+		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, wire.OnPath((*server).createDir)), deep[schema.Dir_createDir_Params]()),
+		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, wire.OnPath((*server).createFile)), deep[schema.Dir_createFile_Params]()),
 		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
 		// may copy a whole tree between places with different rules; then it needs the
 		// version of the source even without a condition
@@ -119,11 +119,7 @@ func (s *server) get(c vat.Call[schema.Dir_get_Params, schema.Dir_get_Results]) 
 	return wire.Looked(name, s.setNode(ctx, c.Caps(), c.Results().NewNode, n, name))
 }
 
-func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) walk(c vat.Call[schema.Dir_walk_Params, schema.Dir_walk_Results], path string) error {
 	ctx := vfs.Recalling(wire.Look(c))
 	n, err := walk(c.Params().NoFollow())(ctx, s.dir, path)
 	if err != nil {
@@ -212,11 +208,7 @@ func openDir[P interface {
 	~capnp.StructKind
 	PathBytes() ([]byte, error)
 	NoFollow() bool
-}, R dirResults](s *server, c vat.Call[P, R]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+}, R dirResults](s *server, c vat.Call[P, R], path string) error {
 	n, err := walk(c.Params().NoFollow())(wire.Look(c), s.dir, path)
 	if err != nil {
 		return wire.Looked(path, err)
@@ -240,11 +232,7 @@ func answer[P ~capnp.StructKind, R dirResults](s *server, c vat.Call[P, R], d vf
 	return c.Results().SetDir(c.Caps().Put(reached(d, path)))
 }
 
-func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) openFile(c vat.Call[schema.Dir_openFile_Params, schema.Dir_openFile_Results], path string) error {
 	n, err := walk(c.Params().NoFollow())(wire.Look(c), s.dir, path)
 	if err != nil {
 		return wire.Looked(path, err)
@@ -329,11 +317,7 @@ func (s *server) stat(c vat.Call[schema.Dir_stat_Params, schema.Dir_stat_Results
 	return wire.SetName(st, s.name)
 }
 
-func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_createDir_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_createDir_Results], path string) error {
 	parent, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)
@@ -346,11 +330,7 @@ func (s *server) createDir(c vat.Call[schema.Dir_createDir_Params, schema.Dir_cr
 	return answer(s, c, d, path)
 }
 
-func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) createFile(c vat.Call[schema.Dir_createFile_Params, schema.Dir_createFile_Results], path string) error {
 	parent, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)

@@ -115,11 +115,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 	return r.SetId(done.ID)
 }
 
-func (s *server) undo(c vat.Call[schema.VirtualFs_undo_Params, schema.VirtualFs_undo_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) undo(c vat.Call[schema.VirtualFs_undo_Params, schema.VirtualFs_undo_Results], path string) error {
 	id, err := wire.Text(c.Params().Id())
 	if err != nil {
 		return err

@@ -25,25 +25,21 @@ type server struct{ host operator.VirtualFs }
 // Methods that may take long are neither Inline nor Serial: they run in turns of their
 // own and do not delay other calls.
 var table = vat.NewTable(
-	vat.Handle(schema.VirtualFs_mount, (*server).mount),
-	vat.Handle(schema.VirtualFs_unmount, (*server).unmount),
+	vat.Handle(schema.VirtualFs_mount, wire.OnPath((*server).mount)),
+	vat.Handle(schema.VirtualFs_unmount, wire.OnPath((*server).unmount)),
 	vat.Handle(schema.VirtualFs_mounts, (*server).mounts),
 	vat.Handle(schema.VirtualFs_root, (*server).root),
 	vat.Handle(schema.VirtualFs_diff, (*server).diff),
 	vat.Handle(schema.VirtualFs_apply, (*server).apply),
-	vat.Handle(schema.VirtualFs_undo, (*server).undo),
+	vat.Handle(schema.VirtualFs_undo, wire.OnPath((*server).undo)),
 	vat.Handle(schema.VirtualFs_revert, (*server).revert),
-	vat.Handle(schema.VirtualFs_commit, (*server).commit),
-	vat.Handle(schema.VirtualFs_snapshot, (*server).snapshot),
-	vat.Handle(schema.VirtualFs_materialize, (*server).materialize),
+	vat.Handle(schema.VirtualFs_commit, wire.OnPath((*server).commit)),
+	vat.Handle(schema.VirtualFs_snapshot, wire.OnPath((*server).snapshot)),
+	vat.Handle(schema.VirtualFs_materialize, wire.OnPath((*server).materialize)),
 	wire.Help(schema.VirtualFs_help, help.Text),
 )
 
-func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualFs_mount_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualFs_mount_Results], path string) error {
 	url, err := wire.Text(c.Params().Url())
 	if err != nil {
 		return err
@@ -62,11 +58,7 @@ func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualF
 	return s.host.Mount(c.Context(), path, url, a)
 }
 
-func (s *server) unmount(c vat.Call[schema.VirtualFs_unmount_Params, schema.VirtualFs_unmount_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) unmount(c vat.Call[schema.VirtualFs_unmount_Params, schema.VirtualFs_unmount_Results], path string) error {
 	return s.host.Unmount(c.Context(), path)
 }
 
@@ -118,11 +110,7 @@ func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_
 	return errors.Join(c.Results().SetDir(c.Caps().Put(dir.New(d))), c.Results().SetControl(c.Caps().Put(control.New(ctl))))
 }
 
-func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.VirtualFs_commit_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.VirtualFs_commit_Results], path string) error {
 	w, err := wire.Sound[schema.Commit](c.Params().HasCommit())(c.Params().Commit())
 	if err != nil {
 		return err
@@ -138,11 +126,7 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 	return c.Results().SetId(id)
 }
 
-func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results], path string) error {
 	store, err := wire.Text(c.Params().Store())
 	if err != nil {
 		return err
@@ -164,11 +148,7 @@ func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.Vi
 	return wire.SetSnapshot(w, snap)
 }
 
-func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, schema.VirtualFs_materialize_Results]) error {
-	path, err := wire.Path(c.Params().PathBytes())
-	if err != nil {
-		return err
-	}
+func (s *server) materialize(c vat.Call[schema.VirtualFs_materialize_Params, schema.VirtualFs_materialize_Results], path string) error {
 	w, err := wire.Sound[schema.Bounds](c.Params().HasBounds())(c.Params().Bounds())
 	if err != nil {
 		return err

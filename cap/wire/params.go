@@ -7,6 +7,7 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 
+	"capd/vat"
 	"capd/vfs"
 )
 
@@ -84,6 +85,17 @@ const heavyNames, heavyPath = 32, 1 << 10
 type Pathed interface {
 	~capnp.StructKind
 	PathBytes() ([]byte, error)
+}
+
+// OnPath returns a handler that reads the path in the parameters of a call for handle.
+func OnPath[S any, P Pathed, R ~capnp.StructKind](handle func(S, vat.Call[P, R], string) error) func(S, vat.Call[P, R]) error {
+	return func(s S, c vat.Call[P, R]) error {
+		path, err := Path(c.Params().PathBytes())
+		if err != nil {
+			return err
+		}
+		return handle(s, c, path)
+	}
 }
 
 // Deep reports whether the path in parameters is expensive to walk.
