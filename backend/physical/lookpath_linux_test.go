@@ -2,6 +2,7 @@ package physical_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,4 +79,39 @@ func TestLookPathStops(t *testing.T) {
 	defer portable.Close()
 	_, err = vfs.LookPath(t.Context(), portable.Root(), []string{"a", "l", "c", "f"})
 	require.Equal(t, vfs.ErrStepwise, err)
+}
+
+// TestRaceLookPath: another program exchanges a directory in the middle of a path with a
+// link to one outside. What is found is inside, and so is what was seen of it.
+func TestRaceLookPath(t *testing.T) {
+	for what, at := range map[string]string{"first": "a", "middle": "a/b", "last": "a/b/c"} {
+		for _, ctx := range []context.Context{t.Context(), vfs.Trying()} {
+			t.Run(fmt.Sprintf("%s, trying %v", what, vfs.IsTrying(ctx)), func(t *testing.T) {
+				w := serve(t, physical.Options{})
+				w.mkdir("a/b/c")
+				w.write("a/b/c/f", "inside")
+				w.mkdir("../outside/a/b/c")
+				w.write("../outside/a/b/c/f", "this is outside")
+				w.ok(os.Symlink(strings.Repeat("../", 1+strings.Count(at, "/"))+"outside/"+at, w.host("link")))
+				run(t, "exchange", w.host(at), w.host("link"))
+				race(t, func(int) error {
+					ctx := vfs.Recalling(ctx)
+					n, err := vfs.LookPath(ctx, w.root, []string{"a", "b", "c", "f"})
+					if err != nil {
+						if err != vfs.ErrStepwise && err != vfs.ErrWouldBlock {
+							w.is("LookPath", err, vfs.NotFound)
+						}
+						return err
+					}
+					if info, err := n.Stat(ctx); err != nil || info.Size != int64(len("inside")) {
+						t.Fatalf("an escape: %+v, %v", info, err)
+					}
+					if got, err := w.read(n.(vfs.File)); err == nil && got != "inside" {
+						t.Fatalf("an escape: read %q", got)
+					}
+					return nil
+				})
+			})
+		}
+	}
 }
