@@ -31,9 +31,8 @@ func sizeOf(variable string, otherwise int64) int64 {
 	return otherwise
 }
 
-// BenchmarkAgainstSha256sum puts a tree and reads it back, each time beside
-// sha256sum on the same files, and reports the ratio of the rates: 1 is as fast as
-// sha256sum.
+// BenchmarkAgainstSha256sum puts a tree and reads it back, each time beside sha256sum on
+// the same files. It reports the ratio of the rates: 1 is as fast as sha256sum.
 func BenchmarkAgainstSha256sum(b *testing.B) {
 	if _, err := exec.LookPath("sha256sum"); err != nil {
 		b.Skip("there is no sha256sum here")
@@ -93,7 +92,7 @@ func BenchmarkAgainstSha256sum(b *testing.B) {
 	b.ReportMetric(summing.Seconds()/reading.Seconds(), "read/sha256sum")
 }
 
-// readTree reads every file below d, one after the other.
+// readTree reads every file below d, one after another.
 func readTree(ctx context.Context, d vfs.Dir) error {
 	for e, err := range d.List(ctx) {
 		if err != nil {

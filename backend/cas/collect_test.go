@@ -14,7 +14,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// age makes every blob as old as this.
+// age sets the time of every blob back by this much.
 func age(t testing.TB, dir string, by time.Duration) {
 	t.Helper()
 	then := time.Now().Add(-by)
@@ -40,7 +40,7 @@ func collect(t testing.TB, s *cas.Store, o cas.CollectOptions) cas.Report {
 	return r
 }
 
-// whole says that all of a tree can be read.
+// whole checks that all of a tree can be read.
 func whole(t testing.TB, b cas.Blobs, root cas.Digest) {
 	t.Helper()
 	d, err := cas.Open(t.Context(), b, root)

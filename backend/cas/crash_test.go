@@ -19,8 +19,7 @@ import (
 	"capd/vfs"
 )
 
-// numbered makes the tree called n: some files that are its own, and some that all
-// trees have.
+// numbered makes the tree called n: some files of its own, and some that all trees have.
 func numbered(ctx context.Context, n int) (vfs.Dir, error) {
 	root := memory.New(memory.Limits{}).Root()
 	for _, name := range []string{"own", "shared"} {
@@ -41,7 +40,7 @@ func numbered(ctx context.Context, n int) (vfs.Dir, error) {
 	return root, nil
 }
 
-// putNumbered puts the tree called n, pinned, as the programs below do.
+// putNumbered puts the tree called n and pins it, as the programs below do.
 func putNumbered(ctx context.Context, s *cas.Store, n int, pin string) (cas.Digest, error) {
 	d, err := numbered(ctx, n)
 	if err != nil {
@@ -51,7 +50,7 @@ func putNumbered(ctx context.Context, s *cas.Store, n int, pin string) (cas.Dige
 }
 
 func init() {
-	// put one tree, unpin it, and collect: all that changes a store, in order.
+	// put one tree, unpin it, and collect: everything that changes a store, in order.
 	other["once"] = func(args []string) error {
 		ctx := context.Background()
 		s, err := cas.OpenAmbient(args[0], cas.Options{})
@@ -88,8 +87,8 @@ func init() {
 	}
 }
 
-// sound says what has to hold of a store whenever its processes stopped: every name
-// tells the truth, what is pinned is whole, and it goes on.
+// sound checks what must hold of a store whenever its processes stopped: every blob
+// matches its name, what is pinned is whole, and the store can be used.
 func sound(t *testing.T, dir string) {
 	t.Helper()
 	s := reopen(t, dir)
@@ -118,7 +117,7 @@ func sound(t *testing.T, dir string) {
 	whole(t, s, root)
 }
 
-// truthful says that what has the name of a blob is that blob.
+// truthful checks that every file with the name of a blob is that blob.
 func truthful(dir string) error {
 	return filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -132,8 +131,8 @@ func truthful(dir string) error {
 	})
 }
 
-// TestKilledAtEveryStep stops a process as kill -9 does, at each step of what changes
-// a store.
+// TestKilledAtEveryStep stops a process as kill -9 does, at each step of what changes a
+// store.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, step := range []string{"staged", "flushed", "placed", "committed", "pinning", "pinned", "marked", "removing", "removed"} {
 		for _, nth := range []int{1, 2, 7} {

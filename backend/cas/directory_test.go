@@ -95,7 +95,8 @@ func TestDirectoryIsTheAPIs(t *testing.T) {
 	}
 }
 
-// Another maker of trees may set node properties; they are no reason to refuse it.
+// Another program that makes trees may set node properties. They are no reason to refuse
+// a tree.
 func TestDirectoryWithProperties(t *testing.T) {
 	properties := &repb.NodeProperties{Mtime: &timestamppb.Timestamp{Seconds: 5}, Properties: []*repb.NodeProperty{{Name: "a", Value: "b"}}}
 	message := generated(t, &repb.Directory{
@@ -174,7 +175,7 @@ func TestDirectoryRefusesWhatIsNotCanonical(t *testing.T) {
 	}
 }
 
-// Short links do not make a directory of more nodes than others may have.
+// With short links too, a directory cannot have more nodes than others may have.
 func TestDirectoryBoundsNodes(t *testing.T) {
 	links := &directory{}
 	for i := range MaxNodes + 1 {
@@ -192,7 +193,7 @@ func TestDirectoryBoundsNodes(t *testing.T) {
 	}
 }
 
-// FuzzDirectory: what decode takes is what the API's types read, and no other bytes
+// FuzzDirectory: what decode accepts is what the API's types read, and no other bytes
 // mean the same.
 func FuzzDirectory(f *testing.F) {
 	for _, message := range hostileDirectories(f) {

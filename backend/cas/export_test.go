@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// KillAt names the environment variable that ends the process, as kill -9 does, at a
-// step: "name n" at the nth time that it comes there.
+// KillAt names the environment variable that ends the process at a step, as kill -9 does:
+// "name n" is the nth time that it reaches the step name.
 const KillAt = "CAPD_CAS_TEST_KILL_AT"
 
 func init() {
@@ -42,8 +42,8 @@ func AtStep(f func(string)) (undo func()) {
 	return func() { step = before }
 }
 
-// Touch gives a file the time that it is, and TouchAlone says that two must not do so
-// at once.
+// Touch sets the time of a file to the present. TouchAlone says that two callers must not
+// do so at once.
 func Touch(path string) error { return touch(path) }
 
 const TouchAlone = touchAlone

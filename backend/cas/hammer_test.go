@@ -13,8 +13,8 @@ import (
 	"capd/vfs"
 )
 
-// hammer puts trees, opens them, reads them and gives them up, for so long. With pin
-// it pins them; without, it counts on the period of grace between a Put and the Open.
+// hammer puts, opens, reads and releases trees for this long. With pin it pins them.
+// Without, it relies on the grace period between a Put and the Open.
 func hammer(ctx context.Context, s *cas.Store, name string, until time.Time) error {
 	for n := 0; time.Now().Before(until); n++ {
 		root, err := putNumbered(ctx, s, n%7, name)
@@ -51,7 +51,7 @@ func collecting(ctx context.Context, s *cas.Store, until time.Time) (removed int
 }
 
 func init() {
-	// hammer and collect, for as many milliseconds.
+	// hammer and collect, for this many milliseconds.
 	other["hammer"] = func(args []string) error {
 		ms, err := strconv.Atoi(args[1])
 		if err != nil {
@@ -76,8 +76,8 @@ func init() {
 	}
 }
 
-// TestCollectBesideReadersAndWriters has two processes put, open, read and collect in
-// one store. Nothing that one of them counts on may go.
+// TestCollectBesideReadersAndWriters runs two processes that put, open, read and collect
+// in one store. Nothing that one of them relies on may be removed.
 func TestCollectBesideReadersAndWriters(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := reopen(t, dir)

@@ -18,7 +18,7 @@ import (
 	"capd/vfs"
 )
 
-// messages is a store that holds what it is given, and counts what it is asked for.
+// messages is a store that holds what it is given, and counts what is requested.
 type messages struct {
 	cas.Blobs
 	stored map[cas.Digest][]byte
@@ -69,8 +69,8 @@ func message(d cas.Digest) *repb.Digest {
 	return &repb.Digest{Hash: d.String(), SizeBytes: d.Size}
 }
 
-// What is no directory is read once, and a guest is told the code and nothing of how
-// trees are kept; the cause has that.
+// Something that is not a directory is read once. A guest is told the code and nothing
+// about how trees are stored; the cause has that.
 func TestWhatAGuestIsTold(t *testing.T) {
 	m := newMessages()
 	link := func(name string) *repb.SymlinkNode { return &repb.SymlinkNode{Name: name, Target: "x"} }
@@ -120,7 +120,7 @@ func TestWhatAGuestIsTold(t *testing.T) {
 	}
 }
 
-// Large messages are read one after the other, and nobody has to wait for that.
+// Large messages are read one after another, and nobody else has to wait for that.
 func TestLargeMessagesOneAtATime(t *testing.T) {
 	m := newMessages()
 	m.opened = nil // by several at once

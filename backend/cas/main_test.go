@@ -12,8 +12,8 @@ import (
 	"capd/tests/scratch"
 )
 
-// other are the programs that tests run beside themselves, as processes of their own:
-// this binary with otherVar set to "name\narg…".
+// other are the programs that tests run as processes of their own: this binary with
+// otherVar set to "name\narg…".
 var other = map[string]func(args []string) error{}
 
 const otherVar = "CAPD_CAS_TEST_OTHER"
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// descriptors are the files that this process has open, where that can be told.
+// descriptors returns the files that this process has open, on systems that can tell.
 func descriptors() []string {
 	all, _ := os.ReadDir("/proc/self/fd")
 	var files []string
@@ -58,7 +58,7 @@ func descriptors() []string {
 	return files
 }
 
-// leavesNothingOpen says that when the test has ended no file below dir is open.
+// leavesNothingOpen checks that no file below dir is open when the test has ended.
 func leavesNothingOpen(t testing.TB, dir string) {
 	t.Cleanup(func() {
 		for _, file := range descriptors() {
@@ -69,7 +69,7 @@ func leavesNothingOpen(t testing.TB, dir string) {
 	})
 }
 
-// program is one of the other programs, not started.
+// program returns one of the other programs, not started.
 func program(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), otherVar+"="+strings.Join(append([]string{name}, args...), "\n"))

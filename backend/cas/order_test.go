@@ -11,7 +11,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// tick lets the clock go on by which the file system gives times.
+// tick waits until the clock of the file system's times has advanced.
 func tick() { time.Sleep(20 * time.Millisecond) }
 
 func begin(t *testing.T, s *cas.Store) cas.Upload {
@@ -38,8 +38,8 @@ func commit(t *testing.T, u cas.Upload) {
 	}
 }
 
-// An upload that began early and commits late stores what a later one counts on,
-// without making it as old as itself.
+// An upload that began early and commits late stores what a later one relies on. It does
+// not make that as old as itself.
 func TestCollectKeepsWhatWasStagedEarlierToo(t *testing.T) {
 	for what, later := range map[string]func(t *testing.T, s *cas.Store) cas.Upload{
 		"stored by the later": func(t *testing.T, s *cas.Store) cas.Upload {
@@ -83,7 +83,7 @@ func TestCollectKeepsWhatWasStagedEarlierToo(t *testing.T) {
 	}
 }
 
-// No touch gives a time that was asked for before: of two the later counts, in
+// No touch sets a time that was requested before: of two the later one counts, in
 // whatever order they end.
 func TestTouchIsInOrderWithNewFiles(t *testing.T) {
 	if cas.TouchAlone {
@@ -123,8 +123,8 @@ func modified(t *testing.T, path string) time.Time {
 	return fi.ModTime()
 }
 
-// What a long upload stored or found at its beginning has the whole period of grace
-// after its commit.
+// What a long upload stored or found at its beginning has the whole grace period after
+// its commit.
 func TestGraceBeginsWithTheCommit(t *testing.T) {
 	s, dir := openStore(t)
 	addBlob(t, s, "found")
@@ -140,7 +140,7 @@ func TestGraceBeginsWithTheCommit(t *testing.T) {
 	}
 }
 
-// ageStaged makes what uploads in progress have staged as old as this.
+// ageStaged sets the time of what uploads in progress have staged back by this much.
 func ageStaged(t *testing.T, dir string, by time.Duration) {
 	t.Helper()
 	staged, err := filepath.Glob(filepath.Join(dir, "tmp", "*", "[0-9]*"))
@@ -155,7 +155,7 @@ func ageStaged(t *testing.T, dir string, by time.Duration) {
 	}
 }
 
-// A collector that cannot tell since when an upload is in progress removes nothing.
+// A collector that cannot tell how long an upload has been in progress removes nothing.
 func TestCollectRefusesWhatItCannotTell(t *testing.T) {
 	s, dir := openStore(t)
 	addBlob(t, s, "x")
@@ -170,8 +170,8 @@ func TestCollectRefusesWhatItCannotTell(t *testing.T) {
 	}
 }
 
-// What was found to be damaged after an upload had counted on it is missing from its
-// commit, which says so.
+// If something is found to be damaged after an upload relied on it, the commit reports
+// that it is missing.
 func TestCommitMissesWhatWasDamaged(t *testing.T) {
 	s, dir := openStore(t)
 	d := addBlob(t, s, "hello")
@@ -187,7 +187,7 @@ func TestCommitMissesWhatWasDamaged(t *testing.T) {
 	}
 }
 
-// An upload makes room for what it stores, whether or not a reader came there first.
+// An upload replaces a damaged content, whether or not a reader has noticed the damage.
 func TestUploadReplacesWhatIsDamaged(t *testing.T) {
 	s, dir := openStore(t)
 	d := addBlob(t, s, "hello")
@@ -198,8 +198,8 @@ func TestUploadReplacesWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// A directory that an open tree lacked when the collector came there, and that is
-// stored again meanwhile, has all below it kept.
+// An open tree may lack a directory when the collector reaches it. If the directory is
+// stored again meanwhile, everything below it is kept.
 func TestCollectComesBackToWhatWasLacking(t *testing.T) {
 	s, dir := openStore(t)
 	sub := put(t, s, vfstest.Tree{"f": {Data: "f"}})

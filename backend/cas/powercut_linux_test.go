@@ -15,8 +15,8 @@ import (
 
 func init() { other["durable"] = makeDurable }
 
-// steps change a store, one after the other, and say which tree is pinned under
-// which name then: 0 is the empty one. The third puts the tree 2 without a pin.
+// steps change a store, one after another, and say which tree is pinned under which name
+// then: 0 is the empty tree. The third step puts the tree 2 without a pin.
 var steps = []struct {
 	do   func(ctx context.Context, s *cas.Store) error
 	pins map[string]int
@@ -59,8 +59,8 @@ func makeDurable(args []string) error {
 	return nil
 }
 
-// TestPowerCut: after a power cut at any moment what was pinned is pinned and
-// whole, what was put is there, and what has a blob's name is that blob.
+// TestPowerCut: after a power cut at any moment, what was pinned is pinned and whole,
+// what was put is there, and every file with a blob's name is that blob.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	elsewhere, _ := openStore(t)

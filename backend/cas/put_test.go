@@ -134,7 +134,7 @@ func TestPutStoresNothingTwice(t *testing.T) {
 	}
 }
 
-// odd is a Dir that lists what it is told to.
+// odd is a Dir with a set listing.
 type odd struct {
 	vfs.Dir
 	entries []vfs.Entry
@@ -245,7 +245,8 @@ func TestDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Close()
-	// One deeper, made of messages: nobody gets there, nor round and round.
+	// One level deeper, made of messages. Nobody can reach that, and no directory
+	// contains itself.
 	message, err := proto.Marshal(&repb.Directory{Directories: []*repb.DirectoryNode{{Name: "d", Digest: &repb.Digest{Hash: root.String(), SizeBytes: root.Size}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -300,8 +301,8 @@ func readBlob(t testing.TB, b cas.Blobs, d cas.Digest) (string, error) {
 	return string(data), err
 }
 
-// A file or link that is stale is not one that went: a tree that was unmounted while it
-// was stored would lack all of them.
+// A stale file or link does not count as removed: otherwise a tree that was unmounted
+// while it was stored would lack all of them.
 func TestPutOfWhatIsStale(t *testing.T) {
 	for op, path := range map[faultfs.Op]string{faultfs.Stat: "a.txt", faultfs.Target: "link"} {
 		source := memory.New(memory.Limits{})

@@ -24,7 +24,7 @@ func blobPath(dir string, d cas.Digest) string {
 	return filepath.Join(dir, "blobs", d.String()[:2], d.String()[2:])
 }
 
-// spoil changes what is stored of d.
+// spoil changes the stored content of d.
 func spoil(t testing.TB, dir string, d cas.Digest, data string) {
 	t.Helper()
 	path := blobPath(dir, d)
@@ -72,7 +72,7 @@ func TestWhatIsDamagedIsCorrupt(t *testing.T) {
 	}
 }
 
-// Whoever names a wrong size is wrong, and not the blob.
+// If the size in a digest is wrong, the error is the caller's, and not the blob's.
 func TestAWrongSizeDamagesNothing(t *testing.T) {
 	s, _ := openStore(t)
 	d := addBlob(t, s, "hello")
@@ -148,7 +148,7 @@ func TestUpload(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 
-	// A reader that ends early spoils the whole.
+	// A reader that ends early makes the whole content corrupt.
 	for _, size := range []int64{10, 2 << 20} {
 		u, err = s.Begin(t.Context())
 		if err != nil {
@@ -164,7 +164,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// What refuses a commit stands around an upload's too.
+// What refuses a commit also applies to an upload's.
 func TestUploadAsksItsContext(t *testing.T) {
 	s, _ := openStore(t)
 	ctx := vfs.OnCommit(t.Context(), func(e vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
@@ -212,7 +212,7 @@ func TestContents(t *testing.T) {
 	is(t, "one too many", err, vfs.Busy)
 }
 
-// undated leaves out when pins were made.
+// undated leaves out the times when pins were made.
 func undated(pins []cas.Pin) {
 	for i := range pins {
 		pins[i].Made = time.Time{}
@@ -282,7 +282,7 @@ func TestOpenAmbientErrors(t *testing.T) {
 	}
 }
 
-// A File's own ReadAt opens the blob each time, and sees that it was spoilt.
+// A File's own ReadAt opens the blob each time, and notices that it was changed.
 func TestReadAtVerifies(t *testing.T) {
 	s, dir := openStore(t)
 	n, err := open(t, s, put(t, s, vfstest.Tree{"f": {Data: "hello"}})).Lookup(t.Context(), "f")
@@ -303,7 +303,7 @@ func section(data string) *io.SectionReader {
 	return io.NewSectionReader(strings.NewReader(data), 0, int64(len(data)))
 }
 
-// A commit, or a close, comes after the adds that are in progress, or before.
+// A commit, or a close, waits for the adds in progress, or comes before them.
 func TestUploadOfManyAtOnce(t *testing.T) {
 	s, dir := openStore(t)
 	for range 20 {

@@ -57,7 +57,7 @@ func open(t testing.TB, b cas.Blobs, root cas.Digest) vfs.Dir {
 	return d
 }
 
-// What only some stores can is readOnly too, and not unsupported.
+// Abilities that only some stores have answer readOnly too, and not unsupported.
 func TestNothingChanges(t *testing.T) {
 	s, _ := openStore(t)
 	root := put(t, s, sample)

@@ -10,7 +10,7 @@ import (
 	"capd/vfs"
 )
 
-// as is the context of a call for m.
+// as returns the context of a call of m.
 func as(t *testing.T, m *meter.Meter) context.Context {
 	ctx, turn, err := m.Begin(t.Context(), meter.Work)
 	if err != nil {
@@ -20,8 +20,8 @@ func as(t *testing.T, m *meter.Meter) context.Context {
 	return ctx
 }
 
-// uncommitted stages n bytes at name and waits for more until the test ends, or answers
-// why it may not.
+// uncommitted stages n bytes at name and waits for more until the test ends. If it is
+// refused, it returns the error.
 func uncommitted(t *testing.T, ctx context.Context, d vfs.Dir, name string, n int64) error {
 	staged, rest := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
@@ -47,8 +47,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestFairStaging: what a grant has staged keeps no other from writing, nor what its
-// share has staged the grant itself.
+// TestFairStaging: what a grant has staged does not keep another from writing, and what
+// its share has staged does not keep the grant itself from it.
 func TestFairStaging(t *testing.T) {
 	const limit = 64 * 64 * kib
 	h := meter.NewHost(nil)
@@ -89,7 +89,8 @@ func TestFairStaging(t *testing.T) {
 	}
 }
 
-// TestFairStagingAlone: who is alone may replace the largest file by one as large.
+// TestFairStagingAlone: a grant that is alone may replace the largest file by one of the
+// same size.
 func TestFairStagingAlone(t *testing.T) {
 	const limit = 1000 * kib
 	d := memory.New(memory.Limits{Bytes: limit}).Root()
@@ -100,7 +101,7 @@ func TestFairStagingAlone(t *testing.T) {
 	}
 }
 
-// TestFairHolding: what one grant holds open of old contents keeps no other from
+// TestFairHolding: the old contents that one grant holds open do not keep another from
 // writing.
 func TestFairHolding(t *testing.T) {
 	const limit = 1000 * kib

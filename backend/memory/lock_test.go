@@ -9,7 +9,7 @@ import (
 	"capd/vfs"
 )
 
-// A large file that changes all the while is not hashed under the lock.
+// A large file that changes all the time is not hashed under the lock.
 func TestNoLongHashUnderTheLock(t *testing.T) {
 	for size, want := range map[int64]vfs.Code{sumLocked: vfs.Conflict, sumLocked + 1: vfs.Busy} {
 		n := newInode(vfs.FileKind)
@@ -67,8 +67,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A listing that begins copies nothing that is as long as the directory: the lock is
-// held meanwhile.
+// A listing that begins does not copy anything as long as the directory, because it holds
+// the lock.
 func TestListingBeginsAtOnce(t *testing.T) {
 	const files, rounds = 4000, 20
 	d := New(Limits{}).Root()

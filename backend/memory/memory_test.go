@@ -18,7 +18,7 @@ var is = check.Is
 
 const kib = 1 << 10
 
-// counting says how much of a reader was read.
+// counting counts how much of a reader was read.
 type counting struct {
 	r io.Reader
 	n int64
@@ -78,7 +78,7 @@ func TestByteLimit(t *testing.T) {
 	wantUsage(t, s, 0, 1)
 }
 
-// One large put reads hardly more than the store may hold.
+// A large put reads hardly more than the store may hold.
 func TestPutBeyondLimit(t *testing.T) {
 	const limit = 1000 * kib
 	s := memory.New(memory.Limits{Bytes: limit})
@@ -119,7 +119,7 @@ func TestNodeLimit(t *testing.T) {
 	is(t, "Create after Remove", err, "")
 }
 
-// What readers hold open is bounded too, and free when they close.
+// What readers hold open is bounded too, and released when they close.
 func TestHeldOpen(t *testing.T) {
 	const limit = 1000 * kib
 	s := memory.New(memory.Limits{Bytes: limit})
@@ -155,7 +155,7 @@ func TestHeldOpen(t *testing.T) {
 	is(t, "and another in its place", put(t, d, "f", limit), "")
 }
 
-// Staging that is given up is free again.
+// What was staged and dropped is free again.
 func TestStagingReleased(t *testing.T) {
 	const limit = 1000 * kib
 	s := memory.New(memory.Limits{Bytes: limit})
@@ -226,7 +226,7 @@ func TestHostMethods(t *testing.T) {
 	}
 }
 
-// A content that is open does not change under a write in place.
+// An open content does not change when the file is written in place.
 func TestOpenContentUnderWrites(t *testing.T) {
 	d := memory.New(memory.Limits{}).Root()
 	want := bytes.Repeat([]byte("0123456789"), 30_000)
@@ -252,7 +252,7 @@ func TestOpenContentUnderWrites(t *testing.T) {
 	}
 }
 
-// A version that is asked for all the time does not starve a conditional write.
+// Constant requests for a version do not starve a conditional write.
 func TestConditionalWriteUnderWrites(t *testing.T) {
 	d := memory.New(memory.Limits{}).Root()
 	if err := put(t, d, "f", 200*kib); err != nil {

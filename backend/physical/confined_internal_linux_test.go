@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever path it is given, openat2 stays below the directory that it starts at,
-// and follows nothing: the names that are checked before are not all there is.
+// Whatever path it is given, openat2 stays below the directory at which it starts, and
+// follows no link. So the check of names is not the only protection.
 func TestOpenat2StaysBelow(t *testing.T) {
 	dir := t.TempDir()
 	below := filepath.Join(dir, "below")
@@ -50,8 +50,8 @@ func TestOpenat2StaysBelow(t *testing.T) {
 	}
 }
 
-// A stage holds its lock when nobody else does, and when it is the file that has
-// the lock's name still.
+// A stage holds its lock if nobody else does, and if it is still the file with the lock's
+// name.
 func TestHoldsLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		meddle func(path string) error

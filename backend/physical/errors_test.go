@@ -8,7 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// os.Root says in words alone that what was a directory a moment ago is none.
+// os.Root reports only in the text of an error that a former directory is not a directory
+// any more.
 func TestExplainNotDir(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {

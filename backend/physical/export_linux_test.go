@@ -6,23 +6,23 @@ import (
 	"capd/vfs"
 )
 
-// TellsLess has s treat its file system as one on which not every move of a file
-// shows in its time of change.
+// TellsLess makes s treat its file system as one on which not every move of a file shows
+// in its time of change.
 func (s *Store) TellsLess() { s.host.(*kernelHost).tells = false }
 
-// TicksOnly has s treat its file system as one whose times of change are those of
-// a clock that ticks.
+// TicksOnly makes s treat its file system as one whose times of change are those of a
+// ticking clock.
 func (s *Store) TicksOnly() { s.host.(*kernelHost).changes.exact.Store(ticks) }
 
-// Settle waits until what was kept open, and is no more, is closed.
+// Settle waits until files that are no longer kept open are closed.
 func (s *Store) Settle() {
 	if h, ok := s.host.(*kernelHost); ok {
 		<-h.open.closes.Idle()
 	}
 }
 
-// Meddle has before called before each rename that s makes, as if another program
-// came between its last look and the change.
+// Meddle calls before ahead of each rename of s, as if another program acted between the
+// last check and the change.
 func (s *Store) Meddle(before func()) { s.host = meddled{s.host, before} }
 
 type meddled struct {
@@ -56,7 +56,7 @@ func (d meddledDir) move(name string, dst directory, newName string, how how) er
 	return d.directory.move(name, dst.(meddledDir).directory, newName, how)
 }
 
-// Watch has read called before each reading of a directory that s begins.
+// Watch calls read ahead of each reading of a directory that s begins.
 func (s *Store) Watch(read func()) { s.host = watched{s.host, read} }
 
 type watched struct {

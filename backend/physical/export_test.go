@@ -1,4 +1,4 @@
 package physical
 
-// ListBytes is how much of a directory a listing holds.
+// ListBytes is how much of a directory a listing keeps in memory.
 var ListBytes = &listBytes

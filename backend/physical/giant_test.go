@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// A file of holes costs nobody a hash of it: above vfs.MaxVersioned it has no
-// version, and below that a revoke ends the reading.
+// Nobody has to hash a huge file of holes: above vfs.MaxVersioned it has no version, and
+// below that a revoke ends the reading.
 func TestSparseGiant(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")

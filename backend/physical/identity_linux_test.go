@@ -12,7 +12,7 @@ import (
 	"capd/vfs"
 )
 
-// everyDirUse tries everything that a held Dir can do.
+// everyDirUse tries every operation of a held Dir.
 func (w served) everyDirUse(d vfs.Dir) map[string]error {
 	all := everyChange(w.ctx, d, "name")
 	delete(all, "Remove")
@@ -30,8 +30,8 @@ func (w served) everyDirUse(d vfs.Dir) map[string]error {
 	return all
 }
 
-// TestHeldDirectory: whatever happens to the place of a held Dir, it is stale
-// and nothing is read or changed anywhere.
+// TestHeldDirectory: whatever happens to the place of a held Dir, it is stale and nothing
+// is read or changed anywhere.
 func TestHeldDirectory(t *testing.T) {
 	for what, change := range map[string]func(w served) error{
 		"moved inside": func(w served) error { return os.Rename(w.host("a/held"), w.host("moved")) },
@@ -106,8 +106,8 @@ func TestHeldDirectory(t *testing.T) {
 	}
 }
 
-// TestMadeAgain removes and makes a directory until it has the same inode
-// number, which is at once on most file systems.
+// TestMadeAgain removes and makes a directory until it has the same inode number, which
+// happens at once on most file systems.
 func TestMadeAgain(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		number := func() uint64 {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What nobody asks for does not stay open, and what is in use does.
+// What nobody uses does not stay open, and what is in use does.
 func TestIdleDescriptors(t *testing.T) {
 	f, err := os.Open(t.TempDir())
 	if err != nil {
@@ -37,8 +37,8 @@ func TestIdleDescriptors(t *testing.T) {
 	})
 }
 
-// A file is closed after idle that nobody asked for it, and not before its
-// last reader is done.
+// A file is closed when nobody has used it for idle, and not before its last reader has
+// ended.
 func TestIdleFile(t *testing.T) {
 	path := t.TempDir() + "/f"
 	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
@@ -91,7 +91,7 @@ func TestIdleFile(t *testing.T) {
 	})
 }
 
-// A file that was opened before something was forgotten is not kept after it.
+// A file that was opened before something was forgotten is not kept afterwards.
 func TestKeptTooLate(t *testing.T) {
 	c := newDescriptors(8, false)
 	defer c.close()

@@ -17,8 +17,8 @@ import (
 	"capd/vfs"
 )
 
-// linkers are programs that have a name inside lead to a file outside, and to a
-// file of their own, as fast as they can. They get the paths of the two.
+// linkers are programs that make a name inside lead to a file outside, and to a file of
+// their own, in turn, as fast as they can. They get the paths of the two.
 var linkers = map[string]func(outside, inside string){
 	"link":      linkForever,
 	"alternate": alternateForever,
@@ -42,7 +42,7 @@ func linkForever(outside, inside string) {
 	}
 }
 
-// alternateForever renames the one over the other, so that there is always a file.
+// alternateForever renames one over the other, so that there is always a file.
 func alternateForever(outside, inside string) {
 	linked, own := inside+".linked", inside+".own"
 	for {
@@ -64,8 +64,8 @@ func swapForever(outside, inside string) {
 	}
 }
 
-// carryForever moves the directory outside, and the file outside into it while it is
-// there. The file never has more than one name.
+// carryForever moves the directory outside, and moves the file outside into it while it
+// is there. The file never has more than one name.
 func carryForever(outside, inside string) {
 	dir := filepath.Dir(inside)
 	away, own := outside+".dir", outside+".own"
@@ -100,8 +100,8 @@ var inPlace = map[string]func(w served, f vfs.File) error{
 	"truncate": func(w served, f vfs.File) error { return f.Truncate(w.ctx, 3, vfs.If{}) },
 }
 
-// inPlaceLasts is how long all races of changes in place go on together: a campaign
-// says how many seconds.
+// inPlaceLasts is how long all races of changes in place run together. A campaign sets
+// the number of seconds.
 func inPlaceLasts() time.Duration {
 	if s, err := strconv.Atoi(os.Getenv("CAPD_SOAK")); err == nil {
 		return time.Duration(s) * time.Second
@@ -112,9 +112,8 @@ func inPlaceLasts() time.Duration {
 	return 2 * time.Second
 }
 
-// TestAttackRacesInPlace: another program has the name of a file that is changed in
-// place lead to a file outside, which always has its name outside. That never
-// changes.
+// TestAttackRacesInPlace: a file is changed in place while another program makes its name
+// lead to a file outside, which always keeps its name outside. That file never changes.
 func TestAttackRacesInPlace(t *testing.T) {
 	places := map[string]string{"memory": os.TempDir(), "disk": scratch.Disk()}
 	races := len(places) * len(linkers)
@@ -196,7 +195,7 @@ func intact(f *os.File) bool {
 	return string(b[:n]) == precious
 }
 
-// inPlaceCount counts what came of one kind of change.
+// inPlaceCount counts the results of one kind of change.
 type inPlaceCount struct {
 	attempts, done, outside int
 	refused                 map[vfs.Code]int

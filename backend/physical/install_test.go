@@ -11,8 +11,8 @@ import (
 	"capd/vfs"
 )
 
-// TestInstallModes: who may execute a file is who may read it, and everything else
-// of its mode stays.
+// TestInstallModes: those who may read a file may execute it, and the rest of its mode
+// stays.
 func TestInstallModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no modes here")
@@ -40,8 +40,8 @@ func TestInstallModes(t *testing.T) {
 	})
 }
 
-// TestSymlinkIsNotFollowed: a link that is there is not replaced, nor is anything
-// made where it leads.
+// TestSymlinkIsNotFollowed: an existing link is not replaced, and nothing is made at its
+// target.
 func TestSymlinkIsNotFollowed(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.ok(vfs.Symlink(w.ctx, w.root, "l", "../made"))
@@ -58,8 +58,8 @@ func TestSymlinkIsNotFollowed(t *testing.T) {
 	})
 }
 
-// What another program does between a replacement's plan and its commit is seen: a new
-// mode is kept, and what is no file any more is not replaced.
+// A change by another program between the plan of a replacement and its commit is
+// noticed: a new mode is kept, and something that is no longer a file is not replaced.
 func TestChangedBeforeTheCommit(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no modes here")

@@ -16,8 +16,8 @@ import (
 
 func init() { other["fewDescriptors"] = func(args []string) { fmt.Print(fewDescriptors(args[0])) } }
 
-// TestOutOfDescriptors: what is kept open goes before anybody is told that there is no
-// descriptor.
+// TestOutOfDescriptors: files that are kept open are closed before anybody is told that
+// there is no descriptor.
 func TestOutOfDescriptors(t *testing.T) {
 	w := serve(t, physical.Options{})
 	for i := range 40 {
@@ -33,7 +33,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// fewDescriptors says how it went, in a process of its own.
+// fewDescriptors reports the result, in a process of its own.
 func fewDescriptors(dir string) string {
 	ctx := context.Background()
 	s, err := physical.OpenAmbient(dir, physical.Options{MaxDescriptors: 40})

@@ -20,7 +20,7 @@ import (
 	"capd/vfs"
 )
 
-// opened is what this process has open of w's directory, other than directories.
+// opened returns what this process has open in w's directory, except for directories.
 func (w served) opened() (paths []string) {
 	w.Helper()
 	w.store.Settle()
@@ -61,7 +61,7 @@ func (w served) kept(path string) vfs.File {
 	return f
 }
 
-// serveKept is serve on a file system of which files are kept open.
+// serveKept is serve on a file system whose files are kept open.
 func serveKept(t *testing.T, o physical.Options) served {
 	t.Helper()
 	at := scratch.Disk()
@@ -80,7 +80,7 @@ func serveKept(t *testing.T, o physical.Options) served {
 	return served{t, t.Context(), dir + "/served", s, s.Root()}
 }
 
-// fileSystem is the magic number of what dir is on.
+// fileSystem returns the magic number of the file system of dir.
 func fileSystem(t *testing.T, dir string) int64 {
 	t.Helper()
 	var st unix.Statfs_t
@@ -90,8 +90,8 @@ func fileSystem(t *testing.T, dir string) int64 {
 	return int64(st.Type)
 }
 
-// readsNow reads f twice, the first time without waiting, which may fail and
-// otherwise answers the same.
+// readsNow reads f twice. The first time it does not wait, and may fail; otherwise both
+// answers must be the same.
 func (w served) readsNow(f vfs.File) (string, error) {
 	w.Helper()
 	b := make([]byte, 100)
@@ -107,8 +107,8 @@ func (w served) readsNow(f vfs.File) (string, error) {
 	return string(b[:n]), err
 }
 
-// TestKeptFile: whatever becomes of the place of a File that is kept open, it
-// reads what a File that is not would.
+// TestKeptFile: whatever happens to the place of a File that is kept open, it reads the
+// same as a File that is not.
 func TestKeptFile(t *testing.T) {
 	do := func(errs ...error) error { return errors.Join(errs...) }
 	for what, c := range map[string]struct {
@@ -193,8 +193,8 @@ func TestKeptFile(t *testing.T) {
 	}
 }
 
-// TestKeptFileUnderMount: what is mounted over a file that is kept open, or over
-// its directory, hides it.
+// TestKeptFileUnderMount: a mount over a file that is kept open, or over its directory,
+// hides it.
 func TestKeptFileUnderMount(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -217,8 +217,8 @@ func TestKeptFileUnderMount(t *testing.T) {
 	}
 }
 
-// TestKeptFileGoes: what capd itself takes away is closed by then, so that the
-// disk has its room again.
+// TestKeptFileGoes: what capd itself removes is closed by then, so that its room on the
+// disk is free.
 func TestKeptFileGoes(t *testing.T) {
 	for what, change := range map[string]func(w served, f vfs.File) error{
 		"Remove":  func(w served, f vfs.File) error { return w.sub("a").Remove(w.ctx, "f", vfs.If{}) },
@@ -257,8 +257,8 @@ func TestKeptFileGoes(t *testing.T) {
 	}
 }
 
-// TestKeptFileIsReplaced reads a file while capd replaces it: each reader sees a
-// whole content, and no old one stays open.
+// TestKeptFileIsReplaced reads a file while capd replaces it. Each reader sees a whole
+// content, and no old one stays open.
 func TestKeptFileIsReplaced(t *testing.T) {
 	w := serveKept(t, physical.Options{})
 	content := func(i int) string { return strings.Repeat(fmt.Sprintf("%04d", i), 1000) }
@@ -301,7 +301,7 @@ func TestKeptFileIsReplaced(t *testing.T) {
 	w.nothingOpen("at the end")
 }
 
-// TestKeptFilesAreBounded reads more files than may be open, and few among many
+// TestKeptFilesAreBounded reads more files than may be open, and a few among many
 // directories.
 func TestKeptFilesAreBounded(t *testing.T) {
 	w := serveKept(t, physical.Options{MaxDescriptors: 8})
@@ -325,8 +325,8 @@ func TestKeptFilesAreBounded(t *testing.T) {
 	w.nothingOpen("after Close")
 }
 
-// TestKeptOnce: a file that is read once is not kept, nor one that was just
-// written, nor one with two names.
+// TestKeptOnce: a file that is read once is not kept. Neither is one that was just
+// written, or one with two names.
 func TestKeptOnce(t *testing.T) {
 	w := serveKept(t, physical.Options{})
 	for _, name := range []string{"once", "two", "fresh"} {
@@ -399,7 +399,7 @@ func TestTryingToRead(t *testing.T) {
 	}
 }
 
-// TestTryingToLook: what was looked at is looked at again without waiting.
+// TestTryingToLook: a second look at something does not wait.
 func TestTryingToLook(t *testing.T) {
 	w := serveKept(t, physical.Options{})
 	w.mkdir("a/d")

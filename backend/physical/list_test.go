@@ -13,7 +13,7 @@ import (
 	"capd/vfs"
 )
 
-// heap returns what is allocated and reachable, in bytes.
+// heap returns how many bytes are allocated and reachable.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -22,13 +22,13 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// longNames fills dir with n files of as long names as there are, and returns these in
-// order.
+// longNames fills dir with n files with names of the greatest length, and returns the
+// names in order.
 func longNames(t testing.TB, dir string, n int) []string {
 	t.Helper()
 	var names []string
 	for i := range n {
-		// Each begins with another number, in an order that nobody would list in.
+		// Each begins with another number, in an order that no listing has.
 		name := fmt.Sprintf("%08x", uint32(i)*2654435761)
 		name += strings.Repeat("n", vfs.MaxName-len(name))
 		names = append(names, name)
@@ -47,8 +47,8 @@ func longNames(t testing.TB, dir string, n int) []string {
 	return names
 }
 
-// A listing of a large directory is whole and in order, and holds a part of it at a
-// time.
+// A listing of a large directory is complete and in order, and holds only a part of it at
+// a time.
 func TestListLarge(t *testing.T) {
 	defer func(n int) { *physical.ListBytes = n }(*physical.ListBytes)
 	*physical.ListBytes = 1 << 20
@@ -77,7 +77,7 @@ func TestListLarge(t *testing.T) {
 	}
 }
 
-// Who lists page by page reads what comes before only to pass over it.
+// A listing by pages reads the entries before the page only to skip them.
 func TestListFrom(t *testing.T) {
 	dir := t.TempDir()
 	want := longNames(t, dir, 1000)

@@ -17,8 +17,8 @@ import (
 	"capd/vfs"
 )
 
-// other are the programs that tests run beside themselves, as processes of
-// their own: this binary with otherVar set to "name arg...".
+// other are the programs that tests run as processes of their own: this binary with
+// otherVar set to "name arg...".
 var other = map[string]func(args []string){}
 
 const otherVar = "CAPD_PHYSICAL_TEST_OTHER"
@@ -65,13 +65,14 @@ func program(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// descriptors is how many this process has open, and 0 where nobody can tell.
+// descriptors returns how many descriptors this process has open, or 0 if that cannot be
+// found out.
 func descriptors() int {
 	all, _ := os.ReadDir("/proc/self/fd")
 	return len(all)
 }
 
-// settledDescriptors waits for what is about to be closed.
+// settledDescriptors waits for files that are about to be closed.
 func settledDescriptors(want int) int {
 	for range 500 {
 		if descriptors() <= want {
@@ -119,7 +120,7 @@ func (w served) ok(err error) {
 	}
 }
 
-// is says that err has one of the codes and names nothing of the host.
+// is checks that err has one of the codes and names nothing of the host.
 func (w served) is(what string, err error, codes ...vfs.Code) {
 	w.Helper()
 	if !slices.Contains(codes, vfs.CodeOf(err)) {
@@ -140,7 +141,7 @@ func (w served) mkdir(path string) {
 	w.ok(os.MkdirAll(w.host(path), 0o755))
 }
 
-// has says what the host sees at path.
+// has checks what the host sees at path.
 func (w served) has(path, want string) {
 	w.Helper()
 	b, err := os.ReadFile(path)
@@ -200,7 +201,7 @@ func names(t testing.TB, d vfs.Dir) (all []string) {
 	return all
 }
 
-// within fails the test when f takes longer than 50 ms by its best of three.
+// within fails the test if f takes longer than 50 ms in its best of three runs.
 func (w served) within(what string, f func()) {
 	w.Helper()
 	best := time.Hour
@@ -214,7 +215,7 @@ func (w served) within(what string, f func()) {
 	}
 }
 
-// everyChange tries every change of d, by this name where it takes one.
+// everyChange tries every change of d, with this name where a change takes one.
 func everyChange(ctx context.Context, d vfs.Dir, name string) map[string]error {
 	_, create := d.Create(ctx, name)
 	_, mkdir := d.Mkdir(ctx, name)
@@ -229,8 +230,8 @@ func everyChange(ctx context.Context, d vfs.Dir, name string) map[string]error {
 	}
 }
 
-// untried says why something cannot be tried here, which is a failure where
-// everything has to be.
+// untried says why something cannot be tried here. That is a failure where everything
+// must be tried.
 func untried(t testing.TB, why string, args ...any) {
 	t.Helper()
 	why = fmt.Sprintf("not tried: "+why, args...)

@@ -15,8 +15,8 @@ import (
 	"capd/vfs"
 )
 
-// mountsVar is set in the process that has a mount namespace of its own, in
-// which TestMounts and the like run in earnest.
+// mountsVar is set in the process that has a mount namespace of its own, in which
+// TestMounts and similar tests really run.
 const mountsVar = "CAPD_PHYSICAL_TEST_MOUNTS"
 
 // inOwnMounts runs the calling test again in a mount namespace of its own and
@@ -142,8 +142,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestOverlay: a directory of the lower layer stays itself when a change copies
-// it up.
+// TestOverlay: a directory of the lower layer remains the same when a change copies it
+// up.
 func TestOverlay(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -191,13 +191,15 @@ func TestOverlay(t *testing.T) {
 			reads("by another")
 			w.ok(w.put(d, "f", "upper", vfs.If{}))
 			w.has(w.host("d/e/f"), "upper")
-			// An overlay without redirect_dir renames no directory of the lower layer.
+			// An overlay without redirect_dir does not rename a directory of the lower
+			// layer.
 			w.is("Rename", w.root.Rename(w.ctx, "d", w.root, "moved", vfs.If{}, vfs.If{}), "", vfs.CrossDevice)
 		})
 	}
 }
 
-// A directory that is served twice, once by a bind mount, is one to the guests of both.
+// A directory that is served twice, once through a bind mount, is one directory for the
+// guests of both.
 func TestStoresOfABind(t *testing.T) {
 	if !inOwnMounts(t) {
 		return

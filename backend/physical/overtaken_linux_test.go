@@ -10,8 +10,8 @@ import (
 	"capd/vfs"
 )
 
-// overtaken is w where another program does something once, after everything was
-// looked at and before the change.
+// overtaken is w in which another program does something once, after all checks and
+// before the change.
 func (w served) overtaken(other func() error) served {
 	done := false
 	w.ctx = vfs.OnCommit(w.ctx, func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
@@ -43,8 +43,8 @@ func TestOvertaken(t *testing.T) {
 	})
 }
 
-// TestOvertakenMovesNothing: a source that is not what it was is not moved, not even
-// for a moment.
+// TestOvertakenMovesNothing: a source that has changed is not moved, not even for a
+// moment.
 func TestOvertakenMovesNothing(t *testing.T) {
 	w := serve(t, physical.Options{})
 	w.write("f", "old")
@@ -58,7 +58,7 @@ func TestOvertakenMovesNothing(t *testing.T) {
 	}
 }
 
-// TestRenameOverItself: of two names of one file neither is lost.
+// TestRenameOverItself: if a file has two names, neither is lost.
 func TestRenameOverItself(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.write("f", "one file")
@@ -69,8 +69,8 @@ func TestRenameOverItself(t *testing.T) {
 	})
 }
 
-// TestOtherUsers: a new file has the group that its directory gives, and what
-// another user staged is not swept.
+// TestOtherUsers: a new file has the group that its directory gives, and what another
+// user staged is not removed.
 func TestOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		untried(t, "only root makes files of another user")

@@ -11,7 +11,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// modes are both ways of confining.
+// modes are the two ways of confining.
 var modes = map[string]physical.Options{"openat2": {}, "os.Root": {Portable: true}}
 
 func open(t testing.TB, dir string, o physical.Options) *physical.Store {

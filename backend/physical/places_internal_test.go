@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// While a name is locked, other names are not, below the same directory either; a
-// directory is, by what changes it, and so is all below it.
+// While a name is locked, other names are not, even in the same directory. A directory is
+// locked by changes of it, together with everything below it.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		held, asked []string
@@ -62,8 +62,8 @@ func (l *places) uses() (n int) {
 	return n
 }
 
-// Nobody changes a name, or what is below it, while another does, and no order of
-// names has any two wait for each other.
+// Nobody changes a name, or what is below it, while another does. No order of names makes
+// two callers wait for each other.
 func TestPlacesExclude(t *testing.T) {
 	paths := []string{"a", "b", "a/c", "a/c/d", "b/c", "b/d", "e"}
 	inside := map[string]int{}

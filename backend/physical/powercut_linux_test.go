@@ -18,12 +18,11 @@ import (
 
 func init() { other["durable"] = makeDurable }
 
-// held is what a directory holds: paths to "dir", "link:" and a target, or a
-// content.
+// held describes a directory: paths to "dir", "link:" and a target, or a content.
 type held map[string]string
 
-// durable are changes, made one after the other in a directory that holds
-// durableBefore, each with what it alters.
+// durable are changes, made one after another in a directory that holds durableBefore,
+// each with its effect.
 var durable = []struct {
 	name  string
 	do    func(ctx context.Context, root vfs.Dir) error
@@ -113,7 +112,7 @@ func closed[N vfs.Node](n N, err error) error {
 	return err
 }
 
-// in does it in the directory at path.
+// in makes the change in the directory at path.
 func in(path string, do func(context.Context, vfs.Dir) error) func(context.Context, vfs.Dir) error {
 	return func(ctx context.Context, root vfs.Dir) error {
 		d, err := vfs.WalkDir(ctx, root, path)
@@ -154,7 +153,7 @@ func log(change func(context.Context, vfs.File) error) func(context.Context, vfs
 	}
 }
 
-// makeDurable makes all changes, and says of each when it has answered.
+// makeDurable makes all changes, and prints when each has answered.
 func makeDurable(args []string) {
 	s, err := physical.OpenAmbient(args[0], physical.Options{Portable: args[1] == "best-effort"})
 	for _, c := range durable {
@@ -169,8 +168,8 @@ func makeDurable(args []string) {
 	}
 }
 
-// TestPowerCut: what has answered is there after a power cut at any moment, what
-// was under way is done or not, and nothing else has changed.
+// TestPowerCut: after a power cut at any moment, a change that has answered is there, a
+// change in progress is done or not, and nothing else has changed.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for name, o := range modes {
@@ -197,7 +196,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// allowed says that a tree may be left when that many changes have answered.
+// allowed reports whether a tree may be left when this many changes have answered.
 func allowed(got held, answered int) error {
 	before := maps.Clone(durableBefore)
 	for _, c := range durable[:answered] {
@@ -223,7 +222,7 @@ func (h held) change(gives held) {
 	maps.DeleteFunc(h, func(_, what string) bool { return what == gone })
 }
 
-// differs compares, but for what the file called loose holds.
+// differs compares, except for the content of the file called loose.
 func differs(got, want held, loose string) error {
 	got, want = maps.Clone(got), maps.Clone(want)
 	if _, ok := got[loose]; ok {
@@ -235,7 +234,7 @@ func differs(got, want held, loose string) error {
 	return nil
 }
 
-// holding is what dir holds after a store has swept it.
+// holding returns what dir holds after a store has cleaned it.
 func holding(dir string) (held, error) {
 	h := held{}
 	return h, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

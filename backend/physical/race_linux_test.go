@@ -31,10 +31,10 @@ func exchangeForever(args []string) {
 	}
 }
 
-// raceLasts is how long a race goes on that cannot tell when it has seen enough.
+// raceLasts is how long a race runs that cannot tell when it has seen enough.
 var raceLasts = map[bool]time.Duration{false: 400 * time.Millisecond, true: 5 * time.Second}[os.Getenv("CAPD_CI") != ""]
 
-// raceTime is how long a race may take to have seen enough of both outcomes.
+// raceTime is how long a race may take to see enough of both outcomes.
 const raceTime = 20 * time.Second
 
 // race calls try until success and refusal were each seen often enough.
@@ -55,8 +55,8 @@ func race(t *testing.T, try func(i int) error) {
 	t.Logf("%d successes, %d refusals", did, refused)
 }
 
-// TestRaceDirectoryAndLink: another program exchanges a directory with a link
-// to a directory outside, while everything is tried on names below it.
+// TestRaceDirectoryAndLink: another program exchanges a directory with a link to a
+// directory outside, while every operation is tried on names below it.
 func TestRaceDirectoryAndLink(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.mkdir("d")
@@ -96,8 +96,8 @@ func TestRaceDirectoryAndLink(t *testing.T) {
 	})
 }
 
-// TestRaceFileAndFIFO: another program exchanges a file with a FIFO that nobody
-// writes or reads.
+// TestRaceFileAndFIFO: another program exchanges a file with a FIFO that nobody reads or
+// writes.
 func TestRaceFileAndFIFO(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.write("f", "inside")
@@ -123,8 +123,8 @@ func TestRaceFileAndFIFO(t *testing.T) {
 	})
 }
 
-// TestRaceReplaceAndDirectory: a Replace never takes the place of a directory
-// that is exchanged in at the last moment.
+// TestRaceReplaceAndDirectory: a Replace never replaces a directory that is exchanged in
+// at the last moment.
 func TestRaceReplaceAndDirectory(t *testing.T) {
 	w := serve(t, physical.Options{})
 	w.write("f", "old")
@@ -156,8 +156,8 @@ func TestRaceReplaceAndDirectory(t *testing.T) {
 	hasNothingElse(t, w.dir, "d", "f")
 }
 
-// supersedeForever puts a<n> in place of whatever file is there, by exchange,
-// and prints that and what it displaced.
+// supersedeForever exchanges a<n> with whatever file is there, and prints that and what
+// it displaced.
 func supersedeForever(args []string) {
 	out := bufio.NewWriter(os.Stdout)
 	tmp := args[0] + ".theirs"
@@ -176,9 +176,9 @@ func supersedeForever(args []string) {
 	}
 }
 
-// TestRaceConditions: of this process's changes with a condition and another
-// program's exchange, each content is displaced by one alone, none is lost, and a
-// change that answered conflict has changed nothing.
+// TestRaceConditions: this process changes a file with a condition while another program
+// exchanges it. Each content is displaced by only one of them, none is lost, and a change
+// that answered conflict has changed nothing.
 func TestRaceConditions(t *testing.T) {
 	for name, change := range map[string]func(w served, mine string, c vfs.If) error{
 		"Replace": func(w served, mine string, c vfs.If) error { return w.put(w.root, "f", mine, c) },
@@ -300,8 +300,8 @@ func TestReadersOutside(t *testing.T) {
 	})
 }
 
-// TestRaceMovedDirectory: a directory moves while a file in it is changed through
-// its old path and its new one. Each change counts by what it did.
+// TestRaceMovedDirectory: a directory moves while a file in it is changed through its old
+// path and its new one. Each change has the effect that it answered.
 func TestRaceMovedDirectory(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.mkdir("a")

@@ -14,7 +14,8 @@ import (
 	"capd/vfs"
 )
 
-// committing returns a context in which inside says whether a commit is under way.
+// committing returns a context, and inside, which reports whether a commit is in
+// progress.
 func committing(ctx context.Context) (_ context.Context, inside func() bool) {
 	var mu sync.Mutex
 	in := 0
@@ -35,8 +36,8 @@ func committing(ctx context.Context) (_ context.Context, inside func() bool) {
 	}
 }
 
-// A directory that holds something is not read in the commit that refuses to remove
-// it, for which a revoke waits.
+// A revoke waits for commits. So a directory that is not empty is not read in the commit
+// that refuses to remove it.
 func TestRemoveReadsNothingInCommit(t *testing.T) {
 	w := serve(t, physical.Options{})
 	for i := range 10 {
@@ -56,8 +57,8 @@ func TestRemoveReadsNothingInCommit(t *testing.T) {
 	}
 }
 
-// While one guest removes directories that hold something, and the reading of them
-// takes for ever, another's changes go on.
+// While one guest removes directories that are not empty, and reading them takes for
+// ever, another guest's changes go on.
 func TestRemoveLetsOthersGoOn(t *testing.T) {
 	w := serve(t, physical.Options{})
 	held, let := make(chan struct{}, 64), make(chan struct{})
@@ -95,8 +96,8 @@ func TestRemoveLetsOthersGoOn(t *testing.T) {
 	removes.Wait()
 }
 
-// What processes that died left staged in a directory does not keep it from being
-// removed, and what a live one stages does.
+// What dead processes left staged in a directory does not prevent its removal. What a
+// living process stages does.
 func TestRemoveWithStagingLeftOver(t *testing.T) {
 	w := serve(t, physical.Options{})
 	for name, c := range map[string]struct {
@@ -115,8 +116,8 @@ func TestRemoveWithStagingLeftOver(t *testing.T) {
 	}
 }
 
-// What loses its last name in a commit is freed after it, since that takes as long as
-// the file is large.
+// A file that loses its last name in a commit is freed after it, because that takes time
+// in proportion to its size.
 func TestFreedAfterTheCommit(t *testing.T) {
 	for name, change := range map[string]func(w served, ctx context.Context, v vfs.Version) error{
 		"Remove": func(w served, ctx context.Context, _ vfs.Version) error {
@@ -156,8 +157,8 @@ func TestFreedAfterTheCommit(t *testing.T) {
 	}
 }
 
-// descriptorsBelow counts the descriptors of files below dir that are said to be what
-// how says.
+// descriptorsBelow counts the descriptors of files below dir whose description matches
+// how.
 func descriptorsBelow(dir, how string) (n int) {
 	all, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range all {

@@ -29,7 +29,7 @@ func mkdir(t *testing.T, path ...string) string {
 	return dir
 }
 
-// Stores name what both show alike, also after one of them has moved it.
+// Two stores use the same names for what both show, also after one of them has moved it.
 func TestNamesOfStores(t *testing.T) {
 	dir := t.TempDir()
 	inner := openFor(t, mkdir(t, dir, "a", "b", "c"))
@@ -55,7 +55,7 @@ func TestNamesOfStores(t *testing.T) {
 	}
 }
 
-// All of the host's files may be served, too.
+// All of the host's files may be served too.
 func TestNamesInRoot(t *testing.T) {
 	for _, dirs := range [][2]string{{"/", t.TempDir()}, {t.TempDir(), "/"}} {
 		var all []*Store
@@ -81,7 +81,8 @@ func TestNamesInRoot(t *testing.T) {
 	}
 }
 
-// While a Store has a name, another that shows it waits, and so does who would move what it is in.
+// While a Store has locked a name, another Store that shows it waits. So does a caller
+// that would move its directory.
 func TestLocksOfStores(t *testing.T) {
 	dir := t.TempDir()
 	inner, outer := openFor(t, mkdir(t, dir, "a", "b")), openFor(t, dir)

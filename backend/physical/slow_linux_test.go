@@ -14,7 +14,7 @@ import (
 	"capd/vfs"
 )
 
-// atOnce fails when f does not return although the file system hangs.
+// atOnce fails if f does not return although the file system hangs.
 func atOnce(t *testing.T, fs *slowfs.FS, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -40,7 +40,8 @@ func node[N vfs.Node](t *testing.T, d vfs.Dir, path string) N {
 	return n.(N)
 }
 
-// TestTriesNothingElsewhere: of a file system that may ask somebody, nothing is tried.
+// TestTriesNothingElsewhere: on a file system that may ask somebody else, nothing is
+// tried.
 func TestTriesNothingElsewhere(t *testing.T) {
 	fs := slowfs.Mount(t)
 	fs.File(t, "d/f", 100)
@@ -55,8 +56,8 @@ func TestTriesNothingElsewhere(t *testing.T) {
 	}
 }
 
-// TestMountThatHangs: what is mounted below a served directory is not asked for anything,
-// so that it need not answer.
+// TestMountThatHangs: a mount below a served directory is not asked for anything, so it
+// need not answer.
 func TestMountThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	fs := slowfs.MountAt(t, filepath.Join(dir, "mount"), slowfs.KeepNames)
@@ -105,8 +106,8 @@ func TestMountThatHangs(t *testing.T) {
 	}
 }
 
-// TestOverlayOfWhatHangs: an overlay that the kernel lays over a file system which hangs
-// is tried, and whoever tries does not wait.
+// TestOverlayOfWhatHangs: an overlay of the kernel over a file system that hangs is
+// tried, and nobody who tries waits.
 func TestOverlayOfWhatHangs(t *testing.T) {
 	fs := slowfs.Mount(t, slowfs.KeepNames)
 	for i := range 20 {

@@ -9,9 +9,8 @@ import (
 	"capd/vfs"
 )
 
-// TestChangesShow: where every change shows at once a file may always be changed in
-// place. Where times tick it may not be in the tick in which another program
-// changed it.
+// TestChangesShow: if every change shows at once, a file may always be changed in place.
+// If times tick, it may not be changed in the tick in which another program changed it.
 func TestChangesShow(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenAmbient(dir, Options{})

@@ -88,7 +88,7 @@ func stagings(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestSweep removes nothing but what was left by a Store that is gone.
+// TestSweep removes only what a dead Store left.
 func TestSweep(t *testing.T) {
 	digits := strings.Repeat("0123456789abcdef", 2)
 	for name, o := range modes {
@@ -135,7 +135,7 @@ func TestSweep(t *testing.T) {
 				t.Errorf("a link was followed: %v", err)
 			}
 
-			// What is left below stands in the way of nothing.
+			// What is left below does not block anything.
 			must(os.Mkdir(dir+"/d", 0o755), os.Mkdir(dir+"/d/.capd-staging-"+digits, 0o700))
 			if err := s.Root().Remove(t.Context(), "d", vfs.If{}); err != nil {
 				t.Errorf("Remove: %v", err)

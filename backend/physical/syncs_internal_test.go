@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// Changes of a directory that wait while it is written to disk share the next
-// writing, and none of them answers before that.
+// Changes of a directory that wait while it is being synced share the next sync, and none
+// of them answers before that.
 func TestSyncsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s syncs

@@ -7,7 +7,7 @@ import (
 	"capd/vfs"
 )
 
-// What two Stores changed in their own roots is synced in both.
+// Changes that two Stores made in their own roots are synced in both.
 func TestSyncOfStoresTogether(t *testing.T) {
 	if descriptors() == 0 {
 		t.Skip("nobody can tell how many descriptors are open")

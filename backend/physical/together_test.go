@@ -14,8 +14,8 @@ import (
 	"capd/vfs"
 )
 
-// Stores of this process that show the same file are one to the guests of each: of two
-// changes in place that rely on the same version one is a conflict.
+// For guests, a file is the same file through all Stores of this process that show it: if
+// two changes in place rely on the same version, one is a conflict.
 func TestStoresTogether(t *testing.T) {
 	for name, open := range map[string]func(dir string) (a, b, pathA, pathB string){
 		"the same directory": func(dir string) (a, b, pathA, pathB string) { return dir, dir, "sub/n", "sub/n" },
@@ -42,7 +42,8 @@ func TestStoresTogether(t *testing.T) {
 	}
 }
 
-// countTogether has two count up in one file, each through a Store of its own.
+// countTogether makes two callers increment the number in one file, each through a Store
+// of its own.
 func countTogether(t *testing.T, file, dirA, pathA, dirB, pathB string) {
 	const each = 300
 	if err := os.WriteFile(file, []byte("000000"), 0o600); err != nil {
@@ -70,7 +71,7 @@ func countTogether(t *testing.T, file, dirA, pathA, dirB, pathB string) {
 	}
 }
 
-// increment adds one to the number in a file, in place, for sure.
+// increment adds one to the number in a file, in place, and tries until it succeeds.
 func increment(ctx context.Context, d vfs.Dir, path string) error {
 	f, err := vfs.WalkFile(ctx, d, path)
 	if err != nil {

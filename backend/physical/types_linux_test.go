@@ -12,8 +12,8 @@ import (
 	"capd/vfs"
 )
 
-// TestSpecialFiles: what is no file, directory or link is listed, and neither
-// opened nor changed, at once.
+// TestSpecialFiles: an entry that is not a file, a directory or a link is listed. It is
+// refused at once when it is opened or changed.
 func TestSpecialFiles(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.write("f", "inside")
@@ -52,7 +52,7 @@ func TestSpecialFiles(t *testing.T) {
 	})
 }
 
-// TestHeldFileBecomesSpecial: a File is a place, and what is put there is not
+// TestHeldFileBecomesSpecial: a File is a place. A special file that is put there is not
 // opened.
 func TestHeldFileBecomesSpecial(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
@@ -91,8 +91,8 @@ func everyUse(ctx context.Context, f vfs.File) map[string]error {
 	return all
 }
 
-// trying does it without waiting, where that is possible, and with ctx too. Both
-// should answer the same.
+// trying calls do without waiting, where that is possible, and with ctx too. Both should
+// answer the same.
 func trying(ctx context.Context, n vfs.Node, do func(context.Context) error) error {
 	first := vfs.ErrWouldBlock
 	if vfs.CanTry(n) {
@@ -138,8 +138,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	})
 }
 
-// TestLease: a file that another program holds a lease on is busy at once,
-// though opening it would wait until the lease is broken.
+// TestLease: a file on which another program holds a lease is busy at once, although
+// opening it would wait until the lease is broken.
 func TestLease(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.write("f", "inside")
@@ -189,7 +189,8 @@ func TestHardLink(t *testing.T) {
 	})
 }
 
-// TestReplaceKeeps: mode less setuid, owner, user's attributes, access list.
+// TestReplaceKeeps: the mode without setuid, the owner, user attributes and the access
+// list.
 func TestReplaceKeeps(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		w.write("f", "old")
@@ -257,7 +258,7 @@ func TestAccessListIsKept(t *testing.T) {
 	})
 }
 
-// TestHostPermissions runs as another user as far as files go.
+// TestHostPermissions accesses files as another user.
 func TestHostPermissions(t *testing.T) {
 	if os.Geteuid() != 0 {
 		untried(t, "only root can act as another user")
@@ -294,7 +295,7 @@ func TestHostPermissions(t *testing.T) {
 			}
 			w.is("Replace", w.put(w.root, "f", "x", vfs.If{}), vfs.Denied)
 			w.is("Remove", w.root.Remove(w.ctx, "f", vfs.If{}), vfs.Denied)
-			// The root is not theirs to stage in, but this directory is.
+			// They cannot stage in the root, but in this directory they can.
 			if err := w.put(theirs, "f", "new", vfs.If{}); err != nil {
 				t.Errorf("Replace where the process may write: %v", err)
 			}

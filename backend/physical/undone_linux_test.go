@@ -8,9 +8,8 @@ import (
 	"capd/vfs"
 )
 
-// TestUndone: another program puts a newer file in the way between the last look
-// and the change. The newer file stays where it was put, nothing else has changed,
-// and the answer says so.
+// TestUndone: another program puts a newer file in place between the last check and the
+// change. The newer file stays there, nothing else has changed, and the answer says so.
 func TestUndone(t *testing.T) {
 	const newer = "newer, by another program"
 	for name, c := range map[string]struct {
@@ -56,8 +55,8 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestLinkedAtTheLastMoment: a file that another program gives a second name
-// outside, after everything was checked, is not written in place.
+// TestLinkedAtTheLastMoment: another program gives a file a second name outside after all
+// checks. The file is not written in place.
 func TestLinkedAtTheLastMoment(t *testing.T) {
 	both(t, func(t *testing.T, w served) {
 		for name, change := range map[string]func(served, vfs.File) error{
@@ -78,8 +77,8 @@ func TestLinkedAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// TestForgedTime: a file that was written a moment ago is known by its content
-// alone, whatever time another program gives it.
+// TestForgedTime: a file that was written a moment ago is identified only by its content,
+// whatever time another program sets.
 func TestForgedTime(t *testing.T) {
 	w := serve(t, physical.Options{})
 	w.write("f", "old")

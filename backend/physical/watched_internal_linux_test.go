@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Package os has a descriptor that does not block watched by epoll_ctl(2), which asks a FUSE file system while it holds a
-// processor of Go's: as many that hang stop the whole process. So none is handed to it.
+// Package os watches a nonblocking descriptor with epoll_ctl(2), which asks a FUSE file system while it occupies a
+// processor of Go. A few that hang would stop the whole process. So none is passed to it.
 func TestNothingIsWatched(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenAmbient(dir, Options{})

@@ -15,12 +15,12 @@ import (
 	"capd/vfs"
 )
 
-// withoutVar names what this process's system calls are filtered for, as an
-// older kernel, another file system or a container would have it.
+// withoutVar names the filter for this process's system calls. They then behave as under
+// an older kernel, on another file system or in a container.
 const withoutVar = "CAPD_PHYSICAL_TEST_WITHOUT"
 
-// filters are a system call, an argument of it that must be other than 0 for
-// the call to fail (-1: it always fails), and how it fails.
+// filters are a system call, an argument that must not be 0 for the call to fail (-1: it
+// always fails), and the error.
 var filters = map[string]struct {
 	call  uint32
 	arg   int
@@ -67,8 +67,8 @@ func restrict() {
 	}
 }
 
-// TestWithout runs other tests again without a thing that the kernel or the
-// file system may lack.
+// TestWithout runs other tests again without something that the kernel or the file system
+// may lack.
 func TestWithout(t *testing.T) {
 	if os.Getenv(withoutVar) != "" {
 		return
@@ -100,8 +100,8 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestFailingDisk: what could not be synced is said to have failed, but for
-// directories where the file system has no way to sync one.
+// TestFailingDisk: a failed sync is reported, except for directories on a file system
+// that cannot sync them.
 func TestFailingDisk(t *testing.T) {
 	without := os.Getenv(withoutVar)
 	if without != "working disk" && without != "syncing" {

@@ -35,8 +35,8 @@ func newPlace(t testing.TB, tr tree) *place {
 // sound is the place without its faults, until it is closed.
 func (p *place) sound() vfs.Dir { return p.store.Root() }
 
-// recovered says that what a restart finds becomes wholly done or wholly undone,
-// and what it had been when it was so already.
+// recovered checks that a restart makes what it finds wholly done or wholly undone. It
+// returns the state from before, if that was already so.
 func recovered(t *testing.T, target, journal *place, after tree) {
 	t.Helper()
 	opened := false
@@ -68,7 +68,7 @@ func recovered(t *testing.T, target, journal *place, after tree) {
 	}
 }
 
-// faultEdit has every kind of step, and every content is short.
+// faultEdit has every kind of step, with short contents.
 var faultEdit = maps.Collect(func(yield func(string, string) bool) {
 	for path, node := range edits["all of it"] {
 		if node == big {
@@ -80,8 +80,8 @@ var faultEdit = maps.Collect(func(yield func(string, string) bool) {
 	}
 })
 
-// everyPoint calls at for each point at which an operation of a or b may be
-// stopped by a fault of plan, as long as at says that it was reached.
+// everyPoint calls at for each point at which a fault of plan may stop an operation of a
+// or b, until at reports that the point was not reached.
 func everyPoint(t *testing.T, at func(t *testing.T, ofTarget bool, stage faultfs.Stage, n int) (reached bool)) {
 	for _, ofTarget := range []bool{true, false} {
 		for name, stage := range stages {
@@ -100,8 +100,8 @@ func everyPoint(t *testing.T, at func(t *testing.T, ofTarget bool, stage faultfs
 	}
 }
 
-// crash runs do until it reaches operation n, and leaves it there until the test
-// ends: as far as anybody else can tell its process died.
+// crash runs do until it reaches operation n, and leaves it there until the test ends.
+// For everybody else its process has died.
 func crash(t *testing.T, plan *faultfs.Plan, stage faultfs.Stage, n int, do func()) (reached bool) {
 	pause, over := plan.Pause(faultfs.Any, stage, n), make(chan struct{})
 	go func() {
@@ -141,8 +141,8 @@ func (p *place) or(other *place, this bool) *faultfs.Plan {
 	return &other.plan
 }
 
-// halfDone returns a target and a journal as a process leaves them that dies when
-// it has made half of the steps.
+// halfDone returns a target and a journal as a process leaves them that dies after half
+// of the steps.
 func halfDone(t *testing.T, after tree) (target, journal *place) {
 	target, journal = newPlace(t, before), newPlace(t, tree{})
 	steps, over, stay := 0, make(chan struct{}), make(chan struct{})
@@ -164,8 +164,8 @@ func halfDone(t *testing.T, after tree) (target, journal *place) {
 	return target, journal
 }
 
-// The process dies in the midst of a batch, and the next one in the midst of
-// recovering it.
+// The process dies in the middle of a batch, and the next one in the middle of recovering
+// it.
 func TestCrashInRecover(t *testing.T) {
 	after := before.with(faultEdit)
 	everyPoint(t, func(t *testing.T, ofTarget bool, stage faultfs.Stage, n int) bool {
@@ -178,8 +178,7 @@ func TestCrashInRecover(t *testing.T) {
 	})
 }
 
-// A batch that is being undone is done or undone after a restart, and so is the
-// undoing.
+// A batch that is being undone is done or undone after a restart, and so is the undoing.
 func TestCrashInUndo(t *testing.T) {
 	after := before.with(faultEdit)
 	everyPoint(t, func(t *testing.T, ofTarget bool, stage faultfs.Stage, n int) bool {
@@ -204,7 +203,7 @@ func TestCrashInUndo(t *testing.T) {
 	})
 }
 
-// One operation fails, or loses its answer: the batch is done or undone, as Run
+// One operation fails, or its answer is lost. The batch is done or undone, as Run
 // answers, at once or after a restart.
 func TestEveryFault(t *testing.T) {
 	after := before.with(faultEdit)
@@ -226,7 +225,7 @@ func TestEveryFault(t *testing.T) {
 	})
 }
 
-// From some operation on everything fails: a disk that is full, or gone.
+// From some operation on everything fails: the disk is full, or gone.
 func TestEveryFaultThatStays(t *testing.T) {
 	after := before.with(faultEdit)
 	everyPoint(t, func(t *testing.T, ofTarget bool, stage faultfs.Stage, n int) bool {
@@ -260,7 +259,7 @@ func TestEveryFaultThatStays(t *testing.T) {
 	})
 }
 
-// Any batch makes any tree of any other, and undoes it, and is whole wherever it
+// A batch can make any tree of any other and undo that, and is all or nothing wherever it
 // is interrupted.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(300) {

@@ -20,8 +20,8 @@ import (
 	"capd/vfs/faultfs"
 )
 
-// What a child process is told: what to do, where, and after how many steps or
-// operations it is to die.
+// The environment of a child process says what to do, where, and after how many steps or
+// operations to die.
 const (
 	childDoes = "CAPD_BATCH_CHILD"
 	childDir  = "CAPD_BATCH_DIR"
@@ -95,7 +95,7 @@ func stores(dir string) (target, journal vfs.Dir, done func(), err error) {
 	return t.Root(), j.Root(), func() { t.Close(); j.Close() }, nil
 }
 
-// start runs a child and reports whether it was killed, and not done before.
+// start runs a child and reports whether it was killed before it was done.
 func start(t *testing.T, does, dir string, dies int) (killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -123,7 +123,7 @@ func newStores(t *testing.T) string {
 	return dir
 }
 
-// whole recovers what is in dir, and says that the batch is done or undone.
+// whole recovers what is in dir, and checks that the batch is done or undone.
 func whole(t *testing.T, dir string) (isDone bool) {
 	t.Helper()
 	target, journal, done, err := stores(dir)
@@ -173,7 +173,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A process is killed in the midst, and the one that recovers at every fourth
+// A process is killed in the middle, and the recovering process at every fourth
 // operation; TestCrashInRecover has all of them.
 func TestKilledInRecover(t *testing.T) {
 	for n := 1; ; n += 4 {
@@ -191,8 +191,8 @@ func TestKilledInRecover(t *testing.T) {
 	}
 }
 
-// runAndUndo makes a batch that is kept, undoes it, and makes it again, and says
-// when each has answered and when the next begins.
+// runAndUndo makes a batch that is kept, undoes it, and makes it again. It prints when
+// each has answered and when the next begins.
 func runAndUndo(ctx context.Context, journal, target vfs.Dir) error {
 	after := before.with(faultEdit)
 	id, err := batch.Run(ctx, journal, target, changes(before, after), batch.Options{Name: "target", Keep: true})

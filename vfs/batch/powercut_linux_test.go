@@ -14,8 +14,8 @@ import (
 	"capd/vfs/batch"
 )
 
-// After a power cut at any moment a batch is wholly done or wholly undone, one that
-// has answered is done, and one that is kept can be undone.
+// After a power cut at any moment a batch is wholly done or wholly undone. One that has
+// answered is done, and one that is kept can be undone.
 func TestPowerCut(t *testing.T) {
 	dir := newStores(t)
 	cmd := exec.Command(os.Args[0])
@@ -69,8 +69,8 @@ func TestPowerCut(t *testing.T) {
 	})
 }
 
-// A batch that a process left half done is undone after a power cut at any moment
-// of its recovery, and for good once the recovery has answered.
+// A batch that a process left half done is undone after a power cut at any moment of its
+// recovery, and permanently after the recovery has answered.
 func TestPowerCutInRecover(t *testing.T) {
 	dir := newStores(t)
 	if !start(t, "run", dir, 12) {

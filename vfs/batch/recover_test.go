@@ -12,8 +12,8 @@ import (
 	"capd/vfs/batch"
 )
 
-// What somebody else changed since stays, is told of, and its old content can be
-// had until the batch is forgotten.
+// What somebody else has changed since then stays and is reported. Its old content is
+// available until the batch is forgotten.
 func TestRecoverLeaves(t *testing.T) {
 	ctx := t.Context()
 	target, journal := halfDone(t, before.with(faultEdit))
@@ -59,7 +59,7 @@ func TestRecoverLeaves(t *testing.T) {
 	empty(t, j)
 }
 
-// A target that cannot be opened keeps its batch until it can be.
+// A batch whose target cannot be opened is kept until it can be.
 func TestRecoverLater(t *testing.T) {
 	ctx := t.Context()
 	target, journal := halfDone(t, before.with(faultEdit))
@@ -78,7 +78,7 @@ func TestRecoverLater(t *testing.T) {
 	recovered(t, target, journal, before.with(faultEdit))
 }
 
-// A target that is gone for good takes its batch with it.
+// A batch whose target is gone for good is dropped.
 func TestRecoverGone(t *testing.T) {
 	_, journal := halfDone(t, before.with(faultEdit))
 	all, err := batch.Recover(t.Context(), journal.sound(), func(context.Context, string) (vfs.Dir, error) { return nil, nil })
@@ -89,7 +89,7 @@ func TestRecoverGone(t *testing.T) {
 	empty(t, journal.sound())
 }
 
-// What is broken in the journal is told of, and what is not is recovered.
+// What is damaged in the journal is reported, and the rest is recovered.
 func TestBrokenJournal(t *testing.T) {
 	const id = "0123456789abc-0123456789abcdef"
 	for name, files := range map[string]map[string]string{
@@ -114,7 +114,7 @@ func TestBrokenJournal(t *testing.T) {
 	}
 }
 
-// A copy that rots does not get back into the tree.
+// A damaged copy is not written back into the tree.
 func TestRottenCopy(t *testing.T) {
 	ctx := t.Context()
 	d, j := store(t, before), journal()
@@ -136,8 +136,8 @@ func TestRottenCopy(t *testing.T) {
 	}
 }
 
-// Of several batches that are not over the latest is undone first: it may be upon
-// an earlier one.
+// Of several unfinished batches the latest is undone first: it may build on an earlier
+// one.
 func TestRecoverLatestFirst(t *testing.T) {
 	ctx := t.Context()
 	target, j := newPlace(t, before), journal()

@@ -11,8 +11,7 @@ import (
 	"capd/vfs/batch"
 )
 
-// guarded is a view of what a store holds, the same store without it, and the
-// view's gate.
+// guarded returns a view of a store, the same store without it, and the view's gate.
 func guarded(t *testing.T, guards ...vfs.Guard) (view, inner vfs.Dir, gate *vfs.Gate) {
 	t.Helper()
 	s := memory.New(memory.Limits{})
@@ -21,7 +20,7 @@ func guarded(t *testing.T, guards ...vfs.Guard) (view, inner vfs.Dir, gate *vfs.
 	return vfs.Guarded(s.Root(), gate, guards...), s.Root(), gate
 }
 
-// A revoke before anything is changed means that nothing is.
+// After a revoke before the first change, nothing changes.
 func TestRevokedBefore(t *testing.T) {
 	view, inner, gate := guarded(t)
 	j := journal()
@@ -37,7 +36,7 @@ func TestRevokedBefore(t *testing.T) {
 	empty(t, j)
 }
 
-// A revoke of a batch that has begun waits until it is done.
+// A revoke waits until a batch that has begun is done.
 func TestRevokedMidway(t *testing.T) {
 	view, inner, gate := guarded(t)
 	j := journal()
@@ -61,7 +60,7 @@ func TestRevokedMidway(t *testing.T) {
 	empty(t, j)
 }
 
-// A batch that fails midway is undone, though its gate was shut meanwhile.
+// A batch that fails midway is undone, although its gate was shut meanwhile.
 func TestRevokedAndUndone(t *testing.T) {
 	view, inner, gate := guarded(t)
 	j := journal()
@@ -81,7 +80,7 @@ func TestRevokedAndUndone(t *testing.T) {
 	empty(t, j)
 }
 
-// One refusal of a guard, for any of the changes, comes before the first change.
+// If a guard refuses any of the changes, this comes before the first change.
 func TestGuardRefuses(t *testing.T) {
 	made := 0
 	view, inner, _ := guarded(t, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {

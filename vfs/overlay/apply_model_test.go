@@ -55,8 +55,8 @@ func (w *world) some(changes []diff.Change) []string {
 	return paths
 }
 
-// TestApplyModel applies, undoes and reverts what operations at random came to, some
-// of them made in the lower tree.
+// TestApplyModel applies, undoes and reverts the result of random operations, some of
+// them in the lower tree.
 func TestApplyModel(t *testing.T) {
 	outcomes := map[string]int{}
 	for seed := range uint64(120) {

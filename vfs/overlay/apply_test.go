@@ -43,7 +43,7 @@ func TestConflicts(t *testing.T) {
 	}
 	same(t, "the lower tree", lower, shape(t, b.lower))
 	same(t, "the overlay", view, shape(t, b.root))
-	// What does not conflict can be applied by itself, what does reverted.
+	// Changes without a conflict can be applied separately, and the others reverted.
 	_, err = b.o.Apply(t.Context(), overlay.ApplyOptions{Paths: []string{"src/a.go", "run"}, Journal: memoryUpper(t)})
 	b.must(err)
 	b.must(b.o.Revert(t.Context(), []string{"doc", "new", "src/sub"}))
@@ -83,8 +83,8 @@ func TestApplySome(t *testing.T) {
 	b.changed("added fresh/other")
 }
 
-// TestApplyGuarded applies through today's guards, to a tree in which there is what the
-// guest could not see.
+// TestApplyGuarded applies through the guards of that moment, to a tree with something
+// that the guest could not see.
 func TestApplyGuarded(t *testing.T) {
 	tree := vfstest.Tree{".env": {Data: "SECRET"}, "sub/f": {Data: "f"}}
 	for name, test := range map[string]struct {
@@ -147,8 +147,8 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// TestApplyReadOnly lays an overlay over what cannot be written: it can be changed, and
-// not applied.
+// TestApplyReadOnly lays an overlay over a tree that cannot be written. It can be
+// changed, but not applied.
 func TestApplyReadOnly(t *testing.T) {
 	b := newBench(t, project)
 	gate := vfs.NewGate()
@@ -215,7 +215,7 @@ func TestMadeAgain(t *testing.T) {
 	})
 }
 
-// TestRevertOutOfMoved reverts what was moved out of a directory that was moved itself.
+// TestRevertOutOfMoved reverts what was moved out of a directory that was itself moved.
 func TestRevertOutOfMoved(t *testing.T) {
 	b := newBench(t, project)
 	b.move("src", "lib")
@@ -300,8 +300,8 @@ func TestNobodySeesHalfAnApply(t *testing.T) {
 	}
 }
 
-// TestRevertBeneathWhatMoved reverts a path of the lower tree that is shown elsewhere,
-// and was removed there: as that stays, so does what is known of it.
+// TestRevertBeneathWhatMoved reverts a path of the lower tree that was removed there and
+// is shown elsewhere. That stays, and so does what is known of it.
 func TestRevertBeneathWhatMoved(t *testing.T) {
 	b := newBench(t, project)
 	b.move("src", "lib")

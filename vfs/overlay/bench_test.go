@@ -39,8 +39,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideManyNames is how long a lookup of another directory waits beside lists of a
-// directory in which the overlay has many names.
+// BenchmarkBesideManyNames measures how long a lookup in another directory waits beside
+// listings of a directory in which the overlay has many names.
 func BenchmarkBesideManyNames(b *testing.B) {
 	const many = 100_000
 	for _, kind := range []string{"written", "open"} {

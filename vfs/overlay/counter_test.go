@@ -8,7 +8,7 @@ import (
 	"capd/vfs"
 )
 
-// counter counts what is put in a directory, and in those made in it.
+// counter counts the bytes that are put into a directory, and into those made in it.
 type counter struct {
 	vfs.Dir
 	bytes atomic.Int64

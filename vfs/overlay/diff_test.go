@@ -189,7 +189,7 @@ new mode 100644
 	if got := out; got != want {
 		t.Errorf("the text is\n%s\nwant\n%s", got, want)
 	}
-	// What the patch compares is gone by the time it is read; then it is there anew.
+	// What the patch compares is gone when it is read, and then there again.
 	changes, patch, err := b.o.Patch(t.Context())
 	b.must(err)
 	b.put(b.lower, "doc", "another\n")
@@ -202,8 +202,8 @@ new mode 100644
 	}
 }
 
-// TestTextOverwritten has a guest put one file of the lower tree in the place of another:
-// the text shows what was there.
+// TestTextOverwritten: a guest puts one file of the lower tree in place of another. The
+// text shows what was there.
 func TestTextOverwritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		from   string
@@ -236,8 +236,8 @@ func TestTextOverwritten(t *testing.T) {
 	}
 }
 
-// TestDiffReplacedDirectory puts a directory in the place of one with the same names, and
-// writes there: what is compared is what the lower tree has at these places.
+// TestDiffReplacedDirectory puts a directory in place of one with the same names, and
+// writes there. It is compared with what the lower tree has at these places.
 func TestDiffReplacedDirectory(t *testing.T) {
 	b := newBench(t, vfstest.Tree{"safe/run": {Data: "safe\n"}, "other/run": {Data: "other\n"}, "other/more": {Data: "more\n"}})
 	b.remove(b.root, "safe")

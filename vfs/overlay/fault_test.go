@@ -93,8 +93,8 @@ func TestUpperFails(t *testing.T) {
 	}
 }
 
-// TestUndoFails has an undo fail in the lower tree: nothing has changed, and another
-// try succeeds.
+// TestUndoFails: an undo fails in the lower tree. Nothing has changed, and another try
+// succeeds.
 func TestUndoFails(t *testing.T) {
 	store := memory.New(memory.Limits{})
 	fill(t, store.Root(), modelTree)
@@ -126,7 +126,8 @@ func TestUndoFails(t *testing.T) {
 	same(t, "the overlay after an undo", applied, shape(t, o.Root()))
 }
 
-// TestToldLate has commits answer an error when their change was made: it stays made.
+// TestToldLate: a commit answers an error after its change was made. The change stays
+// made.
 func TestToldLate(t *testing.T) {
 	ctx := vfs.OnCommit(t.Context(), func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
 		e, err := change()
@@ -161,8 +162,8 @@ func TestToldLate(t *testing.T) {
 	same(t, "opened again", shape(t, root), shape(t, laid(t, lower, upper).Root()))
 }
 
-// TestLastingIsSynced has the upper store fail to sync: what a change of names, a
-// replacement or a revert answered for would not last.
+// TestLastingIsSynced: the upper store fails to sync. Then the answer to a change of
+// names, a replacement or a revert would not be durable.
 func TestLastingIsSynced(t *testing.T) {
 	broken := vfs.Errorf(vfs.Internal, "the disk is gone")
 	for name, do := range map[string]func(context.Context, *overlay.Overlay) error{
@@ -203,8 +204,8 @@ func TestLastingIsSynced(t *testing.T) {
 	}
 }
 
-// TestFreedLater keeps a content until the record that gives it up is as safe: the last
-// record may be lost, and then the content is wanted.
+// TestFreedLater: a content is kept until the record that releases it is as durable. The
+// last record may be lost, and then the content is needed.
 func TestFreedLater(t *testing.T) {
 	upper, plan := memoryUpper(t), &faultfs.Plan{}
 	o := laid(t, lowerOf(t, modelTree), faultfs.New(upper, plan))
@@ -244,7 +245,7 @@ func TestFreedLater(t *testing.T) {
 	}
 }
 
-// TestLostContent opens an overlay again, of which a content is gone.
+// TestLostContent reopens an overlay that has lost a content.
 func TestLostContent(t *testing.T) {
 	lower, upper := lowerOf(t, modelTree), memoryUpper(t)
 	if _, err := vfs.Put(t.Context(), laid(t, lower, upper).Root(), "new", strings.NewReader("x"), vfs.If{}); err != nil {
@@ -267,8 +268,8 @@ func TestLostContent(t *testing.T) {
 	}
 }
 
-// TestCopyOvertaken changes a file of the lower tree when it was copied to be written to,
-// and the write is not made yet: it is made to what is there now.
+// TestCopyOvertaken changes a file of the lower tree after it was copied for a write, but
+// before the write. The write goes to the new content.
 func TestCopyOvertaken(t *testing.T) {
 	lower, plan := lowerOf(t, modelTree), &faultfs.Plan{}
 	o := laid(t, lower, faultfs.New(memoryUpper(t), plan))

@@ -14,7 +14,7 @@ import (
 	"capd/vfs/overlay"
 )
 
-// filled is an overlay whose upper store has not a byte or node left.
+// filled is an overlay whose upper store has no byte or node left.
 func filled(t *testing.T, limits memory.Limits) *bench {
 	b := &bench{T: t, lower: lowerOf(t, project), upper: memory.New(limits)}
 	var err error
@@ -44,7 +44,7 @@ func filled(t *testing.T, limits memory.Limits) *bench {
 	return b
 }
 
-// TestFull settles what a full upper store holds, in every way.
+// TestFull applies and drops the changes of a full upper store, in every way.
 func TestFull(t *testing.T) {
 	for name, limits := range map[string]memory.Limits{"bytes": {Bytes: 40 << 10}, "nodes": {Nodes: 40}, "both": {Bytes: 40 << 10, Nodes: 20}} {
 		for what, do := range map[string]func(b *bench) error{
@@ -94,7 +94,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestBound makes as many directories as an overlay keeps account of.
+// TestBound makes the greatest number of directories that an overlay keeps.
 func TestBound(t *testing.T) {
 	lower, upper := lowerOf(t, project), memoryUpper(t)
 	var root vfs.Dir
@@ -153,8 +153,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestCopyUnpaid writes in place to a large file of the lower tree by who may not keep a
-// copy: not a byte of it is copied, however many try at once.
+// TestCopyUnpaid: a guest without room for a copy writes in place to a large file of the
+// lower tree. Nothing of the file is copied, however many try at once.
 func TestCopyUnpaid(t *testing.T) {
 	const size = 1 << 20
 	for name, test := range map[string]struct {

@@ -109,7 +109,7 @@ func (b *bench) mkdir(d vfs.Dir, path string) {
 	b.must(err)
 }
 
-// changed says what Diff is to answer, one change a line.
+// changed checks the answer of Diff, one change a line.
 func (b *bench) changed(want ...string) {
 	b.Helper()
 	got := []string{}
@@ -130,7 +130,7 @@ var project = vfstest.Tree{
 	"run": {Data: "#!\n", Exec: true}, "doc": {Data: "one\ntwo\nthree\n"}, "now": {Link: "doc"}, "hollow": {Dir: true},
 }
 
-// counted looks whether the overlay's count of its nodes is right.
+// counted checks the overlay's count of its nodes.
 func counted(t testing.TB, o *overlay.Overlay) {
 	t.Helper()
 	if o.Miscounted() {

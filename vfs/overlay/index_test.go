@@ -13,8 +13,7 @@ import (
 	"capd/vfs"
 )
 
-// FuzzIndex opens an upper store whose index has the right checksums and says anything
-// at all.
+// FuzzIndex opens an upper store with any index whose checksums are right.
 func FuzzIndex(f *testing.F) {
 	for _, edits := range [][]edit{
 		{sets("f", state{Kind: vfs.FileKind, Content: 1}), touches("", 5)},
@@ -58,7 +57,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// see looks at everything, whatever it answers.
+// see looks at everything, whatever the answers.
 func see(ctx context.Context, d vfs.Dir, depth int) {
 	for e, err := range d.List(ctx) {
 		if err != nil || depth > 20 {
@@ -82,8 +81,8 @@ func see(ctx context.Context, d vfs.Dir, depth int) {
 	}
 }
 
-// TestIndexChanged has a byte of a record changed, so that it says something else and is
-// well formed still: its checksum tells.
+// TestIndexChanged changes a byte of a record so that it is still well formed but means
+// something else. Its checksum shows that.
 func TestIndexChanged(t *testing.T) {
 	good, last := line([]edit{sets("aaaa", state{Kind: vfs.DirKind})}), line([]edit{touches("", 5)})
 	bad := bytes.Replace(good, []byte("YWFhYQ"), []byte("YmJiYg"), 1) // aaaa, bbbb

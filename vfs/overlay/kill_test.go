@@ -111,8 +111,8 @@ func work(t *testing.T, root vfs.Dir) {
 }
 
 // TestKilled kills the process before each change that an apply or an undo makes in any
-// store: after a restart it is wholly done or wholly undone, and the overlay shows what
-// it did.
+// store. After a restart it is wholly done or wholly undone, and the overlay shows the
+// result.
 func TestKilled(t *testing.T) {
 	for _, mode := range []string{"apply", "undo"} {
 		t.Run(mode, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killed reports whether the process came to its nth change.
+// killed reports whether the process reached its nth change.
 func killed(t *testing.T, at int, undo bool) bool {
 	dir := t.TempDir()
 	s, err := openStores(dir)
@@ -195,8 +195,8 @@ func killed(t *testing.T, at int, undo bool) bool {
 	return killed
 }
 
-// TestTornIndex reads the index torn at every byte of its last record: the change
-// that it records was made or was not.
+// TestTornIndex reads the index cut at every byte of its last record. The change in that
+// record was made or was not.
 func TestTornIndex(t *testing.T) {
 	lower := lowerOf(t, modelTree)
 	upper := memoryUpper(t)

@@ -18,7 +18,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// picture is a whole tree: what can be seen of each path, times too.
+// picture is a whole tree: everything visible of each path, including times.
 func picture(t testing.TB, d vfs.Dir) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -100,7 +100,7 @@ func differ(want, got map[string]string) string {
 	return b.String()
 }
 
-// world is an overlay and a plain store that are to be the same.
+// world is an overlay and a plain store that should be the same.
 type world struct {
 	t      *testing.T
 	lower  *memory.Store
@@ -131,7 +131,7 @@ func (w *world) reopen() { w.o = laid(w.t, w.lower.Root(), w.upper.Root()) }
 
 func (w *world) name() string { return string(rune('a' + w.random.IntN(5))) }
 
-// dirPath is a path that is a directory's, as a rule.
+// dirPath returns the path of a directory, in most cases.
 func (w *world) dirPath() string {
 	var dirs []string
 	for path := range picture(w.t, w.plain.Root()) {
@@ -207,7 +207,7 @@ func onFile(what, path, name string, do func(ctx context.Context, f vfs.File) (s
 	}}
 }
 
-// next is an operation at random.
+// next returns a random operation.
 func (w *world) next() op {
 	path, name := w.dirPath(), w.name()
 	data := strings.Repeat(w.name(), w.random.IntN(30))
@@ -287,8 +287,8 @@ func (w *world) make(what op) {
 	counted(w.t, w.o)
 }
 
-// TestModel makes the same operations on an overlay and on a plain store: they answer
-// the same, and hold the same, to the times.
+// TestModel makes the same operations on an overlay and on a plain store. They give the
+// same answers and hold the same, including times.
 func TestModel(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// TestLowerChanges changes the lower tree: what the overlay did not change reads
-// through.
+// TestLowerChanges changes the lower tree. What the overlay has not changed shows the new
+// state.
 func TestLowerChanges(t *testing.T) {
 	b := newBench(t, project)
 	b.put(b.root, "src/a.go", "ours")
@@ -33,7 +33,7 @@ func TestLowerChanges(t *testing.T) {
 		t.Errorf("what was removed below: %v", err)
 	}
 	b.changed("renamed moved from src/sub", "modified src/a.go")
-	// A directory that is gone below stays one where something in it was changed.
+	// A directory that is gone from the lower tree stays if something in it was changed.
 	b.remove(b.lower, "src")
 	if got := text(t, b.root, "src/a.go"); got != "ours" {
 		t.Errorf("a file in a directory that is gone below is %q", got)
@@ -43,8 +43,8 @@ func TestLowerChanges(t *testing.T) {
 	}
 }
 
-// TestQuota says what is declared for a file that is copied, and that the upper store's
-// limit is passed on.
+// TestQuota checks the declared effect for a file that is copied, and that the upper
+// store's limit is passed on.
 func TestQuota(t *testing.T) {
 	tree := vfstest.Tree{"big": {Data: strings.Repeat("x", 10_000)}}
 	b := newBench(t, tree)
@@ -86,7 +86,7 @@ func TestQuota(t *testing.T) {
 	b.must(f.Truncate(t.Context(), 10, vfs.If{})) // which needs no more than it keeps
 }
 
-// TestCompacts makes many changes that come to little.
+// TestCompacts makes many changes with little effect in the end.
 func TestCompacts(t *testing.T) {
 	b := newBench(t, project)
 	for i := range 3000 {
@@ -106,7 +106,7 @@ func TestForeignUpper(t *testing.T) {
 	}
 }
 
-// TestHammer changes an overlay from all sides at once.
+// TestHammer changes an overlay from many goroutines at once.
 func TestHammer(t *testing.T) {
 	w := newWorld(t, 1)
 	journal := memoryUpper(t)

@@ -16,7 +16,7 @@ import (
 	"capd/vfs/overlay"
 )
 
-// needGit skips where git is missing, but not where nothing may be skipped.
+// needGit skips the test if git is missing, except where nothing may be skipped.
 func needGit(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -27,7 +27,7 @@ func needGit(t *testing.T) {
 	}
 }
 
-// textOf is the text of all changes as capd diff prints it, and what it lacks.
+// textOf returns the text of all changes as capd diff prints it, and what it lacks.
 func textOf(t testing.TB, o *overlay.Overlay) (text, lacks string) {
 	t.Helper()
 	changes, patch, err := o.Patch(t.Context())
@@ -46,8 +46,8 @@ func textOf(t testing.TB, o *overlay.Overlay) (text, lacks string) {
 	return b.String(), lacks
 }
 
-// TestGitApplies changes random trees at random and has git apply the text: it makes of
-// the lower tree what the overlay shows, byte for byte, or the text says what it lacks.
+// TestGitApplies makes random changes to random trees and lets git apply the text. The
+// result is what the overlay shows, byte for byte, or the text says what it lacks.
 func TestGitApplies(t *testing.T) {
 	needGit(t)
 	rounds := 60
@@ -225,7 +225,7 @@ func wipe(ctx context.Context, d vfs.Dir, name string) error {
 	return d.Remove(ctx, name, vfs.If{})
 }
 
-// flat is what a tree holds, as onDisk has it.
+// flat describes a tree in the form of onDisk.
 func flat(t *testing.T, d vfs.Dir, path string, all map[string]string) {
 	for e, err := range d.List(t.Context()) {
 		if err != nil {
@@ -291,8 +291,8 @@ func onDisk(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestTextOfWhatIsNewBelow has the lower tree grow in a directory that the overlay has
-// removed: the text removes that as well, and says that it is new.
+// TestTextOfWhatIsNewBelow: the lower tree grows in a directory that the overlay has
+// removed. The text removes that as well, and marks it as new.
 func TestTextOfWhatIsNewBelow(t *testing.T) {
 	b := newBench(t, project)
 	b.remove(b.root, "src")

@@ -77,8 +77,8 @@ var durable = []func(context.Context, vfs.Dir) error{
 	},
 }
 
-// A change that has answered is there after a power cut at any moment, and the one that
-// was being made was made or was not.
+// A change that has answered is there after a power cut at any moment. The one in
+// progress was made or was not.
 func TestPowerCut(t *testing.T) {
 	dir := t.TempDir()
 	s, err := openStores(dir)

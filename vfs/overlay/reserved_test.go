@@ -9,7 +9,7 @@ import (
 	"capd/vfs/overlay"
 )
 
-// TestApplyNamesPath applies what the lower store refuses: the error says where.
+// TestApplyNamesPath applies a change that the lower store refuses: the error says where.
 func TestApplyNamesPath(t *testing.T) {
 	for _, path := range []string{"new/.capd-staging-1", "new/.capd-staging-2/deep"} {
 		lower := physicalUpper(t)

@@ -12,8 +12,8 @@ import (
 	"capd/vfs/overlay"
 )
 
-// TestLowerIsGone closes the lower tree: what the overlay then cannot know it does not
-// take for nothing.
+// TestLowerIsGone closes the lower tree. The overlay does not treat what it then cannot
+// know as absent.
 func TestLowerIsGone(t *testing.T) {
 	store := memory.New(memory.Limits{})
 	fill(t, store.Root(), modelTree)
@@ -55,8 +55,8 @@ func TestLowerIsGone(t *testing.T) {
 	stale("Apply", err)
 }
 
-// TestLowerFails has each question to the lower tree fail in turn. The answer is an
-// error, or what it would have been.
+// TestLowerFails makes each request to the lower tree fail in turn. The answer is an
+// error, or the same as without the failure.
 func TestLowerFails(t *testing.T) {
 	store := memory.New(memory.Limits{})
 	fill(t, store.Root(), modelTree)
@@ -102,8 +102,8 @@ func TestLowerFails(t *testing.T) {
 	}
 }
 
-// TestMadeAgainBelow has a directory of the lower tree removed, and made again, while the
-// overlay's is open and holds something of its own: it shows what is there.
+// TestMadeAgainBelow removes a directory of the lower tree and makes it again, while the
+// overlay's is open and holds something of its own. It shows what is there.
 func TestMadeAgainBelow(t *testing.T) {
 	b := newBench(t, project)
 	b.put(b.root, "src/new", "ours")

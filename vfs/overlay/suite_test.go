@@ -12,7 +12,7 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// splits say of each path of a tree whether it is in the lower tree at first.
+// splits decide for each path of a tree whether it is in the lower tree at first.
 var splits = map[string]func(path string) bool{
 	"lower": func(string) bool { return true },
 	"upper": func(string) bool { return false },

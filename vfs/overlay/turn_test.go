@@ -14,8 +14,8 @@ import (
 	"capd/vfs/vfstest"
 )
 
-// held is an overlay in which one call waits for a long file or directory, below or
-// above, while others go on.
+// held is an overlay in which one call waits for a long file or directory, in the lower
+// or the upper store, while others go on.
 type held struct {
 	*testing.T
 	o            *overlay.Overlay
@@ -77,7 +77,7 @@ func (h *held) others(ctx context.Context) error {
 	return h.root.Remove(ctx, "new", vfs.If{})
 }
 
-// calls are those for which something long is looked at, and where they wait for it.
+// calls are those that look at something long, and the place where they wait for it.
 var calls = map[string]struct {
 	at    func(h *held) *faultfs.Pause
 	setUp func(h *held)
@@ -181,7 +181,7 @@ func syncs(h *held, ctx context.Context) error {
 	return h.inPlace(ctx, "big", func(f vfs.File) error { return f.Sync(ctx) })
 }
 
-// While one call waits for what is long, others on the same overlay go on.
+// While one call waits for something long, others on the same overlay go on.
 func TestOthersGoOn(t *testing.T) {
 	for name, c := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestOthersGoOn(t *testing.T) {
 	}
 }
 
-// What is long is left when the caller goes.
+// The long operation is abandoned when the caller gives up.
 func TestLongEndsWithItsContext(t *testing.T) {
 	for name, c := range calls {
 		if name == "Remove of a long content" || name == "Sync of what is long" {

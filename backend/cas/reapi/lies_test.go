@@ -99,7 +99,7 @@ func TestLiesOfUploads(t *testing.T) {
 	}
 }
 
-// changing is a reader whose bytes are others each time.
+// changing is a reader whose bytes differ each time.
 type changing struct{ reads int }
 
 func (c *changing) ReadAt(p []byte, off int64) (int, error) {

@@ -57,7 +57,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// noise is n bytes, each time others.
+// noise returns n bytes, different each time.
 func noise(n int, seed byte) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{seed}).Read(b)
@@ -137,7 +137,8 @@ func TestBlobsOfEverySize(t *testing.T) {
 	}
 }
 
-// The same tree has the same root in a local store, which can be filled from a remote.
+// The same tree has the same root in a local store, which can be filled from a remote
+// one.
 func TestFromOneStoreToAnother(t *testing.T) {
 	tree := vfstest.Tree{"d/f": {Data: "f"}, "big": {Data: string(noise(5<<20, 1))}, "x": {Data: "x", Exec: true}, "l": {Link: "../up"}}
 	_, remote := serve(t, nil, reapi.Options{})
@@ -357,7 +358,7 @@ func TestTLS(t *testing.T) {
 	is(t, "no TLS where there has to be", err, vfs.Busy)
 }
 
-// Of many readers of one large blob one fetches it.
+// Of many readers of one large blob, one fetches it.
 func TestOneFetches(t *testing.T) {
 	data := noise(6<<20, 1)
 	v, s := serve(t, nil, reapi.Options{})
@@ -376,7 +377,7 @@ func TestOneFetches(t *testing.T) {
 	}
 }
 
-// A content outlives what is kept of it, and ends with its context.
+// A content lives longer than its cached copy, and ends with its context.
 func TestContent(t *testing.T) {
 	data := noise(6<<20, 1)
 	v, s := serve(t, nil, reapi.Options{Spool: 13 << 20, Memory: 1 << 20})

@@ -28,8 +28,8 @@ import (
 	"capd/backend/cas/reapi"
 )
 
-// server is a CAS that follows the specification, and holds its clients to it, but for
-// the faults that a test asks for.
+// server is a CAS that follows the specification, except for the faults that a test asks
+// for. It checks that its clients follow the specification too.
 type server struct {
 	repb.UnimplementedCapabilitiesServer
 	repb.UnimplementedContentAddressableStorageServer
@@ -78,7 +78,7 @@ func serve(t testing.TB, change func(*server), o reapi.Options) (*server, *reapi
 	return v, s
 }
 
-// listen serves v and returns where.
+// listen serves v and returns the address.
 func (v *server) listen(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -147,7 +147,7 @@ func (v *server) get(d *repb.Digest) ([]byte, bool) {
 	return data, ok && int64(len(data)) == d.SizeBytes
 }
 
-// check refuses what no client may ask.
+// check refuses what no client may request.
 func (v *server) check(instance string, function repb.DigestFunction_Value, ds ...*repb.Digest) error {
 	if instance != v.instance {
 		return v.refuse("the instance %q", instance)
@@ -163,7 +163,7 @@ func (v *server) check(instance string, function repb.DigestFunction_Value, ds .
 	return nil
 }
 
-// refuse is for what a client that follows the specification never does.
+// refuse is for requests that a client which follows the specification never makes.
 func (v *server) refuse(format string, args ...any) error {
 	v.t.Errorf("the server was asked for "+format, args...)
 	return grpcstatus.Errorf(codes.InvalidArgument, format, args...)
@@ -265,7 +265,7 @@ var (
 	writeName = regexp.MustCompile(`^(?:(.+)/)?uploads/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/blobs/([0-9a-f]{64})/(0|[1-9][0-9]*)$`)
 )
 
-// resource reads a resource's name.
+// resource parses the name of a resource.
 func (v *server) resource(form *regexp.Regexp, name string) (*repb.Digest, error) {
 	m := form.FindStringSubmatch(name)
 	if m == nil || m[1] != v.instance {
