@@ -33,8 +33,14 @@ func steady(ctx context.Context, look func() error) (err error) {
 
 // walk opens the node at path below d, which stays open.
 func walk(ctx context.Context, d vfs.Dir, path string) (vfs.Node, error) {
+	names := strings.Split(path, "/")
+	if len(names) <= vfs.MaxLooked && ready(ctx, d) == nil {
+		if n, err := vfs.LookPath(ctx, d, names); err != vfs.ErrStepwise {
+			return n, err
+		}
+	}
 	var at vfs.Node = d
-	for name := range strings.SplitSeq(path, "/") {
+	for _, name := range names {
 		in, ok := at.(vfs.Dir)
 		err := error(vfs.NotFound)
 		var next vfs.Node
