@@ -14,12 +14,13 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Host grants parts of one tree to guests. It is safe for concurrent use.
 type Host struct {
 	root     vfs.Dir
-	bulkhead *vfs.Bulkhead // of root, unless root is composed of mounts
+	bulkhead *membrane.Bulkhead // of root, unless root is composed of mounts
 	meters   *meter.Host
 	limits   meter.Limits
 	since    time.Time
@@ -41,7 +42,7 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 	if m == nil {
 		m = meter.NewHost(nil)
 	}
-	return &Host{root: tree, bulkhead: vfs.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry(), burials: newBurials()}
+	return &Host{root: tree, bulkhead: membrane.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry(), burials: newBurials()}
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -70,7 +71,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
 	// do: a store moves nodes only to directories of its own.)
-	node, err := vfs.Node(vfs.Guarded(h.root, nil, vfs.Guard{Bulkhead: h.bulkhead})), error(nil)
+	node, err := vfs.Node(membrane.Guarded(h.root, nil, membrane.Guard{Bulkhead: h.bulkhead})), error(nil)
 	if path != "" {
 		if node, err = vfs.Walk(ctx, node.(vfs.Dir), path); err != nil {
 			return fail(vfs.At(path, err))
@@ -85,7 +86,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	}
 	m := h.meters.Grant(guest, h.limits)
 	m.Set(t.Limits)
-	node, ctl, err := vfs.Revocable(node, m)
+	node, ctl, err := membrane.Revocable(node, m)
 	if err != nil {
 		m.End()
 		return fail(vfs.At(path, err))
@@ -123,9 +124,9 @@ func (h *Host) add(g *grant) (operator.Grant, error) {
 
 func attenuate(n vfs.Node) (vfs.Node, error) {
 	if d, ok := n.(vfs.Dir); ok {
-		return vfs.ReadOnlyDir(d)
+		return membrane.ReadOnlyDir(d)
 	}
-	return vfs.ReadOnlyFile(n.(vfs.File))
+	return membrane.ReadOnlyFile(n.(vfs.File))
 }
 
 // Restore returns a new reference to the node that a secret stands for, and the meter in
@@ -153,7 +154,7 @@ func (h *Host) Restore(secret []byte) (vfs.Node, *meter.Meter, error) {
 	}
 	n, err := vfs.Dup(node)
 	if err == nil {
-		return n, vfs.MeterOf(n), nil
+		return n, membrane.MeterOf(n), nil
 	}
 	if g.dead() {
 		err = g.end()

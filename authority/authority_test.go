@@ -11,6 +11,7 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -127,14 +128,14 @@ func TestSharesAreBounded(t *testing.T) {
 	h := newHost(t, nil)
 	_, secret := grant(t, h, "agent", "a", false)
 	_, other := grant(t, h, "other", "a", false)
-	share := func(secret []byte) (shared []byte, ctl *vfs.Control, err error) {
+	share := func(secret []byte) (shared []byte, ctl *membrane.Control, err error) {
 		n, _, err := h.Restore(secret)
 		ok(t, err)
 		defer n.Close()
 		return h.Share(n)
 	}
 	all := 0
-	var last *vfs.Control
+	var last *membrane.Control
 	shareAll := func(from []byte) (first []byte) {
 		for {
 			shared, ctl, err := share(from)

@@ -7,12 +7,13 @@ import (
 
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // mourn watches g, whose node is node. When g ends, it is counted as ended and buried.
 // h.mu must not be held, since a guest may hold the locks of the gates.
 func (h *Host) mourn(g *grant, node vfs.Node) {
-	stop := vfs.OnRevoke(node, func(error) {
+	stop := membrane.OnRevoke(node, func(error) {
 		h.end(g)
 		h.burials.Go(func() { h.bury(g) })
 	})
@@ -115,7 +116,7 @@ func brief(path string) string {
 	return strings.Clone(path)
 }
 
-// revoke revokes g and waits as [vfs.Gate.Revoke] does.
+// revoke revokes g and waits as [membrane.Gate.Revoke] does.
 func (h *Host) revoke(g *grant) error {
 	ctl := g.control.Load()
 	if ctl == nil {

@@ -8,14 +8,15 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 type grant struct {
 	operator.Grant
 	digest  digest
-	node    vfs.Node                    // what the locator restores; nil once it has ended
-	control atomic.Pointer[vfs.Control] // nil once the grant is buried
-	ended   error                       // set before control is nil: what every call through the grant answers
+	node    vfs.Node                         // what the locator restores; nil once it has ended
+	control atomic.Pointer[membrane.Control] // nil once the grant is buried
+	ended   error                            // set before control is nil: what every call through the grant answers
 	unwatch func()
 	root    *grant // g itself, unless g is a share
 	order   uint64 // its id's number

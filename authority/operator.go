@@ -9,6 +9,7 @@ import (
 
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // of returns the grants of a guest, or the grant with that id.
@@ -29,7 +30,7 @@ func (h *Host) of(guest string) ([]*grant, error) {
 // Revoke revokes every grant of guest, or the grant with that id, and everything shared
 // from them. It returns when nothing can change through them any more. It returns how
 // many of them were not revoked before, not counting shares. It answers busy as
-// vfs.Gate.Revoke does.
+// membrane.Gate.Revoke does.
 func (h *Host) Revoke(guest string) (int, error) {
 	gs, err := h.of(guest)
 	if err != nil {
@@ -123,7 +124,7 @@ func (h *Host) meterOf(g *grant) *meter.Meter {
 
 // Control returns the control of one grant. For a grant that is gone it answers the code
 // that calls through the grant answer.
-func (h *Host) Control(id string) (*vfs.Control, error) {
+func (h *Host) Control(id string) (*membrane.Control, error) {
 	g, err := h.byID(id)
 	if err != nil {
 		return nil, err

@@ -8,11 +8,12 @@ import (
 	"capd/backend/memory"
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
 // share shares what secret stands for.
-func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *vfs.Control) {
+func share(t testing.TB, h *authority.Host, secret []byte) (shared []byte, ctl *membrane.Control) {
 	t.Helper()
 	n, _, err := h.Restore(secret)
 	ok(t, err)
@@ -162,7 +163,7 @@ func TestDeepShares(t *testing.T) {
 	defer n.Close()
 	_, _, err = h.Share(n)
 	is(t, "one more", err, vfs.Limit)
-	if got := vfs.MeterOf(n).Used(meter.Shares); got != 0 {
+	if got := membrane.MeterOf(n).Used(meter.Shares); got != 0 {
 		t.Errorf("%d shares are counted of what was refused", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Share mints a secret for n, which a guest of this host holds. The share has exactly n's
@@ -13,8 +14,8 @@ import (
 // sharer's meter. The control belongs to the sharer, who can take the share back. Share
 // answers invalid for a node of another host, and limit when the share would be nested
 // too deep or one too many.
-func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
-	of := vfs.MeterOf(n)
+func (h *Host) Share(n vfs.Node) ([]byte, *membrane.Control, error) {
+	of := membrane.MeterOf(n)
 	if of == nil {
 		return nil, nil, errForeign
 	}
@@ -22,7 +23,7 @@ func (h *Host) Share(n vfs.Node) ([]byte, *vfs.Control, error) {
 		return nil, nil, errDeep
 	}
 	part := of.Part(of.Name())
-	node, ctl, err := vfs.Revocable(n, part)
+	node, ctl, err := membrane.Revocable(n, part)
 	if err != nil {
 		part.End()
 		return nil, nil, err
@@ -52,8 +53,8 @@ var errForeign = vfs.Errorf(vfs.Invalid, "this belongs to no grant of this host"
 
 // share registers a share of the grant or share whose meter is of. It counts as a live
 // share there.
-func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*grant, []byte, error) {
-	place, _ := vfs.PlaceOf(node)
+func (h *Host) share(node vfs.Node, ctl *membrane.Control, of, part *meter.Meter) (*grant, []byte, error) {
+	place, _ := membrane.PlaceOf(node)
 	g := &grant{Grant: operator.Grant{Path: place.Path, State: operator.Active}, node: node, meter: part, giver: of}
 	g.control.Store(ctl)
 	secret := g.mint()
@@ -66,7 +67,7 @@ func (h *Host) share(node vfs.Node, ctl *vfs.Control, of, part *meter.Meter) (*g
 		}
 		return nil, nil, errForeign
 	}
-	if err := vfs.Take(of, meter.Shares, 1); err != nil {
+	if err := membrane.Take(of, meter.Shares, 1); err != nil {
 		return nil, nil, err
 	}
 	g.Parent, g.Mode, g.root = parent.ID, parent.Mode, parent.root

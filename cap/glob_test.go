@@ -14,6 +14,7 @@ import (
 	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 )
 
@@ -115,10 +116,10 @@ func TestGlobIsBounded(t *testing.T) {
 // The client reports each such directory once, after everything that was found.
 func TestGlobMissed(t *testing.T) {
 	unlisted := map[string]bool{"b": true, "c/d": true, "z": true}
-	tree := vfs.Guarded(scene.InMemory(t, vfstest.Tree{"a/f": {}, "b/f": {}, "c/d/f": {}, "c/f": {}, "secret/f": {}, "z/f": {}}), nil, vfs.Guard{
-		Hides: vfs.MatchPaths(func(path string) bool { return path == "secret" }),
-		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-			if op.Kind == vfs.OpList && unlisted[op.Path] {
+	tree := membrane.Guarded(scene.InMemory(t, vfstest.Tree{"a/f": {}, "b/f": {}, "c/d/f": {}, "c/f": {}, "secret/f": {}, "z/f": {}}), nil, membrane.Guard{
+		Hides: membrane.MatchPaths(func(path string) bool { return path == "secret" }),
+		Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+			if op.Kind == membrane.OpList && unlisted[op.Path] {
 				return vfs.Effect{}, vfs.Errorf(vfs.Denied, "the disk says no")
 			}
 			return do(ctx)

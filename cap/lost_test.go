@@ -17,6 +17,7 @@ import (
 	"capd/tests/scene"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 )
 
@@ -124,7 +125,7 @@ func TestLostWrite(t *testing.T) {
 					loc, _ := s.Grant(t, "agent", "", false)
 					d = scene.Dial(t, loc).Dir(context.Background())
 				} else {
-					d = client.NewDir(dir.New(vfs.Guarded(tree, nil)))
+					d = client.NewDir(dir.New(membrane.Guarded(tree, nil)))
 				}
 				w := stage(t, d, "f", vfs.If{})
 				defer w.Release()

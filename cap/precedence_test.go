@@ -14,6 +14,7 @@ import (
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 )
@@ -81,7 +82,7 @@ func ruled(t *testing.T) vfs.Dir {
 	rules, err := deny.Compile("**/.env")
 	ok(t, err)
 	ns := namespace.New()
-	ok(t, ns.Mount("m", s.Root(), namespace.Options{Guards: []vfs.Guard{rules.Guard()}}))
+	ok(t, ns.Mount("m", s.Root(), namespace.Options{Guards: []membrane.Guard{rules.Guard()}}))
 	t.Cleanup(func() { ns.Close() })
 	return ns.Root()
 }

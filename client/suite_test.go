@@ -7,6 +7,7 @@ import (
 	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 )
 
@@ -21,7 +22,7 @@ func TestSuite(t *testing.T) {
 			return guest(t, compose(t, map[string]vfs.Dir{"m/disk": onDisk(t, tree), "m/memory": scene.InMemory(t, nil)})).SubDir("m/disk")
 		}},
 		"guarded": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			return guest(t, vfs.Guarded(scene.InMemory(t, tree), nil, deny.Must("**/.ssh/**", "**/*.pem").Guard()))
+			return guest(t, membrane.Guarded(scene.InMemory(t, tree), nil, deny.Must("**/.ssh/**", "**/*.pem").Guard()))
 		}},
 		"revocable": {New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
 			d, r := guest(t, scene.InMemory(t, tree)).Revocable()

@@ -18,6 +18,7 @@ import (
 	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Options configures a Server. The zero value suits a Unix socket.
@@ -153,7 +154,7 @@ func (s *Server) add(nc net.Conn, limits vat.Limits, m *meter.Meter, bootstrap *
 // encode returns err as the guest sees it. It logs the cause of an internal error, and
 // what the error reveals about withheld names.
 func (s *Server) encode(err error) *vat.Exception {
-	if told, ok := errors.AsType[*vfs.Disclosure](err); ok {
+	if told, ok := errors.AsType[*membrane.Disclosure](err); ok {
 		s.note(told)
 	}
 	if _, said := errors.AsType[*vat.Exception](err); said {
@@ -173,7 +174,7 @@ func (s *Server) encode(err error) *vat.Exception {
 const maxTold = 1024
 
 // note logs each directory once. After maxTold directories it logs no more.
-func (s *Server) note(told *vfs.Disclosure) {
+func (s *Server) note(told *membrane.Disclosure) {
 	s.mu.Lock()
 	n, known := len(s.told), s.told[told.Path]
 	if !known && n < maxTold {

@@ -12,6 +12,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 const (
@@ -216,7 +217,7 @@ func (t *seat) hold(n vfs.Node, m *meter.Meter) error {
 	if !first {
 		return nil
 	}
-	stop := vfs.OnRevoke(n, func(err error) { t.lose(m, err) })
+	stop := membrane.OnRevoke(n, func(err error) { t.lose(m, err) })
 	t.s.mu.Lock()
 	i := t.at(m)
 	if i >= 0 {
@@ -284,7 +285,7 @@ func (t *seat) take(m *meter.Meter) error {
 		t.s.strange.Give(meter.Connections, 1)
 		defer t.s.strange.Force(meter.Connections, 1) // until part removes it from the strangers
 	}
-	return vfs.Take(m, meter.Connections, 1)
+	return membrane.Take(m, meter.Connections, 1)
 }
 
 // at returns the index in live of the hold with meter m, or -1.
@@ -339,7 +340,7 @@ func (t *seat) end(why error) {
 }
 
 // Share implements session.Grants.
-func (t *seat) Share(n vfs.Node) ([]byte, *vfs.Control, error) { return t.s.host.Share(n) }
+func (t *seat) Share(n vfs.Node) ([]byte, *membrane.Control, error) { return t.s.host.Share(n) }
 
 // socketBelow returns the innermost connection under nc, as the socket under TLS.
 func socketBelow(nc net.Conn) net.Conn {

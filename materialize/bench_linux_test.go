@@ -11,6 +11,7 @@ import (
 	"capd/backend/physical"
 	"capd/materialize"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 const benchFiles = 10_000 // in 1000 directories, of 80 MB together
@@ -37,7 +38,7 @@ func benchStore(b *testing.B, dir string) vfs.Dir {
 	s, err := physical.OpenAmbient(dir, physical.Options{})
 	ok(b, err)
 	b.Cleanup(func() { s.Close() })
-	return vfs.Guarded(s.Root(), nil)
+	return membrane.Guarded(s.Root(), nil)
 }
 
 // BenchmarkNew is to be compared with BenchmarkCopy.

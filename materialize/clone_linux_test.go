@@ -15,6 +15,7 @@ import (
 	"capd/materialize"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // shared is a Dir whose files can be cloned; here a clone is a copy.
@@ -81,7 +82,7 @@ func TestClones(t *testing.T) {
 	}
 	defer base.Close()
 	var cloned atomic.Int64
-	from := vfs.Guarded(shared{store.Root(), &cloned}, nil)
+	from := membrane.Guarded(shared{store.Root(), &cloned}, nil)
 	tree, err := base.New(t.Context(), from, materialize.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestClonesPhysical(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer base.Close()
-	tree, err := base.New(t.Context(), vfs.Guarded(store.Root(), nil), materialize.Options{})
+	tree, err := base.New(t.Context(), membrane.Guarded(store.Root(), nil), materialize.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"capd/materialize"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -153,11 +154,11 @@ func newBase(t testing.TB, dir string) *materialize.Base {
 }
 
 // start materializes tr.
-func start(t testing.TB, tr tree, o materialize.Options, guards ...vfs.Guard) *work {
+func start(t testing.TB, tr tree, o materialize.Options, guards ...membrane.Guard) *work {
 	t.Helper()
 	w := &work{store: newStore(t, tr), journal: memory.New(memory.Limits{}).Root(), base: filepath.Join(t.TempDir(), "base")}
 	var err error
-	w.tree, err = newBase(t, w.base).New(t.Context(), vfs.Guarded(w.store.Root(), nil, guards...), o)
+	w.tree, err = newBase(t, w.base).New(t.Context(), membrane.Guarded(w.store.Root(), nil, guards...), o)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, w.tree.Close()) })
 	w.dir = w.tree.Path()

@@ -14,6 +14,7 @@ import (
 	"capd/materialize"
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -211,7 +212,7 @@ func TestLeftOutOfItsMount(t *testing.T) {
 	defer ns.Close()
 	ok(t, ns.Mount("project", newStore(t, tree{"d": "dir", "d/beside": "link:../../secret-name-beside/x", "d/tmp": "link:../../tmp/f", "d/up": "link:../f"}).Root(), namespace.Options{}))
 	ok(t, ns.Mount("tmp", newStore(t, tree{"f": "file:x"}).Root(), namespace.Options{}))
-	root := vfs.Guarded(ns.Root(), nil)
+	root := membrane.Guarded(ns.Root(), nil)
 	defer root.Close()
 	tr, err := newBase(t, filepath.Join(t.TempDir(), "base")).New(t.Context(), root, materialize.Options{})
 	ok(t, err)
@@ -226,9 +227,9 @@ func TestLeftOutOfItsMount(t *testing.T) {
 
 // A revoke ends the copying, and everything later.
 func TestRevoked(t *testing.T) {
-	gate := vfs.NewGate()
+	gate := membrane.NewGate()
 	s := newStore(t, sample)
-	d := vfs.Guarded(s.Root(), gate)
+	d := membrane.Guarded(s.Root(), gate)
 	b := newBase(t, t.TempDir())
 	tr, err := b.New(t.Context(), d, materialize.Options{})
 	ok(t, err)

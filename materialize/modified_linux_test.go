@@ -11,6 +11,7 @@ import (
 	"capd/backend/physical"
 	"capd/materialize"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // TestModificationTimes: the times that make and cargo compare are the same in the tree
@@ -31,7 +32,7 @@ func TestModificationTimes(t *testing.T) {
 		ok(t, os.Chtimes(filepath.Join(dir, path), times[path], times[path]))
 	}
 	for name, from := range map[string]vfs.Dir{
-		"copied": vfs.Guarded(store.Root(), nil),
+		"copied": membrane.Guarded(store.Root(), nil),
 		"cloned": shared{store.Root(), &atomic.Int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // isPolicy reports errors that say that the Dir refuses a change at one path.
@@ -31,8 +32,8 @@ func (l *comparison) refusePolicy(path string, err error) {
 }
 
 // ask asks the Dir's guards about ops. A Dir of a remote host cannot be asked.
-func (l *comparison) ask(ops ...vfs.Op) error {
-	_, release, err := vfs.Hold(l.ctx, l.t.from, ops)
+func (l *comparison) ask(ops ...membrane.Op) error {
+	_, release, err := membrane.Hold(l.ctx, l.t.from, ops)
 	if err == nil {
 		release()
 	}
@@ -56,19 +57,19 @@ func (l *comparison) askEach() error {
 }
 
 // ops returns the operations for a finding, as guards see them.
-func (f finding) ops() []vfs.Op {
-	var all []vfs.Op
+func (f finding) ops() []membrane.Op {
+	var all []membrane.Op
 	was, becomes := f.was(), f.becomes()
 	if !was.Absent() && (becomes.Kind != was.Kind || was.Kind == vfs.LinkKind) {
-		all = append(all, vfs.Op{Kind: vfs.OpRemove, Path: f.path})
+		all = append(all, membrane.Op{Kind: membrane.OpRemove, Path: f.path})
 	}
 	switch becomes.Kind {
 	case vfs.FileKind:
-		all = append(all, vfs.Op{Kind: vfs.OpReplace, Path: f.path})
+		all = append(all, membrane.Op{Kind: membrane.OpReplace, Path: f.path})
 	case vfs.DirKind:
-		all = append(all, vfs.Op{Kind: vfs.OpMkdir, Path: f.path})
+		all = append(all, membrane.Op{Kind: membrane.OpMkdir, Path: f.path})
 	case vfs.LinkKind:
-		all = append(all, vfs.Op{Kind: vfs.OpSymlink, Path: f.path})
+		all = append(all, membrane.Op{Kind: membrane.OpSymlink, Path: f.path})
 	}
 	return all
 }
@@ -125,7 +126,7 @@ func (l *comparison) against(path string) (why string, err error) {
 			n.Close()
 		}
 	}
-	err = l.ask(vfs.Op{Kind: vfs.OpSymlink, Path: to})
+	err = l.ask(membrane.Op{Kind: membrane.OpSymlink, Path: to})
 	if isPolicy(err) {
 		return "to what may not be changed", nil
 	}

@@ -18,6 +18,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/search"
 )
 
@@ -326,7 +327,7 @@ func TestBackReserved(t *testing.T) {
 	defer store.Close()
 	put(t, store.Root(), "a", "old")
 	put(t, store.Root(), "b", "moved")
-	tr, err := newBase(t, t.TempDir()).New(t.Context(), vfs.Guarded(store.Root(), nil), materialize.Options{})
+	tr, err := newBase(t, t.TempDir()).New(t.Context(), membrane.Guarded(store.Root(), nil), materialize.Options{})
 	ok(t, err)
 	defer tr.Close()
 	w := &work{journal: memory.New(memory.Limits{}).Root(), tree: tr, dir: tr.Path()}

@@ -7,6 +7,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // Attenuation restricts a mounted tree.
@@ -20,7 +21,7 @@ type Attenuation struct {
 
 	// Guards are the host's own policies. They are checked after those above. They can only be
 	// set from Go.
-	Guards []vfs.Guard
+	Guards []membrane.Guard
 }
 
 // Mount is one mounted store.
@@ -147,7 +148,7 @@ type VirtualFs interface {
 	Unmount(ctx context.Context, path string) error
 	Mounts() []Mount // in byte order of paths
 	// Root returns the whole tree, with a control of its own.
-	Root(ctx context.Context) (vfs.Dir, *vfs.Control, error)
+	Root(ctx context.Context) (vfs.Dir, *membrane.Control, error)
 	// Diff yields changes in byte order of paths, beginning after the path after. The
 	// Review identifies all changes at and below o.Paths, yielded or not. It is zero
 	// unless they are an overlay's, since only Apply takes one. For a path with neither

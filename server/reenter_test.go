@@ -9,6 +9,7 @@ import (
 
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // A guard may use the Server that calls it. If that takes something from the guest whose call it is, the call changes
@@ -39,11 +40,11 @@ func TestGuardUsesItsServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var s *server.Server
 			used := make(chan error, 1)
-			guard := vfs.Guard{Changes: true, Around: func(ctx context.Context, _ vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+			guard := membrane.Guard{Changes: true, Around: func(ctx context.Context, _ membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 				used <- c.use(ctx, s)
 				return do(ctx)
 			}}
-			s = started(t, &server.Server{Mounts: []server.Mount{{Path: "m", URL: "overlay:memory:", Attenuation: server.Attenuation{Guards: []vfs.Guard{guard}}}}})
+			s = started(t, &server.Server{Mounts: []server.Mount{{Path: "m", URL: "overlay:memory:", Attenuation: server.Attenuation{Guards: []membrane.Guard{guard}}}}})
 			d := named(t, s, server.Guest{Name: "guest"})
 			_, err := d.Put(t.Context(), "m/f", strings.NewReader("text"), vfs.If{})
 			require.NoError(t, <-used)

@@ -31,6 +31,7 @@ import (
 	"capd/operator"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/virtualfs"
 )
 
@@ -261,7 +262,7 @@ func (s *Server) leave() error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(2 * vfs.Grace):
+	case <-time.After(2 * membrane.Grace):
 		return vfs.Errorf(vfs.Busy, "a guest's call is stuck in a system call; ending without it")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"capd/tests/scene"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -20,7 +21,7 @@ type inProcess struct {
 }
 
 // serveHere serves a new place at project/.
-func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *inProcess {
+func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...membrane.Guard) *inProcess {
 	t.Helper()
 	p := newPlace(t)
 	store, err := physical.OpenAmbient(p.served, physical.Options{})
@@ -43,7 +44,7 @@ func serveHere(t testing.TB, wrap func(vfs.Dir) vfs.Dir, guards ...vfs.Guard) *i
 type granted struct {
 	*client.Dir
 	conn    *client.Conn
-	control *vfs.Control
+	control *membrane.Control
 	locator string
 	id      string
 }

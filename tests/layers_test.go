@@ -32,19 +32,20 @@ var layers = []layer{
 	// The waist.
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
-	{of: "capd/vfs/namespace", may: "capd/vfs", pure: true},
-	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/search golang.org/x/text/...", pure: true},
+	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
+	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/membrane", pure: true},
+	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/membrane capd/vfs/search golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
-	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/diff", pure: true},
+	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},
 	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
-	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
-	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/namespace capd/vfs/faultfs"},
+	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
+	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/faultfs"},
 
 	// What a host and its operator tell each other: values alone.
-	{of: "capd/operator", may: "capd/meter capd/vfs capd/vfs/diff", pure: true},
+	{of: "capd/operator", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},
 
 	// Storage: no backend imports another, or anything above vfs.
 	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
@@ -54,11 +55,11 @@ var layers = []layer{
 	{of: "capd/backend/cas/...", may: "capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that do not know capd, and their sandbox.
-	{of: "capd/materialize", may: "capd/vfs capd/vfs/search capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
+	{of: "capd/materialize", may: "capd/vfs capd/vfs/membrane capd/vfs/search capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
 	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.
-	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
+	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
 	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
@@ -75,19 +76,19 @@ var layers = []layer{
 	{of: "capd/help", may: "capd/vfs", pure: true},
 	{of: "capd/version", pure: true},
 	{of: "capd/locator", may: "capd/vfs", pure: true},
-	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs github.com/tidwall/btree"},
-	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/diff capd/vat capd/capnp " + serialization},
+	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane github.com/tidwall/btree"},
+	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff capd/vat capd/capnp " + serialization},
 	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "golang.org/x/sys/unix capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs", host: true},
+	{of: "capd/host", may: "golang.org/x/sys/unix capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
 
 	// The client's side of the wire.
 	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
-	{of: "capd/server", may: "capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs " +
+	{of: "capd/server", may: "capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs capd/vfs/membrane " +
 		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},
@@ -111,7 +112,7 @@ const remoteExecution = "github.com/bazelbuild/remote-apis/... google.golang.org
 // capLayer translates between the wire and vfs. It knows neither who holds what nor
 // where anything is stored.
 const capLayer = "capd/cap/control capd/cap/dir capd/cap/file capd/cap/wire capd/meter " +
-	"capd/vfs capd/vfs/search capd/vat capd/capnp capd/help " + serialization
+	"capd/vfs capd/vfs/membrane capd/vfs/search capd/vat capd/capnp capd/help " + serialization
 
 // hostStd is the part of the standard library that reaches the host, without packages
 // that only read and write text.

@@ -11,6 +11,7 @@ import (
 	"capd/client"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 )
 
 // commits are a guest's changes. Each has a way to hold it in its commit, and
@@ -93,7 +94,7 @@ func stuck(t *testing.T, h *inProcess, what, name string, d *client.Dir, revoke 
 	before := take(t, h.served)
 	begun := time.Now()
 	err := revoke()
-	if took := time.Since(begun); took < vfs.Grace-time.Second/2 || took > 3*vfs.Grace {
+	if took := time.Since(begun); took < membrane.Grace-time.Second/2 || took > 3*membrane.Grace {
 		t.Errorf("%s: it answered after %v", what, took)
 	}
 	if is(t, what+": past the grace", err, "busy") && !strings.Contains(err.Error(), name) {

@@ -18,6 +18,7 @@ import (
 	"capd/operator"
 	"capd/tests/slowfs"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // A flood is reads on many connections, all at once, that nobody answers.
@@ -157,17 +158,17 @@ func TestHungMountTakesItsShare(t *testing.T) {
 	most := 0
 	longest := works(t, here, func() bool {
 		most = max(most, h.threads())
-		return f.all() < f.reads-vfs.MaxInside
+		return f.all() < f.reads-membrane.MaxInside
 	})
-	if busy := f.count("busy"); int(busy) < f.reads-vfs.MaxInside {
+	if busy := f.count("busy"); int(busy) < f.reads-membrane.MaxInside {
 		t.Errorf("of %d reads %d were told busy, %d ended well", f.reads, busy, f.count("ok"))
 	}
 	// Another guest of the mount has places of it, too, and is told when these are gone.
 	is(t, "another guest of the mount", busyInTheEnd(t, file), "busy")
-	if n := fs.Waiting(); n > vfs.MaxInside {
+	if n := fs.Waiting(); n > membrane.MaxInside {
 		t.Errorf("%d calls are inside the mount", n)
 	}
-	if most > before+vfs.MaxInside+32 {
+	if most > before+membrane.MaxInside+32 {
 		t.Errorf("the host had %d threads, and %d before", most, before)
 	}
 	if longest > time.Second {
@@ -187,8 +188,8 @@ func busyInTheEnd(t testing.TB, f vfs.File) error {
 	var rest sync.WaitGroup
 	defer rest.Wait()
 	defer cancel()
-	told := make(chan error, vfs.MaxInside)
-	for range vfs.MaxInside {
+	told := make(chan error, membrane.MaxInside)
+	for range membrane.MaxInside {
 		rest.Go(func() {
 			_, err := f.ReadAt(ctx, make([]byte, 10), 0)
 			told <- err
@@ -211,7 +212,7 @@ func TestHungMountIsLetGo(t *testing.T) {
 		t.Fatal("nothing waits")
 	}
 	within := func(what string, do func(context.Context) error) {
-		ctx, cancel := context.WithTimeout(t.Context(), vfs.Grace+patience)
+		ctx, cancel := context.WithTimeout(t.Context(), membrane.Grace+patience)
 		defer cancel()
 		is(t, what, do(ctx), "ok busy")
 	}
@@ -251,7 +252,7 @@ func TestSlowDiskIsShared(t *testing.T) {
 	if f.all() == f.reads {
 		t.Error("nothing waits any more: the disk is too fast")
 	}
-	if most > before+vfs.MaxInside+32 {
+	if most > before+membrane.MaxInside+32 {
 		t.Errorf("the host had %d threads, and %d before", most, before)
 	}
 	if slowest > 2*time.Second || longest > time.Second {
@@ -343,7 +344,7 @@ func TestFewThreads(t *testing.T) {
 					inside += fs.Waiting()
 				}
 				waiting = max(waiting, inside)
-				return f.all() < f.reads-mounts*vfs.MaxInside
+				return f.all() < f.reads-mounts*membrane.MaxInside
 			})
 			if peak >= most {
 				t.Errorf("the host had %d threads, of %d", peak, most)

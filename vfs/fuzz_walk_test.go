@@ -8,6 +8,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -33,7 +34,7 @@ func FuzzWalk(f *testing.F) {
 			var open atomic.Int64
 			var d vfs.Dir = &counting{Dir: n.(vfs.Dir), open: &open}
 			if wrapped {
-				d = vfs.Guarded(d, nil, deny.Must("**/.env").Guard())
+				d = membrane.Guarded(d, nil, deny.Must("**/.env").Guard())
 			}
 			begun := time.Now()
 			for _, walk := range []func() (vfs.Node, error){

@@ -9,6 +9,7 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -16,15 +17,15 @@ import (
 func TestFS(t *testing.T) {
 	tree := vfstest.Tree{"f": {Data: "content"}, "empty": {}, "x": {Data: "#!", Exec: true}, "d/e/f": {Data: "below"}, "hollow": {Dir: true}, "l": {Link: "f"}, "dl": {Link: "d/e"}, "d/up": {Link: "../f"}, ".hidden": {Data: "x"}}
 	_, raw := check.Store(t, tree)
-	ns := check.Compose(t, map[string]vfs.Dir{"": raw, "m/n": vfs.Guarded(raw, nil)}).Root()
+	ns := check.Compose(t, map[string]vfs.Dir{"": raw, "m/n": membrane.Guarded(raw, nil)}).Root()
 	secret, err := raw.Mkdir(t.Context(), "secret")
 	check.OK(t, err)
 	check.OK(t, check.Put(t.Context(), secret, "key.pem", "x"))
 	for name, d := range map[string]vfs.Dir{
 		"memory":    raw,
-		"guarded":   vfs.Guarded(raw, nil, check.Policies()...),
+		"guarded":   membrane.Guarded(raw, nil, check.Policies()...),
 		"namespace": ns,
-		"all":       vfs.Guarded(ns, nil, check.Policies()...),
+		"all":       membrane.Guarded(ns, nil, check.Policies()...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := fstest.TestFS(vfs.FS(t.Context(), d), "f", "empty", "x", "d/e/f", "hollow", "l", "dl", "d/up", ".hidden"); err != nil {
@@ -38,7 +39,7 @@ func TestFS(t *testing.T) {
 
 func TestFSErrors(t *testing.T) {
 	_, raw := check.Store(t, vfstest.Tree{"f": {Data: "content"}, "d/f": {Data: "x"}, "out": {Link: "../f"}, "dangling": {Link: "none"}, ".env": {Data: "x"}})
-	d, c := check.Controlled(t, vfs.Guarded(raw, nil, deny.Must("**/.env").Guard()))
+	d, c := check.Controlled(t, membrane.Guarded(raw, nil, deny.Must("**/.env").Guard()))
 	f := vfs.FS(t.Context(), d)
 	for name, want := range map[string]error{
 		"none": fs.ErrNotExist, "d/none": fs.ErrNotExist, "dangling": fs.ErrNotExist, ".env": fs.ErrPermission, "..": fs.ErrInvalid, "/f": fs.ErrInvalid,

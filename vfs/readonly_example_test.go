@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -60,7 +61,7 @@ func ExampleImmutableDir() {
 		fmt.Println(err)
 		return
 	}
-	root := vfs.Guarded(ns.Root(), nil)
+	root := membrane.Guarded(ns.Root(), nil)
 	defer root.Close()
 	f, err := vfs.WalkFile(ctx, root, "notice/README")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -51,8 +52,8 @@ func TestRecallBehindAGuard(t *testing.T) {
 	s, err := physical.OpenAmbient(dir, physical.Options{})
 	require.NoError(t, err)
 	defer s.Close()
-	root := vfs.Guarded(s.Root(), nil, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
-		if op.Kind == vfs.OpStat {
+	root := membrane.Guarded(s.Root(), nil, check.Around(func(ctx context.Context, op membrane.Op, do check.Do) (vfs.Effect, error) {
+		if op.Kind == membrane.OpStat {
 			require.NoError(t, os.Remove(f))
 		}
 		return do(ctx)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/search"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -138,7 +139,7 @@ func TestWalk(t *testing.T) {
 	for _, c := range walkTests {
 		for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 			"bare":    func(d vfs.Dir) vfs.Dir { return d },
-			"guarded": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, check.Policies()...) },
+			"guarded": func(d vfs.Dir) vfs.Dir { return membrane.Guarded(d, nil, check.Policies()...) },
 		} {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				_, raw := check.Store(t, buildTree(c.fs))
@@ -214,7 +215,7 @@ func TestWalkLongLoop(t *testing.T) {
 // reference to it.
 func TestWalkBackToRoot(t *testing.T) {
 	d, _, raw := check.Guarded(t, vfstest.Tree{"d/l": {Link: ".."}, "f": {Data: "x"}})
-	ro, err := vfs.ReadOnlyDir(d)
+	ro, err := membrane.ReadOnlyDir(d)
 	check.OK(t, err)
 	back, err := vfs.WalkDir(t.Context(), ro, "d/l")
 	check.OK(t, err)

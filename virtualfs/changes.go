@@ -11,6 +11,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 	"capd/vfs/overlay"
 )
 
@@ -171,7 +172,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 				return err
 			}
 		}
-		target := vfs.Guarded(m.store.Root(), nil, m.guards...)
+		target := membrane.Guarded(m.store.Root(), nil, m.guards...)
 		defer target.Close()
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
 			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: asReviewed(o),

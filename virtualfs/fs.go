@@ -20,6 +20,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/overlay"
 )
@@ -65,7 +66,7 @@ func New(o Options) *FS {
 		o.Logf = log.Printf
 	}
 	fs := &FS{o: o, names: namespace.New(), mounts: map[string]*mount{}, opening: map[string]bool{}}
-	fs.top = vfs.Guarded(fs.names.Root(), nil)
+	fs.top = membrane.Guarded(fs.names.Root(), nil)
 	return fs
 }
 
@@ -77,8 +78,8 @@ type mount struct {
 	operator.Mount
 	url     *URL
 	store   *Store
-	guards  []vfs.Guard  // deny, ask and its own
-	meter   *meter.Meter // nil if the mount has no quota
+	guards  []membrane.Guard // deny, ask and its own
+	meter   *meter.Meter     // nil if the mount has no quota
 	overlay *overlay.Overlay
 	applied []string // ids of applies in the journal, oldest first
 
@@ -123,7 +124,7 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 	a := m.Attenuation
 	if a.Bytes > 0 || a.Nodes > 0 {
 		m.meter = meter.New(m.Path, "what is mounted here", meter.Limits{meter.StoredBytes: a.Bytes, meter.StoredNodes: a.Nodes})
-		guards = append(slices.Clip(guards), vfs.Guard{Meter: m.meter})
+		guards = append(slices.Clip(guards), membrane.Guard{Meter: m.meter})
 	}
 	err := fs.names.Mount(m.Path, tree, namespace.Options{
 		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {
@@ -228,7 +229,7 @@ func (fs *FS) lay(ctx context.Context, m *mount) error {
 
 // guards returns the guards for what the mount withholds, for what may be read but not
 // changed, and its own.
-func guards(s *Store, a operator.Attenuation) ([]vfs.Guard, error) {
+func guards(s *Store, a operator.Attenuation) ([]membrane.Guard, error) {
 	withhold, ask := s.Deny, s.Ask
 	if a.Deny != nil {
 		withhold = a.Deny
@@ -236,7 +237,7 @@ func guards(s *Store, a operator.Attenuation) ([]vfs.Guard, error) {
 	if a.Ask != nil {
 		ask = a.Ask
 	}
-	var all []vfs.Guard
+	var all []membrane.Guard
 	if len(withhold) > 0 {
 		l, err := deny.Compile(withhold...)
 		if err != nil {
@@ -330,8 +331,8 @@ func (m *mount) changed() bool {
 }
 
 // Root implements [Host].
-func (fs *FS) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
-	return vfs.RevocableDir(fs.top)
+func (fs *FS) Root(context.Context) (vfs.Dir, *membrane.Control, error) {
+	return membrane.RevocableDir(fs.top)
 }
 
 // Close closes everything. Nodes open in a mount then answer stale.

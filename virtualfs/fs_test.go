@@ -10,6 +10,7 @@ import (
 	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 	"capd/virtualfs"
 )
@@ -119,8 +120,8 @@ func TestAttenuation(t *testing.T) {
 		{operator.Attenuation{Deny: []string{}, Ask: []string{}}, "", "", ""},
 		{operator.Attenuation{Deny: []string{"other"}, Ask: []string{"x"}}, "", "", vfs.Denied},
 		{operator.Attenuation{ReadOnly: true}, vfs.Denied, vfs.ReadOnly, vfs.ReadOnly},
-		{operator.Attenuation{Guards: []vfs.Guard{refuse("other")}}, vfs.Denied, vfs.AskDenied, vfs.Limit},
-		{operator.Attenuation{Deny: []string{}, Guards: []vfs.Guard{refuse("secret")}}, vfs.Limit, vfs.AskDenied, ""},
+		{operator.Attenuation{Guards: []membrane.Guard{refuse("other")}}, vfs.Denied, vfs.AskDenied, vfs.Limit},
+		{operator.Attenuation{Deny: []string{}, Guards: []membrane.Guard{refuse("secret")}}, vfs.Limit, vfs.AskDenied, ""},
 		{operator.Attenuation{Bytes: 3}, vfs.Denied, vfs.AskDenied, vfs.Quota},
 	} {
 		if err := fs.Mount(ctx, "m", "mem:a", c.a); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -104,7 +105,7 @@ func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other
 				return nil, err
 			}
 		}
-		root := vfs.Guarded(names.Root(), nil)
+		root := membrane.Guarded(names.Root(), nil)
 		if t.Path == "" {
 			return root, nil
 		}

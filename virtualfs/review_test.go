@@ -12,12 +12,13 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 	"capd/virtualfs"
 )
 
 // refuse is a guard of a host's own, which answers limit for one path.
-func refuse(path string) vfs.Guard {
-	return vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+func refuse(path string) membrane.Guard {
+	return membrane.Guard{Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 		if op.Path == path {
 			return vfs.Effect{}, vfs.Limit
 		}
@@ -28,8 +29,8 @@ func refuse(path string) vfs.Guard {
 // An apply goes by the mount's own guards too, as a guest's change of what lies beneath would.
 func TestOwnGuardOfAnApply(t *testing.T) {
 	fs, s := newFS(t, "a")
-	a := operator.Attenuation{Guards: []vfs.Guard{{Changes: true, Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-		if op.Batch != vfs.Alone && op.Path == "f" {
+	a := operator.Attenuation{Guards: []membrane.Guard{{Changes: true, Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		if op.Batch != membrane.Alone && op.Path == "f" {
 			return vfs.Effect{}, vfs.Limit
 		}
 		return do(ctx)
@@ -191,7 +192,7 @@ func TestRevertGivesBack(t *testing.T) {
 	if err := fs.Mount(t.Context(), "d", "overlay:mem:a", a); err != nil {
 		t.Fatal(err)
 	}
-	top := vfs.Guarded(fs.Tree(), nil)
+	top := membrane.Guarded(fs.Tree(), nil)
 	defer top.Close()
 	write := func(path string, size int) error {
 		_, err := vfs.Put(t.Context(), top, "d/"+path, strings.NewReader(strings.Repeat("x", size)), vfs.If{})
@@ -267,7 +268,7 @@ func TestApplyAsksTodaysGuards(t *testing.T) {
 		},
 	})
 	defer fs.Close()
-	top := vfs.Guarded(fs.Tree(), nil)
+	top := membrane.Guarded(fs.Tree(), nil)
 	defer top.Close()
 	mounts(t, fs, "d", "overlay:mem:x")
 	put(t, top, "d/secret", "text")
@@ -304,7 +305,7 @@ func TestOldAppliesAreForgotten(t *testing.T) {
 		},
 	})
 	defer fs.Close()
-	top := vfs.Guarded(fs.Tree(), nil)
+	top := membrane.Guarded(fs.Tree(), nil)
 	defer top.Close()
 	mounts(t, fs, "d", "overlay:mem:x")
 	var ids []string

@@ -18,6 +18,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 )
 
@@ -215,11 +216,11 @@ func TestPutOfWhatIsOdd(t *testing.T) {
 
 func TestPutNamesWhatFailed(t *testing.T) {
 	s, dir := openStore(t)
-	gate := vfs.NewGate()
+	gate := membrane.NewGate()
 	defer gate.Release()
-	failing := vfs.Guarded(source(t, vfstest.Tree{"d/e/f": {Data: "f"}, "d/g": {Data: "g"}, "h": {Data: "h"}}), gate, vfs.Guard{
-		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-			if op.Kind == vfs.OpRead && op.Path == "d/e/f" {
+	failing := membrane.Guarded(source(t, vfstest.Tree{"d/e/f": {Data: "f"}, "d/g": {Data: "g"}, "h": {Data: "h"}}), gate, membrane.Guard{
+		Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+			if op.Kind == membrane.OpRead && op.Path == "d/e/f" {
 				return vfs.Effect{}, vfs.Denied
 			}
 			return do(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Nobody has to hash a huge file of holes: above vfs.MaxVersioned it has no version, and
@@ -23,9 +24,9 @@ func TestSparseGiant(t *testing.T) {
 		return
 	}
 	s := open(t, dir, physical.Options{})
-	gate := vfs.NewGate()
+	gate := membrane.NewGate()
 	defer gate.Release()
-	d := vfs.Guarded(s.Root(), gate)
+	d := membrane.Guarded(s.Root(), gate)
 	defer d.Close()
 	f, err := vfs.WalkFile(t.Context(), d, "f")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -23,9 +24,9 @@ func BenchmarkStatAt(b *testing.B) {
 	require.NoError(b, err)
 	defer s.Close()
 	ns := namespace.New()
-	require.NoError(b, ns.Mount("mount", s.Root(), namespace.Options{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}))
+	require.NoError(b, ns.Mount("mount", s.Root(), namespace.Options{Guards: []membrane.Guard{deny.Must("**/.env").Guard()}}))
 	defer ns.Close()
-	root, err := vfs.WalkDir(b.Context(), vfs.Guarded(ns.Root(), nil), "mount")
+	root, err := vfs.WalkDir(b.Context(), membrane.Guarded(ns.Root(), nil), "mount")
 	require.NoError(b, err)
 	for _, depth := range []int{1, 2, 5} {
 		path := strings.Repeat("d/", depth-1) + "f"

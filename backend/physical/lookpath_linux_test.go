@@ -12,6 +12,7 @@ import (
 
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -32,7 +33,7 @@ func TestLookPathAsksTheKernel(t *testing.T) {
 	ns := namespace.New()
 	require.NoError(t, ns.Mount("mount", s.Root(), namespace.Options{}))
 	defer ns.Close()
-	whole := vfs.Guarded(ns.Root(), nil)
+	whole := membrane.Guarded(ns.Root(), nil)
 	defer whole.Close()
 	for what, ctx := range map[string]context.Context{"waiting": t.Context(), "trying": vfs.Trying()} {
 		for n := 1; n <= depth; n++ {

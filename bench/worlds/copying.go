@@ -14,6 +14,7 @@ import (
 	"capd/backend/physical"
 	"capd/materialize"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // synced is how many files have changed when a tree is brought back.
@@ -127,7 +128,7 @@ func (w *workshop) open(ctx context.Context, n int) (err error) {
 	if w.base, err = materialize.OpenAmbient(filepath.Join(w.dir, "base")); err != nil {
 		return err
 	}
-	w.root, w.into = vfs.Guarded(w.store.Root(), nil), vfs.Guarded(w.target.Root(), nil)
+	w.root, w.into = membrane.Guarded(w.store.Root(), nil), membrane.Guarded(w.target.Root(), nil)
 	w.tree, err = w.base.New(ctx, w.into, materialize.Options{})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -57,7 +58,7 @@ func holding(ctx context.Context, o Options, s *sizes, dir string) (all []Held, 
 		{"memory of an open file, backend/cas", h.cas},
 		{"memory of an open file, backend/memory behind a membrane", func() (vfs.Dir, error) {
 			d, err := h.memory()
-			return vfs.Guarded(d, nil), err
+			return membrane.Guarded(d, nil), err
 		}},
 		{"memory of an open file, backend/memory in a namespace behind a membrane", h.namespace},
 	} {
@@ -230,7 +231,7 @@ func (h *holder) namespace() (vfs.Dir, error) {
 	}
 	ns := namespace.New()
 	h.closes = append(h.closes, ns.Close)
-	return vfs.Guarded(ns.Root(), nil), ns.Mount("mounted", d, namespace.Options{})
+	return membrane.Guarded(ns.Root(), nil), ns.Mount("mounted", d, namespace.Options{})
 }
 
 func (h *holder) git() (vfs.Dir, error) {

@@ -14,6 +14,7 @@ import (
 
 	"capd/backend/git"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // A repository is a commit that both git and capd read.
@@ -99,7 +100,7 @@ func (r *repository) open(f func(root vfs.Dir) error) error {
 	if err != nil {
 		return err
 	}
-	root := vfs.Guarded(store.Root(), nil)
+	root := membrane.Guarded(store.Root(), nil)
 	return errors.Join(f(root), root.Close(), store.Close())
 }
 

@@ -13,6 +13,7 @@ import (
 	"capd/client"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/search"
 )
 
@@ -41,7 +42,7 @@ func searching(o Options, s *sizes, dir string) world {
 			return same(paths, want)
 		}, err
 	}}
-	inGo := func(guards ...vfs.Guard) *contender {
+	inGo := func(guards ...membrane.Guard) *contender {
 		return &contender{name: "search.Search", run: func(ctx context.Context) (func() error, error) {
 			paths, err := searchDir(ctx, dir, guards...)
 			return found(paths), err
@@ -86,13 +87,13 @@ func searching(o Options, s *sizes, dir string) world {
 }
 
 // searchDir opens dir and finds files in it, as a host does.
-func searchDir(ctx context.Context, dir string, guards ...vfs.Guard) (paths []string, err error) {
+func searchDir(ctx context.Context, dir string, guards ...membrane.Guard) (paths []string, err error) {
 	store, err := physical.OpenAmbient(dir, physical.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	root := vfs.Guarded(store.ReadOnlyRoot(), nil, guards...)
+	root := membrane.Guarded(store.ReadOnlyRoot(), nil, guards...)
 	defer root.Close()
 	pattern, err := search.Compile(searched)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"capd/backend/cas"
 	"capd/backend/physical"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // A hoard is a set of files and a store that holds them.
@@ -113,7 +114,7 @@ func (h *hoard) put(ctx context.Context, to string) (cas.Digest, error) {
 	if err != nil {
 		return cas.Digest{}, err
 	}
-	root := vfs.Guarded(source.ReadOnlyRoot(), nil)
+	root := membrane.Guarded(source.ReadOnlyRoot(), nil)
 	defer root.Close()
 	return cas.Put(ctx, store, root, cas.PutOptions{Pin: "bench"})
 }
@@ -129,7 +130,7 @@ func (h *hoard) open(ctx context.Context, f func(root vfs.Dir) error) error {
 	if err != nil {
 		return err
 	}
-	root := vfs.Guarded(tree, nil)
+	root := membrane.Guarded(tree, nil)
 	return errors.Join(f(root), root.Close())
 }
 

@@ -11,12 +11,13 @@ import (
 	"capd/help"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // NewRevoker returns a Revoker for what ctl controls. It takes ctl over.
-func NewRevoker(ctl *vfs.Control) *vat.Cap { return vat.Serve(revokerTable, &revoker{ctl}) }
+func NewRevoker(ctl *membrane.Control) *vat.Cap { return vat.Serve(revokerTable, &revoker{ctl}) }
 
-type revoker struct{ ctl *vfs.Control }
+type revoker struct{ ctl *membrane.Control }
 
 // Release releases the control. What was derived lives on.
 func (r *revoker) Release() { r.ctl.Release() }
@@ -32,7 +33,7 @@ func (r *revoker) revoke(vat.Call[schema.Revoker_revoke_Params, schema.Revoker_r
 
 // New returns a DirControl or a FileControl for ctl, according to its kind. It takes
 // ctl over.
-func New(ctl *vfs.Control) *vat.Cap {
+func New(ctl *membrane.Control) *vat.Cap {
 	if ctl.Kind == vfs.DirKind {
 		return vat.Serve(dirTable, &server{ctl})
 	}
@@ -40,7 +41,7 @@ func New(ctl *vfs.Control) *vat.Cap {
 }
 
 // Set stores a control for ctl in a Control of the results. It takes ctl over.
-func Set(ctl *vfs.Control, caps *vat.Caps, alloc func() (schema.Control, error)) error {
+func Set(ctl *membrane.Control, caps *vat.Caps, alloc func() (schema.Control, error)) error {
 	w, err := alloc()
 	if err != nil {
 		ctl.Release()
@@ -52,7 +53,7 @@ func Set(ctl *vfs.Control, caps *vat.Caps, alloc func() (schema.Control, error))
 	return w.SetFile(caps.Put(New(ctl)))
 }
 
-type server struct{ ctl *vfs.Control }
+type server struct{ ctl *membrane.Control }
 
 // Release releases the control. What was set remains.
 func (s *server) Release() { s.ctl.Release() }

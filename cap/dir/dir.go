@@ -19,6 +19,7 @@ import (
 	"capd/help"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // New returns a capability for d. It takes d over, and closes it when the last
@@ -62,29 +63,29 @@ var table *vat.Table
 func init() { // not in the declaration: the methods use table
 	table = vat.NewTable(
 		// looks at as many entries as a page takes, and asks every guard about each
-		vat.Handle(schema.Dir_list, wire.Ordered(vfs.ToLook, (*server).list), vat.Heavy()),
+		vat.Handle(schema.Dir_list, wire.Ordered(membrane.ToLook, (*server).list), vat.Heavy()),
 		// looks up one name
-		vat.Handle(schema.Dir_get, wire.Ordered(vfs.ToLook, (*server).get), vat.Try()),
+		vat.Handle(schema.Dir_get, wire.Ordered(membrane.ToLook, (*server).get), vat.Try()),
 		// looks up each name of a path, and asks every guard about it; so do all below
 		// that take a path
-		vat.Handle(schema.Dir_walk, wire.Ordered(vfs.ToLook, wire.OnPath((*server).walk)), vat.Try(), deep[schema.Dir_walk_Params]()),
-		vat.Handle(schema.Dir_openDir, wire.Ordered(vfs.ToLook, wire.OnPath(openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results])), vat.Try(), deep[schema.Dir_openDir_Params]()),
-		vat.Handle(schema.Dir_openFile, wire.Ordered(vfs.ToLook, wire.OnPath((*server).openFile)), vat.Try(), deep[schema.Dir_openFile_Params]()),
-		vat.Handle(schema.Dir_subDir, wire.Ordered(vfs.ToLook, wire.OnPath(openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results])), vat.Try(), deep[schema.Dir_subDir_Params]()),
+		vat.Handle(schema.Dir_walk, wire.Ordered(membrane.ToLook, wire.OnPath((*server).walk)), vat.Try(), deep[schema.Dir_walk_Params]()),
+		vat.Handle(schema.Dir_openDir, wire.Ordered(membrane.ToLook, wire.OnPath(openDir[schema.Dir_openDir_Params, schema.Dir_openDir_Results])), vat.Try(), deep[schema.Dir_openDir_Params]()),
+		vat.Handle(schema.Dir_openFile, wire.Ordered(membrane.ToLook, wire.OnPath((*server).openFile)), vat.Try(), deep[schema.Dir_openFile_Params]()),
+		vat.Handle(schema.Dir_subDir, wire.Ordered(membrane.ToLook, wire.OnPath(openDir[schema.Dir_subDir_Params, schema.Dir_subDir_Results])), vat.Try(), deep[schema.Dir_subDir_Params]()),
 		// change one name and write what was sent; a condition may need the version of
 		// a large file
-		vat.Handle(schema.Dir_put, wire.Ordered(vfs.ToChange, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
-		vat.Handle(schema.Dir_stage, wire.Ordered(vfs.ToChange, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
-		vat.Handle(schema.Dir_createDir, wire.Ordered(vfs.ToChange, wire.OnPath((*server).createDir)), deep[schema.Dir_createDir_Params]()),
-		vat.Handle(schema.Dir_createFile, wire.Ordered(vfs.ToChange, wire.OnPath((*server).createFile)), deep[schema.Dir_createFile_Params]()),
-		vat.Handle(schema.Dir_remove, wire.Ordered(vfs.ToChange, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
+		vat.Handle(schema.Dir_put, wire.Ordered(membrane.ToChange, (*server).put), deepOrOnVersion[schema.Dir_put_Params]()),
+		vat.Handle(schema.Dir_stage, wire.Ordered(membrane.ToChange, (*server).stage), deepOrOnVersion[schema.Dir_stage_Params]()),
+		vat.Handle(schema.Dir_createDir, wire.Ordered(membrane.ToChange, wire.OnPath((*server).createDir)), deep[schema.Dir_createDir_Params]()),
+		vat.Handle(schema.Dir_createFile, wire.Ordered(membrane.ToChange, wire.OnPath((*server).createFile)), deep[schema.Dir_createFile_Params]()),
+		vat.Handle(schema.Dir_remove, wire.Ordered(membrane.ToChange, (*server).remove), deepOrOnVersion[schema.Dir_remove_Params]()),
 		// may copy a whole tree between places with different rules; then it needs the
 		// version of the source even without a condition
-		vat.Handle(schema.Dir_move, wire.Ordered(vfs.ToLook|vfs.ToChange, (*server).move), vat.Heavy()),
+		vat.Handle(schema.Dir_move, wire.Ordered(membrane.ToLook|membrane.ToChange, (*server).move), vat.Heavy()),
 		// asks the store once
-		vat.Handle(schema.Dir_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try()),
+		vat.Handle(schema.Dir_stat, wire.Ordered(membrane.ToLook, (*server).stat), vat.Try()),
 		// looks at every entry below
-		vat.Handle(schema.Dir_glob, wire.Ordered(vfs.ToLook, (*server).glob), vat.Heavy()),
+		vat.Handle(schema.Dir_glob, wire.Ordered(membrane.ToLook, (*server).glob), vat.Heavy()),
 		// ask neither a store nor a guard
 		vat.Handle(schema.Dir_readOnly, (*server).readOnly),
 		vat.Handle(schema.Dir_revocable, (*server).revocable),
@@ -389,7 +390,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 		}
 		dst = d
 	}
-	defer func() { err = vfs.Refusal(c.Context(), dst, newPath, vfs.ToChange, err) }()
+	defer func() { err = membrane.Refusal(c.Context(), dst, newPath, membrane.ToChange, err) }()
 	src, name, release, err := vfs.WalkParent(c.Context(), s.dir, path)
 	if err != nil {
 		return vfs.At(path, err)
@@ -408,7 +409,7 @@ func (s *server) move(c vat.Call[schema.Dir_move_Params, schema.Dir_move_Results
 }
 
 func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_readOnly_Results]) error {
-	d, err := vfs.ReadOnlyDir(s.dir)
+	d, err := membrane.ReadOnlyDir(s.dir)
 	if err != nil {
 		return vfs.At("", err)
 	}
@@ -416,7 +417,7 @@ func (s *server) readOnly(c vat.Call[schema.Dir_readOnly_Params, schema.Dir_read
 }
 
 func (s *server) revocable(c vat.Call[schema.Dir_revocable_Params, schema.Dir_revocable_Results]) error {
-	d, ctl, err := vfs.RevocableDir(s.dir)
+	d, ctl, err := membrane.RevocableDir(s.dir)
 	if err != nil {
 		return vfs.At("", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Calls that may be expensive for a small request take a heavy turn, whether they succeed or not. Other calls
@@ -21,7 +22,7 @@ import (
 func TestHeavy(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", nil)
 	a, b := net.Pipe()
-	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(vfs.Guarded(memory.New(memory.Limits{}).Root(), vfs.NewGate())), Encode: wire.Encode, Meter: m})
+	h := vat.NewConn(a, vat.Options{Bootstrap: dir.New(membrane.Guarded(memory.New(memory.Limits{}).Root(), membrane.NewGate())), Encode: wire.Encode, Meter: m})
 	g := vat.NewConn(b, vat.Options{})
 	defer h.Close()
 	defer g.Close()

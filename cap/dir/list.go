@@ -10,6 +10,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // maxPageBytes bounds the names of one page, in bytes. A page ends when it exceeds it.
@@ -110,7 +111,7 @@ func (s *server) keepListing(l *listing) {
 		return
 	}
 	s.next = l
-	kept, dropOldest := vfs.MeterOf(s.dir).Keep(meter.Listings, func() {
+	kept, dropOldest := membrane.MeterOf(s.dir).Keep(meter.Listings, func() {
 		s.mu.Lock()
 		if s.next == l {
 			s.next = nil

@@ -13,6 +13,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Many calls ask at once for the page after one name, and only one listing may be kept for it. Run with
@@ -25,7 +26,7 @@ func TestSamePageAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n, ctl, err := vfs.Revocable(vfs.Guarded(root, nil), m)
+	n, ctl, err := membrane.Revocable(membrane.Guarded(root, nil), m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"capd/help"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // New returns a capability for f. It takes f over, and closes it when the last
@@ -50,26 +51,26 @@ var table *vat.Table
 func init() { // not in the declaration: the methods use table
 	table = vat.NewTable(
 		// read the whole content and its version: 4 MiB at most
-		vat.Handle(schema.File_readText, wire.Ordered(vfs.ToLook, (*server).readText), vat.HeavyFrom(heavyBytes)),
-		vat.Handle(schema.File_readBytes, wire.Ordered(vfs.ToLook, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
+		vat.Handle(schema.File_readText, wire.Ordered(membrane.ToLook, (*server).readText), vat.HeavyFrom(heavyBytes)),
+		vat.Handle(schema.File_readBytes, wire.Ordered(membrane.ToLook, (*server).readBytes), vat.HeavyFrom(heavyBytes)),
 		// reads 1 MiB at most
-		vat.Handle(schema.File_read, wire.Ordered(vfs.ToLook, (*server).read), vat.Try()),
+		vat.Handle(schema.File_read, wire.Ordered(membrane.ToLook, (*server).read), vat.Try()),
 		// reads the content as fast as the sink takes it
-		vat.Handle(schema.File_stream, wire.Ordered(vfs.ToLook, (*server).stream)),
+		vat.Handle(schema.File_stream, wire.Ordered(membrane.ToLook, (*server).stream)),
 		// write what was sent, 4 MiB at most; a condition may need the version of a
 		// large file
-		vat.Handle(schema.File_writeText, wire.Ordered(vfs.ToChange, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
-		vat.Handle(schema.File_writeBytes, wire.Ordered(vfs.ToChange, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
-		vat.Handle(schema.File_stage, wire.Ordered(vfs.ToChange, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
+		vat.Handle(schema.File_writeText, wire.Ordered(membrane.ToChange, (*server).writeText), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeText_Params])),
+		vat.Handle(schema.File_writeBytes, wire.Ordered(membrane.ToChange, (*server).writeBytes), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_writeBytes_Params])),
+		vat.Handle(schema.File_stage, wire.Ordered(membrane.ToChange, (*server).stage), vat.HeavyIf(wire.OnVersion[schema.File_stage_Params])),
 		// write 1 MiB at most; an overlay copies the whole file first, and gives way to
 		// others meanwhile
-		vat.Handle(schema.File_write, wire.Ordered(vfs.ToChange, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
-		vat.Handle(schema.File_append, wire.Ordered(vfs.ToChange, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
-		vat.Handle(schema.File_truncate, wire.Ordered(vfs.ToChange, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
+		vat.Handle(schema.File_write, wire.Ordered(membrane.ToChange, (*server).write), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_write_Params])),
+		vat.Handle(schema.File_append, wire.Ordered(membrane.ToChange, (*server).append), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_append_Params])),
+		vat.Handle(schema.File_truncate, wire.Ordered(membrane.ToChange, (*server).truncate), vat.Serial(), vat.HeavyIf(wire.OnVersion[schema.File_truncate_Params])),
 		// waits for the disk
 		vat.Handle(schema.File_sync, (*server).sync),
 		// asks the store once; the version may be that of a large file
-		vat.Handle(schema.File_stat, wire.Ordered(vfs.ToLook, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
+		vat.Handle(schema.File_stat, wire.Ordered(membrane.ToLook, (*server).stat), vat.Try(), vat.HeavyIf(schema.File_stat_Params.WithVersion)),
 		// ask neither a store nor a guard
 		vat.Handle(schema.File_readOnly, (*server).readOnly),
 		vat.Handle(schema.File_revocable, (*server).revocable),
@@ -224,7 +225,7 @@ func (s *server) stat(c vat.Call[schema.File_stat_Params, schema.File_stat_Resul
 }
 
 func (s *server) readOnly(c vat.Call[schema.File_readOnly_Params, schema.File_readOnly_Results]) error {
-	f, err := vfs.ReadOnlyFile(s.file)
+	f, err := membrane.ReadOnlyFile(s.file)
 	if err != nil {
 		return s.at(err)
 	}
@@ -232,7 +233,7 @@ func (s *server) readOnly(c vat.Call[schema.File_readOnly_Params, schema.File_re
 }
 
 func (s *server) revocable(c vat.Call[schema.File_revocable_Params, schema.File_revocable_Results]) error {
-	f, ctl, err := vfs.RevocableFile(s.file)
+	f, ctl, err := membrane.RevocableFile(s.file)
 	if err != nil {
 		return s.at(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // stalled is how long a sink may take nothing. Tests shorten it.
@@ -34,7 +35,7 @@ func (s *server) stream(c vat.Call[schema.File_stream_Params, schema.File_stream
 	}
 	ctx, cancel := context.WithCancelCause(c.Context())
 	defer cancel(nil)
-	defer vfs.OnRevoke(s.file, func(err error) { cancel(err) })()
+	defer membrane.OnRevoke(s.file, func(err error) { cancel(err) })()
 
 	content, err := vfs.Open(ctx, s.file)
 	if err != nil {

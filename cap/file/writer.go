@@ -14,6 +14,7 @@ import (
 	"capd/meter"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Stage starts a whole-file write and returns its Writer. It runs put, which reads the
@@ -27,8 +28,8 @@ import (
 // The Writer counts in n's meter until put has ended and the Writer is released, so
 // that ended Writers cannot pile up.
 func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Context, io.Reader) (vfs.Version, error)) (*vat.Cap, error) {
-	m := vfs.MeterOf(n)
-	err := vfs.Take(m, meter.Writers, 1)
+	m := membrane.MeterOf(n)
+	err := membrane.Take(m, meter.Writers, 1)
 	if err != nil {
 		n.Close()
 		return nil, err
@@ -40,9 +41,9 @@ func Stage(ctx context.Context, n vfs.Node, path string, put func(context.Contex
 	if t := meter.TurnOf(ctx); t != nil {
 		st.meter, st.lane = meter.Of(ctx), t.Lane()
 	}
-	sw := &writer{place: &place{done: func() { vfs.Give(m, meter.Writers, 1) }}}
+	sw := &writer{place: &place{done: func() { membrane.Give(m, meter.Writers, 1) }}}
 	sw.staging.Store(st)
-	stop := vfs.OnRevoke(n, st.abandon)
+	stop := membrane.OnRevoke(n, st.abandon)
 	go func() {
 		defer st.cancel(nil) // runs last, so that it is not taken for the cause of the outcome
 		defer sw.place.part()

@@ -14,6 +14,7 @@ import (
 	"capd/help"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Grants knows what secrets stand for.
@@ -23,7 +24,7 @@ type Grants interface {
 	Restore(secret []byte) (vfs.Node, error)
 	// Share returns a new secret for n, and a control that revokes it. n remains the
 	// caller's. Share answers invalid for a node that no grant gave, and limit.
-	Share(n vfs.Node) (secret []byte, ctl *vfs.Control, err error)
+	Share(n vfs.Node) (secret []byte, ctl *membrane.Control, err error)
 }
 
 // New returns the Session of one connection.

@@ -5,17 +5,18 @@ import (
 
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Ordered returns a handler that answers the first error in the order of docs/errors.md if several
 // apply, whichever of them handle found first. need is what the method needs of the node.
-func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need vfs.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
+func Ordered[S interface{ Node() vfs.Node }, P, R ~capnp.StructKind](need membrane.Need, handle func(S, vat.Call[P, R]) error) func(S, vat.Call[P, R]) error {
 	return func(s S, c vat.Call[P, R]) error {
 		err := handle(s, c)
 		if err == nil || err == vat.ErrWouldBlock {
 			return err
 		}
-		return vfs.Refusal(c.Context(), s.Node(), pathOf(c.Params()), need, err)
+		return membrane.Refusal(c.Context(), s.Node(), pathOf(c.Params()), need, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -76,11 +77,11 @@ func (f *fake) Mount(_ context.Context, path, url string, a operator.Attenuation
 func (f *fake) Unmount(_ context.Context, path string) error { return f.note("unmount", path) }
 func (f *fake) Mounts() []operator.Mount                     { f.note("mounts"); return f.mounts }
 
-func (f *fake) Root(context.Context) (vfs.Dir, *vfs.Control, error) {
+func (f *fake) Root(context.Context) (vfs.Dir, *membrane.Control, error) {
 	if err := f.note("root"); err != nil {
 		return nil, nil, err
 	}
-	return vfs.RevocableDir(f.tree)
+	return membrane.RevocableDir(f.tree)
 }
 
 func (f *fake) Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error) {

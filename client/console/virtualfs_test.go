@@ -12,6 +12,7 @@ import (
 	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // calls calls every method of VirtualFs, by its name in the schema, and gives the call
@@ -124,7 +125,7 @@ func version(b byte) (v vfs.Version) { v[0] = b; return v }
 func example() *fake {
 	return &fake{
 		closed: make(chan struct{}, 1),
-		tree:   vfs.Guarded(memory.New(memory.Limits{}).Root(), nil),
+		tree:   membrane.Guarded(memory.New(memory.Limits{}).Root(), nil),
 		mounts: []operator.Mount{
 			{Path: "", URL: "memory:", Kind: "memory"},
 			{Path: "p", URL: "overlay:physical:/x", Kind: "overlay", Attenuation: attenuation, Detail: "d", Changes: true},

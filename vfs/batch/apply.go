@@ -7,6 +7,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // verb is what a step does at its path.
@@ -79,11 +80,11 @@ func changesOf(steps []step) []diff.Change {
 }
 
 // ops returns the steps as guards see them.
-func ops(steps []step) []vfs.Op {
-	kinds := [...]vfs.OpKind{vfs.OpRemove, vfs.OpMkdir, vfs.OpReplace, vfs.OpSymlink, vfs.OpRemove}
-	all := make([]vfs.Op, len(steps))
+func ops(steps []step) []membrane.Op {
+	kinds := [...]membrane.OpKind{membrane.OpRemove, membrane.OpMkdir, membrane.OpReplace, membrane.OpSymlink, membrane.OpRemove}
+	all := make([]membrane.Op, len(steps))
 	for i, s := range steps {
-		all[i] = vfs.Op{Kind: kinds[s.verb], Path: s.change.Path}
+		all[i] = membrane.Op{Kind: kinds[s.verb], Path: s.change.Path}
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 )
 
 // Options configure a batch.
@@ -98,7 +99,7 @@ func (e *entry) prepare(ctx context.Context, at *cursor, o Options) (held contex
 	}
 	o.step("staged")
 	at.close() // guards may now ask a human
-	held, release, err = vfs.Hold(ctx, at.root, ops(steps(e.intent.Changes)))
+	held, release, err = membrane.Hold(ctx, at.root, ops(steps(e.intent.Changes)))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/batch"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 )
 
 // The environment of a child process says what to do, where, and after how many steps or
@@ -130,7 +131,7 @@ func whole(t *testing.T, dir string) (isDone bool) {
 	ok(t, err)
 	defer done()
 	all, err := batch.Recover(t.Context(), journal, func(context.Context, string) (vfs.Dir, error) {
-		return vfs.Guarded(target, nil), nil // which closes its own
+		return membrane.Guarded(target, nil), nil // which closes its own
 	})
 	ok(t, err)
 	for _, r := range all {

@@ -9,15 +9,16 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/batch"
+	"capd/vfs/membrane"
 )
 
 // guarded returns a view of a store, the same store without it, and the view's gate.
-func guarded(t *testing.T, guards ...vfs.Guard) (view, inner vfs.Dir, gate *vfs.Gate) {
+func guarded(t *testing.T, guards ...membrane.Guard) (view, inner vfs.Dir, gate *membrane.Gate) {
 	t.Helper()
 	s := memory.New(memory.Limits{})
 	fill(t, s.Root(), before)
-	gate = vfs.NewGate()
-	return vfs.Guarded(s.Root(), gate, guards...), s.Root(), gate
+	gate = membrane.NewGate()
+	return membrane.Guarded(s.Root(), gate, guards...), s.Root(), gate
 }
 
 // After a revoke before the first change, nothing changes.
@@ -83,11 +84,11 @@ func TestRevokedAndUndone(t *testing.T) {
 // If a guard refuses any of the changes, this comes before the first change.
 func TestGuardRefuses(t *testing.T) {
 	made := 0
-	view, inner, _ := guarded(t, vfs.Guard{Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
-		if op.Kind.Changes() && op.Batch != vfs.Ahead {
+	view, inner, _ := guarded(t, membrane.Guard{Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		if op.Kind.Changes() && op.Batch != membrane.Ahead {
 			made++
 		}
-		if op.Kind == vfs.OpRemove && op.Path == "b" {
+		if op.Kind == membrane.OpRemove && op.Path == "b" {
 			return vfs.Effect{}, vfs.AskDenied
 		}
 		return do(ctx)

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"capd/backend/physical"
-	"capd/vfs"
 	"capd/vfs/copier"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -39,7 +39,7 @@ func BenchmarkDuplicate(b *testing.B) {
 	s, err := physical.OpenAmbient(dir, physical.Options{})
 	check.OK(b, err)
 	defer s.Close()
-	root := vfs.Guarded(s.Root(), nil)
+	root := membrane.Guarded(s.Root(), nil)
 	for _, workers := range []int{1, 0} {
 		b.Run(fmt.Sprint("workers ", workers), func(b *testing.B) {
 			for b.Loop() {

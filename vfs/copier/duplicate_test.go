@@ -11,6 +11,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/copier"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
@@ -232,7 +233,7 @@ func TestEnds(t *testing.T) {
 	t.Run("source revoked", func(t *testing.T) {
 		each(t, func(t *testing.T, stages bool) {
 			p := newPair(t, nil, stages)
-			from, control := check.Controlled(t, vfs.Guarded(p.fromDir, nil))
+			from, control := check.Controlled(t, membrane.Guarded(p.fromDir, nil))
 			p.fromDir = from
 			pause := p.fromPlan.Pause(faultfs.Content, faultfs.Before, 2)
 			done := make(chan error)

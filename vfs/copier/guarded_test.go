@@ -8,6 +8,7 @@ import (
 	"capd/vfs/copier"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -15,11 +16,11 @@ import (
 
 // behind puts the target of p behind a mount with a guard, and the mount behind a
 // membrane. revoke revokes the membrane.
-func (p *pair) behind(t *testing.T, g vfs.Guard) (revoke func() error) {
+func (p *pair) behind(t *testing.T, g membrane.Guard) (revoke func() error) {
 	t.Helper()
 	ns := namespace.New()
-	check.OK(t, ns.Mount("m", p.toDir, namespace.Options{Guards: []vfs.Guard{g}}))
-	d, control := check.Controlled(t, vfs.Guarded(ns.Root(), nil))
+	check.OK(t, ns.Mount("m", p.toDir, namespace.Options{Guards: []membrane.Guard{g}}))
+	d, control := check.Controlled(t, membrane.Guarded(ns.Root(), nil))
 	p.toDir = check.DirAt(t, d, "m")
 	return control.Revoke
 }
@@ -36,7 +37,7 @@ func TestTargetRevoked(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.StageDir, faultfs.Mkdir, faultfs.Install, faultfs.Symlink, faultfs.Place} {
 		p := newPair(t, nil, true)
 		m := check.NewMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
-		revoke := p.behind(t, vfs.Guard{Meter: m})
+		revoke := p.behind(t, membrane.Guard{Meter: m})
 		pause := p.toPlan.Pause(op, faultfs.Before, 1)
 		done := make(chan error)
 		go func() { done <- p.duplicate(t.Context(), "d", copier.Options{Workers: 1}) }()
@@ -56,12 +57,12 @@ func TestTargetRevoked(t *testing.T) {
 // TestTargetGuarded: the target's guards apply to what is made out of sight.
 func TestTargetGuarded(t *testing.T) {
 	for name, c := range map[string]struct {
-		guard vfs.Guard
+		guard membrane.Guard
 		want  vfs.Code
 	}{
-		"nothing in the way":     {vfs.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredBytes: 20_008, meter.StoredNodes: 8})}, ""},
-		"quota of bytes":         {vfs.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredBytes: 20_007})}, vfs.Quota},
-		"quota of nodes":         {vfs.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 7})}, vfs.Quota},
+		"nothing in the way":     {membrane.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredBytes: 20_008, meter.StoredNodes: 8})}, ""},
+		"quota of bytes":         {membrane.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredBytes: 20_007})}, vfs.Quota},
+		"quota of nodes":         {membrane.Guard{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 7})}, vfs.Quota},
 		"a file withheld":        {deny.Must("got/e/g").Guard(), vfs.Denied},
 		"all of it withheld":     {deny.Must("got").Guard(), vfs.Denied},
 		"a file asked about":     {deny.Must("got/e/g").Ask(nil), vfs.AskDenied},

@@ -9,6 +9,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -20,11 +21,11 @@ const costly = "\ufdfa"
 func served(t testing.TB) vfs.Dir {
 	t.Helper()
 	names := namespace.New()
-	guards := []vfs.Guard{deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil)}
+	guards := []membrane.Guard{deny.Must(deny.Secrets...).Guard(), deny.Must(deny.Triggers...).Ask(nil)}
 	if err := names.Mount("m", memory.New(memory.Limits{}).Root(), namespace.Options{Guards: guards}); err != nil {
 		t.Fatal(err)
 	}
-	top := vfs.Guarded(names.Root(), nil)
+	top := membrane.Guarded(names.Root(), nil)
 	t.Cleanup(func() { top.Close() })
 	d, err := vfs.WalkDir(t.Context(), top, "m")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Secrets are the patterns withheld by default on a mounted host directory: places
@@ -136,19 +137,19 @@ func isASCII(s string) bool {
 
 // Guard returns a guard that withholds what r matches: listings leave it out, and a
 // call that names it is denied before the store is asked, whether or not it exists.
-func (r *Rules) Guard() vfs.Guard { return vfs.Guard{Hides: r.Matcher()} }
+func (r *Rules) Guard() membrane.Guard { return membrane.Guard{Hides: r.Matcher()} }
 
 // Ask returns a guard that allows reads of what r matches, and asks approve before
 // every change of it. approve returns nil, askDenied or askTimeout. If approve is nil,
 // the answer is askDenied.
-func (r *Rules) Ask(approve func(context.Context, vfs.Op) error) vfs.Guard {
+func (r *Rules) Ask(approve func(context.Context, membrane.Op) error) membrane.Guard {
 	if approve == nil {
-		approve = func(context.Context, vfs.Op) error { return vfs.AskDenied }
+		approve = func(context.Context, membrane.Op) error { return vfs.AskDenied }
 	}
-	return vfs.Guard{
+	return membrane.Guard{
 		On:      r.Matcher(),
 		Changes: true,
-		Around: func(ctx context.Context, op vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 			if err := approve(ctx, op); err != nil {
 				return vfs.Effect{}, err
 			}

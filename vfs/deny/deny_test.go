@@ -10,6 +10,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/search"
 )
@@ -85,7 +86,7 @@ func TestSame(t *testing.T) {
 }
 
 // at is a matcher of one path.
-func at(r *deny.Rules, path string) vfs.Matcher {
+func at(r *deny.Rules, path string) membrane.Matcher {
 	m := r.Matcher()
 	for name := range strings.SplitSeq(path, "/") {
 		m = m.Step(name)
@@ -141,7 +142,7 @@ func TestMove(t *testing.T) {
 	} {
 		for _, paths := range [][]string{{"a/x", "c/x", "f"}, {"a/x", "a/secret", "c/x", "c/secret", "c/.env", "a/.env", "f"}} {
 			raw := tree(t, paths...)
-			d := vfs.Guarded(raw, nil, deny.Must(c.pattern).Guard())
+			d := membrane.Guarded(raw, nil, deny.Must(c.pattern).Guard())
 			err := d.Rename(t.Context(), c.from, d, c.to, vfs.If{}, vfs.If{})
 			if vfs.CodeOf(err) != c.want {
 				t.Errorf("%s: %s to %s with %v: %v", c.pattern, c.from, c.to, paths, err)
@@ -161,11 +162,11 @@ func TestMove(t *testing.T) {
 func TestToldByRemoval(t *testing.T) {
 	names := namespace.New()
 	for path, below := range map[string]vfs.Dir{"from": tree(t, "secret/in/.env", "both/.env", "both/x", "plain/x"), "to": tree(t, "x")} {
-		if err := names.Mount(path, below, namespace.Options{Guards: []vfs.Guard{deny.Must("**/.env").Guard()}}); err != nil {
+		if err := names.Mount(path, below, namespace.Options{Guards: []membrane.Guard{deny.Must("**/.env").Guard()}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	top := vfs.Guarded(names.Root(), nil)
+	top := membrane.Guarded(names.Root(), nil)
 	defer top.Close()
 	open := func(path string) vfs.Dir {
 		d, err := vfs.WalkDir(t.Context(), top, path)
@@ -187,7 +188,7 @@ func TestToldByRemoval(t *testing.T) {
 		{"removing what holds something visible", from.Remove(t.Context(), "both", vfs.If{}), vfs.NotEmpty, ""},
 		{"moving what holds nothing withheld", from.Rename(t.Context(), "plain", to, "plain", vfs.If{}, vfs.If{}), "", ""},
 	} {
-		told, ok := errors.AsType[*vfs.Disclosure](c.err)
+		told, ok := errors.AsType[*membrane.Disclosure](c.err)
 		if vfs.CodeOf(c.err) != c.code || ok != (c.told != "") || ok && told.Path != c.told {
 			t.Errorf("%s: %v, and told of %+v; want %q and %q", c.what, c.err, told, c.code, c.told)
 		}
@@ -212,7 +213,7 @@ func (s swapping) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 // TestSwappedForADirectory: what was looked at as a file moves only as that file.
 func TestSwappedForADirectory(t *testing.T) {
 	raw := tree(t, "a", "c/secret")
-	d := vfs.Guarded(swapping{raw, func() {
+	d := membrane.Guarded(swapping{raw, func() {
 		raw.Rename(t.Context(), "a", raw, "away", vfs.If{}, vfs.If{})
 		raw.Rename(t.Context(), "c", raw, "a", vfs.If{}, vfs.If{})
 	}}, nil, deny.Must("a/secret").Guard())
@@ -226,7 +227,7 @@ func TestSwappedForADirectory(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	raw := tree(t, ".git/hooks/x", "f", "d/x")
-	d := vfs.Guarded(raw, nil, deny.Must(deny.Triggers...).Ask(nil))
+	d := membrane.Guarded(raw, nil, deny.Must(deny.Triggers...).Ask(nil))
 	ctx := t.Context()
 	hooks, err := vfs.WalkDir(ctx, d, ".git/hooks")
 	if err != nil {
@@ -266,15 +267,15 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	var asked []vfs.Op
-	d = vfs.Guarded(raw, nil, deny.Must(deny.Triggers...).Ask(func(_ context.Context, op vfs.Op) error {
+	var asked []membrane.Op
+	d = membrane.Guarded(raw, nil, deny.Must(deny.Triggers...).Ask(func(_ context.Context, op membrane.Op) error {
 		asked = append(asked, op)
 		return nil
 	}))
 	if err := d.Rename(ctx, "f", d, ".envrc", vfs.If{}, vfs.If{}); err != nil {
 		t.Error(err)
 	}
-	if want := (vfs.Op{Kind: vfs.OpRename, Path: "f", To: ".envrc"}); len(asked) != 1 || asked[0] != want {
+	if want := (membrane.Op{Kind: membrane.OpRename, Path: "f", To: ".envrc"}); len(asked) != 1 || asked[0] != want {
 		t.Errorf("asked %v", asked)
 	}
 }

@@ -3,12 +3,12 @@ package deny
 import (
 	"slices"
 
-	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/search"
 )
 
 // Matcher returns a matcher, at the root, of the paths that r matches.
-func (r *Rules) Matcher() vfs.Matcher { return r.start }
+func (r *Rules) Matcher() membrane.Matcher { return r.start }
 
 // state is how far the patterns have matched at a path. What they match below depends
 // on nothing else.
@@ -19,14 +19,14 @@ type state struct {
 	raw    []search.State // of the other patterns, as they are; nil where that equals folded
 }
 
-// Matched implements [vfs.Matcher].
+// Matched implements [membrane.Matcher].
 func (s *state) Matched() bool {
 	r := s.rules
 	return s.hit || s != r.all && (r.folded.matched(s.folded) || s.raw != nil && r.raw.matched(s.raw))
 }
 
-// Step implements [vfs.Matcher]. It folds each name once.
-func (s *state) Step(name string) vfs.Matcher {
+// Step implements [membrane.Matcher]. It folds each name once.
+func (s *state) Step(name string) membrane.Matcher {
 	r := s.rules
 	if s == r.all {
 		return s
@@ -78,8 +78,8 @@ func (s *state) asIs() []search.State {
 	return s.raw
 }
 
-// Same implements [vfs.Matcher].
-func (s *state) Same(to vfs.Matcher) bool {
+// Same implements [membrane.Matcher].
+func (s *state) Same(to membrane.Matcher) bool {
 	t, ok := to.(*state)
 	return ok && (s == t || s != s.rules.all && t != s.rules.all && s.equal(t))
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // maxCarried is how many nodes one move between trees may have.
@@ -39,7 +40,7 @@ type carryEnd struct {
 // names the target's version and the source has another version: two mounts may show
 // one store, and then a target with the same content may be the source itself.
 func carry(ctx context.Context, src, dst carryEnd, from, to vfs.If) (err error) {
-	if err := vfs.MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
+	if err := membrane.MayMove(ctx, src.dir, src.name, dst.dir, dst.name, to); err != nil {
 		return err
 	}
 	c := &carrier{ctx: ctx, src: src, dst: dst}

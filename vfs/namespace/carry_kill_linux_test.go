@@ -14,6 +14,7 @@ import (
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -39,7 +40,7 @@ func TestMoveKilledChild(t *testing.T) {
 		check.OK(t, err)
 		check.OK(t, ns.Mount(name, faultfs.New(s.Root(), plans[name]), namespace.Options{}))
 	}
-	root := vfs.Guarded(ns.Root(), nil)
+	root := membrane.Guarded(ns.Root(), nil)
 	from, to := check.DirAt(t, root, "source"), check.DirAt(t, root, "target")
 	pause := plans[args[2]].Pause(faultfs.Any, stage, n)
 	go func() {

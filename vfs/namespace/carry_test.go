@@ -14,6 +14,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -33,7 +34,7 @@ type twoTrees struct {
 	pa, pb *faultfs.Plan
 }
 
-func trees(t testing.TB, from, to vfstest.Tree, guards ...vfs.Guard) *twoTrees {
+func trees(t testing.TB, from, to vfstest.Tree, guards ...membrane.Guard) *twoTrees {
 	t.Helper()
 	w := &twoTrees{ns: namespace.New(), pa: &faultfs.Plan{}, pb: &faultfs.Plan{}}
 	var a, b *memory.Store
@@ -41,7 +42,7 @@ func trees(t testing.TB, from, to vfstest.Tree, guards ...vfs.Guard) *twoTrees {
 	b, w.b = check.Store(t, to)
 	check.OK(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), namespace.Options{}))
 	check.OK(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), namespace.Options{}))
-	w.root = vfs.Guarded(w.ns.Root(), nil, guards...)
+	w.root = membrane.Guarded(w.ns.Root(), nil, guards...)
 	return w
 }
 
@@ -89,7 +90,7 @@ func TestMoveBetweenTrees(t *testing.T) {
 	w := trees(t, cargo, vfstest.Tree{"z": {Dir: true}})
 	before := nodes(t, w.a)
 	quota := check.NewMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
-	w.root = vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: quota})
+	w.root = membrane.Guarded(w.ns.Root(), nil, membrane.Guard{Meter: quota})
 	check.OK(t, check.Put(t.Context(), w.root, "a/mine", strings.Repeat("x", 40)))
 	used := check.UsageOf(quota)
 	check.OK(t, w.move(t, "mine", "yours", vfs.If{}, vfs.If{}))
@@ -169,7 +170,7 @@ func TestMoveBetweenTreesConditions(t *testing.T) {
 // itself.
 func TestMoveOfOneStoreMountedTwice(t *testing.T) {
 	s, raw := check.Store(t, cargo)
-	root := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": s.Root()}).Root(), nil)
+	root := membrane.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": s.Root()}).Root(), nil)
 	a, b := check.DirAt(t, root, "a"), check.DirAt(t, root, "b")
 	before := nodes(t, raw)
 	check.Is(t, "a file", a.Rename(t.Context(), "stays", b, "stays", vfs.If{}, vfs.If{Is: version(t, raw, "stays")}), vfs.Exists)
@@ -196,16 +197,16 @@ func TestMoveUnderRules(t *testing.T) {
 		want vfs.Code
 	}{
 		"free":                       {move: "d"},
-		"hidden at the source":       {a: namespace.Options{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
-		"hidden at the target":       {b: namespace.Options{Guards: []vfs.Guard{pem}}, move: "d", want: vfs.Denied},
-		"nothing hidden":             {a: namespace.Options{Guards: []vfs.Guard{pem}}, move: "g"},
-		"asked at the target":        {b: namespace.Options{Guards: []vfs.Guard{deny.Must("**/*.pem").Ask(nil)}}, move: "d", want: vfs.AskDenied},
+		"hidden at the source":       {a: namespace.Options{Guards: []membrane.Guard{pem}}, move: "d", want: vfs.Denied},
+		"hidden at the target":       {b: namespace.Options{Guards: []membrane.Guard{pem}}, move: "d", want: vfs.Denied},
+		"nothing hidden":             {a: namespace.Options{Guards: []membrane.Guard{pem}}, move: "g"},
+		"asked at the target":        {b: namespace.Options{Guards: []membrane.Guard{deny.Must("**/*.pem").Ask(nil)}}, move: "d", want: vfs.AskDenied},
 		"read-only source":           {a: namespace.Options{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
 		"read-only target":           {b: namespace.Options{ReadOnly: true}, move: "d", want: vfs.ReadOnly},
 		"a link, none at the source": {a: namespace.Options{NoLinks: true}, move: "l", want: vfs.Denied},
 		"a link, none at the target": {b: namespace.Options{NoLinks: true}, move: "l", want: vfs.Denied},
 		"a link within":              {b: namespace.Options{NoLinks: true}, move: "e", want: vfs.Denied},
-		"quota":                      {b: namespace.Options{Guards: []vfs.Guard{{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
+		"quota":                      {b: namespace.Options{Guards: []membrane.Guard{{Meter: check.NewMeter(meter.Limits{meter.StoredNodes: 2})}}}, move: "d", want: vfs.Quota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sa, a := check.Store(t, plain)
@@ -213,7 +214,7 @@ func TestMoveUnderRules(t *testing.T) {
 			ns := namespace.New()
 			check.OK(t, ns.Mount("a", sa.Root(), c.a))
 			check.OK(t, ns.Mount("b", sb.Root(), c.b))
-			root := vfs.Guarded(ns.Root(), nil)
+			root := membrane.Guarded(ns.Root(), nil)
 			before := nodes(t, a)
 			check.Is(t, "move", check.DirAt(t, root, "a").Rename(t.Context(), c.move, check.DirAt(t, root, "b"), "got", vfs.If{}, vfs.If{}), c.want)
 			if c.want == "" {
@@ -233,12 +234,12 @@ func TestMoveUnderRules(t *testing.T) {
 	t.Run("no right to read", func(t *testing.T) {
 		sa, _ := check.Store(t, plain)
 		sb, b := check.Store(t, vfstest.Tree{"f": {Data: "there"}})
-		ga, ca := check.Controlled(t, vfs.Guarded(sa.Root(), nil))
-		gb, cb := check.Controlled(t, vfs.Guarded(sb.Root(), nil))
+		ga, ca := check.Controlled(t, membrane.Guarded(sa.Root(), nil))
+		gb, cb := check.Controlled(t, membrane.Guarded(sb.Root(), nil))
 		ns := namespace.New()
 		check.OK(t, ns.Mount("a", ga, namespace.Options{}))
 		check.OK(t, ns.Mount("b", gb, namespace.Options{}))
-		root := vfs.Guarded(ns.Root(), nil)
+		root := membrane.Guarded(ns.Root(), nil)
 		from, to := check.DirAt(t, root, "a/g"), check.DirAt(t, root, "b")
 		move := func(newName string, to2 vfs.If) error {
 			return from.Rename(t.Context(), "x", to, newName, vfs.If{}, to2)
@@ -266,7 +267,7 @@ func TestMoveUnderRules(t *testing.T) {
 		var l [2]*meter.Meter
 		for i, path := range []string{"a", "b"} {
 			l[i] = check.NewMeter(meter.Limits{meter.StoredBytes: 1000, meter.StoredNodes: 10})
-			d[i] = check.DirAt(t, vfs.Guarded(w.ns.Root(), nil, vfs.Guard{Meter: l[i]}), path)
+			d[i] = check.DirAt(t, membrane.Guarded(w.ns.Root(), nil, membrane.Guard{Meter: l[i]}), path)
 		}
 		check.OK(t, check.Put(t.Context(), d[0], "mine", strings.Repeat("x", 40)))
 		check.OK(t, d[0].Rename(t.Context(), "mine", d[1], "yours", vfs.If{}, vfs.If{}))
@@ -467,7 +468,7 @@ func TestMoveIsBounded(t *testing.T) {
 		check.OK(t, err)
 	}
 	_, b := check.Store(t, nil)
-	root := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": b}).Root(), nil)
+	root := membrane.Guarded(check.Compose(t, map[string]vfs.Dir{"a": s.Root(), "b": b}).Root(), nil)
 	start := time.Now()
 	check.Is(t, "many", check.DirAt(t, root, "a").Rename(ctx, "many", check.DirAt(t, root, "b"), "many", vfs.If{}, vfs.If{}), vfs.Limit)
 	t.Log("refused after", time.Since(start))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // plan lists what is to be moved, and checks that it may be moved.
@@ -121,10 +122,10 @@ func (c *carrier) names(d vfs.Dir) ([]string, error) {
 			break
 		}
 	}
-	some, err := vfs.Conceals(c.ctx, d)
+	some, err := membrane.Conceals(c.ctx, d)
 	if err == nil && some {
-		place, _ := vfs.PlaceOf(d)
-		err = &vfs.Error{Code: vfs.Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &vfs.Disclosure{Path: place.Path}}
+		place, _ := membrane.PlaceOf(d)
+		err = &vfs.Error{Code: vfs.Denied, Msg: "it cannot be moved to another tree: policy decides about what it may hold; move its files", Cause: &membrane.Disclosure{Path: place.Path}}
 	}
 	return names, err
 }

@@ -11,6 +11,7 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/deny"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -72,7 +73,7 @@ func TestLookPathAsksOnce(t *testing.T) {
 	require.Equal(t, vfs.ErrStepwise, err)
 
 	m := check.NewMeter(meter.Limits{})
-	counted := vfs.Guarded(raw, nil, vfs.Guard{Meter: m})
+	counted := membrane.Guarded(raw, nil, membrane.Guard{Meter: m})
 	n, err = vfs.Walk(t.Context(), counted, "a/b/c/f")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, m.Used(meter.Nodes))
@@ -93,7 +94,7 @@ func TestLookPathWithheld(t *testing.T) {
 // A guard around lookups sees each of them.
 func TestLookPathAround(t *testing.T) {
 	var seen []string
-	d, _, _ := check.Guarded(t, check.Sample, check.Around(func(ctx context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
+	d, _, _ := check.Guarded(t, check.Sample, check.Around(func(ctx context.Context, op membrane.Op, do check.Do) (vfs.Effect, error) {
 		seen = append(seen, op.Kind.String()+" "+op.Path)
 		return do(ctx)
 	}))
@@ -102,8 +103,8 @@ func TestLookPathAround(t *testing.T) {
 	require.NoError(t, n.Close())
 	require.Equal(t, "lookup a, lookup a/b, lookup a/b/c, lookup a/b/c/f", strings.Join(seen, ", "))
 
-	on := check.Around(func(context.Context, vfs.Op, check.Do) (vfs.Effect, error) { return vfs.Effect{}, vfs.Denied })
-	on.On = vfs.MatchPaths(func(path string) bool { return path == "a/b" })
+	on := check.Around(func(context.Context, membrane.Op, check.Do) (vfs.Effect, error) { return vfs.Effect{}, vfs.Denied })
+	on.On = membrane.MatchPaths(func(path string) bool { return path == "a/b" })
 	d, _, _ = check.Guarded(t, check.Sample, on)
 	walksAlike(t, d, everyPath()...)
 	_, err = vfs.Walk(t.Context(), d, "a/b/c/f")
@@ -112,10 +113,10 @@ func TestLookPathAround(t *testing.T) {
 
 func TestLookPathControlled(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
-		for what, forbid := range map[string]func(*vfs.Control){
-			"unreadable": func(c *vfs.Control) { c.SetReadable(false) },
-			"locked":     func(c *vfs.Control) { require.NoError(t, c.SetWritable(false)) },
-			"revoked":    func(c *vfs.Control) { require.NoError(t, c.Revoke()) },
+		for what, forbid := range map[string]func(*membrane.Control){
+			"unreadable": func(c *membrane.Control) { c.SetReadable(false) },
+			"locked":     func(c *membrane.Control) { require.NoError(t, c.SetWritable(false)) },
+			"revoked":    func(c *membrane.Control) { require.NoError(t, c.Revoke()) },
 		} {
 			t.Run(what+" "+strings.Join(names, " "), func(t *testing.T) {
 				d, c, _ := check.Guarded(t, check.Sample)
@@ -138,8 +139,8 @@ func TestLookPathControlled(t *testing.T) {
 func TestLookPathRevokedMeanwhile(t *testing.T) {
 	for _, path := range []string{"a/b/c/f", "a/none"} {
 		_, raw := check.Store(t, check.Sample)
-		var c *vfs.Control
-		d, c := check.Controlled(t, vfs.Guarded(during{raw, func() { require.NoError(t, c.Revoke()) }}, nil))
+		var c *membrane.Control
+		d, c := check.Controlled(t, membrane.Guarded(during{raw, func() { require.NoError(t, c.Revoke()) }}, nil))
 		_, err := vfs.Walk(t.Context(), d, path)
 		require.Equal(t, vfs.Revoked, vfs.CodeOf(err), path)
 	}
@@ -161,14 +162,14 @@ func TestLookPathAmongMounts(t *testing.T) {
 	paths := []string{"a/f", "a/sub/f", "a/sub/hidden", "a/hidden", "a/up", "m/n/f", "m/n", "m/n/hidden", "m/seen", "m/none",
 		"deep/er", "deep/er/still", "deep/er/still/f", "deep/er/still/none", "deep/x", "b/file", "b/file/x", "z/f", "l/f", "a/none/f"}
 	walksAlike(t, ns, paths...)
-	walksAlike(t, vfs.Guarded(ns, nil), paths...)
-	walksAlike(t, vfs.Guarded(ns, nil, deny.Must("a/sub", "**/still").Guard()), paths...)
+	walksAlike(t, membrane.Guarded(ns, nil), paths...)
+	walksAlike(t, membrane.Guarded(ns, nil, deny.Must("a/sub", "**/still").Guard()), paths...)
 
 	_, still := check.Store(t, check.Sample)
 	bare := check.Compose(t, map[string]vfs.Dir{"deep/er/still": still}).Root()
 	walksAlike(t, bare, "deep/er", "deep/er/still", "deep/er/still/a/b/f", "deep/er/still/none", "deep/none/f", "none/f")
 	for path, d := range map[string]vfs.Dir{"a/f": ns, "a/sub/f": ns, "deep/er/still/a/b/f": bare} {
-		n, err := vfs.LookPath(t.Context(), vfs.Guarded(d, nil), strings.Split(path, "/"))
+		n, err := vfs.LookPath(t.Context(), membrane.Guarded(d, nil), strings.Split(path, "/"))
 		require.NoError(t, err, path)
 		require.NoError(t, n.Close())
 	}
@@ -191,16 +192,16 @@ func TestLookPathAmongMounts(t *testing.T) {
 // A bad name is invalid wherever it is looked up, and no guard sees it. Only a gate
 // answers first.
 func TestLookupBadName(t *testing.T) {
-	guard := check.Around(func(_ context.Context, op vfs.Op, do check.Do) (vfs.Effect, error) {
+	guard := check.Around(func(_ context.Context, op membrane.Op, do check.Do) (vfs.Effect, error) {
 		t.Errorf("a guard saw %s %q", op.Kind, op.Path)
 		return vfs.Effect{}, vfs.Denied
 	})
 	hiding, c, raw := check.Guarded(t, check.Sample, deny.Must("**").Guard())
 	for what, d := range map[string]vfs.Dir{
 		"store":                raw,
-		"view":                 vfs.Guarded(raw, nil),
+		"view":                 membrane.Guarded(raw, nil),
 		"view that hides":      hiding,
-		"view that is guarded": vfs.Guarded(raw, nil, guard),
+		"view that is guarded": membrane.Guarded(raw, nil, guard),
 		"mount":                check.Compose(t, map[string]vfs.Dir{"": raw, "a/b": raw}).Root(),
 		"place without a tree": check.Compose(t, map[string]vfs.Dir{"a/b": raw}).Root(),
 	} {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // mount is one tree of a namespace, behind a membrane of its own. That membrane's gate
@@ -15,7 +16,7 @@ type mount struct {
 	names []string // the names of path
 	root  vfs.Dir
 	base  string // the path of root behind its membrane
-	gate  *vfs.Gate
+	gate  *membrane.Gate
 	tree  vfs.Dir // nil when root has it
 	o     Options
 	shut  atomic.Bool
@@ -29,20 +30,20 @@ func newMount(path string, names []string, tree vfs.Dir, o Options) (*mount, err
 	if err := m.guard(tree); err != nil {
 		return nil, err
 	}
-	place, _ := vfs.PlaceOf(m.root)
+	place, _ := membrane.PlaceOf(m.root)
 	m.base = place.Path
 	return m, nil
 }
 
 // guard puts tree behind a membrane. One is enough.
 func (m *mount) guard(tree vfs.Dir) error {
-	if _, guarded := vfs.PlaceOf(tree); guarded && len(m.o.Guards) == 0 {
-		d, c, err := vfs.RevocableDir(tree)
+	if _, guarded := membrane.PlaceOf(tree); guarded && len(m.o.Guards) == 0 {
+		d, c, err := membrane.RevocableDir(tree)
 		if err != nil {
 			return err
 		}
 		if m.o.ReadOnly {
-			locked, err := vfs.ReadOnlyDir(d)
+			locked, err := membrane.ReadOnlyDir(d)
 			d.Close()
 			if err != nil {
 				c.Release()
@@ -53,12 +54,12 @@ func (m *mount) guard(tree vfs.Dir) error {
 		m.root, m.gate, m.tree, m.release = d, c.Gate, tree, c.Release
 		return nil
 	}
-	own := vfs.Guard{ReadOnly: m.o.ReadOnly}
-	if !slices.ContainsFunc(m.o.Guards, func(g vfs.Guard) bool { return g.Bulkhead != nil }) {
-		own.Bulkhead = vfs.NewBulkhead(0)
+	own := membrane.Guard{ReadOnly: m.o.ReadOnly}
+	if !slices.ContainsFunc(m.o.Guards, func(g membrane.Guard) bool { return g.Bulkhead != nil }) {
+		own.Bulkhead = membrane.NewBulkhead(0)
 	}
-	m.gate = vfs.NewGate()
-	m.root, m.release = vfs.Guarded(tree, m.gate, append(slices.Clip(m.o.Guards), own)...), m.gate.Release
+	m.gate = membrane.NewGate()
+	m.root, m.release = membrane.Guarded(tree, m.gate, append(slices.Clip(m.o.Guards), own)...), m.gate.Release
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -13,7 +14,7 @@ import (
 func BenchmarkReadAtMounted(b *testing.B) {
 	_, raw := check.Store(b, check.Sample)
 	check.OK(b, check.Put(b.Context(), raw, "f", strings.Repeat("x", 4096)))
-	f := check.FileAt(b, vfs.Guarded(benchNS(b, raw), nil), "m/f")
+	f := check.FileAt(b, membrane.Guarded(benchNS(b, raw), nil), "m/f")
 	p := make([]byte, 4096)
 	b.ReportAllocs()
 	b.SetBytes(4096)
@@ -26,7 +27,7 @@ func BenchmarkReadAtMounted(b *testing.B) {
 
 func BenchmarkWalkMounted(b *testing.B) {
 	_, raw := check.Store(b, check.Sample)
-	d := vfs.Guarded(benchNS(b, raw), nil)
+	d := membrane.Guarded(benchNS(b, raw), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		n, err := vfs.Walk(b.Context(), d, "m/a/b/c/f")

@@ -14,6 +14,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -31,7 +32,7 @@ func shows(t testing.TB, what string, d vfs.Dir, want string) {
 func TestMountShows(t *testing.T) {
 	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 		"bare":  func(d vfs.Dir) vfs.Dir { return d },
-		"grant": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, check.Policies()...) },
+		"grant": func(d vfs.Dir) vfs.Dir { return membrane.Guarded(d, nil, check.Policies()...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -131,7 +132,7 @@ func TestLedToNothing(t *testing.T) {
 	ns := check.Compose(t, nil)
 	check.Mount(t, ns, "x/y/one", nil)
 	check.Mount(t, ns, "x/two", nil)
-	root := vfs.Guarded(ns.Root(), nil)
+	root := membrane.Guarded(ns.Root(), nil)
 	x, y := check.DirAt(t, root, "x"), check.DirAt(t, root, "x/y")
 	try := func(what string, ofX, ofY vfs.Code) {
 		t.Helper()
@@ -157,14 +158,14 @@ func TestMountAttenuates(t *testing.T) {
 	ledger := check.NewMeter(meter.Limits{meter.StoredBytes: 10})
 	for path, o := range map[string]namespace.Options{
 		"ro": {ReadOnly: true}, "nolinks": {NoLinks: true}, "free": {},
-		"deny":  {Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
-		"quota": {Guards: []vfs.Guard{{Meter: ledger}}},
-		"both":  {ReadOnly: true, NoLinks: true, Guards: []vfs.Guard{deny.Must("**/*.pem").Guard()}},
+		"deny":  {Guards: []membrane.Guard{deny.Must("**/*.pem").Guard()}},
+		"quota": {Guards: []membrane.Guard{{Meter: ledger}}},
+		"both":  {ReadOnly: true, NoLinks: true, Guards: []membrane.Guard{deny.Must("**/*.pem").Guard()}},
 	} {
 		_, d := check.Store(t, tree)
 		check.OK(t, ns.Mount(path, d, o))
 	}
-	d := vfs.Guarded(ns.Root(), nil)
+	d := membrane.Guarded(ns.Root(), nil)
 	look := func(path string) error {
 		n, err := vfs.WalkLink(ctx, d, path)
 		if err == nil {
@@ -203,22 +204,22 @@ func first(codes ...vfs.Code) vfs.Code {
 // TestUnmountCloses: a tree is closed once, when it is unmounted, whatever is open in it.
 // A tree that was never mounted is not closed.
 func TestUnmountCloses(t *testing.T) {
-	for name, guards := range map[string][]vfs.Guard{"one membrane": nil, "two": {{}}} {
+	for name, guards := range map[string][]membrane.Guard{"one membrane": nil, "two": {{}}} {
 		t.Run(name, func(t *testing.T) {
-			gate := vfs.NewGate()
+			gate := membrane.NewGate()
 			_, raw := check.Store(t, check.Sample)
 			left := false
-			tree := vfs.Guarded(noted{raw, &left}, gate)
+			tree := membrane.Guarded(noted{raw, &left}, gate)
 			ns, closed := namespace.New(), 0
 			o := namespace.Options{Guards: guards, OnClose: func() { closed++ }}
 			check.OK(t, ns.Mount("m/n", tree, o))
 			check.Is(t, "exists", ns.Mount("m/n", tree, o), vfs.Exists)
 			check.Mount(t, ns, "m/n/a/b", check.Sample)
 			check.Is(t, "invalid", ns.Mount("/", tree, o), vfs.Invalid)
-			root := vfs.Guarded(ns.Root(), nil)
+			root := membrane.Guarded(ns.Root(), nil)
 			a, f := check.DirAt(t, root, "m/n/a"), check.FileAt(t, root, "m/n/f")
 			told := 0
-			vfs.OnRevoke(f, func(err error) { check.Is(t, "told", err, vfs.Stale); told++ })
+			membrane.OnRevoke(f, func(err error) { check.Is(t, "told", err, vfs.Stale); told++ })
 			check.OK(t, root.Close())
 			gate.Release()
 			if closed != 0 || left {
@@ -255,7 +256,7 @@ func TestUnmountWaits(t *testing.T) {
 		plan := &faultfs.Plan{}
 		ns, closed := namespace.New(), false
 		check.OK(t, ns.Mount("m", faultfs.New(raw, plan), namespace.Options{OnClose: func() { closed = true }}))
-		d := vfs.Guarded(ns.Root(), nil)
+		d := membrane.Guarded(ns.Root(), nil)
 		stuck := plan.Pause(faultfs.Replace, faultfs.Commit, 1)
 		done := make(chan error)
 		go func() { done <- check.Put(context.Background(), d, "m/f", "late") }()
@@ -292,7 +293,7 @@ func TestUnmountWaits(t *testing.T) {
 func TestUnmountUnderLoad(t *testing.T) {
 	ns := namespace.New()
 	check.Mount(t, ns, "", vfstest.Tree{"f": {Data: "beside"}})
-	d := vfs.Guarded(ns.Root(), nil)
+	d := membrane.Guarded(ns.Root(), nil)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var wg sync.WaitGroup
@@ -332,7 +333,7 @@ func TestUnmountEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := namespace.New()
 		check.Mount(t, ns, "m", check.Sample)
-		d := vfs.Guarded(ns.Root(), nil)
+		d := membrane.Guarded(ns.Root(), nil)
 		m, f := check.DirAt(t, d, "m"), check.FileAt(t, d, "m/f")
 		content, err := vfs.Open(t.Context(), f)
 		check.OK(t, err)
@@ -368,7 +369,7 @@ func TestUnmountEnds(t *testing.T) {
 func TestMountsOfMany(t *testing.T) {
 	ns := namespace.New()
 	check.Mount(t, ns, "", vfstest.Tree{"a/b/c/f": {Data: "beneath"}})
-	d := vfs.Guarded(ns.Root(), nil)
+	d := membrane.Guarded(ns.Root(), nil)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var wg sync.WaitGroup

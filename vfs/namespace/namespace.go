@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // Namespace is one tree composed of others, each mounted at a path. A mount covers what
@@ -40,9 +41,9 @@ func New() *Namespace {
 // Options restricts a mount.
 type Options struct {
 	ReadOnly bool
-	NoLinks  bool        // links are listed and may be removed; every other call on one is denied
-	Guards   []vfs.Guard // of this mount alone; they see paths from its root
-	OnClose  func()      // called once, when it is unmounted and the tree is closed
+	NoLinks  bool             // links are listed and may be removed; every other call on one is denied
+	Guards   []membrane.Guard // of this mount alone; they see paths from its root
+	OnClose  func()           // called once, when it is unmounted and the tree is closed
 }
 
 // Mount mounts tree at path, "" for the root. The path need not exist. On success the

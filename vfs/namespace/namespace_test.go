@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -34,7 +35,7 @@ func TestNamespace(t *testing.T) {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
-	g := vfs.Guarded(ns, nil)
+	g := membrane.Guarded(ns, nil)
 	if got := check.Read(t, g, "a/up"); got != "b" {
 		t.Errorf("a link from tree to tree: %s", got)
 	}
@@ -55,7 +56,7 @@ func TestNamespace(t *testing.T) {
 func TestNamespaceChanges(t *testing.T) {
 	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
 		"bare":    func(d vfs.Dir) vfs.Dir { return d },
-		"guarded": func(d vfs.Dir) vfs.Dir { return vfs.Guarded(d, nil, check.Policies()...) },
+		"guarded": func(d vfs.Dir) vfs.Dir { return membrane.Guarded(d, nil, check.Policies()...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bare, root, one, _ := composed(t)
@@ -107,14 +108,14 @@ func TestNamespaceChanges(t *testing.T) {
 func TestNamespaceIsAlsoRevoked(t *testing.T) {
 	inner, c, _ := check.Guarded(t, check.Sample)
 	_, other := check.Store(t, check.Sample)
-	d := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"in": inner, "other": other}).Root(), nil)
+	d := membrane.Guarded(check.Compose(t, map[string]vfs.Dir{"in": inner, "other": other}).Root(), nil)
 	told := 0
 	for _, path := range []string{"in", "in/a/b", "in/f"} {
 		n, err := vfs.Walk(t.Context(), d, path)
 		check.OK(t, err)
-		vfs.OnRevoke(n, func(err error) { check.Is(t, path, err, vfs.Revoked); told++ })
+		membrane.OnRevoke(n, func(err error) { check.Is(t, path, err, vfs.Revoked); told++ })
 	}
-	vfs.OnRevoke(check.DirAt(t, d, "other"), func(error) { t.Error("told of another") })
+	membrane.OnRevoke(check.DirAt(t, d, "other"), func(error) { t.Error("told of another") })
 	check.OK(t, c.Revoke())
 	if told != 3 {
 		t.Errorf("told %d", told)
@@ -128,7 +129,7 @@ func TestNamespaceIsAlsoRevoked(t *testing.T) {
 
 func TestNamespaceUnderDenial(t *testing.T) {
 	_, raw := check.Store(t, check.Sample)
-	root := vfs.Guarded(raw, nil, vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "a" || strings.HasPrefix(path, "a/") })})
+	root := membrane.Guarded(raw, nil, membrane.Guard{Hides: membrane.MatchPaths(func(path string) bool { return path == "a" || strings.HasPrefix(path, "a/") })})
 	_, other := check.Store(t, check.Sample)
 	ns := check.Compose(t, map[string]vfs.Dir{"": root, "a/tree": other}).Root()
 	if got, err := check.Names(t.Context(), check.DirAt(t, ns, "a")); err != nil || !slices.Equal(got, []string{"tree"}) {

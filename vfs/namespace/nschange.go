@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // tree returns the directory in which the entry name may be changed.
@@ -136,8 +137,8 @@ func (d *nsDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName st
 	return carry(ctx, carryEnd{tree, name, src.in.o.NoLinks}, carryEnd{target, newName, tgt.in.o.NoLinks}, from, to)
 }
 
-// Carry implements [vfs.Composed].
-func (d *nsDir) Carry(dst vfs.Dir) vfs.Carrier {
+// Carry implements [membrane.Composed].
+func (d *nsDir) Carry(dst vfs.Dir) membrane.Carrier {
 	n, ok := dst.(*nsDir)
 	if !ok || n.ns != d.ns {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
 // nsDir is a directory of a namespace: mounts below it, and a directory of the tree
@@ -48,7 +49,7 @@ func (d *nsDir) now() (nsPlace, error) {
 	case d.closed.Load():
 		return nsPlace{}, vfs.ErrClosed
 	case t.closed:
-		return nsPlace{}, vfs.ErrUnmounted
+		return nsPlace{}, membrane.ErrUnmounted
 	}
 	if d.root {
 		p := nsPlace{t, t.root, t.root.mount, nil}
@@ -70,9 +71,9 @@ func (d *nsDir) look(t *mountTable) *seen {
 	at, in := t.find(d.names())
 	switch {
 	case in != d.in && d.in != nil && d.in.shut.Load():
-		return &seen{t, nil, vfs.ErrUnmounted}
+		return &seen{t, nil, membrane.ErrUnmounted}
 	case in != d.in:
-		return &seen{t, nil, vfs.ErrCovered}
+		return &seen{t, nil, membrane.ErrCovered}
 	case d.dir == nil && at == nil:
 		return &seen{t, nil, errLed}
 	case at == nil:
@@ -85,7 +86,7 @@ func (d *nsDir) look(t *mountTable) *seen {
 func (d *nsDir) names() []string {
 	path := d.path
 	if d.dir != nil {
-		place, _ := vfs.PlaceOf(d.dir)
+		place, _ := membrane.PlaceOf(d.dir)
 		path = strings.TrimPrefix(strings.TrimPrefix(place.Path, d.in.base), "/")
 		switch {
 		case path == "":
@@ -121,19 +122,19 @@ func (d *nsDir) Immutable() bool {
 	return err == nil && p.dir != nil && vfs.IsImmutable(p.dir)
 }
 
-// Withholds implements [vfs.Composed].
+// Withholds implements [membrane.Composed].
 func (d *nsDir) Withholds(name string) bool {
 	p, err := d.now()
-	return err == nil && p.dir != nil && p.mounted(name) == nil && vfs.Withholds(p.dir, name)
+	return err == nil && p.dir != nil && p.mounted(name) == nil && membrane.Withholds(p.dir, name)
 }
 
-// Conceals implements [vfs.Composed].
+// Conceals implements [membrane.Composed].
 func (d *nsDir) Conceals(ctx context.Context) (bool, error) {
 	p, err := d.now()
 	if err != nil || p.dir == nil {
 		return false, err
 	}
-	return vfs.Conceals(ctx, p.dir)
+	return membrane.Conceals(ctx, p.dir)
 }
 
 func (d *nsDir) Stat(ctx context.Context) (vfs.Info, error) {
@@ -154,12 +155,12 @@ func (d *nsDir) Close() error {
 	return nil
 }
 
-// OnRevoke implements [vfs.Composed]. It watches d's tree; the root has none.
+// OnRevoke implements [membrane.Composed]. It watches d's tree; the root has none.
 func (d *nsDir) OnRevoke(f func(error)) (stop func()) {
 	if d.dir == nil {
 		return func() {}
 	}
-	return vfs.OnRevoke(d.dir, f)
+	return membrane.OnRevoke(d.dir, f)
 }
 
 func (d *nsDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {

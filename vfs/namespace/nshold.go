@@ -5,20 +5,21 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
-// Hold implements [vfs.Composed].
-func (d *nsDir) Hold(h *vfs.Holding, ops []vfs.Op) error { return d.byTree(ops, h.In) }
+// Hold implements [membrane.Composed].
+func (d *nsDir) Hold(h *membrane.Holding, ops []membrane.Op) error { return d.byTree(ops, h.In) }
 
 // byTree calls f for each of ops, with the directory v of a tree and the op with paths
 // relative to v.
-func (d *nsDir) byTree(ops []vfs.Op, f func(v vfs.Dir, ops []vfs.Op) error) error {
+func (d *nsDir) byTree(ops []membrane.Op, f func(v vfs.Dir, ops []membrane.Op) error) error {
 	for _, op := range ops {
 		v, path, err := d.treeOf(op.Path)
-		if err == nil && op.Kind == vfs.OpRename {
+		if err == nil && op.Kind == membrane.OpRename {
 			err = d.byTreeRename(op, v, path, f)
 		} else if err == nil {
-			err = f(v, []vfs.Op{{Kind: op.Kind, Path: path}})
+			err = f(v, []membrane.Op{{Kind: op.Kind, Path: path}})
 		}
 		if err != nil {
 			return vfs.At(op.Path, err)
@@ -27,15 +28,15 @@ func (d *nsDir) byTree(ops []vfs.Op, f func(v vfs.Dir, ops []vfs.Op) error) erro
 	return nil
 }
 
-func (d *nsDir) byTreeRename(op vfs.Op, v vfs.Dir, path string, f func(vfs.Dir, []vfs.Op) error) error {
+func (d *nsDir) byTreeRename(op membrane.Op, v vfs.Dir, path string, f func(vfs.Dir, []membrane.Op) error) error {
 	to, toPath, err := d.treeOf(op.To)
 	switch {
 	case err != nil:
 		return err
 	case to == v:
-		return f(v, []vfs.Op{{Kind: vfs.OpRename, Path: path, To: toPath}})
+		return f(v, []membrane.Op{{Kind: membrane.OpRename, Path: path, To: toPath}})
 	}
-	return cmp.Or(f(to, []vfs.Op{{Kind: vfs.OpReplace, Path: toPath}}), f(v, []vfs.Op{{Kind: vfs.OpRemove, Path: path}}))
+	return cmp.Or(f(to, []membrane.Op{{Kind: membrane.OpReplace, Path: toPath}}), f(v, []membrane.Op{{Kind: membrane.OpRemove, Path: path}}))
 }
 
 // treeOf returns a directory at or above path in the tree that contains path, and the

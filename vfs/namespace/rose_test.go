@@ -7,6 +7,7 @@ import (
 
 	"capd/backend/memory"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/vfstest/check"
 )
 
@@ -20,7 +21,7 @@ func TestLinkOutOfItsTree(t *testing.T) {
 	}
 	_, err := tmp.Root().Create(t.Context(), "there")
 	require.NoError(t, err)
-	guarded := vfs.Guarded(check.Compose(t, map[string]vfs.Dir{"project": vfs.Guarded(project.Root(), nil), "tmp": tmp.Root()}).Root(), nil)
+	guarded := membrane.Guarded(check.Compose(t, map[string]vfs.Dir{"project": membrane.Guarded(project.Root(), nil), "tmp": tmp.Root()}).Root(), nil)
 	for name, want := range map[string]vfs.Code{
 		"across": "", "out": vfs.Outside, "above": vfs.Outside, "dangling": vfs.NotFound, "gone": vfs.NotFound,
 	} {

@@ -4,6 +4,7 @@ import (
 	"capd/backend/memory"
 	"capd/vfs/diff"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"context"
 	"errors"
 	"slices"
@@ -97,7 +98,7 @@ func TestApplyGuarded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tree)
 			guarded := func() vfs.Dir { // the guest's view when it worked had other rules
-				return vfs.Guarded(b.lower, vfs.NewGate(), deny.Must("**/.env").Guard())
+				return membrane.Guarded(b.lower, membrane.NewGate(), deny.Must("**/.env").Guard())
 			}
 			b.put(b.root, "sub/f", "changed")
 			if test.path == ".env" {
@@ -151,11 +152,11 @@ func TestRevert(t *testing.T) {
 // changed, but not applied.
 func TestApplyReadOnly(t *testing.T) {
 	b := newBench(t, project)
-	gate := vfs.NewGate()
+	gate := membrane.NewGate()
 	if err := gate.SetWritable(false); err != nil {
 		t.Fatal(err)
 	}
-	o := laid(t, vfs.Guarded(b.lower, gate), memoryUpper(t))
+	o := laid(t, membrane.Guarded(b.lower, gate), memoryUpper(t))
 	b.put(o.Root(), "doc", "changed")
 	b.remove(o.Root(), "src")
 	before, view := shape(t, b.lower), shape(t, o.Root())

@@ -11,6 +11,7 @@ import (
 	"capd/backend/memory"
 	"capd/meter"
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/overlay"
 )
 
@@ -170,7 +171,7 @@ func TestCopyUnpaid(t *testing.T) {
 			}
 			staged := &counter{Dir: memoryUpper(t)}
 			o := laid(t, store.Root(), staged)
-			root := vfs.Guarded(o.Root(), nil, vfs.Guard{Meter: meter.New("test", "this grant", meter.Limits{meter.StoredBytes: test.allowed})})
+			root := membrane.Guarded(o.Root(), nil, membrane.Guard{Meter: meter.New("test", "this grant", meter.Limits{meter.StoredBytes: test.allowed})})
 			var done sync.WaitGroup
 			made := make(chan int, 8)
 			for i := range 8 {

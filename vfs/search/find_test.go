@@ -12,6 +12,7 @@ import (
 	"capd/meter"
 	"capd/vfs"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/search"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -43,7 +44,7 @@ func TestFind(t *testing.T) {
 	patterns := []string{"**", "*", "a", "a/*", "a/b", "**/a", "a/**", "{a,b}/{a,b}/c.go", "**/*.go", "{a,ab}/**/b", "?", "a/**/a", "*/a", "*/a/*", "{a/b,**/ab}"}
 	for range 60 {
 		_, raw := check.Store(t, randomTree(rng))
-		for _, d := range []vfs.Dir{raw, vfs.Guarded(raw, nil), scanning{raw}, vfs.Guarded(scanning{raw}, nil)} {
+		for _, d := range []vfs.Dir{raw, membrane.Guarded(raw, nil), scanning{raw}, membrane.Guarded(scanning{raw}, nil)} {
 			everything := check.Naive(t, d, "**")
 			for _, pattern := range patterns {
 				want := check.Naive(t, d, pattern)
@@ -187,9 +188,9 @@ func TestFindMissed(t *testing.T) {
 	}
 	_, raw := check.Store(t, check.Sample)
 	sameNames(t, "all of it", missed(raw, "**"), nil)
-	hides := vfs.Guard{Hides: vfs.MatchPaths(func(path string) bool { return path == "a/b" || path == "f" })}
+	hides := membrane.Guard{Hides: membrane.MatchPaths(func(path string) bool { return path == "a/b" || path == "f" })}
 	for _, pattern := range []string{"**", "a/b/*", "{a/b,f}", "a/b"} {
-		sameNames(t, pattern+" of what policy withholds", missed(vfs.Guarded(raw, nil, hides), pattern), nil)
+		sameNames(t, pattern+" of what policy withholds", missed(membrane.Guarded(raw, nil, hides), pattern), nil)
 	}
 }
 
@@ -202,13 +203,13 @@ func TestFindInTheDeep(t *testing.T) {
 		check.OK(t, err)
 		d = next
 	}
-	for _, v := range []vfs.Dir{raw, vfs.Guarded(raw, nil), check.DirAt(t, vfs.Guarded(raw, nil), "d0"), check.DirAt(t, vfs.Guarded(raw, nil), "d0/d1/d2/d3")} {
+	for _, v := range []vfs.Dir{raw, membrane.Guarded(raw, nil), check.DirAt(t, membrane.Guarded(raw, nil), "d0"), check.DirAt(t, membrane.Guarded(raw, nil), "d0/d1/d2/d3")} {
 		got := check.Hits(t, v, "**", "")
 		if n := len(got); n < vfs.MaxDepth-4 || n > vfs.MaxDepth+1 {
 			t.Errorf("found %d", n)
 		}
 	}
-	if got := check.Hits(t, vfs.Guarded(raw, nil), "**", ""); got[len(got)-1] != "z" {
+	if got := check.Hits(t, membrane.Guarded(raw, nil), "**", ""); got[len(got)-1] != "z" {
 		t.Error("did not go on")
 	}
 }

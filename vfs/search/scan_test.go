@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/search"
 	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
@@ -21,7 +22,7 @@ func TestFindKeepsOffRoutes(t *testing.T) {
 		tree[name+"/d/f"] = vfstest.Node{Data: name}
 	}
 	_, raw := check.Store(t, tree)
-	d, c, err := vfs.RevocableDir(vfs.Guarded(scanning{raw}, nil))
+	d, c, err := membrane.RevocableDir(membrane.Guarded(scanning{raw}, nil))
 	check.OK(t, err)
 	defer c.Release()
 	search := func(meanwhile func(path string)) (all []string) {
@@ -98,7 +99,7 @@ func TestFindByScouts(t *testing.T) {
 		}
 	}
 	_, raw := check.Store(t, tree)
-	d := vfs.Guarded(scanning{raw}, nil)
+	d := membrane.Guarded(scanning{raw}, nil)
 	for _, pattern := range []string{"**", "**/*.go", "d0*/**/g1/*", "*/*/*", "d1?/e0[12]/**"} {
 		want := check.Naive(t, raw, pattern)
 		got := check.Hits(t, d, pattern, "")

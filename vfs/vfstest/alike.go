@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 )
 
@@ -233,12 +234,12 @@ func testReadOnlyWords(w *world) {
 		}
 	}
 	store := w.root
-	w.root = vfs.Guarded(store, nil)
+	w.root = membrane.Guarded(store, nil)
 	w.refuses("the store behind a membrane")
 	ns := namespace.New()
 	defer ns.Close()
 	w.ok("Mount", ns.Mount("m", store, namespace.Options{}))
-	w.root = vfs.Guarded(ns.Root(), nil)
+	w.root = membrane.Guarded(ns.Root(), nil)
 	w.root = w.dir("m")
 	w.refuses("the store, mounted")
 }

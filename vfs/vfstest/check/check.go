@@ -16,6 +16,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/deny"
 	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 	"capd/vfs/namespace"
 	"capd/vfs/search"
 	"capd/vfs/vfstest"
@@ -59,17 +60,17 @@ var Sample = vfstest.Tree{
 }
 
 // Guarded is a sample behind a membrane, and the control of it.
-func Guarded(t testing.TB, tree vfstest.Tree, guards ...vfs.Guard) (vfs.Dir, *vfs.Control, vfs.Dir) {
+func Guarded(t testing.TB, tree vfstest.Tree, guards ...membrane.Guard) (vfs.Dir, *membrane.Control, vfs.Dir) {
 	t.Helper()
 	_, raw := Store(t, tree)
-	d, c := Controlled(t, vfs.Guarded(raw, nil, guards...))
+	d, c := Controlled(t, membrane.Guarded(raw, nil, guards...))
 	return d, c, raw
 }
 
 // Controlled is d with a gate of its own.
-func Controlled(t testing.TB, d vfs.Dir) (vfs.Dir, *vfs.Control) {
+func Controlled(t testing.TB, d vfs.Dir) (vfs.Dir, *membrane.Control) {
 	t.Helper()
-	r, c, err := vfs.RevocableDir(d)
+	r, c, err := membrane.RevocableDir(d)
 	OK(t, err)
 	return r, c
 }
@@ -357,16 +358,16 @@ func Metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan
 	l := NewMeter(a)
 	_, raw := Store(t, Sample)
 	plan := &faultfs.Plan{}
-	return vfs.Guarded(faultfs.New(raw, plan), nil, vfs.Guard{Meter: l}), l, plan, raw
+	return membrane.Guarded(faultfs.New(raw, plan), nil, membrane.Guard{Meter: l}), l, plan, raw
 }
 
 // Policies are guards that concern nothing in the suite's trees.
-func Policies() []vfs.Guard {
-	return []vfs.Guard{
+func Policies() []membrane.Guard {
+	return []membrane.Guard{
 		deny.Must("**/.ssh/**", "**/*.pem").Guard(),
 		deny.Must("**/.git/hooks/**").Ask(nil),
 		{Meter: NewMeter(meter.Limits{meter.StoredBytes: 1 << 40, meter.StoredNodes: 1 << 20, meter.Nodes: 1 << 20})},
-		{Around: func(ctx context.Context, _ vfs.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+		{Around: func(ctx context.Context, _ membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 			return do(ctx)
 		}},
 	}
@@ -376,12 +377,12 @@ func Policies() []vfs.Guard {
 type Do = func(context.Context) (vfs.Effect, error)
 
 // Around is a guard around every operation.
-func Around(f func(ctx context.Context, op vfs.Op, do Do) (vfs.Effect, error)) vfs.Guard {
-	return vfs.Guard{Around: f}
+func Around(f func(ctx context.Context, op membrane.Op, do Do) (vfs.Effect, error)) membrane.Guard {
+	return membrane.Guard{Around: f}
 }
 
 // Child controls the path of names below c, and releases what is on the way.
-func Child(t testing.TB, c *vfs.Control, names ...string) *vfs.Control {
+func Child(t testing.TB, c *membrane.Control, names ...string) *membrane.Control {
 	t.Helper()
 	for i, name := range names {
 		next, err := c.Child(t.Context(), name)

@@ -1,0 +1,95 @@
+package membrane
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// Composed is a Dir that is made of several trees, each behind a membrane of its own,
+// such as a directory of a namespace. It is no membrane itself. A membrane around it asks
+// it what one tree alone cannot tell.
+type Composed interface {
+	vfs.Dir
+
+	// Hold calls [Holding.In] with the directories that ops are in and with ops seen from
+	// there.
+	Hold(h *Holding, ops []Op) error
+
+	// Withholds reports whether policy withholds name, whether or not it exists.
+	Withholds(name string) bool
+
+	// Conceals reports whether the directory may hold more than it lists.
+	Conceals(ctx context.Context) (bool, error)
+
+	// OnRevoke is the function OnRevoke. It may call f more than once.
+	OnRevoke(f func(error)) (stop func())
+
+	// Carry returns how a move from this directory to dst is made if it leads from one
+	// tree to another, and nil if it does not. Such a move is several changes.
+	Carry(dst vfs.Dir) Carrier
+}
+
+// Carrier moves the node called name in src to newName in dst. from and to are as in
+// [vfs.Dir].Rename.
+type Carrier func(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, from, to vfs.If) error
+
+// carrier returns how a move from v to dst is made if they are in two trees of one
+// namespace.
+func (v *dirView) carrier(dst vfs.Dir) Carrier {
+	d, ok := dst.(*dirView)
+	if !ok {
+		return nil
+	}
+	switch in := v.dir.(type) {
+	case *dirView:
+		return in.carrier(d.dir)
+	case Composed:
+		return in.Carry(d.dir)
+	}
+	return nil
+}
+
+// Withholds reports whether policy between d and the store withholds name, whether or not
+// it exists.
+func Withholds(d vfs.Dir, name string) bool {
+	switch d := d.(type) {
+	case *dirView:
+		return d.guards.hidesIn(d.rules, name) || Withholds(d.dir, name)
+	case Composed:
+		return d.Withholds(name)
+	}
+	return false
+}
+
+// Conceals reports whether policy withholds something that d holds.
+func Conceals(ctx context.Context, d vfs.Dir) (bool, error) {
+	switch d := d.(type) {
+	case *dirView:
+		for e, err := range d.guards.entries(ctx, d.dir, "") {
+			if err != nil {
+				return false, err
+			}
+			if d.guards.hidesIn(d.rules, e.Name) {
+				return true, nil
+			}
+		}
+		return Conceals(ctx, d.dir)
+	case Composed:
+		return d.Conceals(ctx)
+	}
+	return false, nil
+}
+
+// MayMove returns what the rights of src and dst, or policy, have against a move from
+// name in src to newName in dst. It asks no store. to is the condition on the target.
+func MayMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, to vfs.If) error {
+	var errs [2]error
+	if v, ok := src.(*dirView); ok {
+		_, errs[0] = v.target(ctx, name, vfs.CheckName, noRead|noWrite, true)
+	}
+	if v, ok := dst.(*dirView); ok {
+		_, errs[1] = v.target(ctx, newName, vfs.CheckNewName, noWrite|reads(to), true)
+	}
+	return foremost(errs[:]...)
+}

@@ -1,0 +1,79 @@
+package membrane
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// Scan implements [vfs.Scanner]. It leaves out what is withheld, and answers nothing if the
+// right to read is revoked meanwhile. It is unsupported if a guard runs around reads,
+// since such a guard must be asked about each directory.
+func (v *dirView) Scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
+	if len(v.guards.readArounds) > 0 {
+		return vfs.Unsupported
+	}
+	if err := v.may(ctx, noRead); err != nil {
+		return err
+	}
+	seen := make([]string, 0, len(names))
+	for _, name := range names {
+		if path, err := v.child(name, vfs.CheckName); err == nil && v.shows(ctx, path, v.rules.step(name)) {
+			seen = append(seen, name)
+		}
+	}
+	return v.guards.within(ctx, func(ctx context.Context) error {
+		return v.scan(ctx, seen, most, found)
+	})
+}
+
+// scan is Scan for names that are visible.
+func (v *dirView) scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
+	return vfs.Scan(ctx, v.dir, names, most, func(name string, entries []vfs.Entry, ok bool) {
+		r := v.rules.step(name)
+		if !v.shows(ctx, vfs.Join(v.path, name), r) {
+			found(name, nil, false)
+			return
+		}
+		kept := entries[:0]
+		for _, e := range entries {
+			if !v.guards.hidesIn(r, e.Name) {
+				kept = append(kept, e)
+			}
+		}
+		found(name, kept, ok)
+	})
+}
+
+// shows reports whether path, below v, with the rules r, may be read now. A route at
+// path itself counts too.
+func (v *dirView) shows(ctx context.Context, path string, r rules) bool {
+	return target{view: &v.view, path: path, rules: r, need: noRead}.refused(ctx) == nil
+}
+
+// Any implements [vfs.Searcher]. It leaves out what is withheld.
+func (v *dirView) Any(ctx context.Context, is func(vfs.Entry) bool) (found bool, err error) {
+	err = v.look(ctx, OpList, func(ctx context.Context) error {
+		return v.guards.within(ctx, func(ctx context.Context) error {
+			found, err = vfs.Any(ctx, v.dir, func(e vfs.Entry) bool { return !v.guards.hidesIn(v.rules, e.Name) && is(e) })
+			return err
+		})
+	})
+	return found && err == nil, err
+}
+
+// Readable returns a function that reports whether entries of the directory at path below
+// v may be shown. It asks the gates each time. A search calls it for every entry.
+func (v *dirView) Readable(path string) func() error {
+	at := v.path
+	if path != "" {
+		at = vfs.Join(v.path, path)
+	}
+	b := v.bindAt(at)
+	return func() error {
+		if b.gate.word.Load() != b.word {
+			b = v.bindAt(at)
+		}
+		return (b.mode() | v.mask).refuse(noRead)
+	}
+}

@@ -1,0 +1,462 @@
+package membrane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// dirView is a directory behind a membrane.
+type dirView struct {
+	view
+	dir vfs.Dir
+}
+
+// child returns the path of name below v.
+func (v *dirView) child(name string, check func(string) error) (string, error) {
+	if err := check(name); err != nil {
+		return "", err
+	}
+	path := vfs.Join(v.path, name)
+	return path, vfs.CheckPathSize(path)
+}
+
+// target returns the place called name for a change that needs the rights in need.
+// moves says that the change moves the node there. It asks the gate and policy, but not
+// the store.
+func (v *dirView) target(ctx context.Context, name string, check func(string) error, need mode, moves bool) (target, error) {
+	path, err := v.child(name, check)
+	t := target{view: &v.view, path: path, need: need, moves: moves}
+	if err == nil {
+		t.rules = v.rules.step(name)
+		err = t.refused(ctx)
+		if rank(err) > rank(vfs.Denied) && err != nil && Withholds(v.dir, name) {
+			err = vfs.Denied
+		}
+		return t, err
+	}
+	if vfs.IsImmutable(v.dir) {
+		err = vfs.ReadOnly // as the store answers for any other name
+	}
+	return t, cmp.Or(v.may(ctx, need), err)
+}
+
+// Lookup leaves a bad name to the store, which refuses it. It checks the name itself
+// only where something else than the store would answer first.
+func (v *dirView) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	if err := v.may(ctx, noRead); err != nil {
+		return nil, err
+	}
+	path, r := vfs.Join(v.path, name), v.rules.step(name)
+	err := vfs.CheckPathSize(path)
+	if err == nil && v.guards.hides(r) {
+		err = vfs.Denied
+	}
+	if err != nil || !v.guards.bare(r) {
+		if err = cmp.Or(vfs.CheckName(name), err); err != nil {
+			return nil, err
+		}
+	}
+	node, err := v.looked(ctx, name, path, r)
+	if late := v.may(ctx, noRead); late != nil {
+		err = late
+	}
+	if err != nil && node != nil {
+		node.Close()
+		node = nil
+	}
+	return node, err
+}
+
+// looked returns a view of the node that the inner directory has at name, which is at
+// path and has the rules r.
+func (v *dirView) looked(ctx context.Context, name, path string, r rules) (vfs.Node, error) {
+	if !v.guards.bare(r) {
+		return v.guardedLook(ctx, name, path, r)
+	}
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.exit()
+	n, err := v.dir.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return v.wrap(n, path, r)
+}
+
+func (v *dirView) guardedLook(ctx context.Context, name, path string, r rules) (node vfs.Node, err error) {
+	err = v.guards.around(ctx, Op{Kind: OpLookup, Path: path}, []rules{r}, func(ctx context.Context) error {
+		n, err := v.dir.Lookup(ctx, name)
+		if err != nil {
+			return err
+		}
+		node, err = v.wrap(n, path, r)
+		return err
+	})
+	return node, err
+}
+
+// LookPath implements [vfs.PathLooker]. Where a guard stands around a lookup, or anything is
+// refused, every name is looked up by itself: that says which refusal comes first.
+func (v *dirView) LookPath(ctx context.Context, names []string) (vfs.Node, error) {
+	path := vfs.JoinAll(v.path, names)
+	r, ok := v.passes(names)
+	switch {
+	case !ok, vfs.CheckPathSize(path) != nil, v.may(ctx, noRead) != nil:
+		return nil, vfs.ErrStepwise
+	case vfs.IsTrying(ctx) && !vfs.CanTry(v.dir):
+		return nil, vfs.ErrWouldBlock
+	}
+	n, err := v.pathLooked(ctx, names)
+	if err != nil {
+		if v.bindAt(path).mode().refuse(noRead) != nil {
+			return nil, vfs.ErrStepwise
+		}
+		return nil, err
+	}
+	return v.wrapAll(n, path, r)
+}
+
+// pathLooked asks the inner directory inside the bulkhead.
+func (v *dirView) pathLooked(ctx context.Context, names []string) (vfs.Node, error) {
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.exit()
+	return vfs.LookPath(ctx, v.dir, names)
+}
+
+// passes returns the rules at names, if no rule on the way withholds a name, and no
+// guard stands around its lookup.
+func (v *dirView) passes(names []string) (r rules, ok bool) {
+	r = v.rules
+	for _, name := range names {
+		r = r.step(name)
+		if v.guards.hides(r) || !v.guards.bare(r) {
+			return nil, false
+		}
+	}
+	return r, true
+}
+
+// wrapAll is wrap for LookPath. The gate binds a node at least as much as the
+// directories on the way to it, so it is asked about the node.
+func (v *dirView) wrapAll(n vfs.Node, path string, r rules) (vfs.Node, error) {
+	n, err := v.wrap(n, path, r)
+	if err != nil {
+		return nil, err
+	}
+	if g, ok := n.(gated); !ok || g.check(noRead) != nil {
+		n.Close()
+		return nil, vfs.ErrStepwise
+	}
+	return n, nil
+}
+
+// gated is every kind of view.
+type gated interface{ check(mode) error }
+
+func (v *dirView) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return v.ListFrom(ctx, "") }
+
+// ListFrom implements [vfs.FromLister].
+func (v *dirView) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) {
+		more := true
+		err := v.look(ctx, OpList, func(ctx context.Context) error {
+			for e, err := range v.guards.entries(ctx, v.dir, from) {
+				if err != nil {
+					return err
+				}
+				if v.guards.hidesIn(v.rules, e.Name) {
+					continue
+				}
+				if err := v.may(ctx, noRead); err != nil {
+					return err
+				}
+				if more = yield(e, nil); !more {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && more {
+			yield(vfs.Entry{}, err)
+		}
+	}
+}
+
+func (v *dirView) Create(ctx context.Context, name string) (vfs.File, error) {
+	f := &fileView{}
+	f.leaf = true
+	err := v.make(ctx, OpCreate, name, &f.view, func(ctx context.Context) (n vfs.Node, err error) {
+		f.file, err = v.dir.Create(ctx, name)
+		return f.file, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.within(v.inner, v.dir)
+	return f, nil
+}
+
+func (v *dirView) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
+	d := &dirView{}
+	err := v.make(ctx, OpMkdir, name, &d.view, func(ctx context.Context) (n vfs.Node, err error) {
+		d.dir, err = v.dir.Mkdir(ctx, name)
+		return d.dir, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// StageDir implements [vfs.DirStager]. Guards are asked about the directory here, and about
+// each node in it as it is made. The gates and the meters count all of that as made in
+// place; so what is dropped is credited.
+func (v *dirView) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) {
+	s := &stagedView{}
+	err := v.make(ctx, OpMkdir, name, &s.view, func(ctx context.Context) (vfs.Node, error) {
+		staged, err := vfs.StageDir(ctx, v.dir, name)
+		s.staged, s.dir = staged, staged
+		return staged, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.in = target{view: &v.view, path: s.path, rules: s.rules, need: noWrite}
+	return s, nil
+}
+
+// stagedView is a directory that is made out of sight behind a membrane.
+type stagedView struct {
+	dirView
+	staged vfs.StagedDir
+	in     target // where it will be
+}
+
+// Place implements [vfs.StagedDir].
+func (s *stagedView) Place(ctx context.Context) error {
+	if err := s.in.refused(ctx); err != nil {
+		return err
+	}
+	ctx = s.committing(ctx, Op{Kind: OpMkdir, Path: s.path}, nil, []target{s.in})
+	return s.guards.within(ctx, s.staged.Place)
+}
+
+// Drop implements [vfs.StagedDir].
+func (s *stagedView) Drop(ctx context.Context) (e vfs.Effect) {
+	dropped := false
+	drop := func(ctx context.Context) error {
+		e, dropped = s.staged.Drop(ctx), true
+		return nil
+	}
+	if _ = s.guards.within(ctx, drop); !dropped { // no place in the bulkhead, and nobody else will
+		_ = drop(ctx)
+	}
+	for m := range s.meters().all {
+		m.Settle(meter.Effect{}, meter.Effect(e))
+	}
+	return e
+}
+
+// make creates a node and its view d. It reserves room for the node first; until the
+// node exists d stands for the directory.
+func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, do func(context.Context) (vfs.Node, error)) error {
+	t, err := v.target(ctx, name, vfs.CheckNewName, noWrite, false)
+	if err != nil {
+		return err
+	}
+	if err := v.derive(d, v.inner.retain(), t.path, t.rules); err != nil {
+		return err
+	}
+	err = v.change(ctx, Op{Kind: kind, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+		n, err := do(ctx)
+		if err == nil {
+			d.inner.release()
+			d.inner = newShared(n)
+		}
+		return err
+	})
+	if err != nil {
+		d.Close()
+	}
+	return err
+}
+
+// Symlink implements [vfs.Symlinker].
+func (v *dirView) Symlink(ctx context.Context, name, text string) error {
+	t, err := v.target(ctx, name, vfs.CheckNewName, noWrite, false)
+	if err != nil {
+		return err
+	}
+	return v.change(ctx, Op{Kind: OpSymlink, Path: t.path}, nil, []target{t}, func(ctx context.Context) error {
+		return vfs.Symlink(ctx, v.dir, name, text)
+	})
+}
+
+func (v *dirView) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
+	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		return v.dir.Replace(ctx, name, r, c)
+	})
+}
+
+// Install implements [vfs.Installer]. Guards see it as OpReplace.
+func (v *dirView) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
+	return v.put(ctx, name, r, c, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
+		return vfs.Install(ctx, v.dir, name, r, exec, c)
+	})
+}
+
+func (v *dirView) put(ctx context.Context, name string, r io.Reader, c vfs.If, do func(context.Context, io.Reader) (vfs.Version, error)) (vfs.Version, error) {
+	t, err := v.target(ctx, name, vfs.CheckName, noWrite|reads(c), false)
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return v.size(ctx, name) })}
+	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) { return do(ctx, staged) })
+}
+
+// size returns the size of the file called name, 0 when there is none.
+func (v *dirView) size(ctx context.Context, name string) int64 {
+	var info vfs.Info
+	_ = v.guards.within(vfs.Recalling(ctx), func(ctx context.Context) error { // Replace itself reports what is wrong
+		n, err := v.dir.Lookup(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		info, err = n.Stat(ctx)
+		return err
+	})
+	return info.Size
+}
+
+// replace runs do, which replaces the file at t with what is staged. The caller has
+// checked that t is not refused.
+func (t target) replace(ctx context.Context, staged *stagedReader, do func(context.Context) (vfs.Version, error)) (vfs.Version, error) {
+	end, err := t.view.meters().stream()
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	staged.ctx, staged.t, staged.dead = ctx, t, make(chan struct{})
+	if t.view.guards.bulkhead == nil || neverWaits(staged.r) {
+		defer end()
+		return t.put(staged, do)
+	}
+	// The write gives up its place in the bulkhead while it waits for the reader. If it
+	// gets no place again, the caller is answered busy at once, while the store removes
+	// what was staged.
+	type outcome struct {
+		version vfs.Version
+		err     error
+	}
+	done, gaveUp := make(chan outcome, 1), make(chan error, 1)
+	staged.ctx = vfs.WithCall(ctx, vfs.CallOf(ctx).Unseen())
+	staged.giveUp = func(err error) { gaveUp <- err }
+	go func() {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil { // only this write fails
+				o = outcome{err: vfs.Hide(fmt.Errorf("panic in a whole-file write: %v", p))}
+			}
+			end()
+			done <- o
+		}()
+		o.version, o.err = t.put(staged, do)
+	}()
+	select {
+	case o := <-done:
+		return o.version, o.err
+	case err := <-gaveUp:
+		return vfs.Version{}, err
+	}
+}
+
+// put is replace inside the guards.
+func (t target) put(staged *stagedReader, do func(context.Context) (vfs.Version, error)) (version vfs.Version, err error) {
+	defer staged.end()
+	defer t.watch(staged.ctx, func(error) { close(staged.dead) })()
+	err = t.view.change(staged.ctx, Op{Kind: OpReplace, Path: t.path}, nil, []target{t}, whileBound(func(ctx context.Context) error {
+		if b := t.view.guards.bulkhead; b != nil {
+			in, err := b.enter(ctx)
+			if err != nil {
+				return err
+			}
+			staged.slot = &slot{first: in, in: in, has: true}
+			defer staged.slot.end()
+			ctx = b.noted(ctx)
+		}
+		version, err = do(ctx)
+		return err
+	}, t))
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	return version, nil
+}
+
+// reads returns the rights that c needs beyond the right to write. A condition on a
+// version reveals something about the content, so it needs the right to read.
+func reads(c vfs.If) mode {
+	if !c.Is.IsZero() {
+		return noRead
+	}
+	return 0
+}
+
+func (v *dirView) Remove(ctx context.Context, name string, c vfs.If) error {
+	t, err := v.target(ctx, name, vfs.CheckName, noWrite|reads(c), true)
+	if err != nil {
+		return err
+	}
+	do := func(ctx context.Context) error {
+		err := v.dir.Remove(ctx, name, c)
+		if vfs.CodeOf(err) != vfs.NotEmpty {
+			return err
+		}
+		empty := v.guards.seemsEmpty(ctx, v.dir, name, t)
+		if late := t.refused(ctx); late != nil {
+			return late
+		}
+		if empty {
+			return &vfs.Error{Code: vfs.Denied, Msg: "it cannot be removed: policy decides about what it may hold", Cause: &Disclosure{t.path}}
+		}
+		return err
+	}
+	if reads(c) != 0 {
+		do = whileBound(do, t)
+	}
+	return v.change(ctx, Op{Kind: OpRemove, Path: t.path}, nil, []target{t}, do)
+}
+
+// seemsEmpty reports whether the directory called name in dir, at t, holds nothing
+// visible. It stops at the first visible entry, and when t is revoked.
+func (s *guardSet) seemsEmpty(ctx context.Context, dir vfs.Dir, name string, t target) bool {
+	if s.hiding == 0 {
+		return false
+	}
+	n, err := dir.Lookup(ctx, name)
+	if err != nil {
+		return false
+	}
+	defer n.Close()
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		return false
+	}
+	seen := false
+	err = whileBound(func(ctx context.Context) error {
+		seen, err = vfs.Any(ctx, d, func(e vfs.Entry) bool { return !s.hidesIn(t.rules, e.Name) })
+		return err
+	}, t)(ctx)
+	return err == nil && !seen
+}

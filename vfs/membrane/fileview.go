@@ -1,0 +1,264 @@
+package membrane
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"path"
+	"sync"
+
+	"capd/vfs"
+)
+
+// fileView is a file behind a membrane. If the file is no [vfs.Replacer], the view keeps the
+// inner node of its directory for whole-file writes at the same place.
+type fileView struct {
+	view
+	file   vfs.File
+	dir    vfs.Dir
+	parent *shared // of the directory; nil for a Replacer
+	once   sync.Once
+}
+
+// within notes the directory that the file is in.
+func (v *fileView) within(parent *shared, dir vfs.Dir) {
+	if _, ok := v.file.(vfs.Replacer); !ok {
+		v.parent, v.dir = parent.retain(), dir
+	}
+}
+
+func (v *fileView) Close() error {
+	if v.parent != nil {
+		v.once.Do(v.parent.release)
+	}
+	return v.view.Close()
+}
+
+func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	if v.guards.bare(v.rules) { // the hot path, without closures
+		if err := v.check(noRead); err != nil {
+			if err = v.unlessHeld(ctx, noRead, err); err != nil {
+				return 0, err
+			}
+		}
+		n, err = v.readAt(ctx, p, off)
+		if late := v.check(noRead); late != nil {
+			if late = v.unlessHeld(ctx, noRead, late); late != nil {
+				return 0, late
+			}
+		}
+		return n, err
+	}
+	err = v.look(ctx, OpRead, func(ctx context.Context) error {
+		n, err = v.file.ReadAt(ctx, p, off)
+		return err
+	})
+	if err != nil && err != io.EOF {
+		n = 0 // withheld, whether it was read or not
+	}
+	return n, err
+}
+
+// readAt reads inside the bulkhead.
+func (v *fileView) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer in.exit()
+	return v.file.ReadAt(ctx, p, off)
+}
+
+func (v *fileView) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (n int, err error) {
+	err = v.write(ctx, OpWrite, c, func(ctx context.Context) error {
+		n, err = v.file.WriteAt(ctx, p, off, c)
+		return err
+	})
+	return n, err
+}
+
+func (v *fileView) Truncate(ctx context.Context, size int64, c vfs.If) error {
+	return v.write(ctx, OpTruncate, c, func(ctx context.Context) error { return v.file.Truncate(ctx, size, c) })
+}
+
+// Append implements [vfs.Appender].
+func (v *fileView) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
+	err = v.write(ctx, OpAppend, c, func(ctx context.Context) error {
+		off, err = vfs.Append(ctx, v.file, p, c)
+		return err
+	})
+	return off, err
+}
+
+func (v *fileView) write(ctx context.Context, kind OpKind, c vfs.If, do func(context.Context) error) error {
+	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | reads(c)}
+	if err := t.refused(ctx); err != nil {
+		return err
+	}
+	if reads(c) != 0 {
+		do = whileBound(do, t)
+	}
+	return v.change(ctx, Op{Kind: kind, Path: v.path}, nil, []target{t}, do)
+}
+
+// Sync changes nothing visible, so either the right to write or the right to read is
+// enough.
+func (v *fileView) Sync(ctx context.Context) error {
+	if err := v.may(ctx, 0); err != nil {
+		return err
+	}
+	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
+}
+
+// Replace implements [vfs.Replacer].
+func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
+	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | reads(c)}
+	if err := t.refused(ctx); err != nil {
+		return vfs.Version{}, err
+	}
+	var info vfs.Info
+	err := v.guards.within(ctx, func(ctx context.Context) (err error) { // a File never creates
+		info, err = v.file.Stat(ctx)
+		return err
+	})
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return info.Size })}
+	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) {
+		if f, ok := v.file.(vfs.Replacer); ok {
+			return f.Replace(ctx, staged, c)
+		}
+		staged.last = func() error {
+			_, err := v.file.Stat(ctx)
+			return err
+		}
+		return v.dir.Replace(ctx, path.Base(v.path), staged, c)
+	})
+}
+
+// Version implements [vfs.Versioner].
+func (v *fileView) Version(ctx context.Context) (version vfs.Version, err error) {
+	err = v.look(ctx, OpRead, whileBound(func(ctx context.Context) error {
+		version, err = vfs.VersionOf(ctx, v.file)
+		return err
+	}, target{view: &v.view, path: v.path, rules: v.rules}))
+	if err != nil {
+		return vfs.Version{}, err
+	}
+	return version, nil
+}
+
+// Open implements [vfs.Opener].
+func (v *fileView) Open(ctx context.Context) (content vfs.Content, err error) {
+	if err := v.may(ctx, noRead); err != nil {
+		return nil, err
+	}
+	end, err := v.meters().stream()
+	if err != nil {
+		return nil, err
+	}
+	err = v.look(ctx, OpRead, func(ctx context.Context) error {
+		inner, err := vfs.Open(ctx, v.file)
+		if err == nil {
+			v.base.retain()
+			content = &contentView{ctx: ctx, inner: inner, v: v, node: v.view.inner.retain(), end: end}
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return content, nil
+	case content != nil:
+		content.Close()
+	default:
+		end()
+	}
+	return nil, err
+}
+
+// contentView is a content held open behind a membrane. It follows the rights of its
+// file, even after the file was closed.
+type contentView struct {
+	ctx   context.Context // of Open; may belong to a batch
+	inner vfs.Content
+	v     *fileView
+	node  *shared // of v, which may be closed
+	end   func()
+	once  sync.Once
+}
+
+func (c *contentView) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.may(); err != nil {
+		return 0, err
+	}
+	n, err := 0, error(nil)
+	late := c.v.guards.within(c.ctx, func(context.Context) error {
+		n, err = c.inner.ReadAt(p, off)
+		return nil
+	})
+	if late = cmp.Or(c.may(), late); late != nil {
+		return 0, late
+	}
+	return n, err
+}
+
+// Clone implements [vfs.Cloner]. If the right to read is revoked during the clone, the file
+// may have the content, and Clone answers an error.
+func (c *contentView) Clone(fd uintptr) error {
+	if err := c.may(); err != nil {
+		return err
+	}
+	err := c.v.guards.within(c.ctx, func(context.Context) error { return vfs.Clone(c.inner, fd) })
+	return cmp.Or(err, c.may())
+}
+
+// may checks the rights of v, closed or not.
+func (c *contentView) may() error {
+	m := c.v.mode()
+	err := m.refuse(noRead)
+	if err != nil && heldBy(c.ctx, c.v.bind().gate) {
+		return (m &^ heldModes).refuse(noRead)
+	}
+	return err
+}
+
+func (c *contentView) Size() int64 { return c.inner.Size() }
+
+// Close does not wait, although the store's Close may. The content counts as open until
+// the store has closed it.
+func (c *contentView) Close() (err error) {
+	c.once.Do(func() {
+		if b := c.v.guards.bulkhead; b != nil && !vfs.CanTry(c.v.file) {
+			b.closes.Do(func() { _ = c.close() })
+		} else {
+			err = c.close()
+		}
+	})
+	return err
+}
+
+func (c *contentView) close() error {
+	err := c.inner.Close()
+	c.node.release()
+	c.v.base.Release()
+	c.end()
+	return err
+}
+
+// linkView is a link behind a membrane.
+type linkView struct {
+	view
+	link vfs.Link
+}
+
+func (v *linkView) Target(ctx context.Context) (target string, err error) {
+	err = v.look(ctx, OpTarget, func(ctx context.Context) error {
+		target, err = v.link.Target(ctx)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return target, nil
+}

@@ -1,0 +1,401 @@
+package membrane
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// Grace is how long Revoke and SetWritable(false) wait for changes that had begun.
+// After that they answer busy.
+const Grace = 5 * time.Second
+
+// mode is a set of refusals: a set bit refuses. The bits above modeBits count
+// generations. The generation changes when a route appears or disappears below a gate,
+// or below a gate it was derived from. Views then look up again which gate binds them.
+type mode uint32
+
+const (
+	noRead mode = 1 << iota
+	noWrite
+	revoked
+	expired
+	unmounted // the tree is no longer in its namespace
+	hidden    // a mount covers it
+	gone      // nothing holds the gate, and it has left its tree
+
+	modeBits  = noRead | noWrite | revoked | expired | unmounted | hidden | gone
+	oneGen    = gone << 1
+	deadModes = revoked | expired | unmounted
+)
+
+var (
+	// ErrUnmounted answers a call on a node whose tree was unmounted.
+	ErrUnmounted = vfs.Errorf(vfs.Stale, "what was mounted here was unmounted; look it up again")
+
+	// ErrCovered answers a call on a node that a mount covers.
+	ErrCovered = vfs.Errorf(vfs.Stale, "something was mounted over this; look it up again")
+)
+
+// refuse returns the error for an operation that needs the rights in need, or nil.
+// Revoked and expired come before stale, stale before denied, denied before readOnly.
+func (m mode) refuse(need mode) error {
+	switch {
+	case m&(need|deadModes|hidden|gone) == 0:
+		return nil
+	case m&revoked != 0:
+		return vfs.Revoked
+	case m&expired != 0:
+		return vfs.Expired
+	case m&unmounted != 0:
+		return ErrUnmounted
+	case m&hidden != 0:
+		return ErrCovered
+	case m&gone != 0:
+		return vfs.ErrClosed
+	case m&need&noRead != 0:
+		return vfs.Errorf(vfs.Denied, "the host has stopped reading through this capability")
+	}
+	return vfs.ReadOnly
+}
+
+// Gate switches a capability, and everything derived from it, on or off. Gates form a
+// tree. A setting of one gate holds for all gates below it, and is pushed down when it
+// is set, so a check is one atomic load at any depth. The zero Gate is not usable; see
+// [NewGate].
+type Gate struct {
+	tree   *gateTree
+	origin string       // path from the membrane's root
+	name   string       // of a route: its last name
+	outer  *Gate        // gate of the view it was derived from; nil for a root or a route
+	depth  int          // how many times it was derived
+	meter  *meter.Meter // counts what is done through the gate; nil for none. See Revocable; inherited
+
+	word atomic.Uint32 // the effective mode and a generation
+
+	// Guarded by tree.mu.
+	own        mode
+	parents    []*Gate
+	children   map[*Gate]struct{}
+	routes     map[string]*Gate // by name, below origin
+	controls   int              // of a route: number of controls
+	parts      []*Gate          // of a composite: the gates whose AND it is
+	of         *Gate            // of a composite: the gate that has it in composites
+	key        string           // of a composite: its key there
+	composites map[string]*Gate
+	routed     routedGates
+	watchers   map[*watcher]struct{}
+	id         uint64
+	refs       int
+	quiet      bool // dead, like everything below, and no commit is under way there
+	timer      *time.Timer
+	deadline   time.Time // of timer
+
+	walks sync.Mutex // held to look for commits below
+
+	mu       sync.Mutex // held to enter a commit and to change word; while it is held only the mu of gates above may be taken
+	commits  map[*commit]struct{}
+	adopters []*Gate // of a gate that left the tree: the gates that adopted its commits
+}
+
+type gateTree struct {
+	mu      sync.Mutex
+	nextID  uint64
+	commits atomic.Int64 // under way at any gate
+}
+
+// NewGate returns the root of a new tree of gates, readable and writable, for
+// [Guarded]. Release it when nobody will control it any more.
+func NewGate() *Gate {
+	t := &gateTree{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.newGate("", nil)
+}
+
+// newGate makes a gate below parents, with one reference. Needs t.mu.
+func (t *gateTree) newGate(origin string, parents []*Gate) *Gate {
+	g := t.linkGate(origin, parents)
+	g.acquire()
+	return g
+}
+
+// linkGate makes a gate below parents that nothing refers to yet.
+func (t *gateTree) linkGate(origin string, parents []*Gate) *Gate {
+	t.nextID++
+	g := &Gate{tree: t, origin: origin, parents: parents, id: t.nextID}
+	for _, p := range parents {
+		if p.children == nil {
+			p.children = map[*Gate]struct{}{}
+		}
+		p.children[g] = struct{}{}
+	}
+	g.refresh()
+	return g
+}
+
+// refresh recomputes the effective modes of g and everything below. It returns the
+// gates that died. Needs tree.mu.
+func (g *Gate) refresh() (dead []*Gate) {
+	queue := []*Gate{g}
+	for len(queue) > 0 {
+		g := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		m := g.own
+		for _, p := range g.parents {
+			m |= mode(p.word.Load()) & modeBits
+		}
+		old := mode(g.word.Load())
+		now := m | old&^modeBits
+		if now == old {
+			continue
+		}
+		g.setWord(now)
+		if now&deadModes != 0 && old&deadModes == 0 {
+			dead = append(dead, g)
+		}
+		for c := range g.children {
+			queue = append(queue, c)
+		}
+	}
+	return dead
+}
+
+func (g *Gate) setWord(m mode) {
+	g.mu.Lock()
+	g.word.Store(uint32(m))
+	g.mu.Unlock()
+}
+
+// below returns g and everything below it, each once. Needs tree.mu.
+func (g *Gate) below() []*Gate { return g.belowBut(func(*Gate) bool { return false }) }
+
+// belowBut is below, without the gates for which but returns true and without what is
+// below those.
+func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
+	if !but(g) {
+		all = append(all, g)
+	}
+	seen := map[*Gate]bool{g: true}
+	for i := 0; i < len(all); i++ {
+		for c := range all[i].children {
+			if !seen[c] && !but(c) {
+				seen[c] = true
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// maxDerived is how many gates may be derived one from another.
+const maxDerived = 4096
+
+// derive makes a new gate for a view of base gate g that stands at path. It answers
+// limit.
+func (g *Gate) derive(path string, m *meter.Meter) (*Gate, error) {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	if g.depth >= maxDerived {
+		return nil, vfs.Errorf(vfs.Limit, "this was made revocable %d times in a chain; begin from an earlier one", g.depth)
+	}
+	at := g.at(path)
+	d := g.tree.newGate(path, []*Gate{at})
+	d.outer, d.depth, d.meter = at, g.depth+1, m
+	return d, nil
+}
+
+func (g *Gate) retain() {
+	g.tree.mu.Lock()
+	g.acquire()
+	g.tree.mu.Unlock()
+}
+
+// Release gives up one reference. A gate without references leaves the tree, unless it
+// is a route that still forbids something.
+func (g *Gate) Release() {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	g.release()
+}
+
+// acquire and release count references. A gate with references holds its parents. A
+// gate without references holds nothing, and stays only while its parents need it. Both
+// need tree.mu.
+func (g *Gate) acquire() {
+	if g.refs++; g.refs == 1 {
+		for _, p := range g.parents {
+			p.acquire()
+		}
+	}
+}
+
+func (g *Gate) release() {
+	if g.refs--; g.refs > 0 {
+		return
+	}
+	parents := g.parents
+	if !g.locks() && g.parts == nil {
+		g.unlink()
+	}
+	for _, p := range parents {
+		p.release()
+	}
+}
+
+// locks reports whether g is a route that forbids something now or at its deadline, or
+// leads to such a route. It then stays when its control is released.
+func (g *Gate) locks() bool {
+	return g.name != "" && (g.own != 0 || g.timer != nil || len(g.routes) > 0)
+}
+
+// unlink removes g, which has no references, from the tree, with the routes and
+// composites below it. Watchers bound by it look up their gate again.
+func (g *Gate) unlink() {
+	parents := g.parents
+	orphans := g.cut(nil)
+	if g.name != "" {
+		for _, p := range parents {
+			delete(p.routes, g.name)
+			p.rerouted()
+		}
+	}
+	for _, w := range orphans {
+		w.home()
+	}
+}
+
+// cut is unlink for g and what is below it. It returns the watchers that were there.
+func (g *Gate) cut(orphans []*watcher) []*watcher {
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	for _, p := range g.parents {
+		delete(p.children, g)
+	}
+	if g.of != nil {
+		delete(g.of.composites, g.key)
+	}
+	g.mu.Lock()
+	g.word.Store(g.word.Load() | uint32(gone))
+	g.adopters = g.parents
+	for _, p := range g.parents {
+		p.adopt(g.commits)
+	}
+	g.mu.Unlock()
+	g.parents = nil
+	for w := range g.watchers {
+		orphans = append(orphans, w)
+	}
+	g.watchers = nil
+	for c := range g.children {
+		orphans = c.cut(orphans)
+	}
+	return orphans
+}
+
+// set changes g's own mode and notifies the watchers of gates that died.
+func (g *Gate) set(add, drop mode) {
+	g.tree.mu.Lock()
+	g.own = g.own&^drop | add
+	type told struct {
+		w   *watcher
+		err error
+	}
+	var tell []told
+	for _, d := range g.refresh() {
+		err := mode(d.word.Load()).refuse(0)
+		for w := range d.watchers {
+			tell = append(tell, told{w, err})
+		}
+		d.watchers = nil
+	}
+	g.tree.mu.Unlock()
+	for _, t := range tell {
+		t.w.f(t.err)
+	}
+}
+
+// Revoke takes the capability back for good, with everything ever derived from it. It
+// returns when no change that went through it is under way any more; after that nothing
+// changes. Revoking again is no error.
+//
+// When a change that had begun does not end within Grace, Revoke answers busy and lists
+// the changes that may still take effect. The gate is shut all the same. Calling Revoke
+// again waits again.
+func (g *Gate) Revoke() error {
+	g.set(revoked, 0)
+	return g.drain(context.Background())
+}
+
+// Unmount is Revoke for a tree that is unmounted: its nodes answer stale. It also ends
+// with ctx, and then answers ctx's error.
+func (g *Gate) Unmount(ctx context.Context) error {
+	g.set(unmounted, 0)
+	return g.drain(ctx)
+}
+
+// Drain waits as Revoke does, but shuts nothing. Use it for a gate that has expired:
+// Revoke would mark that gate as revoked.
+func (g *Gate) Drain() error { return g.drain(context.Background()) }
+
+// SetWritable unlocks the gate for changes, or locks it (false). Locking waits as
+// Revoke does. Unlocking does not return rights that an attenuation removed.
+func (g *Gate) SetWritable(on bool) error {
+	if on {
+		g.set(0, noWrite)
+		return nil
+	}
+	g.set(noWrite, 0)
+	return g.drain(context.Background())
+}
+
+// SetReadable allows or forbids reads through the gate. It does not wait.
+func (g *Gate) SetReadable(on bool) {
+	if on {
+		g.set(0, noRead)
+	} else {
+		g.set(noRead, 0)
+	}
+}
+
+// ExpireAt makes the gate expire at t, unless it expires earlier already.
+func (g *Gate) ExpireAt(t time.Time) {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	if g.timer != nil {
+		if !t.Before(g.deadline) || !g.timer.Stop() {
+			return
+		}
+	}
+	g.deadline = t
+	g.timer = time.AfterFunc(time.Until(t), func() { g.set(expired, 0) })
+}
+
+// Writable reports what SetWritable set here (own), and whether changes are possible
+// now, all gates above included (effective).
+func (g *Gate) Writable() (own, effective bool) { return g.allows(noWrite) }
+
+// Readable is [Gate.Writable] for reads.
+func (g *Gate) Readable() (own, effective bool) { return g.allows(noRead) }
+
+// Locked reports whether this gate or one above it refuses changes now. It does not
+// wait.
+func (g *Gate) Locked() bool { return mode(g.word.Load())&noWrite != 0 }
+
+// Ended returns the error that every call answers once the gate, or one above it, was
+// revoked or has expired. It returns nil before that.
+func (g *Gate) Ended() error { return (mode(g.word.Load()) & deadModes).refuse(0) }
+
+// Revoked reports whether the gate, or one above it, was revoked or has expired.
+func (g *Gate) Revoked() bool { return mode(g.word.Load())&deadModes != 0 }
+
+func (g *Gate) allows(m mode) (own, effective bool) {
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	return g.own&m == 0, mode(g.word.Load())&(m|deadModes) == 0
+}

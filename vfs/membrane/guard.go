@@ -1,0 +1,229 @@
+package membrane
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// OpKind names an operation of the waist.
+type OpKind uint8
+
+// The operations. Each one either reads or changes, never both.
+const (
+	OpStat OpKind = iota
+	OpLookup
+	OpList
+	OpRead // also of a content held open, and of a version
+	OpTarget
+	OpSync
+	OpCreate // the first that changes something
+	OpMkdir
+	OpReplace
+	OpRemove
+	OpRename
+	OpWrite
+	OpTruncate
+	OpAppend
+	OpSymlink
+)
+
+var opNames = [...]string{"stat", "lookup", "list", "read", "target", "sync",
+	"create", "mkdir", "replace", "remove", "rename", "write", "truncate", "append", "symlink"}
+
+func (k OpKind) String() string { return opNames[k] }
+
+// Changes reports whether the operation changes what is stored.
+func (k OpKind) Changes() bool { return k >= OpCreate }
+
+// Op is one operation as a guard sees it. Paths are relative to the guarded root.
+type Op struct {
+	Kind OpKind
+	Path string
+	To   string // OpRename: the new path; "" when the target is in another guarded tree
+
+	Batch Batch // its part in a batch; see [Hold]
+}
+
+// Batch is the part that an operation has in a batch of changes; see [Hold].
+type Batch uint8
+
+// The parts.
+const (
+	Alone   Batch = iota // not of a batch
+	Ahead                // a question whether it may be made; do changes nothing
+	InBatch              // allowed before, and made now
+)
+
+// Guard is a policy. A nil field has no effect.
+type Guard struct {
+	// Hides matches the paths that policy withholds. Listings leave them out, and a
+	// call that names one is denied before the store is asked. The matcher stands at
+	// the root.
+	Hides Matcher
+
+	// Around runs around an operation. It calls do at most once, before it returns, and
+	// returns do's error or one of its own. The context it gives to do must descend
+	// from ctx.
+	Around func(ctx context.Context, op Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error)
+
+	// On matches the paths for which Around runs. The matcher stands at the root. Nil
+	// matches every path.
+	On Matcher
+
+	// Changes limits Around to operations that change something. Reads then skip it and
+	// are faster.
+	Changes bool
+
+	// Meter, if not nil, counts what is open and what is stored. Beyond its limits a
+	// change answers quota, and opening one more node answers limit.
+	Meter *meter.Meter
+
+	// ReadOnly refuses every change, as [ReadOnlyDir] does.
+	ReadOnly bool
+
+	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
+	// one of a tree's guards has one. A [namespace.Namespace] needs none, since each mount has
+	// its own.
+	Bulkhead *Bulkhead
+}
+
+// guardSet is the guards of one tree, which all its views share.
+type guardSet struct {
+	mask        mode     // of the view at the root
+	root        rules    // of the guards
+	hiding      int      // how many of the rules hide
+	arounds     []around // all
+	readArounds []around // those that also run around reads
+	meters      []*meter.Meter
+
+	bulkhead *Bulkhead // nil for none
+}
+
+type around struct {
+	run func(context.Context, Op, func(context.Context) (vfs.Effect, error)) (vfs.Effect, error)
+	on  int // index of its On among the rules; below 0 for every path
+}
+
+func newGuardSet(guards []Guard) *guardSet {
+	s := &guardSet{}
+	for _, g := range guards {
+		if g.Hides != nil {
+			s.root = append(s.root, g.Hides)
+		}
+	}
+	s.hiding = len(s.root)
+	for _, g := range guards {
+		if g.Around != nil {
+			a := around{g.Around, -1}
+			if g.On != nil {
+				a.on = len(s.root)
+				s.root = append(s.root, g.On)
+			}
+			s.arounds = append(s.arounds, a)
+			if !g.Changes {
+				s.readArounds = append(s.readArounds, a)
+			}
+		}
+		if g.ReadOnly {
+			s.mask = noWrite
+		}
+		if g.Meter != nil {
+			s.meters = append(s.meters, g.Meter)
+		}
+		if g.Bulkhead != nil {
+			s.bulkhead = g.Bulkhead
+		}
+	}
+	return s
+}
+
+var errTwice = vfs.Errorf(vfs.Internal, "a guard ran an operation twice or too late")
+
+// around runs do inside the Around of every guard that applies to op, the first
+// outermost, and then inside the bulkhead. Operations that pause, such as a listing or
+// a whole-file write, enter the bulkhead themselves. ends are the rules at op.Path, and
+// at op.To if it has one.
+func (s *guardSet) around(ctx context.Context, op Op, ends []rules, do func(context.Context) error) error {
+	arounds := s.readArounds
+	if op.Kind.Changes() {
+		arounds = s.arounds
+	}
+	arounds = standing(arounds, ends)
+	if s.bulkhead != nil && op.Kind != OpList && op.Kind != OpReplace {
+		bare := do
+		do = func(ctx context.Context) error { return s.within(ctx, bare) }
+	}
+	if len(arounds) == 0 {
+		return do(ctx)
+	}
+	vfs.Forget(ctx) // a guard may take time, or change what is there
+	_, err := step(ctx, op, arounds, do)
+	return err
+}
+
+// standing returns those of all that apply to an operation on ends.
+func standing(all []around, ends []rules) []around {
+	passes := func(a around) bool {
+		return a.on >= 0 && !slices.ContainsFunc(ends, func(r rules) bool { return r[a.on].Matched() })
+	}
+	if !slices.ContainsFunc(all, passes) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), passes)
+}
+
+// bare reports whether no guard stands around a read at r. Such a read needs no closure.
+func (s *guardSet) bare(r rules) bool {
+	for _, a := range s.readArounds {
+		if a.on < 0 || r[a.on].Matched() {
+			return false
+		}
+	}
+	return true
+}
+
+func step(ctx context.Context, op Op, arounds []around, do func(context.Context) error) (vfs.Effect, error) {
+	if len(arounds) == 0 {
+		var total vfs.Effect
+		ctx = vfs.OnCommit(ctx, func(e vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+			got, err := change()
+			total.Bytes += got.Bytes
+			total.Nodes += got.Nodes
+			return got, err
+		})
+		err := do(ctx)
+		return total, err
+	}
+	var (
+		mu        sync.Mutex // held while do runs
+		ran, over bool
+		inner     error
+	)
+	e, err := arounds[0].run(ctx, op, func(ctx context.Context) (vfs.Effect, error) {
+		if !mu.TryLock() {
+			return vfs.Effect{}, errTwice
+		}
+		defer mu.Unlock()
+		if ran || over {
+			return vfs.Effect{}, errTwice
+		}
+		ran = true
+		var e vfs.Effect
+		e, inner = step(ctx, op, arounds[1:], do)
+		return e, inner
+	})
+	mu.Lock() // a guard returned before do did: wait, so that nothing happens later
+	over = true
+	mu.Unlock()
+	switch {
+	case err != nil:
+		return e, err
+	case !ran:
+		return e, vfs.Errorf(vfs.Internal, "a guard reported success without the operation")
+	}
+	return e, inner
+}

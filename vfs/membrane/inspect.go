@@ -1,0 +1,58 @@
+package membrane
+
+import (
+	"capd/meter"
+	"capd/vfs"
+)
+
+// Everything below is for the host, which asks about views that guests pass in.
+
+// Dup implements [vfs.Duper].
+func (v *dirView) Dup() (vfs.Node, error) {
+	if err := v.check(0); err != nil {
+		return nil, err
+	}
+	return v.derived(v.base, v.mask)
+}
+
+// Dup implements [vfs.Duper].
+func (v *fileView) Dup() (vfs.Node, error) {
+	if err := v.check(0); err != nil {
+		return nil, err
+	}
+	return v.derived(v.base, v.mask)
+}
+
+// Place says where a view stands inside its membrane, and what bounds it. A guest never
+// sees one.
+type Place struct {
+	Path     string // from the guarded root
+	ReadOnly bool   // by attenuation; gates may refuse more
+}
+
+// PlaceOf reports n's place, if n is behind a membrane.
+func PlaceOf(n vfs.Node) (Place, bool) {
+	switch v := n.(type) {
+	case *dirView:
+		return v.place(), true
+	case *stagedView:
+		return v.place(), true
+	case *fileView:
+		return v.place(), true
+	}
+	return Place{}, false
+}
+
+func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
+
+// MeterOf returns the meter that counts what is done through n (see [Revocable]), nil
+// for none.
+func MeterOf(n vfs.Node) *meter.Meter {
+	switch v := n.(type) {
+	case *dirView:
+		return v.base.meter
+	case *fileView:
+		return v.base.meter
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package membrane
+
+import (
+	"context"
+
+	"capd/vfs"
+)
+
+// Rename moves between two views. dst must be behind a membrane of the same store. For
+// any other Dir, such as one that a guest implements, Rename answers unsupported and
+// never calls it. The source needs the rights to read and write and the target the
+// right to write, each from its own capability.
+func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
+	src, err := v.target(ctx, name, vfs.CheckName, noRead|noWrite, true)
+	d, ok := dst.(*dirView)
+	if !ok {
+		return foremost(err, vfs.Errorf(vfs.Unsupported, "the target directory is not served by this host; copy instead"))
+	}
+	tgt, err2 := d.target(ctx, newName, vfs.CheckNewName, noWrite|reads(to), true)
+	if err := foremost(err, err2); err != nil {
+		return err
+	}
+	rename := whileBound(func(ctx context.Context) error {
+		return v.dir.Rename(ctx, name, d.dir, newName, from, to)
+	}, src, tgt)
+	var size int64
+	onlyFile := func(measured bool) error {
+		return whileBound(func(ctx context.Context) (err error) {
+			from, size, err = v.onlyFile(ctx, name, from, measured)
+			return err
+		}, src, tgt)(ctx)
+	}
+	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
+	if d.guards == v.guards {
+		if !src.rules.same(tgt.rules) {
+			if err := onlyFile(false); err != nil {
+				return err
+			}
+		}
+		return v.change(ctx, op, nil, []target{src, tgt}, rename)
+	}
+	if carry := v.carrier(d); carry != nil {
+		if err := onlyFile(false); err != nil {
+			return err
+		}
+		return carry(ctx, v, name, d, newName, from, to)
+	}
+	// Between two grants the guards and meters of both apply. The store reports only
+	// what was overwritten, which belongs to the target.
+	if err := onlyFile(true); err != nil {
+		return err
+	}
+	op.To = ""
+	leaves := func(vfs.Effect) vfs.Effect { return vfs.Effect{Bytes: -size, Nodes: -1} }
+	comes := func(e vfs.Effect) vfs.Effect { return vfs.Effect{Bytes: e.Bytes + size, Nodes: e.Nodes + 1} }
+	return v.change(ctx, op, leaves, []target{src}, func(ctx context.Context) error {
+		return d.change(ctx, Op{Kind: OpReplace, Path: tgt.path}, comes, []target{tgt}, rename)
+	})
+}
+
+// onlyFile checks a move to where other rules apply. Only a file may go, since other
+// rules might apply to what a directory holds. The file's version becomes a condition
+// of the change. If measured is set, size is the size of that version, whatever happens
+// to the place meanwhile.
+func (v *dirView) onlyFile(ctx context.Context, name string, from vfs.If, measured bool) (is vfs.If, size int64, err error) {
+	err = v.guards.within(ctx, func(ctx context.Context) error {
+		is, size, err = v.fileAlone(ctx, name, from, measured)
+		return err
+	})
+	return is, size, err
+}
+
+func (v *dirView) fileAlone(ctx context.Context, name string, from vfs.If, measured bool) (_ vfs.If, size int64, err error) {
+	n, err := v.dir.Lookup(ctx, name)
+	if err != nil {
+		return from, 0, err
+	}
+	defer n.Close()
+	f, ok := n.(vfs.File)
+	if !ok {
+		return from, 0, vfs.Errorf(vfs.Denied, "a directory or a link cannot move to a place with other rules, even if they do not concern its content; move its files")
+	}
+	var is vfs.Version
+	switch {
+	case measured:
+		is, size, err = measure(ctx, f)
+	case from.Is.IsZero():
+		is, err = vfs.VersionOf(ctx, f)
+	default:
+		is = from.Is
+	}
+	if err == nil {
+		err = from.Check(true, is)
+	}
+	from.Is = is
+	return from, size, err
+}
+
+// measure reads a whole file and returns its version and size.
+func measure(ctx context.Context, f vfs.File) (vfs.Version, int64, error) {
+	c, err := vfs.Open(ctx, f)
+	if err != nil {
+		return vfs.Version{}, 0, err
+	}
+	defer c.Close()
+	return vfs.Hash(ctx, c)
+}

@@ -1,0 +1,52 @@
+package membrane
+
+import (
+	"context"
+	"sync"
+)
+
+// A slot is the place that a whole-file write has in a bulkhead. The write gives it up
+// while it waits for content. An abandoned Read may still try to take it again when the
+// write has ended.
+type slot struct {
+	mu    sync.Mutex
+	first inside // where it began; never changes
+	in    inside // where it is now
+	has   bool   // it holds a place
+	over  bool   // the write has ended
+}
+
+// leave gives up the place, and reports whether there was one.
+func (s *slot) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.has {
+		return false
+	}
+	s.has = false
+	s.in.exit()
+	return true
+}
+
+// again takes a place again, as [inside.again] does, unless the write has ended.
+func (s *slot) again(ctx context.Context, refused func()) {
+	in := s.first.again(ctx, refused)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		in.exit()
+		return
+	}
+	s.in, s.has = in, true
+}
+
+// end gives up the place for good.
+func (s *slot) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.has {
+		s.has = false
+		s.in.exit()
+	}
+}

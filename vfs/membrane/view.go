@@ -1,0 +1,383 @@
+// Package membrane puts a tree behind gates and guards, in a way that nobody behind it can
+// undo: a [Gate] switches a capability and all that was derived from it on and off, and a
+// [Guard] is a policy on paths. [Guarded] returns a view of a tree. Every node reached
+// through a view is a view, and no function returns what a view is a view of.
+package membrane
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+
+	"capd/vfs"
+)
+
+// Guarded returns d behind a membrane. Every operation on it, and on every node reached
+// through it, passes gate and then guards, the first outermost. If gate is nil the view
+// gets a new gate that nobody controls. The view takes over d; the caller keeps its
+// reference to gate. A view cannot be unwrapped.
+//
+// Membranes flatten: [ReadOnlyDir], [vfs.Walk] and [RevocableDir] derive views of the same
+// membrane. A view has one gate and one list of guards, however long the chain.
+func Guarded(d vfs.Dir, gate *Gate, guards ...Guard) vfs.Dir {
+	if gate == nil {
+		gate = NewGate()
+	} else {
+		gate.retain()
+	}
+	set := newGuardSet(guards)
+	if _, composed := d.(Composed); composed { // each of its trees has a bulkhead
+		set.bulkhead = nil
+	}
+	return &dirView{view: view{guards: set, rules: set.root, mask: set.mask, base: gate, inner: newShared(d)}, dir: d}
+}
+
+// shared is an inner node with a count of the views that use it.
+type shared struct {
+	node vfs.Node
+	refs atomic.Int64
+}
+
+func newShared(n vfs.Node) *shared { return new(shared).of(n) }
+
+// of makes s the shared node n.
+func (s *shared) of(n vfs.Node) *shared {
+	s.node = n
+	s.refs.Store(1)
+	return s
+}
+
+func (s *shared) retain() *shared {
+	s.refs.Add(1)
+	return s
+}
+
+func (s *shared) release() {
+	if s.refs.Add(-1) == 0 {
+		s.node.Close()
+	}
+}
+
+// view is what directories, files and links behind a membrane have in common. It does
+// not embed its inner node, so that a new method of [vfs.Node] cannot bypass the membrane.
+type view struct {
+	guards  *guardSet
+	base    *Gate // the gate whose routes apply; the view holds a reference
+	path    string
+	rules   rules // of the guards, at path
+	mask    mode  // attenuations of this view: noWrite
+	leaf    bool  // a file or a link
+	inner   *shared
+	own     shared // what inner points to in a view of a node that was just found
+	counted bool   // as an open node
+
+	bound  atomic.Pointer[binding]
+	closed atomic.Bool
+}
+
+// binding is what a view found when it last looked: the gate that binds it, that gate's
+// word, and what the place refuses besides.
+type binding struct {
+	gate *Gate
+	word uint32
+	more mode
+}
+
+func (b binding) mode() mode { return mode(b.word)&modeBits | b.more }
+
+// bind returns the gate that binds the view, and its word now.
+func (v *view) bind() binding {
+	if b := v.bound.Load(); b != nil && b.gate.word.Load() == b.word {
+		return *b
+	}
+	b := v.bindAt(v.path)
+	v.bound.Store(&b)
+	return b
+}
+
+// bindAt returns the binding of path, which is v's own path or below it.
+func (v *view) bindAt(path string) binding {
+	g := v.base
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	return v.bindLocked(path)
+}
+
+// bindLocked is bindAt with tree.mu held.
+func (v *view) bindLocked(path string) binding {
+	at := v.base.at(path)
+	b := binding{gate: at, word: at.word.Load()}
+	if v.leaf && v.base.leads(path) {
+		b.more = hidden
+	}
+	return b
+}
+
+// check returns an error unless the view has the rights in need.
+func (v *view) check(need mode) error {
+	if v.closed.Load() {
+		if err := v.mode().refuse(0); err != nil {
+			return err
+		}
+		return vfs.ErrClosed
+	}
+	return v.mode().refuse(need)
+}
+
+// mode is what the view refuses now.
+func (v *view) mode() mode { return v.bind().mode() | v.mask }
+
+// may is check for an operation with ctx. A batch that holds the gate passes even if
+// the gate was shut since.
+func (v *view) may(ctx context.Context, need mode) error {
+	if err := v.check(need); err != nil {
+		return v.unlessHeld(ctx, need, err)
+	}
+	return nil
+}
+
+// unlessHeld returns err, the result of check, or what remains of it for such a batch.
+func (v *view) unlessHeld(ctx context.Context, need mode, err error) error {
+	if !v.closed.Load() {
+		if b := v.bind(); heldBy(ctx, b.gate) {
+			return (b.mode()&^heldModes | v.mask).refuse(need)
+		}
+	}
+	return err
+}
+
+// look runs a read inside the guards. If the right to read is revoked meanwhile, it
+// withholds the result.
+func (v *view) look(ctx context.Context, kind OpKind, do func(context.Context) error) error {
+	if err := v.may(ctx, noRead); err != nil {
+		return err
+	}
+	err := v.guards.around(ctx, Op{Kind: kind, Path: v.path}, []rules{v.rules}, do)
+	if late := v.may(ctx, noRead); late != nil {
+		return late
+	}
+	return err
+}
+
+// target is the source or the target of a change: a path below a view's gate.
+type target struct {
+	view  *view
+	path  string
+	rules rules // at path
+	need  mode
+	// moves says that the node at path itself is removed or replaced, so neither it nor
+	// anything below may be a controlled route.
+	moves bool
+}
+
+// refused returns what the view's gate, or the policy on the path, has against the
+// change. It is asked before anything is staged.
+func (t target) refused(ctx context.Context) error {
+	b, busy, err := t.bind()
+	if err != nil {
+		return err
+	}
+	m, _ := t.mode(ctx, b)
+	if err := m.refuse(t.need &^ noWrite); err != nil {
+		return err
+	}
+	if t.view.guards.hides(t.rules) {
+		return vfs.Denied
+	}
+	return cmp.Or(m.refuse(t.need), busy)
+}
+
+// allowed returns the gate and word to commit with. held says that ctx belongs to a
+// batch under way there and that the gate was shut since.
+func (t target) allowed(ctx context.Context) (b binding, held bool, err error) {
+	b, busy, err := t.bind()
+	if err != nil {
+		return b, false, err
+	}
+	m, held := t.mode(ctx, b)
+	return b, held, cmp.Or(m.refuse(t.need), busy)
+}
+
+// mode is what forbids the change now. If ctx belongs to a batch that holds b's gate,
+// refusals that wait for the batch are left out, and held is true.
+func (t target) mode(ctx context.Context, b binding) (m mode, held bool) {
+	m = b.mode() | t.view.mask
+	if m.refuse(t.need) != nil && heldBy(ctx, b.gate) {
+		return m&^heldModes | t.view.mask, true
+	}
+	return m, false
+}
+
+func (t target) bind() (b binding, busy, err error) {
+	if t.view.closed.Load() {
+		return b, nil, t.view.check(0)
+	}
+	g := t.view.base
+	g.tree.mu.Lock()
+	defer g.tree.mu.Unlock()
+	if t.moves && g.controlled(t.path) {
+		busy = vfs.Errorf(vfs.Busy, "the host controls this, or something below it; it cannot be removed, renamed or overwritten here")
+	}
+	return t.view.bindLocked(t.path), busy, nil
+}
+
+// change runs a change inside v's guards. The caller has checked refused
+// for every target. The commit enters the gate of each target. account returns what the
+// change is worth to v's meters, given what it is to the store; nil means the same.
+func (v *view) change(ctx context.Context, op Op, account func(vfs.Effect) vfs.Effect, targets []target, do func(context.Context) error) error {
+	ctx = v.committing(ctx, op, account, targets)
+	if len(v.guards.arounds) > 0 && v.guards.asked(ctx, op) {
+		op.Batch = InBatch
+	}
+	ends := make([]rules, len(targets))
+	for i, t := range targets {
+		ends[i] = t.rules
+	}
+	return v.guards.around(ctx, op, ends, do)
+}
+
+// committing returns ctx for a change. Its commit enters the gate of each target, and
+// counts in v's meters.
+func (v *view) committing(ctx context.Context, op Op, account func(vfs.Effect) vfs.Effect, targets []target) context.Context {
+	asked := ctx
+	call := vfs.CallOf(ctx)
+	call.OnCommit(func(e vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
+		c := &commit{kind: op.Kind, path: op.Path, done: make(chan struct{})}
+		defer close(c.done)
+		for _, t := range targets {
+			for {
+				b, held, err := t.allowed(asked)
+				if err != nil {
+					return vfs.Effect{}, err
+				}
+				if held {
+					break // a revoke waits for the batch
+				}
+				if b.gate.enter(c, b.word) {
+					defer b.gate.leave(c)
+					break
+				}
+			}
+		}
+		return change()
+	})
+	meters, outer := v.meters(), call.Stage
+	for m := range meters.all {
+		call.OnCommit(commits(m, account))
+	}
+	if meters.gate != nil || len(meters.guards) > 0 {
+		call.Stage = func(n int64) (func(), error) { return meters.stage(n, outer) }
+	}
+	return vfs.WithCall(ctx, call)
+}
+
+// Tries implements [vfs.Trier]. A guard may wait, even for a human, so a view with a guard
+// around reads does not try.
+func (v *view) Tries() bool { return len(v.guards.readArounds) == 0 && vfs.CanTry(v.inner.node) }
+
+// Immutable implements [vfs.Immutable]: by attenuation, or because the inner node is.
+func (v *view) Immutable() bool { return v.mask&noWrite != 0 || vfs.IsImmutable(v.inner.node) }
+
+// Stat serves every kind of view.
+func (v *view) Stat(ctx context.Context) (vfs.Info, error) {
+	if !v.guards.bare(v.rules) {
+		return v.guardedStat(ctx)
+	}
+	if err := v.may(ctx, noRead); err != nil {
+		return vfs.Info{}, err
+	}
+	info, err := v.stat(ctx)
+	if late := v.may(ctx, noRead); late != nil {
+		err = late
+	}
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	return info, nil
+}
+
+// stat asks the node inside the bulkhead.
+func (v *view) stat(ctx context.Context) (vfs.Info, error) {
+	in, err := v.guards.enter(ctx)
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	defer in.exit()
+	return v.inner.node.Stat(ctx)
+}
+
+func (v *view) guardedStat(ctx context.Context) (info vfs.Info, err error) {
+	err = v.look(ctx, OpStat, func(ctx context.Context) error {
+		info, err = v.inner.node.Stat(ctx)
+		return err
+	})
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	return info, nil
+}
+
+// Close gives up the view's references. It works after a revoke.
+func (v *view) Close() error {
+	if v.closed.Swap(true) {
+		return nil
+	}
+	v.inner.release()
+	v.base.Release()
+	if v.counted {
+		v.meters().close(v.path)
+	}
+	return nil
+}
+
+// derive makes d a view of inner at path with the rules r, v's rights and v's base. It
+// takes over inner even when it fails.
+func (v *view) derive(d *view, inner *shared, path string, r rules) error {
+	return v.deriveAt(d, inner, path, r, v.base, v.mask)
+}
+
+// deriveAt is derive with another base, of which it takes a reference, and another
+// mask.
+func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
+	err := vfs.CheckPathSize(path)
+	if err == nil {
+		err = meters{base.meter, v.guards.meters}.open(path)
+	}
+	if err != nil {
+		inner.release()
+		return err
+	}
+	base.retain()
+	d.guards, d.base, d.path, d.rules, d.mask, d.inner, d.counted = v.guards, base, path, r, m, inner, true
+	return nil
+}
+
+// wrap returns a view of the node n found at path in v, with the rules r. It takes over
+// n.
+func (v *dirView) wrap(n vfs.Node, path string, r rules) (vfs.Node, error) {
+	switch n := n.(type) {
+	case vfs.Dir:
+		d := &dirView{dir: n}
+		if err := v.derive(&d.view, d.own.of(n), path, r); err != nil {
+			return nil, err
+		}
+		return d, nil
+	case vfs.File:
+		f := &fileView{file: n}
+		f.leaf = true
+		if err := v.derive(&f.view, f.own.of(n), path, r); err != nil {
+			return nil, err
+		}
+		f.within(v.inner, v.dir)
+		return f, nil
+	case vfs.Link:
+		l := &linkView{link: n}
+		l.leaf = true
+		if err := v.derive(&l.view, l.own.of(n), path, r); err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	n.Close()
+	return nil, vfs.Errorf(vfs.Internal, "a store answered a node of an unknown kind")
+}
