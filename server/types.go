@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"fmt"
 
 	"capd/config"
 	"capd/meter"
@@ -73,6 +72,6 @@ func (m *Mount) said(err error) error {
 	if err == nil {
 		return nil
 	}
-	where := cmp.Or(m.Where, fmt.Sprintf("mount %q", vfs.Printable(m.Path)))
+	where := cmp.Or(m.Where, `mount "`+vfs.Printable(m.Path)+`"`)
 	return &vfs.Error{Code: vfs.CodeOf(err), Msg: where + ": " + vfs.Message(err), Cause: err}
 }
