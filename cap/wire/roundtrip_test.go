@@ -168,6 +168,43 @@ func TestBothDirections(t *testing.T) {
 	}
 }
 
+// Every field is something in an example, so that one that is not translated is found.
+func TestExamplesHaveEveryField(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range codecs {
+		for _, v := range c.values {
+			look(reflect.ValueOf(v), seen)
+		}
+	}
+	for field, set := range seen {
+		switch {
+		case set:
+		case field == "operator.Attenuation.Guards", field == "diff.Change.Content", field == "diff.Change.Old": // of Go alone
+		default:
+			t.Errorf("%s is zero in every example", field)
+		}
+	}
+	if len(seen) < 70 {
+		t.Errorf("only %d fields were looked at", len(seen))
+	}
+}
+
+// look notes for each field in v whether it is something.
+func look(v reflect.Value, seen map[string]bool) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().String() + "." + v.Type().Field(i).Name
+			seen[field] = seen[field] || !v.Field(i).IsZero()
+			look(v.Field(i), seen)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			look(v.Index(i), seen)
+		}
+	}
+}
+
 // Whatever a peer sends is refused, or read as a value that is the same after it was sent
 // and read again.
 func FuzzBothDirections(f *testing.F) {
