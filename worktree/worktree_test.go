@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
+	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/diff"
@@ -196,6 +197,29 @@ func TestKeptBesideCommits(t *testing.T) {
 	for path, want := range map[string]string{"README": "theirs", "dir/a": "mine", "dir/b/c": "theirs"} {
 		assert.Equal(t, want, gitIn(t, dir, "show", "work:"+path), path)
 	}
+}
+
+// A directory that a guest has open, and that the followed branch lost, does not come
+// back with a commit.
+func TestOpenDirectoryThatWent(t *testing.T) {
+	dir := repository(t)
+	repo, err := git.OpenAmbient(dir, git.Options{Revision: "work", Follow: true, Writable: true})
+	require.NoError(t, err)
+	tree, err := worktree.New(t.Context(), repo, memory.New(memory.Limits{}).Root())
+	require.NoError(t, err)
+	defer tree.Close()
+	held := sub(t, tree, "dir/b")
+	gitIn(t, dir, "checkout", "-q", "work")
+	gitIn(t, dir, "rm", "-qr", "dir")
+	gitIn(t, dir, "commit", "-qm", "less")
+	gitIn(t, dir, "checkout", "-q", "main")
+	put(t, tree, "README", "written")
+	_, err = commit(t.Context(), tree)
+	require.NoError(t, err)
+	_, err = tree.Root().Lookup(t.Context(), "dir")
+	require.ErrorIs(t, err, vfs.NotFound)
+	_, err = held.Stat(t.Context())
+	require.ErrorIs(t, err, vfs.Stale)
 }
 
 // A process that dies when the branch has the commit, and its own record does not, finds

@@ -160,7 +160,7 @@ func (s *snapshot) settle(chosen *selection, lacks func(path string) bool) []edi
 	for _, n := range s.nodes {
 		parent, _ := split(n.path)
 		switch {
-		case n.kind == vfs.DirKind && chosen.has(n.path) && lacks(n.path):
+		case n.kind == vfs.DirKind && n.stands && chosen.has(n.path) && lacks(n.path):
 			alone[n.path] = true
 			edits = append(edits, s.keep(n)...)
 		case alone[parent]: // what was removed there

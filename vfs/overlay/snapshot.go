@@ -23,6 +23,7 @@ type snapshotNode struct {
 	path    string
 	kind    vfs.Kind
 	through bool // it reads through to its own path
+	stands  bool // it exists, whatever the lower tree has there
 	moved   bool // it reads through to another path, origin
 	origin  string
 	implied string // the lower path whose base is what was here
@@ -46,7 +47,7 @@ func (s *snapshot) add(d *node, path string) {
 			implied = at
 		}
 		s.at[at] = len(s.nodes)
-		s.nodes = append(s.nodes, snapshotNode{path: at, kind: n.kind, through: n.through(), moved: n.below && n.origin != at,
+		s.nodes = append(s.nodes, snapshotNode{path: at, kind: n.kind, through: n.through(), stands: n.stands(), moved: n.below && n.origin != at,
 			origin: n.origin, implied: implied, state: n.state()})
 		if n.below {
 			s.shows[n.origin] = at
