@@ -57,6 +57,7 @@ type blobs struct {
 	objects  *objects
 	kept     *lru[plumbing.Hash, *blob]
 	versions *lru[plumbing.Hash, vfs.Version]
+	sizes    *lru[plumbing.Hash, int64]
 	onDisk   int64 // cache weight of a blob in a file; bounds how many are kept
 
 	mu       sync.Mutex
@@ -74,6 +75,7 @@ func newBlobs(o *objects, room int64) *blobs {
 		objects:  o,
 		kept:     newLRU[plumbing.Hash](room, (*blob).release),
 		versions: newLRU[plumbing.Hash, vfs.Version](keptVersions, nil),
+		sizes:    newLRU[plumbing.Hash, int64](keptVersions, nil),
 		onDisk:   room / keptOnDisk,
 		spooling: map[plumbing.Hash]chan struct{}{},
 	}
@@ -180,11 +182,14 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // size returns a blob's size without reading it.
 func (s *blobs) size(id plumbing.Hash) (int64, error) {
-	if b, ok := s.cached(id); ok {
-		defer b.release()
-		return b.size, nil
+	if size, ok := s.sizes.get(id, nil); ok {
+		return size, nil
 	}
-	return s.objects.head(id, plumbing.BlobObject)
+	size, err := s.objects.head(id, plumbing.BlobObject)
+	if err == nil {
+		s.sizes.put(id, size, 1)
+	}
+	return size, err
 }
 
 // known returns a blob's version if it was computed before.

@@ -84,7 +84,7 @@ func (d *dir) hold(ctx context.Context, name string, s *lookedUp) (vfs.Node, err
 	}
 	r := d.child(name, s.kind)
 	if s.lower != nil {
-		r.window.open = map[string]vfs.Node{s.origin: s.lower}
+		r.window.add(s.origin, s.lower)
 		s.lower = nil
 	}
 	switch s.kind {

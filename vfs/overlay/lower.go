@@ -72,11 +72,34 @@ func replaced(err error) bool {
 	return code == vfs.NotRegular || code == vfs.CrossDevice
 }
 
-// openNodes are the nodes of the lower tree that a reference has open.
+// openNodes are the nodes of the lower tree that a reference has open. Usually there is
+// only one, which needs no map.
 type openNodes struct {
 	mu     sync.Mutex
 	closed bool
-	open   map[string]vfs.Node // by lower path
+	path   string // the lower path of first
+	first  vfs.Node
+	more   map[string]vfs.Node // the others, by lower path
+}
+
+// find returns the node at path, nil if it is not open. Needs mu.
+func (w *openNodes) find(path string) vfs.Node {
+	if w.first != nil && w.path == path {
+		return w.first
+	}
+	return w.more[path]
+}
+
+// add adds n, which is at path. Needs mu.
+func (w *openNodes) add(path string, n vfs.Node) {
+	if w.first == nil && w.more == nil {
+		w.path, w.first = path, n
+		return
+	}
+	if w.more == nil {
+		w.more = map[string]vfs.Node{}
+	}
+	w.more[path] = n
 }
 
 // keep keeps n, which is at path, open until the set is closed.
@@ -87,21 +110,18 @@ func (w *openNodes) keep(path string, n vfs.Node) (vfs.Node, error) {
 		n.Close()
 		return nil, vfs.Stale
 	}
-	if other := w.open[path]; other != nil {
+	if other := w.find(path); other != nil {
 		n.Close()
 		return other, nil
 	}
-	if w.open == nil {
-		w.open = map[string]vfs.Node{}
-	}
-	w.open[path] = n
+	w.add(path, n)
 	return n, nil
 }
 
 // at returns the node at path in the lower tree, and opens it if it is not open.
 func (w *openNodes) at(ctx context.Context, o *Overlay, path string) (vfs.Node, error) {
 	w.mu.Lock()
-	n := w.open[path]
+	n := w.find(path)
 	w.mu.Unlock()
 	if n == nil {
 		if path == "" {
@@ -122,10 +142,15 @@ func (w *openNodes) at(ctx context.Context, o *Overlay, path string) (vfs.Node, 
 func (w *openNodes) drop(path string, n vfs.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n != nil && w.open[path] == n {
-		delete(w.open, path)
-		n.Close()
+	if n == nil || w.find(path) != n {
+		return
 	}
+	if w.first == n {
+		w.first = nil
+	} else {
+		delete(w.more, path)
+	}
+	n.Close()
 }
 
 // beneath runs do on the lower node at path. If that node went stale, and the overlay's
@@ -160,10 +185,13 @@ func (w *openNodes) close() bool {
 		return false
 	}
 	w.closed = true
-	for _, n := range w.open {
+	if w.first != nil {
+		w.first.Close()
+	}
+	for _, n := range w.more {
 		n.Close()
 	}
-	w.open = nil
+	w.first, w.more = nil, nil
 	return true
 }
 

@@ -137,7 +137,7 @@ func (n *node) child(name string) *node {
 	c := n.children[name]
 	if c == nil {
 		path, ok := n.implied(name)
-		c = &node{kind: vfs.DirKind, below: ok, origin: path, children: map[string]*node{}}
+		c = &node{kind: vfs.DirKind, below: ok, origin: path}
 		n.put(name, c)
 	}
 	return c
