@@ -163,6 +163,24 @@ func (n *node) prune() {
 	}
 }
 
+// resting are the nodes that were closed last. They stay in the tree for a while, since
+// what was looked at is often looked at again.
+type resting struct {
+	last [256]*node
+	next int
+}
+
+// rest removes n, which nobody has open any more, from the tree later, if it is not
+// needed then. Needs mu.
+func (o *Overlay) rest(n *node) {
+	r := &o.resting
+	old := r.last[r.next]
+	r.last[r.next] = n
+	if r.next = (r.next + 1) % len(r.last); old != nil {
+		old.prune()
+	}
+}
+
 // place is where a directory was opened: its node, and the names by which it was
 // reached. It never changes.
 type place struct {

@@ -64,6 +64,7 @@ type Overlay struct {
 	// changes the lower tree.
 	mu       sync.RWMutex
 	root     *node
+	resting  resting
 	bases    map[string]base
 	recorded int // recorded nodes
 	bound    int // of recorded, and of bases

@@ -24,7 +24,7 @@ func (r *ref) Close() error {
 	r.o.mu.Lock()
 	defer r.o.mu.Unlock()
 	if r.in.node.refs.Add(-1) == 0 {
-		r.in.node.prune()
+		r.o.rest(r.in.node)
 	}
 	return nil
 }
