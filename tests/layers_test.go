@@ -33,7 +33,7 @@ var layers = []layer{
 	{of: "capd/vfs", may: "capd/meter", pure: true},
 	{of: "capd/vfs/search", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/membrane", may: "capd/meter capd/vfs", pure: true},
-	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/membrane", pure: true},
+	{of: "capd/vfs/namespace", may: "capd/vfs capd/vfs/copier capd/vfs/membrane", pure: true},
 	{of: "capd/vfs/deny", may: "capd/vfs capd/vfs/membrane capd/vfs/search golang.org/x/text/...", pure: true},
 	{of: "capd/vfs/faultfs", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
