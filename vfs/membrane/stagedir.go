@@ -1,0 +1,57 @@
+package membrane
+
+import (
+	"context"
+
+	"capd/meter"
+	"capd/vfs"
+)
+
+// StageDir implements [vfs.DirStager]. Guards are asked about the directory here, and about
+// each node in it as it is made. The gates and the meters count all of that as made in
+// place; so what is dropped is credited.
+func (v *dirView) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) {
+	s := &stagedView{}
+	err := v.make(ctx, OpMkdir, name, &s.view, func(ctx context.Context) (vfs.Node, error) {
+		staged, err := vfs.StageDir(ctx, v.dir, name)
+		s.staged, s.dir = staged, staged
+		return staged, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.in = target{view: &v.view, path: s.path, rules: s.rules, need: noWrite}
+	return s, nil
+}
+
+// stagedView is a directory that is made out of sight behind a membrane.
+type stagedView struct {
+	dirView
+	staged vfs.StagedDir
+	in     target // where it will be
+}
+
+// Place implements [vfs.StagedDir].
+func (s *stagedView) Place(ctx context.Context) error {
+	if err := s.in.refused(ctx); err != nil {
+		return err
+	}
+	ctx = s.committing(ctx, Op{Kind: OpMkdir, Path: s.path}, nil, []target{s.in})
+	return s.guards.within(ctx, s.staged.Place)
+}
+
+// Drop implements [vfs.StagedDir].
+func (s *stagedView) Drop(ctx context.Context) (e vfs.Effect) {
+	dropped := false
+	drop := func(ctx context.Context) error {
+		e, dropped = s.staged.Drop(ctx), true
+		return nil
+	}
+	if _ = s.guards.within(ctx, drop); !dropped { // no place in the bulkhead, and nobody else will
+		_ = drop(ctx)
+	}
+	for m := range s.meters().all {
+		m.Settle(meter.Effect{}, meter.Effect(e))
+	}
+	return e
+}
