@@ -12,7 +12,6 @@ import (
 	"capd/client"
 	"capd/server"
 	"capd/vfs"
-	"capd/vfs/membrane"
 )
 
 // run is a host with three guests, on a directory that is a git repository.
@@ -21,7 +20,7 @@ func run(ctx context.Context, project, state string) error {
 		State: state,
 		Mounts: []server.Mount{
 			{Path: "project", URL: "physical:" + project},
-			{Path: "draft", URL: "overlay:physical:" + project, Attenuation: server.Attenuation{Guards: []membrane.Guard{noPrograms}}},
+			{Path: "draft", URL: "overlay:physical:" + project, Attenuation: server.Attenuation{Guards: []server.Guard{noPrograms}}},
 			{Path: "ref/main", URL: "git:" + project + "#main"},
 			{Path: "tmp", URL: "memory:?max=16MiB"},
 			{Path: "facts", URL: "facts:"},
@@ -96,7 +95,7 @@ func must[T any](v T, err error) T {
 }
 
 // noPrograms is a guard of the host's own.
-var noPrograms = membrane.Guard{Changes: true, Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
+var noPrograms = server.Guard{Changes: true, Around: func(ctx context.Context, op server.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
 	if strings.HasSuffix(op.Path, ".exe") {
 		return vfs.Effect{}, vfs.Errorf(vfs.Denied, "no programs here")
 	}

@@ -8,6 +8,7 @@ import (
 	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/membrane"
 	"capd/virtualfs"
 )
 
@@ -17,6 +18,10 @@ type (
 	// Attenuation is what a mount takes away from its store: ReadOnly, NoLinks, Deny, Ask, Bytes, Nodes and Guards.
 	// With the zero value a directory or a git revision withholds secrets. See [operator.Attenuation].
 	Attenuation = operator.Attenuation
+	// Guard is a policy of the host's own, for Attenuation.Guards. It sees each Op before the store does. See
+	// [membrane.Guard] and [membrane.Op].
+	Guard = membrane.Guard
+	Op    = membrane.Op
 	// Mounted is a present mount. See [operator.Mount].
 	Mounted = operator.Mount
 
