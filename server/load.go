@@ -14,8 +14,11 @@ import (
 // Load reads a configuration file, which docs/configuration.md describes. It returns the guests in the file,
 // for [Server.Grant]. It sets Mounts and the limits. Other fields of s are set only if they are still zero.
 // Host paths in the file are relative to the file's directory. Load opens no store. Its errors name the line
-// of what is wrong.
+// of what is wrong. It answers exists after Start.
 func (s *Server) Load(name string) ([]Guest, error) {
+	if s.phase() != fresh {
+		return nil, vfs.Errorf(vfs.Exists, "this server was started already; load the configuration before Start")
+	}
 	data, err := readConfig(name)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,4 +117,66 @@ func TestCloseWhileUsed(t *testing.T) {
 		}
 		conn.Close()
 	}
+}
+
+// Of several who start a Server at once, one does. Whoever closes it or uses it meanwhile is told, and it can be closed.
+func TestStartAtOnce(t *testing.T) {
+	for range rounds() {
+		s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: func(string, ...any) {}, Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}
+		var all sync.WaitGroup
+		var started atomic.Int32
+		for range 4 {
+			all.Go(func() {
+				err := s.Start(t.Context())
+				if err == nil {
+					started.Add(1)
+				} else if code := vfs.CodeOf(err); code != vfs.Busy && code != vfs.Exists {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				if err := s.Close(); err != nil && vfs.CodeOf(err) != vfs.Busy {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				s.Mounted()
+				s.Grants()
+				_, _ = s.Grant(t.Context(), server.Guest{Name: "guest"})
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 1, started.Load())
+		require.NoError(t, s.Close())
+		_, err := s.Load("capd.yaml")
+		require.ErrorIs(t, err, vfs.Exists)
+		next := &server.Server{State: s.State}
+		require.NoError(t, next.Start(t.Context()), "the state directory is free")
+		require.NoError(t, next.Close())
+	}
+}
+
+// What is mounted at the path of a grant later is not what was granted.
+func TestGrantEndsWithItsMount(t *testing.T) {
+	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "a/m", URL: "memory:"}}})
+	in, err := s.Grant(t.Context(), server.Guest{Name: "in", Path: "a/m"})
+	require.NoError(t, err)
+	above, err := s.Grant(t.Context(), server.Guest{Name: "above", Path: "a"})
+	require.NoError(t, err)
+	held := holder(t, in.Locator)
+	_, err = held.Put(t.Context(), "f", strings.NewReader("old"), vfs.If{})
+	require.NoError(t, err)
+	require.NoError(t, s.Unmount(t.Context(), "a/m"))
+	require.NoError(t, s.Mount(t.Context(), server.Mount{Path: "a/m", URL: "memory:"}))
+	_, err = holder(t, above.Locator).Put(t.Context(), "m/f", strings.NewReader("new"), vfs.If{})
+	require.NoError(t, err)
+	for _, d := range []*client.Dir{held, holder(t, in.Locator)} {
+		_, _, err = d.OpenFile("f").ReadText(t.Context())
+		require.ErrorIs(t, err, vfs.Stale)
+		_, err = d.Put(t.Context(), "f", strings.NewReader("mine"), vfs.If{})
+		require.ErrorIs(t, err, vfs.Stale)
+	}
+	text, _, err := holder(t, above.Locator).OpenFile("m/f").ReadText(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "new", text)
 }
