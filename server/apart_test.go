@@ -1,15 +1,16 @@
 package server_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // No mount shows the state directory or what is in it, however it is named.
@@ -22,17 +23,23 @@ func TestStateIsNotServed(t *testing.T) {
 	}
 	for _, dir := range []string{top, state, state + "/journal", state + "/../state/materialized", link, link + "/..", top + "/./state//journal"} {
 		for _, url := range []string{"physical:" + dir, "physical:" + dir + "?readonly", "overlay:physical:" + dir, "overlay:upper=" + dir + ":memory:"} {
-			require.ErrorIs(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: url}), vfs.Invalid, url)
+			if err := s.Mount(t.Context(), server.Mount{Path: "p", URL: url}); !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("%v: %v, want %v", url, err, vfs.Invalid)
+			}
 		}
 	}
-	require.Empty(t, s.Mounted())
-	require.NoError(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: "physical:" + t.TempDir()}))
+	if got := s.Mounted(); len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
+	check.OK(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: "physical:" + t.TempDir()}))
 	kept := filepath.Join(state, "unsynced", "20060102-150405-1") // what a run could not sync back is the operator's
-	require.NoError(t, os.MkdirAll(kept, 0o700))
-	require.NoError(t, s.Mount(t.Context(), server.Mount{Path: "kept", URL: "physical:" + kept}))
+	check.OK(t, os.MkdirAll(kept, 0o700))
+	check.OK(t, s.Mount(t.Context(), server.Mount{Path: "kept", URL: "physical:" + kept}))
 	other := &server.Server{State: filepath.Join(top, "other"), Mounts: []server.Mount{{Path: "p", URL: "physical:" + top + "/other/journal"}}}
-	require.NoError(t, os.MkdirAll(filepath.Join(top, "other", "journal"), 0o700))
-	require.ErrorIs(t, other.Check(), vfs.Invalid)
+	check.OK(t, os.MkdirAll(filepath.Join(top, "other", "journal"), 0o700))
+	if err := other.Check(); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
 }
 
 // No mount shows the directory of the guests' socket. A guest who could move it would keep others out.
@@ -45,12 +52,22 @@ func TestSocketIsNotServed(t *testing.T) {
 	mount := server.Mount{Path: "p", URL: "physical:" + served}
 	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Socket: socket, Mounts: []server.Mount{mount}}
 	err := s.Start(t.Context())
-	require.ErrorIs(t, err, vfs.Invalid)
-	require.ErrorContains(t, err, "Socket.Dir")
-	require.NoDirExists(t, socket.Dir)
+	if !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if err == nil || !strings.Contains(err.Error(), "Socket.Dir") {
+		t.Fatalf("%v, want %q", err, "Socket.Dir")
+	}
+	if _, err := os.Stat(socket.Dir); err == nil {
+		t.Fatalf("%s exists", socket.Dir)
+	}
 	s = started(t, &server.Server{Socket: socket})
-	require.ErrorIs(t, s.Mount(t.Context(), mount), vfs.Invalid)
+	if err := s.Mount(t.Context(), mount); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
 	mount.URL = "physical:" + os.TempDir()
 	s = started(t, &server.Server{Socket: server.Socket{Mode: 0o666}})
-	require.ErrorIs(t, s.Mount(t.Context(), mount), vfs.Invalid, "where it usually is")
+	if err := s.Mount(t.Context(), mount); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("where it usually is: %v, want %v", err, vfs.Invalid)
+	}
 }

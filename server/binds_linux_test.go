@@ -1,15 +1,16 @@
 package server_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // A directory that a bind mount shows at two places is the same directory at both.
@@ -24,13 +25,17 @@ func TestStateBehindBindMount(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, sub := range []string{"served/a b/deep", "elsewhere", "other"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
+		check.OK(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
 	}
 	cmd := exec.Command(bwrap, "--bind", "/", "/", "--bind", dir+"/served/a b", dir+"/elsewhere", os.Args[0], "-test.run=^TestStateBehindBindMount$", "-test.v")
 	cmd.Env = append(os.Environ(), "CAPD_TEST_BOUND="+dir)
 	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "--- PASS")
+	if err != nil {
+		t.Fatalf("%v: %v", string(out), err)
+	}
+	if got, part := string(out), "--- PASS"; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
 }
 
 // bound runs where dir/elsewhere shows dir/served/a b.
@@ -49,9 +54,13 @@ func bound(t *testing.T, dir string) {
 	} {
 		s := &server.Server{State: filepath.Join(dir, c.state), Mounts: []server.Mount{{Path: "p", URL: "physical:" + filepath.Join(dir, c.served)}}}
 		if c.ok {
-			require.NoError(t, s.Check(), c)
+			if err := s.Check(); err != nil {
+				t.Fatalf("%v: %v", c, err)
+			}
 		} else {
-			require.ErrorIs(t, s.Check(), vfs.Invalid, c)
+			if err := s.Check(); !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("%v: %v, want %v", c, err, vfs.Invalid)
+			}
 		}
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // broken is a directory of which every method answers err, but Stat of the root.
@@ -53,7 +52,7 @@ func TestOwnErrorsAreHidden(t *testing.T) {
 				defer mu.Unlock()
 				logged = append(logged, fmt.Sprintf(format, args...))
 			}}
-		require.NoError(t, s.Start(t.Context()))
+		check.OK(t, s.Start(t.Context()))
 		d := named(t, s, server.Guest{Name: "guest"})
 		for _, at := range []string{"m", "o"} {
 			for what, do := range map[string]func() error{
@@ -80,20 +79,32 @@ func TestOwnErrorsAreHidden(t *testing.T) {
 			} {
 				take()
 				err := do()
-				require.Error(t, err, "%s %s", what, at)
-				require.NotContains(t, err.Error(), "somebody")
+				if err == nil {
+					t.Fatalf("%s %s: no error", what, at)
+				}
+				if got, part := err.Error(), "somebody"; strings.Contains(got, part) {
+					t.Fatalf("%q contains %q", got, part)
+				}
 				if strings.Contains(err.Error(), "log has the cause") {
-					require.Contains(t, take(), cause.Error(), "%s %s: %v", what, at, err)
+					if got, part := take(), cause.Error(); !strings.Contains(got, part) {
+						t.Fatalf("%s %s: %v: %q does not contain %q", what, at, err, got, part)
+					}
 				}
 			}
 		}
 		take()
 		_, err := s.Grant(t.Context(), server.Guest{Name: "other", Path: "m/x"})
-		require.Error(t, err)
-		require.ErrorIs(t, err, cause)
-		if strings.Contains(err.Error(), "log has the cause") {
-			require.Contains(t, take(), cause.Error(), "%v", err)
+		if err == nil {
+			t.Fatal("no error")
 		}
-		require.NoError(t, s.Close())
+		if !errors.Is(err, cause) {
+			t.Fatalf("%v, want %v", err, cause)
+		}
+		if strings.Contains(err.Error(), "log has the cause") {
+			if got, part := take(), cause.Error(); !strings.Contains(got, part) {
+				t.Fatalf("%v: %q does not contain %q", err, got, part)
+			}
+		}
+		check.OK(t, s.Close())
 	}
 }

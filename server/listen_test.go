@@ -1,14 +1,16 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"os"
+	"reflect"
+	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 func TestListenArguments(t *testing.T) {
@@ -16,29 +18,41 @@ func TestListenArguments(t *testing.T) {
 		"tls:localhost:7000": {"localhost", 7000}, "tls::0": {"", 0}, "tls:[::1]:443": {"::1", 443}, "tls:0.0.0.0:65535": {"0.0.0.0", 65535},
 	} {
 		a, err := Address(text).parse()
-		require.NoError(t, err, text)
-		require.Equal(t, want, a, text)
+		if err != nil {
+			t.Fatalf("%v: %v", text, err)
+		}
+		if got, want := a, want; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", text, got, want)
+		}
 	}
 	for _, bad := range []string{"", "tls", "tls:", "tls:x", "tls:x:", "tls:x:http", "tls:x:65536", "tls:x:-1", "tls:::1:7", "x:7", "tcp:x:7", "unix:x"} {
-		require.ErrorContains(t, new(Address).UnmarshalText([]byte(bad)), "tls:HOST:PORT", bad)
+		if err := new(Address).UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), "tls:HOST:PORT") {
+			t.Fatalf("%v: %v, want %q", bad, err, "tls:HOST:PORT")
+		}
 	}
 	for text, want := range map[string]hostPort{
 		"example.org": {"example.org", 0}, "example.org:7": {"example.org", 7}, "192.0.2.1": {"192.0.2.1", 0}, "192.0.2.1:7": {"192.0.2.1", 7},
 		"2001:db8::1": {"2001:db8::1", 0}, "[2001:db8::1]": {"2001:db8::1", 0}, "[2001:db8::1]:7": {"2001:db8::1", 7},
 	} {
 		a, err := Advertised(text).parse()
-		require.NoError(t, err, text)
-		require.Equal(t, want, a, text)
+		if err != nil {
+			t.Fatalf("%v: %v", text, err)
+		}
+		if got, want := a, want; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", text, got, want)
+		}
 	}
 	for _, bad := range []string{"", ":7", "x:", "x:0", "x:y", "0.0.0.0", "::", "[::]:7", "a:b:c"} {
-		require.Error(t, new(Advertised).UnmarshalText([]byte(bad)), bad)
+		if err := new(Advertised).UnmarshalText([]byte(bad)); err == nil {
+			t.Fatalf("%v: no error", bad)
+		}
 	}
 }
 
 // Locators name where the host listens, or the address that it advertises.
 func TestListenTLS(t *testing.T) {
 	name, err := os.Hostname()
-	require.NoError(t, err)
+	check.OK(t, err)
 	for _, c := range []struct {
 		listen    hostPort
 		advertise *hostPort
@@ -54,24 +68,42 @@ func TestListenTLS(t *testing.T) {
 		{hostPort{"", 0}, &hostPort{"2001:db8::1", 7}, "2001:db8::1", 7},
 	} {
 		l, w, err := listenTLS(t.Context(), c.listen, c.advertise)
-		require.NoError(t, err, c.listen)
+		if err != nil {
+			t.Fatalf("%v: %v", c.listen, err)
+		}
 		at := l.Addr().(*net.TCPAddr)
 		if c.port == 0 {
 			c.port = uint16(at.Port)
 		}
-		require.Equal(t, state.Way{Host: c.host, Port: c.port}, w, c.listen)
-		require.Equal(t, c.listen.everywhere(), at.IP.IsUnspecified(), c.listen)
+		if got, want := w, (state.Way{Host: c.host, Port: c.port}); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", c.listen, got, want)
+		}
+		if got, want := at.IP.IsUnspecified(), c.listen.everywhere(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", c.listen, got, want)
+		}
 		if c.listen.host == "0.0.0.0" {
-			require.NotNil(t, at.IP.To4(), "IPv4 alone")
+			if got := at.IP.To4(); got == nil {
+				t.Fatal("IPv4 alone: it is nil")
+			}
 		}
 		_, _, err = listenTLS(t.Context(), hostPort{c.listen.host, uint16(at.Port)}, nil)
-		require.ErrorIs(t, err, vfs.Invalid, "it is taken")
-		require.ErrorContains(t, err, "in use")
+		if !errors.Is(err, vfs.Invalid) {
+			t.Fatalf("it is taken: %v, want %v", err, vfs.Invalid)
+		}
+		if err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Fatalf("%v, want %q", err, "in use")
+		}
 		l.Close()
 	}
 	_, _, err = listenTLS(t.Context(), hostPort{"", 0}, &hostPort{"no name", 0})
-	require.ErrorIs(t, err, vfs.Invalid)
-	require.ErrorContains(t, err, "Advertise")
+	if !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if err == nil || !strings.Contains(err.Error(), "Advertise") {
+		t.Fatalf("%v, want %q", err, "Advertise")
+	}
 	_, _, err = listenTLS(t.Context(), hostPort{"203.0.113.1", 0}, nil)
-	require.ErrorIs(t, err, vfs.Invalid)
+	if !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
 }

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/memory"
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // A store of the host's own that is faulty costs its mount, and nothing else.
@@ -47,26 +47,38 @@ func TestFaultyStores(t *testing.T) {
 				s.Mounts = []server.Mount{m}
 				err := s.Start(t.Context())
 				if c.code == "" {
-					require.NoError(t, err)
+					check.OK(t, err)
 					break
 				}
-				require.Equal(t, c.code, vfs.CodeOf(err), "%v", err)
-				require.ErrorContains(t, err, c.says)
+				if got, want := vfs.CodeOf(err), c.code; !reflect.DeepEqual(got, want) {
+					t.Fatalf("%v: %v, want %v", err, got, want)
+				}
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Fatalf("%v, want %q", err, c.says)
+				}
 				if c.says == mistake.Error() {
-					require.ErrorIs(t, err, mistake)
+					if !errors.Is(err, mistake) {
+						t.Fatalf("%v, want %v", err, mistake)
+					}
 				}
 			}
 			if c.code != "" {
 				s.Mounts = nil
-				require.NoError(t, s.Start(t.Context()), "the state directory is free")
+				if err := s.Start(t.Context()); err != nil {
+					t.Fatalf("the state directory is free: %v", err)
+				}
 				for _, m := range append(mounts, mounts...) {
-					require.Equal(t, c.code, vfs.CodeOf(s.Mount(t.Context(), m)))
+					if got, want := vfs.CodeOf(s.Mount(t.Context(), m)), c.code; !reflect.DeepEqual(got, want) {
+						t.Fatalf("%v, want %v", got, want)
+					}
 				}
 			}
 			s.Mounted()
-			require.NoError(t, s.Close())
+			check.OK(t, s.Close())
 			if c.closing != "" {
-				require.Contains(t, strings.Join(logged, "\n"), c.closing)
+				if got, part := strings.Join(logged, "\n"), c.closing; !strings.Contains(got, part) {
+					t.Fatalf("%q does not contain %q", got, part)
+				}
 			}
 		})
 	}
@@ -79,20 +91,34 @@ func TestMistakesInURLs(t *testing.T) {
 	}
 	for _, scheme := range []string{"", "Own", "my-store", "9p", "own:", "a b"} {
 		err := (&server.Server{State: t.TempDir(), Stores: map[string]server.Opener{scheme: works}}).Check()
-		require.ErrorIs(t, err, vfs.Invalid, scheme)
-		require.ErrorContains(t, err, "a-z", scheme)
+		if !errors.Is(err, vfs.Invalid) {
+			t.Fatalf("%v: %v, want %v", scheme, err, vfs.Invalid)
+		}
+		if err == nil || !strings.Contains(err.Error(), "a-z") {
+			t.Fatalf("%v: %v, want %q", scheme, err, "a-z")
+		}
 	}
 	err := (&server.Server{State: t.TempDir(), Stores: map[string]server.Opener{"own": nil}}).Check()
-	require.ErrorIs(t, err, vfs.Invalid)
-	require.ErrorContains(t, err, "own: is nil")
+	if !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if err == nil || !strings.Contains(err.Error(), "own: is nil") {
+		t.Fatalf("%v, want %q", err, "own: is nil")
+	}
 	dir := t.TempDir()
 	for _, url := range []string{"physical:" + dir + "?readonly=no", "git:" + dir + "?writable=no", "git:" + dir + "?follow=off#main", "git:" + dir + "?confined=x"} {
 		err := (&server.Server{State: t.TempDir(), Mounts: []server.Mount{{Path: "p", URL: url}}}).Check()
-		require.ErrorIs(t, err, vfs.Invalid, url)
-		require.ErrorContains(t, err, "true or false", url)
+		if !errors.Is(err, vfs.Invalid) {
+			t.Fatalf("%v: %v, want %v", url, err, vfs.Invalid)
+		}
+		if err == nil || !strings.Contains(err.Error(), "true or false") {
+			t.Fatalf("%v: %v, want %q", url, err, "true or false")
+		}
 	}
 	for _, option := range []string{"readonly", "readonly=1", "readonly=true", "readonly=false", "readonly=0"} {
-		require.NoError(t, (&server.Server{State: filepath.Join(t.TempDir(), "state"), Mounts: []server.Mount{{Path: "p", URL: "physical:" + dir + "?" + option}}}).Check(), option)
+		if err := (&server.Server{State: filepath.Join(t.TempDir(), "state"), Mounts: []server.Mount{{Path: "p", URL: "physical:" + dir + "?" + option}}}).Check(); err != nil {
+			t.Fatalf("%v: %v", option, err)
+		}
 	}
 }
 
@@ -111,17 +137,29 @@ func TestWhichMount(t *testing.T) {
 		s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Mounts: []server.Mount{{Path: "m", URL: "memory:"}, m},
 			Stores: map[string]server.Opener{"own": func(context.Context, *server.URL) (*server.Store, error) { return nil, mistake }}}
 		err := s.Start(t.Context())
-		require.Error(t, err)
-		require.NotContains(t, err.Error(), "internal: internal")
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if got, part := err.Error(), "internal: internal"; strings.Contains(got, part) {
+			t.Fatalf("%q contains %q", got, part)
+		}
 		if m.Where != "" {
-			require.ErrorContains(t, err, m.Where)
+			if err == nil || !strings.Contains(err.Error(), m.Where) {
+				t.Fatalf("%v, want %q", err, m.Where)
+			}
 		} else {
-			require.ErrorContains(t, err, `mount "a/b"`)
+			if err == nil || !strings.Contains(err.Error(), `mount "a/b"`) {
+				t.Fatalf("%v, want %q", err, `mount "a/b"`)
+			}
 		}
 		if m.URL == "own:" {
-			require.ErrorIs(t, err, mistake)
+			if !errors.Is(err, mistake) {
+				t.Fatalf("%v, want %v", err, mistake)
+			}
 		} else {
-			require.NotEqual(t, vfs.Internal, vfs.CodeOf(err), "%v", err)
+			if got := vfs.CodeOf(err); reflect.DeepEqual(got, vfs.Internal) {
+				t.Fatalf("%v: %v", err, got)
+			}
 		}
 	}
 }

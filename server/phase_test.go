@@ -2,14 +2,15 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
+	"reflect"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/memory"
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // methods are the methods of a Server that need a host that serves.
@@ -31,34 +32,56 @@ func methods(ctx context.Context, s *server.Server) map[string]error {
 func requireAll(t *testing.T, s *server.Server, want vfs.Code) {
 	t.Helper()
 	for name, err := range methods(t.Context(), s) {
-		require.ErrorIs(t, err, want, name)
+		if !errors.Is(err, want) {
+			t.Fatalf("%v: %v, want %v", name, err, want)
+		}
 	}
-	require.Empty(t, s.Notes())
-	require.Empty(t, s.Mounted())
+	if got := s.Notes(); len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
+	if got := s.Mounted(); len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
 }
 
 // A method answers a clear error before the start, after a start that failed, and after the end.
 func TestPhases(t *testing.T) {
 	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Mounts: []server.Mount{{Path: "m", URL: "memory:"}, {Path: "m", URL: "memory:"}}}
 	requireAll(t, s, vfs.Invalid)
-	require.Empty(t, s.Grants())
-	require.Nil(t, s.FS())
-	require.Nil(t, s.Authority())
-	require.NoError(t, s.Close())
+	if got := s.Grants(); len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
+	if got := s.FS(); got != nil {
+		t.Fatalf("%v, want nil", got)
+	}
+	if got := s.Authority(); got != nil {
+		t.Fatalf("%v, want nil", got)
+	}
+	check.OK(t, s.Close())
 
-	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
+	if err := s.Start(t.Context()); !errors.Is(err, vfs.Exists) {
+		t.Fatalf("%v, want %v", err, vfs.Exists)
+	}
 	requireAll(t, s, vfs.Invalid)
-	require.Empty(t, s.Grants())
-	require.Nil(t, s.Authority())
+	if got := s.Grants(); len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
+	if got := s.Authority(); got != nil {
+		t.Fatalf("%v, want nil", got)
+	}
 
 	s.Mounts = s.Mounts[:1]
-	require.NoError(t, s.Start(t.Context()))
+	check.OK(t, s.Start(t.Context()))
 	g, err := s.Grant(t.Context(), server.Guest{Name: "guest"})
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
+	check.OK(t, err)
+	check.OK(t, s.Close())
 	requireAll(t, s, vfs.Stale)
-	require.Equal(t, []server.Grant{{Guest: "guest", ID: g.ID, Mode: "read-write", State: "revoked"}}, s.Grants())
-	require.NoError(t, s.Serve(t.Context()), "it has ended already")
+	if got, want := s.Grants(), ([]server.Grant{{Guest: "guest", ID: g.ID, Mode: "read-write", State: "revoked"}}); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	if err := s.Serve(t.Context()); err != nil {
+		t.Fatalf("it has ended already: %v", err)
+	}
 }
 
 // An opener may use the Server that calls it.
@@ -81,41 +104,61 @@ func TestOpenerUsesItsServer(t *testing.T) {
 		}
 		return &server.Store{Root: memory.New(memory.Limits{}).Root}, nil
 	}}
-	require.NoError(t, s.Start(t.Context()))
+	check.OK(t, s.Start(t.Context()))
 	for name, err := range during {
 		want := vfs.Invalid
 		if name == "Start" || name == "Serve" || name == "Close" {
 			want = vfs.Busy
 		}
-		require.ErrorIs(t, err, want, name)
+		if !errors.Is(err, want) {
+			t.Fatalf("%v: %v, want %v", name, err, want)
+		}
 	}
 	clear(during)
-	require.NoError(t, s.Mount(t.Context(), server.Mount{Path: "at", URL: "own:mounts"}))
-	require.NoError(t, during["Mount"])
-	require.ErrorIs(t, during["the same"], vfs.Busy)
-	require.ErrorIs(t, s.Mount(t.Context(), server.Mount{Path: "late", URL: "own:closes"}), vfs.Stale)
-	require.NoError(t, during["Close"])
-	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
+	check.OK(t, s.Mount(t.Context(), server.Mount{Path: "at", URL: "own:mounts"}))
+	check.OK(t, during["Mount"])
+	if err := during["the same"]; !errors.Is(err, vfs.Busy) {
+		t.Fatalf("%v, want %v", err, vfs.Busy)
+	}
+	if err := s.Mount(t.Context(), server.Mount{Path: "late", URL: "own:closes"}); !errors.Is(err, vfs.Stale) {
+		t.Fatalf("%v, want %v", err, vfs.Stale)
+	}
+	check.OK(t, during["Close"])
+	if err := s.Start(t.Context()); !errors.Is(err, vfs.Exists) {
+		t.Fatalf("%v, want %v", err, vfs.Exists)
+	}
 }
 
 // A context that is nil is a mistake, and costs nothing else.
 func TestNilContext(t *testing.T) {
 	var none context.Context
 	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Mounts: []server.Mount{{Path: "m", URL: "overlay:memory:"}}}
-	require.ErrorIs(t, s.Start(none), vfs.Invalid)
-	require.ErrorIs(t, s.Serve(none), vfs.Invalid)
-	require.NoError(t, s.Start(t.Context()))
+	if err := s.Start(none); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if err := s.Serve(none); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	check.OK(t, s.Start(t.Context()))
 	for name, err := range methods(none, s) {
 		switch name {
 		case "Revoke", "SetWritable", "SetLimits":
-			require.ErrorIs(t, err, vfs.NotFound, name)
+			if !errors.Is(err, vfs.NotFound) {
+				t.Fatalf("%v: %v, want %v", name, err, vfs.NotFound)
+			}
 		default:
-			require.ErrorIs(t, err, vfs.Invalid, name)
+			if !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("%v: %v, want %v", name, err, vfs.Invalid)
+			}
 		}
 	}
-	require.ErrorIs(t, s.Serve(none), vfs.Invalid)
-	require.NotEmpty(t, s.Mounted(), "it serves on")
-	require.NoError(t, s.Close())
+	if err := s.Serve(none); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if got := s.Mounted(); len(got) == 0 {
+		t.Fatalf("it serves on: %v", got)
+	}
+	check.OK(t, s.Close())
 }
 
 // A host that was closed leaves a state directory in which the next can begin. Two hosts can be in one process.
@@ -126,15 +169,17 @@ func TestRestart(t *testing.T) {
 	for range 3 {
 		s := &server.Server{State: state, Logf: t.Logf, Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}
 		ctx, end := context.WithCancel(t.Context())
-		require.NoError(t, s.Start(ctx))
+		check.OK(t, s.Start(ctx))
 		g, err := s.Grant(ctx, server.Guest{Name: "guest"})
-		require.NoError(t, err)
-		require.NoError(t, stat(ctx, g.Locator))
+		check.OK(t, err)
+		check.OK(t, stat(ctx, g.Locator))
 		for _, locator := range old {
-			require.ErrorIs(t, stat(ctx, locator), vfs.Denied)
+			if err := stat(ctx, locator); !errors.Is(err, vfs.Denied) {
+				t.Fatalf("%v, want %v", err, vfs.Denied)
+			}
 		}
 		old = append(old, g.Locator)
 		end()
-		require.NoError(t, s.Serve(ctx))
+		check.OK(t, s.Serve(ctx))
 	}
 }

@@ -2,19 +2,20 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/memory"
 	"capd/client"
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // started starts s, and closes it with the test.
@@ -24,8 +25,8 @@ func started(t *testing.T, s *server.Server) *server.Server {
 		s.State = filepath.Join(t.TempDir(), "state")
 	}
 	s.Logf = t.Logf
-	require.NoError(t, s.Start(t.Context()))
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	check.OK(t, s.Start(t.Context()))
+	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
 }
 
@@ -33,7 +34,7 @@ func started(t *testing.T, s *server.Server) *server.Server {
 func holder(t *testing.T, locator string) *client.Dir {
 	t.Helper()
 	conn, err := client.Dial(t.Context(), locator)
-	require.NoError(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.Dir(t.Context())
 }
@@ -41,14 +42,14 @@ func holder(t *testing.T, locator string) *client.Dir {
 func named(t *testing.T, s *server.Server, g server.Guest) *client.Dir {
 	t.Helper()
 	given, err := s.Grant(t.Context(), g)
-	require.NoError(t, err)
+	check.OK(t, err)
 	return holder(t, given.Locator)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	check.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // An unsafe combination is refused before anything is made for it.
@@ -74,18 +75,32 @@ func TestUnsafe(t *testing.T) {
 			if s.State == "" {
 				s.State = filepath.Join(t.TempDir(), "state")
 			}
-			require.ErrorIs(t, s.Start(t.Context()), vfs.Invalid)
-			require.ErrorIs(t, s.Serve(t.Context()), vfs.Invalid)
+			if err := s.Start(t.Context()); !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("%v, want %v", err, vfs.Invalid)
+			}
+			if err := s.Serve(t.Context()); !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("%v, want %v", err, vfs.Invalid)
+			}
 			if s.State != served {
-				require.NoDirExists(t, s.State)
+				if _, err := os.Stat(s.State); err == nil {
+					t.Fatalf("%s exists", s.State)
+				}
 			}
 		})
 	}
 	s := started(t, &server.Server{State: inside})
-	require.ErrorIs(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: "physical:" + served}), vfs.Invalid, "while it runs, too")
-	require.ErrorIs(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: "overlay:physical:" + served}), vfs.Invalid)
-	require.ErrorIs(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: "overlay:upper=" + served + ":memory:"}), vfs.Invalid)
-	require.Empty(t, s.Mounted())
+	if err := s.Mount(t.Context(), server.Mount{Path: "p", URL: "physical:" + served}); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("while it runs, too: %v, want %v", err, vfs.Invalid)
+	}
+	if err := s.Mount(t.Context(), server.Mount{Path: "p", URL: "overlay:physical:" + served}); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if err := s.Mount(t.Context(), server.Mount{Path: "p", URL: "overlay:upper=" + served + ":memory:"}); !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
+	if got := s.Mounted(); len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
 }
 
 // The defaults withhold secrets, protect files that run programs, and bound guests.
@@ -97,23 +112,33 @@ func TestZeroValueIsSafe(t *testing.T) {
 	d := named(t, s, server.Guest{Name: "guest"})
 	for _, at := range []string{"p", "o"} {
 		_, _, err := d.OpenFile(at + "/.env").ReadText(t.Context())
-		require.ErrorIs(t, err, vfs.Denied)
+		if !errors.Is(err, vfs.Denied) {
+			t.Fatalf("%v, want %v", err, vfs.Denied)
+		}
 		_, err = d.OpenFile(at+"/.git/config").WriteText(t.Context(), "x", vfs.If{})
-		require.ErrorIs(t, err, vfs.AskDenied)
+		if !errors.Is(err, vfs.AskDenied) {
+			t.Fatalf("%v, want %v", err, vfs.AskDenied)
+		}
 	}
 	all := s.Grants()
-	require.Len(t, all, 1)
+	if got := all; len(got) != 1 {
+		t.Fatalf("%v, want %d", got, 1)
+	}
 	m, err := s.Authority().Meter(all[0].ID)
-	require.NoError(t, err)
+	check.OK(t, err)
 	for _, u := range m.Uses() {
 		if u.Kind.String() == "connections" {
-			require.Positive(t, u.Limit)
+			if got := u.Limit; got <= 0 {
+				t.Fatalf("%v, want more than 0", got)
+			}
 		}
 	}
 	for _, name := range []string{"control.sock", "guest.sock"} {
 		fi, err := os.Stat(filepath.Join(s.State, name))
-		require.NoError(t, err)
-		require.Zero(t, fi.Mode().Perm()&0o077, name)
+		check.OK(t, err)
+		if got := fi.Mode().Perm() & 0o077; got != 0 {
+			t.Fatalf("%v: %v, want 0", name, got)
+		}
 	}
 }
 
@@ -127,25 +152,43 @@ func TestStartFails(t *testing.T) {
 		{State: state, Mounts: []server.Mount{{Path: "m", URL: "memory:"}, {Path: "m", URL: "memory:"}}},
 	} {
 		err := s.Start(t.Context())
-		require.Error(t, err)
-		if len(s.Mounts) > 0 && s.Mounts[1].Where != "" {
-			require.ErrorContains(t, err, "here:1:2: ")
+		if err == nil {
+			t.Fatal("no error")
 		}
-		require.NoError(t, s.Close())
+		if len(s.Mounts) > 0 && s.Mounts[1].Where != "" {
+			if err == nil || !strings.Contains(err.Error(), "here:1:2: ") {
+				t.Fatalf("%v, want %q", err, "here:1:2: ")
+			}
+		}
+		check.OK(t, s.Close())
 		left, err := filepath.Glob(filepath.Join(state, "*.sock"))
-		require.NoError(t, err)
-		require.Empty(t, left)
+		check.OK(t, err)
+		if got := left; len(got) != 0 {
+			t.Fatalf("%v", got)
+		}
 	}
 	s := &server.Server{State: state}
-	require.NoError(t, s.Close(), "before it was started")
+	if err := s.Close(); err != nil {
+		t.Fatalf("before it was started: %v", err)
+	}
 	started(t, s)
-	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
-	require.ErrorIs(t, (&server.Server{State: state}).Start(t.Context()), vfs.Busy, "a host has it")
+	if err := s.Start(t.Context()); !errors.Is(err, vfs.Exists) {
+		t.Fatalf("%v, want %v", err, vfs.Exists)
+	}
+	if err := (&server.Server{State: state}).Start(t.Context()); !errors.Is(err, vfs.Busy) {
+		t.Fatalf("a host has it: %v, want %v", err, vfs.Busy)
+	}
 	_, err := s.Grant(t.Context(), server.Guest{Name: "not a name"})
-	require.ErrorIs(t, err, vfs.Invalid)
+	if !errors.Is(err, vfs.Invalid) {
+		t.Fatalf("%v, want %v", err, vfs.Invalid)
+	}
 	_, err = s.Grant(t.Context(), server.Guest{Name: "guest", Path: "nowhere", Where: "here:3:4"})
-	require.ErrorIs(t, err, vfs.NotFound)
-	require.ErrorContains(t, err, "here:3:4: ")
+	if !errors.Is(err, vfs.NotFound) {
+		t.Fatalf("%v, want %v", err, vfs.NotFound)
+	}
+	if err == nil || !strings.Contains(err.Error(), "here:3:4: ") {
+		t.Fatalf("%v, want %q", err, "here:3:4: ")
+	}
 }
 
 // When its context ends Serve ends, and so does every grant.
@@ -153,39 +196,55 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Listen: []server.Address{"tls:127.0.0.1:0", "tls:localhost:0"},
 		Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}
-	require.NoError(t, s.Start(ctx))
+	check.OK(t, s.Start(ctx))
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx) }()
 	g, err := s.Grant(ctx, server.Guest{Name: "guest", Path: "m"})
-	require.NoError(t, err)
-	require.Len(t, g.TLS, 2)
+	check.OK(t, err)
+	if got := g.TLS; len(got) != 2 {
+		t.Fatalf("%v, want %d", got, 2)
+	}
 	all := append(slices.Clone(g.TLS), g.Locator)
 	for _, text := range []string{fmt.Sprint(g), fmt.Sprintf("%+v", *g), fmt.Sprintf("%v", []any{g})} {
-		require.Contains(t, text, `g1 guest "m" read-write`)
-		require.NotContains(t, text, "capnp:", "a log has no locator")
+		if got, part := text, `g1 guest "m" read-write`; !strings.Contains(got, part) {
+			t.Fatalf("%q does not contain %q", got, part)
+		}
+		if got, part := text, "capnp:"; strings.Contains(got, part) {
+			t.Fatalf("a log has no locator: %q contains %q", got, part)
+		}
 	}
 	var held []*client.Dir
 	for _, locator := range all {
 		d := holder(t, locator)
 		_, err := d.Stat(t.Context())
-		require.NoError(t, err)
+		check.OK(t, err)
 		held = append(held, d)
 	}
 	cancel()
-	require.NoError(t, <-done)
+	check.OK(t, <-done)
 	for _, d := range held {
 		_, err := d.Stat(t.Context())
-		require.Contains(t, []vfs.Code{vfs.Revoked, vfs.Stale}, vfs.CodeOf(err))
+		if got, part := ([]vfs.Code{vfs.Revoked, vfs.Stale}), vfs.CodeOf(err); !slices.Contains(got, part) {
+			t.Fatalf("%q does not contain %q", got, part)
+		}
 	}
 	for _, locator := range all {
 		_, err := client.Dial(t.Context(), locator)
-		require.ErrorIs(t, err, vfs.Stale)
+		if !errors.Is(err, vfs.Stale) {
+			t.Fatalf("%v, want %v", err, vfs.Stale)
+		}
 	}
 	for _, name := range []string{"control.sock", "guest.sock", "listeners.json"} {
-		require.NoFileExists(t, filepath.Join(s.State, name))
+		if _, err := os.Stat(filepath.Join(s.State, name)); err == nil {
+			t.Fatalf("%s exists", filepath.Join(s.State, name))
+		}
 	}
-	require.NoError(t, s.Close(), "a second time")
-	require.ErrorIs(t, s.Start(t.Context()), vfs.Exists)
+	if err := s.Close(); err != nil {
+		t.Fatalf("a second time: %v", err)
+	}
+	if err := s.Start(t.Context()); !errors.Is(err, vfs.Exists) {
+		t.Fatalf("%v, want %v", err, vfs.Exists)
+	}
 }
 
 // The host mounts, applies and reverts while guests work.
@@ -193,46 +252,68 @@ func TestWhileItRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "served/f", "old")
 	s := started(t, &server.Server{Stores: map[string]server.Opener{"mine": func(_ context.Context, u *server.URL) (*server.Store, error) {
-		require.Equal(t, "x", u.Path)
+		if got, want := u.Path, "x"; got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
 		return &server.Store{Root: memory.New(memory.Limits{}).Root}, nil
 	}}})
 	ctx := t.Context()
-	require.NoError(t, s.Mount(ctx, server.Mount{Path: "draft", URL: "overlay:physical:served"}), "relative to the working directory")
-	require.NoError(t, s.Mount(ctx, server.Mount{Path: "own", URL: "mine:x"}))
-	require.NoError(t, s.Mount(ctx, server.Mount{Path: "layered", URL: "overlay:mine:x"}))
+	if err := s.Mount(ctx, server.Mount{Path: "draft", URL: "overlay:physical:served"}); err != nil {
+		t.Fatalf("relative to the working directory: %v", err)
+	}
+	check.OK(t, s.Mount(ctx, server.Mount{Path: "own", URL: "mine:x"}))
+	check.OK(t, s.Mount(ctx, server.Mount{Path: "layered", URL: "overlay:mine:x"}))
 	d := named(t, s, server.Guest{Name: "guest"})
 	for _, path := range []string{"draft/f", "draft/g", "own/f", "layered/f"} {
 		_, err := d.Put(ctx, path, strings.NewReader("new"), vfs.If{})
-		require.NoError(t, err, path)
+		if err != nil {
+			t.Fatalf("%v: %v", path, err)
+		}
 	}
 	changes, review, err := s.Diff(ctx, "draft", server.DiffOptions{Paths: []string{"f"}})
-	require.NoError(t, err)
-	require.Len(t, changes, 1)
+	check.OK(t, err)
+	if got := changes; len(got) != 1 {
+		t.Fatalf("%v, want %d", got, 1)
+	}
 	applied, err := s.Apply(ctx, "draft", server.ApplyOptions{Paths: []string{"f"}, If: review})
-	require.NoError(t, err)
-	require.Equal(t, 1, applied.Changes)
+	check.OK(t, err)
+	if got, want := applied.Changes, 1; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	n, err := s.Revert(ctx, "draft")
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	check.OK(t, err)
+	if got, want := n, 1; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	text, err := os.ReadFile("served/f")
-	require.NoError(t, err)
-	require.Equal(t, "new", string(text))
-	require.NoFileExists(t, "served/g")
+	check.OK(t, err)
+	if got, want := string(text), "new"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if _, err := os.Stat("served/g"); err == nil {
+		t.Fatalf("%s exists", "served/g")
+	}
 
-	require.NoError(t, s.Unmount(ctx, "own"))
-	require.ErrorIs(t, s.Unmount(ctx, "own"), vfs.NotFound)
+	check.OK(t, s.Unmount(ctx, "own"))
+	if err := s.Unmount(ctx, "own"); !errors.Is(err, vfs.NotFound) {
+		t.Fatalf("%v, want %v", err, vfs.NotFound)
+	}
 	var paths []string
 	for _, m := range s.Mounted() {
 		paths = append(paths, m.Path)
 	}
-	require.Equal(t, []string{"draft", "layered"}, paths)
+	if got, want := paths, ([]string{"draft", "layered"}); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	for what, do := range map[string]func() (int, error){
 		"locks":  func() (int, error) { return s.SetWritable("guest", false) },
 		"limits": func() (int, error) { return s.SetLimits("guest", server.Limits{}) },
 		"revoke": func() (int, error) { return s.Revoke("guest") },
 	} {
 		n, err := do()
-		require.True(t, n == 1 && err == nil || vfs.CodeOf(err) == vfs.Revoked, "%s: %d, %v", what, n, err)
+		if !(n == 1 && err == nil || vfs.CodeOf(err) == vfs.Revoked) {
+			t.Fatalf("%s: %d, %v: %s", what, n, err, "it is false: n == 1 && err == nil || vfs.CodeOf(err) == vfs.Revoked")
+		}
 	}
 }
 
@@ -241,9 +322,13 @@ func TestGrants(t *testing.T) {
 	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "m", URL: "memory:"}}})
 	for range 2001 {
 		_, err := s.Grant(t.Context(), server.Guest{Name: "guest", Path: "m"})
-		require.NoError(t, err)
+		check.OK(t, err)
 	}
 	all := s.Grants()
-	require.Len(t, all, 2001)
-	require.Equal(t, "g2001", all[2000].ID)
+	if got := all; len(got) != 2001 {
+		t.Fatalf("%v, want %d", got, 2001)
+	}
+	if got, want := all[2000].ID, "g2001"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
 }

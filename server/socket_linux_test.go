@@ -1,15 +1,16 @@
 package server
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"syscall"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // There is no moment at which others could connect to a socket that is not for them: whoever reached the operator's
@@ -18,11 +19,13 @@ func TestSocketIsNeverOpen(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := bind(path)
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer l.Close()
 	fi, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), fi.Mode().Perm())
+	check.OK(t, err)
+	if got, want := fi.Mode().Perm(), os.FileMode(0o600); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
 
 // A host removes a socket that another has left, and nothing else.
@@ -35,17 +38,23 @@ func TestSocketRemovesNothing(t *testing.T) {
 		dir := t.TempDir()
 		st := state.Dir(filepath.Join(t.TempDir(), "state"))
 		path := filepath.Join(dir, "guest.sock")
-		require.NoError(t, make(path))
+		check.OK(t, make(path))
 		_, err := Socket{Mode: 0o666, Dir: dir}.open(st)
-		require.ErrorIs(t, err, vfs.Exists, name)
+		if !errors.Is(err, vfs.Exists) {
+			t.Fatalf("%v: %v, want %v", name, err, vfs.Exists)
+		}
 		_, err = listenUnix(path)
-		require.ErrorIs(t, err, vfs.Exists, name)
+		if !errors.Is(err, vfs.Exists) {
+			t.Fatalf("%v: %v, want %v", name, err, vfs.Exists)
+		}
 		_, err = os.Lstat(path)
-		require.NoError(t, err, name)
+		if err != nil {
+			t.Fatalf("%v: %v", name, err)
+		}
 	}
 	left := filepath.Join(t.TempDir(), "s")
-	require.NoError(t, syscall.Mknod(left, syscall.S_IFSOCK|0o600, 0))
+	check.OK(t, syscall.Mknod(left, syscall.S_IFSOCK|0o600, 0))
 	l, err := listenUnix(left)
-	require.NoError(t, err)
+	check.OK(t, err)
 	l.Close()
 }

@@ -1,18 +1,19 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/cas"
 	"capd/backend/memory"
 	"capd/state"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 	"capd/virtualfs"
 )
 
@@ -20,27 +21,35 @@ import (
 func TestRootsAreTheirOwn(t *testing.T) {
 	s := stores{st: state.Dir(t.TempDir()), contents: contents{own: t.TempDir()}, directories: &directories{}}
 	blobs, err := cas.OpenAmbient(s.contents.own, cas.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	stored, err := cas.Put(t.Context(), blobs, memory.New(memory.Limits{}).Root(), cas.PutOptions{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	for _, text := range []string{"memory:", "physical:" + t.TempDir(), fmt.Sprintf("cas:#%x", stored.Hash)} {
 		u, err := virtualfs.ParseURL(text)
-		require.NoError(t, err)
+		check.OK(t, err)
 		store, err := s.openers()[u.Scheme](t.Context(), u)
-		require.NoError(t, err, text)
+		if err != nil {
+			t.Fatalf("%v: %v", text, err)
+		}
 		first, second := store.Root(), store.Root()
-		require.NoError(t, first.Close())
+		check.OK(t, first.Close())
 		_, err = second.Stat(t.Context())
-		require.NoError(t, err, text)
+		if err != nil {
+			t.Fatalf("%v: %v", text, err)
+		}
 		third := store.Root()
 		_, err = third.Stat(t.Context())
-		require.NoError(t, err, text)
+		if err != nil {
+			t.Fatalf("%v: %v", text, err)
+		}
 		second.Close()
 		third.Close()
 		if store.Close != nil {
-			require.NoError(t, store.Close())
+			check.OK(t, store.Close())
 			_, err = store.Root().Stat(t.Context())
-			require.Equal(t, vfs.Stale, vfs.CodeOf(err), "%s, closed", text)
+			if got, want := vfs.CodeOf(err), vfs.Stale; !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s, closed: %v, want %v", text, got, want)
+			}
 		}
 	}
 }
@@ -52,47 +61,67 @@ func TestOneStore(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Skip(err)
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	check.OK(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	var mounted []*virtualfs.Store
 	open := func(text string) {
 		u, err := virtualfs.ParseURL(text)
-		require.NoError(t, err)
+		check.OK(t, err)
 		m, err := s.physical(t.Context(), u)
-		require.NoError(t, err)
+		check.OK(t, err)
 		mounted = append(mounted, m)
 	}
 	for _, text := range []string{"physical:" + dir, "physical:" + link, "physical:" + filepath.Join(dir, "sub", "..")} {
 		open(text)
-		require.Len(t, s.directories.open, 1, text)
+		if got := s.directories.open; len(got) != 1 {
+			t.Fatalf("%v: %v, want %d", text, got, 1)
+		}
 	}
 	open("physical:" + dir + "?readonly")
-	require.Len(t, s.directories.open, 1)
-	require.Equal(t, 4, s.directories.open[0].users, "with a read-only mount, which shares it")
+	if got := s.directories.open; len(got) != 1 {
+		t.Fatalf("%v, want %d", got, 1)
+	}
+	if got, want := s.directories.open[0].users, 4; !reflect.DeepEqual(got, want) {
+		t.Fatalf("with a read-only mount, which shares it: %v, want %v", got, want)
+	}
 	open("physical:" + filepath.Join(dir, "sub"))
-	require.Len(t, s.directories.open, 2)
+	if got := s.directories.open; len(got) != 2 {
+		t.Fatalf("%v, want %d", got, 2)
+	}
 
 	for _, m := range mounted[:2] {
-		require.NoError(t, m.Close())
+		check.OK(t, m.Close())
 	}
 	_, err := mounted[2].Root().Stat(t.Context())
-	require.NoError(t, err, "the third uses it")
-	require.NoError(t, mounted[2].Close())
+	if err != nil {
+		t.Fatalf("the third uses it: %v", err)
+	}
+	check.OK(t, mounted[2].Close())
 	put := func(m *virtualfs.Store) error {
 		_, err := vfs.Put(t.Context(), m.Root(), "f", strings.NewReader("x"), vfs.If{})
 		return err
 	}
-	require.ErrorIs(t, put(mounted[3]), vfs.ReadOnly, "the read-only one is left")
+	if err := put(mounted[3]); !errors.Is(err, vfs.ReadOnly) {
+		t.Fatalf("the read-only one is left: %v, want %v", err, vfs.ReadOnly)
+	}
 	open("physical:" + dir)
-	require.NoError(t, put(mounted[5]), "a store that was read-only alone is shared, too")
-	require.NoError(t, mounted[5].Close())
-	require.NoError(t, mounted[3].Close())
+	if err := put(mounted[5]); err != nil {
+		t.Fatalf("a store that was read-only alone is shared, too: %v", err)
+	}
+	check.OK(t, mounted[5].Close())
+	check.OK(t, mounted[3].Close())
 	_, err = mounted[3].Root().Stat(t.Context())
-	require.ErrorIs(t, err, vfs.Stale)
+	if !errors.Is(err, vfs.Stale) {
+		t.Fatalf("%v, want %v", err, vfs.Stale)
+	}
 	open("physical:" + dir)
 	_, err = mounted[6].Root().Stat(t.Context())
-	require.NoError(t, err, "it is opened anew")
-	for _, m := range []*virtualfs.Store{mounted[4], mounted[6]} {
-		require.NoError(t, m.Close())
+	if err != nil {
+		t.Fatalf("it is opened again: %v", err)
 	}
-	require.Empty(t, s.directories.open)
+	for _, m := range []*virtualfs.Store{mounted[4], mounted[6]} {
+		check.OK(t, m.Close())
+	}
+	if got := s.directories.open; len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
 }

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/server"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // A directory, an overlay on it and a directory in it are mounted side by side. Changes by guests
@@ -29,7 +29,7 @@ func TestMountsTogether(t *testing.T) {
 		{Path: "draft", URL: "overlay:physical:" + dir},
 	}})
 	d, err := s.FS().Dir(t.Context(), "")
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer d.Close()
 	inPlace := func(path string, who byte) func() error {
 		return func() error {
@@ -71,8 +71,10 @@ func TestMountsTogether(t *testing.T) {
 	}
 	wg.Wait()
 	got, err := os.ReadFile(filepath.Join(dir, "sub", "n"))
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("%06d", 3*each), string(got[:6]))
+	check.OK(t, err)
+	if got, want := string(got[:6]), fmt.Sprintf("%06d", 3*each); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
 
 // text returns n as written by one of the three writers. Two that write the same do not conflict

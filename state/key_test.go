@@ -6,16 +6,17 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/locator"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // exampleKey is the key of RFC 8410, section 10.3, as openssl would write it.
@@ -26,40 +27,50 @@ MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
 
 func TestKeyIsKept(t *testing.T) {
 	s := Dir(t.TempDir())
-	require.NoError(t, os.WriteFile(s.key()+".new", []byte("half a k"), 0o644)) // left by a start that was interrupted
+	check.OK(t, os.WriteFile(s.key()+".new", []byte("half a k"), 0o644)) // left by a start that was interrupted
 	first, err := s.Key()
-	require.NoError(t, err)
+	check.OK(t, err)
 	again, err := s.Key()
-	require.NoError(t, err)
-	require.Equal(t, first, again)
+	check.OK(t, err)
+	if got, want := again, first; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	fi, err := os.Stat(s.key())
-	require.NoError(t, err)
+	check.OK(t, err)
 	if runtime.GOOS != "windows" {
-		require.Equal(t, os.FileMode(0o600), fi.Mode())
+		if got, want := fi.Mode(), os.FileMode(0o600); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
 	}
 	all, err := os.ReadDir(string(s))
-	require.NoError(t, err)
-	require.Len(t, all, 1, "only the key is there")
+	check.OK(t, err)
+	if got := all; len(got) != 1 {
+		t.Fatalf("only the key is there: %v, want %d", got, 1)
+	}
 
-	require.NoError(t, os.Remove(s.key()))
+	check.OK(t, os.Remove(s.key()))
 	other, err := s.Key()
-	require.NoError(t, err)
-	require.NotEqual(t, first, other)
+	check.OK(t, err)
+	if got := other; reflect.DeepEqual(got, first) {
+		t.Fatalf("%v", got)
+	}
 
-	require.NoError(t, os.WriteFile(s.key(), []byte(exampleKey), 0o600)) // a key of the operator's own
+	check.OK(t, os.WriteFile(s.key(), []byte(exampleKey), 0o600)) // a key of the operator's own
 	own, err := s.Key()
-	require.NoError(t, err)
+	check.OK(t, err)
 	der, err := x509.MarshalPKIXPublicKey(own.Public())
-	require.NoError(t, err)
-	require.Equal(t, "sha-256:oekVYFTgT6yJmunydRMs3Ael28TqLCrTof_G4NJTaB8", locator.KeyOf(der).String())
+	check.OK(t, err)
+	if got, want := locator.KeyOf(der).String(), "sha-256:oekVYFTgT6yJmunydRMs3Ael28TqLCrTof_G4NJTaB8"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
 }
 
 // A key that cannot be used is not changed, and the error says what to do.
 func TestBadKey(t *testing.T) {
 	weak, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	check.OK(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(weak)
-	require.NoError(t, err)
+	check.OK(t, err)
 	write := func(content string, mode os.FileMode) func(string) error {
 		return func(path string) error {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -87,7 +98,7 @@ func TestBadKey(t *testing.T) {
 			cases[name] = c
 		}
 		elsewhere := filepath.Join(t.TempDir(), "key")
-		require.NoError(t, os.WriteFile(elsewhere, []byte(exampleKey), 0o600))
+		check.OK(t, os.WriteFile(elsewhere, []byte(exampleKey), 0o600))
 		c := cases["a directory"]
 		c.make = func(path string) error { return os.Symlink(elsewhere, path) }
 		cases["a link"] = c
@@ -99,21 +110,35 @@ func TestBadKey(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := Dir(t.TempDir())
-			require.NoError(t, c.make(s.key()))
+			check.OK(t, c.make(s.key()))
 			before, err := os.Lstat(s.key())
-			require.NoError(t, err)
+			check.OK(t, err)
 			_, err = s.Key()
-			require.ErrorIs(t, err, vfs.Invalid)
-			require.Contains(t, err.Error(), c.says)
-			require.Contains(t, err.Error(), s.key())
-			require.Contains(t, err.Error(), "remove the file")
+			if !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("%v, want %v", err, vfs.Invalid)
+			}
+			if got, part := err.Error(), c.says; !strings.Contains(got, part) {
+				t.Fatalf("%q does not contain %q", got, part)
+			}
+			if got, part := err.Error(), s.key(); !strings.Contains(got, part) {
+				t.Fatalf("%q does not contain %q", got, part)
+			}
+			if got, part := err.Error(), "remove the file"; !strings.Contains(got, part) {
+				t.Fatalf("%q does not contain %q", got, part)
+			}
 			after, err := os.Lstat(s.key())
-			require.NoError(t, err)
-			require.Equal(t, before.Mode(), after.Mode())
-			require.Equal(t, before.Size(), after.Size())
+			check.OK(t, err)
+			if got, want := after.Mode(), before.Mode(); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v, want %v", got, want)
+			}
+			if got, want := after.Size(), before.Size(); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v, want %v", got, want)
+			}
 			all, err := os.ReadDir(string(s))
-			require.NoError(t, err)
-			require.Len(t, all, 1, "nothing was made")
+			check.OK(t, err)
+			if got := all; len(got) != 1 {
+				t.Fatalf("nothing was made: %v, want %d", got, 1)
+			}
 		})
 	}
 }
@@ -121,5 +146,7 @@ func TestBadKey(t *testing.T) {
 func TestKeyCannotBeKept(t *testing.T) {
 	s := Dir(filepath.Join(t.TempDir(), "none"))
 	_, err := s.Key()
-	require.ErrorIs(t, err, vfs.Denied)
+	if !errors.Is(err, vfs.Denied) {
+		t.Fatalf("%v, want %v", err, vfs.Denied)
+	}
 }

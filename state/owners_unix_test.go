@@ -3,13 +3,14 @@
 package state
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // A state directory that another user could replace by one of theirs is refused: whoever connects to the host's sockets
@@ -19,27 +20,27 @@ func TestReplaceableState(t *testing.T) {
 	top := t.TempDir()
 	dir := func(name string, mode os.FileMode, uid int) string {
 		at := filepath.Join(top, name)
-		require.NoError(t, os.Mkdir(at, 0o700))
-		require.NoError(t, os.Chmod(at, mode))
+		check.OK(t, os.Mkdir(at, 0o700))
+		check.OK(t, os.Chmod(at, mode))
 		if uid != 0 {
-			require.NoError(t, os.Chown(at, uid, uid))
+			check.OK(t, os.Chown(at, uid, uid))
 		}
 		return at
 	}
 	link := func(name, target string, uid int) string {
 		at := filepath.Join(top, name)
-		require.NoError(t, os.Symlink(target, at))
+		check.OK(t, os.Symlink(target, at))
 		if uid != 0 {
-			require.NoError(t, os.Lchown(at, uid, uid))
+			check.OK(t, os.Lchown(at, uid, uid))
 		}
 		return at
 	}
 	mine := dir("mine", 0o755, 0)
 	open := dir("open", 0o777, 0)
 	sticky := dir("sticky", 0o777|os.ModeSticky, 0)
-	require.NoError(t, os.Mkdir(filepath.Join(open, "made"), 0o700))
+	check.OK(t, os.Mkdir(filepath.Join(open, "made"), 0o700))
 	link("to-mine", mine, 0)
-	require.NoError(t, os.Symlink(mine, filepath.Join(open, "hop")))
+	check.OK(t, os.Symlink(mine, filepath.Join(open, "hop")))
 	link("to-hop", filepath.Join(open, "hop"), 0)
 	link("round", "round", 0)
 	cases := map[string]bool{
@@ -56,10 +57,14 @@ func TestReplaceableState(t *testing.T) {
 	for path, ok := range cases {
 		unlock, err := Dir(path).Lock()
 		if !ok {
-			require.ErrorIs(t, err, vfs.Denied, path)
+			if !errors.Is(err, vfs.Denied) {
+				t.Fatalf("%v: %v, want %v", path, err, vfs.Denied)
+			}
 			continue
 		}
-		require.NoError(t, err, path)
+		if err != nil {
+			t.Fatalf("%v: %v", path, err)
+		}
 		unlock()
 	}
 }
@@ -68,14 +73,20 @@ func TestReplaceableState(t *testing.T) {
 func TestOthersWriteInState(t *testing.T) {
 	for _, name := range []string{"journal", "materialized", "cas", "caches", "unsynced"} {
 		d := Dir(t.TempDir())
-		require.NoError(t, os.Mkdir(d.join(name), 0o700))
-		require.NoError(t, os.Chmod(d.join(name), 0o777))
+		check.OK(t, os.Mkdir(d.join(name), 0o700))
+		check.OK(t, os.Chmod(d.join(name), 0o777))
 		_, err := d.Lock()
-		require.ErrorIs(t, err, vfs.Denied, name)
-		require.ErrorContains(t, err, d.join(name))
-		require.NoError(t, os.Chmod(d.join(name), 0o755))
+		if !errors.Is(err, vfs.Denied) {
+			t.Fatalf("%v: %v, want %v", name, err, vfs.Denied)
+		}
+		if err == nil || !strings.Contains(err.Error(), d.join(name)) {
+			t.Fatalf("%v, want %q", err, d.join(name))
+		}
+		check.OK(t, os.Chmod(d.join(name), 0o755))
 		unlock, err := d.Lock()
-		require.NoError(t, err, name)
+		if err != nil {
+			t.Fatalf("%v: %v", name, err)
+		}
 		unlock()
 	}
 }

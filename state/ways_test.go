@@ -1,27 +1,36 @@
 package state
 
 import (
+	"errors"
 	"os"
+	"reflect"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/locator"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 func TestWaysAreKept(t *testing.T) {
 	s := Dir(t.TempDir())
 	ways, err := s.Ways()
-	require.NoError(t, err)
-	require.Empty(t, ways)
+	check.OK(t, err)
+	if got := ways; len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
 	want := []Way{{"example.org", 7, locator.KeyOf(nil)}, {"::1", 8, locator.KeyOf([]byte("x"))}}
-	require.NoError(t, s.KeepWays(want))
+	check.OK(t, s.KeepWays(want))
 	ways, err = s.Ways()
-	require.NoError(t, err)
-	require.Equal(t, want, ways)
-	require.Equal(t, "tls:[::1]:8", ways[1].String())
-	require.NoError(t, os.WriteFile(s.ways(), []byte("{"), 0o600))
+	check.OK(t, err)
+	if got, want := ways, want; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	if got, want := ways[1].String(), "tls:[::1]:8"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	check.OK(t, os.WriteFile(s.ways(), []byte("{"), 0o600))
 	_, err = s.Ways()
-	require.ErrorIs(t, err, vfs.Corrupt)
+	if !errors.Is(err, vfs.Corrupt) {
+		t.Fatalf("%v, want %v", err, vfs.Corrupt)
+	}
 }

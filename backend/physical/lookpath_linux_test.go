@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/membrane"
 	"capd/vfs/namespace"
+	"capd/vfs/vfstest/check"
 )
 
 // A look at a path of n names asks the kernel at most n times, whatever stands between
@@ -22,16 +22,16 @@ func TestLookPathAsksTheKernel(t *testing.T) {
 	dir := t.TempDir()
 	const depth = 40
 	deep := strings.Repeat("d/", depth)
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, deep), 0o755))
+	check.OK(t, os.MkdirAll(filepath.Join(dir, deep), 0o755))
 	for n := range depth {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.Repeat("d/", n), "f"), nil, 0o600))
+		check.OK(t, os.WriteFile(filepath.Join(dir, strings.Repeat("d/", n), "f"), nil, 0o600))
 	}
 	s, err := physical.OpenAmbient(dir, physical.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer s.Close()
 	asked := s.CountAsked()
 	ns := namespace.New()
-	require.NoError(t, ns.Mount("mount", s.Root(), namespace.Options{}))
+	check.OK(t, ns.Mount("mount", s.Root(), namespace.Options{}))
 	defer ns.Close()
 	whole := membrane.Guarded(ns.Root(), nil)
 	defer whole.Close()
@@ -45,11 +45,17 @@ func TestLookPathAsksTheKernel(t *testing.T) {
 				before := asked.Load()
 				_, err := vfs.StatAt(vfs.Recalling(ctx), whole, "mount/"+path, true)
 				if last == "none" {
-					require.True(t, vfs.CodeOf(err) == vfs.NotFound || err == vfs.ErrWouldBlock, "%s: %s: %v", what, path, err)
+					if !(vfs.CodeOf(err) == vfs.NotFound || err == vfs.ErrWouldBlock) {
+						t.Fatalf("%s: %s: %v: %s", what, path, err, "it is false: vfs.CodeOf(err) == vfs.NotFound || err == vfs.ErrWouldBlock")
+					}
 				} else {
-					require.NoError(t, err, "%s: %s", what, path)
+					if err != nil {
+						t.Fatalf("%s: %s: %v", what, path, err)
+					}
 				}
-				require.LessOrEqual(t, asked.Load()-before, int64(n), "%s: %s", what, path)
+				if got := asked.Load() - before; got > int64(n) {
+					t.Fatalf("%s: %s: %v > %v", what, path, got, int64(n))
+				}
 			}
 		}
 	}
@@ -58,28 +64,36 @@ func TestLookPathAsksTheKernel(t *testing.T) {
 // Nothing but directories of the served file system is passed at once.
 func TestLookPathStops(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a/b/c"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/b/c/f"), []byte("x"), 0o600))
-	require.NoError(t, os.Symlink("b", filepath.Join(dir, "a/l")))
-	require.NoError(t, os.Symlink("../..", filepath.Join(dir, "a/b/up")))
-	require.NoError(t, os.Symlink(dir, filepath.Join(dir, "a/b/absolute")))
+	check.OK(t, os.MkdirAll(filepath.Join(dir, "a/b/c"), 0o755))
+	check.OK(t, os.WriteFile(filepath.Join(dir, "a/b/c/f"), []byte("x"), 0o600))
+	check.OK(t, os.Symlink("b", filepath.Join(dir, "a/l")))
+	check.OK(t, os.Symlink("../..", filepath.Join(dir, "a/b/up")))
+	check.OK(t, os.Symlink(dir, filepath.Join(dir, "a/b/absolute")))
 	s, err := physical.OpenAmbient(dir, physical.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer s.Close()
 	for _, path := range []string{"a/l/c/f", "a/b/up/f", "a/b/up/a/b/c/f", "a/b/absolute/a/b/c/f", "a/b/c/f/x", "a/../a/b", "a/b/../b/c", "./a/b"} {
 		_, err := vfs.LookPath(t.Context(), s.Root(), strings.Split(path, "/"))
-		require.Equal(t, vfs.ErrStepwise, err, path)
+		if got, want := err, vfs.ErrStepwise; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", path, got, want)
+		}
 	}
 	for path, want := range map[string]vfs.Kind{"a/b/c/f": vfs.FileKind, "a/b/c": vfs.DirKind, "a/b/up": vfs.LinkKind} {
 		n, err := vfs.LookPath(t.Context(), s.Root(), strings.Split(path, "/"))
-		require.NoError(t, err, path)
-		require.Equal(t, want, vfs.KindOf(n), path)
+		if err != nil {
+			t.Fatalf("%v: %v", path, err)
+		}
+		if got, want := vfs.KindOf(n), want; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", path, got, want)
+		}
 	}
 	portable, err := physical.OpenAmbient(dir, physical.Options{Portable: true})
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer portable.Close()
 	_, err = vfs.LookPath(t.Context(), portable.Root(), []string{"a", "l", "c", "f"})
-	require.Equal(t, vfs.ErrStepwise, err)
+	if got, want := err, vfs.ErrStepwise; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
 
 // TestRaceLookPath: another program exchanges a directory in the middle of a path with a

@@ -3,10 +3,10 @@ package main
 import (
 	"go/parser"
 	"go/token"
+	"reflect"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"capd/vfs/vfstest/check"
 )
 
 // What capnpc-go emits for an interface Dir and a struct Node with a union, cut down.
@@ -119,17 +119,23 @@ func (s Node) Link() (string, error) {
 func TestRewrite(t *testing.T) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "p.go", emitted, parser.ParseComments)
-	require.NoError(t, err)
+	check.OK(t, err)
 	p := &pkg{interfaces: map[string]bool{}, enums: map[string]bool{}, calls: map[string]bool{}, goName: map[uint64]string{}}
 	p.survey(f)
 	body, err := p.file(fset, f, []byte(emitted))
-	require.NoError(t, err)
+	check.OK(t, err)
 	out, err := finish("p", "p.go", body.Bytes())
-	require.NoError(t, err)
-	assert.Equal(t, wanted, string(out))
-	assert.Equal(t, map[uint64]string{1: "Dir"}, p.goName)
+	check.OK(t, err)
+	if got, want := string(out), wanted; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got, want := p.goName, (map[uint64]string{1: "Dir"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 func TestReplaceWord(t *testing.T) {
-	assert.Equal(t, "X.XDir X_List", replaceWord("Dir.XDir X_List", "Dir", "X"))
+	if got, want := replaceWord("Dir.XDir X_List", "Dir", "X"), "X.XDir X_List"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"capd/vfs/vfstest/check"
 )
 
 // Columns are aligned with and without colours.
@@ -19,20 +20,28 @@ func TestColumns(t *testing.T) {
 		fmt.Fprintf(c, "%s\tmemory:\tread-write\t%s\n", p.dir("a-long-path/"), p.faint("x"))
 		fmt.Fprintf(c, "%s\tphysical:/a/b\t%s\n", p.link("日本"), p.good("ro"))
 		fmt.Fprintln(c, "e\u0301\tx\ty")
-		require.NoError(t, c.Flush())
+		check.OK(t, c.Flush())
 		return out.String()
 	}
 	plain := show(painter{}, false)
-	require.Equal(t, `PATH          URL            MODE
+	if got, want := plain, `PATH          URL            MODE
 a-long-path/  memory:        read-write  x
 日本          physical:/a/b  ro
-`+"e\u0301             x              y\n", plain)
-	require.Equal(t, `        PATH            URL        MODE
+`+"e\u0301             x              y\n"; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	if got, want := show(painter{}, true), `        PATH            URL        MODE
 a-long-path/        memory:  read-write  x
         日本  physical:/a/b  ro
-`+"           e\u0301              x  y\n", show(painter{}, true))
+`+"           e\u0301              x  y\n"; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	painted := show(painter{on: true}, false)
-	require.Equal(t, plain, colours.ReplaceAllString(painted, ""))
-	require.NotEqual(t, plain, painted)
+	if got, want := colours.ReplaceAllString(painted, ""), plain; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	if got := painted; reflect.DeepEqual(got, plain) {
+		t.Fatalf("%v", got)
+	}
 }

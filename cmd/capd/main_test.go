@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"io"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
-	"github.com/stretchr/testify/require"
+
+	"capd/vfs/vfstest/check"
 )
 
 // The --help of every command has examples. Every command that lists something has
@@ -22,19 +25,31 @@ func TestHelp(t *testing.T) {
 			name := commandName(c)
 			out := call(t, 0, append(strings.Fields(name), "--help")...)
 			_, examples, ok := strings.Cut(out, "Examples:\n")
-			require.True(t, ok, "%s has no examples", name)
-			require.Contains(t, examples, "capd "+name, name)
+			if !ok {
+				t.Fatalf("%s has no examples: %s", name, "it is false: ok")
+			}
+			if got, part := examples, "capd "+name; !strings.Contains(got, part) {
+				t.Fatalf("%v: %q does not contain %q", name, got, part)
+			}
 			listing := slices.Contains(lists, name) || strings.HasPrefix(c.Help, "List")
-			require.True(t, !listing || hasFlag(c, "json"), "%s has no --json", name)
+			if !(!listing || hasFlag(c, "json")) {
+				t.Fatalf("%s has no --json: %s", name, "it is false: !listing || hasFlag(c, \"json\")")
+			}
 			if listing {
 				lists = slices.DeleteFunc(lists, func(l string) bool { return l == name })
 			}
 		}
 		return next(nil)
 	})
-	require.Greater(t, n, 25)
-	require.Empty(t, lists)
-	require.Contains(t, call(t, 0), "set-writable")
+	if got := n; got <= 25 {
+		t.Fatalf("%v <= %v", got, 25)
+	}
+	if got := lists; len(got) != 0 {
+		t.Fatalf("%v", got)
+	}
+	if got, part := call(t, 0), "set-writable"; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
 }
 
 func hasFlag(n *kong.Node, name string) bool {
@@ -46,14 +61,28 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"nonsense"}, {"ls", "--nonsense"}, {"glob"}, {"set-writable", "guest", "maybe"}, {"ls"}, {"cat", "x", "y"},
 	} {
-		require.Contains(t, call(t, exitUsage, args...), "capd: usage: ")
+		if got, part := call(t, exitUsage, args...), "capd: usage: "; !strings.Contains(got, part) {
+			t.Fatalf("%q does not contain %q", got, part)
+		}
 	}
-	require.Contains(t, call(t, exitRefused, "ls", "--cap", "capnp://nonsense"), "capd: denied: ")
-	require.Contains(t, call(t, exitRefused, "rm", "x", "--if-version", ""), "capd: invalid: ", "no condition must not pass for one")
-	require.Contains(t, call(t, exitRefused, "rm", "x", "--if-version", strings.Repeat("0", 64)), "capd: invalid: ")
-	require.Contains(t, call(t, exitRefused, "cat", "q\xfe"), "capd: invalid: ")
-	require.Contains(t, call(t, exitRefused, "serve", "main_test.go"), "capd: notDir: ")
-	require.Contains(t, call(t, exitRefused, "ls", "--cap", "@/missing/file"), "capd: invalid: ")
+	if got, part := call(t, exitRefused, "ls", "--cap", "capnp://nonsense"), "capd: denied: "; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
+	if got, part := call(t, exitRefused, "rm", "x", "--if-version", ""), "capd: invalid: "; !strings.Contains(got, part) {
+		t.Fatalf("no condition must not pass for one: %q does not contain %q", got, part)
+	}
+	if got, part := call(t, exitRefused, "rm", "x", "--if-version", strings.Repeat("0", 64)), "capd: invalid: "; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
+	if got, part := call(t, exitRefused, "cat", "q\xfe"), "capd: invalid: "; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
+	if got, part := call(t, exitRefused, "serve", "main_test.go"), "capd: notDir: "; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
+	if got, part := call(t, exitRefused, "ls", "--cap", "@/missing/file"), "capd: invalid: "; !strings.Contains(got, part) {
+		t.Fatalf("%q does not contain %q", got, part)
+	}
 }
 
 // call runs capd in this process and returns all it printed.
@@ -61,22 +90,28 @@ func call(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	got := run(newEnv(t.Context(), strings.NewReader(""), &out, &out), args)
-	require.Equal(t, code, got, "%v: %s", args, out.String())
+	if got, want := got, code; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v: %s: %v, want %v", args, out.String(), got, want)
+	}
 	return out.String()
 }
 
 // Both ways to ask for the version work, even if other arguments are missing.
 func TestVersion(t *testing.T) {
 	want := call(t, 0, "version")
-	require.Regexp(t, `^capd \S+\n$`, want)
+	if got := want; !regexp.MustCompile(`^capd \S+\n$`).MatchString(got) {
+		t.Fatalf("%q does not match", got)
+	}
 	for _, args := range [][]string{{"--version"}, {"rm", "--version"}, {"--version", "rm"}} {
-		require.Equal(t, want, call(t, 0, args...), args)
+		if got, want := call(t, 0, args...), want; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", args, got, want)
+		}
 	}
 }
 
 func model(t *testing.T) *kong.Application {
 	t.Helper()
 	p, err := newParser(newEnv(t.Context(), nil, io.Discard, io.Discard), &commands{}, func(int) {})
-	require.NoError(t, err)
+	check.OK(t, err)
 	return p.Model
 }

@@ -6,14 +6,14 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/meter"
+	"capd/vfs/vfstest/check"
 )
 
 // speaks are the packages whose messages can reach the command line.
@@ -58,7 +58,9 @@ func TestWords(t *testing.T) {
 			messages[text] = where
 		}
 	}
-	require.Greater(t, len(messages), 500)
+	if got := len(messages); got <= 500 {
+		t.Fatalf("%v <= %v", got, 500)
+	}
 	used := map[string]bool{}
 	for text, where := range messages {
 		for _, w := range words {
@@ -98,7 +100,7 @@ func middle(messages map[string]string, said string) bool {
 func texts(t *testing.T, dir string) map[string]string {
 	all := map[string]string{}
 	files := token.NewFileSet()
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	check.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vfstest") {
 			return err
 		}
@@ -126,22 +128,34 @@ func TestLimitsInWords(t *testing.T) {
 			full.Kind, full.Whose = k, "this grant"
 			said := full.Error()
 			shown := inWords(said)
-			require.Regexp(t, `\(limit `+k.String()+`\); (let some commands end|have some taken back \(capd revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST `+k.String()+`=N|try again later; .*)$`, shown)
-			require.Equal(t, shown, inWords(shown))
+			if got := shown; !regexp.MustCompile(`\(limit ` + k.String() + `\); (let some commands end|have some taken back \(capd revoke\)|remove something with capd rm), or (ask whoever runs the host for more: capd limit GUEST ` + k.String() + `=N|try again later; .*)$`).MatchString(got) {
+				t.Fatalf("%q does not match", got)
+			}
+			if got, want := inWords(shown), shown; !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v, want %v", got, want)
+			}
 		}
 	}
 }
 
 // The text after a path is put into words. A path that looks like such text is not.
 func TestInWords(t *testing.T) {
-	require.Equal(t, "nope: nothing has this name; capd ls shows what is here", inWords("nope: nothing has this name; list() shows what is here"))
-	require.Equal(t, "a link leads out of what the locator gives (its target is not shown); with a locator for more of the tree it may work",
-		inWords("a link leads out of this Dir (its target is not shown); if you hold a higher Dir, call walk or subDir there"))
-	require.Equal(t, "others leave this grant only 4 open nodes now (limit nodes); let some commands end, or try again later; capd status --guests shows the operator who holds them",
-		inWords((&meter.Full{Kind: meter.Nodes, Limit: 4, Whose: "this grant", Share: true}).Error()))
-	require.Equal(t, "this host holds all of its 9 connections (limit connections); let some commands end",
-		inWords((&meter.Full{Kind: meter.Connections, Limit: 9, Whose: "this host"}).Error()))
-	require.Equal(t, "this is more than the quota of what is mounted here has left; remove something with capd rm, or ask whoever runs the host for more",
-		inWords(meter.TooMuch("what is mounted here")))
-	require.Equal(t, "; list() shows what is here: busy", inWords("; list() shows what is here: busy"))
+	if got, want := inWords("nope: nothing has this name; list() shows what is here"), "nope: nothing has this name; capd ls shows what is here"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if got, want := inWords("a link leads out of this Dir (its target is not shown); if you hold a higher Dir, call walk or subDir there"), "a link leads out of what the locator gives (its target is not shown); with a locator for more of the tree it may work"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if got, want := inWords((&meter.Full{Kind: meter.Nodes, Limit: 4, Whose: "this grant", Share: true}).Error()), "others leave this grant only 4 open nodes now (limit nodes); let some commands end, or try again later; capd status --guests shows the operator who holds them"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if got, want := inWords((&meter.Full{Kind: meter.Connections, Limit: 9, Whose: "this host"}).Error()), "this host holds all of its 9 connections (limit connections); let some commands end"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if got, want := inWords(meter.TooMuch("what is mounted here")), "this is more than the quota of what is mounted here has left; remove something with capd rm, or ask whoever runs the host for more"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if got, want := inWords("; list() shows what is here: busy"), "; list() shows what is here: busy"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
 }
