@@ -152,13 +152,19 @@ func TestStartAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.EqualValues(t, 1, started.Load())
-		require.NoError(t, s.Close())
+		if n := started.Load(); n != 1 {
+			t.Fatalf("%d starts succeeded, want 1", n)
+		}
+		check.OK(t, s.Close())
 		_, err := s.Load("capd.yaml")
-		require.ErrorIs(t, err, vfs.Exists)
+		if !errors.Is(err, vfs.Exists) {
+			t.Fatalf("%v, want %v", err, vfs.Exists)
+		}
 		next := &server.Server{State: s.State}
-		require.NoError(t, next.Start(t.Context()), "the state directory is free")
-		require.NoError(t, next.Close())
+		if err := next.Start(t.Context()); err != nil {
+			t.Fatalf("the state directory is free: %v", err)
+		}
+		check.OK(t, next.Close())
 	}
 }
 
@@ -166,23 +172,29 @@ func TestStartAtOnce(t *testing.T) {
 func TestGrantEndsWithItsMount(t *testing.T) {
 	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "a/m", URL: "memory:"}}})
 	in, err := s.Grant(t.Context(), server.Guest{Name: "in", Path: "a/m"})
-	require.NoError(t, err)
+	check.OK(t, err)
 	above, err := s.Grant(t.Context(), server.Guest{Name: "above", Path: "a"})
-	require.NoError(t, err)
+	check.OK(t, err)
 	held := holder(t, in.Locator)
 	_, err = held.Put(t.Context(), "f", strings.NewReader("old"), vfs.If{})
-	require.NoError(t, err)
-	require.NoError(t, s.Unmount(t.Context(), "a/m"))
-	require.NoError(t, s.Mount(t.Context(), server.Mount{Path: "a/m", URL: "memory:"}))
+	check.OK(t, err)
+	check.OK(t, s.Unmount(t.Context(), "a/m"))
+	check.OK(t, s.Mount(t.Context(), server.Mount{Path: "a/m", URL: "memory:"}))
 	_, err = holder(t, above.Locator).Put(t.Context(), "m/f", strings.NewReader("new"), vfs.If{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	for _, d := range []*client.Dir{held, holder(t, in.Locator)} {
 		_, _, err = d.OpenFile("f").ReadText(t.Context())
-		require.ErrorIs(t, err, vfs.Stale)
+		if !errors.Is(err, vfs.Stale) {
+			t.Fatalf("%v, want %v", err, vfs.Stale)
+		}
 		_, err = d.Put(t.Context(), "f", strings.NewReader("mine"), vfs.If{})
-		require.ErrorIs(t, err, vfs.Stale)
+		if !errors.Is(err, vfs.Stale) {
+			t.Fatalf("%v, want %v", err, vfs.Stale)
+		}
 	}
 	text, _, err := holder(t, above.Locator).OpenFile("m/f").ReadText(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "new", text)
+	check.OK(t, err)
+	if got, want := text, "new"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
 }

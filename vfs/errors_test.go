@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/vfs"
 )
 
@@ -13,9 +11,15 @@ import (
 func TestErrorAboutALongPath(t *testing.T) {
 	about := func(path string) string { return (&vfs.Error{Code: vfs.NotFound, Path: path}).Error() }
 	long := strings.Repeat("a", vfs.MaxPath)
-	require.True(t, about(long) == "notFound: "+long)
-	require.True(t, about(long+"b") == "notFound: "+long+"…")
-	require.Less(t, len(about(strings.Repeat("\x01", 7<<20))), 6*vfs.MaxPath+100)
+	if !(about(long) == "notFound: "+long) {
+		t.Fatalf("%s", "it is false: about(long) == \"notFound: \"+long")
+	}
+	if !(about(long+"b") == "notFound: "+long+"…") {
+		t.Fatalf("%s", "it is false: about(long+\"b\") == \"notFound: \"+long+\"…\"")
+	}
+	if got := len(about(strings.Repeat("\x01", 7<<20))); got >= 6*vfs.MaxPath+100 {
+		t.Fatalf("%v >= %v", got, 6*vfs.MaxPath+100)
+	}
 }
 
 // A path that the host has already named is named once.

@@ -1,13 +1,14 @@
 package membrane_test
 
 import (
+	"errors"
+	"reflect"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/membrane"
+	"capd/vfs/vfstest/check"
 )
 
 // A watch on nested membranes is told by any of them, and ends.
@@ -18,19 +19,25 @@ func TestWatchNestedMembranes(t *testing.T) {
 		told, stopped := 0, 0
 		stop := membrane.OnRevoke(d, func(error) { stopped++ })
 		defer membrane.OnRevoke(d, func(err error) {
-			require.ErrorIs(t, err, vfs.Revoked)
+			if !errors.Is(err, vfs.Revoked) {
+				t.Fatalf("%v, want %v", err, vfs.Revoked)
+			}
 			told++
 		})()
 		stop()
 		stop()
 		if outer {
-			require.NoError(t, out.Revoke())
+			check.OK(t, out.Revoke())
 		} else {
-			require.NoError(t, in.Revoke())
+			check.OK(t, in.Revoke())
 		}
-		require.NoError(t, out.Revoke())
-		require.NoError(t, in.Revoke())
-		require.Equal(t, 1, told)
-		require.Zero(t, stopped)
+		check.OK(t, out.Revoke())
+		check.OK(t, in.Revoke())
+		if got, want := told, 1; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+		if got := stopped; got != 0 {
+			t.Fatalf("%v, want 0", got)
+		}
 	}
 }

@@ -2,11 +2,11 @@ package namespace_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/meter"
 	"capd/vfs"
@@ -27,7 +27,9 @@ func walksAlike(t *testing.T, d vfs.Dir, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		for what, walk := range map[string]func(context.Context, vfs.Dir, string) (vfs.Node, error){"Walk": vfs.Walk, "WalkLink": vfs.WalkLink} {
-			require.Equal(t, outcome(t, walk, stepwise{d}, path), outcome(t, walk, d, path), "%s %s", what, path)
+			if got, want := outcome(t, walk, d, path), outcome(t, walk, stepwise{d}, path); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s %s: %v, want %v", what, path, got, want)
+			}
 		}
 	}
 }
@@ -36,7 +38,9 @@ func outcome(t *testing.T, walk func(context.Context, vfs.Dir, string) (vfs.Node
 	t.Helper()
 	n, err := walk(t.Context(), d, path)
 	if err != nil {
-		require.NotErrorIs(t, err, vfs.ErrStepwise)
+		if errors.Is(err, vfs.ErrStepwise) {
+			t.Fatalf("%v", err)
+		}
 		return fmt.Sprintf("%s: %v", vfs.CodeOf(err), err)
 	}
 	defer n.Close()
@@ -62,23 +66,31 @@ func everyPath() []string {
 func TestLookPathAsksOnce(t *testing.T) {
 	d, _, raw := check.Guarded(t, check.Sample)
 	n, err := vfs.LookPath(t.Context(), raw, []string{"a", "b", "c", "f"})
-	require.NoError(t, err)
-	require.NoError(t, n.Close())
+	check.OK(t, err)
+	check.OK(t, n.Close())
 	n, err = vfs.LookPath(t.Context(), d, []string{"a", "b", "c", "f"})
-	require.NoError(t, err)
-	require.NoError(t, n.Close())
+	check.OK(t, err)
+	check.OK(t, n.Close())
 	_, err = vfs.LookPath(t.Context(), d, []string{"a", "none", "f"})
-	require.Equal(t, vfs.NotFound, vfs.CodeOf(err))
+	if got, want := vfs.CodeOf(err), vfs.NotFound; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	_, err = vfs.LookPath(t.Context(), stepwise{d}, []string{"a", "b"})
-	require.Equal(t, vfs.ErrStepwise, err)
+	if got, want := err, vfs.ErrStepwise; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 
 	m := check.NewMeter(meter.Limits{})
 	counted := membrane.Guarded(raw, nil, membrane.Guard{Meter: m})
 	n, err = vfs.Walk(t.Context(), counted, "a/b/c/f")
-	require.NoError(t, err)
-	require.EqualValues(t, 1, m.Used(meter.Nodes))
-	require.NoError(t, n.Close())
-	require.EqualValues(t, 0, m.Used(meter.Nodes))
+	check.OK(t, err)
+	if n := m.Used(meter.Nodes); n != 1 {
+		t.Fatalf("%d open nodes, want 1", n)
+	}
+	check.OK(t, n.Close())
+	if n := m.Used(meter.Nodes); n != 0 {
+		t.Fatalf("%d open nodes, want 0", n)
+	}
 }
 
 func TestLookPathWithheld(t *testing.T) {
@@ -88,7 +100,9 @@ func TestLookPathWithheld(t *testing.T) {
 	}
 	d, _, _ := check.Guarded(t, check.Sample, deny.Must("a/b").Guard())
 	_, err := vfs.LookPath(t.Context(), d, []string{"a", "b", "c", "f"})
-	require.Equal(t, vfs.ErrStepwise, err)
+	if got, want := err, vfs.ErrStepwise; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
 
 // A guard around lookups sees each of them.
@@ -99,24 +113,28 @@ func TestLookPathAround(t *testing.T) {
 		return do(ctx)
 	}))
 	n, err := vfs.Walk(t.Context(), d, "a/b/c/f")
-	require.NoError(t, err)
-	require.NoError(t, n.Close())
-	require.Equal(t, "lookup a, lookup a/b, lookup a/b/c, lookup a/b/c/f", strings.Join(seen, ", "))
+	check.OK(t, err)
+	check.OK(t, n.Close())
+	if got, want := strings.Join(seen, ", "), "lookup a, lookup a/b, lookup a/b/c, lookup a/b/c/f"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
 
 	on := check.Around(func(context.Context, membrane.Op, check.Do) (vfs.Effect, error) { return vfs.Effect{}, vfs.Denied })
 	on.On = membrane.MatchPaths(func(path string) bool { return path == "a/b" })
 	d, _, _ = check.Guarded(t, check.Sample, on)
 	walksAlike(t, d, everyPath()...)
 	_, err = vfs.Walk(t.Context(), d, "a/b/c/f")
-	require.Equal(t, vfs.Denied, vfs.CodeOf(err))
+	if got, want := vfs.CodeOf(err), vfs.Denied; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
 
 func TestLookPathControlled(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
 		for what, forbid := range map[string]func(*membrane.Control){
 			"unreadable": func(c *membrane.Control) { c.SetReadable(false) },
-			"locked":     func(c *membrane.Control) { require.NoError(t, c.SetWritable(false)) },
-			"revoked":    func(c *membrane.Control) { require.NoError(t, c.Revoke()) },
+			"locked":     func(c *membrane.Control) { check.OK(t, c.SetWritable(false)) },
+			"revoked":    func(c *membrane.Control) { check.OK(t, c.Revoke()) },
 		} {
 			t.Run(what+" "+strings.Join(names, " "), func(t *testing.T) {
 				d, c, _ := check.Guarded(t, check.Sample)
@@ -128,11 +146,15 @@ func TestLookPathControlled(t *testing.T) {
 		}
 	}
 	d, c, _ := check.Guarded(t, check.Sample)
-	require.NoError(t, c.Revoke())
+	check.OK(t, c.Revoke())
 	_, err := vfs.Walk(t.Context(), d, "a/b/c/f")
-	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
+	if got, want := vfs.CodeOf(err), vfs.Revoked; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 	_, err = vfs.Walk(t.Context(), d, "a/none/c")
-	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
+	if got, want := vfs.CodeOf(err), vfs.Revoked; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
 
 // If a right is taken back during the lookup, this is noticed before the answer.
@@ -140,9 +162,11 @@ func TestLookPathRevokedMeanwhile(t *testing.T) {
 	for _, path := range []string{"a/b/c/f", "a/none"} {
 		_, raw := check.Store(t, check.Sample)
 		var c *membrane.Control
-		d, c := check.Controlled(t, membrane.Guarded(during{raw, func() { require.NoError(t, c.Revoke()) }}, nil))
+		d, c := check.Controlled(t, membrane.Guarded(during{raw, func() { check.OK(t, c.Revoke()) }}, nil))
 		_, err := vfs.Walk(t.Context(), d, path)
-		require.Equal(t, vfs.Revoked, vfs.CodeOf(err), path)
+		if got, want := vfs.CodeOf(err), vfs.Revoked; !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v: %v, want %v", path, got, want)
+		}
 	}
 }
 
@@ -170,21 +194,23 @@ func TestLookPathAmongMounts(t *testing.T) {
 	walksAlike(t, bare, "deep/er", "deep/er/still", "deep/er/still/a/b/f", "deep/er/still/none", "deep/none/f", "none/f")
 	for path, d := range map[string]vfs.Dir{"a/f": ns, "a/sub/f": ns, "deep/er/still/a/b/f": bare} {
 		n, err := vfs.LookPath(t.Context(), membrane.Guarded(d, nil), strings.Split(path, "/"))
-		require.NoError(t, err, path)
-		require.NoError(t, n.Close())
+		if err != nil {
+			t.Fatalf("%v: %v", path, err)
+		}
+		check.OK(t, n.Close())
 	}
 
 	whole := namespace.New()
 	_, one := check.Store(t, vfstest.Tree{"d/l": {Link: "f"}, "d/f": {Data: "x"}, "d/e/f": {Data: "y"}})
-	require.NoError(t, whole.Mount("one", one, namespace.Options{NoLinks: true}))
+	check.OK(t, whole.Mount("one", one, namespace.Options{NoLinks: true}))
 	_, two := check.Store(t, vfstest.Tree{"f": {Data: "two"}})
 	held := check.DirAt(t, whole.Root(), "one/d")
 	paths = []string{"one/d/l", "one/d/f", "one/d/e/f", "one/d/e/g", "one/d/l/x"}
 	walksAlike(t, whole.Root(), paths...)
-	require.NoError(t, whole.Mount("one/d/e", two, namespace.Options{}))
+	check.OK(t, whole.Mount("one/d/e", two, namespace.Options{}))
 	walksAlike(t, whole.Root(), paths...)
 	walksAlike(t, held, "e/f", "e/g", "l")
-	require.NoError(t, whole.Unmount(t.Context(), "one"))
+	check.OK(t, whole.Unmount(t.Context(), "one"))
 	walksAlike(t, whole.Root(), paths...)
 	walksAlike(t, held, "e/f", "e/g", "l/x")
 }
@@ -207,10 +233,14 @@ func TestLookupBadName(t *testing.T) {
 	} {
 		for _, name := range []string{"", ".", "..", "a/b", "a/../f", "\x00", strings.Repeat("x", vfs.MaxName+1), strings.Repeat("x", vfs.MaxPath+1), strings.Repeat("x/", vfs.MaxDepth+1)} {
 			_, err := d.Lookup(t.Context(), name)
-			require.Equal(t, vfs.Invalid, vfs.CodeOf(err), "%s: %q", what, name)
+			if got, want := vfs.CodeOf(err), vfs.Invalid; !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: %q: %v, want %v", what, name, got, want)
+			}
 		}
 	}
-	require.NoError(t, c.Revoke())
+	check.OK(t, c.Revoke())
 	_, err := hiding.Lookup(t.Context(), "..")
-	require.Equal(t, vfs.Revoked, vfs.CodeOf(err))
+	if got, want := vfs.CodeOf(err), vfs.Revoked; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
 }
