@@ -205,8 +205,9 @@ func (s *stagedDir) Place(ctx context.Context) error { return s.plan.around(ctx,
 
 func (s *stagedDir) Drop(ctx context.Context) vfs.Effect {
 	_ = s.plan.at(Drop, Before)
-	defer s.plan.at(Drop, After)
-	return s.inner.Drop(ctx)
+	e := s.inner.Drop(ctx)
+	_ = s.plan.at(Drop, After)
+	return e
 }
 
 type file struct {
