@@ -23,7 +23,7 @@ type diskPath struct{ device, path string }
 
 // onDisk returns where path is by a table of mounts; see proc_pid_mountinfo(5).
 func onDisk(table, path string) (at diskPath) {
-	path = real(path)
+	path = resolve(path)
 	longest := -1
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
@@ -39,12 +39,12 @@ func onDisk(table, path string) (at diskPath) {
 	return at
 }
 
-// real returns path without links, as far as it exists.
-func real(path string) string {
+// resolve returns path without links, as far as it exists.
+func resolve(path string) string {
 	if at, err := filepath.EvalSymlinks(path); err == nil || filepath.Dir(path) == path {
 		return filepath.Clean(at)
 	}
-	return filepath.Join(real(filepath.Dir(path)), filepath.Base(path))
+	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
 }
 
 // unescape replaces \ooo by the byte that it stands for.
