@@ -124,7 +124,7 @@ const (
 func reachesHost(std string) bool { return covers(hostStd, std) && !covers(textOnly, std) }
 
 // required packages must exist: a missing package would satisfy every rule.
-const required = "capd/vfs capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
+const required = "capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory capd/backend/physical " +
 	"capd/vat capd/capnp capd/help capd/locator capd/cap/dir capd/cap/file capd/cap/control capd/cap/console " +
 	"capd/vfs/diff capd/vfs/batch capd/vfs/overlay capd/backend/git capd/backend/cas capd/materialize capd/sandbox capd/virtualfs capd/config capd/state capd/server capd/cap/virtualfs " +
 	"capd/cap/session capd/operator capd/authority capd/host capd/client capd/client/console capd/cmd/capd"
@@ -223,6 +223,11 @@ func TestLayersCatch(t *testing.T) {
 		{"capd/vfs", "net/http", false},
 		{"capd/vfs", "path/filepath", false},
 		{"capd/vfs", "golang.org/x/text/pure", false},
+		{"capd/vfs", "capd/vfs/membrane", false},
+		{"capd/vfs/search", "capd/vfs/membrane", false},
+		{"capd/vfs/membrane", "capd/vfs/namespace", false},
+		{"capd/vfs/namespace", "capd/vfs/membrane", true},
+		{"capd/backend/memory", "capd/vfs/membrane", false},
 		{"capd/vfs/deny", "golang.org/x/text/pure", true},
 		{"capd/vfs/deny", "golang.org/x/text/host", false},
 		{"capd/backend/memory", "capd/backend/physical", false},
