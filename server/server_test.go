@@ -156,7 +156,7 @@ func TestStartFails(t *testing.T) {
 			t.Fatal("no error")
 		}
 		if len(s.Mounts) > 0 && s.Mounts[1].Where != "" {
-			if err == nil || !strings.Contains(err.Error(), "here:1:2: ") {
+			if !strings.Contains(err.Error(), "here:1:2: ") {
 				t.Fatalf("%v, want %q", err, "here:1:2: ")
 			}
 		}
