@@ -54,10 +54,10 @@ func newDescriptors(max int, shared bool) *descriptors {
 	return c
 }
 
-// most is how many c may keep now.
-func (c *descriptors) most() int {
+// limit is how many c may keep now.
+func (c *descriptors) limit() int {
 	if c.shared && c.max > 0 {
-		return max(c.max/keeping.shares(), 1)
+		return max(c.max/keeping.sharers(), 1)
 	}
 	return c.max
 }
@@ -138,13 +138,13 @@ func (c *descriptors) mark() uint64 {
 func (c *descriptors) keepFile(path string, f *openFile, mark uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.forgets == mark && !c.lags() {
+	if c.forgets == mark && !c.behind() {
 		c.add(&pinned{path: path, file: f.retain()})
 	}
 }
 
-// lags reports whether many files wait to be closed.
-func (c *descriptors) lags() bool { return c.closes.Len() > maxCloses }
+// behind reports whether many files wait to be closed.
+func (c *descriptors) behind() bool { return c.closes.Len() > maxCloses }
 
 const maxCloses = 64
 
@@ -185,7 +185,7 @@ func (c *descriptors) touch(e *list.Element) {
 }
 
 func (c *descriptors) add(p *pinned) {
-	most := c.most()
+	most := c.limit()
 	if most <= 0 {
 		c.discard(p)
 		return

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepers are all descriptor caches of the process.
-type keepers struct {
+// caches are all descriptor caches of the process.
+type caches struct {
 	mu     sync.Mutex
 	all    map[*descriptors]struct{}
 	shared atomic.Int64 // how many of them share one bound
 }
 
-var keeping = keepers{all: map[*descriptors]struct{}{}}
+var keeping = caches{all: map[*descriptors]struct{}{}}
 
-func (k *keepers) begin(c *descriptors) {
+func (k *caches) begin(c *descriptors) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.all[c] = struct{}{}
@@ -28,7 +28,7 @@ func (k *keepers) begin(c *descriptors) {
 	}
 }
 
-func (k *keepers) end(c *descriptors) {
+func (k *caches) end(c *descriptors) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, there := k.all[c]; there && c.shared {
@@ -37,12 +37,12 @@ func (k *keepers) end(c *descriptors) {
 	delete(k.all, c)
 }
 
-// shares returns how many share one bound, at least 1.
-func (k *keepers) shares() int { return int(max(k.shared.Load(), 1)) }
+// sharers returns how many share one bound, at least 1.
+func (k *caches) sharers() int { return int(max(k.shared.Load(), 1)) }
 
-// letGo closes half of each cache, the longest unused first. It reports whether it
+// shrink closes half of each cache, the longest unused first. It reports whether it
 // closed any.
-func (k *keepers) letGo() (some bool) {
+func (k *caches) shrink() (some bool) {
 	k.mu.Lock()
 	all := slices.Collect(maps.Keys(k.all))
 	k.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *descriptors) letGo() bool {
 func withRoom(open func() (int, error)) (int, error) {
 	for {
 		fd, err := open()
-		if err != unix.EMFILE && err != unix.ENFILE || !keeping.letGo() {
+		if err != unix.EMFILE && err != unix.ENFILE || !keeping.shrink() {
 			return fd, err
 		}
 	}

@@ -177,26 +177,26 @@ func (h *kernelHost) mark() uint64            { return h.open.mark() }
 func (h *kernelHost) forget(path string)      { h.open.forget(path) }
 func (h *kernelHost) forgetBelow(path string) { h.open.forgetBelow(path) }
 
-// manner is what is known about a file system.
-type manner struct {
+// traits is what is known about a file system.
+type traits struct {
 	local  bool // only this kernel changes it
 	tells  bool // link, unlink, rename and exchange of a file set its time of change
 	prompt bool // what is in memory is returned without asking anybody
 }
 
-// mannerOf returns the manner of a file system by its type; see statfs(2). It assumes
+// traitsOf returns the traits of a file system by its type; see statfs(2). It assumes
 // nothing about an unknown one, which may be a network server or a program that does
 // not answer. XFS does not set the time of change when files are exchanged. An overlay
 // may lie on XFS, or on anything; it is prompt if asked with AT_STATX_DONT_SYNC and
 // RESOLVE_CACHED.
-func mannerOf(kind int64) manner {
+func traitsOf(kind int64) traits {
 	switch kind {
 	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-		return manner{local: true, tells: true, prompt: true}
+		return traits{local: true, tells: true, prompt: true}
 	case unix.XFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		return manner{local: true, prompt: true}
+		return traits{local: true, prompt: true}
 	case unix.F2FS_SUPER_MAGIC, unix.RAMFS_MAGIC:
-		return manner{prompt: true}
+		return traits{prompt: true}
 	}
-	return manner{}
+	return traits{}
 }

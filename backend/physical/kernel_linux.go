@@ -18,7 +18,7 @@ const confined = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_
 type kernelHost struct {
 	root   int // O_PATH, open for the life of the store
 	mount  uint64
-	manner             // of the file system
+	traits             // of the file system
 	cache  bool        // the kernel has resolveCached: Linux 5.12
 	waits  atomic.Bool // every read may have to wait
 	open   *descriptors
@@ -50,7 +50,7 @@ func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 	h.top, h.triedTop = &kernelDir{h: h, fd: root}, &kernelDir{h: h, fd: root, try: true}
 	var sfs unix.Statfs_t
 	if unix.Fstatfs(root, &sfs) == nil {
-		h.manner = mannerOf(int64(sfs.Type))
+		h.traits = traitsOf(int64(sfs.Type))
 	}
 	if probe, err := openCached(root, ".", unix.O_PATH|unix.O_DIRECTORY); err == nil {
 		unix.Close(probe)

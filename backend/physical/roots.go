@@ -12,7 +12,7 @@ import (
 // the same directory, or one serves a directory inside the other's. They lock the same name for it.
 // So a change that is atomic for the guests of one is atomic for the guests of both.
 var process struct {
-	places places
+	locks nameLocks
 
 	mu    sync.Mutex
 	roots map[*Store]os.FileInfo // what each open Store serves
@@ -133,7 +133,7 @@ func (s *Store) lockNames(paths ...string) (unlock func()) {
 		for i, path := range paths {
 			named[i] = at.base + "/" + path
 		}
-		unlock := process.places.lock(named, at.outer+1)
+		unlock := process.locks.lock(named, at.outer+1)
 		if s.where.Load() == at {
 			return unlock
 		}

@@ -94,7 +94,7 @@ func TestLocksOfStores(t *testing.T) {
 			outer.lockNames(path)()
 			close(got)
 		}()
-		for process.places.uses() < len(claimsOf([]string{inner.named("f")}, above))+len(claimsOf([]string{outer.named(path)}, above)) { // until it has asked
+		for process.locks.uses() < len(claimsOf([]string{inner.named("f")}, above))+len(claimsOf([]string{outer.named(path)}, above)) { // until it has asked
 		}
 		select {
 		case <-got:

@@ -9,7 +9,7 @@ import (
 
 // While a name is locked, other names are not, even in the same directory. A directory is
 // locked by changes of it, together with everything below it.
-func TestPlaces(t *testing.T) {
+func TestNameLocks(t *testing.T) {
 	for _, c := range []struct {
 		held, asked []string
 		waits       bool
@@ -27,7 +27,7 @@ func TestPlaces(t *testing.T) {
 		{[]string{"d", "e/d"}, []string{"e/x"}, false},
 		{[]string{"d/a", "d"}, []string{"d/b"}, true},
 	} {
-		var l places
+		var l nameLocks
 		unlock := l.lock(c.held, 0)
 		got := make(chan struct{})
 		go func() {
@@ -53,7 +53,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func (l *places) uses() (n int) {
+func (l *nameLocks) uses() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range l.held {
@@ -64,7 +64,7 @@ func (l *places) uses() (n int) {
 
 // Nobody changes a name, or what is below it, while another does. No order of names makes
 // two callers wait for each other.
-func TestPlacesExclude(t *testing.T) {
+func TestNameLocksExclude(t *testing.T) {
 	paths := []string{"a", "b", "a/c", "a/c/d", "b/c", "b/d", "e"}
 	inside := map[string]int{}
 	var mu sync.Mutex
@@ -79,7 +79,7 @@ func TestPlacesExclude(t *testing.T) {
 			}
 		}
 	}
-	var l places
+	var l nameLocks
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

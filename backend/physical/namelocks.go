@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// places are locks on names. Within this process, changes of one name exclude each
+// nameLocks are locks on names. Within this process, changes of one name exclude each
 // other, and moving a directory excludes every change below it. Changes of other names
 // do not wait. A lock is taken inside Commit and held for a few system calls.
-type places struct {
+type nameLocks struct {
 	mu   sync.Mutex
-	held map[string]*name // by path
+	held map[string]*nameLock // by path
 }
 
-// name is the lock of one path. It exists while it is used. A change locks its name,
+// nameLock is the lock of one path. It exists while it is used. A change locks its name,
 // and the directories on the way for reading.
-type name struct {
+type nameLock struct {
 	lock  sync.RWMutex
-	users int // under places.mu
+	users int // under nameLocks.mu
 }
 
 // claim is the use of one name's lock.
 type claim struct {
 	path    string
 	changes bool
-	name    *name
+	name    *nameLock
 }
 
 // lock locks the names at paths. It also closes files kept open for them, since they
@@ -50,16 +50,16 @@ func (s *Store) lockDirectory(from, to string) (unlock func()) {
 }
 
 // lock locks the names at these paths. Nobody changes what the first above bytes of them lead to.
-func (l *places) lock(paths []string, above int) (unlock func()) {
+func (l *nameLocks) lock(paths []string, above int) (unlock func()) {
 	claims := claimsOf(paths, above)
 	l.mu.Lock()
 	if l.held == nil {
-		l.held = map[string]*name{}
+		l.held = map[string]*nameLock{}
 	}
 	for i := range claims {
 		c := &claims[i]
 		if c.name = l.held[c.path]; c.name == nil {
-			c.name = &name{}
+			c.name = &nameLock{}
 			l.held[c.path] = c.name
 		}
 		c.name.users++
@@ -71,7 +71,7 @@ func (l *places) lock(paths []string, above int) (unlock func()) {
 	return func() { l.unlock(claims) }
 }
 
-func (l *places) unlock(claims []claim) {
+func (l *nameLocks) unlock(claims []claim) {
 	for _, c := range claims {
 		c.unlock()
 	}
