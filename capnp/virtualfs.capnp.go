@@ -403,6 +403,14 @@ func (s Mount) SetChanges(v bool) {
 	capnp.Struct(s).SetBit(0, v)
 }
 
+func (s Mount) Kept() bool {
+	return capnp.Struct(s).Bit(1)
+}
+
+func (s Mount) SetKept(v bool) {
+	capnp.Struct(s).SetBit(1, v)
+}
+
 // Mount_List is a list of Mount.
 type Mount_List = capnp.StructList[Mount]
 

@@ -32,6 +32,7 @@ type Mount struct {
 	Attenuation Attenuation
 	Detail      string // the store's description, for people: "main at 1a2b3c4"; may be ""
 	Changes     bool   // it has changes that diff shows and that apply, commit or revert settles
+	Kept        bool   // its changes are kept on disk, and are there after a restart
 }
 
 // Place returns the path of a mount for people.

@@ -42,6 +42,7 @@ struct Mount {
   attenuation @3 :Attenuation;
   detail @4 :Text;           # what the store says of itself, for people; may be empty
   changes @5 :Bool;          # it holds changes that diff shows, and apply, commit or revert settles
+  kept @6 :Bool;             # its changes are kept on disk, and are there after a restart of the host
 }
 
 struct State {
@@ -138,7 +139,8 @@ interface VirtualFs {
   # The url and the patterns together are at most 256 KiB, each counted with 16 bytes more (tooLarge).
 
   unmount @1 (path :Text) -> ();
-  # What is open in the mount answers stale from now on. Changes that were neither applied nor committed go with it.
+  # What is open in the mount answers stale from now on. Changes that were neither applied nor committed go with it,
+  # unless they are kept.
   # notFound, busy (changes to the store are under way).
 
   mounts @2 (after :Data, limit :UInt32) -> (mounts :List(Mount), more :Bool, cursor :Data);

@@ -69,7 +69,7 @@ func (s *Server) checkForm(u *virtualfs.URL) error {
 
 // checkUpper checks the options of an overlay or of a git mount.
 func checkUpper(u *virtualfs.URL) error {
-	options := []string{"upper", "max", "nodes"}
+	options := []string{"upper", "keep", "max", "nodes"}
 	if u.Scheme == "git" {
 		revision := []string{"writable", "follow", "confined"}
 		if !u.Flag("writable") {
@@ -78,6 +78,9 @@ func checkUpper(u *virtualfs.URL) error {
 		options = append(revision, options...)
 	}
 	_, err := upperLimits(u)
+	if err == nil && u.Flag("keep") && u.Query.Has("upper") {
+		err = vfs.Errorf(vfs.Invalid, "upper= and keep exclude each other: what is written is kept in the directory that upper= names, or in the state directory")
+	}
 	return cmp.Or(u.Only(options...), err)
 }
 

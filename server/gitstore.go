@@ -50,11 +50,26 @@ func Committed(dir string) (url string, there bool) {
 
 // git opens git:REPO#REV, or the part git:REPO#REV:SUBDIR of it.
 func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
-	revision, below, _ := strings.Cut(u.Fragment, ":")
+	if u.Flag("writable") {
+		return s.worktree(ctx, u)
+	}
+	_, below, _ := strings.Cut(u.Fragment, ":")
+	store, repo, err := openGit(u, u.Base)
+	if err == nil && below != "" {
+		if store.Root, err = repo.Part(ctx, below); err != nil {
+			repo.Close()
+		}
+	}
+	return store, err
+}
+
+// openGit opens the revision of u, or the commit base unless that is "".
+func openGit(u *virtualfs.URL, base string) (*virtualfs.Store, *git.Store, error) {
+	revision, _, _ := strings.Cut(u.Fragment, ":")
 	follow, writable := u.Flag("follow"), u.Flag("writable")
-	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Follow: follow, Writable: writable, Confined: u.Flag("confined")})
+	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Commit: base, Follow: follow, Writable: writable, Confined: u.Flag("confined")})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store := &virtualfs.Store{
 		Root: repo.Root, Close: repo.Close,
@@ -62,31 +77,39 @@ func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, er
 		Detail: func() string { return revisionText(repo.Revision(), follow) },
 		Own:    &commits{repo: repo, dir: u.Path},
 	}
-	switch {
-	case writable:
-		err = s.worktree(ctx, u, repo, store)
-	case below != "":
-		store.Root, err = repo.Part(ctx, below)
+	if !follow {
+		store.Base = func() string { return repo.Revision().Commit }
 	}
-	if err != nil {
-		return nil, errors.Join(err, repo.Close())
-	}
-	return store, nil
+	return store, repo, nil
 }
 
-// worktree makes store show what guests write on repo's revision.
-func (s stores) worktree(ctx context.Context, u *virtualfs.URL, repo *git.Store, store *virtualfs.Store) error {
-	upper, end, err := s.upper(ctx, u)
+// worktree opens git:REPO?writable#REV.
+func (s stores) worktree(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, error) {
+	upper, err := s.upper(ctx, u)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tree, err := worktree.New(ctx, repo, upper)
+	store, repo, err := openGit(u, cmp.Or(u.Base, upper.Base))
 	if err != nil {
-		return errors.Join(err, upper.Close(), end())
+		return nil, errors.Join(err, upper.Tree.Close(), upper.End(false))
 	}
-	store.Root, store.Own = tree.Root, &commits{repo, tree, u.Path}
-	store.Close = func() error { return errors.Join(tree.Close(), end()) }
-	return nil
+	tree, err := worktree.New(ctx, repo, upper.Tree)
+	if err != nil {
+		return nil, errors.Join(err, repo.Close(), upper.Tree.Close(), upper.End(false))
+	}
+	own := &commits{repo: repo, tree: tree, dir: u.Path, rebased: func() error { return upper.Rebase(store) }}
+	store.Root, store.Own, store.Kept = tree.Root, own, upper.Kept
+	store.Close = func() error {
+		settled := !own.Changed()
+		return errors.Join(tree.Close(), upper.End(settled))
+	}
+	if err = own.rebased(); err == nil && upper.Kept {
+		store.Grown, err = tree.Growth(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
 }
 
 func revisionText(r git.Revision, follow bool) string {
@@ -109,6 +132,8 @@ type commits struct {
 	repo *git.Store
 	tree *worktree.Tree // nil for a mount that cannot be written to
 	dir  string
+
+	rebased func() error // called when later changes are based on another commit; nil unless tree is set
 }
 
 // Changed implements [virtualfs.Own].
@@ -211,7 +236,11 @@ func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error)
 			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name an author, or set user.name and user.email")
 		}
 	}
-	return c.tree.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
+	id, err := c.tree.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
+	if err != nil {
+		return id, err
+	}
+	return id, c.rebased()
 }
 
 // usualAuthor returns the author in git's configuration, as far as it is set.

@@ -179,6 +179,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.tellKept(ctx)
 	s.authority = authority.New(s.fs.Tree(), meter.NewHost(hostLimits(s.Limits)), s.GuestLimits)
 	if err := s.listen(ctx); err != nil {
 		return errors.Join(err, s.authority.Close())
@@ -252,7 +253,7 @@ func (s *Server) Close() error {
 // leave ends all guests and the operator's connections.
 func (s *Server) leave() error {
 	for _, m := range s.fs.Mounts() {
-		if m.Changes && !kept(m) {
+		if m.Changes && !m.Kept {
 			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", operator.Place(m.Path))
 		}
 	}
@@ -265,12 +266,6 @@ func (s *Server) leave() error {
 	case <-time.After(2 * membrane.Grace):
 		return vfs.Errorf(vfs.Busy, "a guest's call is stuck in a system call; ending without it")
 	}
-}
-
-// kept reports whether changes in a mount are still there after a restart.
-func kept(m Mounted) bool {
-	u, err := virtualfs.ParseURL(m.URL)
-	return err == nil && u.Query.Get("upper") != ""
 }
 
 // let releases what s has opened, even after a start that failed.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"capd/state"
 	"capd/vfs"
 	"capd/vfs/deny"
-	"capd/vfs/overlay"
 	"capd/virtualfs"
 )
 
@@ -141,59 +139,6 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 		return 0, vfs.Errorf(vfs.Invalid, "%s=%s is not a size above 0; write a number of bytes, or a size such as 64MiB", option, u.Query.Get(option))
 	}
 	return int64(n), nil
-}
-
-// upper opens what an overlay, or a writable git mount, writes to: upper=DIR, or memory.
-func (s stores) upper(_ context.Context, u *virtualfs.URL) (vfs.Dir, func() error, error) {
-	if err := checkUpper(u); err != nil {
-		return nil, nil, err
-	}
-	if dir := u.Query.Get("upper"); dir != "" {
-		return s.upperDir(dir, cmp.Or(u.Below, u))
-	}
-	l, err := upperLimits(u)
-	if err != nil {
-		return nil, nil, err
-	}
-	return memory.New(l).Root(), func() error { return nil }, nil
-}
-
-// upperDir opens dir for one overlay over lower at a time. It makes dir if it is missing.
-func (s stores) upperDir(dir string, lower *virtualfs.URL) (vfs.Dir, func() error, error) {
-	if err := besides(dir, lower); err != nil {
-		return nil, nil, err
-	}
-	if err := state.MakeDir(dir); err != nil {
-		return nil, nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), state.Reason(err))
-	}
-	store, err := openPhysical(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = apart(s.private, dir, store)
-	var unlock func() error
-	if err == nil {
-		unlock, err = lockUpper(dir)
-	}
-	if err != nil {
-		store.Close()
-		return nil, nil, err
-	}
-	return store.Root(), func() error { return errors.Join(store.Close(), unlock()) }, nil
-}
-
-// lockUpper takes dir for one overlay, until unlock is called or the process ends. It answers busy
-// when another overlay, of this or any other process, writes there.
-func lockUpper(dir string) (unlock func() error, err error) {
-	f, err := os.OpenFile(filepath.Join(dir, overlay.LockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), state.Reason(err))
-	}
-	if err := state.LockFile(f); err != nil {
-		f.Close()
-		return nil, vfs.Errorf(vfs.Busy, "another mounted overlay, of this host or of another, uses %s; unmount it, or name another directory with upper=", vfs.Printable(dir))
-	}
-	return f.Close, nil
 }
 
 // besides answers invalid if an overlay's upper directory lies in the directory beneath it, or the

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"capd/vfs"
 )
@@ -73,15 +74,15 @@ func (d Dir) makeKey() (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.keep(d.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+	if err := WriteFile(d.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
 		return nil, vfs.Errorf(vfs.Denied, "the host's key cannot be kept in %s: %v", d, Reason(err))
 	}
 	return key, nil
 }
 
-// keep writes a file of the state directory atomically and durably. Only this user can read it. The caller
-// holds the lock.
-func (d Dir) keep(path string, content []byte) (err error) {
+// WriteFile writes a file atomically and durably. Only this user can read it. No two calls may write one file at
+// the same time.
+func WriteFile(path string, content []byte) (err error) {
 	staged := path + ".new"
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a start that was interrupted
 		return err
@@ -102,5 +103,5 @@ func (d Dir) keep(path string, content []byte) (err error) {
 	if err := os.Rename(staged, path); err != nil {
 		return err
 	}
-	return syncDir(string(d))
+	return syncDir(filepath.Dir(path))
 }

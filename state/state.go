@@ -70,6 +70,9 @@ func (d Dir) Materialized() string { return d.join("materialized") }
 // Contents is the host's own content-addressed store.
 func (d Dir) Contents() string { return d.join("cas") }
 
+// Changes holds the changes of overlays that are there after a restart.
+func (d Dir) Changes() string { return d.join("changes") }
+
 // Caches holds what programs keep from one run to the next.
 func (d Dir) Caches() string { return d.join("caches") }
 
@@ -133,6 +136,18 @@ func MakeDir(dir string) error {
 		}
 	}
 	return nil
+}
+
+// Removed ends the name of a directory that [RemoveDir] is removing. One that is left after a crash is for
+// whoever finds it.
+const Removed = ".removed"
+
+// RemoveDir removes a directory with what is in it. After a crash it is wholly there or wholly gone.
+func RemoveDir(dir string) error {
+	if err := os.Rename(dir, dir+Removed); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(filepath.Dir(dir)), os.RemoveAll(dir+Removed))
 }
 
 // Unusable returns the error for a state directory that cannot be used because of err: denied.

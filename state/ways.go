@@ -31,7 +31,7 @@ func (d Dir) KeepWays(ways []Way) error {
 	if err != nil {
 		return err
 	}
-	if err := d.keep(d.ways(), append(text, '\n')); err != nil {
+	if err := WriteFile(d.ways(), append(text, '\n')); err != nil {
 		return d.Unusable(err)
 	}
 	return nil

@@ -23,6 +23,7 @@ import (
 //
 //	serve [ARG…]       starts capd serve with the state directory $STATE, and sets CAPD_CAP
 //	end                ends it as a service manager does, and looks at what it leaves; its log is in $SCRATCH/log
+//	die                ends it with SIGKILL
 //	locator VAR [json] puts the locator that was printed last into a variable and its file
 //	jsonkeys KEY…      the output was an array of objects, or an object, with just these keys
 //	jsonpath PATH KEY… at .a.0.b of the output is an object with just these keys
@@ -50,7 +51,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": scriptServe, "end": scriptEnd, "locator": scriptLocator, "jsonkeys": scriptKeys, "jsonpath": scriptPath, "jsonis": scriptIs, "run": scriptExec,
+			"serve": scriptServe, "end": scriptEnd, "die": scriptKill, "locator": scriptLocator, "jsonkeys": scriptKeys, "jsonpath": scriptPath, "jsonis": scriptIs, "run": scriptExec,
 			"refused": scriptRefused, "usage": scriptUsage, "secretive": scriptSecretive, "bytes": scriptBytes, "odd": scriptOdd,
 		},
 	})
@@ -106,6 +107,12 @@ func scriptEnd(ts *testscript.TestScript, _ bool, _ []string) {
 			ts.Fatalf("it left %q", left)
 		}
 	}
+}
+
+func scriptKill(ts *testscript.TestScript, _ bool, _ []string) {
+	r := lastRun(ts)
+	ts.Check(r.host.Process.Kill())
+	r.host.Wait()
 }
 
 // scriptExec runs capd and remembers its output. "<FILE" is its input, and ">FILE" is where its output goes.

@@ -297,8 +297,13 @@ func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id st
 		return "", vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount can be committed"))
 	}
 	err = m.alone(func() error {
-		id, err = m.store.Own.Commit(ctx, c)
-		return err
+		if id, err = m.store.Own.Commit(ctx, c); err != nil {
+			return err
+		}
+		if m.upper == nil {
+			return nil
+		}
+		return m.upper.Rebase(m.store)
 	})
 	return id, vfs.At(path, err)
 }

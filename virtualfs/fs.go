@@ -30,10 +30,8 @@ import (
 type Options struct {
 	// Open has the opener of each scheme. overlay needs none.
 	Open map[string]Opener
-	// Upper opens the tree that an overlay writes to, according to the options in its
-	// URL. end, if not nil, is called once the overlay, and with it that tree, is
-	// closed.
-	Upper func(ctx context.Context, u *URL) (tree vfs.Dir, end func() error, err error)
+	// Upper opens what the overlay u writes to.
+	Upper func(ctx context.Context, u *URL) (*Upper, error)
 	// Journal is where intents and backups are written: a directory that nobody else
 	// uses and that survives a crash. The caller keeps it. Apply and Undo need it.
 	Journal vfs.Dir
@@ -81,6 +79,7 @@ type mount struct {
 	guards  []membrane.Guard // deny, ask and its own
 	meter   *meter.Meter     // nil if the mount has no quota
 	overlay *overlay.Overlay
+	upper   *Upper   // of the overlay
 	applied []string // ids of applies in the journal, oldest first
 
 	work sync.Mutex // one apply, undo, revert or commit at a time
@@ -101,11 +100,15 @@ func (fs *FS) Mount(ctx context.Context, path, url string, a operator.Attenuatio
 		return vfs.At(path, err)
 	}
 	defer fs.free(path)
+	u.Place = path
 	m, tree, err := fs.open(ctx, u, a)
 	if err != nil {
 		return err
 	}
-	m.Path, m.Attenuation = path, a
+	m.Path, m.Attenuation, m.Kept = path, a, m.store.Kept
+	if m.overlay != nil && m.orphaned() {
+		fs.o.Logf("capd: %s: changes wait that were made over %s, which ended with an earlier host; those that need what it held are in conflict", vfs.Printable(path), m.url.Below)
+	}
 	if err := fs.enter(m, tree); err != nil {
 		tree.Close()
 		m.store.close()
@@ -124,6 +127,7 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 	a := m.Attenuation
 	if a.Bytes > 0 || a.Nodes > 0 {
 		m.meter = meter.New(m.Path, "what is mounted here", meter.Limits{meter.StoredBytes: a.Bytes, meter.StoredNodes: a.Nodes})
+		m.meter.Settle(meter.Effect{}, meter.Effect(m.store.Grown))
 		guards = append(slices.Clip(guards), membrane.Guard{Meter: m.meter})
 	}
 	err := fs.names.Mount(m.Path, tree, namespace.Options{
@@ -181,23 +185,37 @@ func (fs *FS) open(ctx context.Context, u *URL, a operator.Attenuation) (*mount,
 	if u.Below != nil && fs.o.Upper == nil {
 		return nil, nil, vfs.Errorf(vfs.Unsupported, "this host has no overlays; mount %s: itself", below.Scheme)
 	}
-	s, err := opener(ctx, below)
-	if err != nil {
-		return nil, nil, err
-	}
-	m := &mount{Mount: operator.Mount{URL: u.String(), Kind: u.Scheme}, url: u, store: s}
-	if m.guards, err = guards(s, a); err != nil {
-		s.close()
-		return nil, nil, err
-	}
+	m := &mount{Mount: operator.Mount{URL: u.String(), Kind: u.Scheme}, url: u}
 	if u.Below == nil {
-		return m, s.Root(), nil
+		if err := m.open(ctx, opener, u, a); err != nil {
+			return nil, nil, err
+		}
+		return m, m.store.Root(), nil
 	}
-	if err := fs.lay(ctx, m); err != nil {
-		s.close()
+	var err error
+	if m.upper, err = fs.o.Upper(ctx, u); err != nil {
+		return nil, nil, err
+	}
+	below.Place, below.Base = u.Place, m.upper.Base
+	if err := m.open(ctx, opener, below, a); err != nil {
+		return nil, nil, errors.Join(err, m.upper.Tree.Close(), m.upper.End(false))
+	}
+	if err := m.lay(ctx); err != nil {
+		m.store.close()
 		return nil, nil, err
 	}
 	return m, m.overlay.Root(), nil
+}
+
+// open opens m's store, and makes the guards that a asks for.
+func (m *mount) open(ctx context.Context, opener Opener, u *URL, a operator.Attenuation) (err error) {
+	if m.store, err = opener(ctx, u); err != nil {
+		return err
+	}
+	if m.guards, err = guards(m.store, a); err != nil {
+		m.store.close()
+	}
+	return err
 }
 
 func (fs *FS) schemes() []string {
@@ -207,24 +225,6 @@ func (fs *FS) schemes() []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// lay puts an overlay over m's store.
-func (fs *FS) lay(ctx context.Context, m *mount) error {
-	upper, end, err := fs.o.Upper(ctx, m.url)
-	if err != nil {
-		return err
-	}
-	if end == nil {
-		end = func() error { return nil }
-	}
-	lower := m.store.Root()
-	if m.overlay, err = overlay.New(ctx, lower, upper, overlay.Options{Name: m.beneath()}); err != nil {
-		return errors.Join(err, lower.Close(), upper.Close(), end())
-	}
-	beneath := *m.store
-	m.store.Close = func() error { return errors.Join(m.overlay.Close(), end(), beneath.close()) }
-	return nil
 }
 
 // guards returns the guards for what the mount withholds, for what may be read but not

@@ -44,8 +44,9 @@ func newFS(t testing.TB, names ...string) (*virtualfs.FS, *stores) {
 	fs := virtualfs.New(virtualfs.Options{
 		Open:    map[string]virtualfs.Opener{"mem": s.open},
 		Journal: memory.New(memory.Limits{}).Root(),
-		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
-			return memory.New(memory.Limits{}).Root(), func() error { s.closed = append(s.closed, "upper"); return nil }, nil
+		Upper: func(context.Context, *virtualfs.URL) (*virtualfs.Upper, error) {
+			end := func(bool) error { s.closed = append(s.closed, "upper"); return nil }
+			return &virtualfs.Upper{Tree: memory.New(memory.Limits{}).Root(), Close: end}, nil
 		},
 		Logf: t.Logf,
 	})
@@ -180,8 +181,8 @@ func TestWithoutOptions(t *testing.T) {
 		Open: map[string]virtualfs.Opener{"mem": func(context.Context, *virtualfs.URL) (*virtualfs.Store, error) {
 			return &virtualfs.Store{Root: store.Root}, nil
 		}},
-		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
-			return memory.New(memory.Limits{}).Root(), nil, nil
+		Upper: func(context.Context, *virtualfs.URL) (*virtualfs.Upper, error) {
+			return &virtualfs.Upper{Tree: memory.New(memory.Limits{}).Root()}, nil
 		},
 	}
 	fs = virtualfs.New(o)

@@ -263,8 +263,8 @@ func TestApplyAsksTodaysGuards(t *testing.T) {
 			return &virtualfs.Store{Root: lower.Root}, nil
 		}},
 		Journal: memory.New(memory.Limits{}).Root(),
-		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
-			return upper.Root(), func() error { return nil }, nil
+		Upper: func(context.Context, *virtualfs.URL) (*virtualfs.Upper, error) {
+			return &virtualfs.Upper{Tree: upper.Root()}, nil
 		},
 	})
 	defer fs.Close()
@@ -300,8 +300,8 @@ func TestOldAppliesAreForgotten(t *testing.T) {
 			return &virtualfs.Store{Root: lower.Root}, nil
 		}},
 		Journal: journal.Root(),
-		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
-			return memory.New(memory.Limits{}).Root(), func() error { return nil }, nil
+		Upper: func(context.Context, *virtualfs.URL) (*virtualfs.Upper, error) {
+			return &virtualfs.Upper{Tree: memory.New(memory.Limits{}).Root()}, nil
 		},
 	})
 	defer fs.Close()

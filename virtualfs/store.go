@@ -24,6 +24,15 @@ type Store struct {
 	// Fixed says that nothing in it can be changed.
 	Fixed bool
 
+	// Base returns what the store shows, such as a commit, for a URL.Base. It is nil for
+	// a store whose tree changes by itself.
+	Base func() string
+
+	// Kept says that changes that the store keeps are there after a restart. Grown is by
+	// how much those that are there had made it grow when it was opened.
+	Kept  bool
+	Grown vfs.Effect
+
 	Detail func() string // for people
 	Own    Own           // nil for a store that does not keep changes of its own
 }

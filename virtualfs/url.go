@@ -15,7 +15,7 @@ import (
 // ? and # in a path must be.
 //
 // An overlay contains the URL of the store below it: overlay:URL, or with options
-// overlay:KEY=VALUE,KEY=VALUE:URL.
+// overlay:KEY=VALUE,KEY=VALUE:URL. The option keep has no value: overlay:keep:URL.
 type URL struct {
 	Scheme   string
 	Path     string // decoded
@@ -23,7 +23,16 @@ type URL struct {
 	Fragment string // decoded
 
 	Below *URL // of an overlay; Query then has its options
+
+	// Place is the path at which the store is being mounted. It is not part of the text.
+	Place string
+	// Base is what the store has to show in place of what it shows now: an earlier
+	// Store.Base, on which changes that were kept are based. It is not part of the text.
+	Base string
 }
+
+// keepOption says that the changes in a mount are there after a restart.
+const keepOption = "keep"
 
 // overlayScheme is the only scheme that this package knows.
 const overlayScheme = "overlay"
@@ -31,7 +40,7 @@ const overlayScheme = "overlay"
 var (
 	schemeIs  = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 	optionIs  = regexp.MustCompile(`^[a-z]+$`)
-	optionsAt = regexp.MustCompile(`^[a-z]+=[^:]*:`)
+	optionsAt = regexp.MustCompile(`^([a-z]+=[^:]*|keep(,[^:]*)?):`)
 )
 
 // ParseURL parses a URL. It answers invalid.
@@ -130,7 +139,7 @@ func (u *URL) String() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
 	if u.Below != nil {
-		b.WriteString(options(u.Query, ",", true))
+		b.WriteString(options(u.Query, ","))
 		if len(u.Query) > 0 {
 			b.WriteByte(':')
 		}
@@ -139,7 +148,7 @@ func (u *URL) String() string {
 	}
 	b.WriteString(encode(u.Path, "%?#"))
 	if len(u.Query) > 0 {
-		b.WriteString("?" + options(u.Query, "&", false))
+		b.WriteString("?" + options(u.Query, "&"))
 	}
 	if u.Fragment != "" {
 		b.WriteString("#" + encode(u.Fragment, "%"))
@@ -147,12 +156,12 @@ func (u *URL) String() string {
 	return b.String()
 }
 
-// options encodes q. It writes = where there is a value, or always.
-func options(q url.Values, separator string, always bool) string {
+// options encodes q. In an overlay's options only keep goes without a value.
+func options(q url.Values, separator string) string {
 	var all []string
 	for key := range q {
 		pair := key
-		if v := q.Get(key); v != "" || always {
+		if v := q.Get(key); v != "" || separator == "," && key != keepOption {
 			pair += "=" + encode(v, "%&,:#")
 		}
 		all = append(all, pair)

@@ -74,6 +74,9 @@ func (t *Tree) Diff(ctx context.Context) ([]diff.Change, *overlay.Patch, error) 
 // of its places or not at all. Its growth counts in ctx's committers.
 func (t *Tree) Revert(ctx context.Context, paths []string) error { return t.over.Revert(ctx, paths) }
 
+// Growth returns by how much the changes make the tree larger than the commit.
+func (t *Tree) Growth(ctx context.Context) (vfs.Effect, error) { return t.over.Growth(ctx) }
+
 // Commit commits all changes on top of the commit that the tree shows, and returns the
 // new commit's id. The branch has the commit then, and both would survive a power cut.
 // Guests can read meanwhile. What they write waits while the commit is completed, which

@@ -27,6 +27,10 @@ type Options struct {
 	// a commit is an empty tree.
 	Revision string
 
+	// Commit, if not "", is the hexadecimal id of the commit to show in place of the one
+	// that Revision has now: an earlier [Revision.Commit].
+	Commit string
+
 	// Follow makes the tree follow the branch: it is always the tree of the branch's
 	// present commit. An open file then reads what the new commit has at its path.
 	// Otherwise the tree is that of the commit at opening. After a commit to another
@@ -139,6 +143,13 @@ func (s *Store) open(o Options) (err error) {
 	}
 	if o.Follow && ref == "" {
 		return vfs.Errorf(vfs.Invalid, "%s is not a branch, so it cannot be followed", vfs.Printable(name))
+	}
+	if o.Commit != "" {
+		if _, id, err = s.resolve(o.Commit); vfs.CodeOf(err) == vfs.NotFound {
+			return vfs.Errorf(vfs.NotFound, "the repository has no commit %s any more, on which waiting changes are based", vfs.Printable(o.Commit))
+		} else if err != nil {
+			return err
+		}
 	}
 	c, err := s.commit(id)
 	if err != nil {

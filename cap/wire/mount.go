@@ -80,6 +80,7 @@ func count(n uint64) (int64, error) {
 // SetMount writes m.
 func SetMount(w schema.Mount, m operator.Mount) error {
 	w.SetChanges(m.Changes)
+	w.SetKept(m.Kept)
 	a, err := w.NewAttenuation()
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func SetMount(w schema.Mount, m operator.Mount) error {
 // Mount reads what SetMount wrote.
 func Mount(w schema.Mount) (m operator.Mount, err error) {
 	text := keep[string](&err)
-	m = operator.Mount{Path: text(w.Path()), URL: text(w.Url()), Kind: text(w.Kind()), Detail: text(w.Detail()), Changes: w.Changes()}
+	m = operator.Mount{Path: text(w.Path()), URL: text(w.Url()), Kind: text(w.Kind()), Detail: text(w.Detail()), Changes: w.Changes(), Kept: w.Kept()}
 	a := keep[schema.Attenuation](&err)(w.Attenuation())
 	m.Attenuation = keep[operator.Attenuation](&err)(Attenuation(a))
 	return m, err

@@ -32,8 +32,8 @@ func composed(t *testing.T) (fs *virtualfs.FS, beneath func(name string) vfs.Dir
 			}
 			return &virtualfs.Store{Root: func() vfs.Dir { return beneath(u.Path) }, Deny: []string{"**/.env"}}, nil
 		}},
-		Upper: func(context.Context, *virtualfs.URL) (vfs.Dir, func() error, error) {
-			return memory.New(memory.Limits{}).Root(), func() error { return nil }, nil
+		Upper: func(context.Context, *virtualfs.URL) (*virtualfs.Upper, error) {
+			return &virtualfs.Upper{Tree: memory.New(memory.Limits{}).Root()}, nil
 		},
 		Journal: memory.New(memory.Limits{}).Root(),
 		Logf:    t.Logf,

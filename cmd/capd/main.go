@@ -45,6 +45,7 @@ type commands struct {
 	Revert    revertCommand    `cmd:"" group:"tree" help:"Drop changes."`
 	Commit    commitCommand    `cmd:"" group:"tree" help:"Commit the changes in a git mount."`
 	Snapshot  snapshotCommand  `cmd:"" group:"tree" help:"Store a tree by its content, and print its digest."`
+	Kept      keptCommand      `cmd:"" group:"tree" help:"List changes that are kept for the next start."`
 	Snapshots snapshotsCommand `cmd:"" group:"tree" help:"List snapshots, forget one, clean the store."`
 
 	Run runCommand `cmd:"" group:"run" help:"Run a program on a tree, confined, and sync back what it changes."`

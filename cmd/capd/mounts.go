@@ -52,6 +52,7 @@ type mountJSON struct {
 	Nodes    int64    `json:"nodes,omitempty"`
 	Detail   string   `json:"detail"`
 	Changes  bool     `json:"changes"`
+	Kept     bool     `json:"kept"`
 }
 
 func (c *mountsCommand) Run(e *env) error {
@@ -68,7 +69,7 @@ func (c *mountsCommand) Run(e *env) error {
 		out := make([]mountJSON, len(all))
 		for i, m := range all {
 			a := m.Attenuation
-			out[i] = mountJSON{m.Path, m.URL, m.Kind, a.ReadOnly, a.NoLinks, a.Deny, a.Ask, a.Bytes, a.Nodes, m.Detail, m.Changes}
+			out[i] = mountJSON{m.Path, m.URL, m.Kind, a.ReadOnly, a.NoLinks, a.Deny, a.Ask, a.Bytes, a.Nodes, m.Detail, m.Changes, m.Kept}
 		}
 		return printJSON(e.stdout, out)
 	}
@@ -76,14 +77,22 @@ func (c *mountsCommand) Run(e *env) error {
 	w := newColumns(e.stdout)
 	fmt.Fprintln(w, "PATH\tURL\tMODE\tDETAIL")
 	for _, m := range all {
-		path := operator.Place(m.Path)
-		detail := vfs.Printable(m.Detail)
-		if m.Changes {
-			detail = strings.TrimPrefix(detail+", changes", ", ")
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.dir(path), vfs.Printable(m.URL), modeOf(m.Attenuation), detail)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.dir(operator.Place(m.Path)), vfs.Printable(m.URL), modeOf(m.Attenuation), detailText(m))
 	}
 	return w.Flush()
+}
+
+// detailText returns what the store of a mount is and whether changes wait there, for
+// people.
+func detailText(m operator.Mount) string {
+	detail := vfs.Printable(m.Detail)
+	switch {
+	case m.Changes && m.Kept:
+		detail += ", changes (kept)"
+	case m.Changes:
+		detail += ", changes"
+	}
+	return strings.TrimPrefix(detail, ", ")
 }
 
 func modeOf(a operator.Attenuation) string {
@@ -116,13 +125,15 @@ func (mountCommand) Help() string {
   cas:DIR#DIGEST        a snapshot, as capd snapshot prints it; cas:#DIGEST is in the host's own store;
                         cas:grpc://HOST:PORT/INSTANCE#DIGEST/SIZE is in a remote-execution CAS
   overlay:URL           any of these, copy on write: see capd diff, apply and revert;
-                        overlay:upper=DIR:URL keeps the changes in DIR, and not in memory
+                        overlay:keep:URL keeps the changes for the next start of the host, and
+                        overlay:upper=DIR:URL keeps them in DIR
 
 A directory is relative to the current one. In it, write %, ? and # as %25, %3F and %23.
 
 Examples:
   capd mount ref/main git:.#main
   capd mount draft overlay:physical:.
+  capd mount draft overlay:keep,max=1GiB:git:.#main
   capd mount scratch 'memory:?max=1GiB'
   capd mount vendor physical:../vendor --read-only --deny '**/*.key' --deny '**/.env'`
 }
@@ -165,7 +176,8 @@ type unmountCommand struct {
 
 func (unmountCommand) Help() string {
 	return `Everything that guests have open there is stale at once. The content of a memory mount is lost. If
-changes wait there that were neither applied nor committed, unmount needs --force.
+changes wait there that were neither applied nor committed, unmount needs --force. Changes that are
+kept stay: mount the same URL there again to see them, or see capd kept.
 
 Examples:
   capd unmount scratch`
@@ -182,15 +194,20 @@ func (c *unmountCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	again := ""
 	for _, m := range all {
-		if m.Path == path && m.Changes && !c.Force {
+		switch {
+		case m.Path != path || !m.Changes:
+		case m.Kept:
+			again = fmt.Sprintf("; the changes that wait there are kept; to see them again: %s mount %s %s%s", self(), shellQuote(path), shellQuote(m.URL), c.flag())
+		case !c.Force:
 			return vfs.At(path, vfs.Errorf(vfs.Busy, "changes wait here, as capd diff shows; apply, commit or revert them, or drop them with --force"))
 		}
 	}
 	if err := fs.Unmount(e, path); err != nil {
 		return err
 	}
-	e.result("unmounted %s", operator.Place(path))
+	e.result("unmounted %s%s", operator.Place(path), again)
 	return c.stale(e, con, path, all)
 }
 

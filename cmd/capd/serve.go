@@ -133,7 +133,7 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 	fmt.Fprintln(e.stdout, "Serving")
 	rows := newColumns(e.stdout)
 	for _, m := range s.Mounted() {
-		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", out.dir(operator.Place(m.Path)), modeOf(m.Attenuation), vfs.Printable(m.URL), vfs.Printable(m.Detail))
+		fmt.Fprintf(rows, "  %s\t%s\t%s\t%s\n", out.dir(operator.Place(m.Path)), modeOf(m.Attenuation), vfs.Printable(m.URL), detailText(m))
 	}
 	rows.Flush()
 	for _, note := range notes {

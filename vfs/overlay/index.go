@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -70,7 +71,7 @@ func parse(line []byte) ([]edit, bool) {
 func records(text []byte, yield func([]edit) error) error {
 	text, ok := bytes.CutPrefix(text, []byte(indexFormat))
 	if !ok {
-		return errIndex
+		return unreadable(text)
 	}
 	torn := false
 	for len(text) > 0 {
@@ -97,6 +98,18 @@ func records(text []byte, yield func([]edit) error) error {
 }
 
 var errIndex = vfs.Errorf(vfs.Corrupt, "the overlay's index is damaged; restore its upper store or begin with an empty one")
+
+var errNewer = vfs.Errorf(vfs.Unsupported, "the overlay's upper store was written by a newer version of capd; open it with that one")
+
+var newerFormat = regexp.MustCompile(`^capd overlay [0-9]{1,9}\n`)
+
+// unreadable returns the error for an index that does not begin with indexFormat.
+func unreadable(text []byte) error {
+	if newerFormat.Match(text) {
+		return errNewer
+	}
+	return errIndex
+}
 
 // sound reports whether e has all its fields, with possible values.
 func (e *edit) sound() bool {

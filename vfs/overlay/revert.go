@@ -29,12 +29,12 @@ func (o *Overlay) Revert(ctx context.Context, paths []string) error {
 	}
 	at := s.touched(chosen)
 	inner := inside(context.WithoutCancel(ctx))
-	before := o.sizes(inner, at)
+	before := sizes(inner, at, o.open)
 	return vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
 		if err := o.make(inner, edits, true, nil); err != nil {
 			return vfs.Effect{}, err
 		}
-		return grown(before, o.sizes(inner, at)), nil
+		return grown(before, sizes(inner, at, o.open)), nil
 	})
 }
 
@@ -51,14 +51,27 @@ func (s *snapshot) touched(chosen *selection) map[string]bool {
 	return paths
 }
 
-// sizes returns how much is stored at each of paths. It leaves out what it cannot find
-// out.
-func (o *Overlay) sizes(ctx context.Context, paths map[string]bool) map[string]vfs.Effect {
+// Growth returns by how much the changes make the overlay larger than the lower tree is
+// at their places: what a Revert of all would free. What cannot be found out does not
+// count.
+func (o *Overlay) Growth(ctx context.Context) (vfs.Effect, error) {
+	if err := o.begin(ctx); err != nil {
+		return vfs.Effect{}, err
+	}
+	defer o.end()
+	s := o.snapshot()
+	at := s.touched(&selection{all: true})
+	return grown(sizes(ctx, at, o.lowerAt), sizes(ctx, at, o.open)), ctx.Err()
+}
+
+// sizes returns how much is stored at each of paths, which open opens. It leaves out what
+// it cannot find out.
+func sizes(ctx context.Context, paths map[string]bool, open func(context.Context, string) (vfs.Node, error)) map[string]vfs.Effect {
 	all := make(map[string]vfs.Effect, len(paths))
 	for path := range paths {
 		var info vfs.Info
 		err := steady(ctx, func() error {
-			n, err := o.open(ctx, path)
+			n, err := open(ctx, path)
 			if err == nil {
 				info, err = n.Stat(ctx)
 				n.Close()

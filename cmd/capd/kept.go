@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"capd/config"
+	"capd/operator"
+	"capd/server"
+	"capd/vfs"
+)
+
+type keptCommand struct {
+	Forget string `placeholder:"NAME" help:"Drop these changes. It cannot be undone."`
+	JSON   bool   `name:"json" help:"Print a JSON array."`
+	stateFlag
+}
+
+func (keptCommand) Help() string {
+	return `Lists overlays whose changes are kept in the state directory, by the option keep of their URL. Mount
+the same URL at the same path to see them with capd diff, and to apply, commit or revert them. The host
+need not run.
+
+Examples:
+  capd kept
+  capd kept --json | jq -r '.[] | select(.mounted | not) | .url'
+  capd kept --forget draft-0a1b2c3d4e5f6071`
+}
+
+func (c *keptCommand) Run(e *env) error {
+	st, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.Forget != "" {
+		if err := server.ForgetKept(st, c.Forget); err != nil {
+			return err
+		}
+		e.result("forgot %s", vfs.Printable(c.Forget))
+		return nil
+	}
+	all, err := server.ListKept(e, st)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if all == nil {
+			all = []server.Kept{}
+		}
+		return printJSON(e.stdout, all)
+	}
+	p := newPainter(e.stdout)
+	w := newColumns(e.stdout)
+	fmt.Fprintln(w, "NAME\tPATH\tURL\tSIZE\tCHANGED\tDETAIL")
+	for _, k := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", vfs.Printable(k.Name), p.dir(operator.Place(k.Path)), vfs.Printable(k.URL),
+			config.Size(k.Bytes), k.Changed.Local().Format(time.DateTime), keptDetail(k))
+	}
+	return w.Flush()
+}
+
+func keptDetail(k server.Kept) string {
+	switch {
+	case k.Problem != "":
+		return vfs.Printable(k.Problem)
+	case k.Mounted:
+		return "mounted"
+	}
+	return "not mounted"
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"capd/operator"
+	"capd/state"
+	"capd/vfs"
+	"capd/vfs/overlay"
+)
+
+// Kept describes the changes of one overlay that are kept in a state directory. As JSON it is what the
+// command line prints.
+type Kept struct {
+	Name    string    `json:"name"` // for [ForgetKept]
+	Path    string    `json:"path"` // of the mount
+	URL     string    `json:"url"`  // of the overlay
+	Mounted bool      `json:"mounted"`
+	Bytes   int64     `json:"bytes"` // on disk
+	Changed time.Time `json:"changed"`
+	Problem string    `json:"problem,omitempty"` // why they cannot be used
+}
+
+// ListKept lists the changes that are kept in a state directory, whether or not a host runs there.
+func ListKept(ctx context.Context, st state.Dir) (all []Kept, err error) {
+	err = eachKept(ctx, st, func(k Kept, waits bool) {
+		if waits || k.Problem != "" {
+			all = append(all, k)
+		}
+	})
+	return all, err
+}
+
+// eachKept calls do for each place in a state directory. waits says whether a change waits there.
+func eachKept(ctx context.Context, st state.Dir, do func(k Kept, waits bool)) error {
+	entries, err := os.ReadDir(st.Changes())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return st.Unusable(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), state.Removed) {
+			do(describeKept(ctx, &kept{dir: filepath.Join(st.Changes(), e.Name())}))
+		}
+	}
+	return nil
+}
+
+func describeKept(ctx context.Context, k *kept) (Kept, bool) {
+	err := k.read()
+	waits := false
+	if err == nil {
+		waits, err = k.waits(ctx)
+	}
+	one := Kept{Name: filepath.Base(k.dir), Path: k.of.Path, URL: k.of.URL, Mounted: k.mounted()}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		one.Problem = vfs.Message(err)
+	}
+	if used, err := usage(k.upper()); err == nil {
+		one.Bytes = used.Bytes
+	}
+	if fi, err := os.Stat(filepath.Join(k.upper(), "index")); err == nil {
+		one.Changed = fi.ModTime()
+	}
+	return one, waits
+}
+
+// mounted reports whether an overlay uses the place.
+func (k *kept) mounted() bool {
+	lock, err := os.OpenFile(filepath.Join(k.dir, overlay.LockName), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer lock.Close()
+	return state.LockFile(lock) != nil
+}
+
+// waits reports whether a change waits in the place, which no overlay uses.
+func (k *kept) waits(ctx context.Context) (bool, error) {
+	store, err := openPhysical(k.upper())
+	if err != nil {
+		return false, err
+	}
+	defer store.Close()
+	root := store.Root()
+	defer root.Close()
+	waits, _, err := overlay.Waits(ctx, root)
+	return waits, err
+}
+
+// ForgetKept drops changes that are kept in a state directory. It answers notFound, and busy while they
+// are mounted.
+func ForgetKept(st state.Dir, name string) error {
+	dir := filepath.Join(st.Changes(), name)
+	if _, err := os.Lstat(dir); vfs.CheckName(name) != nil || err != nil {
+		return vfs.At(name, vfs.Errorf(vfs.NotFound, "nothing is kept by this name"))
+	}
+	k, err := takeKept(dir)
+	if err != nil {
+		return vfs.At(name, vfs.Errorf(vfs.Busy, "it is mounted; revert the changes there"))
+	}
+	return k.close(true)
+}
+
+// tellKept logs which changes are kept and are in no mount. It removes the places in which no change
+// waits, as a host that was killed leaves them.
+func (s *Server) tellKept(ctx context.Context) {
+	entries, _ := os.ReadDir(s.state.Changes())
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), state.Removed) {
+			_ = os.RemoveAll(filepath.Join(s.state.Changes(), e.Name()))
+		}
+	}
+	err := eachKept(ctx, s.state, func(k Kept, waits bool) {
+		switch {
+		case k.Mounted:
+		case k.Problem != "":
+			s.logf("capd: changes that were kept cannot be used: %s", k.Problem)
+		case waits:
+			s.logf("capd: %s: changes wait that were made there; mount %s there again to see them", operator.Place(k.Path), vfs.Printable(k.URL))
+		default:
+			_ = ForgetKept(s.state, k.Name)
+		}
+	})
+	if err != nil {
+		s.logf("capd: %s", vfs.Message(err))
+	}
+}
