@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -40,9 +41,9 @@ func measure(pid int, file string, times int, c call) (map[string]int, error) {
 	if err != nil || !strings.Contains(line, "attached") {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return nil, fmt.Errorf("strace did not attach: %s%v", line, err)
+		return nil, fmt.Errorf("strace did not attach: %s", cmp.Or(strings.TrimSpace(line), "it said nothing"))
 	}
-	go io.Copy(io.Discard, lines)
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	failed := repeat(c.do, times)
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait() // it ends by the signal
