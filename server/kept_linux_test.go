@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -113,7 +114,7 @@ func TestPowerCutOfKept(t *testing.T) {
 		}
 		if places, _ := os.ReadDir(filepath.Join(left, "state", "changes")); err == nil && len(said) > 3 && len(places) > 0 {
 			if k, listErr := ListKept(t.Context(), state.Dir(filepath.Join(left, "state"))); listErr != nil || len(k) > 0 {
-				err = fmt.Errorf("%v is left, %v", k, listErr)
+				err = errors.Join(fmt.Errorf("%v is left", k), listErr)
 			}
 		}
 		return err

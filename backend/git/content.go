@@ -57,7 +57,7 @@ func (b *builder) blob(ctx context.Context, c *diff.Change) (plumbing.Hash, erro
 	if err != nil {
 		return plumbing.Hash{}, err
 	}
-	defer end()
+	defer end.Close()
 	h := sha256.New()
 	id, err := identify(ctx, plumbing.BlobObject, size, from, h)
 	if err == nil {
@@ -70,13 +70,13 @@ func (b *builder) blob(ctx context.Context, c *diff.Change) (plumbing.Hash, erro
 }
 
 // seekable returns the content that r reads, and its size in bytes. It copies a content
-// of unknown size to a temporary file, which end removes.
-func seekable(r io.Reader) (from io.ReaderAt, size int64, end func() error, err error) {
+// of unknown size to a temporary file, which end closes and so removes.
+func seekable(r io.Reader) (from io.ReaderAt, size int64, end io.Closer, err error) {
 	if c, ok := r.(interface {
 		io.ReaderAt
 		Size() int64
 	}); ok {
-		return c, c.Size(), func() error { return nil }, nil
+		return c, c.Size(), io.NopCloser(nil), nil
 	}
 	f, err := newTemp()
 	if err != nil {
@@ -86,5 +86,5 @@ func seekable(r io.Reader) (from io.ReaderAt, size int64, end func() error, err 
 		f.Close()
 		return nil, 0, nil, hidden(err)
 	}
-	return f, size, f.Close, nil
+	return f, size, f, nil
 }
