@@ -111,7 +111,7 @@ var codecs = map[string]codec{
 	}),
 	"attenuation": of(schema.NewRootAttenuation, wire.SetAttenuation, wire.Attenuation, attenuations...),
 	"mount": of(schema.NewRootMount, wire.SetMount, wire.Mount,
-		operator.Mount{Path: "p", URL: "overlay:physical:/x", Kind: "overlay", Detail: "d", Changes: true, Attenuation: attenuations[0]}, operator.Mount{}),
+		operator.Mount{Path: "p", URL: "overlay:physical:/x", Kind: "overlay", Detail: "d", Changes: true, Kept: true, Attenuation: attenuations[0]}, operator.Mount{}),
 	"commit": of(schema.NewRootCommit, wire.SetCommit, wire.Commit,
 		operator.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123"}, operator.Commit{}),
 	"snapshot": of(schema.NewRootSnapshot, wire.SetSnapshot, wire.Snapshot,
