@@ -6,14 +6,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/backend/git"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 	"capd/worktree"
 )
 
@@ -22,26 +22,26 @@ func picture(t testing.TB, d vfs.Dir, at string, all map[string]string) map[stri
 	t.Helper()
 	ctx := t.Context()
 	for e, err := range d.List(ctx) {
-		require.NoError(t, err)
+		check.OK(t, err)
 		path := vfs.Join(at, e.Name)
 		n, err := d.Lookup(ctx, e.Name)
-		require.NoError(t, err)
+		check.OK(t, err)
 		switch n := n.(type) {
 		case vfs.Dir:
 			all[path] = "dir"
 			picture(t, n, path, all)
 		case vfs.Link:
 			target, err := n.Target(ctx)
-			require.NoError(t, err)
+			check.OK(t, err)
 			all[path] = "link " + target
 		case vfs.File:
 			info, err := n.Stat(ctx)
-			require.NoError(t, err)
+			check.OK(t, err)
 			data := make([]byte, info.Size)
 			_, _ = n.ReadAt(ctx, data, 0)
 			all[path] = fmt.Sprintf("file %v %s", info.Exec, data)
 		}
-		require.NoError(t, n.Close())
+		check.OK(t, n.Close())
 	}
 	return all
 }
@@ -116,26 +116,38 @@ func TestRandom(t *testing.T) {
 			}
 			before := picture(t, tree.Root(), "", map[string]string{})
 			old, err := git.OpenAmbient(dir, git.Options{Revision: "work"})
-			require.NoError(t, err)
+			check.OK(t, err)
 			same := maps.Equal(tracked(before), tracked(picture(t, old.Root(), "", map[string]string{})))
-			require.Equalf(t, !same, len(changes(t, tree)) > 0, "seed %d: changes", seed)
+			if got, want := len(changes(t, tree)) > 0, !same; got != want {
+				t.Fatalf("seed %d: there are changes = %v, want %v", seed, got, want)
+			}
 			_, err = commit(t.Context(), tree)
-			require.Equalf(t, same, vfs.CodeOf(err) == vfs.Invalid, "seed %d: %v", seed, err)
+			if got := vfs.CodeOf(err) == vfs.Invalid; got != same {
+				t.Fatalf("seed %d: nothing to commit = %v (%v), want %v", seed, got, err, same)
+			}
 			if !same {
-				require.NoError(t, err)
+				check.OK(t, err)
 				commits++
 			}
-			require.Equalf(t, before, picture(t, tree.Root(), "", map[string]string{}), "seed %d: the tree after the commit", seed)
+			if got := picture(t, tree.Root(), "", map[string]string{}); !reflect.DeepEqual(got, before) {
+				t.Fatalf("seed %d: the tree after the commit: %v, want %v", seed, got, before)
+			}
 			now, err := git.OpenAmbient(dir, git.Options{Revision: "work"})
-			require.NoError(t, err)
-			require.Equalf(t, tracked(before), picture(t, now.Root(), "", map[string]string{}), "seed %d: the commit", seed)
-			require.NoError(t, old.Close())
-			require.NoError(t, now.Close())
+			check.OK(t, err)
+			if got, want := picture(t, now.Root(), "", map[string]string{}), tracked(before); !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d: the commit: %v, want %v", seed, got, want)
+			}
+			check.OK(t, old.Close())
+			check.OK(t, now.Close())
 		}
-		require.NoError(t, tree.Close())
+		check.OK(t, tree.Close())
 	}
-	require.Greater(t, commits, int(seeds))
-	require.Greater(t, made, 10*int(seeds))
+	if commits <= int(seeds) {
+		t.Fatalf("commits = %d, want more than %d", commits, int(seeds))
+	}
+	if made <= 10*int(seeds) {
+		t.Fatalf("made = %d, want more than %d", made, 10*int(seeds))
+	}
 	t.Logf("%d changes in %d commits", made, commits)
 	listed(t, dir)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,14 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"capd/backend/git"
 	"capd/backend/memory"
 	"capd/backend/physical"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 	"capd/worktree"
 )
 
@@ -33,7 +32,9 @@ func gitIn(t testing.TB, dir string, args ...string) string {
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@b")
 	out, err := cmd.CombinedOutput()
-	require.NoErrorf(t, err, "git %s: %s", strings.Join(args, " "), out)
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 	return strings.TrimSpace(string(out))
 }
 
@@ -46,10 +47,10 @@ func repository(t testing.TB) string {
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q", "-b", "main")
 	for path, data := range map[string]string{"README": "read\n", "dir/a": "a\n", "dir/b/c": "c\n", "only/one": "1\n", "run": "#!\n"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o777))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, path), []byte(data), 0o666))
+		check.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o777))
+		check.OK(t, os.WriteFile(filepath.Join(dir, path), []byte(data), 0o666))
 	}
-	require.NoError(t, os.Chmod(filepath.Join(dir, "run"), 0o777))
+	check.OK(t, os.Chmod(filepath.Join(dir, "run"), 0o777))
 	gitIn(t, dir, "add", ".")
 	gitIn(t, dir, "commit", "-qm", "first")
 	gitIn(t, dir, "branch", "work")
@@ -60,11 +61,11 @@ func repository(t testing.TB) string {
 func open(t testing.TB, dir, upper string) *worktree.Tree {
 	t.Helper()
 	repo, err := git.OpenAmbient(dir, git.Options{Revision: "work", Writable: true})
-	require.NoError(t, err)
+	check.OK(t, err)
 	store, err := physical.OpenAmbient(upper, physical.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	tree, err := worktree.New(t.Context(), repo, store.Root())
-	require.NoError(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { tree.Close(); store.Close() })
 	return tree
 }
@@ -72,20 +73,20 @@ func open(t testing.TB, dir, upper string) *worktree.Tree {
 func put(t testing.TB, tree *worktree.Tree, path, data string) {
 	t.Helper()
 	_, err := vfs.Put(t.Context(), tree.Root(), path, strings.NewReader(data), vfs.If{})
-	require.NoError(t, err)
+	check.OK(t, err)
 }
 
 func sub(t testing.TB, tree *worktree.Tree, path string) vfs.Dir {
 	t.Helper()
 	d, err := vfs.WalkDir(t.Context(), tree.Root(), path)
-	require.NoError(t, err)
+	check.OK(t, err)
 	return d
 }
 
 func move(t testing.TB, tree *worktree.Tree, from, to string) {
 	t.Helper()
 	root := tree.Root()
-	require.NoError(t, root.Rename(t.Context(), from, root, to, vfs.If{}, vfs.If{}))
+	check.OK(t, root.Rename(t.Context(), from, root, to, vfs.If{}, vfs.If{}))
 }
 
 func commit(ctx context.Context, tree *worktree.Tree) (string, error) {
@@ -96,14 +97,16 @@ func commit(ctx context.Context, tree *worktree.Tree) (string, error) {
 func changes(t testing.TB, tree *worktree.Tree) map[string]diff.Kind {
 	t.Helper()
 	all, _, err := tree.Diff(t.Context())
-	require.NoError(t, err)
+	check.OK(t, err)
 	kinds := map[string]diff.Kind{}
 	for _, c := range all {
 		kinds[c.Path] = c.Kind
 	}
 	changed, err := tree.Changed(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, len(kinds) > 0, changed)
+	check.OK(t, err)
+	if want := len(kinds) > 0; changed != want {
+		t.Errorf("changed = %v, want %v", changed, want)
+	}
 	return kinds
 }
 
@@ -123,27 +126,41 @@ func TestRevertOfAPart(t *testing.T) {
 	put(t, tree, "run", "replaced\n")
 	move(t, tree, "dir", "moved")
 	put(t, tree, "moved/b/c", "written\n")
-	require.NoError(t, sub(t, tree, "moved").Remove(ctx, "a", vfs.If{}))
+	check.OK(t, sub(t, tree, "moved").Remove(ctx, "a", vfs.If{}))
 	want := map[string]diff.Kind{"README": diff.Modified, "new": diff.Added, "run": diff.Modified,
 		"dir/a": diff.Removed, "dir/b/c": diff.Removed, "moved/b/c": diff.Added}
-	assert.Equal(t, want, changes(t, tree))
-	require.ErrorIs(t, tree.Revert(ctx, []string{"dir"}), vfs.Invalid, "a move goes back at both of its places or not at all")
-	assert.Equal(t, want, changes(t, tree))
-	require.NoError(t, tree.Revert(ctx, []string{"README"}))
-	require.NoError(t, tree.Revert(ctx, []string{"moved/b"}))
+	if got := changes(t, tree); !reflect.DeepEqual(got, want) {
+		t.Errorf("changes(tree) = %v, want %v", got, want)
+	}
+	check.Is(t, "a move goes back at both of its places or not at all", tree.Revert(ctx, []string{"dir"}), vfs.Invalid)
+	if got := changes(t, tree); !reflect.DeepEqual(got, want) {
+		t.Errorf("changes(tree) = %v, want %v", got, want)
+	}
+	check.OK(t, tree.Revert(ctx, []string{"README"}))
+	check.OK(t, tree.Revert(ctx, []string{"moved/b"}))
 	delete(want, "README")
-	assert.Equal(t, want, changes(t, tree))
+	if got := changes(t, tree); !reflect.DeepEqual(got, want) {
+		t.Errorf("changes(tree) = %v, want %v", got, want)
+	}
 	_, err := commit(ctx, tree)
-	require.NoError(t, err)
-	assert.Empty(t, changes(t, tree))
-	assert.Equal(t, "100644 README\n100644 moved/b/c\n100644 new\n100644 only/one\n100755 run", listed(t, dir))
-	assert.Equal(t, "c", gitIn(t, dir, "show", "work:moved/b/c"))
+	check.OK(t, err)
+	if got := changes(t, tree); len(got) != 0 {
+		t.Errorf("changes(tree) = %v, want nothing", got)
+	}
+	if got, want := listed(t, dir), "100644 README\n100644 moved/b/c\n100644 new\n100644 only/one\n100755 run"; got != want {
+		t.Errorf("listed(dir) = %q, want %q", got, want)
+	}
+	if got, want := gitIn(t, dir, "show", "work:moved/b/c"), "c"; got != want {
+		t.Errorf("git show work:moved/b/c = %q, want %q", got, want)
+	}
 
 	move(t, tree, "moved", "dir")
-	require.NoError(t, tree.Revert(ctx, []string{"moved", "dir"}))
-	assert.Empty(t, changes(t, tree))
+	check.OK(t, tree.Revert(ctx, []string{"moved", "dir"}))
+	if got := changes(t, tree); len(got) != 0 {
+		t.Errorf("changes(tree) = %v, want nothing", got)
+	}
 	_, err = commit(ctx, tree)
-	require.ErrorIs(t, err, vfs.Invalid)
+	check.Is(t, "commit", err, vfs.Invalid)
 }
 
 // What waits in a store that lasts is there when the tree is opened again, and can be
@@ -154,20 +171,28 @@ func TestKept(t *testing.T) {
 	put(t, tree, "run", "replaced\n")
 	move(t, tree, "dir", "moved")
 	_, err := tree.Root().Mkdir(t.Context(), "hollow")
-	require.NoError(t, err)
+	check.OK(t, err)
 	waiting := changes(t, tree)
-	require.Len(t, waiting, 5)
-	require.NoError(t, tree.Close())
+	if len(waiting) != 5 {
+		t.Fatalf("waiting = %v, want 5 of them", waiting)
+	}
+	check.OK(t, tree.Close())
 
 	tree = open(t, dir, upper)
-	assert.Equal(t, waiting, changes(t, tree))
+	if got := changes(t, tree); !reflect.DeepEqual(got, waiting) {
+		t.Errorf("changes(tree) = %v, want %v", got, waiting)
+	}
 	_, err = commit(t.Context(), tree)
-	require.NoError(t, err)
-	require.NoError(t, tree.Close())
-	assert.Equal(t, "100644 README\n100644 moved/a\n100644 moved/b/c\n100644 only/one\n100755 run", listed(t, dir))
+	check.OK(t, err)
+	check.OK(t, tree.Close())
+	if got, want := listed(t, dir), "100644 README\n100644 moved/a\n100644 moved/b/c\n100644 only/one\n100755 run"; got != want {
+		t.Errorf("listed(dir) = %q, want %q", got, want)
+	}
 
 	tree = open(t, dir, upper)
-	assert.Empty(t, changes(t, tree))
+	if got := changes(t, tree); len(got) != 0 {
+		t.Errorf("changes(tree) = %v, want nothing", got)
+	}
 	sub(t, tree, "hollow")
 	sub(t, tree, "moved/b")
 }
@@ -178,24 +203,30 @@ func TestKeptBesideCommits(t *testing.T) {
 	tree := open(t, dir, upper)
 	put(t, tree, "README", "mine\n")
 	put(t, tree, "dir/a", "mine\n")
-	require.NoError(t, tree.Close())
+	check.OK(t, tree.Close())
 	other := open(t, dir, t.TempDir())
 	put(t, other, "README", "theirs\n")
 	put(t, other, "dir/b/c", "theirs\n")
 	_, err := commit(t.Context(), other)
-	require.NoError(t, err)
+	check.OK(t, err)
 
 	tree = open(t, dir, upper)
 	before := gitIn(t, dir, "rev-parse", "work")
 	_, err = commit(t.Context(), tree)
-	require.ErrorIs(t, err, vfs.Conflict)
-	require.ErrorContains(t, err, "README")
-	assert.Equal(t, before, gitIn(t, dir, "rev-parse", "work"))
-	require.NoError(t, tree.Revert(t.Context(), []string{"README"}))
+	check.Is(t, "commit", err, vfs.Conflict)
+	if err == nil || !strings.Contains(err.Error(), "README") {
+		t.Fatalf("commit: %v, want it to contain %q", err, "README")
+	}
+	if got := gitIn(t, dir, "rev-parse", "work"); got != before {
+		t.Errorf("git rev-parse work = %q, want %q", got, before)
+	}
+	check.OK(t, tree.Revert(t.Context(), []string{"README"}))
 	_, err = commit(t.Context(), tree)
-	require.NoError(t, err)
+	check.OK(t, err)
 	for path, want := range map[string]string{"README": "theirs", "dir/a": "mine", "dir/b/c": "theirs"} {
-		assert.Equal(t, want, gitIn(t, dir, "show", "work:"+path), path)
+		if got := gitIn(t, dir, "show", "work:"+path); got != want {
+			t.Errorf("%s: git show = %q, want %q", path, got, want)
+		}
 	}
 }
 
@@ -204,9 +235,9 @@ func TestKeptBesideCommits(t *testing.T) {
 func TestOpenDirectoryThatWent(t *testing.T) {
 	dir := repository(t)
 	repo, err := git.OpenAmbient(dir, git.Options{Revision: "work", Follow: true, Writable: true})
-	require.NoError(t, err)
+	check.OK(t, err)
 	tree, err := worktree.New(t.Context(), repo, memory.New(memory.Limits{}).Root())
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer tree.Close()
 	held := sub(t, tree, "dir/b")
 	gitIn(t, dir, "checkout", "-q", "work")
@@ -215,11 +246,11 @@ func TestOpenDirectoryThatWent(t *testing.T) {
 	gitIn(t, dir, "checkout", "-q", "main")
 	put(t, tree, "README", "written")
 	_, err = commit(t.Context(), tree)
-	require.NoError(t, err)
+	check.OK(t, err)
 	_, err = tree.Root().Lookup(t.Context(), "dir")
-	require.ErrorIs(t, err, vfs.NotFound)
+	check.Is(t, "tree.Root().Lookup", err, vfs.NotFound)
 	_, err = held.Stat(t.Context())
-	require.ErrorIs(t, err, vfs.Stale)
+	check.Is(t, "held.Stat", err, vfs.Stale)
 }
 
 // A process that dies when the branch has the commit, and its own record does not, finds
@@ -229,26 +260,32 @@ func TestCutShort(t *testing.T) {
 	tree := open(t, dir, upper)
 	move(t, tree, "dir", "moved")
 	put(t, tree, "moved/a", "written\n")
-	require.NoError(t, sub(t, tree, "only").Remove(t.Context(), "one", vfs.If{}))
+	check.OK(t, sub(t, tree, "only").Remove(t.Context(), "one", vfs.If{}))
 	ctx := vfs.OnCommit(t.Context(), func(_ vfs.Effect, change func() (vfs.Effect, error)) (vfs.Effect, error) {
-		require.NoError(t, os.CopyFS(copied, os.DirFS(upper)))
+		check.OK(t, os.CopyFS(copied, os.DirFS(upper)))
 		return change()
 	})
 	waiting := changes(t, tree)
 	before := open(t, dir, t.TempDir()) // a commit that was not made
 	_, err := commit(ctx, tree)
-	require.NoError(t, err)
+	check.OK(t, err)
 
 	again := open(t, dir, copied)
-	assert.Empty(t, changes(t, again))
+	if got := changes(t, again); len(got) != 0 {
+		t.Errorf("changes(again) = %v, want nothing", got)
+	}
 	sub(t, again, "moved/b")
 	_, err = again.Root().Lookup(t.Context(), "dir")
-	require.ErrorIs(t, err, vfs.NotFound)
+	check.Is(t, "again.Root().Lookup", err, vfs.NotFound)
 	for e, err := range sub(t, again, "only").List(t.Context()) {
 		t.Error(e, err, "in a directory that became empty")
 	}
-	require.Len(t, waiting, 5)
-	assert.Empty(t, changes(t, before))
+	if len(waiting) != 5 {
+		t.Fatalf("waiting = %v, want 5 of them", waiting)
+	}
+	if got := changes(t, before); len(got) != 0 {
+		t.Errorf("changes(before) = %v, want nothing", got)
+	}
 }
 
 // A commit reads large contents piece by piece, and what it does while others have to
@@ -269,18 +306,22 @@ func TestLargeCommit(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	stop, peak := watch(t)
 	_, err := tree.Root().Replace(t.Context(), "large", io.TeeReader(io.LimitReader(&lines{}, size), h), vfs.If{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	_, err = commit(t.Context(), tree)
-	require.NoError(t, err)
+	check.OK(t, err)
 	stop()
 	grown := int64(peak.Load()) - int64(before.HeapInuse)
-	assert.Less(t, grown, most)
+	if grown >= most {
+		t.Errorf("the heap grew by %d bytes, want less than %d", grown, most)
+	}
 	t.Logf("the heap grew by %d MiB for %d MiB", grown>>20, size>>20)
 	file, err := vfs.WalkFile(t.Context(), tree.Root(), "large")
-	require.NoError(t, err)
+	check.OK(t, err)
 	v, err := vfs.VersionOf(t.Context(), file)
-	require.NoError(t, err)
-	assert.Equal(t, vfs.Version(h.Sum(nil)), v)
+	check.OK(t, err)
+	if want := vfs.Version(h.Sum(nil)); v != want {
+		t.Errorf("the version is %v, want %v", v, want)
+	}
 	listed(t, dir)
 }
 
