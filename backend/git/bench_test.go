@@ -11,14 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/backend/git"
 	"capd/vfs"
+	"capd/vfs/vfstest/check"
 )
 
 // sources makes a bare repository of n files that look like programs, packed as git does
-// it, and returns it with the bytes of all files.
+// it. It returns the repository and the number of bytes in all files.
 func sources(t testing.TB, n int) (dir string, size int64) {
 	t.Helper()
 	needGit(t)
@@ -26,8 +25,8 @@ func sources(t testing.TB, n int) (dir string, size int64) {
 	gitCLI(t, dir, "", "init", "-q", "--bare", "-b", "main")
 	cmd := gitCommand(dir, "fast-import", "--quiet")
 	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	random := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
 	fmt.Fprintf(in, "commit refs/heads/main\ncommitter A <a@b> 1700000000 +0000\ndata 2\nm\n")
@@ -39,14 +38,14 @@ func sources(t testing.TB, n int) (dir string, size int64) {
 		size += int64(b.Len())
 		fmt.Fprintf(in, "M 100644 inline dir%d/part%d/file%d.go\ndata %d\n%s\n", i%50, i/50%40, i, b.Len(), b.Bytes())
 	}
-	require.NoError(t, in.Close())
-	require.NoError(t, cmd.Wait())
+	check.OK(t, in.Close())
+	check.OK(t, cmd.Wait())
 	gitCLI(t, dir, "", "repack", "-adfq")
 	return dir, size
 }
 
-// readAll lists d and all below it and reads every file, and returns how many bytes they
-// are.
+// readAll lists d and the directories below it, reads every file, and returns the number
+// of bytes.
 func readAll(ctx context.Context, d vfs.Dir, buf []byte) (total int64, err error) {
 	for e, err := range d.List(ctx) {
 		if err != nil {
@@ -89,7 +88,7 @@ func readFile(ctx context.Context, f vfs.File, buf []byte) (total int64, err err
 	}
 }
 
-// catFile is the same by git's own commands.
+// catFile reads everything with git's own commands, and returns the number of bytes.
 func catFile(dir string) (total int64, err error) {
 	list := gitCommand(dir, "ls-tree", "-r", "--format=%(objectname)", "main")
 	cat := gitCommand(dir, "cat-file", "--batch")
@@ -115,7 +114,7 @@ func catFile(dir string) (total int64, err error) {
 }
 
 // BenchmarkReadAll reads a repository of 50,000 files, each round by git and by vfs, and
-// says how many times as long vfs takes.
+// reports how many times as long vfs takes.
 func BenchmarkReadAll(b *testing.B) {
 	dir, size := sources(b, 50_000)
 	b.Logf("%s bytes", strconv.FormatInt(size, 10))
@@ -124,17 +123,21 @@ func BenchmarkReadAll(b *testing.B) {
 	for b.Loop() {
 		start := time.Now()
 		got, err := catFile(dir)
-		require.NoError(b, err)
-		require.Greater(b, got, size)
+		check.OK(b, err)
+		if got <= size {
+			b.Fatalf("git wrote %d bytes, want more than %d", got, size)
+		}
 		byGit += time.Since(start)
 
 		start = time.Now()
 		s, err := git.OpenAmbient(dir, git.Options{})
-		require.NoError(b, err)
+		check.OK(b, err)
 		got, err = readAll(b.Context(), s.Root(), buf)
-		require.NoError(b, err)
-		require.Equal(b, size, got)
-		require.NoError(b, s.Close())
+		check.OK(b, err)
+		if got != size {
+			b.Fatalf("read %d bytes, want %d", got, size)
+		}
+		check.OK(b, s.Close())
 		byVFS += time.Since(start)
 	}
 	n := float64(b.N)

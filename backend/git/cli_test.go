@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // gitCLI runs the real git in dir, with no configuration but its own.
@@ -17,7 +15,9 @@ func gitCLI(t testing.TB, dir, stdin string, args ...string) string {
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	require.NoErrorf(t, cmd.Run(), "git %s: %s", strings.Join(args, " "), errs.String())
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
 	return out.String()
 }
 

@@ -1,19 +1,20 @@
 package git_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 func TestCommitMovesOnlyWhatItSaw(t *testing.T) {
@@ -23,36 +24,50 @@ func TestCommitMovesOnlyWhatItSaw(t *testing.T) {
 	put(t, s.Root(), "f", "mine")
 	theirs := f.commit("main", f.fill(vfstest.Tree{"f": {Data: "theirs"}}), first)
 	_, err := s.Commit(t.Context(), onto("main"))
-	require.ErrorIs(t, err, vfs.Conflict)
-	assert.Equal(t, "mine", content(t, s.Root(), "f"))
+	check.Is(t, "s.Commit", err, vfs.Conflict)
+	if got, want := content(t, s.Root(), "f"), "mine"; got != want {
+		t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+	}
 	o := onto("main")
 	o.Old = theirs.String()
 	_, err = s.Commit(t.Context(), o)
-	require.ErrorIs(t, err, vfs.Conflict, "their commit is not dropped, though the host knows of it")
-	assert.Contains(t, err.Error(), "mount it again")
+	if !errors.Is(err, vfs.Conflict) {
+		t.Fatalf("commit over what the host says it knows: %v, want %v", err, vfs.Conflict)
+	}
+	if got := err.Error(); !strings.Contains(got, "mount it again") {
+		t.Errorf("err.Error() = %q, want it to contain %q", got, "mount it again")
+	}
 	ahead := f.commit("ahead", f.fill(vfstest.Tree{"f": {Data: "ahead"}}), theirs)
 	s = f.work(git.Options{Revision: "ahead"})
 	put(t, s.Root(), "f", "mine")
 	id, err := s.Commit(t.Context(), o)
-	require.NoError(t, err, "what is upon %s holds all of the branch", ahead)
+	if err != nil {
+		t.Fatalf("commit on top of %s, which has all of the branch: %v", ahead, err)
+	}
 	ref, err := f.repo.Reference("refs/heads/main", true)
-	require.NoError(t, err)
-	assert.Equal(t, id, ref.Hash().String())
+	check.OK(t, err)
+	if got := ref.Hash().String(); got != id {
+		t.Errorf("ref.Hash().String() = %q, want %q", got, id)
+	}
 
 	lock := filepath.Join(f.dir, "refs", "heads", "main.lock")
-	require.NoError(t, os.WriteFile(lock, nil, 0o666))
+	check.OK(t, os.WriteFile(lock, nil, 0o666))
 	put(t, s.Root(), "f", "again")
 	_, err = s.Commit(t.Context(), onto("main"))
-	require.ErrorIs(t, err, vfs.Busy)
-	assert.FileExists(t, lock, "another's lock stays")
-	require.NoError(t, os.Remove(lock))
+	check.Is(t, "s.Commit", err, vfs.Busy)
+	if _, err := os.Lstat(lock); err != nil {
+		t.Errorf("the lock of another process is gone: %v", err)
+	}
+	check.OK(t, os.Remove(lock))
 	_, err = s.Commit(t.Context(), onto("main"))
-	require.NoError(t, err)
-	assert.NoFileExists(t, lock)
+	check.OK(t, err)
+	if _, err := os.Lstat(lock); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the lock after a commit: %v, want it not to exist", err)
+	}
 }
 
-// Commits of git and of stores move one branch at the same time: each that succeeded is in
-// its history.
+// Git and stores commit to one branch at the same time. Each commit that succeeded is in
+// the branch's history.
 func TestCommitBesideGit(t *testing.T) {
 	needGit(t)
 	f := newFixture(t)
@@ -77,7 +92,8 @@ func TestCommitBesideGit(t *testing.T) {
 		wg.Go(func() {
 			for range 40 {
 				s, err := openWork(f.dir, git.Options{Revision: "main"})
-				if !assert.NoError(t, err) {
+				if err != nil {
+					t.Errorf("openWork: %v", err)
 					return
 				}
 				put(t, s.Root(), "count"+string(rune('a'+i)), s.Revision().Commit)
@@ -94,9 +110,13 @@ func TestCommitBesideGit(t *testing.T) {
 	wg.Wait()
 	history := gitCLI(t, f.dir, "", "rev-list", "main")
 	for _, id := range made {
-		assert.Contains(t, history, id)
+		if !strings.Contains(history, id) {
+			t.Errorf("the history is %q, want it to contain %q", history, id)
+		}
 	}
-	assert.Greater(t, len(made), 10)
+	if got := len(made); got <= 10 {
+		t.Errorf("len(made) = %d, want more than 10", got)
+	}
 	sound(t, f.dir)
 }
 
@@ -104,38 +124,50 @@ func TestCommitLeavesWorkingTreesAlone(t *testing.T) {
 	needGit(t)
 	dir := t.TempDir()
 	gitCLI(t, dir, "", "init", "-q", "-b", "main")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("committed\n"), 0o666))
+	check.OK(t, os.WriteFile(filepath.Join(dir, "f"), []byte("committed\n"), 0o666))
 	gitCLI(t, dir, "", "add", "f")
 	gitCLI(t, dir, "", "commit", "-qm", "first")
 	linked := filepath.Join(t.TempDir(), "linked")
 	gitCLI(t, dir, "", "worktree", "add", "-q", "-b", "side", linked)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("being written\n"), 0o666))
+	check.OK(t, os.WriteFile(filepath.Join(dir, "f"), []byte("being written\n"), 0o666))
 
 	for _, at := range []string{dir, filepath.Join(dir, ".git"), linked, filepath.Join(linked, ".git")} {
 		s, err := openWork(at, git.Options{})
-		require.NoError(t, err, at)
-		assert.Equal(t, "committed\n", content(t, s.Root(), "f"))
+		if err != nil {
+			t.Fatalf("%s: openWork: %v", at, err)
+		}
+		if got, want := content(t, s.Root(), "f"), "committed\n"; got != want {
+			t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+		}
 		want := "refs/heads/main"
 		if strings.HasPrefix(at, linked) {
 			want = "refs/heads/side"
 		}
-		assert.Equal(t, want, s.Revision().Ref)
+		if got := s.Revision().Ref; got != want {
+			t.Errorf("s.Revision().Ref = %q, want %q", got, want)
+		}
 		put(t, s.Root(), "f", "by "+filepath.Base(at))
 		for _, branch := range []string{"main", "side", ""} {
 			_, err = s.Commit(t.Context(), onto(branch))
-			require.ErrorIs(t, err, vfs.Busy, "%s at %s", branch, at)
+			check.Is(t, fmt.Sprintf("%s at %s", branch, at), err, vfs.Busy)
 		}
 		_, err = s.Commit(t.Context(), onto("agent/"+strings.TrimPrefix(filepath.Base(at), ".")+filepath.Base(filepath.Dir(at))))
-		require.NoError(t, err)
-		require.NoError(t, s.Close())
+		check.OK(t, err)
+		check.OK(t, s.Close())
 	}
-	assert.Equal(t, " M f\n", gitCLI(t, dir, "", "status", "--porcelain"))
-	assert.Empty(t, gitCLI(t, linked, "", "status", "--porcelain"))
-	assert.Contains(t, gitCLI(t, dir, "", "reflog", "show", "agent/linked"+filepath.Base(filepath.Dir(linked))), "commit: a change")
+	if got, want := gitCLI(t, dir, "", "status", "--porcelain"), " M f\n"; got != want {
+		t.Errorf("git status --porcelain = %q, want %q", got, want)
+	}
+	if got := gitCLI(t, linked, "", "status", "--porcelain"); got != "" {
+		t.Errorf("git status --porcelain = %q, want nothing", got)
+	}
+	if got := gitCLI(t, dir, "", "reflog", "show", "agent/linked"+filepath.Base(filepath.Dir(linked))); !strings.Contains(got, "commit: a change") {
+		t.Errorf("git reflog show = %q, want it to contain %q", got, "commit: a change")
+	}
 	sound(t, dir)
 }
 
-// A write while a commit is being made is in it or left for the next, and never lost.
+// A write during a commit goes into that commit or the next one. It is never lost.
 func TestWritesDuringCommits(t *testing.T) {
 	needGit(t)
 	f := newFixture(t)
@@ -143,12 +175,14 @@ func TestWritesDuringCommits(t *testing.T) {
 	s := f.work(git.Options{Revision: "main"})
 	root := s.Root()
 	file, err := vfs.WalkFile(t.Context(), root, "src/a.go")
-	require.NoError(t, err)
+	check.OK(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range 300 {
 			_, err := vfs.Append(t.Context(), file, []byte("x"), vfs.If{})
-			assert.NoError(t, err)
+			if err != nil {
+				t.Errorf("vfs.Append: %v", err)
+			}
 			put(t, root, "src/f"+string(rune('a'+i%7)), strings.Repeat("y", i))
 		}
 	})
@@ -160,18 +194,24 @@ func TestWritesDuringCommits(t *testing.T) {
 	}
 	wg.Wait()
 	want := "package a\n" + strings.Repeat("x", 300)
-	assert.Equal(t, want, content(t, root, "src/a.go"))
+	if got := content(t, root, "src/a.go"); got != want {
+		t.Errorf(`content(root, "src/a.go") = %q, want %q`, got, want)
+	}
 	if s.Changed(t) {
 		_, err = s.Commit(t.Context(), onto("main"))
-		require.NoError(t, err)
+		check.OK(t, err)
 	}
-	assert.Equal(t, want, gitCLI(t, f.dir, "", "show", "main:src/a.go"))
-	assert.Equal(t, strings.Repeat("y", 299), gitCLI(t, f.dir, "", "show", "main:src/f"+string(rune('a'+299%7))))
+	if got := gitCLI(t, f.dir, "", "show", "main:src/a.go"); got != want {
+		t.Errorf("git show main:src/a.go = %q, want %q", got, want)
+	}
+	if got, want := gitCLI(t, f.dir, "", "show", "main:src/f"+string(rune('a'+299%7))), strings.Repeat("y", 299); got != want {
+		t.Errorf("the last file that was written = %q, want %q", got, want)
+	}
 	sound(t, f.dir)
 }
 
-// TestWrittenWhileCommitting writes again what is being committed, in the moment in which
-// the commit is made: the commit has the one, and the other waits for the next.
+// TestWrittenWhileCommitting writes files while they are being committed. The commit has
+// what was there before, and the new content waits for the next commit.
 func TestWrittenWhileCommitting(t *testing.T) {
 	f := newFixture(t)
 	f.commit("main", f.fill(vfstest.Tree{"a": {Data: "first"}, "b": {Data: "b"}, "d/c": {Data: "c"}, "e": {Data: "e"}}))
@@ -179,10 +219,10 @@ func TestWrittenWhileCommitting(t *testing.T) {
 	root := s.Root()
 	put(t, root, "e", "......")
 	e, err := vfs.WalkFile(t.Context(), root, "e")
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer e.Close()
 	_, err = e.WriteAt(t.Context(), []byte("second"), 0, vfs.If{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	put(t, root, "a", "second")
 	put(t, root, "b", "same")
 	put(t, root, "d/c", "second")
@@ -192,30 +232,40 @@ func TestWrittenWhileCommitting(t *testing.T) {
 			put(t, root, "a", "third")
 			put(t, root, "d/c", "third")
 			_, err := e.WriteAt(t.Context(), []byte("3"), 0, vfs.If{})
-			assert.NoError(t, err)
+			if err != nil {
+				t.Errorf("e.WriteAt: %v", err)
+			}
 		})
 		return change()
 	})
 	_, err = s.Commit(ctx, onto("other"))
-	require.NoError(t, err)
+	check.OK(t, err)
 	wg.Wait()
 	read := func(d vfs.Dir, path string) string {
 		file, err := vfs.WalkFile(t.Context(), d, path)
-		require.NoError(t, err)
+		check.OK(t, err)
 		defer file.Close()
 		b := make([]byte, 10)
 		n, err := file.ReadAt(t.Context(), b, 0)
-		require.ErrorIs(t, err, io.EOF)
+		if !errors.Is(err, io.EOF) {
+			t.Fatalf("file.ReadAt: %v, want %v", err, io.EOF)
+		}
 		return string(b[:n])
 	}
 	for path, want := range map[string]string{"a": "third", "b": "same", "d/c": "third", "e": "3econd"} {
-		assert.Equal(t, want, read(root, path), "what the store shows at %s", path)
+		if got := read(root, path); got != want {
+			t.Errorf("what the store shows at %s: %q, want %q", path, got, want)
+		}
 	}
 	committed := f.open(git.Options{Revision: "other"}).Root()
 	for path, want := range map[string]string{"a": "second", "b": "same", "d/c": "second", "e": "second"} {
-		assert.Equal(t, want, read(committed, path), "what was committed at %s", path)
+		if got := read(committed, path); got != want {
+			t.Errorf("what was committed at %s: %q, want %q", path, got, want)
+		}
 	}
 	changes, err := s.Changes(t.Context())
-	require.NoError(t, err)
-	assert.Len(t, changes, 3)
+	check.OK(t, err)
+	if len(changes) != 3 {
+		t.Errorf("changes = %v, want 3 of them", changes)
+	}
 }

@@ -1,15 +1,15 @@
 package git_test
 
 import (
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 func TestCommit(t *testing.T) {
@@ -24,64 +24,93 @@ func TestCommit(t *testing.T) {
 	held := sub(t, root, "src/x")
 	put(t, root, "README", "written\n")
 	put(t, root, "src/new.go", "package a\n")
-	require.NoError(t, vfs.Symlink(ctx, root, "ln", "src/new.go"))
+	check.OK(t, vfs.Symlink(ctx, root, "ln", "src/new.go"))
 	_, err := vfs.Install(ctx, sub(t, root, "src"), "b.go", strings.NewReader("#!/bin/sh\n"), true, vfs.If{})
-	require.NoError(t, err)
-	require.NoError(t, root.Rename(ctx, "other", sub(t, root, "src"), "moved", vfs.If{}, vfs.If{}))
-	require.NoError(t, sub(t, root, "only").Remove(ctx, "one", vfs.If{}))
+	check.OK(t, err)
+	check.OK(t, root.Rename(ctx, "other", sub(t, root, "src"), "moved", vfs.If{}, vfs.If{}))
+	check.OK(t, sub(t, root, "only").Remove(ctx, "one", vfs.If{}))
 	_, err = root.Mkdir(ctx, "hollow")
-	require.NoError(t, err)
+	check.OK(t, err)
 	_, err = sub(t, root, "hollow").Mkdir(ctx, "more")
-	require.NoError(t, err)
+	check.OK(t, err)
 	z, err := vfs.WalkFile(ctx, root, "src/x/y/z")
-	require.NoError(t, err)
+	check.OK(t, err)
 	_, err = z.WriteAt(ctx, []byte("DEEP"), 0, vfs.If{})
-	require.NoError(t, err)
+	check.OK(t, err)
 
-	require.True(t, s.Changed(t))
-	require.Equal(t, before, everything(t, f.dir), "nothing is touched before the commit")
+	if !s.Changed(t) {
+		t.Fatal("s.Changed() = false, want true")
+	}
+	if got := everything(t, f.dir); !reflect.DeepEqual(got, before) {
+		t.Fatalf("everything(f.dir) = %v, want %v: a change has touched the repository before its commit", got, before)
+	}
 	changes, err := s.Changes(ctx)
-	require.NoError(t, err)
-	require.Equal(t, before, everything(t, f.dir), "nor by asking for the changes")
+	check.OK(t, err)
+	if got := everything(t, f.dir); !reflect.DeepEqual(got, before) {
+		t.Fatalf("everything(f.dir) = %v, want %v: asking for the changes has touched the repository", got, before)
+	}
 
 	id, err := s.Commit(ctx, onto("main"))
-	require.NoError(t, err)
+	check.OK(t, err)
 	sound(t, f.dir)
-	require.Equal(t, id, strings.TrimSpace(gitCLI(t, f.dir, "", "rev-parse", "main")))
-	require.Equal(t, git.Revision{Ref: "refs/heads/main", Commit: id}, s.Revision())
-	require.False(t, s.Changed(t))
-	assert.Equal(t, old.String()+"\nA U Thor <a@example.org>\na change\n\nand why",
-		strings.TrimSpace(gitCLI(t, f.dir, "", "log", "-1", "--format=%P%n%an <%ae>%n%B", "main")))
-	assert.Equal(t, strings.Join([]string{
+	if got := strings.TrimSpace(gitCLI(t, f.dir, "", "rev-parse", "main")); got != id {
+		t.Fatalf("git rev-parse main = %q, want %q", got, id)
+	}
+	if got, want := s.Revision(), (git.Revision{Ref: "refs/heads/main", Commit: id}); got != want {
+		t.Fatalf("s.Revision() = %v, want %v", got, want)
+	}
+	if s.Changed(t) {
+		t.Fatal("s.Changed() = true, want false")
+	}
+	if got, want := strings.TrimSpace(gitCLI(t, f.dir, "", "log", "-1", "--format=%P%n%an <%ae>%n%B", "main")), old.String()+"\nA U Thor <a@example.org>\na change\n\nand why"; got != want {
+		t.Errorf("git log -1 --format=%%P%%n%%an <%%ae>%%n%%B main = %q, want %q", got, want)
+	}
+	if got, want := strings.TrimSpace(gitCLI(t, f.dir, "", "ls-tree", "-r", "--format=%(objectmode) %(path)", "main")), strings.Join([]string{
 		"100644 .gitmodules", "100644 README", "120000 link", "120000 ln", "100755 run", "100644 src-a", "100644 src/a.go", "100755 src/b.go",
 		"100644 src/moved/keep", "100644 src/new.go", "100644 src/x/y/z", "160000 vendor",
-	}, "\n"), strings.TrimSpace(gitCLI(t, f.dir, "", "ls-tree", "-r", "--format=%(objectmode) %(path)", "main")))
-	assert.Contains(t, gitCLI(t, f.dir, "", "ls-tree", "main", "vendor"), module.String())
-	assert.Equal(t, "DEEP\n", gitCLI(t, f.dir, "", "show", "main:src/x/y/z"))
+	}, "\n"); got != want {
+		t.Errorf("git ls-tree -r --format=%%(objectmode) %%(path) main = %q, want %q", got, want)
+	}
+	if got, part := gitCLI(t, f.dir, "", "ls-tree", "main", "vendor"), module.String(); !strings.Contains(got, part) {
+		t.Errorf("git ls-tree main vendor = %q, want it to contain %q", got, part)
+	}
+	if got, want := gitCLI(t, f.dir, "", "show", "main:src/x/y/z"), "DEEP\n"; got != want {
+		t.Errorf("git show main:src/x/y/z = %q, want %q", got, want)
+	}
 
 	committed, err := s.Repository().Diff(ctx, old.String(), id)
-	require.NoError(t, err)
-	assert.Equal(t, shapes(changes), shapesOf(committed), "what was shown before is what was committed")
+	check.OK(t, err)
+	if got, want := shapesOf(committed), shapes(changes); !reflect.DeepEqual(got, want) {
+		t.Errorf("shapesOf(committed) = %v, want %v, as Changes said before", got, want)
+	}
 
-	// What was open stays open, and what was made stays.
+	// Open nodes stay open, and new directories stay.
 	_, err = held.Stat(ctx)
-	require.NoError(t, err)
+	check.OK(t, err)
 	_, err = sub(t, root, "hollow").Lookup(ctx, "more")
-	require.NoError(t, err)
-	assert.Equal(t, "kept\n", content(t, root, "src/moved/keep"))
+	check.OK(t, err)
+	if got, want := content(t, root, "src/moved/keep"), "kept\n"; got != want {
+		t.Errorf(`content(root, "src/moved/keep") = %q, want %q`, got, want)
+	}
 	_, err = s.Commit(ctx, onto("main"))
-	require.ErrorIs(t, err, vfs.Invalid, "nothing has changed")
+	check.Is(t, "commit of no changes", err, vfs.Invalid)
 
-	// And again, with something in what was empty.
+	// Commit again, with a file in a directory that was empty.
 	put(t, root, "hollow/more/f", "filled\n")
 	put(t, root, "src/moved/keep", "kept on\n")
 	_, err = s.Commit(ctx, onto(""))
-	require.NoError(t, err)
+	check.OK(t, err)
 	sound(t, f.dir)
-	assert.Equal(t, "filled\n", gitCLI(t, f.dir, "", "show", "main:hollow/more/f"))
-	assert.Equal(t, "kept on\n", gitCLI(t, f.dir, "", "show", "main:src/moved/keep"))
+	if got, want := gitCLI(t, f.dir, "", "show", "main:hollow/more/f"), "filled\n"; got != want {
+		t.Errorf("git show main:hollow/more/f = %q, want %q", got, want)
+	}
+	if got, want := gitCLI(t, f.dir, "", "show", "main:src/moved/keep"), "kept on\n"; got != want {
+		t.Errorf("git show main:src/moved/keep = %q, want %q", got, want)
+	}
 	other := f.open(git.Options{Revision: "main"})
-	assert.Equal(t, "filled\n", content(t, other.Root(), "hollow/more/f"))
+	if got, want := content(t, other.Root(), "hollow/more/f"), "filled\n"; got != want {
+		t.Errorf(`content(other.Root(), "hollow/more/f") = %q, want %q`, got, want)
+	}
 }
 
 func TestCommitOfAnEmptyRepository(t *testing.T) {
@@ -89,19 +118,25 @@ func TestCommitOfAnEmptyRepository(t *testing.T) {
 	dir := t.TempDir()
 	gitCLI(t, dir, "", "init", "-q", "--bare", "-b", "trunk")
 	s, err := openWork(dir, git.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer s.Close()
-	require.Equal(t, git.Revision{Ref: "refs/heads/trunk"}, s.Revision())
+	if got, want := s.Revision(), (git.Revision{Ref: "refs/heads/trunk"}); got != want {
+		t.Fatalf("s.Revision() = %v, want %v", got, want)
+	}
 	put(t, s.Root(), "f", "first\n")
 	_, err = s.Commit(t.Context(), onto(""))
-	require.NoError(t, err)
+	check.OK(t, err)
 	sound(t, dir)
-	assert.Equal(t, "first\n", gitCLI(t, dir, "", "show", "trunk:f"))
-	require.NoError(t, s.Root().Remove(t.Context(), "f", vfs.If{}))
+	if got, want := gitCLI(t, dir, "", "show", "trunk:f"), "first\n"; got != want {
+		t.Errorf("git show trunk:f = %q, want %q", got, want)
+	}
+	check.OK(t, s.Root().Remove(t.Context(), "f", vfs.If{}))
 	_, err = s.Commit(t.Context(), onto(""))
-	require.NoError(t, err)
+	check.OK(t, err)
 	sound(t, dir)
-	assert.Empty(t, gitCLI(t, dir, "", "ls-tree", "trunk"))
+	if got := gitCLI(t, dir, "", "ls-tree", "trunk"); got != "" {
+		t.Errorf("git ls-tree trunk = %q, want nothing", got)
+	}
 }
 
 func TestCommitRefuses(t *testing.T) {
@@ -139,11 +174,17 @@ func TestCommitRefuses(t *testing.T) {
 				c.do(&o)
 				refs := f.refs()
 				_, err := s.Commit(t.Context(), o)
-				require.ErrorIs(t, err, c.code)
-				assert.Equal(t, refs, f.refs())
-				assert.True(t, s.Changed(t))
+				check.Is(t, "s.Commit", err, c.code)
+				if got := f.refs(); !reflect.DeepEqual(got, refs) {
+					t.Errorf("f.refs() = %v, want %v", got, refs)
+				}
+				if !s.Changed(t) {
+					t.Error("s.Changed() = false, want true")
+				}
 				_, err = s.Commit(t.Context(), onto("main"))
-				require.NoError(t, err, "and afterwards it can be made right")
+				if err != nil {
+					t.Fatalf("a commit after one that was refused: %v", err)
+				}
 			}
 		})
 	}
@@ -162,23 +203,33 @@ func TestDiscard(t *testing.T) {
 		return got, err
 	})
 	_, err := root.Replace(counting, "README", strings.NewReader("longer than before"), vfs.If{})
-	require.NoError(t, err)
-	require.NoError(t, root.Remove(counting, "run", vfs.If{}))
+	check.OK(t, err)
+	check.OK(t, root.Remove(counting, "run", vfs.If{}))
 	d, err := root.Mkdir(counting, "d")
-	require.NoError(t, err)
-	require.NoError(t, root.Rename(counting, "src", d, "inside", vfs.If{}, vfs.If{}))
+	check.OK(t, err)
+	check.OK(t, root.Rename(counting, "src", d, "inside", vfs.If{}, vfs.If{}))
 	_, err = sub(t, root, "d/inside/x").Create(counting, "made")
-	require.NoError(t, err)
-	require.NotZero(t, grown)
+	check.OK(t, err)
+	if grown == (vfs.Effect{}) {
+		t.Fatal("the changes have no effect on what is used")
+	}
 
-	require.NoError(t, s.Discard(counting))
-	assert.Zero(t, grown, "the tree is what it was")
-	assert.False(t, s.Changed(t))
-	assert.Equal(t, "read me\n", content(t, root, "README"))
-	assert.Equal(t, "deep\n", content(t, root, "src/x/y/z"))
+	check.OK(t, s.Discard(counting))
+	if grown != (vfs.Effect{}) {
+		t.Errorf("the effect of all changes and of their discarding = %+v, want none", grown)
+	}
+	if s.Changed(t) {
+		t.Error("s.Changed() = true, want false")
+	}
+	if got, want := content(t, root, "README"), "read me\n"; got != want {
+		t.Errorf(`content(root, "README") = %q, want %q`, got, want)
+	}
+	if got, want := content(t, root, "src/x/y/z"), "deep\n"; got != want {
+		t.Errorf(`content(root, "src/x/y/z") = %q, want %q`, got, want)
+	}
 	_, err = d.Stat(ctx)
-	require.ErrorIs(t, err, vfs.Stale)
-	require.NoError(t, s.Discard(ctx))
+	check.Is(t, "d.Stat", err, vfs.Stale)
+	check.OK(t, s.Discard(ctx))
 }
 
 func TestSubmodules(t *testing.T) {
@@ -188,8 +239,10 @@ func TestSubmodules(t *testing.T) {
 	s := f.work(git.Options{Revision: "main"})
 	ctx, root := t.Context(), s.Root()
 	all, err := s.Repository().Submodules(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, []git.Submodule{{Path: "vendor", Commit: module.String(), URL: "https://example.org/v"}}, all)
+	check.OK(t, err)
+	if want := []git.Submodule{{Path: "vendor", Commit: module.String(), URL: "https://example.org/v"}}; !reflect.DeepEqual(all, want) {
+		t.Errorf("submodules = %v, want %v", all, want)
+	}
 
 	d := sub(t, root, "vendor")
 	for range d.List(ctx) {
@@ -204,8 +257,14 @@ func TestSubmodules(t *testing.T) {
 		"Remove":  root.Remove(ctx, "vendor", vfs.If{}),
 		"Rename":  root.Rename(ctx, "vendor", root, "v", vfs.If{}, vfs.If{}),
 	} {
-		require.ErrorIs(t, err, vfs.ReadOnly, what)
-		assert.NotContains(t, err.Error(), "submodule", what)
+		if !errors.Is(err, vfs.ReadOnly) {
+			t.Fatalf("%s: %v, want %v", what, err, vfs.ReadOnly)
+		}
+		if got := err.Error(); strings.Contains(got, "submodule") {
+			t.Errorf("%s: the error is %q, want it not to contain %q", what, got, "submodule")
+		}
 	}
-	assert.False(t, s.Changed(t))
+	if s.Changed(t) {
+		t.Error("s.Changed() = true, want false")
+	}
 }

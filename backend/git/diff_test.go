@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
-// raw writes changes as git diff-tree --raw does.
+// raw returns changes as git diff-tree --raw prints them.
 func raw(changes []git.Change) string {
 	var b strings.Builder
 	for _, c := range changes {
@@ -48,28 +47,36 @@ func TestDiff(t *testing.T) {
 	s := f.open(git.Options{Revision: "main"})
 	for _, pair := range [][2]string{{"main~1", "main"}, {"main", "main~1"}, {"main", "main"}, {first.String(), "main"}} {
 		changes, err := s.Diff(t.Context(), pair[0], pair[1])
-		require.NoError(t, err)
-		assert.Equal(t, gitCLI(t, f.dir, "", "diff-tree", "-r", "--raw", "--no-renames", "--no-abbrev", pair[0], pair[1]), raw(changes))
+		check.OK(t, err)
+		if got, want := raw(changes), gitCLI(t, f.dir, "", "diff-tree", "-r", "--raw", "--no-renames", "--no-abbrev", pair[0], pair[1]); got != want {
+			t.Errorf("raw(changes) = %q, want %q", got, want)
+		}
 		var all strings.Builder
-		var shown strings.Builder // but for what git deflates in another way
+		var shown strings.Builder // without binary files, which git deflates differently
 		for _, c := range changes {
 			text, whole, err := s.Unified(t.Context(), c)
-			require.NoError(t, err)
-			require.True(t, whole)
+			check.OK(t, err)
+			if !whole {
+				t.Fatal("the text of a change is not whole")
+			}
 			all.WriteString(text)
 			if c.Path != "binary" {
 				shown.WriteString(text)
 			}
 		}
 		want := gitCLI(t, f.dir, "", "diff", "--no-renames", pair[0], pair[1], "--", ".", ":!binary")
-		assert.Equal(t, withoutIndex(want), shown.String())
-		assert.Equal(t, gitCLI(t, f.dir, "", "rev-parse", pair[1]+"^{tree}"), applied(t, f.dir, pair[0], all.String()))
+		if got, want := shown.String(), withoutIndex(want); got != want {
+			t.Errorf("shown.String() = %q, want %q", got, want)
+		}
+		if got, want := applied(t, f.dir, pair[0], all.String()), gitCLI(t, f.dir, "", "rev-parse", pair[1]+"^{tree}"); got != want {
+			t.Errorf("applied(f.dir, pair[0], all.String()) = %q, want %q", got, want)
+		}
 	}
 	_, err := s.Diff(t.Context(), "main", "missing")
-	require.ErrorIs(t, err, vfs.NotFound)
+	check.Is(t, "s.Diff", err, vfs.NotFound)
 }
 
-// applied is the tree that git makes of a revision and a patch.
+// applied returns the tree that git makes when it applies a patch to a revision.
 func applied(t *testing.T, dir, revision, patch string) string {
 	t.Setenv("GIT_INDEX_FILE", filepath.Join(t.TempDir(), "index"))
 	gitCLI(t, dir, "", "read-tree", revision)
@@ -79,7 +86,7 @@ func applied(t *testing.T, dir, revision, patch string) string {
 	return gitCLI(t, dir, "", "write-tree")
 }
 
-// withoutIndex leaves out the line that names blobs, and what git guesses of functions.
+// withoutIndex removes the lines that name blobs, and the names of functions that git guesses.
 func withoutIndex(diff string) string {
 	var kept []string
 	for line := range strings.SplitSeq(diff, "\n") {
@@ -100,23 +107,35 @@ func TestUnifiedOfWhatIsWritten(t *testing.T) {
 	s := f.work(git.Options{Revision: "main"})
 	ctx, root := t.Context(), s.Root()
 	put(t, root, "README", "read me\nand this\n")
-	require.NoError(t, vfs.Symlink(ctx, root, "a\"b", "target"))
+	check.OK(t, vfs.Symlink(ctx, root, "a\"b", "target"))
 	changes, patch, err := s.Diff(ctx)
-	require.NoError(t, err)
-	require.Len(t, changes, 2)
+	check.OK(t, err)
+	if len(changes) != 2 {
+		t.Fatalf("changes = %v, want 2 of them", changes)
+	}
 	text, lacks, err := patch.Text(ctx, changes[0])
-	require.NoError(t, err)
-	assert.Empty(t, lacks)
-	assert.Equal(t, "diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n read me\n+and this\n", text)
+	check.OK(t, err)
+	if lacks != "" {
+		t.Errorf("lacks = %q, want nothing", lacks)
+	}
+	if want := "diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n read me\n+and this\n"; text != want {
+		t.Errorf("text = %q, want %q", text, want)
+	}
 	text, _, err = patch.Text(ctx, changes[1])
-	require.NoError(t, err)
-	assert.Equal(t, "diff --git \"a/a\\\"b\" \"b/a\\\"b\"\nnew file mode 120000\n--- /dev/null\n+++ \"b/a\\\"b\"\n@@ -0,0 +1 @@\n+target\n\\ No newline at end of file\n", text)
+	check.OK(t, err)
+	if want := "diff --git \"a/a\\\"b\" \"b/a\\\"b\"\nnew file mode 120000\n--- /dev/null\n+++ \"b/a\\\"b\"\n@@ -0,0 +1 @@\n+target\n\\ No newline at end of file\n"; text != want {
+		t.Errorf("text = %q, want %q", text, want)
+	}
 	put(t, root, "README", "something else\n")
 	_, lacks, err = patch.Text(ctx, changes[0])
-	require.NoError(t, err)
-	assert.Contains(t, lacks, "ask again", "what was written since is not in the text")
+	check.OK(t, err)
+	if !strings.Contains(lacks, "ask again") {
+		t.Errorf("lacks = %q, want it to contain %q: the text has what was written after Diff", lacks, "ask again")
+	}
 	put(t, root, "README", "read me\n")
 	changes, _, err = s.Diff(ctx)
-	require.NoError(t, err)
-	assert.Len(t, changes, 1, "what was changed back is no change")
+	check.OK(t, err)
+	if len(changes) != 1 {
+		t.Errorf("changes = %v, want 1 of them: a file that was changed back is no change", changes)
+	}
 }

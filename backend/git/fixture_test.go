@@ -10,11 +10,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 var author = git.Author{Name: "A U Thor", Email: "a@example.org"}
@@ -26,30 +26,30 @@ func onto(ref string) git.CommitOptions {
 func put(t testing.TB, d vfs.Dir, path, data string) {
 	t.Helper()
 	parent, name, release, err := vfs.WalkParent(t.Context(), d, path)
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer release()
 	_, err = parent.Replace(t.Context(), name, strings.NewReader(data), vfs.If{})
-	require.NoError(t, err)
+	check.OK(t, err)
 }
 
 func content(t testing.TB, d vfs.Dir, path string) string {
 	t.Helper()
 	f, err := vfs.WalkFile(t.Context(), d, path)
-	require.NoError(t, err)
+	check.OK(t, err)
 	buf := make([]byte, 1<<20)
 	n, err := readFile(t.Context(), f, buf)
-	require.NoError(t, err)
+	check.OK(t, err)
 	return string(buf[:n])
 }
 
 func sub(t testing.TB, d vfs.Dir, path string) vfs.Dir {
 	t.Helper()
 	below, err := vfs.WalkDir(t.Context(), d, path)
-	require.NoError(t, err)
+	check.OK(t, err)
 	return below
 }
 
-// sound says that git finds nothing wrong with a repository.
+// sound fails the test if git fsck finds something wrong with a repository.
 func sound(t testing.TB, dir string) {
 	t.Helper()
 	gitCLI(t, dir, "", "fsck", "--strict", "--full", "--no-dangling")
@@ -59,7 +59,7 @@ func sound(t testing.TB, dir string) {
 func everything(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	check.OK(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -92,7 +92,7 @@ func (f *fixture) withSubmodule(tree plumbing.Hash) (root, module plumbing.Hash)
 	module = plumbing.NewHash("1234567890123456789012345678901234567890")
 	modules := f.blob("[submodule \"v\"]\n\tpath = vendor\n\turl = https://example.org/v\n")
 	o, err := f.repo.TreeObject(tree)
-	require.NoError(f, err)
+	check.OK(f, err)
 	return f.tree(append(o.Entries,
 		object.TreeEntry{Name: "vendor", Mode: filemode.Submodule, Hash: module},
 		object.TreeEntry{Name: ".gitmodules", Mode: filemode.Regular, Hash: modules})...), module
@@ -102,7 +102,7 @@ func (f *fixture) withSubmodule(tree plumbing.Hash) (root, module plumbing.Hash)
 func (f *fixture) refs() map[string]string {
 	f.Helper()
 	all := map[string]string{}
-	require.NoError(f, filepath.WalkDir(filepath.Join(f.dir, "refs"), func(path string, e fs.DirEntry, err error) error {
+	check.OK(f, filepath.WalkDir(filepath.Join(f.dir, "refs"), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			data, err := os.ReadFile(path)
 			all[path] = string(data)

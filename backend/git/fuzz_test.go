@@ -11,8 +11,8 @@ import (
 	"capd/vfs"
 )
 
-// FuzzTree says that whatever is read as a tree has names in order, each fit for vfs, and
-// finds every one.
+// FuzzTree reads any bytes as a tree. The names in it are sorted and valid in vfs, and a
+// lookup finds each of them.
 func FuzzTree(f *testing.F) {
 	id := bytes.Repeat([]byte{1}, idLen)
 	for _, seed := range []string{"", "100644 a\x00" + string(id), "40000 d\x00" + string(id) + "100644 a\x00" + string(id), "100644 .git\x00" + string(id), "1 a\x00"} {
@@ -37,7 +37,8 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-// FuzzPatch says that no delta makes more than it says, or reads what is not there.
+// FuzzPatch applies any delta. It never makes more bytes than it announces, and never reads
+// outside its base.
 func FuzzPatch(f *testing.F) {
 	base := []byte("what the delta is based on")
 	f.Add(base, []byte{26, 5, 0x90, 4, 1, 'x'})
@@ -56,7 +57,7 @@ func FuzzPack(f *testing.F) {
 	f.Add([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x31x\x9c\x03\x00\x00\x00\x00\x01"), []byte("\xfftOc\x00\x00\x00\x02"))
 	f.Fuzz(func(t *testing.T, packData, indexData []byte) {
 		dir := t.TempDir()
-		// The head of an index is made, so that what follows is reached.
+		// The index gets a valid header, so that the fuzzer reaches the rest.
 		index := append([]byte("\xfftOc\x00\x00\x00\x02"), make([]byte, 4*256)...)
 		count := byte(len(indexData) / (idLen + 8))
 		for i := range 256 {

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
-// answers fails the test when do waits for somebody to write to a FIFO.
+// answers calls do. It fails the test if do waits for a writer of a FIFO.
 func answers(t *testing.T, do func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -28,7 +27,7 @@ func answers(t *testing.T, do func() error) error {
 	case err := <-done:
 		return err
 	case <-time.After(30 * time.Second):
-		require.Fail(t, "it waits")
+		t.Fatal("it still waits for a writer of the FIFO after 30 s")
 		return nil
 	}
 }
@@ -59,7 +58,7 @@ func TestFIFOs(t *testing.T) {
 	for name, c := range map[string]struct {
 		path   string
 		packed bool
-		code   vfs.Code // "" where it is of no account
+		code   vfs.Code // "" if the file is not used
 	}{
 		"HEAD":        {path: "HEAD", code: vfs.Corrupt},
 		"commondir":   {path: "commondir", code: vfs.Corrupt},
@@ -85,23 +84,25 @@ func TestFIFOs(t *testing.T) {
 				gitCLI(t, f.dir, "", "prune-packed", "-q")
 			}
 			paths, err := filepath.Glob(filepath.Join(f.dir, c.path))
-			require.NoError(t, err)
+			check.OK(t, err)
 			if len(paths) == 0 {
 				paths = []string{filepath.Join(f.dir, c.path)}
 			}
 			for _, path := range paths {
-				require.NoError(t, os.RemoveAll(path))
-				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
-				require.NoError(t, syscall.Mkfifo(path, 0o666))
+				check.OK(t, os.RemoveAll(path))
+				check.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
+				check.OK(t, syscall.Mkfifo(path, 0o666))
 			}
 			for _, o := range []git.Options{{}, {Confined: true}, {Follow: true, Revision: "master"}} {
 				if name == "HEAD" && o.Follow {
-					continue // it is not read
+					continue // HEAD is not read
 				}
 				err = answers(t, func() error { return use(t, f.dir, o) })
-				assert.Equal(t, c.code, vfs.CodeOf(err), "%v: %v", o, err)
+				if got := vfs.CodeOf(err); got != c.code {
+					t.Errorf("%+v: %q (%v), want %q", o, got, err, c.code)
+				}
 				if c.code == "" {
-					require.NoError(t, os.Remove(filepath.Join(f.dir, "refs", "heads", "agent")))
+					check.OK(t, os.Remove(filepath.Join(f.dir, "refs", "heads", "agent")))
 				}
 			}
 			answers(t, func() error { git.FindAmbient(f.dir); return nil })
@@ -109,39 +110,46 @@ func TestFIFOs(t *testing.T) {
 	}
 }
 
-// A guest that reads a damaged repository is not told of it, and the host is.
+// An error about a damaged repository tells the host the cause, and tells a guest nothing
+// about git.
 func TestTextsForGuests(t *testing.T) {
 	f := newFixture(t)
 	missing := plumbing.NewHash("1111111111111111111111111111111111111111")
 	f.commit("master", f.fillWith("f", missing))
 	s := f.open(git.Options{Revision: "master", Follow: true})
 	_, err := vfs.WalkFile(t.Context(), s.Root(), "f")
-	require.NoError(t, err)
+	check.OK(t, err)
 	all := []error{}
 	read := func() {
 		n, err := s.Root().Lookup(t.Context(), "f")
 		if err == nil {
 			_, err = n.Stat(t.Context())
 		}
-		require.Error(t, err)
+		if err == nil {
+			t.Fatal("a read of a damaged repository: no error")
+		}
 		all = append(all, err)
 	}
 	read()
 	ref := filepath.Join(f.dir, "refs", "heads", "master")
-	require.NoError(t, os.Remove(ref))
+	check.OK(t, os.Remove(ref))
 	read()
-	require.NoError(t, os.WriteFile(ref, []byte("nonsense"), 0o666))
+	check.OK(t, os.WriteFile(ref, []byte("nonsense"), 0o666))
 	read()
-	require.NoError(t, os.WriteFile(ref, []byte(missing.String()), 0o666))
+	check.OK(t, os.WriteFile(ref, []byte(missing.String()), 0o666))
 	read()
-	require.NoError(t, os.Remove(ref))
-	require.NoError(t, syscall.Mkfifo(ref, 0o666))
+	check.OK(t, os.Remove(ref))
+	check.OK(t, syscall.Mkfifo(ref, 0o666))
 	read()
 	for _, err := range all {
 		for _, word := range []string{"git", "repository", "object", "1111", "ref", "branch", f.dir} {
-			assert.NotContains(t, err.Error(), word)
+			if got := err.Error(); strings.Contains(got, word) {
+				t.Errorf("the guest's error is %q, want it not to contain %q", got, word)
+			}
 		}
 	}
 	_, err = git.OpenAmbient(f.dir, git.Options{})
-	assert.ErrorContains(t, err, ref, "the host's error says which")
+	if err == nil || !strings.Contains(err.Error(), ref) {
+		t.Errorf("git.OpenAmbient: %v, want it to contain %q, for the host", err, ref)
+	}
 }

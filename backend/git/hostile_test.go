@@ -8,24 +8,25 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 func names(t testing.TB, d vfs.Dir) (all []string) {
 	t.Helper()
 	for e, err := range d.List(t.Context()) {
-		require.NoError(t, err)
+		check.OK(t, err)
 		all = append(all, e.Name)
 	}
 	return all
@@ -46,48 +47,64 @@ func TestTreesOfBadNames(t *testing.T) {
 			f.commit("master", f.rawTree(entries(bad, "fine")...))
 			s := f.work(git.Options{})
 			root := s.Root()
-			assert.Equal(t, []string{"fine"}, names(t, root))
+			if got, want := names(t, root), []string{"fine"}; !reflect.DeepEqual(got, want) {
+				t.Errorf("names(root) = %v, want %v", got, want)
+			}
 			if vfs.CheckName(bad) == nil {
 				_, err := root.Lookup(t.Context(), bad)
-				require.ErrorIs(t, err, vfs.NotFound)
+				check.Is(t, "root.Lookup", err, vfs.NotFound)
 				_, err = root.Create(t.Context(), bad)
-				require.ErrorIs(t, err, vfs.Invalid)
+				check.Is(t, "root.Create", err, vfs.Invalid)
 			}
 			put(t, root, "new", "x")
 			_, err := s.Commit(t.Context(), onto("other"))
-			require.ErrorIs(t, err, vfs.Corrupt, "nothing that git fsck refuses is committed again")
+			check.Is(t, "commit of a tree that git fsck refuses", err, vfs.Corrupt)
 		})
 	}
 	t.Run("Long", func(t *testing.T) {
 		long := strings.Repeat("n", 300)
 		f.commit("master", f.tree(entries(long, "fine")...))
 		s := f.work(git.Options{})
-		assert.Equal(t, []string{"fine"}, names(t, s.Root()))
+		if got, want := names(t, s.Root()), []string{"fine"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("names(s.Root()) = %v, want %v", got, want)
+		}
 		put(t, s.Root(), "new", "x")
 		_, err := s.Commit(t.Context(), onto("long"))
-		require.NoError(t, err)
-		assert.Contains(t, gitCLI(t, f.dir, "", "ls-tree", "--name-only", "long"), long, "what cannot be named here is kept")
+		check.OK(t, err)
+		if got := gitCLI(t, f.dir, "", "ls-tree", "--name-only", "long"); !strings.Contains(got, long) {
+			t.Errorf("git ls-tree --name-only long = %q, want it to contain %q, which vfs cannot name", got, long)
+		}
 	})
 	t.Run("Twice", func(t *testing.T) {
 		dir := f.tree(entries("inner")...)
 		f.commit("master", f.rawTree(append(entries("a", "a", "b"), object.TreeEntry{Name: "b", Mode: filemode.Dir, Hash: dir})...))
 		root := f.open(git.Options{}).Root()
-		assert.Equal(t, []string{"a", "b"}, names(t, root))
+		if got, want := names(t, root), []string{"a", "b"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("names(root) = %v, want %v", got, want)
+		}
 		n, err := root.Lookup(t.Context(), "b")
-		require.NoError(t, err)
-		assert.Equal(t, vfs.FileKind, vfs.KindOf(n), "the first counts")
+		check.OK(t, err)
+		if got := vfs.KindOf(n); got != vfs.FileKind {
+			t.Errorf("vfs.KindOf(n) = %v, want %v, as the first entry of that name", got, vfs.FileKind)
+		}
 	})
 	t.Run("Unsorted", func(t *testing.T) {
 		f.commit("master", f.rawTree(entries("c", "a", "d", "b")...))
 		root := f.open(git.Options{}).Root()
-		assert.Equal(t, []string{"a", "b", "c", "d"}, names(t, root))
-		assert.Equal(t, "x", content(t, root, "d"))
+		if got, want := names(t, root), []string{"a", "b", "c", "d"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("names(root) = %v, want %v", got, want)
+		}
+		if got, want := content(t, root, "d"), "x"; got != want {
+			t.Errorf(`content(root, "d") = %q, want %q`, got, want)
+		}
 	})
 	t.Run("Modes", func(t *testing.T) {
 		all := entries("fine", "socket", "zero")
 		all[1].Mode, all[2].Hash = 0o140000, plumbing.ZeroHash
 		f.commit("master", f.rawTree(all...))
-		assert.Equal(t, []string{"fine"}, names(t, f.open(git.Options{}).Root()))
+		if got, want := names(t, f.open(git.Options{}).Root()), []string{"fine"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("names(f.open(git.Options{}).Root()) = %v, want %v", got, want)
+		}
 	})
 }
 
@@ -105,10 +122,10 @@ func TestTreesThatAreNone(t *testing.T) {
 		below := f.object(plumbing.TreeObject, raw)
 		f.commit("master", f.tree(object.TreeEntry{Name: "d", Mode: filemode.Dir, Hash: below}))
 		d := sub(t, f.open(git.Options{}).Root(), "d")
-		require.ErrorIs(t, errorOf(d.Stat(t.Context())), vfs.Corrupt, name)
-		require.ErrorIs(t, errorOf(d.Lookup(t.Context(), "a")), vfs.Corrupt, name)
+		check.Is(t, "d.Stat "+name, errorOf(d.Stat(t.Context())), vfs.Corrupt)
+		check.Is(t, "d.Lookup "+name, errorOf(d.Lookup(t.Context(), "a")), vfs.Corrupt)
 		for _, err := range d.List(t.Context()) {
-			require.ErrorIs(t, err, vfs.Corrupt, name)
+			check.Is(t, name, err, vfs.Corrupt)
 		}
 	}
 }
@@ -128,28 +145,28 @@ func TestObjectsThatAreNotThere(t *testing.T) {
 	ctx, root := t.Context(), f.work(git.Options{}).Root()
 	for _, name := range names(t, root) {
 		n, err := root.Lookup(ctx, name)
-		require.NoError(t, err)
+		check.OK(t, err)
 		switch n := n.(type) {
 		case vfs.File:
-			require.ErrorIs(t, errorOf(n.Stat(ctx)), vfs.Corrupt, name)
-			require.ErrorIs(t, errorOf(n.ReadAt(ctx, make([]byte, 1), 0)), vfs.Corrupt, name)
-			require.ErrorIs(t, errorOf(vfs.Open(ctx, n)), vfs.Corrupt, name)
-			require.ErrorIs(t, errorOf(vfs.VersionOf(ctx, n)), vfs.Corrupt, name)
-			require.ErrorIs(t, n.Truncate(ctx, 1, vfs.If{}), vfs.Corrupt, name)
+			check.Is(t, "n.Stat "+name, errorOf(n.Stat(ctx)), vfs.Corrupt)
+			check.Is(t, "n.ReadAt "+name, errorOf(n.ReadAt(ctx, make([]byte, 1), 0)), vfs.Corrupt)
+			check.Is(t, "vfs.Open "+name, errorOf(vfs.Open(ctx, n)), vfs.Corrupt)
+			check.Is(t, "vfs.VersionOf "+name, errorOf(vfs.VersionOf(ctx, n)), vfs.Corrupt)
+			check.Is(t, "n.Truncate "+name, n.Truncate(ctx, 1, vfs.If{}), vfs.Corrupt)
 		case vfs.Link:
-			require.ErrorIs(t, errorOf(n.Target(ctx)), vfs.Corrupt, name)
+			check.Is(t, "n.Target "+name, errorOf(n.Target(ctx)), vfs.Corrupt)
 		case vfs.Dir:
-			require.ErrorIs(t, errorOf(n.Lookup(ctx, "f")), vfs.Corrupt, name)
-			require.ErrorIs(t, errorOf(n.Create(ctx, "f")), vfs.Corrupt, name)
-			require.ErrorIs(t, root.Remove(ctx, name, vfs.If{}), vfs.Corrupt, name)
+			check.Is(t, "n.Lookup "+name, errorOf(n.Lookup(ctx, "f")), vfs.Corrupt)
+			check.Is(t, "n.Create "+name, errorOf(n.Create(ctx, "f")), vfs.Corrupt)
+			check.Is(t, "root.Remove "+name, root.Remove(ctx, name, vfs.If{}), vfs.Corrupt)
 		}
 	}
 	f.commit("master", missing)
 	_, err := git.OpenAmbient(f.dir, git.Options{})
-	require.ErrorIs(t, err, vfs.Corrupt)
+	check.Is(t, "git.OpenAmbient", err, vfs.Corrupt)
 	f.branch("master", blob)
 	_, err = git.OpenAmbient(f.dir, git.Options{})
-	require.ErrorIs(t, err, vfs.Invalid)
+	check.Is(t, "git.OpenAmbient", err, vfs.Invalid)
 }
 
 func deflate(t testing.TB, data string) []byte {
@@ -157,8 +174,8 @@ func deflate(t testing.TB, data string) []byte {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
 	_, err := z.Write([]byte(data))
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
+	check.OK(t, err)
+	check.OK(t, z.Close())
 	return b.Bytes()
 }
 
@@ -168,7 +185,7 @@ func TestLooseObjectsThatLie(t *testing.T) {
 	f.commit("master", f.tree(object.TreeEntry{Name: "f", Mode: filemode.Regular, Hash: id}))
 	path := filepath.Join(f.dir, "objects", id.String()[:2], id.String()[2:])
 	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	check.OK(t, err)
 	for name, data := range map[string][]byte{
 		"empty":        {},
 		"no zlib":      []byte("blob 11\x00the content"),
@@ -185,14 +202,14 @@ func TestLooseObjectsThatLie(t *testing.T) {
 		"no end":       deflate(t, strings.Repeat("b", 1000)),
 		"delta":        deflate(t, "ofs-delta 11\x00the content"),
 	} {
-		require.NoError(t, os.Remove(path))
-		require.NoError(t, os.WriteFile(path, data, 0o666))
+		check.OK(t, os.Remove(path))
+		check.OK(t, os.WriteFile(path, data, 0o666))
 		file, err := f.open(git.Options{}).Root().Lookup(t.Context(), "f")
-		require.NoError(t, err)
+		check.OK(t, err)
 		_, err = vfs.VersionOf(t.Context(), file.(vfs.File))
-		require.ErrorIs(t, err, vfs.Corrupt, name)
+		check.Is(t, "vfs.VersionOf "+name, err, vfs.Corrupt)
 		_, err = readFile(t.Context(), file.(vfs.File), make([]byte, 100))
-		require.ErrorIs(t, err, vfs.Corrupt, name)
+		check.Is(t, "readFile "+name, err, vfs.Corrupt)
 	}
 }
 
@@ -226,14 +243,14 @@ func walkAll(ctx context.Context, d vfs.Dir, at string, all map[string]string) {
 	}
 }
 
-// A byte of a pack or of its index is changed, or the file is cut: what is still read is
-// right.
+// The test changes a byte of a pack or of its index, or cuts the file off. What can still be
+// read is right.
 func TestPacksThatAreDamaged(t *testing.T) {
 	needGit(t)
 	f := newFixture(t)
 	var parent []plumbing.Hash
 	text := strings.Repeat("one line of a text that changes little\n", 200)
-	for i := range 6 { // so that there are deltas
+	for i := range 6 { // similar files, which git stores as deltas
 		text = fmt.Sprintf("line %d\n", i) + text
 		tree := vfstest.Tree{"d/other": {Data: strings.Repeat("other\n", i)}}
 		for j := range 8 {
@@ -244,18 +261,22 @@ func TestPacksThatAreDamaged(t *testing.T) {
 	gitCLI(t, f.dir, "", "repack", "-adfq", "--depth=50")
 	gitCLI(t, f.dir, "", "prune-packed", "-q")
 	packs, err := filepath.Glob(filepath.Join(f.dir, "objects", "pack", "*.pack"))
-	require.NoError(t, err)
-	require.Len(t, packs, 1)
+	check.OK(t, err)
+	if len(packs) != 1 {
+		t.Fatalf("packs = %v, want 1 of them", packs)
+	}
 	want := map[string]string{}
 	walkAll(t.Context(), f.open(git.Options{}).Root(), "", want)
-	require.Len(t, want, 9)
+	if len(want) != 9 {
+		t.Fatalf("files = %v, want 9 of them", want)
+	}
 
 	random := rand.New(rand.NewPCG(1, 2))
 	refused := 0
 	for _, path := range []string{packs[0], strings.TrimSuffix(packs[0], ".pack") + ".idx"} {
 		whole, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.NoError(t, os.Chmod(path, 0o666))
+		check.OK(t, err)
+		check.OK(t, os.Chmod(path, 0o666))
 		for i := range 300 {
 			data := bytes.Clone(whole)
 			at := random.IntN(len(data))
@@ -267,11 +288,13 @@ func TestPacksThatAreDamaged(t *testing.T) {
 			default:
 				data[at] ^= byte(1 + random.IntN(255))
 			}
-			require.NoError(t, os.WriteFile(path, data, 0o666))
+			check.OK(t, os.WriteFile(path, data, 0o666))
 			s, err := git.OpenAmbient(f.dir, git.Options{})
 			if err != nil {
 				refused++
-				assert.Contains(t, []vfs.Code{vfs.Corrupt, vfs.Unsupported}, vfs.CodeOf(err), "%v", err)
+				if got := vfs.CodeOf(err); !slices.Contains([]vfs.Code{vfs.Corrupt, vfs.Unsupported}, got) {
+					t.Errorf("%v: %v, want one of %v", err, got, []vfs.Code{vfs.Corrupt, vfs.Unsupported})
+				}
 				continue
 			}
 			got := map[string]string{}
@@ -279,16 +302,22 @@ func TestPacksThatAreDamaged(t *testing.T) {
 			for path, data := range got {
 				if wrong, failed := strings.CutPrefix(data, "error: "); failed {
 					refused++
-					assert.Contains(t, []string{"corrupt", "tooLarge"}, wrong)
+					if !slices.Contains([]string{"corrupt", "tooLarge"}, wrong) {
+						t.Errorf("%s: %q, want one of %q", path, wrong, []string{"corrupt", "tooLarge"})
+					}
 				} else {
-					assert.Equal(t, want[path], data)
+					if want := want[path]; data != want {
+						t.Errorf("%s = %q, want %q", path, data, want)
+					}
 				}
 			}
-			require.NoError(t, s.Close())
+			check.OK(t, s.Close())
 		}
-		require.NoError(t, os.WriteFile(path, whole, 0o666))
+		check.OK(t, os.WriteFile(path, whole, 0o666))
 	}
-	assert.Greater(t, refused, 50)
+	if refused <= 50 {
+		t.Errorf("refused = %d, want more than 50", refused)
+	}
 }
 
 func TestDeepTrees(t *testing.T) {
@@ -303,19 +332,21 @@ func TestDeepTrees(t *testing.T) {
 	d := s.Root()
 	for range 1500 {
 		n, err := d.Lookup(ctx, "d")
-		require.NoError(t, err)
+		check.OK(t, err)
 		d = n.(vfs.Dir)
 	}
-	assert.Equal(t, "at the bottom", content(t, d, "f"))
+	if got, want := content(t, d, "f"), "at the bottom"; got != want {
+		t.Errorf(`content(d, "f") = %q, want %q`, got, want)
+	}
 	_, err := d.Mkdir(ctx, "deeper")
-	require.ErrorIs(t, err, vfs.Limit)
+	check.Is(t, "d.Mkdir", err, vfs.Limit)
 	put(t, d, "f", "written")
 	_, err = s.Commit(ctx, onto("master"))
-	require.ErrorIs(t, err, vfs.Limit)
-	require.NoError(t, s.Discard(ctx))
+	check.Is(t, "s.Commit", err, vfs.Limit)
+	check.OK(t, s.Discard(ctx))
 	f.commit("master", f.fill(vfstest.Tree{}), first)
 	_, err = s.Repository().Diff(ctx, first.String(), "master")
-	require.ErrorIs(t, err, vfs.Limit)
+	check.Is(t, "s.Repository().Diff", err, vfs.Limit)
 }
 
 func TestNamesThatGitKeepsToItself(t *testing.T) {
@@ -325,21 +356,21 @@ func TestNamesThatGitKeepsToItself(t *testing.T) {
 	s := f.work(git.Options{})
 	ctx, root := t.Context(), s.Root()
 	for _, name := range []string{".git", ".GIT", ".git ", ".git...", ".git. .", "git~1", "GIT~1 ", ".git:", ".git::$INDEX_ALLOCATION"} {
-		require.ErrorIs(t, errorOf(root.Create(ctx, name)), vfs.Invalid, name)
-		require.ErrorIs(t, errorOf(root.Mkdir(ctx, name)), vfs.Invalid, name)
-		require.ErrorIs(t, errorOf(root.Replace(ctx, name, strings.NewReader(""), vfs.If{})), vfs.Invalid, name)
-		require.ErrorIs(t, root.Rename(ctx, "f", root, name, vfs.If{}, vfs.If{}), vfs.Invalid, name)
-		require.ErrorIs(t, vfs.Symlink(ctx, root, name, "f"), vfs.Invalid, name)
+		check.Is(t, "root.Create "+name, errorOf(root.Create(ctx, name)), vfs.Invalid)
+		check.Is(t, "root.Mkdir "+name, errorOf(root.Mkdir(ctx, name)), vfs.Invalid)
+		check.Is(t, "root.Replace "+name, errorOf(root.Replace(ctx, name, strings.NewReader(""), vfs.If{})), vfs.Invalid)
+		check.Is(t, "root.Rename "+name, root.Rename(ctx, "f", root, name, vfs.If{}, vfs.If{}), vfs.Invalid)
+		check.Is(t, "vfs.Symlink "+name, vfs.Symlink(ctx, root, name, "f"), vfs.Invalid)
 	}
 	for _, name := range []string{".gitmodules", ".GitModules", "gitmod~1", "GI7EBA~1", "gi7eb~10", ".gitmodules ."} {
-		require.ErrorIs(t, vfs.Symlink(ctx, root, name, "f"), vfs.Invalid, name)
-		require.ErrorIs(t, root.Rename(ctx, "l", root, name, vfs.If{}, vfs.If{}), vfs.Invalid, name)
+		check.Is(t, "vfs.Symlink "+name, vfs.Symlink(ctx, root, name, "f"), vfs.Invalid)
+		check.Is(t, "root.Rename "+name, root.Rename(ctx, "l", root, name, vfs.If{}, vfs.If{}), vfs.Invalid)
 	}
 	for _, name := range []string{"git", ".gitignore", ".github", "git~2", ".gita", "..git", ".git-x", "gitmod~5", "gi7eba~0", ".gitattributes", ".mailmap"} {
 		put(t, root, name, "x\n")
 	}
 	_, err := s.Commit(ctx, onto("fine"))
-	require.NoError(t, err)
+	check.OK(t, err)
 	sound(t, f.dir)
 }
 
@@ -369,38 +400,40 @@ func TestFilesThatGitReads(t *testing.T) {
 			s := f.work(git.Options{})
 			put(t, s.Root(), c.path, c.data)
 			_, err := s.Commit(t.Context(), onto("x"))
-			require.Equal(t, c.fine, err == nil, "%v", err)
-			require.NoError(t, s.Discard(t.Context()))
+			if got := err == nil; got != c.fine {
+				t.Fatalf("the commit succeeds = %v (%v), want %v", got, err, c.fine)
+			}
+			check.OK(t, s.Discard(t.Context()))
 			if !c.fine {
-				require.ErrorIs(t, err, vfs.Invalid)
-				require.NoError(t, s.Root().Rename(t.Context(), "moved", s.Root(), strings.TrimPrefix(c.path, "d/"), vfs.If{}, vfs.If{}))
-				require.ErrorIs(t, errorOf(s.Commit(t.Context(), onto("y"))), vfs.Invalid, "nor when it was moved there")
+				check.Is(t, "s.Commit", err, vfs.Invalid)
+				check.OK(t, s.Root().Rename(t.Context(), "moved", s.Root(), strings.TrimPrefix(c.path, "d/"), vfs.If{}, vfs.If{}))
+				check.Is(t, "commit after the file was moved there", errorOf(s.Commit(t.Context(), onto("y"))), vfs.Invalid)
 			}
 			sound(t, f.dir)
 		})
 	}
 }
 
-// TestLoosePretender has loose objects that hold something else of the same length than
-// their names say: short ones, which are read whole, and long ones, which are copied.
+// TestLoosePretender reads loose objects whose content has the right length and does not
+// match their names. Short objects are read whole, long ones are copied.
 func TestLoosePretender(t *testing.T) {
 	for _, size := range []int{10, 5 << 20} {
 		f := newFixture(t)
 		said, held := strings.Repeat("a", size), strings.Repeat("b", size)
 		id := plumbing.ComputeHash(plumbing.BlobObject, []byte(said))
 		path := filepath.Join(f.dir, "objects", id.String()[:2], id.String()[2:])
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		var packed bytes.Buffer
 		w := zlib.NewWriter(&packed)
 		fmt.Fprintf(w, "blob %d\x00%s", size, held)
-		require.NoError(t, w.Close())
-		require.NoError(t, os.WriteFile(path, packed.Bytes(), 0o444))
+		check.OK(t, w.Close())
+		check.OK(t, os.WriteFile(path, packed.Bytes(), 0o444))
 		f.commit("main", f.tree(object.TreeEntry{Name: "f", Mode: filemode.Regular, Hash: id}))
 		file, err := vfs.WalkFile(t.Context(), f.open(git.Options{Revision: "main"}).Root(), "f")
-		require.NoError(t, err)
+		check.OK(t, err)
 		_, err = vfs.Open(t.Context(), file)
-		require.ErrorIs(t, err, vfs.Corrupt, "%d bytes", size)
+		check.Is(t, fmt.Sprintf("%d bytes", size), err, vfs.Corrupt)
 		_, err = vfs.VersionOf(t.Context(), file)
-		require.ErrorIs(t, err, vfs.Corrupt, "%d bytes", size)
+		check.Is(t, fmt.Sprintf("%d bytes", size), err, vfs.Corrupt)
 	}
 }

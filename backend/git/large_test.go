@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,15 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
-// noise is data that nothing compresses.
+// noise returns size random bytes, which do not compress.
 func noise(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -38,7 +37,7 @@ func noise(seed uint64, size int) []byte {
 	return b
 }
 
-// packOf makes a bare repository with one pack of these files.
+// packOf makes a bare repository with one pack of n files.
 func packOf(t testing.TB, n int, file func(i int) []byte) (dir string) {
 	t.Helper()
 	needGit(t)
@@ -46,23 +45,23 @@ func packOf(t testing.TB, n int, file func(i int) []byte) (dir string) {
 	gitCLI(t, dir, "", "init", "-q", "--bare", "-b", "main")
 	cmd := gitCommand(dir, "-c", "core.compression=0", "-c", "pack.compression=0", "-c", "core.bigFileThreshold=512k", "fast-import", "--quiet")
 	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	fmt.Fprintf(in, "commit refs/heads/main\ncommitter A <a@b> 1700000000 +0000\ndata 2\nm\n")
 	for i := range n {
 		data := file(i)
 		fmt.Fprintf(in, "M 100644 inline f%d\ndata %d\n", i, len(data))
 		_, err := in.Write(data)
-		require.NoError(t, err)
+		check.OK(t, err)
 		fmt.Fprintln(in)
 	}
-	require.NoError(t, in.Close())
-	require.NoError(t, cmd.Wait())
+	check.OK(t, in.Close())
+	check.OK(t, cmd.Wait())
 	return dir
 }
 
-// The heap stays far below the size of a pack, however its files are read, and whether
-// many are small or few are large.
+// The heap stays far below the size of a pack, for many small files and for a few large
+// ones.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes packs of 100 MB")
@@ -72,7 +71,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := packOf(t, total/size, func(i int) []byte { return noise(uint64(i), size) })
 			s, err := git.OpenAmbient(dir, git.Options{CacheBytes: 8 << 20})
-			require.NoError(t, err)
+			check.OK(t, err)
 			defer s.Close()
 			var peak atomic.Uint64
 			var before runtime.MemStats
@@ -93,62 +92,76 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			})
 			read, err := readAll(t.Context(), s.Root(), make([]byte, 64<<10))
-			require.NoError(t, err)
-			assert.EqualValues(t, total, read)
+			check.OK(t, err)
+			if read != total {
+				t.Errorf("read %d bytes, want %d", read, total)
+			}
 			close(stop)
 			wg.Wait()
 			grown := int64(peak.Load()) - int64(before.HeapInuse)
-			assert.Less(t, grown, int64(total/3))
+			if grown >= int64(total/3) {
+				t.Errorf("the heap grew by %d bytes, want less than %d", grown, int64(total/3))
+			}
 			t.Logf("the heap grew by %d MiB", grown>>20)
 		})
 	}
 }
 
-// Large files are read anywhere, changed anywhere, and committed.
+// Large files can be read and changed at any offset, and committed.
 func TestLargeFiles(t *testing.T) {
 	const size = 9 << 20
 	data := noise(7, size)
 	dir := packOf(t, 1, func(int) []byte { return data })
 	s, err := openWork(dir, git.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer s.Close()
 	ctx := t.Context()
 	f, err := vfs.WalkFile(ctx, s.Root(), "f0")
-	require.NoError(t, err)
+	check.OK(t, err)
 	v, err := vfs.VersionOf(ctx, f)
-	require.NoError(t, err)
-	assert.Equal(t, vfs.Version(sha256.Sum256(data)), v)
+	check.OK(t, err)
+	if want := vfs.Version(sha256.Sum256(data)); v != want {
+		t.Errorf("the version is %v, want %v", v, want)
+	}
 	buf := make([]byte, 1000)
 	for _, off := range []int64{size - 10, 0, size / 2, 5 << 20} {
 		n, err := f.ReadAt(ctx, buf, off)
-		if err != nil {
-			require.ErrorIs(t, err, io.EOF)
+		if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatalf("f.ReadAt at %d: %v, want %v", off, err, io.EOF)
 		}
-		assert.Equal(t, data[off:off+int64(n)], buf[:n])
+		if got, want := buf[:n], data[off:off+int64(n)]; !bytes.Equal(got, want) {
+			t.Errorf("%d bytes at %d = %x, want %x", n, off, got, want)
+		}
 	}
 	n, err := f.WriteAt(ctx, []byte("written"), size/2, vfs.If{Is: v})
-	require.NoError(t, err)
-	assert.Equal(t, 7, n)
+	check.OK(t, err)
+	if n != 7 {
+		t.Errorf("wrote %d bytes, want 7", n)
+	}
 	copy(data[size/2:], "written")
 	c, err := vfs.Open(ctx, f)
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer c.Close()
 	_, err = s.Commit(ctx, onto(""))
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(data, []byte(gitCLI(t, dir, "", "show", "main:f0"))))
+	check.OK(t, err)
+	if got := gitCLI(t, dir, "", "show", "main:f0"); got != string(data) {
+		t.Errorf("git shows %d other bytes than the %d that were written", len(got), len(data))
+	}
 	all, err := io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(data, all), "what was open before the commit stays so")
+	check.OK(t, err)
+	if !bytes.Equal(data, all) {
+		t.Errorf("what was open before the commit reads as %d other bytes than the %d that were written", len(all), len(data))
+	}
 	sound(t, dir)
-	require.ErrorIs(t, f.Truncate(ctx, 1<<40, vfs.If{}), vfs.Limit)
+	check.Is(t, "f.Truncate(1<<40)", f.Truncate(ctx, 1<<40, vfs.If{}), vfs.Limit)
 }
 
-// While one large file is read for the first time, which takes as long as it is large,
-// others can be; who wants the same one waits, and no longer than he has.
+// The first read of a large file takes long. Meanwhile other files can be read. A second
+// reader of the same file waits until its context ends.
 func TestLargeFilesOneBesideAnother(t *testing.T) {
 	dir := packOf(t, 2, func(i int) []byte { return noise(uint64(i), 5<<20) })
 	s, err := git.OpenAmbient(dir, git.Options{})
-	require.NoError(t, err)
+	check.OK(t, err)
 	defer s.Close()
 	end := s.Spooling(strings.TrimSpace(gitCLI(t, dir, "", "rev-parse", "main:f0")))
 	read := func(ctx context.Context, name string) error {
@@ -162,7 +175,7 @@ func TestLargeFilesOneBesideAnother(t *testing.T) {
 	go func() { done <- read(t.Context(), "f1") }()
 	select {
 	case err := <-done:
-		require.NoError(t, err)
+		check.OK(t, err)
 	case <-time.After(10 * time.Second):
 		t.Error("one large file waits for another")
 	}
@@ -172,35 +185,41 @@ func TestLargeFilesOneBesideAnother(t *testing.T) {
 	cancel()
 	select {
 	case err := <-same:
-		require.ErrorIs(t, err, context.Canceled)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("the second reader of the same file: %v, want %v", err, context.Canceled)
+		}
 	case <-time.After(10 * time.Second):
-		t.Error("who has gone waits")
+		t.Error("a reader whose context has ended still waits")
 	}
 	end()
-	require.NoError(t, read(t.Context(), "f0"))
+	check.OK(t, read(t.Context(), "f0"))
 }
 
-// Git packs the repository anew while a store reads it.
+// Git repacks the repository while a store reads it.
 func TestRepackedMeanwhile(t *testing.T) {
 	needGit(t)
 	f := newFixture(t)
 	first := f.commit("main", f.fill(sample))
 	gitCLI(t, f.dir, "", "repack", "-adq")
 	s := f.open(git.Options{Revision: "main", CacheBytes: 1})
-	assert.Equal(t, "read me\n", content(t, s.Root(), "README"))
+	if got, want := content(t, s.Root(), "README"), "read me\n"; got != want {
+		t.Errorf(`content(s.Root(), "README") = %q, want %q`, got, want)
+	}
 	for i := range 5 {
 		f.commit("main", f.fill(vfstest.Tree{fmt.Sprint(i): {Data: "x"}}), first)
 		gitCLI(t, f.dir, "", "tag", fmt.Sprint("t", i), "main")
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for range 50 {
-				assert.Equal(t, "deep\n", content(t, s.Root(), "src/x/y/z"))
+				if got, want := content(t, s.Root(), "src/x/y/z"), "deep\n"; got != want {
+					t.Errorf(`content(s.Root(), "src/x/y/z") = %q, want %q`, got, want)
+				}
 			}
 		})
 		gitCLI(t, f.dir, "", "update-ref", "refs/keep", first.String())
 		gitCLI(t, f.dir, "", "repack", "-adq")
-		_, err := s.Diff(t.Context(), first.String(), "main") // which looks for what is new
-		require.NoError(t, err)
+		_, err := s.Diff(t.Context(), first.String(), "main") // which looks for new packs
+		check.OK(t, err)
 		wg.Wait()
 	}
 }
@@ -218,27 +237,31 @@ func TestKilledWhileCommitting(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileCommitting$")
 		cmd.Env = append(os.Environ(), "GIT_TEST_COMMIT_IN="+f.dir)
 		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
+		check.OK(t, err)
+		check.OK(t, cmd.Start())
 		_, err = io.ReadFull(out, make([]byte, 1+i*7)) // a byte for each commit
-		require.NoError(t, err)
+		check.OK(t, err)
 		time.Sleep(time.Duration(i) * time.Millisecond)
-		require.NoError(t, cmd.Process.Kill())
-		require.Error(t, cmd.Wait())
+		check.OK(t, cmd.Process.Kill())
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("a process that was killed ended without an error")
+		}
 		sound(t, f.dir)
-		assert.NotEmpty(t, gitCLI(t, f.dir, "", "show", "main:count"))
-		os.Remove(filepath.Join(f.dir, "refs", "heads", "main.lock")) // as its message says
+		if gitCLI(t, f.dir, "", "show", "main:count") == "" {
+			t.Error("git show main:count is empty")
+		}
+		os.Remove(filepath.Join(f.dir, "refs", "heads", "main.lock")) // as the message of Busy says
 	}
 }
 
 func commitForever(t *testing.T, dir string) {
 	s, err := openWork(dir, git.Options{Revision: "main"})
-	require.NoError(t, err)
+	check.OK(t, err)
 	for i := range 100_000 {
 		put(t, s.Root(), "count", fmt.Sprint(os.Getpid(), i))
 		put(t, s.Root(), fmt.Sprint("src/f", i%50), strings.Repeat("x", i))
 		_, err := s.Commit(t.Context(), onto("main"))
-		require.NoError(t, err)
+		check.OK(t, err)
 		os.Stdout.WriteString(".")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"capd/tests/scratch"
 )
 
-// otherVar is set in a process that is no test: this binary, which does what other
-// says with its value.
+// otherVar is set in a process that runs no tests. It is this binary, and the value names
+// the entry of other that it runs.
 const otherVar = "CAPD_GIT_TEST_OTHER"
 
 var other func(arg string) error

@@ -21,17 +21,17 @@ import (
 
 func init() { other = makeCommits }
 
-// files are what a branch holds.
+// files maps the paths of the files of a branch to their contents.
 type files map[string]string
 
-// commits are made one after the other, each of one more file.
+// commits lists the commits in their order. Each adds or changes one file.
 var commits = []struct{ ref, path, data string }{
 	{"refs/heads/main", "src/a", "2"},
 	{"refs/heads/team/new/one", "src/c", "3"},
 	{"refs/heads/main", "deep/er/d", "4"},
 }
 
-// branchesAfter are the branches when n of the commits are made.
+// branchesAfter returns the branches after the first n commits.
 func branchesAfter(n int) map[string]files {
 	all, now := map[string]files{"refs/heads/main": {"src/a": "1", "b": "b"}}, files{"src/a": "1", "b": "b"}
 	for _, c := range commits[:n] {
@@ -41,7 +41,7 @@ func branchesAfter(n int) map[string]files {
 	return all
 }
 
-// makeCommits makes them, and says of each when it has answered.
+// makeCommits makes the commits, and prints the data of each when Commit has returned.
 func makeCommits(dir string) error {
 	ctx := context.Background()
 	s, err := openWork(dir, git.Options{Revision: "main"})
@@ -68,8 +68,8 @@ func makeCommits(dir string) error {
 	return nil
 }
 
-// foreign has another program, which flushes nothing, make the blob of the last
-// commit.
+// foreign writes the blob of the last commit as another program would, which flushes
+// nothing to the disk.
 func foreign(dir, data string) error {
 	if data != commits[len(commits)-1].data {
 		return nil
@@ -93,7 +93,7 @@ func foreign(dir, data string) error {
 	return err
 }
 
-// write writes a file, and makes the directories on the way.
+// write writes a file and makes its parent directories.
 func write(ctx context.Context, d vfs.Dir, path, data string) error {
 	names := strings.Split(path, "/")
 	for _, name := range names[:len(names)-1] {
@@ -109,7 +109,7 @@ func write(ctx context.Context, d vfs.Dir, path, data string) error {
 	return err
 }
 
-// tip is the commit of a branch, and "" for none.
+// tip returns the commit of a branch, or "" if there is no such branch.
 func tip(dir, ref string) (string, error) {
 	s, err := git.OpenAmbient(dir, git.Options{Revision: ref})
 	switch {
@@ -122,8 +122,8 @@ func tip(dir, ref string) (string, error) {
 	return s.Revision().Commit, nil
 }
 
-// TestPowerCut: after a power cut at any moment each branch has the commit that
-// was answered, or the one under way, and all that it names is there and whole.
+// TestPowerCut cuts the power at each system call. After that each branch has the last
+// commit that was reported, or the one in progress, with all of its objects.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -147,7 +147,7 @@ func TestPowerCut(t *testing.T) {
 	sound(t, f.dir)
 }
 
-// branch is what a branch holds: nothing where there is none.
+// branch returns the files of a branch, or none if there is no such branch.
 func branch(ctx context.Context, dir, ref string) (files, error) {
 	got := files{}
 	s, err := git.OpenAmbient(dir, git.Options{Revision: ref})

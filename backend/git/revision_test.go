@@ -1,19 +1,20 @@
 package git_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
 // history makes a repository with a merge, tags and a remote's branch.
@@ -51,15 +52,21 @@ func TestRevision(t *testing.T) {
 			full[:9] + "~1": "",
 		} {
 			s, err := git.OpenAmbient(f.dir, git.Options{Revision: revision})
-			require.NoErrorf(t, err, "%q", revision)
+			if err != nil {
+				t.Fatalf("%q: %v", revision, err)
+			}
 			name := revision
 			if name == "" {
 				name = "HEAD"
 			}
 			want := strings.TrimSpace(gitCLI(t, f.dir, "", "rev-parse", name+"^{commit}"))
-			assert.Equal(t, git.Revision{Ref: ref, Commit: want}, s.Revision(), "%q", revision)
-			assert.Equal(t, gitCLI(t, f.dir, "", "show", want+":f"), content(t, s.Root(), "f"))
-			require.NoError(t, s.Close())
+			if got, want := s.Revision(), (git.Revision{Ref: ref, Commit: want}); got != want {
+				t.Errorf("%q: %v, want %v", revision, got, want)
+			}
+			if got, want := content(t, s.Root(), "f"), gitCLI(t, f.dir, "", "show", want+":f"); got != want {
+				t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+			}
+			check.OK(t, s.Close())
 		}
 		tree := strings.TrimSpace(gitCLI(t, f.dir, "", "rev-parse", "main^{tree}"))
 		for revision, code := range map[string]vfs.Code{
@@ -69,9 +76,9 @@ func TestRevision(t *testing.T) {
 		} {
 			_, err := git.OpenAmbient(f.dir, git.Options{Revision: revision})
 			if code == vfs.Invalid && vfs.CodeOf(err) == vfs.NotFound {
-				continue // go-git says so of some
+				continue // go-git returns NotFound for some of them
 			}
-			require.ErrorIs(t, err, code, "%q", revision)
+			check.Is(t, fmt.Sprintf("%q", revision), err, code)
 		}
 	}
 }
@@ -79,16 +86,20 @@ func TestRevision(t *testing.T) {
 func TestFollowedTag(t *testing.T) {
 	f := history(t)
 	s := f.open(git.Options{Revision: "v1.0", Follow: true})
-	assert.Equal(t, "side", content(t, s.Root(), "f"))
+	if got, want := content(t, s.Root(), "f"), "side"; got != want {
+		t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+	}
 	gitCLI(t, f.dir, "", "tag", "-f", "-a", "-m", "moved", "v1.0", "main")
-	assert.Equal(t, "merged", content(t, s.Root(), "f"))
+	if got, want := content(t, s.Root(), "f"), "merged"; got != want {
+		t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+	}
 
 	gitCLI(t, f.dir, "", "symbolic-ref", "refs/heads/broken", "refs/heads/none")
 	_, err := git.OpenAmbient(f.dir, git.Options{Revision: "broken"})
-	require.ErrorIs(t, err, vfs.NotFound)
+	check.Is(t, "git.OpenAmbient", err, vfs.NotFound)
 }
 
-// Two commits whose ids begin alike can only be told apart by more of them.
+// A prefix that two commit ids share is refused.
 func TestRevisionAmbiguous(t *testing.T) {
 	f := newFixture(t)
 	tree := f.fill(vfstest.Tree{})
@@ -99,8 +110,12 @@ func TestRevisionAmbiguous(t *testing.T) {
 		if seen[short] {
 			f.commit("master", tree)
 			_, err := git.OpenAmbient(f.dir, git.Options{Revision: short})
-			require.ErrorIs(t, err, vfs.Invalid)
-			assert.Contains(t, err.Error(), "more than one")
+			if !errors.Is(err, vfs.Invalid) {
+				t.Fatalf("git.OpenAmbient: %v, want %v", err, vfs.Invalid)
+			}
+			if got := err.Error(); !strings.Contains(got, "more than one") {
+				t.Errorf("the error is %q, want it to contain %q", got, "more than one")
+			}
 			return
 		}
 		seen[short] = true
@@ -115,7 +130,7 @@ func TestPinnedAndFollowed(t *testing.T) {
 	followed := f.open(git.Options{Revision: "master", Follow: true})
 	ctx := t.Context()
 	file, err := vfs.WalkFile(ctx, followed.Root(), "d/f")
-	require.NoError(t, err)
+	check.OK(t, err)
 	gone, turned := sub(t, followed.Root(), "gone"), sub(t, followed.Root(), "t")
 
 	second := f.commit("master", f.fill(vfstest.Tree{"d/f": {Data: "new"}, "t": {Data: "a file"}}), first)
@@ -124,28 +139,44 @@ func TestPinnedAndFollowed(t *testing.T) {
 			gitCLI(t, f.dir, "", "pack-refs", "--all")
 			gitCLI(t, f.dir, "", "repack", "-adq")
 		}
-		assert.Equal(t, "old", content(t, pinned.Root(), "d/f"))
-		assert.Equal(t, first.String(), pinned.Revision().Commit)
-		assert.Equal(t, "new", content(t, followed.Root(), "d/f"))
-		assert.Equal(t, second.String(), followed.Revision().Commit)
+		if got, want := content(t, pinned.Root(), "d/f"), "old"; got != want {
+			t.Errorf(`content(pinned.Root(), "d/f") = %q, want %q`, got, want)
+		}
+		if got, want := pinned.Revision().Commit, first.String(); got != want {
+			t.Errorf("pinned.Revision().Commit = %q, want %q", got, want)
+		}
+		if got, want := content(t, followed.Root(), "d/f"), "new"; got != want {
+			t.Errorf(`content(followed.Root(), "d/f") = %q, want %q`, got, want)
+		}
+		if got, want := followed.Revision().Commit, second.String(); got != want {
+			t.Errorf("followed.Revision().Commit = %q, want %q", got, want)
+		}
 		buf := make([]byte, 3)
 		_, err = file.ReadAt(ctx, buf, 0)
-		require.NoError(t, err)
-		assert.Equal(t, "new", string(buf), "a file that was open is a place")
-		require.ErrorIs(t, errorOf(gone.Stat(ctx)), vfs.Stale)
-		require.ErrorIs(t, errorOf(turned.Stat(ctx)), vfs.Stale)
+		check.OK(t, err)
+		if got, want := string(buf), "new"; got != want {
+			t.Errorf("a file that was open before the branch moved = %q, want %q", got, want)
+		}
+		check.Is(t, "gone.Stat()", errorOf(gone.Stat(ctx)), vfs.Stale)
+		check.Is(t, "turned.Stat()", errorOf(turned.Stat(ctx)), vfs.Stale)
 	}
 	gitCLI(t, f.dir, "", "update-ref", "refs/heads/master", first.String())
-	assert.Equal(t, "old", content(t, followed.Root(), "d/f"), "after packing too")
+	if got, want := content(t, followed.Root(), "d/f"), "old"; got != want {
+		t.Errorf(`content(followed.Root(), "d/f") = %q, want %q: after packing too`, got, want)
+	}
 
 	gitCLI(t, f.dir, "", "update-ref", "-d", "refs/heads/master")
-	require.ErrorIs(t, errorOf(followed.Root().Stat(ctx)), vfs.NotFound)
-	assert.Equal(t, "old", content(t, pinned.Root(), "d/f"))
+	check.Is(t, "followed.Root().Stat()", errorOf(followed.Root().Stat(ctx)), vfs.NotFound)
+	if got, want := content(t, pinned.Root(), "d/f"), "old"; got != want {
+		t.Errorf(`content(pinned.Root(), "d/f") = %q, want %q`, got, want)
+	}
 	f.branch("master", second)
-	assert.Equal(t, "new", content(t, followed.Root(), "d/f"))
+	if got, want := content(t, followed.Root(), "d/f"), "new"; got != want {
+		t.Errorf(`content(followed.Root(), "d/f") = %q, want %q`, got, want)
+	}
 
 	_, err = git.OpenAmbient(f.dir, git.Options{Revision: first.String(), Follow: true})
-	require.ErrorIs(t, err, vfs.Invalid)
+	check.Is(t, "git.OpenAmbient", err, vfs.Invalid)
 }
 
 func TestFollowedAndWritten(t *testing.T) {
@@ -155,18 +186,28 @@ func TestFollowedAndWritten(t *testing.T) {
 	ctx := t.Context()
 	put(t, s.Root(), "mine", "x")
 	second := f.commit("master", f.fill(vfstest.Tree{"f": {Data: "new"}}), first)
-	assert.Equal(t, "old", content(t, s.Root(), "f"), "what is written keeps its base")
+	if got, want := content(t, s.Root(), "f"), "old"; got != want {
+		t.Errorf(`content(s.Root(), "f") = %q, want %q, since there are changes`, got, want)
+	}
 	_, err := s.Commit(ctx, onto(""))
-	require.ErrorIs(t, err, vfs.Conflict)
-	require.NoError(t, s.Discard(ctx))
-	assert.Equal(t, "new", content(t, s.Root(), "f"))
-	assert.Equal(t, second.String(), s.Revision().Commit)
+	check.Is(t, "s.Commit", err, vfs.Conflict)
+	check.OK(t, s.Discard(ctx))
+	if got, want := content(t, s.Root(), "f"), "new"; got != want {
+		t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+	}
+	if got, want := s.Revision().Commit, second.String(); got != want {
+		t.Errorf("s.Revision().Commit = %q, want %q", got, want)
+	}
 	put(t, s.Root(), "mine", "x")
 	id, err := s.Commit(ctx, onto(""))
-	require.NoError(t, err)
+	check.OK(t, err)
 	third := f.commit("master", f.fill(vfstest.Tree{"f": {Data: "newer"}}), plumbing.NewHash(id))
-	assert.Equal(t, "newer", content(t, s.Root(), "f"))
-	assert.Equal(t, third.String(), s.Revision().Commit)
+	if got, want := content(t, s.Root(), "f"), "newer"; got != want {
+		t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+	}
+	if got, want := s.Revision().Commit, third.String(); got != want {
+		t.Errorf("s.Revision().Commit = %q, want %q", got, want)
+	}
 }
 
 func TestFind(t *testing.T) {
@@ -174,19 +215,27 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	gitCLI(t, dir, "", "init", "-q")
 	deep := filepath.Join(dir, "a", "b")
-	require.NoError(t, os.MkdirAll(deep, 0o777))
+	check.OK(t, os.MkdirAll(deep, 0o777))
 	for _, at := range []string{deep, filepath.Join(dir, "a"), dir} {
 		repo, ok := git.FindAmbient(at)
-		assert.True(t, ok)
-		assert.Equal(t, dir, repo)
+		if !ok {
+			t.Error("FindAmbient finds no repository")
+		}
+		if repo != dir {
+			t.Errorf("FindAmbient = %q, want %q", repo, dir)
+		}
 	}
 	repo, ok := git.FindAmbient(filepath.Join(dir, ".git", "refs"))
-	assert.True(t, ok)
-	assert.Equal(t, filepath.Join(dir, ".git"), repo)
+	if !ok {
+		t.Error("FindAmbient finds no repository")
+	}
+	if want := filepath.Join(dir, ".git"); repo != want {
+		t.Errorf("FindAmbient = %q, want %q", repo, want)
+	}
 	_, err := git.OpenAmbient(deep, git.Options{})
-	require.ErrorIs(t, err, vfs.NotFound, "only Find looks further up")
+	check.Is(t, "open of a directory below a repository", err, vfs.NotFound)
 	_, err = git.OpenAmbient(filepath.Join(dir, "missing"), git.Options{})
-	require.ErrorIs(t, err, vfs.NotFound)
+	check.Is(t, "git.OpenAmbient", err, vfs.NotFound)
 }
 
 func TestLayouts(t *testing.T) {
@@ -197,9 +246,11 @@ func TestLayouts(t *testing.T) {
 	opens := func(t *testing.T, dir, want string) work {
 		t.Helper()
 		s, err := openWork(dir, git.Options{})
-		require.NoError(t, err)
+		check.OK(t, err)
 		t.Cleanup(func() { s.Close() })
-		assert.Equal(t, want, content(t, s.Root(), "f"))
+		if got := content(t, s.Root(), "f"); got != want {
+			t.Errorf(`content(s.Root(), "f") = %q, want %q`, got, want)
+		}
 		return s
 	}
 	t.Run("Alternates", func(t *testing.T) {
@@ -209,7 +260,7 @@ func TestLayouts(t *testing.T) {
 		s := opens(t, last, "new")
 		put(t, s.Root(), "f", "written")
 		_, err := s.Commit(t.Context(), onto("other"))
-		require.NoError(t, err)
+		check.OK(t, err)
 		sound(t, last)
 	})
 	t.Run("Shallow", func(t *testing.T) {
@@ -217,10 +268,10 @@ func TestLayouts(t *testing.T) {
 		gitCLI(t, f.dir, "", "clone", "-q", "--depth", "1", "file://"+f.dir, dir)
 		s := opens(t, dir, "new")
 		_, err := git.OpenAmbient(dir, git.Options{Revision: "HEAD~1"})
-		require.ErrorIs(t, err, vfs.NotFound)
+		check.Is(t, "git.OpenAmbient", err, vfs.NotFound)
 		put(t, s.Root(), "f", "written")
 		_, err = s.Commit(t.Context(), onto("other"))
-		require.NoError(t, err)
+		check.OK(t, err)
 		sound(t, dir)
 	})
 	t.Run("Replaced", func(t *testing.T) {
@@ -234,10 +285,12 @@ func TestLayouts(t *testing.T) {
 		gitCLI(t, f.dir, "", "clone", "-q", f.dir, dir)
 		gitCLI(t, dir, "", "checkout", "-q", first.String())
 		s := opens(t, dir, "old")
-		assert.Equal(t, git.Revision{Commit: first.String()}, s.Revision())
+		if got, want := s.Revision(), (git.Revision{Commit: first.String()}); got != want {
+			t.Errorf("s.Revision() = %v, want %v", got, want)
+		}
 		put(t, s.Root(), "f", "x")
 		_, err := s.Commit(t.Context(), onto(""))
-		require.ErrorIs(t, err, vfs.Invalid, "no branch is named")
+		check.Is(t, "commit without a branch", err, vfs.Invalid)
 	})
 	for name, setting := range map[string][]string{
 		"Sha256":   {"extensions.objectFormat", "sha256"},
@@ -250,32 +303,36 @@ func TestLayouts(t *testing.T) {
 			gitCLI(t, dir, "", "init", "-q", "--bare")
 			config := filepath.Join(dir, "config")
 			section, key, _ := strings.Cut(setting[0], ".")
-			require.NoError(t, os.WriteFile(config, []byte(fmt.Sprintf("[core]\nrepositoryformatversion = 1\n[%s]\n%s = %s\n", section, key, setting[1])), 0o666))
+			check.OK(t, os.WriteFile(config, []byte(fmt.Sprintf("[core]\nrepositoryformatversion = 1\n[%s]\n%s = %s\n", section, key, setting[1])), 0o666))
 			_, err := git.OpenAmbient(dir, git.Options{})
-			require.ErrorIs(t, err, vfs.Unsupported)
+			check.Is(t, "git.OpenAmbient", err, vfs.Unsupported)
 		})
 	}
 	t.Run("Sha256 by git itself", func(t *testing.T) {
 		dir := t.TempDir()
 		gitCLI(t, dir, "", "init", "-q", "--object-format=sha256")
 		_, err := git.OpenAmbient(dir, git.Options{})
-		require.ErrorIs(t, err, vfs.Unsupported)
+		check.Is(t, "git.OpenAmbient", err, vfs.Unsupported)
 	})
 }
 
-// Each root of a part is its holder's own.
+// Each call returns a root of its own. Closing one leaves the others open.
 func TestPart(t *testing.T) {
 	f := newFixture(t)
 	f.commit("main", f.fill(vfstest.Tree{"a/b/c": {Data: "c"}, "f": {Data: "f"}}))
 	s := f.open(git.Options{Revision: "main"})
 	root, err := s.Part(t.Context(), "a/b")
-	require.NoError(t, err)
+	check.OK(t, err)
 	first, second := root(), root()
-	require.NoError(t, first.Close())
-	assert.Equal(t, []string{"c"}, names(t, second))
-	assert.Equal(t, []string{"c"}, names(t, root()))
+	check.OK(t, first.Close())
+	if got, want := names(t, second), []string{"c"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("names(second) = %v, want %v", got, want)
+	}
+	if got, want := names(t, root()), []string{"c"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("names(root()) = %v, want %v", got, want)
+	}
 	for path, want := range map[string]vfs.Code{"a/none": vfs.NotFound, "f": vfs.NotDir, "f/x": vfs.NotDir, "../a": vfs.Invalid} {
 		_, err := s.Part(t.Context(), path)
-		require.ErrorIs(t, err, want, path)
+		check.Is(t, "s.Part "+path, err, want)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/stretchr/testify/require"
 
 	"capd/backend/git"
 	"capd/vfs"
 	"capd/vfs/vfstest"
+	"capd/vfs/vfstest/check"
 )
 
-// fixture is a bare repository that tests write objects to as they like.
+// fixture is a bare repository, to which tests write objects directly.
 type fixture struct {
 	testing.TB
 	dir  string
@@ -27,35 +27,35 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	repo, err := gogit.PlainInit(dir, true)
-	require.NoError(t, err)
+	check.OK(t, err)
 	return &fixture{t, dir, repo}
 }
 
-// object writes an object as it is.
+// object writes an object without checking it.
 func (f *fixture) object(kind plumbing.ObjectType, data string) plumbing.Hash {
 	f.Helper()
 	o := f.repo.Storer.NewEncodedObject()
 	o.SetType(kind)
 	w, err := o.Writer()
-	require.NoError(f, err)
+	check.OK(f, err)
 	_, err = w.Write([]byte(data))
-	require.NoError(f, err)
-	require.NoError(f, w.Close())
+	check.OK(f, err)
+	check.OK(f, w.Close())
 	id, err := f.repo.Storer.SetEncodedObject(o)
-	require.NoError(f, err)
+	check.OK(f, err)
 	return id
 }
 
 func (f *fixture) blob(data string) plumbing.Hash { return f.object(plumbing.BlobObject, data) }
 
-// tree writes a tree of entries as they are, in git's order.
+// tree writes a tree of entries in git's order, without checking them.
 func (f *fixture) tree(entries ...object.TreeEntry) plumbing.Hash {
 	f.Helper()
 	slices.SortFunc(entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
 	return f.rawTree(entries...)
 }
 
-// rawTree writes a tree of entries in any order.
+// rawTree writes a tree of entries in the order given.
 func (f *fixture) rawTree(entries ...object.TreeEntry) plumbing.Hash {
 	f.Helper()
 	var b strings.Builder
@@ -73,7 +73,7 @@ func sortName(e object.TreeEntry) string {
 	return e.Name
 }
 
-// commit writes a commit of a tree and lets a branch point to it.
+// commit writes a commit of a tree and points a branch at it.
 func (f *fixture) commit(branch string, tree plumbing.Hash, parents ...plumbing.Hash) plumbing.Hash {
 	f.Helper()
 	text := "tree " + tree.String() + "\n"
@@ -87,10 +87,10 @@ func (f *fixture) commit(branch string, tree plumbing.Hash, parents ...plumbing.
 
 func (f *fixture) branch(name string, id plumbing.Hash) {
 	f.Helper()
-	require.NoError(f, f.repo.Storer.SetReference(plumbing.NewHashReference(plumbing.NewBranchReferenceName(name), id)))
+	check.OK(f, f.repo.Storer.SetReference(plumbing.NewHashReference(plumbing.NewBranchReferenceName(name), id)))
 }
 
-// fill writes a tree of the suite, with its empty directories.
+// fill writes a tree of the suite, including empty directories.
 func (f *fixture) fill(tree vfstest.Tree) plumbing.Hash {
 	f.Helper()
 	type node = []object.TreeEntry
@@ -115,7 +115,7 @@ func (f *fixture) fill(tree vfstest.Tree) plumbing.Hash {
 		}
 		dirs[parent] = append(dirs[parent], e)
 	}
-	slices.SortFunc(order, func(a, b string) int { return strings.Compare(b, a) }) // what is below first
+	slices.SortFunc(order, func(a, b string) int { return strings.Compare(b, a) }) // children before their parents
 	for _, path := range order {
 		parent, name := "", path
 		if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -126,11 +126,11 @@ func (f *fixture) fill(tree vfstest.Tree) plumbing.Hash {
 	return f.tree(dirs[""]...)
 }
 
-// open opens the fixture and closes it with the test.
+// open opens the repository, and closes it when the test ends.
 func (f *fixture) open(o git.Options) *git.Store {
 	f.Helper()
 	s, err := git.OpenAmbient(f.dir, o)
-	require.NoError(f, err)
+	check.OK(f, err)
 	f.Cleanup(func() { s.Close() })
 	return s
 }

@@ -4,19 +4,18 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/backend/git"
 	"capd/backend/memory"
 	"capd/vfs"
 	"capd/vfs/diff"
+	"capd/vfs/vfstest/check"
 	"capd/worktree"
 )
 
-// work is a revision with changes on it, which it commits.
+// work is a revision with changes that wait for a commit.
 type work struct{ *worktree.Tree }
 
-// openWork opens a repository, and keeps changes in memory.
+// openWork opens a repository. Changes are kept in memory.
 func openWork(dir string, o git.Options) (work, error) {
 	o.Writable = true
 	s, err := git.OpenAmbient(dir, o)
@@ -30,11 +29,11 @@ func openWork(dir string, o git.Options) (work, error) {
 	return work{t}, err
 }
 
-// work opens the fixture and closes it with the test.
+// work opens the repository with changes, and closes it when the test ends.
 func (f *fixture) work(o git.Options) work {
 	f.Helper()
 	w, err := openWork(f.dir, o)
-	require.NoError(f, err)
+	check.OK(f, err)
 	f.Cleanup(func() { w.Close() })
 	return w
 }
@@ -42,11 +41,11 @@ func (f *fixture) work(o git.Options) work {
 func (w work) Changed(t testing.TB) bool {
 	t.Helper()
 	changed, err := w.Tree.Changed(t.Context())
-	require.NoError(t, err)
+	check.OK(t, err)
 	return changed
 }
 
-// Changes returns what waits for a commit.
+// Changes returns the changes that wait for a commit.
 func (w work) Changes(ctx context.Context) ([]diff.Change, error) {
 	all, _, err := w.Diff(ctx)
 	return all, err
@@ -56,7 +55,7 @@ func (w work) Discard(ctx context.Context) error { return w.Revert(ctx, nil) }
 
 func (w work) Revision() git.Revision { return w.Repository().Revision() }
 
-// shapes are the paths, kinds and executable bits of changes, without versions.
+// shapes returns the paths, kinds and executable bits of changes, without versions.
 func shapes(all []diff.Change) (shapes []string) {
 	for _, c := range all {
 		shapes = append(shapes, c.Path+": "+string(c.Kind)+" from "+c.Was.String()+" to "+c.Is.String())
@@ -64,7 +63,7 @@ func shapes(all []diff.Change) (shapes []string) {
 	return shapes
 }
 
-// shapesOf are the same of git's changes.
+// shapesOf returns the same for git's changes.
 func shapesOf(all []git.Change) []string {
 	var same []diff.Change
 	for _, c := range all {
