@@ -81,7 +81,7 @@ func checkUpper(u *virtualfs.URL) error {
 	if err == nil && u.Flag("keep") && u.Query.Has("upper") {
 		err = vfs.Errorf(vfs.Invalid, "upper= and keep exclude each other: what is written is kept in the directory that upper= names, or in the state directory")
 	}
-	return cmp.Or(u.Only(options...), err)
+	return cmp.Or(u.Only(options...), onOrOff(u, "keep"), err)
 }
 
 // checkStores answers invalid for an own store whose scheme is built in, that no URL can name, or that has no opener.

@@ -123,6 +123,8 @@ func revisionText(r git.Revision, follow bool) string {
 		return commit
 	case follow:
 		return "follows " + ref + ", now " + commit
+	case r.Commit == "":
+		return ref + ", " + commit
 	}
 	return ref + " at " + commit
 }

@@ -269,7 +269,7 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	if err != nil {
 		n = 0
 	}
-	return n, vfs.At(path, err)
+	return n, inMount(path, err)
 }
 
 // credits returns a context in which a revert returns what it frees to the mount's

@@ -136,19 +136,22 @@ func (s *Store) check(ctx context.Context, o CommitOptions) (base commit, name s
 func (s *Store) target(ref string) (string, error) {
 	if ref == "" {
 		ref = s.tip.Load().ref
+		if !strings.HasPrefix(ref, "refs/heads/") {
+			return "", vfs.Errorf(vfs.Invalid, "no branch is mounted here; say which branch gets the commit")
+		}
 	}
 	name := ref
 	if !strings.HasPrefix(name, "refs/") {
 		name = "refs/heads/" + ref
 	}
-	if ref == "" || !validRef(name) || !strings.HasPrefix(name, "refs/heads/") || name == "refs/heads/HEAD" {
+	if !validRef(name) || !strings.HasPrefix(name, "refs/heads/") || name == "refs/heads/HEAD" {
 		return "", vfs.Errorf(vfs.Invalid, "%q is not the name of a branch; say which branch gets the commit", ref)
 	}
 	switch out, err := s.refs.checkedOut(name); {
 	case err != nil:
 		return "", err
 	case out:
-		return "", vfs.Errorf(vfs.Busy, "%s is checked out in a working tree; commit to another branch (ref), and merge it there", name)
+		return "", vfs.Errorf(vfs.Busy, "%s is checked out in a working tree; commit to another branch, and merge it there", name)
 	}
 	return name, nil
 }

@@ -69,7 +69,7 @@ func conflict(name string, now plumbing.Hash) error {
 	if now.IsZero() {
 		return vfs.Errorf(vfs.Conflict, "%s is not there; nothing was committed", name)
 	}
-	return vfs.Errorf(vfs.Conflict, "%s has moved to %s; nothing was committed", name, now)
+	return vfs.Errorf(vfs.Conflict, "%s has moved to %s, and nothing was committed; commit to another branch, and merge it there", name, now)
 }
 
 // lockTries is how often a directory is made again after another process removed it as

@@ -47,6 +47,8 @@ var words = []struct{ said, here string }{
 	{"; compare two revisions, or mount it with ?writable", "; compare two revisions with --from and --to, or mount it with ?writable"},
 	{"; name an author, or set user.name and user.email", "; name somebody with --author, or set user.name and user.email"},
 	{"commit its changes instead", "commit its changes with capd commit instead"},
+	{"; commit to another branch, and merge it there", "; commit to another branch with --ref BRANCH, and merge it there"},
+	{"; say which branch gets the commit", "; say with --ref which branch gets the commit"},
 	{"; become that user, or name another state directory", "; become that user, or name another directory with --state"},
 	{"; start one, or name another state directory", "; start one with capd serve, or name another with --state"},
 	{"; connect again", "; is the host still running?"},
