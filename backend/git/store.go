@@ -138,6 +138,10 @@ func (s *Store) open(o Options) (err error) {
 		name = string(plumbing.HEAD)
 	}
 	ref, id, err := s.resolve(name)
+	if o.Commit != "" && vfs.CodeOf(err) == vfs.NotFound {
+		return vfs.Errorf(vfs.NotFound, "%s; changes wait that were made on %s: make a branch of this name there, and mount it again",
+			vfs.Message(err), vfs.Printable(o.Commit))
+	}
 	if err != nil {
 		return err
 	}
