@@ -120,7 +120,8 @@ func (mountCommand) Help() string {
   physical:DIR          a directory of this machine
   git:REPO#REV          a commit, branch or tag; git:REPO?writable#main takes changes, which
                         capd commit commits; git:REPO?follow#main always shows the newest commit;
-                        REV:SUBDIR is a part
+                        git:REPO?writable&keep#main keeps the changes for the next start of the
+                        host; REV:SUBDIR is a part
   memory:?max=64MiB     memory, gone with the mount
   cas:DIR#DIGEST        a snapshot, as capd snapshot prints it; cas:#DIGEST is in the host's own store;
                         cas:grpc://HOST:PORT/INSTANCE#DIGEST/SIZE is in a remote-execution CAS

@@ -82,6 +82,9 @@ func (c *runCommand) Run(e *env) (err error) {
 	if len(c.Command) == 0 {
 		return usageError{"which program? name it after --, as in capd run -- make test"}
 	}
+	if first := c.Command[0]; strings.HasPrefix(first, "-") {
+		return usageError{"unknown flag " + vfs.Printable(first) + "; the program comes after --, as in capd run -- make test"}
+	}
 	if err := sandbox.Available(); err != nil {
 		return err
 	}

@@ -71,8 +71,9 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		return c.print(e, a, err)
 	}
 	if err != nil {
-		if _, clash := errors.AsType[*diff.Conflicts](err); clash {
-			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs PATH keeps the tree below, and --ours PATH replaces it with the overlay's version\n")
+		if clash, ok := errors.AsType[*diff.Conflicts](err); ok && len(clash.Paths) > 0 {
+			first := shellQuote(vfs.Join(mount, clash.Paths[0].Path))
+			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs %s keeps the tree below, and --ours %s replaces it with the overlay's version\n", first, first)
 		}
 		return err
 	}
