@@ -254,7 +254,7 @@ func (s *Server) Close() error {
 func (s *Server) leave() error {
 	for _, m := range s.fs.Mounts() {
 		if m.Changes && !m.Kept {
-			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed", operator.Place(m.Path))
+			s.logf("capd: %s: the changes that waited there end with the host: they were not applied or committed, and the URL has no keep", operator.Place(m.Path))
 		}
 	}
 	// Guests go first: what they are doing ends, and afterwards nothing can begin.
