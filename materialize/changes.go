@@ -15,8 +15,8 @@ import (
 
 // Changes is how a tree differs from what was materialized.
 type Changes struct {
-	List    []diff.Change // what Sync would bring back, in byte order of paths. Contents are read from the tree; they answer busy when they have changed since
-	Skipped []Skipped     // changes that are not brought back, in byte order of paths; for a directory left out as a whole, only the directory
+	List    []diff.Change  // what Sync would bring back, in byte order of paths. Contents are read from the tree; they answer busy when they have changed since
+	Skipped []diff.Skipped // changes that are not brought back, in byte order of paths; for a directory left out as a whole, only the directory
 }
 
 // Changes returns the changes in the tree. It reads only files that seem to have
@@ -47,7 +47,7 @@ type comparison struct {
 	winding []string // unchanged links that go up after a name
 	buf     [64 << 10]byte
 
-	left    []Skipped         // what the walk found and cannot bring back
+	left    []diff.Skipped    // what the walk found and cannot bring back
 	closed  bool              // some of that could not be read
 	stays   []string          // paths that the Dir has and the walk does not visit
 	out     map[string]bool   // paths that are not brought back
@@ -150,9 +150,9 @@ func (l *comparison) changes() Changes {
 		c.List = append(c.List, change)
 	}
 	for path, why := range l.skipped {
-		c.Skipped = append(c.Skipped, Skipped{path, why})
+		c.Skipped = append(c.Skipped, diff.Skipped{Path: path, Why: why})
 	}
-	slices.SortFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(c.Skipped, func(a, b diff.Skipped) int { return cmp.Compare(a.Path, b.Path) })
 	return c
 }
 

@@ -55,7 +55,7 @@ func (l *comparison) entry(root *os.Root, name, path string, depth int) error {
 	}
 	a, r := attrOf(info), l.t.records[path]
 	if r == nil && vfs.CheckNewName(name) != nil {
-		l.left = append(l.left, Skipped{path, whyNewName})
+		l.left = append(l.left, diff.Skipped{Path: path, Why: whyNewName})
 	}
 	if len(path) > vfs.MaxPath || depth > l.t.bounds.Depth {
 		return vfs.At(path, l.t.bounds.TooDeep())
@@ -71,7 +71,7 @@ func (l *comparison) entry(root *os.Root, name, path string, depth int) error {
 	case isLink(a.mode):
 		return l.link(root, name, path, r, depth)
 	default:
-		l.left = append(l.left, Skipped{path, whySpecial})
+		l.left = append(l.left, diff.Skipped{Path: path, Why: whySpecial})
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func opened(root *os.Root, name string, info os.FileInfo) (os.FileInfo, error) {
 
 // shut leaves out path, whose content is unknown.
 func (l *comparison) shut(path, why string) {
-	l.left = append(l.left, Skipped{path, why})
+	l.left = append(l.left, diff.Skipped{Path: path, Why: why})
 	l.closed = true
 }
 
@@ -262,7 +262,7 @@ func (l *comparison) linked() error {
 		}
 		for _, path := range s.paths {
 			l.differs(path, l.t.records[path], &record{attr: s.attr, state: diff.State{Kind: vfs.FileKind}})
-			l.left = append(l.left, Skipped{path, whyNames})
+			l.left = append(l.left, diff.Skipped{Path: path, Why: whyNames})
 		}
 	}
 	return nil

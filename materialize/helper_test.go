@@ -191,7 +191,7 @@ func (w *work) holds(t testing.TB, want tree) {
 }
 
 // skipped says what was left out.
-func skipped(t testing.TB, got []materialize.Skipped, paths ...string) {
+func skipped(t testing.TB, got []diff.Skipped, paths ...string) {
 	t.Helper()
 	var have []string
 	for _, s := range got {

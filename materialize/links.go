@@ -59,9 +59,9 @@ func (l *comparison) link(root *os.Root, name, path string, r *record, depth int
 			l.winding = append(l.winding, path)
 		}
 	case !vfs.Within(depth-1, target), l.t.leftOutPaths.has(leadsTo(path, target)):
-		l.left = append(l.left, Skipped{path, whyOutside})
+		l.left = append(l.left, diff.Skipped{Path: path, Why: whyOutside})
 	case winds(target):
-		l.left = append(l.left, Skipped{path, "a link that goes up after it went down; make it go up first"})
+		l.left = append(l.left, diff.Skipped{Path: path, Why: "a link that goes up after it went down; make it go up first"})
 	}
 	return nil
 }

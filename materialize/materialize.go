@@ -70,12 +70,6 @@ type Options struct {
 	Workers  int               // files copied at once; the default is one for each processor, at least 2 and at most 8
 }
 
-// Skipped is an entry that was left out, and why.
-type Skipped struct {
-	Path string // relative to the tree
-	Why  string
-}
-
 // Tree is a materialized subtree. Its methods may be called from several goroutines at
 // once; they wait for each other.
 type Tree struct {
@@ -89,7 +83,7 @@ type Tree struct {
 	dev      uint64
 	exclude  []*search.Pattern
 
-	leftOut      []Skipped
+	leftOut      []diff.Skipped
 	leftOutPaths scope             // the paths in leftOut
 	outLinks     map[string]string // the targets of the links among them
 	absent       []string          // everything that the Dir has and the tree has not
@@ -157,7 +151,7 @@ func (t *Tree) fill(ctx context.Context, o Options) error {
 	for _, r := range t.records {
 		r.settled = r.attr.settled(now)
 	}
-	slices.SortFunc(t.leftOut, func(a, b Skipped) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(t.leftOut, func(a, b diff.Skipped) int { return strings.Compare(a.Path, b.Path) })
 	return nil
 }
 
@@ -182,7 +176,7 @@ func (t *Tree) cutLinks() error {
 
 // leaveOut records that path was not copied.
 func (t *Tree) leaveOut(path, why string) {
-	t.leftOut = append(t.leftOut, Skipped{path, why})
+	t.leftOut = append(t.leftOut, diff.Skipped{Path: path, Why: why})
 	t.leftOutPaths[path] = true
 	t.absent = append(t.absent, path)
 }
@@ -197,7 +191,7 @@ func (t *Tree) excludes(path string) bool {
 func (t *Tree) Path() string { return t.path }
 
 // LeftOut returns what New did not copy, in byte order of paths.
-func (t *Tree) LeftOut() []Skipped { return slices.Clone(t.leftOut) }
+func (t *Tree) LeftOut() []diff.Skipped { return slices.Clone(t.leftOut) }
 
 // Close removes the directory and everything in it. Nothing may use it any more. Close
 // may be called more than once. After an error the next OpenAmbient of another process

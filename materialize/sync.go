@@ -23,9 +23,9 @@ type SyncOptions struct {
 
 // Report is the result of a Sync.
 type Report struct {
-	ID      string        // of the batch; "" if there was nothing to bring back
-	Changes []diff.Change // what was brought back, in byte order of paths; without contents
-	Skipped []Skipped     // what was not, in byte order of paths
+	ID      string         // of the batch; "" if there was nothing to bring back
+	Changes []diff.Change  // what was brought back, in byte order of paths; without contents
+	Skipped []diff.Skipped // what was not, in byte order of paths
 }
 
 // Sync brings back what changed in the tree since it was materialized or last synced,

@@ -121,19 +121,13 @@ type Bounds struct {
 	Bytes   int64
 }
 
-// Skipped is an entry that was left out, and why.
-type Skipped struct {
-	Path string
-	Why  string
-}
-
 // Tree is a materialized subtree. Close removes the directory.
 type Tree interface {
 	Path() string // on the host
-	Changes(ctx context.Context) ([]diff.Change, []Skipped, error)
+	Changes(ctx context.Context) ([]diff.Change, []diff.Skipped, error)
 	// Sync brings back what changed, all or nothing. It answers conflict with every
 	// path that changed on both sides. Nothing may write to the directory meanwhile.
-	Sync(ctx context.Context, progress Progress) (changes int, skipped []Skipped, err error)
+	Sync(ctx context.Context, progress Progress) (changes int, skipped []diff.Skipped, err error)
 	Close() error
 }
 

@@ -149,82 +149,27 @@ func (c *commits) Changed() bool {
 
 // Diff implements [virtualfs.Own].
 func (c *commits) Diff(ctx context.Context, from, to string, yield func(diff.Change, virtualfs.Text) bool) error {
-	if from == "" && to == "" {
-		return c.diff(ctx, yield)
-	}
-	shown := c.repo.Revision().Commit
-	all, err := c.repo.Diff(ctx, cmp.Or(from, shown), cmp.Or(to, shown))
-	if err != nil {
-		return err
-	}
+	all, text, err := c.changes(ctx, from, to)
 	for _, ch := range all {
-		text := func(ctx context.Context) (string, string, error) { return c.text(ctx, ch) }
-		if !yield(diff.Change{Path: ch.Path, Kind: kindOf(ch), Was: stateOf(ch.From), Is: stateOf(ch.To)}, text) {
+		if !yield(ch, func(ctx context.Context) (string, string, error) { return text(ctx, ch) }) {
 			break
 		}
 	}
-	return nil
+	return err
 }
 
-// diff is Diff of what waits for a commit.
-func (c *commits) diff(ctx context.Context, yield func(diff.Change, virtualfs.Text) bool) error {
-	if c.tree == nil {
-		return vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions, or mount it with ?writable")
+// changes returns what Diff yields, and what makes the texts.
+func (c *commits) changes(ctx context.Context, from, to string) (all []diff.Change, text func(context.Context, diff.Change) (string, string, error), err error) {
+	switch {
+	case from != "" || to != "":
+		shown := c.repo.Revision().Commit
+		all, err = c.repo.Diff(ctx, cmp.Or(from, shown), cmp.Or(to, shown))
+		return all, unified.InPlace.Text, err
+	case c.tree == nil:
+		return nil, nil, vfs.Errorf(vfs.Unsupported, "this revision cannot be written to, so it has no changes; compare two revisions, or mount it with ?writable")
 	}
 	all, patch, err := c.tree.Diff(ctx)
-	if err != nil {
-		return err
-	}
-	for _, ch := range all {
-		text := func(ctx context.Context) (string, string, error) { return patch.Text(ctx, ch) }
-		if !yield(ch, text) {
-			break
-		}
-	}
-	return nil
-}
-
-// text is a [virtualfs.Text].
-func (c *commits) text(ctx context.Context, ch git.Change) (text, lacks string, err error) {
-	text, whole, err := c.repo.Unified(ctx, ch)
-	switch {
-	case err != nil:
-	case ch.From.Mode == submodule || ch.To.Mode == submodule:
-		lacks = vfs.Printable(ch.Path) + " is a submodule"
-	case !whole:
-		lacks = vfs.Printable(ch.Path) + " is too long (" + unified.Bounds + ")"
-	}
-	return text, lacks, err
-}
-
-// submodule is git's mode of submodules.
-const submodule = 0o160000
-
-func kindOf(c git.Change) diff.Kind {
-	switch {
-	case c.Kind == git.Added:
-		return diff.Added
-	case c.Kind == git.Removed:
-		return diff.Removed
-	case c.Kind == git.TypeChanged:
-		return diff.Type
-	case c.From.Hash == c.To.Hash:
-		return diff.Mode
-	}
-	return diff.Modified
-}
-
-// stateOf returns b as a state without a version, since git has versions of its own.
-func stateOf(b git.Blob) diff.State {
-	switch b.Mode {
-	case 0:
-		return diff.State{}
-	case 0o120000:
-		return diff.State{Kind: vfs.LinkKind}
-	case submodule:
-		return diff.State{Kind: vfs.DirKind}
-	}
-	return diff.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}
+	return all, patch.Text, err
 }
 
 // Commit implements [virtualfs.Own].
@@ -260,16 +205,16 @@ func usualAuthor(dir string) git.Author {
 
 // Revert implements [virtualfs.Own].
 func (c *commits) Revert(ctx context.Context, paths []string) (n int, err error) {
-	err = c.diff(ctx, func(ch diff.Change, _ virtualfs.Text) bool {
+	all, _, err := c.changes(ctx, "", "")
+	if err != nil {
+		return 0, err
+	}
+	for _, ch := range all {
 		if paths == nil || slices.ContainsFunc(paths, func(p string) bool { return within(ch.Path, p) }) {
 			n++
 		}
-		return true
-	})
-	if err == nil {
-		err = c.tree.Revert(ctx, paths)
 	}
-	return n, err
+	return n, c.tree.Revert(ctx, paths)
 }
 
 // within reports whether path is dir or lies below it.

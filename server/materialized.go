@@ -47,7 +47,7 @@ func entries(p operator.Progress) func(materialize.Progress) {
 }
 
 // Changes implements [virtualfs.Tree]. Its changes have texts.
-func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []operator.Skipped, error) {
+func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []diff.Skipped, error) {
 	c, err := t.Tree.Changes(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -57,69 +57,25 @@ func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []operator.S
 			return nil, nil, vfs.At(ch.Path, err)
 		}
 	}
-	return c.List, skipped(c.Skipped), nil
-}
-
-func skipped(all []materialize.Skipped) []operator.Skipped {
-	out := make([]operator.Skipped, len(all))
-	for i, s := range all {
-		out[i] = operator.Skipped(s)
-	}
-	return out
+	return c.List, c.Skipped, nil
 }
 
 // text returns the unified text of a change. It reads the old content where it came from. If that has changed
 // since, or cannot be read any more, the text does not say.
 func (t *Materialized) text(ctx context.Context, c diff.Change) (string, error) {
-	from, to := side(c.Path, c.Was), side(c.Path, c.Is)
-	same := c.Was.Kind == c.Is.Kind && c.Was.Version == c.Is.Version && c.Was.Target == c.Is.Target
-	var err error
-	if !same && c.Was.Kind == vfs.FileKind {
-		from.Data, from.Long, err = content(func() (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) })
-		switch code := vfs.CodeOf(err); {
-		case errors.Is(err, errChanged), code == vfs.NotFound:
-			return "changed where it came from as well\n", ctx.Err()
-		case code == vfs.Revoked, code == vfs.Expired, code == vfs.Stale, code == vfs.Denied:
-			return "what it was may not be read any more\n", ctx.Err()
-		}
+	if c.Was.Kind == vfs.FileKind {
+		c.Old = func(ctx context.Context) (io.ReadCloser, error) { return openAt(ctx, t.from, c.Path, c.Was.Version) }
 	}
-	if !same && c.Is.Kind == vfs.FileKind && c.Content != nil {
-		to.Data, to.Long, _ = content(func() (io.ReadCloser, error) { return c.Content(ctx) })
-	}
-	text, whole := unified.Format(from, to, unified.InPlace, same)
-	if !whole {
+	text, lacks, err := unified.InPlace.Text(ctx, c)
+	switch code := vfs.CodeOf(err); {
+	case errors.Is(err, errChanged), code == vfs.NotFound:
+		text = "changed where it came from as well\n"
+	case code == vfs.Revoked, code == vfs.Expired, code == vfs.Stale, code == vfs.Denied:
+		text = "what it was may not be read any more\n"
+	case err != nil, lacks != "":
 		text = "too long to be shown: " + unified.Bounds + "\n"
 	}
 	return text, ctx.Err()
-}
-
-func side(path string, s diff.State) unified.Side {
-	side := unified.Side{Path: path}
-	switch {
-	case s.Kind == vfs.DirKind:
-		side.Mode = unified.Directory
-	case s.Kind == vfs.LinkKind:
-		side.Mode, side.Data = unified.Link, []byte(s.Target)
-	case s.Kind == vfs.FileKind && s.Exec:
-		side.Mode = unified.Executable
-	case s.Kind == vfs.FileKind:
-		side.Mode = unified.File
-	}
-	return side
-}
-
-// content reads what open opens. long reports that it is too long for a text, or cannot be read.
-func content(open func() (io.ReadCloser, error)) (data []byte, long bool, err error) {
-	r, err := open()
-	if err != nil {
-		return nil, true, err
-	}
-	defer r.Close()
-	data, err = io.ReadAll(io.LimitReader(r, unified.MaxData+1))
-	if err != nil || len(data) > unified.MaxData {
-		return nil, true, err
-	}
-	return data, false, nil
 }
 
 var errChanged = errors.New("it has changed since")
@@ -130,26 +86,24 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	if v, err := vfs.VersionOf(ctx, f); err != nil || v != is {
+		f.Close()
 		return nil, errors.Join(errChanged, err)
 	}
 	c, err := vfs.Open(ctx, f)
 	if err != nil {
+		f.Close()
 		return nil, err
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.NewSectionReader(c, 0, c.Size()), c}, nil
+	return diff.Reader(c, f), nil
 }
 
 // Sync implements [virtualfs.Tree].
-func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (int, []operator.Skipped, error) {
+func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (int, []diff.Skipped, error) {
 	o := materialize.SyncOptions{Name: t.name}
 	if progress != nil {
 		o.Progress = func(done, _ int) { progress(int64(done), 0) }
 	}
 	r, err := t.Tree.Sync(ctx, t.journal, o)
-	return len(r.Changes), skipped(r.Skipped), err
+	return len(r.Changes), r.Skipped, err
 }

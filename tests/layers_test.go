@@ -39,7 +39,7 @@ var layers = []layer{
 	{of: "capd/vfs/copier", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/diff", may: "capd/vfs", pure: true},
 	{of: "capd/vfs/batch", may: "capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},
-	{of: "capd/vfs/unified", may: "capd/vfs github.com/aymanbagabas/go-udiff/...", pure: true},
+	{of: "capd/vfs/unified", may: "capd/vfs capd/vfs/diff github.com/aymanbagabas/go-udiff/...", pure: true},
 	{of: "capd/vfs/overlay", may: "capd/vfs capd/vfs/batch capd/vfs/diff capd/vfs/unified", pure: true},
 	{of: "capd/vfs/vfstest/check", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/search capd/vfs/deny capd/vfs/faultfs capd/vfs/vfstest capd/backend/memory"},
 	{of: "capd/vfs/vfstest", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/faultfs"},

@@ -80,8 +80,8 @@ func TestCommit(t *testing.T) {
 
 	committed, err := s.Repository().Diff(ctx, old.String(), id)
 	check.OK(t, err)
-	if got, want := shapesOf(committed), shapes(changes); !reflect.DeepEqual(got, want) {
-		t.Errorf("shapesOf(committed) = %v, want %v, as Changes said before", got, want)
+	if got, want := shapes(committed), shapes(changes); !reflect.DeepEqual(got, want) {
+		t.Errorf("shapes(committed) = %v, want %v, as Changes said before", got, want)
 	}
 
 	// Open nodes stay open, and new directories stay.

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 
@@ -9,49 +10,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"capd/vfs"
+	"capd/vfs/diff"
+	"capd/vfs/unified"
 )
-
-// ChangeKind is the kind of a change.
-type ChangeKind uint8
-
-// The kinds of changes. A move is a removal and an addition.
-const (
-	Added ChangeKind = iota + 1
-	Removed
-	Modified    // content, executable bit, or both
-	TypeChanged // between file, link and submodule
-)
-
-func (k ChangeKind) String() string {
-	switch k {
-	case Added:
-		return "added"
-	case Removed:
-		return "removed"
-	case Modified:
-		return "modified"
-	case TypeChanged:
-		return "type changed"
-	}
-	return "unknown"
-}
-
-// Blob is the entry of a tree at a path.
-type Blob struct {
-	Mode uint32 // git's mode: 0o100644, 0o100755, 0o120000 for a link, 0o160000 for a submodule
-	Hash string // hexadecimal id of a blob, or of a submodule's commit
-}
-
-// Change is the difference between two trees at a path that is not a directory.
-type Change struct {
-	Path     string
-	Kind     ChangeKind
-	From, To Blob // zero where there is nothing
-}
 
 // Diff returns the differences between the trees of two revisions, in byte order of
-// paths. A revision is as in Options.Revision. It answers notFound, invalid.
-func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err error) {
+// paths. A move is a removal and an addition. States have no versions, and no targets of
+// links. Old and Content open blobs, of links too; they answer tooLarge for one longer than
+// [unified.MaxData]. A revision is as in Options.Revision. It answers notFound, invalid.
+func (s *Store) Diff(ctx context.Context, from, to string) (all []diff.Change, err error) {
 	defer func() { err = ambient(err) }()
 	var trees [2]plumbing.Hash
 	for i, revision := range []string{from, to} {
@@ -72,7 +39,7 @@ func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err er
 	if err := d.trees("", trees[0], trees[1], 0); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(d.found, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(d.found, func(a, b diff.Change) int { return strings.Compare(a.Path, b.Path) })
 	return d.found, nil
 }
 
@@ -80,7 +47,7 @@ func (s *Store) Diff(ctx context.Context, from, to string) (all []Change, err er
 type differ struct {
 	ctx   context.Context
 	s     *Store
-	found []Change
+	found []diff.Change
 }
 
 func (d *differ) trees(at string, from, to plumbing.Hash, depth int) error {
@@ -144,27 +111,44 @@ func (d *differ) entries(at string, a, b entry, depth int) error {
 			return err
 		}
 	}
-	c := Change{Path: path, Kind: Modified, From: a.blob(), To: b.blob()}
-	switch {
-	case a.mode == 0 && b.mode == 0:
+	c := diff.Change{Path: path, Was: a.state(), Is: b.state(), Old: d.s.opener(a), Content: d.s.opener(b)}
+	if c.Was == c.Is && a.id == b.id {
 		return nil
-	case a.mode == 0:
-		c.Kind = Added
-	case b.mode == 0:
-		c.Kind = Removed
-	case a.mode&typeBits != b.mode&typeBits:
-		c.Kind = TypeChanged
+	}
+	if c.Kind = diff.KindOf(c.Was, c.Is); c.Kind == diff.Mode && a.id != b.id {
+		c.Kind = diff.Modified
 	}
 	d.found = append(d.found, c)
 	return nil
 }
 
-// typeBits are the bits of a mode that distinguish file, link and submodule.
-const typeBits = 0o170000
-
-func (e entry) blob() Blob {
-	if e.mode == 0 {
-		return Blob{}
+func (e entry) state() diff.State {
+	switch e.mode {
+	case 0:
+		return diff.State{}
+	case filemode.Submodule:
+		return diff.State{Kind: vfs.DirKind, Target: e.id.String()}
 	}
-	return Blob{Mode: uint32(e.mode), Hash: e.id.String()}
+	return diff.State{Kind: kindOf(e.mode), Exec: isExec(e.mode)}
+}
+
+// opener returns a function that opens the blob of e. It is nil if e has none.
+func (s *Store) opener(e entry) func(context.Context) (io.ReadCloser, error) {
+	if e.mode == 0 || e.mode == filemode.Submodule {
+		return nil
+	}
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		size, err := s.blobs.size(e.id)
+		if err != nil {
+			return nil, ambient(err)
+		}
+		if size > unified.MaxData {
+			return nil, errTooLarge
+		}
+		b, err := s.blobs.open(ctx, e.id)
+		if err != nil {
+			return nil, ambient(err)
+		}
+		return diff.Reader(&opened{ctx: ctx, size: b.size, b: b}), nil
+	}
 }

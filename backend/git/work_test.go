@@ -6,7 +6,6 @@ import (
 
 	"capd/backend/git"
 	"capd/backend/memory"
-	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/vfs/vfstest/check"
 	"capd/worktree"
@@ -61,34 +60,4 @@ func shapes(all []diff.Change) (shapes []string) {
 		shapes = append(shapes, c.Path+": "+string(c.Kind)+" from "+c.Was.String()+" to "+c.Is.String())
 	}
 	return shapes
-}
-
-// shapesOf returns the same for git's changes.
-func shapesOf(all []git.Change) []string {
-	var same []diff.Change
-	for _, c := range all {
-		ch := diff.Change{Path: c.Path, Was: stateOf(c.From), Is: stateOf(c.To)}
-		switch ch.Kind = diff.Modified; {
-		case c.Kind == git.Added:
-			ch.Kind = diff.Added
-		case c.Kind == git.Removed:
-			ch.Kind = diff.Removed
-		case c.Kind == git.TypeChanged:
-			ch.Kind = diff.Type
-		case c.From.Hash == c.To.Hash:
-			ch.Kind = diff.Mode
-		}
-		same = append(same, ch)
-	}
-	return shapes(same)
-}
-
-func stateOf(b git.Blob) diff.State {
-	switch b.Mode {
-	case 0:
-		return diff.State{}
-	case 0o120000:
-		return diff.State{Kind: vfs.LinkKind}
-	}
-	return diff.State{Kind: vfs.FileKind, Exec: b.Mode == 0o100755}
 }

@@ -65,7 +65,7 @@ func (f finding) size() int {
 	return wire.SkippedSize(f.skipped())
 }
 
-func (f finding) skipped() operator.Skipped { return operator.Skipped{Path: f.path, Why: f.why} }
+func (f finding) skipped() diff.Skipped { return diff.Skipped{Path: f.path, Why: f.why} }
 
 func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, schema.Materialized_changes_Results]) error {
 	raw, err := wire.Data(c.Params().After())
@@ -82,7 +82,7 @@ func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, sc
 	}
 	p := page{limit: wire.PageSize(c.Params().Limit())}
 	var changes []diff.Change
-	var skipped []operator.Skipped
+	var skipped []diff.Skipped
 	cursor := ""
 	for _, f := range look {
 		if f.cursor() != cursor && !p.add(f.size()) { // findings with the same cursor stay on one page

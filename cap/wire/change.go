@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	schema "capd/capnp"
-	"capd/operator"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
@@ -117,19 +116,19 @@ func ChangeSize(c diff.Change) int {
 }
 
 // SetSkipped writes s.
-func SetSkipped(w schema.Skipped, s operator.Skipped) error {
+func SetSkipped(w schema.Skipped, s diff.Skipped) error {
 	return errors.Join(setPath(s.Path, w.SetPath, w.SetRawPath), w.SetWhy(s.Why))
 }
 
 // Skipped reads what SetSkipped wrote.
-func Skipped(w schema.Skipped) (s operator.Skipped, err error) {
+func Skipped(w schema.Skipped) (s diff.Skipped, err error) {
 	text := keep[string](&err)
-	s = operator.Skipped{Path: text(pathAt(w.Path, w.RawPath)), Why: text(w.Why())}
+	s = diff.Skipped{Path: text(pathAt(w.Path, w.RawPath)), Why: text(w.Why())}
 	return s, err
 }
 
 // SkippedSize estimates how many bytes of a message SetSkipped needs for s.
-func SkippedSize(s operator.Skipped) int { return skippedBytes + 2*len(s.Path) + len(s.Why) }
+func SkippedSize(s diff.Skipped) int { return skippedBytes + 2*len(s.Path) + len(s.Why) }
 
 // SetConflict writes c.
 func SetConflict(w schema.Conflict, c diff.Conflict) error {

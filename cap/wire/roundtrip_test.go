@@ -125,7 +125,7 @@ var codecs = map[string]codec{
 		diff.Change{Path: "raw\xff", From: "from\xfe", Kind: diff.Renamed, Was: diff.State{Kind: vfs.DirKind}, Is: diff.State{Kind: vfs.DirKind}},
 		diff.Change{Kind: diff.Removed, Was: link}, diff.Change{Kind: diff.Modified, Was: file, Is: link},
 		diff.Change{Kind: diff.Mode, Is: diff.State{Kind: vfs.FileKind}}, diff.Change{Kind: diff.Type, Is: diff.State{Kind: diff.Foreign}}),
-	"skipped": of(schema.NewRootSkipped, wire.SetSkipped, wire.Skipped, operator.Skipped{Path: "fifo\xff", Why: "a FIFO"}, operator.Skipped{Path: "a"}),
+	"skipped": of(schema.NewRootSkipped, wire.SetSkipped, wire.Skipped, diff.Skipped{Path: "fifo\xff", Why: "a FIFO"}, diff.Skipped{Path: "a"}),
 	"conflict": of(schema.NewRootConflict, wire.SetConflict, wire.Conflict,
 		diff.Conflict{Path: "\xff", Was: file, Becomes: link, Is: diff.State{Kind: diff.Foreign}, Why: "it was changed"}),
 	"texts": of(params(schema.VirtualFs_revert), func(p schema.VirtualFs_revert_Params, all []string) error { return wire.SetTexts(all, p.NewPaths) },

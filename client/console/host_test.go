@@ -33,7 +33,7 @@ type fake struct {
 	err      error
 	mounts   []operator.Mount
 	changes  []diff.Change
-	skipped  []operator.Skipped
+	skipped  []diff.Skipped
 	review   operator.Review
 	applied  operator.Applied
 	count    int
@@ -120,14 +120,14 @@ func (f *fake) Materialize(ctx context.Context, path string, b operator.Bounds, 
 type fakeTree struct{ *fake }
 
 func (fakeTree) Path() string { return "/private/tree" }
-func (t fakeTree) Changes(context.Context) ([]diff.Change, []operator.Skipped, error) {
+func (t fakeTree) Changes(context.Context) ([]diff.Change, []diff.Skipped, error) {
 	err := t.note("changes")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.looks++
 	return t.changes, t.skipped, err
 }
-func (t fakeTree) Sync(ctx context.Context, p operator.Progress) (int, []operator.Skipped, error) {
+func (t fakeTree) Sync(ctx context.Context, p operator.Progress) (int, []diff.Skipped, error) {
 	return t.count, t.skipped, t.do(ctx, p, t.note("sync", p != nil))
 }
 func (t fakeTree) Close() error { t.closed <- struct{}{}; return nil }

@@ -69,7 +69,7 @@ func (t *Materialized) Path() string { return t.path }
 
 // Changes returns what Sync would bring back, and what it would leave out, both in byte
 // order of paths.
-func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skipped []operator.Skipped, err error) {
+func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skipped []diff.Skipped, err error) {
 	cursor := []byte{}
 	for more := true; more; {
 		err := wire.Do(ctx, t.cap, schema.Materialized_changes, func(p schema.Materialized_changes_Params, _ *vat.Caps) error {
@@ -98,7 +98,7 @@ func (t *Materialized) Changes(ctx context.Context) (changes []diff.Change, skip
 // Sync brings back what changed, all or nothing. The error for paths that changed on
 // both sides is a [*diff.Conflicts]. Of what was left out it returns the first MiB;
 // Changes returns everything.
-func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (changes int, skipped []operator.Skipped, err error) {
+func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (changes int, skipped []diff.Skipped, err error) {
 	told, stop := listen(progress)
 	defer stop()
 	err = wire.Do(ctx, t.cap, schema.Materialized_sync, func(p schema.Materialized_sync_Params, caps *vat.Caps) error {

@@ -119,7 +119,7 @@ func TestMaterializedPages(t *testing.T) {
 			h.changes = append(h.changes, diff.Change{Path: path, Kind: diff.Added})
 		}
 		if i%3 == 0 {
-			h.skipped = append(h.skipped, operator.Skipped{Path: path, Why: "a link"})
+			h.skipped = append(h.skipped, diff.Skipped{Path: path, Why: "a link"})
 		}
 	}
 	tree, err := virtualFs(t, h).Materialize(t.Context(), "", operator.Bounds{}, nil)
@@ -186,7 +186,7 @@ func TestSyncLeavesOutMuch(t *testing.T) {
 	h := example()
 	h.skipped = nil
 	for i := range 5000 {
-		h.skipped = append(h.skipped, operator.Skipped{Path: fmt.Sprintf("%s%05d", strings.Repeat("d/", 500), i), Why: "a FIFO"})
+		h.skipped = append(h.skipped, diff.Skipped{Path: fmt.Sprintf("%s%05d", strings.Repeat("d/", 500), i), Why: "a FIFO"})
 	}
 	fs := raw(t, h)
 	defer fs.Release()

@@ -139,7 +139,7 @@ func example() *fake {
 			{Path: "removed", Kind: diff.Removed, Was: diff.State{Kind: vfs.LinkKind, Target: "to\xff"}},
 			{Path: "type", Kind: diff.Type, Was: diff.State{Kind: vfs.FileKind}, Is: diff.State{Kind: diff.Foreign}},
 		},
-		skipped:  []operator.Skipped{{Path: "fifo\xff", Why: "a FIFO"}, {Path: "link", Why: "a new link"}},
+		skipped:  []diff.Skipped{{Path: "fifo\xff", Why: "a FIFO"}, {Path: "link", Why: "a new link"}},
 		applied:  operator.Applied{ID: "b1", Changes: 3, Dropped: []string{"d"}, DroppedTotal: 2},
 		count:    5,
 		commit:   "abcdef",

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"capd/operator"
 	"capd/server"
 	"capd/state"
 	"capd/vfs"
@@ -29,7 +28,7 @@ type aftermath struct {
 	stopped error // why it was stopped, or did not start
 
 	changed []diff.Change
-	left    []operator.Skipped
+	left    []diff.Skipped
 	stuck   bool // the tree could not be kept elsewhere, so it must not be removed
 }
 
@@ -90,7 +89,7 @@ func (a *aftermath) them() string {
 }
 
 // name prints what is not synced back.
-func (a *aftermath) name(left []operator.Skipped) {
+func (a *aftermath) name(left []diff.Skipped) {
 	for _, s := range left {
 		a.env.logf("capd: stays behind: %s: %s", vfs.Printable(s.Path), s.Why)
 	}
@@ -108,14 +107,14 @@ func (a *aftermath) sync(ctx context.Context) error {
 		}
 		return a.ended(err)
 	}
-	known := map[operator.Skipped]bool{}
+	known := map[diff.Skipped]bool{}
 	for _, s := range a.left {
 		known[s] = true
 	}
 	a.left = left
 	for _, s := range left {
 		if !known[s] {
-			a.name([]operator.Skipped{s})
+			a.name([]diff.Skipped{s})
 		}
 	}
 	if n == 0 {

@@ -153,7 +153,7 @@ func (c *cursor) content(ctx context.Context, path string) (io.ReadCloser, error
 		f.Close()
 		return nil, err
 	}
-	return &reading{io.NewSectionReader(content, 0, content.Size()), []io.Closer{content, f}}, nil
+	return diff.Reader(content, f), nil
 }
 
 // reading is a reader, and what to close with it.

@@ -4,6 +4,7 @@ package diff
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"capd/vfs"
@@ -51,9 +52,9 @@ type Change struct {
 	Text  string `json:"text,omitempty"`
 	Lacks string `json:"lacks,omitempty"`
 
-	// Content opens the new content of a file, and Old the old one. Both may be nil where
-	// the caller does not need them. A batch needs Content for a content that no file of
-	// the batch has in Was.
+	// Content opens the new content of a file, and Old the old one. A link whose target is
+	// not known has it there. Both may be nil where the caller does not need them. A batch
+	// needs Content for a content that no file of the batch has in Was.
 	Content func(context.Context) (io.ReadCloser, error) `json:"-"`
 	Old     func(context.Context) (io.ReadCloser, error) `json:"-"`
 }
@@ -64,7 +65,7 @@ type State struct {
 	Kind    vfs.Kind    // FileKind, DirKind or LinkKind; vfs.Other (0) for nothing
 	Version vfs.Version // of a file; zero if it is not known
 	Exec    bool        // of a file: its owner may execute it
-	Target  string      // of a link
+	Target  string      // of a link, "" if it is not known; of a submodule, which is a directory, its commit
 }
 
 // Foreign is the Kind, in a [Conflict], of a node that is neither file, directory nor
@@ -101,4 +102,28 @@ func StateOf(ctx context.Context, n vfs.Node) (s State, err error) {
 		s.Target, err = n.Target(ctx)
 	}
 	return s, err
+}
+
+// Reader returns a reader of the whole of c, for a Change's Content. It implements
+// io.ReaderAt, too, and has c's Size. Close also closes more.
+func Reader(c vfs.Content, more ...io.Closer) io.ReadCloser {
+	return &reader{io.NewSectionReader(c, 0, c.Size()), append([]io.Closer{c}, more...)}
+}
+
+type reader struct {
+	*io.SectionReader
+	closers []io.Closer
+}
+
+func (r *reader) Close() (err error) {
+	for _, c := range r.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Skipped is an entry of a tree that was left out, and why.
+type Skipped struct {
+	Path string // relative to the tree
+	Why  string // for people
 }

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ func (p *Patch) Text(ctx context.Context, c diff.Change) (text, lacks string, er
 		b.WriteString(beneathToo)
 	}
 	for _, f := range p.files[c.Path] {
-		one, whole, err := f.text(ctx, p.o)
+		one, lacks, err := f.text(ctx, p.o)
 		switch {
 		case vfs.CodeOf(err) == vfs.Conflict:
 			return outdated, "it " + strings.TrimSpace(outdated), nil
@@ -79,8 +80,8 @@ func (p *Patch) Text(ctx context.Context, c diff.Change) (text, lacks string, er
 			return "", "", err
 		case b.Len()+len(one) > unified.MaxPatch:
 			return b.String(), "the text is too long; ask for parts of the tree", nil
-		case !whole:
-			missing = append(missing, vfs.Printable(f.path)+" is too long ("+unified.Bounds+")")
+		case lacks != "":
+			missing = append(missing, lacks)
 		}
 		b.WriteString(one)
 	}
@@ -97,68 +98,32 @@ func list(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-func (f *filePatch) text(ctx context.Context, o *Overlay) (text string, whole bool, err error) {
-	same := f.was.Kind == f.is.Kind && f.was.Version == f.is.Version && f.was.Target == f.is.Target
-	old, err := side(ctx, f.from, f.was, o.lowerAt)
-	if err != nil {
-		return "", false, err
-	}
-	fresh, err := side(ctx, f.path, f.is, o.open)
-	if err != nil {
-		return "", false, err
-	}
-	text, whole = unified.Format(old, fresh, f.how, same)
-	return text, whole, nil
+func (f *filePatch) text(ctx context.Context, o *Overlay) (text, lacks string, err error) {
+	return f.how.Text(ctx, diff.Change{
+		Path: f.path, From: f.from, Kind: diff.KindOf(f.was, f.is), Was: f.was, Is: f.is,
+		Old: reader(f.from, f.was, o.lowerAt), Content: reader(f.path, f.is, o.open),
+	})
 }
 
 var errOutdated = vfs.Errorf(vfs.Conflict, "the content to compare is no longer there; ask for the changes again")
 
-// side reads the node at path, which open opens and which must have the state s.
-func side(ctx context.Context, path string, s diff.State, open func(context.Context, string) (vfs.Node, error)) (unified.Side, error) {
-	side := unified.Side{Path: path, Mode: mode(s), Data: []byte(s.Target)}
-	if s.Kind != vfs.FileKind {
-		return side, nil
+// reader returns a function that reads the file that open opens at path, and that must
+// have the state s.
+func reader(path string, s diff.State, open func(context.Context, string) (vfs.Node, error)) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		n, err := open(ctx, path)
+		if missing(err) {
+			return nil, errOutdated
+		}
+		if err != nil {
+			return nil, err
+		}
+		if is, err := stateOf(ctx, n); err != nil || is != s {
+			n.Close()
+			return nil, cmp.Or(err, errOutdated)
+		}
+		return readerOf(ctx, n)
 	}
-	n, err := open(ctx, path)
-	if missing(err) {
-		return side, errOutdated
-	}
-	if err != nil {
-		return side, err
-	}
-	defer n.Close()
-	is, err := stateOf(ctx, n)
-	if err != nil {
-		return side, err
-	}
-	f, ok := n.(vfs.File)
-	if !ok || is != s {
-		return side, errOutdated
-	}
-	c, err := vfs.Open(ctx, f)
-	if err != nil {
-		return side, err
-	}
-	defer c.Close()
-	if side.Long = c.Size() > unified.MaxData; !side.Long {
-		side.Data, err = io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
-	}
-	return side, err
-}
-
-// mode returns git's mode for s.
-func mode(s diff.State) uint32 {
-	switch {
-	case s.Absent():
-		return unified.Nothing
-	case s.Kind == vfs.DirKind:
-		return unified.Directory
-	case s.Kind == vfs.LinkKind:
-		return unified.Link
-	case s.Exec:
-		return unified.Executable
-	}
-	return unified.File
 }
 
 // draft collects what a patch will say.

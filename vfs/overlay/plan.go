@@ -271,18 +271,21 @@ func (o *Overlay) content(path string) func(context.Context) (io.ReadCloser, err
 		if err != nil {
 			return nil, err
 		}
-		defer n.Close()
-		f, ok := n.(vfs.File)
-		if !ok {
-			return nil, vfs.Stale
-		}
-		c, err := vfs.Open(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		return struct {
-			*io.SectionReader
-			io.Closer
-		}{io.NewSectionReader(c, 0, c.Size()), c}, nil
+		return readerOf(ctx, n)
 	}
+}
+
+// readerOf reads n, which must be a file, and takes it over.
+func readerOf(ctx context.Context, n vfs.Node) (io.ReadCloser, error) {
+	f, ok := n.(vfs.File)
+	if !ok {
+		n.Close()
+		return nil, vfs.Stale
+	}
+	c, err := vfs.Open(ctx, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return diff.Reader(c, f), nil
 }

@@ -21,6 +21,7 @@ const (
 	File       = 0o100644
 	Executable = 0o100755
 	Link       = 0o120000
+	Submodule  = 0o160000
 )
 
 const typeBits = 0o170000
@@ -28,7 +29,7 @@ const typeBits = 0o170000
 // Side is one of the two versions.
 type Side struct {
 	Path string
-	Mode uint32 // one of these constants or another mode of git; a directory counts as nothing
+	Mode uint32 // one of these constants; a directory counts as nothing
 	Data []byte // the content, or the target of a link
 	Long bool   // the content is longer than [MaxData], and Data is empty
 }
