@@ -73,7 +73,7 @@ func checkUpper(u *virtualfs.URL) error {
 	if u.Scheme == "git" {
 		revision := []string{"writable", "follow", "confined"}
 		if !u.Flag("writable") {
-			return u.Only(revision...)
+			return cmp.Or(needsWritable(u, options), u.Only(revision...))
 		}
 		options = append(revision, options...)
 	}
@@ -82,6 +82,21 @@ func checkUpper(u *virtualfs.URL) error {
 		err = vfs.Errorf(vfs.Invalid, "upper= and keep exclude each other: what is written is kept in the directory that upper= names, or in the state directory")
 	}
 	return cmp.Or(u.Only(options...), onOrOff(u, "keep"), err)
+}
+
+// needsWritable answers invalid for those options of a git mount that say where its changes are.
+func needsWritable(u *virtualfs.URL, options []string) error {
+	for _, o := range options {
+		if !u.Query.Has(o) {
+			continue
+		}
+		said := o
+		if v := u.Query.Get(o); v != "" {
+			said += "=" + vfs.Printable(v)
+		}
+		return vfs.Errorf(vfs.Invalid, "%s goes with writable; write git:REPO?writable&%s#BRANCH", o, said)
+	}
+	return nil
 }
 
 // checkStores answers invalid for an own store whose scheme is built in, that no URL can name, or that has no opener.
