@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -21,8 +19,10 @@ func TestEcho(t *testing.T) {
 	defer e.Release()
 	for _, text := range []string{"", "hello", strings.Repeat("x", 100_000)} {
 		got, err := echo(t.Context(), e, text)
-		require.NoError(t, err)
-		assert.Equal(t, text, got)
+		vat.OK(t, err)
+		if got != text {
+			t.Errorf("echo = %q, want %q", got, text)
+		}
 	}
 }
 
@@ -32,8 +32,10 @@ func TestEchoOverPipe(t *testing.T) {
 	e := p.echoCap(t)
 	defer e.Release()
 	got, err := echo(t.Context(), e, "hello")
-	require.NoError(t, err)
-	assert.Equal(t, "hello", got)
+	vat.OK(t, err)
+	if got != "hello" {
+		t.Errorf("echo = %q, want %q", got, "hello")
+	}
 }
 
 func TestData(t *testing.T) {
@@ -44,8 +46,10 @@ func TestData(t *testing.T) {
 		err := vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(n); return nil },
 			func(r tp.Echo_data_Results, _ *vat.Caps) error {
 				d, err := r.Data()
-				require.NoError(t, err)
-				require.Len(t, d, int(n))
+				vat.OK(t, err)
+				if len(d) != int(n) {
+					t.Fatalf("%d bytes, want %d", len(d), n)
+				}
 				for i := range d {
 					if d[i] != byte(i) {
 						t.Fatalf("size %d: byte %d is wrong", n, i)
@@ -53,7 +57,7 @@ func TestData(t *testing.T) {
 				}
 				return nil
 			})
-		require.NoError(t, err)
+		vat.OK(t, err)
 	}
 }
 
@@ -67,24 +71,42 @@ func TestExceptions(t *testing.T) {
 			return q.SetReason(reason)
 		}, nil)
 		var exc *vat.Exception
-		require.ErrorAs(t, err, &exc)
+		if !errors.As(err, &exc) {
+			t.Fatalf("kind %d: %v, want a %T", kind, err, exc)
+		}
 		return exc
 	}
 	for kind := range uint16(4) {
-		assert.Equal(t, &vat.Exception{Type: vat.ExceptionType(kind), Reason: "why"}, fail(kind, "why"))
+		if got, want := fail(kind, "why"), (&vat.Exception{Type: vat.ExceptionType(kind), Reason: "why"}); !reflect.DeepEqual(got, want) {
+			t.Errorf(`fail(kind, "why") = %v, want %v`, got, want)
+		}
 	}
-	assert.Equal(t, "internal error", fail(99, "").Reason, "the text of an unknown error stays here")
+	if got, want := fail(99, "").Reason, "internal error"; got != want {
+		t.Errorf(`fail(99, "").Reason = %q, want %q: the text of an unknown error stays here`, got, want)
+	}
 
 	err := vat.Do(t.Context(), e, tp.Echo_crash, nil, nil)
-	assert.ErrorContains(t, err, "internal error")
+	if err == nil || !strings.Contains(err.Error(), "internal error") {
+		t.Errorf("vat.Do: %v, want it to contain %q", err, "internal error")
+	}
 	_, err = echo(t.Context(), e, "still here")
-	assert.NoError(t, err, "a panic is one call's failure")
+	if err != nil {
+		t.Errorf("echo: %v: a panic is one call's failure", err)
+	}
 
 	var exc *vat.Exception
-	require.ErrorAs(t, vat.Do(t.Context(), e, tp.Chain_depth, nil, nil), &exc)
-	assert.Equal(t, vat.Unimplemented, exc.Type, "a method of another interface")
-	require.ErrorAs(t, vat.Do(t.Context(), nil, tp.Chain_depth, nil, nil), &exc)
-	assert.ErrorContains(t, exc, "null capability")
+	if err := vat.Do(t.Context(), e, tp.Chain_depth, nil, nil); !errors.As(err, &exc) {
+		t.Fatalf("vat.Do(e, tp.Chain_depth, nil, nil): %v, want a %T", err, exc)
+	}
+	if exc.Type != vat.Unimplemented {
+		t.Errorf("exc.Type = %v, want %v: a method of another interface", exc.Type, vat.Unimplemented)
+	}
+	if err := vat.Do(t.Context(), nil, tp.Chain_depth, nil, nil); !errors.As(err, &exc) {
+		t.Fatalf("vat.Do(nil, tp.Chain_depth, nil, nil): %v, want a %T", err, exc)
+	}
+	if exc == nil || !strings.Contains(exc.Error(), "null capability") {
+		t.Errorf("a call on nothing: %v, want it to contain %q", exc, "null capability")
+	}
 }
 
 func TestPipelineFourDeep(t *testing.T) {
@@ -98,8 +120,10 @@ func TestPipelineFourDeep(t *testing.T) {
 	}
 	n, err := depthOf(t.Context(), c)
 	c.Release()
-	require.NoError(t, err)
-	assert.EqualValues(t, 4, n)
+	vat.OK(t, err)
+	if n != 4 {
+		t.Errorf("depth = %d, want 4", n)
+	}
 }
 
 func TestPipelineOnSlowCalls(t *testing.T) {
@@ -113,8 +137,10 @@ func TestPipelineOnSlowCalls(t *testing.T) {
 	}
 	n, err := depthOf(t.Context(), c)
 	c.Release()
-	require.NoError(t, err)
-	assert.EqualValues(t, 4, n)
+	vat.OK(t, err)
+	if n != 4 {
+		t.Errorf("depth = %d, want 4", n)
+	}
 }
 
 func TestPipelineThroughStruct(t *testing.T) {
@@ -126,13 +152,17 @@ func TestPipelineThroughStruct(t *testing.T) {
 	d := a.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
 	defer d.Release()
 	n, err := depthOf(t.Context(), d)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n)
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1", n)
+	}
 	_, _, err = a.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	n, err = depthOf(t.Context(), d)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n, "after it resolved")
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1: after it resolved", n)
+	}
 }
 
 func TestPipelineOnNothing(t *testing.T) {
@@ -144,7 +174,9 @@ func TestPipelineOnNothing(t *testing.T) {
 	d := a.Cap(tp.Chain_none_Results_chain)
 	defer d.Release()
 	_, err := depthOf(t.Context(), d)
-	assert.ErrorContains(t, err, "null capability")
+	if err == nil || !strings.Contains(err.Error(), "null capability") {
+		t.Errorf("depthOf: %v, want it to contain %q", err, "null capability")
+	}
 }
 
 func TestPipelineOnFailure(t *testing.T) {
@@ -156,7 +188,9 @@ func TestPipelineOnFailure(t *testing.T) {
 	d := a.Cap(0)
 	defer d.Release()
 	_, err := depthOf(t.Context(), d)
-	assert.ErrorContains(t, err, "broken")
+	if err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("depthOf: %v, want it to contain %q", err, "broken")
+	}
 }
 
 type callbackObj struct {
@@ -180,8 +214,10 @@ func TestCallback(t *testing.T) {
 		q.SetN(21)
 		return q.SetCallback(caps.Put(cb.AddRef()))
 	}, func(r tp.Server_invoke_Results, _ *vat.Caps) error { got = r.N(); return nil })
-	require.NoError(t, err)
-	assert.EqualValues(t, 42, got)
+	vat.OK(t, err)
+	if got != 42 {
+		t.Errorf("the callback answered %d, want 42", got)
+	}
 	cb.Release()
 	select {
 	case <-obj.released:
@@ -196,19 +232,27 @@ func TestOwnCapabilityComesBack(t *testing.T) {
 		err := vat.Do(t.Context(), p.boot, tp.Server_isLocal, func(q tp.Server_isLocal_Params, caps *vat.Caps) error {
 			return q.SetCap(caps.Put(c.AddRef()))
 		}, func(r tp.Server_isLocal_Results, _ *vat.Caps) error { local = r.Local(); return nil })
-		require.NoError(t, err)
+		vat.OK(t, err)
 		return local
 	}
 	c := p.root(t)
 	defer c.Release()
-	assert.True(t, isLocal(c), "as a promised answer, resolved when it is looked at")
+	if !isLocal(c) {
+		t.Error("isLocal(c) = false, want true: as a promised answer, resolved when it is looked at")
+	}
 	_, err := depthOf(t.Context(), c)
-	require.NoError(t, err)
-	assert.True(t, isLocal(c), "as an import")
+	vat.OK(t, err)
+	if !isLocal(c) {
+		t.Error("isLocal(c) = false, want true: as an import")
+	}
 	cb := vat.Serve(callbackTable, &callbackObj{nil, make(chan struct{})})
 	defer cb.Release()
-	assert.False(t, isLocal(cb))
-	assert.False(t, isLocal(nil))
+	if isLocal(cb) {
+		t.Error("isLocal(cb) = true, want false")
+	}
+	if isLocal(nil) {
+		t.Error("isLocal(nil) = true, want false")
+	}
 
 	// A capability of the client comes back to the client.
 	e := p.echoCap(t)
@@ -216,31 +260,41 @@ func TestOwnCapabilityComesBack(t *testing.T) {
 	err = vat.Do(t.Context(), e, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(cb.AddRef())) },
 		func(r tp.Echo_cap_Results, caps *vat.Caps) error {
 			_, ok := vat.Local[*callbackObj](caps.Get(r.Cap()))
-			assert.True(t, ok)
+			if !ok {
+				t.Error("the callback is not known to be the client's own")
+			}
 			return nil
 		})
-	require.NoError(t, err)
+	vat.OK(t, err)
 }
 
 func TestLocalCalls(t *testing.T) {
 	w := newWorld()
 	c := w.chain(0)
 	n, err := depthOf(t.Context(), c)
-	require.NoError(t, err)
-	assert.Zero(t, n)
+	vat.OK(t, err)
+	if n != 0 {
+		t.Errorf("depth = %d, want 0", n)
+	}
 	a := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(10); return nil })
 	d := a.Cap(tp.Chain_slowNext_Results_chain)
 	a.Release()
 	n, err = depthOf(t.Context(), d)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n, "pipelined on a local call")
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1: pipelined on a local call", n)
+	}
 	c.Release()
 	c.Release() // harmless
 	d.Release()
-	assert.Eventually(t, func() bool { return w.live.Load() == 0 }, time.Second, time.Millisecond)
-	assert.EqualValues(t, 2, w.released.Load())
+	soon(t, func() bool { return w.live.Load() == 0 }, "objects leaked")
+	if got := w.released.Load(); got != 2 {
+		t.Errorf("w.released.Load() = %d, want 2", got)
+	}
 	_, err = depthOf(t.Context(), c)
-	assert.ErrorContains(t, err, "released")
+	if err == nil || !strings.Contains(err.Error(), "released") {
+		t.Errorf("depthOf: %v, want it to contain %q", err, "released")
+	}
 }
 
 func TestCancel(t *testing.T) {
@@ -251,15 +305,17 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, _, err := a.Await(ctx)
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a.Await: %v, want %v", err, context.DeadlineExceeded)
+	}
 	a.Release()
 	select {
 	case <-p.cancelled:
 	case <-time.After(time.Second):
 		t.Fatal("the handler's context goes on")
 	}
-	assert.Eventually(t, func() bool { return p.server.Stats().Answers == 0 }, time.Second, time.Millisecond)
-	assert.Eventually(t, func() bool { return p.client.Stats().Questions == 0 }, time.Second, time.Millisecond)
+	soon(t, func() bool { return p.server.Stats().Answers == 0 }, "the answer stays open")
+	soon(t, func() bool { return p.client.Stats().Questions == 0 }, "the question stays open")
 }
 
 func TestCancelReachesWhatIsPipelinedOn(t *testing.T) {
@@ -295,13 +351,17 @@ func TestStream(t *testing.T) {
 		w := vat.Send(t.Context(), s, tp.Stream_write, func(q tp.Stream_write_Params, _ *vat.Caps) error { return q.SetData(chunk) })
 		w.Release() // not a cancellation
 	}
-	require.NoError(t, s.Drain(t.Context()))
+	vat.OK(t, s.Drain(t.Context()))
 	err := vat.Do(t.Context(), s, tp.Stream_done, nil, func(r tp.Stream_done_Results, _ *vat.Caps) error {
-		assert.EqualValues(t, 200*64<<10, r.Bytes())
-		assert.EqualValues(t, 200, r.Writes())
+		if got := r.Bytes(); got != 200*64<<10 {
+			t.Errorf("r.Bytes() = %d, want %d", got, 200*64<<10)
+		}
+		if got := r.Writes(); got != 200 {
+			t.Errorf("r.Writes() = %d, want 200", got)
+		}
 		return nil
 	})
-	require.NoError(t, err)
+	vat.OK(t, err)
 }
 
 // Calls that nobody waits for reach the peer, also those on an outcome that is not there yet.
@@ -325,13 +385,13 @@ func TestNobodyWaits(t *testing.T) {
 // A call is sent at once, unless the outcome of the last call of its method was the target of other calls.
 func TestPipelinedMethods(t *testing.T) {
 	p := connect(t, vat.Limits{})
-	require.NoError(t, p.boot.Settle(t.Context()))
+	vat.OK(t, p.boot.Settle(t.Context()))
 	stays := func() bool {
 		a := vat.Send(t.Context(), p.boot, tp.Server_chain, nil)
 		defer a.Release()
 		parked := p.client.Stats().ParkedBytes
 		_, _, err := a.Await(t.Context())
-		require.NoError(t, err)
+		vat.OK(t, err)
 		return parked > 0
 	}
 	pipeline := func() {
@@ -339,7 +399,7 @@ func TestPipelinedMethods(t *testing.T) {
 		defer a.Release()
 		c := a.Cap(tp.Server_chain_Results_chain)
 		defer c.Release()
-		require.NoError(t, vat.Do(t.Context(), c, tp.Chain_depth, nil, nil))
+		vat.OK(t, vat.Do(t.Context(), c, tp.Chain_depth, nil, nil))
 	}
 	soon(t, func() bool { return !stays() }, "a call stays that nothing is likely to follow")
 	stayed, wrongly := 0, 0
@@ -352,8 +412,12 @@ func TestPipelinedMethods(t *testing.T) {
 			wrongly++
 		}
 	}
-	require.NotZero(t, stayed)
-	require.Less(t, wrongly, 20, "nothing was made of the outcome of the one before")
+	if stayed == 0 {
+		t.Fatal("no call stays after one whose outcome was the target of others")
+	}
+	if wrongly >= 20 {
+		t.Fatalf("%d of 100 calls stay after one whose outcome was no target, want less than 20", wrongly)
+	}
 }
 
 // A capability pointer that is copied from one message to another means something else there. The call fails, and nothing
@@ -368,7 +432,9 @@ func TestCopiedCapabilityPointer(t *testing.T) {
 	err := vat.Do(t.Context(), c, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error {
 		return q.SetCap(caps.Put(own.serve(&echoObj{tracked{own}})))
 	}, nil)
-	require.EqualError(t, err, "internal error")
+	if err == nil || err.Error() != "internal error" {
+		t.Fatalf("vat.Do: %v, want %q", err, "internal error")
+	}
 	soon(t, func() bool { return own.live.Load() == 0 }, "the capability stays")
 }
 
@@ -386,7 +452,13 @@ func TestWhyACallWasNotSentStaysHere(t *testing.T) {
 	own := newWorld()
 	mine := own.serve(&echoObj{tracked{own}})
 	err := vat.Do(t.Context(), c, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(mine)) }, nil)
-	require.EqualError(t, err, "internal error")
-	require.ErrorIs(t, seen, secret, "the handler knows")
-	require.ErrorContains(t, seen, "Echo.echo was not sent: open /etc/secret")
+	if err == nil || err.Error() != "internal error" {
+		t.Fatalf("vat.Do: %v, want %q", err, "internal error")
+	}
+	if !errors.Is(seen, secret) {
+		t.Fatalf("the handler sees %v, want %v", seen, secret)
+	}
+	if seen == nil || !strings.Contains(seen.Error(), "Echo.echo was not sent: open /etc/secret") {
+		t.Fatalf("the handler sees %v, want it to contain %q", seen, "Echo.echo was not sent: open /etc/secret")
+	}
 }

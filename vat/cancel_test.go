@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/meter"
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -47,14 +45,18 @@ func TestCancelWithinAMillisecond(t *testing.T) {
 					c.Release()
 				}
 				time.Sleep(time.Second)
-				require.Empty(t, w.cancelled)
+				if len(w.cancelled) != 0 {
+					t.Fatalf("%d calls were cancelled, want none", len(w.cancelled))
+				}
 				given := time.Now()
 				for _, p := range piped {
 					p.Release()
 				}
 				call.Release()
 				<-w.cancelled
-				require.LessOrEqual(t, time.Since(given), row.most)
+				if got := time.Since(given); got > row.most {
+					t.Fatalf("the cancellation took %v, want at most %v", got, row.most)
+				}
 
 				e.Release()
 				boot.Release()
@@ -93,13 +95,21 @@ func TestCancelBeforeItsTurn(t *testing.T) {
 		for range 100 {
 			call := sleeping(t, e)
 			synctest.Wait()
-			require.Equal(t, 1, server.Stats().Calls)
+			if got := server.Stats().Calls; got != 1 {
+				t.Fatalf("server.Stats().Calls = %d, want 1", got)
+			}
 			call.Release()
 			synctest.Wait()
-			require.Zero(t, server.Stats().Calls)
-			require.Zero(t, server.Stats().Answers)
+			if got := server.Stats().Calls; got != 0 {
+				t.Fatalf("server.Stats().Calls = %d, want 0", got)
+			}
+			if got := server.Stats().Answers; got != 0 {
+				t.Fatalf("server.Stats().Answers = %d, want 0", got)
+			}
 		}
-		require.Empty(t, w.cancelled)
+		if len(w.cancelled) != 0 {
+			t.Fatalf("%d calls were cancelled, want none", len(w.cancelled))
+		}
 		close(hold)
 		e.Release()
 		boot.Release()

@@ -2,14 +2,13 @@ package vat_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -19,7 +18,7 @@ func TestReleaseIsCalledOnce(t *testing.T) {
 	p := connect(t, vat.Limits{})
 	c := p.root(t)
 	_, err := depthOf(t.Context(), c)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	// The same capability, many references, both ways.
 	var refs []*vat.Cap
 	e := p.echoCap(t)
@@ -28,21 +27,25 @@ func TestReleaseIsCalledOnce(t *testing.T) {
 		refs = append(refs, a.Cap(0))
 		if len(refs)%2 == 0 {
 			_, _, err := a.Await(t.Context())
-			require.NoError(t, err)
+			vat.OK(t, err)
 		}
 		a.Release()
 	}
 	e.Release()
 	_, err = depthOf(t.Context(), refs[7])
-	require.NoError(t, err)
+	vat.OK(t, err)
 	soon(t, func() bool { return p.live.Load() == 1 }, "the echo stays")
 	c.Release()
 	for _, r := range refs {
-		require.EqualValues(t, 1, p.live.Load())
+		if got := p.live.Load(); got != 1 {
+			t.Fatalf("p.live.Load() = %d, want 1", got)
+		}
 		r.Release()
 	}
 	soon(t, func() bool { return p.live.Load() == 0 }, "the chain stays")
-	assert.EqualValues(t, 2, p.released.Load())
+	if got := p.released.Load(); got != 2 {
+		t.Errorf("p.released.Load() = %d, want 2", got)
+	}
 	soon(t, func() bool {
 		s, c := p.server.Stats(), p.client.Stats()
 		return s.Exports == 1 && s.Answers == 0 && c.Imports == 1 && c.Questions == 0
@@ -60,7 +63,7 @@ func TestPeerDiesWhileAHandlerWaitsForIt(t *testing.T) {
 	})
 	c := p.root(t)
 	_, err := depthOf(t.Context(), c)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	s := vat.Send(t.Context(), c, tp.Chain_slowNext, func(q tp.Chain_slowNext_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
 	<-entered
 	time.Sleep(5 * time.Millisecond)
@@ -68,20 +71,30 @@ func TestPeerDiesWhileAHandlerWaitsForIt(t *testing.T) {
 	p.client.Close()
 	_, _, err = a.Await(t.Context())
 	var exc *vat.Exception
-	require.ErrorAs(t, err, &exc)
-	assert.Equal(t, vat.Disconnected, exc.Type)
+	if !errors.As(err, &exc) {
+		t.Fatalf("a.Await: %v, want a %T", err, exc)
+	}
+	if exc.Type != vat.Disconnected {
+		t.Errorf("exc.Type = %v, want %v", exc.Type, vat.Disconnected)
+	}
 	<-p.server.Done()
-	assert.Equal(t, io.EOF, p.server.Err())
+	if got := p.server.Err(); got != io.EOF {
+		t.Errorf("p.server.Err() = %v, want %v", got, io.EOF)
+	}
 	<-p.cancelled
 	soon(t, func() bool { return p.live.Load() == 0 }, "objects leaked")
-	assert.Less(t, time.Since(start), 250*time.Millisecond)
+	if got := time.Since(start); got >= 250*time.Millisecond {
+		t.Errorf("that took %v, want less than %v", got, 250*time.Millisecond)
+	}
 	close(stuck)
 	<-obj.released
 	a.Release()
 	s.Release()
 	c.Release()
 	_, err = depthOf(t.Context(), c)
-	assert.Error(t, err)
+	if err == nil {
+		t.Error("depthOf: no error")
+	}
 }
 
 func TestOneConnectionsWorkersAreItsOwn(t *testing.T) {
@@ -106,13 +119,15 @@ func TestOneConnectionsWorkersAreItsOwn(t *testing.T) {
 	other.Release()
 	defer oc.Release()
 	_, err := echo(t.Context(), oc, "hello")
-	require.NoError(t, err)
+	vat.OK(t, err)
 
 	p := connect(t, vat.Limits{})
 	c := p.root(t)
 	defer c.Release()
 	_, err = depthOf(t.Context(), c)
-	assert.NoError(t, err)
+	if err != nil {
+		t.Errorf("depthOf: %v", err)
+	}
 }
 
 func TestManyClientsComeAndGo(t *testing.T) {
@@ -130,7 +145,9 @@ func TestManyClientsComeAndGo(t *testing.T) {
 		defer c.Release()
 		p.client.Close()
 	}
-	assert.EqualValues(t, 600, served.Load())
+	if got := served.Load(); got != 600 {
+		t.Errorf("served.Load() = %d, want 600", got)
+	}
 }
 
 // Two connections hold the same object. The workers of one are stuck in it; the other connection is not affected.
@@ -157,10 +174,14 @@ func TestSharedObjectIsNotHeldUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		s := sleep(boots[1], 1)
 		_, _, err := s.Await(ctx)
-		assert.NoError(t, err)
+		if err != nil {
+			t.Errorf("s.Await: %v", err)
+		}
 		s.Release()
 		_, err = echo(ctx, boots[1], "hello")
-		assert.NoError(t, err)
+		if err != nil {
+			t.Errorf("echo: %v", err)
+		}
 		cancel()
 	}
 	for _, b := range boots {
@@ -184,5 +205,7 @@ func TestEndlessPromises(t *testing.T) {
 		r.resolve(5+i, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6 + i); return nil })
 	}
 	soon(t, func() bool { return r.conn.Stats().Imports <= 1 }, "promises pile up")
-	assert.NoError(t, r.conn.Err())
+	if err := r.conn.Err(); err != nil {
+		t.Errorf("r.conn.Err(): %v", err)
+	}
 }

@@ -2,11 +2,11 @@ package vat
 
 import (
 	"encoding/binary"
+	"reflect"
 	"testing"
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/require"
 )
 
 // arrived returns a message that arrived as one segment.
@@ -16,7 +16,7 @@ func arrived(t testing.TB, b []byte) *message {
 	m.buf, m.size = &buffer{b: b, class: -1}, int64(len(b))
 	m.ro.ReplaceData(b)
 	_, err := m.msg.Reset(&m.ro)
-	require.NoError(t, err)
+	OK(t, err)
 	return m
 }
 
@@ -25,134 +25,190 @@ func TestEnvelopesReadAsTheSchemaHasThem(t *testing.T) {
 	size := capnp.ObjectSize{DataSize: 16, PointerCount: 2}
 	for _, path := range [][]uint16{nil, {}, {3}, {1, 0, 65535}} {
 		m, err := newCall(size)
-		require.NoError(t, err)
+		OK(t, err)
 		m.content.Struct().SetUint64(8, 42)
 		data, err := m.data(1, 5)
-		require.NoError(t, err)
+		OK(t, err)
 		copy(data, "hello")
 		if path == nil {
 			m.setWord(callTarget, 7)
 		} else {
-			require.NoError(t, m.setPromisedTarget(8, path))
+			OK(t, m.setPromisedTarget(8, path))
 		}
 		m.setWord(envelopeHead, 9|10<<32)
 		m.setWord(callInterface, 11)
 
 		head, body, tail, whole := m.frame()
-		require.Nil(t, whole)
-		require.EqualValues(t, len(body)/8+1, binary.LittleEndian.Uint32(head[4:]), "the tail is a word")
+		if whole != nil {
+			t.Fatalf("whole = %v, want nil", whole)
+		}
+		if got, want := int(binary.LittleEndian.Uint32(head[4:])), len(body)/8+1; got != want {
+			t.Fatalf("the header says %d words, want %d", got, want)
+		}
 		in := arrived(t, append(append([]byte{}, body...), tail...))
 		root, err := rpc.ReadRootMessage(&in.msg)
-		require.NoError(t, err)
+		OK(t, err)
 		call, err := root.Call()
-		require.NoError(t, err)
-		require.Equal(t, []uint64{9, 10, 11}, []uint64{uint64(call.QuestionId()), uint64(call.MethodId()), call.InterfaceId()})
-		require.Equal(t, rpc.Call_sendResultsTo_Which_caller, call.SendResultsTo().Which())
+		OK(t, err)
+		if got, want := []uint64{uint64(call.QuestionId()), uint64(call.MethodId()), call.InterfaceId()}, []uint64{9, 10, 11}; !reflect.DeepEqual(got, want) {
+			t.Fatalf("question, method and interface = %v, want %v", got, want)
+		}
+		if got := call.SendResultsTo().Which(); got != rpc.Call_sendResultsTo_Which_caller {
+			t.Fatalf("call.SendResultsTo().Which() = %v, want %v", got, rpc.Call_sendResultsTo_Which_caller)
+		}
 		to, err := call.Target()
-		require.NoError(t, err)
+		OK(t, err)
 		if path == nil {
-			require.EqualValues(t, 7, to.ImportedCap())
+			if got := to.ImportedCap(); got != 7 {
+				t.Fatalf("to.ImportedCap() = %d, want 7", got)
+			}
 		} else {
 			pa, err := to.PromisedAnswer()
-			require.NoError(t, err)
-			require.EqualValues(t, 8, pa.QuestionId())
+			OK(t, err)
+			if got := pa.QuestionId(); got != 8 {
+				t.Fatalf("pa.QuestionId() = %d, want 8", got)
+			}
 			got, err := readTransform(pa)
-			require.NoError(t, err)
-			require.Equal(t, append([]uint16{}, path...), got)
+			OK(t, err)
+			if want := append([]uint16{}, path...); !reflect.DeepEqual(got, want) {
+				t.Fatalf("path = %v, want %v", got, want)
+			}
 		}
 		p, err := call.Params()
-		require.NoError(t, err)
-		require.False(t, p.HasCapTable())
+		OK(t, err)
+		if p.HasCapTable() {
+			t.Fatal("p.HasCapTable() = true, want false")
+		}
 		c, err := p.Content()
-		require.NoError(t, err)
-		require.EqualValues(t, 42, c.Struct().Uint64(8))
+		OK(t, err)
+		if got := c.Struct().Uint64(8); got != 42 {
+			t.Fatalf("c.Struct().Uint64(8) = %d, want 42", got)
+		}
 		d, err := c.Struct().Ptr(1)
-		require.NoError(t, err)
-		require.Equal(t, "hello", string(d.Data()))
+		OK(t, err)
+		if got, want := string(d.Data()), "hello"; got != want {
+			t.Fatalf("d.Data() = %q, want %q", got, want)
+		}
 
-		require.NoError(t, m.inline())
+		OK(t, m.inline())
 		d, err = m.content.Struct().Ptr(1)
-		require.NoError(t, err)
-		require.Equal(t, "hello", string(d.Data()), "a tail that was moved into the segment")
+		OK(t, err)
+		if got, want := string(d.Data()), "hello"; got != want {
+			t.Fatalf("d.Data() = %q, want %q: a tail that was moved into the segment", got, want)
+		}
 		m.unref()
 	}
 	empty, err := newCall(size)
-	require.NoError(t, err)
+	OK(t, err)
 	_, err = empty.data(0, 0)
-	require.NoError(t, err)
+	OK(t, err)
 	_, body, tail, _ := empty.frame()
 	in := arrived(t, append(append([]byte{}, body...), tail...))
 	root, err := rpc.ReadRootMessage(&in.msg)
-	require.NoError(t, err)
+	OK(t, err)
 	call, err := root.Call()
-	require.NoError(t, err)
+	OK(t, err)
 	p, err := call.Params()
-	require.NoError(t, err)
+	OK(t, err)
 	c, err := p.Content()
-	require.NoError(t, err)
+	OK(t, err)
 	d, err := c.Struct().Ptr(0)
-	require.NoError(t, err)
-	require.True(t, d.IsValid() && len(d.Data()) == 0, "empty data is there, and empty")
+	OK(t, err)
+	if !(d.IsValid() && len(d.Data()) == 0) {
+		t.Fatal("empty data is missing or not empty")
+	}
 
 	for _, size := range []capnp.ObjectSize{{}, size} {
 		m, err := newReturn(0)
-		require.NoError(t, err)
-		require.NoError(t, m.newContent(size))
+		OK(t, err)
+		OK(t, m.newContent(size))
 		m.orWord(envelopeHead, 9)
 		_, body, _, _ := m.frame()
 		in := arrived(t, append([]byte{}, body...))
 		root, err := rpc.ReadRootMessage(&in.msg)
-		require.NoError(t, err)
+		OK(t, err)
 		ret, err := root.Return()
-		require.NoError(t, err)
-		require.EqualValues(t, 9, ret.AnswerId())
-		require.False(t, ret.ReleaseParamCaps())
-		require.Equal(t, rpc.Return_Which_results, ret.Which())
+		OK(t, err)
+		if got := ret.AnswerId(); got != 9 {
+			t.Fatalf("ret.AnswerId() = %d, want 9", got)
+		}
+		if ret.ReleaseParamCaps() {
+			t.Fatal("ret.ReleaseParamCaps() = true, want false")
+		}
+		if got := ret.Which(); got != rpc.Return_Which_results {
+			t.Fatalf("ret.Which() = %v, want %v", got, rpc.Return_Which_results)
+		}
 		p, err := ret.Results()
-		require.NoError(t, err)
+		OK(t, err)
 		c, err := p.Content()
-		require.NoError(t, err)
-		require.Equal(t, size, c.Struct().Size())
+		OK(t, err)
+		if got := c.Struct().Size(); got != size {
+			t.Fatalf("c.Struct().Size() = %v, want %v", got, size)
+		}
 		_, _, isReturn := plain(in.single())
-		require.True(t, isReturn, "its own envelopes are plain")
+		if !isReturn {
+			t.Fatal("isReturn = false, want true: an envelope of its own is plain")
+		}
 	}
 	for _, releaseCaps := range []bool{false, true} {
 		f := newFinish(9, releaseCaps)
 		root, err := rpc.ReadRootMessage(&arrived(t, f[frameHeader:]).msg)
-		require.NoError(t, err)
+		OK(t, err)
 		fin, err := root.Finish()
-		require.NoError(t, err)
-		require.EqualValues(t, 9, fin.QuestionId())
-		require.Equal(t, releaseCaps, fin.ReleaseResultCaps())
-		require.False(t, fin.RequireEarlyCancellationWorkaround())
+		OK(t, err)
+		if got := fin.QuestionId(); got != 9 {
+			t.Fatalf("fin.QuestionId() = %d, want 9", got)
+		}
+		if got := fin.ReleaseResultCaps(); got != releaseCaps {
+			t.Fatalf("fin.ReleaseResultCaps() = %v, want %v", got, releaseCaps)
+		}
+		if fin.RequireEarlyCancellationWorkaround() {
+			t.Fatal("fin.RequireEarlyCancellationWorkaround() = true, want false")
+		}
 		which, word, ok := readShort(f[:])
-		require.True(t, ok)
-		require.Equal(t, rpc.Message_Which_finish, which)
-		require.EqualValues(t, 9, uint32(word))
-		require.Equal(t, releaseCaps, word&finishKeepsCaps == 0)
+		if !ok {
+			t.Fatal("ok = false, want true")
+		}
+		if which != rpc.Message_Which_finish {
+			t.Fatalf("which = %v, want %v", which, rpc.Message_Which_finish)
+		}
+		if got := uint32(word); got != 9 {
+			t.Fatalf("word = %d, want 9", got)
+		}
+		if got := word&finishKeepsCaps == 0; got != releaseCaps {
+			t.Fatalf("word&finishKeepsCaps == 0 = %v, want %v", got, releaseCaps)
+		}
 	}
 	f := newRelease(9, 1<<31)
 	root, err = rpc.ReadRootMessage(&arrived(t, f[frameHeader:]).msg)
-	require.NoError(t, err)
+	OK(t, err)
 	rel, err := root.Release()
-	require.NoError(t, err)
-	require.Equal(t, []uint32{9, 1 << 31}, []uint32{rel.Id(), rel.ReferenceCount()})
+	OK(t, err)
+	if got, want := []uint32{rel.Id(), rel.ReferenceCount()}, []uint32{9, 1 << 31}; !reflect.DeepEqual(got, want) {
+		t.Fatalf("id and count = %v, want %v", got, want)
+	}
 	which, word, ok := readShort(f[:])
-	require.True(t, ok)
-	require.Equal(t, rpc.Message_Which_release, which)
-	require.Equal(t, []uint64{9, 1 << 31}, []uint64{uint64(uint32(word)), word >> 32})
+	if !ok {
+		t.Fatal("ok = false, want true")
+	}
+	if which != rpc.Message_Which_release {
+		t.Fatalf("which = %v, want %v", which, rpc.Message_Which_release)
+	}
+	if got, want := []uint64{uint64(uint32(word)), word >> 32}, []uint64{9, 1 << 31}; !reflect.DeepEqual(got, want) {
+		t.Fatalf("id and count = %v, want %v", got, want)
+	}
 }
 
 // withCaps is a Return whose capability table has every kind of capability.
 func withCaps(t testing.TB, list []descriptor) *message {
 	t.Helper()
 	m, err := newReturn(0)
-	require.NoError(t, err)
-	require.NoError(t, m.newContent(capnp.ObjectSize{PointerCount: 1}))
+	OK(t, err)
+	OK(t, m.newContent(capnp.ObjectSize{PointerCount: 1}))
 	first, err := m.list(m.contentAt()+1, len(list), 1, 1)
-	require.NoError(t, err)
+	OK(t, err)
 	for i, d := range list {
-		require.NoError(t, m.setDescriptor(first+2*i, d))
+		OK(t, m.setDescriptor(first+2*i, d))
 	}
 	return m
 }
@@ -170,34 +226,52 @@ func TestCapabilityTableReadsAsTheSchemaHasIt(t *testing.T) {
 		_, body, _, _ := m.frame()
 		in := arrived(t, append([]byte{}, body...))
 		ret, isCall, isReturn := plain(in.single())
-		require.False(t, isCall)
-		require.Equal(t, len(list) == len(numbered), isReturn, "plain, but for what has no number")
+		if isCall {
+			t.Fatal("isCall = true, want false")
+		}
+		if want := len(list) == len(numbered); isReturn != want {
+			t.Fatalf("isReturn = %v, want %v: plain, but for what has no number", isReturn, want)
+		}
 		if isReturn {
-			require.Equal(t, len(list), ret.table.n)
+			if want := len(list); ret.table.n != want {
+				t.Fatalf("ret.table.n = %d, want %d", ret.table.n, want)
+			}
 		}
 		root, err := rpc.ReadRootMessage(&in.msg)
-		require.NoError(t, err)
+		OK(t, err)
 		r, err := root.Return()
-		require.NoError(t, err)
+		OK(t, err)
 		p, err := r.Results()
-		require.NoError(t, err)
+		OK(t, err)
 		table, err := p.CapTable()
-		require.NoError(t, err)
-		require.Equal(t, len(list), table.Len())
+		OK(t, err)
+		if got, want := table.Len(), len(list); got != want {
+			t.Fatalf("table.Len() = %d, want %d", got, want)
+		}
 		for i, d := range list {
 			got := table.At(i)
-			require.Equal(t, d.which, got.Which())
-			require.EqualValues(t, 0xff, got.AttachedFd())
+			if got := got.Which(); got != d.which {
+				t.Fatalf("got.Which() = %v, want %v", got, d.which)
+			}
+			if got := got.AttachedFd(); got != 0xff {
+				t.Fatalf("got.AttachedFd() = %d, want 0xff", got)
+			}
 			if d.way == nil {
-				require.Equal(t, d.id, capnp.Struct(got).Uint32(4))
+				if got := capnp.Struct(got).Uint32(4); got != d.id {
+					t.Fatalf("capnp.Struct(got).Uint32(4) = %d, want %d", got, d.id)
+				}
 				continue
 			}
 			pa, err := got.ReceiverAnswer()
-			require.NoError(t, err)
-			require.EqualValues(t, 8, pa.QuestionId())
+			OK(t, err)
+			if got := pa.QuestionId(); got != 8 {
+				t.Fatalf("pa.QuestionId() = %d, want 8", got)
+			}
 			path, err := readTransform(pa)
-			require.NoError(t, err)
-			require.Equal(t, way.path, path)
+			OK(t, err)
+			if !reflect.DeepEqual(path, way.path) {
+				t.Fatalf("path = %v, want %v", path, way.path)
+			}
 		}
 	}
 }
@@ -225,7 +299,7 @@ func FuzzPlain(f *testing.F) {
 		},
 	} {
 		m, err := k()
-		require.NoError(f, err)
+		OK(f, err)
 		_, body, _, _ := m.frame()
 		f.Add(append([]byte{}, body...))
 	}
@@ -239,56 +313,80 @@ func FuzzPlain(f *testing.F) {
 		}
 		generated := arrived(t, append([]byte{}, b...))
 		root, err := rpc.ReadRootMessage(&generated.msg)
-		require.NoError(t, err)
+		OK(t, err)
 		var p rpc.Payload
 		if isCall {
 			c, err := root.Call()
-			require.NoError(t, err)
+			OK(t, err)
 			to, err := c.Target()
-			require.NoError(t, err)
+			OK(t, err)
 			want := plainCall{question: c.QuestionId(), iface: c.InterfaceId(), method: c.MethodId(),
 				yourself: c.SendResultsTo().Which() == rpc.Call_sendResultsTo_Which_yourself,
 				content:  call.content, table: call.table, path: call.path}
 			if call.piped {
 				pa, err := to.PromisedAnswer()
-				require.NoError(t, err)
+				OK(t, err)
 				path, err := readTransform(pa)
-				require.NoError(t, err)
-				require.Equal(t, path, append([]uint16{}, call.path.slice()...))
+				OK(t, err)
+				if got := append([]uint16{}, call.path.slice()...); !reflect.DeepEqual(got, path) {
+					t.Fatalf("call.path = %v, want %v", got, path)
+				}
 				want.target, want.piped = pa.QuestionId(), true
 			} else {
-				require.Equal(t, rpc.MessageTarget_Which_importedCap, to.Which())
+				if got := to.Which(); got != rpc.MessageTarget_Which_importedCap {
+					t.Fatalf("to.Which() = %v, want %v", got, rpc.MessageTarget_Which_importedCap)
+				}
 				want.target = to.ImportedCap()
 			}
-			require.Equal(t, want, call)
+			if call != want {
+				t.Fatalf("call = %v, want %v", call, want)
+			}
 			p, err = c.Params()
-			require.NoError(t, err)
+			OK(t, err)
 		} else {
 			r, err := root.Return()
-			require.NoError(t, err)
-			require.Equal(t, rpc.Return_Which_results, r.Which())
-			require.False(t, r.ReleaseParamCaps())
-			require.Equal(t, r.AnswerId(), call.question)
+			OK(t, err)
+			if got := r.Which(); got != rpc.Return_Which_results {
+				t.Fatalf("r.Which() = %v, want %v", got, rpc.Return_Which_results)
+			}
+			if r.ReleaseParamCaps() {
+				t.Fatal("r.ReleaseParamCaps() = true, want false")
+			}
+			if want := r.AnswerId(); call.question != want {
+				t.Fatalf("call.question = %d, want %d", call.question, want)
+			}
 			p, err = r.Results()
-			require.NoError(t, err)
+			OK(t, err)
 		}
 		table, err := p.CapTable()
-		require.NoError(t, err)
-		require.Equal(t, table.Len(), call.table.n)
+		OK(t, err)
+		if want := table.Len(); call.table.n != want {
+			t.Fatalf("call.table.n = %d, want %d", call.table.n, want)
+		}
 		for i := range call.table.n {
 			d := call.table.word(b, i)
-			require.Equal(t, table.At(i).Which(), rpc.CapDescriptor_Which(uint16(d)))
-			require.Equal(t, capnp.Struct(table.At(i)).Uint32(4), uint32(d>>32))
+			if got, want := rpc.CapDescriptor_Which(uint16(d)), table.At(i).Which(); got != want {
+				t.Fatalf("the kind of descriptor %d = %v, want %v", i, got, want)
+			}
+			if got, want := uint32(d>>32), capnp.Struct(table.At(i)).Uint32(4); got != want {
+				t.Fatalf("the id of descriptor %d = %d, want %d", i, got, want)
+			}
 		}
 		want, err := p.Content()
 		m := arrived(t, b)
 		if moved := m.rootAt(b, call.content); err != nil || moved != nil {
-			require.Equal(t, err == nil, moved == nil, "%v, %v", err, moved)
+			if got, want := moved == nil, err == nil; got != want {
+				t.Fatalf("moved within the message: %v (%v), by the generated code: %v (%v), want both or none", got, moved, want, err)
+			}
 			return
 		}
-		require.Equal(t, want.Struct().Size(), m.content.Struct().Size())
+		if got, want := m.content.Struct().Size(), want.Struct().Size(); got != want {
+			t.Fatalf("m.content.Struct().Size() = %v, want %v", got, want)
+		}
 		for i := range want.Struct().Size().DataSize {
-			require.Equal(t, want.Struct().Uint8(capnp.DataOffset(i)), m.content.Struct().Uint8(capnp.DataOffset(i)))
+			if got, want := m.content.Struct().Uint8(capnp.DataOffset(i)), want.Struct().Uint8(capnp.DataOffset(i)); got != want {
+				t.Fatalf("byte %d of the content = %d, want %d", i, got, want)
+			}
 		}
 	})
 }

@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -29,12 +28,14 @@ func TestHeadersOnManyConnections(t *testing.T) {
 		var h [8]byte
 		binary.LittleEndian.PutUint32(h[4:], 1<<20) // 8 MiB announced
 		_, err := a.Write(h[:])
-		require.NoError(t, err)
+		vat.OK(t, err)
 		raws = append(raws, a)
 	}
 	time.Sleep(20 * time.Millisecond)
 	runtime.ReadMemStats(&after)
-	assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(40<<20), "memory follows the bytes that arrive")
+	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got >= int64(40<<20) {
+		t.Errorf("the heap grew by %d bytes, want less than %d: memory follows the bytes that arrive", got, int64(40<<20))
+	}
 	for i := range conns {
 		raws[i].Close()
 		<-conns[i].Done()
@@ -79,7 +80,9 @@ func TestRepliesNeverRead(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	peak = max(peak, r.conn.Stats().ParkedBytes)
 	t.Logf("parked at most %d KiB", peak>>10)
-	assert.Less(t, peak, int64(80<<20))
+	if peak >= int64(80<<20) {
+		t.Errorf("peak = %d, want less than %d", peak, int64(80<<20))
+	}
 }
 
 func TestExportsLimit(t *testing.T) {
@@ -98,24 +101,38 @@ func TestExportsLimit(t *testing.T) {
 		}
 		a.Release()
 	}
-	assert.Len(t, held, 18) // beside the bootstrap and c
-	require.Error(t, refused)
-	assert.Regexp(t, "^limit", refused.Error())
+	if len(held) != 18 {
+		t.Errorf("%d capabilities are held, want 18 beside the bootstrap and c", len(held))
+	}
+	if refused == nil {
+		t.Fatal("none of 40 capabilities was refused")
+	}
+	if got := refused.Error(); !strings.HasPrefix(got, "limit") {
+		t.Errorf("refused.Error() = %q, want it to begin with %q", got, "limit")
+	}
 	soon(t, func() bool { return p.live.Load() == 19 }, "refused capabilities stay")
 	many := vat.Do(t.Context(), p.boot, tp.Server_many, func(q tp.Server_many_Params, _ *vat.Caps) error { q.SetN(50); return nil }, nil)
-	assert.Error(t, many)
+	if many == nil {
+		t.Error("50 capabilities in one answer were not refused")
+	}
 	n, err := depthOf(t.Context(), held[0])
-	require.NoError(t, err, "everything else goes on")
-	assert.EqualValues(t, 1, n)
+	if err != nil {
+		t.Fatalf("depthOf: %v: everything else goes on", err)
+	}
+	if n != 1 {
+		t.Errorf("n = %d, want 1", n)
+	}
 	for _, h := range held {
 		h.Release()
 	}
 	soon(t, func() bool { return p.live.Load() == 1 }, "released capabilities stay")
 	_, err = depthOf(t.Context(), c)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	a := vat.Send(t.Context(), c, tp.Chain_next, nil)
 	_, _, err = a.Await(t.Context())
-	assert.NoError(t, err, "there is room again")
+	if err != nil {
+		t.Errorf("a.Await: %v: there is room again", err)
+	}
 	a.Release()
 }
 
@@ -134,7 +151,9 @@ func TestFloodOfBootstraps(t *testing.T) {
 	for i := range uint32(10) {
 		r.bootstrap(most + i)
 	}
-	assert.Contains(t, r.aborted(), "limit")
+	if got := r.aborted(); !strings.Contains(got, "limit") {
+		t.Errorf("r.aborted() = %q, want it to contain %q", got, "limit")
+	}
 }
 
 func TestCallsLimit(t *testing.T) {
@@ -147,18 +166,26 @@ func TestCallsLimit(t *testing.T) {
 			return nil
 		}))
 	}
-	assert.Regexp(t, "^limit", r.exception(20))
-	assert.NoError(t, r.conn.Err())
+	if got := r.exception(20); !strings.HasPrefix(got, "limit") {
+		t.Errorf("r.exception(20) = %q, want it to begin with %q", got, "limit")
+	}
+	if err := r.conn.Err(); err != nil {
+		t.Errorf("r.conn.Err(): %v", err)
+	}
 }
 
 func TestSlowLoris(t *testing.T) {
 	r := newRaw(t, vat.Limits{FrameTimeout: 50 * time.Millisecond})
 	r.boot()
 	_, _ = r.nc.Write([]byte{0, 0})
-	assert.Contains(t, r.aborted(), "too long")
+	if got := r.aborted(); !strings.Contains(got, "too long") {
+		t.Errorf("r.aborted() = %q, want it to contain %q", got, "too long")
+	}
 }
 
 func TestHandshakeTimeout(t *testing.T) {
 	r := newRaw(t, vat.Limits{HandshakeTimeout: 50 * time.Millisecond})
-	assert.Contains(t, r.aborted(), "too long")
+	if got := r.aborted(); !strings.Contains(got, "too long") {
+		t.Errorf("r.aborted() = %q, want it to contain %q", got, "too long")
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -42,9 +40,9 @@ func honest(t testing.TB) []byte {
 	next := vat.Send(ctx, c, tp.Chain_next, nil)
 	d := next.Cap(tp.Chain_next_Results_chain)
 	_, err := depthOf(ctx, d)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	cb := vat.Serve(callbackTable, &callbackObj{func(n uint32) uint32 { return n }, make(chan struct{})})
-	require.NoError(t, vat.Do(ctx, boot, tp.Server_invoke, func(q tp.Server_invoke_Params, caps *vat.Caps) error {
+	vat.OK(t, vat.Do(ctx, boot, tp.Server_invoke, func(q tp.Server_invoke_Params, caps *vat.Caps) error {
 		return q.SetCallback(caps.Put(cb.AddRef()))
 	}, nil))
 	// Pipelined calls on its own capability: an embargo.
@@ -52,8 +50,8 @@ func honest(t testing.TB) []byte {
 	ec := e.Cap(0)
 	back := vat.Send(ctx, ec, tp.Echo_cap, func(q tp.Echo_cap_Params, caps *vat.Caps) error { return q.SetCap(caps.Put(cb.AddRef())) })
 	cb2 := back.Cap(0)
-	require.NoError(t, vat.Do(ctx, cb2, tp.Callback_call, nil, nil))
-	require.NoError(t, vat.Do(ctx, boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
+	vat.OK(t, vat.Do(ctx, cb2, tp.Callback_call, nil, nil))
+	vat.OK(t, vat.Do(ctx, boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
 		return q.SetCap(caps.Put(d.AddRef()))
 	}, nil))
 	for _, a := range []interface{ Release() }{first, next, e, back, c, d, ec, cb, cb2, boot} {

@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -141,7 +140,9 @@ func TestBreaches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRaw(t, vat.Limits{})
 			c.do(r, r.boot())
-			assert.Contains(t, r.aborted(), c.want)
+			if got := r.aborted(); !strings.Contains(got, c.want) {
+				t.Errorf("r.aborted() = %q, want it to contain %q", got, c.want)
+			}
 		})
 	}
 }
@@ -168,7 +169,9 @@ func TestGivenBack(t *testing.T) {
 	boot := r.boot()
 	r.get(1, boot, 0)
 	kept := r.get(2, boot, 0)
-	require.EqualValues(t, 2, r.live.Load())
+	if got := r.live.Load(); got != 2 {
+		t.Fatalf("r.live.Load() = %d, want 2", got)
+	}
 	r.finish(1, true)
 	soon(t, func() bool { return r.live.Load() == 1 }, "a result stays that Finish gave back")
 	r.finish(2, false)
@@ -182,11 +185,11 @@ func TestGivenBack(t *testing.T) {
 			return p.SetCap(c.Put(r.serve(&echoObj{tracked{r.world}})))
 		})
 		call, err := r.come(rpc.Message_Which_call).Call()
-		require.NoError(t, err)
+		vat.OK(t, err)
 		p, err := call.Params()
-		require.NoError(t, err)
+		vat.OK(t, err)
 		table, err := p.CapTable()
-		require.NoError(t, err)
+		vat.OK(t, err)
 		r.send(func(m rpc.Message) error {
 			ret, err := m.NewReturn()
 			if err != nil {
@@ -198,10 +201,12 @@ func TestGivenBack(t *testing.T) {
 			return err
 		})
 		_, _, err = a.Await(t.Context())
-		require.NoError(t, err)
+		vat.OK(t, err)
 		a.Release()
 		if !back {
-			require.EqualValues(t, 1, r.live.Load())
+			if got := r.live.Load(); got != 1 {
+				t.Fatalf("r.live.Load() = %d, want 1", got)
+			}
 			r.release(table.At(0).SenderHosted(), 1)
 		}
 		soon(t, func() bool { return r.live.Load() == 0 }, "a parameter stays that was given back")
@@ -261,11 +266,15 @@ func TestUnknownMessagesAreEchoed(t *testing.T) {
 		return err
 	})
 	u, err := r.expect(rpc.Message_Which_unimplemented).Unimplemented()
-	require.NoError(t, err)
-	require.Equal(t, rpc.Message_Which_join, u.Which())
+	vat.OK(t, err)
+	if got := u.Which(); got != rpc.Message_Which_join {
+		t.Fatalf("u.Which() = %v, want %v", got, rpc.Message_Which_join)
+	}
 	j, err := u.Join()
-	require.NoError(t, err)
-	assert.EqualValues(t, 77, j.QuestionId())
+	vat.OK(t, err)
+	if got := j.QuestionId(); got != 77 {
+		t.Errorf("j.QuestionId() = %d, want 77", got)
+	}
 }
 
 func TestCapabilityTableThatLies(t *testing.T) {
@@ -276,10 +285,14 @@ func TestCapabilityTableThatLies(t *testing.T) {
 		func(s capnp.Struct, _ rpc.CapDescriptor_List) error {
 			return s.SetPtr(0, capnp.NewInterface(s.Segment(), 4_000_000_000).ToPtr())
 		}))
-	assert.Contains(t, r.exception(1), "null")
+	if got := r.exception(1); !strings.Contains(got, "null") {
+		t.Errorf("r.exception(1) = %q, want it to contain %q", got, "null")
+	}
 	// An export that does not exist is broken.
 	r.call(2, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error { d.SetReceiverHosted(1234); return nil }))
-	assert.Contains(t, r.exception(2), "does not exist")
+	if got := r.exception(2); !strings.Contains(got, "does not exist") {
+		t.Errorf("r.exception(2) = %q, want it to contain %q", got, "does not exist")
+	}
 	// A capability of a third party is its vine.
 	r.call(3, tp.Server_TypeID, 3, toExport(boot), capParam(func(d rpc.CapDescriptor) error {
 		tp, err := d.NewThirdPartyHosted()
@@ -287,9 +300,11 @@ func TestCapabilityTableThatLies(t *testing.T) {
 		return err
 	}))
 	c, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	tgt, _ := c.Target()
-	assert.EqualValues(t, 3, tgt.ImportedCap())
+	if got := tgt.ImportedCap(); got != 3 {
+		t.Errorf("tgt.ImportedCap() = %d, want 3", got)
+	}
 }
 
 func TestPromiseResolvedToItself(t *testing.T) {
@@ -300,14 +315,18 @@ func TestPromiseResolvedToItself(t *testing.T) {
 	r.call(2, tp.Server_TypeID, 7, toExport(boot))
 	for { // Release messages may come in between
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if m.Which() == rpc.Message_Which_return {
 			break
 		}
 	}
 	// The capability that it holds is broken now.
 	r.call(3, tp.Chain_TypeID, 1, toAnswer(2, 0))
-	assert.Contains(t, r.exception(3), "resolved to itself")
+	if got := r.exception(3); !strings.Contains(got, "resolved to itself") {
+		t.Errorf("r.exception(3) = %q, want it to contain %q", got, "resolved to itself")
+	}
 }
 
 func TestTwoPromisesResolvedToEachOther(t *testing.T) {
@@ -320,13 +339,17 @@ func TestTwoPromisesResolvedToEachOther(t *testing.T) {
 	r.call(4, tp.Chain_TypeID, 1, toAnswer(3, 0))
 	for {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if m.Which() != rpc.Message_Which_return {
 			continue
 		}
 		ret, _ := m.Return()
 		if ret.AnswerId() == 4 {
-			assert.Equal(t, rpc.Return_Which_exception, ret.Which())
+			if got := ret.Which(); got != rpc.Return_Which_exception {
+				t.Errorf("ret.Which() = %v, want %v", got, rpc.Return_Which_exception)
+			}
 			return
 		}
 	}
@@ -354,7 +377,9 @@ func TestPipelinedChainsWithEarlyFinish(t *testing.T) {
 		}
 	}
 	soon(t, func() bool { s := r.conn.Stats(); return s.Answers == 1 && s.Calls == 0 }, "answers stay open")
-	assert.NoError(t, r.conn.Err())
+	if err := r.conn.Err(); err != nil {
+		t.Errorf("r.conn.Err(): %v", err)
+	}
 }
 
 func TestBitFlips(t *testing.T) {

@@ -2,13 +2,13 @@ package vat_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3"
 	gorpc "capnproto.org/go/capnp/v3/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -27,7 +27,7 @@ func goCall(ctx context.Context, c capnp.Client, iface uint64, method uint16, si
 type goCallback struct{}
 
 func (goCallback) Send(context.Context, capnp.Send) (*capnp.Answer, capnp.ReleaseFunc) {
-	return capnp.ErrorAnswer(capnp.Method{}, assert.AnError), func() {}
+	return capnp.ErrorAnswer(capnp.Method{}, errors.New("no")), func() {}
 }
 
 func (goCallback) Recv(_ context.Context, r capnp.Recv) capnp.PipelineCaller {
@@ -62,10 +62,12 @@ func TestInteropGoCapnpClient(t *testing.T) {
 		got, release2 := goCall(ctx, e, tp.Echo_TypeID, 0, capnp.ObjectSize{PointerCount: 1}, func(s capnp.Struct) error { return s.SetText(0, "hello") })
 		defer release2()
 		s, err := got.Struct()
-		require.NoError(t, err)
+		vat.OK(t, err)
 		p, err := s.Ptr(0)
-		require.NoError(t, err)
-		assert.Equal(t, "hello", p.Text())
+		vat.OK(t, err)
+		if got, want := p.Text(), "hello"; got != want {
+			t.Errorf("p.Text() = %q, want %q", got, want)
+		}
 	})
 	t.Run("pipeline", func(t *testing.T) {
 		ans, release := goCall(ctx, boot, tp.Server_TypeID, 2, capnp.ObjectSize{}, nil)
@@ -79,14 +81,18 @@ func TestInteropGoCapnpClient(t *testing.T) {
 		d, release2 := goCall(ctx, c, tp.Chain_TypeID, 1, capnp.ObjectSize{}, nil)
 		defer release2()
 		s, err := d.Struct()
-		require.NoError(t, err)
-		assert.EqualValues(t, 4, s.Uint32(0))
+		vat.OK(t, err)
+		if got := s.Uint32(0); got != 4 {
+			t.Errorf("s.Uint32(0) = %d, want 4", got)
+		}
 	})
 	t.Run("exception", func(t *testing.T) {
 		ans, release := goCall(ctx, boot, 0xdead, 0, capnp.ObjectSize{}, nil)
 		defer release()
 		_, err := ans.Struct()
-		assert.ErrorContains(t, err, "not implemented")
+		if err == nil || !strings.Contains(err.Error(), "not implemented") {
+			t.Errorf("ans.Struct: %v, want it to contain %q", err, "not implemented")
+		}
 	})
 	t.Run("callback", func(t *testing.T) {
 		cb := capnp.NewClient(goCallback{})
@@ -97,8 +103,10 @@ func TestInteropGoCapnpClient(t *testing.T) {
 		})
 		defer release()
 		s, err := ans.Struct()
-		require.NoError(t, err)
-		assert.EqualValues(t, 42, s.Uint32(0))
+		vat.OK(t, err)
+		if got := s.Uint32(0); got != 42 {
+			t.Errorf("s.Uint32(0) = %d, want 42", got)
+		}
 	})
 	boot.Release()
 	_ = client.Close()

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -119,9 +116,12 @@ func TestLend(t *testing.T) {
 							fill(b, w<<32|i)
 							if i%3 == 0 {
 								ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-								assert.NoError(t, vat.Do(ctx, c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+								err := vat.Do(ctx, c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
 									return caps.Lend(tp.Stream_write_Params_data, b)
-								}, nil))
+								}, nil)
+								if err != nil {
+									t.Errorf("vat.Do: %v", err)
+								}
 								cancel()
 							} else {
 								lend(t.Context(), c, b).Release()
@@ -131,9 +131,14 @@ func TestLend(t *testing.T) {
 					})
 				}
 				all.Wait()
-				require.NoError(t, c.Drain(t.Context()))
-				assert.EqualValues(t, workers*chunks, l.chunks.Load())
-				assert.EqualValues(t, int64(chunks*(workers*(workers-1)/2))<<32+workers*(chunks*(chunks-1)/2), l.sum.Load())
+				vat.OK(t, c.Drain(t.Context()))
+				if got := l.chunks.Load(); got != workers*chunks {
+					t.Errorf("l.chunks.Load() = %d, want %d", got, workers*chunks)
+				}
+				const sum = chunks*(workers*(workers-1)/2)<<32 + workers*(chunks*(chunks-1)/2)
+				if got := l.sum.Load(); got != sum {
+					t.Errorf("l.sum.Load() = %d, want %d", got, uint64(sum))
+				}
 				if name == "local" {
 					c.Release()
 				}
@@ -176,7 +181,7 @@ func lendStuck(ctx context.Context, t *testing.T) (l *ledger, client *vat.Conn, 
 	a, b, d := dammed(t)
 	l, c = ledgers(false)
 	client, c = reachOver(t, a, b, c)
-	require.NoError(t, c.Settle(t.Context()))
+	vat.OK(t, c.Settle(t.Context()))
 	d.Lock()
 	all, back, failed = new(sync.WaitGroup), new(atomic.Int64), new(atomic.Int64)
 	for w := range uint64(4) {
@@ -193,8 +198,12 @@ func lendStuck(ctx context.Context, t *testing.T) (l *ledger, client *vat.Conn, 
 		})
 	}
 	time.Sleep(50 * time.Millisecond)
-	assert.Less(t, back.Load(), int64(4), "what has not left is out still")
-	assert.Zero(t, l.chunks.Load())
+	if got := back.Load(); got >= 4 {
+		t.Errorf("back.Load() = %d, want less than 4: what has not left is still lent", got)
+	}
+	if got := l.chunks.Load(); got != 0 {
+		t.Errorf("l.chunks.Load() = %d, want 0", got)
+	}
 	return l, client, c, d, all, back, failed
 }
 
@@ -204,17 +213,28 @@ func TestLendGivenUp(t *testing.T) {
 	l, _, c, d, all, back, failed := lendStuck(ctx, t)
 	cancel()
 	soon(t, func() bool { return back.Load() == 4 }, "the memory does not come back")
-	assert.Zero(t, l.chunks.Load())
+	if got := l.chunks.Load(); got != 0 {
+		t.Errorf("l.chunks.Load() = %d, want 0", got)
+	}
 	d.Unlock()
 	all.Wait()
-	require.NoError(t, c.Drain(t.Context()))
-	assert.EqualValues(t, 4, l.chunks.Load())
-	assert.EqualValues(t, 1+2+3+4, l.sum.Load())
-	assert.Zero(t, failed.Load())
+	vat.OK(t, c.Drain(t.Context()))
+	if got := l.chunks.Load(); got != 4 {
+		t.Errorf("l.chunks.Load() = %d, want 4", got)
+	}
+	if got := l.sum.Load(); got != 1+2+3+4 {
+		t.Errorf("l.sum.Load() = %d, want %d", got, 1+2+3+4)
+	}
+	if got := failed.Load(); got != 0 {
+		t.Errorf("failed.Load() = %d, want 0", got)
+	}
 
-	require.NoError(t, vat.Do(t.Context(), c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
+	err := vat.Do(t.Context(), c, tp.Stream_write, func(_ tp.Stream_write_Params, caps *vat.Caps) error {
 		return caps.Lend(tp.Stream_write_Params_data, make([]byte, 4<<20))
-	}, nil), "and what is lent afterwards goes as ever")
+	}, nil)
+	if err != nil {
+		t.Fatalf("a loan after others were given up: %v", err)
+	}
 }
 
 // When a connection ends, it gives back what it was lent.
@@ -223,8 +243,12 @@ func TestLendClosed(t *testing.T) {
 	begun := time.Now()
 	client.Close()
 	all.Wait()
-	assert.Less(t, time.Since(begun), 3*time.Second)
-	assert.EqualValues(t, 4, failed.Load())
+	if got := time.Since(begun); got >= 3*time.Second {
+		t.Errorf("that took %v, want less than %v", got, 3*time.Second)
+	}
+	if got := failed.Load(); got != 4 {
+		t.Errorf("failed.Load() = %d, want 4", got)
+	}
 	d.Unlock()
 }
 
@@ -233,12 +257,14 @@ func TestLendToNobody(t *testing.T) {
 	a, b, d := dammed(t)
 	_, c := ledgers(false)
 	client, c := reachWithin(t, a, b, c, vat.Limits{WriteTimeout: 200 * time.Millisecond})
-	require.NoError(t, c.Settle(t.Context()))
+	vat.OK(t, c.Settle(t.Context()))
 	d.Lock()
 	defer d.Unlock()
 	memory := make([]byte, 32<<10)
 	for begun := time.Now(); client.Err() == nil; {
-		require.Less(t, time.Since(begun), 3*time.Second)
+		if got := time.Since(begun); got >= 3*time.Second {
+			t.Fatalf("that took %v, want less than %v", got, 3*time.Second)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		lend(ctx, c, memory).Release()
 		cancel()
@@ -271,8 +297,10 @@ func TestNothingFollowsACutFrame(t *testing.T) {
 	go client.Close()                  // it waits for the object's end;
 	time.Sleep(150 * time.Millisecond) // meanwhile the write has timed out,
 	all, err := io.ReadAll(b)          // and the peer reads on
-	require.NoError(t, err)
-	assert.Less(t, len(all), size)
+	vat.OK(t, err)
+	if got := len(all); got >= size {
+		t.Errorf("len(all) = %d, want less than %d", got, size)
+	}
 	<-client.Done()
 }
 
@@ -281,16 +309,16 @@ func TestOldWriteTimeout(t *testing.T) {
 	a, b, d := dammed(t)
 	_, c := ledgers(true)
 	client, c := reachWithin(t, a, b, c, vat.Limits{WriteTimeout: 250 * time.Millisecond})
-	require.NoError(t, c.Settle(t.Context()))
+	vat.OK(t, c.Settle(t.Context()))
 	memory := make([]byte, 4<<20)
 	for range 3 {
 		d.Lock()
 		time.AfterFunc(20*time.Millisecond, d.Unlock)
 		lend(t.Context(), c, memory).Release() // waits for the dam, and has until then
-		require.NoError(t, c.Drain(t.Context()))
+		vat.OK(t, c.Drain(t.Context()))
 		time.Sleep(300 * time.Millisecond)
 		lend(t.Context(), c, memory[:1<<10]).Release() // is written at once
-		require.NoError(t, c.Drain(t.Context()))
+		vat.OK(t, c.Drain(t.Context()))
 	}
-	require.NoError(t, client.Err())
+	vat.OK(t, client.Err())
 }

@@ -5,14 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -34,9 +34,13 @@ func (r *raw) come(which rpc.Message_Which) rpc.Message {
 	r.t.Helper()
 	for {
 		m, ok := r.recv()
-		require.True(r.t, ok, "connection ended")
+		if !ok {
+			r.t.Fatal("the connection has ended")
+		}
 		if m.Which() != rpc.Message_Which_finish && m.Which() != rpc.Message_Which_release {
-			require.Equal(r.t, which, m.Which())
+			if got := m.Which(); got != which {
+				r.t.Fatalf("m.Which() = %v, want %v", got, which)
+			}
 			return m
 		}
 	}
@@ -46,9 +50,13 @@ func (r *raw) come(which rpc.Message_Which) rpc.Message {
 func (r *raw) back(q uint32, which rpc.Return_Which) rpc.Return {
 	r.t.Helper()
 	ret, err := r.come(rpc.Message_Which_return).Return()
-	require.NoError(r.t, err)
-	require.Equal(r.t, q, ret.AnswerId())
-	require.Equal(r.t, which, ret.Which())
+	vat.OK(r.t, err)
+	if got := ret.AnswerId(); got != q {
+		r.t.Fatalf("ret.AnswerId() = %d, want %d", got, q)
+	}
+	if got := ret.Which(); got != which {
+		r.t.Fatalf("ret.Which() = %v, want %v", got, which)
+	}
 	return ret
 }
 
@@ -57,9 +65,9 @@ func (r *raw) asked() (q uint32, size int) {
 	r.t.Helper()
 	m := r.come(rpc.Message_Which_call)
 	call, err := m.Call()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	total, err := m.Message().TotalSize()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	return call.QuestionId(), int(total) - 8 // without the header
 }
 
@@ -89,14 +97,16 @@ func (r *raw) echoes(q, e uint32) {
 	r.t.Helper()
 	r.shout(q, e)
 	p, err := r.back(q, rpc.Return_Which_results).Results()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	content, err := p.Content()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	text, err := content.Struct().Ptr(0)
-	require.NoError(r.t, err)
-	require.Equal(r.t, "hello", text.Text())
+	vat.OK(r.t, err)
+	if got, want := text.Text(), "hello"; got != want {
+		r.t.Fatalf("text.Text() = %q, want %q", got, want)
+	}
 	r.finish(q, true)
-	require.NoError(r.t, r.conn.Err())
+	vat.OK(r.t, r.conn.Err())
 }
 
 // doze makes a call of the Echo e that stays in progress, with this many bytes and these capabilities of the peer.
@@ -123,23 +133,34 @@ func (r *raw) wake(q uint32) {
 func (r *raw) refused(q uint32, kind vat.ExceptionType, reason string) {
 	r.t.Helper()
 	e, err := r.back(q, rpc.Return_Which_exception).Exception()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	got, err := e.Reason()
-	require.NoError(r.t, err)
-	assert.Regexp(r.t, "^limit: "+reason, got)
-	assert.Equal(r.t, kind, vat.ExceptionType(e.Type()))
-	require.NoError(r.t, r.conn.Err())
+	vat.OK(r.t, err)
+	if !strings.HasPrefix(got, "limit: "+reason) {
+		r.t.Errorf("the reason is %q, want it to begin with %q", got, "limit: "+reason)
+	}
+	if got := vat.ExceptionType(e.Type()); got != kind {
+		r.t.Errorf("e.Type() = %v, want %v", got, kind)
+	}
+	vat.OK(r.t, r.conn.Err())
 }
 
-// ends reads the Abort with which the connection ends.
+// ends reads the Abort that ends the connection. reason is a regular expression for the
+// beginning of its text.
 func (r *raw) ends(reason string) {
 	r.t.Helper()
 	got := r.aborted()
-	require.Regexp(r.t, "^"+reason, got)
+	if !regexp.MustCompile("^" + reason).MatchString(got) {
+		r.t.Fatalf("aborted with %q, want it to begin with a match of %q", got, reason)
+	}
 	<-r.conn.Done()
 	var broke *vat.ProtocolError
-	require.ErrorAs(r.t, r.conn.Err(), &broke)
-	assert.Equal(r.t, got, broke.Reason)
+	if err := r.conn.Err(); !errors.As(err, &broke) {
+		r.t.Fatalf("r.conn.Err(): %v, want a %T", err, broke)
+	}
+	if broke.Reason != got {
+		r.t.Errorf("broke.Reason = %q, want %q", broke.Reason, got)
+	}
 }
 
 // spread writes every message in this many segments, with all its content in the first.
@@ -171,8 +192,12 @@ func TestLimitsThatEnd(t *testing.T) {
 	first := r.conn.Stats().ResultBytes
 	r.get(2, boot, 2)
 	each := r.conn.Stats().ResultBytes - first
-	require.Positive(t, first)
-	require.Positive(t, each)
+	if first <= 0 {
+		t.Fatalf("first = %d, want more than 0", first)
+	}
+	if each <= 0 {
+		t.Fatalf("each = %d, want more than 0", each)
+	}
 	r.conn.Close()
 	<-r.conn.Done()
 
@@ -211,7 +236,9 @@ func TestLimitsThatEnd(t *testing.T) {
 						r.finish(2, true) // it waits no more
 					}
 				}
-				assert.Equal(r.t, first+3*each, r.conn.Stats().ResultBytes)
+				if got, want := r.conn.Stats().ResultBytes, first+3*each; got != want {
+					r.t.Errorf("r.conn.Stats().ResultBytes = %d, want %d", got, want)
+				}
 			},
 			func(r *raw, boot, _ uint32) { r.call(6, tp.Server_TypeID, 2, toExport(boot)) },
 			"limit: results of",
@@ -234,7 +261,9 @@ func TestLimitsThatEnd(t *testing.T) {
 				r.wake(3)
 				r.doze(4, e, 0, 2, 5) // instead of 4
 				r.echoes(5, e)
-				assert.Equal(r.t, 4, r.conn.Stats().Imports)
+				if got := r.conn.Stats().Imports; got != 4 {
+					r.t.Errorf("r.conn.Stats().Imports = %d, want 4", got)
+				}
 			},
 			func(r *raw, _, e uint32) { r.doze(6, e, 0, 6) },
 			"more than 4 capabilities of one peer's",
@@ -257,11 +286,15 @@ func TestCallBytesLimit(t *testing.T) {
 	r.doze(2, e, 1<<10)
 	r.echoes(3, e)
 	size := r.conn.Stats().CallBytes
-	require.Greater(t, size, int64(1<<10))
+	if size <= int64(1<<10) {
+		t.Fatalf("size = %d, want more than %d", size, int64(1<<10))
+	}
 	r.doze(4, e, int(limit-size-(size-1<<10)))
 	r.shout(5, e)
 	r.refused(5, vat.Overloaded, "calls in progress hold 4096 bytes")
-	assert.EqualValues(t, limit, r.conn.Stats().CallBytes)
+	if got := r.conn.Stats().CallBytes; got != limit {
+		t.Errorf("r.conn.Stats().CallBytes = %d, want %d", got, limit)
+	}
 	r.wake(2)
 	r.echoes(6, e)
 
@@ -285,7 +318,9 @@ func TestQuestionsLimit(t *testing.T) {
 	first, _ := r.asked()
 	invoke(3)
 	r.asked()
-	assert.Equal(t, 2, r.conn.Stats().Questions)
+	if got := r.conn.Stats().Questions; got != 2 {
+		t.Errorf("r.conn.Stats().Questions = %d, want 2", got)
+	}
 	invoke(4)
 	r.refused(4, vat.Failed, "2 calls to the peer are open")
 	r.echoes(5, e)
@@ -293,9 +328,15 @@ func TestQuestionsLimit(t *testing.T) {
 	own := r.conn.Bootstrap(ctx) // is a question, too
 	defer own.Release()
 	var refused *vat.Exception
-	require.ErrorAs(t, vat.Do(ctx, own, tp.Server_drop, nil, nil), &refused)
-	assert.Regexp(t, "^limit: 2 calls to the peer are open", refused.Reason)
-	assert.Equal(t, vat.Failed, refused.Type)
+	if err := vat.Do(ctx, own, tp.Server_drop, nil, nil); !errors.As(err, &refused) {
+		t.Fatalf("vat.Do(own, tp.Server_drop, nil, nil): %v, want a %T", err, refused)
+	}
+	if !strings.HasPrefix(refused.Reason, "limit: 2 calls to the peer are open") {
+		t.Errorf("refused.Reason = %q, want it to begin with %q", refused.Reason, "limit: 2 calls to the peer are open")
+	}
+	if refused.Type != vat.Failed {
+		t.Errorf("refused.Type = %v, want %v", refused.Type, vat.Failed)
+	}
 
 	r.answer(first)
 	r.back(2, rpc.Return_Which_results)
@@ -374,7 +415,9 @@ func TestLimitsOfReading(t *testing.T) {
 			read(3, c.most)
 			r.back(3, rpc.Return_Which_results)
 			read(4, c.most+1)
-			assert.Contains(t, r.exception(4), c.want)
+			if got := r.exception(4); !strings.Contains(got, c.want) {
+				t.Errorf("r.exception(4) = %q, want it to contain %q", got, c.want)
+			}
 			read(5, c.most) // each message has its own
 			r.back(5, rpc.Return_Which_results)
 			r.echoes(6, e)
@@ -407,22 +450,36 @@ func TestStreamBytesLimit(t *testing.T) {
 		return nil
 	}
 
-	require.NoError(t, write(over, s, 4<<10))
+	vat.OK(t, write(over, s, 4<<10))
 	first, size := r.asked()
-	require.NoError(t, write(over, s, window-size-(size-4<<10)))
+	vat.OK(t, write(over, s, window-size-(size-4<<10)))
 	_, rest := r.asked()
-	require.Equal(t, window, size+rest)
+	if got := size + rest; got != window {
+		t.Fatalf("size+rest = %d, want %d", got, window)
+	}
 	other := s.AddRef()
 	defer other.Release()
-	require.NoError(t, write(over, other, 2*window), "alone, in a window of its own")
+	if err := write(over, other, 2*window); err != nil {
+		t.Fatalf("write(over, other, 2*window): %v; it is alone, in a window of its own", err)
+	}
 	_, large := r.asked()
-	require.Greater(t, large, 2*window)
-	require.ErrorIs(t, write(over, other, 8), context.Canceled)
+	if large <= 2*window {
+		t.Fatalf("large = %d, want more than %d", large, 2*window)
+	}
+	if err := write(over, other, 8); !errors.Is(err, context.Canceled) {
+		t.Fatalf("write(over, other, 8): %v, want %v", err, context.Canceled)
+	}
 
 	r.answer(first)
-	require.NoError(t, write(ctx, s, 4<<10), "there is room again")
+	if err := write(ctx, s, 4<<10); err != nil {
+		t.Fatalf("write(s, 4<<10): %v: there is room again", err)
+	}
 	r.asked()
-	require.ErrorIs(t, write(over, s, 8), context.Canceled, "it would have to wait")
-	require.ErrorIs(t, write(ctx, s, 8), context.Canceled, "a call was not sent: what comes after it is not the whole")
+	if err := write(over, s, 8); !errors.Is(err, context.Canceled) {
+		t.Fatalf("write(over, s, 8): %v, want %v, since it would have to wait", err, context.Canceled)
+	}
+	if err := write(ctx, s, 8); !errors.Is(err, context.Canceled) {
+		t.Fatalf("write(s, 8): %v, want %v: since an earlier call was not sent", err, context.Canceled)
+	}
 	r.echoes(3, e)
 }

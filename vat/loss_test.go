@@ -3,11 +3,10 @@ package vat_test
 import (
 	"context"
 	"errors"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -81,7 +80,7 @@ func onTape(t *testing.T, limits vat.Limits) (p *tape, c *vat.Cap, give func()) 
 	server := vat.NewConn(b, vat.Options{Bootstrap: vat.Serve(tapesTable, &tapes{vat.Serve(tapeTable, p), giving}), Limits: limits})
 	client := vat.NewConn(a, vat.Options{})
 	root := client.Bootstrap(t.Context())
-	require.NoError(t, root.Settle(t.Context())) // so that each write leaves at once: one that is cancelled here is told to nobody there
+	vat.OK(t, root.Settle(t.Context())) // so that each write leaves at once: one that is cancelled here is told to nobody there
 	got := vat.Send(t.Context(), root, tp.Server_stream, nil)
 	c = got.Cap(tp.Server_stream_Results_stream)
 	t.Cleanup(func() {
@@ -96,7 +95,9 @@ func onTape(t *testing.T, limits vat.Limits) (p *tape, c *vat.Cap, give func()) 
 	return p, c, sync.OnceFunc(func() {
 		again := client.Bootstrap(t.Context()) // whose answer comes behind what was sent before
 		defer again.Release()
-		assert.NoError(t, again.Settle(t.Context()))
+		if err := again.Settle(t.Context()); err != nil {
+			t.Errorf("again.Settle(): %v", err)
+		}
 		close(giving)
 	})
 }
@@ -141,7 +142,9 @@ func TestStreamBroken(t *testing.T) {
 			writeTo(t, c, "wait")
 			<-p.running
 			writeTo(t, c, "b").Release()
-			require.Error(t, vat.Do(t.Context(), c, tp.Stream_done, nil, nil), "there is none; the cancellation has come before it")
+			if err := vat.Do(t.Context(), c, tp.Stream_done, nil, nil); err == nil {
+				t.Fatal("vat.Do(c, tp.Stream_done, nil, nil): no error, want one: the peer has no such method")
+			}
 			p.gate <- struct{}{}
 		}, []string{canceled}},
 		{"cancelled before the stream is there", vat.Limits{}, func(t *testing.T, _ *tape, c *vat.Cap, give func()) {
@@ -161,27 +164,33 @@ func TestStreamBroken(t *testing.T) {
 			writeTo(t, c, "b")
 			a := writeTo(t, c, "c")
 			_, _, err := a.Await(t.Context())
-			assert.ErrorContains(t, err, "limit")
+			if err == nil || !strings.Contains(err.Error(), "limit") {
+				t.Errorf("a.Await: %v, want it to contain %q", err, "limit")
+			}
 			give()
 		}, []string{"limit: 3 calls are in progress"}},
 		{"refused behind another", vat.Limits{Calls: 2}, func(t *testing.T, p *tape, c *vat.Cap, give func()) {
 			give()
-			require.NoError(t, c.Settle(t.Context()))
+			vat.OK(t, c.Settle(t.Context()))
 			writeTo(t, c, "wait")
 			<-p.running
 			second := writeTo(t, c, "b")
 			_, _, err := writeTo(t, c, "c").Await(t.Context())
-			assert.ErrorContains(t, err, "limit")
+			if err == nil || !strings.Contains(err.Error(), "limit") {
+				t.Errorf("Await: %v, want it to contain %q", err, "limit")
+			}
 			p.gate <- struct{}{}
 			_, _, err = second.Await(t.Context()) // there is room again
-			assert.NoError(t, err)
+			if err != nil {
+				t.Errorf("second.Await: %v", err)
+			}
 		}, []string{"limit: 2 calls are in progress"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p, c, give := onTape(t, row.limits)
 			row.writes(t, p, c, give)
 			give()
-			require.NoError(t, c.Settle(t.Context()))
+			vat.OK(t, c.Settle(t.Context()))
 			soon(t, func() bool {
 				_, broken := p.told()
 				return len(broken) >= len(row.want)
@@ -189,9 +198,11 @@ func TestStreamBroken(t *testing.T) {
 			last := writeTo(t, c, ".")
 			defer last.Release()
 			_, _, err := last.Await(t.Context())
-			require.NoError(t, err)
+			vat.OK(t, err)
 			written, broken := p.told()
-			assert.Equal(t, row.want, broken, "told, with %q written", written)
+			if !reflect.DeepEqual(broken, row.want) {
+				t.Errorf("told %q, want %q, with %q written", broken, row.want, written)
+			}
 		})
 	}
 }
@@ -206,12 +217,16 @@ func TestStreamBrokenHere(t *testing.T) {
 	writeTo(t, c, "b").Release()
 	p.gate <- struct{}{}
 	_, _, err := first.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	_, _, err = writeTo(t, c, "c").Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	written, broken := p.told()
-	assert.Equal(t, "waitc", written)
-	assert.Equal(t, []string{"call was canceled"}, broken)
+	if written != "waitc" {
+		t.Errorf("written = %q, want %q", written, "waitc")
+	}
+	if want := []string{"call was canceled"}; !reflect.DeepEqual(broken, want) {
+		t.Errorf("broken = %v, want %v", broken, want)
+	}
 }
 
 // What a promise remembers of lost calls is bounded. A lost call of another method breaks no stream.
@@ -221,13 +236,15 @@ func TestLossesAreBounded(t *testing.T) {
 		vat.Send(t.Context(), c, vat.Method[vat.Empty, vat.Empty]{Interface: 1, ID: id}, nil).Release()
 	}
 	give()
-	require.NoError(t, c.Settle(t.Context()))
+	vat.OK(t, c.Settle(t.Context()))
 	last := writeTo(t, c, ".")
 	defer last.Release()
 	_, _, err := last.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	_, broken := p.told()
-	assert.Empty(t, broken)
+	if len(broken) != 0 {
+		t.Errorf("broken = %v, want nothing", broken)
+	}
 }
 
 // A call that fails before it is sent makes the stream fail on the caller's side.
@@ -237,11 +254,15 @@ func TestStreamNotSent(t *testing.T) {
 	defer s.Release()
 	mine := errors.New("mine")
 	vat.Send(t.Context(), s, tp.Stream_write, func(tp.Stream_write_Params, *vat.Caps) error { return mine }).Release()
-	require.ErrorIs(t, s.Drain(t.Context()), mine)
+	if err := s.Drain(t.Context()); !errors.Is(err, mine) {
+		t.Fatalf("s.Drain(): %v, want %v", err, mine)
+	}
 	other := s.AddRef()
 	defer other.Release()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, vat.Do(t.Context(), other, tp.Stream_done, nil, nil))
-	require.NoError(t, other.Drain(over), "another reference is another stream")
+	vat.OK(t, vat.Do(t.Context(), other, tp.Stream_done, nil, nil))
+	if err := other.Drain(over); err != nil {
+		t.Fatalf("other.Drain(over): %v: another reference is another stream", err)
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/require"
 
 	"capd/meter"
 	"capd/vat"
@@ -39,7 +38,7 @@ func TestMeteredMessages(t *testing.T) {
 
 	hold := make([]byte, 900<<10)
 	_, err := first.nc.Write(append(header(1<<20), hold...))
-	require.NoError(t, err)
+	vat.OK(t, err)
 	soon(t, func() bool { return b.Used(meter.MessageBytes) >= 900<<10 }, "the meter is not taken")
 
 	e := second.echoCap(t)
@@ -49,7 +48,9 @@ func TestMeteredMessages(t *testing.T) {
 			return p.SetText(string(make([]byte, n)))
 		}, nil)
 	}
-	require.NoError(t, echo(1000), "a small message needs none")
+	if err := echo(1000); err != nil {
+		t.Fatalf("echo(1000): %v: a small message needs none", err)
+	}
 	done := make(chan error, 1)
 	go func() { done <- echo(500 << 10) }()
 	select {
@@ -58,7 +59,9 @@ func TestMeteredMessages(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	second.server.SetMeter(messages(1 << 20))
-	require.NoError(t, <-done, "what waits takes of the new one")
+	if err := <-done; err != nil {
+		t.Fatalf("a call that waited when the meter was replaced: %v", err)
+	}
 	first.nc.Close()
 	soon(t, func() bool { return b.Used(meter.MessageBytes) == 0 }, "the meter is not given back")
 }
@@ -70,12 +73,14 @@ func TestMeterThatStaysFull(t *testing.T) {
 	first.conn.SetMeter(b)
 	second.conn.SetMeter(b)
 	_, err := first.nc.Write(append(header(1<<20), make([]byte, 900<<10)...))
-	require.NoError(t, err)
+	vat.OK(t, err)
 	soon(t, func() bool { return b.Used(meter.MessageBytes) >= 900<<10 }, "the meter is not taken")
 	_, err = second.nc.Write(header(500 << 10))
-	require.NoError(t, err)
-	require.Contains(t, second.aborted(), "no room for a message")
-	require.NoError(t, first.conn.Err())
+	vat.OK(t, err)
+	if got := second.aborted(); !strings.Contains(got, "no room for a message") {
+		t.Fatalf("second.aborted() = %q, want it to contain %q", got, "no room for a message")
+	}
+	vat.OK(t, first.conn.Err())
 	first.nc.Close()
 	soon(t, func() bool { return b.Used(meter.MessageBytes) == 0 }, "the meter is not given back")
 }
@@ -85,14 +90,19 @@ func TestIdleTimeout(t *testing.T) {
 	e := p.echoCap(t)
 	defer e.Release()
 	for range 10 {
-		require.NoError(t, vat.Do(t.Context(), e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error {
+		err := vat.Do(t.Context(), e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error {
 			q.SetMs(30)
 			return nil
-		}, nil), "a connection with calls is not idle")
+		}, nil)
+		if err != nil {
+			t.Fatalf("vat.Do: %v: a connection with calls is not idle", err)
+		}
 	}
 	select {
 	case <-p.server.Done():
-		require.ErrorContains(t, p.server.Err(), "idle")
+		if err := p.server.Err(); err == nil || !strings.Contains(err.Error(), "idle") {
+			t.Fatalf("p.server.Err(): %v, want it to contain %q", err, "idle")
+		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("an idle connection goes on")
 	}
@@ -132,17 +142,27 @@ func TestCapabilitiesCount(t *testing.T) {
 	sleep := func(q uint32) { r.call(q, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(60_000, n, boot)) }
 	sleep(2)
 	soon(t, func() bool { return r.conn.Stats().Calls == 1 }, "not called")
-	require.GreaterOrEqual(t, r.conn.Stats().CallBytes, int64(n*each))
-	require.GreaterOrEqual(t, b.Used(meter.MessageBytes), int64(n*each))
+	if got := r.conn.Stats().CallBytes; got < int64(n*each) {
+		t.Fatalf("r.conn.Stats().CallBytes = %d, want at least %d", got, int64(n*each))
+	}
+	if got := b.Used(meter.MessageBytes); got < int64(n*each) {
+		t.Fatalf("b.Used(meter.MessageBytes) = %d, want at least %d", got, int64(n*each))
+	}
 	sleep(3)
-	require.Equal(t, "limit: calls in progress hold 720000 bytes", r.exception(3))
-	require.Less(t, b.Used(meter.MessageBytes), int64(2*n*each))
+	if got, want := r.exception(3), "limit: calls in progress hold 720000 bytes"; got != want {
+		t.Fatalf("r.exception(3) = %q, want %q", got, want)
+	}
+	if got := b.Used(meter.MessageBytes); got >= int64(2*n*each) {
+		t.Fatalf("b.Used(meter.MessageBytes) = %d, want less than %d", got, int64(2*n*each))
+	}
 	r.finish(2, true)
 	soon(t, func() bool { return r.conn.Stats().CallBytes == 0 && b.Used(meter.MessageBytes) == 0 }, "not given back")
 	soon(t, func() bool { return len(r.world.cancelled) == 1 }, "not cancelled")
 
 	r.call(4, tp.Echo_TypeID, tp.Echo_sleep.ID, toExport(e), manyCaps(0, 1<<16+1, boot))
-	require.Equal(t, "limit: 65537 capabilities in one message", r.aborted())
+	if got, want := r.aborted(), "limit: 65537 capabilities in one message"; got != want {
+		t.Fatalf("r.aborted() = %q, want %q", got, want)
+	}
 }
 
 // What open calls hold counts in the meter that several connections share. A connection with a part of it is refused
@@ -160,19 +180,29 @@ func TestMeteredCalls(t *testing.T) {
 	}
 	q := uint32(2)
 	for reason := ""; !strings.HasPrefix(reason, "limit: this grant holds all of its 1572864 bytes of open calls"); q++ {
-		require.LessOrEqual(t, small.conn.Stats().ResultBytes, int64(total+64<<10))
+		if got := small.conn.Stats().ResultBytes; got > int64(total+64<<10) {
+			t.Fatalf("small.conn.Stats().ResultBytes = %d, want at most %d", got, int64(total+64<<10))
+		}
 		fail(q)
 		reason = small.exception(q)
-		require.LessOrEqual(t, len(reason), 16<<10)
+		if got := len(reason); got > 16<<10 {
+			t.Fatalf("len(reason) = %d, want at most %d", got, 16<<10)
+		}
 	}
-	require.Greater(t, small.conn.Stats().ResultBytes, int64(total-128<<10))
-	require.Greater(t, b.Used(meter.CallBytes), int64(total))
+	if got := small.conn.Stats().ResultBytes; got <= int64(total-128<<10) {
+		t.Fatalf("small.conn.Stats().ResultBytes = %d, want more than %d", got, int64(total-128<<10))
+	}
+	if got := b.Used(meter.CallBytes); got <= int64(total) {
+		t.Fatalf("b.Used(meter.CallBytes) = %d, want more than %d", got, int64(total))
+	}
 	other.echoes(2, calm)
 	for i := range uint32(10) { // there is room again
 		small.finish(2+i, true)
 	}
 	fail(q)
-	require.NotContains(t, small.exception(q), "limit")
+	if got := small.exception(q); strings.Contains(got, "limit") {
+		t.Fatalf("small.exception(q) = %q, want it not to contain %q", got, "limit")
+	}
 	for i := uint32(12); i <= q; i++ {
 		small.finish(i, true)
 	}
@@ -183,14 +213,22 @@ func TestMeteredCalls(t *testing.T) {
 	for i := range most + 200 {
 		small.shout(5000+i, e)
 		m, ok := small.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if m.Which() == rpc.Message_Which_abort {
-			require.Greater(t, i, most-200)
+			if i <= most-200 {
+				t.Fatalf("aborted at call %d, want more than %d", i, most-200)
+			}
 			x, _ := m.Abort()
 			reason, _ := x.Reason()
-			require.Equal(t, "limit: open calls hold a third more than may be (limit callBytes)", reason)
+			if want := "limit: open calls hold a third more than may be (limit callBytes)"; reason != want {
+				t.Fatalf("reason = %q, want %q", reason, want)
+			}
 			<-small.conn.Done()
-			require.Zero(t, b.Used(meter.CallBytes))
+			if got := b.Used(meter.CallBytes); got != 0 {
+				t.Fatalf("b.Used(meter.CallBytes) = %d, want 0", got)
+			}
 			other.echoes(3, calm)
 			return
 		}
@@ -209,8 +247,12 @@ func TestMeterThatIsLeft(t *testing.T) {
 	}
 	soon(t, func() bool { return first.Used(meter.CallBytes) > 0 }, "nothing is held")
 	r.conn.SetMeter(second)
-	require.Zero(t, first.Used(meter.CallBytes))
-	require.Positive(t, second.Used(meter.CallBytes))
+	if got := first.Used(meter.CallBytes); got != 0 {
+		t.Fatalf("first.Used(meter.CallBytes) = %d, want 0", got)
+	}
+	if got := second.Used(meter.CallBytes); got <= 0 {
+		t.Fatalf("second.Used(meter.CallBytes) = %d, want more than 0", got)
+	}
 	for q := range uint32(10) {
 		r.wake(2 + q)
 	}
@@ -245,7 +287,7 @@ func TestLongReasonsAreNotKept(t *testing.T) {
 		r.come(rpc.Message_Which_return)
 		r.call(101+2*i, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(100+2*i, 0))
 		c, err := r.come(rpc.Message_Which_call).Call()
-		require.NoError(t, err)
+		vat.OK(t, err)
 		q := c.QuestionId()
 		r.send(func(m rpc.Message) error {
 			ret, err := m.NewReturn()
@@ -261,6 +303,8 @@ func TestLongReasonsAreNotKept(t *testing.T) {
 		})
 		r.come(rpc.Message_Which_return)
 	}
-	require.Less(t, int64(heap())-int64(before), int64(len(reason)+16<<20))
+	if got := int64(heap()) - int64(before); got >= int64(len(reason)+16<<20) {
+		t.Fatalf("the heap grew by %d bytes, want less than %d", got, int64(len(reason)+16<<20))
+	}
 	runtime.KeepAlive(reason)
 }

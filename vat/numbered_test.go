@@ -1,12 +1,9 @@
 package vat
 
 import (
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // A table of numbers behaves like a map, for any numbers.
@@ -16,7 +13,9 @@ func TestNumbered(t *testing.T) {
 	want := map[uint32]*int{}
 	for i := range 20_000 {
 		id := []uint32{uint32(r.IntN(8)), uint32(r.IntN(lowNumbers + 8)), ^uint32(0) - uint32(r.IntN(4))}[r.IntN(3)]
-		require.Same(t, want[id], table.get(id), "%d", id)
+		if got := table.get(id); got != want[id] {
+			t.Fatalf("table.get(%d) = %p, want %p", id, got, want[id])
+		}
 		if r.IntN(2) == 0 {
 			table.remove(id)
 			delete(want, id)
@@ -24,14 +23,33 @@ func TestNumbered(t *testing.T) {
 			want[id] = &i
 			table.put(id, &i)
 		}
-		require.Equal(t, len(want), table.len())
+		if got, want := table.len(), len(want); got != want {
+			t.Fatalf("table.len() = %d, want %d", got, want)
+		}
 	}
-	require.ElementsMatch(t, slices.Collect(maps.Values(want)), slices.Collect(table.all()))
-	require.LessOrEqual(t, len(table.low), lowNumbers)
+	all := map[*int]int{}
+	for p := range table.all() {
+		all[p]++
+	}
+	for id, p := range want {
+		if all[p] != 1 {
+			t.Fatalf("table.all() has the value of %d %d times, want once", id, all[p])
+		}
+	}
+	if len(all) != len(want) {
+		t.Fatalf("table.all() has %d values, want %d", len(all), len(want))
+	}
+	if got := len(table.low); got > lowNumbers {
+		t.Fatalf("len(table.low) = %d, want at most %d", got, lowNumbers)
+	}
 	for range table.all() {
 		break
 	}
 	table = numbered[int]{}
-	require.Nil(t, table.get(0))
-	require.Empty(t, slices.Collect(table.all()))
+	if got := table.get(0); got != nil {
+		t.Fatalf("table.get(0) = %v, want nil", got)
+	}
+	if got := slices.Collect(table.all()); len(got) != 0 {
+		t.Fatalf("slices.Collect(table.all()) = %v, want nothing", got)
+	}
 }

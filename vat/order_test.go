@@ -1,13 +1,12 @@
 package vat_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -39,8 +38,10 @@ func TestCallsOnOneObjectStartInOrder(t *testing.T) {
 			all = append(all, s)
 			defer func() {
 				r, _, err := s.Await(t.Context())
-				if assert.NoError(t, err) {
-					assert.Equal(t, i, r.N())
+				if err != nil {
+					t.Errorf("s.Await: %v", err)
+				} else if got := r.N(); got != i {
+					t.Errorf("r.N() = %d, want %d", got, i)
 				}
 				s.Release()
 			}()
@@ -48,8 +49,10 @@ func TestCallsOnOneObjectStartInOrder(t *testing.T) {
 			s := next(t, c, i)
 			defer func() {
 				r, _, err := s.Await(t.Context())
-				if assert.NoError(t, err) {
-					assert.Equal(t, i, r.N())
+				if err != nil {
+					t.Errorf("s.Await: %v", err)
+				} else if got := r.N(); got != i {
+					t.Errorf("r.N() = %d, want %d", got, i)
 				}
 				s.Release()
 			}()
@@ -78,22 +81,28 @@ func TestEmbargo(t *testing.T) {
 			tag++
 		}
 		_, _, err := a.Await(t.Context())
-		require.NoError(t, err)
+		vat.OK(t, err)
 		for range 5 { // by the short way, once it is known
 			answers = append(answers, next(t, back, tag))
 			tag++
 		}
 		for _, a := range answers {
 			_, _, err := a.Await(t.Context())
-			require.NoError(t, err)
+			vat.OK(t, err)
 			a.Release()
 		}
 		obj.mu.Lock()
-		require.True(t, slices.IsSorted(obj.tags), "%v", obj.tags)
-		require.Len(t, obj.tags, 10)
+		if !slices.IsSorted(obj.tags) {
+			t.Fatalf("the calls started in the order %v, want it sorted", obj.tags)
+		}
+		if len(obj.tags) != 10 {
+			t.Fatalf("obj.tags = %v, want 10 of them", obj.tags)
+		}
 		obj.mu.Unlock()
 		_, ok := vat.Local[*counterObj](back)
-		require.True(t, ok, "known to be our own in the end")
+		if !ok {
+			t.Fatal("in the end the capability is not known to be our own")
+		}
 		a.Release()
 		back.Release()
 		counter.Release()
@@ -126,14 +135,20 @@ func TestDisembargoIsEchoedAfterTheCalls(t *testing.T) {
 	var got []rpc.Message_Which
 	for len(got) == 0 || got[len(got)-1] != rpc.Message_Which_disembargo {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		got = append(got, m.Which())
 		if m.Which() == rpc.Message_Which_disembargo {
 			d, _ := m.Disembargo()
-			assert.EqualValues(t, 9, d.Context().ReceiverLoopback())
+			if got := d.Context().ReceiverLoopback(); got != 9 {
+				t.Errorf("d.Context().ReceiverLoopback() = %d, want 9", got)
+			}
 		}
 	}
-	assert.Equal(t, []rpc.Message_Which{rpc.Message_Which_return, rpc.Message_Which_call, rpc.Message_Which_call, rpc.Message_Which_disembargo}, got)
+	if want := []rpc.Message_Which{rpc.Message_Which_return, rpc.Message_Which_call, rpc.Message_Which_call, rpc.Message_Which_disembargo}; !reflect.DeepEqual(got, want) {
+		t.Errorf("messages = %v, want %v", got, want)
+	}
 }
 
 // The server exports a promise of its own, and resolves it.
@@ -145,19 +160,23 @@ func TestExportedPromiseIsResolved(t *testing.T) {
 	promise := a.Cap(tp.Chain_slowNext_Results_chain)
 	a.Release()
 	// For the server, too, what it keeps is a promise.
-	require.NoError(t, vat.Do(t.Context(), p.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
+	vat.OK(t, vat.Do(t.Context(), p.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
 		return q.SetCap(caps.Put(promise.AddRef()))
 	}, nil))
 	p.held.Lock()
 	held := p.held.cap.AddRef()
 	p.held.Unlock()
 	n, err := depthOf(t.Context(), held) // from the server to the client
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n)
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1", n)
+	}
 	time.Sleep(20 * time.Millisecond)
 	n, err = depthOf(t.Context(), held)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n)
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1", n)
+	}
 	held.Release()
 	p.drop()
 	promise.Release()
@@ -177,10 +196,10 @@ func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
 	r.world.held.Unlock()
 	first := vat.Send(t.Context(), held, tp.Chain_depth, nil)
 	call, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
 	dis, err := r.expect(rpc.Message_Which_disembargo).Disembargo()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	id := dis.Context().SenderLoopback()
 	second := vat.Send(t.Context(), held, tp.Chain_depth, nil)
 	// It is passed back, and the embargo is lifted.
@@ -195,7 +214,7 @@ func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
 		return err
 	})
 	_, _, err = second.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	// A tail call answers the first call.
 	_ = call
 	r.send(func(m rpc.Message) error {
@@ -211,7 +230,9 @@ func TestPromiseResolvesToTheReceiversOwn(t *testing.T) {
 		return e.SetReason("enough")
 	})
 	_, _, err = first.Await(t.Context())
-	assert.EqualError(t, err, "enough")
+	if err == nil || err.Error() != "enough" {
+		t.Errorf("first.Await: %v, want %q", err, "enough")
+	}
 	first.Release()
 	second.Release()
 	held.Release()
@@ -228,7 +249,7 @@ func TestTailCall(t *testing.T) {
 	ans := vat.Send(t.Context(), held, tp.Chain_nested, nil)
 	d := ans.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
 	call, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	// The peer answers with the result of the server's own chain.
 	r.call(60, tp.Chain_TypeID, 3, toExport(chain), func(c rpc.Call) error { c.SendResultsTo().SetYourself(); return nil })
 	r.send(func(m rpc.Message) error {
@@ -238,16 +259,22 @@ func TestTailCall(t *testing.T) {
 		return err
 	})
 	_, _, err = ans.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	n, err := depthOf(t.Context(), d)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n)
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1", n)
+	}
 	for {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if m.Which() == rpc.Message_Which_return {
 			ret, _ := m.Return()
-			assert.Equal(t, rpc.Return_Which_resultsSentElsewhere, ret.Which())
+			if got := ret.Which(); got != rpc.Return_Which_resultsSentElsewhere {
+				t.Errorf("ret.Which() = %v, want %v", got, rpc.Return_Which_resultsSentElsewhere)
+			}
 			break
 		}
 	}
@@ -263,28 +290,34 @@ func TestThirdParty(t *testing.T) {
 	near := connect(t, vat.Limits{})
 	c := far.root(t) // hosted by far's server; near's server gets it from the client in the middle
 	var hop *vat.Cap
-	require.NoError(t, vat.Do(t.Context(), near.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
+	vat.OK(t, vat.Do(t.Context(), near.boot, tp.Server_hold, func(q tp.Server_hold_Params, caps *vat.Caps) error {
 		return q.SetCap(caps.Put(c.AddRef()))
 	}, nil))
 	near.held.Lock()
 	hop = near.held.cap.AddRef()
 	near.held.Unlock()
 	n, err := depthOf(t.Context(), hop)
-	require.NoError(t, err)
-	assert.EqualValues(t, 0, n)
+	vat.OK(t, err)
+	if n != 0 {
+		t.Errorf("depth = %d, want 0", n)
+	}
 	// Results with capabilities, and pipelining, through the proxy.
 	a := vat.Send(t.Context(), hop, tp.Chain_nested, nil)
 	d := a.Cap(tp.Chain_nested_Results_node, tp.Chain_Node_chain)
 	n, err = depthOf(t.Context(), d)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n)
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1", n)
+	}
 	r, caps, err := a.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	node, err := r.Node()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	n, err = depthOf(t.Context(), caps.Get(node.Chain()))
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, n)
+	vat.OK(t, err)
+	if n != 1 {
+		t.Errorf("depth = %d, want 1", n)
+	}
 	a.Release()
 	d.Release()
 	// Its cancellation goes through as well.

@@ -2,6 +2,7 @@ package vat_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -10,7 +11,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -37,12 +37,16 @@ func TestParkedBytesStopHandlers(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		require.Less(t, ran.Load(), int32(10), "handlers go on")
+		if got := ran.Load(); got >= 10 {
+			t.Fatalf("ran.Load() = %d, want less than 10: handlers go on", got)
+		}
 		for range calls {
 			r.come(rpc.Message_Which_return)
 		}
 		<-sent
-		require.EqualValues(t, calls, ran.Load())
+		if got := ran.Load(); got != calls {
+			t.Fatalf("ran.Load() = %d, want %d", got, calls)
+		}
 		a.Close()
 		<-c.Done()
 	})
@@ -73,30 +77,40 @@ func TestParkedMax(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		var broke *vat.ProtocolError
-		require.ErrorAs(t, c.Err(), &broke)
+		if err := c.Err(); !errors.As(err, &broke) {
+			t.Fatalf("c.Err(): %v, want a %T", err, broke)
+		}
 
 		returns, frame := 0, make([]byte, 8)
 		for {
 			_, err := io.ReadFull(a, frame[:8])
-			require.NoError(t, err, "no Abort after %d returns", returns)
+			if err != nil {
+				t.Fatalf("no Abort after %d returns: %v", returns, err)
+			}
 			body := make([]byte, 8*binary.LittleEndian.Uint32(frame[4:]))
 			_, err = io.ReadFull(a, body)
-			require.NoError(t, err)
+			vat.OK(t, err)
 			msg, err := capnp.Unmarshal(append(frame[:8:8], body...))
-			require.NoError(t, err)
+			vat.OK(t, err)
 			m, err := rpc.ReadRootMessage(msg)
-			require.NoError(t, err)
+			vat.OK(t, err)
 			if m.Which() == rpc.Message_Which_abort {
 				x, _ := m.Abort()
 				reason, _ := x.Reason()
-				require.Equal(t, "limit: the peer reads too slowly", reason)
+				if want := "limit: the peer reads too slowly"; reason != want {
+					t.Fatalf("reason = %q, want %q", reason, want)
+				}
 				break
 			}
 			returns++
 		}
-		require.LessOrEqual(t, returns, 1)
+		if returns > 1 {
+			t.Fatalf("returns = %d, want at most 1", returns)
+		}
 		_, err := a.Read(frame)
-		require.ErrorIs(t, err, io.EOF)
+		if !errors.Is(err, io.EOF) {
+			t.Fatalf("a.Read: %v, want %v", err, io.EOF)
+		}
 		<-c.Done()
 	})
 }

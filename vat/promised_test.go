@@ -6,8 +6,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -41,14 +39,20 @@ func TestOutcomeIsThePeersPromise(t *testing.T) {
 	early := vat.Send(t.Context(), back, tp.Chain_depth, nil)
 	defer early.Release()
 	_, _, err := a.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	depth, err := depthOf(t.Context(), back)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, depth)
+	vat.OK(t, err)
+	if depth != 1 {
+		t.Errorf("depth = %d, want 1", depth)
+	}
 	_, _, err = early.Await(t.Context())
-	require.NoError(t, err)
-	assert.NoError(t, p.client.Err())
-	assert.NoError(t, p.server.Err())
+	vat.OK(t, err)
+	if err := p.client.Err(); err != nil {
+		t.Errorf("p.client.Err(): %v", err)
+	}
+	if err := p.server.Err(); err != nil {
+		t.Errorf("p.server.Err(): %v", err)
+	}
 }
 
 // promises gives the server the peer's promise 5, and returns what the server holds.
@@ -65,10 +69,12 @@ func promises(r *raw, boot uint32) (held *vat.Cap) {
 func (r *raw) toImport() (question, id uint32) {
 	r.t.Helper()
 	call, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	target, err := call.Target()
-	require.NoError(r.t, err)
-	require.Equal(r.t, rpc.MessageTarget_Which_importedCap, target.Which())
+	vat.OK(r.t, err)
+	if got := target.Which(); got != rpc.MessageTarget_Which_importedCap {
+		r.t.Fatalf("target.Which() = %v, want %v", got, rpc.MessageTarget_Which_importedCap)
+	}
 	return call.QuestionId(), target.ImportedCap()
 }
 
@@ -98,22 +104,28 @@ func TestPromiseResolvesToAPromise(t *testing.T) {
 	held := promises(r, boot)
 	first := vat.Send(t.Context(), held, tp.Chain_depth, nil)
 	q, id := r.toImport()
-	require.EqualValues(t, 5, id)
+	if id != 5 {
+		t.Fatalf("id = %d, want 5", id)
+	}
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
 	r.resolve(6, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
 	var lift uint32
 	for named := false; !named; {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if m.Which() == rpc.Message_Which_release { // of 5
 			continue
 		}
 		dis, err := m.Disembargo()
-		require.NoError(t, err)
+		vat.OK(t, err)
 		lift = dis.Context().SenderLoopback()
 		target, err := dis.Target()
-		require.NoError(t, err)
-		require.EqualValues(t, 6, target.ImportedCap())
+		vat.OK(t, err)
+		if got := target.ImportedCap(); got != 6 {
+			t.Fatalf("target.ImportedCap() = %d, want 6", got)
+		}
 		named = true
 	}
 	second := vat.Send(t.Context(), held, tp.Chain_depth, nil)
@@ -127,10 +139,12 @@ func TestPromiseResolvesToAPromise(t *testing.T) {
 		return err
 	})
 	_, _, err := second.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r.fail(q)
 	_, _, err = first.Await(t.Context())
-	require.EqualError(t, err, "enough")
+	if err == nil || err.Error() != "enough" {
+		t.Fatalf("first.Await: %v, want %q", err, "enough")
+	}
 	first.Release()
 	second.Release()
 	held.Release()
@@ -145,10 +159,14 @@ func TestPromiseThatWasNotCalled(t *testing.T) {
 	defer held.Release()
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
 	r.resolve(6, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
-	require.NoError(t, held.Settle(t.Context()))
+	vat.OK(t, held.Settle(t.Context()))
 	_, own := vat.Local[*chainObj](held)
-	require.True(t, own)
-	require.Zero(t, r.conn.Stats().Embargoes)
+	if !own {
+		t.Fatal("own = false, want true")
+	}
+	if got := r.conn.Stats().Embargoes; got != 0 {
+		t.Fatalf("r.conn.Stats().Embargoes = %d, want 0", got)
+	}
 }
 
 // A tail call: the outcome of the server's call is that of a call which the peer makes to the server, and is the peer's
@@ -167,7 +185,7 @@ func TestTailCallThatEndsAtThePeer(t *testing.T) {
 	around := vat.Send(t.Context(), c, tp.Chain_depth, nil)
 	defer around.Release()
 	call, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	piped := call.QuestionId()
 
 	r.call(60, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderHosted(7); return nil }),
@@ -179,15 +197,19 @@ func TestTailCallThatEndsAtThePeer(t *testing.T) {
 		return err
 	})
 	ret, err := r.expect(rpc.Message_Which_return).Return()
-	require.NoError(t, err)
-	require.Equal(t, rpc.Return_Which_resultsSentElsewhere, ret.Which())
+	vat.OK(t, err)
+	if got := ret.Which(); got != rpc.Return_Which_resultsSentElsewhere {
+		t.Fatalf("ret.Which() = %v, want %v", got, rpc.Return_Which_resultsSentElsewhere)
+	}
 	dis, err := r.expect(rpc.Message_Which_disembargo).Disembargo()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	target, err := dis.Target()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	pa, err := target.PromisedAnswer()
-	require.NoError(t, err)
-	require.Equal(t, q, pa.QuestionId())
+	vat.OK(t, err)
+	if got := pa.QuestionId(); got != q {
+		t.Fatalf("pa.QuestionId() = %d, want %d", got, q)
+	}
 	id := dis.Context().SenderLoopback()
 	r.expect(rpc.Message_Which_finish) // of q
 
@@ -195,7 +217,9 @@ func TestTailCallThatEndsAtThePeer(t *testing.T) {
 	defer direct.Release()
 	r.call(61, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(60, 0)) // the first, on its way around
 	question, to := r.toImport()
-	require.EqualValues(t, 7, to)
+	if to != 7 {
+		t.Fatalf("to = %d, want 7", to)
+	}
 	r.send(func(m rpc.Message) error {
 		d, err := m.NewDisembargo()
 		if err != nil {
@@ -209,14 +233,20 @@ func TestTailCallThatEndsAtThePeer(t *testing.T) {
 		return promised(to.NewPromisedAnswer())(60, []uint16{0})
 	})
 	later, to := r.toImport()
-	require.EqualValues(t, 7, to)
+	if to != 7 {
+		t.Fatalf("to = %d, want 7", to)
+	}
 	for _, q := range []uint32{question, piped, later} {
 		r.fail(q)
 	}
 	_, _, err = direct.Await(t.Context())
-	require.EqualError(t, err, "enough")
+	if err == nil || err.Error() != "enough" {
+		t.Fatalf("direct.Await: %v, want %q", err, "enough")
+	}
 	_, _, err = around.Await(t.Context())
-	require.EqualError(t, err, "enough")
+	if err == nil || err.Error() != "enough" {
+		t.Fatalf("around.Await: %v, want %q", err, "enough")
+	}
 }
 
 // Paths of a pending call that were used and released count nothing and hold nothing.
@@ -231,15 +261,23 @@ func TestPathsComeAndGo(t *testing.T) {
 		r.call(3, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(2, uint16(i), 1, 2, 3))
 		r.finish(3, true)
 		ret, err := r.expect(rpc.Message_Which_return).Return()
-		require.NoError(t, err)
-		require.Equal(t, rpc.Return_Which_canceled, ret.Which(), "path %d", i)
+		vat.OK(t, err)
+		if got := ret.Which(); got != rpc.Return_Which_canceled {
+			t.Fatalf("path %d: %v, want %v", i, got, rpc.Return_Which_canceled)
+		}
 	}
-	require.Zero(t, vat.Promises(r.conn, 2))
+	if got := vat.Promises(r.conn, 2); got != 0 {
+		t.Fatalf("vat.Promises(r.conn, 2) = %d, want 0", got)
+	}
 	for i := range uint32(1025) {
 		r.call(2000+i, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(2, uint16(i)))
 	}
-	assert.Equal(t, "limit: 1024 pipelined paths of one call", r.exception(2000+1024))
-	require.Equal(t, 1024, vat.Promises(r.conn, 2))
+	if got, want := r.exception(2000+1024), "limit: 1024 pipelined paths of one call"; got != want {
+		t.Errorf("r.exception(2000+1024) = %q, want %q", got, want)
+	}
+	if got := vat.Promises(r.conn, 2); got != 1024 {
+		t.Fatalf("vat.Promises(r.conn, 2) = %d, want 1024", got)
+	}
 	r.finish(2, true)
 }
 
@@ -254,7 +292,9 @@ func TestDisembargoesOfAPromiseAreBounded(t *testing.T) {
 	}))
 	r.call(4, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { return promised(d.NewReceiverAnswer())(3, []uint16{0}) }))
 	d := r.descriptor(4)
-	require.Equal(t, rpc.CapDescriptor_Which_senderPromise, d.Which())
+	if got := d.Which(); got != rpc.CapDescriptor_Which_senderPromise {
+		t.Fatalf("d.Which() = %v, want %v", got, rpc.CapDescriptor_Which_senderPromise)
+	}
 	id := d.SenderPromise()
 	for range 4097 {
 		r.send(func(m rpc.Message) error {
@@ -268,7 +308,9 @@ func TestDisembargoesOfAPromiseAreBounded(t *testing.T) {
 			return err
 		})
 	}
-	assert.Equal(t, "limit: 4096 embargoes wait to be lifted", r.aborted())
+	if got, want := r.aborted(), "limit: 4096 embargoes wait to be lifted"; got != want {
+		t.Errorf("r.aborted() = %q, want %q", got, want)
+	}
 	select {
 	case <-r.conn.Done():
 	case <-time.After(5 * time.Second):

@@ -9,7 +9,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -45,10 +44,10 @@ func (r *raw) send(fill func(rpc.Message) error) {
 	r.t.Helper()
 	msg, seg := capnp.NewSingleSegmentMessage(nil)
 	root, err := rpc.NewRootMessage(seg)
-	require.NoError(r.t, err)
-	require.NoError(r.t, fill(root))
+	vat.OK(r.t, err)
+	vat.OK(r.t, fill(root))
 	b, err := msg.Marshal()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	_ = r.nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_, _ = r.nc.Write(b) // it may have hung up already
 }
@@ -65,15 +64,19 @@ func (r *raw) recv() (m rpc.Message, ok bool) {
 		return m, false
 	}
 	m, err = rpc.ReadRootMessage(msg)
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	return m, true
 }
 
 func (r *raw) expect(which rpc.Message_Which) rpc.Message {
 	r.t.Helper()
 	m, ok := r.recv()
-	require.True(r.t, ok, "connection ended")
-	require.Equal(r.t, which, m.Which())
+	if !ok {
+		r.t.Fatal("the connection has ended")
+	}
+	if got := m.Which(); got != which {
+		r.t.Fatalf("m.Which() = %v, want %v", got, which)
+	}
 	return m
 }
 
@@ -220,14 +223,20 @@ func (r *raw) boot() uint32 {
 func (r *raw) returned(q uint32) uint32 {
 	r.t.Helper()
 	ret, err := r.expect(rpc.Message_Which_return).Return()
-	require.NoError(r.t, err)
-	require.Equal(r.t, q, ret.AnswerId())
-	require.Equal(r.t, rpc.Return_Which_results, ret.Which())
+	vat.OK(r.t, err)
+	if got := ret.AnswerId(); got != q {
+		r.t.Fatalf("ret.AnswerId() = %d, want %d", got, q)
+	}
+	if got := ret.Which(); got != rpc.Return_Which_results {
+		r.t.Fatalf("ret.Which() = %v, want %v", got, rpc.Return_Which_results)
+	}
 	p, err := ret.Results()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	l, err := p.CapTable()
-	require.NoError(r.t, err)
-	require.Equal(r.t, 1, l.Len())
+	vat.OK(r.t, err)
+	if got := l.Len(); got != 1 {
+		r.t.Fatalf("l.Len() = %d, want 1", got)
+	}
 	return l.At(0).SenderHosted()
 }
 
@@ -235,12 +244,14 @@ func (r *raw) returned(q uint32) uint32 {
 func (r *raw) descriptor(q uint32) rpc.CapDescriptor {
 	r.t.Helper()
 	ret, err := r.expect(rpc.Message_Which_return).Return()
-	require.NoError(r.t, err)
-	require.Equal(r.t, q, ret.AnswerId())
+	vat.OK(r.t, err)
+	if got := ret.AnswerId(); got != q {
+		r.t.Fatalf("ret.AnswerId() = %d, want %d", got, q)
+	}
 	p, err := ret.Results()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	l, err := p.CapTable()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	return l.At(0)
 }
 
@@ -255,12 +266,16 @@ func (r *raw) get(q uint32, boot uint32, method uint16) uint32 {
 func (r *raw) exception(q uint32) string {
 	r.t.Helper()
 	ret, err := r.expect(rpc.Message_Which_return).Return()
-	require.NoError(r.t, err)
-	require.Equal(r.t, q, ret.AnswerId())
-	require.Equal(r.t, rpc.Return_Which_exception, ret.Which())
+	vat.OK(r.t, err)
+	if got := ret.AnswerId(); got != q {
+		r.t.Fatalf("ret.AnswerId() = %d, want %d", got, q)
+	}
+	if got := ret.Which(); got != rpc.Return_Which_exception {
+		r.t.Fatalf("ret.Which() = %v, want %v", got, rpc.Return_Which_exception)
+	}
 	e, err := ret.Exception()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	s, err := e.Reason()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	return s
 }

@@ -3,6 +3,7 @@ package vat_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -11,8 +12,6 @@ import (
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -24,9 +23,11 @@ func led(t *testing.T, p *pair, e *vat.Cap) {
 	before := p.client.Turns()
 	deadline := time.Now().Add(10 * time.Second)
 	for p.client.Turns() < before+10 {
-		require.True(t, time.Now().Before(deadline), "no caller reads its own answers")
+		if time.Now().After(deadline) {
+			t.Fatal("no caller reads its own answers")
+		}
 		_, err := echo(t.Context(), e, "hello")
-		require.NoError(t, err)
+		vat.OK(t, err)
 	}
 }
 
@@ -39,12 +40,16 @@ func TestCallerReads(t *testing.T) {
 	e := p.echoCap(t)
 	defer e.Release()
 	led(t, p, e)
-	require.NoError(t, sleep(t.Context(), e, 20), "longer than a turn")
+	if err := sleep(t.Context(), e, 20); err != nil {
+		t.Fatalf("sleep(e, 20): %v: longer than a turn", err)
+	}
 	led(t, p, e)
 	time.Sleep(10 * time.Millisecond)
-	require.NoError(t, sleep(t.Context(), e, 1), "after a pause")
+	if err := sleep(t.Context(), e, 1); err != nil {
+		t.Fatalf("sleep(e, 1): %v: after a pause", err)
+	}
 	led(t, p, e)
-	require.NoError(t, vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(5 << 20); return nil }, nil))
+	vat.OK(t, vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(5 << 20); return nil }, nil))
 }
 
 // A caller that reads notices the end of its context. Others get their answers meanwhile.
@@ -57,16 +62,22 @@ func TestCallerReadsNoLongerThanItWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
 		err := sleep(ctx, e, 60_000)
 		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("sleep: %v, want %v", err, context.DeadlineExceeded)
+		}
 		over(t, p)
 
 		led(t, p, e)
 		ctx, cancel = context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { assert.ErrorIs(t, sleep(ctx, e, 60_000), context.Canceled) })
+		wg.Go(func() {
+			if err := sleep(ctx, e, 60_000); !errors.Is(err, context.Canceled) {
+				t.Errorf("sleep(e, 60_000): %v, want %v", err, context.Canceled)
+			}
+		})
 		for range 10 {
 			_, err := echo(t.Context(), e, "hello")
-			require.NoError(t, err)
+			vat.OK(t, err)
 		}
 		cancel()
 		wg.Wait()
@@ -77,7 +88,7 @@ func TestCallerReadsNoLongerThanItWaits(t *testing.T) {
 // over waits until no call is in progress at the server: none begun, or all cancelled.
 func over(t *testing.T, p *pair) {
 	t.Helper()
-	require.Eventually(t, func() bool { return p.server.Stats().Calls == 0 }, 10*time.Second, time.Millisecond)
+	soon(t, func() bool { return p.server.Stats().Calls == 0 }, "calls go on at the server")
 }
 
 // A caller that reads when the connection ends gets the reason.
@@ -93,8 +104,12 @@ func TestCallerReadsTheEnd(t *testing.T) {
 		time.AfterFunc(100*time.Microsecond, func() { _ = ended.Close() })
 		err := sleep(t.Context(), e, 60_000)
 		var exc *vat.Exception
-		require.ErrorAs(t, err, &exc, who)
-		assert.Equal(t, vat.Disconnected, exc.Type, who)
+		if !errors.As(err, &exc) {
+			t.Fatalf("%s: sleep: %v, want a %T", who, err, exc)
+		}
+		if exc.Type != vat.Disconnected {
+			t.Errorf("%s: exc.Type = %v, want %v", who, exc.Type, vat.Disconnected)
+		}
 		e.Release()
 		<-p.client.Done()
 	}
@@ -113,7 +128,9 @@ func TestCallerReadsInTurnWithOthers(t *testing.T) {
 			wg.Go(func() {
 				for range 20 {
 					_, err := echo(t.Context(), e, "hello")
-					assert.NoError(t, err)
+					if err != nil {
+						t.Errorf("echo: %v", err)
+					}
 				}
 			})
 		}
@@ -124,10 +141,10 @@ func TestCallerReadsInTurnWithOthers(t *testing.T) {
 		back := a.Cap(0)
 		a.Release()
 		_, err := echo(t.Context(), back, "to itself")
-		require.NoError(t, err)
+		vat.OK(t, err)
 		back.Release()
 	}
-	require.Eventually(t, func() bool { return mine.live.Load() == 0 }, 10*time.Second, time.Millisecond)
+	soon(t, func() bool { return mine.live.Load() == 0 }, "objects leaked")
 }
 
 // A peer that sends a part of a message, or messages without end, does not hold up a caller that reads.
@@ -199,8 +216,12 @@ func TestCallerReadsWholeMessages(t *testing.T) {
 				})
 				err := sleep(ctx, e, 60_000)
 				cancel()
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.Less(t, time.Since(begun), 300*time.Millisecond, "the caller is held")
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("sleep: %v, want %v", err, context.DeadlineExceeded)
+				}
+				if got := time.Since(begun); got >= 300*time.Millisecond {
+					t.Errorf("the caller was held for %v, want less than %v", got, 300*time.Millisecond)
+				}
 				wg.Wait()
 			}
 			over(t, p)
@@ -213,14 +234,14 @@ func nothingNew(t *testing.T) []byte {
 	t.Helper()
 	msg, seg := capnp.NewSingleSegmentMessage(nil)
 	root, err := rpc.NewRootMessage(seg)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r, err := root.NewResolve()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r.SetPromiseId(123_456)
 	e, err := r.NewException()
-	require.NoError(t, err)
-	require.NoError(t, e.SetReason("nothing"))
+	vat.OK(t, err)
+	vat.OK(t, e.SetReason("nothing"))
 	frame, err := msg.Marshal()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	return frame
 }

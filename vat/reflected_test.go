@@ -3,8 +3,6 @@ package vat_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -32,16 +30,18 @@ func TestReflectedCallsStartFirst(t *testing.T) {
 		}
 	}
 	slow(1000)
-	require.NoError(t, c.Settle(t.Context()))
+	vat.OK(t, c.Settle(t.Context()))
 	slow(1000)
 	for _, a := range calls {
 		_, _, err := a.Await(t.Context())
-		require.NoError(t, err)
+		vat.OK(t, err)
 		a.Release()
 	}
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
 	for i, tag := range mine.tags {
-		require.EqualValues(t, i, tag, "call %d started in the place of %d", tag, i)
+		if int(tag) != i {
+			t.Fatalf("call %d started in the place of %d", tag, i)
+		}
 	}
 }

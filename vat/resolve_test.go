@@ -2,12 +2,12 @@ package vat_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"capnproto.org/go/capnp/v3"
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -74,16 +74,20 @@ func TestFailureNeedsNoEmbargo(t *testing.T) {
 	piped := vat.Send(t.Context(), next, tp.Chain_depth, nil)
 	q, _ := r.toImport()
 	call, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r.fail(q)
 	r.fail(call.QuestionId())
 	for range 2 { // and no Disembargo
 		r.expect(rpc.Message_Which_finish)
 	}
 	_, _, err = piped.Await(t.Context())
-	require.Error(t, err)
+	if err == nil {
+		t.Fatal("piped.Await: no error")
+	}
 	_, err = depthOf(t.Context(), next)
-	require.Error(t, err)
+	if err == nil {
+		t.Fatal("depthOf: no error")
+	}
 	for _, c := range []interface{ Release() }{a, next, piped} {
 		c.Release()
 	}
@@ -99,9 +103,11 @@ func TestChainOfPromises(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	require.NoError(t, held.Settle(ctx))
+	vat.OK(t, held.Settle(ctx))
 	_, err := depthOf(ctx, held)
-	require.ErrorContains(t, err, "promises that resolve to promises")
+	if err == nil || !strings.Contains(err.Error(), "promises that resolve to promises") {
+		t.Fatalf("depthOf: %v, want it to contain %q", err, "promises that resolve to promises")
+	}
 }
 
 // A call may have chosen its way but not been sent when Resolve arrives. It is not sent after the Disembargo, which would
@@ -131,17 +137,21 @@ func TestCallDoesNotLeaveAfterItsDisembargo(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(counter); return nil })
 	dis, err := r.expect(rpc.Message_Which_disembargo).Disembargo()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	unlock()
 	p2.Release()
 	a0, a1 := <-sent, <-sent
-	require.True(t, r.quiet(), "it has left")
+	if !r.quiet() {
+		t.Fatal("r.quiet() = false, want true: it has left")
+	}
 	r.loopback(false, dis.Context().SenderLoopback(), nil)
 	r0, _, err := a0.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r1, _, err := a1.Await(t.Context())
-	require.NoError(t, err)
-	require.Less(t, r0.N(), r1.N())
+	vat.OK(t, err)
+	if got := r0.N(); got >= r1.N() {
+		t.Fatalf("r0.N() = %d, want less than %d", got, r1.N())
+	}
 	a0.Release()
 	a1.Release()
 }
@@ -157,14 +167,18 @@ func TestNoCallWhileAPromiseIsRedirected(t *testing.T) {
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(counter); return nil })
 	time.Sleep(50 * time.Millisecond)
 	a0 := next(t, held, 0)
-	require.True(t, r.quiet(), "it has left by the old way")
+	if !r.quiet() {
+		t.Fatal("r.quiet() = false, want true: it has left by the old way")
+	}
 	unlock()
 	a1 := next(t, held, 1)
 	r0, _, err := a0.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r1, _, err := a1.Await(t.Context())
-	require.NoError(t, err)
-	require.Less(t, r0.N(), r1.N())
+	vat.OK(t, err)
+	if got := r0.N(); got >= r1.N() {
+		t.Fatalf("r0.N() = %d, want less than %d", got, r1.N())
+	}
 }
 
 // The same if it becomes another promise of the peer.
@@ -177,16 +191,22 @@ func TestCalledIsHandedOn(t *testing.T) {
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetSenderPromise(6); return nil })
 	time.Sleep(50 * time.Millisecond)
 	a0 := next(t, held, 0)
-	require.True(t, r.quiet(), "it has left by the old way")
+	if !r.quiet() {
+		t.Fatal("r.quiet() = false, want true: it has left by the old way")
+	}
 	unlock()
 	defer a0.Release()
 	for {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if c, err := m.Call(); m.Which() == rpc.Message_Which_call {
-			require.NoError(t, err)
+			vat.OK(t, err)
 			to, _ := c.Target()
-			require.EqualValues(t, 6, to.ImportedCap())
+			if got := to.ImportedCap(); got != 6 {
+				t.Fatalf("to.ImportedCap() = %d, want 6", got)
+			}
 			return
 		}
 	}
@@ -218,17 +238,19 @@ func TestNoDescriptorOfWhatWasReleased(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
 	rel, err := r.expect(rpc.Message_Which_release).Release()
-	require.NoError(t, err)
-	require.EqualValues(t, 5, rel.Id())
+	vat.OK(t, err)
+	if got := rel.Id(); got != 5 {
+		t.Fatalf("rel.Id() = %d, want 5", got)
+	}
 	unlock()
 	p2.Release()
 	a := <-sent
 	call, err := r.expect(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	p, err := call.Params()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	l, err := p.CapTable()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	if d := l.At(0); d.Which() == rpc.CapDescriptor_Which_receiverHosted && d.ReceiverHosted() == 5 {
 		t.Error("the call names the peer's export 5, which was released before: by now that may be anything")
 	}
@@ -252,7 +274,9 @@ func (r *raw) promisedBy(boot uint32, g *gate, desc func(rpc.CapDescriptor) erro
 	r.call(32, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(gid), capParam(desc))
 	r.call(33, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { return promised(d.NewReceiverAnswer())(32, []uint16{0}) }))
 	d := r.descriptor(33)
-	require.Equal(r.t, rpc.CapDescriptor_Which_senderPromise, d.Which())
+	if got := d.Which(); got != rpc.CapDescriptor_Which_senderPromise {
+		r.t.Fatalf("d.Which() = %v, want %v", got, rpc.CapDescriptor_Which_senderPromise)
+	}
 	return d.SenderPromise()
 }
 
@@ -261,13 +285,17 @@ func (r *raw) resolved(id uint32) rpc.CapDescriptor {
 	r.t.Helper()
 	for {
 		m, ok := r.recv()
-		require.True(r.t, ok)
+		if !ok {
+			r.t.Fatal("the connection has ended")
+		}
 		if m.Which() == rpc.Message_Which_resolve {
 			res, err := m.Resolve()
-			require.NoError(r.t, err)
-			require.Equal(r.t, id, res.PromiseId())
+			vat.OK(r.t, err)
+			if got := res.PromiseId(); got != id {
+				r.t.Fatalf("res.PromiseId() = %d, want %d", got, id)
+			}
 			d, err := res.Cap()
-			require.NoError(r.t, err)
+			vat.OK(r.t, err)
 			return d
 		}
 	}
@@ -302,8 +330,12 @@ func TestDisembargoGoesWhereResolveSaid(t *testing.T) {
 	id := r.promisedBy(boot, g, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
 	close(g.open)
 	d := r.resolved(id)
-	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, d.Which())
-	require.EqualValues(t, 5, d.ReceiverHosted())
+	if got := d.Which(); got != rpc.CapDescriptor_Which_receiverHosted {
+		t.Fatalf("d.Which() = %v, want %v", got, rpc.CapDescriptor_Which_receiverHosted)
+	}
+	if got := d.ReceiverHosted(); got != 5 {
+		t.Fatalf("d.ReceiverHosted() = %d, want 5", got)
+	}
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil }) // on its way when that came
 	r.loopback(true, 77, imported(id))
 	r.comesBack()
@@ -322,12 +354,16 @@ func TestCallGoesWhereResolveSaid(t *testing.T) {
 	r.call(60, tp.Chain_TypeID, tp.Chain_depth.ID, toExport(id))
 	for {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		switch m.Which() {
 		case rpc.Message_Which_call:
 			c, _ := m.Call()
 			to, _ := c.Target()
-			require.EqualValues(t, 5, to.ImportedCap())
+			if got := to.ImportedCap(); got != 5 {
+				t.Fatalf("to.ImportedCap() = %d, want 5", got)
+			}
 			r.fail(c.QuestionId())
 			return
 		case rpc.Message_Which_return:
@@ -365,7 +401,7 @@ func TestSlowWriterIsNotIdle(t *testing.T) {
 	r.boot()
 	const size = 1 << 20
 	_, err := r.nc.Write(header(size))
-	require.NoError(t, err)
+	vat.OK(t, err)
 	for range 64 {
 		time.Sleep(10 * time.Millisecond)
 		if _, err := r.nc.Write(make([]byte, size/64)); err != nil {
@@ -383,9 +419,9 @@ func (r *raw) gateAt(q, boot uint32, g *gate) uint32 {
 	old.Release()
 	r.call(q, tp.Server_TypeID, tp.Server_held.ID, toExport(boot))
 	p, err := r.back(q, rpc.Return_Which_results).Results()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	l, err := p.CapTable()
-	require.NoError(r.t, err)
+	vat.OK(r.t, err)
 	return l.At(0).SenderHosted()
 }
 
@@ -399,14 +435,18 @@ func TestCallThatWaitedGoesWhereResolveSaid(t *testing.T) {
 	id := r.promisedBy(boot, g, func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil })
 	close(g.open)
 	d := r.resolved(id)
-	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, d.Which())
-	require.EqualValues(t, 5, d.ReceiverHosted())
+	if got := d.Which(); got != rpc.CapDescriptor_Which_receiverHosted {
+		t.Fatalf("d.Which() = %v, want %v", got, rpc.CapDescriptor_Which_receiverHosted)
+	}
+	if got := d.ReceiverHosted(); got != 5 {
+		t.Fatalf("d.ReceiverHosted() = %d, want 5", got)
+	}
 	r.come(rpc.Message_Which_return) // of 32
 	held := promises(r, boot)        // 5 again
 	first := vat.Send(t.Context(), held, tp.Chain_depth, nil)
 	defer first.Release()
 	qq, err := r.come(rpc.Message_Which_call).Call()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	g2 := &gate{make(chan struct{})}
 	gid := r.gateAt(50, boot, g2)
 	// it has not yet been told that id has become 5
@@ -414,18 +454,22 @@ func TestCallThatWaitedGoesWhereResolveSaid(t *testing.T) {
 	r.call(52, tp.Chain_TypeID, tp.Chain_depth.ID, toAnswer(51, 0))
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
 	dis, err := r.come(rpc.Message_Which_disembargo).Disembargo()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	r.loopback(false, dis.Context().SenderLoopback(), nil)
 	close(g2.open)
 	r.fail(qq.QuestionId())
 	defer held.Release()
 	for {
 		m, ok := r.recv()
-		require.True(t, ok)
+		if !ok {
+			t.Fatal("the connection has ended")
+		}
 		if m.Which() == rpc.Message_Which_call {
 			c, _ := m.Call()
 			to, _ := c.Target()
-			require.EqualValues(t, 5, to.ImportedCap())
+			if got := to.ImportedCap(); got != 5 {
+				t.Fatalf("to.ImportedCap() = %d, want 5", got)
+			}
 			r.fail(c.QuestionId())
 			return
 		}
@@ -441,8 +485,12 @@ func TestDisembargoGoesWhereReturnSaid(t *testing.T) {
 	r.call(33, tp.Echo_TypeID, tp.Echo_cap.ID, toExport(e), capParam(func(d rpc.CapDescriptor) error { d.SetSenderPromise(5); return nil }))
 	r.resolve(5, func(d rpc.CapDescriptor) error { d.SetReceiverHosted(chain); return nil })
 	d := r.descriptor(33)
-	require.Equal(t, rpc.CapDescriptor_Which_receiverHosted, d.Which())
-	require.EqualValues(t, 5, d.ReceiverHosted())
+	if got := d.Which(); got != rpc.CapDescriptor_Which_receiverHosted {
+		t.Fatalf("d.Which() = %v, want %v", got, rpc.CapDescriptor_Which_receiverHosted)
+	}
+	if got := d.ReceiverHosted(); got != 5 {
+		t.Fatalf("d.ReceiverHosted() = %d, want 5", got)
+	}
 	r.loopback(true, 77, func(m rpc.MessageTarget) error { return promised(m.NewPromisedAnswer())(33, []uint16{0}) })
 	r.comesBack()
 }

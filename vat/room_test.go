@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"capnproto.org/go/capnp/v3"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -40,16 +38,22 @@ func TestLargeResultsWaitForRoom(t *testing.T) {
 			err := vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(size); return nil },
 				func(r tp.Echo_data_Results, _ *vat.Caps) error {
 					b, err := r.Data()
-					assert.Len(t, b, size)
+					if len(b) != size {
+						t.Errorf("len(b) = %d, want %d", len(b), size)
+					}
 					return err
 				})
-			assert.NoError(t, err)
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	calls.Wait()
 	close(done)
 	watch.Wait()
-	assert.LessOrEqual(t, peak.Load(), int64(2*size))
+	if got := peak.Load(); got > int64(2*size) {
+		t.Errorf("peak.Load() = %d, want at most %d", got, int64(2*size))
+	}
 }
 
 // both is results of data and a capability.
@@ -82,16 +86,18 @@ func TestKeptResults(t *testing.T) {
 	for _, size := range []int{16, 64 << 10, 1 << 20} {
 		a, b := sockets(t)
 		client, c := reachOver(t, a, b, vat.Serve(bothTable, &bothObj{cap: vat.Serve(vat.NewTable(), new(int)), size: size}))
-		require.NoError(t, c.Settle(t.Context()))
+		vat.OK(t, c.Settle(t.Context()))
 		var answers []*vat.Answer[both]
 		for range min(1500, 64<<20/max(size, 1)) {
 			answers = append(answers, vat.Send(t.Context(), c, bothMethod, nil))
 		}
 		for _, a := range answers {
 			_, _, err := a.Await(t.Context())
-			assert.NoError(t, err)
+			if err != nil {
+				t.Errorf("a.Await: %v", err)
+			}
 			a.Release()
 		}
-		require.NoError(t, client.Err())
+		vat.OK(t, client.Err())
 	}
 }

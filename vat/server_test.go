@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"capnproto.org/go/capnp/v3"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -272,12 +271,12 @@ var pairs atomic.Int64
 func sockets(t testing.TB) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	require.NoError(t, err)
+	vat.OK(t, err)
 	defer l.Close()
 	a, err = net.Dial("unix", l.Addr().String())
-	require.NoError(t, err)
+	vat.OK(t, err)
 	b, err = l.Accept()
-	require.NoError(t, err)
+	vat.OK(t, err)
 	return a, b
 }
 
@@ -309,10 +308,10 @@ func connectOver(t testing.TB, a, b net.Conn, limits vat.Limits) *pair {
 	return p
 }
 
-// soon waits until ok returns true.
+// soon waits until ok returns true. The test fails with what if that takes more than 10 s.
 func soon(t testing.TB, ok func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(3 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Error(what)
 			return

@@ -3,13 +3,11 @@ package vat_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -34,9 +32,11 @@ func TestStreamOfSmallCalls(t *testing.T) {
 			return c.SetData(tp.Stream_write_Params_data, []byte("0123456789"))
 		}).Release()
 	}
-	require.NoError(t, s.Drain(t.Context()))
-	require.NoError(t, vat.Do(t.Context(), s, tp.Stream_done, nil, func(r tp.Stream_done_Results, _ *vat.Caps) error {
-		assert.EqualValues(t, calls, r.Writes())
+	vat.OK(t, s.Drain(t.Context()))
+	vat.OK(t, vat.Do(t.Context(), s, tp.Stream_done, nil, func(r tp.Stream_done_Results, _ *vat.Caps) error {
+		if got := r.Writes(); got != calls {
+			t.Errorf("r.Writes() = %d, want %d", got, calls)
+		}
 		return nil
 	}))
 }
@@ -50,9 +50,13 @@ func TestStreamFails(t *testing.T) {
 	}
 	for range 3 {
 		err := write()
-		require.Equal(t, &vat.Exception{Type: vat.Overloaded, Reason: "full: as told"}, err)
+		if want := (&vat.Exception{Type: vat.Overloaded, Reason: "full: as told"}); !reflect.DeepEqual(err, want) {
+			t.Fatalf("write = %v, want %v", err, want)
+		}
 	}
-	require.EqualError(t, first.Drain(t.Context()), "full: as told")
+	if err := first.Drain(t.Context()); err == nil || err.Error() != "full: as told" {
+		t.Fatalf("first.Drain(): %v, want %q", err, "full: as told")
+	}
 }
 
 // The reason why a call was not sent can be told from an error of the peer.
@@ -62,11 +66,13 @@ func TestNotSent(t *testing.T) {
 	defer e.Release()
 	mine := errors.New("mine")
 	err := vat.Do(t.Context(), e, tp.Echo_echo, func(tp.Echo_echo_Params, *vat.Caps) error { return mine }, nil)
-	require.ErrorIs(t, err, mine)
+	if !errors.Is(err, mine) {
+		t.Fatalf("vat.Do: %v, want %v", err, mine)
+	}
 
 	s := p.stream(t)
 	defer s.Release()
-	require.NoError(t, s.Settle(t.Context()))
+	vat.OK(t, s.Settle(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	for err = nil; err == nil; { // the first chunks go, and then the window is full
@@ -80,9 +86,15 @@ func TestNotSent(t *testing.T) {
 		}
 		a.Release()
 	}
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, s.Drain(t.Context()), context.DeadlineExceeded, "what was not sent is missing")
-	require.ErrorIs(t, vat.Do(t.Context(), s, tp.Stream_write, nil, nil), context.DeadlineExceeded, "the next call")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the call that was not sent: %v, want %v", err, context.DeadlineExceeded)
+	}
+	if err := s.Drain(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("s.Drain(): %v, want %v: what was not sent is missing", err, context.DeadlineExceeded)
+	}
+	if err := vat.Do(t.Context(), s, tp.Stream_write, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("vat.Do(s, tp.Stream_write, nil, nil): %v, want %v: the next call", err, context.DeadlineExceeded)
+	}
 }
 
 // The calls of a stream run one after another, also if their handler runs on the reader.
@@ -104,12 +116,16 @@ func TestInlineStream(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 100 {
-					assert.NoError(t, vat.Do(t.Context(), c, tp.Stream_write, nil, nil))
+					if err := vat.Do(t.Context(), c, tp.Stream_write, nil, nil); err != nil {
+						t.Errorf("vat.Do(c, tp.Stream_write, nil, nil): %v", err)
+					}
 				}
 			})
 		}
 		all.Wait()
-		assert.EqualValues(t, 400, calls.Swap(0))
+		if got := calls.Swap(0); got != 400 {
+			t.Errorf("calls.Swap(0) = %d, want 400", got)
+		}
 	})
 	t.Run("over a connection", func(t *testing.T) {
 		a, b := sockets(t)
@@ -117,14 +133,16 @@ func TestInlineStream(t *testing.T) {
 		first := vat.Send(t.Context(), c, bothMethod, nil)
 		direct := first.Cap(1)
 		defer direct.Release()
-		require.NoError(t, direct.Settle(t.Context()))
+		vat.OK(t, direct.Settle(t.Context()))
 		first.Release()
 		var all sync.WaitGroup
 		all.Go(func() { // on the reader
 			for range 500 {
 				vat.Send(t.Context(), direct, tp.Stream_write, nil).Release()
 			}
-			assert.NoError(t, direct.Drain(t.Context()))
+			if err := direct.Drain(t.Context()); err != nil {
+				t.Errorf("direct.Drain(): %v", err)
+			}
 		})
 		all.Go(func() { // by a promise, whose queue the worker empties that resolves it
 			for range 100 {
@@ -134,12 +152,16 @@ func TestInlineStream(t *testing.T) {
 				for range 3 {
 					vat.Send(t.Context(), p, tp.Stream_write, nil).Release()
 				}
-				assert.NoError(t, p.Drain(t.Context()))
+				if err := p.Drain(t.Context()); err != nil {
+					t.Errorf("p.Drain(): %v", err)
+				}
 				p.Release()
 			}
 		})
 		all.Wait()
-		assert.EqualValues(t, 800, calls.Load())
+		if got := calls.Load(); got != 800 {
+			t.Errorf("calls.Load() = %d, want 800", got)
+		}
 	})
 }
 
@@ -150,19 +172,31 @@ func TestPending(t *testing.T) {
 	defer far.Release()
 	theirs := far.Cap(tp.Chain_slowNext_Results_chain)
 	defer theirs.Release()
-	require.False(t, theirs.Pending())
+	if theirs.Pending() {
+		t.Fatal("theirs.Pending() = true, want false")
+	}
 
 	w := newWorld()
 	local := w.chain(0)
 	defer local.Release()
-	require.False(t, local.Pending())
+	if local.Pending() {
+		t.Fatal("local.Pending() = true, want false")
+	}
 	ours := late(t, local, 20)
 	defer ours.Release()
-	require.True(t, ours.Pending())
-	require.NoError(t, ours.Settle(t.Context()))
-	require.False(t, ours.Pending())
-	require.False(t, vat.Broken(errors.New("no")).Pending())
-	require.False(t, (*vat.Cap)(nil).Pending())
+	if !ours.Pending() {
+		t.Fatal("ours.Pending() = false, want true")
+	}
+	vat.OK(t, ours.Settle(t.Context()))
+	if ours.Pending() {
+		t.Fatal("ours.Pending() = true, want false")
+	}
+	if vat.Broken(errors.New("no")).Pending() {
+		t.Fatal(`vat.Broken(errors.New("no")).Pending() = true, want false`)
+	}
+	if (*vat.Cap)(nil).Pending() {
+		t.Fatal("(*vat.Cap)(nil).Pending() = true, want false")
+	}
 }
 
 // A stream to an unresolved promise holds little more than a call or two here.
@@ -186,7 +220,9 @@ func TestStreamThatWaitsHere(t *testing.T) {
 		defer a.Release()
 		if ctx.Err() != nil {
 			_, _, err := a.Await(t.Context())
-			require.ErrorIs(t, err, context.Canceled)
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("a.Await: %v, want %v", err, context.Canceled)
+			}
 			return
 		}
 		sent++

@@ -2,13 +2,11 @@ package vat_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -24,11 +22,19 @@ func TestSettle(t *testing.T) {
 	defer d.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	assert.ErrorIs(t, d.Settle(ctx), context.DeadlineExceeded)
-	assert.NoError(t, d.Settle(t.Context()))
+	if err := d.Settle(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("d.Settle(): %v, want %v", err, context.DeadlineExceeded)
+	}
+	if err := d.Settle(t.Context()); err != nil {
+		t.Errorf("d.Settle(): %v", err)
+	}
 	_, _, err := a.Await(ctx)
-	assert.NoError(t, err, "it is there by then")
-	assert.NoError(t, (*vat.Cap)(nil).Settle(t.Context()))
+	if err != nil {
+		t.Errorf("a.Await: %v: it is there by then", err)
+	}
+	if err := (*vat.Cap)(nil).Settle(t.Context()); err != nil {
+		t.Errorf("(*vat.Cap)(nil).Settle(): %v", err)
+	}
 }
 
 // Everything happens at once, from many goroutines, and calls are given up at random.
@@ -86,9 +92,9 @@ func TestStress(t *testing.T) {
 	}
 	wg.Wait()
 	_, err := depthOf(t.Context(), root)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	_, err = depthOf(t.Context(), distant)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	e.Release()
 	soon(t, func() bool { return p.live.Load() == 1 && far.live.Load() == 1 }, "objects leaked")
 	for _, c := range []*vat.Conn{p.client, p.server, far.client, far.server} {
@@ -96,9 +102,15 @@ func TestStress(t *testing.T) {
 			s := c.Stats()
 			return s.Questions == 0 && s.Answers == 0 && s.Embargoes == 0 && s.Exports+s.Imports == 2
 		}, "tables leaked")
-		assert.Zero(t, c.Stats().Calls)
-		assert.Zero(t, c.Stats().CallBytes)
-		assert.Zero(t, c.Stats().ResultBytes)
+		if got := c.Stats().Calls; got != 0 {
+			t.Errorf("c.Stats().Calls = %d, want 0", got)
+		}
+		if got := c.Stats().CallBytes; got != 0 {
+			t.Errorf("c.Stats().CallBytes = %d, want 0", got)
+		}
+		if got := c.Stats().ResultBytes; got != 0 {
+			t.Errorf("c.Stats().ResultBytes = %d, want 0", got)
+		}
 		if t.Failed() {
 			t.Logf("%+v", c.Stats())
 		}

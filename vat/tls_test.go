@@ -16,9 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -28,10 +25,10 @@ import (
 func secured(t *testing.T, beneath func(net.Conn) net.Conn) (client, server net.Conn, records *atomic.Int64) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
+	vat.OK(t, err)
 	a, relayed := sockets(t)
 	relay, b := sockets(t)
 	records = new(atomic.Int64)
@@ -84,19 +81,23 @@ func TestTLS(t *testing.T) {
 						return err
 					})
 			}
-			require.NoError(t, echo())
+			vat.OK(t, echo())
 			before := records.Load()
 			const calls = 50
 			for range calls {
-				require.NoError(t, echo())
+				vat.OK(t, echo())
 			}
-			assert.EqualValues(t, calls, records.Load()-before, "records of as many answers")
+			if got := records.Load() - before; got != calls {
+				t.Errorf("%d records, want %d for as many answers", got, calls)
+			}
 
 			var wg sync.WaitGroup
 			for range 16 {
 				wg.Go(func() {
 					for range 20 {
-						assert.NoError(t, echo())
+						if err := echo(); err != nil {
+							t.Errorf("echo(): %v", err)
+						}
 						err := vat.Do(t.Context(), e, tp.Echo_data, func(q tp.Echo_data_Params, _ *vat.Caps) error { q.SetSize(1<<20 + 3); return nil },
 							func(r tp.Echo_data_Results, _ *vat.Caps) error {
 								d, err := r.Data()
@@ -105,7 +106,9 @@ func TestTLS(t *testing.T) {
 								}
 								return err
 							})
-						assert.NoError(t, err)
+						if err != nil {
+							t.Error(err)
+						}
 					}
 				})
 			}
@@ -134,7 +137,9 @@ func TestTLSStuck(t *testing.T) {
 	}
 	soon(t, func() bool { return server.Stats().ParkedBytes > 3<<18 }, "nothing is parked")
 	time.Sleep(50 * time.Millisecond)
-	assert.Less(t, server.Stats().ParkedBytes, int64(3<<19))
+	if got := server.Stats().ParkedBytes; got >= int64(3<<19) {
+		t.Errorf("server.Stats().ParkedBytes = %d, want less than %d", got, int64(3<<19))
+	}
 }
 
 // stuck is a connection from which nothing is read until stop is closed.

@@ -1,10 +1,9 @@
 package vat_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
@@ -62,14 +61,24 @@ func TestTry(t *testing.T) {
 	}
 	for i, a := range sent {
 		r, _, err := a.Await(t.Context())
-		require.NoError(t, err)
-		require.EqualValues(t, i, r.N(), "calls start in order")
+		vat.OK(t, err)
+		if got := int(r.N()); got != i {
+			t.Fatalf("r.N() = %d, want %d: calls start in order", got, i)
+		}
 		a.Release()
 	}
-	require.Len(t, o.tried, 101)
-	require.True(t, o.tried[0], "the first run waits for nothing")
-	require.False(t, o.tried[1], "the second may wait")
+	if len(o.tried) != 101 {
+		t.Fatalf("%d runs, want 101", len(o.tried))
+	}
+	if !o.tried[0] {
+		t.Fatal("the first run may wait")
+	}
+	if o.tried[1] {
+		t.Fatal("the second run may not wait")
+	}
 
 	err := vat.Do(t.Context(), c, tp.Counter_slow, nil, nil)
-	require.ErrorContains(t, err, "internal", "only a handler that tries may say that it would block")
+	if err == nil || !strings.Contains(err.Error(), "internal") {
+		t.Fatalf("vat.Do: %v, want it to contain %q: only a handler that tries may say that it would block", err, "internal")
+	}
 }

@@ -3,9 +3,6 @@ package vat_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"capd/vat"
 	tp "capd/vat/internal/testproto"
 )
@@ -33,14 +30,22 @@ func TestOwnPromiseComesBack(t *testing.T) {
 	early := vat.Send(t.Context(), r, tp.Chain_depth, nil) // goes around
 	defer early.Release()
 	_, _, err := back.Await(t.Context())
-	require.NoError(t, err)
+	vat.OK(t, err)
 
 	depth, err := depthOf(t.Context(), r)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, depth)
+	vat.OK(t, err)
+	if depth != 1 {
+		t.Errorf("depth = %d, want 1", depth)
+	}
 	res, _, err := early.Await(t.Context())
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, res.Depth())
-	assert.NoError(t, p.client.Err())
-	assert.NoError(t, p.server.Err())
+	vat.OK(t, err)
+	if got := res.Depth(); got != 1 {
+		t.Errorf("res.Depth() = %d, want 1", got)
+	}
+	if err := p.client.Err(); err != nil {
+		t.Errorf("p.client.Err(): %v", err)
+	}
+	if err := p.server.Err(); err != nil {
+		t.Errorf("p.server.Err(): %v", err)
+	}
 }

@@ -1,11 +1,9 @@
 package vat_test
 
 import (
+	"errors"
 	"net"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"capd/meter"
 	"capd/vat"
@@ -40,8 +38,8 @@ var waiterTable = vat.NewTable(
 // It is not told that it has cancelled the call.
 func TestTooManyWait(t *testing.T) {
 	m := meter.NewHost(nil).Grant("g", meter.Limits{meter.Waits: 1, meter.ReplyBytes: 1 << 20})
-	require.NoError(t, m.Take(meter.Waits, 1))
-	require.NoError(t, m.Take(meter.ReplyBytes, 1<<20))
+	vat.OK(t, m.Take(meter.Waits, 1))
+	vat.OK(t, m.Take(meter.ReplyBytes, 1<<20))
 	a, b := net.Pipe()
 	server := vat.NewConn(a, vat.Options{Bootstrap: vat.Serve(waiterTable, &waiter{}), Meter: m, Limits: vat.Limits{StreamBytes: 1}})
 	client := vat.NewConn(b, vat.Options{})
@@ -74,9 +72,15 @@ func TestTooManyWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e *vat.Exception
-			require.ErrorAs(t, call(), &e)
-			assert.Equal(t, vat.Overloaded, e.Type)
-			assert.Equal(t, "limit: this grant holds all of its 1 calls that wait for a guest (limit waits); let some end, or ask its giver for more", e.Reason)
+			if err := call(); !errors.As(err, &e) {
+				t.Fatalf("call(): %v, want a %T", err, e)
+			}
+			if e.Type != vat.Overloaded {
+				t.Errorf("e.Type = %v, want %v", e.Type, vat.Overloaded)
+			}
+			if want := "limit: this grant holds all of its 1 calls that wait for a guest (limit waits); let some end, or ask its giver for more"; e.Reason != want {
+				t.Errorf("e.Reason = %q, want %q", e.Reason, want)
+			}
 		})
 	}
 }
