@@ -66,13 +66,14 @@ func parse(line []byte) ([]edit, bool) {
 	return edits, true
 }
 
-// records yields the edits of each whole line of text. It answers corrupt for a bad
-// line that is not the last.
-func records(text []byte, yield func([]edit) error) error {
+// records yields the edits of each whole line of text. It returns how many bytes these
+// lines have, with the first. It answers corrupt for a bad line that is not the last.
+func records(text []byte, yield func([]edit) error) (end int64, err error) {
 	text, ok := bytes.CutPrefix(text, []byte(indexFormat))
 	if !ok {
-		return unreadable(text)
+		return 0, unreadable(text)
 	}
+	end = int64(len(indexFormat))
 	torn := false
 	for len(text) > 0 {
 		one, rest, whole := bytes.Cut(text, []byte("\n"))
@@ -81,20 +82,21 @@ func records(text []byte, yield func([]edit) error) error {
 		case !ok || !whole:
 			torn = true
 		case torn:
-			return errIndex
+			return 0, errIndex
 		default:
 			for _, e := range edits {
 				if !e.sound() {
-					return errIndex
+					return 0, errIndex
 				}
 			}
 			if err := yield(edits); err != nil {
-				return err
+				return 0, err
 			}
+			end += int64(len(one)) + 1
 		}
 		text = rest
 	}
-	return nil
+	return end, nil
 }
 
 var errIndex = vfs.Errorf(vfs.Corrupt, "the overlay's index is damaged; restore its upper store or begin with an empty one")
@@ -182,15 +184,31 @@ func (o *Overlay) load(ctx context.Context) error {
 	if err := o.contents.open(ctx, o.upper); err != nil {
 		return err
 	}
-	if kept {
-		if err := o.replay(ctx); err != nil {
-			return err
-		}
-		if err := o.sweep(ctx); err != nil {
-			return err
-		}
+	if !kept {
+		return o.pack(ctx)
 	}
-	return o.pack(ctx)
+	end, err := o.replay(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.sweep(ctx); err != nil {
+		return err
+	}
+	if err = o.pack(ctx); vfs.CodeOf(err) == vfs.Quota {
+		return o.resumeIndex(ctx, end)
+	}
+	return err
+}
+
+// resumeIndex appends to the index that is there, which has end bytes of whole lines. It is
+// for an upper store without room for a packed index, which is the longer one where a
+// directory moved to a longer path.
+func (o *Overlay) resumeIndex(ctx context.Context, end int64) error {
+	if err := o.openIndex(ctx, end); err != nil {
+		return err
+	}
+	o.index.cut(ctx)
+	return o.index.sync(ctx)
 }
 
 // opened reports whether the upper store has an index. It answers invalid for a store
@@ -210,10 +228,11 @@ func (o *Overlay) opened(ctx context.Context) (bool, error) {
 	return kept, nil
 }
 
-func (o *Overlay) replay(ctx context.Context) error {
+// replay makes the edits in the index, and returns how many bytes its whole lines have.
+func (o *Overlay) replay(ctx context.Context) (end int64, err error) {
 	text, err := readWhole(ctx, o.upper, indexName)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	return records(text, func(edits []edit) error {
 		for _, c := range o.edit(edits) {
@@ -245,6 +264,11 @@ func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 	if _, err := o.upper.Replace(ctx, indexName, bytes.NewReader(text), vfs.If{}); err != nil {
 		return err
 	}
+	return o.openIndex(ctx, int64(len(text)))
+}
+
+// openIndex opens the index, of which end bytes are on disk.
+func (o *Overlay) openIndex(ctx context.Context, end int64) error {
 	n, err := o.upper.Lookup(ctx, indexName)
 	if err != nil {
 		return err
@@ -258,8 +282,8 @@ func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.index.close()
-	o.index = index{file: f, end: int64(len(text)), packed: int64(len(text)), flusher: w}
-	w.safe = w.newest.Load() // Replace has synced it
+	o.index = index{file: f, end: end, packed: end, flusher: w}
+	w.safe = w.newest.Load()
 	return nil
 }
 

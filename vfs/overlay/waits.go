@@ -19,7 +19,7 @@ func Waits(ctx context.Context, upper vfs.Dir) (waits, settling bool, err error)
 	if err != nil || !written {
 		return false, false, err
 	}
-	if err := o.replay(ctx); err != nil {
+	if _, err := o.replay(ctx); err != nil {
 		return false, false, err
 	}
 	text, err := readWhole(ctx, upper, intentName)
