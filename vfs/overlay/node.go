@@ -34,6 +34,7 @@ type node struct {
 	edits    uint64 // how often a directory's entries were edited
 
 	children map[string]*node
+	height   int          // at least how many names the longest path below had; see tall
 	standing int          // number of children that stand, not only open ones
 	stood    bool         // it is counted in parent.standing; see stand
 	refs     atomic.Int64 // open references; only added under mu
@@ -114,7 +115,32 @@ func (n *node) put(name string, child *node) (old *node) {
 	n.children[name] = child
 	child.parent, child.name = n, name
 	child.stand()
+	for up, height := n, child.height+1; up != nil && up.height < height; up, height = up.parent, height+1 {
+		up.height = height
+	}
 	return old
+}
+
+// tall reports whether a path below n has more than most names. It looks at all nodes only
+// if there was such a path once.
+func (n *node) tall(most int) bool { return n.height > most && n.longest() > most }
+
+// longest returns how many names the longest path to a change below n has.
+func (n *node) longest() (names int) {
+	for _, c := range n.children {
+		if c.stands() {
+			names = max(names, 1+c.longest())
+		}
+	}
+	return names
+}
+
+// depth returns how many names n's path has. n must be in the tree.
+func (n *node) depth() (names int) {
+	for ; n.parent != nil; n = n.parent {
+		names++
+	}
+	return names
 }
 
 // take removes the node called name from n and returns it.

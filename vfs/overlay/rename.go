@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 
 	"capd/vfs"
@@ -64,11 +65,33 @@ func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
 	case s.same(t):
 		return t.conditional(ctx, to)
 	case t.kind == gone:
-		return t.meets(ctx, to)
+		return cmp.Or(t.meets(ctx, to), s.checkDepth(t))
 	case t.kind != vfs.FileKind, s.kind == vfs.DirKind, to.Is.IsZero():
 		return vfs.Exists
 	}
 	return t.meets(ctx, to)
+}
+
+// maxMoved is how many names a path may have after a directory was moved. That is enough for
+// every move of what can be opened. By further moves there could be paths of any length, which
+// nobody can open, and which make slow whatever looks at all changes.
+const maxMoved = 2 * vfs.MaxDepth
+
+var errMoved = vfs.Errorf(vfs.Limit, "paths in it would have more than %d names there; move it to a place further up", maxMoved)
+
+// checkDepth answers limit for the move of a directory further down, from s to t, after
+// which a changed path has more than maxMoved names.
+func (s *spot) checkDepth(t *spot) error {
+	if s.kind != vfs.DirKind || s.node == nil {
+		return nil
+	}
+	s.ref.o.mu.RLock()
+	defer s.ref.o.mu.RUnlock()
+	depth := t.dir.depth()
+	if depth > s.dir.depth() && s.node.tall(maxMoved-1-depth) {
+		return errMoved
+	}
+	return nil
 }
 
 // moves plans the move of the node at s to t.
