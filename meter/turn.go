@@ -31,7 +31,7 @@ type Turn struct {
 // A Worker is what [Meter.Go] runs.
 type Worker interface {
 	// Work is called in a goroutine of the lane. t ends when it returns. err is ErrBusy when there
-	// was no turn, and context.Canceled after [Turn.Cancel].
+	// was no turn. It is not called after a [Turn.Cancel] that reported true.
 	Work(t *Turn, err error)
 }
 
@@ -92,12 +92,11 @@ func (m *Meter) GoIn(t *Turn, l Lane, w Worker) {
 	m.lanes[l].wait(t)
 }
 
-// Cancel runs the Worker at once and without a turn, with [context.Canceled], if its turn has not
-// come yet. Otherwise it does nothing. It may be called by any goroutine.
-func (t *Turn) Cancel() {
-	if l := t.lane.Load(); l != nil && l.cancel(t) {
-		go t.work.Work(t, context.Canceled)
-	}
+// Cancel takes t out of those that wait, if its turn has not come yet, and reports whether it did. Then the
+// Worker is not called any more. It may be called by any goroutine.
+func (t *Turn) Cancel() bool {
+	l := t.lane.Load()
+	return l != nil && l.cancel(t)
 }
 
 // Begin waits for a turn of l, until ctx ends. The context that it returns carries the turn, for

@@ -2,6 +2,7 @@ package vat_test
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,19 +93,25 @@ func TestCancelBeforeItsTurn(t *testing.T) {
 			other.Go(meter.Work, hold)
 		}
 		synctest.Wait() // no time passes, so that they keep their turns
-		for range 100 {
-			call := sleeping(t, e)
-			synctest.Wait()
-			if got := server.Stats().Calls; got != 1 {
-				t.Fatalf("server.Stats().Calls = %d, want 1", got)
+		for _, reversed := range []bool{false, true} {
+			const n = 100
+			var calls []*vat.Answer[tp.Echo_sleep_Results]
+			for range n {
+				calls = append(calls, sleeping(t, e))
 			}
-			call.Release()
 			synctest.Wait()
-			if got := server.Stats().Calls; got != 0 {
-				t.Fatalf("server.Stats().Calls = %d, want 0", got)
+			if got := server.Stats().Calls; got != n {
+				t.Fatalf("%d calls are in progress, want %d", got, n)
 			}
-			if got := server.Stats().Answers; got != 0 {
-				t.Fatalf("server.Stats().Answers = %d, want 0", got)
+			if reversed {
+				slices.Reverse(calls)
+			}
+			for _, c := range calls {
+				c.Release()
+			}
+			synctest.Wait()
+			if got := server.Stats(); got.Calls != 0 || got.Answers != 0 {
+				t.Fatalf("reversed %v: %d calls and %d answers are left, want none", reversed, got.Calls, got.Answers)
 			}
 		}
 		if len(w.cancelled) != 0 {

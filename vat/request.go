@@ -91,11 +91,16 @@ func (r *request) submit() {
 	t := new(meter.Turn)
 	r.mu.Lock()
 	r.lined = t
+	canceled := r.canceled.Load()
 	r.mu.Unlock()
+	if canceled {
+		go r.Work(nil, context.Canceled) // not here: it may submit the next call
+		return
+	}
 	r.conn.meter.Load().GoIn(t, r.handler.lane(r), r)
 }
 
-// Work implements [meter.Worker].
+// Work implements [meter.Worker]. t is nil for a call that is cancelled before its turn.
 func (r *request) Work(t *meter.Turn, err error) {
 	r.turn, r.denied = t, err
 	r.guarded()
@@ -318,8 +323,8 @@ func (r *request) abandon() {
 	if queue != nil && queue.remove(r) {
 		r.fail(ErrCanceled)
 	}
-	if lined != nil {
-		lined.Cancel()
+	if lined != nil && lined.Cancel() {
+		r.Work(nil, context.Canceled)
 	}
 }
 
