@@ -1,5 +1,5 @@
 @0xb2e8ec8b81fff79d;
-# What the operator of a host holds, over its control socket.
+# What the operator of a host uses over its control socket.
 
 using Cxx = import "/capnp/c++.capnp";
 using Go = import "go.capnp";
@@ -10,9 +10,9 @@ $Go.import("capd/capnp");
 $Cxx.namespace("capd");
 
 struct Grant {
-  guest @0 :Text;       # the holder's name; shared ones are called HOLDER/1, HOLDER/2, …
-  id @1 :Text;          # names this grant, and is not secret
-  path @2 :Text;        # what it opens, in the host's namespace; "" for all of it
+  guest @0 :Text;       # the holder's name; what a holder shares is called HOLDER/1, HOLDER/2, …
+  id @1 :Text;          # identifies this grant; not secret
+  path @2 :Text;        # of the granted node, in the host's namespace; "" for all of it
   mode @3 :Mode;        # what it was granted
   state @4 :State;      # what it is now
   parent @5 :Text;      # id of the grant it was shared from, or ""
@@ -21,24 +21,24 @@ struct Grant {
 }
 
 struct Status {
-  # What a host is at one moment. Counts are of the whole process.
+  # The state of a host at one moment. Counts are of the whole process.
 
   version @0 :Text;          # of capd: a release, or the revision it was built from
   uptimeMs @1 :UInt64;
-  grants @2 :UInt32;         # that are not revoked, shared ones among them
+  grants @2 :UInt32;         # that are not revoked, including shared ones
   openNodes @3 :UInt64;      # nodes and gates that guests hold
   streams @4 :UInt64;        # files that guests read or write whole
-  connections @5 :Int64;     # of guests; -1: not known
-  descriptors @6 :Int64;     # open in the process; -1: not known, as on systems that do not tell
+  connections @5 :Int64;     # of guests; -1: unknown
+  descriptors @6 :Int64;     # open in the process; -1: unknown, as on some systems
   goroutines @7 :UInt32;
-  heapBytes @8 :UInt64;      # in use, with what was not collected yet
+  heapBytes @8 :UInt64;      # in use, including garbage that was not collected yet
   memoryBytes @9 :UInt64;    # mapped for the heap, stacks and the runtime, less what was given back to the system
-  threads @10 :UInt32;       # of the operating system; 0: not known
+  threads @10 :UInt32;       # of the operating system; 0: unknown
 }
 
 struct Limit {
-  # How much of one kind a grant may hold at once, with all that was shared from it. What each kind is, its default and
-  # what happens at the limit: docs/limits.md.
+  # How much of one kind a grant may hold at once, together with everything shared from it. docs/limits.md says what each
+  # kind is, its default, and what happens at the limit.
 
   kind @0 :Kind;
   most @1 :Int64;            # bytes where the kind's name ends in Bytes, otherwise a number; 1 or more, or -1 for no limit
@@ -52,25 +52,25 @@ struct Limit {
     storedBytes @6;          # by which stored content has grown
     storedNodes @7;          # by which the number of stored files, directories and links has grown
     stagedBytes @8;          # of whole-file writes under way
-    messageBytes @9;         # of large messages that came in, until their call is done
+    messageBytes @9;         # of large incoming messages, until their call is done
     callBytes @10;           # that open calls hold
-    replyBytes @11;          # that were answered and not read
+    replyBytes @11;          # of answers that were not read
     threads @12;             # calls that may be waiting in the kernel
     waits @13;               # calls that wait for a guest, or for another call
   }
 }
 
 struct Usage {
-  # What one grant holds and has done, with all that was shared from it.
+  # What one grant holds and has done, together with everything shared from it.
 
   holdings @0 :List(Holding);  # one of each kind, in the order of Limit.Kind
   lanes @1 :List(Lane);        # one of each lane, in the order of Lane.Kind
 
   struct Holding {
     kind @0 :Limit.Kind;
-    used @1 :Int64;          # now, with what is reserved
+    used @1 :Int64;          # now, including what is reserved
     limit @2 :Int64;         # the most that may be held; -1: no limit
-    share @3 :Int64;         # the most that may be held now beside what others hold; -1: as much as there is
+    share @3 :Int64;         # the most that may be held now, given what others hold; -1: as much as there is
     refused @4 :UInt64;      # requests that were refused, since the grant began
     peak @5 :Int64;          # the most that was held at once since the grant began, without what is only reserved
   }
@@ -80,11 +80,11 @@ struct Usage {
 
     kind @0 :Kind;
     given @1 :UInt64;        # turns since the grant began
-    spentMs @2 :UInt64;      # milliseconds in turns; of light about
-    waiting @3 :UInt32;      # that wait for a turn now
-    longestMs @4 :UInt64;    # milliseconds that one of these has waited, the longest
+    spentMs @2 :UInt64;      # milliseconds in turns; roughly for light
+    waiting @3 :UInt32;      # requests that wait for a turn now
+    longestMs @4 :UInt64;    # milliseconds that the oldest of these has waited
     enum Kind {
-      light @0;              # what waits for nothing
+      light @0;              # work that waits for nothing
       work @1;               # calls that may wait in the kernel
       heavy @2;              # calls that may cost much
     }
@@ -97,44 +97,46 @@ struct GrantUsage {
 }
 
 interface Console {
-  # Grants, lists and revokes.
+  # Manages grants, and gives access to the mounts. Whoever holds it has all the authority of the host.
 
   grant @0 (guest :Text, path :Text, readOnly :Bool, limits :List(Limit)) -> (grant :Grant, locator :Text, control :Control);
-  # Gives guest the node at path ("": the whole namespace). The locator is a secret and is not kept. A kind that limits does
-  # not name has the host's default. notFound, invalid (the name: 1 to 64 of a-z A-Z 0-9 . _ -, and not g and a number,
-  # which is a grant's id; a limit, as setLimits).
+  # Grants the node at path ("": the whole namespace) to guest. The locator is a secret, and the host does not keep it. A
+  # kind that limits does not name has the host's default. notFound. invalid: the name is not 1 to 64 of a-z A-Z 0-9 . _ -,
+  # or is g and a number, as a grant's id is; or a limit is, as in setLimits.
 
   list @1 (after :Text, limit :UInt32) -> (grants :List(Grant), more :Bool);
-  # One page, oldest first: those after the grant with that id (empty: from the first), at most limit (0 means 1000,
-  # bound 10,000). The host may have forgotten that grant since. notFound: none ever had that id. invalid: no id.
+  # Returns one page of the grants, oldest first. The page begins after the grant with the id `after`, which the host may
+  # have forgotten by now; empty: at the first. It has at most `limit` grants (0: 1000; at most 10,000). notFound: no grant
+  # ever had that id. invalid: after is not an id.
 
   revoke @2 (guest :Text) -> (count :UInt32);
-  # Revokes every grant of guest, or the one grant with that id, with all that was shared from it, and counts those that were not
-  # revoked before. notFound: no such guest. busy as DirControl.revoke.
+  # Revokes every grant of guest, or the one grant with that id, with everything shared from it. count is how many were
+  # not revoked before, without shares. notFound: no such guest. busy as DirControl.revoke.
 
   setWritable @3 (guest :Text, writable :Bool) -> (count :UInt32);
-  # As DirControl.setWritable, for every grant of guest.
+  # As DirControl.setWritable, for every grant of guest, or for the one grant with that id. count is how many there are.
 
   control @4 (id :Text) -> (control :Control);
-  # The control of one grant.
+  # Returns the control of one grant.
 
   help @5 (method :Text) -> (text :Text);
   # As Session.help.
 
   status @6 (collect :Bool) -> (status :Status);
-  # What the host holds now. collect: after a garbage collection, so that heapBytes is what is held and no more; it
-  # costs some milliseconds of every processor, more with a large heap.
+  # Returns what the host holds now. collect: the host first collects garbage, so that heapBytes counts only what is in
+  # use. That costs some milliseconds of every processor, more with a large heap.
 
   virtualFs @7 () -> (fs :VirtualFs);
-  # What composes the tree that is granted. unsupported: this host serves a fixed tree.
+  # Returns the object that composes the host's tree. unsupported: this host serves a fixed tree.
 
   setLimits @8 (guest :Text, limits :List(Limit)) -> (count :UInt32);
-  # Changes limits of every grant of guest, or of the one grant with that id, at once, and counts these grants. A kind that is
-  # not named keeps its limit. What is held beyond a new limit stays until it is given back. notFound: no such guest.
-  # invalid: no limits, a kind that is named twice or not known, a number below 1 that is not -1. revoked: all of them
-  # were taken back.
+  # Changes limits of every grant of guest, or of the one grant with that id. count is how many there are. It takes effect
+  # at once. A kind that is not named keeps its limit. What is held beyond a new limit stays until it is released.
+  # notFound: no such guest. invalid: no limits, a kind that is named twice or is unknown, or a number below 1 that is not
+  # -1. revoked: all of the grants were revoked.
 
   usage @9 (after :Text, limit :UInt32) -> (grants :List(GrantUsage), more :Bool, host :Usage, strangers :Usage);
-  # What guests use now: one page of grants as list answers it, without those that hold nothing any more; host is all of them
-  # together; strangers are the connections that have restored nothing. As list, but for the bound, which is 1000.
+  # Returns what guests use now, one page of grants at a time, paged as list. Ended grants that hold nothing are left out.
+  # host is what all guests use together. strangers is what connections use that have restored nothing yet. A page has at
+  # most 1000 grants.
 }

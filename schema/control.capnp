@@ -8,30 +8,30 @@ $Go.import("capd/capnp");
 $Cxx.namespace("capd");
 
 interface DirControl {
-  # Controls a route: what a guest may do by going this way. It is not the storage; a second mount or grant of the
-  # same directory is another route.
+  # Controls a route: what a guest may do through one capability. It does not control the storage: a second mount or grant
+  # of the same directory is another route.
 
   setWritable @0 (writable :Bool) -> ();
-  # false: every change through this route answers readOnly, at once, and this answers when no change is under way
-  # any more. true: undoes that, and nothing else: what was read-only by attenuation stays so. busy as revoke.
+  # false locks the route: every change through it answers readOnly at once, and setWritable returns when no change is
+  # under way any more. true only unlocks it: what is read-only by attenuation stays so. busy as revoke.
 
   getWritable @1 () -> (writable :Bool, effective :Bool);
-  # As set here; effective: and on every route above, not revoked, and not read-only by attenuation or because the store
-  # never changes.
+  # writable is what was set here. effective says whether changes are possible now: the routes above allow them too,
+  # nothing was revoked, and the node is not read-only by attenuation or because its store never changes.
 
   setReadable @2 (readable :Bool) -> ();
-  # false: every look through this route (and every condition on a version) answers denied.
+  # false: every read through this route, and every condition on a version, answers denied.
 
   getReadable @3 () -> (readable :Bool, effective :Bool);
 
   revoke @4 () -> ();
-  # Takes the route back for good, with all that was derived from it, and answers when nothing can change any more.
-  # Again is no error. busy: changes that had begun are stuck in a system call past 5 s; it lists them, and asking
-  # again waits again.
+  # Revokes the route for good, with everything derived from it. Returns when nothing can change through it any more.
+  # Calling it again is no error. busy: changes that had begun are stuck in a system call for more than 5 s. The text
+  # lists them; call again to wait again.
 
   getChild @5 (name :Text) -> (control :Control);
   # Controls the route to one name below. While it is controlled, neither it nor a directory on the way to it can be
-  # removed, renamed or overwritten through this route (busy). notFound: list would not yield that name.
+  # removed, renamed or overwritten through this route (busy). notFound: list would not yield exactly this name.
 
   help @6 (method :Text) -> (text :Text);
   # As Session.help.

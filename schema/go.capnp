@@ -1,10 +1,10 @@
 @0xd12a1c51fedd6c88;
-# How the Go made of a schema is named. It lies here so that the schemas beside it compile with nothing else. Generators
-# for other languages pass over it.
+# Annotations that name the Go code generated from a schema. This file is here so that the schemas beside it compile
+# without anything else. Generators for other languages ignore it.
 #
-# These are the annotations of capnpc-go, with the ids by which it knows them. Source: std/go.capnp of
-# capnproto.org/go/capnp/v3. The compiler takes an id from one file only: where other schemas import "/go.capnp", it is
-# told of this directory before any other, `capnp compile -Ischema …`, so that both imports are this file.
+# These are the annotations of capnpc-go, with its ids. Source: std/go.capnp of capnproto.org/go/capnp/v3. The compiler
+# accepts an id from one file only. If your own schemas import "/go.capnp", pass it this directory before any other,
+# `capnp compile -Ischema …`, so that both imports are this file.
 
 annotation package @0xbea97f1023792be0 (file) :Text;      # name of the package
 annotation import @0xe130b601260e44b5 (file) :Text;       # its import path
