@@ -102,42 +102,22 @@ var noPrograms = server.Guard{Changes: true, Around: func(ctx context.Context, o
 	return do(ctx)
 }}
 
-// facts is a store of the host's own: a directory with one text, which never changes.
-type facts struct{ vfs.ImmutableDir }
+// facts is a store of the host's own: a directory with one text.
+type facts struct{}
 
 func openFacts(context.Context, *server.URL) (*server.Store, error) {
-	return &server.Store{Root: func() vfs.Dir { return facts{} }}, nil
-}
-
-func (facts) Stat(context.Context) (vfs.Info, error) { return vfs.Info{Kind: vfs.DirKind}, nil }
-func (facts) Close() error                           { return nil }
-
-func (facts) List(context.Context) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) { yield(vfs.Entry{Name: "owner", Kind: vfs.FileKind}, nil) }
+	return &server.Store{Root: func() vfs.Dir { return vfs.NewImmutableDir(facts{}) }}, nil
 }
 
 func (facts) Lookup(_ context.Context, name string) (vfs.Node, error) {
 	if name != "owner" {
 		return nil, vfs.NotFound
 	}
-	return fact{text: "Ada"}, nil
+	return vfs.TextFile("Ada"), nil
 }
 
-// fact is a text as a file.
-type fact struct {
-	vfs.ImmutableFile
-	text string
-}
-
-func (fact) Close() error               { return nil }
-func (fact) Sync(context.Context) error { return nil }
-
-func (f fact) Stat(context.Context) (vfs.Info, error) {
-	return vfs.Info{Kind: vfs.FileKind, Size: int64(len(f.text))}, nil
-}
-
-func (f fact) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	return vfs.ReadAt(strings.NewReader(f.text), p, off)
+func (facts) List(context.Context) iter.Seq2[vfs.Entry, error] {
+	return func(yield func(vfs.Entry, error) bool) { yield(vfs.Entry{Name: "owner", Kind: vfs.FileKind}, nil) }
 }
 
 func Example() {

@@ -16,13 +16,8 @@ import (
 )
 
 // broken is a directory of which every method answers err, but Stat of the root.
-type broken struct {
-	vfs.ImmutableDir
-	err error
-}
+type broken struct{ err error }
 
-func (broken) Stat(context.Context) (vfs.Info, error)             { return vfs.Info{Kind: vfs.DirKind}, nil }
-func (broken) Close() error                                       { return nil }
 func (b broken) Lookup(context.Context, string) (vfs.Node, error) { return nil, b.err }
 func (b broken) List(context.Context) iter.Seq2[vfs.Entry, error] {
 	return func(yield func(vfs.Entry, error) bool) { yield(vfs.Entry{}, b.err) }
@@ -45,7 +40,7 @@ func TestOwnErrorsAreHidden(t *testing.T) {
 	} {
 		s := &server.Server{State: t.TempDir() + "/state", Mounts: []server.Mount{{Path: "m", URL: "own:"}, {Path: "o", URL: "overlay:own:"}},
 			Stores: map[string]server.Opener{"own": func(context.Context, *server.URL) (*server.Store, error) {
-				return &server.Store{Root: func() vfs.Dir { return broken{err: cause} }}, nil
+				return &server.Store{Root: func() vfs.Dir { return vfs.NewImmutableDir(broken{cause}) }}, nil
 			}},
 			Logf: func(format string, args ...any) {
 				mu.Lock()

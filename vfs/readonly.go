@@ -14,6 +14,7 @@ func (ImmutableNode) Immutable() bool { return true }
 
 // ImmutableDir is embedded by a directory of a store that never changes. Every change
 // answers readOnly. The store's type adds Stat, Close, Lookup and List to be a [Dir].
+// [NewImmutableDir] adds Stat and Close too.
 type ImmutableDir struct{ ImmutableNode }
 
 // Create implements [Dir].
@@ -44,6 +45,7 @@ func (ImmutableDir) Install(context.Context, string, io.Reader, bool, If) (Versi
 // ImmutableFile is embedded by a file of a store that never changes. Every change
 // answers readOnly. The store's type adds Stat, Close, ReadAt and Sync to be a [File].
 // Its Sync has nothing to do, but answers stale once the file is closed.
+// [NewImmutableFile] does all of that.
 type ImmutableFile struct{ ImmutableNode }
 
 // WriteAt implements [File].

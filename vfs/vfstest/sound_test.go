@@ -26,7 +26,7 @@ func TestSwitches(t *testing.T) {
 	})
 	t.Run("Immutable", func(t *testing.T) {
 		vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-			return fixedDir{inner: newTree(t, tree)}
+			return vfs.NewImmutableDir(fixedDir{newTree(t, tree)})
 		}})
 	})
 }
@@ -37,7 +37,7 @@ func TestNoExecutableBits(t *testing.T) {
 		return plainDir{newTree(t, without(tree))}
 	}})
 	vfstest.Run(t, vfstest.Store{Immutable: true, New: func(t testing.TB, tree vfstest.Tree) vfs.Dir {
-		return fixedDir{inner: newTree(t, without(tree))}
+		return vfs.NewImmutableDir(fixedDir{newTree(t, without(tree))})
 	}})
 }
 
@@ -78,14 +78,8 @@ func (d plainDir) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 }
 
 // fixedDir is a store that never changes, written as such stores are: it implements what
-// reads, and embeds vfs.ImmutableDir and vfs.ImmutableFile.
-type fixedDir struct {
-	vfs.ImmutableDir
-	inner vfs.Dir
-}
-
-func (d fixedDir) Stat(ctx context.Context) (vfs.Info, error) { return d.inner.Stat(ctx) }
-func (d fixedDir) Close() error                               { return d.inner.Close() }
+// differs, and vfs.NewImmutableDir and vfs.NewImmutableFile do the rest.
+type fixedDir struct{ inner vfs.Dir }
 
 func (d fixedDir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] { return d.inner.List(ctx) }
 
@@ -93,22 +87,10 @@ func (d fixedDir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	n, err := d.inner.Lookup(ctx, name)
 	switch n := n.(type) {
 	case vfs.Dir:
-		return fixedDir{inner: n}, err
+		return vfs.NewImmutableDir(fixedDir{n}), err
 	case vfs.File:
-		return fixedFile{inner: n}, err
+		info, err := n.Stat(ctx)
+		return vfs.NewImmutableFile(info, func(ctx context.Context) (vfs.Content, error) { return vfs.Open(ctx, n) }), err
 	}
 	return n, err
-}
-
-type fixedFile struct {
-	vfs.ImmutableFile
-	inner vfs.File
-}
-
-func (f fixedFile) Stat(ctx context.Context) (vfs.Info, error) { return f.inner.Stat(ctx) }
-func (f fixedFile) Close() error                               { return f.inner.Close() }
-func (f fixedFile) Sync(ctx context.Context) error             { return f.inner.Sync(ctx) }
-
-func (f fixedFile) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	return f.inner.ReadAt(ctx, p, off)
 }
