@@ -22,7 +22,8 @@ type Call struct {
 
 	// Bulkhead bounds how many calls are inside the store; nil for no bound. It is set
 	// only where work of the call may be left for later; see [Call.SyncsLater]. Run waits
-	// for a place and runs do. If there is none it returns an error and does not run do.
+	// for a slot and runs do. If it gets no slot it returns an error and does not
+	// run do.
 	Bulkhead interface {
 		Run(ctx context.Context, do func(context.Context) error) error
 	}
@@ -31,11 +32,12 @@ type Call struct {
 	later *together // what has to be synced; nil if nothing is left for later
 }
 
-// SyncsLater reports whether a store may leave it to the caller to write changed names to
-// disk; see [SyncTogether].
+// SyncsLater reports whether a change of names may return before it is on disk, since the
+// caller syncs it later; see [SyncTogether].
 func (c Call) SyncsLater() bool { return c.later != nil }
 
-// Unseen returns c for another goroutine, which recalls nothing; see [Recalling].
+// Unseen returns c without what was remembered, for use in another goroutine; see
+// [Recalling].
 func (c Call) Unseen() Call {
 	c.found = nil
 	return c

@@ -21,7 +21,7 @@ func OnCommit(ctx context.Context, c Committer) context.Context {
 	return WithCall(ctx, call)
 }
 
-// OnCommit adds in to the committers of c, inside those that c has.
+// OnCommit adds in to the committers of c. It runs inside those that c has already.
 func (c *Call) OnCommit(in Committer) {
 	outer := c.Commit
 	if outer == nil {

@@ -1,13 +1,13 @@
 package vfs
 
-// Duper is a node that can be referred to once more, with the same rights.
+// Duper is a node that can return another reference to itself, with the same rights.
 type Duper interface {
 	Dup() (Node, error)
 }
 
-// Dup returns another reference to n with the same rights, which is closed by itself. It
-// answers unsupported when n is not a [Duper]. Every directory and every file behind a
-// membrane is one.
+// Dup returns another reference to n with the same rights. Each reference is closed
+// separately. Dup answers unsupported when n is not a [Duper]. Every directory and every
+// file behind a membrane is one.
 func Dup(n Node) (Node, error) {
 	if d, ok := n.(Duper); ok {
 		return d.Dup()

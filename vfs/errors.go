@@ -45,7 +45,7 @@ const (
 	Internal    Code = "internal"    // a fault in capd; the host's log has the cause
 )
 
-// Codes is the whole set.
+// Codes lists every code.
 var Codes = []Code{
 	NotFound, Exists, NotDir, IsDir, NotEmpty, NotRegular, Invalid, Outside, CrossDevice, Conflict, Stale,
 	TooLarge, Limit, Corrupt, Denied, ReadOnly, AskDenied, AskTimeout, Revoked, Expired, Quota, Busy,

@@ -58,7 +58,7 @@ type Installer interface {
 	Install(ctx context.Context, name string, r io.Reader, exec bool, c If) (Version, error)
 }
 
-// Install is [Dir].Replace, and exec says whether the owner can execute the file
+// Install is [Dir].Replace, except that exec says whether the owner can execute the file
 // afterwards. It answers unsupported when d is not an [Installer].
 func Install(ctx context.Context, d Dir, name string, r io.Reader, exec bool, c If) (Version, error) {
 	if i, ok := d.(Installer); ok {

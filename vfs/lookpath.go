@@ -18,12 +18,12 @@ type PathLooker interface {
 	LookPath(ctx context.Context, names []string) (Node, error)
 }
 
-// MaxLooked is how many names one call of LookPath looks up at most. A call that must
-// not wait may look up as many names.
+// MaxLooked is the most names that one call of LookPath looks up. A walk that must not
+// wait (see [Trying]) looks up at most as many.
 const MaxLooked = 16
 
-// ErrStepwise answers a LookPath that cannot look up its names at once. It has no code.
-// The caller looks the names up one by one.
+// ErrStepwise is the error of a LookPath that cannot look up its names at once. The
+// caller then looks the names up one by one. The error has no code.
 var ErrStepwise = errors.New("vfs: look the names up one by one")
 
 // LookPath looks up names below d at once if d is a [PathLooker]. Otherwise it answers

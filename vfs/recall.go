@@ -17,15 +17,16 @@ type found struct {
 	info Info
 }
 
-// Remember notes in ctx the Info that a Lookup saw of n, the node it returns.
+// Remember keeps info in ctx, for [Recall]. A Lookup calls it with the node n that it is
+// about to return, and the Info that it saw.
 func Remember(ctx context.Context, n Node, info Info) {
 	if s := callOf(ctx).found; s != nil {
 		s.node, s.info = n, info
 	}
 }
 
-// Recall returns the Info that the last Lookup with ctx saw, if that Lookup returned n.
-// It returns it once.
+// Recall returns what the last Lookup with ctx passed to [Remember], if that Lookup
+// returned n. It returns it only once.
 func Recall(ctx context.Context, n Node) (Info, bool) {
 	s := callOf(ctx).found
 	if s == nil || s.node != n {
@@ -35,7 +36,7 @@ func Recall(ctx context.Context, n Node) (Info, bool) {
 	return s.info, true
 }
 
-// Forget drops what was remembered so far. What may take time, or change what was seen,
+// Forget drops what [Remember] kept. Whatever may take time, or may change the node,
 // calls it.
 func Forget(ctx context.Context) {
 	if s := callOf(ctx).found; s != nil {

@@ -30,8 +30,9 @@ func SyncTogether(ctx context.Context) (_ context.Context, sync func() error) {
 	return WithCall(ctx, call), call.later.sync
 }
 
-// SyncLater is for stores. If ctx comes from [SyncTogether] it takes over u and returns
-// true. key is equal for every u of the same place.
+// SyncLater leaves the Sync of u to the caller of [SyncTogether], takes over u and
+// returns true. If ctx does not come from SyncTogether, it returns false. Stores call it.
+// key is the same for every u of the same place.
 func SyncLater(ctx context.Context, key any, u Unsynced) bool {
 	t := callOf(ctx).later
 	if t != nil {

@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// ErrWouldBlock answers a call with the context of [Trying] that might have to wait. No
-// other call answers it, and it has no code. The caller asks again with a context that
-// allows waiting.
+// ErrWouldBlock is the error of a call with the context of [Trying] that might have to
+// wait. The caller then asks again with a context that allows waiting. No other call
+// returns it, and it has no code.
 var ErrWouldBlock = errors.New("vfs: it would block")
 
 var trying = WithCall(context.Background(), Call{Trying: true})
@@ -20,9 +20,9 @@ func Trying() context.Context { return trying }
 // IsTrying reports whether ctx descends from [Trying].
 func IsTrying(ctx context.Context) bool { return callOf(ctx).Trying }
 
-// Trier is a node that supports the context of [Trying]: with it Stat, Lookup, Target
-// and ReadAt return at once. So do those of the nodes found in it that are Triers.
-// ReadAt may have written to its buffer when it answers ErrWouldBlock.
+// Trier is a node that supports the context of [Trying]. With that context its Stat,
+// Lookup, Target and ReadAt return at once. A node found in it may be a Trier too. ReadAt
+// may have written to its buffer when it answers ErrWouldBlock.
 type Trier interface {
 	Tries() bool
 }

@@ -66,8 +66,8 @@ type Versioner interface {
 	Version(ctx context.Context) (Version, error)
 }
 
-// MaxVersioned is the size, in bytes, of the largest file that has a version. A hole in
-// a file costs nothing to make, but as much to read as data.
+// MaxVersioned is the size, in bytes, of the largest file that has a version. There is a
+// bound because a huge file of holes costs nothing to make, but as much to read as data.
 const MaxVersioned = 64 << 30
 
 // CheckVersioned answers tooLarge for a size above [MaxVersioned].

@@ -121,14 +121,14 @@ type Dir interface {
 	Remove(ctx context.Context, name string, c If) error
 
 	// Rename moves the node called name to newName in dst. dst must be a directory of
-	// the same store (crossDevice otherwise), or of the same [namespace.Namespace], which copies
-	// between its trees. A link is moved itself.
+	// the same store, or of the same [capd/vfs/namespace.Namespace], which copies between
+	// its trees. Otherwise Rename answers crossDevice. A link is moved itself.
 	//
 	// If the target exists, Rename answers exists, unless it is a file and to names its
 	// version. If source and target are the same place, Rename changes nothing. It
-	// answers invalid for a directory moved into itself or below. The conditions from
-	// and to are on files: from on the source, to on the target. Nodes that were opened
-	// below the old place are stale afterwards.
+	// answers invalid for a directory moved into itself or below. The condition from is on
+	// the source, and to on the target; both are on files. Nodes that were opened below the
+	// old place are stale afterwards.
 	Rename(ctx context.Context, name string, dst Dir, newName string, from, to If) error
 }
 

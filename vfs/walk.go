@@ -333,9 +333,10 @@ func Within(depth int, target string) bool {
 }
 
 // LeadsOut reports whether the link at path below d, whose text is target, leads out of
-// d. It does so by its text, or if it leads out of its tree to a place where the host
-// has mounted nothing. d must not show such a target. If a name on the link's way does
-// not exist, LeadsOut assumes that the link stays within.
+// d. A link leads out of d if its text does; see [Within]. It also does if it leads out
+// of its own tree to a place where the host has mounted nothing. A guest of d must not see
+// the target of such a link. If a name on the link's way does not exist, LeadsOut reports
+// false.
 func LeadsOut(ctx context.Context, d Dir, path, target string) (bool, error) {
 	names, err := SplitPath(path)
 	if err != nil {
