@@ -75,8 +75,8 @@ func (v *fileView) revocable(m *meter.Meter) (vfs.File, *Control, error) {
 }
 
 // Revocable is [RevocableDir] or [RevocableFile], according to n's kind. The result,
-// and everything derived from it, counts in m instead of n's meter. It is meant for
-// somebody other than n's holder.
+// and everything derived from it, counts in m instead of n's meter. Use it to give n to
+// somebody else.
 func Revocable(n vfs.Node, m *meter.Meter) (vfs.Node, *Control, error) {
 	if f, ok := n.(vfs.File); ok {
 		v, err := viewOf[*fileView](f)

@@ -22,22 +22,23 @@ var errNoAnswer = vfs.Errorf(vfs.Busy, "the storage here does not answer: no cal
 
 // Bulkhead bounds how many calls are inside a store at once. A slow disk, or a server
 // that does not answer, then occupies a bounded number of threads. Use it as the
-// Bulkhead of a [Guard]. A tree mounted in a [namespace.Namespace] always has one.
+// Bulkhead of a [Guard]. A mount of a [capd/vfs/namespace.Namespace] always has one.
 //
-// A call is inside from when it is given to the store until it returns. It is not
-// inside while it waits for a reader that its caller supplied, or for the consumer of a
+// A call takes a slot when it is given to the store, and frees it when it returns. It has
+// no slot while it waits for a reader that its caller supplied, or for the consumer of a
 // listing.
 //
-// The other calls wait, which costs no thread. Root grants take turns, and so do the
-// shares of one grant. A grant may have as many calls inside as places are left free: a
-// grant that is alone has half of them. When no call has ended for a second, all
-// waiting calls answer busy, and so does each new one until a call ends.
+// When no slot is free, calls wait. A waiting call uses no thread. Root grants take turns,
+// and so do the shares of one grant. A grant may use at most as many slots as are left
+// free, so a grant that is alone gets half of them. When no call has ended for a second,
+// all waiting calls answer busy, and so does each new one until a call ends.
 //
 // The turn in a call's context says whose call it is (see [meter.Of]). A call without a
-// turn is the host's own. The host's calls may take all places.
+// turn is the host's own. The host's calls may use all slots.
 //
-// Calls with the context of [vfs.Trying] never wait and do not enter. Calls of a batch (see
-// [Hold]) count but never wait, since a batch holds gates. Safe for concurrent use.
+// Calls with the context of [vfs.Trying] never wait and take no slot. Calls of a batch (see
+// [Hold]) take a slot but never wait for one, since a batch holds gates. Safe for concurrent
+// use.
 type Bulkhead struct {
 	max int
 
@@ -53,7 +54,7 @@ type Bulkhead struct {
 	closes vfs.Janitor // closes contents
 }
 
-// inside is one call that holds a place.
+// inside is one call that holds a slot.
 type inside struct {
 	b *Bulkhead
 	l *lane
@@ -67,8 +68,8 @@ func NewBulkhead(n int) *Bulkhead {
 	return &Bulkhead{max: n, lanes: map[*meter.Meter]*lane{}}
 }
 
-// Run waits for a place and runs do inside. It answers busy, or the error of ctx, when it
-// gets no place.
+// Run waits for a slot and runs do in it. It answers busy, or the error of ctx, when it
+// gets no slot.
 func (b *Bulkhead) Run(ctx context.Context, do func(context.Context) error) error {
 	in, err := b.enter(ctx)
 	if err != nil {
@@ -88,7 +89,7 @@ func (b *Bulkhead) noted(ctx context.Context) context.Context {
 	return vfs.WithCall(ctx, call)
 }
 
-// enter waits for a place. It answers busy, or the error of ctx.
+// enter waits for a slot. It answers busy, or the error of ctx.
 func (b *Bulkhead) enter(ctx context.Context) (inside, error) {
 	m := meter.Of(ctx)
 	b.mu.Lock()
@@ -131,7 +132,7 @@ func (b *Bulkhead) await(ctx context.Context, l *lane, w *waiter) error {
 	}
 }
 
-// exit gives the place back, if p is one.
+// exit frees the slot, if p has one.
 func (p inside) exit() {
 	b, l := p.b, p.l
 	if b == nil {
@@ -150,7 +151,7 @@ func (p inside) exit() {
 	b.forget(l)
 }
 
-// again takes a place for a call that gave up its own and needs one to end. It waits as
+// again takes a slot for a call that gave up its own and needs one to end. It waits as
 // long as that takes. It calls refused once, when other calls would be refused as busy
 // or when ctx ends.
 func (p inside) again(ctx context.Context, refused func()) inside {
@@ -207,7 +208,7 @@ func (b *Bulkhead) room(l *lane) bool {
 	return b.inside < b.max && !b.full(l)
 }
 
-// full reports whether l has as many calls inside as places are left for others.
+// full reports whether l uses as many slots as are left for others.
 func (b *Bulkhead) full(l *lane) bool {
 	return l.grant != nil && l.inside > 0 && l.inside >= b.max-b.inside
 }

@@ -15,7 +15,7 @@ type lane struct {
 	waiting int
 	shares  []*share  // those with waiting calls; the first is next
 	ended   time.Time // as Bulkhead.ended, for this lane
-	stuck   bool      // as Bulkhead.stuck, while the lane has all the places it may have
+	stuck   bool      // as Bulkhead.stuck, while the lane has all the slots that it may have
 }
 
 // share is the waiting calls of one part of a grant.
@@ -24,7 +24,7 @@ type share struct {
 	waiters list.List // of *waiter, in the order they came
 }
 
-// waiter is a call that waits for a place.
+// waiter is a call that waits for a slot.
 type waiter struct {
 	in       *share
 	at       *list.Element // its place in waiters; nil once it left

@@ -81,8 +81,9 @@ func Conceals(ctx context.Context, d vfs.Dir) (bool, error) {
 	return false, nil
 }
 
-// MayMove returns what the rights of src and dst, or policy, have against a move from
-// name in src to newName in dst. It asks no store. to is the condition on the target.
+// MayMove returns the error with which the rights of src and dst, or policy, refuse a move
+// from name in src to newName in dst. It returns nil if they allow the move. It asks no
+// store. to is the condition on the target.
 func MayMove(ctx context.Context, src vfs.Dir, name string, dst vfs.Dir, newName string, to vfs.If) error {
 	var errs [2]error
 	if v, ok := src.(*dirView); ok {

@@ -302,7 +302,7 @@ func (t target) replace(ctx context.Context, staged *stagedReader, do func(conte
 		defer end()
 		return t.put(staged, do)
 	}
-	// The write gives up its place in the bulkhead while it waits for the reader. If it
+	// The write gives up its slot in the bulkhead while it waits for the reader. If it
 	// gets no place again, the caller is answered busy at once, while the store removes
 	// what was staged.
 	type outcome struct {

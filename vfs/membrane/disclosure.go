@@ -3,7 +3,7 @@ package membrane
 import "capd/vfs"
 
 // Disclosure is the cause of an error that reveals to a guest that a directory holds
-// something withheld: whether the directory can be removed depends on what it holds.
+// something withheld. That cannot be avoided when the guest tries to remove the directory.
 // The host notes it in its log.
 type Disclosure struct {
 	Path string // of the directory, from the guarded root

@@ -34,10 +34,10 @@ const (
 )
 
 var (
-	// ErrUnmounted answers a call on a node whose tree was unmounted.
+	// ErrUnmounted is the error for a call on a node whose tree was unmounted.
 	ErrUnmounted = vfs.Errorf(vfs.Stale, "what was mounted here was unmounted; look it up again")
 
-	// ErrCovered answers a call on a node that a mount covers.
+	// ErrCovered is the error for a call on a node that a mount covers.
 	ErrCovered = vfs.Errorf(vfs.Stale, "something was mounted over this; look it up again")
 )
 

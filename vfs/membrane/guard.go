@@ -45,17 +45,17 @@ type Op struct {
 	Path string
 	To   string // OpRename: the new path; "" when the target is in another guarded tree
 
-	Batch Batch // its part in a batch; see [Hold]
+	Batch Batch // whether it belongs to a batch; see [Hold]
 }
 
-// Batch is the part that an operation has in a batch of changes; see [Hold].
+// Batch says whether an operation belongs to a batch of changes; see [Hold].
 type Batch uint8
 
-// The parts.
+// The values of Batch.
 const (
-	Alone   Batch = iota // not of a batch
-	Ahead                // a question whether it may be made; do changes nothing
-	InBatch              // allowed before, and made now
+	Alone   Batch = iota // belongs to no batch
+	Ahead                // asked before the batch begins: may it be made? do changes nothing
+	InBatch              // was allowed Ahead, and is made now
 )
 
 // Guard is a policy. A nil field has no effect.
@@ -86,8 +86,8 @@ type Guard struct {
 	ReadOnly bool
 
 	// Bulkhead, if not nil, bounds how many calls are inside the store at once. Only
-	// one of a tree's guards has one. A [namespace.Namespace] needs none, since each mount has
-	// its own.
+	// one of a tree's guards has one. A [capd/vfs/namespace.Namespace] needs none, since
+	// each mount has its own.
 	Bulkhead *Bulkhead
 }
 

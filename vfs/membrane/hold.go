@@ -28,8 +28,9 @@ import (
 // changes of the batch made before that one stay. A change at a path that Hold was not
 // asked about is [Alone].
 //
-// A batch does not pass an attenuation, a SetReadable(false), a mount that covers the
-// place, or a route that becomes controlled later.
+// Hold does not override an attenuation or a SetReadable(false). A change of the batch is
+// also refused if a mount comes to cover its path, or if its route becomes controlled,
+// after Hold.
 func Hold(ctx context.Context, d vfs.Dir, ops []Op) (held context.Context, release func(), err error) {
 	if !holds(d) {
 		return ctx, func() {}, nil

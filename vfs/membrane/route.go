@@ -195,8 +195,8 @@ func (g *Gate) child(name string) *Gate {
 	return r
 }
 
-// Cover makes everything at names below g, one name after the other, answer stale until
-// uncover is called. A mount covers what is below it.
+// Cover makes the node at the path names below g, and everything in it, answer stale until
+// uncover is called. A mount covers what is at its path in other trees.
 func (g *Gate) Cover(names []string) (uncover func()) {
 	r := g
 	for i, name := range names {

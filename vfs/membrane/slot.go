@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// A slot is the place that a whole-file write has in a bulkhead. The write gives it up
-// while it waits for content. An abandoned Read may still try to take it again when the
-// write has ended.
+// A slot is what a whole-file write has in a bulkhead. The write gives it up while it
+// waits for content. An abandoned Read may still try to take it again when the write has
+// ended.
 type slot struct {
 	mu    sync.Mutex
 	first inside // where it began; never changes
 	in    inside // where it is now
-	has   bool   // it holds a place
+	has   bool   // the write has the slot now
 	over  bool   // the write has ended
 }
 
-// leave gives up the place, and reports whether there was one.
+// leave gives up the slot, and reports whether the write had it.
 func (s *slot) leave() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *slot) leave() bool {
 	return true
 }
 
-// again takes a place again, as [inside.again] does, unless the write has ended.
+// again takes the slot again, as [inside.again] does, unless the write has ended.
 func (s *slot) again(ctx context.Context, refused func()) {
 	in := s.first.again(ctx, refused)
 	s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *slot) again(ctx context.Context, refused func()) {
 	s.in, s.has = in, true
 }
 
-// end gives up the place for good.
+// end gives up the slot for good.
 func (s *slot) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

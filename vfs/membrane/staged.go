@@ -26,7 +26,7 @@ type stagedReader struct {
 	last func() error  // may be nil; asked at the end of r
 	err  error         // why it ended
 
-	slot   *slot       // the write's place in the tree's bulkhead; nil for none
+	slot   *slot       // the write's slot in the tree's bulkhead; nil for none
 	giveUp func(error) // called when it gets no place again
 
 	mu    sync.Mutex

@@ -47,7 +47,7 @@ func (s *stagedView) Drop(ctx context.Context) (e vfs.Effect) {
 		e, dropped = s.staged.Drop(ctx), true
 		return nil
 	}
-	if _ = s.guards.within(ctx, drop); !dropped { // no place in the bulkhead, and nobody else will
+	if _ = s.guards.within(ctx, drop); !dropped { // no slot in the bulkhead, and nobody else will
 		_ = drop(ctx)
 	}
 	for m := range s.meters().all {

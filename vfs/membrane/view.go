@@ -1,7 +1,9 @@
-// Package membrane puts a tree behind gates and guards, in a way that nobody behind it can
-// undo: a [Gate] switches a capability and all that was derived from it on and off, and a
-// [Guard] is a policy on paths. [Guarded] returns a view of a tree. Every node reached
-// through a view is a view, and no function returns what a view is a view of.
+// Package membrane puts a tree behind gates and guards. Whoever holds the result cannot
+// remove them.
+//
+// A [Gate] switches a capability, and everything derived from it, on and off. A [Guard] is
+// a policy on paths. [Guarded] returns a view of a tree. Every node reached through a view
+// is a view, and no function returns the node behind a view.
 package membrane
 
 import (

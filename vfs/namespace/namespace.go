@@ -83,9 +83,9 @@ func (n *Namespace) Mount(path string, tree vfs.Dir, o Options) error {
 }
 
 // Unmount removes the mount at path. It shuts the mount at once and then waits for the
-// changes that had begun, as [Gate.Revoke] does. After Grace it answers busy; the mount
-// then stays, shut, until Unmount is called again. After success every node opened in
-// the tree is stale. Mounts below path stay. It answers notFound where nothing is
+// changes that had begun, as [membrane.Gate.Revoke] does. After [membrane.Grace] it answers
+// busy; the mount then stays, shut, until Unmount is called again. After success every node
+// opened in the tree is stale. Mounts below path stay. It answers notFound where nothing is
 // mounted.
 func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	names, err := mountNames(path)
