@@ -152,8 +152,7 @@ type VirtualFs interface {
 	// Apply applies the chosen changes, all or none. It answers conflict when they are
 	// no longer the reviewed ones.
 	Apply(ctx context.Context, path string, o ApplyOptions, progress Progress) (Applied, error)
-	// Undo reverses an apply. The applied changes are pending again; dropped ones are
-	// not.
+	// Undo reverses an apply. The applied changes wait again; dropped ones do not.
 	Undo(ctx context.Context, path, id string) error
 	// Revert drops the changes that Diff shows at and below paths (nil: all) and
 	// returns their number.

@@ -21,30 +21,29 @@ type Spot struct {
 var errAltered = vfs.Errorf(vfs.Conflict, "it changed while it was being copied; look at both places and try again")
 
 // Duplicate copies the node at from, with everything in it, to another Dir. Executable
-// bits are kept, times are not. All of it is copied or nothing: after an error it
-// removes what it made, except for what somebody changed meanwhile, and for what it may
-// not change any more, because it was revoked.
+// bits are kept, times are not. Duplicate copies everything or nothing. After an error it
+// removes what it made, except what somebody changed meanwhile, and what it may not change
+// any more because it was revoked.
 //
-// A directory is made out of sight and put in place at once, with everything in it, if
-// the store of to is a [vfs.DirStager]. In any other store what is copied appears file
-// by file, each at once. Each file is compared with its version, and at the end all of
-// from is compared with what was copied. o.Skip and o.Exclude are not asked: what
-// cannot be copied ends the copy.
+// If the store of to is a [vfs.DirStager], a directory is made out of sight, and appears at
+// once with everything in it. In any other store its files appear one by one, each at once.
+// Each file is compared with its version, and at the end all of from is compared with what
+// was copied. o.Skip and o.Exclude are not used: what cannot be copied ends the copy.
 //
-// Duplicate answers the errors of [Copy], conflict when from changes or when a
-// condition does not hold, and exists when something is at to. It also answers exists
-// when to names the version that from has: the two may be one file.
+// Duplicate answers the errors of [Copy], conflict when from changes or when a condition
+// does not hold, and exists when something is at to. It also answers exists when the
+// condition on to names the version of from, since from and to may then be the same file.
 func Duplicate(ctx context.Context, from, to Spot, o Options) error {
 	return begin(ctx, from, to, o, func(context.Context, *transfer) error { return nil })
 }
 
-// Move is [Duplicate], and then removes from, deepest first, and each file only while
-// it still has the version that was copied. If nothing could be removed, what was
-// copied is removed again.
+// Move copies as [Duplicate] does and then removes from, deepest first. It removes each
+// file only while it still has the version that was copied. If nothing could be removed,
+// Move removes the copy again.
 //
 // Once removal has begun, the end of ctx no longer matters. What somebody added to a
-// directory, or changed, stays at from; the answer is then notEmpty or conflict, and to
-// is whole. A crash at any moment leaves every file whole in at least one place.
+// directory, or changed, stays at from. Move then answers notEmpty or conflict, and to is
+// whole. A crash at any moment leaves every file whole in at least one place.
 func Move(ctx context.Context, from, to Spot, o Options) error {
 	return begin(ctx, from, to, o, func(ctx context.Context, t *transfer) error {
 		ctx = context.WithoutCancel(ctx)

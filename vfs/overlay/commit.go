@@ -11,12 +11,13 @@ import (
 
 // Committer changes a lower tree in that tree's own way, all or nothing.
 type Committer interface {
-	// Stage does ahead what takes long. It changes nothing yet. The overlay may change
-	// meanwhile: Stage leaves out what it no longer finds.
+	// Stage does the slow part of the work in advance, such as copying contents. It changes
+	// nothing in the lower tree. The overlay may change meanwhile: Stage leaves out what it
+	// no longer finds.
 	Stage(context.Context, []diff.Change) error
-	// Prepare does the rest, but for what commit does. The overlay does not change
-	// meanwhile. Nobody reads while commit runs, inside vfs.Commit; it makes the lower
-	// tree what the overlay shows.
+	// Prepare does the rest, and returns commit, which changes the lower tree to what the
+	// overlay shows. The overlay does not change during Prepare and commit. commit runs
+	// inside vfs.Commit, and nobody reads the overlay while it runs.
 	Prepare(context.Context, []diff.Change) (commit func() error, err error)
 }
 

@@ -37,13 +37,14 @@ func checkPath(path string) error {
 	return err
 }
 
-// Changed reports whether Diff would return any change. It stops at the first, and
-// delays nobody.
+// Changed reports whether Diff would return any change. It stops at the first one, and the
+// overlay may change meanwhile.
 func (o *Overlay) Changed(ctx context.Context) (bool, error) {
 	return o.Any(ctx, func(diff.Change) bool { return true })
 }
 
-// Any is Changed for the changes that is accepts.
+// Any reports whether Diff would return a change for which is returns true. It stops at the
+// first one, and the overlay may change meanwhile.
 func (o *Overlay) Any(ctx context.Context, is func(diff.Change) bool) (some bool, err error) {
 	err = o.differences(ctx, o.snapshot(), "", func(c diff.Change) bool {
 		some = is(c)

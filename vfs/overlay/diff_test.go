@@ -183,7 +183,7 @@ diff --git a/run b/run
 old mode 100755
 new mode 100644
 `
-	if !strings.HasPrefix(lacks, "long is too long (of a file longer than 8 MiB, ") {
+	if !strings.HasPrefix(lacks, "long is too long (files longer than 8 MiB, ") {
 		t.Errorf("the text lacks %q", lacks)
 	}
 	if got := out; got != want {

@@ -14,8 +14,8 @@ import (
 	"capd/vfs/unified"
 )
 
-// Patch is the text of changes. All of it together makes git apply turn the lower tree,
-// as it was at that moment, into what the overlay shows.
+// Patch has the texts of changes. Together they are a patch for git apply: it turns the
+// lower tree, as it was at that moment, into what the overlay shows.
 type Patch struct {
 	o     *Overlay
 	files map[string][]filePatch // by the path of the change they belong to, in byte order

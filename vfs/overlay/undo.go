@@ -11,9 +11,9 @@ import (
 )
 
 // Undo reverses the Apply that returned id in the lower tree, all or nothing. The
-// overlay keeps showing what it shows, so the changes are pending again, except those
-// that were dropped. It answers *diff.Conflicts when the lower tree is no longer as
-// the Apply left it, and notFound for a batch that the journal does not have.
+// overlay shows the same as before, so the changes wait in it again, except those that
+// were dropped. Undo answers *diff.Conflicts when the lower tree is no longer as the Apply
+// left it, and notFound for a batch that the journal does not have.
 func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 	changes, err := batch.Load(ctx, journal, id)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"capd/vfs"
 )
 
-// Waits reports what Holds would for an overlay that is closed and wrote to upper. It
-// needs no lower tree. settling reports that an apply or a commit was cut short, of which
-// New will find out by the lower tree what became of it. Waits answers corrupt for a
-// damaged store, and unsupported for one that a newer version wrote.
+// Waits reports whether changes wait in upper, the store of an overlay that is closed. It
+// is [Overlay.Holds] without a lower tree. settling reports that an apply or a commit was
+// interrupted; [New] finds out from the lower tree whether it was made. Waits answers
+// corrupt for a damaged store, and unsupported for one that a newer version wrote.
 func Waits(ctx context.Context, upper vfs.Dir) (waits, settling bool, err error) {
 	o := &Overlay{upper: upper, contents: contents{all: map[int64]*content{}}}
 	o.clear()

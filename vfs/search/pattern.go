@@ -40,8 +40,8 @@ type State []int32
 
 // Compile parses a pattern. It answers invalid for a pattern that is empty, has a
 // leading "/", an empty name, "." or "..", or an open bracket or brace. It also answers
-// invalid when the braces stand for more than [maxAlternatives] patterns, or for
-// patterns that are too long together.
+// invalid when the braces stand for more than 64 patterns, or for patterns that have more
+// than 1024 names together.
 func Compile(pattern string) (*Pattern, error) {
 	if err := vfs.CheckPathSize(pattern); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ const (
 )
 
 // Bounds says, for people, what is left out.
-const Bounds = "of a file longer than 8 MiB, or of a change whose text is longer than 4 MiB, nothing is in it"
+const Bounds = "files longer than 8 MiB, and changes whose text is longer than 4 MiB, are left out"
 
 // How says where the new content comes from if not from the same path.
 type How uint8
