@@ -19,9 +19,9 @@ func run(ctx context.Context, project, state string) error {
 	s := &server.Server{
 		State: state,
 		Mounts: []server.Mount{
-			{Path: "project", URL: "physical:" + project},
-			{Path: "draft", URL: "overlay:physical:" + project, Attenuation: server.Attenuation{Guards: []server.Guard{noPrograms}}},
-			{Path: "ref/main", URL: "git:" + project + "#main"},
+			{Path: "project", URL: server.PhysicalURL(project)},
+			{Path: "draft", URL: "overlay:" + server.PhysicalURL(project), Attenuation: server.Attenuation{Guards: []server.Guard{noPrograms}}},
+			{Path: "ref/main", URL: server.GitURL(project, "main")},
 			{Path: "tmp", URL: "memory:?max=16MiB"},
 			{Path: "facts", URL: "facts:"},
 		},
@@ -117,7 +117,7 @@ func (facts) Lookup(_ context.Context, name string) (vfs.Node, error) {
 }
 
 func (facts) List(context.Context) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) { yield(vfs.Entry{Name: "owner", Kind: vfs.FileKind}, nil) }
+	return vfs.Entries(vfs.Entry{Name: "owner", Kind: vfs.FileKind})
 }
 
 func Example() {

@@ -34,10 +34,11 @@ func (o own) open(ctx context.Context, u *URL) (_ *Store, err error) {
 		}
 		return s.Close()
 	}
-	if opened.Root = first(s.Root); opened.Root == nil {
+	if opened.Root, opened.Fixed = first(s.Root); opened.Root == nil {
 		_ = opened.Close()
 		return nil, vfs.Errorf(vfs.Internal, "the opener of %s: returned a store without a Root", o.scheme)
 	}
+	opened.Fixed = opened.Fixed || s.Fixed
 	if s.Detail != nil {
 		opened.Detail = func() (text string) {
 			var err error
@@ -56,14 +57,15 @@ func (o own) caught(err *error) {
 	}
 }
 
-// first returns root, which it has called once already, or nil if root returns none.
-func first(root func() vfs.Dir) func() vfs.Dir {
+// first returns root, which it has called once already, or nil if root returns none. fixed says that nothing can be
+// changed through what root returned.
+func first(root func() vfs.Dir) (again func() vfs.Dir, fixed bool) {
 	if root == nil {
-		return nil
+		return nil, false
 	}
 	d := root()
 	if d == nil {
-		return nil
+		return nil, false
 	}
 	var once sync.Once
 	return func() (next vfs.Dir) {
@@ -72,5 +74,5 @@ func first(root func() vfs.Dir) func() vfs.Dir {
 			next = root()
 		}
 		return next
-	}
+	}, vfs.IsImmutable(d)
 }

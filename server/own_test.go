@@ -13,6 +13,7 @@ import (
 	"capd/server"
 	"capd/vfs"
 	"capd/vfs/vfstest/check"
+	"capd/virtualfs"
 )
 
 // A store of the host's own that is faulty costs its mount, and nothing else.
@@ -81,6 +82,40 @@ func TestFaultyStores(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The mount of a store in which nothing can be changed is listed as read-only, like that of a revision.
+func TestOwnStoreIsReadOnly(t *testing.T) {
+	s := started(t, &server.Server{Mounts: []server.Mount{{Path: "f", URL: "facts:"}, {Path: "o", URL: "overlay:facts:"}}, Stores: map[string]server.Opener{"facts": openFacts}})
+	for _, m := range s.Mounted() {
+		if want := m.Path == "f"; m.Attenuation.ReadOnly != want {
+			t.Errorf("%s: read-only is %v, want %v", m.Path, m.Attenuation.ReadOnly, want)
+		}
+	}
+	_, err := named(t, s, server.Guest{Name: "guest"}).Put(t.Context(), "o/owner", strings.NewReader("Grace"), vfs.If{})
+	check.OK(t, err)
+}
+
+// A URL can name every path.
+func TestURLsOfPaths(t *testing.T) {
+	for _, name := range []string{"a%25b", "a?readonly", "a#b", "a b", "a:b", "keep,a=b:c", "ü", "a&b=c"} {
+		dir := filepath.Join(t.TempDir(), name)
+		write(t, filepath.Join(dir, "f"), name)
+		s := started(t, &server.Server{Mounts: []server.Mount{{Path: "p", URL: server.PhysicalURL(dir)}, {Path: "o", URL: "overlay:" + server.PhysicalURL(dir)}}})
+		d := named(t, s, server.Guest{Name: "guest"})
+		for _, path := range []string{"p/f", "o/f"} {
+			if text, _, err := d.OpenFile(path).ReadText(t.Context()); text != name || err != nil {
+				t.Errorf("%s in %s: %q, %v", path, name, text, err)
+			}
+			_, err := d.Put(t.Context(), path, strings.NewReader(name), vfs.If{})
+			check.OK(t, err)
+		}
+		u, err := virtualfs.ParseURL(server.GitURL(dir, name))
+		check.OK(t, err)
+		if u.Path != dir || u.Fragment != name || len(u.Query) > 0 {
+			t.Errorf("%s became %+v", name, u)
+		}
 	}
 }
 

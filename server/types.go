@@ -64,6 +64,14 @@ type Mount struct {
 	Where string // where the mount was written, such as FILE:LINE:COLUMN, for errors; may be ""
 }
 
+// PhysicalURL returns the URL of a directory of the host. Any path can be given: the URL escapes what it has to.
+func PhysicalURL(dir string) string { return (&URL{Scheme: "physical", Path: dir}).String() }
+
+// GitURL returns the URL of a revision of the git repository in a directory. "" is HEAD.
+func GitURL(repo, revision string) string {
+	return (&URL{Scheme: "git", Path: repo, Fragment: revision}).String()
+}
+
 // wrong answers invalid for a bound that is none.
 func (m *Mount) wrong() error {
 	if m.Bytes < 0 || m.Nodes < 0 {

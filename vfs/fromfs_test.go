@@ -165,6 +165,16 @@ func TestListingOutOfOrder(t *testing.T) {
 			t.Errorf("a guest sees %q", got)
 		}
 	}
+	var sorted string
+	for e, err := range vfs.Entries(vfs.Entry{Name: "b"}, vfs.Entry{Name: "\xff"}, vfs.Entry{Name: "B"}, vfs.Entry{Name: "a"}) {
+		check.OK(t, err)
+		if sorted += e.Name; e.Name == "b" {
+			break
+		}
+	}
+	if sorted != "Bab" {
+		t.Errorf("listed %q", sorted)
+	}
 	for _, err := range vfs.NewImmutableDir(names{"A", "B", "a", "\xff"}).List(t.Context()) {
 		check.OK(t, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -16,8 +17,8 @@ type Listing interface {
 	// file may be a [TextFile] or a [NewImmutableFile], and a directory a
 	// NewImmutableDir.
 	Lookup(ctx context.Context, name string) (Node, error)
-	// List yields every entry once, in byte order of names. After an error the listing
-	// ends.
+	// List yields every entry once, in byte order of names, as [Entries] does. After an
+	// error the listing ends.
 	List(ctx context.Context) iter.Seq2[Entry, error]
 }
 
@@ -68,6 +69,18 @@ func (d *listedDir) List(ctx context.Context) iter.Seq2[Entry, error] {
 				return
 			}
 			last = e.Name
+		}
+	}
+}
+
+// Entries returns a listing of all, in byte order of names, for a [Listing].
+func Entries(all ...Entry) iter.Seq2[Entry, error] {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return func(yield func(Entry, error) bool) {
+		for _, e := range sorted {
+			if !yield(e, nil) {
+				return
+			}
 		}
 	}
 }

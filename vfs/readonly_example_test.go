@@ -23,7 +23,7 @@ func (n notice) Lookup(_ context.Context, name string) (vfs.Node, error) {
 }
 
 func (n notice) List(context.Context) iter.Seq2[vfs.Entry, error] {
-	return func(yield func(vfs.Entry, error) bool) { yield(vfs.Entry{Name: "README", Kind: vfs.FileKind}, nil) }
+	return vfs.Entries(vfs.Entry{Name: "README", Kind: vfs.FileKind})
 }
 
 // A store that never changes implements what reads a directory. It can be mounted and

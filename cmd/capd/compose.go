@@ -25,9 +25,8 @@ func usual(s *server.Server, dir string, readOnly bool) error {
 	if err != nil {
 		return err
 	}
-	project := &server.URL{Scheme: "physical", Path: abs}
 	s.Mounts = []server.Mount{
-		{Path: projectAt, URL: project.String(), Attenuation: server.Attenuation{ReadOnly: readOnly}},
+		{Path: projectAt, URL: server.PhysicalURL(abs), Attenuation: server.Attenuation{ReadOnly: readOnly}},
 		{Path: tmpAt, URL: "memory:"},
 	}
 	return nil
