@@ -31,7 +31,7 @@ type Mount struct {
 	Kind        string // the URL's scheme
 	Attenuation Attenuation
 	Detail      string // the store's description, for people: "main at 1a2b3c4"; may be ""
-	Changes     bool   // it has changes that diff shows and that apply, commit or revert settles
+	Changes     bool   // changes wait in it for apply, commit or revert; diff shows them
 	Kept        bool   // its changes are kept on disk, and are there after a restart
 }
 

@@ -132,7 +132,7 @@ func needsPath(u *virtualfs.URL, form string) error {
 	return nil
 }
 
-// onOrOff answers invalid for an option that is neither set nor unset; see [URL.Flag].
+// onOrOff answers invalid for an option that is neither set nor unset; see [virtualfs.URL.Flag].
 func onOrOff(u *virtualfs.URL, options ...string) error {
 	for _, o := range options {
 		if v := u.Query.Get(o); !slices.Contains([]string{"", "1", "true", "0", "false"}, v) {

@@ -33,8 +33,8 @@ type FSOptions struct {
 	private []private // no mount shows them; nil: the state directory
 }
 
-// OpenFS opens an FS without mounts. First it settles what a process that died had begun with the
-// same state directory.
+// OpenFS opens an FS without mounts. First it finishes or undoes what a process that died has left
+// unfinished in the same state directory.
 func OpenFS(ctx context.Context, st state.Dir, o FSOptions) (f *FS, err error) {
 	if o.Logf == nil {
 		o.Logf = log.Printf

@@ -18,12 +18,12 @@ import (
 // opener opens the tree that a name in a journal stands for.
 type opener = func(ctx context.Context, name string) (vfs.Dir, error)
 
-// ErrOthers is answered for a name that another process has to settle.
+// ErrOthers is the error of FSOptions.Recover for a tree that another process has to open.
 var ErrOthers = vfs.Errorf(vfs.NotFound, "this belongs to another capability")
 
 // journal is a directory in which a process writes what it is about to do. A lock on a
 // file beside it makes it the process's own while the process lives. When the process has
-// died, others settle what they find there. The file is made before the directory, and
+// died, others recover what they find there. The file is made before the directory, and
 // removed after it.
 type journal struct {
 	vfs.Dir
@@ -34,7 +34,7 @@ type journal struct {
 
 const ownerSuffix = ".owner"
 
-// newJournal makes a journal. First it settles what processes that died have left.
+// newJournal makes a journal. First it recovers the journals of processes that died.
 func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) (*journal, error) {
 	if err := state.MakeDir(st.Journals()); err != nil {
 		return nil, st.Unusable(err)
@@ -48,7 +48,7 @@ func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Ope
 		switch {
 		case err == nil:
 			return j, nil
-		case vfs.CodeOf(err) != vfs.Busy: // another process took it, to settle it
+		case vfs.CodeOf(err) != vfs.Busy: // another process took it, to recover it
 			return nil, errors.Join(err, j.Close())
 		}
 	}
@@ -130,7 +130,7 @@ func (j *journal) shut() (err error) {
 	return err
 }
 
-// settle finishes or undoes what processes that died had begun.
+// settle finishes or undoes what processes that died have left unfinished.
 func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener, other opener, logf func(string, ...any)) error {
 	all, err := os.ReadDir(st.Journals())
 	if err != nil {
@@ -165,12 +165,12 @@ func settle(ctx context.Context, st state.Dir, open map[string]virtualfs.Opener,
 			}
 			whole = whole && r.Err == nil && len(r.Left) == 0
 		}
-		if !whole && errors.Is(err, ErrOthers) { // whoever has the capability settles it
+		if !whole && errors.Is(err, ErrOthers) { // whoever has the capability recovers it
 			_ = j.release()
 			continue
 		}
 		if !whole {
-			logf("capd: what it had begun could not be settled wholly; the copies are kept in %s, to be looked at and removed: %v", j.path, err)
+			logf("capd: a process that died left changes that could be neither finished nor undone; the copies are in %s: look at them, then remove them: %v", j.path, err)
 			_ = j.release()
 			continue
 		}

@@ -21,14 +21,14 @@ import (
 	"capd/virtualfs"
 )
 
-// kept is a place in the state directory where an overlay keeps its changes. There is one for each
-// path of a mount and URL of what lies beneath, with these names in it:
+// kept is a directory in the state directory where an overlay keeps its changes. There is one for each
+// pair of a mount's path and the URL of the tree below, with these names in it:
 //
 //	lock        locked while the overlay is mounted
 //	mount.json  what was mounted, and where
 //	upper/      what the overlay writes to
 //
-// The place is removed when no change waits in it.
+// The directory is removed when no change waits in it.
 type kept struct {
 	dir  string
 	lock *os.File
@@ -45,7 +45,8 @@ type keptMount struct {
 
 const keptFormat = 1
 
-// keptName returns the name of the place for the changes of the overlay u. It is the mount's path, as far as it is plain, and a part of a digest.
+// keptName returns the name of the directory for the changes of the overlay u. It is the mount's path, as far as
+// it is plain, and a part of a digest.
 func keptName(u *virtualfs.URL) string {
 	plain := func(r rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", r) {
@@ -58,7 +59,7 @@ func keptName(u *virtualfs.URL) string {
 	return fmt.Sprintf("%.40s-%x", name, sum[:8])
 }
 
-// beneath names what u keeps changes of: what lies beneath an overlay, or a git revision.
+// beneath names what u keeps changes of: the tree below an overlay, or a git revision.
 func beneath(u *virtualfs.URL) string {
 	if u.Below != nil {
 		return u.Below.String()
@@ -71,7 +72,8 @@ func beneath(u *virtualfs.URL) string {
 	return revision.String()
 }
 
-// openKept opens the place where the overlay u keeps its changes, at most as much as l says. It answers busy when another mount has it, and unsupported when a newer version of capd
+// openKept opens the directory where the overlay u keeps its changes, at most as much as l says. It answers busy
+// when another mount has it, and unsupported when a newer version of capd
 // wrote there.
 func openKept(ctx context.Context, st state.Dir, u *virtualfs.URL, l memory.Limits) (_ *virtualfs.Upper, err error) {
 	k, err := takeKept(filepath.Join(st.Changes(), keptName(u)))
@@ -117,7 +119,7 @@ func openKept(ctx context.Context, st state.Dir, u *virtualfs.URL, l memory.Limi
 	}, nil
 }
 
-// takeKept takes the place at dir for this process, until its lock is closed. It makes the place if it
+// takeKept takes the directory dir for this process, until its lock is closed. It makes dir if it
 // is missing.
 func takeKept(dir string) (*kept, error) {
 	for {
@@ -180,7 +182,7 @@ func (k *kept) setBase(base string) error {
 	return k.write()
 }
 
-// close gives the place up, and removes it if it is settled.
+// close unlocks the directory. It removes it first if no change waits in it.
 func (k *kept) close(settled bool) error {
 	var err error
 	if settled {

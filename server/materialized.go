@@ -12,7 +12,7 @@ import (
 	"capd/vfs/unified"
 )
 
-// Materialized is a subtree in a private directory of the host. It implements [virtualfs.Tree].
+// Materialized is a subtree in a private directory of the host. It implements [operator.Tree].
 type Materialized struct {
 	*materialize.Tree
 	from    vfs.Dir // the subtree that was copied; t does not own it
@@ -29,7 +29,7 @@ func (f *FS) materialize(ctx context.Context, d vfs.Dir, name string, b operator
 }
 
 // Copy copies d into a private directory. The caller keeps ownership of d. If the process dies during a Sync,
-// name says where to settle it: see [virtualfs.FS.Target].
+// name says which tree to recover: see [virtualfs.FS.Target].
 func (f *FS) Copy(ctx context.Context, d vfs.Dir, name string, o materialize.Options) (*Materialized, error) {
 	t, err := f.base.New(ctx, d, o)
 	if err != nil {
@@ -46,7 +46,7 @@ func entries(p operator.Progress) func(materialize.Progress) {
 	return func(m materialize.Progress) { p(int64(m.Entries), m.Bytes) }
 }
 
-// Changes implements [virtualfs.Tree]. Its changes have texts.
+// Changes implements [operator.Tree]. Its changes have texts.
 func (t *Materialized) Changes(ctx context.Context) ([]diff.Change, []diff.Skipped, error) {
 	c, err := t.Tree.Changes(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 	return diff.Reader(c, f), nil
 }
 
-// Sync implements [virtualfs.Tree].
+// Sync implements [operator.Tree].
 func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (int, []diff.Skipped, error) {
 	o := materialize.SyncOptions{Name: t.name}
 	if progress != nil {

@@ -27,8 +27,9 @@ func (s *Server) mount(ctx context.Context, m Mount) error {
 	return m.said(s.fs.Mount(ctx, m.Path, url, m.Attenuation))
 }
 
-// Unmount removes the mount at path, with the changes that wait there. What guests have open in it becomes
-// stale at once. Unmount answers notFound, and busy while the mount's changes are being settled.
+// Unmount removes the mount at path, and drops the changes that wait there unless they are kept. What guests
+// have open in it becomes stale at once. Unmount answers notFound, and busy while the mount's changes are being
+// applied, reverted or committed.
 func (s *Server) Unmount(ctx context.Context, path string) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (s *Server) Mounted() []Mounted {
 }
 
 // Diff lists the changes in the overlay or the git revision that is mounted at path, in byte order of paths.
-// The Review stands for these changes: pass it to Apply.
+// The Review identifies these changes: pass it to Apply.
 func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Change, r Review, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, Review{}, err
@@ -57,8 +58,8 @@ func (s *Server) Diff(ctx context.Context, path string, o DiffOptions) (all []Ch
 	return all, r, s.noted("a diff", err)
 }
 
-// Apply applies changes in an overlay to what lies beneath it: all that are chosen or none. It answers
-// conflict when something beneath has changed as well, or when the changes are no longer those of the review.
+// Apply applies the chosen changes in an overlay to the tree below it, all of them or none. It answers conflict
+// when the tree below has changed at one of their paths too, or when the changes are no longer the reviewed ones.
 func (s *Server) Apply(ctx context.Context, path string, o ApplyOptions) (Applied, error) {
 	if err := s.ready(ctx); err != nil {
 		return Applied{}, err

@@ -10,7 +10,7 @@
 // A [Server] says what is mounted, where the host listens and where its state lies. Its zero value is safe.
 // It serves nothing over TLS and lets in no other users of the machine. It withholds the secrets in
 // directories and git revisions. Files that would make other programs run something can be read there but not
-// changed. Every guest has bounded allowances. The state directory is never part of what is served.
+// changed. Every guest has limits. The state directory is never part of what is served.
 //
 // The host's own authority enters here: URLs of mounts name its directories and machines. Only the host may
 // write them, never a guest.
@@ -134,11 +134,11 @@ func (s *Server) possible(m *Mount, st state.Dir) error {
 	return canServe(s.privates(st), u.Path)
 }
 
-// Start settles what a process that died had begun with the same state directory, mounts Mounts, listens, and
-// begins to serve guests. ctx is only for the start. After Start, call [Server.Serve] or [Server.Close],
-// unless Start has answered an error. After an error the Server can be started again. Start answers invalid as
-// [Server.Check] does, busy when another host uses the state directory, exists for a second start, and what
-// mounting answers.
+// Start mounts Mounts, listens, and begins to serve guests. Before that it finishes or undoes what a process
+// that died has left unfinished in the same state directory. ctx is only for the start. After Start, call
+// [Server.Serve] or [Server.Close]. After an error call neither; the Server can be started again. Start answers
+// invalid as [Server.Check] does, busy when another host uses the state directory, exists for a second start,
+// and what mounting answers.
 func (s *Server) Start(ctx context.Context) (err error) {
 	if err := usable(ctx); err != nil {
 		return err

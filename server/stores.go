@@ -141,7 +141,7 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 	return int64(n), nil
 }
 
-// besides answers invalid if an overlay's upper directory lies in the directory beneath it, or the
+// besides answers invalid if an overlay's upper directory lies in the directory below it, or the
 // other way round. Each would then show what the overlay keeps.
 func besides(upper string, lower *virtualfs.URL) error {
 	if lower.Scheme != "physical" {

@@ -12,34 +12,34 @@ import (
 	"capd/virtualfs"
 )
 
-// Types that a Server takes and returns. They belong to the packages beneath it, where go doc shows their fields.
-// They are named here so that a host need not import those packages.
+// The following types belong to the packages below, where go doc shows their fields. They are named here so that a
+// host need not import those packages.
 type (
-	// Attenuation is what a mount takes away from its store: ReadOnly, NoLinks, Deny, Ask, Bytes, Nodes and Guards.
-	// With the zero value a directory or a git revision withholds secrets. See [operator.Attenuation].
+	// Attenuation restricts a mount: ReadOnly, NoLinks, Deny, Ask, Bytes, Nodes and Guards. With the zero value a
+	// directory or a git revision withholds secrets. See [operator.Attenuation].
 	Attenuation = operator.Attenuation
 	// Guard is a policy of the host's own, for Attenuation.Guards. It sees each Op before the store does. See
 	// [membrane.Guard] and [membrane.Op].
 	Guard = membrane.Guard
-	Op    = membrane.Op
-	// Mounted is a present mount. See [operator.Mount].
+	// Op is an operation as a Guard sees it. See [membrane.Op].
+	Op = membrane.Op
+	// Mounted describes a mount that is there now. See [operator.Mount].
 	Mounted = operator.Mount
 
 	// Opener opens a store of the host's own by URL; see Server.Stores and [virtualfs.Opener].
 	Opener = virtualfs.Opener
-	// Store is what an Opener returns. It needs a Root. Unlike with a directory, nothing in it is withheld unless it
-	// sets Deny and Ask. See [virtualfs.Store].
+	// Store is what an Opener returns. It needs a Root. Nothing in it is withheld unless it sets Deny and Ask. See
+	// [virtualfs.Store].
 	Store = virtualfs.Store
 	// URL names a store: Scheme, Path, Query and Fragment, or Below for an overlay. Its String escapes what a path
 	// may not hold. See [virtualfs.URL].
 	URL = virtualfs.URL
 
-	// A Change is one difference between a mount and what lies beneath it. See [diff.Change].
+	// A Change is one difference between a mount and the tree below it. See [diff.Change].
 	Change = diff.Change
 	// DiffOptions say what to compare. The zero value means all changes of a mount. See [operator.DiffOptions].
 	DiffOptions = operator.DiffOptions
-	// A Review stands for the changes that a diff showed. Apply with a Review applies exactly these changes
-	// or none.
+	// A Review identifies the changes that a diff showed. Apply with a Review applies exactly these changes or none.
 	Review = operator.Review
 	// ApplyOptions say what to apply. The zero value means all changes. See [operator.ApplyOptions].
 	ApplyOptions = operator.ApplyOptions

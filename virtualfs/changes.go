@@ -17,7 +17,7 @@ import (
 
 var errNoChanges = vfs.Errorf(vfs.Unsupported, "this mount keeps no changes: a write takes effect at once; mount it with overlay: to review changes first")
 
-// Diff implements [Host].
+// Diff implements [operator.VirtualFs].
 func (fs *FS) Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error) {
 	m, err := fs.at(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func (m *mount) alone(do func() error) error {
 	return do()
 }
 
-// Apply implements [Host]. What the mount withholds or guards is refused as for a
+// Apply implements [operator.VirtualFs]. What the mount withholds or guards is refused as for a
 // guest.
 func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, progress operator.Progress) (a operator.Applied, err error) {
 	if err := checkPaths(slices.Concat(o.Paths, o.Ours, o.Theirs)); err != nil {
@@ -217,7 +217,7 @@ func steps(p operator.Progress) func(done, total int) {
 	return func(done, _ int) { p(int64(done), 0) }
 }
 
-// Undo implements [Host].
+// Undo implements [operator.VirtualFs].
 func (fs *FS) Undo(ctx context.Context, path, id string) error {
 	return fs.withOverlay(path, func(m *mount) error {
 		i := slices.Index(m.applied, id)
@@ -232,7 +232,7 @@ func (fs *FS) Undo(ctx context.Context, path, id string) error {
 	})
 }
 
-// Revert implements [Host].
+// Revert implements [operator.VirtualFs].
 func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, err error) {
 	if err := checkPaths(paths); err != nil {
 		return 0, err
@@ -287,7 +287,7 @@ func (m *mount) credits(ctx context.Context) context.Context {
 	})
 }
 
-// Commit implements [Host]. Changes in an overlay must be applied first.
+// Commit implements [operator.VirtualFs]. Changes in an overlay must be applied first.
 func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id string, err error) {
 	m, err := fs.at(path)
 	if err != nil {

@@ -85,7 +85,7 @@ type mount struct {
 	work sync.Mutex // one apply, undo, revert or commit at a time
 }
 
-// Mount implements [Host].
+// Mount implements [operator.VirtualFs].
 func (fs *FS) Mount(ctx context.Context, path, url string, a operator.Attenuation) error {
 	u, err := ParseURL(url)
 	if err != nil {
@@ -255,7 +255,7 @@ func guards(s *Store, a operator.Attenuation) ([]membrane.Guard, error) {
 	return append(all, a.Guards...), nil
 }
 
-// Unmount implements [Host].
+// Unmount implements [operator.VirtualFs].
 func (fs *FS) Unmount(ctx context.Context, path string) error {
 	m, err := fs.at(path)
 	if err != nil {
@@ -295,7 +295,7 @@ func (fs *FS) at(path string) (*mount, error) {
 	return m, nil
 }
 
-// Mounts implements [Host].
+// Mounts implements [operator.VirtualFs].
 func (fs *FS) Mounts() []operator.Mount {
 	fs.mu.Lock()
 	ms := make([]*mount, 0, len(fs.mounts))
@@ -318,7 +318,7 @@ func (fs *FS) Mounts() []operator.Mount {
 	return all
 }
 
-// changed reports whether m has changes that the host has not settled.
+// changed reports whether changes wait in m.
 func (m *mount) changed() bool {
 	if m.store.Own != nil && m.store.Own.Changed() {
 		return true
@@ -330,7 +330,7 @@ func (m *mount) changed() bool {
 	return err == nil && changed
 }
 
-// Root implements [Host].
+// Root implements [operator.VirtualFs].
 func (fs *FS) Root(context.Context) (vfs.Dir, *membrane.Control, error) {
 	return membrane.RevocableDir(fs.top)
 }

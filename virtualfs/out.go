@@ -7,7 +7,7 @@ import (
 	"capd/vfs"
 )
 
-// Snapshot implements [Host].
+// Snapshot implements [operator.VirtualFs].
 func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (operator.Snapshot, error) {
 	if fs.o.Snapshot == nil {
 		return operator.Snapshot{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host makes no snapshots"))
@@ -21,7 +21,7 @@ func (fs *FS) Snapshot(ctx context.Context, path, store, pin string, progress op
 	return s, vfs.At(path, err)
 }
 
-// Materialize implements [Host].
+// Materialize implements [operator.VirtualFs].
 func (fs *FS) Materialize(ctx context.Context, path string, b operator.Bounds, progress operator.Progress) (operator.Tree, error) {
 	if fs.o.Materialize == nil {
 		return nil, vfs.At(path, vfs.Errorf(vfs.Unsupported, "this host materializes nothing"))

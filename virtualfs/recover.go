@@ -60,9 +60,9 @@ func (fs *FS) Target(path string) string {
 	return t.String()
 }
 
-// Recover settles what a dead process had begun, by the journal it left. Afterwards
-// every batch of changes is either done or undone as a whole. other, which may be nil,
-// opens targets that are not trees of mounts, by the name they were given.
+// Recover finishes or undoes the batches of changes in the journal of a process that died.
+// Afterwards each batch is either done or undone as a whole. other, which may be nil, opens
+// the targets that are not trees of mounts, by the names that they were given.
 func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other func(ctx context.Context, name string) (vfs.Dir, error)) ([]batch.Recovered, error) {
 	var stores []*Store
 	defer func() {

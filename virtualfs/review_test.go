@@ -98,7 +98,7 @@ func TestReview(t *testing.T) {
 	put(t, lower, "edit", "3")
 	put(t, lower, "also", "3")
 	text = ""
-	if _, err := fs.Diff(ctx, "draft", operator.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c diff.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "changed beneath as well") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
+	if _, err := fs.Diff(ctx, "draft", operator.DiffOptions{Text: true, Paths: []string{"edit"}}, "", func(c diff.Change) bool { text += c.Text; return true }); err != nil || !strings.Contains(text, "the tree below changed here too") || !strings.Contains(text, "-3\n") || !strings.Contains(text, "+2\n") {
 		t.Errorf("the text of what both sides changed is %q, %v", text, err)
 	}
 	_, err = fs.Apply(ctx, "draft", operator.ApplyOptions{}, nil)

@@ -17,8 +17,8 @@ type Store struct {
 	// Deny and Ask are the default patterns of a mount of this store.
 	Deny, Ask []string
 
-	// Lasting says that another process can open the store again with the same URL.
-	// Work begun in it is then settled at the next start.
+	// Lasting says that another process can open the store again with the same URL. If
+	// this process dies during a batch, the next start recovers it.
 	Lasting bool
 
 	// Fixed says that nothing in it can be changed.
@@ -52,8 +52,8 @@ type Own interface {
 	Revert(ctx context.Context, paths []string) (int, error)
 }
 
-// Text returns the unified text of a change, at most [MaxText] bytes, and what the text
-// leaves out, as in diff.Change.Lacks.
+// Text returns the unified text of a change, at most [operator.MaxText] bytes, and what
+// the text leaves out, as in diff.Change.Lacks.
 type Text func(context.Context) (text, lacks string, err error)
 
 // Opener opens the store that a URL names. Errors are for the host.

@@ -11,8 +11,8 @@ import (
 // Upper is what an overlay writes to.
 type Upper struct {
 	Tree vfs.Dir
-	// Close is called once the overlay, and with it Tree, is closed. settled reports that
-	// no change waits in Tree. Close may be nil.
+	// Close is called after the overlay has closed Tree. settled is true if no change waits
+	// in Tree. Close may be nil.
 	Close func(settled bool) error
 
 	Kept bool   // the changes in Tree are there after a restart

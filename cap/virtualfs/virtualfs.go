@@ -1,6 +1,6 @@
 // Package virtualfs serves the interfaces VirtualFs and Materialized, with which the
-// operator changes the composition of a host's tree. It only translates: the
-// virtualfs.Host decides.
+// operator changes the composition of a host's tree. It only translates: an
+// [operator.VirtualFs] decides.
 package virtualfs
 
 import (

@@ -12,7 +12,7 @@ import (
 )
 
 // Materialized is a copy of a subtree in a private directory of the host. It implements
-// [virtualfs.Tree].
+// [operator.Tree].
 type Materialized struct {
 	cap  *vat.Cap
 	path string

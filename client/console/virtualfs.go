@@ -13,10 +13,10 @@ import (
 )
 
 // VirtualFs changes the composition of a host's tree. Its methods behave like those of
-// [virtualfs.Host]. It is safe for concurrent use.
+// [operator.VirtualFs]. It is safe for concurrent use.
 type VirtualFs struct{ cap *vat.Cap }
 
-// The methods of [virtualfs.Host] that take a context and return nothing that only a
+// The methods of [operator.VirtualFs] that take a context and return nothing that only a
 // host has are the same here.
 var _ interface {
 	Mount(ctx context.Context, path, url string, a operator.Attenuation) error

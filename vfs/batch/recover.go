@@ -83,10 +83,11 @@ type Recovered struct {
 	Err  error           // why it could be neither finished nor undone; the next Recover tries again
 }
 
-// Recover settles every unfinished batch in journal, the latest first. It undoes a
-// batch unless all of it was done. It leaves and reports what somebody else changed
-// since; the journal keeps the copies for [Load] until [Forget]. Call it before the
-// first Run of a process. It may be interrupted and called again.
+// Recover deals with every unfinished batch in journal, the latest first. It finishes a
+// batch of which all changes were made, and undoes any other. It leaves alone, and
+// reports, what somebody else has changed since; the journal keeps the copies for [Load]
+// until [Forget]. Call Recover before the first Run of a process. It may be interrupted
+// and called again.
 //
 // open returns the target of that name, which Recover closes. If open returns nil and
 // no error, the target no longer exists, and Recover drops the batch. The error joins

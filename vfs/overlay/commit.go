@@ -112,7 +112,7 @@ func (o *Overlay) agrees(ctx context.Context, s *snapshot) error {
 		}
 		if is != b.state && is != wanted && wanted != b.state {
 			clashes = append(clashes, diff.Conflict{Path: path, Was: b.state, Becomes: wanted, Is: is,
-				Why: "what lies beneath changed here since; revert the change here, or make it again"})
+				Why: "the tree below changed here since; revert the change here, or make it again"})
 		}
 	}
 	if clashes == nil {

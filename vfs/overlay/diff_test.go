@@ -197,7 +197,7 @@ new mode 100644
 	if b.must(err); lacks == "" || strings.Contains(text, "another") {
 		t.Errorf("the text of what the lower tree has no more lacks %q:\n%s", lacks, text)
 	}
-	if out, _ := textOf(t, b.o); !strings.Contains(out, "changed beneath as well") || !strings.Contains(out, "-another\n") {
+	if out, _ := textOf(t, b.o); !strings.Contains(out, "the tree below changed here too") || !strings.Contains(out, "-another\n") {
 		t.Errorf("the text does not say that the lower tree has changed as well:\n%s", out)
 	}
 }

@@ -58,7 +58,7 @@ func (o *Overlay) Patch(ctx context.Context) ([]diff.Change, *Patch, error) {
 }
 
 const (
-	beneathToo = "changed beneath as well: what follows is the difference from what is there now\n"
+	beneathToo = "the tree below changed here too: what follows is the difference from what is there now\n"
 	outdated   = "changed at this moment; ask again\n"
 )
 
