@@ -16,6 +16,10 @@ type Call struct {
 	// Stage counts n bytes as staged. Nil counts nothing. See [Stage].
 	Stage func(n int64) (unstage func(), err error)
 
+	// Dropped is told by how much the store shrinks when a staged directory is dropped,
+	// since Commit has counted what was made in it. Nil tells nobody. See [StagedDir].
+	Dropped func(Effect)
+
 	// Batch is the batch of changes that the call belongs to, all of which are made or
 	// none; nil for none. UnderWay reports whether it has not ended.
 	Batch interface{ UnderWay() bool }

@@ -106,6 +106,19 @@ func commits(m *meter.Meter, account func(vfs.Effect) vfs.Effect) vfs.Committer 
 	}
 }
 
+// dropped returns a function that counts by how much the store shrank, in outer too. outer
+// counts for the change that this one is a part of; it may be nil.
+func (p meters) dropped(outer func(vfs.Effect)) func(vfs.Effect) {
+	return func(e vfs.Effect) {
+		for m := range p.all {
+			m.Settle(meter.Effect{}, meter.Effect(e))
+		}
+		if outer != nil {
+			outer(e)
+		}
+	}
+}
+
 // stage counts n bytes as staged, in outer too. outer counts for the change that this one
 // is a part of; it may be nil. The caller calls unstage once.
 func (p meters) stage(n int64, outer func(int64) (func(), error)) (unstage func(), err error) {

@@ -3,7 +3,6 @@ package membrane
 import (
 	"context"
 
-	"capd/meter"
 	"capd/vfs"
 )
 
@@ -40,9 +39,13 @@ func (s *stagedView) Place(ctx context.Context) error {
 	return s.guards.within(ctx, s.staged.Place)
 }
 
-// Drop implements [vfs.StagedDir].
+// Drop implements [vfs.StagedDir]. It credits the meters of this view, and those of the
+// change that the directory was made for.
 func (s *stagedView) Drop(ctx context.Context) (e vfs.Effect) {
-	dropped := false
+	call, dropped := vfs.CallOf(ctx), false
+	credit := s.meters().dropped(call.Dropped)
+	call.Dropped = nil // an inner view leaves them to this one
+	ctx = vfs.WithCall(ctx, call)
 	drop := func(ctx context.Context) error {
 		e, dropped = s.staged.Drop(ctx), true
 		return nil
@@ -50,8 +53,6 @@ func (s *stagedView) Drop(ctx context.Context) (e vfs.Effect) {
 	if _ = s.guards.within(ctx, drop); !dropped { // no slot in the bulkhead, and nobody else will
 		_ = drop(ctx)
 	}
-	for m := range s.meters().all {
-		m.Settle(meter.Effect{}, meter.Effect(e))
-	}
+	credit(e)
 	return e
 }

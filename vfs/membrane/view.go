@@ -269,6 +269,7 @@ func (v *view) committing(ctx context.Context, op Op, account func(vfs.Effect) v
 	}
 	if meters.gate != nil || len(meters.guards) > 0 {
 		call.Stage = func(n int64) (func(), error) { return meters.stage(n, outer) }
+		call.Dropped = meters.dropped(call.Dropped)
 	}
 	return vfs.WithCall(ctx, call)
 }

@@ -32,6 +32,17 @@ type twoTrees struct {
 	root   vfs.Dir // the namespace's, guarded
 	a, b   vfs.Dir // raw
 	pa, pb *faultfs.Plan
+	stores [2]*memory.Store
+}
+
+// stored is how much both trees hold.
+func (w *twoTrees) stored() (e vfs.Effect) {
+	for _, s := range w.stores {
+		bytes, nodes := s.Usage()
+		e.Bytes += bytes
+		e.Nodes += nodes
+	}
+	return e
 }
 
 func trees(t testing.TB, from, to vfstest.Tree, guards ...membrane.Guard) *twoTrees {
@@ -40,6 +51,7 @@ func trees(t testing.TB, from, to vfstest.Tree, guards ...membrane.Guard) *twoTr
 	var a, b *memory.Store
 	a, w.a = check.Store(t, from)
 	b, w.b = check.Store(t, to)
+	w.stores = [2]*memory.Store{a, b}
 	check.OK(t, w.ns.Mount("a", faultfs.New(a.Root(), w.pa), namespace.Options{}))
 	check.OK(t, w.ns.Mount("b", faultfs.New(b.Root(), w.pb), namespace.Options{}))
 	w.root = membrane.Guarded(w.ns.Root(), nil, guards...)
@@ -299,7 +311,9 @@ func TestMoveFails(t *testing.T) {
 						if move.over != "" {
 							there["got"] = vfstest.Node{Data: move.over, Exec: true}
 						}
-						w := trees(t, cargo, there)
+						quota := check.NewMeter(meter.Limits{meter.StoredBytes: 1 << 20, meter.StoredNodes: 100})
+						w := trees(t, cargo, there, membrane.Guard{Meter: quota})
+						quota.Settle(meter.Effect{}, meter.Effect(w.stored()))
 						if move.over != "" {
 							to.Is = version(t, w.b, "got")
 						}
@@ -314,6 +328,9 @@ func TestMoveFails(t *testing.T) {
 						w.pa.Clear()
 						w.pb.Clear()
 						nowA, nowB := below(nodes(t, w.a), move.name), below(nodes(t, w.b), "got")
+						if u, is := check.UsageOf(quota), w.stored(); u.Bytes != is.Bytes || u.Nodes != is.Nodes {
+							t.Fatalf("%d (%v): the trees hold %+v, the allowance counts %+v", n, err, is, u)
+						}
 						whole, none := below(a, move.name), below(b, "got")
 						for path, what := range whole {
 							if nowA[path] != what && nowB[path] != what {
