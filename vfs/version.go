@@ -42,9 +42,14 @@ func ParseVersion(s string) (Version, error) {
 type If struct {
 	Absent bool    // nothing may be there
 	Is     Version // there must be a file with this content
+
+	// NoFile is a condition of a Remove: no file may be there. Who has seen a directory
+	// or a link there does not remove a file that took its place meanwhile. It is for
+	// the host; the wire does not have it.
+	NoFile bool
 }
 
-// IsZero reports whether c always holds.
+// IsZero reports whether c is no condition that only a file or nothing can meet.
 func (c If) IsZero() bool { return !c.Absent && c.Is.IsZero() }
 
 // Check answers conflict when c does not hold. exists says whether there is a file, and
@@ -53,6 +58,8 @@ func (c If) Check(exists bool, have Version) error {
 	switch {
 	case c.Absent && exists:
 		return Errorf(Conflict, "it exists already; drop the condition or choose another name")
+	case c.NoFile && exists:
+		return Errorf(Conflict, "a file is there now; look at it first")
 	case !c.Is.IsZero() && !exists:
 		return Errorf(Conflict, "it is gone; read the directory again")
 	case !c.Is.IsZero() && have != c.Is:

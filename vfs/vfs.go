@@ -116,8 +116,8 @@ type Dir interface {
 	Replace(ctx context.Context, name string, r io.Reader, c If) (Version, error)
 
 	// Remove removes the file, link or empty directory called name. It never follows a
-	// link. It answers notFound, notEmpty, conflict, and invalid for a condition on a
-	// directory or a link.
+	// link. It answers notFound, notEmpty, conflict, and invalid for a directory or a
+	// link if c is a condition on a file.
 	Remove(ctx context.Context, name string, c If) error
 
 	// Rename moves the node called name to newName in dst. dst must be a directory of

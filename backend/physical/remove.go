@@ -99,7 +99,7 @@ func unconditional(was seen, c vfs.If) error {
 	if was.exists && was.attr.kind != vfs.FileKind && !c.IsZero() {
 		return vfs.ErrNoVersion
 	}
-	return c.Check(was.exists, was.version)
+	return c.Check(was.exists && was.attr.kind == vfs.FileKind, was.version)
 }
 
 // remove removes the node that was seen. It returns again when another one is there.

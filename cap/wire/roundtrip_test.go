@@ -168,6 +168,14 @@ func TestBothDirections(t *testing.T) {
 	}
 }
 
+// A condition that the wire does not have is refused, and not left out.
+func TestNoFileIsRefused(t *testing.T) {
+	err := wire.SetIf(vfs.If{NoFile: true}, func() (schema.IfVersion, error) { panic("written") })
+	if vfs.CodeOf(err) != vfs.Unsupported {
+		t.Errorf("%v, want %v", err, vfs.Unsupported)
+	}
+}
+
 // Every field is something in an example, so that one that is not translated is found.
 func TestExamplesHaveEveryField(t *testing.T) {
 	seen := map[string]bool{}
@@ -179,7 +187,7 @@ func TestExamplesHaveEveryField(t *testing.T) {
 	for field, set := range seen {
 		switch {
 		case set:
-		case field == "operator.Attenuation.Guards", field == "diff.Change.Content", field == "diff.Change.Old": // of Go alone
+		case field == "operator.Attenuation.Guards", field == "diff.Change.Content", field == "diff.Change.Old", field == "vfs.If.NoFile": // of Go alone
 		default:
 			t.Errorf("%s is zero in every example", field)
 		}

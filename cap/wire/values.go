@@ -136,7 +136,10 @@ func OnVersion[P Conditional](p P) bool {
 
 // SetIf writes a condition. It calls make only if there is one.
 func SetIf(c vfs.If, make func() (schema.IfVersion, error)) error {
-	if c.IsZero() {
+	switch {
+	case c.NoFile:
+		return vfs.Errorf(vfs.Unsupported, "a remote host does not know this condition")
+	case c.IsZero():
 		return nil
 	}
 	w, err := make()

@@ -155,7 +155,7 @@ func (n *node) remove(ctx context.Context, d vfs.Dir, name string) error {
 			}
 		}
 	}
-	return d.Remove(ctx, name, vfs.If{})
+	return d.Remove(ctx, name, vfs.If{NoFile: true})
 }
 
 // undo removes from d, where it is called name, what this copy made, as far as nobody
@@ -169,7 +169,7 @@ func (n *node) undo(ctx context.Context, d vfs.Dir, name string) {
 		}
 	case n.kind == vfs.LinkKind:
 		if n.same(ctx, d, name) == nil {
-			_ = d.Remove(ctx, name, vfs.If{})
+			_ = d.Remove(ctx, name, vfs.If{NoFile: true})
 		}
 	default:
 		sub, err := open(ctx, d, name)
@@ -180,6 +180,6 @@ func (n *node) undo(ctx context.Context, d vfs.Dir, name string) {
 			held.undo(ctx, sub, held.name)
 		}
 		sub.Close()
-		_ = d.Remove(ctx, name, vfs.If{})
+		_ = d.Remove(ctx, name, vfs.If{NoFile: true})
 	}
 }

@@ -367,31 +367,44 @@ func TestMoveFails(t *testing.T) {
 // removed. What changed or appeared stays, and the target is undone or whole.
 func TestMoveOfWhatChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		op     faultfs.Op // of the source, at whose first
+		op     faultfs.Op // of the source, at whose nth
 		stage  faultfs.Stage
+		nth    int
 		change func(t *testing.T, a vfs.Dir)
 		want   vfs.Code
 		stays  string
 	}{
-		"a file changes before the look":   {faultfs.Version, faultfs.After, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes before it is read": {faultfs.Open, faultfs.Before, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
-		"a file changes before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
-		"a file appears before the end":    {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
-		"a file appears before the look":   {faultfs.Target, faultfs.After, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
-		"a link becomes another": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
+		"a file changes before the look":   {faultfs.Version, faultfs.After, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before it is read": {faultfs.Open, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/empty", "changed")) }, vfs.Conflict, "d/e/empty"},
+		"a file changes before the end":    {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/f", "changed")) }, vfs.Conflict, "d/f"},
+		"a file appears before the end":    {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/e/late", "late")) }, vfs.NotEmpty, "d/e/late"},
+		"a file appears before the look":   {faultfs.Target, faultfs.After, 1, func(t *testing.T, a vfs.Dir) { check.OK(t, check.Put(t.Context(), a, "d/late", "late")) }, vfs.Conflict, "d/late"},
+		"a link becomes another": {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) {
 			d := check.DirAt(t, a, "d")
 			check.OK(t, d.Remove(t.Context(), "l", vfs.If{}))
 			check.OK(t, vfs.Symlink(t.Context(), d, "l", "other"))
 		}, vfs.Conflict, "d/l"},
-		"a directory becomes another one": {faultfs.Remove, faultfs.Before, func(t *testing.T, a vfs.Dir) {
+		"a directory becomes another one": {faultfs.Remove, faultfs.Before, 1, func(t *testing.T, a vfs.Dir) {
 			check.OK(t, check.DirAt(t, a, "d").Remove(t.Context(), "hollow", vfs.If{}))
 			check.OK(t, check.Put(t.Context(), a, "d/hollow", "a file now"))
 		}, vfs.Conflict, "d/hollow"},
+		"a link becomes a file when it is to go": {faultfs.Remove, faultfs.Before, 2, func(t *testing.T, a vfs.Dir) {
+			check.OK(t, check.DirAt(t, a, "d").Remove(t.Context(), "l", vfs.If{}))
+			check.OK(t, check.Put(t.Context(), a, "d/l", "late"))
+		}, vfs.Conflict, "d/l"},
+		"a directory becomes a file when it is to go": {faultfs.Remove, faultfs.Before, 3, func(t *testing.T, a vfs.Dir) {
+			check.OK(t, check.DirAt(t, a, "d").Remove(t.Context(), "hollow", vfs.If{}))
+			check.OK(t, check.Put(t.Context(), a, "d/hollow", "late"))
+		}, vfs.Conflict, "d/hollow"},
+		"all of it becomes a file when it is to go": {faultfs.Remove, faultfs.Before, 8, func(t *testing.T, a vfs.Dir) {
+			check.OK(t, a.Remove(t.Context(), "d", vfs.If{}))
+			check.OK(t, check.Put(t.Context(), a, "d", "late"))
+		}, vfs.Conflict, "d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := trees(t, cargo, nil)
 			before := below(nodes(t, w.a), "d")
-			pause := w.pa.Pause(c.op, c.stage, 1)
+			pause := w.pa.Pause(c.op, c.stage, c.nth)
 			done := make(chan error)
 			go func() { done <- w.move(t, "d", "got", vfs.If{}, vfs.If{}) }()
 			<-pause.Reached()

@@ -12,6 +12,7 @@ var conditionRules = []rule{
 	{"If/Replace", writable, testIfReplace},
 	{"If/Write", writable, testIfWrite},
 	{"If/Remove", writable, testIfRemove},
+	{"If/RemoveNoFile", local, testIfRemoveNoFile},
 	{"If/Cancelled", writable, testChangeCancelled},
 }
 
@@ -110,6 +111,24 @@ func testIfRemove(w *world) {
 	w.ok("Remove if it is the version", remove("f", vfs.If{Is: sum("the old content")}))
 	_, err := w.root.Lookup(w.ctx, "f")
 	w.is("Lookup of what was removed", err, vfs.NotFound)
+}
+
+// testIfRemoveNoFile: who takes something for a directory or a link removes no file.
+func testIfRemoveNoFile(w *world) {
+	w.make(Tree{"f": {Data: "kept"}, "d/e": {Dir: true}})
+	remove := func(d vfs.Dir, name string) error { return d.Remove(w.ctx, name, vfs.If{NoFile: true}) }
+	w.is("Remove of a file if there is none", remove(w.root, "f"), vfs.Conflict)
+	w.is("Remove of nothing if it is no file", remove(w.root, "missing"), vfs.NotFound)
+	w.is("Remove of a full directory if it is no file", remove(w.root, "d"), vfs.NotEmpty)
+	w.ok("Remove of a directory if it is no file", remove(w.dir("d"), "e"))
+	w.ok("Remove of a directory if it is no file", remove(w.root, "d"))
+	w.has("f", "kept")
+	if w.s.NoLinks {
+		return
+	}
+	w.make(Tree{"f": {Data: "kept"}, "l": {Link: "f"}})
+	w.ok("Remove of a link if it is no file", remove(w.root, "l"))
+	w.has("f", "kept")
 }
 
 // testChangeCancelled makes every change with a context that has ended.
