@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -248,9 +249,22 @@ func (l *lane) give(t *Turn, f *flow) {
 }
 
 func (t *Turn) run() {
+	growStack()
 	defer t.End()
 	t.work.Work(t, nil)
 }
+
+// growStack gives a new goroutine the stack that a call to a store needs, while there is almost nothing on it to
+// copy. Otherwise the stack is doubled in the middle of almost every call, which costs a sixth of a small one.
+//
+//go:noinline
+func growStack() {
+	var room [stackRoom]byte
+	runtime.KeepAlive(&room)
+}
+
+// stackRoom is more than a call to a store uses, in bytes.
+const stackRoom = 6 << 10
 
 // end gives back what t has, if anything.
 func (l *lane) end(t *Turn) {
