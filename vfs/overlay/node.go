@@ -34,7 +34,7 @@ type node struct {
 	edits    uint64 // how often a directory's entries were edited
 
 	children map[string]*node
-	height   int          // at least how many names the longest path below had; see tall
+	reach    extent       // at least that of the longest paths below; see reaches
 	standing int          // number of children that stand, not only open ones
 	stood    bool         // it is counted in parent.standing; see stand
 	refs     atomic.Int64 // open references; only added under mu
@@ -115,32 +115,51 @@ func (n *node) put(name string, child *node) (old *node) {
 	n.children[name] = child
 	child.parent, child.name = n, name
 	child.stand()
-	for up, height := n, child.height+1; up != nil && up.height < height; up, height = up.parent, height+1 {
-		up.height = height
+	for at := child; at.parent != nil; at = at.parent {
+		e := at.reach.under(at.name)
+		if e.within(at.parent.reach) {
+			break
+		}
+		at.parent.reach = at.parent.reach.max(e)
 	}
 	return old
 }
 
-// tall reports whether a path below n has more than most names. It looks at all nodes only
-// if there was such a path once.
-func (n *node) tall(most int) bool { return n.height > most && n.longest() > most }
+// extent is the length of paths, each with a slash before it. Of several paths it is
+// that of the longest, which may be one path in names and another in bytes.
+type extent struct{ names, bytes int }
 
-// longest returns how many names the longest path to a change below n has.
-func (n *node) longest() (names int) {
-	for _, c := range n.children {
-		if c.stands() {
-			names = max(names, 1+c.longest())
-		}
+// under returns e for paths that are in a directory called name.
+func (e extent) under(name string) extent { return extent{e.names + 1, e.bytes + 1 + len(name)} }
+
+func (e extent) max(f extent) extent { return extent{max(e.names, f.names), max(e.bytes, f.bytes)} }
+
+func (e extent) within(f extent) bool { return e.names <= f.names && e.bytes <= f.bytes }
+
+// reaches returns the extent of the paths to changes below n. If none was ever longer than
+// most it does not look at them, and returns one within most.
+func (n *node) reaches(most extent) extent {
+	if n.reach.within(most) {
+		return n.reach
 	}
-	return names
+	return n.longest()
 }
 
-// depth returns how many names n's path has. n must be in the tree.
-func (n *node) depth() (names int) {
-	for ; n.parent != nil; n = n.parent {
-		names++
+func (n *node) longest() (e extent) {
+	for _, c := range n.children {
+		if c.stands() {
+			e = e.max(c.longest().under(c.name))
+		}
 	}
-	return names
+	return e
+}
+
+// extent returns the extent of n's path. n must be in the tree.
+func (n *node) extent() (e extent) {
+	for ; n.parent != nil; n = n.parent {
+		e = e.under(n.name)
+	}
+	return e
 }
 
 // take removes the node called name from n and returns it.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"capd/vfs"
 	"capd/vfs/diff"
@@ -137,6 +138,9 @@ func (p *plan) add(path string) {
 func (p *plan) addAll(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) error {
 	if !p.chosen.meets(path) {
 		return nil
+	}
+	if strings.Count(path, "/") >= 2*vfs.MaxDepth || len(path) > 2*vfs.MaxPath { // nobody can open it, wherever it moves
+		return vfs.At(path, vfs.Errorf(vfs.Limit, "what was moved has paths that nobody can open; revert the move"))
 	}
 	p.add(path)
 	n, err := open(ctx, path)

@@ -65,30 +65,33 @@ func (s *spot) fits(ctx context.Context, t *spot, to vfs.If) error {
 	case s.same(t):
 		return t.conditional(ctx, to)
 	case t.kind == gone:
-		return cmp.Or(t.meets(ctx, to), s.checkDepth(t))
+		return cmp.Or(t.meets(ctx, to), s.checkLength(t))
 	case t.kind != vfs.FileKind, s.kind == vfs.DirKind, to.Is.IsZero():
 		return vfs.Exists
 	}
 	return t.meets(ctx, to)
 }
 
-// maxMoved is how many names a path may have after a directory was moved. That is enough for
-// every move of what can be opened. By further moves there could be paths of any length, which
-// nobody can open, and which make slow whatever looks at all changes.
-const maxMoved = 2 * vfs.MaxDepth
+// moved bounds the paths to changes after a directory was moved. No more than a path's
+// length in bytes can be opened or applied, and every move of what can be opened has no more
+// names. By further moves there could be paths of any length, which make slow, and large,
+// whatever looks at all changes.
+var moved = extent{names: 2 * vfs.MaxDepth, bytes: 1 + vfs.MaxPath}
 
-var errMoved = vfs.Errorf(vfs.Limit, "paths in it would have more than %d names there; move it to a place further up", maxMoved)
+var errMoved = vfs.Errorf(vfs.Limit, "paths in it would have more than %d names, or more than %d bytes, there; move it to a place further up",
+	moved.names, vfs.MaxPath)
 
-// checkDepth answers limit for the move of a directory further down, from s to t, after
-// which a changed path has more than maxMoved names.
-func (s *spot) checkDepth(t *spot) error {
+// checkLength answers limit for the move of a directory from s to t that makes paths to
+// changes longer, and longer than moved.
+func (s *spot) checkLength(t *spot) error {
 	if s.kind != vfs.DirKind || s.node == nil {
 		return nil
 	}
 	s.ref.o.mu.RLock()
 	defer s.ref.o.mu.RUnlock()
-	depth := t.dir.depth()
-	if depth > s.dir.depth() && s.node.tall(maxMoved-1-depth) {
+	from, to := s.dir.extent().under(s.name), t.dir.extent().under(t.name)
+	below := s.node.reaches(extent{moved.names - to.names, moved.bytes - to.bytes})
+	if to.names > from.names && to.names+below.names > moved.names || to.bytes > from.bytes && to.bytes+below.bytes > moved.bytes {
 		return errMoved
 	}
 	return nil
