@@ -52,45 +52,37 @@ func (c *Conn) Err() error {
 // shows at the first use. If the locator stands for a file, every method answers
 // notDir; see Node.
 func (c *Conn) Dir(ctx context.Context) *Dir {
-	a := vat.Send(ctx, c.session, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
+	return newDir(promised(ctx, c.session, schema.Session_restoreDir, func(p schema.Session_restoreDir_Params, _ *vat.Caps) error {
 		return p.SetSecret(c.loc.Secret[:])
-	})
-	defer a.Release()
-	return newDir(a.Cap(schema.Session_restoreDir_Results_dir))
+	}, schema.Session_restoreDir_Results_dir))
 }
 
 // File returns the file that the locator stands for. It does not wait: any error shows
 // at the first use. If the locator stands for a directory, every method answers isDir.
 func (c *Conn) File(ctx context.Context) *File {
-	a := vat.Send(ctx, c.session, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
+	return newFile(promised(ctx, c.session, schema.Session_restoreFile, func(p schema.Session_restoreFile_Params, _ *vat.Caps) error {
 		return p.SetSecret(c.loc.Secret[:])
-	})
-	defer a.Release()
-	return newFile(a.Cap(schema.Session_restoreFile_Results_file))
+	}, schema.Session_restoreFile_Results_file))
 }
 
 // Node returns what the locator stands for: a *Dir or a *File. Its errors include
 // denied and revoked.
-func (c *Conn) Node(ctx context.Context) (n vfs.Node, err error) {
-	a := vat.Send(ctx, c.session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
+func (c *Conn) Node(ctx context.Context) (vfs.Node, error) {
+	return wire.Ask(ctx, c.session, schema.Session_restore, func(p schema.Session_restore_Params, _ *vat.Caps) error {
 		return p.SetSecret(c.loc.Secret[:])
+	}, func(r schema.Session_restore_Results, caps *vat.Caps) (vfs.Node, error) {
+		ref, err := r.Ref()
+		if err != nil {
+			return nil, err
+		}
+		switch ref.Which() {
+		case schema.Ref_Which_dir:
+			return asNode(held(caps.Get(ref.Dir()), newDir))
+		case schema.Ref_Which_file:
+			return asNode(held(caps.Get(ref.File()), newFile))
+		}
+		return nil, vfs.Errorf(vfs.Unsupported, "the host answered a kind of node that this client does not know")
 	})
-	defer a.Release()
-	r, caps, err := a.Await(ctx)
-	if err != nil {
-		return nil, wire.Decode(err)
-	}
-	ref, err := r.Ref()
-	if err != nil {
-		return nil, wire.Sense(err)
-	}
-	switch ref.Which() {
-	case schema.Ref_Which_dir:
-		return asNode(heldDir(caps.Get(ref.Dir())))
-	case schema.Ref_Which_file:
-		return asNode(heldFile(caps.Get(ref.File())))
-	}
-	return nil, vfs.Errorf(vfs.Unsupported, "the host answered a kind of node that this client does not know")
 }
 
 // Share returns a locator for a *Dir or *File of this host, with exactly the same
@@ -117,13 +109,13 @@ func (c *Conn) Share(ctx context.Context, n vfs.Node) (loc string, r *Revoker, e
 		if len(secret) != locator.SecretSize {
 			return vfs.Errorf(vfs.Corrupt, "the host answered a secret of another length")
 		}
-		revoker := caps.Get(res.Revoker())
-		if revoker == nil {
-			return errNoCap
+		revoker, err := wire.Held(caps.Get(res.Revoker()))
+		if err != nil {
+			return err
 		}
 		shared := c.loc // the same socket or address
 		shared.Secret = [locator.SecretSize]byte(secret)
-		loc, r = shared.String(), &Revoker{revoker.AddRef()}
+		loc, r = shared.String(), &Revoker{revoker}
 		return nil
 	})
 	return loc, r, err

@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"io"
-	"sync/atomic"
 
 	"capd/cap/wire"
 	schema "capd/capnp"
@@ -14,10 +14,7 @@ import (
 // Dir is a directory that a host serves. It implements vfs.Dir and has more methods of
 // its own. Methods without a context return a promise at once: calls on the promise are
 // sent without waiting, and an error shows where it is used.
-type Dir struct {
-	cap    *vat.Cap
-	closed atomic.Bool
-}
+type Dir struct{ ref }
 
 var (
 	_ vfs.Dir        = (*Dir)(nil)
@@ -29,36 +26,7 @@ var (
 // over.
 func NewDir(c *vat.Cap) *Dir { return newDir(c) }
 
-func newDir(c *vat.Cap) *Dir { return &Dir{cap: c} }
-
-// heldDir returns a Dir for a capability in results. It answers corrupt for none.
-func heldDir(c *vat.Cap) (*Dir, error) {
-	if c == nil {
-		return nil, errNoCap
-	}
-	return newDir(c.AddRef()), nil
-}
-
-var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
-
-// Cap returns the capability, to pass it on. It remains d's.
-func (d *Dir) Cap() *vat.Cap { return d.cap }
-
-// Close releases the capability.
-func (d *Dir) Close() error {
-	d.closed.Store(true)
-	d.cap.Release()
-	return nil
-}
-
-func (d *Dir) open() error { return open(&d.closed) }
-
-func open(closed *atomic.Bool) error {
-	if closed.Load() {
-		return vfs.ErrClosed
-	}
-	return nil
-}
+func newDir(c *vat.Cap) *Dir { return &Dir{ref{cap: c}} }
 
 // at answers stale if d is closed, and limit if path is longer than any host takes.
 // Such a path is not sent, since it may not fit into a message.
@@ -72,16 +40,12 @@ func (d *Dir) at(path string) error {
 	return nil
 }
 
-func broken(err error) *vat.Cap { return vat.Broken(wire.Encode(err)) }
-
 // ReadOnly returns the same directory without the right to change anything in it.
 func (d *Dir) ReadOnly() *Dir {
 	if err := d.open(); err != nil {
 		return newDir(broken(err))
 	}
-	a := vat.Send(context.Background(), d.cap, schema.Dir_readOnly, nil)
-	defer a.Release()
-	return newDir(a.Cap(schema.Dir_readOnly_Results_dir))
+	return newDir(promised(context.Background(), d.cap, schema.Dir_readOnly, nil, schema.Dir_readOnly_Results_dir))
 }
 
 // SubDir returns the directory at path. Its holder can reach nothing outside of it.
@@ -89,11 +53,9 @@ func (d *Dir) SubDir(path string) *Dir {
 	if err := d.at(path); err != nil {
 		return newDir(broken(err))
 	}
-	a := vat.Send(context.Background(), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
+	return newDir(promised(context.Background(), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
-	})
-	defer a.Release()
-	return newDir(a.Cap(schema.Dir_subDir_Results_dir))
+	}, schema.Dir_subDir_Results_dir))
 }
 
 // OpenFile returns the file at path.
@@ -101,11 +63,9 @@ func (d *Dir) OpenFile(path string) *File {
 	if err := d.at(path); err != nil {
 		return newFile(broken(err))
 	}
-	a := vat.Send(context.Background(), d.cap, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
+	return newFile(promised(context.Background(), d.cap, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
-	})
-	defer a.Release()
-	return newFile(a.Cap(schema.Dir_openFile_Results_file))
+	}, schema.Dir_openFile_Results_file))
 }
 
 // Revocable returns another capability to the same directory, and its Revoker.
@@ -124,23 +84,18 @@ func (d *Dir) Help(ctx context.Context, method string) (string, error) {
 }
 
 // Stat implements vfs.Node.
-func (d *Dir) Stat(ctx context.Context) (info vfs.Info, err error) {
-	if err := d.open(); err != nil {
-		return vfs.Info{}, err
-	}
-	err = wire.Do(ctx, d.cap, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) error {
+func (d *Dir) Stat(ctx context.Context) (vfs.Info, error) {
+	return ask(ctx, &d.ref, schema.Dir_stat, nil, func(r schema.Dir_stat_Results, _ *vat.Caps) (vfs.Info, error) {
 		st, err := r.Stat()
-		if err != nil {
-			return err
-		}
-		info, err = infoOf(st, vfs.DirKind)
-		return err
+		return infoOf(st, err, vfs.DirKind)
 	})
-	return info, err
 }
 
 // infoOf reads the stat of a node that has to be of this kind.
-func infoOf(st schema.Stat, kind vfs.Kind) (vfs.Info, error) {
+func infoOf(st schema.Stat, err error, kind vfs.Kind) (vfs.Info, error) {
+	if err != nil {
+		return vfs.Info{}, err
+	}
 	info, err := wire.Info(st)
 	if err == nil && info.Kind != kind {
 		return vfs.Info{}, vfs.Errorf(vfs.Corrupt, "the host says that a %v is a %v", kind, info.Kind)
@@ -149,76 +104,67 @@ func infoOf(st schema.Stat, kind vfs.Kind) (vfs.Info, error) {
 }
 
 // Lookup implements vfs.Dir.
-func (d *Dir) Lookup(ctx context.Context, name string) (n vfs.Node, err error) {
-	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+func (d *Dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	if err := cmp.Or(d.open(), vfs.CheckName(name)); err != nil {
 		return nil, err
 	}
-	err = wire.Do(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, d.cap, schema.Dir_get, func(p schema.Dir_get_Params, _ *vat.Caps) error {
 		return p.SetName(name)
-	}, func(r schema.Dir_get_Results, caps *vat.Caps) error {
+	}, func(r schema.Dir_get_Results, caps *vat.Caps) (vfs.Node, error) {
 		w, err := r.Node()
-		if err != nil {
-			return err
-		}
-		n, err = d.node(w, caps, name)
-		return err
+		return d.node(w, err, caps, name)
 	})
-	return n, err
 }
 
 // Walk implements vfs.Walker, in one call.
-func (d *Dir) Walk(ctx context.Context, path string, follow bool) (n vfs.Node, err error) {
+func (d *Dir) Walk(ctx context.Context, path string, follow bool) (vfs.Node, error) {
 	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = wire.Do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(!follow)
 		return p.SetPath(path)
-	}, func(r schema.Dir_walk_Results, caps *vat.Caps) error {
+	}, func(r schema.Dir_walk_Results, caps *vat.Caps) (vfs.Node, error) {
 		w, err := r.Node()
-		if err != nil {
-			return err
-		}
-		n, err = d.node(w, caps, path)
-		return err
+		return d.node(w, err, caps, path)
 	})
-	return n, err
 }
 
 // WalkStat implements vfs.StatWalker, in one call and without a capability to release.
 // [vfs.StatAt] uses it.
-func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (info vfs.Info, err error) {
+func (d *Dir) WalkStat(ctx context.Context, path string, follow bool) (vfs.Info, error) {
 	if err := d.at(path); err != nil {
 		return vfs.Info{}, err
 	}
-	err = wire.Do(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, d.cap, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(!follow)
 		p.SetStatOnly(true)
 		return p.SetPath(path)
-	}, func(r schema.Dir_walk_Results, _ *vat.Caps) error {
+	}, func(r schema.Dir_walk_Results, _ *vat.Caps) (vfs.Info, error) {
 		w, err := r.Node()
 		if err != nil {
-			return err
+			return vfs.Info{}, err
 		}
 		st, err := w.Stat()
 		if err != nil {
-			return err
+			return vfs.Info{}, err
 		}
-		info, err = wire.Info(st)
-		return err
+		return wire.Info(st)
 	})
-	return info, err
 }
 
 // node reads the node at path from results, which may be malformed or hostile.
-func (d *Dir) node(w schema.Node, caps *vat.Caps, path string) (vfs.Node, error) {
+func (d *Dir) node(w schema.Node, err error, caps *vat.Caps, path string) (vfs.Node, error) {
+	if err != nil {
+		return nil, err
+	}
 	switch w.Which() {
 	case schema.Node_Which_dir:
-		return asNode(heldDir(caps.Get(w.Dir())))
+		return asNode(held(caps.Get(w.Dir()), newDir))
 	case schema.Node_Which_file:
-		return asNode(heldFile(caps.Get(w.File())))
+		return asNode(held(caps.Get(w.File()), newFile))
 	case schema.Node_Which_link:
-		return &link{dir: d.cap.AddRef(), path: path}, nil
+		return &link{ref: ref{cap: d.cap.AddRef()}, path: path}, nil
 	}
 	return nil, vfs.Errorf(vfs.Corrupt, "the host answered something that is not a node")
 }
@@ -233,7 +179,7 @@ func asNode[N vfs.Node](n N, err error) (vfs.Node, error) {
 
 // Create implements vfs.Dir.
 func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
-	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+	if err := cmp.Or(d.open(), vfs.CheckName(name)); err != nil {
 		return nil, err
 	}
 	f, err := d.CreateFile(ctx, name)
@@ -244,22 +190,20 @@ func (d *Dir) Create(ctx context.Context, name string) (vfs.File, error) {
 }
 
 // CreateFile makes an empty file at path.
-func (d *Dir) CreateFile(ctx context.Context, path string) (f *File, err error) {
+func (d *Dir) CreateFile(ctx context.Context, path string) (*File, error) {
 	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = wire.Do(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, d.cap, schema.Dir_createFile, func(p schema.Dir_createFile_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
-	}, func(r schema.Dir_createFile_Results, caps *vat.Caps) error {
-		f, err = heldFile(caps.Get(r.File()))
-		return err
+	}, func(r schema.Dir_createFile_Results, caps *vat.Caps) (*File, error) {
+		return held(caps.Get(r.File()), newFile)
 	})
-	return f, err
 }
 
 // Mkdir implements vfs.Dir.
 func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
-	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+	if err := cmp.Or(d.open(), vfs.CheckName(name)); err != nil {
 		return nil, err
 	}
 	sub, err := d.CreateDir(ctx, name)
@@ -270,23 +214,21 @@ func (d *Dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 }
 
 // CreateDir makes an empty directory at path.
-func (d *Dir) CreateDir(ctx context.Context, path string) (sub *Dir, err error) {
+func (d *Dir) CreateDir(ctx context.Context, path string) (*Dir, error) {
 	if err := d.at(path); err != nil {
 		return nil, err
 	}
-	err = wire.Do(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, d.cap, schema.Dir_createDir, func(p schema.Dir_createDir_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
-	}, func(r schema.Dir_createDir_Results, caps *vat.Caps) error {
-		sub, err = heldDir(caps.Get(r.Dir()))
-		return err
+	}, func(r schema.Dir_createDir_Results, caps *vat.Caps) (*Dir, error) {
+		return held(caps.Get(r.Dir()), newDir)
 	})
-	return sub, err
 }
 
 // Replace implements vfs.Dir.
 func (d *Dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
 	if err := vfs.CheckName(name); err != nil {
-		return vfs.Version{}, first(d.open(), err)
+		return vfs.Version{}, cmp.Or(d.open(), err)
 	}
 	return d.put(ctx, name, r, c, true)
 }
@@ -303,30 +245,24 @@ func (d *Dir) put(ctx context.Context, path string, r io.Reader, c vfs.If, noFol
 		return vfs.Version{}, err
 	}
 	return upload{
-		whole: func(size int, content io.Reader) (v vfs.Version, err error) {
-			err = wire.Do(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
+		whole: func(size int, content io.Reader) (vfs.Version, error) {
+			return wire.Ask(ctx, d.cap, schema.Dir_put, func(p schema.Dir_put_Params, caps *vat.Caps) error {
 				p.SetNoFollow(noFollow)
-				return first(p.SetPath(path), fill(caps, schema.Dir_put_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
-			}, func(r schema.Dir_put_Results, _ *vat.Caps) (err error) {
-				v, err = version(r.Version())
-				return err
-			})
-			return v, err
+				return cmp.Or(p.SetPath(path), fill(caps, schema.Dir_put_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
+			}, version)
 		},
 		stage: func() *vat.Cap {
-			a := vat.Send(ctx, d.cap, schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error {
+			return promised(ctx, d.cap, schema.Dir_stage, func(p schema.Dir_stage_Params, _ *vat.Caps) error {
 				p.SetNoFollow(noFollow)
-				return first(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
-			})
-			defer a.Release()
-			return a.Cap(schema.Dir_stage_Results_writer)
+				return cmp.Or(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
+			}, schema.Dir_stage_Results_writer)
 		},
 	}.run(ctx, r)
 }
 
 // Remove implements vfs.Dir.
 func (d *Dir) Remove(ctx context.Context, name string, c vfs.If) error {
-	if err := first(d.open(), vfs.CheckName(name)); err != nil {
+	if err := cmp.Or(d.open(), vfs.CheckName(name)); err != nil {
 		return err
 	}
 	return d.RemovePath(ctx, name, c)
@@ -338,13 +274,13 @@ func (d *Dir) RemovePath(ctx context.Context, path string, c vfs.If) error {
 		return err
 	}
 	return wire.Do(ctx, d.cap, schema.Dir_remove, func(p schema.Dir_remove_Params, _ *vat.Caps) error {
-		return first(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
+		return cmp.Or(p.SetPath(path), wire.SetIf(c, p.NewIfVersion))
 	}, nil)
 }
 
 // Rename implements vfs.Dir. It answers crossDevice if dst is not a *Dir.
 func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName string, from, to vfs.If) error {
-	if err := first(d.open(), vfs.CheckName(name), vfs.CheckName(newName)); err != nil {
+	if err := cmp.Or(d.open(), vfs.CheckName(name), vfs.CheckName(newName)); err != nil {
 		return err
 	}
 	t, ok := dst.(*Dir)
@@ -356,27 +292,11 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 
 // Move moves the node at path to newPath in dst.
 func (d *Dir) Move(ctx context.Context, path string, dst *Dir, newPath string, from, to vfs.If) error {
-	if err := first(d.at(path), dst.at(newPath)); err != nil {
+	if err := cmp.Or(d.at(path), dst.at(newPath)); err != nil {
 		return err
 	}
 	return wire.Do(ctx, d.cap, schema.Dir_move, func(p schema.Dir_move_Params, caps *vat.Caps) error {
-		return first(p.SetPath(path), p.SetDst(caps.Put(dst.cap.AddRef())), p.SetNewPath(newPath),
+		return cmp.Or(p.SetPath(path), p.SetDst(caps.Put(dst.cap.AddRef())), p.SetNewPath(newPath),
 			wire.SetIf(from, p.NewIfVersion), wire.SetIf(to, p.NewIfTarget))
 	}, nil)
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func version(b []byte, err error) (vfs.Version, error) {
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	return wire.Version(b)
 }

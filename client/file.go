@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"io"
-	"sync/atomic"
 
 	"capd/cap/wire"
 	schema "capd/capnp"
@@ -13,10 +13,7 @@ import (
 
 // File is a file that a host serves. It implements vfs.File and has more methods of its
 // own.
-type File struct {
-	cap    *vat.Cap
-	closed atomic.Bool
-}
+type File struct{ ref }
 
 var (
 	_ vfs.File      = (*File)(nil)
@@ -26,36 +23,14 @@ var (
 	_ vfs.Replacer  = (*File)(nil)
 )
 
-func newFile(c *vat.Cap) *File { return &File{cap: c} }
-
-// heldFile returns a File for a capability in results. It answers corrupt for none.
-func heldFile(c *vat.Cap) (*File, error) {
-	if c == nil {
-		return nil, errNoCap
-	}
-	return newFile(c.AddRef()), nil
-}
-
-// Cap returns the capability, to pass it on. It remains f's.
-func (f *File) Cap() *vat.Cap { return f.cap }
-
-// Close releases the capability.
-func (f *File) Close() error {
-	f.closed.Store(true)
-	f.cap.Release()
-	return nil
-}
-
-func (f *File) open() error { return open(&f.closed) }
+func newFile(c *vat.Cap) *File { return &File{ref{cap: c}} }
 
 // ReadOnly returns the same file without the right to change it.
 func (f *File) ReadOnly() *File {
 	if err := f.open(); err != nil {
 		return newFile(broken(err))
 	}
-	a := vat.Send(context.Background(), f.cap, schema.File_readOnly, nil)
-	defer a.Release()
-	return newFile(a.Cap(schema.File_readOnly_Results_file))
+	return newFile(promised(context.Background(), f.cap, schema.File_readOnly, nil, schema.File_readOnly_Results_file))
 }
 
 // Revocable returns another capability to the same file, and its Revoker.
@@ -86,21 +61,15 @@ func (f *File) Version(ctx context.Context) (vfs.Version, error) {
 }
 
 func (f *File) stat(ctx context.Context, withVersion bool) (info vfs.Info, v vfs.Version, err error) {
-	if err := f.open(); err != nil {
-		return vfs.Info{}, v, err
-	}
-	err = wire.Do(ctx, f.cap, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
+	err = do(ctx, &f.ref, schema.File_stat, func(p schema.File_stat_Params, _ *vat.Caps) error {
 		p.SetWithVersion(withVersion)
 		return nil
 	}, func(r schema.File_stat_Results, _ *vat.Caps) error {
 		st, err := r.Stat()
-		if err != nil {
+		if info, err = infoOf(st, err, vfs.FileKind); err != nil {
 			return err
 		}
-		if info, err = infoOf(st, vfs.FileKind); err != nil {
-			return err
-		}
-		v, err = version(st.Version())
+		v, err = wire.Version(st.Version())
 		return err
 	})
 	return info, v, err
@@ -108,14 +77,11 @@ func (f *File) stat(ctx context.Context, withVersion bool) (info vfs.Info, v vfs
 
 // ReadText returns the whole content, at most 4 MiB, and its version.
 func (f *File) ReadText(ctx context.Context) (text string, v vfs.Version, err error) {
-	if err := f.open(); err != nil {
-		return "", v, err
-	}
-	err = wire.Do(ctx, f.cap, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
+	err = do(ctx, &f.ref, schema.File_readText, nil, func(r schema.File_readText_Results, _ *vat.Caps) error {
 		if text, err = r.Text(); err != nil {
 			return err
 		}
-		v, err = version(r.Version())
+		v, err = wire.Version(r.Version())
 		return err
 	})
 	return text, v, err
@@ -123,16 +89,13 @@ func (f *File) ReadText(ctx context.Context) (text string, v vfs.Version, err er
 
 // ReadBytes returns the whole content, at most 4 MiB, and its version.
 func (f *File) ReadBytes(ctx context.Context) (data []byte, v vfs.Version, err error) {
-	if err := f.open(); err != nil {
-		return nil, v, err
-	}
-	err = wire.Do(ctx, f.cap, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
+	err = do(ctx, &f.ref, schema.File_readBytes, nil, func(r schema.File_readBytes_Results, _ *vat.Caps) error {
 		b, err := r.Data()
 		if err != nil {
 			return err
 		}
 		data = append([]byte(nil), b...)
-		v, err = version(r.Version())
+		v, err = wire.Version(r.Version())
 		return err
 	})
 	return data, v, err
@@ -190,7 +153,7 @@ func (f *File) view(ctx context.Context, off int64, n int, use func(b []byte, eo
 		failed = use(b, r.Eof())
 		return nil
 	})
-	return first(err, failed)
+	return cmp.Or(err, failed)
 }
 
 func (f *File) read(ctx context.Context, p []byte, off int64) (n int, err error) {
@@ -224,7 +187,7 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int,
 		part := p[total:min(len(p), total+wire.MaxChunk)]
 		err := wire.Do(ctx, f.cap, schema.File_write, func(a schema.File_write_Params, caps *vat.Caps) error {
 			a.SetOffset(uint64(off + int64(total)))
-			return first(caps.Lend(schema.File_write_Params_data, part), wire.SetIf(c, a.NewIfVersion))
+			return cmp.Or(caps.Lend(schema.File_write_Params_data, part), wire.SetIf(c, a.NewIfVersion))
 		}, nil)
 		if err != nil {
 			return total, err
@@ -236,17 +199,13 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64, c vfs.If) (int,
 }
 
 // Append implements vfs.Appender, for at most 1 MiB at once.
-func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err error) {
-	if err := first(f.open(), wire.CheckChunk(len(p))); err != nil {
+func (f *File) Append(ctx context.Context, p []byte, c vfs.If) (int64, error) {
+	if err := cmp.Or(f.open(), wire.CheckChunk(len(p))); err != nil {
 		return 0, err
 	}
-	err = wire.Do(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, caps *vat.Caps) error {
-		return first(caps.Lend(schema.File_append_Params_data, p), wire.SetIf(c, a.NewIfVersion))
-	}, func(r schema.File_append_Results, _ *vat.Caps) error {
-		off, err = wire.Offset(r.Offset())
-		return err
-	})
-	return off, err
+	return wire.Ask(ctx, f.cap, schema.File_append, func(a schema.File_append_Params, caps *vat.Caps) error {
+		return cmp.Or(caps.Lend(schema.File_append_Params_data, p), wire.SetIf(c, a.NewIfVersion))
+	}, func(r schema.File_append_Results, _ *vat.Caps) (int64, error) { return wire.Offset(r.Offset()) })
 }
 
 // Truncate implements vfs.File.
@@ -265,10 +224,7 @@ func (f *File) Truncate(ctx context.Context, size int64, c vfs.If) error {
 
 // Sync implements vfs.File.
 func (f *File) Sync(ctx context.Context) error {
-	if err := f.open(); err != nil {
-		return err
-	}
-	return wire.Do(ctx, f.cap, schema.File_sync, nil, nil)
+	return do(ctx, &f.ref, schema.File_sync, nil, nil)
 }
 
 // Replace implements vfs.Replacer, for content of any size.
@@ -277,35 +233,25 @@ func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version,
 		return vfs.Version{}, err
 	}
 	return upload{
-		whole: func(size int, content io.Reader) (v vfs.Version, err error) {
-			err = wire.Do(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
-				return first(fill(caps, schema.File_writeBytes_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
-			}, func(r schema.File_writeBytes_Results, _ *vat.Caps) error {
-				v, err = version(r.Version())
-				return err
-			})
-			return v, err
+		whole: func(size int, content io.Reader) (vfs.Version, error) {
+			return wire.Ask(ctx, f.cap, schema.File_writeBytes, func(p schema.File_writeBytes_Params, caps *vat.Caps) error {
+				return cmp.Or(fill(caps, schema.File_writeBytes_Params_data, size, content), wire.SetIf(c, p.NewIfVersion))
+			}, version)
 		},
 		stage: func() *vat.Cap {
-			a := vat.Send(ctx, f.cap, schema.File_stage, func(p schema.File_stage_Params, _ *vat.Caps) error {
+			return promised(ctx, f.cap, schema.File_stage, func(p schema.File_stage_Params, _ *vat.Caps) error {
 				return wire.SetIf(c, p.NewIfVersion)
-			})
-			defer a.Release()
-			return a.Cap(schema.File_stage_Results_writer)
+			}, schema.File_stage_Results_writer)
 		},
 	}.run(ctx, r)
 }
 
 // WriteText replaces the whole content with text, of at most 4 MiB.
-func (f *File) WriteText(ctx context.Context, text string, c vfs.If) (v vfs.Version, err error) {
-	if err := first(f.open(), wire.CheckWhole(len(text))); err != nil {
-		return v, err
+func (f *File) WriteText(ctx context.Context, text string, c vfs.If) (vfs.Version, error) {
+	if err := cmp.Or(f.open(), wire.CheckWhole(len(text))); err != nil {
+		return vfs.Version{}, err
 	}
-	err = wire.Do(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
-		return first(p.SetText(text), wire.SetIf(c, p.NewIfVersion))
-	}, func(r schema.File_writeText_Results, _ *vat.Caps) error {
-		v, err = version(r.Version())
-		return err
-	})
-	return v, err
+	return wire.Ask(ctx, f.cap, schema.File_writeText, func(p schema.File_writeText_Params, _ *vat.Caps) error {
+		return cmp.Or(p.SetText(text), wire.SetIf(c, p.NewIfVersion))
+	}, version)
 }

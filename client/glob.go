@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,7 @@ func (d *Dir) globPage(ctx context.Context, pattern, after string) (page globPag
 	}
 	err = wire.Do(ctx, d.cap, schema.Dir_glob, func(p schema.Dir_glob_Params, _ *vat.Caps) error {
 		p.SetLimit(globLimit)
-		return first(p.SetAfter([]byte(after)), p.SetPattern(pattern))
+		return cmp.Or(p.SetAfter([]byte(after)), p.SetPattern(pattern))
 	}, func(r schema.Dir_glob_Results, _ *vat.Caps) error {
 		page.more = r.More()
 		c, err := r.Cursor()

@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"sync/atomic"
 
-	"capd/cap/wire"
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
@@ -13,61 +11,45 @@ import (
 // link implements vfs.Link. A link is not a capability on the wire, so each method
 // looks at it again by its path.
 type link struct {
-	dir    *vat.Cap
-	path   string
-	closed atomic.Bool
+	ref  // of the directory
+	path string
 }
 
-func (l *link) Close() error {
-	l.closed.Store(true)
-	l.dir.Release()
-	return nil
-}
-
-func (l *link) look(ctx context.Context, read func(schema.Node) error) error {
-	if err := open(&l.closed); err != nil {
-		return err
-	}
-	return wire.Do(ctx, l.dir, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
+// look reads the link, which a host may have replaced, with read.
+func look[T any](ctx context.Context, l *link, read func(schema.Node) (T, error)) (T, error) {
+	return ask(ctx, &l.ref, schema.Dir_walk, func(p schema.Dir_walk_Params, _ *vat.Caps) error {
 		p.SetNoFollow(true)
 		return p.SetPath(l.path)
-	}, func(r schema.Dir_walk_Results, _ *vat.Caps) error {
+	}, func(r schema.Dir_walk_Results, _ *vat.Caps) (v T, err error) {
 		n, err := r.Node()
-		if err != nil {
-			return err
+		if err == nil && n.Which() != schema.Node_Which_link {
+			err = vfs.Errorf(vfs.Stale, "the link is no longer there; look it up again")
 		}
-		if n.Which() != schema.Node_Which_link {
-			return vfs.Errorf(vfs.Stale, "the link is no longer there; look it up again")
+		if err != nil {
+			return v, err
 		}
 		return read(n)
 	})
 }
 
-func (l *link) Stat(ctx context.Context) (info vfs.Info, err error) {
-	err = l.look(ctx, func(n schema.Node) error {
+func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
+	return look(ctx, l, func(n schema.Node) (vfs.Info, error) {
 		st, err := n.Stat()
-		if err != nil {
-			return err
-		}
-		info, err = infoOf(st, vfs.LinkKind)
-		return err
+		return infoOf(st, err, vfs.LinkKind)
 	})
-	return info, err
 }
 
 // Target implements vfs.Link. It answers outside, and not the target, for a link that
 // leads above the Dir where it was looked up.
-func (l *link) Target(ctx context.Context) (target string, err error) {
-	err = l.look(ctx, func(n schema.Node) error {
+func (l *link) Target(ctx context.Context) (string, error) {
+	return look(ctx, l, func(n schema.Node) (string, error) {
 		w, err := n.Link()
 		if err != nil {
-			return err
+			return "", err
 		}
 		if w.Outside() {
-			return vfs.Errorf(vfs.Outside, "the link leads out of this Dir; its target is not shown")
+			return "", vfs.Errorf(vfs.Outside, "the link leads out of this Dir; its target is not shown")
 		}
-		target, err = w.Target()
-		return err
+		return w.Target()
 	})
-	return target, err
 }

@@ -63,10 +63,7 @@ func (d *Dir) Entries(ctx context.Context, withStat bool) iter.Seq2[Entry, error
 var errNames = vfs.Errorf(vfs.Corrupt, "the host answered invalid names, or names out of order")
 
 func (d *Dir) page(ctx context.Context, after string, withStat bool) (page []Entry, more bool, err error) {
-	if err := d.open(); err != nil {
-		return nil, false, err
-	}
-	err = wire.Do(ctx, d.cap, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
+	err = do(ctx, &d.ref, schema.Dir_list, func(p schema.Dir_list_Params, _ *vat.Caps) error {
 		p.SetWithStat(withStat)
 		return p.SetAfter([]byte(after))
 	}, func(r schema.Dir_list_Results, _ *vat.Caps) error {

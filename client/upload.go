@@ -41,12 +41,7 @@ func (u upload) run(ctx context.Context, r io.Reader) (vfs.Version, error) {
 	if err := u.copy(ctx, w, io.MultiReader(bytes.NewReader(head.Bytes()[:n]), r)); err != nil {
 		return vfs.Version{}, err
 	}
-	var v vfs.Version
-	err = wire.Do(ctx, w, schema.Writer_commit, nil, func(r schema.Writer_commit_Results, _ *vat.Caps) error {
-		v, err = version(r.Version())
-		return err
-	})
-	return v, err
+	return wire.Ask(ctx, w, schema.Writer_commit, nil, version)
 }
 
 // inMemory returns how many bytes r has, if r is a reader of memory.

@@ -12,10 +12,10 @@ import (
 
 	"capd/authority"
 	"capd/cap/console"
+	"capd/cap/virtualfs"
 	"capd/cap/wire"
 	"capd/locator"
 	"capd/meter"
-	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
 	"capd/vfs/membrane"
@@ -29,7 +29,7 @@ type Options struct {
 	Logf func(format string, args ...any)
 	// VirtualFs composes the authority's tree, for the operator. The caller keeps
 	// ownership of it. If it is nil, nothing can be mounted.
-	VirtualFs operator.VirtualFs
+	VirtualFs virtualfs.Host
 
 	handshakeTimeout time.Duration // HandshakeTimeout, except in tests
 }

@@ -132,7 +132,7 @@ type Tree interface {
 }
 
 // VirtualFs changes the composition of a host's tree. Package virtualfs implements it for
-// the host, and the wire serves it.
+// the host, and client/console for its operator.
 type VirtualFs interface {
 	// Mount mounts the store of url at path. It answers exists, invalid, limit, and
 	// errors of opening the store.
@@ -141,9 +141,6 @@ type VirtualFs interface {
 	// committed. It answers notFound, and busy while changes to the store are under
 	// way.
 	Unmount(ctx context.Context, path string) error
-	Mounts() []Mount // in byte order of paths
-	// Root returns the whole tree, with a control of its own.
-	Root(ctx context.Context) (vfs.Dir, *membrane.Control, error)
 	// Diff yields changes in byte order of paths, beginning after the path after. The
 	// Review identifies all changes at and below o.Paths, yielded or not. It is zero
 	// unless they are an overlay's, since only Apply takes one. For a path with neither

@@ -78,10 +78,10 @@ var layers = []layer{
 	{of: "capd/locator", may: "capd/vfs", pure: true},
 	{of: "capd/authority/...", may: "capd/authority/... capd/operator capd/locator capd/meter capd/vfs capd/vfs/membrane github.com/tidwall/btree"},
 	{of: "capd/cap/wire", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff capd/vat capd/capnp " + serialization},
-	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
+	{of: "capd/cap/virtualfs", may: "capd/operator capd/vfs/membrane capd/vfs/diff capd/cap/control capd/cap/dir capd/cap/wire capd/vfs capd/vat capd/capnp capd/help " + serialization},
 	{of: "capd/cap/console", may: "capd/operator capd/meter capd/cap/virtualfs capd/authority capd/cap/control capd/cap/wire capd/vfs capd/vat capd/capnp capd/help capd/version " + serialization},
 	{of: "capd/cap/...", may: capLayer},
-	{of: "capd/host", may: "golang.org/x/sys/unix capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
+	{of: "capd/host", may: "golang.org/x/sys/unix capd/cap/virtualfs capd/operator capd/meter capd/authority capd/locator capd/cap/console capd/cap/session capd/cap/wire capd/vat capd/vfs capd/vfs/membrane", host: true},
 
 	// The client's side of the wire.
 	{of: "capd/client/console", may: "capd/operator capd/meter capd/client capd/vfs/diff capd/cap/wire capd/vfs capd/vat capd/capnp " + serialization, host: true},

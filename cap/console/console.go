@@ -18,7 +18,7 @@ import (
 // status lacks Process, and the method virtualFs is unsupported.
 type Options struct {
 	Process   func() operator.Process // for the method status
-	VirtualFs operator.VirtualFs      // changes the composition of the authority's tree
+	VirtualFs served.Host             // changes the composition of the authority's tree
 }
 
 // New returns a Console for h. locate makes a locator of a secret. If it is nil, the

@@ -1,9 +1,10 @@
 // Package virtualfs serves the interfaces VirtualFs and Materialized, with which the
-// operator changes the composition of a host's tree. It only translates: an
-// [operator.VirtualFs] decides.
+// operator changes the composition of a host's tree. It only translates: a
+// [Host] decides.
 package virtualfs
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -15,12 +16,21 @@ import (
 	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
+	"capd/vfs/membrane"
 )
 
-// New returns a VirtualFs for h. h remains the caller's.
-func New(h operator.VirtualFs) *vat.Cap { return vat.Serve(table, &server{h}) }
+// Host is a VirtualFs with what the wire says in its own way.
+type Host interface {
+	operator.VirtualFs
+	Mounts() []operator.Mount // in byte order of paths
+	// Root returns the whole tree, with a control of its own.
+	Root(ctx context.Context) (vfs.Dir, *membrane.Control, error)
+}
 
-type server struct{ host operator.VirtualFs }
+// New returns a VirtualFs for h. h remains the caller's.
+func New(h Host) *vat.Cap { return vat.Serve(table, &server{h}) }
+
+type server struct{ host Host }
 
 // Methods that may take long are neither Inline nor Serial: they run in turns of their
 // own and do not delay other calls.

@@ -19,7 +19,7 @@ func Do[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P,
 	var failed error
 	err := vat.Do(ctx, c, m, place, func(results R, caps *vat.Caps) error {
 		if read != nil {
-			failed = Sense(read(results, caps))
+			failed = sense(read(results, caps))
 		}
 		return nil
 	})
@@ -29,9 +29,30 @@ func Do[P, R ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Method[P,
 	return failed
 }
 
-// Sense returns corrupt for the error of reading malformed results, and any other error
+// Ask is Do for a method whose results are one value, which read returns.
+func Ask[P, R ~capnp.StructKind, T any](ctx context.Context, c *vat.Cap, m vat.Method[P, R],
+	place func(P, *vat.Caps) error, read func(R, *vat.Caps) (T, error)) (v T, err error) {
+	err = Do(ctx, c, m, place, func(r R, caps *vat.Caps) (err error) {
+		v, err = read(r, caps)
+		return err
+	})
+	return v, err
+}
+
+// Held returns a reference of its own to a capability in results. It answers corrupt
+// for none.
+func Held(c *vat.Cap) (*vat.Cap, error) {
+	if c == nil {
+		return nil, errNoCap
+	}
+	return c.AddRef(), nil
+}
+
+var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
+
+// sense returns corrupt for the error of reading malformed results, and any other error
 // as it is.
-func Sense(err error) error {
+func sense(err error) error {
 	switch vfs.CodeOf(err) {
 	case vfs.Internal, vfs.Invalid:
 		return &vfs.Error{Code: vfs.Corrupt, Msg: "the host answered what makes no sense", Cause: err}

@@ -69,7 +69,7 @@ func state(w schema.State, err error) (diff.State, error) {
 		if err != nil {
 			return diff.State{}, err
 		}
-		v, err := version(f.Version())
+		v, err := Version(f.Version())
 		return diff.State{Kind: vfs.FileKind, Version: v, Exec: f.Executable()}, err
 	case schema.State_Which_directory:
 		return diff.State{Kind: vfs.DirKind}, nil
@@ -81,13 +81,6 @@ func state(w schema.State, err error) (diff.State, error) {
 }
 
 // version is Version for a field.
-func version(b []byte, err error) (vfs.Version, error) {
-	if err != nil {
-		return vfs.Version{}, err
-	}
-	return Version(b)
-}
-
 // SetChange writes c, apart from its contents. What is not UTF-8 in its texts becomes
 // U+FFFD.
 func SetChange(w schema.Change, c diff.Change) error {

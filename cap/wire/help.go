@@ -40,9 +40,8 @@ func AskHelp[P interface {
 }, R interface {
 	~capnp.StructKind
 	Text() (string, error)
-}](ctx context.Context, c *vat.Cap, help vat.Method[P, R], method string) (text string, err error) {
-	err = Do(ctx, c, help,
+}](ctx context.Context, c *vat.Cap, help vat.Method[P, R], method string) (string, error) {
+	return Ask(ctx, c, help,
 		func(p P, _ *vat.Caps) error { return p.SetMethod(method) },
-		func(r R, _ *vat.Caps) error { text, err = r.Text(); return err })
-	return text, err
+		func(r R, _ *vat.Caps) (string, error) { return r.Text() })
 }

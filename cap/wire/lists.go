@@ -20,6 +20,16 @@ func SetAll[T any, W ~capnp.StructKind](all []T, make func(int32) (capnp.StructL
 	return nil
 }
 
+// One returns a function that reads a struct, as read does.
+func One[T any, W ~capnp.StructKind](read func(W) (T, error)) func(W, error) (T, error) {
+	return func(w W, err error) (v T, _ error) {
+		if err != nil {
+			return v, err
+		}
+		return read(w)
+	}
+}
+
 // All returns a function that reads a list; read reads one element. It returns nil for
 // an empty list.
 func All[T any, W ~capnp.StructKind](read func(W) (T, error)) func(capnp.StructList[W], error) ([]T, error) {

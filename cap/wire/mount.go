@@ -92,8 +92,7 @@ func SetMount(w schema.Mount, m operator.Mount) error {
 func Mount(w schema.Mount) (m operator.Mount, err error) {
 	text := keep[string](&err)
 	m = operator.Mount{Path: text(w.Path()), URL: text(w.Url()), Kind: text(w.Kind()), Detail: text(w.Detail()), Changes: w.Changes(), Kept: w.Kept()}
-	a := keep[schema.Attenuation](&err)(w.Attenuation())
-	m.Attenuation = keep[operator.Attenuation](&err)(Attenuation(a))
+	m.Attenuation = keep[operator.Attenuation](&err)(One(Attenuation)(w.Attenuation()))
 	return m, err
 }
 

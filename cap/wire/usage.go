@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -15,10 +16,7 @@ func SetUsage(u operator.Usage, make func() (schema.Usage, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := SetAll(u.Uses, w.NewHoldings, setUse); err != nil {
-		return err
-	}
-	return SetAll(u.Turns, w.NewLanes, setTurns)
+	return errors.Join(SetAll(u.Uses, w.NewHoldings, setUse), SetAll(u.Turns, w.NewLanes, setTurns))
 }
 
 func setUse(w schema.Usage_Holding, u meter.Use) error {
@@ -82,22 +80,13 @@ func SetGrantUsage(w schema.GrantUsage, u operator.GrantUsage) error {
 	if err != nil {
 		return err
 	}
-	if err := SetGrant(g, u.Grant); err != nil {
-		return err
-	}
-	return SetUsage(u.Usage, w.NewUsage)
+	return errors.Join(SetGrant(g, u.Grant), SetUsage(u.Usage, w.NewUsage))
 }
 
 // GrantUsage reads what SetGrantUsage wrote.
 func GrantUsage(w schema.GrantUsage) (u operator.GrantUsage, err error) {
-	g, err := w.Grant()
-	if err != nil {
-		return u, err
-	}
-	if u.Grant, err = Grant(g); err != nil {
-		return u, err
-	}
-	u.Usage, err = Usage(w.Usage())
+	u.Grant = keep[operator.Grant](&err)(One(Grant)(w.Grant()))
+	u.Usage = keep[operator.Usage](&err)(Usage(w.Usage()))
 	return u, err
 }
 

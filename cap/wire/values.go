@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"errors"
-
 	schema "capd/capnp"
 	"capd/vat"
 	"capd/vfs"
@@ -85,7 +83,10 @@ func Info(s schema.Stat) (vfs.Info, error) {
 }
 
 // Version reads a version. No bytes are no version.
-func Version(b []byte) (v vfs.Version, err error) {
+func Version(b []byte, err error) (v vfs.Version, _ error) {
+	if err != nil {
+		return v, err
+	}
 	if len(b) != 0 && copy(v[:], b) != len(b) || len(b) != 0 && len(b) != len(v) {
 		return vfs.Version{}, vfs.Errorf(vfs.Invalid, "a version is %d bytes, as stat and every write answer it", len(v))
 	}
@@ -101,12 +102,9 @@ type Conditional interface {
 // If reads a condition. An unknown or malformed condition is invalid: to ignore it
 // could overwrite what the sender wanted to keep.
 func If(p Conditional) (vfs.If, error) {
-	c, err := p.IfVersion()
-	if err == nil && p.HasIfVersion() && !c.IsValid() {
-		err = errors.New("ifVersion points to something else")
-	}
+	c, err := Sound[schema.IfVersion](p.HasIfVersion())(p.IfVersion())
 	if err != nil {
-		return vfs.If{}, Malformed(err)
+		return vfs.If{}, err
 	}
 	switch c.Which() {
 	case schema.IfVersion_Which_any:
@@ -114,11 +112,7 @@ func If(p Conditional) (vfs.If, error) {
 	case schema.IfVersion_Which_absent:
 		return vfs.If{Absent: true}, nil
 	case schema.IfVersion_Which_equals:
-		b, err := Data(c.Equals())
-		if err != nil {
-			return vfs.If{}, err
-		}
-		v, err := Version(b)
+		v, err := Version(Data(c.Equals()))
 		if err == nil && v.IsZero() {
 			err = vfs.Errorf(vfs.Invalid, "ifVersion.equals holds no version")
 		}

@@ -13,10 +13,7 @@ import (
 func counted[P ~capnp.StructKind, R interface {
 	~capnp.StructKind
 	Count() uint32
-}](ctx context.Context, c *vat.Cap, m vat.Method[P, R], place func(P) error) (n int, err error) {
-	err = wire.Do(ctx, c, m, func(p P, _ *vat.Caps) error { return place(p) }, func(r R, _ *vat.Caps) error {
-		n = int(r.Count())
-		return nil
-	})
-	return n, err
+}](ctx context.Context, c *vat.Cap, m vat.Method[P, R], place func(P) error) (int, error) {
+	return wire.Ask(ctx, c, m, func(p P, _ *vat.Caps) error { return place(p) },
+		func(r R, _ *vat.Caps) (int, error) { return int(r.Count()), nil })
 }

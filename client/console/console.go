@@ -60,11 +60,7 @@ func (c *Console) GrantOn(ctx context.Context, guest, path string, t operator.Te
 		p.SetReadOnly(t.ReadOnly)
 		return errors.Join(p.SetGuest(guest), p.SetPath(path), wire.SetLimits(t.Limits, p.NewLimits))
 	}, func(r schema.Console_grant_Results, caps *vat.Caps) error {
-		w, err := r.Grant()
-		if err != nil {
-			return err
-		}
-		if g, err = wire.Grant(w); err != nil {
+		if g, err = wire.One(wire.Grant)(r.Grant()); err != nil {
 			return err
 		}
 		if locator, err = r.Locator(); err != nil {
@@ -123,31 +119,23 @@ func (c *Console) SetLimits(ctx context.Context, guest string, l meter.Limits) (
 }
 
 // Control returns the control of one grant.
-func (c *Console) Control(ctx context.Context, id string) (ctl *Control, err error) {
-	err = wire.Do(ctx, c.cap, schema.Console_control, func(p schema.Console_control_Params, _ *vat.Caps) error {
+func (c *Console) Control(ctx context.Context, id string) (*Control, error) {
+	return wire.Ask(ctx, c.cap, schema.Console_control, func(p schema.Console_control_Params, _ *vat.Caps) error {
 		return p.SetId(id)
-	}, func(r schema.Console_control_Results, caps *vat.Caps) error {
-		ctl, err = control(caps, r.Control)
-		return err
+	}, func(r schema.Console_control_Results, caps *vat.Caps) (*Control, error) {
+		return control(caps, r.Control)
 	})
-	return ctl, err
 }
 
 // Status returns what the host holds now. With collect, the host first collects
 // garbage.
-func (c *Console) Status(ctx context.Context, collect bool) (st operator.Status, err error) {
-	err = wire.Do(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
+func (c *Console) Status(ctx context.Context, collect bool) (operator.Status, error) {
+	return wire.Ask(ctx, c.cap, schema.Console_status, func(p schema.Console_status_Params, _ *vat.Caps) error {
 		p.SetCollect(collect)
 		return nil
-	}, func(r schema.Console_status_Results, _ *vat.Caps) error {
-		w, err := r.Status()
-		if err != nil {
-			return err
-		}
-		st, err = wire.Status(w)
-		return err
+	}, func(r schema.Console_status_Results, _ *vat.Caps) (operator.Status, error) {
+		return wire.One(wire.Status)(r.Status())
 	})
-	return st, err
 }
 
 // Help returns the host's description of a Console, or of one of its methods.

@@ -96,15 +96,13 @@ func (c *Control) Revoke(ctx context.Context) error {
 
 // Child returns the control of the route to one name below. It answers notDir for the
 // control of a file.
-func (c *Control) Child(ctx context.Context, name string) (child *Control, err error) {
+func (c *Control) Child(ctx context.Context, name string) (*Control, error) {
 	if !c.dir {
 		return nil, vfs.Errorf(vfs.NotDir, "this controls a file")
 	}
-	err = wire.Do(ctx, c.cap, schema.DirControl_getChild, func(p schema.DirControl_getChild_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, c.cap, schema.DirControl_getChild, func(p schema.DirControl_getChild_Params, _ *vat.Caps) error {
 		return p.SetName(name)
-	}, func(r schema.DirControl_getChild_Results, caps *vat.Caps) error {
-		child, err = control(caps, r.Control)
-		return err
+	}, func(r schema.DirControl_getChild_Results, caps *vat.Caps) (*Control, error) {
+		return control(caps, r.Control)
 	})
-	return child, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"capd/backend/memory"
+	"capd/cap/virtualfs"
 	schema "capd/capnp"
 	"capd/client/console"
 	"capd/host"
@@ -45,7 +46,7 @@ type fake struct {
 	closed   chan struct{} // gets one for each tree that was closed
 }
 
-var _ operator.VirtualFs = (*fake)(nil)
+var _ virtualfs.Host = (*fake)(nil)
 
 func (f *fake) note(method string, args ...any) error {
 	f.mu.Lock()
@@ -142,7 +143,7 @@ func (f *fake) asked(t *testing.T, method string, args ...any) {
 
 // serve starts a host with fs for its operator. It returns a function that dials the
 // control socket.
-func serve(t *testing.T, fs operator.VirtualFs) (dial func() net.Conn) {
+func serve(t *testing.T, fs virtualfs.Host) (dial func() net.Conn) {
 	t.Helper()
 	h := scene.Serve(t, memory.New(memory.Limits{}).Root(), scene.Options{Options: host.Options{VirtualFs: fs}})
 	socket := h.Console(t)
@@ -150,7 +151,7 @@ func serve(t *testing.T, fs operator.VirtualFs) (dial func() net.Conn) {
 }
 
 // virtualFs returns the VirtualFs of a host's console.
-func virtualFs(t *testing.T, h operator.VirtualFs) *console.VirtualFs {
+func virtualFs(t *testing.T, h virtualfs.Host) *console.VirtualFs {
 	t.Helper()
 	c := console.New(serve(t, h)())
 	t.Cleanup(func() { c.Close() })
@@ -161,7 +162,7 @@ func virtualFs(t *testing.T, h operator.VirtualFs) *console.VirtualFs {
 }
 
 // raw returns the same as a bare capability.
-func raw(t *testing.T, h operator.VirtualFs) *vat.Cap {
+func raw(t *testing.T, h virtualfs.Host) *vat.Cap {
 	t.Helper()
 	conn := vat.NewConn(serve(t, h)(), vat.Options{})
 	t.Cleanup(func() { conn.Close() })

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 
 	"capd/cap/wire"
@@ -31,30 +32,26 @@ func (fs *VirtualFs) Materialize(ctx context.Context, path string, b operator.Bo
 	}
 	told, stop := listen(progress)
 	defer stop()
-	t := &Materialized{}
-	err := wire.Do(ctx, fs.cap, schema.VirtualFs_materialize, func(p schema.VirtualFs_materialize_Params, caps *vat.Caps) error {
+	held, err := wire.Ask(ctx, fs.cap, schema.VirtualFs_materialize, func(p schema.VirtualFs_materialize_Params, caps *vat.Caps) error {
 		w, err := p.NewBounds()
 		if err != nil {
 			return err
 		}
 		wire.SetBounds(w, b)
-		return first(p.SetProgress(caps.Put(told)), p.SetPath(path))
-	}, func(r schema.VirtualFs_materialize_Results, caps *vat.Caps) (err error) {
-		t.cap, err = hold(caps.Get(r.Tree()))
-		return err
+		return cmp.Or(p.SetProgress(caps.Put(told)), p.SetPath(path))
+	}, func(r schema.VirtualFs_materialize_Results, caps *vat.Caps) (*vat.Cap, error) {
+		return wire.Held(caps.Get(r.Tree()))
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = wire.Do(ctx, t.cap, schema.Materialized_path, nil, func(r schema.Materialized_path_Results, _ *vat.Caps) (err error) {
-		t.path, err = r.Path()
-		return err
-	})
+	at, err := wire.Ask(ctx, held, schema.Materialized_path, nil,
+		func(r schema.Materialized_path_Results, _ *vat.Caps) (string, error) { return r.Path() })
 	if err != nil {
-		t.Close()
+		held.Release()
 		return nil, err
 	}
-	return t, nil
+	return &Materialized{held, at}, nil
 }
 
 // Close releases the tree, and the host then removes the directory. Close does not wait

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 
 	"capd/cap/wire"
@@ -9,50 +10,25 @@ import (
 	"capd/operator"
 	"capd/vat"
 	"capd/vfs"
-	"capd/vfs/diff"
 )
 
 // VirtualFs changes the composition of a host's tree. Its methods behave like those of
 // [operator.VirtualFs]. It is safe for concurrent use.
 type VirtualFs struct{ cap *vat.Cap }
 
-// The methods of [operator.VirtualFs] that take a context and return nothing that only a
-// host has are the same here.
-var _ interface {
-	Mount(ctx context.Context, path, url string, a operator.Attenuation) error
-	Unmount(ctx context.Context, path string) error
-	Diff(ctx context.Context, path string, o operator.DiffOptions, after string, yield func(diff.Change) bool) (operator.Review, error)
-	Apply(ctx context.Context, path string, o operator.ApplyOptions, progress operator.Progress) (operator.Applied, error)
-	Undo(ctx context.Context, path, id string) error
-	Revert(ctx context.Context, path string, paths []string) (int, error)
-	Commit(ctx context.Context, path string, c operator.Commit) (string, error)
-	Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (operator.Snapshot, error)
-	Materialize(ctx context.Context, path string, b operator.Bounds, progress operator.Progress) (operator.Tree, error)
-} = (*VirtualFs)(nil)
+var _ operator.VirtualFs = (*VirtualFs)(nil)
 
 // VirtualFs returns the VirtualFs of the host. It answers unsupported if the host
 // serves a fixed tree.
-func (c *Console) VirtualFs(ctx context.Context) (fs *VirtualFs, err error) {
-	err = wire.Do(ctx, c.cap, schema.Console_virtualFs, nil, func(r schema.Console_virtualFs_Results, caps *vat.Caps) error {
-		held, err := hold(caps.Get(r.Fs()))
-		fs = &VirtualFs{held}
-		return err
+func (c *Console) VirtualFs(ctx context.Context) (*VirtualFs, error) {
+	held, err := wire.Ask(ctx, c.cap, schema.Console_virtualFs, nil, func(r schema.Console_virtualFs_Results, caps *vat.Caps) (*vat.Cap, error) {
+		return wire.Held(caps.Get(r.Fs()))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return fs, nil
+	return &VirtualFs{held}, nil
 }
-
-// hold returns a reference of its own to a capability in results, or corrupt for none.
-func hold(c *vat.Cap) (*vat.Cap, error) {
-	if c == nil {
-		return nil, errNoCap
-	}
-	return c.AddRef(), nil
-}
-
-var errNoCap = vfs.Errorf(vfs.Corrupt, "the host answered no capability where one belongs")
 
 // Close releases the capability. What was changed with it remains.
 func (fs *VirtualFs) Close() error {
@@ -65,7 +41,7 @@ func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a operator.Att
 	if a.Bytes < 0 || a.Nodes < 0 {
 		return vfs.At(path, vfs.Errorf(vfs.Invalid, "a number of bytes or nodes is negative; 0 is no bound"))
 	}
-	if err := first(checkPath(path), wire.CheckMount(url, a)); err != nil {
+	if err := cmp.Or(checkPath(path), wire.CheckMount(url, a)); err != nil {
 		return vfs.At(path, err)
 	}
 	return wire.Do(ctx, fs.cap, schema.VirtualFs_mount, func(p schema.VirtualFs_mount_Params, _ *vat.Caps) error {
@@ -73,7 +49,7 @@ func (fs *VirtualFs) Mount(ctx context.Context, path, url string, a operator.Att
 		if err != nil {
 			return err
 		}
-		return first(wire.SetAttenuation(w, a), p.SetPath(path), p.SetUrl(url))
+		return cmp.Or(wire.SetAttenuation(w, a), p.SetPath(path), p.SetUrl(url))
 	}, nil)
 }
 
@@ -94,15 +70,6 @@ func checkTexts(all ...string) error {
 	}
 	if n > wire.MaxChunk {
 		return vfs.Errorf(vfs.TooLarge, "the texts are more than the %d KiB of one call", wire.MaxChunk>>10)
-	}
-	return nil
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -147,52 +114,44 @@ func copied(b []byte, err error) ([]byte, error) { return append([]byte{}, b...)
 // Root returns the root of the tree, with a control of its own.
 func (fs *VirtualFs) Root(ctx context.Context) (d vfs.Dir, ctl *Control, err error) {
 	err = wire.Do(ctx, fs.cap, schema.VirtualFs_root, nil, func(r schema.VirtualFs_root_Results, caps *vat.Caps) error {
-		dir, control := caps.Get(r.Dir()), caps.Get(r.Control())
-		if dir == nil || control == nil {
-			return errNoCap
+		dir, err := wire.Held(caps.Get(r.Dir()))
+		if err != nil {
+			return err
 		}
-		d, ctl = client.NewDir(dir.AddRef()), &Control{control.AddRef(), true}
-		return nil
+		d = client.NewDir(dir)
+		control, err := wire.Held(caps.Get(r.Control()))
+		ctl = &Control{control, true}
+		return err
 	})
 	return d, ctl, err
 }
 
 // Commit commits the changes of a git mount and returns the id of the commit.
-func (fs *VirtualFs) Commit(ctx context.Context, path string, c operator.Commit) (id string, err error) {
-	if err := first(checkPath(path), checkTexts(c.Message, c.Author, c.Email, c.Ref, c.Old)); err != nil {
+func (fs *VirtualFs) Commit(ctx context.Context, path string, c operator.Commit) (string, error) {
+	if err := cmp.Or(checkPath(path), checkTexts(c.Message, c.Author, c.Email, c.Ref, c.Old)); err != nil {
 		return "", err
 	}
-	err = wire.Do(ctx, fs.cap, schema.VirtualFs_commit, func(p schema.VirtualFs_commit_Params, _ *vat.Caps) error {
+	return wire.Ask(ctx, fs.cap, schema.VirtualFs_commit, func(p schema.VirtualFs_commit_Params, _ *vat.Caps) error {
 		w, err := p.NewCommit()
 		if err != nil {
 			return err
 		}
-		return first(wire.SetCommit(w, c), p.SetPath(path))
-	}, func(r schema.VirtualFs_commit_Results, _ *vat.Caps) error {
-		id, err = r.Id()
-		return err
-	})
-	return id, err
+		return cmp.Or(wire.SetCommit(w, c), p.SetPath(path))
+	}, func(r schema.VirtualFs_commit_Results, _ *vat.Caps) (string, error) { return r.Id() })
 }
 
 // Snapshot stores the subtree at path in the content-addressed store that store names.
-func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (s operator.Snapshot, err error) {
-	if err := first(checkPath(path), checkTexts(store, pin)); err != nil {
-		return s, err
+func (fs *VirtualFs) Snapshot(ctx context.Context, path, store, pin string, progress operator.Progress) (operator.Snapshot, error) {
+	if err := cmp.Or(checkPath(path), checkTexts(store, pin)); err != nil {
+		return operator.Snapshot{}, err
 	}
 	told, stop := listen(progress)
 	defer stop()
-	err = wire.Do(ctx, fs.cap, schema.VirtualFs_snapshot, func(p schema.VirtualFs_snapshot_Params, caps *vat.Caps) error {
-		return first(p.SetProgress(caps.Put(told)), p.SetPath(path), p.SetStore(store), p.SetPin(pin))
-	}, func(r schema.VirtualFs_snapshot_Results, _ *vat.Caps) error {
-		w, err := r.Snapshot()
-		if err != nil {
-			return err
-		}
-		s, err = wire.Snapshot(w)
-		return err
+	return wire.Ask(ctx, fs.cap, schema.VirtualFs_snapshot, func(p schema.VirtualFs_snapshot_Params, caps *vat.Caps) error {
+		return cmp.Or(p.SetProgress(caps.Put(told)), p.SetPath(path), p.SetStore(store), p.SetPin(pin))
+	}, func(r schema.VirtualFs_snapshot_Results, _ *vat.Caps) (operator.Snapshot, error) {
+		return wire.One(wire.Snapshot)(r.Snapshot())
 	})
-	return s, err
 }
 
 // Help returns the host's description of a VirtualFs, or of one of its methods.
