@@ -262,7 +262,7 @@ func TestCancelled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, _, err := m.Begin(ctx, meter.Work); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
+			t.Errorf("%v, want the end of the context", err)
 		}
 		close(release)
 		time.Sleep(2 * time.Second)

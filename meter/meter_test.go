@@ -174,7 +174,7 @@ func TestNoneBesideOthers(t *testing.T) {
 	}
 	want := "others leave this grant no calls that wait for the disk now (limit threads); let some end, or try again later"
 	if err := h.Grant("b", nil).Take(meter.Threads, 1); err == nil || err.Error() != want {
-		t.Errorf("%v", err)
+		t.Errorf("%v, want %q", err, want)
 	}
 }
 

@@ -218,7 +218,7 @@ func TestDiskSeesGrowth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.check(); !errors.Is(err, vfs.Limit) {
-		t.Errorf("%v", err)
+		t.Errorf("%v, want limit", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestStateIsNotServed(t *testing.T) {
 		}
 	}
 	if got := s.Mounted(); len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("mounts that were refused are listed: %v", got)
 	}
 	check.OK(t, s.Mount(t.Context(), server.Mount{Path: "p", URL: "physical:" + t.TempDir()}))
 	kept := filepath.Join(state, "unsynced", "20060102-150405-1") // what a run could not sync back is the operator's

@@ -37,10 +37,10 @@ func requireAll(t *testing.T, s *server.Server, want vfs.Code) {
 		}
 	}
 	if got := s.Notes(); len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("a host that does not run has notes: %v", got)
 	}
 	if got := s.Mounted(); len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("a host that does not run has mounts: %v", got)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestPhases(t *testing.T) {
 	s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: t.Logf, Mounts: []server.Mount{{Path: "m", URL: "memory:"}, {Path: "m", URL: "memory:"}}}
 	requireAll(t, s, vfs.Invalid)
 	if got := s.Grants(); len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("a host that does not run has grants: %v", got)
 	}
 	if got := s.FS(); got != nil {
 		t.Fatalf("%v, want nil", got)
@@ -64,7 +64,7 @@ func TestPhases(t *testing.T) {
 	}
 	requireAll(t, s, vfs.Invalid)
 	if got := s.Grants(); len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("a host that does not run has grants: %v", got)
 	}
 	if got := s.Authority(); got != nil {
 		t.Fatalf("%v, want nil", got)

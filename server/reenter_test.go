@@ -53,11 +53,11 @@ func TestGuardUsesItsServer(t *testing.T) {
 				return
 			}
 			if got, part := c.code, vfs.CodeOf(err); !slices.Contains(got, part) {
-				t.Fatalf("%v: %q does not contain %q", err, got, part)
+				t.Fatalf("%v: the code is %q, want one of %q", err, part, got)
 			}
 			if changes, _, err := s.Diff(t.Context(), "m", server.DiffOptions{}); err == nil {
 				if got := changes; len(got) != 0 {
-					t.Fatalf("%v", got)
+					t.Fatalf("changes are left: %v", got)
 				}
 			}
 		})

@@ -99,7 +99,7 @@ func TestUnsafe(t *testing.T) {
 		t.Fatalf("%v, want %v", err, vfs.Invalid)
 	}
 	if got := s.Mounted(); len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("mounts that were refused are listed: %v", got)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestStartFails(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(state, "*.sock"))
 		check.OK(t, err)
 		if got := left; len(got) != 0 {
-			t.Fatalf("%v", got)
+			t.Fatalf("sockets are left: %v", got)
 		}
 	}
 	s := &server.Server{State: state}
@@ -312,7 +312,7 @@ func TestWhileItRuns(t *testing.T) {
 	} {
 		n, err := do()
 		if !(n == 1 && err == nil || vfs.CodeOf(err) == vfs.Revoked) {
-			t.Fatalf("%s: %d, %v: %s", what, n, err, "it is false: n == 1 && err == nil || vfs.CodeOf(err) == vfs.Revoked")
+			t.Fatalf("%s: %d grants, %v; want 1 grant, or revoked", what, n, err)
 		}
 	}
 }

@@ -122,6 +122,6 @@ func TestOneStore(t *testing.T) {
 		check.OK(t, m.Close())
 	}
 	if got := s.directories.open; len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("directories are still open: %v", got)
 	}
 }

@@ -52,7 +52,7 @@ func TestKeyIsKept(t *testing.T) {
 	other, err := s.Key()
 	check.OK(t, err)
 	if got := other; reflect.DeepEqual(got, first) {
-		t.Fatalf("%v", got)
+		t.Fatal("the key that was removed was made again")
 	}
 
 	check.OK(t, os.WriteFile(s.key(), []byte(exampleKey), 0o600)) // a key of the operator's own

@@ -16,7 +16,7 @@ func TestWaysAreKept(t *testing.T) {
 	ways, err := s.Ways()
 	check.OK(t, err)
 	if got := ways; len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("a new state directory has ways: %v", got)
 	}
 	want := []Way{{"example.org", 7, locator.KeyOf(nil)}, {"::1", 8, locator.KeyOf([]byte("x"))}}
 	check.OK(t, s.KeepWays(want))

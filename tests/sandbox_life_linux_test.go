@@ -181,7 +181,7 @@ func TestSandboxEnds(t *testing.T) {
 		r.Close()
 		command.Stdout = w
 		if exit, err := sandbox.Run(context.Background(), command); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("%d, %v", exit, err)
+			t.Errorf("exit code %d, %v; want the error of the closed pipe", exit, err)
 		}
 	})
 	cells(t, func(c *cell) { // its process is killed

@@ -11,11 +11,11 @@ import (
 func TestErrorAboutALongPath(t *testing.T) {
 	about := func(path string) string { return (&vfs.Error{Code: vfs.NotFound, Path: path}).Error() }
 	long := strings.Repeat("a", vfs.MaxPath)
-	if !(about(long) == "notFound: "+long) {
-		t.Fatalf("%s", "it is false: about(long) == \"notFound: \"+long")
+	if about(long) != "notFound: "+long {
+		t.Fatal("an error about a path of MaxPath bytes does not show the whole path")
 	}
-	if !(about(long+"b") == "notFound: "+long+"…") {
-		t.Fatalf("%s", "it is false: about(long+\"b\") == \"notFound: \"+long+\"…\"")
+	if about(long+"b") != "notFound: "+long+"…" {
+		t.Fatal("an error about a longer path does not cut it at MaxPath bytes")
 	}
 	if got := len(about(strings.Repeat("\x01", 7<<20))); got >= 6*vfs.MaxPath+100 {
 		t.Fatalf("%v >= %v", got, 6*vfs.MaxPath+100)

@@ -53,7 +53,7 @@ func FuzzWalk(f *testing.F) {
 					}
 					n.Close()
 				case vfs.CodeOf(err) == vfs.Internal:
-					t.Errorf("%v", err)
+					t.Errorf("an error without a code: %v", err)
 				}
 			}
 			if took := time.Since(begun); took > 5*time.Second {

@@ -57,7 +57,7 @@ func TestPrintable(t *testing.T) {
 	}
 	err := vfs.At("a\nb", vfs.NotFound)
 	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("%q", err.Error())
+		t.Errorf("the text of an error has a line break of its path: %q", err.Error())
 	}
 }
 

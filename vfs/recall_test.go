@@ -27,23 +27,23 @@ func TestRecall(t *testing.T) {
 	vfs.Remember(ctx, a, vfs.Info{Size: 7})
 	_, ok := vfs.Recall(ctx, b)
 	if ok {
-		t.Fatalf("another node: %s", "it is true: ok")
+		t.Fatal("another node recalls what was seen")
 	}
 	_, ok = vfs.Recall(vfs.Recalling(t.Context()), a)
 	if ok {
-		t.Fatalf("another operation: %s", "it is true: ok")
+		t.Fatal("another operation recalls what was seen")
 	}
 	below, cancel := context.WithCancel(ctx)
 	info, ok := vfs.Recall(below, a)
 	if !ok {
-		t.Fatalf("%s", "it is false: ok")
+		t.Fatal("a context below does not recall what was seen")
 	}
 	if info.Size != 7 {
 		t.Fatalf("%d bytes, want 7", info.Size)
 	}
 	_, ok = vfs.Recall(ctx, a)
 	if ok {
-		t.Fatalf("twice: %s", "it is true: ok")
+		t.Fatal("the same was recalled twice")
 	}
 	cancel()
 	if err := below.Err(); !errors.Is(err, context.Canceled) {
@@ -51,12 +51,12 @@ func TestRecall(t *testing.T) {
 	}
 
 	if !vfs.IsTrying(vfs.Recalling(vfs.Trying())) {
-		t.Fatalf("%s", "it is false: vfs.IsTrying(vfs.Recalling(vfs.Trying()))")
+		t.Fatal("Recalling loses Trying")
 	}
 	vfs.Remember(t.Context(), a, vfs.Info{Size: 7}) // nobody's
 	_, ok = vfs.Recall(t.Context(), a)
 	if ok {
-		t.Fatalf("%s", "it is true: ok")
+		t.Fatal("a context that is not of Recalling recalls")
 	}
 }
 

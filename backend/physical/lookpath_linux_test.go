@@ -46,7 +46,7 @@ func TestLookPathAsksTheKernel(t *testing.T) {
 				_, err := vfs.StatAt(vfs.Recalling(ctx), whole, "mount/"+path, true)
 				if last == "none" {
 					if !(vfs.CodeOf(err) == vfs.NotFound || err == vfs.ErrWouldBlock) {
-						t.Fatalf("%s: %s: %v: %s", what, path, err, "it is false: vfs.CodeOf(err) == vfs.NotFound || err == vfs.ErrWouldBlock")
+						t.Fatalf("%s: %s: %v, want notFound or ErrWouldBlock", what, path, err)
 					}
 				} else {
 					if err != nil {

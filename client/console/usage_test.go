@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 	}
 	have := limits()
 	if have[meter.Nodes] != meter.NoLimit || have[meter.Streams] != 1 || have[meter.Writers] != all[meter.Writers] {
-		t.Errorf("%v", have)
+		t.Errorf("the limits are %v", have)
 	}
 	_, err = con.SetLimits(t.Context(), g.ID, meter.Limits{meter.Streams: 2})
 	if ok(t, err); limits()[meter.Streams] != 2 {

@@ -42,6 +42,6 @@ a-long-path/        memory:  read-write  x
 		t.Fatalf("%v, want %v", got, want)
 	}
 	if got := painted; reflect.DeepEqual(got, plain) {
-		t.Fatalf("%v", got)
+		t.Fatalf("there are no colours: %v", got)
 	}
 }

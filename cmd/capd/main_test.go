@@ -26,14 +26,14 @@ func TestHelp(t *testing.T) {
 			out := call(t, 0, append(strings.Fields(name), "--help")...)
 			_, examples, ok := strings.Cut(out, "Examples:\n")
 			if !ok {
-				t.Fatalf("%s has no examples: %s", name, "it is false: ok")
+				t.Fatalf("%s --help has no examples", name)
 			}
 			if got, part := examples, "capd "+name; !strings.Contains(got, part) {
 				t.Fatalf("%v: %q does not contain %q", name, got, part)
 			}
 			listing := slices.Contains(lists, name) || strings.HasPrefix(c.Help, "List")
 			if !(!listing || hasFlag(c, "json")) {
-				t.Fatalf("%s has no --json: %s", name, "it is false: !listing || hasFlag(c, \"json\")")
+				t.Fatalf("%s lists something and has no --json", name)
 			}
 			if listing {
 				lists = slices.DeleteFunc(lists, func(l string) bool { return l == name })
@@ -42,10 +42,10 @@ func TestHelp(t *testing.T) {
 		return next(nil)
 	})
 	if got := n; got <= 25 {
-		t.Fatalf("%v <= %v", got, 25)
+		t.Fatalf("%d commands were checked, want more than 25", got)
 	}
 	if got := lists; len(got) != 0 {
-		t.Fatalf("%v", got)
+		t.Fatalf("these commands no longer exist: %v", got)
 	}
 	if got, part := call(t, 0), "set-writable"; !strings.Contains(got, part) {
 		t.Fatalf("%q does not contain %q", got, part)

@@ -39,7 +39,7 @@ func outcome(t *testing.T, walk func(context.Context, vfs.Dir, string) (vfs.Node
 	n, err := walk(t.Context(), d, path)
 	if err != nil {
 		if errors.Is(err, vfs.ErrStepwise) {
-			t.Fatalf("%v", err)
+			t.Fatalf("a walk answered ErrStepwise: %v", err)
 		}
 		return fmt.Sprintf("%s: %v", vfs.CodeOf(err), err)
 	}

@@ -307,7 +307,7 @@ func TestUnmountUnderLoad(t *testing.T) {
 				switch vfs.CodeOf(err) {
 				case vfs.Stale, vfs.NotFound, vfs.Busy:
 				default:
-					t.Errorf("%v", err)
+					t.Errorf("%v, want stale, notFound or busy", err)
 					return
 				}
 			}

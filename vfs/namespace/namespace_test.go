@@ -133,7 +133,7 @@ func TestNamespaceUnderDenial(t *testing.T) {
 	_, other := check.Store(t, check.Sample)
 	ns := check.Compose(t, map[string]vfs.Dir{"": root, "a/tree": other}).Root()
 	if got, err := check.Names(t.Context(), check.DirAt(t, ns, "a")); err != nil || !slices.Equal(got, []string{"tree"}) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("a lists %v, %v; want only the mount", got, err)
 	}
 	if got := check.Read(t, ns, "a/tree/a/f"); got != "below" {
 		t.Error(got)
@@ -150,7 +150,7 @@ func TestNamespacePaths(t *testing.T) {
 	check.Is(t, "nothing there", ns.Unmount(t.Context(), "a"), vfs.NotFound)
 	root := ns.Root()
 	if all, err := check.Names(t.Context(), root); err != nil || len(all) > 0 {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("the root lists %v, %v; want nothing", all, err)
 	}
 	_, err := root.Create(t.Context(), "a")
 	check.Is(t, "create", err, vfs.ReadOnly)
