@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"capd/hostfile"
 )
 
 // Base is the private directory in which trees are materialized. Each tree is a
@@ -121,7 +123,7 @@ func lockOwner(root *os.Root, name string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := tryLock(f)
+	ok, err := hostfile.TryLock(f, true)
 	if err == nil && ok {
 		var mine, there os.FileInfo
 		if mine, err = f.Stat(); err == nil {
@@ -150,8 +152,8 @@ func (p *place) release() error {
 // remove removes name, whose lock is held. What cannot be removed is left for the next
 // sweep.
 func remove(root *os.Root, name string, owner *os.File) error {
-	err := erase(root, name)
-	if lockedFilesStay {
+	err := hostfile.Erase(root, name)
+	if hostfile.OpenFilesStay {
 		owner.Close()
 	}
 	if err == nil {

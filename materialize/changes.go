@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"capd/hostfile"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
@@ -128,7 +129,7 @@ func (t *Tree) there(top *os.File) error {
 
 // open sets the mode of the tree so that this process can work in it.
 func (t *Tree) open() error {
-	err := open(t.place.root, t.place.name+"/"+treeName)
+	err := hostfile.Unlock(t.place.root, t.place.name+"/"+treeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there will report it
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"capd/hostfile"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
@@ -216,7 +217,7 @@ func (l *comparison) count(path string, a attr, same bool) {
 
 // file reads the file called name in root. paths are its names in the tree.
 func (l *comparison) file(root *os.Root, name string, a attr, paths ...string) error {
-	f, err := root.OpenFile(name, os.O_RDONLY|openNeverWaits, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|hostfile.NeverWait, 0)
 	if err != nil {
 		for _, path := range paths {
 			if err := l.unread(path, err); err != nil {

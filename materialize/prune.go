@@ -3,6 +3,8 @@ package materialize
 import (
 	"io"
 	"os"
+
+	"capd/hostfile"
 )
 
 // Prune removes everything except what is at and below paths, and the directories on
@@ -74,9 +76,9 @@ func pruneEntry(root *os.Root, e os.DirEntry, dir string, k keeping) error {
 	case !e.IsDir():
 		return root.Remove(e.Name())
 	case !k.above[path]:
-		return erase(root, e.Name())
+		return hostfile.Erase(root, e.Name())
 	}
-	if err := open(root, e.Name()); err != nil {
+	if err := hostfile.Unlock(root, e.Name()); err != nil {
 		return err
 	}
 	sub, err := root.OpenRoot(e.Name())

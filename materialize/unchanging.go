@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -60,7 +61,7 @@ func (u *unchanging) Close() error { return u.f.Close() }
 // others.
 func (t *Tree) opener(path string, a attr) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
-		f, err := t.root.OpenFile(path, os.O_RDONLY|openNeverWaits, 0)
+		f, err := t.root.OpenFile(path, os.O_RDONLY|hostfile.NeverWait, 0)
 		if err != nil {
 			if err = explain(err); vfs.CodeOf(err) != vfs.Internal {
 				err = errBusy // it was there a moment ago

@@ -14,8 +14,9 @@ import (
 	"strconv"
 	"strings"
 
-	"capd/vfs"
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // shmBytes bounds /dev/shm, memory that the watcher does not see.

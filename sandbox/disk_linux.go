@@ -6,8 +6,9 @@ import (
 	"io/fs"
 	"os"
 
-	"capd/vfs"
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // maxDepth is how deep a tree may be, as for a path.

@@ -12,8 +12,9 @@ import (
 	"runtime"
 	"syscall"
 
-	"capd/vfs"
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // The descriptors that Init starts with, besides the first three.

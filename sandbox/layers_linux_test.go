@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"capd/vfs"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // TestFilter runs the filter as the kernel does.

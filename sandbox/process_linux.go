@@ -12,8 +12,9 @@ import (
 	"sync"
 	"syscall"
 
-	"capd/vfs"
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // run is one run of a command.

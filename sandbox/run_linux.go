@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -177,4 +178,18 @@ func arguments(c Command, u user, private string) (mounts, error) {
 	}
 	m.show(self, initPath)
 	return append(m, "--remount-ro", "/", "--info-fd", strconv.Itoa(infoFD)), nil
+}
+
+// remove removes dir and everything below it, whatever a program left there. Only this
+// package may name things in dir's parent.
+func remove(dir string) error {
+	parent, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	if err := hostfile.Erase(parent, filepath.Base(dir)); err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
 }

@@ -4,9 +4,10 @@ import (
 	"runtime"
 	"unsafe"
 
-	"capd/vfs"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"capd/vfs"
 )
 
 // auditArch are the architectures that the filter supports. All are little-endian: the

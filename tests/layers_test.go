@@ -47,16 +47,21 @@ var layers = []layer{
 	// What a host and its operator tell each other: values alone.
 	{of: "capd/operator", may: "capd/meter capd/vfs capd/vfs/membrane capd/vfs/diff", pure: true},
 
+	// What several packages need of the host's files.
+	{of: "capd/hostfile", may: "golang.org/x/sys/...", host: true},
+
 	// Storage: no backend imports another, or anything above vfs.
+	{of: "capd/backend/internal/recent", pure: true},
+	{of: "capd/backend/internal/...", may: "capd/hostfile capd/vfs capd/backend/internal/...", host: true},
 	{of: "capd/backend/memory", may: "capd/meter capd/vfs github.com/tidwall/btree", pure: true},
-	{of: "capd/backend/physical", may: "capd/meter capd/vfs golang.org/x/sys/...", host: true},
-	{of: "capd/backend/git", may: "capd/meter capd/vfs capd/vfs/diff capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
-	{of: "capd/backend/cas/reapi", may: "capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
-	{of: "capd/backend/cas/...", may: "capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
+	{of: "capd/backend/physical", may: "capd/hostfile capd/backend/internal/... capd/meter capd/vfs golang.org/x/sys/...", host: true},
+	{of: "capd/backend/git", may: "capd/hostfile capd/backend/internal/... capd/meter capd/vfs capd/vfs/diff capd/vfs/unified golang.org/x/sys/... github.com/go-git/... github.com/pjbgf/sha1cd/... github.com/klauspost/compress/...", host: true},
+	{of: "capd/backend/cas/reapi", may: "capd/backend/internal/... capd/meter capd/vfs capd/backend/cas/... " + remoteExecution, host: true},
+	{of: "capd/backend/cas/...", may: "capd/hostfile capd/backend/internal/... capd/vfs capd/vfs/copier capd/backend/cas/... golang.org/x/sys/... google.golang.org/protobuf/... " + remoteExecution, host: true},
 
 	// A tree on the host for programs that do not know capd, and their sandbox.
-	{of: "capd/materialize", may: "capd/vfs capd/vfs/membrane capd/vfs/search capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
-	{of: "capd/sandbox", may: "capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
+	{of: "capd/materialize", may: "capd/hostfile capd/vfs capd/vfs/membrane capd/vfs/search capd/vfs/batch capd/vfs/copier capd/vfs/diff golang.org/x/sys/...", host: true},
+	{of: "capd/sandbox", may: "capd/hostfile capd/vfs golang.org/x/sys/... golang.org/x/term golang.org/x/net/bpf github.com/landlock-lsm/go-landlock/...", host: true},
 
 	// What a host composes, and its configuration. Neither imports a backend.
 	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"sync/atomic"
 
 	"capd/meter"
 )
@@ -45,6 +46,44 @@ type placeContent struct {
 func (c *placeContent) ReadAt(p []byte, off int64) (int, error) { return c.f.ReadAt(c.ctx, p, off) }
 func (c *placeContent) Size() int64                             { return c.size }
 func (c *placeContent) Close() error                            { return nil }
+
+// NewContent returns a Content of size bytes that are read from r. r's errors are those of
+// the Content. Close closes r once. Afterwards, and when ctx has ended, every read fails.
+func NewContent(ctx context.Context, r ReadAtCloser, size int64) Content {
+	return &heldContent{ctx: ctx, r: r, size: size}
+}
+
+// ReadAtCloser is what [NewContent] reads.
+type ReadAtCloser interface {
+	io.ReaderAt
+	io.Closer
+}
+
+type heldContent struct {
+	ctx    context.Context
+	r      ReadAtCloser
+	size   int64
+	closed atomic.Bool
+}
+
+func (c *heldContent) Size() int64 { return c.size }
+
+func (c *heldContent) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if c.closed.Load() {
+		return 0, Stale
+	}
+	return ReadAt(c.r, p, off)
+}
+
+func (c *heldContent) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	return c.r.Close()
+}
 
 // ReadAt reads from r with the rules of [File].ReadAt, whatever r itself does with an
 // empty p or with offsets beyond its end.

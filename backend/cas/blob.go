@@ -1,7 +1,6 @@
 package cas
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"capd/vfs"
@@ -30,7 +28,7 @@ func (s *Store) Open(ctx context.Context, d Digest) (vfs.Content, error) {
 	case d.Size < 0:
 		return nil, errUnsized
 	case d == Empty:
-		return &content{ctx: ctx, r: bytes.NewReader(nil), done: func() {}}, nil
+		return vfs.NewContent(ctx, blob{}, 0), nil
 	case s.contents.Add(1) > s.maxContents:
 		s.contents.Add(-1)
 		return nil, vfs.Errorf(vfs.Busy, "too many contents are held open; close one or try again")
@@ -40,10 +38,32 @@ func (s *Store) Open(ctx context.Context, d Digest) (vfs.Content, error) {
 		s.contents.Add(-1)
 		return nil, err
 	}
-	return &content{ctx: ctx, r: f, size: d.Size, done: func() {
-		f.Close()
-		s.contents.Add(-1)
-	}}, nil
+	return vfs.NewContent(ctx, blob{s, f}, d.Size), nil
+}
+
+// blob is an open blob, which counts as a content.
+type blob struct {
+	s *Store
+	f *os.File // nil for the empty blob
+}
+
+func (b blob) ReadAt(p []byte, off int64) (int, error) {
+	if b.f == nil {
+		return 0, io.EOF
+	}
+	n, err := b.f.ReadAt(p, off)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, explain(err)
+}
+
+func (b blob) Close() error {
+	if b.f != nil {
+		b.f.Close()
+		b.s.contents.Add(-1)
+	}
+	return nil
 }
 
 var errUnsized = vfs.Errorf(vfs.Invalid, "a digest needs its size here; resolve it first")
@@ -145,40 +165,4 @@ func (s *Store) quarantine(ctx context.Context, bad fs.FileInfo, d Digest) error
 		return err
 	}
 	return touch(s.damaged(d)) // it stays there for a while from now on
-}
-
-// content is a blob held open.
-type content struct {
-	ctx    context.Context
-	r      io.ReaderAt
-	size   int64
-	done   func()
-	closed atomic.Bool
-}
-
-func (c *content) Size() int64 { return c.size }
-
-func (c *content) ReadAt(p []byte, off int64) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	switch {
-	case c.closed.Load():
-		return 0, vfs.At("", vfs.Stale)
-	case off < 0:
-		return 0, errOffset
-	}
-	n, err := c.r.ReadAt(p, off)
-	if err == nil || err == io.EOF {
-		return n, err
-	}
-	return n, explain(err)
-}
-
-// Close may be called more than once.
-func (c *content) Close() error {
-	if c.closed.CompareAndSwap(false, true) {
-		c.done()
-	}
-	return nil
 }

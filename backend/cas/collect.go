@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -45,7 +46,7 @@ func (s *Store) Collect(ctx context.Context, o CollectOptions) (Report, error) {
 		return Report{}, explain(err)
 	}
 	defer alone.Close()
-	if ok, err := tryLock(alone, true); err != nil || !ok {
+	if ok, err := hostfile.TryLock(alone, true); err != nil || !ok {
 		return Report{}, explain(orBusy(err))
 	}
 	c := &collector{s: s, o: o, marks: newMarks(), seen: map[Digest]struct{}{}, lacking: map[Digest]struct{}{}}
@@ -277,7 +278,7 @@ func (c *collector) remove(ctx context.Context, batch []candidate, held bool) (b
 		}
 		if !c.o.DryRun {
 			if err := os.Remove(b.path); err != nil {
-				if errors.Is(err, fs.ErrNotExist) || lockedFilesStay { // somebody is reading it
+				if errors.Is(err, fs.ErrNotExist) || hostfile.OpenFilesStay { // somebody is reading it
 					continue
 				}
 				return false, err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -96,12 +97,12 @@ func (u *upload) flushNames() error {
 	for hash := range u.blobs {
 		if dir := filepath.Dir(u.s.blob(Digest{Hash: hash})); !flushed[dir] {
 			flushed[dir] = true
-			if err := flushDirectory(dir); err != nil {
+			if err := hostfile.SyncDir(dir); err != nil {
 				return err
 			}
 		}
 	}
-	return flushDirectory(u.s.path(blobsDir))
+	return hostfile.SyncDir(u.s.path(blobsDir))
 }
 
 // Close implements [Upload]. It waits for every Add in progress.
@@ -133,10 +134,7 @@ func removeUpload(dir string, lock *os.File) {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-	if lockedFilesStay {
-		lock.Close()
-	}
-	os.Remove(lock.Name())
+	hostfile.RemoveLocked(lock)
 	os.Remove(dir)
 }
 
@@ -171,7 +169,7 @@ func sweepUpload(dir string) (began time.Time, err error) {
 		return time.Time{}, err
 	}
 	defer lock.Close()
-	free, err := tryLock(lock, true)
+	free, err := hostfile.TryLock(lock, true)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -29,14 +30,8 @@ func (s *Store) lease(ctx context.Context, root Digest) (release func(), err err
 	if err != nil {
 		return nil, explain(err)
 	}
-	release = func() {
-		if lockedFilesStay {
-			f.Close()
-		}
-		os.Remove(f.Name())
-		f.Close()
-	}
-	ok, err := tryLock(f, true)
+	release = func() { hostfile.RemoveLocked(f) }
+	ok, err := hostfile.TryLock(f, true)
 	if err == nil && !ok {
 		err = vfs.Busy
 	}
@@ -80,16 +75,13 @@ func leased(path string, keep bool) (root Digest, live bool, err error) {
 		return Digest{}, false, err
 	}
 	defer f.Close()
-	free, err := tryLock(f, true)
+	free, err := hostfile.TryLock(f, true)
 	if err != nil {
 		return Digest{}, false, err
 	}
 	if free {
 		if !keep {
-			if lockedFilesStay {
-				f.Close()
-			}
-			os.Remove(path)
+			hostfile.RemoveLocked(f)
 		}
 		return Digest{}, false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -75,7 +76,7 @@ func (s *Store) PinAbout(ctx context.Context, name string, root Digest, about Ab
 	})
 	leave()
 	if err == nil {
-		err = flushDirectory(s.path(pinsDir))
+		err = hostfile.SyncDir(s.path(pinsDir))
 	}
 	step("pinned")
 	return explain(err)
@@ -130,7 +131,7 @@ func (s *Store) Unpin(ctx context.Context, name string) error {
 		return vfs.Errorf(vfs.NotFound, "there is no pin of this name")
 	}
 	if err == nil {
-		err = flushDirectory(s.path(pinsDir))
+		err = hostfile.SyncDir(s.path(pinsDir))
 	}
 	return explain(err)
 }

@@ -11,7 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"capd/backend/cas/internal/recent"
+	"capd/backend/internal/recent"
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -122,7 +123,7 @@ func (s *Store) make() error {
 		changed = append(changed, s.dir)
 	}
 	for _, dir := range changed {
-		if err := flushDirectory(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := hostfile.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}
@@ -155,7 +156,7 @@ func (s *Store) enter(ctx context.Context, exclusive bool) (leave func(), err er
 		return nil, explain(err)
 	}
 	for wait := 50 * time.Microsecond; ; wait = min(2*wait, 5*time.Millisecond) {
-		ok, err := tryLock(f, exclusive)
+		ok, err := hostfile.TryLock(f, exclusive)
 		if ok {
 			return func() { f.Close() }, nil
 		}

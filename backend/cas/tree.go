@@ -6,7 +6,7 @@ import (
 	"iter"
 	"sync/atomic"
 
-	"capd/backend/cas/internal/recent"
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 

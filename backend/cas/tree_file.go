@@ -53,7 +53,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	}
 	switch {
 	case off < 0:
-		return 0, errOffset
+		return 0, vfs.ErrOffset
 	case off >= f.digest.Size:
 		return 0, io.EOF
 	case vfs.IsTrying(ctx):
@@ -66,8 +66,6 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	defer c.Close()
 	return c.ReadAt(p, off)
 }
-
-var errOffset = vfs.Errorf(vfs.Invalid, "an offset is below 0")
 
 // Sync implements vfs.File. A tree was durable before it had a digest.
 func (f *file) Sync(ctx context.Context) error { return f.check(ctx) }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -76,7 +77,7 @@ func (u *upload) take() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok, err := tryLock(lock, true)
+	ok, err := hostfile.TryLock(lock, true)
 	if ok && !isAt(lock, lock.Name()) {
 		ok = false
 	}
@@ -207,11 +208,7 @@ func (u *upload) addStream(ctx context.Context, r *io.SectionReader) (Digest, er
 
 // create makes a file for a blob. Call finish when done.
 func create(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
+	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
 }
 
 func finish(f *os.File, err error) error {

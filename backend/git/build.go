@@ -188,7 +188,7 @@ func (b *builder) entries(ctx context.Context, g *graft, t *tree, depth int) (al
 			continue
 		}
 		if below.set {
-			if err := b.s.checkEntry(ctx, e); err != nil {
+			if err := b.s.checkEntry(e); err != nil {
 				return nil, err
 			}
 		}
@@ -198,12 +198,12 @@ func (b *builder) entries(ctx context.Context, g *graft, t *tree, depth int) (al
 }
 
 // checkEntry answers invalid for a new entry that git would refuse.
-func (s *Store) checkEntry(ctx context.Context, e entry) error {
+func (s *Store) checkEntry(e entry) error {
 	kind := kindOf(e.mode)
 	if err := s.CheckName(e.name, kind); err != nil || kind != vfs.FileKind {
 		return err
 	}
-	return s.checkSpecial(ctx, e)
+	return s.checkSpecial(e)
 }
 
 // formatTree encodes entries in git's order.

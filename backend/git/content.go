@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/hostfile"
 	"capd/vfs"
 	"capd/vfs/diff"
 )
@@ -43,7 +44,7 @@ func (b *builder) blob(ctx context.Context, c *diff.Change) (plumbing.Hash, erro
 	if c.Is.Kind == vfs.LinkKind {
 		return b.put(ctx, plumbing.BlobObject, int64(len(c.Is.Target)), strings.NewReader(c.Is.Target))
 	}
-	if id, ok := b.s.made.get(c.Is.Version, nil); ok && !c.Is.Version.IsZero() {
+	if id, ok := b.s.made.Get(c.Is.Version, nil); ok && !c.Is.Version.IsZero() {
 		if ok, err := b.has(id); ok || err != nil {
 			return id, err
 		}
@@ -64,7 +65,7 @@ func (b *builder) blob(ctx context.Context, c *diff.Change) (plumbing.Hash, erro
 		err = b.keep(ctx, id, plumbing.BlobObject, size, from)
 	}
 	if err == nil {
-		b.s.made.put(vfs.Version(h.Sum(nil)), id, 1)
+		b.s.made.Add(vfs.Version(h.Sum(nil)), id, 1)
 	}
 	return id, err
 }
@@ -78,9 +79,9 @@ func seekable(r io.Reader) (from io.ReaderAt, size int64, end io.Closer, err err
 	}); ok {
 		return c, c.Size(), io.NopCloser(nil), nil
 	}
-	f, err := newTemp()
+	f, err := hostfile.NewTemp("", "git-*")
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, 0, nil, hidden(err)
 	}
 	if size, err = io.Copy(f, r); err != nil {
 		f.Close()

@@ -149,6 +149,6 @@ func (s *Store) opener(e entry) func(context.Context) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, ambient(err)
 		}
-		return diff.Reader(&opened{ctx: ctx, size: b.size, b: b}), nil
+		return diff.Reader(vfs.NewContent(ctx, b, b.Size())), nil
 	}
 }

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 
+	"capd/backend/internal/held"
 	"capd/vfs"
 )
 
@@ -18,7 +19,7 @@ var (
 )
 
 // open returns the blob at f's place, which the caller releases.
-func (f *file) open(ctx context.Context) (*blob, error) {
+func (f *file) open(ctx context.Context) (*held.Blob, error) {
 	id, err := f.id(ctx)
 	if err != nil {
 		return nil, err
@@ -28,15 +29,12 @@ func (f *file) open(ctx context.Context) (*blob, error) {
 
 // ReadAt implements vfs.File.
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if off < 0 {
-		return 0, vfs.ErrOffset
-	}
 	b, err := f.open(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer b.release()
-	return b.ReadAt(p, off)
+	defer b.Close()
+	return vfs.ReadAt(b, p, off)
 }
 
 // Sync implements vfs.File. There is nothing to sync.
@@ -60,5 +58,5 @@ func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{ctx: ctx, size: b.size, b: b}, nil
+	return vfs.NewContent(ctx, b, b.Size()), nil
 }

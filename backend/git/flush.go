@@ -6,6 +6,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"capd/hostfile"
 )
 
 // flushNames returns when the names in these directories of the repository would
@@ -17,7 +19,7 @@ func flushNames(root *os.Root, dirs ...string) error {
 			continue
 		}
 		if err == nil {
-			err = errors.Join(flush(f), f.Close())
+			err = errors.Join(hostfile.SyncNames(f), f.Close())
 		}
 		if err != nil {
 			return ambient(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 
@@ -70,7 +71,7 @@ func FuzzPack(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		p, err := openPack(hostDir{path: dir}, "p.idx", newLRU[base, whole](1<<16, nil))
+		p, err := openPack(hostDir{path: dir}, "p.idx", recent.New[base, whole](1<<16, nil))
 		if err != nil {
 			return
 		}

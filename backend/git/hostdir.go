@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -49,9 +50,9 @@ func (d hostDir) open(name string) (*os.File, error) {
 
 func (d hostDir) openAny(name string) (*os.File, error) {
 	if d.root == nil {
-		return os.OpenFile(d.full(name), os.O_RDONLY|withoutWaiting, 0)
+		return os.OpenFile(d.full(name), os.O_RDONLY|hostfile.NeverWait, 0)
 	}
-	return d.root.OpenFile(d.below(name), os.O_RDONLY|withoutWaiting, 0)
+	return d.root.OpenFile(d.below(name), os.O_RDONLY|hostfile.NeverWait, 0)
 }
 
 func (d hostDir) stat(name string) (fs.FileInfo, error) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/backend/internal/recent"
+	"capd/meter"
 	"capd/vfs"
 )
 
@@ -27,7 +29,7 @@ type objects struct {
 	root     *os.Root  // contains the repository's own, for writing; nil if nothing is written
 	confined bool      // borrowing is refused
 	replaced map[plumbing.Hash]plumbing.Hash
-	bases    *lru[base, whole]
+	bases    *recent.Cache[base, whole]
 	deltas   chan struct{} // held while the deltas of a large object are applied in memory
 
 	mu    sync.Mutex // guards changes of packs
@@ -47,7 +49,7 @@ var errTooLarge = vfs.Errorf(vfs.TooLarge, "this is larger than can be read here
 // openObjects opens the objects of a repository. It caches up to baseBytes of the
 // objects on which deltas are based.
 func openObjects(l layout, baseBytes int64) (*objects, error) {
-	o := &objects{root: l.root, confined: l.common.root != nil, bases: newLRU[base, whole](baseBytes, nil), deltas: make(chan struct{}, 1)}
+	o := &objects{root: l.root, confined: l.common.root != nil, bases: recent.New[base, whole](baseBytes, nil), deltas: make(chan struct{}, 1)}
 	if err := o.borrow(l.common.sub("objects"), 0); err != nil {
 		return nil, err
 	}
@@ -247,7 +249,7 @@ func (o *objects) copy(ctx context.Context, w io.Writer, id plumbing.Hash) error
 	}
 	h := sha1.New()
 	h.Write(objectHead(kind, size))
-	out := &writer{w: io.MultiWriter(w, h)}
+	out := &writer{ctx: ctx, w: io.MultiWriter(w, h)}
 	_, err = io.CopyN(out, in.out, size)
 	switch {
 	case out.err != nil:
@@ -280,14 +282,18 @@ func (o *objects) copyDelta(ctx context.Context, w io.Writer, id plumbing.Hash) 
 	return err
 }
 
-// writer separates errors of writing from those of reading.
+// writer separates errors of writing from those of reading. Between writes it lets other
+// calls have ctx's turn.
 type writer struct {
+	ctx context.Context
 	w   io.Writer
 	err error
 }
 
 func (w *writer) Write(p []byte) (n int, err error) {
-	n, w.err = w.w.Write(p)
+	if w.err = meter.Yield(w.ctx); w.err == nil {
+		n, w.err = w.w.Write(p)
+	}
 	return n, w.err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 
@@ -19,7 +20,7 @@ type pack struct {
 	path  string // of the index
 	size  int64
 	index *packIndex
-	bases *lru[base, whole] // whole objects on which deltas were based, of all packs
+	bases *recent.Cache[base, whole] // whole objects on which deltas were based, of all packs
 }
 
 // base is a position in a pack.
@@ -35,7 +36,7 @@ type whole struct {
 }
 
 // openPack opens the pack whose index is called name in an objects directory.
-func openPack(objects hostDir, name string, bases *lru[base, whole]) (*pack, error) {
+func openPack(objects hostDir, name string, bases *recent.Cache[base, whole]) (*pack, error) {
 	index, err := openIndex(objects, name)
 	if err != nil {
 		return nil, err
@@ -209,7 +210,7 @@ func deltaSize(delta io.Reader) (int64, error) {
 func (p *pack) read(off, most int64) (kind plumbing.ObjectType, data []byte, err error) {
 	var deltas []int64 // the last is applied first
 	for {
-		if b, ok := p.bases.get(base{p, off}, nil); ok {
+		if b, ok := p.bases.Get(base{p, off}, nil); ok {
 			kind, data = b.kind, b.data
 			break
 		}
@@ -262,5 +263,5 @@ func (o *packed) all(most int64) (plumbing.ObjectType, []byte, error) {
 }
 
 func (p *pack) keep(off int64, kind plumbing.ObjectType, data []byte) {
-	p.bases.put(base{p, off}, whole{kind, data}, int64(len(data)))
+	p.bases.Add(base{p, off}, whole{kind, data}, int64(len(data)))
 }

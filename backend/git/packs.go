@@ -134,7 +134,7 @@ func (o *objects) close() {
 		p.close()
 	}
 	o.packs.Store(&[]*pack{})
-	o.bases.clear()
+	o.bases.Clear()
 }
 
 // withPrefix returns up to most ids of objects that begin with prefix, each once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -138,7 +139,7 @@ func (r *refs) removeEmpty(dir string) {
 // creates the log of a branch, as git does.
 func (r *refs) log(name, line string) error {
 	at := path.Join("logs", name)
-	flags := os.O_APPEND | os.O_WRONLY | withoutWaiting
+	flags := os.O_APPEND | os.O_WRONLY | hostfile.NeverWait
 	if !r.bare {
 		flags |= os.O_CREATE
 		if err := r.root.MkdirAll(path.Dir(at), 0o777); err != nil {

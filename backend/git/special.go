@@ -1,9 +1,11 @@
 package git
 
 import (
-	"context"
+	"errors"
 	"net/url"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 
 	"capd/vfs"
 )
@@ -18,16 +20,16 @@ const (
 )
 
 // checkSpecial answers invalid for a file that git would read and refuse.
-func (s *Store) checkSpecial(ctx context.Context, e entry) error {
+func (s *Store) checkSpecial(e entry) error {
 	switch {
 	case isModules(e.name):
-		text, err := s.text(ctx, e, maxModules)
+		text, err := s.text(e, maxModules)
 		if err != nil {
 			return err
 		}
 		return checkModules(text)
 	case isAttributes(e.name):
-		text, err := s.text(ctx, e, maxAttributes)
+		text, err := s.text(e, maxAttributes)
 		if err != nil {
 			return err
 		}
@@ -41,18 +43,12 @@ func (s *Store) checkSpecial(ctx context.Context, e entry) error {
 }
 
 // text returns the content of a file.
-func (s *Store) text(ctx context.Context, e entry, most int64) (string, error) {
-	var b strings.Builder
-	blob, err := s.blobs.open(ctx, e.id)
-	if err != nil {
-		return "", err
+func (s *Store) text(e entry, most int64) (string, error) {
+	text, err := s.objects.readAs(e.id, plumbing.BlobObject, most)
+	if errors.Is(err, errTooLarge) {
+		err = vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(e.name))
 	}
-	defer blob.release()
-	if blob.size > most {
-		return "", vfs.Errorf(vfs.Invalid, "%s is longer than git takes", vfs.Printable(e.name))
-	}
-	err = copyAll(ctx, &b, blob, blob.size)
-	return b.String(), err
+	return string(text), err
 }
 
 // checkModules checks a .gitmodules as git fsck does. It is stricter with URLs that

@@ -7,7 +7,7 @@
 // objects and moves one ref. The working tree and the index never change.
 //
 // Git has no empty directories: a directory in which there is no file is in no commit.
-// A submodule is an empty directory that cannot be changed; see [Store.Submodules].
+// A submodule is an empty directory that cannot be changed.
 package git
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 
@@ -68,8 +69,8 @@ type Store struct {
 	refs    *refs
 	objects *objects
 	blobs   *blobs
-	trees   *lru[plumbing.Hash, *tree]
-	made    *lru[vfs.Version, plumbing.Hash] // blobs that were made of contents
+	trees   *recent.Cache[plumbing.Hash, *tree]
+	made    *recent.Cache[vfs.Version, plumbing.Hash] // blobs that were made of contents
 	follow  bool
 	commits bool // they are allowed
 	hold    func(follow func())
@@ -116,8 +117,8 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 		refs:    &refs{layout: l},
 		objects: objects,
 		blobs:   newBlobs(objects, o.CacheBytes/2),
-		trees:   newLRU[plumbing.Hash, *tree](o.CacheBytes/4, nil),
-		made:    newLRU[vfs.Version, plumbing.Hash](keptVersions, nil),
+		trees:   recent.New[plumbing.Hash, *tree](o.CacheBytes/4, nil),
+		made:    recent.New[vfs.Version, plumbing.Hash](keptVersions, nil),
 		follow:  o.Follow,
 		hold:    func(follow func()) { follow() },
 		commits: o.Writable,
@@ -224,7 +225,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.objects.close()
-	s.blobs.kept.clear()
+	s.blobs.kept.Clear()
 	s.layout.close()
 	return nil
 }
@@ -288,7 +289,7 @@ func (s *Store) tree(id plumbing.Hash) (*tree, error) {
 	if id.IsZero() {
 		return noTree, nil
 	}
-	if t, ok := s.trees.get(id, nil); ok {
+	if t, ok := s.trees.Get(id, nil); ok {
 		return t, nil
 	}
 	raw, err := s.objects.readAs(id, plumbing.TreeObject, maxMeta)
@@ -299,6 +300,6 @@ func (s *Store) tree(id plumbing.Hash) (*tree, error) {
 	if err != nil {
 		return nil, corrupt(id, "is no tree that can be read")
 	}
-	s.trees.put(id, t, int64(len(t.raw)+4*len(t.at))+128)
+	s.trees.Add(id, t, int64(len(t.raw)+4*len(t.at))+128)
 	return t, nil
 }

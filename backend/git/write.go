@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/pjbgf/sha1cd"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -137,7 +138,7 @@ func (o *objects) has(id plumbing.Hash) (bool, error) {
 	case err != nil:
 		return false, err
 	case at.loose != nil: // it may not have been flushed
-		err := flush(at.loose.f)
+		err := hostfile.SyncNames(at.loose.f)
 		at.loose.close()
 		if err != nil {
 			return false, nil // it is written again, and flushed

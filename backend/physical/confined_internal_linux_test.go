@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"capd/hostfile"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -64,7 +66,7 @@ func TestHoldsLock(t *testing.T) {
 			other, err := os.Open(path)
 			if err == nil {
 				t.Cleanup(func() { other.Close() })
-				_, err = tryLock(other)
+				_, err = hostfile.TryLock(other, true)
 			}
 			return err
 		}, false},

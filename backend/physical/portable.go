@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -189,7 +190,7 @@ func (d *rootDir) openOnce(name string, flag int) (*os.File, attr, error) {
 	if err := before.regular(); err != nil {
 		return nil, attr{}, err
 	}
-	f, err := d.root.OpenFile(name, flag|openNeverWaits, 0)
+	f, err := d.root.OpenFile(name, flag|hostfile.NeverWait, 0)
 	if err != nil {
 		return nil, attr{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -172,7 +173,7 @@ func ignoreMissing(err error) error {
 
 // holdsLock takes the lock, and checks that its file is still the one in d.
 func holdsLock(d directory, lock *os.File) bool {
-	if ok, err := tryLock(lock); !ok || err != nil {
+	if ok, err := hostfile.TryLock(lock, true); !ok || err != nil {
 		return false
 	}
 	mine, err := attrOfFile(lock)
@@ -268,7 +269,7 @@ func removeLast(d directory, name string, sub directory, lock *os.File) {
 	if err != nil {
 		return
 	}
-	if lockedFilesStay {
+	if hostfile.OpenFilesStay {
 		lock.Close()
 	}
 	sub.unlink(lockName)

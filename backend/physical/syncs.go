@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"capd/hostfile"
 	"capd/meter"
 	"capd/vfs"
 )
@@ -24,7 +25,7 @@ type names struct {
 
 // Sync implements vfs.Unsynced.
 func (n *names) Sync() error {
-	return explain(known(n.s.syncs.sync(n.at, func() error { return syncDirectory(n.self) })))
+	return explain(known(n.s.syncs.sync(n.at, func() error { return hostfile.SyncNames(n.self) })))
 }
 
 // Close implements vfs.Unsynced.
@@ -92,7 +93,7 @@ func arrived(path string, dir directory) error {
 		return nil // it cannot be read
 	}
 	defer self.Close()
-	return known(syncDirectory(self))
+	return known(hostfile.SyncNames(self))
 }
 
 // known returns err, or nil if err says that the file system cannot sync directories:

@@ -5,12 +5,7 @@ package physical
 import (
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// openNeverWaits makes an open return at once on a FIFO or a leased file.
-const openNeverWaits = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
 // descriptorLimit is how many descriptors the process may have open.
 func descriptorLimit() int {
@@ -21,24 +16,6 @@ func descriptorLimit() int {
 	return int(min(uint64(r.Cur), 1<<20))
 }
 
-// tryLock locks f until it is closed or the process ends. It reports false when
-// somebody else holds the lock. See flock(2).
-func tryLock(f *os.File) (bool, error) {
-	for {
-		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
-		case nil:
-			return true, nil
-		case unix.EWOULDBLOCK:
-			return false, nil
-		case unix.EINTR:
-		default:
-			return false, err
-		}
-	}
-}
-
-func syncDirectory(f *os.File) error { return f.Sync() }
-
 // own reports whether a belongs to this process's user.
 func own(a attr) bool { return int(a.uid) == os.Geteuid() }
 
@@ -48,9 +25,6 @@ func keepOwner(f *os.File, a attr) {
 		f.Chown(-1, int(a.gid))
 	}
 }
-
-// lockedFilesStay is false: an open file can be removed here.
-const lockedFilesStay = false
 
 // private reports whether only its owner may enter a.
 func private(a attr) bool { return a.perm == 0o700 }

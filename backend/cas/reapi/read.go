@@ -1,17 +1,21 @@
 package reapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"syscall"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/grpc/status"
 
 	"capd/backend/cas"
+	"capd/backend/internal/held"
 	"capd/vfs"
 )
 
@@ -24,77 +28,48 @@ func (s *Store) Open(ctx context.Context, d cas.Digest) (vfs.Content, error) {
 	case d.Size < 0:
 		return nil, vfs.Errorf(vfs.Invalid, "a digest needs its size here")
 	case d == cas.Empty:
-		return &content{ctx: ctx, held: inMemory(nil)}, nil
+		return vfs.NewContent(ctx, held.InMemory(nil), 0), nil
 	}
-	for {
-		if h := s.kept(d); h != nil {
-			return &content{ctx: ctx, held: h}, nil
-		}
-		s.mu.Lock()
-		other, busy := s.beingFetched[d]
-		if !busy {
-			done := make(chan struct{})
-			s.beingFetched[d] = done
-			s.mu.Unlock()
-			h, err := s.fetch(ctx, d)
-			s.mu.Lock()
-			delete(s.beingFetched, d)
-			close(done)
-			s.mu.Unlock()
-			if err != nil {
-				return nil, err
-			}
-			return &content{ctx: ctx, held: h}, nil
-		}
-		s.mu.Unlock()
-		select { // then it is cached, or it is this call's turn
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// kept returns a cached blob. The caller leaves it.
-func (s *Store) kept(d cas.Digest) *held {
 	cache := s.memory
 	if d.Size > maxInMemory {
 		cache = s.spooled
 	}
-	h, _ := cache.Get(d, (*held).enter)
-	return h
-}
-
-// fetch fetches a blob and caches it. The caller leaves the result.
-func (s *Store) fetch(ctx context.Context, d cas.Digest) (*held, error) {
-	if d.Size > maxInMemory {
-		h, err := spooled(s.o.SpoolDir, d.Size)
-		if err != nil {
-			return nil, spoolFailed(err)
-		}
-		if err := s.read(ctx, d, h.spool); err != nil {
-			h.leave()
-			return nil, err
-		}
-		h.enter()
-		s.spooled.Add(d, h, d.Size)
-		return h, nil
-	}
-	data, err := s.readSmall(ctx, d)
+	b, err := cache.Open(ctx, d, func() (*held.Blob, int64, error) { return s.fetch(ctx, d) })
 	if err != nil {
 		return nil, err
 	}
-	h := inMemory(data)
-	h.enter()
-	s.memory.Add(d, h, d.Size+256)
-	return h, nil
+	return vfs.NewContent(ctx, b, d.Size), nil
+}
+
+// fetch reads a blob from the server, and returns what it weighs in its cache.
+func (s *Store) fetch(ctx context.Context, d cas.Digest) (*held.Blob, int64, error) {
+	if d.Size <= maxInMemory {
+		data, err := s.readSmall(ctx, d)
+		return held.InMemory(data), d.Size + 256, err
+	}
+	b, err := held.Spooled(s.o.SpoolDir)
+	if err != nil {
+		return nil, 0, spoolFailed(err)
+	}
+	if err := s.read(ctx, d, b); err != nil {
+		b.Close()
+		return nil, 0, err
+	}
+	return b, d.Size, nil
+}
+
+func spoolFailed(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return vfs.Errorf(vfs.Limit, "the disk that holds large contents while they are read is full; ask the host for room")
+	}
+	return vfs.Hide(err)
 }
 
 func (s *Store) readSmall(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if d.Size > s.maxBatch {
-		b := &buffer{make([]byte, 0, d.Size)}
+		b := bytes.NewBuffer(make([]byte, 0, d.Size))
 		err := s.read(ctx, d, b)
-		return b.data, err
+		return b.Bytes(), err
 	}
 	request := &repb.BatchReadBlobsRequest{
 		InstanceName:   s.o.InstanceName,
@@ -186,12 +161,4 @@ func (r *reading) rest(ctx context.Context) error {
 		r.hash.Write(data)
 		r.off += int64(len(data))
 	}
-}
-
-// buffer is an io.Writer.
-type buffer struct{ data []byte }
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.data = append(b.data, p...)
-	return len(p), nil
 }

@@ -15,7 +15,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
@@ -25,7 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"capd/backend/cas"
-	"capd/backend/cas/internal/recent"
+	"capd/backend/internal/held"
 	"capd/vfs"
 )
 
@@ -50,16 +49,14 @@ const maxInMemory = 4 << 20
 
 // Store implements [cas.Blobs].
 type Store struct {
-	o            Options
-	conn         io.Closer // nil if the caller closes it
-	cas          repb.ContentAddressableStorageClient
-	stream       bytestream.ByteStreamClient
-	maxBatch     int64 // total size, in bytes, of the blobs in one call
-	maxBlob      int64 // size, in bytes, of the largest blob that the server accepts; 0 means any
-	memory       *recent.Cache[cas.Digest, *held]
-	spooled      *recent.Cache[cas.Digest, *held]
-	mu           sync.Mutex
-	beingFetched map[cas.Digest]chan struct{} // closed once the blob was fetched or could not be
+	o        Options
+	conn     io.Closer // nil if the caller closes it
+	cas      repb.ContentAddressableStorageClient
+	stream   bytestream.ByteStreamClient
+	maxBatch int64 // total size, in bytes, of the blobs in one call
+	maxBlob  int64 // size, in bytes, of the largest blob that the server accepts; 0 means any
+	memory   *held.Cache[cas.Digest]
+	spooled  *held.Cache[cas.Digest]
 }
 
 var _ cas.Blobs = (*Store)(nil)
@@ -108,13 +105,12 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store,
 		o.Spool = 4 << 30
 	}
 	s := &Store{
-		o:            o,
-		cas:          repb.NewContentAddressableStorageClient(conn),
-		stream:       bytestream.NewByteStreamClient(conn),
-		maxBatch:     o.MaxBatch,
-		memory:       recent.New[cas.Digest](o.Memory, (*held).leave),
-		spooled:      recent.New[cas.Digest](o.Spool, (*held).leave),
-		beingFetched: map[cas.Digest]chan struct{}{},
+		o:        o,
+		cas:      repb.NewContentAddressableStorageClient(conn),
+		stream:   bytestream.NewByteStreamClient(conn),
+		maxBatch: o.MaxBatch,
+		memory:   held.NewCache[cas.Digest](o.Memory),
+		spooled:  held.NewCache[cas.Digest](o.Spool),
 	}
 	capabilities := repb.NewCapabilitiesClient(conn)
 	answer, err := call(ctx, s, func(ctx context.Context) (*repb.ServerCapabilities, error) {

@@ -1,4 +1,4 @@
-package materialize
+package hostfile
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// erase removes the directory called name in root and everything in it, whatever a
+// Erase removes the directory called name in root and everything in it, whatever a
 // program left there. It follows no link, and opens up directories without permissions.
 // Depth costs neither memory nor descriptors: a directory inside another is first moved
 // to the top.
-func erase(root *os.Root, name string) error {
-	err := open(root, name)
+func Erase(root *os.Root, name string) error {
+	err := Unlock(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -38,8 +38,8 @@ type eraser struct {
 	queue []string // directories that were moved to the top
 }
 
-// open sets the mode of the directory called name so that this process can work in it.
-func open(root *os.Root, name string) error {
+// Unlock sets the mode of the directory called name so that this process can work in it.
+func Unlock(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err != nil || info.Mode().Perm()&0o700 == 0o700 {
 		return err
@@ -61,7 +61,7 @@ func (e *eraser) erase(name string) error {
 }
 
 func (e *eraser) one(name string) error {
-	if err := open(e.top, name); err != nil {
+	if err := Unlock(e.top, name); err != nil {
 		return err
 	}
 	dir, err := e.top.OpenRoot(name)
@@ -70,7 +70,7 @@ func (e *eraser) one(name string) error {
 	}
 	defer dir.Close()
 	err = e.empty(dir, func(sub string) error {
-		if err := open(dir, sub); err != nil { // moving a directory writes to it
+		if err := Unlock(dir, sub); err != nil { // moving a directory writes to it
 			return err
 		}
 		if dir.Remove(sub) == nil { // most have no directories in them, many are empty
