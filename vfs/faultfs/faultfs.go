@@ -48,28 +48,30 @@ func (p *Plan) wrap(n vfs.Node) (vfs.Node, error) {
 	return nil, vfs.Errorf(vfs.Internal, "a node is neither a directory, a file nor a link")
 }
 
-func (p *Plan) stat(ctx context.Context, n vfs.Node) (info vfs.Info, err error) {
-	err = p.around(ctx, Stat, func(ctx context.Context) error {
-		info, err = n.Stat(ctx)
-		return err
-	})
-	if err != nil {
-		return vfs.Info{}, err
-	}
-	return info, nil
+// result returns what do returns, unless op fails.
+func result[T any](ctx context.Context, p *Plan, op Op, do func(context.Context) (T, error)) (T, error) {
+	return opened(ctx, p, op, do, func(T) {})
 }
 
-// version runs do, which returns a version.
-func (p *Plan) version(ctx context.Context, op Op, do func(ctx context.Context) (vfs.Version, error)) (v vfs.Version, err error) {
-	err = p.around(ctx, op, func(ctx context.Context) error {
-		v, err = do(ctx)
+// opened is result for what has to be dropped if the caller does not get it.
+func opened[T any](ctx context.Context, p *Plan, op Op, do func(context.Context) (T, error), drop func(T)) (T, error) {
+	var got, none T
+	made := false
+	err := p.around(ctx, op, func(ctx context.Context) (err error) {
+		got, err = do(ctx)
+		made = err == nil
 		return err
 	})
-	if err != nil {
-		return vfs.Version{}, err
+	if err == nil {
+		return got, nil
 	}
-	return v, nil
+	if made {
+		drop(got)
+	}
+	return none, err
 }
+
+func closed[T io.Closer](c T) { c.Close() }
 
 func (p *Plan) close(c io.Closer) error {
 	return p.around(context.Background(), Close, func(context.Context) error { return c.Close() })
@@ -80,47 +82,33 @@ type dir struct {
 	plan  *Plan
 }
 
-func (d *dir) Stat(ctx context.Context) (vfs.Info, error) { return d.plan.stat(ctx, d.inner) }
-func (d *dir) Close() error                               { return d.plan.close(d.inner) }
+func (d *dir) Stat(ctx context.Context) (vfs.Info, error) {
+	return result(ctx, d.plan, Stat, d.inner.Stat)
+}
+func (d *dir) Close() error { return d.plan.close(d.inner) }
 
-// node runs do, which returns a node, and wraps that node. If a fault keeps it from the
-// caller, node closes it.
-func (d *dir) node(ctx context.Context, op Op, do func(ctx context.Context) (vfs.Node, error)) (vfs.Node, error) {
-	var n vfs.Node
-	err := d.plan.around(ctx, op, func(ctx context.Context) (err error) {
-		n, err = do(ctx)
-		if err != nil {
-			n = nil // avoids a typed nil pointer
-		}
-		return err
-	})
+func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
+	n, err := opened(ctx, d.plan, Lookup, func(ctx context.Context) (vfs.Node, error) { return d.inner.Lookup(ctx, name) }, closed)
 	if err != nil {
-		if n != nil {
-			n.Close()
-		}
 		return nil, err
 	}
 	return d.plan.wrap(n)
 }
 
-func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
-	return d.node(ctx, Lookup, func(ctx context.Context) (vfs.Node, error) { return d.inner.Lookup(ctx, name) })
-}
-
 func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
-	n, err := d.node(ctx, Create, func(ctx context.Context) (vfs.Node, error) { return d.inner.Create(ctx, name) })
+	f, err := opened(ctx, d.plan, Create, func(ctx context.Context) (vfs.File, error) { return d.inner.Create(ctx, name) }, closed)
 	if err != nil {
 		return nil, err
 	}
-	return n.(vfs.File), nil
+	return &file{f, d.plan}, nil
 }
 
 func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
-	n, err := d.node(ctx, Mkdir, func(ctx context.Context) (vfs.Node, error) { return d.inner.Mkdir(ctx, name) })
+	made, err := opened(ctx, d.plan, Mkdir, func(ctx context.Context) (vfs.Dir, error) { return d.inner.Mkdir(ctx, name) }, closed)
 	if err != nil {
 		return nil, err
 	}
-	return n.(vfs.Dir), nil
+	return &dir{made, d.plan}, nil
 }
 
 func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
@@ -148,13 +136,13 @@ func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
 }
 
 func (d *dir) Replace(ctx context.Context, name string, r io.Reader, c vfs.If) (vfs.Version, error) {
-	return d.plan.version(ctx, Replace, func(ctx context.Context) (vfs.Version, error) {
+	return result(ctx, d.plan, Replace, func(ctx context.Context) (vfs.Version, error) {
 		return d.inner.Replace(ctx, name, r, c)
 	})
 }
 
 func (d *dir) Install(ctx context.Context, name string, r io.Reader, exec bool, c vfs.If) (vfs.Version, error) {
-	return d.plan.version(ctx, Install, func(ctx context.Context) (vfs.Version, error) {
+	return result(ctx, d.plan, Install, func(ctx context.Context) (vfs.Version, error) {
 		return vfs.Install(ctx, d.inner, name, r, exec, c)
 	})
 }
@@ -178,19 +166,13 @@ func (d *dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 }
 
 func (d *dir) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) {
-	var s vfs.StagedDir
-	err := d.plan.around(ctx, StageDir, func(ctx context.Context) (err error) {
-		s, err = vfs.StageDir(ctx, d.inner, name)
-		if err != nil {
-			s = nil
-		}
-		return err
+	s, err := opened(ctx, d.plan, StageDir, func(ctx context.Context) (vfs.StagedDir, error) {
+		return vfs.StageDir(ctx, d.inner, name)
+	}, func(s vfs.StagedDir) {
+		s.Drop(ctx)
+		s.Close()
 	})
 	if err != nil {
-		if s != nil { // its answer was lost, and with it the only way to it
-			s.Drop(ctx)
-			s.Close()
-		}
 		return nil, err
 	}
 	return &stagedDir{dir{s, d.plan}, s}, nil
@@ -215,8 +197,10 @@ type file struct {
 	plan  *Plan
 }
 
-func (f *file) Stat(ctx context.Context) (vfs.Info, error) { return f.plan.stat(ctx, f.inner) }
-func (f *file) Close() error                               { return f.plan.close(f.inner) }
+func (f *file) Stat(ctx context.Context) (vfs.Info, error) {
+	return result(ctx, f.plan, Stat, f.inner.Stat)
+}
+func (f *file) Close() error { return f.plan.close(f.inner) }
 
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	err = f.plan.around(ctx, ReadAt, func(ctx context.Context) error {
@@ -249,30 +233,20 @@ func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 }
 
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
-	return f.plan.version(ctx, Replace, func(ctx context.Context) (vfs.Version, error) {
+	return result(ctx, f.plan, Replace, func(ctx context.Context) (vfs.Version, error) {
 		return vfs.ReplaceFile(ctx, f.inner, r, c)
 	})
 }
 
 func (f *file) Version(ctx context.Context) (vfs.Version, error) {
-	return f.plan.version(ctx, Version, func(ctx context.Context) (vfs.Version, error) {
+	return result(ctx, f.plan, Version, func(ctx context.Context) (vfs.Version, error) {
 		return vfs.VersionOf(ctx, f.inner)
 	})
 }
 
 func (f *file) Open(ctx context.Context) (vfs.Content, error) {
-	var c vfs.Content
-	err := f.plan.around(ctx, Open, func(ctx context.Context) (err error) {
-		c, err = vfs.Open(ctx, f.inner)
-		if err != nil {
-			c = nil
-		}
-		return err
-	})
+	c, err := opened(ctx, f.plan, Open, func(ctx context.Context) (vfs.Content, error) { return vfs.Open(ctx, f.inner) }, closed)
 	if err != nil {
-		if c != nil {
-			c.Close()
-		}
 		return nil, err
 	}
 	return &content{c, f.plan}, nil
@@ -299,16 +273,11 @@ type link struct {
 	plan  *Plan
 }
 
-func (l *link) Stat(ctx context.Context) (vfs.Info, error) { return l.plan.stat(ctx, l.inner) }
-func (l *link) Close() error                               { return l.plan.close(l.inner) }
+func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
+	return result(ctx, l.plan, Stat, l.inner.Stat)
+}
+func (l *link) Close() error { return l.plan.close(l.inner) }
 
-func (l *link) Target(ctx context.Context) (target string, err error) {
-	err = l.plan.around(ctx, Target, func(ctx context.Context) error {
-		target, err = l.inner.Target(ctx)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return target, nil
+func (l *link) Target(ctx context.Context) (string, error) {
+	return result(ctx, l.plan, Target, l.inner.Target)
 }
