@@ -1,7 +1,6 @@
 package materialize
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"strings"
@@ -18,11 +17,8 @@ var (
 // explain turns err, usually of the host, into an error with a code. It hides the text,
 // which names paths of the host.
 func explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if vfs.IsAnswer(err) {
 		return err
-	}
-	if e, ok := errors.AsType[*vfs.Error](err); ok {
-		return e
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		switch errno {

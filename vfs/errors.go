@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -165,6 +166,19 @@ func ofMeter(err error) (Code, bool) {
 	return Limit, true
 }
 
+// IsAnswer reports whether a store may answer err as it is: it is nil, it has a code, or
+// it says that the context has ended or that the call would wait. A store gives every
+// other error a code.
+func IsAnswer(err error) bool {
+	switch err {
+	case nil, ErrWouldBlock, ErrStepwise:
+		return true
+	}
+	_, full := errors.AsType[*Error](err)
+	_, bare := errors.AsType[Code](err)
+	return full || bare || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // At returns err as an *Error with path. It keeps err's code, message and cause. An
 // error without a code becomes Internal, and nothing of it is shown. If the message
 // begins with the path or with its last names, as the message of a remote host does,
@@ -181,7 +195,7 @@ func At(path string, err error) error {
 		return &at
 	}
 	if c, ok := errors.AsType[Code](err); ok {
-		return &Error{Code: c, Path: path, Msg: hint(c)}
+		return &Error{Code: c, Path: path, Msg: hints[c]}
 	}
 	if c, ok := ofMeter(err); ok {
 		return &Error{Code: c, Path: path, Msg: err.Error()}
@@ -208,39 +222,21 @@ func withoutPath(msg, path string) string {
 	return msg
 }
 
-// hint says what to do about a code that came without a message.
-func hint(c Code) string {
-	switch c {
-	case NotFound:
-		return "nothing has this name; list() shows what is here"
-	case Exists:
-		return "the name is taken; remove it first or choose another"
-	case NotDir:
-		return "this is not a directory"
-	case IsDir:
-		return "this is a directory; a file was needed"
-	case NotEmpty:
-		return "the directory is not empty; remove what it holds first"
-	case NotRegular:
-		return "this is a link or a special file; a regular file was needed"
-	case CrossDevice:
-		return "another filesystem or store begins here; copy instead"
-	case Stale:
-		return "this node is no longer where it was opened; look it up again"
-	case ReadOnly:
-		return "this capability does not write"
-	case Denied:
-		return "withheld by policy, whether or not it exists"
-	case AskDenied:
-		return "this write needs an approval, and nobody here gives one"
-	case Revoked:
-		return "the capability was taken back; ask its giver for another"
-	case Expired:
-		return "the capability's time is over; ask its giver for another"
-	case Unsupported:
-		return "this store cannot do that"
-	case Busy:
-		return "in use; try again"
-	}
-	return ""
+// hints are the messages of codes that come without one.
+var hints = map[Code]string{
+	NotFound:    "nothing has this name; list() shows what is here",
+	Exists:      "the name is taken; remove it first or choose another",
+	NotDir:      "this is not a directory",
+	IsDir:       "this is a directory; a file was needed",
+	NotEmpty:    "the directory is not empty; remove what it holds first",
+	NotRegular:  "this is a link or a special file; a regular file was needed",
+	CrossDevice: "another filesystem or store begins here; copy instead",
+	Stale:       "this node is no longer where it was opened; look it up again",
+	ReadOnly:    "this capability does not write",
+	Denied:      "withheld by policy, whether or not it exists",
+	AskDenied:   "this write needs an approval, and nobody here gives one",
+	Revoked:     "the capability was taken back; ask its giver for another",
+	Expired:     "the capability's time is over; ask its giver for another",
+	Unsupported: "this store cannot do that",
+	Busy:        "in use; try again",
 }

@@ -45,28 +45,18 @@ func (j *Janitor) Idle() <-chan struct{} {
 }
 
 func (j *Janitor) run() {
-	for f := j.first(); f != nil; f = j.next() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.todo) > 0 {
+		f := j.todo[0]
+		j.mu.Unlock()
 		f()
-	}
-}
-
-func (j *Janitor) first() func() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.todo[0]
-}
-
-// next drops the function that has run, and returns the following one.
-func (j *Janitor) next() func() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.todo[0] = nil
-	if j.todo = j.todo[1:]; len(j.todo) > 0 {
-		return j.todo[0]
+		j.mu.Lock()
+		j.todo[0] = nil
+		j.todo = j.todo[1:]
 	}
 	j.todo, j.running = nil, false
 	j.rest()
-	return nil
 }
 
 // rest needs j.mu.

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -123,14 +124,8 @@ func JoinAll(dir string, names []string) string {
 // for a model. It escapes invalid UTF-8, control characters and deceptive characters as
 // Go does (\xff, \u202e).
 func Printable(path string) string {
-	clean := true
-	for _, r := range path {
-		if r == utf8.RuneError || unicode.IsControl(r) || deceptive(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) || deceptive(r) }
+	if !strings.ContainsFunc(path, odd) {
 		return path
 	}
 	var b strings.Builder
@@ -138,24 +133,15 @@ func Printable(path string) string {
 		r, n := utf8.DecodeRuneInString(path[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			writeHex(&b, "\\x", uint32(path[i]), 2)
-		case unicode.IsControl(r) || deceptive(r):
-			writeHex(&b, "\\u", uint32(r), 4)
+			fmt.Fprintf(&b, `\x%02x`, path[i])
+		case !odd(r) || r == utf8.RuneError:
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
 		default:
-			b.WriteString(path[i : i+n])
+			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 		i += n
 	}
 	return b.String()
-}
-
-func writeHex(b *strings.Builder, prefix string, v uint32, digits int) {
-	const hex = "0123456789abcdef"
-	if v > 0xffff {
-		prefix, digits = "\\U", 8
-	}
-	b.WriteString(prefix)
-	for i := digits - 1; i >= 0; i-- {
-		b.WriteByte(hex[v>>(4*i)&15])
-	}
 }

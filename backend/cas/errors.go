@@ -1,7 +1,6 @@
 package cas
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"syscall"
@@ -12,14 +11,8 @@ import (
 // explain turns an error of the host into one with a code. It never passes on the text,
 // which may name a path of the host.
 func explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if vfs.IsAnswer(err) {
 		return err
-	}
-	if e, ok := errors.AsType[*vfs.Error](err); ok {
-		return e
-	}
-	if c, ok := errors.AsType[vfs.Code](err); ok {
-		return vfs.At("", c)
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		switch errno {

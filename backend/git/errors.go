@@ -1,7 +1,6 @@
 package git
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,24 +45,19 @@ func escapes(err error) bool {
 // ambient turns an error into one for the host, which names paths and objects.
 // ambient(nil) is nil.
 func ambient(err error) error {
-	if err == nil {
-		return nil
-	}
 	if e, ok := errors.AsType[*vfs.Error](err); ok {
 		if f, ok := errors.AsType[*flaw](err); ok {
 			e = &vfs.Error{Code: e.Code, Path: e.Path, Msg: f.Error(), Cause: e.Cause}
 		}
 		return e
 	}
-	if _, ok := errors.AsType[vfs.Code](err); ok {
+	if vfs.IsAnswer(err) {
 		return err
 	}
 	code := vfs.Internal
 	switch {
 	case escapes(err):
 		return &vfs.Error{Code: vfs.Outside, Msg: "a link leads out of the repository: " + err.Error(), Cause: err}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotDir):
 		code = vfs.NotFound
 	case errors.Is(err, fs.ErrPermission):
@@ -75,22 +69,15 @@ func ambient(err error) error {
 // hidden turns an error of the host's filesystem into one that a guest may see.
 func hidden(err error) error {
 	switch {
-	case err == nil:
-		return nil
+	case vfs.IsAnswer(err):
+		return err
 	case errors.Is(err, os.ErrClosed):
 		return vfs.Stale
 	case errors.Is(err, syscall.ENOSPC):
 		return &vfs.Error{Code: vfs.Limit, Msg: "the host's disk is full; remove something or try later", Cause: err}
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return &vfs.Error{Code: vfs.Busy, Msg: "the host has too many files open; try again", Cause: err}
-	}
-	if _, ok := errors.AsType[*vfs.Error](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[vfs.Code](err); ok {
-		return err
-	}
-	if escapes(err) {
+	case escapes(err):
 		return flawed(vfs.Outside, "a link leads out of the repository: %w", err)
 	}
 	return vfs.Hide(err)

@@ -110,12 +110,12 @@ func (o *objects) write(ctx context.Context, id plumbing.Hash, kind plumbing.Obj
 func deflate(ctx context.Context, w io.Writer, kind plumbing.ObjectType, size int64, from io.ReaderAt) (id plumbing.Hash, err error) {
 	z := zlib.NewWriter(w)
 	if _, err := z.Write(objectHead(kind, size)); err != nil {
-		return id, ambient(err)
+		return id, err
 	}
 	if id, err = identify(ctx, kind, size, from, z); err != nil {
 		return id, err
 	}
-	return id, ambient(z.Close())
+	return id, z.Close()
 }
 
 // freshen makes git treat an object file as new, so that git does not remove objects
