@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// FS returns d as a read-only io/fs file system with Stat, Lstat and ReadLink. Its
-// directories are fs.ReadDirFile. It follows links within d as [Walk] does. Every call on it uses ctx. The
+// FS returns d as a read-only io/fs file system with ReadDir, Stat, Lstat and
+// ReadLink. It follows links within d as [Walk] does. Every call on it uses ctx. The
 // caller keeps d and closes it. Errors are *fs.PathError and match fs.ErrNotExist,
 // fs.ErrPermission and so on.
 func FS(ctx context.Context, d Dir) fs.FS { return fileSystem{ctx, d} }
@@ -20,6 +20,7 @@ type fileSystem struct {
 }
 
 var (
+	_ fs.ReadDirFS  = fileSystem{}
 	_ fs.StatFS     = fileSystem{}
 	_ fs.ReadLinkFS = fileSystem{}
 )
@@ -113,6 +114,19 @@ func (s fileSystem) ReadLink(name string) (string, error) {
 	}
 	target, err := l.Target(s.ctx)
 	return target, pathError("readlink", name, err)
+}
+
+func (s fileSystem) ReadDir(name string) ([]fs.DirEntry, error) {
+	f, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, pathError("readdir", name, NotDir)
+	}
+	return d.ReadDir(-1)
 }
 
 type openDir struct {
