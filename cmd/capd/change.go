@@ -264,8 +264,8 @@ type attenuateCommand struct {
 }
 
 func (attenuateCommand) Help() string {
-	return `The new locator lives no longer than the one it was made from, and can never do more. If it cannot be
-printed, it is taken back.
+	return `The new locator ends with the one that it was made from, and can never do more. If it cannot be
+printed, it is revoked.
 
 Examples:
   capd attenuate --read-only --path project/docs

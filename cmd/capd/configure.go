@@ -9,8 +9,8 @@ import (
 )
 
 type configCommand struct {
-	Check  configCheckCommand  `cmd:"" help:"Check a file, and report the lines with mistakes."`
-	Schema configSchemaCommand `cmd:"" help:"Print the JSON Schema of such a file, for editors."`
+	Check  configCheckCommand  `cmd:"" help:"Check a configuration file, and report the lines with mistakes."`
+	Schema configSchemaCommand `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 }
 
 func (configCommand) Help() string {

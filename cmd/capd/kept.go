@@ -17,9 +17,9 @@ type keptCommand struct {
 }
 
 func (keptCommand) Help() string {
-	return `Lists overlays whose changes are kept in the state directory, by the option keep of their URL. Mount
-the same URL at the same path to see them with capd diff, and to apply, commit or revert them. The host
-need not run.
+	return `Lists the overlays and git mounts whose changes are kept in the state directory, since their URL has
+the option keep. Mount the same URL at the same path to see the changes with capd diff, and to apply,
+commit or revert them. The host need not run.
 
 Examples:
   capd kept

@@ -60,7 +60,7 @@ type limitCommand struct {
 
 func (limitCommand) Help() string {
 	return `It takes effect at once, also on open connections. What is held beyond a new limit stays until it is
-released; until then there is no more. A kind that is not named keeps its limit. capd status
+released; until then the guest gets no more of it. A kind that is not named keeps its limit. capd status
 --guests shows the limits and how much of each is used; docs/limits.md explains each kind.
 
 The kinds, with their defaults:

@@ -337,8 +337,7 @@ type helpCommand struct {
 }
 
 func (helpCommand) Help() string {
-	return `This is the help that a model gets which holds the capability. Without a capability it shows capd
---help.
+	return `A model that holds the capability gets the same text. Without a capability, this shows capd --help.
 
 Examples:
   capd help

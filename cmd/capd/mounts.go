@@ -115,7 +115,7 @@ type mountCommand struct {
 }
 
 func (mountCommand) Help() string {
-	return `It appears at once in every grant that reaches the place, and hides what was there.
+	return `It appears at once in every grant that reaches the path, and hides what was there.
 
   physical:DIR          a directory of this machine
   git:REPO#REV          a commit, branch or tag; git:REPO?writable#main takes changes, which

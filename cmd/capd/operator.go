@@ -245,7 +245,7 @@ type setWritableCommand struct {
 }
 
 func (setWritableCommand) Help() string {
-	return `false: every write answers readOnly, at once. true: undoes that; a read-only grant stays read-only.
+	return `false locks: every write answers readOnly at once. true unlocks; a read-only grant stays read-only.
 
 Examples:
   capd set-writable builder false

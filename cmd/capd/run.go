@@ -48,8 +48,8 @@ func (runCommand) Help() string {
 	return `Copies the tree into a private directory and runs the program there, confined: it sees that
 directory, the system's programs and what --bind shows, and nothing else of this machine. It has no
 network without --network. If it succeeds, its changes are shown and synced back, all or nothing. If
-something was changed on both sides meanwhile, nothing is synced, and run says where. The changes
-show the name of a binary file, and the first 400 lines of a long text.
+a path has changed in the tree too, nothing is synced, and run lists every such path. Of a binary file
+only the name is shown, and of a long text the first 400 lines.
 
 Some changes cannot be synced back: what is withheld, links that lead out of the tree, FIFOs and the
 like. The rest is synced all the same. Each such change is named and kept in the state directory,

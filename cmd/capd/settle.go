@@ -15,23 +15,22 @@ type applyCommand struct {
 	Paths []string `arg:"" help:"An overlay's mount, or paths in it."`
 	If    string   `placeholder:"REVIEW" help:"Apply only what capd diff showed; it printed this at its end."`
 	Undo  string   `placeholder:"ID" help:"Undo the apply with this id; its changes wait in the overlay again."`
-	Ours  []string `placeholder:"PATH" help:"If the tree below has changed here too, replace it with the overlay's version. Can be repeated."`
+	Ours  []string `placeholder:"PATH" help:"If the tree below has changed at this path too, replace it with the overlay's version. Can be repeated."`
 
-	Theirs []string `placeholder:"PATH" help:"Keep the tree below as it is here, and drop the overlay's version for good. Can be repeated."`
+	Theirs []string `placeholder:"PATH" help:"Keep the tree below as it is at this path, and drop the overlay's version for good. Can be repeated."`
 
 	JSON bool `name:"json" help:"Print a JSON object: the id for --undo, how many changes, and conflicts."`
 	stateFlag
 }
 
 func (applyCommand) Help() string {
-	return `Writes the changes in an overlay to the tree below it, all or nothing. If a path has changed below
-meanwhile, it lists every such path and changes nothing. What --theirs drops is named, and --undo
-does not bring it back.
+	return `All changes are applied, or none. If the tree below has changed at a path too, apply lists every such
+path and changes nothing. What --theirs drops is named, and --undo does not bring it back.
 
 Examples:
   capd apply draft
   capd apply draft/src/main.go draft/README.md
-  capd apply draft --if 5f0c…        no change newer than that diff
+  capd apply draft --if 5f0c…        only what that diff showed
   capd apply draft --theirs draft/go.mod --ours draft/src
   capd apply draft --undo ID`
 }
@@ -141,7 +140,7 @@ type revertCommand struct {
 }
 
 func (revertCommand) Help() string {
-	return `Drops the changes there that were neither applied nor committed. This cannot be undone.
+	return `Drops the changes at and below the paths that were neither applied nor committed. This cannot be undone.
 
 Examples:
   capd revert draft/src

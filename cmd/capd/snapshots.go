@@ -15,7 +15,7 @@ import (
 
 type snapshotsCommand struct {
 	Store   string `placeholder:"DIR" help:"The store (default: the host's own)."`
-	Forget  string `placeholder:"NAME" help:"Give up this snapshot."`
+	Forget  string `placeholder:"NAME" help:"Forget this snapshot; --collect then removes what only it needed."`
 	Collect bool   `help:"Remove what no snapshot and no mount needs, unless it was stored within the last hour."`
 	JSON    bool   `name:"json" help:"Print a JSON array, or with --collect an object."`
 	stateFlag
