@@ -71,3 +71,47 @@ func TestSocketIsNotServed(t *testing.T) {
 		t.Fatalf("where it usually is: %v, want %v", err, vfs.Invalid)
 	}
 }
+
+// No mount shows what an overlay writes to: what is withheld in the overlay lies there too, and the overlay's changes could
+// be changed without it.
+func TestUpperIsNotServed(t *testing.T) {
+	top := t.TempDir()
+	dir := func(name string) string {
+		at := filepath.Join(top, name)
+		check.OK(t, os.MkdirAll(at, 0o700))
+		return at
+	}
+	upper, served := dir("around/upper"), dir("served")
+	link := filepath.Join(dir("links"), "to")
+	if err := os.Symlink(filepath.Dir(upper), link); err != nil {
+		link = filepath.Dir(upper)
+	}
+	overlay := "overlay:upper=" + upper + ":memory:"
+	repo, _, clean := scene()
+	defer clean()
+	git := server.GitURL(repo, "main")
+	s := started(t, &server.Server{})
+	mount := func(path, url string) error { return s.Mount(t.Context(), server.Mount{Path: path, URL: url}) }
+	for _, shows := range []string{upper, filepath.Dir(upper), link, link + "/upper"} {
+		for _, o := range []string{overlay, "overlay:upper=" + link + "/upper:" + server.PhysicalURL(served), strings.Replace(git, "#", "?writable&upper="+upper+"#", 1)} {
+			for _, url := range []string{server.PhysicalURL(shows), "overlay:" + server.PhysicalURL(shows)} {
+				for _, order := range [][2]string{{o, url}, {url, o}} {
+					check.OK(t, mount("first", order[0]))
+					err := mount("second", order[1])
+					if check.Is(t, order[0]+" and "+order[1], err, vfs.Invalid); err != nil && !strings.Contains(err.Error(), "upper=") {
+						t.Errorf("%s and %s: %v", order[0], order[1], err)
+					}
+					check.OK(t, s.Unmount(t.Context(), "first"))
+				}
+			}
+		}
+	}
+	check.OK(t, mount("o", overlay))
+	check.OK(t, mount("beside", server.PhysicalURL(served)))
+	below := dir("around/upper/deep")
+	check.Is(t, "a part", mount("p", server.PhysicalURL(below)), vfs.Invalid)
+	check.Is(t, "an overlay that writes into another's", mount("p", "overlay:upper="+below+":memory:"), vfs.Invalid)
+	check.Is(t, "the same directory", mount("p", overlay), vfs.Busy)
+	check.OK(t, s.Unmount(t.Context(), "o"))
+	check.OK(t, mount("p", server.PhysicalURL(upper)))
+}

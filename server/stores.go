@@ -53,7 +53,10 @@ func (s stores) physical(_ context.Context, u *virtualfs.URL) (*virtualfs.Store,
 		store.Close()
 		return nil, err
 	}
-	store, done := s.directories.share(store)
+	store, done, err := s.directories.share(store, u.Path)
+	if err != nil {
+		return nil, err
+	}
 	root := store.Root
 	if u.Flag("readonly") {
 		root = store.ReadOnlyRoot
@@ -139,25 +142,6 @@ func size(u *virtualfs.URL, option string, usual int64) (int64, error) {
 		return 0, vfs.Errorf(vfs.Invalid, "%s=%s is not a size above 0; write a number of bytes, or a size such as 64MiB", option, u.Query.Get(option))
 	}
 	return int64(n), nil
-}
-
-// besides answers invalid if an overlay's upper directory lies in the directory below it, or the
-// other way round. Each would then show what the overlay keeps.
-func besides(upper string, lower *virtualfs.URL) error {
-	if lower.Scheme != "physical" {
-		return nil
-	}
-	for _, pair := range [][2]string{{lower.Path, upper}, {upper, lower.Path}} {
-		inside, err := holds(pair[0], pair[1])
-		if err != nil {
-			return err
-		}
-		if inside {
-			return vfs.Errorf(vfs.Invalid, "%s lies in %s; name a directory for upper= that is neither inside the tree below the overlay nor around it",
-				vfs.Printable(pair[1]), vfs.Printable(pair[0]))
-		}
-	}
-	return nil
 }
 
 // holds reports whether path is dir or lies in it. path need not exist. If dir does not exist,

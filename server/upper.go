@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -25,7 +24,7 @@ func (s stores) upper(ctx context.Context, u *virtualfs.URL) (*virtualfs.Upper, 
 		return nil, err
 	}
 	if dir := u.Query.Get("upper"); dir != "" {
-		return s.upperDir(dir, cmp.Or(u.Below, u))
+		return s.upperDir(dir)
 	}
 	if u.Flag("keep") {
 		return openKept(ctx, s.st, u, l)
@@ -33,11 +32,8 @@ func (s stores) upper(ctx context.Context, u *virtualfs.URL) (*virtualfs.Upper, 
 	return &virtualfs.Upper{Tree: memory.New(l).Root()}, nil
 }
 
-// upperDir opens dir for one overlay over lower at a time. It makes dir if it is missing.
-func (s stores) upperDir(dir string, lower *virtualfs.URL) (*virtualfs.Upper, error) {
-	if err := besides(dir, lower); err != nil {
-		return nil, err
-	}
+// upperDir opens dir for one overlay at a time. It makes dir if it is missing.
+func (s stores) upperDir(dir string) (*virtualfs.Upper, error) {
 	if err := state.MakeDir(dir); err != nil {
 		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), state.Reason(err))
 	}
@@ -54,8 +50,11 @@ func (s stores) upperDir(dir string, lower *virtualfs.URL) (*virtualfs.Upper, er
 		store.Close()
 		return nil, err
 	}
-	return &virtualfs.Upper{Tree: store.Root(), Kept: true,
-		Close: func(bool) error { return errors.Join(store.Close(), lock.Close()) }}, nil
+	store, end, err := s.directories.reserve(store, dir)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &virtualfs.Upper{Tree: store.Root(), Kept: true, Close: func(bool) error { return errors.Join(end(), lock.Close()) }}, nil
 }
 
 // lockUpper takes dir for one overlay, until the file that it returns is closed or the process ends.

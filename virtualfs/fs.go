@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"capd/meter"
 	"capd/operator"
@@ -133,7 +134,7 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 	err := fs.names.Mount(m.Path, tree, namespace.Options{
 		ReadOnly: a.ReadOnly, NoLinks: a.NoLinks, Guards: guards, OnClose: func() {
 			if err := m.store.close(); err != nil {
-				fs.o.Logf("capd: closing %s: %v", m.URL, err)
+				fs.o.Logf("capd: %s: closing its store: %v", operator.Place(m.Path), err)
 			}
 		},
 	})
@@ -143,11 +144,19 @@ func (fs *FS) enter(m *mount, tree vfs.Dir) error {
 	return err
 }
 
+// close closes s. It answers busy for a store that takes longer than [membrane.Grace], which is left behind.
 func (s *Store) close() error {
 	if s.Close == nil {
 		return nil
 	}
-	return s.Close()
+	done := make(chan error, 1)
+	go func() { done <- s.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(membrane.Grace):
+		return vfs.Errorf(vfs.Busy, "it has not ended after %v; going on without it", membrane.Grace)
+	}
 }
 
 // reserve keeps others from mounting at path while its store is being opened.

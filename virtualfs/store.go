@@ -11,8 +11,10 @@ import (
 // Store is an opened store, as returned by an [Opener]. Fields that a store does not
 // use stay nil.
 type Store struct {
-	Root  func() vfs.Dir // returns a new reference
-	Close func() error   // called once, when nothing opened from it is used any more
+	Root func() vfs.Dir // returns a new reference
+	// Close is called once, when nothing opened from it is used any more. The host waits
+	// for it at most [membrane.Grace].
+	Close func() error
 
 	// Deny and Ask are the default patterns of a mount of this store.
 	Deny, Ask []string
