@@ -9,12 +9,12 @@ import "capd/meter"
 
 // Grant describes a grant. It holds no secret.
 type Grant struct {
-	Guest  string // the holder's name
-	ID     string // not secret
-	Path   string // in the host's tree; "" for all of it
-	Mode   Mode   // what was granted
-	State  State  // what it is now
-	Parent string // id of the grant it was shared from, or ""
+	Guest  string `json:"guest"`  // the holder's name
+	ID     string `json:"id"`     // not secret
+	Path   string `json:"path"`   // in the host's tree; "" for all of it
+	Mode   Mode   `json:"mode"`   // what was granted
+	State  State  `json:"state"`  // what it is now
+	Parent string `json:"parent"` // id of the grant it was shared from, or ""
 }
 
 // Mode is what was granted.

@@ -12,27 +12,27 @@ import (
 
 // Attenuation restricts a mounted tree.
 type Attenuation struct {
-	ReadOnly bool     // every change answers readOnly; in a [Mount] also set if the store never changes
-	NoLinks  bool     // links are denied instead of followed
-	Deny     []string // patterns to withhold (see package deny); nil means the store's default
-	Ask      []string // patterns that may be read but not changed; nil means the store's default
-	Bytes    int64    // bytes by which the mount may grow; 0 means no bound of its own
-	Nodes    int64    // files, directories and links by which it may grow; 0 means no bound of its own
+	ReadOnly bool     `json:"readOnly"`        // every change answers readOnly; in a [Mount] also set if the store never changes
+	NoLinks  bool     `json:"noLinks"`         // links are denied instead of followed
+	Deny     []string `json:"deny,omitempty"`  // patterns to withhold (see package deny); nil means the store's default
+	Ask      []string `json:"ask,omitempty"`   // patterns that may be read but not changed; nil means the store's default
+	Bytes    int64    `json:"bytes,omitempty"` // bytes by which the mount may grow; 0 means no bound of its own
+	Nodes    int64    `json:"nodes,omitempty"` // files, directories and links by which it may grow; 0 means no bound of its own
 
 	// Guards are the host's own policies. They are checked after those above. They can only be
 	// set from Go.
-	Guards []membrane.Guard
+	Guards []membrane.Guard `json:"-"`
 }
 
 // Mount is one mounted store.
 type Mount struct {
-	Path        string // in the namespace; "" is the root
-	URL         string // as resolved
-	Kind        string // the URL's scheme
-	Attenuation Attenuation
-	Detail      string // the store's description, for people: "main at 1a2b3c4"; may be ""
-	Changes     bool   // changes wait in it for apply, commit or revert; diff shows them
-	Kept        bool   // its changes are kept on disk, and are there after a restart
+	Path string `json:"path"` // in the namespace; "" is the root
+	URL  string `json:"url"`  // as resolved
+	Kind string `json:"kind"` // the URL's scheme
+	Attenuation
+	Detail  string `json:"detail"`  // the store's description, for people: "main at 1a2b3c4"; may be ""
+	Changes bool   `json:"changes"` // changes wait in it for apply, commit or revert; diff shows them
+	Kept    bool   `json:"kept"`    // its changes are kept on disk, and are there after a restart
 }
 
 // Place returns the path of a mount for people.
@@ -85,13 +85,13 @@ func ParseReview(s string) (r Review, err error) {
 
 // Applied is the result of an apply.
 type Applied struct {
-	ID      string // for Undo
-	Changes int
-	Dropped []string // the sorted paths at which the overlay's changes gave way to Theirs; Undo does not bring them back
+	ID      string   `json:"id,omitempty"` // for Undo; "" if nothing was changed
+	Changes int      `json:"changes"`
+	Dropped []string `json:"dropped,omitempty"` // the sorted paths at which the overlay's changes gave way to Theirs; Undo does not bring them back
 
 	// DroppedTotal is the length of all of Dropped. A client receives only the first
 	// 1000 paths.
-	DroppedTotal int
+	DroppedTotal int `json:"-"`
 }
 
 // Commit describes a commit of a git mount.

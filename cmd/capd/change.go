@@ -25,11 +25,10 @@ Examples:
 
 func (c *catCommand) Run(e *env) error {
 	path := trimPath(c.Path)
-	conn, n, err := c.node(e, path, true)
+	_, n, err := c.node(e, path, true)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	f, ok := n.(*client.File)
 	if !ok {
 		return vfs.At(path, vfs.IsDir)
@@ -85,7 +84,6 @@ func (c *putCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	in := newProgress(e, interruptible(e, conn), "sent")
 	defer in.end()
 	var v vfs.Version
@@ -131,7 +129,6 @@ func (c *appendCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	f, ok := n.(*client.File)
 	switch d, dir := n.(*client.Dir); {
 	case ok && path != "":
@@ -203,11 +200,10 @@ func (mkdirCommand) Help() string {
 }
 
 func (c *mkdirCommand) Run(e *env) error {
-	conn, d, err := c.dir(e)
+	d, err := c.dir(e)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	path := trimPath(c.Path)
 	if !c.Parents {
 		_, err := d.CreateDir(e, path)
@@ -248,11 +244,10 @@ func (c *rmCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	conn, d, err := c.dir(e)
+	d, err := c.dir(e)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	return d.RemovePath(e, trimPath(c.Path), cond)
 }
 
@@ -289,7 +284,6 @@ func (c *attenuateCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	if c.ReadOnly {
 		switch full := n.(type) {
 		case *client.Dir:

@@ -31,7 +31,7 @@ func (c *commitCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return c.onMount(e, []string{c.Path}, func(fs *console.VirtualFs, mount string, _ []string) error {
+	return c.onMount(e, []string{c.Path}, func(e *env, fs *console.VirtualFs, mount string, _ []string) error {
 		id, err := fs.Commit(e, mount, operator.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
 		if err != nil {
 			return err

@@ -48,6 +48,7 @@ func complete(e *env, app *kong.Application, words []string) int {
 	ctx, cancel := context.WithTimeout(e, completeTimeout)
 	defer cancel()
 	w := wanted{e: newEnv(ctx, e.stdin, io.Discard, io.Discard), app: app, node: app.Node, flags: map[string]string{}}
+	defer w.e.close()
 	for _, line := range w.answer(joined(words)) {
 		fmt.Fprintln(e.stdout, line)
 	}
@@ -59,19 +60,14 @@ func complete(e *env, app *kong.Application, words []string) int {
 // three words.
 func joined(words []string) []string {
 	var all []string
-	for i := 0; i < len(words); i++ {
-		last := len(all) - 1
-		switch {
-		case words[i] == "=" && last >= 0 && strings.HasPrefix(all[last], "--"):
-			if i+1 < len(words) {
-				i++
-				all = append(all, words[i])
-			} else {
-				all = append(all, "")
+	for i, word := range words {
+		if word == "=" && i > 0 && strings.HasPrefix(words[i-1], "--") {
+			if i < len(words)-1 {
+				continue
 			}
-		default:
-			all = append(all, words[i])
+			word = ""
 		}
+		all = append(all, word)
 	}
 	return all
 }
@@ -236,11 +232,10 @@ func (w *wanted) value(v *kong.Value, word string) (all []string) {
 // paths returns paths that the capability reaches.
 func (w *wanted) paths(word string) (all []string) {
 	cut := strings.LastIndexByte(word, '/') + 1
-	conn, n, err := w.cap().node(w.e, trimPath(word[:cut]), true)
+	_, n, err := w.cap().node(w.e, trimPath(word[:cut]), true)
 	if err != nil {
 		return nil
 	}
-	defer conn.Close()
 	d, ok := n.(*client.Dir)
 	if !ok {
 		return nil
@@ -261,18 +256,16 @@ func (w *wanted) paths(word string) (all []string) {
 	return all
 }
 
-func (w *wanted) cap() capFlag {
-	if given, ok := w.flags["cap"]; ok {
-		return capFlag{Cap: given}
-	}
-	return capFlag{Cap: os.Getenv("CAPD_CAP")}
-}
+func (w *wanted) cap() capFlag { return capFlag{Cap: w.given("cap", "CAPD_CAP")} }
 
-func (w *wanted) state() stateFlag {
-	if given, ok := w.flags["state"]; ok {
-		return stateFlag{State: given}
+func (w *wanted) state() stateFlag { return stateFlag{State: w.given("state", "CAPD_STATE")} }
+
+// given returns the value of a flag before the word, or of its variable.
+func (w *wanted) given(flag, variable string) string {
+	if given, ok := w.flags[flag]; ok {
+		return given
 	}
-	return stateFlag{State: os.Getenv("CAPD_STATE")}
+	return os.Getenv(variable)
 }
 
 // guests returns the names of guests with grants, and the ids of grants.
@@ -281,7 +274,6 @@ func (w *wanted) guests(word string) (all []string) {
 	if err != nil {
 		return nil
 	}
-	defer con.Close()
 	gs, err := con.Grants(w.e)
 	if err != nil {
 		return nil
@@ -312,11 +304,10 @@ func limitWords(word string) (all []string) {
 
 // mounts returns the paths of mounts.
 func (w *wanted) mounts(word string) (all []string) {
-	con, fs, err := w.state().virtualFS(w.e)
+	fs, err := w.state().virtualFS(w.e)
 	if err != nil {
 		return nil
 	}
-	defer con.Close()
 	mounts, err := fs.Mounts(w.e)
 	if err != nil {
 		return nil

@@ -44,9 +44,9 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 	if err != nil {
 		return nil, nil, f.origin(err)
 	}
+	e.opened = append(e.opened, c)
 	n, err := c.Node(e)
 	if err != nil {
-		c.Close()
 		return nil, nil, f.origin(err)
 	}
 	return c, n, nil
@@ -70,17 +70,16 @@ func (f capFlag) add(err error, text string) error {
 }
 
 // dir is dial for commands that need a directory.
-func (f capFlag) dir(e *env) (*client.Conn, *client.Dir, error) {
-	c, n, err := f.dial(e)
+func (f capFlag) dir(e *env) (*client.Dir, error) {
+	_, n, err := f.dial(e)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d, ok := n.(*client.Dir)
 	if !ok {
-		c.Close()
-		return nil, nil, vfs.Errorf(vfs.NotDir, "this capability is a file; cat, stat, put and append take it without a path")
+		return nil, vfs.Errorf(vfs.NotDir, "this capability is a file; cat, stat, put and append take it without a path")
 	}
-	return c, d, nil
+	return d, nil
 }
 
 // node is dial, and returns the node at path below it; "" is the capability itself.
@@ -91,15 +90,10 @@ func (f capFlag) node(e *env, path string, follow bool) (*client.Conn, vfs.Node,
 	}
 	d, ok := n.(*client.Dir)
 	if !ok {
-		c.Close()
 		return nil, nil, vfs.At(path, vfs.Errorf(vfs.NotDir, "this capability is a file; leave the path out"))
 	}
 	n, err = d.Walk(e, path, follow)
-	if err != nil {
-		c.Close()
-		return nil, nil, err
-	}
-	return c, n, nil
+	return c, n, err
 }
 
 // trimPath removes a trailing slash, which a shell's completion adds, and reads "."

@@ -43,20 +43,11 @@ func (c *keptCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		if all == nil {
-			all = []server.Kept{}
-		}
-		return printJSON(e.stdout, all)
-	}
 	p := newPainter(e.stdout)
-	w := newColumns(e.stdout)
-	fmt.Fprintln(w, "NAME\tPATH\tURL\tSIZE\tCHANGED\tDETAIL")
-	for _, k := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", vfs.Printable(k.Name), p.dir(operator.Place(k.Path)), vfs.Printable(k.URL),
+	return printList(e, c.JSON, all, "NAME\tPATH\tURL\tSIZE\tCHANGED\tDETAIL", func(k server.Kept) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", vfs.Printable(k.Name), p.dir(operator.Place(k.Path)), vfs.Printable(k.URL),
 			config.Size(k.Bytes), k.Changed.Local().Format(time.DateTime), keptDetail(k))
-	}
-	return w.Flush()
+	})
 }
 
 func keptDetail(k server.Kept) string {

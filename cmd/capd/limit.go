@@ -82,7 +82,6 @@ func (c *limitCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	n, err := con.SetLimits(e, c.Guest, l)
 	if err != nil {
 		return err

@@ -79,11 +79,10 @@ Examples:
 }
 
 func (c *lsCommand) Run(e *env) error {
-	conn, n, err := c.node(e, trimPath(c.Path), true)
+	_, n, err := c.node(e, trimPath(c.Path), true)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	var out []client.Entry
 	if d, ok := n.(*client.Dir); ok {
 		for entry, err := range d.Entries(e, c.Long || c.JSON) {
@@ -152,11 +151,10 @@ Examples:
 }
 
 func (c *treeCommand) Run(e *env) error {
-	conn, n, err := c.node(e, trimPath(c.Path), true)
+	_, n, err := c.node(e, trimPath(c.Path), true)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	d, ok := n.(*client.Dir)
 	if !ok {
 		return vfs.At(c.Path, vfs.Errorf(vfs.NotDir, "tree shows a directory; see cat and stat"))
@@ -219,11 +217,10 @@ Examples:
 }
 
 func (c *globCommand) Run(e *env) error {
-	conn, d, err := c.dir(e)
+	d, err := c.dir(e)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	js := []nameJSON{}
 	var missed *client.Unlisted
 	for entry, err := range d.Glob(e, c.Pattern) {
@@ -278,11 +275,10 @@ Examples:
 
 func (c *statCommand) Run(e *env) error {
 	path := trimPath(c.Path)
-	conn, n, err := c.node(e, path, false)
+	_, n, err := c.node(e, path, false)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	info, err := n.Stat(e)
 	if err != nil {
 		return err
@@ -356,11 +352,10 @@ func (c *helpCommand) Run(e *env, k *kong.Context) error {
 		run(e, []string{"--help"})
 		return nil
 	}
-	conn, n, err := c.dial(e)
+	_, n, err := c.dial(e)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	var text string
 	switch n := n.(type) {
 	case *client.Dir:

@@ -78,10 +78,19 @@ type env struct {
 	stdin  io.Reader
 	stdout *output
 	stderr io.Writer
+	opened []io.Closer // connections, to close when the command has ended
 }
 
 func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env {
-	return &env{ctx, stdin, newOutput(stdout), stderr}
+	return &env{ctx, stdin, newOutput(stdout), stderr, nil}
+}
+
+// close closes what the command has opened.
+func (e *env) close() {
+	for _, c := range e.opened {
+		c.Close()
+	}
+	e.opened = nil
 }
 
 func main() {
@@ -99,6 +108,7 @@ func main() {
 }
 
 func run(e *env, args []string) int {
+	defer e.close()
 	var c commands
 	ended := -1
 	p, err := newParser(e, &c, func(code int) {

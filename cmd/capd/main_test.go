@@ -22,7 +22,7 @@ func TestHelp(t *testing.T) {
 	_ = kong.Visit(model(t), func(node kong.Visitable, next kong.Next) error {
 		if c, ok := node.(*kong.Node); ok && c.Type == kong.CommandNode {
 			n++
-			name := commandName(c)
+			name := c.Path()
 			out := call(t, 0, append(strings.Fields(name), "--help")...)
 			_, examples, ok := strings.Cut(out, "Examples:\n")
 			if !ok {

@@ -32,7 +32,7 @@ func (c *manCommand) Run(e *env, k *kong.Context) error {
 	}
 	n := k.Model.Node
 	for _, name := range c.Command {
-		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == name && !c.Hidden })
+		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == name })
 		if i < 0 {
 			return vfs.Errorf(vfs.NotFound, "there is no command %q; see capd --help", strings.Join(c.Command, " "))
 		}
@@ -60,23 +60,13 @@ func (c *manCommand) all(e *env, n *kong.Node) error {
 func pagesOf(n *kong.Node) []*kong.Node {
 	all := []*kong.Node{n}
 	for _, c := range n.Children {
-		if !c.Hidden {
-			all = append(all, pagesOf(c)...)
-		}
+		all = append(all, pagesOf(c)...)
 	}
 	return all
 }
 
-// commandName returns a command with its parents, without the program's name.
-func commandName(n *kong.Node) string {
-	if n.Parent == nil {
-		return ""
-	}
-	return strings.TrimSpace(commandName(n.Parent) + " " + n.Name)
-}
-
 func pageName(n *kong.Node) string {
-	return strings.ReplaceAll(strings.TrimSpace("capd "+commandName(n)), " ", "-")
+	return strings.ReplaceAll(n.FullPath(), " ", "-")
 }
 
 // page returns the manual page of one command.
@@ -171,11 +161,8 @@ func (r *roff) children(n *kong.Node) {
 	}
 	r.macro("SH", "COMMANDS")
 	for _, c := range n.Children {
-		if c.Hidden {
-			continue
-		}
 		r.macro("TP")
-		r.text(bold(strings.TrimSpace("capd "+commandName(c))) + " (see " + bold(pageName(c)) + "(1))")
+		r.text(bold(c.FullPath()) + " (see " + bold(pageName(c)) + "(1))")
 		r.text(escaped(c.Help))
 	}
 }

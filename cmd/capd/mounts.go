@@ -12,17 +12,12 @@ import (
 )
 
 // virtualFS connects to the running host and returns its namespace.
-func (f stateFlag) virtualFS(e *env) (*console.Console, *console.VirtualFs, error) {
+func (f stateFlag) virtualFS(e *env) (*console.VirtualFs, error) {
 	con, err := f.console(e)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	fs, err := con.VirtualFs(e)
-	if err != nil {
-		con.Close()
-		return nil, nil, err
-	}
-	return con, fs, nil
+	return con.VirtualFs(e)
 }
 
 type mountsCommand struct {
@@ -39,47 +34,19 @@ Examples:
   capd mounts --json | jq -r '.[] | select(.changes) | .path'`
 }
 
-// mountJSON is a mount as --json prints it.
-type mountJSON struct {
-	Path     string   `json:"path"`
-	URL      string   `json:"url"`
-	Kind     string   `json:"kind"`
-	ReadOnly bool     `json:"readOnly"`
-	NoLinks  bool     `json:"noLinks"`
-	Deny     []string `json:"deny,omitempty"`
-	Ask      []string `json:"ask,omitempty"`
-	Bytes    int64    `json:"bytes,omitempty"`
-	Nodes    int64    `json:"nodes,omitempty"`
-	Detail   string   `json:"detail"`
-	Changes  bool     `json:"changes"`
-	Kept     bool     `json:"kept"`
-}
-
 func (c *mountsCommand) Run(e *env) error {
-	con, fs, err := c.virtualFS(e)
+	fs, err := c.virtualFS(e)
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	all, err := fs.Mounts(e)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		out := make([]mountJSON, len(all))
-		for i, m := range all {
-			a := m.Attenuation
-			out[i] = mountJSON{m.Path, m.URL, m.Kind, a.ReadOnly, a.NoLinks, a.Deny, a.Ask, a.Bytes, a.Nodes, m.Detail, m.Changes, m.Kept}
-		}
-		return printJSON(e.stdout, out)
-	}
 	p := newPainter(e.stdout)
-	w := newColumns(e.stdout)
-	fmt.Fprintln(w, "PATH\tURL\tMODE\tDETAIL")
-	for _, m := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.dir(operator.Place(m.Path)), vfs.Printable(m.URL), modeOf(m.Attenuation), detailText(m))
-	}
-	return w.Flush()
+	return printList(e, c.JSON, all, "PATH\tURL\tMODE\tDETAIL", func(m operator.Mount) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s", p.dir(operator.Place(m.Path)), vfs.Printable(m.URL), modeOf(m.Attenuation), detailText(m))
+	})
 }
 
 // detailText returns what the store of a mount is and whether changes wait there, for
@@ -144,11 +111,10 @@ func (c *mountCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	con, fs, err := c.virtualFS(e)
+	fs, err := c.virtualFS(e)
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	path := trimPath(c.Path)
 	err = fs.Mount(e, path, url, operator.Attenuation{
 		ReadOnly: c.ReadOnly, NoLinks: c.NoLinks, Deny: patterns(c.Deny), Ask: patterns(c.Ask), Bytes: int64(c.Bytes), Nodes: c.Nodes,
@@ -185,11 +151,14 @@ Examples:
 }
 
 func (c *unmountCommand) Run(e *env) error {
-	con, fs, err := c.virtualFS(e)
+	con, err := c.console(e)
 	if err != nil {
 		return err
 	}
-	defer con.Close()
+	fs, err := con.VirtualFs(e)
+	if err != nil {
+		return err
+	}
 	path := trimPath(c.Path)
 	all, err := fs.Mounts(e)
 	if err != nil {

@@ -34,11 +34,10 @@ func (c *mvCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	conn, d, err := c.dir(e)
+	d, err := c.dir(e)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	path := trimPath(c.From)
 	target, err := c.target(e, d, path)
 	if err != nil {

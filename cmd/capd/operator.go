@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +21,11 @@ func (f stateFlag) console(e *env) (*console.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	return console.Dial(e, st.Control())
+	con, err := console.Dial(e, st.Control())
+	if err == nil {
+		e.opened = append(e.opened, con)
+	}
+	return con, err
 }
 
 type grantCommand struct {
@@ -61,7 +66,6 @@ func (c *grantCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	unix, ways, err := c.ways()
 	if err != nil {
 		return err
@@ -103,9 +107,9 @@ func located(loc locator.Locator, unix bool, ways []state.Way) (all []locatedJSO
 func (c *grantCommand) print(e *env, g operator.Grant, all []locatedJSON) error {
 	if c.JSON {
 		return printJSON(e.stdout, struct {
-			grantJSON
+			operator.Grant
 			Locators []locatedJSON `json:"locators"`
-		}{grantJSON(g), all})
+		}{g, all})
 	}
 	for _, l := range all {
 		if _, err := fmt.Fprintln(e.stdout, l.Locator); err != nil {
@@ -157,22 +161,11 @@ Examples:
   capd grants --json | jq -r '.[] | select(.state == "active") | .id'`
 }
 
-// grantJSON is a grant as --json prints it.
-type grantJSON struct {
-	Guest  string         `json:"guest"`
-	ID     string         `json:"id"`
-	Path   string         `json:"path"`
-	Mode   operator.Mode  `json:"mode"`
-	State  operator.State `json:"state"`
-	Parent string         `json:"parent"`
-}
-
 func (c *grantsCommand) Run(e *env) error {
 	con, err := c.console(e)
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	gs, err := con.Grants(e)
 	if err != nil {
 		return err
@@ -180,21 +173,21 @@ func (c *grantsCommand) Run(e *env) error {
 	if !c.All {
 		gs = slices.DeleteFunc(gs, func(g operator.Grant) bool { return g.State == operator.Revoked })
 	}
-	if c.JSON {
-		out := make([]grantJSON, len(gs))
-		for i, g := range gs {
-			out[i] = grantJSON(g)
-		}
-		return printJSON(e.stdout, out)
+	return printList(e, c.JSON, gs, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT", func(g operator.Grant) string {
+		path := cmp.Or(vfs.Printable(g.Path), "(everything)")
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", g.Guest, g.ID, path, g.Mode, g.State, g.Parent)
+	})
+}
+
+// printList prints a list as JSON, or as a table with a line for each element.
+func printList[T any](e *env, asJSON bool, all []T, head string, line func(T) string) error {
+	if asJSON {
+		return printJSON(e.stdout, append([]T{}, all...)) // a list without elements is [] and not null
 	}
 	w := newColumns(e.stdout)
-	fmt.Fprintln(w, "GUEST\tID\tPATH\tMODE\tSTATE\tPARENT")
-	for _, g := range gs {
-		path := "(everything)"
-		if g.Path != "" {
-			path = vfs.Printable(g.Path)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", g.Guest, g.ID, path, g.Mode, g.State, g.Parent)
+	fmt.Fprintln(w, head)
+	for _, one := range all {
+		fmt.Fprintln(w, line(one))
 	}
 	return w.Flush()
 }
@@ -225,7 +218,6 @@ func (c *revokeCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	n, err := con.Revoke(e, c.Guest)
 	if err != nil {
 		return err
@@ -257,7 +249,6 @@ func (c *setWritableCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	on := c.Writable == "true"
 	n, err := con.SetWritable(e, c.Guest, on)
 	if err != nil {

@@ -50,17 +50,16 @@ func innermost(all []operator.Mount, path string) int {
 }
 
 // onMount runs do on the running host's mount that contains paths.
-func (f stateFlag) onMount(e *env, paths []string, do func(fs *console.VirtualFs, mount string, in []string) error) error {
-	con, fs, err := f.virtualFS(e)
+func (f stateFlag) onMount(e *env, paths []string, do func(e *env, fs *console.VirtualFs, mount string, in []string) error) error {
+	fs, err := f.virtualFS(e)
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	mount, in, err := mounted(e, fs, paths)
 	if err != nil {
 		return err
 	}
-	return do(fs, mount, in)
+	return do(e, fs, mount, in)
 }
 
 type diffCommand struct {
@@ -95,9 +94,7 @@ type diffJSON struct {
 }
 
 func (c *diffCommand) Run(e *env) error {
-	return c.onMount(e, []string{c.Path}, func(fs *console.VirtualFs, mount string, paths []string) error {
-		return c.diff(e, fs, mount, paths)
-	})
+	return c.onMount(e, []string{c.Path}, c.diff)
 }
 
 func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []string) error {

@@ -115,7 +115,7 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 	if c.Cap == "" {
 		return c.here(e, st)
 	}
-	conn, d, err := capFlag{Cap: c.Cap}.dir(e)
+	d, err := capFlag{Cap: c.Cap}.dir(e)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +130,12 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 		return n.(vfs.Dir), nil
 	}})
 	if err != nil {
-		conn.Close()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(e)
 	s := &source{fs: w, dir: d, name: c.capName(), tree: c.capName() + "/" + trimPath(c.Path), ctx: ctx, close: func() {
 		cancel(nil)
 		w.Close()
-		conn.Close()
 	}}
 	go watch(ctx, d, cancel)
 	if path := trimPath(c.Path); path != "" {

@@ -36,9 +36,7 @@ Examples:
 }
 
 func (c *applyCommand) Run(e *env) error {
-	return c.onMount(e, c.Paths, func(fs *console.VirtualFs, mount string, paths []string) error {
-		return c.apply(e, fs, mount, paths)
-	})
+	return c.onMount(e, c.Paths, c.apply)
 }
 
 func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths []string) error {
@@ -105,15 +103,13 @@ func (c *applyCommand) side(e *env, fs *console.VirtualFs, mount string, paths [
 
 // appliedJSON is an apply as --json prints it.
 type appliedJSON struct {
-	ID        string          `json:"id,omitempty"` // for --undo; empty when nothing was changed
-	Changes   int             `json:"changes"`
-	Dropped   []string        `json:"dropped,omitempty"`   // by --theirs; --undo does not bring it back
+	operator.Applied
 	Conflicts []diff.Conflict `json:"conflicts,omitempty"` // if there are any, nothing was changed
 }
 
 // print prints what an apply did, or why it did nothing.
 func (c *applyCommand) print(e *env, a operator.Applied, err error) error {
-	out := appliedJSON{ID: a.ID, Changes: a.Changes, Dropped: a.Dropped}
+	out := appliedJSON{Applied: a}
 	conflicts, clash := errors.AsType[*diff.Conflicts](err)
 	if err != nil && !clash {
 		return err
@@ -148,9 +144,7 @@ Examples:
 }
 
 func (c *revertCommand) Run(e *env) error {
-	return c.onMount(e, c.Paths, func(fs *console.VirtualFs, mount string, paths []string) error {
-		return c.revert(e, fs, mount, paths)
-	})
+	return c.onMount(e, c.Paths, c.revert)
 }
 
 func (c *revertCommand) revert(e *env, fs *console.VirtualFs, mount string, paths []string) error {

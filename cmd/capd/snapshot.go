@@ -26,11 +26,10 @@ Examples:
 }
 
 func (c *snapshotCommand) Run(e *env) error {
-	con, fs, err := c.virtualFS(e)
+	fs, err := c.virtualFS(e)
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	store := c.Store
 	if store != "" && !strings.Contains(store, "://") {
 		if store, err = filepath.Abs(store); err != nil {

@@ -52,22 +52,13 @@ func (c *snapshotsCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		if pins == nil {
-			pins = []cas.Pin{}
-		}
-		return printJSON(e.stdout, pins)
-	}
-	w := newColumns(e.stdout)
-	fmt.Fprintln(w, "NAME\tMADE\tOF\tFILES\tSIZE\tROOT")
-	for _, p := range pins {
+	return printList(e, c.JSON, pins, "NAME\tMADE\tOF\tFILES\tSIZE\tROOT", func(p cas.Pin) string {
 		of, files, size := "-", "-", "-"
 		if p.Of != "" {
 			of, files, size = vfs.Printable(p.Of), strconv.FormatInt(p.Files, 10), config.Size(p.Bytes).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", vfs.Printable(p.Name), p.Made.Local().Format(time.DateTime), of, files, size, p.Root)
-	}
-	return w.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", vfs.Printable(p.Name), p.Made.Local().Format(time.DateTime), of, files, size, p.Root)
+	})
 }
 
 func (c *snapshotsCommand) store() (*cas.Store, error) {

@@ -37,24 +37,13 @@ Examples:
 
 // statusJSON is a host's status as --json prints it.
 type statusJSON struct {
-	Version     string `json:"version"`
-	UptimeMs    int64  `json:"uptimeMs"`
-	Grants      int    `json:"grants"`
-	OpenNodes   int64  `json:"openNodes"`
-	Streams     int64  `json:"streams"`
-	Connections int64  `json:"connections"`
-	Descriptors int64  `json:"descriptors"`
-	Goroutines  int    `json:"goroutines"`
-	Threads     int    `json:"threads"`
-	HeapBytes   uint64 `json:"heapBytes"`
-	MemoryBytes uint64 `json:"memoryBytes"`
+	Version  string `json:"version"`
+	UptimeMs int64  `json:"uptimeMs"`
+	operator.Status
 }
 
 func statusToJSON(s operator.Status) statusJSON {
-	return statusJSON{
-		s.Version, s.Uptime.Milliseconds(), s.Grants, s.OpenNodes, s.Streams, s.Connections, s.Descriptors,
-		s.Goroutines, s.Threads, s.HeapBytes, s.MemoryBytes,
-	}
+	return statusJSON{s.Version, s.Uptime.Milliseconds(), s}
 }
 
 func (c *statusCommand) Run(e *env) error {
@@ -62,7 +51,6 @@ func (c *statusCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer con.Close()
 	s, err := con.Status(e, c.Collect)
 	if err != nil {
 		return err

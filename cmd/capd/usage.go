@@ -38,7 +38,7 @@ type usageJSON struct {
 }
 
 type grantUsageJSON struct {
-	grantJSON
+	operator.Grant
 	usageJSON
 }
 
@@ -82,7 +82,7 @@ func guestsToJSON(st operator.Status, u console.Usage) guestsJSON {
 		Host: hostUsageJSON{statusToJSON(st), host.Kinds, host.Lanes}, Strangers: usageToJSON(u.Strangers), Grants: []grantUsageJSON{},
 	}
 	for _, g := range u.Grants {
-		out.Grants = append(out.Grants, grantUsageJSON{grantJSON(g.Grant), usageToJSON(g.Usage)})
+		out.Grants = append(out.Grants, grantUsageJSON{g.Grant, usageToJSON(g.Usage)})
 	}
 	return out
 }
