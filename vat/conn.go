@@ -158,17 +158,14 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// fail ends the connection with err. It reports a breach of the protocol to the peer.
-func (c *Conn) fail(err error) { c.shutdown(err) }
-
 // unwritten ends the connection after a failed write. If the peer has closed it, the peer may have said why:
 // the reader gets a moment to find that.
 func (c *Conn) unwritten(err error) {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		time.AfterFunc(closeGrace, func() { c.fail(err) })
+		time.AfterFunc(closeGrace, func() { c.shutdown(err) })
 		return
 	}
-	c.fail(err)
+	c.shutdown(err)
 }
 
 // PeerAborted begins the reason with which calls end when the peer has sent Abort. The peer's reason follows.

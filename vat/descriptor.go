@@ -151,16 +151,12 @@ func (c *Conn) describeAll(m *message, list []sending, ids []uint32) (_ []uint32
 			err = m.setDescriptor(at+2*i, d)
 		}
 		if err != nil {
-			releaseLater(c.unexportAll(nil, ids))
+			releaseAll(c.unexportAll(nil, ids)) // not the last references: m has its own
 			return nil, nil, err
 		}
 	}
 	return ids, subs, nil
 }
-
-// releaseLater releases references that are not the last ones: the message that was to carry them has its
-// own.
-func releaseLater(list []target) { releaseAll(list) }
 
 // subscribe sends Resolve for exported promises once they resolve. Called without locks.
 func (c *Conn) subscribe(subs []subscription) {

@@ -39,10 +39,10 @@ func (c *Conn) mustEmbargo(t target, elsewhere bool) (must bool, promised *promi
 	return true, nil
 }
 
-// embargo asks the peer to say when it has passed on all calls that were sent to via, or to imp. Until then
+// embargo asks the peer to say when it has passed on all calls that were sent on way, an import or a pipe. Until then
 // the calls on p wait. It takes over the reference to t. If the connection has ended, it reports false and
 // leaves the reference.
-func (c *Conn) embargo(p *promise, t target, via *pipe, imp *importCap) bool {
+func (c *Conn) embargo(p *promise, t, way target) bool {
 	p.retain()
 	c.mu.Lock()
 	if c.closed {
@@ -53,35 +53,45 @@ func (c *Conn) embargo(p *promise, t target, via *pipe, imp *importCap) bool {
 	if len(c.embargoes) >= maxEmbargoes {
 		c.mu.Unlock()
 		p.release()
-		c.fail(protocolf("limit: %d embargoes wait to be lifted", maxEmbargoes))
+		c.shutdown(protocolf("limit: %d embargoes wait to be lifted", maxEmbargoes))
 		return false
 	}
 	id := c.embargoIDs.take()
 	c.embargoes[id] = &embargo{p, t}
+	if i, ok := way.(*importCap); ok {
+		i.moved = true
+	}
+	c.sendDisembargo(way, func(d rpc.Disembargo) { d.Context().SetSenderLoopback(id) })
+	c.mu.Unlock()
+	c.outbox.flush()
+	return true
+}
+
+// sendDisembargo sends a Disembargo to the end of a way to the peer: an import or a pipe. Called with c.mu
+// held.
+func (c *Conn) sendDisembargo(way target, set func(rpc.Disembargo)) {
 	c.send(build(func(root rpc.Message) error {
 		d, err := root.NewDisembargo()
 		if err != nil {
 			return err
 		}
-		d.Context().SetSenderLoopback(id)
-		target, err := d.NewTarget()
+		set(d)
+		w, err := d.NewTarget()
 		if err != nil {
 			return err
 		}
-		if imp != nil {
-			imp.moved = true
-			target.SetImportedCap(imp.id)
-			return nil
+		switch way := way.(type) {
+		case *importCap:
+			w.SetImportedCap(way.id)
+		case *pipe:
+			pa, err := w.NewPromisedAnswer()
+			if err != nil {
+				return err
+			}
+			return writeTransform(pa, way.q.id, way.path)
 		}
-		pa, err := target.NewPromisedAnswer()
-		if err != nil {
-			return err
-		}
-		return writeTransform(pa, via.q.id, via.path)
+		return nil
 	}))
-	c.mu.Unlock()
-	c.outbox.flush()
-	return true
 }
 
 // handleDisembargo handles both halves of a Disembargo.
@@ -188,7 +198,7 @@ func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 			c.echoes--
 			c.mu.Unlock()
 			if err := c.loopback(p, id); err != nil {
-				c.fail(err)
+				c.shutdown(err)
 			}
 			p.release()
 		})
@@ -222,23 +232,15 @@ func wayOf(t target) target {
 	}
 }
 
-// writeWay writes a way to c's peer. If way is none, it leaves w as it is. Called with c.mu held.
-func (c *Conn) writeWay(way target, w rpc.MessageTarget) error {
+// goesTo reports whether way, as wayOf returns it, leads to c's peer. Called with c.mu held.
+func (c *Conn) goesTo(way target) bool {
 	switch way := way.(type) {
 	case *importCap:
-		if way.conn == c {
-			w.SetImportedCap(way.id)
-		}
+		return way.conn == c
 	case *pipe:
-		if way.q.conn == c && !way.q.returned {
-			pa, err := w.NewPromisedAnswer()
-			if err != nil {
-				return err
-			}
-			return writeTransform(pa, way.q.id, way.path)
-		}
+		return way.q.conn == c && !way.q.returned
 	}
-	return nil
+	return false
 }
 
 func (c *Conn) loopback(t target, id uint32) error {
@@ -250,18 +252,10 @@ func (c *Conn) loopback(t target, id uint32) error {
 	way := wayOf(t)
 	c.mu.Lock()
 	if !c.closed {
-		c.send(build(func(root rpc.Message) error {
-			d, err := root.NewDisembargo()
-			if err != nil {
-				return err
-			}
-			d.Context().SetReceiverLoopback(id)
-			target, err := d.NewTarget()
-			if err != nil {
-				return err
-			}
-			return c.writeWay(way, target)
-		}))
+		if !c.goesTo(way) {
+			way = nil
+		}
+		c.sendDisembargo(way, func(d rpc.Disembargo) { d.Context().SetReceiverLoopback(id) })
 	}
 	c.mu.Unlock()
 	c.outbox.flush()

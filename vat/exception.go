@@ -75,22 +75,18 @@ func limitf(format string, args ...any) *Exception {
 
 // The failures that this package itself gives to calls. Options.Encode may choose other words for the peer.
 var (
-	ErrCanceled = ownFailure(Failed, "call was canceled")                          // the caller cancelled it, or nobody waits for it any more
-	ErrNull     = ownFailure(Failed, "call on a null capability")                  // its target is null
-	ErrNotCap   = ownFailure(Failed, "null capability: the result has none there") // its target is a part of results where there is no capability
-	ErrNoMethod = ownFailure(Unimplemented, "method not implemented")              // the capability has no such method
-	ErrReleased = ownFailure(Failed, "call on a reference that was released")
+	ErrCanceled = exceptionf(Failed, "call was canceled")                          // the caller cancelled it, or nobody waits for it any more
+	ErrNull     = exceptionf(Failed, "call on a null capability")                  // its target is null
+	ErrNotCap   = exceptionf(Failed, "null capability: the result has none there") // its target is a part of results where there is no capability
+	ErrNoMethod = exceptionf(Unimplemented, "method not implemented")              // the capability has no such method
+	ErrReleased = exceptionf(Failed, "call on a reference that was released")
 )
 
 var (
-	errInternal = ownFailure(Failed, "internal error")
-	errDropped  = ownFailure(Failed, "the answer was released")
-	errCycle    = ownFailure(Failed, "promise resolved to itself")
+	errInternal = exceptionf(Failed, "internal error")
+	errDropped  = exceptionf(Failed, "the answer was released")
+	errCycle    = exceptionf(Failed, "promise resolved to itself")
 )
-
-func ownFailure(t ExceptionType, reason string) *Exception {
-	return &Exception{Type: t, Reason: reason, own: true}
-}
 
 // asException is the default Options.Encode. It returns an *Exception in err's tree as it is, and the message
 // of a refusal by the meter. Every other error is an internal error without a cause, since its text may

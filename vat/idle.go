@@ -31,6 +31,6 @@ func (c *Conn) checkIdle(d time.Duration, seen uint64) {
 	}
 	c.mu.Unlock()
 	if idle {
-		c.fail(protocolf("idle for %v", d))
+		c.shutdown(protocolf("idle for %v", d))
 	}
 }

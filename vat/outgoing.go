@@ -237,7 +237,7 @@ func (c *Conn) sendReturn(a *answer) {
 	res.unref()
 	c.subscribe(subs)
 	if over != nil {
-		c.fail(over)
+		c.shutdown(over)
 	}
 	if !onReader {
 		c.outbox.flush()

@@ -87,14 +87,14 @@ func (c *Conn) read() {
 	}
 	if c.outbox.seal != nil {
 		if err := c.handshake(); err != nil {
-			c.fail(err)
+			c.shutdown(err)
 			return
 		}
 	}
 	for {
 		if err := r.step(true); err != nil {
 			r.leave()
-			c.fail(err)
+			c.shutdown(err)
 			return
 		}
 		if r.answered && r.giveUp() && !r.rest() {
@@ -107,7 +107,7 @@ func (c *Conn) read() {
 func (r *reader) caught() {
 	if p := recover(); p != nil {
 		r.c.logf("vat: panic: %v\n%s", p, debug.Stack())
-		r.c.fail(protocolf("internal error"))
+		r.c.shutdown(protocolf("internal error"))
 	}
 }
 
@@ -365,7 +365,7 @@ func (r *reader) lead(a *answer) {
 			r.handBack()
 			return
 		default:
-			go r.c.fail(err) // it may take a while
+			go r.c.shutdown(err) // it may take a while
 			return
 		}
 	}

@@ -51,51 +51,33 @@ func (c *Conn) handle(m *message) error {
 	defer m.unref()
 	switch root.Which() {
 	case rpc.Message_Which_unimplemented:
-		inner, err := root.Unimplemented()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.handleUnimplemented(inner)
+		return read(c.handleUnimplemented)(root.Unimplemented())
 	case rpc.Message_Which_abort:
-		e, err := root.Abort()
-		if err != nil {
-			return malformed(err)
-		}
-		return &AbortError{readException(e).Reason}
+		return read(func(e rpc.Exception) error { return &AbortError{readException(e).Reason} })(root.Abort())
 	case rpc.Message_Which_bootstrap:
-		b, err := root.Bootstrap()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.handleBootstrap(b.QuestionId())
+		return read(func(b rpc.Bootstrap) error { return c.handleBootstrap(b.QuestionId()) })(root.Bootstrap())
 	case rpc.Message_Which_finish:
-		f, err := root.Finish()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.handleFinish(f.QuestionId(), f.ReleaseResultCaps())
+		return read(func(f rpc.Finish) error { return c.handleFinish(f.QuestionId(), f.ReleaseResultCaps()) })(root.Finish())
 	case rpc.Message_Which_resolve:
-		r, err := root.Resolve()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.handleResolve(r)
+		return read(c.handleResolve)(root.Resolve())
 	case rpc.Message_Which_release:
-		r, err := root.Release()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.handleRelease(r.Id(), uint64(r.ReferenceCount()))
+		return read(func(r rpc.Release) error { return c.handleRelease(r.Id(), uint64(r.ReferenceCount())) })(root.Release())
 	case rpc.Message_Which_disembargo:
-		d, err := root.Disembargo()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.handleDisembargo(d)
+		return read(c.handleDisembargo)(root.Disembargo())
 	}
 	// Levels 3 and 4, obsolete messages, and those of later versions.
 	c.echoUnimplemented(m, root)
 	return nil
+}
+
+// read returns a function that handles a part of a message, if it can be read.
+func read[T any](handle func(T) error) func(T, error) error {
+	return func(part T, err error) error {
+		if err != nil {
+			return malformed(err)
+		}
+		return handle(part)
+	}
 }
 
 func malformed(err error) error { return protocolf("malformed message: %v", err) }
@@ -132,30 +114,21 @@ func caught(err *error) {
 func (c *Conn) handleUnimplemented(inner rpc.Message) error {
 	switch inner.Which() {
 	case rpc.Message_Which_call:
-		call, err := inner.Call()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.notAsked(call.QuestionId())
+		return read(func(call rpc.Call) error { return c.notAsked(call.QuestionId()) })(inner.Call())
 	case rpc.Message_Which_bootstrap:
-		b, err := inner.Bootstrap()
-		if err != nil {
-			return malformed(err)
-		}
-		return c.notAsked(b.QuestionId())
+		return read(func(b rpc.Bootstrap) error { return c.notAsked(b.QuestionId()) })(inner.Bootstrap())
 	case rpc.Message_Which_resolve:
-		// The peer keeps the promise. Release what the Resolve gave it.
-		r, err := inner.Resolve()
-		if err != nil {
-			return malformed(err)
-		}
-		if r.Which() != rpc.Resolve_Which_cap {
-			return nil
-		}
-		d, err := r.Cap()
-		if err != nil {
-			return malformed(err)
-		}
+		return read(c.takeBack)(inner.Resolve())
+	}
+	return protocolf("the peer does not implement a message that every peer must")
+}
+
+// takeBack releases what a Resolve gave the peer, which keeps the promise.
+func (c *Conn) takeBack(r rpc.Resolve) error {
+	if r.Which() != rpc.Resolve_Which_cap {
+		return nil
+	}
+	return read(func(d rpc.CapDescriptor) error {
 		switch d.Which() {
 		case rpc.CapDescriptor_Which_senderHosted:
 			return c.handleRelease(d.SenderHosted(), 1)
@@ -163,8 +136,7 @@ func (c *Conn) handleUnimplemented(inner rpc.Message) error {
 			return c.handleRelease(d.SenderPromise(), 1)
 		}
 		return nil
-	}
-	return protocolf("the peer does not implement a message that every peer must")
+	})(r.Cap())
 }
 
 // notAsked fails a question that the peer did not understand.
@@ -181,8 +153,7 @@ func (c *Conn) notAsked(id uint32) error {
 	}
 	q.returned = true
 	q.over()
-	c.questions.remove(id)
-	c.questionIDs.put(id)
+	c.forget(q)
 	gone := c.unexportAll(nil, q.exports)
 	c.mu.Unlock()
 	releaseAll(gone)

@@ -112,7 +112,7 @@ func (r *request) guarded() {
 		if p := recover(); p != nil {
 			r.logf("vat: panic: %v\n%s", p, debug.Stack())
 			if r.conn != nil {
-				r.conn.fail(protocolf("internal error"))
+				r.conn.shutdown(protocolf("internal error"))
 			}
 		}
 	}()

@@ -72,7 +72,7 @@ func (p *promise) mayLeadTo(t target) *Exception {
 // If calls on p were sent to the peer of q's connection, and t is not there, those calls have yet to come
 // back. Then later calls wait until the peer has answered a Disembargo (rpc.capnp, Disembargo).
 func (p *promise) resolve(t target, q *question) {
-	if q != nil && p.hold(t, q.conn, q.elsewhere) && q.conn.embargo(p, t, &pipe{q, p.path}, nil) {
+	if q != nil && p.hold(t, q.conn, q.elsewhere) && q.conn.embargo(p, t, &pipe{q, p.path}) {
 		return
 	}
 	p.redirect(t, true)
@@ -80,7 +80,7 @@ func (p *promise) resolve(t target, q *question) {
 
 // resolveImport is resolve for a promise that the peer has resolved.
 func (p *promise) resolveImport(t target, i *importCap) {
-	if p.hold(t, i.conn, false) && i.conn.embargo(p, t, nil, i) {
+	if p.hold(t, i.conn, false) && i.conn.embargo(p, t, i) {
 		return
 	}
 	p.redirect(t, true)

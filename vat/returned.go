@@ -78,7 +78,7 @@ func (c *Conn) succeed(q *question, m *message) {
 		kept = m.bytes() + keptCap
 	}
 	q.ans.completeFrom(m, nil, q)
-	c.reader.answered = c.finishKept(q, kept)
+	c.reader.answered = c.finish(q, kept)
 }
 
 // forget removes q from the table: both Finish and Return have gone (rpc.capnp, QuestionId). Called with c.mu
@@ -153,37 +153,27 @@ func (c *Conn) handleReturn(m *message, ret rpc.Return) error {
 			res, exc := other.outcome()
 			q.ans.completeFrom(res, exc, q)
 			other.drop()
-			c.finishQuestion(q, true)
+			c.finish(q, mostOwed) // leaves at once
 			c.outbox.flush()
 		})
 		return nil
 	case exc != nil:
 		m.unref()
 		q.ans.completeFrom(nil, exc, q)
-		c.reader.answered = c.finishQuestion(q, false)
+		c.reader.answered = c.finish(q, 0)
 	default:
 		c.succeed(q, m)
 	}
 	return nil
 }
 
-// finishKept is finishQuestion for results of which the peer keeps that many bytes until the Finish.
-func (c *Conn) finishKept(q *question, bytes int64) (last bool) {
+// finish sends Finish for a question that was returned, and of whose results the peer keeps that many bytes
+// until then. The Finish does not release the capabilities in the results, which are released one by one. It
+// reports whether no question is open.
+func (c *Conn) finish(q *question, kept int64) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.finish(q, c.owe(bytes))
-}
-
-// finishQuestion sends Finish for a question that was returned. The Finish does not release the capabilities
-// in the results, which are released one by one. It reports whether no question is open.
-func (c *Conn) finishQuestion(q *question, urgent bool) (last bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.finish(q, urgent)
-}
-
-// finish is finishQuestion with c.mu held.
-func (c *Conn) finish(q *question, urgent bool) (last bool) {
+	urgent := c.owe(kept)
 	if !c.closed {
 		c.forget(q)
 		c.outbox.short(newFinish(q.id, false), urgent)
