@@ -15,22 +15,16 @@ import (
 // streamResult is the type id of StreamResult in capnp/stream.capnp: the result of a `-> stream` method.
 const streamResult = 0x995f9a3377c0b16e
 
-// descriptions is the generated text about interfaces.
-type descriptions struct {
-	files map[string]string // by Go file: method descriptors and pointer indices
-	index string            // the package's list of interfaces
-}
-
-// A describer walks the compiled schema.
+// A describer walks the compiled schema, and has the generated text about interfaces.
 type describer struct {
 	pkg   *pkg
 	nodes map[uint64]schema.Node
-	out   map[string]*strings.Builder
-	index strings.Builder
+	out   map[string]*strings.Builder // by Go file: method descriptors and pointer indices
+	index strings.Builder             // the package's list of interfaces
 }
 
 // describe reads the CodeGeneratorRequest for what capnpc-go's output does not say in a usable form.
-func describe(request []byte, p *pkg) (*descriptions, error) {
+func describe(request []byte, p *pkg) (*describer, error) {
 	dec := capnp.NewDecoder(bytes.NewReader(request))
 	msg, err := dec.Decode()
 	if err != nil {
@@ -61,11 +55,7 @@ func describe(request []byte, p *pkg) (*descriptions, error) {
 		}
 	}
 	d.index.WriteString("}\n")
-	result := &descriptions{files: map[string]string{}, index: d.index.String()}
-	for name, b := range d.out {
-		result.files[name] = b.String()
-	}
-	return result, nil
+	return d, nil
 }
 
 // file describes what one schema file declares, at any depth of nesting, in the order of Go names.
@@ -78,7 +68,8 @@ func (d *describer) file(f schema.CodeGeneratorRequest_RequestedFile) error {
 	d.out[name+".go"] = b
 	byName := map[string]schema.Node{}
 	for id, n := range d.nodes {
-		if goName := d.pkg.goName[id]; goName != "" && d.fileOf(n) == f.Id() {
+		display, _ := n.DisplayName()
+		if goName := d.pkg.goName[id]; goName != "" && strings.HasPrefix(display, name+":") {
 			byName[goName] = n
 		}
 	}
@@ -95,21 +86,6 @@ func (d *describer) file(f schema.CodeGeneratorRequest_RequestedFile) error {
 		}
 	}
 	return nil
-}
-
-// fileOf returns the id of the file that declares n. The parameter and result structs of a method have no
-// scope of their own: they belong to the file of the interface that names them.
-func (d *describer) fileOf(n schema.Node) uint64 {
-	display, _ := n.DisplayName()
-	file, _, _ := strings.Cut(display, ":")
-	for id, c := range d.nodes {
-		if c.Which() == schema.Node_Which_file {
-			if name, _ := c.DisplayName(); name == file {
-				return id
-			}
-		}
-	}
-	return 0
 }
 
 // iface emits one descriptor a method.

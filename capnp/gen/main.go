@@ -41,14 +41,9 @@ func main() {
 }
 
 func run(check bool, args []string) error {
-	var schemaDir, outDir string
+	schemaDir, outDir := "schema", "capnp"
 	switch len(args) {
 	case 0:
-		root, err := moduleRoot()
-		if err != nil {
-			return err
-		}
-		schemaDir, outDir = filepath.Join(root, "schema"), filepath.Join(root, "capnp")
 	case 1:
 		schemaDir, outDir = args[0], args[0]
 	case 2:
@@ -201,18 +196,6 @@ func compare(dir string, files map[string][]byte) error {
 		return fmt.Errorf("not current: %s; run `go run ./capnp/gen`", strings.Join(stale, ", "))
 	}
 	return nil
-}
-
-func moduleRoot() (string, error) {
-	mod, err := output(exec.Command("go", "env", "GOMOD"))
-	if err != nil {
-		return "", err
-	}
-	path := strings.TrimSpace(string(mod))
-	if path == "" || path == os.DevNull {
-		return "", errors.New("not inside a Go module")
-	}
-	return filepath.Dir(path), nil
 }
 
 // output runs cmd; a failure carries what it wrote to standard error.

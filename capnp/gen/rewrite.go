@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func rewrite(request []byte, raw map[string][]byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		body.WriteString(d.files[name])
+		body.WriteString(d.out[name].String())
 		out[name], err = finish(p.name, name, body.Bytes())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -66,7 +67,7 @@ func rewrite(request []byte, raw map[string][]byte) (map[string][]byte, error) {
 	if _, taken := out["interfaces.capnp.go"]; taken {
 		return nil, errors.New("interfaces.capnp: the list of interfaces takes this name; give the schema another")
 	}
-	out["interfaces.capnp.go"], err = finish(p.name, "interfaces", []byte(d.index))
+	out["interfaces.capnp.go"], err = finish(p.name, "interfaces", []byte(d.index.String()))
 	return out, err
 }
 
@@ -89,8 +90,8 @@ func (p *pkg) survey(f *ast.File) {
 					p.calls[s.Name.Name] = true
 				}
 			case *ast.ValueSpec:
-				name, isID := strings.CutSuffix(s.Names[0].Name, "_TypeID")
-				if lit, ok := first(s.Values).(*ast.BasicLit); isID && ok {
+				if name, isID := strings.CutSuffix(s.Names[0].Name, "_TypeID"); isID {
+					lit := s.Values[0].(*ast.BasicLit)
 					if id, err := strconv.ParseUint(lit.Value, 0, 64); err == nil {
 						p.goName[id] = name
 					}
@@ -293,8 +294,8 @@ func (p *pkg) isClient(t ast.Expr) bool {
 // lists names lists of capabilities for what they are on the wire: lists of pointers.
 func (p *pkg) lists(src string) string {
 	for name := range p.interfaces {
-		src = replaceWord(src, "New"+name+"_List", "capnp.NewPointerList")
-		src = replaceWord(src, name+"_List", "capnp.PointerList")
+		src = regexp.MustCompile(`\bNew`+name+`_List\b`).ReplaceAllString(src, "capnp.NewPointerList")
+		src = regexp.MustCompile(`\b`+name+`_List\b`).ReplaceAllString(src, "capnp.PointerList")
 	}
 	return src
 }

@@ -134,8 +134,9 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-func TestReplaceWord(t *testing.T) {
-	if got, want := replaceWord("Dir.XDir X_List", "Dir", "X"), "X.XDir X_List"; got != want {
+func TestLists(t *testing.T) {
+	p := &pkg{interfaces: map[string]bool{"Dir": true}}
+	if got, want := p.lists("Dir_List.XDir_List NewDir_List Dir_Lists"), "capnp.PointerList.XDir_List capnp.NewPointerList Dir_Lists"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -15,13 +15,6 @@ func isSelector(e ast.Expr, pkg, name string) bool {
 	return ok && isIdent(s.X, pkg) && s.Sel.Name == name
 }
 
-func first(list []ast.Expr) ast.Expr {
-	if len(list) == 0 {
-		return nil
-	}
-	return list[0]
-}
-
 // fields returns the type of each parameter or result.
 func fields(l *ast.FieldList) []ast.Expr {
 	if l == nil {
@@ -63,29 +56,4 @@ func pointerIndex(body *ast.BlockStmt, method string) (index string, ok bool) {
 		return !ok
 	})
 	return index, ok
-}
-
-// replaceWord replaces old where it stands as a whole Go identifier.
-func replaceWord(src, old, repl string) string {
-	var b strings.Builder
-	for {
-		i := strings.Index(src, old)
-		if i < 0 {
-			b.WriteString(src)
-			return b.String()
-		}
-		end := i + len(old)
-		whole := (i == 0 || !isWordByte(src[i-1])) && (end == len(src) || !isWordByte(src[end]))
-		b.WriteString(src[:i])
-		if whole {
-			b.WriteString(repl)
-		} else {
-			b.WriteString(old)
-		}
-		src = src[end:]
-	}
-}
-
-func isWordByte(c byte) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
