@@ -72,7 +72,7 @@ func NewHost(l Limits) *Host {
 	return h
 }
 
-// Alone returns a meter of a host of its own, in which nobody else waits. In each lane so many
+// Alone returns a meter of a host of its own, in which nobody else waits. In each lane that many
 // calls may be in progress at once.
 func Alone(calls int) *Meter {
 	h := &Host{all: New("host", "this connection", nil)}

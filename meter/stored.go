@@ -30,7 +30,8 @@ func (l *Lacks) Error() string {
 		l.Whose, l.Need.Bytes, l.Need.Nodes, l.Left.Bytes, l.Left.Nodes, l.Kind().forMore(l.Whose))
 }
 
-// TooMuch returns the text that a write needs more than is left of whose quota.
+// TooMuch returns the text of the error for a write that needs more than is left of a
+// quota. whose says whose quota it is, such as "this grant".
 func TooMuch(whose string) string {
 	return "this is more than the quota of " + whose + " has left" + StoredBytes.forMore(whose)
 }

@@ -21,9 +21,9 @@ import (
 	"capd/worktree"
 )
 
-// Committed returns the URL of what the repository around dir has committed of dir, for a [Mount]. The mount
-// follows new commits. It reports false if there is none, and for a repository with parts elsewhere, since
-// nobody asked for the repository by name.
+// Committed returns a URL, for a [Mount], of dir as it is in the last commit of the repository around dir. The
+// mount follows new commits. Committed reports false if there is no repository or no commit. It also reports false
+// for a repository with parts elsewhere, such as borrowed objects: nobody named that repository.
 func Committed(dir string) (url string, there bool) {
 	repo, ok := git.FindAmbient(dir)
 	if !ok {

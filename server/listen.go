@@ -80,7 +80,7 @@ func (adv Advertised) parse() (hostPort, error) {
 	return a, nil
 }
 
-// ErrAdvertise is answered when Advertise is set but no address of Listen means every address. Locators of
+// ErrAdvertise is the error when Advertise is set but no address of Listen means every address. Locators of
 // other addresses name the address itself.
 var ErrAdvertise = vfs.Errorf(vfs.Invalid, "Advertise needs an address in Listen that is every address, such as tls::7000; otherwise locators name the address itself")
 

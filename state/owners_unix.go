@@ -13,8 +13,8 @@ import (
 const maxLinks = 40
 
 // Replaceable returns a directory or link on the way to path that another user than root can change, or "".
-// What path leads to could be replaced there. path is absolute and exists. Whether others can change what it
-// leads to itself is another question; see [Private].
+// That user could then replace what path leads to. path is absolute and exists. For whether another user can change
+// what path leads to, see [Private].
 func Replaceable(path string) string {
 	const root = string(filepath.Separator)
 	at, rest := root, strings.Split(filepath.Clean(path), root)

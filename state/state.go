@@ -138,8 +138,8 @@ func MakeDir(dir string) error {
 	return nil
 }
 
-// Removed ends the name of a directory that [RemoveDir] is removing. One that is left after a crash is for
-// whoever finds it.
+// Removed is the suffix of a directory's name while [RemoveDir] removes the directory. Whoever finds such a
+// directory after a crash removes it.
 const Removed = ".removed"
 
 // RemoveDir removes a directory with what is in it. After a crash it is wholly there or wholly gone.

@@ -1,9 +1,10 @@
-// Package vat is a Cap'n Proto RPC peer: two parties, level 1, on go-capnp's serialization alone.
+// Package vat speaks Cap'n Proto RPC with one peer over a connection, and does not trust that peer. It implements
+// level 1 of the protocol. Of go-capnp it uses only the serialization.
 //
-// A vat hosts objects and holds references to objects of others. Both sides of a connection may do both.
-// An object is any Go value, served with [Serve]. A [Table] has its methods, with one line for each. A reference
-// is a [*Cap]. [Send] and [Do] call a method. [Answer.Cap] returns a capability from a result that has not arrived
-// yet, so that a chain of calls costs one round trip.
+// A vat hosts objects and holds references to objects of its peer. Both sides of a connection may do both. An
+// object is any Go value, served with [Serve]. A [Table] lists its methods. A reference is a [*Cap]. [Send] and [Do]
+// call a method. [Answer.Cap] returns a capability from a result that has not arrived yet, so that a chain of calls
+// costs one round trip.
 //
 // These commands generate the code for a schema:
 //

@@ -13,10 +13,10 @@ import (
 	"capd/vfs/diff"
 )
 
-// Stage makes the blobs of changes ahead of a commit, which is short then: it makes no
-// blob again of a content that is still the same. Nothing refers to the blobs yet. Stage
-// leaves out a content that is not there any more, or changes meanwhile. It answers what
-// Prepare would answer for the same options.
+// Stage makes the blobs of changes in advance, so that [Store.Prepare] takes less time: it
+// does not make a blob again if the content is still the same. Nothing refers to the blobs
+// yet. Stage leaves out a content that was removed, or that changes meanwhile. It answers
+// what Prepare would answer for the same options.
 func (s *Store) Stage(ctx context.Context, o CommitOptions, changes []diff.Change) (err error) {
 	defer func() { err = ambient(err) }()
 	if _, _, _, err := s.check(ctx, o); err != nil {

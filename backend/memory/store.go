@@ -1,13 +1,14 @@
 // Package memory keeps a tree in memory, with limits on bytes and nodes. The tree is
 // lost when the process ends.
 //
-// A full store answers quota. Beside its tree a store holds content being staged by
-// Replace, and old content that readers have open. At most twice Limits.Bytes are
-// staged. Each grant may stage as much as the others have left free of that, so none
-// can keep the others from writing; more answers busy. A grant that has more old
-// content open than Limits.Bytes can open and write nothing until it closes some; that
-// answers busy, too. So one grant alone never makes a store hold more than four times
-// Limits.Bytes.
+// A full store answers quota. Beside its tree a store holds content that Replace is
+// staging, and old content that readers have open.
+//
+// All grants together may stage twice Limits.Bytes. Of that, each grant may stage at most
+// as much as is left free, so that it cannot keep the others from writing. More answers
+// busy. A grant that has more old content open than Limits.Bytes can open and write nothing
+// until it closes some; that answers busy, too. So one grant alone never makes a store hold
+// more than four times Limits.Bytes.
 package memory
 
 import (

@@ -5,8 +5,8 @@
 // github.com/bazelbuild/remote-apis.
 //
 // The server is trusted only to keep the blobs. What it sends is compared with its
-// digest before anybody sees a byte, and never is more accepted than was asked for. A
-// server may drop a blob; pins are not supported.
+// digest before anybody sees a byte, and Store accepts no more bytes than it asked for.
+// A server may drop a blob; pins are not supported.
 package reapi
 
 import (

@@ -59,7 +59,8 @@ var Sample = vfstest.Tree{
 	"z":       {Dir: true},
 }
 
-// Guarded is a sample behind a membrane, and the control of it.
+// Guarded returns a tree behind a membrane, its control, and the tree without the
+// membrane.
 func Guarded(t testing.TB, tree vfstest.Tree, guards ...membrane.Guard) (vfs.Dir, *membrane.Control, vfs.Dir) {
 	t.Helper()
 	_, raw := Store(t, tree)
@@ -67,7 +68,7 @@ func Guarded(t testing.TB, tree vfstest.Tree, guards ...membrane.Guard) (vfs.Dir
 	return d, c, raw
 }
 
-// Controlled is d with a gate of its own.
+// Controlled returns d behind a gate of its own, and the control of that gate.
 func Controlled(t testing.TB, d vfs.Dir) (vfs.Dir, *membrane.Control) {
 	t.Helper()
 	r, c, err := membrane.RevocableDir(d)
@@ -75,7 +76,7 @@ func Controlled(t testing.TB, d vfs.Dir) (vfs.Dir, *membrane.Control) {
 	return r, c
 }
 
-// OK fails the test when there is an error.
+// OK ends the test if err is not nil.
 func OK(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -83,7 +84,8 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Is says that err has the code want; "" is no error.
+// Is fails the test unless err has the code want; "" means no error. what begins the
+// message.
 func Is(t testing.TB, what string, err error, want vfs.Code) {
 	t.Helper()
 	if got := vfs.CodeOf(err); got != want {
@@ -164,7 +166,7 @@ type Held struct {
 	Content vfs.Content
 }
 
-// Hold opens what [Held] is in d.
+// Hold opens a [Held] in d, which has the nodes of [Sample].
 func Hold(t testing.TB, d vfs.Dir) Held {
 	t.Helper()
 	h := Held{Dir: d}
@@ -183,7 +185,7 @@ func (h Held) Close() {
 	h.File.Close()
 }
 
-// Ops is every operation. Those that change make what the next ones undo.
+// Ops lists every operation. They are run in order: what one creates, a later one removes.
 var Ops = []Op{
 	{"stat a directory", false, func(ctx context.Context, h Held) error { _, err := h.Dir.Stat(ctx); return err }},
 	{"stat a file", false, func(ctx context.Context, h Held) error { _, err := h.File.Stat(ctx); return err }},
@@ -250,8 +252,8 @@ var Ops = []Op{
 	{"rmdir", true, func(ctx context.Context, h Held) error { return h.Dir.Remove(ctx, "fresh", vfs.If{}) }},
 }
 
-// TryAll says what every operation answers: reads the code that looking gives,
-// changes the code that changing gives.
+// TryAll runs every operation of [Ops] on h and checks what it answers. An operation that
+// reads must answer reads, and one that changes must answer changes; "" means no error.
 func TryAll(t testing.TB, what string, h Held, reads, changes vfs.Code) {
 	t.Helper()
 	for _, o := range Ops {
@@ -279,7 +281,7 @@ func Find(ctx context.Context, d vfs.Dir, p *search.Pattern, after string, visit
 	return search.Search{Pattern: p, After: after, Visit: visit}.In(ctx, d)
 }
 
-// Picture is the tree as text, times left out.
+// Picture returns the tree as text, without times.
 func Picture(t testing.TB, d vfs.Dir) string {
 	t.Helper()
 	var b strings.Builder
@@ -296,7 +298,7 @@ func Picture(t testing.TB, d vfs.Dir) string {
 	return b.String()
 }
 
-// Hits are the paths that Find says match, after a path.
+// Hits returns the matching paths that [Find] visits after the path after.
 func Hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
 	t.Helper()
 	p, err := search.Compile(pattern)
@@ -310,7 +312,7 @@ func Hits(t testing.TB, d vfs.Dir, pattern, after string) (all []string) {
 	return all
 }
 
-// Naive walks everything and matches whole paths.
+// Naive finds what [Hits] should find. It walks the whole tree and matches whole paths.
 func Naive(t testing.TB, d vfs.Dir, pattern string) (all []string) {
 	t.Helper()
 	p, err := search.Compile(pattern)
@@ -341,7 +343,7 @@ func Mount(t testing.TB, ns *namespace.Namespace, path string, tree vfstest.Tree
 	OK(t, ns.Mount(path, d, namespace.Options{}))
 }
 
-// Asking reads data once it was asked to.
+// Asking is a reader that waits for Ask before it reads Data.
 type Asking struct {
 	Ask  chan struct{}
 	Data *strings.Reader
@@ -352,7 +354,8 @@ func (a *Asking) Read(p []byte) (int, error) {
 	return a.Data.Read(p)
 }
 
-// Metered is a sample on a store that can fail, behind a meter. raw is the store.
+// Metered returns [Sample] behind a meter with the limits a, that meter, a plan of faults,
+// and the store itself.
 func Metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan, vfs.Dir) {
 	t.Helper()
 	l := NewMeter(a)
@@ -361,7 +364,7 @@ func Metered(t testing.TB, a meter.Limits) (vfs.Dir, *meter.Meter, *faultfs.Plan
 	return membrane.Guarded(faultfs.New(raw, plan), nil, membrane.Guard{Meter: l}), l, plan, raw
 }
 
-// Policies are guards that concern nothing in the suite's trees.
+// Policies returns guards that match nothing in the trees of the suite.
 func Policies() []membrane.Guard {
 	return []membrane.Guard{
 		deny.Must("**/.ssh/**", "**/*.pem").Guard(),
@@ -376,12 +379,12 @@ func Policies() []membrane.Guard {
 // Do is the operation that a guard runs.
 type Do = func(context.Context) (vfs.Effect, error)
 
-// Around is a guard around every operation.
+// Around returns a guard that runs f around every operation.
 func Around(f func(ctx context.Context, op membrane.Op, do Do) (vfs.Effect, error)) membrane.Guard {
 	return membrane.Guard{Around: f}
 }
 
-// Child controls the path of names below c, and releases what is on the way.
+// Child returns the control of the path of names below c. It releases the controls on the way.
 func Child(t testing.TB, c *membrane.Control, names ...string) *membrane.Control {
 	t.Helper()
 	for i, name := range names {
