@@ -166,5 +166,5 @@ var errNoLocator = vfs.Errorf(vfs.Denied, "this host did not make this locator; 
 
 var errUnmounted = vfs.Errorf(vfs.Stale, "the mount that this capability is for was unmounted; ask its giver for another")
 
-// Meters returns the meter.Host of which every grant's meter is a part.
+// Meters returns the meter.Host that has the meters of all grants.
 func (h *Host) Meters() *meter.Host { return h.meters }

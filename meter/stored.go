@@ -99,8 +99,8 @@ func rest(limit, used int64) int64 {
 }
 
 // storedShares appends how much each meter may make stored data grow, from the topmost down to m.
-// Each gets half of what is left, so that afterwards it has no more than is left. What others
-// removed does not reduce it.
+// Each gets half of what is left, so that as much is left for the others. What others removed
+// does not reduce it.
 func (m *Meter) storedShares(list []Effect) []Effect {
 	p := m.parent
 	if p == nil {

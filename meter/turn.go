@@ -57,7 +57,7 @@ func (m *Meter) Enter(t *Turn) {
 	}
 }
 
-// sampled is the rate of measured turns among those of Light that did not wait: one in so many.
+// sampled is how few turns of Light that did not wait are measured: one in sampled.
 const sampled = 64
 
 // longLight is the most that a measured turn of Light counts for, since its goroutine may have

@@ -8,7 +8,7 @@ import (
 	"capd/vfs"
 )
 
-// own opens stores of one scheme of the host's own. Their faults cost no more than the mount: a panic and a store
+// own opens stores of one scheme of the host's own. A fault of the opener fails only the mount: a panic and a store
 // without a Root are errors.
 type own struct {
 	scheme string

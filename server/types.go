@@ -72,7 +72,7 @@ func GitURL(repo, revision string) string {
 	return (&URL{Scheme: "git", Path: repo, Fragment: revision}).String()
 }
 
-// wrong answers invalid for a bound that is none.
+// wrong answers invalid for a bound below 0.
 func (m *Mount) wrong() error {
 	if m.Bytes < 0 || m.Nodes < 0 {
 		return vfs.Errorf(vfs.Invalid, "Bytes is %d and Nodes is %d; a bound is above 0, and 0 is no bound", m.Bytes, m.Nodes)

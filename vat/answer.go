@@ -37,8 +37,8 @@ type answer struct {
 // complete makes the outcome known. Only the first call has an effect. It takes over res.
 func (a *answer) complete(res *message, exc *Exception) { a.completeFrom(res, exc, nil) }
 
-// completeFrom is complete for the outcome of the question q, which may be nil. Promises made of it on which
-// calls were sent may need an embargo.
+// completeFrom is complete for the outcome of the question q, which may be nil. A promise made of the outcome may
+// need an embargo if calls were sent on it.
 func (a *answer) completeFrom(res *message, exc *Exception, q *question) {
 	a.mu.Lock()
 	if a.done {

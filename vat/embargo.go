@@ -207,7 +207,7 @@ func (c *Conn) echo(mt rpc.MessageTarget, id uint32) error {
 	return c.loopback(t, id)
 }
 
-// wasReturned reports whether the call of which mt is a part was answered. It is true for an exported
+// wasReturned reports whether the call was answered whose result mt points into. It is true for an exported
 // capability. Called with c.mu held.
 func (c *Conn) wasReturned(mt rpc.MessageTarget) bool {
 	if mt.Which() != rpc.MessageTarget_Which_promisedAnswer {

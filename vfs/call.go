@@ -16,8 +16,8 @@ type Call struct {
 	// Stage counts n bytes as staged. Nil counts nothing. See [Stage].
 	Stage func(n int64) (unstage func(), err error)
 
-	// Dropped is told by how much the store shrinks when a staged directory is dropped,
-	// since Commit has counted what was made in it. Nil tells nobody. See [StagedDir].
+	// Dropped is called when a staged directory is dropped, with the effect on the store:
+	// Commit has counted what was made in the directory. It may be nil. See [StagedDir].
 	Dropped func(Effect)
 
 	// Batch is the batch of changes that the call belongs to, all of which are made or

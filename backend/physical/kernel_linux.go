@@ -130,8 +130,8 @@ func openCached(dir int, path string, flags int) (int, error) {
 	return fd, err
 }
 
-// identAt identifies the directory at path, of which fd is a descriptor and stx what
-// statx returned. If keep is set, the directory is likely to be entered soon.
+// identAt identifies the directory at path. fd is a descriptor of it, and stx is what
+// statx returned for it. If keep is set, the directory is likely to be entered soon.
 func (h *kernelHost) identAt(path string, fd int, stx *unix.Statx_t, keep bool) ident {
 	if id, ok := h.open.ident(path, devOf(stx), stx.Ino); ok {
 		return id
@@ -220,7 +220,7 @@ func uninterrupted(f func() error) error {
 	}
 }
 
-// identOf identifies the directory that fd is open on, of which statx returned stx.
+// identOf identifies the directory that fd is open on. stx is what statx returned for it.
 // AT_HANDLE_FID, Linux 6.5, gives a handle on nearly every file system; see
 // name_to_handle_at(2).
 func identOf(fd int, stx *unix.Statx_t) ident {

@@ -84,8 +84,8 @@ func (l *nameLocks) unlock(claims []claim) {
 	}
 }
 
-// claimsOf returns paths and the directories on the way, each once, but for directories within the
-// first above bytes. All callers use the same order, so no two wait for each other.
+// claimsOf returns paths and the directories on the way, each once. It leaves out the directories within
+// the first above bytes of a path. All callers use the same order, so no two wait for each other.
 func claimsOf(paths []string, above int) []claim {
 	var claims []claim
 	for _, path := range paths {

@@ -20,7 +20,7 @@ const maxPageBytes = 1 << 20
 // continue without listing the directory from its start.
 type listing struct {
 	after  string     // last name answered
-	held   *vfs.Entry // read already, but for the next page
+	held   *vfs.Entry // read already; it begins the next page
 	next   func() (vfs.Entry, error, bool)
 	stop   func()
 	cancel context.CancelFunc

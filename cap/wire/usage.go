@@ -69,7 +69,7 @@ func Usage(w schema.Usage, err error) (u operator.Usage, _ error) {
 	return u, nil
 }
 
-// milliseconds reads a number of milliseconds, of which the longest durations are cut.
+// milliseconds reads a number of milliseconds. It cuts what is too long for a Duration.
 func milliseconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 }

@@ -109,8 +109,8 @@ func (e *env) uninterrupted() (context.Context, context.CancelFunc) {
 const takeBackTimeout = 15 * time.Second
 
 // deliver prints a locator that nobody can print again. If that fails, or if the command
-// was interrupted, it takes back what the locator stands for. id names that for the host's
-// operator. It is "" if only takeBack can do it.
+// was interrupted, it revokes the grant of the locator with takeBack. id names the grant for
+// the host's operator. It is "" if only takeBack can revoke it.
 func (e *env) deliver(id string, takeBack func(context.Context) error, print func() error) error {
 	err := print()
 	if err == nil {

@@ -122,7 +122,7 @@ func (n *inode) all(visit func(*inode)) {
 	walk(n)
 }
 
-// unsynced returns the changes that a power cut after so many calls may lose.
+// unsynced returns the changes that a power cut after the first calls calls may lose.
 func (n *inode) unsynced(calls int) (all []*part) {
 	n.all(func(n *inode) {
 		for _, p := range n.parts {
@@ -135,7 +135,7 @@ func (n *inode) unsynced(calls int) (all []*part) {
 	return all
 }
 
-// left returns what a power cut after so many calls leaves below n. keeps says
+// left returns what a power cut after the first calls calls leaves below n. keeps says
 // what happens to each change that may be lost.
 func (n *inode) left(calls int, keeps func(*part) keeping) tree {
 	fate := func(p *part) keeping {

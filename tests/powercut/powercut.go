@@ -93,7 +93,7 @@ func need(t testing.TB) string {
 
 var thorough = os.Getenv("CI") != "" || os.Getenv("CAPD_CI") != ""
 
-// maxPlain is the most calls of which a plain run tries all states.
+// maxPlain is how many calls a program may make so that a plain run tries all states.
 const maxPlain = 120
 
 // maxReported is the most failing states that are reported.

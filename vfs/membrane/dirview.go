@@ -219,7 +219,7 @@ func (v *dirView) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 }
 
 // make creates a node and its view d. It reserves room for the node first; until the
-// node exists d stands for the directory.
+// node exists, d is a view of the directory.
 func (v *dirView) make(ctx context.Context, kind OpKind, name string, d *view, do func(context.Context) (vfs.Node, error)) error {
 	t, err := v.target(ctx, name, vfs.CheckNewName, noWrite, false)
 	if err != nil {

@@ -195,8 +195,7 @@ func (g *Gate) belowBut(but func(*Gate) bool) (all []*Gate) {
 // maxDerived is how many gates may be derived one from another.
 const maxDerived = 4096
 
-// derive makes a new gate for a view of base gate g that stands at path. It answers
-// limit.
+// derive makes a new gate for a view at path whose base gate is g. It answers limit.
 func (g *Gate) derive(path string, m *meter.Meter) (*Gate, error) {
 	g.tree.mu.Lock()
 	defer g.tree.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"capd/vfs"
 )
 
-// Matcher says which paths a rule applies to. It stands at one path and never changes;
+// Matcher says which paths a rule applies to. It is at one path and never changes;
 // Step leads from it to the names below. A directory behind a membrane keeps the
 // matchers of its guards, so each name of a path is matched once, however long the path
 // is. The type must be comparable, usually a pointer. Safe for concurrent use.

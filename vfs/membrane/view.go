@@ -339,8 +339,7 @@ func (v *view) derive(d *view, inner *shared, path string, r rules) error {
 	return v.deriveAt(d, inner, path, r, v.base, v.mask)
 }
 
-// deriveAt is derive with another base, of which it takes a reference, and another
-// mask.
+// deriveAt is derive with another base and another mask. It takes a reference to base.
 func (v *view) deriveAt(d *view, inner *shared, path string, r rules, base *Gate, m mode) error {
 	err := vfs.CheckPathSize(path)
 	if err == nil {

@@ -139,7 +139,7 @@ func (p *plan) addAll(ctx context.Context, path string, open func(context.Contex
 	if !p.chosen.meets(path) {
 		return nil
 	}
-	if strings.Count(path, "/") >= 2*vfs.MaxDepth || len(path) > 2*vfs.MaxPath { // nobody can open it, wherever it moves
+	if strings.Count(path, "/") >= 2*vfs.MaxDepth || len(path) > 2*vfs.MaxPath { // nobody could open it after any move
 		return vfs.At(path, vfs.Errorf(vfs.Limit, "what was moved has paths that nobody can open; revert the move"))
 	}
 	p.add(path)

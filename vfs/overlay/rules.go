@@ -14,7 +14,7 @@ type Rules interface {
 	CheckName(name string, kind vfs.Kind) error
 	// CheckSize is called before a file becomes that many bytes long.
 	CheckSize(size int64) error
-	// CheckDepth is called before a directory is made that is so many names deep.
+	// CheckDepth is called before a directory is made whose path has depth names.
 	CheckDepth(depth int) error
 	// CheckDir is called before a directory of the lower tree moves or is removed, and
 	// before its entries change.

@@ -111,7 +111,7 @@ func withheld(err error) bool {
 	return e == vfs.ErrNoLinks || e.Code == vfs.Denied && e.Msg == deniedByPolicy
 }
 
-// deniedByPolicy is the message of an error that says no more than denied.
+// deniedByPolicy is the message of an error that tells nothing besides denied.
 var deniedByPolicy = vfs.At("", vfs.Denied).(*vfs.Error).Msg
 
 // matchAhead is how many entries of a directory are matched before they are visited. It

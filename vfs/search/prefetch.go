@@ -21,7 +21,7 @@ type prefetcher struct {
 	held    atomic.Int64 // names that were listed and not visited yet
 }
 
-// Bounds of one job: so many directories side by side, so many in all, and so many
+// Bounds of one job: how many directories side by side, how many in all, and how many
 // names in each. The search itself lists a larger directory. A job also ends once
 // matching has cost prefetchSide*prefetchNames work units. No job starts while more
 // than prefetchHeld names are waiting.

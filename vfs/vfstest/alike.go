@@ -248,7 +248,7 @@ func (w *world) refuses(who string) {
 	w.Helper()
 	f, d := w.file("f"), w.dir("d")
 	names := append([]string{"new"}, badNewNames...)
-	if !w.s.Remote { // a name that is none is not sent
+	if !w.s.Remote { // the client does not send invalid names
 		names = append(names, badNames...)
 	}
 	for _, name := range names {
