@@ -75,7 +75,7 @@ func changesOf(steps []step) []diff.Change {
 	for _, s := range steps {
 		all = append(all, s.change)
 	}
-	slices.SortFunc(all, func(a, b diff.Change) int { return compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b diff.Change) int { return diff.ComparePaths(a.Path, b.Path) })
 	return slices.CompactFunc(all, func(a, b diff.Change) bool { return a.Path == b.Path })
 }
 
@@ -92,7 +92,7 @@ func ops(steps []step) []membrane.Op {
 // runner makes the steps of a batch.
 type runner struct {
 	entry *entry
-	at    *cursor
+	at    *diff.Cursor
 	o     Options
 }
 
@@ -101,7 +101,7 @@ type runner struct {
 func (w *runner) run(ctx context.Context, steps []step) (tried int, err error) {
 	for i, s := range steps {
 		from, _ := s.states()
-		is, _, err := w.at.look(ctx, s.change.Path)
+		is, _, err := look(ctx, w.at, s.change.Path)
 		if err == nil && is != from {
 			err = &diff.Conflicts{Paths: []diff.Conflict{s.change.Conflict(is)}}
 		}
@@ -129,7 +129,7 @@ func (w *runner) restore(ctx context.Context, steps []step) (left []diff.Conflic
 			continue
 		}
 		from, to := s.states()
-		is, _, failed := w.at.look(ctx, path)
+		is, _, failed := look(ctx, w.at, path)
 		if failed == nil && is == from && is != to {
 			failed = w.make(ctx, s, is)
 			if isForeign(failed) {
@@ -147,7 +147,7 @@ func (w *runner) restore(ctx context.Context, steps []step) (left []diff.Conflic
 		}
 		w.made(s, i+1, len(steps))
 	}
-	slices.SortFunc(left, func(a, b diff.Conflict) int { return compare(a.Path, b.Path) })
+	slices.SortFunc(left, func(a, b diff.Conflict) int { return diff.ComparePaths(a.Path, b.Path) })
 	return left, err
 }
 
@@ -196,8 +196,8 @@ func isForeign(err error) bool {
 
 // make makes one step. is is the state it starts from.
 func (w *runner) make(ctx context.Context, s step, is diff.State) error {
-	parent, name := split(s.change.Path)
-	d, err := w.at.dir(ctx, parent)
+	parent, name := diff.Split(s.change.Path)
+	d, err := w.at.Dir(ctx, parent)
 	if err != nil {
 		return err
 	}

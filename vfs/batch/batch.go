@@ -67,8 +67,8 @@ func Run(ctx context.Context, journal, target vfs.Dir, changes []diff.Change, o 
 	if err != nil {
 		return "", err
 	}
-	at := &cursor{root: target}
-	defer at.close()
+	at := diff.NewCursor(target)
+	defer at.Close()
 	todo, err := check(ctx, at, changes)
 	if err != nil || len(todo) == 0 {
 		return "", err
@@ -82,7 +82,7 @@ func Run(ctx context.Context, journal, target vfs.Dir, changes []diff.Change, o 
 	e := newEntry(journal)
 	defer e.close()
 	e.intent = intent{Name: o.Name, Keep: o.Keep, Changes: todo}
-	held, release, err := e.prepare(ctx, at, o)
+	held, release, err := e.prepare(ctx, at, target, o)
 	if err != nil {
 		return "", errors.Join(err, e.drop(context.WithoutCancel(ctx)))
 	}
@@ -93,13 +93,13 @@ func Run(ctx context.Context, journal, target vfs.Dir, changes []diff.Change, o 
 // prepare stages everything, asks target's guards, and writes the intent. If it fails,
 // target is unchanged. The context that it returns never ends. release lets a waiting
 // revoke of target go on.
-func (e *entry) prepare(ctx context.Context, at *cursor, o Options) (held context.Context, release func(), err error) {
+func (e *entry) prepare(ctx context.Context, at *diff.Cursor, target vfs.Dir, o Options) (held context.Context, release func(), err error) {
 	if err := e.stage(ctx, at); err != nil {
 		return nil, nil, err
 	}
 	o.step("staged")
-	at.close() // guards may now ask a human
-	held, release, err = membrane.Hold(ctx, at.root, ops(steps(e.intent.Changes)))
+	at.Close() // guards may now ask a human
+	held, release, err = membrane.Hold(ctx, target, ops(steps(e.intent.Changes)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +114,7 @@ func (e *entry) prepare(ctx context.Context, at *cursor, o Options) (held contex
 }
 
 // carryOut makes the changes. It then marks the batch as done, or undoes it.
-func (e *entry) carryOut(ctx context.Context, at *cursor, o Options) error {
+func (e *entry) carryOut(ctx context.Context, at *diff.Cursor, o Options) error {
 	w := &runner{entry: e, at: at, o: o}
 	all := steps(e.intent.Changes)
 	unsynced, sync := vfs.SyncTogether(ctx)
@@ -167,7 +167,7 @@ func ordered(changes []diff.Change) ([]diff.Change, error) {
 		return nil, vfs.Errorf(vfs.Limit, "a batch has at most %d changes; make several", MaxChanges)
 	}
 	changes = slices.Clone(changes)
-	slices.SortFunc(changes, func(a, b diff.Change) int { return compare(a.Path, b.Path) })
+	slices.SortFunc(changes, func(a, b diff.Change) int { return diff.ComparePaths(a.Path, b.Path) })
 	becomes := make(map[string]diff.State, len(changes))
 	for _, c := range changes {
 		if err := valid(&c); err != nil {
@@ -182,7 +182,7 @@ func ordered(changes []diff.Change) ([]diff.Change, error) {
 		if c.Is.Absent() {
 			continue
 		}
-		for dir, _ := split(c.Path); dir != ""; dir, _ = split(dir) {
+		for dir, _ := diff.Split(c.Path); dir != ""; dir, _ = diff.Split(dir) {
 			if s, ok := becomes[dir]; ok && s.Kind != vfs.DirKind {
 				return nil, vfs.At(c.Path, vfs.Errorf(vfs.Invalid, "the same batch replaces the directory that this path is in"))
 			}
@@ -212,7 +212,7 @@ func valid(c *diff.Change) error {
 		return err
 	}
 	if c.Was.Absent() && !c.Is.Absent() {
-		_, name := split(c.Path)
+		_, name := diff.Split(c.Path)
 		if err := vfs.CheckNewName(name); err != nil {
 			return err
 		}

@@ -9,18 +9,18 @@ import (
 
 // check compares changes, in tree order, with the tree and returns those that still
 // have to be made.
-func check(ctx context.Context, at *cursor, changes []diff.Change) (todo []diff.Change, err error) {
+func check(ctx context.Context, at *diff.Cursor, changes []diff.Change) (todo []diff.Change, err error) {
 	becomes := make(map[string]diff.State, len(changes))
 	for _, c := range changes {
 		becomes[c.Path] = c.Is
 	}
 	var wrong []diff.Conflict
 	for _, c := range changes {
-		is, inDir, err := at.look(ctx, c.Path)
+		is, inDir, err := look(ctx, at, c.Path)
 		if err != nil {
 			return nil, vfs.At(c.Path, err)
 		}
-		parent, _ := split(c.Path)
+		parent, _ := diff.Split(c.Path)
 		switch {
 		case is == c.Is:
 			continue
@@ -49,8 +49,8 @@ func check(ctx context.Context, at *cursor, changes []diff.Change) (todo []diff.
 }
 
 // leftIn returns what the batch would leave in the directory at path.
-func leftIn(ctx context.Context, at *cursor, path string, becomes map[string]diff.State) (left []diff.Conflict, err error) {
-	d, err := at.dir(ctx, path)
+func leftIn(ctx context.Context, at *diff.Cursor, path string, becomes map[string]diff.State) (left []diff.Conflict, err error) {
+	d, err := at.Dir(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // The files that the journal has for a batch: its id and one of these suffixes. Each is
@@ -97,7 +98,7 @@ func (e *entry) open(ctx context.Context, file string) (vfs.Content, error) {
 }
 
 // stage copies all contents that the batch needs, also those to undo it.
-func (e *entry) stage(ctx context.Context, at *cursor) error {
+func (e *entry) stage(ctx context.Context, at *diff.Cursor) error {
 	p := &packer{ctx: ctx, sources: sources(at, e.intent.Changes), packed: map[vfs.Version]segment{}}
 	defer p.close()
 	e.intent.contents = p.packed

@@ -108,7 +108,7 @@ func (p *packer) close() {
 }
 
 // sources returns the contents that changes need, also to undo them, each once.
-func sources(at *cursor, changes []diff.Change) []source {
+func sources(at *diff.Cursor, changes []diff.Change) []source {
 	var all []source
 	have := map[vfs.Version]bool{}
 	add := func(s source) {
@@ -120,7 +120,7 @@ func sources(at *cursor, changes []diff.Change) []source {
 	for i := range changes {
 		c := &changes[i]
 		if c.Was.Kind == vfs.FileKind {
-			add(source{c, true, c.Was.Version, func(ctx context.Context) (io.ReadCloser, error) { return at.content(ctx, c.Path) }})
+			add(source{c, true, c.Was.Version, func(ctx context.Context) (io.ReadCloser, error) { return contentAt(ctx, at, c.Path) }})
 		}
 	}
 	for i := range changes {
@@ -132,14 +132,9 @@ func sources(at *cursor, changes []diff.Change) []source {
 	return all
 }
 
-// content opens the content of the file at path.
-func (c *cursor) content(ctx context.Context, path string) (io.ReadCloser, error) {
-	parent, name := split(path)
-	d, err := c.dir(ctx, parent)
-	if err != nil {
-		return nil, err
-	}
-	n, err := d.Lookup(ctx, name)
+// contentAt opens the content of the file at path.
+func contentAt(ctx context.Context, at *diff.Cursor, path string) (io.ReadCloser, error) {
+	n, err := at.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (e *entry) opener(s diff.State) func(context.Context) (io.ReadCloser, error
 // undo makes those of the changes back that are not made yet. It skips those at which
 // somebody else changed something. The batch is over then, and stays in the journal
 // only if something was skipped. After an error it is not over.
-func (e *entry) undo(ctx context.Context, at *cursor, back []diff.Change, o Options) (left []diff.Conflict, err error) {
+func (e *entry) undo(ctx context.Context, at *diff.Cursor, back []diff.Change, o Options) (left []diff.Conflict, err error) {
 	w := &runner{entry: e, at: at, o: Options{Step: o.Step}}
 	unsynced, sync := vfs.SyncTogether(ctx)
 	left, err = w.restore(unsynced, steps(back))
@@ -146,8 +146,8 @@ func (e *entry) undoIn(ctx context.Context, open func(ctx context.Context, name 
 		return nil, e.drop(ctx)
 	}
 	defer target.Close()
-	at := &cursor{root: target}
-	defer at.close()
+	at := diff.NewCursor(target)
+	defer at.Close()
 	return e.undo(ctx, at, e.inverse(e.intent.Changes), Options{})
 }
 

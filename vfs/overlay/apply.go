@@ -57,13 +57,17 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 		return Applied{}, vfs.Errorf(vfs.Invalid, "an apply needs a journal")
 	}
 	o.warm(ctx, "")
-	if err := o.begin(ctx); err != nil {
-		return Applied{}, err
-	}
-	defer o.end()
-	s := o.snapshot()
+	var applied Applied
+	err := o.unchanged(ctx, func(s *snapshot) (err error) {
+		applied, err = o.apply(ctx, s, options)
+		return err
+	})
+	return applied, err
+}
+
+func (o *Overlay) apply(ctx context.Context, s *snapshot, options ApplyOptions) (Applied, error) {
 	if options.Check != nil {
-		all, err := o.diff(ctx, s, "")
+		all, err := s.diff(ctx, "")
 		if err == nil {
 			err = options.Check(all)
 		}
@@ -75,10 +79,10 @@ func (o *Overlay) Apply(ctx context.Context, options ApplyOptions) (Applied, err
 	if err != nil {
 		return Applied{}, err
 	}
-	if err := o.lead(ctx, chosen); err != nil {
+	if err := s.lead(ctx, chosen); err != nil {
 		return Applied{}, err
 	}
-	p, err := o.plan(ctx, s, chosen, options)
+	p, err := s.plan(ctx, chosen, options)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -158,7 +162,7 @@ func (s *snapshot) settle(chosen *selection, lacks func(path string) bool) []edi
 	home := map[string]bool{"": true} // directories that read through to their own path
 	alone := map[string]bool{}        // directories that the lower tree lacks
 	for _, n := range s.nodes {
-		parent, _ := split(n.path)
+		parent, _ := diff.Split(n.path)
 		switch {
 		case n.kind == vfs.DirKind && n.stands && chosen.has(n.path) && lacks(n.path):
 			alone[n.path] = true

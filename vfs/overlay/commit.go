@@ -29,38 +29,37 @@ type Committer interface {
 // Commit answers *diff.Conflicts with all paths at which both sides changed, and any
 // error of c. Nothing has changed then.
 func (o *Overlay) Commit(ctx context.Context, c Committer) error {
-	ahead, err := o.changes(ctx, o.snapshot())
+	s := o.snapshot()
+	ahead, err := s.changes(ctx)
+	s.close()
 	if err == nil {
 		err = c.Stage(ctx, ahead)
 	}
 	if err != nil {
 		return err
 	}
-	if err := o.begin(ctx); err != nil {
-		return err
-	}
-	defer o.end()
-	s := o.snapshot()
-	changes, err := o.changes(ctx, s)
-	if err != nil {
-		return err
-	}
-	if err := o.agrees(ctx, s); err != nil {
-		return err
-	}
-	commit, err := c.Prepare(ctx, changes)
-	if err != nil {
-		return err
-	}
-	return o.commit(ctx, s, changes, commit)
+	return o.unchanged(ctx, func(s *snapshot) error {
+		changes, err := s.changes(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.agrees(ctx); err != nil {
+			return err
+		}
+		commit, err := c.Prepare(ctx, changes)
+		if err != nil {
+			return err
+		}
+		return o.commit(ctx, s, changes, commit)
+	})
 }
 
 // changes is diff with the Content of new files.
-func (o *Overlay) changes(ctx context.Context, s *snapshot) ([]diff.Change, error) {
-	all, err := o.diff(ctx, s, "")
+func (s *snapshot) changes(ctx context.Context) ([]diff.Change, error) {
+	all, err := s.diff(ctx, "")
 	for i, c := range all {
 		if c.Is.Kind == vfs.FileKind {
-			all[i].Content = o.content(c.Path)
+			all[i].Content = s.o.content(c.Path)
 		}
 	}
 	return all, err
@@ -80,7 +79,7 @@ func (o *Overlay) commit(ctx context.Context, s *snapshot, changes []diff.Change
 			if err := commit(); err != nil {
 				return vfs.Effect{}, err
 			}
-			edits := s.settle(all, o.lacks(inner))
+			edits := s.settle(all, s.lacks(inner))
 			o.mustRecord(inner, edits)
 			o.trash = append(o.trash, o.edit(edits)...)
 			return vfs.Effect{}, nil
@@ -95,18 +94,18 @@ func (o *Overlay) commit(ctx context.Context, s *snapshot, changes []diff.Change
 
 // agrees answers *diff.Conflicts for the paths at which both the overlay and the lower
 // tree changed.
-func (o *Overlay) agrees(ctx context.Context, s *snapshot) error {
+func (s *snapshot) agrees(ctx context.Context) error {
 	var clashes []diff.Conflict
 	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
 		b := s.bases[path]
 		if b.moved {
 			continue
 		}
-		is, err := o.lowerState(ctx, path)
+		is, err := s.lowerState(ctx, path)
 		if err != nil {
 			return err
 		}
-		wanted, err := o.visible(ctx, path)
+		wanted, err := s.visible(ctx, path)
 		if err != nil {
 			return err
 		}
@@ -123,9 +122,9 @@ func (o *Overlay) agrees(ctx context.Context, s *snapshot) error {
 
 // lacks returns a function that reports whether the lower tree has no directory at a
 // path.
-func (o *Overlay) lacks(ctx context.Context) func(path string) bool {
+func (s *snapshot) lacks(ctx context.Context) func(path string) bool {
 	return func(path string) bool {
-		is, err := o.lowerState(ctx, path)
+		is, err := s.lowerState(ctx, path)
 		return err == nil && is.Kind != vfs.DirKind
 	}
 }

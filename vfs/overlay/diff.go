@@ -18,16 +18,21 @@ func (o *Overlay) Diff(ctx context.Context, under string) ([]diff.Change, error)
 		return nil, err
 	}
 	o.warm(ctx, under)
-	if err := o.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer o.end()
-	return o.diff(ctx, o.snapshot(), under)
+	var changes []diff.Change
+	err := o.unchanged(ctx, func(s *snapshot) (err error) {
+		changes, err = s.diff(ctx, under)
+		return err
+	})
+	return changes, err
 }
 
 // warm asks both stores for the versions that diff will need, without holding the turn.
 // Stores usually cache them, so diff is quick afterwards.
-func (o *Overlay) warm(ctx context.Context, under string) { _, _ = o.diff(ctx, o.snapshot(), under) }
+func (o *Overlay) warm(ctx context.Context, under string) {
+	s := o.snapshot()
+	defer s.close()
+	_, _ = s.diff(ctx, under)
+}
 
 func checkPath(path string) error {
 	if path == "" {
@@ -46,16 +51,18 @@ func (o *Overlay) Changed(ctx context.Context) (bool, error) {
 // Any reports whether Diff would return a change for which is returns true. It stops at the
 // first one, and the overlay may change meanwhile.
 func (o *Overlay) Any(ctx context.Context, is func(diff.Change) bool) (some bool, err error) {
-	err = o.differences(ctx, o.snapshot(), "", func(c diff.Change) bool {
+	s := o.snapshot()
+	defer s.close()
+	err = s.differences(ctx, "", func(c diff.Change) bool {
 		some = is(c)
 		return !some
 	})
 	return some, err
 }
 
-func (o *Overlay) diff(ctx context.Context, s *snapshot, under string) ([]diff.Change, error) {
+func (s *snapshot) diff(ctx context.Context, under string) ([]diff.Change, error) {
 	var changes []diff.Change
-	err := o.differences(ctx, s, under, func(c diff.Change) bool {
+	err := s.differences(ctx, under, func(c diff.Change) bool {
 		changes = append(changes, c)
 		return true
 	})
@@ -67,12 +74,12 @@ func (o *Overlay) diff(ctx context.Context, s *snapshot, under string) ([]diff.C
 }
 
 // differences calls f for each change at or below under, until f returns false.
-func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f func(diff.Change) bool) error {
+func (s *snapshot) differences(ctx context.Context, under string, f func(diff.Change) bool) error {
 	for _, n := range s.nodes {
 		if n.through || !within(n.path, under) {
 			continue
 		}
-		if c, err := o.compare(ctx, s, n); err != nil || c.Kind != "" && !f(c) {
+		if c, err := s.compare(ctx, n); err != nil || c.Kind != "" && !f(c) {
 			return err
 		}
 	}
@@ -80,7 +87,7 @@ func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f 
 		if !within(path, under) {
 			continue
 		}
-		if c, err := o.nodeless(ctx, s, path); err != nil || c.Kind != "" && !f(c) {
+		if c, err := s.nodeless(ctx, path); err != nil || c.Kind != "" && !f(c) {
 			return err
 		}
 	}
@@ -89,52 +96,52 @@ func (o *Overlay) differences(ctx context.Context, s *snapshot, under string, f 
 
 // nodeless returns the change at a lower path for which the overlay has no node:
 // something was hidden or removed there.
-func (o *Overlay) nodeless(ctx context.Context, s *snapshot, path string) (diff.Change, error) {
+func (s *snapshot) nodeless(ctx context.Context, path string) (diff.Change, error) {
 	b := s.bases[path]
-	parent, _ := split(path)
+	parent, _ := diff.Split(path)
 	_, shown := s.shows[parent]
 	if _, noted := s.at[path]; shown || noted {
 		return diff.Change{}, nil
 	}
 	if b.moved {
-		told, err := o.told(ctx, s, path)
+		told, err := s.told(ctx, path)
 		if err != nil || told {
 			return diff.Change{}, err
 		}
-		if b.state, err = o.lowerState(ctx, path); err != nil {
+		if b.state, err = s.lowerState(ctx, path); err != nil {
 			return diff.Change{}, err
 		}
 	}
-	is, err := o.visible(ctx, path)
+	is, err := s.visible(ctx, path)
 	if err != nil {
 		return diff.Change{}, err
 	}
-	return o.differs(ctx, diff.Change{Path: path, Was: b.state, Is: is}, path)
+	return s.differs(ctx, diff.Change{Path: path, Was: b.state, Is: is}, path)
 }
 
 // compare returns the change at n, if there is one. A node that replaced another is
 // compared with that one, and is never a plain rename: no change hides a removal.
-func (o *Overlay) compare(ctx context.Context, s *snapshot, n snapshotNode) (c diff.Change, err error) {
+func (s *snapshot) compare(ctx context.Context, n snapshotNode) (c diff.Change, err error) {
 	c.Path = n.path
 	at := s.before(n)
 	b := s.bases[at]
 	if c.Was = b.state; b.moved {
 		if n.kind == gone {
-			if told, err := o.told(ctx, s, at); told || err != nil {
+			if told, err := s.told(ctx, at); told || err != nil {
 				return c, err
 			}
 		}
-		if c.Was, err = o.lowerState(ctx, at); err != nil {
+		if c.Was, err = s.lowerState(ctx, at); err != nil {
 			return c, err
 		}
 	}
 	if n.kind != gone {
-		if c.Is, err = o.visible(ctx, n.path); err != nil {
+		if c.Is, err = s.visible(ctx, n.path); err != nil {
 			return c, err
 		}
 	}
 	if n.moved && !c.Is.Absent() && (c.Was.Absent() || c.Is.Kind == vfs.DirKind) {
-		from, err := o.lowerState(ctx, n.origin)
+		from, err := s.lowerState(ctx, n.origin)
 		if err != nil {
 			return c, err
 		}
@@ -145,27 +152,27 @@ func (o *Overlay) compare(ctx context.Context, s *snapshot, n snapshotNode) (c d
 			return c, nil
 		}
 	}
-	return o.differs(ctx, c, at)
+	return s.differs(ctx, c, at)
 }
 
 // told reports whether another change says where the node is now that the lower tree
 // has at path.
-func (o *Overlay) told(ctx context.Context, s *snapshot, path string) (bool, error) {
+func (s *snapshot) told(ctx context.Context, path string) (bool, error) {
 	i, shown := s.at[s.shows[path]]
 	if !shown || s.nodes[i].through {
 		return shown, nil
 	}
-	c, err := o.compare(ctx, s, s.nodes[i])
+	c, err := s.compare(ctx, s.nodes[i])
 	return c.From == path, err
 }
 
 // differs sets c's kind. The kind is empty when there is no difference, or none to what
 // the lower tree has now at the path at.
-func (o *Overlay) differs(ctx context.Context, c diff.Change, at string) (diff.Change, error) {
+func (s *snapshot) differs(ctx context.Context, c diff.Change, at string) (diff.Change, error) {
 	if c.Was == c.Is {
 		return c, nil
 	}
-	lower, err := o.lowerState(ctx, at)
+	lower, err := s.lowerState(ctx, at)
 	if err != nil || lower == c.Is {
 		return c, err
 	}

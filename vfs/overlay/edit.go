@@ -89,7 +89,7 @@ func touches(path string, ms int64) edit { return edit{Do: touch, Path: raw(path
 func (o *Overlay) edit(edits []edit) (freed []*content) {
 	for _, e := range edits {
 		path := string(e.Path)
-		parent, name := split(path)
+		parent, name := diff.Split(path)
 		switch e.Do {
 		case set:
 			n := &node{kind: e.Node.Kind, below: e.Node.Below, origin: string(e.Node.Origin), modified: e.Node.Ms,
@@ -105,7 +105,7 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 		case drop:
 			freed = o.leave(o.edited(parent).take(name), freed)
 		case move:
-			toParent, toName := split(string(e.To))
+			toParent, toName := diff.Split(string(e.To))
 			from, to := o.edited(parent), o.edited(toParent)
 			n := from.child(name)
 			from.take(name)

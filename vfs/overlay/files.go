@@ -15,13 +15,13 @@ import (
 // runs.
 func (o *Overlay) Files(ctx context.Context) ([]diff.Change, *Patch, error) {
 	o.warm(ctx, "")
-	if err := o.begin(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer o.end()
-	p := &Patch{o: o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}
-	d := &draft{o: o, s: o.snapshot(), differ: map[string]filePatch{}, patch: p}
-	if err := d.compare(ctx); err != nil {
+	p := newPatch(o)
+	d := &draft{differ: map[string]filePatch{}, patch: p}
+	err := o.unchanged(ctx, func(s *snapshot) error {
+		d.s = s
+		return d.compare(ctx)
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	var all []diff.Change

@@ -201,3 +201,57 @@ func TestCopyUnpaid(t *testing.T) {
 		})
 	}
 }
+
+// TestFullMoved reverts what was moved, where the upper store is full and an index without
+// old records is longer than the one that is there. A revert that finds no room answers
+// quota and changes nothing.
+func TestFullMoved(t *testing.T) {
+	full, long := 0, strings.Repeat("n", 255)
+	for i, paths := range [][]string{nil, {"doc", "moved"}, {"doc"}, {"run", "ran"}, {"filling"}, {"src", "long"}, {"now", long + "/now"}} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			b := &bench{T: t, lower: lowerOf(t, project), upper: memory.New(memory.Limits{Bytes: 40 << 10})}
+			b.o = laid(t, b.lower, b.upper.Root())
+			b.root = b.o.Root()
+			b.put(b.root, "doc", "changed")
+			b.move("doc", "moved")
+			b.move("run", "ran")
+			b.move("src", "long")
+			b.mkdir(b.root, "d")
+			b.move("now", "d/now")
+			for i := range 60 {
+				b.mkdir(b.root, fmt.Sprintf("d/%d", i))
+			}
+			b.move("d", long)
+			f, err := b.root.Create(t.Context(), "filling")
+			b.must(err)
+			for n := int64(1 << 14); n > 0; { // to the last byte
+				info, err := f.Stat(t.Context())
+				b.must(err)
+				if err := f.Truncate(t.Context(), info.Size+n, vfs.If{}); err != nil {
+					n /= 2
+				}
+			}
+			b.must(f.Close())
+			view, changes := shape(t, b.root), len(diffOf(t, b.o))
+			err = b.o.Revert(t.Context(), paths)
+			switch code := vfs.CodeOf(err); {
+			case code == vfs.Quota:
+				full++
+				same(t, "after a revert without room", view, shape(t, b.root))
+				if now := len(diffOf(t, b.o)); now != changes {
+					t.Errorf("there are %d changes, and were %d", now, changes)
+				}
+			case err != nil:
+				t.Fatal(err)
+			}
+			view = shape(t, b.root)
+			counted(t, b.o)
+			b.o = laid(t, b.lower, b.upper.Root())
+			b.root = b.o.Root()
+			same(t, "opened again", view, shape(t, b.root))
+		})
+	}
+	if full == 0 {
+		t.Error("no revert was without room")
+	}
+}

@@ -27,8 +27,8 @@ type intended struct {
 	Becomes *fact `json:"becomes"`
 }
 
-func raws(paths map[string]bool) (all []raw) {
-	for _, p := range slices.Sorted(maps.Keys(paths)) {
+func raws(paths []string) (all []raw) {
+	for _, p := range paths {
 		all = append(all, raw(p))
 	}
 	return all
@@ -43,7 +43,7 @@ func texts(paths []raw) (all []string) {
 
 // intend stores that changes are about to be made.
 func (o *Overlay) intend(ctx context.Context, chosen *selection, changes []diff.Change) error {
-	in := intent{All: chosen.all, Deep: raws(chosen.deep), Lone: raws(chosen.lone)}
+	in := intent{All: chosen.all, Deep: raws(chosen.deep), Lone: raws(slices.Sorted(maps.Keys(chosen.lone)))}
 	for _, c := range changes {
 		in.Changes = append(in.Changes, intended{raw(c.Path), factOf(base{state: c.Was}), factOf(base{state: c.Is})})
 	}
@@ -115,14 +115,16 @@ func (o *Overlay) resume(ctx context.Context) error {
 	if json.Unmarshal(text, &in) != nil {
 		return errIndex
 	}
-	done, err := o.wasDone(ctx, in)
+	s := o.snapshot()
+	defer s.close()
+	done, err := s.wasDone(ctx, in)
 	if err != nil {
 		return err
 	}
 	if done {
 		chosen := newSelection(texts(in.Deep), texts(in.Lone))
 		chosen.all = in.All
-		if err := o.make(ctx, o.snapshot().settle(chosen, o.lacks(ctx)), true, nil); err != nil {
+		if err := o.make(ctx, s.settle(chosen, s.lacks(ctx)), true, nil); err != nil {
 			return err
 		}
 	}
@@ -130,12 +132,12 @@ func (o *Overlay) resume(ctx context.Context) error {
 }
 
 // wasDone looks for a path that shows whether the batch was done.
-func (o *Overlay) wasDone(ctx context.Context, in intent) (bool, error) {
+func (s *snapshot) wasDone(ctx context.Context, in intent) (bool, error) {
 	for _, c := range in.Changes {
 		if c.Was == nil || c.Becomes == nil {
 			return false, errIndex
 		}
-		is, err := o.lowerState(ctx, string(c.Path))
+		is, err := s.lowerState(ctx, string(c.Path))
 		if err != nil {
 			return false, err
 		}

@@ -204,11 +204,6 @@ func stateOf(ctx context.Context, n vfs.Node) (diff.State, error) {
 	return s, err
 }
 
-// lowerState returns the state of path in the lower tree, which may be nothing.
-func (o *Overlay) lowerState(ctx context.Context, path string) (diff.State, error) {
-	return stateAt(ctx, path, o.lowerAt)
-}
-
 // stateAt returns the state of what open opens at path, which may be nothing.
 func stateAt(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (s diff.State, err error) {
 	err = steady(ctx, func() error {

@@ -258,14 +258,6 @@ func (bare) Value(any) any { return nil }
 
 func nowMs() int64 { return time.Now().UnixMilli() }
 
-// split splits a path before its last name.
-func split(path string) (parent, name string) {
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i+1:]
-	}
-	return "", path
-}
-
 // within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return dir == "" || path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'

@@ -33,28 +33,22 @@ type filePatch struct {
 // Patch returns the changes that Diff returns for the whole tree, and their text.
 func (o *Overlay) Patch(ctx context.Context) ([]diff.Change, *Patch, error) {
 	o.warm(ctx, "")
-	if err := o.begin(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer o.end()
-	s := o.snapshot()
-	changes, err := o.diff(ctx, s, "")
+	d := &draft{at: map[string]*diff.Change{}, from: map[string]*diff.Change{}, differ: map[string]filePatch{}, patch: newPatch(o)}
+	err := o.unchanged(ctx, func(s *snapshot) (err error) {
+		d.s = s
+		if d.changes, err = s.diff(ctx, ""); err != nil {
+			return err
+		}
+		return d.run(ctx)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &draft{o: o, s: s, changes: changes, at: map[string]*diff.Change{}, from: map[string]*diff.Change{}, differ: map[string]filePatch{},
-		patch: &Patch{o: o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}}
-	for i := range changes {
-		c := &changes[i]
-		d.at[c.Path] = c
-		if c.From != "" {
-			d.from[c.From] = c
-		}
-	}
-	if err := d.run(ctx); err != nil {
-		return nil, nil, err
-	}
-	return changes, d.patch, nil
+	return d.changes, d.patch, nil
+}
+
+func newPatch(o *Overlay) *Patch {
+	return &Patch{o: o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}
 }
 
 const (
@@ -128,7 +122,6 @@ func reader(path string, s diff.State, open func(context.Context, string) (vfs.N
 
 // draft collects what a patch will say.
 type draft struct {
-	o       *Overlay
 	s       *snapshot
 	changes []diff.Change
 	at      map[string]*diff.Change // by their paths
@@ -138,6 +131,13 @@ type draft struct {
 }
 
 func (d *draft) run(ctx context.Context) error {
+	for i := range d.changes {
+		c := &d.changes[i]
+		d.at[c.Path] = c
+		if c.From != "" {
+			d.from[c.From] = c
+		}
+	}
 	if err := d.compare(ctx); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (d *draft) run(ctx context.Context) error {
 
 // compare finds the paths that differ, with their old and new states.
 func (d *draft) compare(ctx context.Context) error {
-	p := &plan{o: d.o, s: d.s, chosen: &selection{all: true}, paths: map[string]bool{}}
+	p := &plan{s: d.s, chosen: &selection{all: true}, paths: map[string]bool{}}
 	if err := p.collect(ctx); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (d *draft) compare(ctx context.Context) error {
 
 // compareAt compares path. If a directory there is removed, it adds everything in it to p.
 func (d *draft) compareAt(ctx context.Context, p *plan, path string) error {
-	was, err := d.o.lowerState(ctx, path)
+	was, err := d.s.lowerState(ctx, path)
 	switch {
 	case replaced(err):
 		at := d.owner(path)
@@ -192,13 +192,13 @@ func (d *draft) compareAt(ctx context.Context, p *plan, path string) error {
 	case err != nil:
 		return err
 	}
-	is, err := d.o.visible(ctx, path)
+	is, err := d.s.visible(ctx, path)
 	if err != nil || was == is {
 		return err
 	}
 	d.differ[path] = filePatch{path: path, from: path, was: was, is: is}
 	if was.Kind == vfs.DirKind && is.Kind != vfs.DirKind {
-		return p.addAll(ctx, path, d.o.lowerAt)
+		return p.addAll(ctx, path, d.s.lower.Open)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (d *draft) source(ctx context.Context, path string, taken map[string]bool) 
 	if !ok || !f.was.Absent() || f.is.Kind != vfs.FileKind {
 		return nil
 	}
-	was, err := d.o.lowerState(ctx, from)
+	was, err := d.s.lowerState(ctx, from)
 	if replaced(err) || err == nil && was.Kind != vfs.FileKind {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (d *draft) source(ctx context.Context, path string, taken map[string]bool) 
 // origin returns the lower path of the node at path, if a change says that it, or a
 // directory it is in, was moved.
 func (d *draft) origin(path string) (from string, ok bool) {
-	for up := path; up != ""; up, _ = split(up) {
+	for up := path; up != ""; up, _ = diff.Split(up) {
 		if c := d.at[up]; c != nil && c.From != "" {
 			return c.From + strings.TrimPrefix(path, up), true
 		}
@@ -243,7 +243,7 @@ func (d *draft) owner(path string) string {
 	if d.at[path] != nil {
 		return path
 	}
-	for up := path; up != ""; up, _ = split(up) {
+	for up := path; up != ""; up, _ = diff.Split(up) {
 		for _, c := range []*diff.Change{d.at[up], d.from[up]} {
 			if c != nil {
 				return c.Path

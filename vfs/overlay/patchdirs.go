@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // directories notes where git apply would make other directories than the overlay
@@ -18,7 +19,7 @@ func (d *draft) directories(ctx context.Context, paths []string) error {
 			}
 		}
 		if f.is.Absent() { // git then removes directories it leaves empty
-			for up, _ := split(path); up != ""; up, _ = split(up) {
+			for up, _ := diff.Split(path); up != ""; up, _ = diff.Split(up) {
 				if err := d.directory(ctx, up, seen); err != nil {
 					return err
 				}
@@ -35,7 +36,7 @@ func (d *draft) directory(ctx context.Context, path string, seen map[string]bool
 		return nil
 	}
 	seen[path] = true
-	above, err := noFiles(ctx, path, d.o.open)
+	above, err := noFiles(ctx, path, d.s.shown.Open)
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (d *draft) directory(ctx context.Context, path string, seen map[string]bool
 	case above && !stays:
 		d.patch.lacks[at] = append(d.patch.lacks[at], "git keeps no empty directory "+vfs.Printable(path))
 	case stays && !above:
-		is, err := d.o.visible(ctx, path)
+		is, err := d.s.visible(ctx, path)
 		if err != nil || is.Kind == vfs.DirKind {
 			return err
 		}
@@ -60,11 +61,11 @@ func (d *draft) directory(ctx context.Context, path string, seen map[string]bool
 // stays reports whether git leaves a directory of the lower tree although the patch
 // leaves no file in it: it held no file, or holds such a directory.
 func (d *draft) stays(ctx context.Context, path string) (bool, error) {
-	empty, err := noFiles(ctx, path, d.o.lowerAt)
+	empty, err := noFiles(ctx, path, d.s.lower.Open)
 	if empty || err != nil {
 		return empty, err
 	}
-	n, err := d.o.lowerAt(ctx, path)
+	n, err := d.s.lower.Open(ctx, path)
 	if missing(err) || replaced(err) {
 		return false, nil
 	}

@@ -15,7 +15,6 @@ import (
 // compares three states at each path: what the lower tree had when the overlay first
 // stopped reading through, what it has now, and what the overlay shows.
 type plan struct {
-	o       *Overlay
 	s       *snapshot
 	chosen  *selection
 	ours    *selection      // where the overlay's side wins
@@ -28,8 +27,8 @@ type plan struct {
 }
 
 // plan answers *diff.Conflicts with all conflicts.
-func (o *Overlay) plan(ctx context.Context, s *snapshot, chosen *selection, options ApplyOptions) (*plan, error) {
-	p := &plan{o: o, s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]diff.Change{},
+func (s *snapshot) plan(ctx context.Context, chosen *selection, options ApplyOptions) (*plan, error) {
+	p := &plan{s: s, chosen: chosen, paths: map[string]bool{}, changes: map[string]diff.Change{},
 		clashes: map[string]diff.Conflict{}}
 	var err error
 	if p.ours, err = s.side(options.Ours, chosen); err != nil {
@@ -115,12 +114,12 @@ func (p *plan) collect(ctx context.Context) error {
 		}
 		if walked == "" || !within(n.path, walked) {
 			walked = n.path
-			if err := p.addAll(ctx, n.path, p.o.open); err != nil {
+			if err := p.addAll(ctx, n.path, p.s.shown.Open); err != nil {
 				return err
 			}
 		}
 		if n.moved {
-			if err := p.addAll(ctx, n.origin, p.o.lowerAt); err != nil {
+			if err := p.addAll(ctx, n.origin, p.s.lower.Open); err != nil {
 				return err
 			}
 		}
@@ -172,11 +171,11 @@ func (p *plan) addAll(ctx context.Context, path string, open func(context.Contex
 
 // compareAt compares the three states at path.
 func (p *plan) compareAt(ctx context.Context, path string) error {
-	is, err := p.o.lowerState(ctx, path)
+	is, err := p.s.lowerState(ctx, path)
 	if err != nil {
 		return err
 	}
-	wanted, err := p.o.visible(ctx, path)
+	wanted, err := p.s.visible(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -197,7 +196,7 @@ func (p *plan) compareAt(ctx context.Context, path string) error {
 	case was != is && !p.ours.has(path):
 		p.clash(path, was, is, wanted)
 	default:
-		p.changes[path] = diff.Change{Path: path, Was: is, Is: wanted, Content: p.o.content(path)}
+		p.changes[path] = diff.Change{Path: path, Was: is, Is: wanted, Content: p.s.o.content(path)}
 	}
 	return nil
 }
@@ -223,11 +222,11 @@ func (p *plan) known(path string) bool {
 func (p *plan) surround(ctx context.Context, path string) error {
 	c := p.changes[path]
 	if !c.Is.Absent() {
-		for up, _ := split(path); up != ""; up, _ = split(up) {
+		for up, _ := diff.Split(path); up != ""; up, _ = diff.Split(up) {
 			if p.known(up) {
 				break
 			}
-			is, err := p.o.lowerState(ctx, up)
+			is, err := p.s.lowerState(ctx, up)
 			if err != nil {
 				return err
 			}
@@ -240,7 +239,7 @@ func (p *plan) surround(ctx context.Context, path string) error {
 	if c.Was.Kind != vfs.DirKind || c.Is.Kind == vfs.DirKind {
 		return nil
 	}
-	n, err := p.o.lowerAt(ctx, path)
+	n, err := p.s.lower.Open(ctx, path)
 	if err != nil {
 		return vfs.At(path, err)
 	}
@@ -259,7 +258,7 @@ func (p *plan) surround(ctx context.Context, path string) error {
 		}
 		is := diff.State{Kind: diff.Foreign}
 		if e.Kind != vfs.Other {
-			if is, err = p.o.lowerState(ctx, at); err != nil {
+			if is, err = p.s.lowerState(ctx, at); err != nil {
 				return err
 			}
 		}

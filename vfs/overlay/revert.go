@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // Revert drops the changes at and below paths; nil means all. A node that was open
@@ -14,40 +15,41 @@ import (
 // Revert answers invalid and says which path to add. The revert is one step, and
 // durable. Its growth counts in ctx's committers.
 func (o *Overlay) Revert(ctx context.Context, paths []string) error {
-	if err := o.begin(ctx); err != nil {
-		return err
-	}
-	defer o.end()
-	s := o.snapshot()
-	chosen, err := s.choose(paths, false)
-	if err != nil {
-		return err
-	}
-	edits, err := o.reverts(ctx, s, chosen)
-	if err != nil {
-		return err
-	}
-	at := s.touched(chosen)
-	inner := inside(context.WithoutCancel(ctx))
-	before := sizes(inner, at, o.open)
-	return vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
-		if err := o.make(inner, edits, true, nil); err != nil {
-			return vfs.Effect{}, err
+	return o.unchanged(ctx, func(s *snapshot) error {
+		chosen, err := s.choose(paths, false)
+		if err != nil {
+			return err
 		}
-		return grown(before, sizes(inner, at, o.open)), nil
+		edits, err := s.reverts(ctx, chosen)
+		if err != nil {
+			return err
+		}
+		at := s.touched(chosen)
+		inner := inside(context.WithoutCancel(ctx))
+		before := sizes(inner, at, s.shown.Open)
+		return vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
+			if err := o.make(inner, edits, true, nil); err != nil {
+				return vfs.Effect{}, err
+			}
+			return grown(before, sizes(inner, at, s.shown.Open)), nil
+		})
 	})
 }
 
-// touched returns the paths at which a revert of chosen may change a node.
-func (s *snapshot) touched(chosen *selection) map[string]bool {
-	paths := map[string]bool{}
+// touched returns the paths at which a revert of chosen may change a node, in tree order.
+func (s *snapshot) touched(chosen *selection) []string {
+	var paths []string
 	for path := range s.bases {
-		paths[path] = chosen.has(path)
+		if _, noted := s.at[path]; !noted && chosen.has(path) {
+			paths = append(paths, path)
+		}
 	}
 	for _, n := range s.nodes {
-		paths[n.path] = chosen.has(n.path) && !n.through // otherwise it goes back with the directory it is in
+		if !n.through && chosen.has(n.path) { // otherwise it goes back with the directory it is in
+			paths = append(paths, n.path)
+		}
 	}
-	maps.DeleteFunc(paths, func(_ string, has bool) bool { return !has })
+	slices.SortFunc(paths, diff.ComparePaths)
 	return paths
 }
 
@@ -55,20 +57,20 @@ func (s *snapshot) touched(chosen *selection) map[string]bool {
 // at their places: what a Revert of all would free. What cannot be found out does not
 // count.
 func (o *Overlay) Growth(ctx context.Context) (vfs.Effect, error) {
-	if err := o.begin(ctx); err != nil {
-		return vfs.Effect{}, err
-	}
-	defer o.end()
-	s := o.snapshot()
-	at := s.touched(&selection{all: true})
-	return grown(sizes(ctx, at, o.lowerAt), sizes(ctx, at, o.open)), ctx.Err()
+	var e vfs.Effect
+	err := o.unchanged(ctx, func(s *snapshot) error {
+		at := s.touched(&selection{all: true})
+		e = grown(sizes(ctx, at, s.lower.Open), sizes(ctx, at, s.shown.Open))
+		return ctx.Err()
+	})
+	return e, err
 }
 
 // sizes returns how much is stored at each of paths, which open opens. It leaves out what
 // it cannot find out.
-func sizes(ctx context.Context, paths map[string]bool, open func(context.Context, string) (vfs.Node, error)) map[string]vfs.Effect {
+func sizes(ctx context.Context, paths []string, open func(context.Context, string) (vfs.Node, error)) map[string]vfs.Effect {
 	all := make(map[string]vfs.Effect, len(paths))
-	for path := range paths {
+	for _, path := range paths {
 		var info vfs.Info
 		err := steady(ctx, func() error {
 			n, err := open(ctx, path)
@@ -102,7 +104,7 @@ func grown(before, after map[string]vfs.Effect) (e vfs.Effect) {
 }
 
 // reverts plans the revert of chosen.
-func (o *Overlay) reverts(ctx context.Context, s *snapshot, chosen *selection) ([]edit, error) {
+func (s *snapshot) reverts(ctx context.Context, chosen *selection) ([]edit, error) {
 	var edits []edit
 	if chosen.all {
 		edits = append(edits, touches("", 0))
@@ -111,7 +113,7 @@ func (o *Overlay) reverts(ctx context.Context, s *snapshot, chosen *selection) (
 	dropped, now := "", nowMs()
 	lets := func(n snapshotNode) {
 		edits = append(edits, edit{Do: drop, Path: raw(n.path)})
-		if parent, _ := split(n.path); !chosen.has(parent) {
+		if parent, _ := diff.Split(n.path); !chosen.has(parent) {
 			edits = append(edits, touches(parent, now))
 		}
 	}
@@ -131,17 +133,22 @@ func (o *Overlay) reverts(ctx context.Context, s *snapshot, chosen *selection) (
 		}
 		forgotten[n.implied] = true
 	}
-	back, err := o.brings(ctx, s, chosen)
+	back, err := s.brings(ctx, chosen)
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
+	bases := slices.Sorted(maps.Keys(s.bases))
+	in, goes := "", false // the directory looked at last, and what goesWith said of it
+	for _, path := range bases {
 		if !chosen.has(path) {
 			continue
 		}
+		if dir, _ := diff.Split(path); dir != in {
+			in, goes = dir, s.goesWith(dir, kept)
+		}
 		n, ok := kept[path]
 		switch {
-		case !ok && s.goesWith(path, kept): // what removed it stays, in a directory that moved
+		case !ok && goes: // what removed it stays, in a directory that moved
 		case !ok:
 			forgotten[path] = true
 		case s.bases[path].moved && n.kind == gone: // it is at its own place in a directory that moved
@@ -151,16 +158,18 @@ func (o *Overlay) reverts(ctx context.Context, s *snapshot, chosen *selection) (
 			return nil, vfs.At(n.path, vfs.Errorf(vfs.Invalid, "it replaced something that would come back; choose this path too"))
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(forgotten)) {
-		edits = append(edits, edit{Do: forget, Path: raw(path)})
+	for _, path := range bases {
+		if forgotten[path] {
+			edits = append(edits, edit{Do: forget, Path: raw(path)})
+		}
 	}
 	return append(edits, back...), nil
 }
 
-// goesWith reports whether the lower path lies in one that is kept as it is: a node
-// that stays took its place.
-func (s *snapshot) goesWith(path string, kept map[string]snapshotNode) bool {
-	for up, _ := split(path); up != ""; up, _ = split(up) {
+// goesWith reports whether the lower directory dir is, or lies in, one that is kept as it
+// is: a node that stays took its place.
+func (s *snapshot) goesWith(dir string, kept map[string]snapshotNode) bool {
+	for up := dir; up != ""; up, _ = diff.Split(up) {
 		if _, ok := kept[up]; ok {
 			return !s.bases[up].moved
 		}
@@ -170,17 +179,17 @@ func (s *snapshot) goesWith(path string, kept map[string]snapshotNode) bool {
 
 // brings returns the edits that bring back chosen paths in directories that do not read
 // through. These were removed, and perhaps made again.
-func (o *Overlay) brings(ctx context.Context, s *snapshot, chosen *selection) (edits []edit, err error) {
-	for _, path := range slices.Sorted(maps.Keys(chosen.deep)) {
+func (s *snapshot) brings(ctx context.Context, chosen *selection) (edits []edit, err error) {
+	for _, path := range chosen.deep {
 		b, known := s.bases[path]
-		parent, _ := split(path)
+		parent, _ := diff.Split(path)
 		if _, shown := s.shows[parent]; !known || b.moved || b.state.Absent() || shown {
 			continue
 		}
 		if _, ok := s.where(parent); ok || chosen.has(parent) {
 			continue
 		}
-		is, err := o.visible(ctx, parent)
+		is, err := s.visible(ctx, parent)
 		if err != nil {
 			return nil, err
 		}

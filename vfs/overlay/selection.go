@@ -2,25 +2,26 @@ package overlay
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // selection is the paths that a host chose.
 type selection struct {
-	all   bool
-	deep  map[string]bool // with everything below each
-	lone  map[string]bool // without their entries
-	above map[string]bool // the directories on the way to those in deep
+	all  bool
+	deep []string        // with everything below each; in tree order, none within another
+	lone map[string]bool // without their entries
 }
 
 func newSelection(deep, lone []string) *selection {
-	c := &selection{deep: map[string]bool{}, lone: map[string]bool{}, above: map[string]bool{}}
-	for _, path := range deep {
-		c.deep[path] = true
-		for up, _ := split(path); up != "" && !c.above[up]; up, _ = split(up) {
-			c.above[up] = true
+	c := &selection{lone: map[string]bool{}}
+	for _, path := range slices.SortedFunc(slices.Values(deep), diff.ComparePaths) {
+		if !c.has(path) {
+			c.deep = append(c.deep, path)
 		}
 	}
 	for _, path := range lone {
@@ -59,16 +60,13 @@ func (s *snapshot) choose(paths []string, whole bool) (*selection, error) {
 }
 
 // lead adds to chosen the directories on the way that the lower tree lacks.
-func (o *Overlay) lead(ctx context.Context, chosen *selection) error {
-	for up := range chosen.above {
-		if chosen.has(up) {
-			continue
-		}
-		shown, err := o.visible(ctx, up)
+func (s *snapshot) lead(ctx context.Context, chosen *selection) error {
+	for up := range chosen.above() {
+		shown, err := s.visible(ctx, up)
 		if err != nil {
 			return err
 		}
-		is, err := o.lowerState(ctx, up)
+		is, err := s.lowerState(ctx, up)
 		if err != nil {
 			return err
 		}
@@ -79,18 +77,31 @@ func (o *Overlay) lead(ctx context.Context, chosen *selection) error {
 	return nil
 }
 
+// above yields the directories on the way to the chosen paths.
+func (c *selection) above() iter.Seq[string] {
+	seen := map[string]bool{}
+	for _, path := range c.deep {
+		for up, _ := diff.Split(path); up != "" && !seen[up]; up, _ = diff.Split(up) {
+			seen[up] = true
+		}
+	}
+	return maps.Keys(seen)
+}
+
 // has reports whether path was chosen.
 func (c *selection) has(path string) bool {
 	if c.all || c.lone[path] {
 		return true
 	}
-	for up := path; up != ""; up, _ = split(up) {
-		if c.deep[up] {
-			return true
-		}
-	}
-	return false
+	i, found := slices.BinarySearchFunc(c.deep, path, diff.ComparePaths)
+	return found || i > 0 && within(path, c.deep[i-1])
 }
 
 // meets reports whether path, or something below it, was chosen.
-func (c *selection) meets(path string) bool { return c.has(path) || c.above[path] }
+func (c *selection) meets(path string) bool {
+	if c.has(path) {
+		return true
+	}
+	i, _ := slices.BinarySearchFunc(c.deep, path, diff.ComparePaths)
+	return i < len(c.deep) && within(c.deep[i], path)
+}

@@ -10,8 +10,13 @@ import (
 	"capd/vfs/diff"
 )
 
-// snapshot is the overlay's tree at one moment.
+// snapshot is the overlay's tree at one moment. lower and shown look at what is there now,
+// most cheaply in tree order.
 type snapshot struct {
+	o            *Overlay
+	root         vfs.Dir
+	lower, shown *diff.Cursor
+
 	nodes []snapshotNode    // parents first, in byte order of names
 	at    map[string]int    // index in nodes, by path
 	shows map[string]string // by lower path: the path of the node that reads through to it
@@ -30,13 +35,30 @@ type snapshotNode struct {
 	state   *state
 }
 
-// snapshot takes a snapshot.
+// unchanged calls do with a snapshot while the overlay does not change.
+func (o *Overlay) unchanged(ctx context.Context, do func(*snapshot) error) error {
+	return o.oneTurn(ctx, func(ctx context.Context) error {
+		s := o.snapshot()
+		defer s.close()
+		return do(s)
+	})
+}
+
+// snapshot takes a snapshot. The caller closes it.
 func (o *Overlay) snapshot() *snapshot {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	s := &snapshot{at: map[string]int{}, shows: map[string]string{"": ""}, bases: maps.Clone(o.bases)}
+	root := o.Root()
+	s := &snapshot{o: o, root: root, lower: diff.NewCursor(o.lower), shown: diff.NewCursor(root),
+		at: map[string]int{}, shows: map[string]string{"": ""}, bases: maps.Clone(o.bases)}
 	s.add(o.root, "")
 	return s
+}
+
+func (s *snapshot) close() {
+	s.lower.Close()
+	s.shown.Close()
+	s.root.Close()
 }
 
 func (s *snapshot) add(d *node, path string) {
@@ -74,7 +96,7 @@ func (s *snapshot) where(path string) (at string, ok bool) {
 			}
 			return vfs.Join(at, rest), true
 		}
-		parent, name := split(up)
+		parent, name := diff.Split(up)
 		rest = strings.TrimSuffix(name+"/"+rest, "/")
 		up = parent
 	}
@@ -83,7 +105,7 @@ func (s *snapshot) where(path string) (at string, ok bool) {
 // before returns the lower path with which n is compared: n's own path, moved together
 // with its directory, if something was removed or moved away there.
 func (s *snapshot) before(n snapshotNode) string {
-	parent, _ := split(n.path)
+	parent, _ := diff.Split(n.path)
 	_, shown := s.shows[parent]
 	if b, known := s.bases[n.path]; known && !shown && (b.moved || !b.state.Absent()) {
 		return n.path
@@ -92,12 +114,17 @@ func (s *snapshot) before(n snapshotNode) string {
 }
 
 // visible returns the state that the overlay shows at path, which may be nothing.
-func (o *Overlay) visible(ctx context.Context, path string) (diff.State, error) {
-	s, err := stateAt(ctx, path, o.open)
+func (s *snapshot) visible(ctx context.Context, path string) (diff.State, error) {
+	is, err := stateAt(ctx, path, s.shown.Open)
 	if vfs.CodeOf(err) == vfs.NotRegular {
 		return diff.State{}, nil
 	}
-	return s, err
+	return is, err
+}
+
+// lowerState returns the state of path in the lower tree, which may be nothing.
+func (s *snapshot) lowerState(ctx context.Context, path string) (diff.State, error) {
+	return stateAt(ctx, path, s.lower.Open)
 }
 
 // open opens what the overlay shows at path.

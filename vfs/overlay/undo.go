@@ -19,11 +19,11 @@ func (o *Overlay) Undo(ctx context.Context, journal vfs.Dir, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.begin(ctx); err != nil {
-		return err
-	}
-	defer o.end()
-	f := freeze{o: o, s: o.snapshot()}
+	return o.unchanged(ctx, func(s *snapshot) error { return o.undo(ctx, s, journal, id, changes) })
+}
+
+func (o *Overlay) undo(ctx context.Context, s *snapshot, journal vfs.Dir, id string, changes []diff.Change) error {
+	f := freeze{o: o, s: s}
 	defer f.release(ctx)
 	// What is within comes before what it is in.
 	for _, c := range slices.Backward(changes) {
@@ -72,7 +72,7 @@ func (f *freeze) release(ctx context.Context) {
 
 // add plans for one change that is to be undone, unless somebody undid it already.
 func (f *freeze) add(ctx context.Context, c diff.Change) error {
-	switch is, err := f.o.lowerState(ctx, c.Path); {
+	switch is, err := f.s.lowerState(ctx, c.Path); {
 	case err != nil:
 		return err
 	case is == c.Was:
