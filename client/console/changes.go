@@ -91,7 +91,7 @@ func (fs *VirtualFs) Apply(ctx context.Context, path string, o operator.ApplyOpt
 	return a, err
 }
 
-// Undo takes back the apply with that id.
+// Undo reverses the apply with that id. The applied changes wait again; dropped ones do not.
 func (fs *VirtualFs) Undo(ctx context.Context, path, id string) error {
 	if err := cmp.Or(checkPath(path), checkTexts(id)); err != nil {
 		return err

@@ -1,4 +1,12 @@
-// Command capd serves a directory as a capability, and uses such capabilities.
+// Command capd gives a program a directory without giving it the machine. It is the command
+// line of a host and of its guests:
+//
+//	capd serve .                                        serve this directory
+//	capd grant reviewer --path project/docs --read-only give a guest a part; prints a locator
+//	capd ls --cap LOCATOR                               list it, as the guest
+//	capd revoke reviewer                                take it back
+//
+// "capd --help" lists all commands, and README.md introduces them.
 package main
 
 import (

@@ -122,13 +122,13 @@ func (e *env) deliver(id string, takeBack func(context.Context) error, print fun
 	if err == nil {
 		return nil
 	}
-	e.stdout.told = "; what it was for was taken back"
+	e.stdout.told = "; so the grant was revoked"
 	ctx, cancel := e.uninterrupted()
 	defer cancel()
 	if back := takeBack(ctx); back != nil {
-		e.stdout.told = fmt.Sprintf("; and it could not be taken back, so that it lives as long as its parent: %v", back)
+		e.stdout.told = fmt.Sprintf("; and the grant could not be revoked, so it lives as long as its parent: %v", back)
 		if id != "" {
-			e.stdout.told = fmt.Sprintf("; and it could not be taken back: capd revoke %s does that: %v", id, back)
+			e.stdout.told = fmt.Sprintf("; and the grant could not be revoked; run capd revoke %s: %v", id, back)
 		}
 		if _, printing := errors.AsType[outputError](err); !printing {
 			return localError{"the locator was not delivered" + e.stdout.told}

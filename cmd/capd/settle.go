@@ -84,7 +84,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		fmt.Fprintln(e.stdout, "nothing to apply")
 		return nil
 	}
-	e.result("applied %s; to take it back: %s apply %s --undo %s%s",
+	e.result("applied %s; to undo this: %s apply %s --undo %s%s",
 		count(a.Changes, "change"), self(), shellQuote(mount), a.ID, c.flag())
 	return nil
 }

@@ -61,8 +61,8 @@ const (
 // Guard is a policy. A nil field has no effect.
 type Guard struct {
 	// Hides matches the paths that policy withholds. Listings leave them out, and a
-	// call that names one is denied before the store is asked. The matcher stands at
-	// the root.
+	// call that names one is denied before the store is asked. The Matcher is that
+	// of the root.
 	Hides Matcher
 
 	// Around runs around an operation. It calls do at most once, before it returns, and
@@ -70,7 +70,7 @@ type Guard struct {
 	// from ctx.
 	Around func(ctx context.Context, op Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error)
 
-	// On matches the paths for which Around runs. The matcher stands at the root. Nil
+	// On matches the paths for which Around runs. The Matcher is that of the root. Nil
 	// matches every path.
 	On Matcher
 

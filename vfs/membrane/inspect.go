@@ -23,8 +23,8 @@ func (v *fileView) Dup() (vfs.Node, error) {
 	return v.derived(v.base, v.mask)
 }
 
-// Place says where a view stands inside its membrane, and what bounds it. A guest never
-// sees one.
+// Place says at which path of its membrane a view is, and whether it is read-only. It is
+// for the host, never a guest.
 type Place struct {
 	Path     string // from the guarded root
 	ReadOnly bool   // by attenuation; gates may refuse more

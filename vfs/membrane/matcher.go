@@ -6,15 +6,15 @@ import (
 	"capd/vfs"
 )
 
-// Matcher says which paths a rule applies to. It is at one path and never changes;
-// Step leads from it to the names below. A directory behind a membrane keeps the
+// Matcher says which paths a rule applies to. A Matcher belongs to one path and never
+// changes; Step returns the Matcher of a path one name below. A directory behind a membrane keeps the
 // matchers of its guards, so each name of a path is matched once, however long the path
 // is. The type must be comparable, usually a pointer. Safe for concurrent use.
 type Matcher interface {
-	// Matched reports whether the rule applies to the path where the matcher stands.
+	// Matched reports whether the rule applies to the Matcher's path.
 	Matched() bool
 
-	// Step returns the matcher for name below. It may be the same one.
+	// Step returns the Matcher of the path with name added. It may be the same one.
 	Step(name string) Matcher
 
 	// Same reports whether the rule applies to the same names below this path as below
@@ -79,7 +79,7 @@ func (r rules) same(to rules) bool {
 	return true
 }
 
-// hides reports whether a rule in r withholds the path it stands at.
+// hides reports whether a rule in r withholds the path of r.
 func (s *guardSet) hides(r rules) bool {
 	for _, m := range r[:s.hiding] {
 		if m.Matched() {
