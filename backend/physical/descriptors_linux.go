@@ -71,18 +71,8 @@ func (c *descriptors) len() int {
 // holds reports whether a directory is the one kept for path and id. The caller has it
 // open; its device and number are dev and ino.
 func (c *descriptors) holds(path string, id ident, dev, ino uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.byKey[path]
-	if e == nil {
-		return false
-	}
-	p := e.Value.(*pinned)
-	if p.file != nil || p.dev != dev || p.ino != ino || !p.id.same(id) {
-		return false
-	}
-	c.touch(e)
-	return true
+	have, ok := c.ident(path, dev, ino)
+	return ok && have.same(id)
 }
 
 // ident returns the identity of a directory if it is the one kept for path. The caller

@@ -30,8 +30,8 @@ type meddled struct {
 	before func()
 }
 
-func (h meddled) enter(p place) (directory, error) {
-	d, err := h.host.enter(p)
+func (h meddled) enter(p place, try bool) (directory, error) {
+	d, err := h.host.enter(p, try)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ type watched struct {
 	reading func()
 }
 
-func (h watched) enter(p place) (directory, error) {
-	d, err := h.host.enter(p)
+func (h watched) enter(p place, try bool) (directory, error) {
+	d, err := h.host.enter(p, try)
 	if err != nil {
 		return nil, err
 	}
@@ -106,14 +106,11 @@ type asking struct {
 	n *atomic.Int64
 }
 
-func (h asking) enter(p place) (directory, error)    { return h.ask(p, h.host.enter) }
-func (h asking) tryEnter(p place) (directory, error) { return h.ask(p, h.host.tryEnter) }
-
-func (h asking) ask(p place, enter func(place) (directory, error)) (directory, error) {
+func (h asking) enter(p place, try bool) (directory, error) {
 	if p.path != "" {
 		h.n.Add(1)
 	}
-	d, err := enter(p)
+	d, err := h.host.enter(p, try)
 	if err != nil {
 		return nil, err
 	}

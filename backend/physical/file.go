@@ -79,7 +79,7 @@ func (f *File) reader(ctx context.Context) (reader, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, err
 	}
-	if r, err := f.s.kept(f.in, f.path); r != nil || err != nil {
+	if r, err := f.s.kept(f.in, f.path, false); r != nil || err != nil {
 		return r, err
 	}
 	mark := f.s.host.mark()
@@ -127,9 +127,12 @@ func (f *File) tryReadAt(p []byte, off int64) (int, error) {
 	if len(p) == 0 || off > math.MaxInt64-int64(len(p)) { // see vfs.ReadAt
 		return 0, vfs.ErrWouldBlock
 	}
-	r, err := f.s.tryKept(f.in, f.path)
-	if err != nil {
+	r, err := f.s.kept(f.in, f.path, true)
+	switch {
+	case err != nil:
 		return 0, err
+	case r == nil:
+		return 0, vfs.ErrWouldBlock
 	}
 	defer r.closeSoon()
 	n, err := r.tryReadAt(p, off)

@@ -71,13 +71,5 @@ func checkNew(name string) error {
 // directories.
 func isStaging(name string) bool {
 	digits, ok := strings.CutPrefix(name, stagingPrefix)
-	if !ok || len(digits) != stagingDigits {
-		return false
-	}
-	for _, c := range digits {
-		if !strings.ContainsRune("0123456789abcdef", c) {
-			return false
-		}
-	}
-	return true
+	return ok && len(digits) == stagingDigits && strings.Trim(digits, "0123456789abcdef") == ""
 }

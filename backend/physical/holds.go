@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Holds reports whether hostPath is the served directory or lies in it. hostPath need
@@ -20,29 +21,11 @@ func (s *Store) Holds(hostPath string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for { // up to the nearest that exists, without links
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			path = real
-			break
-		}
+	for { // up to the nearest that exists
+		_, way, err := wayTo(path)
 		up := filepath.Dir(path)
 		if !errors.Is(err, fs.ErrNotExist) || up == path {
-			return false, err
-		}
-		path = up
-	}
-	for {
-		fi, err := os.Stat(path)
-		if err != nil {
-			return false, err
-		}
-		if os.SameFile(fi, root) {
-			return true, nil
-		}
-		up := filepath.Dir(path)
-		if up == path {
-			return false, nil
+			return slices.ContainsFunc(way, func(fi os.FileInfo) bool { return os.SameFile(fi, root) }), err
 		}
 		path = up
 	}

@@ -13,17 +13,15 @@ type host interface {
 	confinement() string
 	// enter opens the directory at p. It answers stale unless that is the directory p
 	// was made for, and crossDevice when another filesystem is mounted on the way.
-	enter(p place) (directory, error)
-	// tryEnter is enter without waiting: where enter might wait it answers
-	// vfs.ErrWouldBlock. lstat, look, sub and below of its result do not wait either.
-	tryEnter(p place) (directory, error)
-	// tries reports whether tryEnter and tryKept can succeed at all.
+	// With try it does not wait: where it might, it answers vfs.ErrWouldBlock. lstat,
+	// look, sub and below of its result do not wait either.
+	enter(p place, try bool) (directory, error)
+	// tries reports whether enter and kept can succeed with try at all.
 	tries() bool
 	// kept returns the file that an earlier read left open for path, in in, or nil. It
 	// first makes sure that this file is still at path, unchanged. The caller closes
-	// it. tryKept does not wait: it returns a file or answers vfs.ErrWouldBlock.
-	kept(in place, path string) reader
-	tryKept(in place, path string) (reader, error)
+	// it. With try kept does not wait: where it might, it returns nil.
+	kept(in place, path string, try bool) reader
 	// keep leaves r open for later reads. r was opened at path after mark was taken.
 	// keep does so only if the file system shows whether a file is still at its path.
 	keep(path string, r reader, a attr, mark uint64)

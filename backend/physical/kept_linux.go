@@ -80,76 +80,46 @@ func (f *openFile) readFully(p []byte, off int64, read func([]byte, int64) (int,
 // kept looks up path again, as every operation does, and compares the result with the
 // kept file. Usually that also shows that the directory on the way is the same; see
 // docs/decisions/0008. Where it does not, kept enters the directory.
-func (h *kernelHost) kept(in place, path string) reader {
+func (h *kernelHost) kept(in place, path string, try bool) reader {
+	if try && h.waits.Load() {
+		return nil
+	}
 	f := h.open.file(path)
 	if f == nil {
 		return nil
 	}
-	a, err := h.look(path)
-	if h.confirm(in, path, f, a, err, h.enter) {
+	err := h.confirm(in, path, f, try)
+	if err == nil {
 		return f
+	}
+	f.closeSoon()
+	if err != vfs.ErrWouldBlock {
+		h.open.drop(path, f)
 	}
 	return nil // whoever opens it finds out what is there
 }
 
-func (h *kernelHost) tryKept(in place, path string) (reader, error) {
-	if h.waits.Load() {
-		return nil, vfs.ErrWouldBlock
-	}
-	f := h.open.file(path)
-	if f == nil {
-		return nil, vfs.ErrWouldBlock
-	}
-	a, err := h.tryLook(path)
-	if err == vfs.ErrWouldBlock {
-		f.closeSoon()
-		return nil, vfs.ErrWouldBlock
-	}
-	if h.confirm(in, path, f, a, err, h.tryEnter) {
-		return f, nil
-	}
-	return nil, vfs.ErrWouldBlock
-}
-
-// confirm reports whether f, kept for path in in, is the file that was found there. If
-// not, it closes f. If the attributes do not tell, it calls enter to verify the
-// directory.
-func (h *kernelHost) confirm(in place, path string, f *openFile, found attr, err error, enter func(place) (directory, error)) bool {
-	if err == nil && found.vouches(f.attr) {
-		if h.tells {
-			return true
-		}
-		d, err := enter(in)
-		if err == nil {
-			d.release()
-			return true
-		}
-		if err == vfs.ErrWouldBlock {
-			f.closeSoon()
-			return false
-		}
-	}
-	f.closeSoon()
-	h.open.drop(path, f)
-	return false
-}
-
-// look returns the attributes of path.
-func (h *kernelHost) look(path string) (attr, error) {
-	fd, err := openat2(h.root, path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+// confirm returns nil if f, kept for path in in, is the file that is there. If the
+// attributes do not tell, it enters the directory.
+func (h *kernelHost) confirm(in place, path string, f *openFile, try bool) error {
+	fd, err := h.topFor(try).descend(path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
-		return attr{}, err
+		return err
 	}
-	return h.describeClosing(fd)
-}
-
-// tryLook is look without waiting.
-func (h *kernelHost) tryLook(path string) (attr, error) {
-	fd, err := openCached(h.root, path, unix.O_PATH|unix.O_NOFOLLOW)
-	if err != nil {
-		return attr{}, err
+	a, err := h.describeClosing(fd)
+	switch {
+	case err != nil:
+		return err
+	case !a.vouches(f.attr):
+		return vfs.Stale
+	case h.tells:
+		return nil
 	}
-	return h.describeClosing(fd)
+	d, err := h.enter(in, try)
+	if err == nil {
+		d.release()
+	}
+	return err
 }
 
 // describeClosing returns the attributes of fd's file, and closes fd.

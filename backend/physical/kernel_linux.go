@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 
@@ -47,6 +48,7 @@ func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 		return nil, err
 	}
 	h := &kernelHost{root: root, mount: stx.Mnt_id, open: newDescriptors(maxDescriptors, shared)}
+	h.changes.last = recent.New[fileKey, int64](maxLast, nil)
 	h.top, h.triedTop = &kernelDir{h: h, fd: root}, &kernelDir{h: h, fd: root, try: true}
 	var sfs unix.Statfs_t
 	if unix.Fstatfs(root, &sfs) == nil {
@@ -70,18 +72,9 @@ func (h *kernelHost) close() {
 // enter resolves the path each time. A cached descriptor of the directory keeps its
 // inode number from being reused, so comparing numbers is enough. Without one it
 // compares handles. The work is always done on the descriptor just resolved.
-func (h *kernelHost) enter(p place) (directory, error) { return h.arrive(p, false) }
-
-func (h *kernelHost) tryEnter(p place) (directory, error) { return h.arrive(p, true) }
-
-func (h *kernelHost) tries() bool { return h.cache && h.prompt }
-
-func (h *kernelHost) arrive(p place, try bool) (directory, error) {
+func (h *kernelHost) enter(p place, try bool) (directory, error) {
 	if p.path == "" {
-		if try {
-			return h.triedTop, nil
-		}
-		return h.top, nil
+		return h.topFor(try), nil
 	}
 	d := &kernelDir{h: h, fd: h.root, path: p.path, try: try}
 	fd, err := d.descend(p.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
@@ -98,6 +91,16 @@ func (h *kernelHost) arrive(p place, try bool) (directory, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+func (h *kernelHost) tries() bool { return h.cache && h.prompt }
+
+// topFor returns the root, which does not wait if try is set.
+func (h *kernelHost) topFor(try bool) *kernelDir {
+	if try {
+		return h.triedTop
+	}
+	return h.top
 }
 
 func (h *kernelHost) verify(fd int, p place) error {

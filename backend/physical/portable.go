@@ -34,17 +34,18 @@ func (h *rootHost) close()              {} // the store closes top
 
 // A host of this kind may always have to wait. It keeps no file open, since it could
 // not tell for certain that the file is still at its path.
-func (h *rootHost) tries() bool                           { return false }
-func (h *rootHost) tryEnter(place) (directory, error)     { return nil, vfs.ErrWouldBlock }
-func (h *rootHost) kept(place, string) reader             { return nil }
-func (h *rootHost) tryKept(place, string) (reader, error) { return nil, vfs.ErrWouldBlock }
-func (h *rootHost) keep(string, reader, attr, uint64)     {}
-func (h *rootHost) mark() uint64                          { return 0 }
-func (h *rootHost) forget(string)                         {}
-func (h *rootHost) forgetBelow(string)                    {}
-func (h *rootHost) changed(attr)                          {}
+func (h *rootHost) tries() bool                       { return false }
+func (h *rootHost) kept(place, string, bool) reader   { return nil }
+func (h *rootHost) keep(string, reader, attr, uint64) {}
+func (h *rootHost) mark() uint64                      { return 0 }
+func (h *rootHost) forget(string)                     {}
+func (h *rootHost) forgetBelow(string)                {}
+func (h *rootHost) changed(attr)                      {}
 
-func (h *rootHost) enter(p place) (directory, error) {
+func (h *rootHost) enter(p place, try bool) (directory, error) {
+	if try {
+		return nil, vfs.ErrWouldBlock
+	}
 	d := &rootDir{h: h, root: h.top}
 	if p.path == "" {
 		return d, nil

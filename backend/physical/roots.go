@@ -31,11 +31,11 @@ func (s *Store) enroll(dir string) error {
 	if err != nil {
 		return err
 	}
-	path, way := wayTo(dir, root) // may wait for the disk, so not under process.mu
+	path, way, err := wayTo(dir) // may wait for the disk, so not under process.mu
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	base := fmt.Sprintf("?%p", s) // it was moved meanwhile, and its path is unknown
-	if way != nil {
+	if err == nil && os.SameFile(way[0], root) {
 		base = strings.TrimSuffix(baseOf(path, way), "/")
 	}
 	s.where.Store(&location{base: base})
@@ -70,26 +70,22 @@ func nest() {
 	}
 }
 
-// wayTo returns the path of the directory root without links, and the directories on the way: root
-// first, the file system's root last. It returns nothing when dir no longer leads to root.
-func wayTo(dir string, root os.FileInfo) (path string, way []os.FileInfo) {
-	path, err := filepath.Abs(dir)
-	if err == nil {
+// wayTo returns the path of the directory dir without links, and the directories on the way: dir
+// first, the file system's root last.
+func wayTo(dir string) (path string, way []os.FileInfo, err error) {
+	if path, err = filepath.Abs(dir); err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	for at := path; err == nil; at = filepath.Dir(at) {
-		var fi os.FileInfo
-		if fi, err = os.Stat(at); err == nil {
-			way = append(way, fi)
+		fi, err := os.Stat(at)
+		if err != nil {
+			return "", nil, err
 		}
-		if at == filepath.Dir(at) {
+		if way = append(way, fi); at == filepath.Dir(at) {
 			break
 		}
 	}
-	if err != nil || !os.SameFile(way[0], root) {
-		return "", nil
-	}
-	return path, way
+	return path, way, err
 }
 
 // baseOf returns the path that Stores use for the directory at path. If another Store serves it, or a

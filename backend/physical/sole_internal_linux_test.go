@@ -94,7 +94,7 @@ func TestBarrierChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	d, err := s.host.enter(place{})
+	d, err := s.host.enter(place{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,11 @@ package physical
 
 import (
 	"os"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 
@@ -73,10 +73,8 @@ func (h *kernelHost) changed(a attr) { h.changes.made(a) }
 // There, openSole accepts a file changed in the present tick only if this store changed
 // it last, since the store then saw it with one name in this tick.
 type changes struct {
-	exact atomic.Int32 // whether every change shows: unknown, always, ticks
-
-	mu   sync.Mutex
-	last map[fileKey]int64 // times of change made by this store, where the clock ticks
+	exact atomic.Int32                  // whether every change shows: unknown, always, ticks
+	last  *recent.Cache[fileKey, int64] // times of change made by this store, where the clock ticks
 }
 
 const (
@@ -122,29 +120,15 @@ func past(ctime, now int64) bool {
 }
 
 func (c *changes) mine(a attr) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ctime, ok := c.last[fileKey{a.dev, a.ino}]
+	ctime, ok := c.last.Get(fileKey{a.dev, a.ino}, nil)
 	return ok && ctime == a.ctime
 }
 
 // made notes a change that this store made.
 func (c *changes) made(a attr) {
-	if c.exact.Load() == always {
-		return
+	if c.exact.Load() != always {
+		c.last.Add(fileKey{a.dev, a.ino}, a.ctime, 1)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last == nil {
-		c.last = map[fileKey]int64{}
-	}
-	for k := range c.last { // any will do
-		if len(c.last) < maxLast {
-			break
-		}
-		delete(c.last, k)
-	}
-	c.last[fileKey{a.dev, a.ino}] = a.ctime
 }
 
 // probe changes an unnamed file a few times, as fast as it can, and checks whether each

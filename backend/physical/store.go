@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"capd/backend/internal/recent"
 	"capd/vfs"
 )
 
@@ -43,7 +44,7 @@ type Options struct {
 type Store struct {
 	top      *os.Root
 	host     host
-	versions versions
+	versions *recent.Cache[versionKey, vfs.Version]
 	where    atomic.Pointer[location]
 	staging  staging
 	swept    sync.Once
@@ -65,7 +66,7 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{top: top, drained: make(chan struct{})}
+	s := &Store{top: top, versions: recent.New[versionKey, vfs.Version](maxVersions, nil), drained: make(chan struct{})}
 	s.staging.s = s
 	share := min(4096, max(descriptorLimit()/4, 1))
 	s.maxContents = int64(share)
@@ -174,46 +175,25 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// kept and tryKept are those of the host.
-func (s *Store) kept(in place, path string) (reader, error) {
+// kept is that of the host.
+func (s *Store) kept(in place, path string, try bool) (reader, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
 	defer s.left()
-	return s.host.kept(in, path), nil
-}
-
-func (s *Store) tryKept(in place, path string) (reader, error) {
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	defer s.left()
-	return s.host.tryKept(in, path)
+	return s.host.kept(in, path, try), nil
 }
 
 // enter opens the directory at p for one operation. leave ends it. No code of a guest
 // runs in between.
-func (s *Store) enter(p place) (directory, error) {
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	d, err := s.host.enter(p)
-	if err != nil {
-		s.left()
-		return nil, explain(err)
-	}
-	return d, nil
-}
+func (s *Store) enter(p place) (directory, error) { return s.enterFor(context.Background(), p) }
 
-// enterFor is enter, or the host's tryEnter if ctx must not wait.
+// enterFor is enter, and does not wait if ctx must not.
 func (s *Store) enterFor(ctx context.Context, p place) (directory, error) {
-	if !vfs.IsTrying(ctx) {
-		return s.enter(p)
-	}
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
-	d, err := s.host.tryEnter(p)
+	d, err := s.host.enter(p, vfs.IsTrying(ctx))
 	if err != nil {
 		s.left()
 		return nil, explain(err)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"capd/meter"
@@ -30,16 +29,11 @@ func (a attr) settlesIn(now time.Time) (time.Duration, bool) {
 	return after - time.Duration(now.UnixNano()-a.ctime), a.ctime != 0 && a.ino != 0
 }
 
-// maxVersions bounds the cache. An entry is about 100 bytes.
+// maxVersions bounds Store.versions. An entry is about 100 bytes.
 const maxVersions = 1 << 15
 
-// versions caches the versions of contents. An entry's key changes with every write,
-// even if the time of modification is set back.
-type versions struct {
-	mu    sync.Mutex
-	known map[versionKey]vfs.Version
-}
-
+// versionKey identifies a content. It changes with every write, even if the time of
+// modification is set back.
 type versionKey struct {
 	dev, ino     uint64
 	size         int64
@@ -47,28 +41,6 @@ type versionKey struct {
 }
 
 func (a attr) versionKey() versionKey { return versionKey{a.dev, a.ino, a.size, a.mtime, a.ctime} }
-
-func (c *versions) get(a attr) (vfs.Version, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.known[a.versionKey()]
-	return v, ok
-}
-
-func (c *versions) put(a attr, v vfs.Version) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[versionKey]vfs.Version{}
-	}
-	for k := range c.known { // any will do
-		if len(c.known) < maxVersions {
-			break
-		}
-		delete(c.known, k)
-	}
-	c.known[a.versionKey()] = v
-}
 
 // seen is what was found at a name, with its version if that was asked for. settled
 // says that any later write will show in the attributes. Otherwise only the content
@@ -124,7 +96,7 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 		}
 		v := seen{exists: true, attr: a}
 		var known bool
-		if v.version, known = s.versions.get(a); known {
+		if v.version, known = s.versions.Get(a.versionKey(), nil); known {
 			v.settled = true
 			return v, nil
 		}
@@ -138,7 +110,7 @@ func (s *Store) versionAt(ctx context.Context, p place, name string) (seen, erro
 		}
 		if v.attr.unchanged(a) {
 			if v.settled {
-				s.versions.put(a, v.version)
+				s.versions.Add(a.versionKey(), v.version, 1)
 			}
 			return v, nil
 		}
