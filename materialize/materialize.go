@@ -177,7 +177,7 @@ func (t *Tree) cutLinks() error {
 // leaveOut records that path was not copied.
 func (t *Tree) leaveOut(path, why string) {
 	t.leftOut = append(t.leftOut, diff.Skipped{Path: path, Why: why})
-	t.leftOutPaths[path] = true
+	t.leftOutPaths.add(path)
 	t.absent = append(t.absent, path)
 }
 
@@ -215,7 +215,8 @@ type record struct {
 	seen    uint64 // the last comparison that saw it
 }
 
-// scope is a set of subtrees.
+// scope is a set of subtrees: true at the path of each, and false at the directories above
+// them.
 type scope map[string]bool
 
 func newScope(paths []string) (scope, error) {
@@ -224,34 +225,33 @@ func newScope(paths []string) (scope, error) {
 		if _, err := vfs.SplitPath(path); err != nil {
 			return nil, vfs.At(path, err)
 		}
-		s[path] = true
+		s.add(path)
 	}
 	return s, nil
 }
 
-// has reports whether path is at or below one of s.
-func (s scope) has(path string) bool {
-	if len(s) == 0 {
-		return false
-	}
-	for {
-		if s[path] {
-			return true
+func (s scope) add(path string) {
+	s[path] = true
+	for dir := parent(path); dir != ""; dir = parent(dir) {
+		if _, known := s[dir]; known {
+			return
 		}
-		i := strings.LastIndexByte(path, '/')
-		if i < 0 {
-			return false
-		}
-		path = path[:i]
+		s[dir] = false
 	}
 }
 
-// leads reports whether one of s is below path.
-func (s scope) leads(path string) bool {
-	for below := range s {
-		if strings.HasPrefix(below, path+"/") {
+// has reports whether path is at or below one of s.
+func (s scope) has(path string) bool {
+	for ; path != "" && len(s) > 0; path = parent(path) {
+		if s[path] {
 			return true
 		}
 	}
 	return false
+}
+
+// leads reports whether one of s is below path, and none is at it.
+func (s scope) leads(path string) bool {
+	at, known := s[path]
+	return known && !at
 }

@@ -21,29 +21,16 @@ func (t *Tree) Prune(paths []string) error {
 	if err := t.open(); err != nil {
 		return err
 	}
-	return explain(prune(t.root, "", newKeeping(paths)))
-}
-
-// keeping is what prune keeps.
-type keeping struct {
-	at    map[string]bool
-	above map[string]bool
-}
-
-func newKeeping(paths []string) keeping {
-	k := keeping{map[string]bool{}, map[string]bool{}}
+	kept := scope{}
 	for _, path := range paths {
-		k.at[path] = true
-		for dir := parent(path); dir != "" && !k.above[dir]; dir = parent(dir) {
-			k.above[dir] = true
-		}
+		kept.add(path)
 	}
-	return k
+	return explain(prune(t.root, "", kept))
 }
 
 // prune removes what is in the directory open as root, at path, except what is to be
 // kept.
-func prune(root *os.Root, path string, k keeping) error {
+func prune(root *os.Root, path string, kept scope) error {
 	f, err := root.Open(".")
 	if err != nil {
 		return err
@@ -58,24 +45,24 @@ func prune(root *os.Root, path string, k keeping) error {
 			return err
 		}
 		for _, e := range entries {
-			if err := pruneEntry(root, e, path, k); err != nil {
+			if err := pruneEntry(root, e, path, kept); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func pruneEntry(root *os.Root, e os.DirEntry, dir string, k keeping) error {
+func pruneEntry(root *os.Root, e os.DirEntry, dir string, kept scope) error {
 	path := e.Name()
 	if dir != "" {
 		path = dir + "/" + path
 	}
 	switch {
-	case k.at[path]:
+	case kept[path]:
 		return nil
 	case !e.IsDir():
 		return root.Remove(e.Name())
-	case !k.above[path]:
+	case !kept.leads(path):
 		return hostfile.Erase(root, e.Name())
 	}
 	if err := hostfile.Unlock(root, e.Name()); err != nil {
@@ -86,5 +73,5 @@ func pruneEntry(root *os.Root, e os.DirEntry, dir string, k keeping) error {
 		return err
 	}
 	defer sub.Close()
-	return prune(sub, path, k)
+	return prune(sub, path, kept)
 }

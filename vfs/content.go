@@ -110,6 +110,39 @@ func ReadAt(r io.ReaderAt, p []byte, off int64) (int, error) {
 	return r.ReadAt(p, off)
 }
 
+// Sized is a content of Size bytes, such as a [Content] or an io.SectionReader.
+type Sized interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// copyBuffer is how many bytes Copy reads at once.
+const copyBuffer = 64 << 10
+
+// Copy writes r to w, and returns how many bytes it wrote. It stops when ctx ends. Between
+// reads it lets other calls have ctx's turn. If r ends before its size, Copy answers
+// [io.ErrUnexpectedEOF].
+func Copy(ctx context.Context, w io.Writer, r Sized) (n int64, err error) {
+	size := r.Size()
+	buf := make([]byte, min(size, copyBuffer))
+	for n < size {
+		if err := meter.Yield(ctx); err != nil {
+			return n, err
+		}
+		k, err := r.ReadAt(buf[:min(int64(len(buf)), size-n)], n)
+		if k == 0 && err == io.EOF {
+			return n, io.ErrUnexpectedEOF
+		} else if k == 0 && err != nil {
+			return n, err
+		}
+		if _, err := w.Write(buf[:k]); err != nil {
+			return n, err
+		}
+		n += int64(k)
+	}
+	return n, nil
+}
+
 // Appender is a File that appends atomically: after two concurrent appends both are
 // there, whole, one after the other.
 type Appender interface {

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-
-	"capd/meter"
 )
 
 // Version identifies a file's content: the SHA-256 of all its bytes. The zero Version
@@ -101,20 +99,13 @@ func VersionOf(ctx context.Context, f File) (Version, error) {
 }
 
 // Hash reads all of c and returns its version and size. It stops when ctx ends.
-func Hash(ctx context.Context, c Content) (v Version, size int64, err error) {
+func Hash(ctx context.Context, c Sized) (v Version, size int64, err error) {
 	if err := CheckVersioned(c.Size()); err != nil {
 		return Version{}, 0, err
 	}
 	h := sha256.New()
-	r := io.NewSectionReader(c, 0, c.Size())
-	for err == nil {
-		if err = meter.Yield(ctx); err == nil {
-			var n int64
-			n, err = io.CopyN(h, r, 1<<20)
-			size += n
-		}
-	}
-	if err != io.EOF {
+	size, err = Copy(ctx, h, c)
+	if err != nil && err != io.ErrUnexpectedEOF {
 		return Version{}, 0, err
 	}
 	return Version(h.Sum(nil)), size, nil

@@ -3,13 +3,11 @@ package git
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"capd/backend/internal/held"
 	"capd/backend/internal/recent"
-	"capd/meter"
 	"capd/vfs"
 )
 
@@ -94,27 +92,4 @@ func (s *blobs) version(ctx context.Context, id plumbing.Hash) (vfs.Version, err
 		s.versions.Add(id, v, 1)
 	}
 	return v, err
-}
-
-// copySize is how many bytes are copied at once.
-const copySize = 64 << 10
-
-// copyAll writes the size bytes of r to w. It stops when ctx ends. Now and then it lets
-// other calls have ctx's turn.
-func copyAll(ctx context.Context, w io.Writer, r io.ReaderAt, size int64) error {
-	buf := make([]byte, min(size, copySize))
-	for off := int64(0); off < size; {
-		if err := meter.Yield(ctx); err != nil {
-			return err
-		}
-		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-off)], off)
-		if n == 0 && err != nil {
-			return err
-		}
-		if _, err := w.Write(buf[:n]); err != nil {
-			return err
-		}
-		off += int64(n)
-	}
-	return nil
 }

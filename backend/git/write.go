@@ -51,7 +51,7 @@ func (b *builder) has(id plumbing.Hash) (bool, error) {
 func identify(ctx context.Context, kind plumbing.ObjectType, size int64, from io.ReaderAt, also io.Writer) (id plumbing.Hash, err error) {
 	h := sha1cd.New().(sha1cd.CollisionResistantHash)
 	h.Write(objectHead(kind, size))
-	if err := copyAll(ctx, io.MultiWriter(h, also), from, size); err != nil {
+	if _, err := vfs.Copy(ctx, io.MultiWriter(h, also), io.NewSectionReader(from, 0, size)); err != nil {
 		return id, err
 	}
 	sum, collides := h.CollisionResistantSum(nil)

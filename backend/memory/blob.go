@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -29,12 +28,15 @@ type blob struct {
 	frozen  atomic.Bool
 	version atomic.Pointer[vfs.Version] // nil if not known
 
-	readers  []*content // those that have it open; under Store.mu
-	detached bool       // no longer in a tree, but still open; under Store.mu
+	readers  []*reader // those that have it open; under Store.mu
+	detached bool      // no longer in a tree, but still open; under Store.mu
 }
 
-// readAt implements io.ReaderAt.
-func (b *blob) readAt(p []byte, off int64) (int, error) {
+// Size implements vfs.Sized.
+func (b *blob) Size() int64 { return b.size }
+
+// ReadAt implements io.ReaderAt.
+func (b *blob) ReadAt(p []byte, off int64) (int, error) {
 	if off >= b.size {
 		return 0, io.EOF
 	}
@@ -107,31 +109,15 @@ func (b *blob) fork() *blob {
 	return &blob{size: b.size, chunks: slices.Clone(b.chunks)}
 }
 
-var zeros [chunkSize]byte
-
 // sum returns b's version. Concurrent callers may each compute it. b must be frozen, or
 // Store.mu held.
 func (b *blob) sum(ctx context.Context) (vfs.Version, error) {
 	if v := b.version.Load(); v != nil {
 		return *v, nil
 	}
-	if err := vfs.CheckVersioned(b.size); err != nil {
-		return vfs.Version{}, err
+	v, _, err := vfs.Hash(ctx, b)
+	if err == nil {
+		b.version.Store(&v)
 	}
-	h := sha256.New()
-	for off := int64(0); off < b.size; off += chunkSize {
-		if err := ctx.Err(); err != nil {
-			return vfs.Version{}, err
-		}
-		n := min(chunkSize, b.size-off)
-		var data []byte
-		if i := int(off / chunkSize); i < len(b.chunks) {
-			data = b.chunks[i].data
-		}
-		h.Write(data)
-		h.Write(zeros[:n-int64(len(data))])
-	}
-	v := vfs.Version(h.Sum(nil))
-	b.version.Store(&v)
-	return v, nil
+	return v, err
 }

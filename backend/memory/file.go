@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"math"
-	"sync/atomic"
 
 	"capd/meter"
 	"capd/vfs"
@@ -25,7 +24,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err erro
 		return 0, vfs.ErrOffset
 	}
 	var end error
-	err = f.read(ctx, func(i *inode) { n, end = i.data.readAt(p, off) })
+	err = f.read(ctx, func(i *inode) { n, end = i.data.ReadAt(p, off) })
 	if err != nil {
 		return 0, err
 	}
@@ -149,42 +148,22 @@ func (f *file) Open(ctx context.Context) (vfs.Content, error) {
 		return nil, errHeld
 	}
 	n.data.frozen.Store(true)
-	c := &content{ctx: ctx, store: s, blob: n.data, who: who}
-	n.data.readers = append(n.data.readers, c)
-	return c, nil
+	r := &reader{n.data, s, who}
+	n.data.readers = append(n.data.readers, r)
+	return vfs.NewContent(ctx, r, n.data.size), nil
 }
 
-type content struct {
-	ctx    context.Context
-	store  *Store
-	blob   *blob
-	who    *meter.Meter // the meter it counts in
-	closed atomic.Bool
+// reader is a blob held open. Reading it needs no lock, since the blob is frozen.
+type reader struct {
+	*blob
+	store *Store
+	who   *meter.Meter // the meter it counts in
 }
-
-// ReadAt implements io.ReaderAt. It needs no lock, since the blob is frozen.
-func (c *content) ReadAt(p []byte, off int64) (int, error) {
-	switch {
-	case off < 0:
-		return 0, vfs.ErrOffset
-	case c.closed.Load():
-		return 0, vfs.Stale
-	case c.ctx.Err() != nil:
-		return 0, c.ctx.Err()
-	}
-	return c.blob.readAt(p, off)
-}
-
-// Size implements vfs.Content.
-func (c *content) Size() int64 { return c.blob.size }
 
 // Close implements io.Closer.
-func (c *content) Close() error {
-	if !c.closed.CompareAndSwap(false, true) {
-		return nil
-	}
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
-	c.store.closed(c)
+func (r *reader) Close() error {
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	r.store.closed(r)
 	return nil
 }

@@ -1,6 +1,10 @@
 package memory
 
-import "capd/meter"
+import (
+	"slices"
+
+	"capd/meter"
+)
 
 // holdings counts, for each grant, the bytes that a store holds beside its tree: staged
 // content, and content that has left the tree but is still open. Guarded by Store.mu.
@@ -78,25 +82,13 @@ func (s *Store) detach(b *blob) {
 }
 
 // closed uncounts a content that was closed. Needs s.mu.
-func (s *Store) closed(c *content) {
-	b := c.blob
+func (s *Store) closed(r *reader) {
+	b := r.blob
 	if b.detached {
 		s.held.count(b.readers[0].who, holding{old: -b.size})
 	}
-	b.readers = without(b.readers, c)
+	b.readers = slices.DeleteFunc(b.readers, func(other *reader) bool { return other == r })
 	if b.detached = b.detached && len(b.readers) > 0; b.detached {
 		s.held.count(b.readers[0].who, holding{old: b.size})
 	}
-}
-
-// without returns all without one, in another order: the last takes its place.
-func without(all []*content, one *content) []*content {
-	for i, c := range all {
-		if c == one {
-			last := len(all) - 1
-			all[i], all[last] = all[last], nil
-			return all[:last]
-		}
-	}
-	return all
 }

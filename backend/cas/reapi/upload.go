@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"capd/backend/cas"
-	"capd/meter"
 	"capd/vfs"
 )
 
@@ -185,10 +184,10 @@ func (u *upload) count(d cas.Digest) {
 func (u *upload) addLarge(ctx context.Context, r *io.SectionReader) (cas.Digest, error) {
 	h := sha256.New()
 	d := cas.Digest{Size: r.Size()}
-	if n, err := io.Copy(h, &until{ctx, io.NewSectionReader(r, 0, r.Size())}); err != nil {
-		return cas.Digest{}, err
-	} else if n < r.Size() {
+	if _, err := vfs.Copy(ctx, h, r); err == io.ErrUnexpectedEOF {
 		return cas.Digest{}, errShorter
+	} else if err != nil {
+		return cas.Digest{}, err
 	}
 	h.Sum(d.Hash[:0])
 	u.mu.Lock()
@@ -211,19 +210,6 @@ func (u *upload) addLarge(ctx context.Context, r *io.SectionReader) (cas.Digest,
 	}
 	u.count(d)
 	return d, nil
-}
-
-// until is a reader that ends with a context.
-type until struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u *until) Read(p []byte) (int, error) {
-	if err := meter.Yield(u.ctx); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }
 
 func (u *upload) fail(err error) {
