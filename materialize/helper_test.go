@@ -16,6 +16,7 @@ import (
 	"capd/vfs"
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
+	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
 
@@ -48,11 +49,11 @@ func newStore(t testing.TB, tr tree) *memory.Store {
 			_, err = in.Mkdir(context.Background(), name)
 			release()
 		case "link":
-			err = s.Symlink(context.Background(), path, data)
+			err = vfstest.Symlink(s.Root())(path, data)
 		default:
 			_, err = vfs.Put(context.Background(), d, path, strings.NewReader(data), vfs.If{})
 			if err == nil && kind == "exec" {
-				err = s.SetExec(context.Background(), path, true)
+				err = vfstest.SetExec(s.Root())(path)
 			}
 		}
 		ok(t, err)

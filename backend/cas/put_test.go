@@ -189,7 +189,7 @@ func TestPutOfWhatIsOdd(t *testing.T) {
 		t.Error("what was skipped changes the root")
 	}
 	m := memory.New(memory.Limits{})
-	if err := m.Symlink(t.Context(), "l", "\xff"); err != nil {
+	if err := vfstest.Symlink(m.Root())("l", "\xff"); err != nil {
 		t.Fatal(err)
 	}
 	code(t, "a link to what is not UTF-8", putErr(m.Root(), cas.PutOptions{}), vfs.Invalid, "l")
@@ -308,7 +308,7 @@ func TestPutOfWhatIsStale(t *testing.T) {
 	for op, path := range map[faultfs.Op]string{faultfs.Stat: "a.txt", faultfs.Target: "link"} {
 		source := memory.New(memory.Limits{})
 		vfstest.Fill(t, source.Root(), vfstest.Tree{"a.txt": {Data: "hello"}, "link": {Link: "a.txt"}},
-			func(path, target string) error { return source.Symlink(t.Context(), path, target) }, nil)
+			vfstest.Symlink(source.Root()), nil)
 		plan := &faultfs.Plan{}
 		plan.Fail(op, faultfs.Before, 0, vfs.Stale)
 		store, err := cas.OpenAmbient(t.TempDir(), cas.Options{})

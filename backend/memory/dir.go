@@ -188,6 +188,11 @@ func (d *dir) Symlink(ctx context.Context, name, target string) error {
 	if err := vfs.CheckTarget(target); err != nil {
 		return err
 	}
+	return d.link(ctx, name, target)
+}
+
+// link is Symlink with any target.
+func (d *dir) link(ctx context.Context, name, target string) error {
 	n := newInode(vfs.LinkKind)
 	n.target = target
 	return d.add(ctx, name, n)

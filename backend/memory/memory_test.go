@@ -217,13 +217,6 @@ func TestHostMethods(t *testing.T) {
 	}
 	is(t, "Symlink", s.Symlink(ctx, "l", strings.Repeat("t", 5000)), vfs.Limit)
 	is(t, "Symlink", s.Symlink(ctx, "l", "anything at all"), "")
-	is(t, "SetExec of a link", s.SetExec(ctx, "l", true), vfs.NotRegular)
-	is(t, "SetExec of nothing", s.SetExec(ctx, "missing", true), vfs.NotFound)
-	is(t, "SetExec", s.SetExec(ctx, "f", true), "")
-	n, _ := d.Lookup(ctx, "f")
-	if info, err := n.Stat(ctx); err != nil || !info.Exec {
-		t.Errorf("after SetExec: %+v, %v", info, err)
-	}
 }
 
 // An open content does not change when the file is written in place.

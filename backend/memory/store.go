@@ -76,49 +76,11 @@ func (s *Store) Symlink(ctx context.Context, path, target string) error {
 	if len(target) > vfs.MaxPath {
 		return vfs.Errorf(vfs.Limit, "a link's target is longer than %d bytes", vfs.MaxPath)
 	}
-	names, err := vfs.SplitPath(path)
+	in, name, _, err := vfs.WalkParent(ctx, s.Root(), path)
 	if err != nil {
 		return err
 	}
-	name := names[len(names)-1]
-	if err := vfs.CheckNewName(name); err != nil {
-		return err
-	}
-	return s.change(ctx, func(int) (step, error) {
-		parent, err := s.find(names[:len(names)-1])
-		switch {
-		case err != nil:
-			return step{}, err
-		case parent.kind != vfs.DirKind:
-			return step{}, vfs.NotDir
-		case parent.children[name] != nil:
-			return step{}, vfs.Exists
-		}
-		return step{grows: vfs.Effect{Nodes: 1}, apply: func() {
-			link := newInode(vfs.LinkKind)
-			link.target = target
-			parent.put(name, link)
-		}}, nil
-	})
-}
-
-// SetExec sets whether the file at path, a slash-separated path below the root, is
-// executable. It answers notFound, notDir, notRegular and invalid.
-func (s *Store) SetExec(ctx context.Context, path string, exec bool) error {
-	names, err := vfs.SplitPath(path)
-	if err != nil {
-		return err
-	}
-	return s.change(ctx, func(int) (step, error) {
-		n, err := s.find(names)
-		if err != nil {
-			return step{}, err
-		}
-		if n.kind != vfs.FileKind {
-			return step{}, vfs.NotRegular
-		}
-		return step{apply: func() { n.exec = exec }}, nil
-	})
+	return in.(*dir).link(ctx, name, target)
 }
 
 // look locks s.mu to read the tree. A change holds it while it copies memory, so with
@@ -133,20 +95,6 @@ func (s *Store) look(ctx context.Context) error {
 		return vfs.ErrWouldBlock
 	}
 	return nil
-}
-
-// find returns the node at names. It follows no link. Needs s.mu.
-func (s *Store) find(names []string) (*inode, error) {
-	n := s.root
-	for _, name := range names {
-		if n.kind != vfs.DirKind {
-			return nil, vfs.NotDir
-		}
-		if n = n.children[name]; n == nil {
-			return nil, vfs.NotFound
-		}
-	}
-	return n, nil
 }
 
 // step is a change that a check found possible: by how much it grows the tree, exactly,

@@ -11,8 +11,8 @@ import (
 func newTree(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	s := memory.New(memory.Limits{})
 	vfstest.Fill(t, s.Root(), tree,
-		func(path, target string) error { return s.Symlink(t.Context(), path, target) },
-		func(path string) error { return s.SetExec(t.Context(), path, true) })
+		vfstest.Symlink(s.Root()),
+		vfstest.SetExec(s.Root()))
 	return s.Root()
 }
 

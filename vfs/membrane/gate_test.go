@@ -11,6 +11,7 @@ import (
 
 	"capd/vfs"
 	"capd/vfs/membrane"
+	"capd/vfs/vfstest"
 	"capd/vfs/vfstest/check"
 )
 
@@ -39,7 +40,7 @@ func well(t testing.TB, depth int) vfs.Dir {
 	d, path := raw, ""
 	for range depth {
 		check.OK(t, check.Put(t.Context(), d, "f", "content"))
-		check.OK(t, s.Symlink(t.Context(), vfs.Join(path, "l"), "f"))
+		check.OK(t, vfstest.Symlink(s.Root())(vfs.Join(path, "l"), "f"))
 		below, err := d.Mkdir(t.Context(), "a")
 		check.OK(t, err)
 		check.OK(t, check.Put(t.Context(), below, "f", "content"))

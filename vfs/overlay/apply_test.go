@@ -1,15 +1,16 @@
 package overlay_test
 
 import (
-	"capd/backend/memory"
-	"capd/vfs/diff"
-	"capd/vfs/faultfs"
-	"capd/vfs/membrane"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"capd/backend/memory"
+	"capd/vfs/diff"
+	"capd/vfs/faultfs"
+	"capd/vfs/membrane"
 
 	"capd/vfs"
 	"capd/vfs/deny"

@@ -120,8 +120,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 		random: rand.New(rand.NewPCG(seed, 3))}
 	for _, s := range []*memory.Store{w.lower, w.plain} {
 		vfstest.Fill(t, s.Root(), modelTree,
-			func(path, target string) error { return s.Symlink(t.Context(), path, target) },
-			func(path string) error { return s.SetExec(t.Context(), path, true) })
+			vfstest.Symlink(s.Root()),
+			vfstest.SetExec(s.Root()))
 	}
 	w.reopen()
 	return w
@@ -237,7 +237,7 @@ func (w *world) next() op {
 				return "", err
 			}
 			if s != nil {
-				return "", s.Symlink(ctx, vfs.Join(path, name), "to/"+name)
+				return "", vfstest.Symlink(s.Root())(vfs.Join(path, name), "to/"+name)
 			}
 			return "", vfs.Symlink(ctx, d, name, "to/"+name)
 		}}

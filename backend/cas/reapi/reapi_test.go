@@ -33,8 +33,8 @@ func source(t testing.TB, tree vfstest.Tree) vfs.Dir {
 	t.Helper()
 	m := memory.New(memory.Limits{Bytes: 1 << 30})
 	vfstest.Fill(t, m.Root(), tree,
-		func(path, target string) error { return m.Symlink(t.Context(), path, target) },
-		func(path string) error { return m.SetExec(t.Context(), path, true) })
+		vfstest.Symlink(m.Root()),
+		vfstest.SetExec(m.Root()))
 	return m.Root()
 }
 

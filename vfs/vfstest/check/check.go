@@ -33,10 +33,9 @@ func Store(t testing.TB, tree vfstest.Tree) (*memory.Store, vfs.Dir) {
 // Fill puts tree into s.
 func Fill(t testing.TB, s *memory.Store, tree vfstest.Tree) {
 	t.Helper()
-	ctx := context.Background()
 	vfstest.Fill(t, s.Root(), tree,
-		func(path, target string) error { return s.Symlink(ctx, path, target) },
-		func(path string) error { return s.SetExec(ctx, path, true) })
+		func(path, target string) error { return s.Symlink(context.Background(), path, target) },
+		vfstest.SetExec(s.Root()))
 }
 
 // Compose mounts trees at their paths.
