@@ -37,7 +37,6 @@
 package sandbox
 
 import (
-	"fmt"
 	"io"
 	"path"
 	"path/filepath"
@@ -145,15 +144,6 @@ func set[T comparable](v *T, otherwise T) {
 type Confinement struct {
 	Bubblewrap string // its version
 	Landlock   int    // the kernel's ABI; 0 if there is none
-}
-
-// String returns, for example, "bubblewrap 0.8.0 + Landlock ABI 7 + seccomp".
-func (c Confinement) String() string {
-	landlock := "no Landlock"
-	if c.Landlock > 0 {
-		landlock = fmt.Sprintf("Landlock ABI %d", c.Landlock)
-	}
-	return fmt.Sprintf("bubblewrap %s + %s + seccomp", c.Bubblewrap, landlock)
 }
 
 // Available answers unsupported if [Run] would, and says what is missing and what to do

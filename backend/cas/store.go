@@ -248,12 +248,12 @@ func (s *Store) Resolve(ctx context.Context, hash [32]byte) (Digest, error) {
 	if hash == Empty.Hash {
 		return Empty, nil
 	}
-	fi, err := os.Lstat(s.blob(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return Digest{}, errNoBlob
-	}
+	fi, err := s.named(d)
 	if err != nil {
-		return Digest{}, explain(err)
+		return Digest{}, err
+	}
+	if fi == nil {
+		return Digest{}, errNoBlob
 	}
 	d.Size = fi.Size()
 	return d, nil

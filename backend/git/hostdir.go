@@ -2,7 +2,6 @@ package git
 
 import (
 	"cmp"
-	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -84,25 +83,6 @@ func (d hostDir) readDir(name string) ([]fs.DirEntry, error) {
 	all, err := f.ReadDir(-1)
 	slices.SortFunc(all, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	return all, err
-}
-
-// eachFile visits everything below a directory, except directories.
-func (d hostDir) eachFile(dir string, visit func(name string)) error {
-	all, err := d.readDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	for _, e := range all {
-		name := path.Join(dir, e.Name())
-		if !e.IsDir() {
-			visit(name)
-		} else if err := d.eachFile(name, visit); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // maxSmallFile bounds, in bytes, the files of a repository that are read whole: the

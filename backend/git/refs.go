@@ -147,36 +147,32 @@ func validRef(name string) bool {
 	return strings.HasPrefix(name, "refs/") && plumbing.ReferenceName(name).Validate() == nil
 }
 
-// each calls visit for every ref whose name begins with prefix, a directory of refs
-// that ends in "/".
-func (r *refs) each(prefix string, visit func(name string, id plumbing.Hash)) error {
-	packed, err := r.readPacked()
-	if err != nil {
-		return err
-	}
-	for name, id := range packed {
-		if strings.HasPrefix(name, prefix) {
-			visit(name, id)
-		}
-	}
-	return r.dir(prefix).eachFile(strings.TrimSuffix(prefix, "/"), func(name string) {
-		if id, symbolic, err := r.read(name); err == nil && symbolic == "" {
-			visit(name, id)
-		}
-	})
-}
-
 // replacements returns which objects replace others (git-replace(1)).
 func (r *refs) replacements() (map[plumbing.Hash]plumbing.Hash, error) {
-	const prefix = "refs/replace/"
-	var all map[plumbing.Hash]plumbing.Hash
-	err := r.each(prefix, func(name string, id plumbing.Hash) {
-		if of := strings.TrimPrefix(name, prefix); plumbing.IsHash(of) {
-			if all == nil {
-				all = map[plumbing.Hash]plumbing.Hash{}
-			}
+	const dir = "refs/replace"
+	packed, err := r.readPacked()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := r.common.readDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotDir) {
+		return nil, err
+	}
+	all := map[plumbing.Hash]plumbing.Hash{}
+	add := func(name string) {
+		of, ok := strings.CutPrefix(name, dir+"/")
+		if !ok || !plumbing.IsHash(of) {
+			return
+		}
+		if id, symbolic, err := r.read(name); err == nil && symbolic == "" {
 			all[plumbing.NewHash(of)] = id
 		}
-	})
-	return all, err
+	}
+	for name := range packed {
+		add(name)
+	}
+	for _, e := range entries {
+		add(dir + "/" + e.Name())
+	}
+	return all, nil
 }

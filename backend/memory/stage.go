@@ -13,22 +13,32 @@ import (
 
 // foresee returns the error that a change would have now, without making it.
 func (s *Store) foresee(ctx context.Context, check func(tries int) (step, error)) error {
-	for tries := 0; ; tries++ {
+	_, _, err := s.plan(ctx, 0, func(tries int) (step, error) {
+		st, err := check(tries)
+		if err == nil {
+			err = s.room(ctx, st)
+		}
+		return st, err
+	})
+	return err
+}
+
+// plan calls check until all versions are known that it asks for. It returns the step, and
+// the number of tries.
+func (s *Store) plan(ctx context.Context, tries int, check func(tries int) (step, error)) (step, int, error) {
+	for ; ; tries++ {
 		if err := ctx.Err(); err != nil {
-			return err
+			return step{}, tries, err
 		}
 		s.mu.RLock()
-		plan, err := check(tries)
-		if err == nil {
-			err = s.room(ctx, plan)
-		}
+		st, err := check(tries)
 		s.mu.RUnlock()
 		u, ok := errors.AsType[*unknownVersion](err)
 		if !ok {
-			return err
+			return st, tries, err
 		}
 		if _, err := u.blob.sum(ctx); err != nil {
-			return err
+			return step{}, tries, err
 		}
 	}
 }

@@ -119,18 +119,11 @@ func (*unknownVersion) Error() string { return "the version is not known yet" }
 // tries counts from 0 how often that happened.
 func (s *Store) change(ctx context.Context, check func(tries int) (step, error)) error {
 	for tries := 0; ; tries++ {
-		s.mu.RLock()
-		plan, err := check(tries)
-		s.mu.RUnlock()
-		if u, ok := errors.AsType[*unknownVersion](err); ok {
-			if _, err := u.blob.sum(ctx); err != nil {
-				return err
-			}
-			continue
-		}
+		plan, now, err := s.plan(ctx, tries, check)
 		if err != nil {
 			return err
 		}
+		tries = now
 		again := false
 		err = vfs.Commit(ctx, plan.grows, func() (vfs.Effect, error) {
 			s.mu.Lock()

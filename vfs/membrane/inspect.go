@@ -32,27 +32,24 @@ type Place struct {
 
 // PlaceOf reports n's place, if n is behind a membrane.
 func PlaceOf(n vfs.Node) (Place, bool) {
-	switch v := n.(type) {
-	case *dirView:
-		return v.place(), true
-	case *stagedView:
-		return v.place(), true
-	case *fileView:
-		return v.place(), true
+	v, ok := n.(viewed)
+	if !ok {
+		return Place{}, false
 	}
-	return Place{}, false
+	at := v.self()
+	return Place{Path: at.path, ReadOnly: at.mask&noWrite != 0}, true
 }
-
-func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
 
 // MeterOf returns the meter that counts what is done through n (see [Revocable]), nil
 // for none.
 func MeterOf(n vfs.Node) *meter.Meter {
-	switch v := n.(type) {
-	case *dirView:
-		return v.base.meter
-	case *fileView:
-		return v.base.meter
+	if v, ok := n.(viewed); ok {
+		return v.self().base.meter
 	}
 	return nil
 }
+
+// viewed is a view of any kind of node.
+type viewed interface{ self() *view }
+
+func (v *view) self() *view { return v }
