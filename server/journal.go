@@ -57,17 +57,9 @@ func newJournal(ctx context.Context, st state.Dir, open map[string]virtualfs.Ope
 // open takes the journal for this process, and makes it if it is missing. It answers busy
 // if another process has it.
 func (j *journal) open() error {
-	owner, err := os.OpenFile(j.path+ownerSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	owner, err := state.Take(j.path + ownerSuffix)
 	if err != nil {
 		return fmt.Errorf("a journal cannot be opened: %w", state.Reason(err))
-	}
-	if err := state.LockFile(owner); err != nil {
-		owner.Close()
-		return vfs.Busy
-	}
-	if !isAt(owner, j.path+ownerSuffix) { // its former owner has removed it
-		owner.Close()
-		return vfs.Busy
 	}
 	j.owner = owner
 	if err := state.MakeDir(j.path); err != nil {
@@ -78,15 +70,6 @@ func (j *journal) open() error {
 	}
 	j.Dir = j.store.Root()
 	return nil
-}
-
-func isAt(f *os.File, path string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(path)
-	return err == nil && os.SameFile(mine, there)
 }
 
 // Close ends the journal and removes everything in it.

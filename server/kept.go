@@ -126,21 +126,16 @@ func takeKept(dir string) (*kept, error) {
 		if err := state.MakeDir(dir); err != nil {
 			return nil, vfs.Errorf(vfs.Denied, "changes cannot be kept in %s: %v", dir, state.Reason(err))
 		}
-		lock, err := os.OpenFile(filepath.Join(dir, overlay.LockName), os.O_RDWR|os.O_CREATE, 0o600)
-		if errors.Is(err, fs.ErrNotExist) { // its former owner has just removed it
-			continue
-		}
-		if err != nil {
-			return nil, vfs.Errorf(vfs.Denied, "changes cannot be kept in %s: %v", dir, state.Reason(err))
-		}
-		if err := state.LockFile(lock); err != nil {
-			lock.Close()
+		lock, err := state.Take(filepath.Join(dir, overlay.LockName))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // whoever had the directory has just removed it
+		case err == vfs.Busy:
 			return nil, vfs.Errorf(vfs.Busy, "another process has the changes that are kept in %s", dir)
-		}
-		if isAt(lock, lock.Name()) {
+		case err != nil:
+			return nil, vfs.Errorf(vfs.Denied, "changes cannot be kept in %s: %v", dir, state.Reason(err))
+		default:
 			return &kept{dir: dir, lock: lock}, nil
 		}
-		lock.Close()
 	}
 }
 

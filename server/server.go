@@ -17,6 +17,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log"
@@ -175,13 +176,13 @@ func (s *Server) start(ctx context.Context) (err error) {
 		return err
 	}
 	for _, m := range s.Mounts {
-		if err := s.mount(ctx, m); err != nil {
+		if err := cmp.Or(s.mount(ctx, m), ctx.Err()); err != nil {
 			return err
 		}
 	}
 	s.tellKept(ctx)
 	s.authority = authority.New(s.fs.Tree(), meter.NewHost(hostLimits(s.Limits)), s.GuestLimits)
-	if err := s.listen(ctx); err != nil {
+	if err := cmp.Or(s.listen(ctx), ctx.Err()); err != nil {
 		return errors.Join(err, s.authority.Close())
 	}
 	s.answer()
@@ -212,14 +213,17 @@ func (s *Server) answer() {
 }
 
 // Serve serves until ctx ends, and then closes s. If s was not started, Serve starts it first. It returns nil
-// when nothing went wrong. It also returns when somebody else calls [Server.Close].
+// when nothing went wrong, also when ctx ends during the start: s can be started again then. It also returns when somebody else calls [Server.Close].
 func (s *Server) Serve(ctx context.Context) (err error) {
 	if s.phase() == fresh {
 		err = s.Start(ctx)
 	} else {
 		err = usable(ctx)
 	}
-	if err != nil {
+	switch {
+	case err != nil && ctx != nil && errors.Is(err, ctx.Err()):
+		return nil
+	case err != nil:
 		return err
 	}
 	if s.phase() == starting {

@@ -46,8 +46,9 @@ type Socket struct {
 type socket struct {
 	net.Listener
 	path string
-	made string // a directory that was made for the socket, and is removed with it
-	note string // for the person who starts the host
+	lock *os.File // taken while s is open: one host at a time has its socket in a directory
+	made string   // a directory that was made for the socket, and is removed with it
+	note string   // for the person who starts the host
 }
 
 // open opens the guests' socket. The caller holds the state directory's lock.
@@ -75,10 +76,6 @@ func (o Socket) open(st state.Dir) (s *socket, err error) {
 	}
 	if fi, err := os.Lstat(s.path); err == nil && o.Dir == "" && fi.Mode()&os.ModeSocket == 0 { // in a directory that capd made
 		os.Remove(s.path)
-	}
-	if nc, err := net.Dial("unix", s.path); err == nil {
-		nc.Close()
-		return s, vfs.Errorf(vfs.Busy, "a host has its guests' socket in %s already; name another directory in Socket.Dir", filepath.Dir(s.path))
 	}
 	if s.Listener, err = listenUnix(s.path); err != nil {
 		return s, err
@@ -140,6 +137,12 @@ func (s *socket) enter(dir string, own bool, gid int, mode os.FileMode) error {
 	if at := state.Replaceable(dir); at != "" {
 		return vfs.Errorf(vfs.Denied, "other users may change %s, and put a socket of theirs in place of the guests'; name another directory in Socket.Dir", at)
 	}
+	switch s.lock, err = state.Take(filepath.Join(dir, "guest.lock")); {
+	case err == vfs.Busy:
+		return vfs.Errorf(vfs.Busy, "a host has its guests' socket in %s already; name another directory in Socket.Dir", dir)
+	case err != nil:
+		return vfs.Errorf(vfs.Denied, "nothing can be written in %s: %v; name another directory for the guests' socket in Socket.Dir", dir, state.Reason(err))
+	}
 	if s.made != "" {
 		through := os.FileMode(0o710)
 		if mode&0o006 != 0 {
@@ -188,6 +191,10 @@ func (s *socket) end() {
 	if s.Listener != nil { // otherwise a file at the path is not ours
 		s.Close()
 		os.Remove(s.path)
+	}
+	if s.lock != nil {
+		os.Remove(s.lock.Name())
+		s.lock.Close()
 	}
 	if s.made != "" {
 		os.Remove(s.made)

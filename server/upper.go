@@ -60,13 +60,12 @@ func (s stores) upperDir(dir string) (*virtualfs.Upper, error) {
 // lockUpper takes dir for one overlay, until the file that it returns is closed or the process ends.
 // It answers busy when another overlay, of this or any other process, writes there.
 func lockUpper(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, overlay.LockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), state.Reason(err))
-	}
-	if err := state.LockFile(f); err != nil {
-		f.Close()
+	f, err := state.Take(filepath.Join(dir, overlay.LockName))
+	switch {
+	case err == vfs.Busy:
 		return nil, vfs.Errorf(vfs.Busy, "another mounted overlay, of this host or of another, uses %s; unmount it, or name another directory with upper=", vfs.Printable(dir))
+	case err != nil:
+		return nil, vfs.Errorf(vfs.Invalid, "nothing can be written in %s: %v", vfs.Printable(dir), state.Reason(err))
 	}
 	return f, nil
 }

@@ -161,15 +161,43 @@ func (d Dir) Lock() (unlock func(), err error) {
 	if err := d.Make(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(d.join("lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	f, err := Take(d.join("lock"))
+	switch {
+	case err == vfs.Busy:
+		return nil, vfs.Errorf(vfs.Busy, "a host runs with the state directory %s already; end it, or name another in State", d)
+	case err != nil:
 		return nil, d.Unusable(err)
 	}
-	if err := LockFile(f); err != nil {
-		f.Close()
-		return nil, vfs.Errorf(vfs.Busy, "a host runs with the state directory %s already; end it, or name another in State", d)
-	}
 	return func() { f.Close() }, nil
+}
+
+// Take takes the file at path for its caller until the file that it returns is closed or the process ends. It makes
+// the file if it is missing. It answers [vfs.Busy] when another open file has the lock. Whoever has taken a file may
+// remove it.
+func Take(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if LockFile(f) != nil {
+			f.Close()
+			return nil, vfs.Busy
+		}
+		if isAt(f, path) {
+			return f, nil
+		}
+		f.Close() // whoever had it has just removed it
+	}
+}
+
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
 }
 
 // AllUnsynced holds what Unsynced makes.

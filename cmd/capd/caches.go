@@ -10,6 +10,7 @@ import (
 
 	"capd/sandbox"
 	"capd/state"
+	"capd/vfs"
 )
 
 // caches prepares the caches of --cache, for this tree only, until release. While
@@ -32,14 +33,13 @@ func (c *runCommand) caches(e *env, st state.Dir, from *source) (all []sandbox.C
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, release, st.Unusable(err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, release, st.Unusable(err)
-	}
-	if state.LockFile(lock) != nil {
-		lock.Close()
+	lock, err := state.Take(filepath.Join(dir, "lock"))
+	switch {
+	case err == vfs.Busy:
 		e.logf("capd: another run has the caches of this tree; this one begins with empty ones, which do not last")
 		return nil, release, nil
+	case err != nil:
+		return nil, release, st.Unusable(err)
 	}
 	for _, cache := range all {
 		if err := os.MkdirAll(cache.Dir, 0o700); err != nil {
