@@ -20,7 +20,6 @@ var (
 	_ vfs.Opener    = (*File)(nil)
 	_ vfs.Versioner = (*File)(nil)
 	_ vfs.Appender  = (*File)(nil)
-	_ vfs.Replacer  = (*File)(nil)
 )
 
 func newFile(c *vat.Cap) *File { return &File{ref{cap: c}} }
@@ -227,7 +226,7 @@ func (f *File) Sync(ctx context.Context) error {
 	return do(ctx, &f.ref, schema.File_sync, nil, nil)
 }
 
-// Replace implements vfs.Replacer, for content of any size.
+// Replace implements vfs.File, for content of any size.
 func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	if err := f.open(); err != nil {
 		return vfs.Version{}, err

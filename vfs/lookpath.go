@@ -13,8 +13,6 @@ type PathLooker interface {
 	// [MaxLooked]. LookPath follows no link. It answers what Lookup of each name in turn
 	// would answer. Where it cannot tell that, it answers ErrStepwise, for instance if
 	// a link is on the way, or anything that is no directory.
-	//
-	// A File that it returns is a [Replacer].
 	LookPath(ctx context.Context, names []string) (Node, error)
 }
 

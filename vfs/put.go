@@ -22,7 +22,7 @@ func Put(ctx context.Context, d Dir, path string, r io.Reader, c If) (Version, e
 				return Version{}, err
 			}
 			defer f.Close()
-			return ReplaceFile(ctx, f, r, c)
+			return f.Replace(ctx, r, c)
 		}
 	}
 	return dir.Replace(ctx, name, r, c)

@@ -57,7 +57,7 @@ func (ImmutableFile) Truncate(context.Context, int64, If) error { return ReadOnl
 // Append implements [Appender].
 func (ImmutableFile) Append(context.Context, []byte, If) (int64, error) { return 0, ReadOnly }
 
-// Replace implements [Replacer].
+// Replace implements [File].
 func (ImmutableFile) Replace(context.Context, io.Reader, If) (Version, error) {
 	return Version{}, ReadOnly
 }

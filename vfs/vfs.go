@@ -150,6 +150,10 @@ type File interface {
 	// Truncate sets the file's size to size bytes, cutting it or adding zeros.
 	Truncate(ctx context.Context, size int64, c If) error
 
+	// Replace makes all of r the content of the file at its place, as [Dir].Replace does.
+	// It never creates a file.
+	Replace(ctx context.Context, r io.Reader, c If) (Version, error)
+
 	// Sync returns when everything written so far would survive a power cut, as far as
 	// the store can promise it.
 	Sync(ctx context.Context) error

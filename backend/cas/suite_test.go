@@ -72,7 +72,7 @@ func TestNothingChanges(t *testing.T) {
 	defer n.Close()
 	_, err = vfs.Append(t.Context(), n.(vfs.File), []byte("x"), vfs.If{})
 	is(t, "Append", err, vfs.ReadOnly)
-	_, err = vfs.ReplaceFile(t.Context(), n.(vfs.File), strings.NewReader("x"), vfs.If{})
+	_, err = n.(vfs.File).Replace(t.Context(), strings.NewReader("x"), vfs.If{})
 	is(t, "ReplaceFile", err, vfs.ReadOnly)
 	if info, err := n.Stat(t.Context()); err != nil || info.ModifiedMs != 0 {
 		t.Errorf("Stat = %+v, %v; a tree keeps no times", info, err)

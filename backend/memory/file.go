@@ -15,7 +15,6 @@ var (
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Appender  = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
-	_ vfs.Replacer  = (*file)(nil)
 )
 
 // ReadAt implements vfs.File.

@@ -33,7 +33,7 @@ func (d *dir) replace(ctx context.Context, name string, r io.Reader, exec *bool,
 	return rep.run(ctx, r)
 }
 
-// Replace implements vfs.Replacer. It never creates a file.
+// Replace implements vfs.File.
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	rep := replacement{store: f.in.store, name: f.name, c: c, find: func() (*inode, *inode, error) {
 		n, err := f.node()

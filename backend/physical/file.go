@@ -27,7 +27,6 @@ var (
 	_ vfs.Trier     = (*File)(nil)
 	_ vfs.Versioner = (*File)(nil)
 	_ vfs.Appender  = (*File)(nil)
-	_ vfs.Replacer  = (*File)(nil)
 )
 
 // Stat answers notFound when nothing has the name.
@@ -160,7 +159,7 @@ func (f *File) Version(ctx context.Context) (vfs.Version, error) {
 	return v.version, held(err)
 }
 
-// Replace implements vfs.Replacer. It never creates a file.
+// Replace implements vfs.File.
 func (f *File) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	if err := f.changeable(ctx); err != nil {
 		return vfs.Version{}, err

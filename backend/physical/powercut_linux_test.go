@@ -37,7 +37,7 @@ var durable = []struct {
 	{name: "replace a File", gives: held{"absent": "55"}, do: func(ctx context.Context, root vfs.Dir) error {
 		f, err := vfs.WalkFile(ctx, root, "absent")
 		if err == nil {
-			_, err = vfs.ReplaceFile(ctx, f, strings.NewReader("55"), vfs.If{})
+			_, err = f.Replace(ctx, strings.NewReader("55"), vfs.If{})
 		}
 		return err
 	}},

@@ -115,7 +115,7 @@ func (s *server) replace(ctx context.Context, r io.Reader, size int, cond wire.C
 	if err != nil {
 		return vfs.Version{}, err
 	}
-	v, err := vfs.ReplaceFile(ctx, s.file, r, c)
+	v, err := s.file.Replace(ctx, r, c)
 	return v, s.at(err)
 }
 
@@ -135,7 +135,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 		return s.at(err)
 	}
 	w, err := Stage(c.Context(), f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return vfs.ReplaceFile(ctx, f.(vfs.File), r, cond)
+		return f.(vfs.File).Replace(ctx, r, cond)
 	})
 	if err != nil {
 		return s.at(err)

@@ -251,7 +251,7 @@ func TestAsk(t *testing.T) {
 		"write":        second(file.WriteAt(ctx, []byte("x"), 0, vfs.If{})),
 		"append":       second(vfs.Append(ctx, file, []byte("x"), vfs.If{})),
 		"truncate":     file.Truncate(ctx, 0, vfs.If{}),
-		"replaceFile":  second(vfs.ReplaceFile(ctx, file, strings.NewReader("x"), vfs.If{})),
+		"replaceFile":  second(file.Replace(ctx, strings.NewReader("x"), vfs.If{})),
 		"replace":      second(hooks.Replace(ctx, "x", strings.NewReader("x"), vfs.If{})),
 		"put":          second(vfs.Put(ctx, d, ".git/hooks/new", strings.NewReader("x"), vfs.If{})),
 		"create":       second(hooks.Create(ctx, "new")),

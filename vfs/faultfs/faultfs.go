@@ -30,7 +30,6 @@ var (
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
 	_ vfs.Appender  = (*file)(nil)
-	_ vfs.Replacer  = (*file)(nil)
 	_ vfs.Link      = (*link)(nil)
 	_ vfs.Content   = (*content)(nil)
 )
@@ -234,7 +233,7 @@ func (f *file) Append(ctx context.Context, p []byte, c vfs.If) (off int64, err e
 
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return result(ctx, f.plan, Replace, func(ctx context.Context) (vfs.Version, error) {
-		return vfs.ReplaceFile(ctx, f.inner, r, c)
+		return f.inner.Replace(ctx, r, c)
 	})
 }
 

@@ -126,7 +126,7 @@ func TestEveryOperation(t *testing.T) {
 		{faultfs.Mkdir, true, func() error { _, err := d.Mkdir(ctx, "new"); return err }},
 		{faultfs.Replace, true, func() error { return put(ctx, d, "f", "x") }},
 		{faultfs.Replace, true, func() error {
-			_, err := vfs.ReplaceFile(ctx, f, strings.NewReader("x"), vfs.If{})
+			_, err := f.Replace(ctx, strings.NewReader("x"), vfs.If{})
 			return err
 		}},
 		{faultfs.Install, true, func() error {

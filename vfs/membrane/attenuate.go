@@ -133,6 +133,5 @@ func (v *fileView) derived(base *Gate, m mode) (vfs.File, error) {
 	if err := v.deriveAt(&f.view, v.inner.retain(), v.path, v.rules, base, m); err != nil {
 		return nil, err
 	}
-	f.within(v.parent, v.dir)
 	return f, nil
 }

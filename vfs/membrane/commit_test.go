@@ -244,7 +244,7 @@ func TestSlowReader(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r, w = io.Pipe()
 		go func() {
-			_, err := vfs.ReplaceFile(ctx, check.FileAt(t, d, "f"), r, vfs.If{})
+			_, err := check.FileAt(t, d, "f").Replace(ctx, r, vfs.If{})
 			done <- err
 		}()
 		synctest.Wait()

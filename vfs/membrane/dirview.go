@@ -202,7 +202,6 @@ func (v *dirView) Create(ctx context.Context, name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.within(v.inner, v.dir)
 	return f, nil
 }
 

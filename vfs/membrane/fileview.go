@@ -4,34 +4,15 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"path"
 	"sync"
 
 	"capd/vfs"
 )
 
-// fileView is a file behind a membrane. If the file is no [vfs.Replacer], the view keeps the
-// inner node of its directory for whole-file writes at the same place.
+// fileView is a file behind a membrane.
 type fileView struct {
 	view
-	file   vfs.File
-	dir    vfs.Dir
-	parent *shared // of the directory; nil for a Replacer
-	once   sync.Once
-}
-
-// within notes the directory that the file is in.
-func (v *fileView) within(parent *shared, dir vfs.Dir) {
-	if _, ok := v.file.(vfs.Replacer); !ok {
-		v.parent, v.dir = parent.retain(), dir
-	}
-}
-
-func (v *fileView) Close() error {
-	if v.parent != nil {
-		v.once.Do(v.parent.release)
-	}
-	return v.view.Close()
+	file vfs.File
 }
 
 func (v *fileView) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
@@ -110,7 +91,7 @@ func (v *fileView) Sync(ctx context.Context) error {
 	return v.guards.around(ctx, Op{Kind: OpSync, Path: v.path}, []rules{v.rules}, v.file.Sync)
 }
 
-// Replace implements [vfs.Replacer].
+// Replace implements [vfs.File].
 func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	t := target{view: &v.view, path: v.path, rules: v.rules, need: noWrite | reads(c)}
 	if err := t.refused(ctx); err != nil {
@@ -126,14 +107,7 @@ func (v *fileView) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Vers
 	}
 	staged := &stagedReader{r: r, room: v.meters().room(func() int64 { return info.Size })}
 	return t.replace(ctx, staged, func(ctx context.Context) (vfs.Version, error) {
-		if f, ok := v.file.(vfs.Replacer); ok {
-			return f.Replace(ctx, staged, c)
-		}
-		staged.last = func() error {
-			_, err := v.file.Stat(ctx)
-			return err
-		}
-		return v.dir.Replace(ctx, path.Base(v.path), staged, c)
+		return v.file.Replace(ctx, staged, c)
 	})
 }
 

@@ -11,17 +11,6 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// plain is a store whose files have no optional abilities.
-type plain struct{ vfs.Dir }
-
-func (p plain) Lookup(ctx context.Context, name string) (vfs.Node, error) {
-	n, err := p.Dir.Lookup(ctx, name)
-	if f, ok := n.(vfs.File); ok {
-		return struct{ vfs.File }{f}, err
-	}
-	return n, err
-}
-
 // meanwhile calls a function before it is read.
 type meanwhile struct {
 	do func()
@@ -35,24 +24,17 @@ func (m *meanwhile) Read(p []byte) (int, error) {
 }
 
 // TestReplaceOfWhatIsGone: replacing a file through itself does not make it again if it
-// is gone, also in a store that replaces by name alone.
+// is gone.
 func TestReplaceOfWhatIsGone(t *testing.T) {
-	for name, wrap := range map[string]func(vfs.Dir) vfs.Dir{
-		"a store": func(d vfs.Dir) vfs.Dir { return d },
-		"a plain": func(d vfs.Dir) vfs.Dir { return plain{d} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, raw := check.Store(t, check.Sample)
-			d := membrane.Guarded(wrap(raw), nil)
-			f := check.FileAt(t, d, "f")
-			_, err := vfs.ReplaceFile(t.Context(), f, strings.NewReader("new"), vfs.If{})
-			check.OK(t, err)
-			_, err = vfs.ReplaceFile(t.Context(), f, &meanwhile{func() { check.OK(t, raw.Remove(t.Context(), "f", vfs.If{})) }, strings.NewReader("newer")}, vfs.If{})
-			check.Is(t, "replace", err, vfs.NotFound)
-			_, err = raw.Lookup(t.Context(), "f")
-			check.Is(t, "afterwards", err, vfs.NotFound)
-		})
-	}
+	_, raw := check.Store(t, check.Sample)
+	d := membrane.Guarded(raw, nil)
+	f := check.FileAt(t, d, "f")
+	_, err := f.Replace(t.Context(), strings.NewReader("new"), vfs.If{})
+	check.OK(t, err)
+	_, err = f.Replace(t.Context(), &meanwhile{func() { check.OK(t, raw.Remove(t.Context(), "f", vfs.If{})) }, strings.NewReader("newer")}, vfs.If{})
+	check.Is(t, "replace", err, vfs.NotFound)
+	_, err = raw.Lookup(t.Context(), "f")
+	check.Is(t, "afterwards", err, vfs.NotFound)
 }
 
 // cloning is a file whose content is cloned after a function was called.

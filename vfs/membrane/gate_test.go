@@ -168,7 +168,7 @@ func TestAttenuationNeverComesBack(t *testing.T) {
 	check.OK(t, c.SetWritable(true))
 	check.Is(t, "through readOnly", check.Put(t.Context(), ro, "f", "x"), vfs.ReadOnly)
 	check.Is(t, "through revocable of readOnly", check.Put(t.Context(), sub, "f", "x"), vfs.ReadOnly)
-	_, err = vfs.ReplaceFile(t.Context(), check.FileAt(t, sub, "f"), nil, vfs.If{})
+	_, err = check.FileAt(t, sub, "f").Replace(t.Context(), nil, vfs.If{})
 	check.Is(t, "a file of it", err, vfs.ReadOnly)
 	check.Is(t, "renamed into it", d.Rename(t.Context(), "f", ro, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
 	check.Is(t, "renamed out of it", ro.Rename(t.Context(), "f", d, "g", vfs.If{}, vfs.If{}), vfs.ReadOnly)
@@ -285,7 +285,7 @@ func TestConditionsReadWhatTheyAreOn(t *testing.T) {
 			return err
 		},
 		"replace a file": func(ctx context.Context, _, _ vfs.Dir, f vfs.File, c vfs.If) error {
-			_, err := vfs.ReplaceFile(ctx, f, strings.NewReader("x"), c)
+			_, err := f.Replace(ctx, strings.NewReader("x"), c)
 			return err
 		},
 		"write": func(ctx context.Context, _, _ vfs.Dir, f vfs.File, c vfs.If) error {

@@ -29,7 +29,7 @@ func TestStagingStopsEarly(t *testing.T) {
 		"dir": func(r io.Reader) error { _, err := d.Replace(t.Context(), "f", r, vfs.If{}); return err },
 		"new": func(r io.Reader) error { _, err := d.Replace(t.Context(), "new", r, vfs.If{}); return err },
 		"file": func(r io.Reader) error {
-			_, err := vfs.ReplaceFile(t.Context(), check.FileAt(t, d, "f"), r, vfs.If{})
+			_, err := check.FileAt(t, d, "f").Replace(t.Context(), r, vfs.If{})
 			return err
 		},
 	} {

@@ -23,7 +23,6 @@ type stagedReader struct {
 	t   target
 	room
 	dead chan struct{} // closed by a revoke
-	last func() error  // may be nil; asked at the end of r
 	err  error         // why it ended
 
 	slot   *slot       // the write's slot in the tree's bulkhead; nil for none
@@ -54,11 +53,6 @@ func (s *stagedReader) Read(p []byte) (int, error) {
 		}
 		if s.left >= 0 {
 			s.left -= int64(n)
-		}
-	}
-	if err == io.EOF && s.last != nil {
-		if late := s.last(); late != nil {
-			n, err = 0, late
 		}
 	}
 	s.err = err

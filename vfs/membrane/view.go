@@ -370,7 +370,6 @@ func (v *dirView) wrap(n vfs.Node, path string, r rules) (vfs.Node, error) {
 		if err := v.derive(&f.view, f.own.of(n), path, r); err != nil {
 			return nil, err
 		}
-		f.within(v.inner, v.dir)
 		return f, nil
 	case vfs.Link:
 		l := &linkView{link: n}

@@ -14,7 +14,6 @@ var (
 	_ vfs.Opener    = (*file)(nil)
 	_ vfs.Appender  = (*file)(nil)
 	_ vfs.Versioner = (*file)(nil)
-	_ vfs.Replacer  = (*file)(nil)
 	_ vfs.Trier     = (*file)(nil)
 	_ vfs.Link      = (*link)(nil)
 	_ vfs.Trier     = (*link)(nil)
@@ -166,7 +165,7 @@ func (f *file) Sync(ctx context.Context) error {
 	return f.o.oneTurn(ctx, func(ctx context.Context) error { return f.o.index.sync(inside(ctx)) })
 }
 
-// Replace implements vfs.Replacer. It never creates a file.
+// Replace implements vfs.File.
 func (f *file) Replace(ctx context.Context, r io.Reader, c vfs.If) (vfs.Version, error) {
 	return f.replace(ctx, f.name, r, nil, c)
 }

@@ -168,7 +168,7 @@ func testRemovedFile(w *world) {
 		if _, err = vfs.Append(w.ctx, f, []byte("x"), c); vfs.CodeOf(err) != vfs.Unsupported {
 			w.says("Append", err, vfs.NotFound)
 		}
-		if _, err = vfs.ReplaceFile(w.ctx, f, strings.NewReader("x"), c); vfs.CodeOf(err) != vfs.Unsupported {
+		if _, err = f.Replace(w.ctx, strings.NewReader("x"), c); vfs.CodeOf(err) != vfs.Unsupported {
 			w.says("ReplaceFile", err, vfs.NotFound)
 		}
 		w.unchanged("changes of a File that was removed", before)
@@ -207,7 +207,7 @@ func testOvertakenFile(w *world) {
 			w.make(sample)
 			f := w.file("f")
 			var before picture
-			_, err := vfs.ReplaceFile(w.ctx, f, &meanwhile{do: func() {
+			_, err := f.Replace(w.ctx, &meanwhile{do: func() {
 				way.do()
 				before = w.picture()
 			}}, c)

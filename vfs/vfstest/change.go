@@ -32,7 +32,7 @@ var changes = []change{
 	{"Replace by as much", false, replaces("f", "THE OLD CONTENT", vfs.If{Is: sum("the old content")})},
 	{"Replace by nothing", false, replaces("x", "", vfs.If{})},
 	{"Replace through the file", false, func(w *world, f vfs.File, _ vfs.Dir) error {
-		_, err := vfs.ReplaceFile(w.ctx, f, strings.NewReader("new"), vfs.If{})
+		_, err := f.Replace(w.ctx, strings.NewReader("new"), vfs.If{})
 		if vfs.CodeOf(err) == vfs.Unsupported { // make a similar change
 			return replaces("f", "new", vfs.If{})(w, nil, nil)
 		}

@@ -84,7 +84,7 @@ var fileOps = []struct {
 		return err
 	}},
 	{"ReplaceFile", func(w *world, f vfs.File) error {
-		_, err := vfs.ReplaceFile(w.ctx, f, strings.NewReader("x"), vfs.If{})
+		_, err := f.Replace(w.ctx, strings.NewReader("x"), vfs.If{})
 		if vfs.CodeOf(err) == vfs.Unsupported {
 			return errUnasked
 		}

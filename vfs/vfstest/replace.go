@@ -167,7 +167,7 @@ func testReplaceOpenContent(w *world) {
 func testReplaceFile(w *world) {
 	w.make(sample)
 	x := w.file("x")
-	v, err := vfs.ReplaceFile(w.ctx, x, strings.NewReader("new"), vfs.If{Is: sum(sample["x"].Data)})
+	v, err := x.Replace(w.ctx, strings.NewReader("new"), vfs.If{Is: sum(sample["x"].Data)})
 	if vfs.CodeOf(err) == vfs.Unsupported {
 		w.Log("these files are not replaced through themselves")
 		return
@@ -181,7 +181,7 @@ func testReplaceFile(w *world) {
 	w.executable("after ReplaceFile", "x", true)
 	before := w.picture()
 	for _, c := range []vfs.If{{Is: sum("else")}, {Absent: true}} {
-		_, err = vfs.ReplaceFile(w.ctx, x, strings.NewReader("newer"), c)
+		_, err = x.Replace(w.ctx, strings.NewReader("newer"), c)
 		w.is("ReplaceFile", err, vfs.Conflict)
 	}
 	w.unchanged("conflicts", before)

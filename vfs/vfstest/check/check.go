@@ -225,7 +225,7 @@ var Ops = []Op{
 	}},
 	{"truncate", true, func(ctx context.Context, h Held) error { return h.File.Truncate(ctx, 1, vfs.If{}) }},
 	{"replace a file", true, func(ctx context.Context, h Held) error {
-		_, err := vfs.ReplaceFile(ctx, h.File, strings.NewReader("new"), vfs.If{})
+		_, err := h.File.Replace(ctx, strings.NewReader("new"), vfs.If{})
 		return err
 	}},
 	{"replace", true, func(ctx context.Context, h Held) error { return Put(ctx, h.Dir, "f", "new") }},
