@@ -143,6 +143,19 @@ func empty(t testing.TB, journal vfs.Dir) {
 	}
 }
 
+// kept returns the ids of the batches that have ended and are kept, in byte order.
+func kept(t testing.TB, journal vfs.Dir) (ids []string) {
+	t.Helper()
+	files := read(t, journal)
+	for name := range files {
+		if id, ok := strings.CutSuffix(name, ".outcome"); ok && files[id+".intent"] != "" {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // store is a store in memory that holds tr.
 func store(t testing.TB, tr tree) vfs.Dir {
 	t.Helper()

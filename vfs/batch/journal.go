@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -49,13 +49,12 @@ func newEntry(journal vfs.Dir) *entry {
 	return &entry{journal: journal, id: fmt.Sprintf("%013x-%x", time.Now().UnixMilli(), b)}
 }
 
+var idFormat = regexp.MustCompile(`^[0-9a-f]{13}-[0-9a-f]{16}$`)
+
 // checkID answers invalid unless newEntry could have made id.
 func checkID(id string) error {
-	at, number, ok := strings.Cut(id, "-")
-	_, err1 := hex.DecodeString("0" + at)
-	_, err2 := hex.DecodeString(number)
-	if !ok || len(at) != 13 || len(number) != 16 || err1 != nil || err2 != nil || strings.ToLower(id) != id {
-		return vfs.Errorf(vfs.Invalid, "this is not the id of a batch; List has the ids")
+	if !idFormat.MatchString(id) {
+		return vfs.Errorf(vfs.Invalid, "this is not the id of a batch; Run returned it")
 	}
 	return nil
 }

@@ -34,46 +34,31 @@ type packer struct {
 	packed  map[vfs.Version]segment
 }
 
-// maxIdleReads is how many consecutive reads may return neither bytes nor an error.
-const maxIdleReads = 100
-
-func (p *packer) Read(b []byte) (int, error) {
-	for idle := 0; ; idle++ {
-		if err := p.ctx.Err(); err != nil {
-			return 0, err
-		}
+func (p *packer) Read(b []byte) (n int, err error) {
+	for n == 0 && len(b) > 0 {
 		if p.now == nil {
 			if len(p.sources) == 0 {
 				return 0, io.EOF
 			}
-			r, err := p.sources[0].open(p.ctx)
-			if err != nil {
+			if p.now, err = p.sources[0].open(p.ctx); err != nil {
 				return 0, p.failed(err)
 			}
-			p.now, p.sum, p.begun = r, sha256.New(), p.end
+			p.sum, p.begun = sha256.New(), p.end
 		}
-		n, err := p.now.Read(b)
-		if n < 0 || n > len(b) {
-			return 0, p.failed(vfs.Errorf(vfs.Invalid, "the reader says that it read more than the buffer holds"))
-		}
+		n, err = vfs.ReadFull(p.ctx, p.now, b)
 		p.sum.Write(b[:n])
 		p.end += int64(n)
-		if err == nil {
-			err = vfs.CheckVersioned(p.end - p.begun)
-		}
-		if err == nil && idle >= maxIdleReads {
-			err = io.ErrNoProgress
+		if long := vfs.CheckVersioned(p.end - p.begun); long != nil {
+			err = long
 		}
 		if err == io.EOF {
-			err, idle = p.next(), 0
+			err = p.next()
 		}
 		if err != nil {
 			return 0, p.failed(err)
 		}
-		if n > 0 {
-			return n, nil
-		}
 	}
+	return n, nil
 }
 
 // next finishes one source.
@@ -149,19 +134,6 @@ func contentAt(ctx context.Context, at *diff.Cursor, path string) (io.ReadCloser
 		return nil, err
 	}
 	return diff.Reader(content, f), nil
-}
-
-// reading is a reader, and what to close with it.
-type reading struct {
-	io.Reader
-	closers []io.Closer
-}
-
-func (r *reading) Close() error {
-	for _, c := range r.closers {
-		c.Close()
-	}
-	return nil
 }
 
 // verified is one content of a pack. Its end answers corrupt if it is not what it

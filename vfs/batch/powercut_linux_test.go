@@ -48,22 +48,17 @@ func TestPowerCut(t *testing.T) {
 		default:
 			return fmt.Errorf("it holds %v", got)
 		}
-		records, err := batch.List(t.Context(), journal)
-		if err != nil {
-			return err
-		}
-		kept := 0
-		for _, r := range records {
-			kept++
-			if err := batch.Undo(t.Context(), journal, r.ID, target); err != nil {
+		ids := kept(t, journal)
+		for _, id := range ids {
+			if err := batch.Undo(t.Context(), journal, id, target); err != nil {
 				return fmt.Errorf("undoing what was kept: %w", err)
 			}
 			if got := read(t, target); !maps.Equal(got, before) {
 				return fmt.Errorf("what was kept is undone, and it holds %v", got)
 			}
 		}
-		if len(said) == 1 && kept != 1 {
-			return fmt.Errorf("%d batches are kept, want 1", kept)
+		if len(said) == 1 && len(ids) != 1 {
+			return fmt.Errorf("%d batches are kept, want 1", len(ids))
 		}
 		return nil
 	})

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"capd/vfs"
 	"capd/vfs/diff"
@@ -33,7 +31,10 @@ func (e *entry) opener(s diff.State) func(context.Context) (io.ReadCloser, error
 		if err != nil {
 			return nil, err
 		}
-		return &reading{verify(data, segment, s.Version), []io.Closer{data}}, nil
+		return struct {
+			io.Reader
+			io.Closer
+		}{verify(data, segment, s.Version), data}, nil
 	}
 }
 
@@ -162,36 +163,6 @@ func ids(ctx context.Context, journal vfs.Dir) ([]string, error) {
 		if checkID(id) == nil && (len(all) == 0 || all[len(all)-1] != id) {
 			all = append(all, id)
 		}
-	}
-	return all, nil
-}
-
-// Record is a batch kept in the journal.
-type Record struct {
-	ID      string
-	Name    string    // of its target
-	Begun   time.Time // to the millisecond
-	Done    bool      // false if it was undone, except where others made changes
-	Changes int
-}
-
-// List returns the finished batches that are kept, the oldest first.
-func List(ctx context.Context, journal vfs.Dir) ([]Record, error) {
-	ids, err := ids(ctx, journal)
-	if err != nil {
-		return nil, err
-	}
-	var all []Record
-	for _, id := range ids {
-		e, o, err := load(ctx, journal, id)
-		switch {
-		case vfs.CodeOf(err) == vfs.NotFound, err == nil && o == "":
-			continue // not finished
-		case err != nil:
-			return nil, err
-		}
-		ms, _ := strconv.ParseInt(id[:13], 16, 64)
-		all = append(all, Record{id, e.intent.Name, time.UnixMilli(ms), o == done, len(e.intent.Changes)})
 	}
 	return all, nil
 }
