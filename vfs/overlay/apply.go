@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -95,56 +96,58 @@ func (o *Overlay) apply(ctx context.Context, s *snapshot, options ApplyOptions) 
 		err := o.make(inner, s.settle(chosen, nothing), true, nil)
 		return Applied{Dropped: p.dropped}, err
 	}
-	if err := o.intend(inside(ctx), chosen, changes); err != nil {
-		return Applied{}, err
-	}
-	edits := s.settle(chosen, nothing)
-	err = o.assure(inner, edits)
 	id := ""
-	if err == nil {
-		id, err = o.carryOut(ctx, edits, changes, options)
-	}
-	_ = o.settled(inner) // if this fails, the next start finds out
+	err = o.carryOut(ctx, s, chosen, changes, nothing, func(lock func()) (err error) {
+		id, err = batch.Run(ctx, options.Journal, cmp.Or(options.Target, o.lower), changes, batch.Options{
+			Name: o.name, Keep: true, Progress: options.Progress,
+			Step: func(step string) {
+				if step == "intent" { // all of the overlay's contents are copied; the lower tree changes next
+					lock()
+				}
+			},
+		})
+		return err
+	})
 	if err != nil {
 		return Applied{}, err
 	}
 	return Applied{ID: id, Changes: changes, Dropped: p.dropped}, nil
 }
 
-// carryOut makes changes in the lower tree and then edits in the overlay. Nobody reads
-// in between.
-func (o *Overlay) carryOut(ctx context.Context, edits []edit, changes []diff.Change, options ApplyOptions) (id string, err error) {
-	target := options.Target
-	if target == nil {
-		target = o.lower
+// carryOut has change make changes in the lower tree, and then settles the chosen paths in
+// the overlay. change calls lock before the lower tree changes. Nobody reads from then to
+// the end. lacks is as in settle, for the lower tree that there is then.
+func (o *Overlay) carryOut(ctx context.Context, s *snapshot, chosen *selection, changes []diff.Change,
+	lacks func(string) bool, change func(lock func()) error) error {
+	if err := o.intend(inside(ctx), chosen, changes); err != nil {
+		return err
+	}
+	inner := inside(context.WithoutCancel(ctx))
+	defer func() { _ = o.settled(inner) }() // if this fails, the next start finds out
+	if err := o.assure(inner, s.settle(chosen, nothing)); err != nil {
+		return err
 	}
 	locked := false
+	lock := func() {
+		if !locked {
+			o.mu.Lock()
+			locked = true
+		}
+	}
 	defer func() {
 		if locked {
 			o.mu.Unlock()
 		}
 	}()
-	id, err = batch.Run(ctx, options.Journal, target, changes, batch.Options{
-		Name: o.name, Keep: true, Progress: options.Progress,
-		Step: func(step string) {
-			if step == "intent" { // all of the overlay's contents are copied; the lower tree changes next
-				o.mu.Lock()
-				locked = true
-			}
-		},
-	})
-	if err != nil {
-		o.index.cut(context.WithoutCancel(ctx))
-		return "", err
+	if err := change(lock); err != nil {
+		o.index.cut(inner)
+		return err
 	}
-	if !locked { // there was nothing left to do
-		o.mu.Lock()
-		locked = true
-	}
-	inner := inside(context.WithoutCancel(ctx))
+	lock() // there may have been nothing left to do
+	edits := s.settle(chosen, lacks)
 	o.mustRecord(inner, edits)
 	o.trash = append(o.trash, o.edit(edits)...)
-	return id, nil
+	return nil
 }
 
 // settle returns the edits that make the chosen paths read through. The lower tree is

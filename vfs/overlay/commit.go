@@ -65,31 +65,15 @@ func (s *snapshot) changes(ctx context.Context) ([]diff.Change, error) {
 	return all, err
 }
 
-// commit runs commit, and then edits the overlay. Nobody reads in between.
+// commit runs commit, and then edits the overlay.
 func (o *Overlay) commit(ctx context.Context, s *snapshot, changes []diff.Change, commit func() error) error {
-	all, inner := &selection{all: true}, inside(context.WithoutCancel(ctx))
-	if err := o.intend(inside(ctx), all, changes); err != nil {
-		return err
-	}
-	err := o.assure(inner, s.settle(all, nothing))
-	if err == nil {
-		err = vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			if err := commit(); err != nil {
-				return vfs.Effect{}, err
-			}
-			edits := s.settle(all, s.lacks(inner))
-			o.mustRecord(inner, edits)
-			o.trash = append(o.trash, o.edit(edits)...)
-			return vfs.Effect{}, nil
+	lacks := s.lacks(inside(context.WithoutCancel(ctx)))
+	return o.carryOut(ctx, s, &selection{all: true}, changes, lacks, func(lock func()) error {
+		return vfs.Commit(ctx, vfs.Effect{}, func() (vfs.Effect, error) {
+			lock()
+			return vfs.Effect{}, commit()
 		})
-	}
-	if err != nil {
-		o.index.cut(inner)
-	}
-	_ = o.settled(inner) // if this fails, the next start finds out
-	return err
+	})
 }
 
 // agrees answers *diff.Conflicts for the paths at which both the overlay and the lower

@@ -176,17 +176,6 @@ func (s *snapshot) differs(ctx context.Context, c diff.Change, at string) (diff.
 	if err != nil || lower == c.Is {
 		return c, err
 	}
-	switch {
-	case c.Was.Absent():
-		c.Kind = diff.Added
-	case c.Is.Absent():
-		c.Kind = diff.Removed
-	case c.Was.Kind != c.Is.Kind:
-		c.Kind = diff.Type
-	case c.Was.Version != c.Is.Version || c.Was.Target != c.Is.Target:
-		c.Kind = diff.Modified
-	default:
-		c.Kind = diff.Mode
-	}
+	c.Kind = diff.KindOf(c.Was, c.Is)
 	return c, nil
 }

@@ -18,20 +18,17 @@ import (
 // shortFile is the size, in bytes, up to which a file is read while the turn is held.
 const shortFile = 64 << 10
 
-// unknown is the error of a plan that needs something that takes long to find out: the
-// state of the lower path, the version of a content, or whether the directory at a spot
-// is empty.
+// unknown is the error of a plan that needs something that takes long to find out: find
+// finds it out.
 type unknown struct {
-	path    string
-	content *content
-	dir     *dir
-	name    string // in dir
+	find func(context.Context) error
 }
 
 func (*unknown) Error() string { return "overlay: this is found out with no turn held" }
 
 // found is what one call has found out so far.
 type found struct {
+	o       *Overlay
 	states  map[string]stateAs
 	written map[*content]versionAs
 	empty   map[string]emptyAs // by path
@@ -72,7 +69,7 @@ var errChanging = vfs.Errorf(vfs.Busy, "it keeps changing; try again")
 // inTurn runs do while it holds the turn. If do answers unknown, inTurn finds that out
 // and runs do again.
 func (o *Overlay) inTurn(ctx context.Context, do func(context.Context) error) error {
-	f := &found{}
+	f := &found{o: o}
 	defer f.close()
 	known := context.WithValue(ctx, foundKey{}, f)
 	for range turns {
@@ -81,7 +78,11 @@ func (o *Overlay) inTurn(ctx context.Context, do func(context.Context) error) er
 		if !ok {
 			return err
 		}
-		if err := f.find(ctx, o, need); err != nil {
+		err = need.find(ctx)
+		if missing(err) || lost(err) { // it no longer exists, which the plan will notice
+			err = ctx.Err()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -102,26 +103,17 @@ func (f *found) close() {
 	}
 }
 
-// find finds out what need asks for. If it no longer exists, the plan will notice.
-func (f *found) find(ctx context.Context, o *Overlay, need *unknown) error {
-	var err error
-	switch {
-	case need.dir != nil:
-		err = f.findEmpty(ctx, need.dir, need.name)
-	case need.content != nil:
-		err = f.findVersion(ctx, o, need.content)
-	default:
-		err = f.findState(ctx, o, need.path)
+// note makes *m[key] value, of a map that there may not be yet.
+func note[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
 	}
-	if missing(err) || lost(err) {
-		return ctx.Err()
-	}
-	return err
+	(*m)[key] = value
 }
 
 // findState finds the state of a lower path.
-func (f *found) findState(ctx context.Context, o *Overlay, path string) error {
-	n, err := o.lowerAt(ctx, path)
+func (f *found) findState(ctx context.Context, path string) error {
+	n, err := f.o.lowerAt(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -138,17 +130,14 @@ func (f *found) findState(ctx context.Context, o *Overlay, path string) error {
 	if err != nil || !alike(before, after) {
 		return err
 	}
-	if f.states == nil {
-		f.states = map[string]stateAs{}
-	}
-	f.states[path] = stateAs{after, state}
+	note(&f.states, path, stateAs{after, state})
 	return nil
 }
 
 // findVersion finds the version of a content.
-func (f *found) findVersion(ctx context.Context, o *Overlay, c *content) error {
+func (f *found) findVersion(ctx context.Context, c *content) error {
 	writes := c.writes.Load()
-	at, err := o.contents.file(ctx, c)
+	at, err := f.o.contents.file(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -156,10 +145,7 @@ func (f *found) findVersion(ctx context.Context, o *Overlay, c *content) error {
 	if err != nil {
 		return err
 	}
-	if f.written == nil {
-		f.written = map[*content]versionAs{}
-	}
-	f.written[c] = versionAs{writes, v}
+	note(&f.written, c, versionAs{writes, v})
 	return nil
 }
 
@@ -183,10 +169,7 @@ func (f *found) findEmpty(ctx context.Context, d *dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if f.empty == nil {
-		f.empty = map[string]emptyAs{}
-	}
-	f.empty[path] = emptyAs{here, edits, !some}
+	note(&f.empty, path, emptyAs{here, edits, !some})
 	return nil
 }
 
@@ -211,7 +194,7 @@ func (f *found) stateIn(ctx context.Context, path string, n vfs.Node) (diff.Stat
 	if have, ok := f.states[path]; ok && alike(have.info, info) {
 		return have.state, nil
 	}
-	return diff.State{}, &unknown{path: path}
+	return diff.State{}, &unknown{func(ctx context.Context) error { return f.findState(ctx, path) }}
 }
 
 // versionIn returns the version of the file at s. It uses what f knows.
@@ -236,7 +219,7 @@ func (f *found) versionIn(ctx context.Context, s *spot) (vfs.Version, error) {
 	if have, ok := f.written[s.content]; ok && have.writes == s.content.writes.Load() {
 		return have.version, nil
 	}
-	return vfs.Version{}, &unknown{content: s.content}
+	return vfs.Version{}, &unknown{func(ctx context.Context) error { return f.findVersion(ctx, s.content) }}
 }
 
 // emptyIn answers notEmpty if the directory at s holds something. It uses what f knows.
@@ -246,7 +229,7 @@ func (f *found) emptyIn(s *spot) error {
 	have, ok := f.empty[s.path]
 	switch {
 	case !ok || have.node != s.node || have.edits != s.node.edits:
-		return &unknown{dir: &dir{s.ref}, name: s.name}
+		return &unknown{func(ctx context.Context) error { return f.findEmpty(ctx, &dir{s.ref}, s.name) }}
 	case !have.empty:
 		return vfs.NotEmpty
 	}

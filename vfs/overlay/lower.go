@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,33 +74,35 @@ func replaced(err error) bool {
 }
 
 // openNodes are the nodes of the lower tree that a reference has open. Usually there is
-// only one, which needs no map.
+// only one.
 type openNodes struct {
 	mu     sync.Mutex
 	closed bool
-	path   string // the lower path of first
-	first  vfs.Node
-	more   map[string]vfs.Node // the others, by lower path
+	nodes  []openNode
+	one    [1]openNode // where nodes begins
+}
+
+type openNode struct {
+	path string // in the lower tree
+	node vfs.Node
 }
 
 // find returns the node at path, nil if it is not open. Needs mu.
 func (w *openNodes) find(path string) vfs.Node {
-	if w.first != nil && w.path == path {
-		return w.first
+	for _, n := range w.nodes {
+		if n.path == path {
+			return n.node
+		}
 	}
-	return w.more[path]
+	return nil
 }
 
 // add adds n, which is at path. Needs mu.
 func (w *openNodes) add(path string, n vfs.Node) {
-	if w.first == nil && w.more == nil {
-		w.path, w.first = path, n
-		return
+	if w.nodes == nil {
+		w.nodes = w.one[:0]
 	}
-	if w.more == nil {
-		w.more = map[string]vfs.Node{}
-	}
-	w.more[path] = n
+	w.nodes = append(w.nodes, openNode{path, n})
 }
 
 // keep keeps n, which is at path, open until the set is closed.
@@ -142,15 +145,10 @@ func (w *openNodes) at(ctx context.Context, o *Overlay, path string) (vfs.Node, 
 func (w *openNodes) drop(path string, n vfs.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n == nil || w.find(path) != n {
-		return
+	if n != nil && w.find(path) == n {
+		w.nodes = slices.DeleteFunc(w.nodes, func(o openNode) bool { return o.path == path })
+		n.Close()
 	}
-	if w.first == n {
-		w.first = nil
-	} else {
-		delete(w.more, path)
-	}
-	n.Close()
 }
 
 // beneath runs do on the lower node at path. If that node went stale, and the overlay's
@@ -185,13 +183,10 @@ func (w *openNodes) close() bool {
 		return false
 	}
 	w.closed = true
-	if w.first != nil {
-		w.first.Close()
+	for _, n := range w.nodes {
+		n.node.Close()
 	}
-	for _, n := range w.more {
-		n.Close()
-	}
-	w.first, w.more = nil, nil
+	w.nodes = nil
 	return true
 }
 

@@ -65,18 +65,11 @@ func (d *draft) stays(ctx context.Context, path string) (bool, error) {
 	if empty || err != nil {
 		return empty, err
 	}
-	n, err := d.s.lower.Open(ctx, path)
-	if missing(err) || replaced(err) {
-		return false, nil
-	}
-	if err != nil {
+	in, err := dirAt(ctx, path, d.s.lower.Open)
+	if in == nil || err != nil {
 		return false, err
 	}
-	defer n.Close()
-	in, ok := n.(vfs.Dir)
-	if !ok {
-		return false, nil
-	}
+	defer in.Close()
 	for e, err := range in.List(ctx) {
 		if err != nil {
 			return false, err
@@ -93,18 +86,11 @@ func (d *draft) stays(ctx context.Context, path string) (bool, error) {
 
 // noFiles reports whether the directory at path holds no file or link at any depth.
 func noFiles(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (bool, error) {
-	n, err := open(ctx, path)
-	if missing(err) || replaced(err) {
-		return false, nil
-	}
-	if err != nil {
+	d, err := dirAt(ctx, path, open)
+	if d == nil || err != nil {
 		return false, err
 	}
-	defer n.Close()
-	d, ok := n.(vfs.Dir)
-	if !ok {
-		return false, nil
-	}
+	defer d.Close()
 	for e, err := range d.List(ctx) {
 		if err != nil {
 			return false, err
@@ -117,4 +103,20 @@ func noFiles(ctx context.Context, path string, open func(context.Context, string
 		}
 	}
 	return true, nil
+}
+
+// dirAt returns what open opens at path, or nil if that is no directory.
+func dirAt(ctx context.Context, path string, open func(context.Context, string) (vfs.Node, error)) (vfs.Dir, error) {
+	n, err := open(ctx, path)
+	if missing(err) || replaced(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, vfs.At(path, err)
+	}
+	d, ok := n.(vfs.Dir)
+	if !ok {
+		n.Close()
+	}
+	return d, nil
 }
