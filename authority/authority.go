@@ -42,7 +42,9 @@ func New(tree vfs.Dir, m *meter.Host, limits meter.Limits) *Host {
 	if m == nil {
 		m = meter.NewHost(nil)
 	}
-	return &Host{root: tree, bulkhead: membrane.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry(), burials: newBurials()}
+	h := &Host{root: tree, bulkhead: membrane.NewBulkhead(0), meters: m, limits: limits, since: time.Now(), registry: newRegistry()}
+	h.burials.done.L = &h.burials.mu
+	return h
 }
 
 var guestName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

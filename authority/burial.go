@@ -69,14 +69,9 @@ func (h *Host) bury(g *grant) {
 // burials counts the burials under way. Unlike with a [sync.WaitGroup], one may begin while Close waits: somebody
 // else may revoke at the same time.
 type burials struct {
-	mu   *sync.Mutex
-	done *sync.Cond
+	mu   sync.Mutex
+	done sync.Cond // its L is mu
 	n    int
-}
-
-func newBurials() burials {
-	mu := &sync.Mutex{}
-	return burials{mu: mu, done: sync.NewCond(mu)}
 }
 
 // Go runs bury in a goroutine of its own.

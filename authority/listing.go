@@ -13,30 +13,28 @@ type Metered struct {
 
 // Metered returns at most max grants that may hold something, oldest first, as Grants
 // does. A revoked grant is included while something that it held is left.
-func (h *Host) Metered(after string, max int) (out []Metered, err error) {
-	order, err := h.orderAfter(after)
-	if err != nil {
-		return nil, err
-	}
-	h.each(order, func(g *grant) bool {
-		if g.meter != nil {
-			out = append(out, Metered{g.now(), g.meter})
-		}
-		return len(out) < max
-	})
-	return out, nil
+func (h *Host) Metered(after string, max int) ([]Metered, error) {
+	return listed(h, after, max, func(g *grant) (Metered, bool) { return Metered{g.now(), g.meter}, g.meter != nil })
 }
 
 // Grants returns at most max grants, oldest first. It begins after the grant with the id
 // after, which may be forgotten by now, or with the first for "". It answers invalid if
 // after is no id, and notFound if no grant ever had that id.
-func (h *Host) Grants(after string, max int) (out []operator.Grant, err error) {
+func (h *Host) Grants(after string, max int) ([]operator.Grant, error) {
+	return listed(h, after, max, func(g *grant) (operator.Grant, bool) { return g.now(), true })
+}
+
+// listed returns what of returns for the grants after one, without those that it leaves out. h.mu is held
+// when of is called.
+func listed[T any](h *Host, after string, max int, of func(*grant) (T, bool)) (out []T, err error) {
 	order, err := h.orderAfter(after)
 	if err != nil {
 		return nil, err
 	}
 	h.each(order, func(g *grant) bool {
-		out = append(out, g.now())
+		if one, ok := of(g); ok {
+			out = append(out, one)
+		}
 		return len(out) < max
 	})
 	return out, nil

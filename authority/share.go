@@ -29,22 +29,19 @@ func (h *Host) Share(n vfs.Node) ([]byte, *membrane.Control, error) {
 		return nil, nil, err
 	}
 	revoker, err := ctl.ForGuest()
-	if err != nil {
-		node.Close()
-		ctl.Release()
-		part.End()
-		return nil, nil, err
-	}
-	g, secret, err := h.share(node, ctl, of, part)
-	if err != nil {
+	if err == nil {
+		var g *grant
+		var secret []byte
+		if g, secret, err = h.share(node, ctl, of, part); err == nil {
+			h.mourn(g, node)
+			return secret, revoker, nil
+		}
 		revoker.Release()
-		node.Close()
-		ctl.Release()
-		part.End()
-		return nil, nil, err
 	}
-	h.mourn(g, node)
-	return secret, revoker, nil
+	node.Close()
+	ctl.Release()
+	part.End()
+	return nil, nil, err
 }
 
 var errDeep = vfs.Errorf(vfs.Limit, "this is a share of a share, %d deep, and cannot be shared further; ask for a share with fewer shares above it", meter.MaxDepth)

@@ -74,7 +74,7 @@ var sinkTable = vat.NewTable(
 )
 
 func (s *sink) write(c vat.Call[schema.Sink_write_Params, vat.Empty]) error {
-	b, err := wire.Data(c.Params().Data())
+	b, err := wire.Param(c.Params().Data())
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,7 @@ func (r *reader) config(n ast.Node) *Config {
 	c := &Config{}
 	mounts, guests := map[string]place{}, map[string]place{}
 	r.mapping(n, "the file",
-		key{"state", "", r.text("state", &c.State, func(at place, s string) {
-			if s == "" {
-				r.mistake(at, "state is empty; write a directory, or leave it out for the usual one")
-			}
-		})},
+		key{"state", "", r.text("state", &c.State, r.some("state", "a directory, or leave it out for the usual one"))},
 		key{"listen", "", r.texts("listen", &c.Listen, r.checkListen)},
 		key{"advertise", "", r.text("advertise", &c.Advertise, r.checkAdvertise)},
 		key{"socketMode", "", r.text("socketMode", &c.SocketMode, func(at place, s string) {
@@ -36,16 +32,8 @@ func (r *reader) config(n ast.Node) *Config {
 				r.mistake(at, "socketMode is %s; write an octal number in quotes, \"0660\" for a group, \"0666\" for every user of the machine", quote(s))
 			}
 		})},
-		key{"socketGroup", "", r.text("socketGroup", &c.SocketGroup, func(at place, s string) {
-			if s == "" {
-				r.mistake(at, "socketGroup is empty; write a group's name, or leave it out")
-			}
-		})},
-		key{"socketDir", "", r.text("socketDir", &c.SocketDir, func(at place, s string) {
-			if s == "" {
-				r.mistake(at, "socketDir is empty; write a directory, or leave it out for the usual one")
-			}
-		})},
+		key{"socketGroup", "", r.text("socketGroup", &c.SocketGroup, r.some("socketGroup", "a group's name, or leave it out"))},
+		key{"socketDir", "", r.text("socketDir", &c.SocketDir, r.some("socketDir", "a directory, or leave it out for the usual one"))},
 		key{"limits", "", r.limits("limits", &c.Limits)},
 		key{"guestLimits", "", r.limits("guestLimits", &c.GuestLimits)},
 		key{"mounts", "mounts: and at least one mount, with path and url", func(n ast.Node) {
@@ -118,8 +106,10 @@ func (r *reader) guest(n ast.Node, others map[string]place) Guest {
 func (r *reader) quota(q *Quota) func(ast.Node) {
 	return func(n ast.Node) {
 		r.mapping(n, "quota",
-			key{"bytes", "", r.size("bytes", &q.Bytes)},
-			key{"nodes", "", r.count("nodes", &q.Nodes)},
+			key{"bytes", "", func(n ast.Node) {
+				q.Bytes = r.bytes(n, "bytes", "a whole number of bytes from 1, such as 1024 or 64MiB", "no bound")
+			}},
+			key{"nodes", "", func(n ast.Node) { q.Nodes, _ = r.number(n, "nodes", "a whole number from 1, in digits", "no bound") }},
 		)
 	}
 }
@@ -140,6 +130,15 @@ func (r *reader) checkPath(at place, s string, name func(string) error) bool {
 		r.mistake(at, "path is %s: %s; write names with / between them, such as src/lib", quote(s), reason(err))
 	}
 	return err == nil
+}
+
+// some returns a check that a text is not empty. write is what to write instead.
+func (r *reader) some(key, write string) func(at place, s string) {
+	return func(at place, s string) {
+		if s == "" {
+			r.mistake(at, "%s is empty; write %s", key, write)
+		}
+	}
 }
 
 func (r *reader) checkPattern(at place, s string) {

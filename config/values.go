@@ -129,20 +129,6 @@ func (r *reader) flag(key string, into *bool) func(ast.Node) {
 	}
 }
 
-// count reads a number from 1.
-func (r *reader) count(key string, into *int64) func(ast.Node) {
-	return func(n ast.Node) {
-		*into, _ = r.number(n, key, "a whole number from 1, in digits", "no bound")
-	}
-}
-
-// size reads a number of bytes from 1.
-func (r *reader) size(key string, into *Size) func(ast.Node) {
-	return func(n ast.Node) {
-		*into = r.bytes(n, key, "a whole number of bytes from 1, such as 1024 or 64MiB", "no bound")
-	}
-}
-
 // bytes reads a size. right describes a valid one, and without what holds if it is left
 // out.
 func (r *reader) bytes(n ast.Node, key, right, without string) Size {

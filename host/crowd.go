@@ -113,13 +113,11 @@ func (c *crowd) each(f func(*stranger)) {
 
 // first returns the stranger that has waited longest, or nil.
 func (c *crowd) first() (first *stranger) {
-	for _, g := range c.from {
-		for _, l := range []*list.List{&g.failed, &g.others} {
-			if e := l.Front(); e != nil && (first == nil || e.Value.(*stranger).order < first.order) {
-				first = e.Value.(*stranger)
-			}
+	c.each(func(s *stranger) {
+		if first == nil || s.order < first.order {
+			first = s
 		}
-	}
+	})
 	return first
 }
 

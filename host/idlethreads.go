@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"runtime"
-	"runtime/metrics"
 	"time"
 )
 
@@ -73,15 +72,9 @@ func (r *retirement) step() {
 // countThreads returns how many threads Go's runtime has, and roughly how many of them
 // are idle.
 func countThreads() (all, idle int) {
-	s := []metrics.Sample{{Name: "/sched/threads/total:threads"}, {Name: "/sched/goroutines/not-in-go:goroutines"}}
-	metrics.Read(s)
-	for _, one := range s {
-		if one.Value.Kind() != metrics.KindUint64 {
-			return 0, 0
-		}
-	}
-	all = int(s[0].Value.Uint64())
-	return all, all - int(s[1].Value.Uint64()) - runtime.GOMAXPROCS(0)
+	s := sample("/sched/threads/total:threads", "/sched/goroutines/not-in-go:goroutines")
+	all = int(s[0])
+	return all, all - int(s[1]) - runtime.GOMAXPROCS(0)
 }
 
 // retireThread ends one thread: a goroutine that ends while it is locked to its thread

@@ -85,14 +85,25 @@ type memory struct {
 }
 
 func readMemory() memory {
-	s := []metrics.Sample{
-		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
-	}
-	metrics.Read(s)
-	m := memory{live: s[0].Value.Uint64(), allocated: s[1].Value.Uint64(), free: s[2].Value.Uint64()}
-	if objects := s[3].Value.Uint64(); objects > m.live {
+	s := sample("/gc/heap/live:bytes", "/gc/heap/allocs:bytes", "/memory/classes/heap/free:bytes", "/memory/classes/heap/objects:bytes")
+	m := memory{live: s[0], allocated: s[1], free: s[2]}
+	if objects := s[3]; objects > m.live {
 		m.free += objects - m.live
 	}
 	return m
+}
+
+// sample reads metrics of the runtime. What it does not know is 0.
+func sample(names ...string) []uint64 {
+	s, all := make([]metrics.Sample, len(names)), make([]uint64, len(names))
+	for i, name := range names {
+		s[i].Name = name
+	}
+	metrics.Read(s)
+	for i, one := range s {
+		if one.Value.Kind() == metrics.KindUint64 {
+			all[i] = one.Value.Uint64()
+		}
+	}
+	return all
 }

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -116,11 +117,5 @@ func (h *Host) All() *Meter { return h.all }
 func (m *Meter) Parts() []*Meter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(func(yield func(*Meter) bool) {
-		for p := range m.parts {
-			if !yield(p) {
-				return
-			}
-		}
-	})
+	return slices.Collect(maps.Keys(m.parts))
 }

@@ -66,6 +66,10 @@ func (m *Meter) Reserve(e Effect) error {
 // growth returns e without negative values.
 func (e Effect) growth() Effect { return Effect{max(e.Bytes, 0), max(e.Nodes, 0)} }
 
+func (e Effect) plus(o Effect) Effect { return Effect{e.Bytes + o.Bytes, e.Nodes + o.Nodes} }
+
+func (e Effect) minus(o Effect) Effect { return Effect{e.Bytes - o.Bytes, e.Nodes - o.Nodes} }
+
 // Settle ends a reservation of Reserve(reserved): stored data has grown by got.
 func (m *Meter) Settle(reserved, got Effect) {
 	for at := m; at != nil; at = at.parent {
@@ -85,8 +89,7 @@ func (m *Meter) reserve(r, share Effect) *Lacks {
 	if r.Bytes > 0 && r.Bytes > left.Bytes || r.Nodes > 0 && r.Nodes > left.Nodes {
 		return &Lacks{Whose: m.whose, Need: r, Left: Effect{max(left.Bytes, 0), max(left.Nodes, 0)}}
 	}
-	s.reserved.Bytes += r.Bytes
-	s.reserved.Nodes += r.Nodes
+	s.reserved = s.reserved.plus(r)
 	return nil
 }
 
@@ -144,10 +147,7 @@ func (m *Meter) settle(reserved, got Effect) {
 	s := &m.stored
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reserved.Bytes -= reserved.Bytes
-	s.reserved.Nodes -= reserved.Nodes
-	s.used.Bytes += got.Bytes
-	s.used.Nodes += got.Nodes
+	s.reserved, s.used = s.reserved.minus(reserved), s.used.plus(got)
 	s.level()
 }
 
@@ -163,17 +163,14 @@ func (m *Meter) Revert(e Effect) {
 func (s *stored) revert(e Effect) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used.Bytes += e.Bytes - s.unused.Bytes
-	s.used.Nodes += e.Nodes - s.unused.Nodes
-	s.unused = Effect{}
+	s.used, s.unused = s.used.plus(e).minus(s.unused), Effect{}
 	s.level()
 }
 
 // level moves what was credited below zero to unused, and updates peak. s.mu is held.
 func (s *stored) level() {
-	s.unused.Bytes += max(-s.used.Bytes, 0)
-	s.unused.Nodes += max(-s.used.Nodes, 0)
-	s.used.Bytes, s.used.Nodes = max(s.used.Bytes, 0), max(s.used.Nodes, 0)
+	got := s.used.growth()
+	s.used, s.unused = got, s.unused.plus(got.minus(s.used))
 	s.peak.Bytes, s.peak.Nodes = max(s.peak.Bytes, s.used.Bytes), max(s.peak.Nodes, s.used.Nodes)
 }
 
@@ -190,6 +187,4 @@ func (s *stored) most() Effect {
 }
 
 // sum returns what is used and reserved. s.mu is held.
-func (s *stored) sum() Effect {
-	return Effect{s.used.Bytes + s.reserved.Bytes, s.used.Nodes + s.reserved.Nodes}
-}
+func (s *stored) sum() Effect { return s.used.plus(s.reserved) }

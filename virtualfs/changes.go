@@ -9,7 +9,6 @@ import (
 	"capd/meter"
 	"capd/operator"
 	"capd/vfs"
-	"capd/vfs/batch"
 	"capd/vfs/diff"
 	"capd/vfs/membrane"
 	"capd/vfs/overlay"
@@ -185,11 +184,9 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 		if got.ID != "" {
 			m.applied = append(m.applied, got.ID)
 		}
-		for len(m.applied) > keptApplies {
-			if err := batch.Forget(ctx, fs.o.Journal, m.applied[0]); err != nil {
-				fs.o.Logf("capd: forgetting an apply: %v", err)
-			}
-			m.applied = m.applied[1:]
+		if old := len(m.applied) - keptApplies; old > 0 {
+			fs.forget(ctx, m.applied[:old])
+			m.applied = m.applied[old:]
 		}
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -228,10 +229,7 @@ func (m *mount) open(ctx context.Context, opener Opener, u *URL, a operator.Atte
 }
 
 func (fs *FS) schemes() []string {
-	all := []string{overlayScheme}
-	for scheme := range fs.o.Open {
-		all = append(all, scheme)
-	}
+	all := append(slices.Collect(maps.Keys(fs.o.Open)), overlayScheme)
 	slices.Sort(all)
 	return all
 }
@@ -283,12 +281,17 @@ func (fs *FS) Unmount(ctx context.Context, path string) error {
 		return vfs.At(path, err)
 	}
 	delete(fs.mounts, path)
-	for _, id := range m.applied {
+	fs.forget(ctx, m.applied)
+	return nil
+}
+
+// forget forgets applies, which can be undone no more.
+func (fs *FS) forget(ctx context.Context, applied []string) {
+	for _, id := range applied {
 		if err := batch.Forget(ctx, fs.o.Journal, id); err != nil {
 			fs.o.Logf("capd: forgetting an apply: %v", err)
 		}
 	}
-	return nil
 }
 
 var errNoMount = vfs.Errorf(vfs.NotFound, "nothing is mounted exactly here; mounts() lists what is")
@@ -307,10 +310,7 @@ func (fs *FS) at(path string) (*mount, error) {
 // Mounts implements [operator.VirtualFs].
 func (fs *FS) Mounts() []operator.Mount {
 	fs.mu.Lock()
-	ms := make([]*mount, 0, len(fs.mounts))
-	for _, m := range fs.mounts {
-		ms = append(ms, m)
-	}
+	ms := slices.Collect(maps.Values(fs.mounts))
 	fs.mu.Unlock()
 	all := make([]operator.Mount, len(ms))
 	for i, m := range ms {

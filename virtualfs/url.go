@@ -117,11 +117,7 @@ func parseQuery(s, separator string) (url.Values, error) {
 // Only answers invalid for any other option.
 func (u *URL) Only(options ...string) error {
 	for key := range u.Query {
-		known := false
-		for _, o := range options {
-			known = known || o == key
-		}
-		if !known {
+		if !slices.Contains(options, key) {
 			return vfs.Errorf(vfs.Invalid, "%s: has no option %q; it has: %s", u.Scheme, key, strings.Join(options, ", "))
 		}
 	}

@@ -50,7 +50,7 @@ var table = vat.NewTable(
 )
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {
-	guest, err := wire.Text(c.Params().Guest())
+	guest, err := wire.Param(c.Params().Guest())
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_gr
 }
 
 func (s *server) list(c vat.Call[schema.Console_list_Params, schema.Console_list_Results]) error {
-	after, err := wire.Text(c.Params().After())
+	after, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func pageOf[G any](list func(after string, max int) ([]G, error), after string, 
 }
 
 func (s *server) revoke(c vat.Call[schema.Console_revoke_Params, schema.Console_revoke_Results]) error {
-	guest, err := wire.Text(c.Params().Guest())
+	guest, err := wire.Param(c.Params().Guest())
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *server) revoke(c vat.Call[schema.Console_revoke_Params, schema.Console_
 }
 
 func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schema.Console_setWritable_Results]) error {
-	guest, err := wire.Text(c.Params().Guest())
+	guest, err := wire.Param(c.Params().Guest())
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *server) setWritable(c vat.Call[schema.Console_setWritable_Params, schem
 }
 
 func (s *server) control(c vat.Call[schema.Console_control_Params, schema.Console_control_Results]) error {
-	id, err := wire.Text(c.Params().Id())
+	id, err := wire.Param(c.Params().Id())
 	if err != nil {
 		return err
 	}

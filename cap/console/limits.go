@@ -12,7 +12,7 @@ import (
 )
 
 func (s *server) setLimits(c vat.Call[schema.Console_setLimits_Params, schema.Console_setLimits_Results]) error {
-	guest, err := wire.Text(c.Params().Guest())
+	guest, err := wire.Param(c.Params().Guest())
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *server) setLimits(c vat.Call[schema.Console_setLimits_Params, schema.Co
 const maxUsages = 1000
 
 func (s *server) usage(c vat.Call[schema.Console_usage_Params, schema.Console_usage_Results]) error {
-	after, err := wire.Text(c.Params().After())
+	after, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}

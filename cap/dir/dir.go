@@ -250,7 +250,7 @@ func (s *server) put(c vat.Call[schema.Dir_put_Params, schema.Dir_put_Results]) 
 	if err != nil {
 		return err
 	}
-	data, err := wire.Data(c.Params().Data())
+	data, err := wire.Param(c.Params().Data())
 	if err == nil {
 		err = wire.CheckWhole(len(data))
 	}

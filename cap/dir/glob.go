@@ -25,7 +25,7 @@ func (s *server) glob(c vat.Call[schema.Dir_glob_Params, schema.Dir_glob_Results
 	if err != nil {
 		return err
 	}
-	after, err := wire.Data(c.Params().After())
+	after, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}
@@ -102,14 +102,5 @@ func setMissed(r schema.Dir_glob_Results, all []missed) error {
 	if len(all) == 0 {
 		return nil
 	}
-	list, err := r.NewMissed(int32(len(all)))
-	if err != nil {
-		return err
-	}
-	for i, m := range all {
-		if err := wire.SetMissed(list.At(i), m.path, m.why); err != nil {
-			return err
-		}
-	}
-	return nil
+	return wire.SetAll(all, r.NewMissed, func(w schema.Missed, m missed) error { return wire.SetMissed(w, m.path, m.why) })
 }

@@ -34,7 +34,7 @@ func (l *listing) end() {
 }
 
 func (s *server) list(c vat.Call[schema.Dir_list_Params, schema.Dir_list_Results]) error {
-	raw, err := wire.Data(c.Params().After())
+	raw, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func init() { // not in the declaration: the methods use table
 func (s *server) at(err error) error { return vfs.At(s.path, err) }
 
 func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_writeText_Results]) error {
-	text, err := wire.Data(c.Params().TextBytes())
+	text, err := wire.Param(c.Params().TextBytes())
 	if err != nil {
 		return s.at(err)
 	}
@@ -96,7 +96,7 @@ func (s *server) writeText(c vat.Call[schema.File_writeText_Params, schema.File_
 }
 
 func (s *server) writeBytes(c vat.Call[schema.File_writeBytes_Params, schema.File_writeBytes_Results]) error {
-	data, err := wire.Data(c.Params().Data())
+	data, err := wire.Param(c.Params().Data())
 	if err != nil {
 		return s.at(err)
 	}
@@ -144,7 +144,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 }
 
 func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Results]) error {
-	data, err := wire.Data(c.Params().Data())
+	data, err := wire.Param(c.Params().Data())
 	if err != nil {
 		return s.at(err)
 	}
@@ -164,7 +164,7 @@ func (s *server) write(c vat.Call[schema.File_write_Params, schema.File_write_Re
 }
 
 func (s *server) append(c vat.Call[schema.File_append_Params, schema.File_append_Results]) error {
-	data, err := wire.Data(c.Params().Data())
+	data, err := wire.Param(c.Params().Data())
 	if err == nil {
 		err = wire.CheckChunk(len(data))
 	}

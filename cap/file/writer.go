@@ -226,7 +226,7 @@ func (w *writer) write(c vat.Call[schema.Writer_write_Params, vat.Empty]) error 
 	if s == nil {
 		return vfs.At("", errEnded)
 	}
-	data, err := wire.Data(c.Params().Data())
+	data, err := wire.Param(c.Params().Data())
 	if err == nil {
 		err = wire.CheckChunk(len(data))
 	}

@@ -43,7 +43,7 @@ var table = vat.NewTable(
 
 // restored returns the node that a secret stands for.
 func (s *server) restored(secret []byte, err error) (vfs.Node, error) {
-	if secret, err = wire.Data(secret, err); err != nil {
+	if secret, err = wire.Param(secret, err); err != nil {
 		return nil, err
 	}
 	n, err := s.grants.Restore(secret)

@@ -19,13 +19,13 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 		return err
 	}
 	o := operator.DiffOptions{Paths: paths, Text: c.Params().WithText()}
-	if o.From, err = wire.Text(c.Params().FromRev()); err != nil {
+	if o.From, err = wire.Param(c.Params().FromRev()); err != nil {
 		return err
 	}
-	if o.To, err = wire.Text(c.Params().ToRev()); err != nil {
+	if o.To, err = wire.Param(c.Params().ToRev()); err != nil {
 		return err
 	}
-	after, err := wire.Data(c.Params().After())
+	after, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 		return err
 	}
 	o := operator.ApplyOptions{Paths: paths}
-	if o.If, err = wire.Review(wire.Data(c.Params().Review())); err != nil {
+	if o.If, err = wire.Review(wire.Param(c.Params().Review())); err != nil {
 		return vfs.At(path, err)
 	}
 	if o.Ours, err = list(c.Params().HasOurs(), c.Params().Ours); err != nil {
@@ -116,7 +116,7 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 }
 
 func (s *server) undo(c vat.Call[schema.VirtualFs_undo_Params, schema.VirtualFs_undo_Results], path string) error {
-	id, err := wire.Text(c.Params().Id())
+	id, err := wire.Param(c.Params().Id())
 	if err != nil {
 		return err
 	}

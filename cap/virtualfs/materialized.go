@@ -68,7 +68,7 @@ func (f finding) size() int {
 func (f finding) skipped() diff.Skipped { return diff.Skipped{Path: f.path, Why: f.why} }
 
 func (m *materialized) changes(c vat.Call[schema.Materialized_changes_Params, schema.Materialized_changes_Results]) error {
-	raw, err := wire.Data(c.Params().After())
+	raw, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}

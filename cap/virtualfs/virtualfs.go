@@ -50,7 +50,7 @@ var table = vat.NewTable(
 )
 
 func (s *server) mount(c vat.Call[schema.VirtualFs_mount_Params, schema.VirtualFs_mount_Results], path string) error {
-	url, err := wire.Text(c.Params().Url())
+	url, err := wire.Param(c.Params().Url())
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *server) unmount(c vat.Call[schema.VirtualFs_unmount_Params, schema.Virt
 const start = "/"
 
 func (s *server) mounts(c vat.Call[schema.VirtualFs_mounts_Params, schema.VirtualFs_mounts_Results]) error {
-	raw, err := wire.Data(c.Params().After())
+	raw, err := wire.Param(c.Params().After())
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,11 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 }
 
 func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results], path string) error {
-	store, err := wire.Text(c.Params().Store())
+	store, err := wire.Param(c.Params().Store())
 	if err != nil {
 		return err
 	}
-	pin, err := wire.Text(c.Params().Pin())
+	pin, err := wire.Param(c.Params().Pin())
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	schema "capd/capnp"
 	"capd/meter"
@@ -45,33 +47,19 @@ func keyOf[K, V comparable](m map[K]V, v V) (key K, there bool) {
 	return key, false
 }
 
-// kinds maps the meter's kinds of limits to those on the wire.
-var kinds = map[meter.Kind]schema.Limit_Kind{
-	meter.Connections: schema.Limit_Kind_connections, meter.Nodes: schema.Limit_Kind_nodes, meter.Streams: schema.Limit_Kind_streams,
-	meter.Writers: schema.Limit_Kind_writers, meter.Listings: schema.Limit_Kind_listings, meter.Shares: schema.Limit_Kind_shares,
-	meter.StoredBytes: schema.Limit_Kind_storedBytes, meter.StoredNodes: schema.Limit_Kind_storedNodes, meter.StagedBytes: schema.Limit_Kind_stagedBytes,
-	meter.MessageBytes: schema.Limit_Kind_messageBytes, meter.CallBytes: schema.Limit_Kind_callBytes, meter.ReplyBytes: schema.Limit_Kind_replyBytes,
-	meter.Threads: schema.Limit_Kind_threads, meter.Waits: schema.Limit_Kind_waits,
-}
+// kindNamed returns the kind of the same name.
+func kindNamed(k meter.Kind) schema.Limit_Kind { return schema.Limit_KindFromString(k.String()) }
 
 // SetLimits writes l. It calls make only if there are limits.
 func SetLimits(l meter.Limits, make func(int32) (schema.Limit_List, error)) error {
 	if len(l) == 0 {
 		return nil
 	}
-	w, err := make(int32(len(l)))
-	if err != nil {
-		return err
-	}
-	i := 0
-	for k := range meter.Kinds {
-		if most, there := l[k]; there {
-			w.At(i).SetKind(kinds[k])
-			w.At(i).SetMost(most)
-			i++
-		}
-	}
-	return nil
+	return SetAll(slices.Sorted(maps.Keys(l)), make, func(w schema.Limit, k meter.Kind) error {
+		w.SetKind(kindNamed(k))
+		w.SetMost(l[k])
+		return nil
+	})
 }
 
 // Limits reads what SetLimits wrote. It answers invalid for an unknown kind, for a kind
@@ -82,7 +70,7 @@ func Limits(w schema.Limit_List, err error) (meter.Limits, error) {
 	}
 	l := meter.Limits{}
 	for i := range w.Len() {
-		k, known := keyOf(kinds, w.At(i).Kind())
+		k, known := meter.KindOf(w.At(i).Kind().String())
 		most := w.At(i).Most()
 		_, twice := l[k]
 		switch {

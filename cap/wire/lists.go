@@ -84,7 +84,7 @@ func Texts(l capnp.TextList, err error) ([]string, error) {
 // texts is Texts for a list that [TextsSize] estimates at most bytes at the most.
 func texts(l capnp.TextList, most int) (all []string, err error) {
 	for n, i := 0, 0; i < l.Len(); i++ {
-		s, err := Text(l.At(i))
+		s, err := Param(l.At(i))
 		if err != nil {
 			return nil, err
 		}

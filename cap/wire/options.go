@@ -17,8 +17,8 @@ func SetCommit(w schema.Commit, c operator.Commit) error {
 func Commit(w schema.Commit) (c operator.Commit, err error) {
 	text := keep[string](&err)
 	c = operator.Commit{
-		Message: text(Text(w.Message_())), Author: text(Text(w.Author())), Email: text(Text(w.Email())),
-		Ref: text(Text(w.Ref())), Old: text(Text(w.Old())),
+		Message: text(Param(w.Message_())), Author: text(Param(w.Author())), Email: text(Param(w.Email())),
+		Ref: text(Param(w.Ref())), Old: text(Param(w.Old())),
 	}
 	return c, err
 }

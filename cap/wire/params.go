@@ -37,20 +37,14 @@ func EntryName(b []byte, err error) (string, error) {
 	return Path(b, err)
 }
 
-// Text reads a text parameter of the operator's. For a guest's use [Path].
-func Text(s string, err error) (string, error) {
+// Param reads a parameter. A slice is the message's own memory. For a guest's texts use
+// [Path].
+func Param[T any](v T, err error) (T, error) {
 	if err != nil {
-		return "", Malformed(err)
+		var none T
+		return none, Malformed(err)
 	}
-	return s, nil
-}
-
-// Data reads a data parameter. The result is the message's own memory.
-func Data(b []byte, err error) ([]byte, error) {
-	if err != nil {
-		return nil, Malformed(err)
-	}
-	return b, nil
+	return v, nil
 }
 
 // CheckWhole answers tooLarge if a whole file of n bytes does not fit into one message.

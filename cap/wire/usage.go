@@ -20,7 +20,7 @@ func SetUsage(u operator.Usage, make func() (schema.Usage, error)) error {
 }
 
 func setUse(w schema.Usage_Holding, u meter.Use) error {
-	w.SetKind(kinds[u.Kind])
+	w.SetKind(kindNamed(u.Kind))
 	w.SetUsed(u.Used)
 	w.SetLimit(u.Limit)
 	w.SetShare(u.Share)
@@ -50,7 +50,7 @@ func Usage(w schema.Usage, err error) (u operator.Usage, _ error) {
 	}
 	for i := range holdings.Len() {
 		h := holdings.At(i)
-		if k, known := keyOf(kinds, h.Kind()); known {
+		if k, known := meter.KindOf(h.Kind().String()); known {
 			u.Uses = append(u.Uses, meter.Use{Kind: k, Used: h.Used(), Limit: h.Limit(), Share: h.Share(), Refused: int64(h.Refused()), Peak: h.Peak()})
 		}
 	}

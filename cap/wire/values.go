@@ -112,7 +112,7 @@ func If(p Conditional) (vfs.If, error) {
 	case schema.IfVersion_Which_absent:
 		return vfs.If{Absent: true}, nil
 	case schema.IfVersion_Which_equals:
-		v, err := Version(Data(c.Equals()))
+		v, err := Version(Param(c.Equals()))
 		if err == nil && v.IsZero() {
 			err = vfs.Errorf(vfs.Invalid, "ifVersion.equals holds no version")
 		}
