@@ -73,8 +73,7 @@ func beneath(u *virtualfs.URL) string {
 }
 
 // openKept opens the directory where the overlay u keeps its changes, at most as much as l says. It answers busy
-// when another mount has it, and unsupported when a newer version of capd
-// wrote there.
+// when another mount has it, and unsupported when a newer version of capd wrote there.
 func openKept(ctx context.Context, st state.Dir, u *virtualfs.URL, l memory.Limits) (_ *virtualfs.Upper, err error) {
 	k, err := takeKept(filepath.Join(st.Changes(), keptName(u)))
 	if err != nil {

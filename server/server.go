@@ -213,7 +213,8 @@ func (s *Server) answer() {
 }
 
 // Serve serves until ctx ends, and then closes s. If s was not started, Serve starts it first. It returns nil
-// when nothing went wrong, also when ctx ends during the start: s can be started again then. It also returns when somebody else calls [Server.Close].
+// when nothing went wrong. It also returns when somebody else calls [Server.Close]. If ctx ends during the start,
+// Serve returns nil too, and s can be started again.
 func (s *Server) Serve(ctx context.Context) (err error) {
 	if s.phase() == fresh {
 		err = s.Start(ctx)
