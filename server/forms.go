@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -105,7 +104,7 @@ func (s *Server) checkStores() error {
 		switch {
 		case scheme == "overlay" || forms[scheme] != nil:
 			return vfs.Errorf(vfs.Invalid, "Stores has an opener of %s:, which is a kind of store already; give it another scheme", scheme)
-		case !schemeIs.MatchString(scheme):
+		case !isScheme(scheme):
 			return vfs.Errorf(vfs.Invalid, "Stores has the scheme %q; a scheme is a-z and 0-9, begins with a letter, and has no colon", scheme)
 		case open == nil:
 			return vfs.Errorf(vfs.Invalid, "in Stores the opener of %s: is nil", scheme)
@@ -114,8 +113,11 @@ func (s *Server) checkStores() error {
 	return nil
 }
 
-// schemeIs matches the schemes that virtualfs.ParseURL parses.
-var schemeIs = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+// isScheme reports whether a URL can name the scheme.
+func isScheme(scheme string) bool {
+	u, err := virtualfs.ParseURL(scheme + ":")
+	return err == nil && u.Scheme == scheme
+}
 
 // rootOf returns the digest of the tree that a cas URL names.
 func rootOf(u *virtualfs.URL) (root cas.Digest, err error) {

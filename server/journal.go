@@ -79,15 +79,13 @@ func (j *journal) Close() error {
 		return err
 	}
 	if gone := os.RemoveAll(j.path); gone != nil {
-		err = errors.Join(err, gone)
-	} else {
-		gone := os.Remove(j.path + ownerSuffix)
-		err = errors.Join(err, j.owner.Close())
-		if gone != nil { // some systems cannot remove an open file
-			err = errors.Join(err, os.Remove(j.path+ownerSuffix))
-		}
+		return errors.Join(err, gone, j.release())
 	}
-	j.owner = nil
+	gone := os.Remove(j.owner.Name())
+	err = errors.Join(err, j.release())
+	if gone != nil { // some systems cannot remove an open file
+		err = errors.Join(err, os.Remove(j.path+ownerSuffix))
+	}
 	return err
 }
 
@@ -103,11 +101,8 @@ func (j *journal) release() error {
 }
 
 func (j *journal) shut() (err error) {
-	if j.Dir != nil {
-		err = j.Dir.Close()
-	}
 	if j.store != nil {
-		err = errors.Join(err, j.store.Close())
+		err = errors.Join(j.Dir.Close(), j.store.Close())
 	}
 	j.Dir, j.store = nil, nil
 	return err

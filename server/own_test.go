@@ -150,6 +150,10 @@ func TestMistakesInURLs(t *testing.T) {
 			t.Fatalf("%v: %v, want %q", url, err, "true or false")
 		}
 	}
+	s := started(t, &server.Server{})
+	for _, url := range []string{"physical:", "overlay:physical:", "git:#main", "git:"} { // they name nothing, not the working directory
+		check.Is(t, url, s.Mount(t.Context(), server.Mount{Path: "p", URL: url}), vfs.Invalid)
+	}
 	for _, option := range []string{"readonly", "readonly=1", "readonly=true", "readonly=false", "readonly=0"} {
 		if err := (&server.Server{State: filepath.Join(t.TempDir(), "state"), Mounts: []server.Mount{{Path: "p", URL: "physical:" + dir + "?" + option}}}).Check(); err != nil {
 			t.Fatalf("%v: %v", option, err)

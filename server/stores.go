@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"capd/backend/memory"
 	"capd/backend/physical"
@@ -179,28 +178,20 @@ func AbsoluteURL(text string) (string, error) {
 
 // absolute makes the host paths of a URL absolute, from dir.
 func absolute(u *virtualfs.URL, dir string) {
-	abs := func(p string) string {
-		if filepath.IsAbs(p) {
-			return p
-		}
-		return filepath.Join(dir, p)
+	if u.Below != nil {
+		absolute(u.Below, dir)
 	}
 	switch u.Scheme {
-	case "physical":
-		u.Path = abs(u.Path)
-	case "git":
-		u.Path = abs(u.Path)
-		if upper := u.Query.Get("upper"); upper != "" {
-			u.Query.Set("upper", abs(upper))
-		}
+	case "physical", "git":
+		u.Path = from(dir, u.Path)
 	case "cas":
-		if u.Path != "" && !remoteCAS(u) {
-			u.Path = abs(u.Path)
+		if !remoteCAS(u) {
+			u.Path = from(dir, u.Path)
 		}
-	case "overlay":
+	}
+	if u.Scheme == "git" || u.Scheme == "overlay" {
 		if upper := u.Query.Get("upper"); upper != "" {
-			u.Query.Set("upper", abs(upper))
+			u.Query.Set("upper", from(dir, upper))
 		}
-		absolute(u.Below, dir)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,15 +39,12 @@ func (d Dir) readKey() (ed25519.PrivateKey, error) {
 		return nil, bad("cannot be read: " + Reason(err).Error())
 	case !fi.Mode().IsRegular():
 		return nil, bad("is not a regular file")
+	case fi.Size() > maxKeyFile:
+		return nil, bad("is not a private key in PEM")
 	case !secret(fi):
 		return nil, bad("belongs to somebody else, or others can read it (chmod 600; whoever has read it can pose as this host)")
 	}
-	f, err := os.Open(d.key())
-	if err != nil {
-		return nil, bad("cannot be read: " + Reason(err).Error())
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	text, err := os.ReadFile(d.key())
 	if err != nil {
 		return nil, bad("cannot be read: " + Reason(err).Error())
 	}
