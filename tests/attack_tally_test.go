@@ -94,7 +94,9 @@ var fewest = map[string]toll{
 	"TestAttackDeny":        {cases: 11, names: 27, tries: 157},
 	"TestAttackLinks":       {cases: 15, names: 49, tries: 269},
 	"TestAttackMounts":      {cases: 5, names: 15, tries: 98},
+	"TestAttackMoves":       {cases: 23, names: 32, tries: 65},
 	"TestAttackNames":       {cases: 17, names: 26, tries: 229},
+	"TestAttackPaths":       {cases: 126, names: 6900, tries: 12900},
 	"TestAttackRaces":       {cases: 9, names: 9, tries: 42},
 	"TestAttackTypes":       {cases: 10, names: 11, tries: 80},
 }
