@@ -417,8 +417,8 @@ func (s short) Stat(ctx context.Context) (vfs.Info, error) {
 	return i, err
 }
 
-// What a program made inaccessible is opened again, also for a user whom modes keep out:
-// see TestCloseUnprivileged.
+// What a program made inaccessible is made accessible again, even if the host's user is not
+// root: see TestCloseUnprivileged.
 func TestBackClosed(t *testing.T) {
 	w := start(t, sample, materialize.Options{})
 	w.write(t, "shut/deep/n", "n")

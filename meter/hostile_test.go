@@ -32,7 +32,7 @@ func TestNoThreadIsMissed(t *testing.T) {
 	}
 }
 
-// A failed try of one who waits for room wakes neither others who wait nor himself.
+// A failed try to take room wakes no claim that waits, not even its own.
 func TestTriesInVainWakeNobody(t *testing.T) {
 	m := meter.NewHost(nil).Grant("a", meter.Limits{meter.MessageBytes: 10, meter.ReplyBytes: 10})
 	for _, k := range []meter.Kind{meter.MessageBytes, meter.ReplyBytes} {

@@ -15,7 +15,7 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// broken is a directory of which every method answers err, but Stat of the root.
+// broken is a directory whose methods answer err, except Stat of the root.
 type broken struct{ err error }
 
 func (b broken) Lookup(context.Context, string) (vfs.Node, error) { return nil, b.err }

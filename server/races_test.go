@@ -125,7 +125,8 @@ func TestCloseWhileUsed(t *testing.T) {
 	}
 }
 
-// Of several who start a Server at once, one does. Whoever closes it or uses it meanwhile is told, and it can be closed.
+// Of several concurrent calls of Start, one succeeds. A Close or another method meanwhile answers an error, and the Server
+// can be closed afterwards.
 func TestStartAtOnce(t *testing.T) {
 	for range rounds() {
 		s := &server.Server{State: filepath.Join(t.TempDir(), "state"), Logf: func(string, ...any) {}, Mounts: []server.Mount{{Path: "m", URL: "memory:"}}}

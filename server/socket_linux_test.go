@@ -13,8 +13,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// There is no moment at which others could connect to a socket that is not for them: whoever reached the operator's
-// would control the host.
+// A socket is private from the moment it exists. If another user reached the operator's socket even for a moment, that
+// user would control the host.
 func TestSocketIsNeverOpen(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "s")

@@ -11,8 +11,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// Of several hosts that begin at once with one directory for the guests' socket one begins, and guests reach it. The
-// others are told what to do.
+// Several hosts start at once with the same directory for the guests' socket. One of them starts, and guests reach it.
+// The errors of the others say what to do.
 func TestOneSocketDirAtOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no other users to let in")

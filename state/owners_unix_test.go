@@ -13,8 +13,8 @@ import (
 	"capd/vfs/vfstest/check"
 )
 
-// A state directory that another user could replace by one of theirs is refused: whoever connects to the host's sockets
-// would reach somebody else.
+// A state directory that another user could replace is refused. Otherwise those who connect to the host's sockets could
+// reach that user's.
 func TestReplaceableState(t *testing.T) {
 	const other = 65534
 	top := t.TempDir()

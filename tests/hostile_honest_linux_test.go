@@ -272,8 +272,8 @@ func quantile(times []time.Duration, perMille int) time.Duration {
 	return sorted[min(len(sorted)*perMille/1000, len(sorted)-1)]
 }
 
-// busy is a harmless guest on a few connections. It keeps the host busy as much
-// and as long as it is told.
+// busy is a harmless guest on a few connections. It makes as many calls a second as its
+// caller wants, for as long as its caller wants.
 type busy struct {
 	host  *hostProcess
 	conns []*client.Conn

@@ -41,8 +41,8 @@ func (f *flood) all() (n int) {
 	return n
 }
 
-// flooding opens a file on each connection, with the grants and the paths in turn, has
-// hang called, and reads it so many times at once on each.
+// flooding opens a file on each of conns connections, using locs and paths in turn. Then it
+// calls hang, and makes reads concurrent reads on each connection.
 func flooding(t testing.TB, conns, reads int, locs, paths []string, hang func()) *flood {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -144,9 +144,9 @@ func besideMount(t *testing.T, fs *slowfs.FS) (h *hostProcess, attacker string, 
 	return h, attacker, dial(t, honest).Dir(t.Context()), remoteFile(t, there, "file")
 }
 
-// TestHungMountTakesItsShare: a mount that hangs, and 2,000 reads of it on 256
-// connections, keep so many threads and no more, and nobody from another mount. Who waits
-// there is told busy, whoever's guest it is, and all is well when it answers again.
+// TestHungMountTakesItsShare: 2,000 reads on 256 connections wait for a mount that hangs.
+// They use a bounded number of threads, and other mounts work. Every guest that waits there
+// gets busy. When the mount answers again, everything works again.
 func TestHungMountTakesItsShare(t *testing.T) {
 	fs := slowfs.Mount(t)
 	fs.File(t, "file", 1<<20)
@@ -163,7 +163,7 @@ func TestHungMountTakesItsShare(t *testing.T) {
 	if busy := f.count("busy"); int(busy) < f.reads-membrane.MaxInside {
 		t.Errorf("of %d reads %d were told busy, %d ended well", f.reads, busy, f.count("ok"))
 	}
-	// Another guest of the mount has places of it, too, and is told when these are gone.
+	// Another guest of the mount has slots too, and gets busy when these are used up.
 	is(t, "another guest of the mount", busyInTheEnd(t, file), "busy")
 	if n := fs.Waiting(); n > membrane.MaxInside {
 		t.Errorf("%d calls are inside the mount", n)
@@ -198,8 +198,8 @@ func busyInTheEnd(t testing.TB, f vfs.File) error {
 	return <-told
 }
 
-// TestHungMountIsLetGo: what hangs keeps neither a revoke nor an unmount nor the end of the
-// host from answering.
+// TestHungMountIsLetGo: a revoke, an unmount and the end of the host all answer, even if a
+// mount hangs.
 func TestHungMountIsLetGo(t *testing.T) {
 	t.Parallel()
 	fs := slowfs.Mount(t)
@@ -280,7 +280,7 @@ func init() {
 	}
 }
 
-// group makes a control group for so many threads, until the end of the test.
+// group makes a control group for at most most threads, until the end of the test.
 func group(t testing.TB, most int) (dir string) {
 	t.Helper()
 	name := fmt.Sprintf("capd-tests-%d", os.Getpid())

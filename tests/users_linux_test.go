@@ -110,8 +110,8 @@ func (u *users) mode(path string, want os.FileMode, gid uint32) {
 	}
 }
 
-// Without being told a host lets its own user in alone, and another is told whose the
-// socket is, and what to do.
+// By default a host lets in only its own user. Another user's error says whose the socket is,
+// and what to do.
 func TestUsersKeptOut(t *testing.T) {
 	t.Parallel()
 	u := newUsers(t)

@@ -10,7 +10,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// A greeter answers the interface Echo, of which the schema is
+// A greeter answers the interface Echo, whose schema is
 //
 //	interface Echo {
 //	  echo @0 (text :Text) -> (text :Text);
@@ -54,7 +54,7 @@ func Example() {
 	// Output: Hello, world
 }
 
-// A switchboard answers Server.invoke, of which the schema is
+// A switchboard answers Server.invoke, whose schema is
 //
 //	invoke @3 (callback :Callback, n :UInt32) -> (n :UInt32);
 //

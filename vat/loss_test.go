@@ -12,7 +12,7 @@ import (
 	tp "capd/vat/internal/testproto"
 )
 
-// A tape is a stream that keeps what was written, and how it was told that something is missing.
+// A tape is a stream that keeps what was written to it, and the failures that StreamBroken reported.
 type tape struct {
 	running chan struct{} // a write has begun
 	gate    chan struct{} // a write of "wait" ends
@@ -58,7 +58,7 @@ func (p *tape) told() (written string, broken []string) {
 	return p.written, p.broken
 }
 
-// A tapes returns its tape when it is told to.
+// A tapes returns its tape once its test allows it.
 type tapes struct {
 	tape *vat.Cap
 	give chan struct{}

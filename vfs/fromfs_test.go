@@ -139,7 +139,7 @@ type failing struct{ err error }
 
 func (f failing) Open(string) (fs.File, error) { return nil, f.err }
 
-// names lists what it is told, and finds nothing.
+// names is a directory that lists these names, and in which no look-up finds anything.
 type names []string
 
 func (names) Lookup(context.Context, string) (vfs.Node, error) { return nil, vfs.NotFound }

@@ -26,7 +26,7 @@ func refuse(path string) membrane.Guard {
 	}}
 }
 
-// An apply goes by the mount's own guards too, as a guest's change of what lies beneath would.
+// An apply asks the mount's own guards too, as a guest's change of the tree below would.
 func TestOwnGuardOfAnApply(t *testing.T) {
 	fs, s := newFS(t, "a")
 	a := operator.Attenuation{Guards: []membrane.Guard{{Changes: true, Around: func(ctx context.Context, op membrane.Op, do func(context.Context) (vfs.Effect, error)) (vfs.Effect, error) {
@@ -94,7 +94,7 @@ func TestReview(t *testing.T) {
 	_, err = fs.Commit(ctx, "draft", operator.Commit{})
 	is(t, "commit of what is no git mount", err, vfs.Unsupported)
 
-	// Both sides changed: nothing is applied, and every path is told.
+	// Both sides changed: nothing is applied, and every path is listed.
 	put(t, lower, "edit", "3")
 	put(t, lower, "also", "3")
 	text = ""
@@ -136,8 +136,8 @@ func TestReview(t *testing.T) {
 	is(t, "undo twice", fs.Undo(ctx, "draft", a.ID), vfs.NotFound)
 }
 
-// What the mount withholds by now is not applied, whatever it was when it was
-// written, nor is anything else then.
+// If the mount withholds one of the paths by now, nothing is applied, even if it did not
+// withhold the path when the guest wrote there.
 func TestApplyAsksTheGuards(t *testing.T) {
 	fs, _ := newFS(t, "a")
 	ctx := t.Context()
@@ -156,7 +156,7 @@ func TestApplyAsksTheGuards(t *testing.T) {
 	}
 }
 
-// What an apply refuses is told with its place in the mount.
+// The error of an apply has the path in the mount.
 func TestApplyNamesPath(t *testing.T) {
 	fs, s := newFS(t, "a")
 	put(t, s.byName["a"].Root(), "one", "x")

@@ -32,7 +32,7 @@ func used(t *testing.T, p *pair) vfs.Effect {
 }
 
 // TestTargetRevoked revokes the target at each step of the copy. After that nothing
-// appears, and a directory of which nothing was visible counts nowhere.
+// appears, and a directory that was never visible does not count in any meter.
 func TestTargetRevoked(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.StageDir, faultfs.Mkdir, faultfs.Install, faultfs.Symlink, faultfs.Place} {
 		p := newPair(t, nil, true)

@@ -74,9 +74,9 @@ func jam(t testing.TB, b *membrane.Bulkhead, plan *faultfs.Plan, op faultfs.Op, 
 	return func() { plan.Watch(nil); close(free) }
 }
 
-// TestBulkheadStuck: a store stops answering. Only so many calls are inside it. The
-// others are told busy after a second, and later ones at once. Everything works again
-// when the store answers again.
+// TestBulkheadStuck: a store stops answering. The calls inside it are bounded. Those that
+// wait answer busy after a second, and later ones at once. Everything works again when the
+// store answers again.
 func TestBulkheadStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b, plan := behind(t, 4)

@@ -89,8 +89,8 @@ func TestRenameBetweenGrantsIsSeenInPart(t *testing.T) {
 	}
 }
 
-// TestRenameMeasuresWhatMoves: whoever writes meanwhile, the target pays for what
-// arrives.
+// TestRenameMeasuresWhatMoves: what arrives counts in the target's meter, even if somebody
+// writes to it during the move.
 func TestRenameMeasuresWhatMoves(t *testing.T) {
 	d, _, l, raw := two(t)
 	stop := make(chan struct{})

@@ -103,8 +103,8 @@ func TestNamespaceChanges(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsAlsoRevoked: what a mount's own gate takes back is gone, and its
-// watchers are told through the membrane around the namespace.
+// TestNamespaceIsAlsoRevoked: a mount's own gate revokes too, and functions given to
+// OnRevoke are called through the membrane around the namespace.
 func TestNamespaceIsAlsoRevoked(t *testing.T) {
 	inner, c, _ := check.Guarded(t, check.Sample)
 	_, other := check.Store(t, check.Sample)

@@ -86,9 +86,9 @@ func (s scanning) Scan(ctx context.Context, names []string, most int, found func
 	return nil
 }
 
-// A search of many directories finds the same, whoever lists them, and wherever it
-// continues.
-func TestFindByScouts(t *testing.T) {
+// A search of many directories finds the same with and without reading ahead, and
+// wherever it continues.
+func TestFindReadingAhead(t *testing.T) {
 	tree := vfstest.Tree{}
 	for i := range 30 {
 		for j := range i % 13 {
