@@ -90,12 +90,7 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 		f.Close()
 		return nil, errors.Join(errChanged, err)
 	}
-	c, err := vfs.Open(ctx, f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return diff.Reader(c, f), nil
+	return diff.ReadFile(ctx, f)
 }
 
 // Sync implements [operator.Tree].

@@ -96,6 +96,19 @@ func (e *entry) open(ctx context.Context, file string) (vfs.Content, error) {
 	return vfs.Open(ctx, f)
 }
 
+// read reads one of e's files, of at most that many bytes.
+func (e *entry) read(ctx context.Context, file string, most int64) ([]byte, error) {
+	c, err := e.open(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if c.Size() > most {
+		return nil, vfs.Errorf(vfs.Corrupt, "a file in the journal is too long")
+	}
+	return io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
+}
+
 // stage copies all contents that the batch needs, also those to undo it.
 func (e *entry) stage(ctx context.Context, at *diff.Cursor) error {
 	p := &packer{ctx: ctx, sources: sources(at, e.intent.Changes), packed: map[vfs.Version]segment{}}
@@ -117,15 +130,7 @@ func (e *entry) writeIntent(ctx context.Context) error {
 
 // readIntent answers notFound when there is none, and corrupt.
 func (e *entry) readIntent(ctx context.Context) error {
-	c, err := e.open(ctx, intentFile)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if c.Size() > maxIntent {
-		return vfs.Errorf(vfs.Corrupt, "an intent in the journal is too long")
-	}
-	text, err := io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
+	text, err := e.read(ctx, intentFile, maxIntent)
 	if err != nil {
 		return err
 	}
@@ -142,15 +147,10 @@ func (e *entry) unmark(ctx context.Context) error { return e.take(ctx, outcomeFi
 
 // outcome returns "" when the batch has none.
 func (e *entry) outcome(ctx context.Context) (outcome, error) {
-	c, err := e.open(ctx, outcomeFile)
+	text, err := e.read(ctx, outcomeFile, 64)
 	if vfs.CodeOf(err) == vfs.NotFound {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	text, err := io.ReadAll(io.NewSectionReader(c, 0, min(c.Size(), 64)))
 	if err != nil {
 		return "", err
 	}

@@ -128,12 +128,7 @@ func contentAt(ctx context.Context, at *diff.Cursor, path string) (io.ReadCloser
 		n.Close()
 		return nil, vfs.Conflict
 	}
-	content, err := vfs.Open(ctx, f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return diff.Reader(content, f), nil
+	return diff.ReadFile(ctx, f)
 }
 
 // verified is one content of a pack. Its end answers corrupt if it is not what it

@@ -110,6 +110,16 @@ func Reader(c vfs.Content, more ...io.Closer) io.ReadCloser {
 	return &reader{io.NewSectionReader(c, 0, c.Size()), append([]io.Closer{c}, more...)}
 }
 
+// ReadFile returns a [Reader] of f's content. It takes over f, also if it fails.
+func ReadFile(ctx context.Context, f vfs.File) (io.ReadCloser, error) {
+	c, err := vfs.Open(ctx, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return Reader(c, f), nil
+}
+
 type reader struct {
 	*io.SectionReader
 	closers []io.Closer

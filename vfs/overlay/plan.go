@@ -84,22 +84,15 @@ func (s *snapshot) side(paths []string, chosen *selection) (*selection, error) {
 
 // decides answers invalid if one of sides has no change to decide.
 func (p *plan) decides(sides []string) error {
+	all := slices.Collect(maps.Keys(p.paths))
+	all = slices.AppendSeq(all, maps.Keys(p.changes))
+	all = slices.AppendSeq(all, maps.Keys(p.clashes))
 	for _, side := range sides {
-		matches := func(path string) bool { return within(path, side) }
-		if !anyOf(p.paths, matches) && !anyOf(p.changes, matches) && !anyOf(p.clashes, matches) {
+		if !slices.ContainsFunc(all, func(path string) bool { return within(path, side) }) {
 			return vfs.At(side, vfs.Errorf(vfs.Invalid, "ours or theirs names this path, but nothing was changed here"))
 		}
 	}
 	return nil
-}
-
-func anyOf[T any](paths map[string]T, matches func(path string) bool) bool {
-	for path := range paths {
-		if matches(path) {
-			return true
-		}
-	}
-	return false
 }
 
 // collect finds the chosen paths that may differ.
@@ -285,10 +278,5 @@ func readerOf(ctx context.Context, n vfs.Node) (io.ReadCloser, error) {
 		n.Close()
 		return nil, vfs.Stale
 	}
-	c, err := vfs.Open(ctx, f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return diff.Reader(c, f), nil
+	return diff.ReadFile(ctx, f)
 }

@@ -124,7 +124,12 @@ func (f *file) write(ctx context.Context, c vfs.If, w inPlace) error {
 // It returns the context for the write. That context does not end if the commit that
 // asked had begun before ctx ended.
 func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context, *copied, error) {
-	old, up, err := f.original(ctx, c, w)
+	var old vfs.Content
+	var up *copied
+	err := f.o.inTurn(ctx, func(ctx context.Context) (err error) {
+		old, up, err = f.original(ctx, c, w)
+		return err
+	})
 	if err != nil || old == nil {
 		return ctx, nil, err
 	}
@@ -150,17 +155,9 @@ func (f *file) copyUp(ctx context.Context, c vfs.If, w inPlace) (context.Context
 	return ctx, up, nil
 }
 
-// original opens the content that copyUp copies; nil if there is nothing to copy.
-func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (old vfs.Content, up *copied, err error) {
-	err = f.o.inTurn(ctx, func(ctx context.Context) error {
-		old, up, err = f.originalNow(ctx, c, w)
-		return err
-	})
-	return old, up, err
-}
-
-// originalNow is original for a caller that holds the turn.
-func (f *file) originalNow(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
+// original opens the content that copyUp copies; nil if there is nothing to copy. The
+// caller holds the turn.
+func (f *file) original(ctx context.Context, c vfs.If, w inPlace) (vfs.Content, *copied, error) {
 	s, err := f.replaceable(ctx, f.name, c)
 	if err != nil {
 		return nil, nil, err
