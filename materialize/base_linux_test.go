@@ -33,7 +33,7 @@ func child(base string) {
 		o := materialize.Options{Workers: 1}
 		if os.Getenv("CAPD_MATERIALIZE_MIDWAY") != "" {
 			o.Progress = func(p materialize.Progress) {
-				if p.Entries == 5 {
+				if p.Entries() == 5 {
 					kill()
 				}
 			}

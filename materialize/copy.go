@@ -35,7 +35,7 @@ func (t *Tree) copy(ctx context.Context, o Options) error {
 		Limits:   t.bounds,
 		Workers:  o.Workers,
 		Times:    true,
-		Progress: o.progress(),
+		Progress: o.Progress,
 		Exclude:  f.exclude,
 		Skip:     f.skip,
 		Link: func(ctx context.Context, path, target string) error {
@@ -48,13 +48,6 @@ func (t *Tree) copy(ctx context.Context, o Options) error {
 			return err
 		},
 	})
-}
-
-func (o Options) progress() func(copier.Progress) {
-	if o.Progress == nil {
-		return nil
-	}
-	return func(p copier.Progress) { o.Progress(Progress{int(p.Files + p.Directories + p.Links), p.Bytes}) }
 }
 
 func (f *filling) exclude(path string) bool {

@@ -55,11 +55,8 @@ func orDefaults(b Bounds) Bounds {
 	return b
 }
 
-// Progress is how far work has come.
-type Progress struct {
-	Entries int
-	Bytes   int64
-}
+// Progress is how far a copy has come.
+type Progress = copier.Progress
 
 // Options configure a tree. The zero value suits most hosts.
 type Options struct {

@@ -30,7 +30,7 @@ func TestNew(t *testing.T) {
 		t.Errorf("the directory holds\n%s\nwant\n%s", got, want)
 	}
 	skipped(t, w.tree.LeftOut())
-	if last.Entries != len(sample) || last.Bytes != int64(len("old#!deepg")) {
+	if last.Entries() != int64(len(sample)) || last.Bytes != int64(len("old#!deepg")) {
 		t.Errorf("progress ends with %+v", last)
 	}
 	c, err := w.tree.Changes(t.Context())
@@ -248,7 +248,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := newBase(t, base).New(ctx, newStore(t, sample).Root(), materialize.Options{Workers: 1, Progress: func(p materialize.Progress) {
-		if p.Entries == 3 {
+		if p.Entries() == 3 {
 			cancel()
 		}
 	}})

@@ -121,7 +121,7 @@ func (c contents) snapshot(ctx context.Context, d vfs.Dir, path, store, pin stri
 		Progress: func(p cas.Progress) {
 			last = p
 			if progress != nil {
-				progress(p.Files+p.Directories+p.Links, p.Bytes)
+				progress(p.Entries(), p.Bytes)
 			}
 		},
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"capd/hostfile"
 	"capd/operator"
 	"capd/state"
 	"capd/vfs"
@@ -77,7 +78,8 @@ func (k *kept) mounted() bool {
 		return false
 	}
 	defer lock.Close()
-	return state.LockFile(lock) != nil
+	free, _ := hostfile.TryLock(lock, true)
+	return !free
 }
 
 // waits reports whether a change waits in the place, which no overlay uses.

@@ -43,7 +43,7 @@ func entries(p operator.Progress) func(materialize.Progress) {
 	if p == nil {
 		return nil
 	}
-	return func(m materialize.Progress) { p(int64(m.Entries), m.Bytes) }
+	return func(m materialize.Progress) { p(m.Entries(), m.Bytes) }
 }
 
 // Changes implements [operator.Tree]. Its changes have texts.

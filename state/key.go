@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -99,5 +100,5 @@ func WriteFile(path string, content []byte) (err error) {
 	if err := os.Rename(staged, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return hostfile.SyncDir(filepath.Dir(path))
 }

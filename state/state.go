@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"capd/hostfile"
 	"capd/vfs"
 )
 
@@ -131,7 +132,7 @@ func MakeDir(dir string) error {
 		return err
 	}
 	for _, at := range changed {
-		if err := syncDir(at); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := hostfile.SyncDir(at); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}
@@ -147,7 +148,7 @@ func RemoveDir(dir string) error {
 	if err := os.Rename(dir, dir+Removed); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(filepath.Dir(dir)), os.RemoveAll(dir+Removed))
+	return errors.Join(hostfile.SyncDir(filepath.Dir(dir)), os.RemoveAll(dir+Removed))
 }
 
 // Unusable returns the error for a state directory that cannot be used because of err: denied.
@@ -180,7 +181,7 @@ func Take(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if LockFile(f) != nil {
+		if ok, _ := hostfile.TryLock(f, true); !ok {
 			f.Close()
 			return nil, vfs.Busy
 		}

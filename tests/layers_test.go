@@ -65,7 +65,7 @@ var layers = []layer{
 
 	// What a host composes, and its configuration. Neither imports a backend.
 	{of: "capd/virtualfs", may: "capd/operator capd/meter capd/vfs capd/vfs/membrane capd/vfs/namespace capd/vfs/batch capd/vfs/deny capd/vfs/diff capd/vfs/overlay"},
-	{of: "capd/state", may: "capd/locator capd/vfs golang.org/x/sys/...", host: true},
+	{of: "capd/state", may: "capd/hostfile capd/locator capd/vfs golang.org/x/sys/...", host: true},
 	{of: "capd/config", may: "capd/meter capd/vfs capd/vfs/deny github.com/goccy/go-yaml/..."},
 
 	// A revision of a repository, and what waits for a commit.
@@ -93,7 +93,7 @@ var layers = []layer{
 	{of: "capd/client/...", may: "capd/client/... capd/cap/wire capd/locator capd/vfs capd/vat capd/capnp " + serialization, host: true},
 
 	// Backends and capabilities meet here: all of a host but its command line.
-	{of: "capd/server", may: "capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs capd/vfs/membrane " +
+	{of: "capd/server", may: "capd/hostfile capd/state capd/config capd/worktree capd/host capd/operator capd/authority capd/locator capd/meter capd/materialize capd/virtualfs capd/backend/... capd/vfs capd/vfs/membrane " +
 		"capd/vfs/deny capd/vfs/diff capd/vfs/overlay capd/vfs/unified github.com/go-git/...", host: true},
 	{of: "capd/cmd/capd", may: "...", host: true},
 	{of: "capd/cmd/capd/...", may: "...", host: true},

@@ -30,18 +30,12 @@ type PutOptions struct {
 }
 
 // Bounds limit the size of a Put. A field that is 0 or less means no bound.
-type Bounds struct {
-	Nodes int64 // files, directories and links below the root
-	Bytes int64 // of file content
-}
+type Bounds = copier.Limits
 
 // Progress is how far a Put has come.
 type Progress struct {
-	Files       int64 // stored, or found to be stored
-	Directories int64
-	Links       int64
-	Bytes       int64 // in the files
-	NewBytes    int64 // new to the store, in files and directories
+	copier.Progress
+	NewBytes int64 // new to the store, in files and directories
 }
 
 // Put stores the tree below d and returns the digest of its root. It reads, hashes and
@@ -83,11 +77,11 @@ func Put(ctx context.Context, b Blobs, d vfs.Dir, o PutOptions) (Digest, error) 
 func putTree(ctx context.Context, u Upload, d vfs.Dir, o PutOptions) (Digest, error) {
 	root := &pendingDir{u: u}
 	err := copier.Copy(ctx, d, root, copier.Options{
-		Limits:  copier.Limits{Entries: int(o.Bounds.Nodes), Bytes: o.Bounds.Bytes},
+		Limits:  o.Bounds,
 		Workers: 2 * runtime.GOMAXPROCS(0), // half of them read or write
 		Progress: func(p copier.Progress) {
 			if o.Progress != nil {
-				o.Progress(Progress{Files: p.Files, Directories: p.Directories, Links: p.Links, Bytes: p.Bytes, NewBytes: u.Stored()})
+				o.Progress(Progress{p, u.Stored()})
 			}
 		},
 		Skip: func(e copier.Unread) error {

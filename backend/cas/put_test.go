@@ -198,10 +198,10 @@ func TestPutOfWhatIsOdd(t *testing.T) {
 	if err := putErr(tree, cas.PutOptions{Bounds: cas.Bounds{Bytes: 1 << 20}}); vfs.CodeOf(err) != vfs.Limit {
 		t.Errorf("more bytes than the bound: %v", err)
 	}
-	if err := putErr(tree, cas.PutOptions{Bounds: cas.Bounds{Nodes: 10}}); vfs.CodeOf(err) != vfs.Limit {
+	if err := putErr(tree, cas.PutOptions{Bounds: cas.Bounds{Entries: 10}}); vfs.CodeOf(err) != vfs.Limit {
 		t.Errorf("more nodes than the bound: %v", err)
 	}
-	if err := putErr(tree, cas.PutOptions{Bounds: cas.Bounds{Nodes: 11, Bytes: 4 << 20}}); err != nil {
+	if err := putErr(tree, cas.PutOptions{Bounds: cas.Bounds{Entries: 11, Bytes: 4 << 20}}); err != nil {
 		t.Errorf("as much as the bounds: %v", err)
 	}
 	if err := putErr(tree, cas.PutOptions{Pin: "../x"}); vfs.CodeOf(err) != vfs.Invalid {

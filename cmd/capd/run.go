@@ -218,7 +218,7 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 		return err
 	}
 	p := newProgress(e, nil, "copied")
-	copied := func(done materialize.Progress) { p.count(int64(done.Entries), done.Bytes) }
+	copied := func(done materialize.Progress) { p.count(done.Entries(), done.Bytes) }
 	t, err := from.fs.Copy(from.ctx, from.dir, from.name, materialize.Options{ReadOnly: fixed, Exclude: exclude, Progress: copied})
 	p.end()
 	if err != nil {

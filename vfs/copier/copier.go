@@ -68,6 +68,9 @@ type Progress struct {
 	Bytes       int64 // of the files
 }
 
+// Entries returns the number of files, directories and links.
+func (p Progress) Entries() int64 { return p.Files + p.Directories + p.Links }
+
 // Sink is a directory that a copy is made in. Its methods may be called from several
 // goroutines at once. If one of them returns [ErrLeftOut], that entry is left out; any
 // other error ends the copy.
