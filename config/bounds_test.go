@@ -17,7 +17,7 @@ func TestBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := fmt.Sprintf("at most %d MiB and %d,%03d words and signs, %d levels deep, with %d keys in a mapping and %d tabs",
+	says := fmt.Sprintf("at most %d MiB (`tooLarge`). It may have at most %d,%03d words and signs, %d levels, %d keys in a mapping, and %d tabs",
 		MaxFile>>20, maxTokens/1000, maxTokens%1000, maxLevels, maxKeys, maxAhead)
 	folded := strings.Join(strings.Fields(string(text)), " ")
 	if !strings.Contains(folded, says) {

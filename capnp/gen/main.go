@@ -55,10 +55,7 @@ func run(check bool, args []string) error {
 	if err != nil {
 		return err
 	}
-	if check {
-		return compare(outDir, files)
-	}
-	return write(outDir, files)
+	return update(outDir, files, check)
 }
 
 // annotations is the file that declares capnpc-go's annotations, where a directory has one of its own.
@@ -147,55 +144,37 @@ func read(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// write makes the generated files of dir exactly files.
-func write(dir string, files map[string][]byte) error {
-	old, err := read(dir)
-	if err != nil {
-		return err
-	}
-	for name := range old {
-		if _, ok := files[name]; !ok {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, b := range files {
-		if bytes.Equal(old[name], b) {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compare reports the generated files of dir that differ from files.
-func compare(dir string, files map[string][]byte) error {
+// update makes files the generated files of a directory. With check it only fails if they are not.
+func update(dir string, files map[string][]byte, check bool) error {
 	old, err := read(dir)
 	if err != nil {
 		return err
 	}
 	var stale []string
+	for name := range old {
+		if _, ok := files[name]; !ok {
+			stale = append(stale, name)
+		}
+	}
 	for name, b := range files {
 		if !bytes.Equal(old[name], b) {
 			stale = append(stale, name)
 		}
 	}
-	for name := range old {
-		if _, ok := files[name]; !ok {
-			stale = append(stale, name+" (no schema)")
-		}
-	}
-	if len(stale) > 0 {
-		slices.Sort(stale)
+	if slices.Sort(stale); check && len(stale) > 0 {
 		return fmt.Errorf("not current: %s; run `go run ./capnp/gen`", strings.Join(stale, ", "))
 	}
-	return nil
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range stale {
+		if b, ok := files[name]; ok {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), b, 0o644))
+		} else {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+		}
+	}
+	return err
 }
 
 // output runs cmd; a failure carries what it wrote to standard error.

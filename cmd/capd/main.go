@@ -101,6 +101,9 @@ func (e *env) close() {
 	e.opened = nil
 }
 
+// interrupts are the signals that end capd.
+var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+
 func main() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init(os.Args)
@@ -108,7 +111,7 @@ func main() {
 	// If the reader of an output has gone, the writer gets an error, so that what it
 	// could not deliver is taken back.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
 	code := run(newEnv(ctx, os.Stdin, os.Stdout, os.Stderr), os.Args[1:])
 	stop()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -224,8 +225,9 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	if err != nil {
 		return err
 	}
-	again := catchInterrupts()
-	defer again.stop()
+	held := make(chan os.Signal, 1) // otherwise a second interrupt would end capd before it has kept what the program did
+	signal.Notify(held, interrupts...)
+	defer signal.Stop(held)
 	a := &aftermath{command: c, env: e, state: st, from: from, tree: t}
 	defer func() { err = errors.Join(err, a.close()) }()
 	for _, s := range t.LeftOut() {
@@ -242,7 +244,7 @@ func (c *runCommand) in(e *env, st state.Dir, from *source) (err error) {
 	}
 	defer release()
 	a.code, a.stopped = c.sandboxed(e, from, t.Path(), fixed, caches)
-	ctx, done := again.context(e)
+	ctx, done := signal.NotifyContext(context.WithoutCancel(e), interrupts...) // the next interrupt ends it
 	defer done()
 	return a.settle(ctx)
 }
