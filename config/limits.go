@@ -23,7 +23,7 @@ func ParseLimit(s string) (k meter.Kind, most int64, err error) {
 	}
 	k, ok = meter.KindOf(name)
 	if !ok {
-		return 0, 0, vfs.Errorf(vfs.Invalid, "there is no kind of limit called %s%s; there are %s", quote(name), didYouMean(name, LimitNames()), strings.Join(LimitNames(), ", "))
+		return 0, 0, vfs.Errorf(vfs.Invalid, "there is no kind of limit called %s%s; there are %s", quote(name), didYouMean(name, limitNames()), strings.Join(limitNames(), ", "))
 	}
 	most, err = parseMost(k, value)
 	return k, most, err
@@ -55,8 +55,8 @@ func right(k meter.Kind) string {
 	return "a whole number from 1, in digits, or none for no limit"
 }
 
-// LimitNames returns the names of the kinds, in order.
-func LimitNames() (all []string) {
+// limitNames returns the names of the kinds, in order.
+func limitNames() (all []string) {
 	for k := range meter.Kinds {
 		all = append(all, k.String())
 	}

@@ -174,8 +174,7 @@ const PeerAborted = "peer aborted the connection: "
 // gone returns the failure of calls when the connection has ended.
 func (c *Conn) gone() *Exception {
 	if err := c.Err(); err != nil {
-		var abort *AbortError
-		if errors.As(err, &abort) {
+		if abort, ok := errors.AsType[*AbortError](err); ok {
 			return exceptionf(Disconnected, "%s%s", PeerAborted, abort.Reason)
 		}
 		if broke, ok := errors.AsType[*ProtocolError](err); ok {

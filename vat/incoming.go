@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"cmp"
 	"sync"
 
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
@@ -101,12 +102,8 @@ func (c *Conn) handleCall(m *message, root rpc.Message, call rpc.Call) error {
 		return nil
 	}
 	mt, err := call.Target()
-	if err != nil {
-		m.unref()
-		return malformed(err)
-	}
-	params, err := call.Params()
-	if err != nil {
+	params, perr := call.Params()
+	if err = cmp.Or(err, perr); err != nil {
 		m.unref()
 		return malformed(err)
 	}

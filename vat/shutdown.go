@@ -38,10 +38,9 @@ func (c *Conn) shutdown(err error) {
 		c.idleTimer.Stop()
 		c.idleTimer = nil
 	}
-	var broke *ProtocolError
 	grace := closeGrace
 	var dropped []chunk
-	if errors.As(err, &broke) {
+	if broke, ok := errors.AsType[*ProtocolError](err); ok {
 		if err == errParked { // otherwise the Abort would come after all of it
 			c.outbox.mu.Lock()
 			dropped = c.outbox.drop()

@@ -51,10 +51,7 @@ var table = vat.NewTable(
 
 func (s *server) grant(c vat.Call[schema.Console_grant_Params, schema.Console_grant_Results]) error {
 	guest, err := wire.Param(c.Params().Guest())
-	if err != nil {
-		return err
-	}
-	path, err := wire.Path(c.Params().PathBytes())
+	path := wire.Keep[string](&err)(wire.Path(c.Params().PathBytes()))
 	if err != nil {
 		return err
 	}

@@ -18,14 +18,12 @@ func (s *server) diff(c vat.Call[schema.VirtualFs_diff_Params, schema.VirtualFs_
 	if err != nil {
 		return err
 	}
-	o := operator.DiffOptions{Paths: paths, Text: c.Params().WithText()}
-	if o.From, err = wire.Param(c.Params().FromRev()); err != nil {
-		return err
+	text := wire.Keep[string](&err)
+	o := operator.DiffOptions{
+		Paths: paths, Text: c.Params().WithText(),
+		From: text(wire.Param(c.Params().FromRev())), To: text(wire.Param(c.Params().ToRev())),
 	}
-	if o.To, err = wire.Param(c.Params().ToRev()); err != nil {
-		return err
-	}
-	after, err := wire.Param(c.Params().After())
+	after := wire.Keep[[]byte](&err)(wire.Param(c.Params().After()))
 	if err != nil {
 		return err
 	}
@@ -81,14 +79,12 @@ func (s *server) apply(c vat.Call[schema.VirtualFs_apply_Params, schema.VirtualF
 	if err != nil {
 		return err
 	}
-	o := operator.ApplyOptions{Paths: paths}
-	if o.If, err = wire.Review(wire.Param(c.Params().Review())); err != nil {
-		return vfs.At(path, err)
+	texts := wire.Keep[[]string](&err)
+	o := operator.ApplyOptions{
+		Paths: paths, If: wire.Keep[operator.Review](&err)(wire.Review(wire.Param(c.Params().Review()))),
+		Ours: texts(list(c.Params().HasOurs(), c.Params().Ours)), Theirs: texts(list(c.Params().HasTheirs(), c.Params().Theirs)),
 	}
-	if o.Ours, err = list(c.Params().HasOurs(), c.Params().Ours); err != nil {
-		return vfs.At(path, err)
-	}
-	if o.Theirs, err = list(c.Params().HasTheirs(), c.Params().Theirs); err != nil {
+	if err != nil {
 		return vfs.At(path, err)
 	}
 	progress, stop := report(c.Context(), c.Caps().Get(c.Params().Progress()))

@@ -121,11 +121,7 @@ func (s *server) root(c vat.Call[schema.VirtualFs_root_Params, schema.VirtualFs_
 }
 
 func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.VirtualFs_commit_Results], path string) error {
-	w, err := wire.Sound[schema.Commit](c.Params().HasCommit())(c.Params().Commit())
-	if err != nil {
-		return err
-	}
-	what, err := wire.Commit(w)
+	what, err := wire.One(wire.Commit)(wire.Sound[schema.Commit](c.Params().HasCommit())(c.Params().Commit()))
 	if err != nil {
 		return err
 	}
@@ -138,10 +134,7 @@ func (s *server) commit(c vat.Call[schema.VirtualFs_commit_Params, schema.Virtua
 
 func (s *server) snapshot(c vat.Call[schema.VirtualFs_snapshot_Params, schema.VirtualFs_snapshot_Results], path string) error {
 	store, err := wire.Param(c.Params().Store())
-	if err != nil {
-		return err
-	}
-	pin, err := wire.Param(c.Params().Pin())
+	pin := wire.Keep[string](&err)(wire.Param(c.Params().Pin()))
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func SetChange(w schema.Change, c diff.Change) error {
 
 // Change reads what SetChange wrote.
 func Change(w schema.Change) (c diff.Change, err error) {
-	text, node := keep[string](&err), keep[diff.State](&err)
+	text, node := Keep[string](&err), Keep[diff.State](&err)
 	c = diff.Change{
 		Kind: diff.Kind(w.Kind().String()),
 		Path: text(pathAt(w.Path, w.RawPath)), From: text(pathAt(w.RenamedFrom, w.RawFrom)),
@@ -115,7 +115,7 @@ func SetSkipped(w schema.Skipped, s diff.Skipped) error {
 
 // Skipped reads what SetSkipped wrote.
 func Skipped(w schema.Skipped) (s diff.Skipped, err error) {
-	text := keep[string](&err)
+	text := Keep[string](&err)
 	s = diff.Skipped{Path: text(pathAt(w.Path, w.RawPath)), Why: text(w.Why())}
 	return s, err
 }
@@ -131,7 +131,7 @@ func SetConflict(w schema.Conflict, c diff.Conflict) error {
 
 // Conflict reads what SetConflict wrote.
 func Conflict(w schema.Conflict) (c diff.Conflict, err error) {
-	text, node := keep[string](&err), keep[diff.State](&err)
+	text, node := Keep[string](&err), Keep[diff.State](&err)
 	c = diff.Conflict{
 		Path: text(pathAt(w.Path, w.RawPath)), Why: text(w.Why()),
 		Was: node(state(w.Was())), Becomes: node(state(w.Becomes())), Is: node(state(w.Now())),

@@ -30,7 +30,7 @@ func SetGrant(w schema.Grant, g operator.Grant) error {
 // Grant reads what SetGrant wrote. A mode or a state that this program does not know is
 // "".
 func Grant(w schema.Grant) (g operator.Grant, err error) {
-	text := keep[string](&err)
+	text := Keep[string](&err)
 	g = operator.Grant{Guest: text(w.Guest()), ID: text(w.Id()), Path: text(w.Path()), Parent: text(w.Parent())}
 	g.Mode, _ = keyOf(modes, w.Mode())
 	g.State, _ = keyOf(states, w.State())

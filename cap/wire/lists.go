@@ -48,8 +48,8 @@ func All[T any, W ~capnp.StructKind](read func(W) (T, error)) func(capnp.StructL
 	}
 }
 
-// keep returns a function that passes a field on, and keeps the first error in err.
-func keep[T any](err *error) func(T, error) T {
+// Keep returns a function that passes a field on, and keeps the first error in err.
+func Keep[T any](err *error) func(T, error) T {
 	return func(v T, e error) T {
 		if *err == nil {
 			*err = e

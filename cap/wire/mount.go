@@ -25,7 +25,7 @@ func SetAttenuation(w schema.Attenuation, a operator.Attenuation) error {
 
 // Attenuation reads what SetAttenuation wrote.
 func Attenuation(w schema.Attenuation) (a operator.Attenuation, err error) {
-	number, list := keep[int64](&err), keep[[]string](&err)
+	number, list := Keep[int64](&err), Keep[[]string](&err)
 	a = operator.Attenuation{
 		ReadOnly: w.ReadOnly(), NoLinks: w.NoLinks(),
 		Bytes: number(count(w.Bytes())), Nodes: number(count(w.Nodes())),
@@ -90,9 +90,9 @@ func SetMount(w schema.Mount, m operator.Mount) error {
 
 // Mount reads what SetMount wrote.
 func Mount(w schema.Mount) (m operator.Mount, err error) {
-	text := keep[string](&err)
+	text := Keep[string](&err)
 	m = operator.Mount{Path: text(w.Path()), URL: text(w.Url()), Kind: text(w.Kind()), Detail: text(w.Detail()), Changes: w.Changes(), Kept: w.Kept()}
-	m.Attenuation = keep[operator.Attenuation](&err)(One(Attenuation)(w.Attenuation()))
+	m.Attenuation = Keep[operator.Attenuation](&err)(One(Attenuation)(w.Attenuation()))
 	return m, err
 }
 

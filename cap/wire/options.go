@@ -15,7 +15,7 @@ func SetCommit(w schema.Commit, c operator.Commit) error {
 
 // Commit reads what SetCommit wrote.
 func Commit(w schema.Commit) (c operator.Commit, err error) {
-	text := keep[string](&err)
+	text := Keep[string](&err)
 	c = operator.Commit{
 		Message: text(Param(w.Message_())), Author: text(Param(w.Author())), Email: text(Param(w.Email())),
 		Ref: text(Param(w.Ref())), Old: text(Param(w.Old())),
@@ -47,7 +47,7 @@ func SetBounds(w schema.Bounds, b operator.Bounds) {
 
 // Bounds reads what SetBounds wrote.
 func Bounds(w schema.Bounds) (b operator.Bounds, err error) {
-	number := keep[int64](&err)
+	number := Keep[int64](&err)
 	b = operator.Bounds{Entries: number(count(w.Entries())), Bytes: number(count(w.Bytes()))}
 	return b, err
 }

@@ -85,8 +85,8 @@ func SetGrantUsage(w schema.GrantUsage, u operator.GrantUsage) error {
 
 // GrantUsage reads what SetGrantUsage wrote.
 func GrantUsage(w schema.GrantUsage) (u operator.GrantUsage, err error) {
-	u.Grant = keep[operator.Grant](&err)(One(Grant)(w.Grant()))
-	u.Usage = keep[operator.Usage](&err)(Usage(w.Usage()))
+	u.Grant = Keep[operator.Grant](&err)(One(Grant)(w.Grant()))
+	u.Usage = Keep[operator.Usage](&err)(Usage(w.Usage()))
 	return u, err
 }
 

@@ -143,7 +143,7 @@ func (a *aftermath) ended(err error) error {
 // paths returns the paths that the program made or changed, without those it only
 // removed.
 func (a *aftermath) paths() []string {
-	var all []string
+	all := []string{}
 	for _, ch := range a.changed {
 		if !ch.Is.Absent() {
 			all = append(all, ch.Path)
@@ -153,9 +153,6 @@ func (a *aftermath) paths() []string {
 		if _, err := os.Lstat(filepath.Join(a.tree.Path(), filepath.FromSlash(s.Path))); err == nil {
 			all = append(all, s.Path)
 		}
-	}
-	if all == nil {
-		all = []string{}
 	}
 	return all
 }

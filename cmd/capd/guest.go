@@ -55,17 +55,12 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 // origin adds to the error of a locator that does not work that it came from the
 // environment, where one may have forgotten it.
 func (f capFlag) origin(err error) error {
-	return f.add(err, " (the locator is that of $CAPD_CAP)")
-}
-
-// add adds text to an error with a code, if the locator came from the environment.
-func (f capFlag) add(err error, text string) error {
 	ve, ok := errors.AsType[*vfs.Error](err)
 	if !ok || f.Cap != os.Getenv("CAPD_CAP") {
 		return err
 	}
 	told := *ve
-	told.Msg = cmp.Or(inWords(told.Msg), "it does not work") + text
+	told.Msg = cmp.Or(inWords(told.Msg), "it does not work") + " (the locator is that of $CAPD_CAP)"
 	return &told
 }
 

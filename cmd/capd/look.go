@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -160,44 +161,46 @@ func (c *treeCommand) Run(e *env) error {
 		return vfs.At(c.Path, vfs.Errorf(vfs.NotDir, "tree shows a directory; see cat and stat"))
 	}
 	p := newPainter(e.stdout)
-	js := []nameJSON{}
-	seen, cut := 0, false
-	var missed *client.Unlisted
-	for entry, err := range d.Glob(e, "**") {
-		if errors.As(err, &missed) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if seen == c.Max {
-			cut = true
-			break
-		}
-		seen++
-		info := vfs.Info{Kind: entry.Kind}
-		if c.JSON {
-			js = append(js, asName(entry.Name, entry.Kind))
-			continue
-		}
+	cut, missed, err := found(e, d, "**", c.Max, c.JSON, func(entry vfs.Entry) string {
 		name := entry.Name[strings.LastIndexByte(entry.Name, '/')+1:]
-		indent := strings.Repeat("  ", strings.Count(entry.Name, "/"))
-		if _, err := fmt.Fprintln(e.stdout, indent+p.label(name, info)); err != nil {
-			return err
-		}
-	}
-	if c.JSON {
-		if err := printJSON(e.stdout, js); err != nil {
-			return err
-		}
-	}
+		return strings.Repeat("  ", strings.Count(entry.Name, "/")) + p.label(name, vfs.Info{Kind: entry.Kind})
+	})
 	switch {
+	case err != nil:
+		return err
 	case cut:
-		return vfs.At(c.Path, vfs.Errorf(vfs.Limit, "there is more than these %d entries; see --max", seen))
+		return vfs.At(c.Path, vfs.Errorf(vfs.Limit, "there is more than these %d entries; see --max", c.Max))
 	case missed != nil:
 		return below(trimPath(c.Path), missed)
 	}
 	return nil
+}
+
+// found prints what matches a pattern below d, at most that many entries, as JSON or a line each. It reports
+// whether there are more, and what could not be listed.
+func found(e *env, d *client.Dir, pattern string, most int, asJSON bool, line func(vfs.Entry) string) (cut bool, missed *client.Unlisted, err error) {
+	js, n := []nameJSON{}, 0
+	for entry, err := range d.Glob(e, pattern) {
+		if errors.As(err, &missed) {
+			break
+		}
+		if err != nil {
+			return false, nil, err
+		}
+		if cut = n == most; cut {
+			break
+		}
+		n++
+		if asJSON {
+			js = append(js, asName(entry.Name, entry.Kind))
+		} else if _, err := fmt.Fprintln(e.stdout, line(entry)); err != nil {
+			return false, nil, err
+		}
+	}
+	if asJSON {
+		err = printJSON(e.stdout, js)
+	}
+	return cut, missed, err
 }
 
 type globCommand struct {
@@ -221,32 +224,11 @@ func (c *globCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	js := []nameJSON{}
-	var missed *client.Unlisted
-	for entry, err := range d.Glob(e, c.Pattern) {
-		if errors.As(err, &missed) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			js = append(js, asName(entry.Name, entry.Kind))
-			continue
-		}
-		if _, err := fmt.Fprintln(e.stdout, vfs.Printable(entry.Name)); err != nil {
-			return err
-		}
+	_, missed, err := found(e, d, c.Pattern, math.MaxInt, c.JSON, func(entry vfs.Entry) string { return vfs.Printable(entry.Name) })
+	if err == nil && missed != nil {
+		err = missed
 	}
-	if c.JSON {
-		if err := printJSON(e.stdout, js); err != nil {
-			return err
-		}
-	}
-	if missed != nil {
-		return missed
-	}
-	return nil
+	return err
 }
 
 // below puts path in front of the paths in missed.
