@@ -1,7 +1,7 @@
 package vfs
 
 import (
-	"fmt"
+	"encoding/hex"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -129,17 +129,21 @@ func Printable(path string) string {
 		return path
 	}
 	var b strings.Builder
+	escape := func(prefix string, code ...byte) {
+		b.WriteString(prefix)
+		b.Write(hex.AppendEncode(make([]byte, 0, 8), code))
+	}
 	for i := 0; i < len(path); {
 		r, n := utf8.DecodeRuneInString(path[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, path[i])
+			escape(`\x`, path[i])
 		case !odd(r) || r == utf8.RuneError:
 			b.WriteRune(r)
 		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			escape(`\U`, byte(r>>24), byte(r>>16), byte(r>>8), byte(r))
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			escape(`\u`, byte(r>>8), byte(r))
 		}
 		i += n
 	}
