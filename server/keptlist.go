@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,39 +27,36 @@ type Kept struct {
 	Bytes   int64     `json:"bytes"` // on disk
 	Changed time.Time `json:"changed"`
 	Problem string    `json:"problem,omitempty"` // why they cannot be used
+
+	waits bool // a change waits there
 }
 
 // ListKept lists the changes that are kept in a state directory, whether or not a host runs there.
-func ListKept(ctx context.Context, st state.Dir) (all []Kept, err error) {
-	err = eachKept(ctx, st, func(k Kept, waits bool) {
-		if waits || k.Problem != "" {
-			all = append(all, k)
-		}
-	})
-	return all, err
+func ListKept(ctx context.Context, st state.Dir) ([]Kept, error) {
+	all, err := keptIn(ctx, st)
+	return slices.DeleteFunc(all, func(k Kept) bool { return !k.waits && k.Problem == "" }), err
 }
 
-// eachKept calls do for each place in a state directory. waits says whether a change waits there.
-func eachKept(ctx context.Context, st state.Dir, do func(k Kept, waits bool)) error {
+// keptIn describes each place in a state directory.
+func keptIn(ctx context.Context, st state.Dir) (all []Kept, err error) {
 	entries, err := os.ReadDir(st.Changes())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return st.Unusable(err)
+		return nil, st.Unusable(err)
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), state.Removed) {
-			do(describeKept(ctx, &kept{dir: filepath.Join(st.Changes(), e.Name())}))
+			all = append(all, describeKept(ctx, &kept{dir: filepath.Join(st.Changes(), e.Name())}))
 		}
 	}
-	return nil
+	return all, nil
 }
 
-func describeKept(ctx context.Context, k *kept) (Kept, bool) {
+func describeKept(ctx context.Context, k *kept) (one Kept) {
 	err := k.read()
-	waits := false
 	if err == nil {
-		waits, err = k.waits(ctx)
+		one.waits, err = k.waits(ctx)
 	}
-	one := Kept{Name: filepath.Base(k.dir), Path: k.of.Path, URL: k.of.URL, Mounted: k.mounted()}
+	one.Name, one.Path, one.URL, one.Mounted = filepath.Base(k.dir), k.of.Path, k.of.URL, k.mounted()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		one.Problem = vfs.Message(err)
 	}
@@ -68,7 +66,7 @@ func describeKept(ctx context.Context, k *kept) (Kept, bool) {
 	if fi, err := os.Stat(filepath.Join(k.upper(), "index")); err == nil {
 		one.Changed = fi.ModTime()
 	}
-	return one, waits
+	return one
 }
 
 // mounted reports whether an overlay uses the place.
@@ -118,17 +116,18 @@ func (s *Server) tellKept(ctx context.Context) {
 			_ = os.RemoveAll(filepath.Join(s.state.Changes(), e.Name()))
 		}
 	}
-	err := eachKept(ctx, s.state, func(k Kept, waits bool) {
+	all, err := keptIn(ctx, s.state)
+	for _, k := range all {
 		switch {
 		case k.Mounted:
 		case k.Problem != "":
 			s.logf("capd: changes that were kept cannot be used: %s", k.Problem)
-		case waits:
+		case k.waits:
 			s.logf("capd: %s: changes that are kept wait there; mount %s there again to see them", operator.Place(k.Path), vfs.Printable(k.URL))
 		default:
 			_ = ForgetKept(s.state, k.Name)
 		}
-	})
+	}
 	if err != nil {
 		s.logf("capd: %s", vfs.Message(err))
 	}
