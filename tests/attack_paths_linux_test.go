@@ -177,6 +177,7 @@ func TestAttackPaths(t *testing.T) {
 	}
 	t.Run("over the wire", wirePaths)
 	t.Run("withheld, there or not", withheldPaths)
+	t.Run("nothing is left", failingPaths)
 }
 
 // walked says what a walk to path finds.
@@ -265,5 +266,48 @@ func withheldPaths(t *testing.T) {
 			attacks.escape(t)
 			t.Fatalf("%s: there: %s, %q; not there: %s, %q", path, got, with.ops, want, without.ops)
 		}
+	}
+}
+
+// failingPaths looks up paths that fail in every way, at the real host. Neither nodes nor
+// descriptors are left.
+func failingPaths(t *testing.T) {
+	h := serve(t)
+	s := h.scene(t, attack{setup: func(s *attackDir) {
+		s.mkdir("a/b/c/d")
+		s.write("a/b/f", "f")
+		s.write("a/b/.env", secret)
+		s.link("../../..", "a/b/out")
+		s.link("c/none", "a/b/l")
+		fifo(&attackDir{TB: s.TB, dir: s.path("a/b")})
+	}})
+	c := h.console()
+	nodes := func() (n int64) {
+		u, err := c.Usage(t.Context())
+		ok(t, err)
+		for _, use := range u.Host.Uses {
+			n += use.Used
+		}
+		return n
+	}
+	paths := []string{"a/b/none", "a/none/c", "a/b/f/x", "a/b/f/x/y", "a/b/.env", "a/b/.env/x", "a/b/out/x", "a/b/l", "a/b/l/x", "a/b/p", "a/b/p/x",
+		"a/b/../c", "a//b", "a/b/", strings.Repeat("a/", 200), "a/b/c/d/" + strings.Repeat("n", 256), "a/b/c/" + strings.Repeat("n", 255) + "/x"}
+	attacks.add(t, toll{cases: 1, names: int64(len(paths))})
+	_, _ = try(t.Context(), "list", s.cap, "a/b/c/d")
+	before, fds := nodes(), openFiles(h.pid())
+	n := times(1000, 100_000)
+	for i := range n {
+		path, op := paths[i%len(paths)], []string{"walk", "openDir", "openFile", "subDir", "stat"}[i%5]
+		attacks.tried(t, false)
+		if text, err := try(t.Context(), op, s.cap, path); err == nil {
+			attacks.escape(t)
+			t.Errorf("%s %.100q: %q", op, path, text)
+		}
+	}
+	if !waitFor(patience, func() bool { return nodes() <= before }) {
+		t.Errorf("after %d failures %d things are held, %d before", n, nodes(), before)
+	}
+	if !waitFor(patience, func() bool { return openFiles(h.pid()) <= fds+16 }) { // some are cached for a while
+		t.Errorf("after %d failures %d descriptors are open, %d before", n, openFiles(h.pid()), fds)
 	}
 }

@@ -33,6 +33,21 @@ func TestAttackRaces(t *testing.T) {
 			s.write("d/f", "inside")
 			s.link("../../outside", "l")
 		}, raceDirectoryAndLink},
+		{34, "link in the middle of a path", func(s *attackDir) {
+			s.mkdir("a/d/deep/e")
+			s.write("a/d/deep/e/f", "inside")
+			s.canary(filepath.Join(s.base, "outside-deep"))
+			ok(s, os.MkdirAll(filepath.Join(s.base, "outside-deep/deep/e"), 0o755))
+			ok(s, os.WriteFile(filepath.Join(s.base, "outside-deep/deep/e/f"), []byte(secret), 0o644))
+			s.link("../../../outside-deep", "a/l")
+		}, raceLinkInTheMiddle},
+		{35, "middle of a path moved outside", func(s *attackDir) {
+			s.mkdir("a/d/deep/e")
+			s.write("a/d/deep/e/f", "inside")
+			s.canary(filepath.Join(s.base, "beside"))
+			ok(s, os.MkdirAll(filepath.Join(s.base, "beside/deep/e"), 0o755))
+			ok(s, os.WriteFile(filepath.Join(s.base, "beside/deep/e/secret"), []byte(secret), 0o644))
+		}, raceMiddleOutside},
 		{35, "held Dir exchanged with one outside", func(s *attackDir) {
 			s.mkdir("held")
 			s.write("held/f", "inside")
@@ -88,6 +103,57 @@ func raceDirectoryAndLink(t *testing.T, s *attackDir) {
 		return readThen(ctx, t, op, s.cap, "d/f", "inside")
 	})
 	t.Logf("%s exchanges", strings.Join(stop(), " "))
+}
+
+// A link that takes the place of a directory during a lookup of several names leads nowhere.
+func raceLinkInTheMiddle(t *testing.T, s *attackDir) {
+	start(t, "exchange", s.path("a/d"), s.path("a/l"), "0")
+	ops := strings.Split("readBytes, read, walk, openFile, stat, readText, list, put", ", ")
+	race(t, ops, "stale notFound notDir outside busy", nil, func(ctx context.Context, op string, i int) error {
+		switch op {
+		case "list":
+			text, err := try(ctx, op, s.cap, "a/d/deep/e")
+			if err == nil && !strings.HasPrefix(text, "f") {
+				escaped(t, op, text)
+			}
+			return err
+		case "put":
+			_, err := try(ctx, op, s.cap, "a/d/deep/e/new"+strconv.Itoa(i%50))
+			return err
+		}
+		return readThen(ctx, t, op, s.cap, "a/d/deep/e/f", "inside")
+	})
+	if made, _ := filepath.Glob(filepath.Join(s.base, "outside-deep/deep/e/new*")); len(made) > 0 {
+		attacks.escape(t)
+		t.Errorf("an escape: made outside: %q", made)
+	}
+}
+
+// The directory in the middle of a path is exchanged with one outside. Either one may be there
+// at the moment of the lookup; a name that only the directory outside had before is not made
+// visible by a Dir that was opened within.
+func raceMiddleOutside(t *testing.T, s *attackDir) {
+	held := s.top.SubDir("a/d/deep")
+	ok(t, held.Cap().Settle(context.Background()))
+	start(t, "exchange", s.path("a/d"), filepath.Join(s.base, "beside"), "0")
+	ops := strings.Split("readBytes, read, walk, openFile, stat, readText, list, walk noFollow", ", ")
+	race(t, ops, "stale notFound notDir busy", nil, func(ctx context.Context, op string, i int) error {
+		if op == "list" {
+			text, err := try(ctx, op, held.Cap(), "e")
+			if err == nil && strings.Contains(text, "secret") {
+				escaped(t, op, text)
+			}
+			return err
+		}
+		if i%2 == 0 {
+			_, err := try(ctx, op, held.Cap(), "e/secret")
+			if err == nil {
+				escaped(t, op, "e/secret")
+			}
+			return err
+		}
+		return readThen(ctx, t, op, held.Cap(), "e/f", "inside")
+	})
 }
 
 // A file outside is never changed through a hard link that is inside for a moment.
