@@ -18,7 +18,7 @@ func reviewOf(all []diff.Change, paths []string) operator.Review {
 		if chosen(paths, c) {
 			for _, field := range []string{c.Path, c.From, string(c.Kind), state(c.Was), state(c.Is)} {
 				h.Write(binary.AppendUvarint(nil, uint64(len(field))))
-				io.WriteString(h, field)
+				_, _ = io.WriteString(h, field)
 			}
 		}
 	}
