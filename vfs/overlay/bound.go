@@ -18,31 +18,19 @@ func (o *Overlay) count(n *node) {
 	n.recorded = is
 }
 
-// countAll counts n and everything in it. Needs mu.
-func (o *Overlay) countAll(n *node) {
-	o.count(n)
-	for _, c := range n.children {
-		o.countAll(c)
-	}
-}
-
-// leave uncounts n, which has left the tree, and adds the contents it frees to freed. n
-// may be nil. Needs mu.
+// leave uncounts n, which has left the tree with everything in it, and adds the contents
+// that frees to freed. n may be nil. Needs mu.
 func (o *Overlay) leave(n *node, freed []*content) []*content {
-	if n != nil {
-		o.discount(n)
-	}
-	return n.free(freed)
-}
-
-func (o *Overlay) discount(n *node) {
-	if n.recorded {
-		n.recorded = false
-		o.recorded--
-	}
-	for _, c := range n.children {
-		o.discount(c)
-	}
+	n.each(func(n *node) {
+		if n.recorded {
+			n.recorded = false
+			o.recorded--
+		}
+		if n.content != nil {
+			freed = append(freed, n.content)
+		}
+	})
+	return freed
 }
 
 // fits answers quota if edits of a guest would exceed the number of nodes that the

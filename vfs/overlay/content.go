@@ -186,9 +186,11 @@ func (c *content) close() {
 // answers corrupt when one is missing.
 func (o *Overlay) sweep(ctx context.Context) error {
 	wanted := map[string]bool{}
-	for _, c := range o.root.free(nil) {
-		wanted[c.name()] = true
-	}
+	o.root.each(func(n *node) {
+		if n.content != nil {
+			wanted[n.content.name()] = true
+		}
+	})
 	var stray []string
 	for e, err := range o.contents.dir.List(ctx) {
 		if err != nil {

@@ -115,12 +115,12 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 			n := o.edited(path)
 			n.adopt(string(e.To))
 			n.standAll()
-			o.countAll(n)
+			n.each(o.count)
 		case detach:
 			n := o.edited(path)
 			n.below, n.origin = false, ""
 			n.standAll()
-			o.countAll(n)
+			n.each(o.count)
 		case touch:
 			n := o.reach(path)
 			n.modified = e.Ms
@@ -170,18 +170,15 @@ func (n *node) adopt(origin string) {
 	}
 }
 
-// free adds the contents of n and of everything in it to freed. n may be nil.
-func (n *node) free(freed []*content) []*content {
+// each calls do for n, which may be nil, and for everything in it.
+func (n *node) each(do func(*node)) {
 	if n == nil {
-		return freed
+		return
 	}
-	if n.content != nil {
-		freed = append(freed, n.content)
-	}
+	do(n)
 	for _, c := range n.children {
-		freed = c.free(freed)
+		c.each(do)
 	}
-	return freed
 }
 
 // dump returns the edits that make the tree from an empty one. Needs mu.
