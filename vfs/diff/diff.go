@@ -1,5 +1,6 @@
 // Package diff says how a tree differs from what it was. Stores, overlays, batches, the
-// wire and the command line all speak of changes in its types.
+// wire and the command line all speak of changes in its types. A [Cursor] goes through
+// the trees that they compare.
 package diff
 
 import (
