@@ -323,14 +323,11 @@ func finish(pkgName, name string, body []byte) ([]byte, error) {
 		}
 	}
 	out.WriteString("import (\n")
-	for _, imp := range [][2]string{{"math", "math"}, {"strconv", "strconv"}, {"", ""}, {"capnp", capnpPath}, {"vat", vatPath}} {
-		switch {
-		case imp[0] == "":
-			out.WriteByte('\n')
-		case used[imp[0]] && (imp[0] == "math" || imp[0] == "strconv"):
-			fmt.Fprintf(&out, "\t%q\n", imp[1])
-		case used[imp[0]]:
-			fmt.Fprintf(&out, "\t%s %q\n", imp[0], imp[1])
+	for _, imp := range []struct{ name, line string }{
+		{"math", `"math"`}, {"strconv", `"strconv"`}, {"", ""}, {"capnp", `capnp "` + capnpPath + `"`}, {"vat", `vat "` + vatPath + `"`},
+	} {
+		if imp.name == "" || used[imp.name] {
+			fmt.Fprintln(&out, imp.line)
 		}
 	}
 	out.WriteString(")\n\n")

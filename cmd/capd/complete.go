@@ -106,11 +106,11 @@ func (w *wanted) answer(words []string) []string {
 		}
 		return all
 	case !w.only && strings.HasPrefix(word, "-"):
-		return w.flagNames(word)
+		return matching(w.flagNames(), word)
 	case len(w.node.Children) > 0 && w.args > 0: // there is no such command
 		return nil
 	case len(w.node.Children) > 0:
-		return childNames(w.node, word)
+		return matching(childNames(w.node), word)
 	case len(w.node.Positional) > 0:
 		return w.value(w.node.Positional[min(w.args, len(w.node.Positional)-1)], word)
 	}
@@ -175,22 +175,23 @@ func (w *wanted) flag(name string) *kong.Flag {
 	return nil
 }
 
-func (w *wanted) flagNames(word string) (all []string) {
+func (w *wanted) flagNames() (all []string) {
 	for _, f := range w.allFlags() {
-		if name := "--" + f.Name; strings.HasPrefix(name, word) {
-			all = append(all, name+"\t"+firstLine(f.Help))
-		}
+		all = append(all, "--"+f.Name+"\t"+firstLine(f.Help))
 	}
 	return all
 }
 
-func childNames(n *kong.Node, word string) (all []string) {
+func childNames(n *kong.Node) (all []string) {
 	for _, c := range n.Children {
-		if !c.Hidden && strings.HasPrefix(c.Name, word) {
-			all = append(all, c.Name+"\t"+firstLine(c.Help))
-		}
+		all = append(all, c.Name+"\t"+firstLine(c.Help))
 	}
 	return all
+}
+
+// matching returns the candidates that begin with word.
+func matching(all []string, word string) []string {
+	return slices.DeleteFunc(all, func(c string) bool { return !strings.HasPrefix(c, word) })
 }
 
 func firstLine(s string) string {
@@ -199,14 +200,9 @@ func firstLine(s string) string {
 }
 
 // value returns candidates for a value.
-func (w *wanted) value(v *kong.Value, word string) (all []string) {
+func (w *wanted) value(v *kong.Value, word string) []string {
 	if v.Enum != "" {
-		for _, one := range v.EnumSlice() {
-			if strings.HasPrefix(one, word) {
-				all = append(all, one)
-			}
-		}
-		return all
+		return matching(v.EnumSlice(), word)
 	}
 	kind := valueKinds[w.node.Name+" "+v.Name]
 	if kind == "" {
@@ -216,15 +212,15 @@ func (w *wanted) value(v *kong.Value, word string) (all []string) {
 	case "files", "dirs":
 		return []string{":" + kind}
 	case "command":
-		return childNames(w.app.Node, word)
+		return matching(childNames(w.app.Node), word)
 	case "path":
-		return w.paths(word)
+		return matching(w.paths(word), word)
 	case "guest":
-		return w.guests(word)
+		return matching(w.guests(), word)
 	case "limit":
-		return limitWords(word)
+		return matching(limitWords(), word)
 	case "mount":
-		return w.mounts(word)
+		return matching(w.mounts(), word)
 	}
 	return nil
 }
@@ -244,7 +240,7 @@ func (w *wanted) paths(word string) (all []string) {
 		if err != nil {
 			break
 		}
-		if !strings.HasPrefix(entry.Name, word[cut:]) || vfs.Printable(entry.Name) != entry.Name {
+		if vfs.Printable(entry.Name) != entry.Name {
 			continue
 		}
 		path := word[:cut] + entry.Name
@@ -269,7 +265,7 @@ func (w *wanted) given(flag, variable string) string {
 }
 
 // guests returns the names of guests with grants, and the ids of grants.
-func (w *wanted) guests(word string) (all []string) {
+func (w *wanted) guests() (all []string) {
 	con, err := w.state().console(w.e)
 	if err != nil {
 		return nil
@@ -282,28 +278,24 @@ func (w *wanted) guests(word string) (all []string) {
 		if g.State == operator.Revoked {
 			continue
 		}
-		if strings.HasPrefix(g.Guest, word) && !slices.Contains(all, g.Guest) {
+		if !slices.Contains(all, g.Guest) {
 			all = append(all, g.Guest)
 		}
-		if strings.HasPrefix(g.ID, word) {
-			all = append(all, g.ID+"\t"+g.Guest)
-		}
+		all = append(all, g.ID+"\t"+g.Guest)
 	}
 	return all
 }
 
 // limitWords returns the kinds of limits.
-func limitWords(word string) (all []string) {
+func limitWords() (all []string) {
 	for k := range meter.Kinds {
-		if name := k.String() + "="; strings.HasPrefix(name, word) {
-			all = append(all, name+"\t"+k.Noun())
-		}
+		all = append(all, k.String()+"=\t"+k.Noun())
 	}
 	return all
 }
 
 // mounts returns the paths of mounts.
-func (w *wanted) mounts(word string) (all []string) {
+func (w *wanted) mounts() (all []string) {
 	fs, err := w.state().virtualFS(w.e)
 	if err != nil {
 		return nil
@@ -313,7 +305,7 @@ func (w *wanted) mounts(word string) (all []string) {
 		return nil
 	}
 	for _, m := range mounts {
-		if m.Path != "" && strings.HasPrefix(m.Path, word) && vfs.Printable(m.Path) == m.Path {
+		if m.Path != "" && vfs.Printable(m.Path) == m.Path {
 			all = append(all, m.Path+"\t"+vfs.Printable(m.URL))
 		}
 	}
