@@ -32,8 +32,10 @@ func (s stores) upper(ctx context.Context, u *virtualfs.URL) (*virtualfs.Upper, 
 	return &virtualfs.Upper{Tree: memory.New(l).Root()}, nil
 }
 
-// upperDir opens dir for one overlay at a time. It makes dir if it is missing.
+// upperDir opens dir for one overlay at a time. It makes dir if it is missing, and removes it again if
+// the overlay may not write there.
 func (s stores) upperDir(dir string) (*virtualfs.Upper, error) {
+	_, missing := os.Lstat(dir)
 	if err := state.MakeDir(dir); err != nil {
 		return nil, vfs.Errorf(vfs.Invalid, "%s cannot be made: %v", vfs.Printable(dir), state.Reason(err))
 	}
@@ -52,6 +54,10 @@ func (s stores) upperDir(dir string) (*virtualfs.Upper, error) {
 	}
 	store, end, err := s.directories.reserve(store, dir)
 	if err != nil {
+		if missing != nil {
+			_ = os.Remove(lock.Name())
+			_ = os.Remove(dir)
+		}
 		return nil, errors.Join(err, lock.Close())
 	}
 	return &virtualfs.Upper{Tree: store.Root(), Kept: true, Close: func(bool) error { return errors.Join(end(), lock.Close()) }}, nil
