@@ -307,7 +307,7 @@ func (fs *FS) at(path string) (*mount, error) {
 	return m, nil
 }
 
-// Mounts implements [operator.VirtualFs].
+// Mounts returns every mount, in byte order of paths.
 func (fs *FS) Mounts() []operator.Mount {
 	fs.mu.Lock()
 	ms := slices.Collect(maps.Values(fs.mounts))
@@ -339,7 +339,8 @@ func (m *mount) changed() bool {
 	return err == nil && changed
 }
 
-// Root implements [operator.VirtualFs].
+// Root returns the whole tree with the rights that the mounts allow, and a control of this Dir
+// and everything derived from it.
 func (fs *FS) Root(context.Context) (vfs.Dir, *membrane.Control, error) {
 	return membrane.RevocableDir(fs.top)
 }

@@ -19,7 +19,7 @@ import (
 	"capd/vfs/membrane"
 )
 
-// Host is a VirtualFs with what the wire says in its own way.
+// Host is an [operator.VirtualFs], with the methods that a client has in another form.
 type Host interface {
 	operator.VirtualFs
 	Mounts() []operator.Mount // in byte order of paths

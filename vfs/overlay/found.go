@@ -103,7 +103,7 @@ func (f *found) close() {
 	}
 }
 
-// note makes *m[key] value, of a map that there may not be yet.
+// note sets (*m)[key] to value. It makes the map if it is nil.
 func note[K comparable, V any](m *map[K]V, key K, value V) {
 	if *m == nil {
 		*m = map[K]V{}
