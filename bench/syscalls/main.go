@@ -42,7 +42,9 @@ func run(program string, depth, times int) error {
 	defer os.RemoveAll(dir)
 	if program == "" {
 		program = filepath.Join(dir, "capd")
-		if text, err := exec.Command("go", "build", "-o", program, "capd/cmd/capd").CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-o", program, "./cmd/capd")
+		build.Dir = ".." // the module of capd
+		if text, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build: %w\n%s", err, text)
 		}
 	}
