@@ -8,91 +8,67 @@ import (
 // not wait (forget, release) are answered at once.
 type slow struct {
 	fuse.RawFileSystem
-	fs *FS
+	disk *disk
 }
 
 func (s *slow) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Lookup(cancel, header, name, out)
 }
 
 func (s *slow) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.GetAttr(cancel, in, out)
 }
 
 func (s *slow) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.SetAttr(cancel, in, out)
 }
 
 // Statx asks as GetAttr does.
 func (s *slow) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Statx(cancel, in, out)
 }
 
 func (s *slow) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Mkdir(cancel, in, name, out)
 }
 
 func (s *slow) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Unlink(cancel, header, name)
 }
 
 func (s *slow) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Rmdir(cancel, header, name)
 }
 
 func (s *slow) Rename(cancel <-chan struct{}, in *fuse.RenameIn, from, to string) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Rename(cancel, in, from, to)
 }
 
 func (s *slow) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Link(cancel, in, name, out)
 }
 
 func (s *slow) Symlink(cancel <-chan struct{}, header *fuse.InHeader, to, name string, out *fuse.EntryOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Symlink(cancel, header, to, name, out)
 }
 
 func (s *slow) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
-	if st := s.fs.wait(false); !st.Ok() {
-		return nil, st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Readlink(cancel, header)
 }
 
 func (s *slow) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	st := s.RawFileSystem.Create(cancel, in, name, out)
 	out.OpenFlags |= fuse.FOPEN_DIRECT_IO
 	return st
@@ -100,73 +76,53 @@ func (s *slow) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 
 // Open makes reads and writes bypass the kernel's cache.
 func (s *slow) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	st := s.RawFileSystem.Open(cancel, in, out)
 	out.OpenFlags |= fuse.FOPEN_DIRECT_IO
 	return st
 }
 
 func (s *slow) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	if st := s.fs.wait(true); !st.Ok() {
-		return nil, st
-	}
+	s.disk.wait(true)
 	return s.RawFileSystem.Read(cancel, in, buf)
 }
 
 func (s *slow) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	if st := s.fs.wait(true); !st.Ok() {
-		return 0, st
-	}
+	s.disk.wait(true)
 	return s.RawFileSystem.Write(cancel, in, data)
 }
 
 func (s *slow) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.Flush(cancel, in)
 }
 
 func (s *slow) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	if st := s.fs.wait(true); !st.Ok() {
-		return st
-	}
+	s.disk.wait(true)
 	return s.RawFileSystem.Fsync(cancel, in)
 }
 
 func (s *slow) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	if st := s.fs.wait(true); !st.Ok() {
-		return st
-	}
+	s.disk.wait(true)
 	return s.RawFileSystem.FsyncDir(cancel, in)
 }
 
 func (s *slow) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.OpenDir(cancel, in, out)
 }
 
 func (s *slow) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.ReadDir(cancel, in, out)
 }
 
 func (s *slow) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.ReadDirPlus(cancel, in, out)
 }
 
 func (s *slow) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	if st := s.fs.wait(false); !st.Ok() {
-		return st
-	}
+	s.disk.wait(false)
 	return s.RawFileSystem.StatFs(cancel, header, out)
 }

@@ -4,21 +4,23 @@
 //
 // A file system shows the files of a host directory ([FS.Backing]). Tests can use that
 // directory without waiting. A file system is fast at first. The kernel caches nothing of
-// it, unless [KeepNames] is set: each lookup, stat and read asks this process.
+// it, unless [KeepNames] is given: each lookup, stat and read asks the file system.
+//
+// Each file system is served by a process of its own: the test's program, started again.
+// A process that serves what it uses can wait for itself. The process ends with the test,
+// even if the test is killed, and its mount with it.
 package slowfs
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/hanwen/go-fuse/v2/fs"
-	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // FS is one mounted file system. Its methods may be called at any time, by several
@@ -27,16 +29,19 @@ type FS struct {
 	Path    string // where it is mounted
 	Backing string // the directory whose files it shows
 
-	waiting atomic.Int64
-	asked   atomic.Int64
+	server *exec.Cmd
 
-	mu    sync.Mutex
-	gate  chan struct{} // closed unless the file system hangs
-	limit *time.Timer   // ends a hang that lasts too long
-	pause time.Duration // for each read, write and sync; 0: none
-	free  time.Time     // when the disk will have done what was asked so far
-	ended chan struct{} // closed at the end of the test
+	mu      sync.Mutex // one request at a time
+	asks    io.Writer
+	answers *bufio.Scanner
 }
+
+// An Option configures a file system.
+type Option string
+
+// KeepNames makes the kernel remember names that were found for an hour, and nothing
+// else. So they are found while the file system hangs.
+const KeepNames Option = "keepNames"
 
 // Mount mounts a file system until the end of the test, which also ends calls that still
 // wait. Start later what opens files there, so that it ends first. Mount skips the test
@@ -47,124 +52,88 @@ func Mount(t testing.TB, o ...Option) *FS {
 	return MountAt(t, filepath.Join(dir, "mount"), o...)
 }
 
-// An Option configures a file system.
-type Option func(*fs.Options)
-
-// KeepNames makes the kernel remember names that were found for an hour, and nothing
-// else. So they are found while the file system hangs.
-func KeepNames(o *fs.Options) { o.EntryTimeout = new(time.Hour) }
-
 // MountAt is Mount at path, which it makes if it is missing. What is below path is hidden
 // meanwhile.
 func MountAt(t testing.TB, path string, o ...Option) *FS {
 	t.Helper()
-	f := &FS{Path: path, Backing: t.TempDir(), gate: make(chan struct{}), ended: make(chan struct{})}
-	close(f.gate)
+	f := &FS{Path: path, Backing: t.TempDir()}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var all fs.Options
-	for _, set := range o {
-		set(&all)
+	if err := f.start(o); err != nil {
+		t.Fatal(err)
 	}
-	server, err := f.serve(&all)
-	if err != nil {
-		t.Skipf("this machine lets this user mount no FUSE file system: %v", err)
+	t.Cleanup(f.end)
+	if said := f.answer(); said != mounted {
+		t.Skipf("this machine lets this user mount no FUSE file system: %s", said)
 	}
-	t.Cleanup(func() {
-		close(f.ended)
-		for range 100 {
-			if server.Unmount() == nil {
-				server.Wait()
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // a released call may not have ended yet
-		}
-		_ = unix.Unmount(path, unix.MNT_DETACH) // detached, in case something is open there
-	})
 	return f
 }
 
-func (f *FS) serve(o *fs.Options) (*fuse.Server, error) {
-	root, err := fs.NewLoopbackRoot(f.Backing)
+// start starts the process that serves f.
+func (f *FS) start(o []Option) error {
+	program, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	raw := &slow{RawFileSystem: fs.NewNodeFS(root, o), fs: f}
-	server, err := fuse.NewServer(raw, f.Path, &fuse.MountOptions{
-		FsName:        "slowfs",
-		Name:          "slowfs",
-		DirectMount:   os.Geteuid() == 0,
-		AllowOther:    os.Geteuid() == 0,
-		DisableSplice: true, // its pipes would remain after the unmount
-	})
+	f.server = exec.Command(program)
+	f.server.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", pathVar+"="+f.Path, backingVar+"="+f.Backing)
+	for _, option := range o {
+		f.server.Env = append(f.server.Env, optionVar+string(option)+"=1")
+	}
+	f.server.Stderr = os.Stderr
+	if f.asks, err = f.server.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := f.server.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	shut()
-	go server.Serve()
-	return server, server.WaitMount()
+	f.answers = bufio.NewScanner(out)
+	return f.server.Start()
 }
 
-// shut keeps this process's children from inheriting the device. Otherwise calls that
-// wait here would not end when this process ends.
-func shut() {
-	all, _ := os.ReadDir("/proc/self/fd")
-	for _, e := range all {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && to == "/dev/fuse" {
-			if fd, err := strconv.Atoi(e.Name()); err == nil {
-				unix.CloseOnExec(fd)
-			}
-		}
-	}
+// end kills the process that serves f. Calls that wait then fail.
+func (f *FS) end() {
+	_ = f.server.Process.Kill()
+	_ = f.server.Wait()
+	detach(f.Path)
 }
 
-// mostHang is the longest that a file system hangs. Processes that wait for it cannot be
-// killed.
-const mostHang = 2 * time.Minute
+// answer returns the next line from the process that serves f, "" if it has ended.
+func (f *FS) answer() string {
+	f.answers.Scan()
+	return f.answers.Text()
+}
+
+// ask asks the process that serves f, and returns its answer.
+func (f *FS) ask(what ...any) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := fmt.Fprintln(f.asks, what...); err != nil {
+		return 0 // it has ended
+	}
+	n, _ := strconv.Atoi(f.answer())
+	return n
+}
 
 // Hang makes every call on the file system wait until Release or the end of the test. A
-// process that waits there cannot be killed: call Release first.
-func (f *FS) Hang() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	select {
-	case <-f.gate:
-		f.gate = make(chan struct{})
-		f.limit = time.AfterFunc(mostHang, f.Release)
-	default:
-	}
-}
+// process that waits there cannot be killed.
+func (f *FS) Hang() { f.ask("hang") }
 
 // Release lets the calls go on that Hang has stopped.
-func (f *FS) Release() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	select {
-	case <-f.gate:
-	default:
-		close(f.gate)
-		f.limit.Stop()
-	}
-}
+func (f *FS) Release() { f.ask("release") }
 
 // Delay makes the file system do iops reads, writes and syncs per second, one after
 // another, like a slow disk whose directories are cached. 0 removes the limit.
-func (f *FS) Delay(iops int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.pause, f.free = 0, time.Time{}
-	if iops > 0 {
-		f.pause = time.Second / time.Duration(iops)
-	}
-}
+func (f *FS) Delay(iops int) { f.ask("delay", iops) }
 
 // Waiting returns how many calls wait here now. Each uses a thread of the process that
 // made it.
-func (f *FS) Waiting() int { return int(f.waiting.Load()) }
+func (f *FS) Waiting() int { return f.ask("waiting") }
 
 // Asked returns how many calls have come so far.
-func (f *FS) Asked() int { return int(f.asked.Load()) }
+func (f *FS) Asked() int { return f.ask("asked") }
 
 // File makes a file of size bytes at name, a path below the root. It is sparse: it uses
 // no disk space and reads as zeros.
@@ -181,37 +150,5 @@ func (f *FS) File(t testing.TB, name string, size int64) {
 	defer file.Close()
 	if err := file.Truncate(size); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// wait waits for as long as one call takes. A heavy call uses the disk.
-func (f *FS) wait(heavy bool) fuse.Status {
-	f.asked.Add(1)
-	f.waiting.Add(1)
-	defer f.waiting.Add(-1)
-	f.mu.Lock()
-	gate, until := f.gate, time.Time{}
-	if heavy && f.pause > 0 {
-		if now := time.Now(); f.free.Before(now) {
-			f.free = now
-		}
-		f.free = f.free.Add(f.pause)
-		until = f.free
-	}
-	f.mu.Unlock()
-	if !until.IsZero() {
-		turn := time.NewTimer(time.Until(until))
-		defer turn.Stop()
-		select {
-		case <-turn.C:
-		case <-f.ended:
-			return fuse.EIO
-		}
-	}
-	select {
-	case <-gate:
-		return fuse.OK
-	case <-f.ended:
-		return fuse.EIO
 	}
 }

@@ -1,9 +1,12 @@
 package slowfs
 
 import (
+	"bufio"
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -83,11 +86,12 @@ func TestDelay(t *testing.T) {
 }
 
 // TestEndWhileHanging ends while a call waits. That must not delay the end of the
-// test.
+// test, and nothing stays mounted.
 func TestEndWhileHanging(t *testing.T) {
-	done := make(chan error, 1)
+	done, path := make(chan error, 1), ""
 	t.Run("hung", func(t *testing.T) {
 		f := Mount(t)
+		path = f.Path
 		f.File(t, "file", 1)
 		f.Hang()
 		go func() {
@@ -101,4 +105,64 @@ func TestEndWhileHanging(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the call that was let go at the end succeeded")
 	}
+	if isMounted(t, path) {
+		t.Error("it stays mounted")
+	}
+}
+
+// TestKilledWhileHanging kills a process whose mount hangs. The mount goes with it, and so
+// does a call of another process that waits there.
+func TestKilledWhileHanging(t *testing.T) {
+	if path := os.Getenv(hungVar); path != "" {
+		f := MountAt(t, path)
+		f.Hang()
+		os.Stdout.WriteString("hangs\n")
+		select {}
+	}
+	Mount(t) // skips the test where it must
+	path := filepath.Join(t.TempDir(), "mount")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := exec.Command(program, "-test.run=^TestKilledWhileHanging$")
+	other.Env = append(os.Environ(), hungVar+"="+path, "TMPDIR="+t.TempDir())
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()
+	defer other.Process.Kill()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "hangs\n" {
+		t.Fatalf("it printed %q, %v", line, err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := os.Stat(filepath.Join(path, "file"))
+		done <- err
+	}()
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("the call that was let go succeeded")
+	}
+	for isMounted(t, path) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+const hungVar = "CAPD_TEST_HUNG"
+
+// isMounted reports whether a file system is mounted at path.
+func isMounted(t *testing.T, path string) bool {
+	t.Helper()
+	all, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(all), " "+path+" ")
 }
