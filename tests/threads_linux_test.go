@@ -171,9 +171,6 @@ func TestHungMountTakesItsShare(t *testing.T) {
 	if most > before+membrane.MaxInside+32 {
 		t.Errorf("the host had %d threads, and %d before", most, before)
 	}
-	if longest > time.Second {
-		t.Errorf("an honest guest waited %v", longest)
-	}
 	fs.Release()
 	f.ended.Wait()
 	if _, err := file.ReadAt(t.Context(), make([]byte, 10), 0); err != nil {
@@ -239,12 +236,13 @@ func TestSlowDiskIsShared(t *testing.T) {
 	f := flooding(t, 256, 8, []string{attacker}, []string{"file"}, func() { fs.Delay(200) })
 	reads, most := 0, 0
 	var slowest time.Duration
+	overtaken := 0 // the most reads of the attacker that ended during one of the other's
 	longest := works(t, here, func() bool {
-		begun := time.Now()
+		begun, ahead := time.Now(), f.all()
 		if _, err := file.ReadAt(t.Context(), make([]byte, 4096), int64(reads)<<12); err != nil {
 			t.Fatal(err)
 		}
-		slowest = max(slowest, time.Since(begun))
+		slowest, overtaken = max(slowest, time.Since(begun)), max(overtaken, f.all()-ahead)
 		most = max(most, h.threads())
 		reads++
 		return reads < times(10, 40)
@@ -255,15 +253,15 @@ func TestSlowDiskIsShared(t *testing.T) {
 	if most > before+membrane.MaxInside+32 {
 		t.Errorf("the host had %d threads, and %d before", most, before)
 	}
-	if slowest > 2*time.Second || longest > time.Second {
-		t.Errorf("on the slow disk another guest waited %v, on another %v", slowest, longest)
+	if overtaken > 4*membrane.MaxInside {
+		t.Errorf("while another guest waited for the disk, %d of %d reads were let in first", overtaken, f.reads)
 	}
 	fs.Delay(0)
 	f.ended.Wait()
 	if n := f.count("ok"); int(n) != f.reads {
 		t.Errorf("of %d reads %d ended well, %d were told busy", f.reads, n, f.count("busy"))
 	}
-	t.Logf("threads %d, before %d; another guest of the disk waited %v at most, of another disk %v", most, before, slowest, longest)
+	t.Logf("threads %d, before %d; another guest of the disk waited %v and for %d reads at most, of another disk %v", most, before, slowest, overtaken, longest)
 }
 
 func init() {
