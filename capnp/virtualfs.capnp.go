@@ -1199,12 +1199,12 @@ type Commit capnp.Struct
 const Commit_TypeID = 0xa054fa9745d95769
 
 func NewCommit(s *capnp.Segment) (Commit, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
 	return Commit(st), err
 }
 
 func NewRootCommit(s *capnp.Segment) (Commit, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6})
 	return Commit(st), err
 }
 
@@ -1327,12 +1327,25 @@ func (s Commit) SetOld(v string) error {
 	return capnp.Struct(s).SetText(4, v)
 }
 
+func (s Commit) Review() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(5)
+	return []byte(p.Data()), err
+}
+
+func (s Commit) HasReview() bool {
+	return capnp.Struct(s).HasPtr(5)
+}
+
+func (s Commit) SetReview(v []byte) error {
+	return capnp.Struct(s).SetData(5, v)
+}
+
 // Commit_List is a list of Commit.
 type Commit_List = capnp.StructList[Commit]
 
 // NewCommit creates a new list of Commit.
 func NewCommit_List(s *capnp.Segment, sz int32) (Commit_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 5}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 0, PointerCount: 6}, sz)
 	return capnp.StructList[Commit](l), err
 }
 
@@ -3666,6 +3679,9 @@ const Change_rawPath vat.Field = 5
 
 // Change_rawFrom is the place of the field rawFrom of Change, a Data.
 const Change_rawFrom vat.Field = 6
+
+// Commit_review is the place of the field review of Commit, a Data.
+const Commit_review vat.Field = 5
 
 // Conflict_was is the place of the field was of Conflict in a pipelined path.
 const Conflict_was vat.Field = 1

@@ -85,8 +85,8 @@ func ParseReview(s string) (r Review, err error) {
 
 // Applied is the result of an apply.
 type Applied struct {
-	ID      string   `json:"id,omitempty"` // for Undo; "" if nothing was changed
-	Changes int      `json:"changes"`
+	ID      string   `json:"id,omitempty"`      // for Undo; "" if nothing was changed
+	Changes int      `json:"changes"`           // as Diff lists them
 	Dropped []string `json:"dropped,omitempty"` // the sorted paths at which the overlay's changes gave way to Theirs; Undo does not bring them back
 
 	// DroppedTotal is the length of all of Dropped. A client receives only the first
@@ -100,6 +100,7 @@ type Commit struct {
 	Author, Email string // "" means those of the repository's configuration
 	Ref           string // a branch; "" means the mount's own
 	Old           string // the commit that Ref must have, in hexadecimal; "" means the one the mount was opened at, or none if Ref is new
+	If            Review // commit only if the changes are the reviewed ones; the zero Review commits any
 }
 
 // Snapshot is a tree in a content-addressed store.
@@ -143,8 +144,8 @@ type VirtualFs interface {
 	Unmount(ctx context.Context, path string) error
 	// Diff yields changes in byte order of paths, beginning after the path after. The
 	// Review identifies all changes at and below o.Paths, yielded or not. It is zero
-	// unless they are an overlay's, since only Apply takes one. For a path with neither
-	// a node nor a change Diff answers notFound, as Apply and Revert do.
+	// where revisions are compared. For a path with neither a node nor a change Diff
+	// answers notFound, as Apply and Revert do.
 	Diff(ctx context.Context, path string, o DiffOptions, after string, yield func(diff.Change) bool) (Review, error)
 	// Apply applies the chosen changes, all or none. It answers conflict when they are
 	// no longer the reviewed ones.
@@ -154,7 +155,8 @@ type VirtualFs interface {
 	// Revert drops the changes that Diff shows at and below paths (nil: all) and
 	// returns their number.
 	Revert(ctx context.Context, path string, paths []string) (int, error)
-	// Commit commits a git mount's changes and returns the commit's id.
+	// Commit commits a git mount's changes and returns the commit's id. It answers
+	// conflict when they are no longer the reviewed ones.
 	Commit(ctx context.Context, path string, c Commit) (string, error)
 	// Snapshot puts the subtree at path into the content-addressed store called store;
 	// "" means the host's own. It pins it under the name pin unless that is "".

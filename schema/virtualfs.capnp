@@ -105,6 +105,7 @@ struct Commit {
   email @2 :Text;            # likewise
   ref @3 :Text;              # a branch; empty: the mount's own
   old @4 :Text;              # the commit, in hexadecimal, that ref must point to; empty: the one at which the mount was opened, or none if ref is new
+  review @5 :Data;           # what diff returned for all changes; conflict: they are different by now; empty: any changes
 }
 
 struct Snapshot {
@@ -159,9 +160,9 @@ interface VirtualFs {
   #
   # If fromRev or toRev is not empty, the changes are the differences between two revisions of a git mount instead.
   #
-  # review is 32 bytes that identify all changes at and below paths, on this page or not. Pass it to apply. It is empty
-  # unless the mount is an overlay and no revisions are compared. If it differs from that of the page before, the changes
-  # have changed: begin again.
+  # review is 32 bytes that identify all changes at and below paths, on this page or not. Pass it to apply, or
+  # for all changes to commit. It is empty if revisions are compared. If it differs from that of the page before, the
+  # changes have changed: begin again.
   #
   # notFound: nothing is mounted there, or one of paths has neither a node nor a change. unsupported: the mount keeps no
   # changes apart.
@@ -191,7 +192,7 @@ interface VirtualFs {
 
   commit @8 (path :Text, commit :Commit) -> (id :Text);
   # Commits the changes of the git mount at path and returns the commit's id in hexadecimal. conflict: the ref does not
-  # point to old. unsupported: not a git mount.
+  # point to old, or the changes are not the reviewed ones. unsupported: not a git mount.
 
   snapshot @9 (path :Text, store :Text, pin :Text, progress :Progress) -> (snapshot :Snapshot);
   # Stores the subtree at path, any directory of the tree, in the content-addressed store that store names (empty: the

@@ -63,11 +63,13 @@ func (s stores) git(ctx context.Context, u *virtualfs.URL) (*virtualfs.Store, er
 	return store, err
 }
 
-// openGit opens the revision of u, or the commit base unless that is "".
+// openGit opens the revision of u, or what base names unless that is "": a commit, which
+// may be "", and after a blank a ref, if it is another than that of u.
 func openGit(u *virtualfs.URL, base string) (*virtualfs.Store, *git.Store, error) {
 	revision, _, _ := strings.Cut(u.Fragment, ":")
+	commit, other, _ := strings.Cut(base, " ")
 	follow, writable := u.Flag("follow"), u.Flag("writable")
-	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: revision, Commit: base, Follow: follow, Writable: writable, Confined: u.Flag("confined")})
+	repo, err := git.OpenAmbient(u.Path, git.Options{Revision: cmp.Or(other, revision), Commit: commit, Follow: follow, Writable: writable, Confined: u.Flag("confined")})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +80,17 @@ func openGit(u *virtualfs.URL, base string) (*virtualfs.Store, *git.Store, error
 		Own:    &commits{repo: repo, dir: u.Path},
 	}
 	if !follow {
-		store.Base = func() string { return repo.Revision().Commit }
+		usual := ""
+		if other == "" {
+			usual = repo.Revision().Ref
+		}
+		store.Base = func() string {
+			r := repo.Revision()
+			if r.Ref == usual {
+				return r.Commit
+			}
+			return r.Commit + " " + r.Ref
+		}
 	}
 	return store, repo, nil
 }
@@ -173,7 +185,7 @@ func (c *commits) changes(ctx context.Context, from, to string) (all []diff.Chan
 }
 
 // Commit implements [virtualfs.Own].
-func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error) {
+func (c *commits) Commit(ctx context.Context, w operator.Commit, check func([]diff.Change) error) (string, error) {
 	if c.tree == nil {
 		return "", vfs.Errorf(vfs.ReadOnly, "this revision cannot be written to, so there is nothing to commit; mount it with ?writable")
 	}
@@ -183,7 +195,7 @@ func (c *commits) Commit(ctx context.Context, w operator.Commit) (string, error)
 			return "", vfs.Errorf(vfs.Invalid, "neither the repository's configuration nor git's says who commits; name an author, or set user.name and user.email")
 		}
 	}
-	id, err := c.tree.Commit(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old})
+	id, err := c.tree.CommitIf(ctx, git.CommitOptions{Message: w.Message, Author: by, Ref: w.Ref, Old: w.Old}, check)
 	if err != nil {
 		return id, err
 	}

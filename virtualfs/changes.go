@@ -40,11 +40,11 @@ func (fs *FS) Diff(ctx context.Context, path string, o operator.DiffOptions, aft
 		}
 		review := reviewOf(all, o.Paths)
 		if len(all) == 0 && m.store.Own != nil {
-			return review, fs.diffOwn(ctx, m, o, wanted, yield)
+			return fs.diffOwn(ctx, m, o, wanted, yield)
 		}
 		return review, m.diffOverlay(ctx, all, patch, wanted, yield)
 	case m.store.Own != nil:
-		return operator.Review{}, fs.diffOwn(ctx, m, o, wanted, yield)
+		return fs.diffOwn(ctx, m, o, wanted, yield)
 	case revisions:
 		return operator.Review{}, vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount has revisions to compare"))
 	}
@@ -79,10 +79,13 @@ func (m *mount) diffOverlay(ctx context.Context, all []diff.Change, patch *overl
 }
 
 // diffOwn is Diff of the changes in m's store itself.
-func (fs *FS) diffOwn(ctx context.Context, m *mount, o operator.DiffOptions, wanted, yield func(diff.Change) bool) error {
+func (fs *FS) diffOwn(ctx context.Context, m *mount, o operator.DiffOptions, wanted, yield func(diff.Change) bool) (operator.Review, error) {
+	var all []diff.Change
 	var late error
+	more := true
 	err := m.store.Own.Diff(ctx, o.From, o.To, func(c diff.Change, text Text) bool {
-		if !wanted(c) {
+		all = append(all, c)
+		if !more || !wanted(c) {
 			return true
 		}
 		if o.Text {
@@ -90,9 +93,13 @@ func (fs *FS) diffOwn(ctx context.Context, m *mount, o operator.DiffOptions, wan
 				return false
 			}
 		}
-		return yield(c)
+		more = yield(c)
+		return true
 	})
-	return vfs.At(m.Path, errors.Join(late, err))
+	if err = errors.Join(late, err); err != nil || o.From != "" || o.To != "" {
+		return operator.Review{}, vfs.At(m.Path, err)
+	}
+	return reviewOf(all, o.Paths), nil
 }
 
 // within reports whether path is one of paths or below one.
@@ -173,15 +180,28 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 		}
 		target := membrane.Guarded(m.store.Root(), nil, m.guards...)
 		defer target.Close()
+		listed, reviewed := 0, asReviewed(o.If, o.Paths)
+		check := func(all []diff.Change) error {
+			for _, c := range all {
+				if chosen(o.Paths, c) && (o.Theirs == nil || !chosen(o.Theirs, c)) {
+					listed++
+				}
+			}
+			if reviewed == nil {
+				return nil
+			}
+			return reviewed(all)
+		}
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
-			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: asReviewed(o),
+			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: check,
 			Progress: steps(progress),
 		})
 		if err != nil {
 			return err
 		}
-		a = operator.Applied{ID: got.ID, Changes: len(got.Changes), Dropped: got.Dropped, DroppedTotal: len(got.Dropped)}
+		a = operator.Applied{ID: got.ID, Dropped: got.Dropped, DroppedTotal: len(got.Dropped)}
 		if got.ID != "" {
+			a.Changes = listed
 			m.applied = append(m.applied, got.ID)
 		}
 		if old := len(m.applied) - keptApplies; old > 0 {
@@ -194,12 +214,12 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 }
 
 // asReviewed returns a function that compares the changes with the reviewed ones.
-func asReviewed(o operator.ApplyOptions) func([]diff.Change) error {
-	if o.If == (operator.Review{}) {
+func asReviewed(r operator.Review, paths []string) func([]diff.Change) error {
+	if r == (operator.Review{}) {
 		return nil
 	}
 	return func(all []diff.Change) error {
-		if reviewOf(all, o.Paths) != o.If {
+		if reviewOf(all, paths) != r {
 			return vfs.Errorf(vfs.Conflict, "these are no longer the changes that were reviewed; look at the diff again")
 		}
 		return nil
@@ -294,7 +314,7 @@ func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id st
 		return "", vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount can be committed"))
 	}
 	err = m.alone(func() error {
-		if id, err = m.store.Own.Commit(ctx, c); err != nil {
+		if id, err = m.store.Own.Commit(ctx, c, asReviewed(c.If, nil)); err != nil {
 			return err
 		}
 		if m.upper == nil {

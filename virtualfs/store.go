@@ -47,8 +47,9 @@ type Own interface {
 	// based on, or of one revision to another. It leaves the text to the Text that it
 	// yields with each.
 	Diff(ctx context.Context, from, to string, yield func(diff.Change, Text) bool) error
-	// Commit makes the changes permanent.
-	Commit(ctx context.Context, c operator.Commit) (string, error)
+	// Commit makes the changes permanent, unless check, which may be nil, refuses what
+	// Diff would yield.
+	Commit(ctx context.Context, c operator.Commit, check func([]diff.Change) error) (string, error)
 	// Revert drops the changes at and below paths (nil: all) and returns their number.
 	// It answers unsupported for a part where only everything can be dropped.
 	Revert(ctx context.Context, paths []string) (int, error)

@@ -64,8 +64,8 @@ func isFile(c diff.Change) bool {
 	return c.From != "" || file(c.Was) || file(c.Is)
 }
 
-// Diff returns what a commit would change, as git sees it: files and links, and a move as
-// a removal and an addition. The Patch has the texts.
+// Diff returns what a commit would change: files and links, and moves of them and of
+// directories. The Patch has the texts.
 func (t *Tree) Diff(ctx context.Context) ([]diff.Change, *overlay.Patch, error) {
 	return t.over.Files(ctx)
 }
@@ -83,8 +83,14 @@ func (t *Tree) Growth(ctx context.Context) (vfs.Effect, error) { return t.over.G
 // is short: large contents have been read before. Commit answers what
 // [git.Store.Prepare] and [git.Prepared.Make] answer; nothing has changed then.
 func (t *Tree) Commit(ctx context.Context, o git.CommitOptions) (id string, err error) {
+	return t.CommitIf(ctx, o, nil)
+}
+
+// CommitIf is Commit unless check, if it is not nil, answers an error to what Diff
+// returns.
+func (t *Tree) CommitIf(ctx context.Context, o git.CommitOptions, check func([]diff.Change) error) (id string, err error) {
 	c := &committer{repo: t.repo, options: o}
-	if err := t.over.Commit(ctx, c); err != nil {
+	if err := t.over.Commit(ctx, c, check); err != nil {
 		return "", err
 	}
 	return c.made.ID, c.made.Sync()

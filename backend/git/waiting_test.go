@@ -100,8 +100,8 @@ func TestExecutableBits(t *testing.T) {
 	}
 	changes, err := s.Changes(ctx)
 	check.OK(t, err)
-	if len(changes) != 6 {
-		t.Errorf("changes = %v, want 6 of them", changes)
+	if len(changes) != 5 {
+		t.Errorf("changes = %v, want 5 of them", changes)
 	}
 	_, err = s.Commit(ctx, onto("main"))
 	check.OK(t, err)

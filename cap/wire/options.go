@@ -10,7 +10,7 @@ import (
 
 // SetCommit writes c.
 func SetCommit(w schema.Commit, c operator.Commit) error {
-	return errors.Join(w.SetMessage_(c.Message), w.SetAuthor(c.Author), w.SetEmail(c.Email), w.SetRef(c.Ref), w.SetOld(c.Old))
+	return errors.Join(w.SetMessage_(c.Message), w.SetAuthor(c.Author), w.SetEmail(c.Email), w.SetRef(c.Ref), w.SetOld(c.Old), SetReview(c.If, w.SetReview))
 }
 
 // Commit reads what SetCommit wrote.
@@ -18,7 +18,7 @@ func Commit(w schema.Commit) (c operator.Commit, err error) {
 	text := Keep[string](&err)
 	c = operator.Commit{
 		Message: text(Param(w.Message_())), Author: text(Param(w.Author())), Email: text(Param(w.Email())),
-		Ref: text(Param(w.Ref())), Old: text(Param(w.Old())),
+		Ref: text(Param(w.Ref())), Old: text(Param(w.Old())), If: Keep[operator.Review](&err)(Review(Param(w.Review()))),
 	}
 	return c, err
 }

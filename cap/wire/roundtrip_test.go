@@ -113,7 +113,7 @@ var codecs = map[string]codec{
 	"mount": of(schema.NewRootMount, wire.SetMount, wire.Mount,
 		operator.Mount{Path: "p", URL: "overlay:physical:/x", Kind: "overlay", Detail: "d", Changes: true, Kept: true, Attenuation: attenuations[0]}, operator.Mount{}),
 	"commit": of(schema.NewRootCommit, wire.SetCommit, wire.Commit,
-		operator.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123"}, operator.Commit{}),
+		operator.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123", If: operator.Review{1, 2}}, operator.Commit{}),
 	"snapshot": of(schema.NewRootSnapshot, wire.SetSnapshot, wire.Snapshot,
 		operator.Snapshot{Digest: strings.Repeat("ab", 32), Size: 1, Files: 2, Bytes: math.MaxInt64, New: 4}),
 	"bounds": of(schema.NewRootBounds, func(w schema.Bounds, b operator.Bounds) error { wire.SetBounds(w, b); return nil }, wire.Bounds,

@@ -109,7 +109,7 @@ var calls = map[string]struct {
 
 var (
 	attenuation = operator.Attenuation{ReadOnly: true, NoLinks: true, Deny: []string{"**/.env", "x"}, Ask: []string{}, Bytes: 1 << 40, Nodes: 7}
-	commit      = operator.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123"}
+	commit      = operator.Commit{Message: "Fix\n\nit", Author: "A", Email: "a@example.org", Ref: "main", Old: "0123", If: operator.Review{1, 2}}
 )
 
 func collect(all *[]diff.Change) func(diff.Change) bool {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"capd/operator"
 	"capd/server"
 	"capd/state"
 	"capd/vfs"
@@ -181,7 +182,7 @@ func (a *aftermath) keep(paths []string) error {
 	}
 	a.env.logf("capd: the whole tree as it left it is kept in %s until you remove it", to)
 	if a.command.Cap == "" {
-		a.env.logf("capd: to compare it: diff -r %s %s", shellQuote(cmp.Or(trimPath(a.command.Path), ".")), shellQuote(to))
+		a.env.logf("capd: to compare it: diff -r %s %s", operator.Quote(cmp.Or(trimPath(a.command.Path), ".")), operator.Quote(to))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ type commitCommand struct {
 	Author  string `placeholder:"NAME <EMAIL>" help:"Who changed it (default: the author in the repository's configuration)."`
 	Ref     string `placeholder:"BRANCH" help:"The branch that gets the commit; a new one is made (default: the mount's own)."`
 	Old     string `placeholder:"COMMIT" help:"Commit only if the branch points here (default: the commit that the mount shows)."`
+	If      string `placeholder:"REVIEW" help:"Commit only what capd diff showed; it printed this at its end."`
 	JSON    bool   `name:"json" help:"Print a JSON object: the commit's id."`
 	stateFlag
 }
@@ -23,6 +24,7 @@ applied before they can be committed. Prints the commit's id.
 
 Examples:
   capd commit draft -m 'Say how to start' --ref agent/start
+  capd commit draft -m 'Say how to start' --if 5f0c…        no change newer than that diff
   capd commit ref/main -m 'Correct the date' --author 'Ada <ada@example.org>'`
 }
 
@@ -31,8 +33,14 @@ func (c *commitCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	w := operator.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old}
+	if c.If != "" {
+		if w.If, err = operator.ParseReview(c.If); err != nil {
+			return err
+		}
+	}
 	return c.onMount(e, []string{c.Path}, func(e *env, fs *console.VirtualFs, mount string, _ []string) error {
-		id, err := fs.Commit(e, mount, operator.Commit{Message: c.Message, Author: name, Email: email, Ref: c.Ref, Old: c.Old})
+		id, err := fs.Commit(e, mount, w)
 		if err != nil {
 			return err
 		}

@@ -169,7 +169,7 @@ func (c *unmountCommand) Run(e *env) error {
 		switch {
 		case m.Path != path || !m.Changes:
 		case m.Kept:
-			again = fmt.Sprintf("; the changes that wait there are kept; to see them again: %s mount %s %s%s", self(), shellQuote(path), shellQuote(m.URL), c.flag())
+			again = fmt.Sprintf("; the changes that wait there are kept; to see them again: %s mount %s %s%s", self(), operator.Quote(path), operator.Quote(m.URL), c.flag())
 		case !c.Force:
 			return vfs.At(path, vfs.Errorf(vfs.Busy, "changes wait here, as capd diff shows; apply, commit or revert them, or drop them with --force"))
 		}

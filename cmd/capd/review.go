@@ -84,12 +84,13 @@ Examples:
   capd diff draft | git apply
   capd diff ref/main --from v1.0 --to main
   capd diff draft --json | jq -r '.changes[].path'
-  capd apply draft --if "$(capd diff draft --json | jq -r .review)"`
+  capd apply draft --if "$(capd diff draft --json | jq -r .review)"
+  capd commit work -m 'Fix it' --if "$(capd diff work --json | jq -r .review)"`
 }
 
 // diffJSON is a diff as --json prints it.
 type diffJSON struct {
-	Review  string        `json:"review,omitempty"` // for apply --if
+	Review  string        `json:"review,omitempty"` // for apply --if and commit --if
 	Changes []diff.Change `json:"changes"`
 }
 
@@ -120,7 +121,7 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	case show.n == 0:
 		fmt.Fprintln(e.stderr, "no changes")
 	case c.From == "" && c.To == "":
-		if err := c.next(e, fs, mount, review); err != nil {
+		if err := c.next(e, fs, mount, paths == nil, review); err != nil {
 			return err
 		}
 	}
@@ -135,16 +136,20 @@ func reviewText(r operator.Review) string {
 	return r.String()
 }
 
-// next prints what can be done with the changes.
-func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, review operator.Review) error {
+// next prints what can be done with the changes. whole says that they are all of the mount's.
+func (c *diffCommand) next(e *env, fs *console.VirtualFs, mount string, whole bool, review operator.Review) error {
 	all, err := fs.Mounts(e)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(all, func(m operator.Mount) bool { return m.Path == mount && m.Kind == "overlay" }) {
-		fmt.Fprintf(e.stderr, "to apply just this: %s apply %s --if %s%s\n", self(), shellQuote(trimPath(c.Path)), review, c.flag())
+		fmt.Fprintf(e.stderr, "to apply just this: %s apply %s --if %s%s\n", self(), operator.Quote(trimPath(c.Path)), review, c.flag())
 	} else {
-		fmt.Fprintf(e.stderr, "to commit it: %s commit %s -m MESSAGE%s, with --ref BRANCH for another branch\n", self(), shellQuote(mount), c.flag())
+		what, only := "all that waits here", ""
+		if whole {
+			what, only = "just this", " --if "+review.String()
+		}
+		fmt.Fprintf(e.stderr, "to commit %s: %s commit %s -m MESSAGE%s%s, with --ref BRANCH for another branch\n", what, self(), operator.Quote(mount), only, c.flag())
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (c *serveCommand) greet(e *env, s *server.Server, notes []string, all []*se
 func (c *serveCommand) hints(e *env, loc string) {
 	capd, how := self(), ""
 	if st, err := c.open(); err == nil && !c.found() {
-		how = " --state " + shellQuote(string(st))
+		how = " --state " + operator.Quote(string(st))
 	}
 	fmt.Fprintf(e.stdout, `
 In another terminal, as the guest:
@@ -195,15 +195,5 @@ func self() string {
 	if !strings.ContainsRune(os.Args[0], filepath.Separator) {
 		return os.Args[0]
 	}
-	return shellQuote(exe)
-}
-
-// shellQuote quotes s for a shell if needed.
-func shellQuote(s string) string {
-	for _, r := range s {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%", r) {
-			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-	}
-	return s
+	return operator.Quote(exe)
 }

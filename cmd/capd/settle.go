@@ -69,7 +69,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 	}
 	if err != nil {
 		if clash, ok := errors.AsType[*diff.Conflicts](err); ok && len(clash.Paths) > 0 {
-			first := shellQuote(vfs.Join(mount, clash.Paths[0].Path))
+			first := operator.Quote(vfs.Join(mount, clash.Paths[0].Path))
 			fmt.Fprintf(e.stderr, "capd: to settle a conflict, --theirs %s keeps the tree below, and --ours %s replaces it with the overlay's version\n", first, first)
 		}
 		return err
@@ -85,7 +85,7 @@ func (c *applyCommand) apply(e *env, fs *console.VirtualFs, mount string, paths 
 		return nil
 	}
 	e.result("applied %s; to undo this: %s apply %s --undo %s%s",
-		count(a.Changes, "change"), self(), shellQuote(mount), a.ID, c.flag())
+		count(a.Changes, "change"), self(), operator.Quote(mount), a.ID, c.flag())
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (f stateFlag) flag() string {
 	if f.State == "" || f.State == os.Getenv("CAPD_STATE") {
 		return ""
 	}
-	return " --state " + shellQuote(f.State)
+	return " --state " + operator.Quote(f.State)
 }
 
 type revertCommand struct {

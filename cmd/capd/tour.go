@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"capd/operator"
 	"capd/vfs"
 )
 
@@ -184,13 +185,13 @@ func (t *tour) show(as, stdin string, args ...string) {
 		if strings.Contains(a, t.dir) {
 			continue
 		}
-		line += " " + shellQuote(a)
+		line += " " + operator.Quote(a)
 	}
 	if as != "" {
 		line = "CAPD_CAP=$" + as + " " + line
 	}
 	if stdin != "" {
-		line = "printf " + shellQuote(strings.ReplaceAll(stdin, "\n", `\n`)) + " | " + line
+		line = "printf " + operator.Quote(strings.ReplaceAll(stdin, "\n", `\n`)) + " | " + line
 	}
 	fmt.Fprintf(t.e.stdout, "  %s\n", t.p.secret("$ "+line))
 }

@@ -24,11 +24,11 @@ type Committer interface {
 // Commit has c change the lower tree to what the overlay shows, all or nothing.
 // Afterwards the overlay reads through. Directories that the lower tree then lacks,
 // since it keeps none without files, stay as changes. c gets all changes as Diff returns
-// them, with the Content of new files.
+// them, with the Content of new files. check, if not nil, gets them as Files would.
 //
 // Commit answers *diff.Conflicts with all paths at which both sides changed, and any
-// error of c. Nothing has changed then.
-func (o *Overlay) Commit(ctx context.Context, c Committer) error {
+// error of c or check. Nothing has changed then.
+func (o *Overlay) Commit(ctx context.Context, c Committer, check func([]diff.Change) error) error {
 	s := o.snapshot()
 	ahead, err := s.changes(ctx)
 	s.close()
@@ -39,6 +39,9 @@ func (o *Overlay) Commit(ctx context.Context, c Committer) error {
 		return err
 	}
 	return o.unchanged(ctx, func(s *snapshot) error {
+		if err := s.checked(ctx, check); err != nil {
+			return err
+		}
 		changes, err := s.changes(ctx)
 		if err != nil {
 			return err
@@ -52,6 +55,18 @@ func (o *Overlay) Commit(ctx context.Context, c Committer) error {
 		}
 		return o.commit(ctx, s, changes, commit)
 	})
+}
+
+// checked runs check, if it is not nil, on the changes as Files returns them.
+func (s *snapshot) checked(ctx context.Context, check func([]diff.Change) error) error {
+	if check == nil {
+		return nil
+	}
+	d, err := s.files(ctx)
+	if err != nil {
+		return err
+	}
+	return check(d.changes)
 }
 
 // changes is diff with the Content of new files.

@@ -2,43 +2,40 @@ package overlay
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"capd/vfs"
 	"capd/vfs/diff"
 )
 
-// Files returns the differences at all paths but those of directories, in byte order of
-// paths, as a store sees them that keeps files and no directories: a move is a removal
-// and an addition. The Patch has their texts. The overlay does not change while Files
-// runs.
+// Files is Patch for a lower tree that keeps files and no directories: it leaves out the
+// changes of directories in which no file is another one.
 func (o *Overlay) Files(ctx context.Context) ([]diff.Change, *Patch, error) {
 	o.warm(ctx, "")
-	p := newPatch(o)
-	d := &draft{differ: map[string]filePatch{}, patch: p}
-	err := o.unchanged(ctx, func(s *snapshot) error {
-		d.s = s
-		return d.compare(ctx)
+	var d *draft
+	err := o.unchanged(ctx, func(s *snapshot) (err error) {
+		d, err = s.files(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	var all []diff.Change
-	for _, path := range slices.Sorted(maps.Keys(d.differ)) {
-		f := d.differ[path]
-		f.was, f.is = withoutDir(f.was), withoutDir(f.is)
-		if f.was != f.is {
-			p.files[path] = []filePatch{f}
-			all = append(all, diff.Change{Path: path, Kind: diff.KindOf(f.was, f.is), Was: f.was, Is: f.is})
-		}
-	}
-	return all, p, nil
+	return d.changes, d.patch, nil
 }
 
-func withoutDir(s diff.State) diff.State {
-	if s.Kind == vfs.DirKind {
-		return diff.State{}
+// files returns what Files does.
+func (s *snapshot) files(ctx context.Context) (*draft, error) {
+	d, err := s.draft(ctx)
+	if err == nil {
+		d.changes = slices.DeleteFunc(d.changes, d.hasNoFile)
 	}
-	return s
+	return d, err
 }
+
+// hasNoFile reports whether c concerns directories alone.
+func (d *draft) hasNoFile(c diff.Change) bool {
+	return isDir(c.Was) && isDir(c.Is) && !slices.ContainsFunc(d.patch.files[c.Path], func(f filePatch) bool { return !isDir(f.was) || !isDir(f.is) })
+}
+
+// isDir reports whether s is a directory, or nothing.
+func isDir(s diff.State) bool { return s.Absent() || s.Kind == vfs.DirKind }

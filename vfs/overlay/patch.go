@@ -33,13 +33,12 @@ type filePatch struct {
 // Patch returns the changes that Diff returns for the whole tree, and their text.
 func (o *Overlay) Patch(ctx context.Context) ([]diff.Change, *Patch, error) {
 	o.warm(ctx, "")
-	d := &draft{at: map[string]*diff.Change{}, from: map[string]*diff.Change{}, differ: map[string]filePatch{}, patch: newPatch(o)}
+	var d *draft
 	err := o.unchanged(ctx, func(s *snapshot) (err error) {
-		d.s = s
-		if d.changes, err = s.diff(ctx, ""); err != nil {
+		if d, err = s.draft(ctx); err != nil {
 			return err
 		}
-		return d.run(ctx)
+		return d.directories(ctx)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -47,8 +46,16 @@ func (o *Overlay) Patch(ctx context.Context) ([]diff.Change, *Patch, error) {
 	return d.changes, d.patch, nil
 }
 
-func newPatch(o *Overlay) *Patch {
-	return &Patch{o: o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}
+// draft returns the changes of s, and their text but for what git does not know of
+// directories.
+func (s *snapshot) draft(ctx context.Context) (*draft, error) {
+	changes, err := s.diff(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{s: s, changes: changes, at: map[string]*diff.Change{}, from: map[string]*diff.Change{}, differ: map[string]filePatch{},
+		patch: &Patch{o: s.o, files: map[string][]filePatch{}, lacks: map[string][]string{}, newer: map[string]bool{}}}
+	return d, d.run(ctx)
 }
 
 const (
@@ -159,7 +166,7 @@ func (d *draft) run(ctx context.Context) error {
 			d.patch.newer[at] = true
 		}
 	}
-	return d.directories(ctx, paths)
+	return nil
 }
 
 // compare finds the paths that differ, with their old and new states.

@@ -2,6 +2,8 @@ package overlay
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"capd/vfs"
 	"capd/vfs/diff"
@@ -9,9 +11,9 @@ import (
 
 // directories notes where git apply would make other directories than the overlay
 // shows. Git only knows directories that hold files.
-func (d *draft) directories(ctx context.Context, paths []string) error {
+func (d *draft) directories(ctx context.Context) error {
 	seen := map[string]bool{}
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(d.differ)) {
 		f := d.differ[path]
 		if f.was.Kind == vfs.DirKind || f.is.Kind == vfs.DirKind {
 			if err := d.directory(ctx, path, seen); err != nil {
