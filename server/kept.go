@@ -102,8 +102,11 @@ func openKept(ctx context.Context, st state.Dir, u *virtualfs.URL, l memory.Limi
 		waits, settling, err = overlay.Waits(ctx, root)
 	}
 	if err == nil {
-		if !waits || settling { // what was settled shows in what the store has now
+		switch {
+		case !waits:
 			k.of.Base = ""
+		case settling: // what was settled shows in what the store has now
+			k.of.Base = present(k.of.Base)
 		}
 		k.of.Format, k.of.Path, k.of.URL = keptFormat, u.Place, u.String()
 		err = k.write()
@@ -116,6 +119,15 @@ func openKept(ctx context.Context, st state.Dir, u *virtualfs.URL, l memory.Limi
 		Tree: tree, Kept: true, Base: k.of.Base, SetBase: k.setBase,
 		Close: func(settled bool) error { return errors.Join(store.Close(), k.close(settled)) },
 	}, nil
+}
+
+// present returns base with what the store has now: only the blank and the ref, if base
+// has one. See openGit.
+func present(base string) string {
+	if at := strings.IndexByte(base, ' '); at >= 0 {
+		return base[at:]
+	}
+	return ""
 }
 
 // takeKept takes the directory dir for this process, until its lock is closed. It makes dir if it
@@ -176,9 +188,14 @@ func (k *kept) setBase(base string) error {
 	return k.write()
 }
 
-// close unlocks the directory. It removes it first if no change waits in it.
+// close unlocks the directory. It removes it first if no change waits in it: settled says so of
+// one that an overlay used.
 func (k *kept) close(settled bool) error {
 	var err error
+	if !settled {
+		waits, damaged := k.waits(context.Background())
+		settled = !waits && damaged == nil
+	}
 	if settled {
 		err = state.RemoveDir(k.dir)
 	}

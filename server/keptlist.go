@@ -123,7 +123,7 @@ func (s *Server) tellKept(ctx context.Context) {
 		case k.Problem != "":
 			s.logf("capd: changes that were kept cannot be used: %s", k.Problem)
 		case k.waits:
-			s.logf("capd: %s: changes that are kept wait there; mount %s there again to see them", operator.Place(k.Path), vfs.Printable(k.URL))
+			s.logf("capd: %s: changes that are kept wait there; mount %s there again to see them", operator.Place(k.Path), operator.Quote(vfs.Printable(k.URL)))
 		default:
 			_ = ForgetKept(s.state, k.Name)
 		}

@@ -189,6 +189,10 @@ func (fs *FS) open(ctx context.Context, u *URL, a operator.Attenuation) (*mount,
 		below = u.Below
 	}
 	opener := fs.o.Open[below.Scheme]
+	if opener == nil && u.Below != nil {
+		return nil, nil, vfs.Errorf(vfs.Invalid, "%q is neither an option of an overlay, as in overlay:keep:URL and overlay:max=64MiB:URL, nor a kind of store; there are: %s",
+			below.Scheme, strings.Join(fs.schemes(), ", "))
+	}
 	if opener == nil {
 		return nil, nil, vfs.Errorf(vfs.Invalid, "there is no kind of store called %q; there are: %s", below.Scheme, strings.Join(fs.schemes(), ", "))
 	}

@@ -61,6 +61,8 @@ func locate(dir string) (layout, error) {
 		}
 	}
 	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir):
+		return layout{}, vfs.Errorf(vfs.NotFound, "there is no %s; name the directory of a git repository", dir)
 	case err != nil:
 		return layout{}, ambient(err)
 	case info.IsDir() && isRepository(dotGit):

@@ -142,7 +142,9 @@ func run(e *env, args []string) int {
 		return ended
 	}
 	if err == nil && ended < 0 {
-		err = k.Run(e)
+		if err = k.Run(e); ofHost(k) {
+			err = toOperator(err)
+		}
 	}
 	if unwritten := e.stdout.Flush(); err == nil {
 		err = unwritten
@@ -166,6 +168,12 @@ func newParser(e *env, c *commands, exit func(int)) (*kong.Kong, error) {
 		kong.Writers(e.stdout, e.stderr),
 		kong.Exit(exit),
 	)
+}
+
+// ofHost reports whether k is a command for the host's operator.
+func ofHost(k *kong.Context) bool {
+	g := k.Selected().ClosestGroup()
+	return g != nil && (g.Key == "host" || g.Key == "tree")
 }
 
 // kongExit unwinds kong after --help.

@@ -86,6 +86,9 @@ func (c *runCommand) Run(e *env) (err error) {
 	if first := c.Command[0]; strings.HasPrefix(first, "-") {
 		return usageError{"unknown flag " + vfs.Printable(first) + "; the program comes after --, as in capd run -- make test"}
 	}
+	if err := c.check(); err != nil {
+		return err
+	}
 	if err := sandbox.Available(); err != nil {
 		return err
 	}
@@ -99,6 +102,26 @@ func (c *runCommand) Run(e *env) (err error) {
 	}
 	defer from.close()
 	return c.in(e, st, from)
+}
+
+// check checks --bind and --env. It makes the paths of --bind absolute.
+func (c *runCommand) check() error {
+	for i, path := range c.Bind {
+		abs, err := filepath.Abs(path)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return usageError{fmt.Sprintf("--bind %s: %v", vfs.Printable(path), state.Reason(err))}
+		}
+		c.Bind[i] = abs
+	}
+	for _, pair := range c.Env {
+		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+			return usageError{"--env is NAME=VALUE"}
+		}
+	}
+	return nil
 }
 
 // source is the tree on which a program is run.
@@ -296,18 +319,6 @@ func (c *runCommand) fixed(from *source) ([]string, error) {
 }
 
 func (c *runCommand) sandboxed(e *env, from *source, dir string, fixed []string, caches []sandbox.Cache) (int, error) {
-	for i, path := range c.Bind {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return 0, err
-		}
-		c.Bind[i] = abs
-	}
-	for _, pair := range c.Env {
-		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
-			return 0, usageError{"--env is NAME=VALUE"}
-		}
-	}
 	code, err := sandbox.Run(from.ctx, sandbox.Command{
 		Args: c.Command, Tree: dir, ReadOnly: fixed, Bind: c.Bind, Caches: caches, Env: c.Env, Network: c.Network,
 		Limits: sandbox.Limits{

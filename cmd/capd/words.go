@@ -88,6 +88,25 @@ func inWords(msg string) string {
 	return msg
 }
 
+// forRoom ends a message about a full disk, for a guest.
+const forRoom = "; remove something or ask the host for room"
+
+// toOperator returns err in words for the host's operator, who would otherwise be told to
+// ask the host.
+func toOperator(err error) error {
+	ve, ok := errors.AsType[*vfs.Error](err)
+	if !ok {
+		return err
+	}
+	text, ok := strings.CutSuffix(ve.Msg, forRoom)
+	if !ok {
+		return err
+	}
+	said := *ve
+	said.Msg = text + "; make room on the disks of the state directory and of what is mounted, and try again"
+	return &said
+}
+
 // speak returns err in the command line's words, if it has a code.
 func speak(err error) error {
 	ve, ok := errors.AsType[*vfs.Error](err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"capd/meter"
+	"capd/vfs"
 	"capd/vfs/vfstest/check"
 )
 
@@ -157,5 +159,28 @@ func TestInWords(t *testing.T) {
 	}
 	if got, want := inWords("; list() shows what is here: busy"), "; list() shows what is here: busy"; got != want {
 		t.Fatalf("%q, want %q", got, want)
+	}
+}
+
+// A message that sends a guest to the host tells the operator what to do. The store has
+// such messages.
+func TestToOperator(t *testing.T) {
+	found := 0
+	for text := range texts(t, filepath.Join("..", "..", "backend", "physical")) {
+		if !strings.HasSuffix(text, forRoom) {
+			continue
+		}
+		found++
+		err := toOperator(fmt.Errorf("a mount: %w", vfs.At("draft", vfs.Errorf(vfs.Limit, "%s", text))))
+		want := "limit: draft: " + strings.TrimSuffix(text, forRoom) + "; make room on the disks of the state directory and of what is mounted, and try again"
+		if err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
+	if found == 0 {
+		t.Error("no message ends so")
+	}
+	if err := toOperator(vfs.Busy); err != vfs.Busy {
+		t.Error(err)
 	}
 }
