@@ -96,6 +96,9 @@ func (mountCommand) Help() string {
                         overlay:keep:URL keeps the changes for the next start of the host, and
                         overlay:upper=DIR:URL keeps them in DIR
 
+Changes that are not kept are held in memory: at most 1 GiB in a git mount and 64 MiB in an overlay,
+unless the URL says max=SIZE. A write beyond that answers quota.
+
 A directory is relative to the current one. In it, write %, ? and # as %25, %3F and %23.
 
 Examples:
