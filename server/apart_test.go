@@ -112,6 +112,18 @@ func TestUpperIsNotServed(t *testing.T) {
 	check.Is(t, "a part", mount("p", server.PhysicalURL(below)), vfs.Invalid)
 	check.Is(t, "an overlay that writes into another's", mount("p", "overlay:upper="+below+":memory:"), vfs.Invalid)
 	check.Is(t, "the same directory", mount("p", overlay), vfs.Busy)
+	check.OK(t, mount("q", server.PhysicalURL(dir("seen"))))
+	check.Is(t, "what is served", mount("p", "overlay:upper="+dir("seen")+":memory:"), vfs.Invalid)
+	if left, err := os.ReadDir(dir("seen")); err != nil || len(left) > 0 {
+		t.Errorf("%v was left, %v", left, err)
+	}
+	for _, in := range []string{"seen", "around/upper", "served"} { // nothing is left of what is refused
+		made := filepath.Join(top, in, "made")
+		check.Is(t, made, mount("p", "overlay:upper="+made+":"+server.PhysicalURL(served)), vfs.Invalid)
+		if _, err := os.Lstat(made); err == nil {
+			t.Errorf("%s was made", made)
+		}
+	}
 	check.OK(t, s.Unmount(t.Context(), "o"))
 	check.OK(t, mount("p", server.PhysicalURL(upper)))
 }

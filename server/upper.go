@@ -54,8 +54,8 @@ func (s stores) upperDir(dir string) (*virtualfs.Upper, error) {
 	}
 	store, end, err := s.directories.reserve(store, dir)
 	if err != nil {
+		_ = os.Remove(lock.Name())
 		if missing != nil {
-			_ = os.Remove(lock.Name())
 			_ = os.Remove(dir)
 		}
 		return nil, errors.Join(err, lock.Close())
