@@ -23,8 +23,8 @@ func (v *fileView) Dup() (vfs.Node, error) {
 	return v.derived(v.base, v.mask)
 }
 
-// Place says at which path of its membrane a view is, and whether it is read-only. It is
-// for the host, never a guest.
+// Place says where a view stands inside its membrane, and what bounds it. A guest never
+// sees one.
 type Place struct {
 	Path     string // from the guarded root
 	ReadOnly bool   // by attenuation; gates may refuse more
@@ -32,24 +32,27 @@ type Place struct {
 
 // PlaceOf reports n's place, if n is behind a membrane.
 func PlaceOf(n vfs.Node) (Place, bool) {
-	v, ok := n.(viewed)
-	if !ok {
-		return Place{}, false
+	switch v := n.(type) {
+	case *dirView:
+		return v.place(), true
+	case *stagedView:
+		return v.place(), true
+	case *fileView:
+		return v.place(), true
 	}
-	at := v.self()
-	return Place{Path: at.path, ReadOnly: at.mask&noWrite != 0}, true
+	return Place{}, false
 }
+
+func (v *view) place() Place { return Place{Path: v.path, ReadOnly: v.mask&noWrite != 0} }
 
 // MeterOf returns the meter that counts what is done through n (see [Revocable]), nil
 // for none.
 func MeterOf(n vfs.Node) *meter.Meter {
-	if v, ok := n.(viewed); ok {
-		return v.self().base.meter
+	switch v := n.(type) {
+	case *dirView:
+		return v.base.meter
+	case *fileView:
+		return v.base.meter
 	}
 	return nil
 }
-
-// viewed is a view of any kind of node.
-type viewed interface{ self() *view }
-
-func (v *view) self() *view { return v }
