@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,7 @@ func serve(path, backing string) error {
 	if os.Getenv(optionVar+string(KeepNames)) != "" {
 		o.EntryTimeout = new(time.Hour)
 	}
+	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP) // sent to the whole group: the end of the input follows
 	d := &disk{gate: make(chan struct{})}
 	close(d.gate)
 	raw := &slow{RawFileSystem: fs.NewNodeFS(root, &o), disk: d}
