@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 	"io"
 )
 
@@ -96,6 +97,33 @@ func VersionOf(ctx context.Context, f File) (Version, error) {
 	defer c.Close()
 	v, _, err := Hash(ctx, c)
 	return v, err
+}
+
+// Verified reads a content, and compares it with a version at the end.
+type Verified struct {
+	Differs bool // the content was read to its end, and has another version
+
+	r     io.Reader
+	sum   hash.Hash
+	want  Version
+	wrong error
+}
+
+// NewVerified returns a reader of r. It ends in the error wrong unless all of r has the
+// version want.
+func NewVerified(r io.Reader, want Version, wrong error) *Verified {
+	return &Verified{r: r, sum: sha256.New(), want: want, wrong: wrong}
+}
+
+// Read implements io.Reader.
+func (v *Verified) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	v.sum.Write(p[:n])
+	if err == io.EOF && Version(v.sum.Sum(nil)) != v.want {
+		v.Differs = true
+		return n, v.wrong
+	}
+	return n, err
 }
 
 // Hash reads all of c and returns its version and size. It stops when ctx ends.

@@ -131,25 +131,10 @@ func contentAt(ctx context.Context, at *diff.Cursor, path string) (io.ReadCloser
 	return diff.ReadFile(ctx, f)
 }
 
-// verified is one content of a pack. Its end answers corrupt if it is not what it
-// should be.
-type verified struct {
-	r    io.Reader
-	sum  hash.Hash
-	want vfs.Version
-}
-
-func (v *verified) Read(p []byte) (int, error) {
-	n, err := v.r.Read(p)
-	v.sum.Write(p[:n])
-	if err == io.EOF && vfs.Version(v.sum.Sum(nil)) != v.want {
-		return 0, errCopy
-	}
-	return n, err
-}
-
 var errCopy = vfs.Errorf(vfs.Corrupt, "a copy in the journal is damaged")
 
+// verify reads one content of a pack. Its end answers corrupt if it is not what it should
+// be.
 func verify(content io.ReaderAt, s segment, want vfs.Version) io.Reader {
-	return &verified{io.NewSectionReader(content, s.Offset, s.Size), sha256.New(), want}
+	return vfs.NewVerified(io.NewSectionReader(content, s.Offset, s.Size), want, errCopy)
 }

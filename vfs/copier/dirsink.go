@@ -2,8 +2,6 @@ package copier
 
 import (
 	"context"
-	"crypto/sha256"
-	"hash"
 	"io"
 
 	"capd/vfs"
@@ -129,7 +127,7 @@ func install(ctx context.Context, to Spot, f *File) error {
 		got, err = to.Dir.Replace(ctx, to.Name, r, to.If)
 	}
 	switch code := vfs.CodeOf(err); {
-	case r.differs || err == nil && got != f.Version:
+	case r.Differs || err == nil && got != f.Version:
 		return errAltered
 	case to.If.Absent && (code == vfs.Conflict || code == vfs.IsDir || code == vfs.NotRegular):
 		return vfs.Exists
@@ -137,27 +135,9 @@ func install(ctx context.Context, to Spot, f *File) error {
 	return err
 }
 
-// verified is the content of a file. It ends in errAltered unless it has the version
-// that the file had.
-type verified struct {
-	r       io.Reader
-	sum     hash.Hash
-	want    vfs.Version
-	differs bool
-}
-
-func verify(f *File) *verified {
-	return &verified{r: io.NewSectionReader(f, 0, f.Size()), sum: sha256.New(), want: f.Version}
-}
-
-func (v *verified) Read(p []byte) (int, error) {
-	n, err := v.r.Read(p)
-	v.sum.Write(p[:n])
-	if err == io.EOF && vfs.Version(v.sum.Sum(nil)) != v.want {
-		v.differs = true
-		return n, errAltered
-	}
-	return n, err
+// verify returns a reader of f that ends in errAltered unless the content has f's version.
+func verify(f *File) *vfs.Verified {
+	return vfs.NewVerified(io.NewSectionReader(f, 0, f.Size()), f.Version, errAltered)
 }
 
 // planner is a sink that makes nothing. It notes what is to be copied.
