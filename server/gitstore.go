@@ -222,14 +222,9 @@ func (c *commits) Revert(ctx context.Context, paths []string) (n int, err error)
 		return 0, err
 	}
 	for _, ch := range all {
-		if paths == nil || slices.ContainsFunc(paths, func(p string) bool { return within(ch.Path, p) }) {
+		if paths == nil || slices.ContainsFunc(paths, func(p string) bool { return diff.Within(ch.Path, p) }) {
 			n++
 		}
 	}
 	return n, c.tree.Revert(ctx, paths)
-}
-
-// within reports whether path is dir or lies below it.
-func within(path, dir string) bool {
-	return dir == "" || path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"capd/meter"
 	"capd/operator"
@@ -104,9 +103,7 @@ func (fs *FS) diffOwn(ctx context.Context, m *mount, o operator.DiffOptions, wan
 
 // within reports whether path is one of paths or below one.
 func within(paths []string, path string) bool {
-	return paths == nil || slices.ContainsFunc(paths, func(p string) bool {
-		return p == "" || path == p || strings.HasPrefix(path, p+"/")
-	})
+	return paths == nil || slices.ContainsFunc(paths, func(p string) bool { return diff.Within(path, p) })
 }
 
 // chosen reports whether c is at or below one of paths, or was before a rename.
@@ -145,7 +142,9 @@ func (fs *FS) withOverlay(path string, do func(*mount) error) error {
 	default:
 		return vfs.At(path, errNoChanges)
 	}
-	return inMount(path, m.alone(func() error { return do(m) }))
+	m.work.Lock()
+	defer m.work.Unlock()
+	return inMount(path, do(m))
 }
 
 // inMount is vfs.At, but keeps a path, below the mount, that err names, and the whole
@@ -158,12 +157,6 @@ func inMount(path string, err error) error {
 		path = vfs.Join(path, e.Path)
 	}
 	return vfs.At(path, err)
-}
-
-func (m *mount) alone(do func() error) error {
-	m.work.Lock()
-	defer m.work.Unlock()
-	return do()
 }
 
 // Apply implements [operator.VirtualFs]. What the mount withholds or guards is refused as for a
@@ -264,29 +257,30 @@ func (fs *FS) Revert(ctx context.Context, path string, paths []string) (n int, e
 	if err := m.known(ctx, paths); err != nil {
 		return 0, inMount(path, err)
 	}
-	ctx = m.credits(ctx)
-	err = m.alone(func() error {
-		var all []diff.Change
-		if m.overlay != nil {
-			if all, err = m.overlay.Diff(ctx, ""); err != nil {
-				return err
-			}
-		}
-		if len(all) == 0 && m.store.Own != nil {
-			n, err = m.store.Own.Revert(ctx, paths)
-			return err
-		}
-		for _, d := range all {
-			if within(paths, d.Path) {
-				n++
-			}
-		}
-		return m.overlay.Revert(ctx, paths)
-	})
-	if err != nil {
-		n = 0
+	m.work.Lock()
+	defer m.work.Unlock()
+	if n, err = m.revert(m.credits(ctx), paths); err != nil {
+		return 0, inMount(path, err)
 	}
-	return n, inMount(path, err)
+	return n, nil
+}
+
+func (m *mount) revert(ctx context.Context, paths []string) (n int, err error) {
+	var all []diff.Change
+	if m.overlay != nil {
+		if all, err = m.overlay.Diff(ctx, ""); err != nil {
+			return 0, err
+		}
+	}
+	if len(all) == 0 && m.store.Own != nil {
+		return m.store.Own.Revert(ctx, paths)
+	}
+	for _, d := range all {
+		if within(paths, d.Path) {
+			n++
+		}
+	}
+	return n, m.overlay.Revert(ctx, paths)
 }
 
 // credits returns a context in which a revert returns what it frees to the mount's
@@ -313,14 +307,11 @@ func (fs *FS) Commit(ctx context.Context, path string, c operator.Commit) (id st
 	if m.store.Own == nil {
 		return "", vfs.At(path, vfs.Errorf(vfs.Unsupported, "only a git mount can be committed"))
 	}
-	err = m.alone(func() error {
-		if id, err = m.store.Own.Commit(ctx, c, asReviewed(c.If, nil)); err != nil {
-			return err
-		}
-		if m.upper == nil {
-			return nil
-		}
-		return m.upper.Rebase(m.store)
-	})
+	m.work.Lock()
+	defer m.work.Unlock()
+	id, err = m.store.Own.Commit(ctx, c, asReviewed(c.If, nil))
+	if err == nil && m.upper != nil {
+		err = m.upper.Rebase(m.store)
+	}
 	return id, vfs.At(path, err)
 }

@@ -3,7 +3,6 @@ package virtualfs
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"capd/vfs"
 	"capd/vfs/diff"
@@ -60,22 +59,15 @@ func (m *mount) changedAt(ctx context.Context, path string) (found bool, err err
 
 // there reports whether a node is at path. It follows no link. It closes d.
 func there(ctx context.Context, d vfs.Dir, path string) (bool, error) {
-	name, rest, deeper := strings.Cut(path, "/")
-	n, err := d.Lookup(ctx, name)
-	d.Close()
-	switch {
-	case vfs.CodeOf(err) == vfs.NotFound:
-		return false, nil
-	case err != nil || !deeper:
-		if err == nil {
-			n.Close()
-		}
-		return err == nil, err
-	}
-	sub, ok := n.(vfs.Dir)
-	if !ok {
-		n.Close()
+	defer d.Close()
+	at := diff.NewCursor(d)
+	defer at.Close()
+	n, err := at.Open(ctx, path)
+	switch code := vfs.CodeOf(err); {
+	case err == nil:
+		return true, n.Close()
+	case code == vfs.NotFound || code == vfs.NotDir:
 		return false, nil
 	}
-	return there(ctx, sub, rest)
+	return false, err
 }

@@ -44,10 +44,9 @@ func (c *Cursor) Dir(ctx context.Context, path string) (vfs.Dir, error) {
 		if err != nil {
 			return nil, err
 		}
-		next, ok := n.(vfs.Dir)
-		if !ok {
-			n.Close()
-			return nil, vfs.NotDir
+		next, err := vfs.AsDir(n)
+		if err != nil {
+			return nil, err
 		}
 		c.way = append(c.way, stop{name, next})
 		at = next
@@ -87,6 +86,11 @@ func (c *Cursor) Close() { c.back(0) }
 func Split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(i, 0)], path[i+1:]
+}
+
+// Within reports whether path is dir or lies below it.
+func Within(path, dir string) bool {
+	return dir == "" || path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }
 
 // ComparePaths orders paths as a walk visits them: by name, and a directory just before

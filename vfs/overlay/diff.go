@@ -76,7 +76,7 @@ func (s *snapshot) diff(ctx context.Context, under string) ([]diff.Change, error
 // differences calls f for each change at or below under, until f returns false.
 func (s *snapshot) differences(ctx context.Context, under string, f func(diff.Change) bool) error {
 	for _, n := range s.nodes {
-		if n.through || !within(n.path, under) {
+		if n.through || !diff.Within(n.path, under) {
 			continue
 		}
 		if c, err := s.compare(ctx, n); err != nil || c.Kind != "" && !f(c) {
@@ -84,7 +84,7 @@ func (s *snapshot) differences(ctx context.Context, under string, f func(diff.Ch
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(s.bases)) {
-		if !within(path, under) {
+		if !diff.Within(path, under) {
 			continue
 		}
 		if c, err := s.nodeless(ctx, path); err != nil || c.Kind != "" && !f(c) {

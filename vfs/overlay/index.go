@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"capd/vfs"
+	"capd/vfs/diff"
 )
 
 // Names in an upper store.
@@ -123,7 +124,7 @@ func (e *edit) sound() bool {
 	case know:
 		return sound(path) && e.Base != nil
 	case move:
-		return sound(path) && sound(to) && !within(to, path)
+		return sound(path) && sound(to) && !diff.Within(to, path)
 	case adopt:
 		return sound(path) && sound(to)
 	case drop, detach, forget:

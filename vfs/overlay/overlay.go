@@ -20,7 +20,6 @@ package overlay
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -257,8 +256,3 @@ type bare struct{ context.Context }
 func (bare) Value(any) any { return nil }
 
 func nowMs() int64 { return time.Now().UnixMilli() }
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	return dir == "" || path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
-}

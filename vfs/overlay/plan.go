@@ -88,7 +88,7 @@ func (p *plan) decides(sides []string) error {
 	all = slices.AppendSeq(all, maps.Keys(p.changes))
 	all = slices.AppendSeq(all, maps.Keys(p.clashes))
 	for _, side := range sides {
-		if !slices.ContainsFunc(all, func(path string) bool { return within(path, side) }) {
+		if !slices.ContainsFunc(all, func(path string) bool { return diff.Within(path, side) }) {
 			return vfs.At(side, vfs.Errorf(vfs.Invalid, "ours or theirs names this path, but nothing was changed here"))
 		}
 	}
@@ -105,7 +105,7 @@ func (p *plan) collect(ctx context.Context) error {
 		if n.through || n.kind == gone {
 			continue
 		}
-		if walked == "" || !within(n.path, walked) {
+		if walked == "" || !diff.Within(n.path, walked) {
 			walked = n.path
 			if err := p.addAll(ctx, n.path, p.s.shown.Open); err != nil {
 				return err

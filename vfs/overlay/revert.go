@@ -124,7 +124,7 @@ func (s *snapshot) reverts(ctx context.Context, chosen *selection) ([]edit, erro
 				kept[n.implied] = n
 			}
 			continue
-		case dropped != "" && within(n.path, dropped):
+		case dropped != "" && diff.Within(n.path, dropped):
 		case n.through:
 			edits = append(edits, touches(n.path, 0))
 		default:

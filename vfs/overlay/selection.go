@@ -94,7 +94,7 @@ func (c *selection) has(path string) bool {
 		return true
 	}
 	i, found := slices.BinarySearchFunc(c.deep, path, diff.ComparePaths)
-	return found || i > 0 && within(path, c.deep[i-1])
+	return found || i > 0 && diff.Within(path, c.deep[i-1])
 }
 
 // meets reports whether path, or something below it, was chosen.
@@ -103,5 +103,5 @@ func (c *selection) meets(path string) bool {
 		return true
 	}
 	i, _ := slices.BinarySearchFunc(c.deep, path, diff.ComparePaths)
-	return i < len(c.deep) && within(c.deep[i], path)
+	return i < len(c.deep) && diff.Within(c.deep[i], path)
 }
