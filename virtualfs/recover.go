@@ -82,25 +82,21 @@ func Recover(ctx context.Context, journal vfs.Dir, open map[string]Opener, other
 		}
 		names := namespace.New()
 		for path, url := range t.Mounts {
-			if url == "" {
-				if err := names.Mount(path, namespace.New().Root(), namespace.Options{}); err != nil {
+			s := &Store{Root: namespace.New().Root}
+			if url != "" {
+				u, err := ParseURL(url)
+				if err != nil {
 					return nil, err
 				}
-				continue
+				opener := open[u.Scheme]
+				if opener == nil {
+					return nil, vfs.Errorf(vfs.NotFound, "no store is of kind %q any more", u.Scheme)
+				}
+				if s, err = opener(ctx, u); err != nil {
+					return nil, err
+				}
+				stores = append(stores, s)
 			}
-			u, err := ParseURL(url)
-			if err != nil {
-				return nil, err
-			}
-			opener := open[u.Scheme]
-			if opener == nil {
-				return nil, vfs.Errorf(vfs.NotFound, "no store is of kind %q any more", u.Scheme)
-			}
-			s, err := opener(ctx, u)
-			if err != nil {
-				return nil, err
-			}
-			stores = append(stores, s)
 			if err := names.Mount(path, s.Root(), namespace.Options{}); err != nil {
 				return nil, err
 			}
