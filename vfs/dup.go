@@ -8,9 +8,13 @@ type Duper interface {
 // Dup returns another reference to n with the same rights. Each reference is closed
 // separately. Dup answers unsupported when n is not a [Duper]. Every directory and every
 // file behind a membrane is one.
-func Dup(n Node) (Node, error) {
-	if d, ok := n.(Duper); ok {
-		return d.Dup()
+func Dup[N Node](n N) (again N, err error) {
+	if d, ok := Node(n).(Duper); ok {
+		n, err := d.Dup()
+		if err != nil {
+			return again, err
+		}
+		return n.(N), nil
 	}
-	return nil, Errorf(Unsupported, "only a directory or a file behind a membrane can be duplicated")
+	return again, Errorf(Unsupported, "only a directory or a file behind a membrane can be duplicated")
 }

@@ -41,7 +41,7 @@ func (fs *FS) Materialize(ctx context.Context, path string, b operator.Bounds, p
 // Dir opens the directory at path with the host's own rights.
 func (fs *FS) Dir(ctx context.Context, path string) (vfs.Dir, error) {
 	if path == "" {
-		return dup(fs.top)
+		return vfs.Dup(fs.top)
 	}
 	d, err := vfs.WalkDir(ctx, fs.top, path)
 	return d, vfs.At(path, err)
@@ -57,12 +57,4 @@ func (t *openTree) Close() error {
 	err := t.Tree.Close()
 	t.from.Close()
 	return err
-}
-
-func dup(d vfs.Dir) (vfs.Dir, error) {
-	n, err := vfs.Dup(d)
-	if err != nil {
-		return nil, err
-	}
-	return n.(vfs.Dir), nil
 }

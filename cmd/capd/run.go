@@ -147,11 +147,7 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 		if name != c.capName() {
 			return nil, server.ErrOthers
 		}
-		n, err := vfs.Dup(d)
-		if err != nil {
-			return nil, err
-		}
-		return n.(vfs.Dir), nil
+		return vfs.Dup[vfs.Dir](d)
 	}})
 	if err != nil {
 		return nil, err
