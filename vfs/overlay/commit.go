@@ -100,11 +100,7 @@ func (s *snapshot) agrees(ctx context.Context) error {
 		if b.moved {
 			continue
 		}
-		is, err := s.lowerState(ctx, path)
-		if err != nil {
-			return err
-		}
-		wanted, err := s.visible(ctx, path)
+		is, wanted, err := s.both(ctx, path)
 		if err != nil {
 			return err
 		}

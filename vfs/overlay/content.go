@@ -129,6 +129,20 @@ func besideOld(err error) error {
 	return &more
 }
 
+// fileIn opens the file called name in d, a directory of the upper store.
+func fileIn(ctx context.Context, d vfs.Dir, name string) (vfs.File, error) {
+	n, err := d.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := n.(vfs.File)
+	if !ok {
+		n.Close()
+		return nil, errIndex
+	}
+	return f, nil
+}
+
 // file opens c in the upper store. It stays open until c is removed.
 func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
 	if !vfs.IsTrying(ctx) {
@@ -143,14 +157,9 @@ func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
 	if err := ready(ctx, cs.dir); err != nil {
 		return nil, err
 	}
-	n, err := cs.dir.Lookup(ctx, c.name())
+	f, err := fileIn(ctx, cs.dir, c.name())
 	if err != nil {
 		return nil, err
-	}
-	f, ok := n.(vfs.File)
-	if !ok {
-		n.Close()
-		return nil, errIndex
 	}
 	c.known = f
 	return f, ready(ctx, f)

@@ -270,14 +270,9 @@ func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 
 // openIndex opens the index, of which end bytes are on disk.
 func (o *Overlay) openIndex(ctx context.Context, end int64) error {
-	n, err := o.upper.Lookup(ctx, indexName)
+	f, err := fileIn(ctx, o.upper, indexName)
 	if err != nil {
 		return err
-	}
-	f, ok := n.(vfs.File)
-	if !ok {
-		n.Close()
-		return errIndex
 	}
 	w := &o.flusher
 	w.mu.Lock()
@@ -298,19 +293,14 @@ func (o *Overlay) compact(ctx context.Context) {
 
 // readWhole reads the whole file called name.
 func readWhole(ctx context.Context, d vfs.Dir, name string) ([]byte, error) {
-	n, err := d.Lookup(ctx, name)
+	f, err := fileIn(ctx, d, name)
 	if err != nil {
 		return nil, err
 	}
-	defer n.Close()
-	f, ok := n.(vfs.File)
-	if !ok {
-		return nil, errIndex
-	}
-	c, err := vfs.Open(ctx, f)
+	r, err := diff.ReadFile(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	return io.ReadAll(io.NewSectionReader(c, 0, c.Size()))
+	defer r.Close()
+	return io.ReadAll(r)
 }

@@ -160,17 +160,13 @@ func (r *ref) beneath(ctx context.Context, path string, stands bool, do func(vfs
 		if err == nil {
 			err = do(n)
 		}
-		if path != "" && vfs.CodeOf(err) == vfs.Stale {
+		if stands && path != "" && vfs.CodeOf(err) == vfs.Stale {
 			r.window.drop(path, n)
 		}
 		return err
 	}
 	if !stands {
-		n, err := r.window.at(ctx, r.o, path)
-		if err != nil {
-			return err
-		}
-		return do(n)
+		return ask()
 	}
 	return steady(ctx, ask)
 }

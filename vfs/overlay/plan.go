@@ -164,16 +164,9 @@ func (p *plan) addAll(ctx context.Context, path string, open func(context.Contex
 
 // compareAt compares the three states at path.
 func (p *plan) compareAt(ctx context.Context, path string) error {
-	is, err := p.s.lowerState(ctx, path)
-	if err != nil {
+	is, wanted, err := p.s.both(ctx, path)
+	if err != nil || is == wanted {
 		return err
-	}
-	wanted, err := p.s.visible(ctx, path)
-	if err != nil {
-		return err
-	}
-	if is == wanted {
-		return nil
 	}
 	was := is
 	if b, known := p.s.bases[path]; known && !b.moved {

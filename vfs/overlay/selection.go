@@ -62,11 +62,7 @@ func (s *snapshot) choose(paths []string, whole bool) (*selection, error) {
 // lead adds to chosen the directories on the way that the lower tree lacks.
 func (s *snapshot) lead(ctx context.Context, chosen *selection) error {
 	for up := range chosen.above() {
-		shown, err := s.visible(ctx, up)
-		if err != nil {
-			return err
-		}
-		is, err := s.lowerState(ctx, up)
+		is, shown, err := s.both(ctx, up)
 		if err != nil {
 			return err
 		}

@@ -127,6 +127,14 @@ func (s *snapshot) lowerState(ctx context.Context, path string) (diff.State, err
 	return stateAt(ctx, path, s.lower.Open)
 }
 
+// both returns the states of path in the lower tree and in the overlay.
+func (s *snapshot) both(ctx context.Context, path string) (lower, shown diff.State, err error) {
+	if lower, err = s.lowerState(ctx, path); err == nil {
+		shown, err = s.visible(ctx, path)
+	}
+	return lower, shown, err
+}
+
 // open opens what the overlay shows at path.
 func (o *Overlay) open(ctx context.Context, path string) (vfs.Node, error) {
 	root := o.Root()

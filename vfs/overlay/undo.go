@@ -97,12 +97,11 @@ func (f *freeze) add(ctx context.Context, c diff.Change) error {
 	if i, ok := f.s.at[at]; ok && !f.s.nodes[i].through {
 		undo = edit{Do: set, Path: raw(at), Node: f.s.nodes[i].state}
 	}
-	var put edit
+	put := sets(at, state{Kind: gone})
 	switch c.Is.Kind {
 	case vfs.DirKind:
-		put = edit{Do: detach, Path: raw(at)}
 		undo = edit{Do: adopt, Path: raw(at), To: raw(c.Path)}
-		f.edits = append(f.edits, put)
+		f.edits = append(f.edits, edit{Do: detach, Path: raw(at)})
 		put = touches(at, nowMs())
 	case vfs.FileKind:
 		staged, err := f.stage(ctx, c)
@@ -112,8 +111,6 @@ func (f *freeze) add(ctx context.Context, c diff.Change) error {
 		put = sets(at, state{Kind: vfs.FileKind, Exec: c.Is.Exec, Content: staged.id})
 	case vfs.LinkKind:
 		put = sets(at, state{Kind: vfs.LinkKind, Target: raw(c.Is.Target), Ms: nowMs()})
-	default:
-		put = sets(at, state{Kind: gone})
 	}
 	f.edits, f.back = append(f.edits, put), append(f.back, undo)
 	return nil
