@@ -80,6 +80,7 @@ func (r *removal) commit() (e vfs.Effect, again bool, err error) {
 	return d.remove(dir, r.name, r.was)
 }
 
+// removable returns what is called name, if c allows to remove or move it.
 func (d *Dir) removable(ctx context.Context, name string, c vfs.If) (seen, error) {
 	was, err := d.seen(ctx, name, c)
 	if err != nil {

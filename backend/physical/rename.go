@@ -28,7 +28,7 @@ func (d *Dir) Rename(ctx context.Context, name string, dst vfs.Dir, newName stri
 	}
 	r := renaming{src: d, dst: into, name: name, newName: newName, from: from, to: to}
 	if r.same() {
-		if _, err := r.source(ctx); err != nil {
+		if _, err := d.removable(ctx, name, from); err != nil {
 			return err
 		}
 		over, err := d.seen(ctx, name, to)
@@ -86,25 +86,11 @@ func (r *renaming) same() bool {
 	return r.oldPath() == r.newPath() && r.src.at.id.same(r.dst.at.id)
 }
 
-func (r *renaming) source(ctx context.Context) (attr, error) {
-	var err error
-	if r.was, err = r.src.seen(ctx, r.name, r.from); err != nil {
-		return attr{}, err
-	}
-	if !r.was.exists && r.from.Is.IsZero() {
-		return attr{}, vfs.At("", vfs.NotFound)
-	}
-	if r.was.exists && r.was.attr.kind == vfs.Other {
-		return attr{}, r.was.attr.regular()
-	}
-	return r.was.attr, unconditional(r.was, r.from)
-}
-
-func (r *renaming) prepare(ctx context.Context) error {
-	a, err := r.source(ctx)
-	if err != nil {
+func (r *renaming) prepare(ctx context.Context) (err error) {
+	if r.was, err = r.src.removable(ctx, r.name, r.from); err != nil {
 		return err
 	}
+	a := r.was.attr
 	if a.kind == vfs.DirKind && (r.newPath() == r.oldPath() || strings.HasPrefix(r.newPath(), r.oldPath()+"/")) {
 		return vfs.ErrIntoItself
 	}

@@ -34,8 +34,11 @@ func (d *Dir) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) 
 	if err := d.mayMake(ctx, name); err != nil {
 		return nil, err
 	}
-	if was, err := d.seen(ctx, name, vfs.If{}); err != nil || was.exists {
-		return nil, orExists(err)
+	switch was, err := d.seen(ctx, name, vfs.If{}); {
+	case err != nil:
+		return nil, err
+	case was.exists:
+		return nil, vfs.At("", vfs.Exists)
 	}
 	if err := d.inherits(); err != nil {
 		return nil, err
@@ -50,13 +53,6 @@ func (d *Dir) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) 
 		return nil, err
 	}
 	return s, nil
-}
-
-func orExists(err error) error {
-	if err != nil {
-		return err
-	}
-	return vfs.At("", vfs.Exists)
 }
 
 // inherits answers unsupported where new directories take over something of d.
@@ -112,19 +108,10 @@ func (s *stagedDir) Place(ctx context.Context) error {
 	}
 	r := renaming{src: s.outside(), dst: s.in, name: s.temp, newName: s.name, comes: 1}
 	err := r.run(ctx)
-	if err == nil {
-		s.end()
+	if err == nil && !s.over.Swap(true) {
+		s.done()
 	}
 	return err
-}
-
-// end reports whether this call ended s.
-func (s *stagedDir) end() bool {
-	if s.over.Swap(true) {
-		return false
-	}
-	s.done()
-	return true
 }
 
 // Drop implements vfs.StagedDir.
