@@ -85,9 +85,9 @@ func leased(path string, keep bool) (root Digest, live bool, err error) {
 		}
 		return Digest{}, false, nil
 	}
-	root, err = readRoot(path)
+	lease, err := readPin(path)
 	if errors.Is(err, fs.ErrNotExist) { // released meanwhile
 		return Digest{}, false, nil
 	}
-	return root, true, err
+	return lease.Root, true, err
 }

@@ -170,12 +170,6 @@ func checkPin(name string) error {
 	return nil
 }
 
-// readRoot returns the root of a pin or a lease.
-func readRoot(path string) (root Digest, err error) {
-	p, err := readPin(path)
-	return p.Root, err
-}
-
 // readPin reads a pin or a lease. It ignores a description that cannot be read.
 func readPin(path string) (p Pin, err error) {
 	f, err := os.Open(path)

@@ -161,23 +161,16 @@ func (s *Store) enter(ctx context.Context, exclusive bool) (leave func(), err er
 			return func() { f.Close() }, nil
 		}
 		if err == nil {
-			err = pause(ctx, wait)
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(wait):
+			}
 		}
 		if err != nil {
 			f.Close()
 			return nil, explain(err)
 		}
-	}
-}
-
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -140,8 +140,8 @@ func (u *upload) addWhole(ctx context.Context, r *io.SectionReader) (Digest, err
 	if there, err := u.has(ctx, d); there || err != nil {
 		return d, err
 	}
-	path, ok := u.claim(d)
-	if !ok {
+	path := u.file()
+	if !u.claim(d, path) {
 		return d, nil // another call has it
 	}
 	f, err := create(path)
@@ -193,12 +193,7 @@ func (u *upload) addStream(ctx context.Context, r *io.SectionReader) (Digest, er
 	h.Sum(d.Hash[:0])
 	there, err := u.has(ctx, d)
 	if !there && err == nil {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if _, there = u.blobs[d.Hash]; !there {
-			u.blobs[d.Hash] = path
-			u.stored += d.Size
-		}
+		there = !u.claim(d, path)
 	}
 	if there || err != nil {
 		os.Remove(path)
@@ -230,26 +225,21 @@ func finish(f *os.File, err error) error {
 func (u *upload) file() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.newFile()
-}
-
-func (u *upload) newFile() string {
 	u.files++
 	return filepath.Join(u.dir, strconv.FormatUint(u.files, 10))
 }
 
 // claim notes that the caller stores d in the file at path. It reports false if
 // somebody did so before.
-func (u *upload) claim(d Digest) (path string, ok bool) {
+func (u *upload) claim(d Digest, path string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if _, taken := u.blobs[d.Hash]; taken {
-		return "", false
+		return false
 	}
-	path = u.newFile()
 	u.blobs[d.Hash] = path
 	u.stored += d.Size
-	return path, true
+	return true
 }
 
 // has reports whether d was added, or is stored already. If so, it keeps d from a
