@@ -25,14 +25,11 @@ func (v Version) String() string {
 
 // ParseVersion parses what String returns. It answers invalid.
 func ParseVersion(s string) (Version, error) {
-	var v Version
-	if len(s) != hex.EncodedLen(len(v)) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(Version{}) || Version(b).IsZero() {
 		return Version{}, Errorf(Invalid, "a version is 64 hexadecimal digits, as stat and every write answer it")
 	}
-	if _, err := hex.Decode(v[:], []byte(s)); err != nil || v.IsZero() {
-		return Version{}, Errorf(Invalid, "a version is 64 hexadecimal digits, as stat and every write answer it")
-	}
-	return v, nil
+	return Version(b), nil
 }
 
 // If is a condition on a change. The zero If always holds. A change whose condition

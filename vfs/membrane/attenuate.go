@@ -30,11 +30,9 @@ func ReadOnlyFile(f vfs.File) (vfs.File, error) {
 
 // RevocableDir returns d behind a new gate of its own, and the control of that gate.
 func RevocableDir(d vfs.Dir) (vfs.Dir, *Control, error) {
-	v, err := viewOf[*dirView](d)
-	if err != nil {
-		return nil, nil, err
-	}
-	return v.revocable(v.base.meter)
+	n, c, err := Revocable(d, MeterOf(d))
+	r, _ := n.(vfs.Dir)
+	return r, c, err
 }
 
 func (v *dirView) revocable(m *meter.Meter) (vfs.Dir, *Control, error) {
@@ -53,11 +51,9 @@ func (v *dirView) revocable(m *meter.Meter) (vfs.Dir, *Control, error) {
 
 // RevocableFile is [RevocableDir] for a file.
 func RevocableFile(f vfs.File) (vfs.File, *Control, error) {
-	v, err := viewOf[*fileView](f)
-	if err != nil {
-		return nil, nil, err
-	}
-	return v.revocable(v.base.meter)
+	n, c, err := Revocable(f, MeterOf(f))
+	r, _ := n.(vfs.File)
+	return r, c, err
 }
 
 func (v *fileView) revocable(m *meter.Meter) (vfs.File, *Control, error) {

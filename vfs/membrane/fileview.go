@@ -226,13 +226,6 @@ type linkView struct {
 	link vfs.Link
 }
 
-func (v *linkView) Target(ctx context.Context) (target string, err error) {
-	err = v.look(ctx, OpTarget, func(ctx context.Context) error {
-		target, err = v.link.Target(ctx)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return target, nil
+func (v *linkView) Target(ctx context.Context) (string, error) {
+	return answer(ctx, &v.view, OpTarget, v.link.Target)
 }

@@ -25,9 +25,11 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	}, src, tgt)
 	var size int64
 	onlyFile := func(measured bool) error {
-		return whileBound(func(ctx context.Context) (err error) {
-			from, size, err = v.onlyFile(ctx, name, from, measured)
-			return err
+		return whileBound(func(ctx context.Context) error {
+			return v.guards.within(ctx, func(ctx context.Context) (err error) {
+				from, size, err = v.fileAlone(ctx, name, from, measured)
+				return err
+			})
 		}, src, tgt)(ctx)
 	}
 	op := Op{Kind: OpRename, Path: src.path, To: tgt.path}
@@ -58,18 +60,10 @@ func (v *dirView) Rename(ctx context.Context, name string, dst vfs.Dir, newName 
 	})
 }
 
-// onlyFile checks a move to where other rules apply. Only a file may go, since other
+// fileAlone checks a move to where other rules apply. Only a file may go, since other
 // rules might apply to what a directory holds. The file's version becomes a condition
 // of the change. If measured is set, size is the size of that version, whatever happens
 // to the place meanwhile.
-func (v *dirView) onlyFile(ctx context.Context, name string, from vfs.If, measured bool) (is vfs.If, size int64, err error) {
-	err = v.guards.within(ctx, func(ctx context.Context) error {
-		is, size, err = v.fileAlone(ctx, name, from, measured)
-		return err
-	})
-	return is, size, err
-}
-
 func (v *dirView) fileAlone(ctx context.Context, name string, from vfs.If, measured bool) (_ vfs.If, size int64, err error) {
 	n, err := v.dir.Lookup(ctx, name)
 	if err != nil {

@@ -284,7 +284,7 @@ func (v *view) Immutable() bool { return v.mask&noWrite != 0 || vfs.IsImmutable(
 // Stat serves every kind of view.
 func (v *view) Stat(ctx context.Context) (vfs.Info, error) {
 	if !v.guards.bare(v.rules) {
-		return v.guardedStat(ctx)
+		return answer(ctx, v, OpStat, v.inner.node.Stat)
 	}
 	if err := v.may(ctx, noRead); err != nil {
 		return vfs.Info{}, err
@@ -309,15 +309,17 @@ func (v *view) stat(ctx context.Context) (vfs.Info, error) {
 	return v.inner.node.Stat(ctx)
 }
 
-func (v *view) guardedStat(ctx context.Context) (info vfs.Info, err error) {
-	err = v.look(ctx, OpStat, func(ctx context.Context) error {
-		info, err = v.inner.node.Stat(ctx)
+// answer is look for a read with a result, which it withholds with an error.
+func answer[T any](ctx context.Context, v *view, kind OpKind, do func(context.Context) (T, error)) (got T, err error) {
+	err = v.look(ctx, kind, func(ctx context.Context) error {
+		got, err = do(ctx)
 		return err
 	})
 	if err != nil {
-		return vfs.Info{}, err
+		var none T
+		return none, err
 	}
-	return info, nil
+	return got, nil
 }
 
 // Close gives up the view's references. It works after a revoke.

@@ -141,17 +141,6 @@ func (t *mountTable) child(p *mountPoint, name string) *mountPoint {
 	return c
 }
 
-// at returns the point at names, or nil.
-func (t *mountTable) at(names []string) *mountPoint {
-	p := t.root
-	for _, name := range names {
-		if p = p.below[name]; p == nil {
-			return nil
-		}
-	}
-	return p
-}
-
 // find returns the point at names, or nil, and the mount whose tree contains that
 // place, or nil.
 func (t *mountTable) find(names []string) (at *mountPoint, in *mount) {

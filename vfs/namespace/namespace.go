@@ -57,10 +57,11 @@ func (n *Namespace) Mount(path string, tree vfs.Dir, o Options) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	t := n.table.Load()
+	at, _ := t.find(names)
 	switch {
 	case n.closed:
 		return vfs.Errorf(vfs.Stale, "the namespace was closed")
-	case t.at(names) != nil && t.at(names).mount != nil:
+	case at != nil && at.mount != nil:
 		return vfs.At(path, vfs.Errorf(vfs.Exists, "something is mounted here already; unmount it first"))
 	}
 	m, err := newMount(path, names, tree, o)
@@ -92,7 +93,7 @@ func (n *Namespace) Unmount(ctx context.Context, path string) error {
 	if err != nil {
 		return vfs.At(path, err)
 	}
-	at := n.table.Load().at(names)
+	at, _ := n.table.Load().find(names)
 	if at == nil || at.mount == nil {
 		return vfs.At(path, vfs.Errorf(vfs.NotFound, "nothing is mounted here"))
 	}

@@ -206,7 +206,11 @@ func (d *nsDir) LookPath(ctx context.Context, names []string) (vfs.Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	for m := p.mounted(names[0]); m != nil; m = p.mounted(names[0]) {
+	for ; len(names) > 0; names = names[1:] {
+		m := p.mounted(names[0])
+		if m == nil {
+			break
+		}
 		switch {
 		case m.mount != nil && !m.mount.shut.Load():
 			p = nsPlace{p.table, m, m.mount, m.mount.root}
@@ -215,12 +219,12 @@ func (d *nsDir) LookPath(ctx context.Context, names []string) (vfs.Node, error) 
 		default:
 			return nil, vfs.ErrStepwise
 		}
-		if names = names[1:]; len(names) == 0 {
-			return d.ns.placed(p)
-		}
 	}
-	if p.dir == nil {
+	switch {
+	case p.dir == nil:
 		return nil, vfs.ErrStepwise
+	case len(names) == 0:
+		return d.ns.rootOf(p.at), nil
 	}
 	n, err := vfs.LookPath(ctx, p.dir, names)
 	if err != nil {
@@ -234,14 +238,6 @@ func (d *nsDir) LookPath(ctx context.Context, names []string) (vfs.Node, error) 
 		return nil, vfs.ErrNoLinks
 	}
 	return n, nil
-}
-
-// placed returns the root of a mount, if p is one.
-func (n *Namespace) placed(p nsPlace) (vfs.Node, error) {
-	if p.dir == nil {
-		return nil, vfs.ErrStepwise
-	}
-	return n.rootOf(p.at), nil
 }
 
 // rootOf returns the root of the mount at m.

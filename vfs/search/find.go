@@ -77,7 +77,7 @@ type candidate struct {
 
 // match applies the pattern to an entry of the directory at path.
 func (f *finder) match(e vfs.Entry, path string, s State) candidate {
-	next, compared := f.p.step(s, e.Name)
+	next, compared := f.p.stepTo(nil, s, e.Name)
 	v := candidate{Entry: e, next: next, compared: compared}
 	if e.Kind == vfs.DirKind && f.canMatch(next) {
 		v.deep = vfs.CheckPathSize(vfs.Join(path, e.Name) + "/")

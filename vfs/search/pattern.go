@@ -137,16 +137,12 @@ func (p *Pattern) Start() State { return p.from }
 
 // Step returns the state after one more name. An empty state can never match.
 func (p *Pattern) Step(s State, name string) State {
-	next, _ := p.step(s, name)
+	next, _ := p.stepTo(nil, s, name)
 	return next
 }
 
-// step is Step. It also returns about how many bytes it compared, at most.
-func (p *Pattern) step(s State, name string) (next State, compared int) {
-	return p.stepTo(nil, s, name)
-}
-
-// stepTo is step into the memory of next, which must be empty.
+// stepTo is Step into the memory of next, which must be empty. It also returns about how
+// many bytes it compared, at most.
 func (p *Pattern) stepTo(next, s State, name string) (_ State, compared int) {
 	for _, at := range s {
 		seg := &p.segs[at]
