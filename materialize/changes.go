@@ -66,19 +66,8 @@ type finding struct {
 	r    *record // what its record should be; nil when the entry was removed
 }
 
-func (f finding) was() diff.State {
-	if f.old == nil {
-		return diff.State{}
-	}
-	return f.old.state
-}
-
-func (f finding) becomes() diff.State {
-	if f.r == nil {
-		return diff.State{}
-	}
-	return f.r.state
-}
+func (f finding) was() diff.State     { return f.old.stateOf() }
+func (f finding) becomes() diff.State { return f.r.stateOf() }
 
 // compare compares the tree with the records. Needs t.mu.
 func (t *Tree) compare(ctx context.Context, only scope) (*comparison, error) {

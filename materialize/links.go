@@ -171,9 +171,4 @@ func (l *comparison) stateAt(path string) diff.State {
 }
 
 // stateBefore returns what was copied to path.
-func (t *Tree) stateBefore(path string) diff.State {
-	if r := t.records[path]; r != nil {
-		return r.state
-	}
-	return diff.State{}
-}
+func (t *Tree) stateBefore(path string) diff.State { return t.records[path].stateOf() }

@@ -212,6 +212,14 @@ type record struct {
 	seen    uint64 // the last comparison that saw it
 }
 
+// stateOf returns the state of r, which may be nil: nothing is there.
+func (r *record) stateOf() diff.State {
+	if r == nil {
+		return diff.State{}
+	}
+	return r.state
+}
+
 // scope is a set of subtrees: true at the path of each, and false at the directories above
 // them.
 type scope map[string]bool

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"capd/hostfile"
+	"capd/vfs"
 )
 
 // Prune removes everything except what is at and below paths, and the directories on
@@ -53,10 +54,7 @@ func prune(root *os.Root, path string, kept scope) error {
 }
 
 func pruneEntry(root *os.Root, e os.DirEntry, dir string, kept scope) error {
-	path := e.Name()
-	if dir != "" {
-		path = dir + "/" + path
-	}
+	path := vfs.Join(dir, e.Name())
 	switch {
 	case kept[path]:
 		return nil

@@ -37,6 +37,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"io"
 	"path"
 	"path/filepath"
@@ -125,19 +126,12 @@ func (l Limits) orDefault() (Limits, error) {
 	if l.Processes < 0 || l.Memory < 0 || l.FileSize < 0 || l.OpenFiles < 0 || l.Disk < 0 || l.Time < 0 {
 		return l, vfs.Errorf(vfs.Invalid, "a limit is below 0; leave it 0 for the default")
 	}
-	set(&l.Processes, DefaultLimits.Processes)
-	set(&l.Memory, DefaultLimits.Memory)
-	set(&l.FileSize, DefaultLimits.FileSize)
-	set(&l.OpenFiles, DefaultLimits.OpenFiles)
-	set(&l.Disk, DefaultLimits.Disk)
+	l.Processes = cmp.Or(l.Processes, DefaultLimits.Processes)
+	l.Memory = cmp.Or(l.Memory, DefaultLimits.Memory)
+	l.FileSize = cmp.Or(l.FileSize, DefaultLimits.FileSize)
+	l.OpenFiles = cmp.Or(l.OpenFiles, DefaultLimits.OpenFiles)
+	l.Disk = cmp.Or(l.Disk, DefaultLimits.Disk)
 	return l, nil
-}
-
-func set[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
 }
 
 // Confinement is what confines programs on this machine.

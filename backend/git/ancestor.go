@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
 // isAncestor reports whether the commit id is of, or in the history of of. A commit
@@ -19,15 +18,11 @@ func (s *Store) isAncestor(ctx context.Context, id, of plumbing.Hash) (bool, err
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		raw, err := s.objects.readAs(next[0], plumbing.CommitObject, maxMeta)
+		c, err := s.decode(next[0])
 		if errors.Is(err, plumbing.ErrObjectNotFound) {
 			continue
 		} else if err != nil {
 			return false, err
-		}
-		c := &object.Commit{}
-		if err := c.Decode(memoryObject(plumbing.CommitObject, raw)); err != nil {
-			return false, corrupt(next[0], "is no commit that can be read")
 		}
 		for _, parent := range c.ParentHashes {
 			if !seen[parent] {

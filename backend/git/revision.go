@@ -26,16 +26,24 @@ func (s *Store) commit(id plumbing.Hash) (commit, error) {
 	if id.IsZero() {
 		return commit{}, nil
 	}
-	raw, err := s.objects.readAs(id, plumbing.CommitObject, maxMeta)
+	c, err := s.decode(id)
 	if err != nil {
 		return commit{}, err
 	}
-	o := memoryObject(plumbing.CommitObject, raw)
-	c := &object.Commit{}
-	if err := c.Decode(o); err != nil || c.TreeHash.IsZero() {
-		return commit{}, corrupt(id, "is no commit that can be read")
-	}
 	return commit{id, c.TreeHash, max(c.Committer.When.UnixMilli(), 0)}, nil
+}
+
+// decode reads a commit with all that it says.
+func (s *Store) decode(id plumbing.Hash) (*object.Commit, error) {
+	raw, err := s.objects.readAs(id, plumbing.CommitObject, maxMeta)
+	if err != nil {
+		return nil, err
+	}
+	c := &object.Commit{}
+	if err := c.Decode(memoryObject(plumbing.CommitObject, raw)); err != nil || c.TreeHash.IsZero() {
+		return nil, corrupt(id, "is no commit that can be read")
+	}
+	return c, nil
 }
 
 func memoryObject(kind plumbing.ObjectType, data []byte) *plumbing.MemoryObject {
@@ -152,8 +160,7 @@ func (r *reader) EncodedObject(kind plumbing.ObjectType, id plumbing.Hash) (plum
 	case err != nil:
 		return nil, err
 	}
-	o := memoryObject(have, data)
-	return o, nil
+	return memoryObject(have, data), nil
 }
 
 // maxCandidates bounds how many objects with a short id's prefix are looked at.
