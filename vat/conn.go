@@ -73,8 +73,8 @@ type Conn struct {
 	pipelined   methodKey // the last method whose outcome was called before it was known
 	owed        int64     // an upper bound of what the peer keeps until Finishes and Releases leave
 	idleTimer   *time.Timer
-	held        int64         // what meter counts for calls
-	remeter     chan struct{} // closed when meter changes; made when somebody waits
+	held        int64  // what meter counts for calls
+	remeter     signal // meter has changed
 }
 
 // A ProtocolError is why a connection was ended with Abort: the peer broke a rule or a limit, or [Conn.Abort]
@@ -96,6 +96,9 @@ const closeGrace = 100 * time.Millisecond
 // NewConn speaks Cap'n Proto RPC over nc until either side closes it. It takes nc over.
 func NewConn(nc net.Conn, o Options) *Conn {
 	l := o.Limits.withDefaults()
+	if o.Logf == nil {
+		o.Logf = log.Printf
+	}
 	c := &Conn{
 		options:   o,
 		limits:    l,
@@ -288,13 +291,3 @@ func (c *Conn) owe(bytes int64) (urgent bool) {
 	c.owed = 0
 	return true
 }
-
-func (c *Conn) logf(format string, args ...any) {
-	if c.options.Logf != nil {
-		c.options.Logf(format, args...)
-		return
-	}
-	logf(format, args...)
-}
-
-func logf(format string, args ...any) { log.Printf(format, args...) }

@@ -13,8 +13,8 @@ type loan struct {
 	ctx context.Context // the caller's
 
 	mu   sync.Mutex
-	out  bool          // the outbox has it
-	back chan struct{} // closed when the outbox has it no more; made when somebody waits
+	out  bool   // the outbox has it
+	back signal // the outbox has it no more
 }
 
 // lendBytes is the size from which data is lent. Below it a copy is cheaper than to wait until the data has
@@ -61,10 +61,7 @@ func (l *loan) take() {
 func (l *loan) giveBack() {
 	l.mu.Lock()
 	l.out = false
-	if l.back != nil {
-		close(l.back)
-		l.back = nil
-	}
+	l.back.broadcast()
 	l.mu.Unlock()
 }
 
@@ -86,8 +83,7 @@ func (o *outbox) flushLoan(l *loan) {
 		l.mu.Unlock()
 		return
 	}
-	back := make(chan struct{})
-	l.back = back
+	back := l.back.next()
 	l.mu.Unlock()
 	defer o.recallAfter(l)()
 	<-back

@@ -1,6 +1,9 @@
 package vat
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits bounds what the peer of one connection can make this side hold. A zero field takes the default,
 // which each field names. Only times can be negative. Options.Meter bounds what several connections hold
@@ -84,30 +87,23 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	def(&l.MessageBytes, 8<<20)
-	def(&l.Segments, 512)
-	def(&l.Depth, 64)
-	def(&l.TraversalBytes, 64<<20)
-	def(&l.Answers, 16384)
-	def(&l.Calls, 4096)
-	def(&l.CallBytes, 32<<20)
-	def(&l.ResultBytes, 32<<20)
-	def(&l.Exports, 65536)
-	def(&l.Imports, 65536)
-	def(&l.Questions, 65536)
-	def(&l.Workers, 64)
-	def(&l.ParkedBytes, 4<<20)
-	def(&l.ParkedMax, 64<<20)
-	def(&l.StreamBytes, 4<<20)
-	def(&l.HandshakeTimeout, 10*time.Second)
-	def(&l.FrameTimeout, time.Minute)
-	def(&l.WriteTimeout, time.Minute)
+	l.MessageBytes = cmp.Or(l.MessageBytes, 8<<20)
+	l.Segments = cmp.Or(l.Segments, 512)
+	l.Depth = cmp.Or(l.Depth, 64)
+	l.TraversalBytes = cmp.Or(l.TraversalBytes, 64<<20)
+	l.Answers = cmp.Or(l.Answers, 16384)
+	l.Calls = cmp.Or(l.Calls, 4096)
+	l.CallBytes = cmp.Or(l.CallBytes, 32<<20)
+	l.ResultBytes = cmp.Or(l.ResultBytes, 32<<20)
+	l.Exports = cmp.Or(l.Exports, 65536)
+	l.Imports = cmp.Or(l.Imports, 65536)
+	l.Questions = cmp.Or(l.Questions, 65536)
+	l.Workers = cmp.Or(l.Workers, 64)
+	l.ParkedBytes = cmp.Or(l.ParkedBytes, 4<<20)
+	l.ParkedMax = cmp.Or(l.ParkedMax, 64<<20)
+	l.StreamBytes = cmp.Or(l.StreamBytes, 4<<20)
+	l.HandshakeTimeout = cmp.Or(l.HandshakeTimeout, 10*time.Second)
+	l.FrameTimeout = cmp.Or(l.FrameTimeout, time.Minute)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, time.Minute)
 	return l
-}
-
-func def[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }

@@ -72,10 +72,7 @@ func (c *Conn) SetMeter(m *meter.Meter) {
 	c.meter.Store(m)
 	c.metered.Store(true)
 	c.hold()
-	if c.remeter != nil {
-		close(c.remeter)
-		c.remeter = nil
-	}
+	c.remeter.broadcast()
 }
 
 // eager reports whether memory for a large message may be allocated before its bytes arrive. It may if a
@@ -139,10 +136,7 @@ func (p *purse) claim(c *Conn, m *meter.Meter, n int, changed <-chan struct{}, l
 func (c *Conn) payer() (m *meter.Meter, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.remeter == nil {
-		c.remeter = make(chan struct{})
-	}
-	return c.meter.Load(), c.remeter
+	return c.meter.Load(), c.remeter.next()
 }
 
 // take is grow without waiting: it takes nothing and reports false if there is no room. See

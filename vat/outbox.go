@@ -48,9 +48,9 @@ type outbox struct {
 	writing  bool
 	broken   bool          // a frame was cut off, so nothing may follow it
 	recalled bool          // the writer is to give loans back; the deadline is in the past
-	room     chan struct{} // closed when there is room again; made when somebody waits
+	room     signal        // there is room again
 	line     chan struct{} // held by the call that waits for room: see reserve
-	idle     chan struct{} // closed when a writer ends; made by close
+	idle     signal        // a writer has ended
 }
 
 // A chunk is contiguous bytes: a buffer of small frames that may still grow, or part of a message.
@@ -268,20 +268,15 @@ func (o *outbox) close(grace time.Duration) {
 		return
 	}
 	o.closed.Store(true)
-	if o.room != nil {
-		close(o.room)
-		o.room = nil
-	}
+	o.room.broadcast()
 	_ = o.nc.SetWriteDeadline(time.Now().Add(grace))
-	var idle chan struct{}
+	var idle <-chan struct{}
 	switch {
 	case o.writing:
-		o.idle = make(chan struct{})
-		idle = o.idle
+		idle = o.idle.next()
 	case len(o.chunks) > 0 && grace > 0:
 		o.writing = true
-		o.idle = make(chan struct{})
-		idle = o.idle
+		idle = o.idle.next()
 		go o.drain(nil)
 	}
 	o.mu.Unlock()

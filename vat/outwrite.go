@@ -120,10 +120,7 @@ func (o *outbox) take() []chunk {
 // rest ends the turn of a writer. Called with o.mu held.
 func (o *outbox) rest() {
 	o.writing = false
-	if o.idle != nil {
-		close(o.idle)
-		o.idle = nil
-	}
+	o.idle.broadcast()
 }
 
 func (o *outbox) reuse(chunks []chunk) {
@@ -152,9 +149,8 @@ func (o *outbox) wrote(chunks []chunk, n int) []chunk {
 	o.mu.Lock()
 	parked, unread := o.bytes.Add(-bytes), o.replies.Add(-replies)
 	o.tally()
-	if o.room != nil && (parked <= o.soft || unread <= o.soft) { // not all who wait are ready
-		close(o.room)
-		o.room = nil
+	if parked <= o.soft || unread <= o.soft { // not all who wait are ready
+		o.room.broadcast()
 	}
 	o.mu.Unlock()
 	return chunks

@@ -23,11 +23,11 @@ type promise struct {
 	final    bool   // dst does not change any more; if nil, it is set when an embargo is lifted
 	queue    []queued
 	draining bool
-	notify   []follower    // peers to tell when p has settled
-	known    chan struct{} // closed when it has settled; made when somebody waits
-	held     bool          // the use of ans was given up
-	losses   losses        // of calls that waited; for a part of an answer, the answer has them
-	behind   int           // how many promises lead here, one after the other; guarded by resolving
+	notify   []follower // peers to tell when p has settled
+	known    signal     // it has settled
+	held     bool       // the use of ans was given up
+	losses   losses     // of calls that waited; for a part of an answer, the answer has them
+	behind   int        // how many promises lead here, one after the other; guarded by resolving
 }
 
 // queued is a call, or a function to call after the calls before it.
@@ -194,10 +194,7 @@ func (p *promise) wait(ctx context.Context) error {
 		p.mu.Unlock()
 		return nil
 	}
-	if p.known == nil {
-		p.known = make(chan struct{})
-	}
-	known := p.known
+	known := p.known.next()
 	p.mu.Unlock()
 	select {
 	case <-known:
@@ -309,10 +306,7 @@ func (p *promise) drain() {
 	if p.final && p.dst != nil {
 		notify = p.notify
 		p.notify = nil
-		if p.known != nil {
-			close(p.known)
-			p.known = nil
-		}
+		p.known.broadcast()
 	}
 	p.mu.Unlock()
 	for _, f := range notify {

@@ -106,7 +106,7 @@ func (c *Conn) read() {
 // caught ends the connection after a panic in this package.
 func (r *reader) caught() {
 	if p := recover(); p != nil {
-		r.c.logf("vat: panic: %v\n%s", p, debug.Stack())
+		r.c.options.Logf("vat: panic: %v\n%s", p, debug.Stack())
 		r.c.shutdown(protocolf("internal error"))
 	}
 }

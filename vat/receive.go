@@ -1,6 +1,7 @@
 package vat
 
 import (
+	"log"
 	"runtime/debug"
 
 	"capnproto.org/go/capnp/v3/std/capnp/rpc"
@@ -104,7 +105,7 @@ func (c *Conn) echoUnimplemented(m *message, root rpc.Message) {
 // caught turns a panic in the decoding of a message into an error. It is for code that holds a lock.
 func caught(err *error) {
 	if p := recover(); p != nil {
-		logf("vat: panic: %v\n%s", p, debug.Stack())
+		log.Printf("vat: panic: %v\n%s", p, debug.Stack())
 		*err = protocolf("malformed message")
 	}
 }

@@ -2,6 +2,7 @@ package vat
 
 import (
 	"context"
+	"log"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -266,11 +267,11 @@ func (c *Conn) worded(exc *Exception) *Exception {
 }
 
 func (r *request) logf(format string, args ...any) {
+	logf := log.Printf
 	if r.conn != nil {
-		r.conn.logf(format, args...)
-	} else {
-		logf(format, args...)
+		logf = r.conn.options.Logf
 	}
+	logf(format, args...)
 }
 
 // allocate returns the message of the results, made on first use.

@@ -190,10 +190,7 @@ func (o *outbox) waitFor(ctx context.Context, ready func() bool) error {
 			o.mu.Unlock()
 			return nil
 		}
-		if o.room == nil {
-			o.room = make(chan struct{})
-		}
-		room := o.room
+		room := o.room.next()
 		o.mu.Unlock()
 		o.flush()
 		select {
@@ -232,9 +229,6 @@ func (o *outbox) releaseCall(n int64) { o.unreserve(&o.calling, n) }
 func (o *outbox) unreserve(of *int64, n int64) {
 	o.mu.Lock()
 	*of -= n
-	if o.room != nil {
-		close(o.room)
-		o.room = nil
-	}
+	o.room.broadcast()
 	o.mu.Unlock()
 }

@@ -10,10 +10,10 @@ import (
 // A window bounds the bytes of the calls of `-> stream` methods that one reference has in flight.
 type window struct {
 	mu    sync.Mutex
-	bytes int64         // in flight
-	calls int           // in flight
-	err   *Exception    // the first failure; every later call fails with it
-	less  chan struct{} // closed when a call has ended; made when somebody waits
+	bytes int64      // in flight
+	calls int        // in flight
+	err   *Exception // the first failure; every later call fails with it
+	less  signal     // a call has ended
 }
 
 // minStreamed is what a call counts in the window at least, so that many small calls stay below Limits.Calls.
@@ -91,10 +91,7 @@ func (w *window) changed(exc *Exception) {
 	if w.err == nil {
 		w.err = exc
 	}
-	if w.less != nil {
-		close(w.less)
-		w.less = nil
-	}
+	w.less.broadcast()
 }
 
 // failure returns w.err as an error.
@@ -126,10 +123,7 @@ func (w *window) waitFor(ctx context.Context, ready func() (bool, error)) error 
 			w.mu.Unlock()
 			return err
 		}
-		if w.less == nil {
-			w.less = make(chan struct{})
-		}
-		less := w.less
+		less := w.less.next()
 		w.mu.Unlock()
 		select {
 		case <-less:
