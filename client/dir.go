@@ -42,28 +42,19 @@ func (d *Dir) at(path string) error {
 
 // ReadOnly returns the same directory without the right to change anything in it.
 func (d *Dir) ReadOnly() *Dir {
-	if err := d.open(); err != nil {
-		return newDir(broken(err))
-	}
-	return newDir(promised(context.Background(), d.cap, schema.Dir_readOnly, nil, schema.Dir_readOnly_Results_dir))
+	return newDir(derived(d.open(), d.cap, schema.Dir_readOnly, nil, schema.Dir_readOnly_Results_dir))
 }
 
 // SubDir returns the directory at path. Its holder can reach nothing outside of it.
 func (d *Dir) SubDir(path string) *Dir {
-	if err := d.at(path); err != nil {
-		return newDir(broken(err))
-	}
-	return newDir(promised(context.Background(), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
+	return newDir(derived(d.at(path), d.cap, schema.Dir_subDir, func(p schema.Dir_subDir_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	}, schema.Dir_subDir_Results_dir))
 }
 
 // OpenFile returns the file at path.
 func (d *Dir) OpenFile(path string) *File {
-	if err := d.at(path); err != nil {
-		return newFile(broken(err))
-	}
-	return newFile(promised(context.Background(), d.cap, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
+	return newFile(derived(d.at(path), d.cap, schema.Dir_openFile, func(p schema.Dir_openFile_Params, _ *vat.Caps) error {
 		return p.SetPath(path)
 	}, schema.Dir_openFile_Results_file))
 }

@@ -26,10 +26,7 @@ func newFile(c *vat.Cap) *File { return &File{ref{cap: c}} }
 
 // ReadOnly returns the same file without the right to change it.
 func (f *File) ReadOnly() *File {
-	if err := f.open(); err != nil {
-		return newFile(broken(err))
-	}
-	return newFile(promised(context.Background(), f.cap, schema.File_readOnly, nil, schema.File_readOnly_Results_file))
+	return newFile(derived(f.open(), f.cap, schema.File_readOnly, nil, schema.File_readOnly_Results_file))
 }
 
 // Revocable returns another capability to the same file, and its Revoker.

@@ -59,6 +59,15 @@ func promised[P, Q ~capnp.StructKind](ctx context.Context, c *vat.Cap, m vat.Met
 	return a.Cap(field)
 }
 
+// derived is promised for a method that does not wait. If err is not nil, it makes no call, and err is the error
+// of every call on what it returns.
+func derived[P, Q ~capnp.StructKind](err error, c *vat.Cap, m vat.Method[P, Q], place func(P, *vat.Caps) error, field vat.Field) *vat.Cap {
+	if err != nil {
+		return broken(err)
+	}
+	return promised(context.Background(), c, m, place, field)
+}
+
 func broken(err error) *vat.Cap { return vat.Broken(wire.Encode(err)) }
 
 // held returns the node for a capability in results. It answers corrupt for none.
