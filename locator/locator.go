@@ -5,7 +5,6 @@ package locator
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -55,11 +54,7 @@ func (l Locator) String() string {
 		return "capnp://" + l.Key.String() + "@" + l.Address() + "/" + secret
 	}
 	u := url.URL{Scheme: "capnp", User: url.User("insecure"), Path: l.Socket + "/" + secret}
-	s := u.String()
-	for _, c := range []string{"$", "&", ";"} { // valid in a URL, but special in a shell
-		s = strings.ReplaceAll(s, c, fmt.Sprintf("%%%02X", c[0]))
-	}
-	return s
+	return strings.NewReplacer("$", "%24", "&", "%26", ";", "%3B").Replace(u.String()) // these are special in a shell
 }
 
 // Parse parses a locator. It answers denied for an invalid one and says which part is

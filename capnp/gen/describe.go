@@ -181,14 +181,16 @@ func (d *describer) fields(b *strings.Builder, goName string, n schema.Node) err
 		if err != nil {
 			return err
 		}
+		what := " in a pipelined path"
 		switch t.Which() {
 		case schema.Type_Which_interface, schema.Type_Which_structType, schema.Type_Which_anyPointer:
-			fmt.Fprintf(b, "// %[1]s_%[2]s is the place of the field %[2]s of %[1]s in a pipelined path.\nconst %[1]s_%[2]s vat.Field = %[3]d\n\n",
-				goName, name, f.Slot().Offset())
 		case schema.Type_Which_data:
-			fmt.Fprintf(b, "// %[1]s_%[2]s is the place of the field %[2]s of %[1]s, a Data.\nconst %[1]s_%[2]s vat.Field = %[3]d\n\n",
-				goName, name, f.Slot().Offset())
+			what = ", a Data"
+		default:
+			continue
 		}
+		fmt.Fprintf(b, "// %[1]s_%[2]s is the place of the field %[2]s of %[1]s%[3]s.\nconst %[1]s_%[2]s vat.Field = %[4]d\n\n",
+			goName, name, what, f.Slot().Offset())
 	}
 	return nil
 }

@@ -76,8 +76,6 @@ func generate(dir string) (map[string][]byte, error) {
 	if len(schemas) == 0 {
 		return nil, fmt.Errorf("no *.capnp in %s", dir)
 	}
-	slices.Sort(schemas)
-
 	request, err := compile(dir, schemas)
 	if err != nil {
 		return nil, err
