@@ -60,29 +60,26 @@ func (h *Host) Grant(ctx context.Context, guest, path string, readOnly bool) (op
 }
 
 // GrantOn is Grant on terms.
-func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (operator.Grant, [locator.SecretSize]byte, error) {
-	fail := func(err error) (operator.Grant, [locator.SecretSize]byte, error) {
-		return operator.Grant{}, [locator.SecretSize]byte{}, err
-	}
+func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms) (given operator.Grant, secret [locator.SecretSize]byte, err error) {
 	if !guestName.MatchString(guest) {
-		return fail(vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -"))
+		return given, secret, vfs.Errorf(vfs.Invalid, "a guest's name is 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
 	if grantID.MatchString(guest) {
-		return fail(vfs.Errorf(vfs.Invalid, "a guest's name may not be g and a number, because that is the form of a grant's id"))
+		return given, secret, vfs.Errorf(vfs.Invalid, "a guest's name may not be g and a number, because that is the form of a grant's id")
 	}
 	// The view of the whole tree is not closed: that would close the tree, which the
 	// grants share, and the view holds nothing else. (A wrapper without Close would not
 	// do: a store moves nodes only to directories of its own.)
-	node, err := vfs.Node(membrane.Guarded(h.root, nil, membrane.Guard{Bulkhead: h.bulkhead})), error(nil)
+	var node vfs.Node = membrane.Guarded(h.root, nil, membrane.Guard{Bulkhead: h.bulkhead})
 	if path != "" {
 		if node, err = vfs.Walk(ctx, node.(vfs.Dir), path); err != nil {
-			return fail(vfs.At(path, err))
+			return given, secret, vfs.At(path, err)
 		}
 		defer node.Close()
 	}
 	if t.ReadOnly {
 		if node, err = attenuate(node); err != nil {
-			return fail(vfs.At(path, err))
+			return given, secret, vfs.At(path, err)
 		}
 		defer node.Close()
 	}
@@ -91,7 +88,7 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	node, ctl, err := membrane.Revocable(node, m)
 	if err != nil {
 		m.End()
-		return fail(vfs.At(path, err))
+		return given, secret, vfs.At(path, err)
 	}
 	mode := operator.ReadWrite
 	if t.ReadOnly {
@@ -100,17 +97,16 @@ func (h *Host) GrantOn(ctx context.Context, guest, path string, t operator.Terms
 	g := &grant{Grant: operator.Grant{Guest: guest, Path: path, Mode: mode, State: operator.Active}, node: node, meter: m}
 	g.control.Store(ctl)
 	g.root = g
-	secret := g.mint()
-	given, err := h.add(g)
-	if err != nil {
+	made := g.mint()
+	if given, err = h.add(g); err != nil {
 		_ = ctl.Revoke() // nobody has used it
 		node.Close()
 		ctl.Release()
 		m.End()
-		return fail(err)
+		return given, secret, err
 	}
 	h.mourn(g, node)
-	return given, secret, nil
+	return given, made, nil
 }
 
 // add registers a grant. It answers stale once h is closed.

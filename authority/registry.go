@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -121,13 +122,11 @@ func (r *registry) byID(id string) *grant {
 }
 
 // ofGuest returns the grants of a guest, in no particular order.
-func (r *registry) ofGuest(name string) (gs []*grant) {
+func (r *registry) ofGuest(name string) []*grant {
 	if holder := r.guests[name]; holder != nil {
-		for g := range holder.grants {
-			gs = append(gs, g)
-		}
+		return slices.Collect(maps.Keys(holder.grants))
 	}
-	return gs
+	return nil
 }
 
 // orderOf returns the number in an id. It answers invalid if id is no id.

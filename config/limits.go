@@ -37,7 +37,7 @@ func parseMost(k meter.Kind, value string) (int64, error) {
 	if k.Bytes() {
 		var size Size
 		if size, err = ParseSize(value); err != nil {
-			return 0, vfs.Errorf(vfs.Invalid, "%s is %s: %s, or none for no limit", k, quote(value), reason(err))
+			return 0, vfs.Errorf(vfs.Invalid, "%s is %s: %s, or none for no limit", k, quote(value), vfs.Message(err))
 		}
 		n = int64(size)
 	}
@@ -83,12 +83,10 @@ func (r *reader) most(k meter.Kind, into meter.Limits) func(ast.Node) {
 			into[k] = meter.NoLimit
 			return
 		}
-		var v int64
 		if k.Bytes() {
-			v = int64(r.bytes(n, k.String(), right(k), "the default"))
+			into[k] = int64(r.bytes(n, k.String(), right(k), "the default"))
 		} else {
-			v, _ = r.number(n, k.String(), right(k), "the default")
+			into[k] = r.number(n, k.String(), right(k), "the default")
 		}
-		into[k] = v
 	}
 }

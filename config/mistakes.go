@@ -86,11 +86,3 @@ func quote(s string) string {
 	}
 	return strconv.Quote(s)
 }
-
-// reason returns the message of an error of package vfs, without its code.
-func reason(err error) string {
-	if e, ok := err.(*vfs.Error); ok && e.Msg != "" {
-		return e.Msg
-	}
-	return err.Error()
-}

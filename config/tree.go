@@ -109,7 +109,7 @@ func (r *reader) quota(q *Quota) func(ast.Node) {
 			key{"bytes", "", func(n ast.Node) {
 				q.Bytes = r.bytes(n, "bytes", "a whole number of bytes from 1, such as 1024 or 64MiB", "no bound")
 			}},
-			key{"nodes", "", func(n ast.Node) { q.Nodes, _ = r.number(n, "nodes", "a whole number from 1, in digits", "no bound") }},
+			key{"nodes", "", func(n ast.Node) { q.Nodes = r.number(n, "nodes", "a whole number from 1, in digits", "no bound") }},
 		)
 	}
 }
@@ -127,7 +127,7 @@ func (r *reader) checkPath(at place, s string, name func(string) error) bool {
 		}
 	}
 	if err != nil {
-		r.mistake(at, "path is %s: %s; write names with / between them, such as src/lib", quote(s), reason(err))
+		r.mistake(at, "path is %s: %s; write names with / between them, such as src/lib", quote(s), vfs.Message(err))
 	}
 	return err == nil
 }
@@ -143,7 +143,7 @@ func (r *reader) some(key, write string) func(at place, s string) {
 
 func (r *reader) checkPattern(at place, s string) {
 	if _, err := deny.Compile(s); err != nil {
-		r.mistake(at, "the pattern is %s: %s; write one such as **/.env or build/**", quote(s), reason(err))
+		r.mistake(at, "the pattern is %s: %s; write one such as **/.env or build/**", quote(s), vfs.Message(err))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"capd/vfs"
 )
 
 // Values are read strictly: a number is not read as text, nor text as a number, and a
@@ -134,13 +136,12 @@ func (r *reader) flag(key string, into *bool) func(ast.Node) {
 func (r *reader) bytes(n ast.Node, key, right, without string) Size {
 	text, ok := n.(*ast.StringNode)
 	if !ok {
-		v, _ := r.number(n, key, right, without)
-		return Size(v)
+		return Size(r.number(n, key, right, without))
 	}
 	v, err := ParseSize(text.Value)
 	switch {
 	case err != nil:
-		r.mistake(placeOf(n), "%s is %s: %s", key, quote(text.Value), reason(err))
+		r.mistake(placeOf(n), "%s is %s: %s", key, quote(text.Value), vfs.Message(err))
 	case v == 0:
 		r.mistake(placeOf(n), "%s is 0; write %s, or leave it out for %s", key, right, without)
 	}
@@ -148,14 +149,14 @@ func (r *reader) bytes(n ast.Node, key, right, without string) Size {
 }
 
 // number reads an integer from 1 in decimal digits. Other notations differ between YAML
-// readers.
-func (r *reader) number(n ast.Node, key, right, without string) (int64, bool) {
+// readers. It returns 0 after a mistake.
+func (r *reader) number(n ast.Node, key, right, without string) int64 {
 	digits := n.GetToken().Value
 	v, err := strconv.ParseInt(digits, 10, 64)
 	_, integer := n.(*ast.IntegerNode)
 	switch at := placeOf(n); {
 	case integer && n.GetToken().Type == token.IntegerType && strconv.FormatInt(v, 10) == digits && v > 0:
-		return v, true
+		return v
 	case integer && err == nil && v <= 0:
 		r.mistake(at, "%s is %s; write %s, or leave it out for %s", key, digits, right, without)
 	case integer:
@@ -163,7 +164,7 @@ func (r *reader) number(n ast.Node, key, right, without string) (int64, bool) {
 	default:
 		r.mistake(at, "%s is %s; write %s", key, shown(n), right)
 	}
-	return 0, false
+	return 0
 }
 
 // shown returns n itself if it is short, and otherwise its kind.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"log"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -213,10 +215,7 @@ func (s *Server) Stats() []vat.Stats {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	conns := make([]*vat.Conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.conns))
 	for l := range s.listeners {
 		l.Close()
 	}

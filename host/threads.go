@@ -5,6 +5,7 @@ import (
 	"math"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -178,11 +179,4 @@ func (s system) mounted(kind, controller string) (mount, top string) {
 	return "", ""
 }
 
-func has(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
+func has(list, word string) bool { return slices.Contains(strings.Split(list, ","), word) }

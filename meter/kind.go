@@ -22,22 +22,26 @@ const (
 	Kinds                    // the number of kinds
 )
 
-// kinds has for each kind its name, its noun for errors, and what a guest that has too many can do.
-var kinds = [Kinds]struct{ name, noun, help string }{
-	Connections:  {"connections", "connections", "; close some"},
-	Nodes:        {"nodes", "open nodes", "; release some"},
-	Streams:      {"streams", "reads and whole-file writes under way", "; let some end"},
-	Writers:      {"writers", "Writers", "; commit some, and release those that have ended"},
-	Listings:     {"listings", "listings under way", "; finish some"},
-	Shares:       {"shares", "live shares", "; revoke some"},
-	StoredBytes:  {"storedBytes", "bytes of stored content", "; remove something"},
-	StoredNodes:  {"storedNodes", "stored files and directories", "; remove something"},
-	StagedBytes:  {"stagedBytes", "bytes of whole-file writes under way", "; let some end"},
-	MessageBytes: {"messageBytes", "bytes of large messages", "; wait for some answers"},
-	CallBytes:    {"callBytes", "bytes of open calls", "; wait for some answers"},
-	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them"},
-	Threads:      {"threads", "calls that wait for the disk", "; let some end"},
-	Waits:        {"waits", "calls that wait for a guest", "; let some end"},
+// kinds has for each kind its name, its noun for errors, what a guest that has too many can do, and whether it is
+// counted in bytes.
+var kinds = [Kinds]struct {
+	name, noun, help string
+	bytes            bool
+}{
+	Connections:  {"connections", "connections", "; close some", false},
+	Nodes:        {"nodes", "open nodes", "; release some", false},
+	Streams:      {"streams", "reads and whole-file writes under way", "; let some end", false},
+	Writers:      {"writers", "Writers", "; commit some, and release those that have ended", false},
+	Listings:     {"listings", "listings under way", "; finish some", false},
+	Shares:       {"shares", "live shares", "; revoke some", false},
+	StoredBytes:  {"storedBytes", "bytes of stored content", "; remove something", true},
+	StoredNodes:  {"storedNodes", "stored files and directories", "; remove something", false},
+	StagedBytes:  {"stagedBytes", "bytes of whole-file writes under way", "; let some end", true},
+	MessageBytes: {"messageBytes", "bytes of large messages", "; wait for some answers", true},
+	CallBytes:    {"callBytes", "bytes of open calls", "; wait for some answers", true},
+	ReplyBytes:   {"replyBytes", "bytes of answers that were not read", "; read them", true},
+	Threads:      {"threads", "calls that wait for the disk", "; let some end", false},
+	Waits:        {"waits", "calls that wait for a guest", "; let some end", false},
 }
 
 // String returns the name of k in configuration, status and schema.
@@ -61,13 +65,7 @@ func (k Kind) forMore(whose string) string {
 }
 
 // Bytes reports whether k is counted in bytes.
-func (k Kind) Bytes() bool {
-	switch k {
-	case StoredBytes, StagedBytes, MessageBytes, CallBytes, ReplyBytes:
-		return true
-	}
-	return false
-}
+func (k Kind) Bytes() bool { return kinds[k].bytes }
 
 // KindOf returns the kind of that name.
 func KindOf(name string) (Kind, bool) {

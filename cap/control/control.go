@@ -15,21 +15,12 @@ import (
 )
 
 // NewRevoker returns a Revoker for what ctl controls. It takes ctl over.
-func NewRevoker(ctl *membrane.Control) *vat.Cap { return vat.Serve(revokerTable, &revoker{ctl}) }
-
-type revoker struct{ ctl *membrane.Control }
-
-// Release releases the control. What was derived lives on.
-func (r *revoker) Release() { r.ctl.Release() }
+func NewRevoker(ctl *membrane.Control) *vat.Cap { return vat.Serve(revokerTable, &server{ctl}) }
 
 var revokerTable = vat.NewTable(
-	vat.Handle(schema.Revoker_revoke, (*revoker).revoke),
+	vat.Handle(schema.Revoker_revoke, revoke),
 	wire.Help(schema.Revoker_help, help.Text),
 )
-
-func (r *revoker) revoke(vat.Call[schema.Revoker_revoke_Params, schema.Revoker_revoke_Results]) error {
-	return vfs.At("", r.ctl.Revoke())
-}
 
 // New returns a DirControl or a FileControl for ctl, according to its kind. It takes
 // ctl over.
@@ -55,7 +46,7 @@ func Set(ctl *membrane.Control, caps *vat.Caps, alloc func() (schema.Control, er
 
 type server struct{ ctl *membrane.Control }
 
-// Release releases the control. What was set remains.
+// Release releases the control. What was set remains, and what was derived lives on.
 func (s *server) Release() { s.ctl.Release() }
 
 var fileTable = vat.NewTable(
