@@ -74,6 +74,9 @@ type Review [sha256.Size]byte
 // String returns 64 hexadecimal digits.
 func (r Review) String() string { return hex.EncodeToString(r[:]) }
 
+// MarshalText is [Review.String].
+func (r Review) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
 // ParseReview parses what String returns. It answers invalid.
 func ParseReview(s string) (r Review, err error) {
 	b, err := hex.DecodeString(s)

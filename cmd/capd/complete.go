@@ -160,10 +160,7 @@ func (w *wanted) allFlags() (all []*kong.Flag) {
 			}
 		}
 	}
-	for _, group := range node.AllFlags(true) {
-		all = append(all, group...)
-	}
-	return all
+	return append(all, slices.Concat(node.AllFlags(true)...)...)
 }
 
 func (w *wanted) flag(name string) *kong.Flag {
@@ -228,10 +225,7 @@ func (w *wanted) value(v *kong.Value, word string) []string {
 // paths returns paths that the capability reaches.
 func (w *wanted) paths(word string) (all []string) {
 	cut := strings.LastIndexByte(word, '/') + 1
-	_, n, err := w.cap().node(w.e, trimPath(word[:cut]), true)
-	if err != nil {
-		return nil
-	}
+	_, n, _ := w.cap().node(w.e, trimPath(word[:cut]), true)
 	d, ok := n.(*client.Dir)
 	if !ok {
 		return nil
@@ -270,10 +264,7 @@ func (w *wanted) guests() (all []string) {
 	if err != nil {
 		return nil
 	}
-	gs, err := con.Grants(w.e)
-	if err != nil {
-		return nil
-	}
+	gs, _ := con.Grants(w.e)
 	for _, g := range gs {
 		if g.State == operator.Revoked {
 			continue
@@ -300,10 +291,7 @@ func (w *wanted) mounts() (all []string) {
 	if err != nil {
 		return nil
 	}
-	mounts, err := fs.Mounts(w.e)
-	if err != nil {
-		return nil
-	}
+	mounts, _ := fs.Mounts(w.e)
 	for _, m := range mounts {
 		if m.Path != "" && vfs.Printable(m.Path) == m.Path {
 			all = append(all, m.Path+"\t"+vfs.Printable(m.URL))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"os"
 	"strings"
 
@@ -55,13 +54,12 @@ func (f capFlag) dial(e *env) (*client.Conn, vfs.Node, error) {
 // origin adds to the error of a locator that does not work that it came from the
 // environment, where one may have forgotten it.
 func (f capFlag) origin(err error) error {
-	ve, ok := errors.AsType[*vfs.Error](err)
-	if !ok || f.Cap != os.Getenv("CAPD_CAP") {
+	if f.Cap != os.Getenv("CAPD_CAP") {
 		return err
 	}
-	told := *ve
-	told.Msg = cmp.Or(inWords(told.Msg), "it does not work") + " (the locator is that of $CAPD_CAP)"
-	return &told
+	return reworded(err, func(msg string) string {
+		return cmp.Or(inWords(msg), "it does not work") + " (the locator is that of $CAPD_CAP)"
+	})
 }
 
 // dir is dial for commands that need a directory.

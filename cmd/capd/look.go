@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -113,9 +114,7 @@ func (c *lsCommand) Run(e *env) error {
 	p := newPainter(e.stdout)
 	if !c.Long {
 		for _, entry := range out {
-			if _, err := fmt.Fprintln(e.stdout, p.label(entry.Name, entry.Info)); err != nil {
-				return err
-			}
+			fmt.Fprintln(e.stdout, p.label(entry.Name, entry.Info))
 		}
 		return nil
 	}
@@ -322,29 +321,27 @@ Examples:
   capd help glob`
 }
 
+// helper is what a *client.Dir and a *client.File have in common.
+type helper interface {
+	Help(ctx context.Context, method string) (string, error)
+}
+
 func (c *helpCommand) Run(e *env, k *kong.Context) error {
-	isMethod := slices.ContainsFunc(help.Methods("Dir"), func(m string) bool { return m == c.Method }) ||
-		slices.ContainsFunc(help.Methods("File"), func(m string) bool { return m == c.Method })
+	isMethod := slices.Contains(slices.Concat(help.Methods("Dir"), help.Methods("File")), c.Method)
 	isCommand := slices.ContainsFunc(k.Model.Children, func(n *kong.Node) bool { return n.Name == c.Method })
 	if c.Cap == "" || isCommand && !isMethod {
+		args := []string{"--help"}
 		if c.Method != "" {
-			run(e, []string{c.Method, "--help"})
-			return nil
+			args = []string{c.Method, "--help"}
 		}
-		run(e, []string{"--help"})
+		run(e, args)
 		return nil
 	}
 	_, n, err := c.dial(e)
 	if err != nil {
 		return err
 	}
-	var text string
-	switch n := n.(type) {
-	case *client.Dir:
-		text, err = n.Help(e, c.Method)
-	case *client.File:
-		text, err = n.Help(e, c.Method)
-	}
+	text, err := n.(helper).Help(e, c.Method)
 	if err != nil {
 		return err
 	}

@@ -112,9 +112,7 @@ func (c *grantCommand) print(e *env, g operator.Grant, all []locatedJSON) error 
 		}{g, all})
 	}
 	for _, l := range all {
-		if _, err := fmt.Fprintln(e.stdout, l.Locator); err != nil {
-			return err
-		}
+		fmt.Fprintln(e.stdout, l.Locator)
 	}
 	return nil
 }

@@ -51,12 +51,20 @@ func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n += int64(n)
+	if p.due() {
+		mib := float64(p.n) / (1 << 20)
+		fmt.Fprintf(p.show, "\r%.1f MiB %s, %.1f MiB/s ", mib, p.verb, mib/p.last.Sub(p.begun).Seconds())
+	}
+}
+
+// due reports whether it is time to show the line again. p.mu is held.
+func (p *progress) due() bool {
 	now := time.Now()
 	if p.show == nil || now.Sub(p.begun) < time.Second || now.Sub(p.last) < 200*time.Millisecond {
-		return
+		return false
 	}
 	p.last, p.shown = now, true
-	fmt.Fprintf(p.show, "\r%.1f MiB %s, %.1f MiB/s ", float64(p.n)/(1<<20), p.verb, float64(p.n)/(1<<20)/now.Sub(p.begun).Seconds())
+	return true
 }
 
 // end removes the line.
@@ -73,10 +81,7 @@ func (p *progress) end() {
 func (p *progress) count(entries, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	if p.show == nil || now.Sub(p.begun) < time.Second || now.Sub(p.last) < 200*time.Millisecond {
-		return
+	if p.due() {
+		fmt.Fprintf(p.show, "\r%d %s, %s ", entries, p.verb, config.Size(bytes))
 	}
-	p.last, p.shown = now, true
-	fmt.Fprintf(p.show, "\r%d %s, %s ", entries, p.verb, config.Size(bytes))
 }

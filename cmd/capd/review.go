@@ -90,8 +90,8 @@ Examples:
 
 // diffJSON is a diff as --json prints it.
 type diffJSON struct {
-	Review  string        `json:"review,omitempty"` // for apply --if and commit --if
-	Changes []diff.Change `json:"changes"`
+	Review  operator.Review `json:"review,omitzero"` // for apply --if and commit --if
+	Changes []diff.Change   `json:"changes"`
 }
 
 func (c *diffCommand) Run(e *env) error {
@@ -117,7 +117,7 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 	case late != nil:
 		return late
 	case c.JSON:
-		return printJSON(e.stdout, diffJSON{reviewText(review), out})
+		return printJSON(e.stdout, diffJSON{review, out})
 	case show.n == 0:
 		fmt.Fprintln(e.stderr, "no changes")
 	case c.From == "" && c.To == "":
@@ -126,14 +126,6 @@ func (c *diffCommand) diff(e *env, fs *console.VirtualFs, mount string, paths []
 		}
 	}
 	return show.whole()
-}
-
-// reviewText returns the text of r, "" if there is no review.
-func reviewText(r operator.Review) string {
-	if r == (operator.Review{}) {
-		return ""
-	}
-	return r.String()
 }
 
 // next prints what can be done with the changes. whole says that they are all of the mount's.

@@ -161,10 +161,8 @@ func (c *runCommand) from(e *env, st state.Dir) (*source, error) {
 	if path := trimPath(c.Path); path != "" {
 		n, err := d.Walk(e, path, true)
 		if err == nil {
-			var ok bool
-			if s.dir, ok = n.(vfs.Dir); !ok {
-				err = vfs.At(path, vfs.NotDir)
-			}
+			s.dir, err = vfs.AsDir(n)
+			err = vfs.At(path, err)
 		}
 		if err != nil {
 			s.close()

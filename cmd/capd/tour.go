@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -161,20 +162,13 @@ func (t *tour) serve() (stop func() error, err error) {
 
 // firstLocator reads r up to its first locator.
 func firstLocator(r io.Reader) string {
-	var seen []byte
-	b := make([]byte, 4096)
-	for {
-		n, err := r.Read(b)
-		seen = append(seen, b[:n]...)
-		for line := range strings.Lines(string(seen)) {
-			if loc := strings.TrimSuffix(line, "\n"); loc != line && strings.HasPrefix(loc, "capnp://") {
-				return loc
-			}
-		}
-		if err != nil {
-			return ""
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "capnp://") {
+			return lines.Text()
 		}
 	}
+	return ""
 }
 
 func (t *tour) say(text string) { fmt.Fprintf(t.e.stdout, "\n%s\n", text) }

@@ -94,26 +94,24 @@ const forRoom = "; remove something or ask the host for room"
 // toOperator returns err in words for the host's operator, who would otherwise be told to
 // ask the host.
 func toOperator(err error) error {
-	ve, ok := errors.AsType[*vfs.Error](err)
-	if !ok {
-		return err
-	}
-	text, ok := strings.CutSuffix(ve.Msg, forRoom)
-	if !ok {
-		return err
-	}
-	said := *ve
-	said.Msg = text + "; make room on the disks of the state directory and of what is mounted, and try again"
-	return &said
+	return reworded(err, func(msg string) string {
+		if text, ok := strings.CutSuffix(msg, forRoom); ok {
+			return text + "; make room on the disks of the state directory and of what is mounted, and try again"
+		}
+		return msg
+	})
 }
 
 // speak returns err in the command line's words, if it has a code.
-func speak(err error) error {
+func speak(err error) error { return reworded(err, inWords) }
+
+// reworded returns err with another message, if it has a code and the message changes.
+func reworded(err error, change func(msg string) string) error {
 	ve, ok := errors.AsType[*vfs.Error](err)
-	if !ok {
+	if !ok || change(ve.Msg) == ve.Msg {
 		return err
 	}
 	said := *ve
-	said.Msg = inWords(said.Msg)
+	said.Msg = change(ve.Msg)
 	return &said
 }
