@@ -21,6 +21,18 @@ const (
 	Unimplemented                      // no such method
 )
 
+func (t ExceptionType) String() string {
+	switch t {
+	case Overloaded:
+		return "overloaded"
+	case Disconnected:
+		return "disconnected"
+	case Unimplemented:
+		return "unimplemented"
+	}
+	return "failed"
+}
+
 // An Exception is the failure of a call as it is on the wire. Every remote failure is one. A handler may
 // return one to choose what its caller sees.
 type Exception struct {
