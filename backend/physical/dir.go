@@ -166,10 +166,7 @@ var errFound = errors.New("found")
 
 // Any implements vfs.Searcher.
 func (d *Dir) Any(ctx context.Context, is func(vfs.Entry) bool) (bool, error) {
-	if err := d.usable(ctx); err != nil {
-		return false, err
-	}
-	dir, err := d.s.enter(d.at)
+	dir, err := d.enter(ctx, d.at)
 	if err != nil {
 		return false, err
 	}

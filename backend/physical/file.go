@@ -61,10 +61,7 @@ func (f *File) open(ctx context.Context, flag int) (*os.File, attr, error) {
 
 // openBy opens every descriptor of a file that is not for one read alone.
 func (f *File) openBy(ctx context.Context, flag int, open func(directory, string, int) (*os.File, attr, error)) (*os.File, attr, error) {
-	if err := f.usable(ctx); err != nil {
-		return nil, attr{}, err
-	}
-	d, err := f.s.enter(f.in)
+	d, err := f.enter(ctx, f.in)
 	if err != nil {
 		return nil, attr{}, err
 	}

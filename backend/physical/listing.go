@@ -45,10 +45,7 @@ func (d *Dir) ListFrom(ctx context.Context, from string) iter.Seq2[vfs.Entry, er
 
 // gather reads the part of the directory that begins with the name from.
 func (d *Dir) gather(ctx context.Context, from string) (*gathering, error) {
-	if err := d.usable(ctx); err != nil {
-		return nil, err
-	}
-	dir, err := d.s.enter(d.at)
+	dir, err := d.enter(ctx, d.at)
 	if err != nil {
 		return nil, err
 	}

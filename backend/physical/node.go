@@ -39,6 +39,15 @@ func (n *node) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// enter opens the directory at p. It waits for the disk if it has to. The caller passes the
+// directory to Store.leave.
+func (n *node) enter(ctx context.Context, p place) (directory, error) {
+	if err := n.usable(ctx); err != nil {
+		return nil, err
+	}
+	return n.s.enter(p)
+}
+
 // changeable is usable for a change.
 func (n *node) changeable(ctx context.Context) error {
 	if n.closed.Load() {

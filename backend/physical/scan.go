@@ -16,10 +16,7 @@ var errMany = errors.New("more than was asked for")
 
 // Scan implements vfs.Scanner where the kernel confines.
 func (d *Dir) Scan(ctx context.Context, names []string, most int, found func(string, []vfs.Entry, bool)) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	dir, err := d.s.enter(d.at)
+	dir, err := d.enter(ctx, d.at)
 	if err != nil {
 		return err
 	}

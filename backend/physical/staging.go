@@ -95,7 +95,7 @@ func (g *staging) shared() (*stage, uint64, error) {
 }
 
 // close removes the stage in the root.
-func (g *staging) close() error {
+func (g *staging) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true
@@ -103,7 +103,6 @@ func (g *staging) close() error {
 		g.root.remove()
 		g.root = nil
 	}
-	return nil
 }
 
 // newStage makes a staging directory in p and locks it. If another process removes it

@@ -23,7 +23,6 @@ package physical
 
 import (
 	"context"
-	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -140,7 +139,7 @@ const closeGrace = 5 * time.Second
 // then closed when that call ends.
 func (s *Store) Close() error {
 	s.resign()
-	err := s.staging.close()
+	s.staging.close()
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
@@ -151,9 +150,9 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	select {
 	case <-s.drained:
-		return err
+		return nil
 	case <-time.After(closeGrace):
-		return errors.Join(err, vfs.Errorf(vfs.Busy, "an operation on the served directory is stuck"))
+		return vfs.Errorf(vfs.Busy, "an operation on the served directory is stuck")
 	}
 }
 
