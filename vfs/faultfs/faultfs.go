@@ -18,7 +18,7 @@ func New(inner vfs.Dir, plan *Plan) vfs.Dir {
 	if plan == nil {
 		plan = new(Plan)
 	}
-	return &dir{inner, plan}
+	return &dir{node[vfs.Dir]{inner, plan}}
 }
 
 var (
@@ -38,11 +38,11 @@ var (
 func (p *Plan) wrap(n vfs.Node) (vfs.Node, error) {
 	switch n := n.(type) {
 	case vfs.Dir:
-		return &dir{n, p}, nil
+		return &dir{node[vfs.Dir]{n, p}}, nil
 	case vfs.File:
-		return &file{n, p}, nil
+		return &file{node[vfs.File]{n, p}}, nil
 	case vfs.Link:
-		return &link{n, p}, nil
+		return &link{node[vfs.Link]{n, p}}, nil
 	}
 	return nil, vfs.Errorf(vfs.Internal, "a node is neither a directory, a file nor a link")
 }
@@ -76,15 +76,18 @@ func (p *Plan) close(c io.Closer) error {
 	return p.around(context.Background(), Close, func(context.Context) error { return c.Close() })
 }
 
-type dir struct {
-	inner vfs.Dir
+// node is what nodes of every kind have in common.
+type node[N vfs.Node] struct {
+	inner N
 	plan  *Plan
 }
 
-func (d *dir) Stat(ctx context.Context) (vfs.Info, error) {
-	return result(ctx, d.plan, Stat, d.inner.Stat)
+func (n *node[N]) Stat(ctx context.Context) (vfs.Info, error) {
+	return result(ctx, n.plan, Stat, n.inner.Stat)
 }
-func (d *dir) Close() error { return d.plan.close(d.inner) }
+func (n *node[N]) Close() error { return n.plan.close(n.inner) }
+
+type dir struct{ node[vfs.Dir] }
 
 func (d *dir) Lookup(ctx context.Context, name string) (vfs.Node, error) {
 	n, err := opened(ctx, d.plan, Lookup, func(ctx context.Context) (vfs.Node, error) { return d.inner.Lookup(ctx, name) }, closed)
@@ -99,7 +102,7 @@ func (d *dir) Create(ctx context.Context, name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{f, d.plan}, nil
+	return &file{node[vfs.File]{f, d.plan}}, nil
 }
 
 func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
@@ -107,7 +110,7 @@ func (d *dir) Mkdir(ctx context.Context, name string) (vfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dir{made, d.plan}, nil
+	return &dir{node[vfs.Dir]{made, d.plan}}, nil
 }
 
 func (d *dir) List(ctx context.Context) iter.Seq2[vfs.Entry, error] {
@@ -174,7 +177,7 @@ func (d *dir) StageDir(ctx context.Context, name string) (vfs.StagedDir, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &stagedDir{dir{s, d.plan}, s}, nil
+	return &stagedDir{dir{node[vfs.Dir]{s, d.plan}}, s}, nil
 }
 
 type stagedDir struct {
@@ -191,15 +194,7 @@ func (s *stagedDir) Drop(ctx context.Context) vfs.Effect {
 	return e
 }
 
-type file struct {
-	inner vfs.File
-	plan  *Plan
-}
-
-func (f *file) Stat(ctx context.Context) (vfs.Info, error) {
-	return result(ctx, f.plan, Stat, f.inner.Stat)
-}
-func (f *file) Close() error { return f.plan.close(f.inner) }
+type file struct{ node[vfs.File] }
 
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
 	err = f.plan.around(ctx, ReadAt, func(ctx context.Context) error {
@@ -267,15 +262,7 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-type link struct {
-	inner vfs.Link
-	plan  *Plan
-}
-
-func (l *link) Stat(ctx context.Context) (vfs.Info, error) {
-	return result(ctx, l.plan, Stat, l.inner.Stat)
-}
-func (l *link) Close() error { return l.plan.close(l.inner) }
+type link struct{ node[vfs.Link] }
 
 func (l *link) Target(ctx context.Context) (string, error) {
 	return result(ctx, l.plan, Target, l.inner.Target)
