@@ -32,10 +32,9 @@ type Temp struct {
 	named bool
 }
 
-// NewTemp makes a temporary file in dir, or in the host's directory for such files if dir
-// is "".
-func NewTemp(dir, pattern string) (*Temp, error) {
-	f, err := os.CreateTemp(dir, pattern)
+// NewTemp makes a file in the host's directory for temporary files.
+func NewTemp(pattern string) (*Temp, error) {
+	f, err := os.CreateTemp("", pattern)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 
@@ -58,11 +57,8 @@ func walkFD(fd, depth int, visit func(at int, name string, st *unix.Stat_t) erro
 				return err
 			}
 		}
-		if err == io.EOF {
-			return nil
-		}
 		if err != nil {
-			return nil // the directory itself was removed
+			return nil // this is the end, or the directory itself was removed
 		}
 	}
 }

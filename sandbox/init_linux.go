@@ -34,7 +34,6 @@ type spec struct {
 	UID, GID  int
 	Switch    bool // switch to UID and GID
 	Limits    Limits
-	Landlock  bool
 }
 
 // status is what Init reports: first that the program begins, and then an error if it
@@ -145,9 +144,6 @@ func (s spec) giveUp() error {
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
-	}
-	if !s.Landlock {
-		return nil
 	}
 	if err := restrictFiles(); err != nil {
 		return fmt.Errorf("landlock: %w", err)

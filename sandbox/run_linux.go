@@ -40,7 +40,7 @@ func Run(ctx context.Context, c Command) (exit int, err error) {
 		return -1, err
 	}
 	layers := Confinement{Landlock: landlockABI()}
-	if err := layers.enough(c.WithoutLandlock); err != nil {
+	if err := layers.enough(); err != nil {
 		return -1, err
 	}
 	u := chooseUser()
@@ -73,7 +73,7 @@ func Run(ctx context.Context, c Command) (exit int, err error) {
 	}
 	r := run{Command: c, user: u, disk: growth, spec: spec{
 		Args: c.Args, Env: environment(c, os.Getenv), Dir: path.Join(TreePath, c.Dir),
-		UID: u.uid, GID: u.gid, Switch: u.switched, Limits: c.Limits, Landlock: layers.Landlock > 0,
+		UID: u.uid, GID: u.gid, Switch: u.switched, Limits: c.Limits,
 	}}
 	return r.run(ctx, bwrap, args)
 }

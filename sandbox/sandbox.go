@@ -92,11 +92,6 @@ type Command struct {
 	// Scratch is a private directory of the host, on a disk, for home, caches and
 	// temporary files. Run makes a directory in it and removes that again.
 	Scratch string
-
-	// WithoutLandlock runs even where the kernel has no Landlock, with the other layers
-	// alone. The program may then make FIFOs and sockets in the tree, and trace the
-	// sandbox's first process, which has no more rights than itself.
-	WithoutLandlock bool
 }
 
 // Cache is a private directory of the host that a program may write. It sees it at At,
@@ -147,13 +142,13 @@ func Available() error {
 	if err != nil {
 		return err
 	}
-	return c.enough(false)
+	return c.enough()
 }
 
 // enough answers unsupported when a layer is missing.
-func (c Confinement) enough(withoutLandlock bool) error {
-	if c.Landlock == 0 && !withoutLandlock {
-		return vfs.Errorf(vfs.Unsupported, "the kernel has no Landlock of ABI %d or later; use Linux 5.19 or later with landlock in its lsm= list, or say that bubblewrap alone will do", minLandlock)
+func (c Confinement) enough() error {
+	if c.Landlock == 0 {
+		return vfs.Errorf(vfs.Unsupported, "the kernel has no Landlock of ABI %d or later; use Linux 5.19 or later with landlock in its lsm= list", minLandlock)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (s *blobs) open(ctx context.Context, id plumbing.Hash) (*held.Blob, error) 
 // spool writes a large blob to a file, so that it can be read at any offset.
 func (s *blobs) spool(ctx context.Context, id plumbing.Hash) (b *held.Blob, weight int64, err error) {
 	err = s.objects.again(func() (err error) {
-		if b, err = held.Spooled(""); err != nil {
+		if b, err = held.Spooled(); err != nil {
 			return hidden(err)
 		}
 		if err = s.objects.copy(ctx, b, id); err != nil {

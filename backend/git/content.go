@@ -79,7 +79,7 @@ func seekable(r io.Reader) (from io.ReaderAt, size int64, end io.Closer, err err
 	}); ok {
 		return c, c.Size(), io.NopCloser(nil), nil
 	}
-	f, err := hostfile.NewTemp("", "git-*")
+	f, err := hostfile.NewTemp("git-*")
 	if err != nil {
 		return nil, 0, nil, hidden(err)
 	}

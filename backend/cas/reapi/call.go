@@ -2,7 +2,6 @@ package reapi
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -54,13 +53,7 @@ func unavailable(err error) bool { return status.Code(err) == codes.Unavailable 
 // explain turns an error of a call into one with a code. It never passes on the
 // server's text, which may name machines.
 func explain(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*vfs.Error](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[vfs.Code](err); ok {
+	if vfs.IsAnswer(err) {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -47,7 +47,7 @@ func (s *Store) fetch(ctx context.Context, d cas.Digest) (*held.Blob, int64, err
 		data, err := s.readSmall(ctx, d)
 		return held.InMemory(data), d.Size + 256, err
 	}
-	b, err := held.Spooled(s.o.SpoolDir)
+	b, err := held.Spooled()
 	if err != nil {
 		return nil, 0, spoolFailed(err)
 	}

@@ -34,14 +34,12 @@ type Options struct {
 	TLS          *tls.Config                   // nil means no TLS, for a server on the same machine
 	Credentials  credentials.PerRPCCredentials // sent with every call; may be nil
 
-	MaxBatch int64         // total size, in bytes, of the blobs in one call; 0 means 4 MiB less the rest of the message. A server may ask for less.
-	Timeout  time.Duration // of a call, or of a stream without progress; 0 means a minute
+	Timeout time.Duration // of a call, or of a stream without progress; 0 means a minute
 
 	// Sizes of the caches, in bytes. Fetched blobs of up to 4 MiB are cached in memory,
 	// larger ones in unnamed files.
-	Memory   int64  // 0 means 64 MiB
-	Spool    int64  // 0 means 4 GiB
-	SpoolDir string // directory of these files; "" means the host's directory for temporary files
+	Memory int64 // 0 means 64 MiB
+	Spool  int64 // 0 means 4 GiB
 }
 
 // maxInMemory is the size, in bytes, above which a blob is spooled to a file.
@@ -92,9 +90,6 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store,
 	if err := checkInstance(o.InstanceName); err != nil {
 		return nil, err
 	}
-	if o.MaxBatch <= 0 {
-		o.MaxBatch = 4<<20 - 64<<10
-	}
 	if o.Timeout <= 0 {
 		o.Timeout = time.Minute
 	}
@@ -108,7 +103,7 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store,
 		o:        o,
 		cas:      repb.NewContentAddressableStorageClient(conn),
 		stream:   bytestream.NewByteStreamClient(conn),
-		maxBatch: o.MaxBatch,
+		maxBatch: maxBatch,
 		memory:   held.NewCache[cas.Digest](o.Memory),
 		spooled:  held.NewCache[cas.Digest](o.Spool),
 	}
@@ -162,6 +157,10 @@ func (s *Store) resource(path string) string {
 	}
 	return s.o.InstanceName + "/" + path
 }
+
+// maxBatch is the total size, in bytes, of the blobs in one call, unless the server asks
+// for less. gRPC takes 4 MiB, and the rest of the message needs some of that.
+const maxBatch = 4<<20 - 64<<10
 
 // maxMessage is the size, in bytes, of a message without its blobs.
 const maxMessage = 1 << 20

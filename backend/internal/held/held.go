@@ -33,10 +33,10 @@ func InMemory(data []byte) *Blob {
 	return b
 }
 
-// Spooled returns an empty blob in a temporary file in dir; "" is the host's directory
-// for such files. Its content is written before anybody reads it.
-func Spooled(dir string) (*Blob, error) {
-	f, err := hostfile.NewTemp(dir, "capd-blob-*")
+// Spooled returns an empty blob in a temporary file of the host. Its content is written
+// before anybody reads it.
+func Spooled() (*Blob, error) {
+	f, err := hostfile.NewTemp("capd-blob-*")
 	if err != nil {
 		return nil, err
 	}
