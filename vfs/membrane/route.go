@@ -111,6 +111,16 @@ func (g *Gate) route(path string) *Gate {
 	return g
 }
 
+// exactly returns the route of g to path, g if path is not below it, or nil.
+func (g *Gate) exactly(path string) *Gate {
+	for _, name := range g.names(path) {
+		if g = g.routes[name]; g == nil {
+			return nil
+		}
+	}
+	return g
+}
+
 // names returns the names from g's origin to path, none if path is not below it.
 func (g *Gate) names(path string) []string {
 	rest, ok := strings.CutPrefix(path, g.origin)
@@ -127,14 +137,7 @@ func (g *Gate) names(path string) []string {
 // a gate that g was derived from. Needs tree.mu.
 func (g *Gate) controlled(path string) bool {
 	for _, top := range g.withRoutes() {
-		names := top.names(path)
-		r := top
-		for _, name := range names {
-			if r = r.routes[name]; r == nil {
-				break
-			}
-		}
-		if len(names) > 0 && r != nil && r.held() {
+		if r := top.exactly(path); r != nil && r != top && r.held() {
 			return true
 		}
 	}
@@ -219,13 +222,8 @@ func (g *Gate) leads(path string) bool {
 	if len(g.routes) == 0 {
 		return false
 	}
-	r := g
-	for _, name := range g.names(path) {
-		if r = r.routes[name]; r == nil {
-			return false
-		}
-	}
-	return r != g && r.hides()
+	r := g.exactly(path)
+	return r != nil && r != g && r.hides()
 }
 
 // hides reports whether something below the route r is hidden.

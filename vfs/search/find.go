@@ -33,12 +33,12 @@ type Search struct {
 // match, and follows no links. It returns an error when d itself cannot be searched, or
 // when every further lookup would fail with the same error.
 func (s Search) In(ctx context.Context, d vfs.Dir) error {
-	f := finder{ctx: ctx, p: s.Pattern, visit: s.Visit, missed: s.Missed}
-	if f.missed == nil {
-		f.missed = func(string, error) {}
+	f := finder{Search: s, ctx: ctx}
+	if f.Missed == nil {
+		f.Missed = func(string, error) {}
 	}
 	defer f.prefetch.stop()
-	_, err := f.dir(&searchDir{dir: d}, "", f.p.Start(), s.After, s.After != "")
+	_, err := f.dir(&searchDir{dir: d}, "", f.Pattern.Start(), s.After, s.After != "")
 	if err == nil { // d itself may be why nothing was found
 		_, err = d.Stat(ctx)
 	}
@@ -46,10 +46,8 @@ func (s Search) In(ctx context.Context, d vfs.Dir) error {
 }
 
 type finder struct {
+	Search
 	ctx      context.Context
-	p        *Pattern
-	visit    func(string, vfs.Kind, bool, int) bool
-	missed   func(string, error)
 	prefetch prefetcher
 
 	compared int // bytes, since the last visit
@@ -62,7 +60,7 @@ const workUnit = 512
 func (f *finder) found(path string, kind vfs.Kind, hit bool) bool {
 	work := 1 + f.compared/workUnit
 	f.compared = 0
-	return f.visit(path, kind, hit, work)
+	return f.Visit(path, kind, hit, work)
 }
 
 // candidate is an entry that the search will visit, and the state of the pattern there.
@@ -77,7 +75,7 @@ type candidate struct {
 
 // match applies the pattern to an entry of the directory at path.
 func (f *finder) match(e vfs.Entry, path string, s State) candidate {
-	next, compared := f.p.stepTo(nil, s, e.Name)
+	next, compared := f.Pattern.stepTo(nil, s, e.Name)
 	v := candidate{Entry: e, next: next, compared: compared}
 	if e.Kind == vfs.DirKind && f.canMatch(next) {
 		v.deep = vfs.CheckPathSize(vfs.Join(path, e.Name) + "/")
@@ -97,7 +95,7 @@ func (f *finder) miss(p *searchDir, path string, err error) error {
 	case vfs.CodeOf(err) == vfs.Stale && p != nil && p.gone(f.ctx):
 		return nil
 	}
-	f.missed(path, err)
+	f.Missed(path, err)
 	return nil
 }
 
@@ -135,7 +133,7 @@ func (f *finder) dir(d *searchDir, path string, s State, after string, resume bo
 	defer d.close()
 	w := progress{d: d, path: path, resume: resume, readable: d.readable()}
 	w.skip, w.rest, _ = strings.Cut(after, "/")
-	if names, known := f.p.names(s); known {
+	if names, known := f.Pattern.names(s); known {
 		return f.named(d, path, names, func(e vfs.Entry) (bool, error) {
 			return f.through(&w, []candidate{f.match(e, path, s)})
 		})
@@ -197,11 +195,11 @@ func (f *finder) visitFirst(w *progress, ahead []candidate) (more bool, err erro
 	s := &ahead[0]
 	at := vfs.Join(w.path, s.Name)
 	seen := w.resume && s.Name == w.skip
-	if !seen && !f.found(at, s.Kind, f.p.Matched(s.next)) {
+	if !seen && !f.found(at, s.Kind, f.Pattern.Matched(s.next)) {
 		return false, nil
 	}
 	if s.deep != nil {
-		f.missed(at, s.deep)
+		f.Missed(at, s.deep)
 	}
 	if !s.into {
 		return true, nil
@@ -220,7 +218,7 @@ func (f *finder) visitFirst(w *progress, ahead []candidate) (more bool, err erro
 // canMatch reports whether something below a directory can still match.
 func (f *finder) canMatch(s State) bool {
 	for _, at := range s {
-		if !f.p.segs[at].end {
+		if !f.Pattern.segs[at].end {
 			return true
 		}
 	}
