@@ -15,6 +15,16 @@ func SyncDir(dir string) error {
 	return SyncNames(f)
 }
 
+// IsAt reports whether f is still the file at path, once it is locked.
+func IsAt(f *os.File, path string) bool {
+	there, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	mine, err := f.Stat()
+	return err == nil && os.SameFile(there, mine)
+}
+
 // RemoveLocked removes and closes f. It keeps f's lock until the name is gone, where the
 // system allows that.
 func RemoveLocked(f *os.File) {

@@ -185,20 +185,11 @@ func Take(path string) (*os.File, error) {
 			f.Close()
 			return nil, vfs.Busy
 		}
-		if isAt(f, path) {
+		if hostfile.IsAt(f, path) {
 			return f, nil
 		}
 		f.Close() // whoever had it has just removed it
 	}
-}
-
-func isAt(f *os.File, path string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(path)
-	return err == nil && os.SameFile(mine, there)
 }
 
 // AllUnsynced holds what Unsynced makes.

@@ -174,7 +174,7 @@ func sweepUpload(dir string) (began time.Time, err error) {
 		return time.Time{}, err
 	}
 	if free {
-		if isAt(lock, lock.Name()) {
+		if hostfile.IsAt(lock, lock.Name()) {
 			removeUpload(dir, lock)
 		}
 		return time.Time{}, nil

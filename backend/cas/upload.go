@@ -78,7 +78,7 @@ func (u *upload) take() (bool, error) {
 		return false, err
 	}
 	ok, err := hostfile.TryLock(lock, true)
-	if ok && !isAt(lock, lock.Name()) {
+	if ok && !hostfile.IsAt(lock, lock.Name()) {
 		ok = false
 	}
 	if !ok {
@@ -87,16 +87,6 @@ func (u *upload) take() (bool, error) {
 	}
 	u.lock = lock
 	return true, nil
-}
-
-// isAt reports whether f is the file at path.
-func isAt(f *os.File, path string) bool {
-	there, err := os.Lstat(path)
-	if err != nil {
-		return false
-	}
-	mine, err := f.Stat()
-	return err == nil && os.SameFile(there, mine)
 }
 
 // Add implements [Upload].
