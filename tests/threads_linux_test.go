@@ -208,6 +208,11 @@ func TestHungMountIsLetGo(t *testing.T) {
 	if !waitFor(patience, func() bool { return fs.Waiting() > 0 }) {
 		t.Fatal("nothing waits")
 	}
+	// The kernel sends SIGTERM to the first thread, so this one may not wait for the disk.
+	first := fmt.Sprint("/proc/", h.cmd.Process.Pid, "/syscall")
+	if call, err := os.ReadFile(first); err != nil || !strings.HasPrefix(string(call), fmt.Sprint(syscall.SYS_FUTEX, " ")) {
+		t.Errorf("the host's first thread is in the system call %s%v", call, err)
+	}
 	within := func(what string, do func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(t.Context(), membrane.Grace+patience)
 		defer cancel()

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -104,6 +105,11 @@ func (e *env) close() {
 // interrupts are the signals that end capd.
 var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
+// init keeps the process's first thread for main alone. The kernel prefers that thread for
+// a signal that is sent to the process, and if it waits for a disk that hangs, nobody gets
+// the signal.
+func init() { runtime.LockOSThread() }
+
 func main() {
 	if sandbox.IsInit(os.Args) {
 		sandbox.Init(os.Args)
@@ -113,9 +119,11 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
-	code := run(newEnv(ctx, os.Stdin, os.Stdout, os.Stderr), os.Args[1:])
+	code := make(chan int)
+	go func() { code <- run(newEnv(ctx, os.Stdin, os.Stdout, os.Stderr), os.Args[1:]) }()
+	ended := <-code
 	stop()
-	os.Exit(code)
+	os.Exit(ended)
 }
 
 func run(e *env, args []string) int {
