@@ -58,15 +58,13 @@ func sideOf(ctx context.Context, path string, s diff.State, open func(context.Co
 	return side, nil
 }
 
-// modeOf returns git's mode for s.
+// modeOf returns git's mode for s. To git a directory is nothing.
 func modeOf(s diff.State) uint32 {
 	switch {
-	case s.Absent():
-		return Nothing
 	case s.Kind == vfs.DirKind && s.Target != "":
 		return Submodule
-	case s.Kind == vfs.DirKind:
-		return Directory
+	case s.Absent(), s.Kind == vfs.DirKind:
+		return Nothing
 	case s.Kind == vfs.LinkKind:
 		return Link
 	case s.Exec:

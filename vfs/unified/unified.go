@@ -17,7 +17,6 @@ import (
 // Git's modes of a [Side].
 const (
 	Nothing    = 0
-	Directory  = 0o040000
 	File       = 0o100644
 	Executable = 0o100755
 	Link       = 0o120000
@@ -29,7 +28,7 @@ const typeBits = 0o170000
 // Side is one of the two versions.
 type Side struct {
 	Path string
-	Mode uint32 // one of these constants; a directory counts as nothing
+	Mode uint32 // one of these constants
 	Data []byte // the content, or the target of a link
 	Long bool   // the content is longer than [MaxData], and Data is empty
 }
@@ -63,8 +62,6 @@ const (
 // text is empty and whole is false: git apply would refuse a patch with a part of a
 // change, and all other files with it.
 func Format(from, to Side, how How, same bool) (text string, whole bool) {
-	from.settle()
-	to.settle()
 	if from.Mode != Nothing && to.Mode != Nothing && from.Mode&typeBits != to.Mode&typeBits {
 		gone, ok := Format(from, Side{Path: from.Path}, InPlace, false)
 		come, whole := Format(Side{Path: to.Path}, to, InPlace, false)
@@ -85,12 +82,6 @@ func Format(from, to Side, how How, same bool) (text string, whole bool) {
 		return "", false
 	}
 	return head + body, true
-}
-
-func (s *Side) settle() {
-	if s.Mode == Directory {
-		*s = Side{Path: s.Path}
-	}
 }
 
 func header(from, to Side, how How) string {

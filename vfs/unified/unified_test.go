@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"capd/vfs"
+	"capd/vfs/diff"
 	"capd/vfs/unified"
 )
 
@@ -36,7 +38,6 @@ func TestFormat(t *testing.T) {
 		{"mode", file("a"), at(file("a"), "f", unified.Executable), 0, true, "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n"},
 		{"renamed", file("a"), at(file("a"), "g", unified.File), unified.Renamed, true, "diff --git a/f b/g\nrename from f\nrename to g\n"},
 		{"copied", file("a\n"), at(file("b\n"), "g", unified.File), unified.Copied, false, "diff --git a/f b/g\ncopy from f\ncopy to g\n--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n"},
-		{"a directory", nothing, unified.Side{Path: "f", Mode: unified.Directory}, 0, false, ""},
 		{"a link in place of a file", file("a\n"), at(file("b"), "f", unified.Link), 0, false,
 			"diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n" +
 				"diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n"},
@@ -47,6 +48,25 @@ func TestFormat(t *testing.T) {
 	} {
 		if got, whole := unified.Format(c.from, c.to, c.how, c.same); got != c.want || !whole {
 			t.Errorf("%s: %v\n%s\nwant:\n%s", c.name, whole, got, c.want)
+		}
+	}
+}
+
+// Git knows no directories: a directory has no text, and what it replaces is deleted.
+func TestDirectory(t *testing.T) {
+	file, dir := diff.State{Kind: vfs.FileKind}, diff.State{Kind: vfs.DirKind}
+	for _, c := range []struct {
+		change diff.Change
+		want   string
+	}{
+		{diff.Change{Path: "f", Kind: diff.Added, Is: dir}, ""},
+		{diff.Change{Path: "f", Kind: diff.Removed, Was: dir}, ""},
+		{diff.Change{Path: "f", Kind: diff.Type, Was: file, Is: dir}, "diff --git a/f b/f\ndeleted file mode 100644\n"},
+		{diff.Change{Path: "f", Kind: diff.Type, Was: dir, Is: file}, "diff --git a/f b/f\nnew file mode 100644\n"},
+	} {
+		text, lacks, err := unified.InPlace.Text(t.Context(), c.change)
+		if text != c.want || lacks != "" || err != nil {
+			t.Errorf("%v: %q, %q, %v, want %q", c.change, text, lacks, err, c.want)
 		}
 	}
 }
