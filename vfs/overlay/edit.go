@@ -94,9 +94,6 @@ func (o *Overlay) edit(edits []edit) (freed []*content) {
 		case set:
 			n := &node{kind: e.Node.Kind, below: e.Node.Below, origin: string(e.Node.Origin), modified: e.Node.Ms,
 				exec: e.Node.Exec, target: string(e.Node.Target)}
-			if n.kind == vfs.DirKind {
-				n.children = map[string]*node{}
-			}
 			if e.Node.Content != 0 {
 				n.content = o.contents.get(e.Node.Content)
 			}

@@ -99,7 +99,7 @@ func New(ctx context.Context, lower, upper vfs.Dir, options Options) (*Overlay, 
 
 // clear removes all changes from the tree.
 func (o *Overlay) clear() {
-	o.root = &node{kind: vfs.DirKind, below: true, children: map[string]*node{}}
+	o.root = &node{kind: vfs.DirKind, below: true}
 	o.bases = map[string]base{}
 }
 

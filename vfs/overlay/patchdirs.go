@@ -61,21 +61,19 @@ func (d *draft) directory(ctx context.Context, path string, seen map[string]bool
 }
 
 // stays reports whether git leaves a directory of the lower tree although the patch
-// leaves no file in it: it held no file, or holds such a directory.
+// leaves no file in it: it was empty, or holds such a directory.
 func (d *draft) stays(ctx context.Context, path string) (bool, error) {
-	empty, err := noFiles(ctx, path, d.s.lower.Open)
-	if empty || err != nil {
-		return empty, err
-	}
 	in, err := dirAt(ctx, path, d.s.lower.Open)
 	if in == nil || err != nil {
 		return false, err
 	}
 	defer in.Close()
+	empty := true
 	for e, err := range in.List(ctx) {
 		if err != nil {
 			return false, err
 		}
+		empty = false
 		if e.Kind != vfs.DirKind {
 			continue
 		}
@@ -83,7 +81,7 @@ func (d *draft) stays(ctx context.Context, path string) (bool, error) {
 			return ok, err
 		}
 	}
-	return false, nil
+	return empty, nil
 }
 
 // noFiles reports whether the directory at path holds no file or link at any depth.
