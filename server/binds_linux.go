@@ -3,7 +3,6 @@ package server
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -30,7 +29,7 @@ func onDisk(table, path string) (at diskPath) {
 		if len(f) < 5 {
 			continue
 		}
-		root, point := unescape(f[3]), unescape(f[4])
+		root, point := unescaped.Replace(f[3]), unescaped.Replace(f[4])
 		rest, in := strings.CutPrefix(path, strings.TrimSuffix(point, "/"))
 		if in && (rest == "" || rest[0] == '/') && len(point) >= longest { // of several at one place the last is seen
 			longest, at = len(point), diskPath{f[2], filepath.Join(root, rest)}
@@ -47,18 +46,5 @@ func resolve(path string) string {
 	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
 }
 
-// unescape replaces \ooo by the byte that it stands for.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
+// unescaped has what a table of mounts escapes; see seq_path in Linux.
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)

@@ -138,7 +138,10 @@ type copying struct {
 
 	mu   sync.Mutex
 	done Progress
-	held room
+	held struct { // what counts towards the limits
+		entries int
+		bytes   int64
+	}
 }
 
 // job is a file to be copied.

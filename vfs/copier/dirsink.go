@@ -7,21 +7,16 @@ import (
 	"capd/vfs"
 )
 
-// dirSink is a directory that is copied to another Dir.
+// dirSink is a directory that is copied to another Dir. What appeared since plan was made,
+// or is of another kind now, is not copied.
 type dirSink struct {
 	to   vfs.Dir
 	plan *node
 }
 
-// find finds what was planned for name. What appeared since, or is of another kind now,
-// is not copied.
-func (s *dirSink) find(name string, kind vfs.Kind) (*node, error) {
-	return s.plan.find(name).as(kind)
-}
-
 // Mkdir implements [Sink].
 func (s *dirSink) Mkdir(ctx context.Context, name string, _ vfs.Info) (Sink, error) {
-	n, err := s.find(name, vfs.DirKind)
+	n, err := s.plan.find(name).as(vfs.DirKind)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +25,7 @@ func (s *dirSink) Mkdir(ctx context.Context, name string, _ vfs.Info) (Sink, err
 
 // File implements [Sink].
 func (s *dirSink) File(ctx context.Context, name string, f *File) error {
-	n, err := s.find(name, vfs.FileKind)
+	n, err := s.plan.find(name).as(vfs.FileKind)
 	if err != nil {
 		return err
 	}
@@ -39,7 +34,7 @@ func (s *dirSink) File(ctx context.Context, name string, f *File) error {
 
 // Link implements [Sink].
 func (s *dirSink) Link(ctx context.Context, name, target string) error {
-	n, err := s.find(name, vfs.LinkKind)
+	n, err := s.plan.find(name).as(vfs.LinkKind)
 	if err != nil {
 		return err
 	}

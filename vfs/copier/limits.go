@@ -42,12 +42,6 @@ func (l Limits) TooDeep() error {
 	return vfs.Errorf(vfs.Limit, "the tree is deeper than %d names; take a part further down", l.Depth)
 }
 
-// room is what counts towards the limits.
-type room struct {
-	entries int
-	bytes   int64
-}
-
 // reserve reserves entries and bytes, or answers limit.
 func (c *copying) reserve(entries int, bytes int64) error {
 	c.mu.Lock()
