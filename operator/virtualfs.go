@@ -119,6 +119,15 @@ type Snapshot struct {
 // block. It may be nil.
 type Progress func(entries, bytes int64)
 
+// Steps returns a function that reports the steps that are done as entries. It is nil if p
+// is.
+func (p Progress) Steps() func(done, total int) {
+	if p == nil {
+		return nil
+	}
+	return func(done, _ int) { p(int64(done), 0) }
+}
+
 // Bounds limit how much may be materialized. A zero field means the default.
 type Bounds struct {
 	Entries int64

@@ -95,10 +95,6 @@ func openAt(ctx context.Context, d vfs.Dir, path string, is vfs.Version) (io.Rea
 
 // Sync implements [operator.Tree].
 func (t *Materialized) Sync(ctx context.Context, progress operator.Progress) (int, []diff.Skipped, error) {
-	o := materialize.SyncOptions{Name: t.name}
-	if progress != nil {
-		o.Progress = func(done, _ int) { progress(int64(done), 0) }
-	}
-	r, err := t.Tree.Sync(ctx, t.journal, o)
+	r, err := t.Tree.Sync(ctx, t.journal, materialize.SyncOptions{Name: t.name, Progress: progress.Steps()})
 	return len(r.Changes), r.Skipped, err
 }

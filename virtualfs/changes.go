@@ -187,7 +187,7 @@ func (fs *FS) Apply(ctx context.Context, path string, o operator.ApplyOptions, p
 		}
 		got, err := m.overlay.Apply(ctx, overlay.ApplyOptions{
 			Paths: o.Paths, Ours: o.Ours, Theirs: o.Theirs, Target: target, Journal: fs.o.Journal, Check: check,
-			Progress: steps(progress),
+			Progress: progress.Steps(),
 		})
 		if err != nil {
 			return err
@@ -217,14 +217,6 @@ func asReviewed(r operator.Review, paths []string) func([]diff.Change) error {
 		}
 		return nil
 	}
-}
-
-// steps turns a Progress into one that counts changes.
-func steps(p operator.Progress) func(done, total int) {
-	if p == nil {
-		return nil
-	}
-	return func(done, _ int) { p(int64(done), 0) }
 }
 
 // Undo implements [operator.VirtualFs].
