@@ -64,6 +64,21 @@ func WalkFile(ctx context.Context, d Dir, path string) (File, error) {
 	return AsFile(n)
 }
 
+// LookupAs is Lookup of a node of the type N, such as [Dir]. It answers other for any other
+// node.
+func LookupAs[N Node](ctx context.Context, d Dir, name string, other error) (found N, err error) {
+	n, err := d.Lookup(ctx, name)
+	if err != nil {
+		return found, err
+	}
+	found, ok := n.(N)
+	if !ok {
+		n.Close()
+		return found, other
+	}
+	return found, nil
+}
+
 // AsDir returns n if it is a directory. Otherwise it closes n and answers notDir.
 func AsDir(n Node) (Dir, error) {
 	if d, ok := n.(Dir); ok {

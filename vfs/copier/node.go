@@ -58,20 +58,6 @@ func (n *node) made(err error) error {
 	return err
 }
 
-// open opens the directory called name in d.
-func open(ctx context.Context, d vfs.Dir, name string) (vfs.Dir, error) {
-	n, err := d.Lookup(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	sub, ok := n.(vfs.Dir)
-	if !ok {
-		n.Close()
-		return nil, errAltered
-	}
-	return sub, nil
-}
-
 // same returns nil when name in d is what was copied.
 func (n *node) same(ctx context.Context, d vfs.Dir, name string) error {
 	return n.compare(ctx, d, name, true)
@@ -144,7 +130,7 @@ func (n *node) remove(ctx context.Context, d vfs.Dir, name string) error {
 			return err
 		}
 	case vfs.DirKind:
-		sub, err := open(ctx, d, name)
+		sub, err := vfs.LookupAs[vfs.Dir](ctx, d, name, errAltered)
 		if err != nil {
 			return err
 		}
@@ -172,7 +158,7 @@ func (n *node) undo(ctx context.Context, d vfs.Dir, name string) {
 			_ = d.Remove(ctx, name, vfs.If{NoFile: true})
 		}
 	default:
-		sub, err := open(ctx, d, name)
+		sub, err := vfs.LookupAs[vfs.Dir](ctx, d, name, errAltered)
 		if err != nil {
 			return
 		}

@@ -33,23 +33,13 @@ type contents struct {
 func (c *content) name() string { return strconv.FormatInt(c.id, 10) }
 
 // open opens the directory of contents, and creates it if it is missing.
-func (cs *contents) open(ctx context.Context, upper vfs.Dir) error {
+func (cs *contents) open(ctx context.Context, upper vfs.Dir) (err error) {
 	cs.all = map[int64]*content{}
-	n, err := upper.Lookup(ctx, contentsName)
+	cs.dir, err = vfs.LookupAs[vfs.Dir](ctx, upper, contentsName, errIndex)
 	if vfs.CodeOf(err) == vfs.NotFound {
 		cs.dir, err = upper.Mkdir(ctx, contentsName)
-		return err
 	}
-	if err != nil {
-		return err
-	}
-	d, ok := n.(vfs.Dir)
-	if !ok {
-		n.Close()
-		return errIndex
-	}
-	cs.dir = d
-	return nil
+	return err
 }
 
 func (cs *contents) close() {
@@ -129,20 +119,6 @@ func besideOld(err error) error {
 	return &more
 }
 
-// fileIn opens the file called name in d, a directory of the upper store.
-func fileIn(ctx context.Context, d vfs.Dir, name string) (vfs.File, error) {
-	n, err := d.Lookup(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	f, ok := n.(vfs.File)
-	if !ok {
-		n.Close()
-		return nil, errIndex
-	}
-	return f, nil
-}
-
 // file opens c in the upper store. It stays open until c is removed.
 func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
 	if !vfs.IsTrying(ctx) {
@@ -157,7 +133,7 @@ func (cs *contents) file(ctx context.Context, c *content) (vfs.File, error) {
 	if err := ready(ctx, cs.dir); err != nil {
 		return nil, err
 	}
-	f, err := fileIn(ctx, cs.dir, c.name())
+	f, err := vfs.LookupAs[vfs.File](ctx, cs.dir, c.name(), errIndex)
 	if err != nil {
 		return nil, err
 	}

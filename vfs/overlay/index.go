@@ -270,7 +270,7 @@ func (o *Overlay) rewrite(ctx context.Context, text []byte) error {
 
 // openIndex opens the index, of which end bytes are on disk.
 func (o *Overlay) openIndex(ctx context.Context, end int64) error {
-	f, err := fileIn(ctx, o.upper, indexName)
+	f, err := vfs.LookupAs[vfs.File](ctx, o.upper, indexName, errIndex)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (o *Overlay) compact(ctx context.Context) {
 
 // readWhole reads the whole file called name.
 func readWhole(ctx context.Context, d vfs.Dir, name string) ([]byte, error) {
-	f, err := fileIn(ctx, d, name)
+	f, err := vfs.LookupAs[vfs.File](ctx, d, name, errIndex)
 	if err != nil {
 		return nil, err
 	}
