@@ -35,10 +35,8 @@ func (s *Server) Load(name string) ([]Guest, error) {
 	if s.Mounts, err = s.mountsOf(c, here); err != nil {
 		return nil, err
 	}
-	for _, set := range []func(string, *config.Config, string) error{s.loadListen, s.loadSocket} {
-		if err := set(name, c, here); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(s.loadListen(name, c), s.loadSocket(name, c, here)); err != nil {
+		return nil, err
 	}
 	s.State = cmp.Or(s.State, from(here, c.State))
 	return c.Guests, nil
@@ -72,7 +70,7 @@ func (s *Server) mountsOf(c *config.Config, here string) (all []Mount, err error
 }
 
 // loadListen sets where guests come over TLS.
-func (s *Server) loadListen(name string, c *config.Config, _ string) error {
+func (s *Server) loadListen(name string, c *config.Config) error {
 	var listen []Address
 	for _, l := range c.Listen {
 		var a Address
