@@ -48,9 +48,6 @@ func (m *Meter) Enter(t *Turn) {
 		}
 		return
 	}
-	if t.ready == nil {
-		t.ready = make(chan error, 1)
-	}
 	l.wait(t)
 	for <-t.ready != nil { // does not happen, since Light needs no threads
 		l.wait(t)

@@ -41,11 +41,7 @@ func (o *object) streamBroken(why *Exception) {
 	if !ok {
 		return
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			o.table.panicked("StreamBroken", p)
-		}
-	}()
+	defer reportPanic("StreamBroken")
 	s.StreamBroken(why)
 }
 

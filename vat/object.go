@@ -43,11 +43,7 @@ func (o *object) release() {
 		return
 	}
 	if r, ok := o.self.(interface{ Release() }); ok {
-		defer func() {
-			if p := recover(); p != nil {
-				o.table.panicked("Release", p)
-			}
-		}()
+		defer reportPanic("Release")
 		r.Release()
 	}
 }

@@ -202,19 +202,13 @@ func (r *request) conclude(err error) {
 	if cancel != nil {
 		cancel()
 	}
+	if err == nil {
+		_, err = r.allocate(0) // the handler may not have asked for results
+	}
 	res := r.results
 	r.results = nil
-	if err == nil && res != nil && (r.conn == nil || r.ans.table.yourself) {
+	if err == nil && (r.conn == nil || r.ans.table.yourself) {
 		err = res.inline() // it is read in this process
-	}
-	if err == nil && res == nil {
-		res, err = newReturn(0)
-		if err == nil {
-			err = res.newContent(r.handler.results)
-		}
-		if err != nil {
-			res = nil
-		}
 	}
 	if err == nil && res.msg.CapTable().Len() > 0 {
 		// The pointer's index belongs to another message, where it means another capability.

@@ -130,7 +130,10 @@ func (t *Table) find(iface uint64, method uint16) *Handler {
 	return t.methods[methodKey{iface, method}]
 }
 
-// panicked reports a panic in an object's own code when there is no connection whose Logf could report it.
-func (t *Table) panicked(where string, p any) {
-	log.Printf("vat: panic in %s: %v\n%s", where, p, debug.Stack())
+// reportPanic ends and reports a panic in an object's own code when there is no connection whose Logf could report
+// it. It is to be deferred.
+func reportPanic(where string) {
+	if p := recover(); p != nil {
+		log.Printf("vat: panic in %s: %v\n%s", where, p, debug.Stack())
+	}
 }
