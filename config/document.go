@@ -137,7 +137,9 @@ func (r *reader) tokens(tokens token.Tokens) {
 				if t.Prev != nil {
 					at = placeOfToken(t.Prev)
 				}
-				keys = b.key(at.column)
+				block := b.at(at.column)
+				block.keys++
+				keys = block.keys
 			}
 		}
 		switch {
@@ -165,11 +167,4 @@ func (b *blocks) at(column int) *block {
 		*b = append(*b, block{column: column})
 	}
 	return &(*b)[len(*b)-1]
-}
-
-// key counts a key of the mapping at column.
-func (b *blocks) key(column int) (keys int) {
-	at := b.at(column)
-	at.keys++
-	return at.keys
 }

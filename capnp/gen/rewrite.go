@@ -169,10 +169,7 @@ func isCallType(t ast.Expr) bool {
 func (p *pkg) dropFunc(d *ast.FuncDecl) bool {
 	if d.Recv != nil {
 		recv, ok := d.Recv.List[0].Type.(*ast.Ident)
-		if !ok {
-			return false
-		}
-		return p.interfaces[recv.Name] || p.calls[recv.Name]
+		return ok && (p.interfaces[recv.Name] || p.calls[recv.Name])
 	}
 	for _, suffix := range []string{"_NewServer", "_ServerToClient", "_Methods"} {
 		if base, ok := strings.CutSuffix(d.Name.Name, suffix); ok && p.interfaces[base] {
@@ -294,8 +291,7 @@ func (p *pkg) isClient(t ast.Expr) bool {
 // lists names lists of capabilities for what they are on the wire: lists of pointers.
 func (p *pkg) lists(src string) string {
 	for name := range p.interfaces {
-		src = regexp.MustCompile(`\bNew`+name+`_List\b`).ReplaceAllString(src, "capnp.NewPointerList")
-		src = regexp.MustCompile(`\b`+name+`_List\b`).ReplaceAllString(src, "capnp.PointerList")
+		src = regexp.MustCompile(`\b(New)?`+name+`_List\b`).ReplaceAllString(src, "capnp.${1}PointerList")
 	}
 	return src
 }
