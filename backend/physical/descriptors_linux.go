@@ -62,12 +62,6 @@ func (c *descriptors) limit() int {
 	return c.max
 }
 
-func (c *descriptors) len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.used.Len()
-}
-
 // holds reports whether a directory is the one kept for path and id. The caller has it
 // open; its device and number are dev and ino.
 func (c *descriptors) holds(path string, id ident, dev, ino uint64) bool {

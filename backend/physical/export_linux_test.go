@@ -148,3 +148,11 @@ func (d askingDir) ask(path string, open func(string) (directory, ident, error))
 	}
 	return askingDir{below, d.n}, id, nil
 }
+
+func (h *kernelHost) cached() int { return h.open.len() }
+
+func (c *descriptors) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used.Len()
+}

@@ -33,7 +33,6 @@ type host interface {
 	// changed notes the attributes that a file from a directory's openSole has after a
 	// change.
 	changed(a attr)
-	cached() int
 	close()
 }
 

@@ -62,7 +62,6 @@ func openKernel(dir *os.File, maxDescriptors int, shared bool) (host, error) {
 }
 
 func (h *kernelHost) confinement() string { return "kernel" }
-func (h *kernelHost) cached() int         { return h.open.len() }
 
 func (h *kernelHost) close() {
 	h.open.close()

@@ -29,7 +29,6 @@ func openRootHost(top *os.Root) (host, error) {
 }
 
 func (h *rootHost) confinement() string { return "best-effort" }
-func (h *rootHost) cached() int         { return 0 }
 func (h *rootHost) close()              {} // the store closes top
 
 // A host of this kind may always have to wait. It keeps no file open, since it could

@@ -120,17 +120,6 @@ func (s *Store) ReadOnlyRoot() vfs.Dir { return &Dir{node: node{s: s, readOnly: 
 // Confinement returns "kernel" or "best-effort". It is for the host, never a guest.
 func (s *Store) Confinement() string { return s.host.confinement() }
 
-// Stats are counts for the host.
-type Stats struct {
-	Descriptors int // directories and files kept open
-	Contents    int // contents held open
-}
-
-// Stats returns the present counts.
-func (s *Store) Stats() Stats {
-	return Stats{Descriptors: s.host.cached(), Contents: int(s.contents.Load())}
-}
-
 // closeGrace is how long Close waits for operations in progress.
 const closeGrace = 5 * time.Second
 
