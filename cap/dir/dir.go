@@ -294,7 +294,7 @@ func (s *server) stage(c vat.Call[schema.Dir_stage_Params, schema.Dir_stage_Resu
 	}
 	place := s.place(c.Params().NoFollow())
 	w, err := file.Stage(c.Context(), d, path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return place(ctx, d.(vfs.Dir), path, r, cond)
+		return place(ctx, d, path, r, cond)
 	})
 	if err != nil {
 		return vfs.At(path, err)

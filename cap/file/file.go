@@ -135,7 +135,7 @@ func (s *server) stage(c vat.Call[schema.File_stage_Params, schema.File_stage_Re
 		return s.at(err)
 	}
 	w, err := Stage(c.Context(), f, s.path, func(ctx context.Context, r io.Reader) (vfs.Version, error) {
-		return f.(vfs.File).Replace(ctx, r, cond)
+		return f.Replace(ctx, r, cond)
 	})
 	if err != nil {
 		return s.at(err)
