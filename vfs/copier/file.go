@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"io"
-	"os"
 	"sync"
 
 	"capd/vfs"
@@ -67,12 +66,20 @@ func (f *File) Grow(size int64) error {
 	return nil
 }
 
+// HostFile is an empty file of the host that is open for reading and writing, such as
+// an *os.File.
+type HostFile interface {
+	io.Writer
+	io.ReaderAt
+	Fd() uintptr
+}
+
 // buffers hold what is read and not yet written.
 var buffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
 
-// CopyTo copies all of f to out, an empty file that is open for reading and writing, and
-// returns its version. It clones the file where the file system can.
-func (f *File) CopyTo(ctx context.Context, out *os.File) (vfs.Version, error) {
+// CopyTo copies all of f to out, and returns its version. It clones the file where the
+// file system can.
+func (f *File) CopyTo(ctx context.Context, out HostFile) (vfs.Version, error) {
 	from, w := io.ReaderAt(f.Content), io.Writer(out)
 	switch err := vfs.Clone(f.Content, out.Fd()); {
 	case err == nil:
