@@ -105,7 +105,7 @@ func pathWorlds(t testing.TB, tree vfs.Dir) (all []pathWorld) {
 	dup := func() vfs.Dir {
 		d, err := vfs.Dup(tree)
 		ok(t, err)
-		return d.(vfs.Dir)
+		return d
 	}
 	add("bare", dup())
 	add("withheld", dup(), deny.Must(pathDeny...).Guard())

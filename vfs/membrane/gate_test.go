@@ -227,7 +227,7 @@ func TestClosed(t *testing.T) {
 	h := check.Hold(t, d)
 	dup, err := vfs.Dup(d)
 	check.OK(t, err)
-	h.Dir = dup.(vfs.Dir)
+	h.Dir = dup
 	others := check.Hold(t, d)
 	h.Content.Close()
 	h.Content, err = vfs.Open(t.Context(), others.File)
@@ -257,7 +257,7 @@ func TestAttenuatedFiles(t *testing.T) {
 	check.OK(t, err)
 	dup, err := vfs.Dup(again)
 	check.OK(t, err)
-	for what, f := range map[string]vfs.File{"readOnly": ro, "revocable of readOnly": again, "a reference to it": dup.(vfs.File)} {
+	for what, f := range map[string]vfs.File{"readOnly": ro, "revocable of readOnly": again, "a reference to it": dup} {
 		for _, o := range check.Ops {
 			h := check.Held{Dir: d, File: f}
 			switch o.Name {
