@@ -5,7 +5,6 @@ package locator
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -37,7 +36,13 @@ func NewSecret() (s [SecretSize]byte) {
 
 // Address returns HOST:PORT in the form of package net, with an IPv6 address in
 // brackets.
-func (l Locator) Address() string { return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))) }
+func (l Locator) Address() string {
+	host := l.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(l.Port))
+}
 
 // String returns the locator: capnp://insecure@/path/of/socket/SECRET, or
 // capnp://sha-256:DIGEST@HOST:PORT/SECRET. The first form says insecure, as in other
