@@ -178,12 +178,7 @@ func standing(all []around, ends []rules) []around {
 
 // bare reports whether no guard stands around a read at r. Such a read needs no closure.
 func (s *guardSet) bare(r rules) bool {
-	for _, a := range s.readArounds {
-		if a.on < 0 || r[a.on].Matched() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.readArounds, func(a around) bool { return a.on < 0 || r[a.on].Matched() })
 }
 
 func step(ctx context.Context, op Op, arounds []around, do func(context.Context) error) (vfs.Effect, error) {

@@ -81,20 +81,10 @@ func (r rules) same(to rules) bool {
 
 // hides reports whether a rule in r withholds the path of r.
 func (s *guardSet) hides(r rules) bool {
-	for _, m := range r[:s.hiding] {
-		if m.Matched() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r[:s.hiding], Matcher.Matched)
 }
 
 // hidesIn reports whether name is withheld in the directory at r.
 func (s *guardSet) hidesIn(r rules, name string) bool {
-	for _, m := range r[:s.hiding] {
-		if m.Step(name).Matched() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r[:s.hiding], func(m Matcher) bool { return m.Step(name).Matched() })
 }

@@ -5,6 +5,7 @@ package search
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"capd/vfs"
@@ -217,12 +218,7 @@ func (f *finder) visitFirst(w *progress, ahead []candidate) (more bool, err erro
 
 // canMatch reports whether something below a directory can still match.
 func (f *finder) canMatch(s State) bool {
-	for _, at := range s {
-		if !f.Pattern.segs[at].end {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(at int32) bool { return !f.Pattern.segs[at].end })
 }
 
 // named searches for known names: it looks them up instead of listing the directory.
