@@ -46,8 +46,11 @@ func (s *Store) Collect(ctx context.Context, o CollectOptions) (Report, error) {
 		return Report{}, explain(err)
 	}
 	defer alone.Close()
-	if ok, err := hostfile.TryLock(alone, true); err != nil || !ok {
-		return Report{}, explain(orBusy(err))
+	switch ok, err := hostfile.TryLock(alone, true); {
+	case err != nil:
+		return Report{}, explain(err)
+	case !ok:
+		return Report{}, vfs.Errorf(vfs.Busy, "another collector is at work; try again when it is done")
 	}
 	c := &collector{s: s, o: o, marks: newMarks(), seen: map[Digest]struct{}{}, lacking: map[Digest]struct{}{}}
 	if err := c.setHorizon(alone); err != nil {
@@ -55,13 +58,6 @@ func (s *Store) Collect(ctx context.Context, o CollectOptions) (Report, error) {
 	}
 	err = c.run(ctx)
 	return c.report, explain(err)
-}
-
-func orBusy(err error) error {
-	if err != nil {
-		return err
-	}
-	return vfs.Errorf(vfs.Busy, "another collector is at work; try again when it is done")
 }
 
 type collector struct {

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -76,14 +77,11 @@ var step = func(string) {}
 // it with mode 0700. It removes uploads of dead processes. Errors name dir: they are
 // for the host. A Store keeps nothing open by itself.
 func OpenAmbient(dir string, o Options) (*Store, error) {
-	if o.MaxContents <= 0 {
-		o.MaxContents = 4096
-	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	s := &Store{dir: dir, maxContents: int64(o.MaxContents), verified: recent.New[verification, struct{}](1<<17, nil)}
+	s := &Store{dir: dir, maxContents: int64(cmp.Or(o.MaxContents, 4096)), verified: recent.New[verification, struct{}](1<<17, nil)}
 	if err := s.make(); err != nil {
 		return nil, fmt.Errorf("making the store: %w", err)
 	}

@@ -11,6 +11,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -104,9 +105,7 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.CacheBytes <= 0 {
-		o.CacheBytes = DefaultCacheBytes
-	}
+	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
 	objects, err := openObjects(l, o.CacheBytes/4)
 	if err != nil {
 		l.close()

@@ -22,6 +22,7 @@
 package physical
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"sync"
@@ -68,14 +69,8 @@ func OpenAmbient(dir string, o Options) (*Store, error) {
 	s := &Store{top: top, versions: recent.New[versionKey, vfs.Version](maxVersions, nil), drained: make(chan struct{})}
 	s.staging.s = s
 	share := min(4096, max(descriptorLimit()/4, 1))
-	s.maxContents = int64(share)
-	if o.MaxContents > 0 {
-		s.maxContents = int64(o.MaxContents)
-	}
-	if o.MaxDescriptors > 0 {
-		share = o.MaxDescriptors
-	}
-	if s.host, err = openHost(top, o.Portable, share, o.MaxDescriptors <= 0); err != nil {
+	s.maxContents = int64(cmp.Or(o.MaxContents, share))
+	if s.host, err = openHost(top, o.Portable, cmp.Or(o.MaxDescriptors, share), o.MaxDescriptors == 0); err != nil {
 		top.Close()
 		return nil, err
 	}

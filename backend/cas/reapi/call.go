@@ -19,7 +19,9 @@ var firstPause = 50 * time.Millisecond
 // call makes an idempotent call. It tries again while the server is unavailable.
 func call[R any](ctx context.Context, s *Store, do func(context.Context) (R, error)) (answer R, err error) {
 	for try := 1; ; try++ {
-		answer, err = limited(ctx, s, do)
+		limited, cancel := context.WithTimeout(ctx, s.o.Timeout)
+		answer, err = do(limited)
+		cancel()
 		if err == nil {
 			return answer, nil
 		}
@@ -27,12 +29,6 @@ func call[R any](ctx context.Context, s *Store, do func(context.Context) (R, err
 			return answer, err
 		}
 	}
-}
-
-func limited[R any](ctx context.Context, s *Store, do func(context.Context) (R, error)) (R, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
-	defer cancel()
-	return do(ctx)
 }
 
 // again waits before the next try, or returns why there is none.

@@ -10,6 +10,7 @@
 package reapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"io"
@@ -90,15 +91,9 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, o Options) (*Store,
 	if err := checkInstance(o.InstanceName); err != nil {
 		return nil, err
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = time.Minute
-	}
-	if o.Memory <= 0 {
-		o.Memory = 64 << 20
-	}
-	if o.Spool <= 0 {
-		o.Spool = 4 << 30
-	}
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Memory = cmp.Or(o.Memory, 64<<20)
+	o.Spool = cmp.Or(o.Spool, 4<<30)
 	s := &Store{
 		o:        o,
 		cas:      repb.NewContentAddressableStorageClient(conn),
