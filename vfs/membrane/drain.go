@@ -106,9 +106,7 @@ func (g *Gate) pending() (all []*commit) {
 	walked := g.belowBut((*Gate).isQuiet)
 	for _, b := range walked {
 		b.mu.Lock()
-		for c := range b.commits {
-			all = append(all, c)
-		}
+		all = slices.AppendSeq(all, maps.Keys(b.commits))
 		b.mu.Unlock()
 	}
 	if len(all) == 0 && g.Revoked() {

@@ -71,12 +71,7 @@ func (r rules) walk(names []string) rules {
 
 // same reports whether every rule applies to the same names below r as below to.
 func (r rules) same(to rules) bool {
-	for i, m := range r {
-		if !m.Same(to[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(r, to, Matcher.Same)
 }
 
 // hides reports whether a rule in r withholds the path of r.
