@@ -20,6 +20,7 @@ var (
 	_ vfs.Dir        = (*Dir)(nil)
 	_ vfs.Walker     = (*Dir)(nil)
 	_ vfs.StatWalker = (*Dir)(nil)
+	_ vfs.Duper      = (*Dir)(nil)
 )
 
 // NewDir returns the directory that c, a capability to a Dir, stands for. It takes c
@@ -68,6 +69,9 @@ func (d *Dir) Revocable() (*Dir, *Revoker) {
 	defer a.Release()
 	return newDir(a.Cap(schema.Dir_revocable_Results_dir)), &Revoker{a.Cap(schema.Dir_revocable_Results_revoker)}
 }
+
+// Dup implements vfs.Duper.
+func (d *Dir) Dup() (vfs.Node, error) { return again(&d.ref, newDir) }
 
 // Help returns the host's description of a Dir, or of one of its methods.
 func (d *Dir) Help(ctx context.Context, method string) (string, error) {

@@ -20,6 +20,7 @@ var (
 	_ vfs.Opener    = (*File)(nil)
 	_ vfs.Versioner = (*File)(nil)
 	_ vfs.Appender  = (*File)(nil)
+	_ vfs.Duper     = (*File)(nil)
 )
 
 func newFile(c *vat.Cap) *File { return &File{ref{cap: c}} }
@@ -38,6 +39,9 @@ func (f *File) Revocable() (*File, *Revoker) {
 	defer a.Release()
 	return newFile(a.Cap(schema.File_revocable_Results_file)), &Revoker{a.Cap(schema.File_revocable_Results_revoker)}
 }
+
+// Dup implements vfs.Duper.
+func (f *File) Dup() (vfs.Node, error) { return again(&f.ref, newFile) }
 
 // Help returns the host's description of a File, or of one of its methods.
 func (f *File) Help(ctx context.Context, method string) (string, error) {

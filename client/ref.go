@@ -35,6 +35,14 @@ func (r *ref) open() error {
 	return nil
 }
 
+// again returns another node for r's capability.
+func again[N vfs.Node](r *ref, node func(*vat.Cap) N) (vfs.Node, error) {
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	return node(r.cap.AddRef()), nil
+}
+
 // do is [wire.Do], unless r is closed.
 func do[P, Q ~capnp.StructKind](ctx context.Context, r *ref, m vat.Method[P, Q], place func(P, *vat.Caps) error, read func(Q, *vat.Caps) error) error {
 	if err := r.open(); err != nil {

@@ -7,7 +7,7 @@ type Duper interface {
 
 // Dup returns another reference to n with the same rights. Each reference is closed
 // separately. Dup answers unsupported when n is not a [Duper]. Every directory and every
-// file behind a membrane is one.
+// file behind a membrane is one, and every one of package client.
 func Dup[N Node](n N) (again N, err error) {
 	if d, ok := Node(n).(Duper); ok {
 		n, err := d.Dup()
