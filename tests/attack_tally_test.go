@@ -90,12 +90,12 @@ func (c *tally) report() {
 // fewest is the least that each suite must try on Linux. Tries behind a refused
 // open do not count.
 var fewest = map[string]toll{
-	"TestAttackCommits":     {cases: 2, names: 22, tries: 40},
+	"TestAttackCommits":     {cases: 2, names: 22, tries: 12},
 	"TestAttackConfinement": {cases: 9, names: 16, tries: 112},
 	"TestAttackDeny":        {cases: 11, names: 27, tries: 157},
 	"TestAttackLinks":       {cases: 15, names: 49, tries: 269},
 	"TestAttackMounts":      {cases: 5, names: 15, tries: 98},
-	"TestAttackMoves":       {cases: 23, names: 32, tries: 65},
+	"TestAttackMoves":       {cases: 13, names: 22, tries: 48},
 	"TestAttackNames":       {cases: 17, names: 26, tries: 229},
 	"TestAttackPaths":       {cases: 127, names: 6900, tries: 13900},
 	"TestAttackRaces":       {cases: 11, names: 11, tries: 58},
