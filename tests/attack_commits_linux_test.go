@@ -50,7 +50,7 @@ func (w *estate) git(args ...string) string {
 func commitWriter(ctx context.Context, who int, root *client.Dir, at string, told *written, over *atomic.Bool, tries *atomic.Int64) {
 	random := rand.New(rand.NewPCG(uint64(who), 21))
 	forbidden := []string{".env", ".ssh/id", "x.pem", ".git/config", ".GIT", "git~1", "a/.git", "a/.git ", "a/.g\u200cit", "module/x", "lib/module/x"}
-	for n := 1; !over.Load() && n < times(300, 1500); n++ {
+	for n := 1; !over.Load() && n < times(300, 800); n++ {
 		in := at + "/" + string("abc"[random.IntN(3)])
 		name := fmt.Sprintf("f-%d-%d", who, n)
 		switch random.IntN(8) {
@@ -143,7 +143,7 @@ func commitsBeside(t *testing.T) {
 		_, err := fs.Commit(t.Context(), "work", operator.Commit{Message: "beside", Author: "Ada", Email: "ada@example.org"})
 		return err
 	}
-	told := beside(t, host, "work", times(3, 20), func(i int) bool {
+	told := beside(t, host, "work", times(3, 10), func(i int) bool {
 		if i%5 == 4 { // some of it is let go; nobody was told to keep that
 			if _, err := fs.Revert(t.Context(), "work", []string{"nothing"}); err != nil && vfs.CodeOf(err) != vfs.NotFound && vfs.CodeOf(err) != vfs.Invalid {
 				t.Errorf("revert: %v", err)
@@ -214,7 +214,7 @@ func appliesBeside(t *testing.T) {
 	ok(t, err)
 	defer fs.Close()
 	late := 0
-	told := beside(t, host, "over", times(3, 20), func(i int) bool {
+	told := beside(t, host, "over", times(3, 10), func(i int) bool {
 		var seen []string
 		moved := false // what a directory holds counts, too, when it was moved
 		review, err := fs.Diff(t.Context(), "over", operator.DiffOptions{}, "", func(c diff.Change) bool {

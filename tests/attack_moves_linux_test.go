@@ -157,7 +157,7 @@ func lateWrites(t *testing.T) {
 	at, moved, refused := "disk", 0, map[vfs.Code]int{}
 	attacks.add(t, toll{cases: 1, names: 1})
 	begun := time.Now()
-	for n := 0; (n < times(12, 80) || moved == 0 || len(refused) == 0) && time.Since(begun) < raceTime; n++ {
+	for n := 0; (n < times(12, 40) || moved == 0 || len(refused) == 0) && time.Since(begun) < raceTime; n++ {
 		to := moveMounts[random.IntN(len(moveMounts))]
 		if to == at {
 			continue
@@ -349,7 +349,7 @@ func movesEnded(t *testing.T) {
 	whole := host.guest()
 	outcomes := map[string]int{}
 	ends := []string{"nothing", "revoke", "lock", "unreadable", "limit", "unmount", "disconnect", "cancel"}
-	for n := range times(8, 60) {
+	for n := range times(8, 32) {
 		how := ends[n%len(ends)]
 		from, to := moveMounts[random.IntN(len(moveMounts))], moveMounts[random.IntN(len(moveMounts))]
 		for from == to {
@@ -490,7 +490,7 @@ func movesKilled(t *testing.T) {
 	w := moveEstate(t)
 	random := rand.New(rand.NewPCG(12, 13))
 	outcomes := map[string]int{}
-	for n := range times(3, 30) {
+	for n := range times(3, 12) {
 		attacks.add(t, toll{cases: 1, names: 1, tries: 1})
 		host := w.serve()
 		d := host.guest()

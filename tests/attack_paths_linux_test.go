@@ -143,7 +143,7 @@ func pathWorlds(t testing.TB, tree vfs.Dir) (all []pathWorld) {
 func TestAttackPaths(t *testing.T) {
 	t.Parallel()
 	paths := slices.Sorted(maps.Keys(pathTree))
-	n := times(40, 1000)
+	n := times(40, 300)
 	for _, kind := range slices.Sorted(maps.Keys(alikeStores)) {
 		s := alikeStores[kind]
 		if s.composed {
@@ -210,7 +210,7 @@ func wirePaths(t *testing.T) {
 		a := scene.Serve(t, w.dir, scene.Options{}).Guest(t)
 		b := scene.Serve(t, oneByOne{w.dir}, scene.Options{}).Guest(t)
 		random := rand.New(rand.NewPCG(3, 4))
-		for range times(25, 300) {
+		for range times(25, 150) {
 			path := randomPath(random, paths)
 			attacks.add(t, toll{names: 1})
 			for _, op := range ops {
@@ -251,7 +251,7 @@ func withheldPaths(t *testing.T) {
 	with, without := observe(hidden), observe(there)
 	names := []string{"m", "a", "b", "f", "l", "ssh", ".ssh", ".SSH", "id", ".env", ".ENV", "x.pem", "d", "none", ".env.local"}
 	attacks.add(t, toll{cases: 1})
-	for range times(2000, 50_000) {
+	for range times(2000, 20_000) {
 		path := "m"
 		for range 1 + random.IntN(5) {
 			path += "/" + names[random.IntN(len(names))]
@@ -295,7 +295,7 @@ func failingPaths(t *testing.T) {
 	attacks.add(t, toll{cases: 1, names: int64(len(paths))})
 	_, _ = try(t.Context(), "list", s.cap, "a/b/c/d")
 	before, fds := nodes(), openFiles(h.pid())
-	n := times(1000, 30_000)
+	n := times(1000, 10_000)
 	for i := range n {
 		path, op := paths[i%len(paths)], []string{"walk", "openDir", "openFile", "subDir", "stat"}[i%5]
 		attacks.tried(t, false)

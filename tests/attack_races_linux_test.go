@@ -228,7 +228,7 @@ func raceFileAndLink(t *testing.T, s *attackDir) {
 	start(t, "exchange", s.path("f"), s.path("l"), "0")
 	ops := strings.Split("readBytes, readText, read, stat, write", ", ")
 	race(t, ops, "outside stale notFound notRegular busy", nil, func(ctx context.Context, op string, _ int) error {
-		return readThen(ctx, t, op, s.cap, "f", "inside", "in place")
+		return readThen(ctx, t, op, s.cap, "f", "inside", "in place", "in pla") // the last beside the first write
 	})
 }
 
