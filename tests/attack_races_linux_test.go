@@ -34,19 +34,11 @@ func TestAttackRaces(t *testing.T) {
 			s.link("../../outside", "l")
 		}, raceDirectoryAndLink},
 		{34, "link in the middle of a path", func(s *attackDir) {
-			s.mkdir("a/d/deep/e")
-			s.write("a/d/deep/e/f", "inside")
-			s.canary(filepath.Join(s.base, "outside-deep"))
-			ok(s, os.MkdirAll(filepath.Join(s.base, "outside-deep/deep/e"), 0o755))
-			ok(s, os.WriteFile(filepath.Join(s.base, "outside-deep/deep/e/f"), []byte(secret), 0o644))
+			s.alike("outside-deep", "f")
 			s.link("../../../outside-deep", "a/l")
 		}, raceLinkInTheMiddle},
 		{35, "middle of a path moved outside", func(s *attackDir) {
-			s.mkdir("a/d/deep/e")
-			s.write("a/d/deep/e/f", "inside")
-			s.canary(filepath.Join(s.base, "beside"))
-			ok(s, os.MkdirAll(filepath.Join(s.base, "beside/deep/e"), 0o755))
-			ok(s, os.WriteFile(filepath.Join(s.base, "beside/deep/e/secret"), []byte(secret), 0o644))
+			s.alike("beside", "secret")
 		}, raceMiddleOutside},
 		{35, "held Dir exchanged with one outside", func(s *attackDir) {
 			s.mkdir("held")
@@ -127,6 +119,17 @@ func raceLinkInTheMiddle(t *testing.T, s *attackDir) {
 		attacks.escape(t)
 		t.Errorf("an escape: made outside: %q", made)
 	}
+}
+
+// alike makes a/d/deep/e/f inside, and outside a directory name with as deep a directory, which has
+// file.
+func (s *attackDir) alike(name, file string) {
+	s.mkdir("a/d/deep/e")
+	s.write("a/d/deep/e/f", "inside")
+	out := filepath.Join(s.base, name)
+	s.canary(out)
+	ok(s, os.MkdirAll(filepath.Join(out, "deep/e"), 0o755))
+	ok(s, os.WriteFile(filepath.Join(out, "deep/e", file), []byte(secret), 0o644))
 }
 
 // The directory in the middle of a path is exchanged with one outside. Either one may be there
