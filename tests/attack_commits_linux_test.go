@@ -88,7 +88,8 @@ func commitWriter(ctx context.Context, who int, root *client.Dir, at string, tol
 	}
 }
 
-// beside runs three writers in the mount at, and do until it has succeeded n times.
+// beside runs three writers in the mount at, and do until it has succeeded n times and the writers have
+// tried what is refused 10 times.
 func beside(t *testing.T, host *running, at string, n int, do func(i int) bool) (told *written) {
 	t.Helper()
 	told = &written{files: map[string]string{}, counts: map[string]int{}, logs: map[string][]string{}}
@@ -101,7 +102,7 @@ func beside(t *testing.T, host *running, at string, n int, do func(i int) bool) 
 	}
 	attacks.add(t, toll{cases: 1, names: 11})
 	begun := time.Now()
-	for i, done := 0, 0; done < n && !t.Failed() && time.Since(begun) < raceTime; i++ {
+	for i, done := 0, 0; (done < n || tries.Load() < 10) && !t.Failed() && time.Since(begun) < raceTime; i++ {
 		attacks.tried(t, false)
 		if do(i) {
 			done++
