@@ -302,6 +302,7 @@ func TestCancel(t *testing.T) {
 	e := p.echoCap(t)
 	defer e.Release()
 	a := vat.Send(t.Context(), e, tp.Echo_sleep, func(q tp.Echo_sleep_Params, _ *vat.Caps) error { q.SetMs(60_000); return nil })
+	soon(t, func() bool { return p.asleep.Load() == 1 }, "not called")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, _, err := a.Await(ctx)
@@ -309,11 +310,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("a.Await: %v, want %v", err, context.DeadlineExceeded)
 	}
 	a.Release()
-	select {
-	case <-p.cancelled:
-	case <-time.After(time.Second):
-		t.Fatal("the handler's context goes on")
-	}
+	soon(t, func() bool { return len(p.cancelled) == 1 }, "the handler's context goes on")
 	soon(t, func() bool { return p.server.Stats().Answers == 0 }, "the answer stays open")
 	soon(t, func() bool { return p.client.Stats().Questions == 0 }, "the question stays open")
 }
@@ -327,17 +324,14 @@ func TestCancelReachesWhatIsPipelinedOn(t *testing.T) {
 	a.Release() // early: the call goes on, since d is in use
 	b := vat.Send(t.Context(), d, tp.Chain_depth, nil)
 	d.Release()
+	soon(t, func() bool { return p.slow.Load() == 1 }, "not called")
 	select {
 	case <-p.cancelled:
 		t.Fatal("cancelled while a pipelined call waits for it")
 	case <-time.After(20 * time.Millisecond):
 	}
 	b.Release()
-	select {
-	case <-p.cancelled:
-	case <-time.After(time.Second):
-		t.Fatal("not cancelled when nobody waits any more")
-	}
+	soon(t, func() bool { return len(p.cancelled) == 1 }, "not cancelled when nobody waits any more")
 }
 
 func TestStream(t *testing.T) {

@@ -27,6 +27,7 @@ type world struct {
 		cap *vat.Cap
 	}
 	cancelled chan struct{} // a sleep was cancelled
+	asleep    atomic.Int64  // calls of sleep that have begun
 	slow      atomic.Int64  // calls of slowNext that have begun
 	table     *vat.Table
 }
@@ -90,6 +91,7 @@ func newWorld() *world {
 			return capnp.Struct(r).SetPtr(0, l.ToPtr())
 		}),
 		vat.Handle(tp.Echo_sleep, func(_ *echoObj, c vat.Call[tp.Echo_sleep_Params, tp.Echo_sleep_Results]) error {
+			w.asleep.Add(1)
 			select {
 			case <-c.Context().Done():
 				w.cancelled <- struct{}{}
